@@ -1,0 +1,1 @@
+"""agentrl: multi-turn reinforcement learning of language-model agents."""

@@ -1,0 +1,38 @@
+"""The one structure that crosses from the host into jitted code."""
+
+import jax
+from flax import struct
+
+
+@struct.dataclass
+class TokenBatch:
+  """Padded rows of episodes: B rows of T tokens, E episodes.
+
+  A row holds one or more episodes from its start; `segment_ids` tells them
+  apart. Every `[B, T]` field describes the token at its own index. So
+  `old_logprobs[b, t]` is log p(tokens[b, t] | the tokens of its segment before
+  t), and the first token of a segment, which nothing predicts, has 0.
+
+  `[E]` fields are indexed by segment id - 1. Segment ids are unique in the
+  batch, so with one episode a row, row b holds segment b + 1.
+
+  Fields that nobody needs in a run are None: they cost no transfer.
+  """
+
+  tokens: jax.Array  # [B, T] int32
+  segment_ids: jax.Array  # [B, T] int32, 0 on padding
+  positions: jax.Array  # [B, T] int32, from 0 in every segment
+  completion_mask: jax.Array  # [B, T] bool, True on ids the sampler returned
+  turn_ids: jax.Array  # [B, T] int32, the turn of a sampled id; -1 elsewhere
+  rewards: jax.Array  # [B, T] float32, on the last sampled id of each turn
+  group_ids: jax.Array  # [E] int32, in [0, number of groups)
+  valid: jax.Array  # [E] bool, False on failed and on padding episodes
+  episode_return: jax.Array  # [E] float32, sum of the rewards
+  truncated: jax.Array  # [E] bool, cut by us (horizon, context)
+  sampler_logprobs: jax.Array | None = None  # [B, T] float32
+  old_logprobs: jax.Array | None = None  # [B, T] float32
+  ref_logprobs: jax.Array | None = None  # [B, T] float32
+  advantages: jax.Array | None = None  # [B, T] float32
+  returns: jax.Array | None = None  # [B, T] float32
+  values: jax.Array | None = None  # [B, T] float32
+  bootstrap_value: jax.Array | None = None  # [E] float32

@@ -1,0 +1,46 @@
+"""The few errors that a caller tells apart.
+
+Anything a user can cause and mend is one of these: `launch.py` prints it as
+one line without a traceback.
+"""
+
+
+class AgentrlError(Exception):
+  """Base of the errors below."""
+
+
+class ConfigError(AgentrlError, ValueError):
+  """A config field is wrong, contradicts another or has no effect."""
+
+
+class EnvError(AgentrlError):
+  """An environment server could not be reached or refused a request."""
+
+
+class EngineError(AgentrlError):
+  """An inference server could not be reached or refused a request.
+
+  Attributes:
+    retryable: False when the same request must fail again (a prompt longer
+      than the context, say), so that nobody retries it.
+  """
+
+  def __init__(self, message: str, *, retryable: bool = True):
+    super().__init__(message)
+    self.retryable = retryable
+
+
+class WeightsError(AgentrlError):
+  """A model or tokenizer file is missing, damaged or of an unknown kind."""
+
+
+class ChatTemplateError(AgentrlError):
+  """A chat template cannot be rendered append-only."""
+
+
+class CheckpointError(AgentrlError):
+  """A checkpoint cannot be written or read."""
+
+
+class DataError(AgentrlError):
+  """A file of episodes, tasks or metrics has a line that cannot be used."""

@@ -1,0 +1,147 @@
+"""The values that travel through the host world: stdlib dataclasses, frozen.
+
+Nothing here imports more than the standard library, so that an environment
+server, a viewer and a trainer can share them.
+"""
+
+import dataclasses
+
+# Why an episode stopped. The first is the environment's word, the next two are
+# our cuts (truncation), the rest are failures of the infrastructure.
+TERMINATED = 'terminated'
+HORIZON = 'horizon'  # the turns that the schedule allows are used up
+CONTEXT = 'context'  # no room is left for another completion
+TIMEOUT = 'timeout'  # the episode's deadline passed
+ENV_ERROR = 'env_error'
+ENGINE_ERROR = 'engine_error'
+
+STOP_REASONS = (
+    TERMINATED,
+    HORIZON,
+    CONTEXT,
+    TIMEOUT,
+    ENV_ERROR,
+    ENGINE_ERROR,
+)
+TRUNCATIONS = (HORIZON, CONTEXT)
+FAILURES = (TIMEOUT, ENV_ERROR, ENGINE_ERROR)
+
+
+@dataclasses.dataclass(frozen=True)
+class Message:
+  """One message of a conversation."""
+
+  role: str  # 'system' | 'user' | 'assistant'
+  content: str
+
+
+@dataclasses.dataclass(frozen=True)
+class StepResult:
+  """What an environment answers to one action."""
+
+  observation: str
+  reward: float  # of this step alone: a delta, never a running sum
+  terminated: bool  # the environment says the task is over
+  truncated: bool = False  # the environment cut the episode (its own limit)
+  success: bool | None = None  # the task's verdict; None: not known (yet)
+
+
+@dataclasses.dataclass(frozen=True)
+class Completion:
+  """What a sampler answers to one request: ids, never text."""
+
+  tokens: tuple[int, ...]  # sampled ids, the end token included when sampled
+  logprobs: tuple[float, ...]  # log p of each at the sampling temperature
+  finish_reason: str  # 'stop' | 'length' | 'abort'
+  weight_version: str
+  prompt_tokens: int
+  cached_tokens: int
+  latency_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+  """One completion and the observation that answers it."""
+
+  completion: str  # decoded for people and for the environment
+  action: str
+  parse_error: str | None  # why no action was found; None when one was
+  observation: str
+  reward: float
+  finish_reason: str
+  prompt_tokens: int
+  cached_tokens: int
+  completion_tokens: int
+  weight_version: str
+  sampler_s: float
+  env_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Episode:
+  """One run from reset to its end, and its record.
+
+  `tokens`, `completion_mask` and `sampler_logprobs` have one length. The mask
+  is True exactly on ids that the sampler returned; each turn's ids are one
+  maximal run of True, in turn order. Log-probabilities elsewhere are 0.
+  """
+
+  episode_id: str
+  env: str
+  task_id: int
+  split: str
+  seed: int
+  policy_version: int
+  horizon: int
+  stop_reason: str
+  success: bool
+  prompt: tuple[Message, ...]  # the messages before the first completion
+  turns: tuple[Turn, ...]
+  tokens: tuple[int, ...]
+  completion_mask: tuple[bool, ...]
+  sampler_logprobs: tuple[float, ...]
+  error: str | None = None  # the failure's own words, for FAILURES
+
+  def __post_init__(self):
+    if self.stop_reason not in STOP_REASONS:
+      raise ValueError(
+          f'Unknown stop_reason {self.stop_reason!r}; known:'
+          f' {", ".join(STOP_REASONS)}.'
+      )
+    lengths = {
+        len(self.tokens),
+        len(self.completion_mask),
+        len(self.sampler_logprobs),
+    }
+    if len(lengths) != 1:
+      raise ValueError(
+          f'Episode {self.episode_id!r}: tokens, mask and log-probabilities'
+          f' differ in length: {sorted(lengths)}.'
+      )
+
+  @property
+  def terminated(self) -> bool:
+    return self.stop_reason == TERMINATED
+
+  @property
+  def truncated(self) -> bool:
+    return self.stop_reason in TRUNCATIONS
+
+  @property
+  def valid(self) -> bool:
+    """False after a failure of the infrastructure: counted, not learnt from."""
+    return self.stop_reason not in FAILURES and bool(self.turns)
+
+  @property
+  def episode_return(self) -> float:
+    """Undiscounted sum of the turns' rewards."""
+    return float(sum(turn.reward for turn in self.turns))
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+  """Episodes of one task under one policy version, in replica order."""
+
+  task_id: int
+  ordinal: int  # position of the task in the run's task order
+  episodes: tuple[Episode, ...]

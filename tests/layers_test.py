@@ -1,0 +1,108 @@
+"""The import rules of the design, checked on the source.
+
+A package may import from agentrl only what its row names. Host packages never
+import an accelerator library; device packages do no I/O.
+"""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+# package -> the agentrl packages that it may import (besides itself).
+ALLOWED = {
+    'types': set(),
+    'errors': set(),
+    'batch': set(),
+    'ops': set(),
+    'parallel': set(),
+    'schedules': set(),
+    'metrics': set(),
+    'envs': {'types', 'errors'},
+    'text': {'types', 'errors'},
+    'models': {'ops', 'parallel'},
+    'rollout': {'envs', 'text', 'types', 'errors'},
+    'data': {'text', 'types', 'errors'},
+    'weights': {'models', 'parallel', 'errors'},
+    'algos': {'ops', 'batch'},
+    'evaluation': {
+        'rollout', 'data', 'envs', 'text', 'metrics', 'types', 'errors'
+    },
+    'engine': {
+        'text', 'models', 'weights', 'ops', 'parallel', 'types', 'errors',
+        'metrics',
+    },
+}  # fmt: skip
+BELOW_TRAINING = set(ALLOWED)
+ALLOWED['training'] = BELOW_TRAINING
+ALLOWED['modes'] = BELOW_TRAINING | {'training'}
+
+HOST = {
+    'types', 'errors', 'envs', 'text', 'rollout', 'data', 'evaluation',
+    'metrics', 'schedules',
+}  # fmt: skip
+DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
+ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}
+INPUT_OUTPUT = {
+    'absl', 'aiohttp', 'asyncio', 'logging', 'os', 'time', 'pathlib',
+    'subprocess', 'threading', 'socket',
+}  # fmt: skip
+# The border turns host records into the device world's batch.
+BORDER = 'agentrl/data/collate.py'
+# A ConfigDict stops in modes/: below it, functions take named values.
+KNOWS_CONFIGS = {'modes'}
+
+
+def imports(path):
+  for node in ast.walk(ast.parse(path.read_text())):
+    if isinstance(node, ast.Import):
+      yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      assert node.level == 0, f'{path} has a relative import'
+      yield from (f'{node.module}.{alias.name}' for alias in node.names)
+
+
+def sources(package):
+  base = ROOT / 'agentrl' / package
+  return sorted(base.rglob('*.py')) if base.is_dir() else [
+      base.with_suffix('.py')
+  ]
+
+
+def test_every_package_has_a_row():
+  found = {
+      path.stem
+      for path in (ROOT / 'agentrl').iterdir()
+      if (path.is_dir() and path.name != '__pycache__')
+      or (path.suffix == '.py' and path.stem != '__init__')
+  }
+  assert found == set(ALLOWED)
+
+
+@pytest.mark.parametrize('package', ALLOWED)
+def test_imports_point_down(package):
+  for path in sources(package):
+    name = str(path.relative_to(ROOT))
+    allowed = ALLOWED[package] | {package}
+    forbidden = set()
+    if package in HOST:
+      forbidden = ACCELERATOR
+    if package in DEVICE:
+      forbidden = INPUT_OUTPUT
+    if name == BORDER:
+      allowed, forbidden = allowed | {'batch'}, forbidden - {'jax'}
+    if package not in KNOWS_CONFIGS:
+      forbidden = forbidden | {'ml_collections'}
+    for imported in imports(path):
+      top, _, rest = imported.partition('.')
+      where = f'{name} imports {imported}'
+      assert top != 'agentrl' or rest.split('.')[0] in allowed, where
+      assert top not in forbidden, where
+      # Nobody but the border (and evaluation never) may cross it.
+      crosses = imported.startswith('agentrl.data.collate') or (
+          imported == 'agentrl.data.collate'
+      )
+      if crosses:
+        assert package in ('training', 'modes'), where
