@@ -66,9 +66,9 @@ def imports(path):
 
 def sources(package):
   base = ROOT / 'agentrl' / package
-  return sorted(base.rglob('*.py')) if base.is_dir() else [
-      base.with_suffix('.py')
-  ]
+  return (
+      sorted(base.rglob('*.py')) if base.is_dir() else [base.with_suffix('.py')]
+  )
 
 
 def test_every_package_has_a_row():

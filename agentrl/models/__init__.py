@@ -1,0 +1,1 @@
+"""Networks: one decoder for trainer and engine."""
