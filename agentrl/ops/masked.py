@@ -1,0 +1,29 @@
+"""Sums over masked tokens, and the denominators that go with them."""
+
+import jax
+import jax.numpy as jnp
+
+
+def sum(x: jax.Array, mask: jax.Array) -> jax.Array:  # noqa: A001
+  """Sum of `x` where `mask`; whatever stands elsewhere (NaN too) is unseen."""
+  return jnp.sum(jnp.where(mask, x, 0.0))
+
+
+def max(x: jax.Array, mask: jax.Array) -> jax.Array:  # noqa: A001
+  """Largest of non-negative `x` where `mask`; 0 when the mask is empty."""
+  return jnp.max(jnp.where(mask, x, 0.0))
+
+
+def gather_episodes(per_episode: jax.Array, segment_ids: jax.Array):
+  """Spreads `[E]` values over the `[B, T]` tokens of their episodes.
+
+  Padding (segment 0) reads an arbitrary episode: callers mask it.
+  """
+  return per_episode[jnp.maximum(segment_ids - 1, 0)]
+
+
+def loss_mask(
+    completion_mask: jax.Array, segment_ids: jax.Array, valid: jax.Array
+) -> jax.Array:
+  """`[B, T]` bool: sampled tokens of valid episodes."""
+  return completion_mask & gather_episodes(valid, segment_ids)
