@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 
 
-def sum(x: jax.Array, mask: jax.Array) -> jax.Array:  # noqa: A001
+def sum(x: jax.Array, mask: jax.Array) -> jax.Array:
   """Sum of `x` where `mask`; whatever stands elsewhere (NaN too) is unseen."""
   return jnp.sum(jnp.where(mask, x, 0.0))
 
 
-def max(x: jax.Array, mask: jax.Array) -> jax.Array:  # noqa: A001
+def max(x: jax.Array, mask: jax.Array) -> jax.Array:
   """Largest of non-negative `x` where `mask`; 0 when the mask is empty."""
   return jnp.max(jnp.where(mask, x, 0.0))
 
