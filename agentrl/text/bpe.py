@@ -1,0 +1,148 @@
+"""Byte-level BPE tokenizers made here: from GGUF metadata, or trained.
+
+Both give a bare `tokenizers.Tokenizer`; `agentrl.text.tokenizer` wraps it.
+"""
+
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import gguf
+import tokenizers
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from agentrl.errors import WeightsError
+
+# Values of tokenizer.ggml.token_type.
+_CONTROL, _USER_DEFINED = 3, 4
+
+# How Llama 3 cuts text into words.
+_LLAMA3_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r'| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+'
+)
+
+# Roles of a chat, so frequent in training texts that each becomes one token.
+_ROLES = ('system', 'user', 'assistant')
+
+
+def _gpt2() -> pre_tokenizers.PreTokenizer:
+  return pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+
+
+def _smollm() -> pre_tokenizers.PreTokenizer:
+  digits = pre_tokenizers.Digits(individual_digits=True)
+  return pre_tokenizers.Sequence([digits, _gpt2()])
+
+
+def _llama3() -> pre_tokenizers.PreTokenizer:
+  words = pre_tokenizers.Split(tokenizers.Regex(_LLAMA3_WORDS), 'isolated')
+  letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+  return pre_tokenizers.Sequence([words, letters])
+
+
+# tokenizer.ggml.pre -> how text is cut into words before merging.
+PRE_TOKENIZERS = {
+    'gpt-2': _gpt2,
+    'llama-bpe': _llama3,
+    'smollm': _smollm,
+}
+
+
+def read_gguf(
+    path: str | pathlib.Path,
+) -> tuple[tokenizers.Tokenizer, Mapping[str, Any]]:
+  """Builds the tokenizer that a GGUF file describes.
+
+  Returns:
+    The tokenizer, and the file's `tokenizer.*` metadata other than its long
+    lists, by name without the prefix (`ggml.eos_token_id`, `chat_template`).
+
+  Raises:
+    WeightsError: the file is damaged, has no byte-level BPE, or cuts words in
+      a way that is not known here.
+  """
+  try:
+    fields = gguf.GGUFReader(str(path)).fields
+  except (OSError, ValueError, IndexError) as error:
+    raise WeightsError(f'{path} is not a whole GGUF file: {error}.') from error
+  prefix = 'tokenizer.'
+  found = {
+      name.removeprefix(prefix): field.contents()
+      for name, field in fields.items()
+      if name.startswith(prefix)
+  }
+  lists = {}
+  for name in ('ggml.tokens', 'ggml.token_type', 'ggml.merges'):
+    if name not in found:
+      raise WeightsError(f'{path} has no field {prefix + name!r}.')
+    lists[name] = found.pop(name)
+  kind, pre = found.get('ggml.model'), found.get('ggml.pre')
+  if kind != 'gpt2' or pre not in PRE_TOKENIZERS:
+    raise WeightsError(
+        f'{path} has a tokenizer of model {kind!r}, pre {pre!r}; known: model'
+        f" 'gpt2' with pre {', '.join(map(repr, PRE_TOKENIZERS))}. Use the"
+        " model's Hugging Face directory instead."
+    )
+  tokens = lists['ggml.tokens']
+  backend = _assemble(
+      models.BPE(
+          vocab={token: i for i, token in enumerate(tokens)},
+          merges=[tuple(pair.split(' ')) for pair in lists['ggml.merges']],
+          # Llama 3 has words that no chain of merges reaches.
+          ignore_merges=pre == 'llama-bpe',
+      ),
+      PRE_TOKENIZERS[pre](),
+  )
+  for token, kind in zip(tokens, lists['ggml.token_type'], strict=True):
+    if kind in (_CONTROL, _USER_DEFINED):
+      special = kind == _CONTROL
+      added = tokenizers.AddedToken(token, special=special, normalized=False)
+      backend.add_tokens([added])
+  return backend, found
+
+
+def train(
+    texts: Iterable[str], vocab_size: int, specials: Sequence[str]
+) -> tokenizers.Tokenizer:
+  """Trains a tokenizer that splits digits, on `texts`; the same every time.
+
+  Args:
+    texts: what the policy will read and write. The names of the chat roles are
+      mixed in, about one header per 100 characters, so that each becomes one
+      token and a header costs three.
+    vocab_size: most ids to use; small texts may need fewer.
+    specials: control tokens; they get the ids from 0.
+
+  Raises:
+    ValueError: `vocab_size` has no room for the specials and all bytes.
+  """
+  alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+  needed = len(specials) + len(alphabet)
+  if vocab_size < needed:
+    raise ValueError(
+        f'A byte-level vocabulary with {len(specials)} special tokens needs'
+        f' vocab_size >= {needed}, got {vocab_size}.'
+    )
+  texts = list(texts)
+  headers = [role + '\n' for role in _ROLES]
+  repeats = 1 + sum(map(len, texts)) // 100
+  backend = _assemble(models.BPE(), _smollm())
+  trainer = trainers.BpeTrainer(
+      vocab_size=vocab_size,
+      special_tokens=[
+          tokenizers.AddedToken(token, special=True, normalized=False)
+          for token in specials
+      ],
+      initial_alphabet=alphabet,
+      show_progress=False,
+  )
+  backend.train_from_iterator([*texts, *headers * repeats], trainer)
+  return backend
+
+
+def _assemble(model, pre_tokenizer) -> tokenizers.Tokenizer:
+  backend = tokenizers.Tokenizer(model)
+  backend.pre_tokenizer = pre_tokenizer
+  backend.decoder = decoders.ByteLevel()
+  return backend

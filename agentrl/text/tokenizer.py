@@ -1,0 +1,326 @@
+"""Text <-> token ids: one class, read from Hugging Face or GGUF files.
+
+Built on the `tokenizers` library, so that neither torch nor transformers is
+needed at run time. `train_bpe` makes the small tokenizers of `tiny` policies.
+"""
+
+import json
+import pathlib
+import re
+from collections.abc import Iterable, Sequence
+
+import tokenizers
+
+from agentrl.errors import WeightsError
+from agentrl.text import bpe
+
+_JSON = 'tokenizer.json'
+_TEMPLATE = 'chat_template.jinja'
+
+# The control tokens of a tokenizer that is trained here: ChatML's.
+START, END, PAD = '<|im_start|>', '<|im_end|>', '<|pad|>'
+
+
+class Tokenizer:
+  """A tokenizer that never adds a token and never obeys one in plain text.
+
+  Attributes:
+    eos_ids: every id that ends a completion; the first is `eos_token`.
+    bos_id: the id that begins a text, or None.
+    pad_id: fills up rows; the first end id if the tokenizer has none.
+    chat_template: the model's Jinja template, or None.
+    vocab_size: one more than the largest id: rows an embedding must have.
+    control_ids: the special tokens, which `encode` gives only when allowed.
+  """
+
+  def __init__(
+      self,
+      backend: tokenizers.Tokenizer,
+      *,
+      eos_ids: Sequence[int],
+      bos_id: int | None = None,
+      pad_id: int | None = None,
+      chat_template: str | None = None,
+  ):
+    """Wraps `backend`.
+
+    Args:
+      backend: changed only in that truncation and padding are switched off.
+      eos_ids: at least one id.
+      bos_id: an id or None.
+      pad_id: an id; None takes the first of `eos_ids`.
+      chat_template: Jinja source or None.
+
+    Raises:
+      WeightsError: there is no end id, or an id is not in the vocabulary.
+    """
+    if not eos_ids:
+      raise WeightsError(
+          'The tokenizer names no end token; add eos_token to'
+          ' tokenizer_config.json or eos_token_id to generation_config.json.'
+      )
+    self.eos_ids = tuple(dict.fromkeys(eos_ids))
+    self.bos_id = bos_id
+    self.pad_id = self.eos_ids[0] if pad_id is None else pad_id
+    self.chat_template = chat_template
+    for name, token_id in (
+        *(('end', i) for i in self.eos_ids),
+        ('begin', self.bos_id),
+        ('padding', self.pad_id),
+    ):
+      if token_id is not None and backend.id_to_token(token_id) is None:
+        raise WeightsError(
+            f'The {name} id {token_id} is not in the vocabulary; the tokenizer'
+            ' and its configuration belong to different models.'
+        )
+    # A tokenizer.json may ask for either; both would change the transcript.
+    backend.no_truncation()
+    backend.no_padding()
+    self._backend = backend
+    self.vocab_size = 1 + max(
+        backend.get_vocab(with_added_tokens=True).values()
+    )
+    added = backend.get_added_tokens_decoder()
+    named = {*self.eos_ids, self.bos_id, self.pad_id}
+    self.control_ids = frozenset(
+        i for i, token in added.items() if token.special or i in named
+    )
+    self._plain = _without_control(backend, self.control_ids)
+    self._control = _control_pattern(added[i] for i in self.control_ids)
+
+  def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
+    """Ids of `text`, with nothing added.
+
+    Args:
+      text: any string; lone surrogates, which JSON may carry, become '?'.
+      allow_special: True gives a special token written in the text its own
+        id. False, right for whatever an environment says, spells it out.
+    """
+    backend = self._backend if allow_special else self._plain
+    text = text.encode('utf-8', 'replace').decode('utf-8')
+    return backend.encode(text, add_special_tokens=False).ids
+
+  def split_special(self, text: str) -> list[tuple[str, int | None]]:
+    """Cuts `text` at its special tokens.
+
+    Returns:
+      `(text, None)` for each plain piece that is not empty and `(text, id)` for
+      each special token. A token that swallows the blanks beside it (its
+      `lstrip` and `rstrip`) has them in its text.
+    """
+    if self._control is None:
+      return [(text, None)] if text else []
+    pieces, start = [], 0
+    for match in self._control.finditer(text):
+      pieces.append((text[start : match.start()], None))
+      token = self._backend.token_to_id(match[match.lastgroup])
+      pieces.append((match[0], token))
+      start = match.end()
+    pieces.append((text[start:], None))
+    return [(piece, token) for piece, token in pieces if piece]
+
+  def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
+    """Text of `ids`, for people and environments: it does not encode back.
+
+    Bytes that are not UTF-8 become U+FFFD. Ids without a token (an embedding
+    may have more rows than the tokenizer has tokens) give nothing.
+    """
+    return self._backend.decode(list(ids), skip_special_tokens=skip_special)
+
+  def id_to_token(self, token_id: int) -> str | None:
+    """The vocabulary's name of an id, or None."""
+    return self._backend.id_to_token(token_id)
+
+  def token_to_id(self, token: str) -> int | None:
+    """The id of a vocabulary entry, or None."""
+    return self._backend.token_to_id(token)
+
+  def special_tokens(self) -> dict[str, str]:
+    """The named tokens, by the names that chat templates use for them."""
+    ids = {
+        'bos_token': self.bos_id,
+        'eos_token': self.eos_ids[0],
+        'pad_token': self.pad_id,
+    }
+    return {
+        name: self._backend.id_to_token(token_id)
+        for name, token_id in ids.items()
+        if token_id is not None
+    }
+
+  def save(self, directory: str | pathlib.Path) -> None:
+    """Writes the files that `from_directory` and transformers read."""
+    directory = pathlib.Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    self._backend.save(str(directory / _JSON))
+    settings = {
+        'tokenizer_class': 'PreTrainedTokenizerFast',
+        'clean_up_tokenization_spaces': False,
+        **self.special_tokens(),
+    }
+    ids = {
+        'bos_token_id': self.bos_id,
+        'eos_token_id': list(self.eos_ids),
+        'pad_token_id': self.pad_id,
+    }
+    ids = {name: value for name, value in ids.items() if value is not None}
+    _write_json(directory / 'tokenizer_config.json', settings)
+    _write_json(directory / 'generation_config.json', ids)
+    if self.chat_template is not None:
+      (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
+
+
+def _without_control(backend, control_ids) -> tokenizers.Tokenizer:
+  """A copy that spells the tokens `control_ids` out as plain text."""
+  spec = json.loads(backend.to_str())
+  for token in spec['added_tokens']:
+    # A model's end token need not be marked special; here it is.
+    token['special'] = token['id'] in control_ids
+  plain = tokenizers.Tokenizer.from_str(json.dumps(spec))
+  plain.encode_special_tokens = True  # meaning: encode them as any other text
+  return plain
+
+
+def _control_pattern(tokens) -> re.Pattern | None:
+  """Matches any of `tokens`, the longest first, each in a group of its own."""
+  tokens = sorted(tokens, key=lambda t: (-len(t.content), t.content))
+  alternatives = (
+      (r'\s*' if token.lstrip else '')
+      + f'(?P<token{i}>{re.escape(token.content)})'
+      + (r'\s*' if token.rstrip else '')
+      for i, token in enumerate(tokens)
+  )
+  return re.compile('|'.join(alternatives)) if tokens else None
+
+
+def _write_json(path: pathlib.Path, value: dict) -> None:
+  path.write_text(json.dumps(value, indent=2) + '\n', encoding='utf-8')
+
+
+def load(path: str | pathlib.Path) -> Tokenizer:
+  """Reads the tokenizer of a model directory or of a GGUF file.
+
+  Raises:
+    WeightsError: `path` is neither, or a file in it is missing or damaged.
+  """
+  path = pathlib.Path(path)
+  if path.is_dir():
+    return from_directory(path)
+  if path.suffix == '.gguf':
+    return from_gguf(path)
+  raise WeightsError(
+      f'No tokenizer at {path}: give a directory with {_JSON}, or a .gguf file.'
+  )
+
+
+def from_directory(directory: str | pathlib.Path) -> Tokenizer:
+  """Reads a Hugging Face directory.
+
+  `tokenizer.json` is the tokenizer; `tokenizer_config.json` names its tokens;
+  `generation_config.json`, or else `config.json`, may list more end ids;
+  `chat_template.jinja`, or else the configuration, has the template.
+
+  Raises:
+    WeightsError: a file is missing, damaged or names an unknown token.
+  """
+  directory = pathlib.Path(directory)
+  path = directory / _JSON
+  if not path.is_file():
+    raise WeightsError(
+        f'{directory} has no {_JSON}; make one with transformers:'
+        ' AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR).'
+    )
+  try:
+    backend = tokenizers.Tokenizer.from_str(path.read_text(encoding='utf-8'))
+  except Exception as error:  # tokenizers raises nothing narrower
+    raise WeightsError(f'{path} is not a tokenizer: {error}.') from error
+  settings = _read_json(directory / 'tokenizer_config.json')
+  generation = _read_json(directory / 'generation_config.json')
+  model = _read_json(directory / 'config.json')
+
+  def named(name: str) -> int | None:
+    token = settings.get(name)
+    token = token['content'] if isinstance(token, dict) else token
+    if token is None:
+      return None
+    token_id = backend.token_to_id(token)
+    if token_id is None:
+      raise WeightsError(
+          f'{name} of {directory / "tokenizer_config.json"} is {token!r}, which'
+          f' is not in {_JSON}.'
+      )
+    return token_id
+
+  eos = named('eos_token')
+  eos_ids = [] if eos is None else [eos]
+  listed = generation.get('eos_token_id', model.get('eos_token_id'))
+  if listed is not None:
+    eos_ids += listed if isinstance(listed, list) else [listed]
+  return Tokenizer(
+      backend,
+      eos_ids=eos_ids,
+      bos_id=named('bos_token'),
+      pad_id=named('pad_token'),
+      chat_template=_chat_template(directory, settings),
+  )
+
+
+def _chat_template(directory: pathlib.Path, settings: dict) -> str | None:
+  path = directory / _TEMPLATE
+  if path.is_file():
+    return path.read_text(encoding='utf-8')
+  template = settings.get('chat_template')
+  if isinstance(template, list):  # several, by name
+    template = {t['name']: t['template'] for t in template}.get('default')
+  return template
+
+
+def _read_json(path: pathlib.Path) -> dict:
+  if not path.is_file():
+    return {}
+  try:
+    return json.loads(path.read_text(encoding='utf-8'))
+  except ValueError as error:
+    raise WeightsError(f'{path} is not JSON: {error}.') from error
+
+
+def from_gguf(path: str | pathlib.Path) -> Tokenizer:
+  """Builds the tokenizer that a GGUF file describes.
+
+  Raises:
+    WeightsError: the file is damaged or its tokenizer is of an unknown kind.
+  """
+  backend, fields = bpe.read_gguf(path)
+  ends = ('ggml.eos_token_id', 'ggml.eot_token_id')
+  return Tokenizer(
+      backend,
+      eos_ids=[fields[name] for name in ends if name in fields],
+      bos_id=fields.get('ggml.bos_token_id'),
+      pad_id=fields.get('ggml.padding_token_id'),
+      chat_template=fields.get('chat_template'),
+  )
+
+
+def train_bpe(
+    texts: Iterable[str],
+    vocab_size: int,
+    specials: Sequence[str] = (START, END, PAD),
+) -> Tokenizer:
+  """Trains a small byte-level BPE for ChatML; deterministic.
+
+  Args:
+    texts: what the policy will read and write.
+    vocab_size: most ids to use.
+    specials: control tokens, `END` and `PAD` among them; ids from 0.
+
+  Raises:
+    ValueError: `vocab_size` is too small, or `END` or `PAD` is missing.
+  """
+  if END not in specials or PAD not in specials:
+    raise ValueError(f'specials must have {END!r} and {PAD!r}: {specials}.')
+  backend = bpe.train(texts, vocab_size, specials)
+  return Tokenizer(
+      backend,
+      eos_ids=[backend.token_to_id(END)],
+      pad_id=backend.token_to_id(PAD),
+  )
