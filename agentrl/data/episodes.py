@@ -1,0 +1,182 @@
+"""Episodes on disk: one JSON object a line, one file a step."""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from agentrl.errors import DataError
+from agentrl.types import Episode, Message, Turn
+
+_TURN_FIELDS = tuple(field.name for field in dataclasses.fields(Turn))
+_PLAIN_FIELDS = (
+    'episode_id',
+    'env',
+    'task_id',
+    'split',
+    'seed',
+    'policy_version',
+    'horizon',
+    'stop_reason',
+    'success',
+)
+
+
+def step_path(
+    workdir: str | pathlib.Path, split: str, step: int
+) -> pathlib.Path:
+  """Where the episodes of a step are: `episodes/train/000012.jsonl`."""
+  return pathlib.Path(workdir) / 'episodes' / split / f'{step:06d}.jsonl'
+
+
+def to_line(episode: Episode, *, tokens: bool = True) -> str:
+  """Encodes an episode as one line of JSON, without the line end.
+
+  Args:
+    episode: the record.
+    tokens: False leaves out the token arrays, most of a line's size.
+
+  Raises:
+    ValueError: a number is NaN or infinite, which JSON cannot say.
+  """
+  record: dict[str, Any] = {
+      name: getattr(episode, name) for name in _PLAIN_FIELDS
+  }
+  record['terminated'] = episode.terminated
+  record['return'] = episode.episode_return
+  record['error'] = episode.error
+  record['prompt'] = [dataclasses.asdict(message) for message in episode.prompt]
+  record['turns'] = [dataclasses.asdict(turn) for turn in episode.turns]
+  if tokens:
+    record['tokens'] = episode.tokens
+    record['completion_mask'] = [
+        int(value) for value in episode.completion_mask
+    ]
+    record['sampler_logprobs'] = episode.sampler_logprobs
+  return json.dumps(record, ensure_ascii=False, allow_nan=False)
+
+
+def from_line(line: str) -> Episode:
+  """Decodes what `to_line` wrote; keys that it does not know are ignored.
+
+  Raises:
+    DataError: not such a line; says why.
+  """
+  try:
+    record = json.loads(line)
+    return Episode(
+        **{name: record[name] for name in _PLAIN_FIELDS},
+        error=record['error'],
+        prompt=tuple(
+            Message(message['role'], message['content'])
+            for message in record['prompt']
+        ),
+        turns=tuple(
+            Turn(**{name: turn[name] for name in _TURN_FIELDS})
+            for turn in record['turns']
+        ),
+        tokens=tuple(record.get('tokens', ())),
+        completion_mask=tuple(map(bool, record.get('completion_mask', ()))),
+        sampler_logprobs=tuple(record.get('sampler_logprobs', ())),
+    )
+  except KeyError as error:
+    raise DataError(f'the key {error} is missing') from error
+  except (ValueError, TypeError) as error:
+    raise DataError(str(error)) from error
+
+
+def write(
+    path: str | pathlib.Path,
+    episodes: Iterable[Episode],
+    *,
+    tokens: bool = True,
+) -> None:
+  """Writes a whole file, or nothing: a reader never sees half of it.
+
+  Args:
+    path: the file; its directory is made, an old file is replaced.
+    episodes: what to write.
+    tokens: as in `to_line`.
+
+  Raises:
+    DataError: the file cannot be written.
+  """
+  path = pathlib.Path(path)
+  part = path.with_name(path.name + '.part')
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with part.open('w', encoding='utf-8') as file:
+      for episode in episodes:
+        file.write(to_line(episode, tokens=tokens) + '\n')
+    os.replace(part, path)
+  except OSError as error:
+    raise DataError(f'Cannot write episodes to {path}: {error}') from error
+
+
+def append(
+    path: str | pathlib.Path, episode: Episode, *, tokens: bool = True
+) -> None:
+  """Adds one episode to a file, making it when there is none.
+
+  Raises:
+    DataError: the file cannot be written.
+  """
+  path = pathlib.Path(path)
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open('a', encoding='utf-8') as file:
+      file.write(to_line(episode, tokens=tokens) + '\n')
+  except OSError as error:
+    raise DataError(f'Cannot write episodes to {path}: {error}') from error
+
+
+def read(
+    path: str | pathlib.Path,
+    *,
+    on_broken: Callable[[DataError], None] | None = None,
+) -> Iterator[Episode]:
+  """Reads the episodes of a file, one at a time.
+
+  Args:
+    path: the file.
+    on_broken: called for each line that cannot be used, which is then skipped;
+      None raises instead. A caller that skips should count.
+
+  Raises:
+    DataError: the file cannot be read, or a line is broken; names the file,
+      the line and the reason.
+  """
+  try:
+    with open(path, encoding='utf-8', errors='replace') as file:
+      for number, line in enumerate(file, start=1):
+        if not line.strip():
+          continue
+        try:
+          episode = from_line(line)
+        except DataError as error:
+          broken = DataError(f'{path}, line {number}: {error}')
+          if on_broken is None:
+            raise broken from error
+          on_broken(broken)
+        else:
+          yield episode
+  except OSError as error:
+    raise DataError(f'Cannot read episodes from {path}: {error}') from error
+
+
+def discard_from(directory: str | pathlib.Path, step: int) -> int:
+  """Sets aside the files of `step` and later, which a resumed run plays again.
+
+  They are renamed to `NNNNNN.jsonl.discarded`.
+
+  Returns:
+    How many.
+  """
+  count = 0
+  for path in sorted(pathlib.Path(directory).glob('*.jsonl')):
+    if path.stem.isdecimal() and int(path.stem) >= step:
+      os.replace(path, path.with_name(path.name + '.discarded'))
+      count += 1
+  return count

@@ -1,0 +1,134 @@
+"""Which task comes next, resumable in the middle of an epoch."""
+
+import json
+import pathlib
+import random
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentrl.errors import DataError
+
+
+class TaskIterator:
+  """Walks through a fixed list of tasks, shuffled anew in every epoch.
+
+  The order is a function of (task list, seed) alone. The state is two numbers,
+  so a checkpoint stores it and a resumed run goes on as if nothing had
+  happened.
+  """
+
+  def __init__(
+      self, task_ids: Sequence[int], *, seed: int, shuffle: bool = True
+  ):
+    """Starts at the first task of the first epoch.
+
+    Args:
+      task_ids: the tasks, distinct.
+      seed: of the order.
+      shuffle: False keeps the given order in every epoch.
+
+    Raises:
+      DataError: no task, or one of them twice.
+    """
+    if not task_ids:
+      raise DataError('The task list is empty.')
+    if len(set(task_ids)) != len(task_ids):
+      raise DataError(
+          f'The task list names {len(task_ids) - len(set(task_ids))} of its'
+          f' {len(task_ids)} tasks twice.'
+      )
+    self._task_ids = tuple(task_ids)
+    self._seed = seed
+    self._shuffle = shuffle
+    self._epoch = 0
+    self._cursor = 0
+    self._order = self._order_of(0)
+
+  def next_tasks(self, count: int) -> list[tuple[int, int]]:
+    """Gives the next `count` tasks as (ordinal, task id).
+
+    The ordinal counts tasks since the start of the run, over all epochs, so it
+    is different for two visits to one task.
+    """
+    tasks = []
+    for _ in range(count):
+      if self._cursor == len(self._order):
+        self._epoch += 1
+        self._cursor = 0
+        self._order = self._order_of(self._epoch)
+      ordinal = self._epoch * len(self._order) + self._cursor
+      tasks.append((ordinal, self._order[self._cursor]))
+      self._cursor += 1
+    return tasks
+
+  def state(self) -> dict[str, int]:
+    """What `restore` needs; plain integers."""
+    return {
+        'epoch': self._epoch,
+        'cursor': self._cursor,
+        'tasks_crc': self._tasks_crc(),
+    }
+
+  def restore(self, state: Mapping[str, int]) -> None:
+    """Goes to where `state()` was taken.
+
+    Raises:
+      DataError: the state was taken with other tasks or another seed, for which
+        its cursor means nothing.
+    """
+    if state['tasks_crc'] != self._tasks_crc():
+      raise DataError(
+          'The checkpoint was written with another task list, seed or shuffling'
+          ' than this config has; restore them or start in a new workdir.'
+      )
+    self._epoch = state['epoch']
+    self._cursor = state['cursor']
+    self._order = self._order_of(self._epoch)
+
+  def _order_of(self, epoch: int) -> tuple[int, ...]:
+    if not self._shuffle:
+      return self._task_ids
+    order = list(self._task_ids)
+    # Seeded by text: hashed with SHA-512, the same on every Python and machine.
+    random.Random(f'{self._seed}/{epoch}').shuffle(order)
+    return tuple(order)
+
+  def _tasks_crc(self) -> int:
+    settings = [self._task_ids, self._seed, self._shuffle]
+    return zlib.crc32(json.dumps(settings).encode())
+
+
+def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
+  """Reads task ids from an AgentGym item file.
+
+  Such a file is a JSON list of objects with an `item_id` of environment and
+  number, as in `[{"item_id": "textcraft_12"}]`; other keys are ignored.
+
+  Args:
+    path: the file.
+    env_name: the environment that the items must belong to.
+
+  Returns:
+    The numbers in the file's order.
+
+  Raises:
+    DataError: not such a file, or an item of another environment.
+  """
+  try:
+    items: Any = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+  except (OSError, ValueError) as error:
+    raise DataError(f'Cannot read task items from {path}: {error}') from error
+  if not isinstance(items, list):
+    raise DataError(f'{path} holds no JSON list but {type(items).__name__}.')
+  task_ids = []
+  for index, item in enumerate(items):
+    item_id = item.get('item_id') if isinstance(item, dict) else None
+    name, _, number = str(item_id).rpartition('_')
+    if name != env_name or not number.isdecimal():
+      raise DataError(
+          f'Item {index} of {path} is {item!r}; expected an item_id such as'
+          f" '{env_name}_12'."
+      )
+    task_ids.append(int(number))
+  return tuple(task_ids)

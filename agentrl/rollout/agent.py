@@ -1,0 +1,91 @@
+"""How a policy talks: what it is told first, and what its words mean."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from agentrl.envs import actions
+from agentrl.text.chat import ChatFormat
+from agentrl.types import Message
+
+# How each format of `envs.actions` writes an action without a thought.
+_WRITTEN = {'plain': '{action}', 'react': 'Thought:\n\nAction:\n{action}'}
+
+
+class Reading(NamedTuple):
+  """What one completion says."""
+
+  text: str
+  action: str
+  parse_error: str | None
+
+
+class Agent:
+  """Turns observations into token ids and token ids into actions.
+
+  Ids never pass through text on their way back into the transcript: `read`
+  gives text for the environment and for people only.
+  """
+
+  def __init__(self, chat: ChatFormat, *, instructions: str, format: str):
+    """Keeps the parts.
+
+    Args:
+      chat: template and tokenizer of the model.
+      instructions: system message, or the start of the first user message
+        where the template has no system role; left out when empty.
+      format: how an action is written; a name that `envs.actions` knows.
+    """
+    self._chat = chat
+    self._instructions = instructions
+    self._format = format
+
+  @property
+  def stop_token_ids(self) -> tuple[int, ...]:
+    """Ids that end a completion."""
+    return self._chat.stop_ids
+
+  def first_messages(self, observation: str) -> tuple[Message, ...]:
+    """The conversation before the first completion."""
+    if not self._instructions:
+      return (Message('user', observation),)
+    if not self._chat.has_system:  # a template without such a role
+      return (Message('user', f'{self._instructions}\n\n{observation}'),)
+    return (
+        Message('system', self._instructions),
+        Message('user', observation),
+    )
+
+  def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
+    """Ids of `messages` and of the header that starts a completion."""
+    return self._chat.prompt(messages)
+
+  def observation_ids(
+      self, observation: str, completion_ids: Sequence[int]
+  ) -> list[int]:
+    """Ids between a completion and the next one; none of them is sampled.
+
+    Args:
+      observation: the environment's answer.
+      completion_ids: the completion it answers. When it was cut before its end
+        token, that token comes first here, where no loss reaches it.
+    """
+    ended = completion_ids[-1] in self._chat.stop_ids
+    return self._chat.observation(observation, ended=ended)
+
+  def read(self, completion_ids: Sequence[int]) -> Reading:
+    """Decodes a completion and looks for its action."""
+    text = self._chat.tokenizer.decode(completion_ids)
+    action, parse_error = actions.parse(self._format, text)
+    return Reading(text, action, parse_error)
+
+  def correction(self, parse_error: str) -> str:
+    """The observation after a completion without an action.
+
+    The environment is not asked: it would count a step for words that it cannot
+    know.
+    """
+    return f'Your reply was not understood: {parse_error}'
+
+  def write(self, action: str) -> list[int]:
+    """Ids of a completion that says `action` and ends: an expert's words."""
+    return self._chat.completion(_WRITTEN[self._format].format(action=action))

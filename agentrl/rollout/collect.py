@@ -1,0 +1,217 @@
+"""Many episodes at a time, in an order that does not depend on their speed."""
+
+import asyncio
+import statistics
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from absl import logging
+
+from agentrl import types
+from agentrl.errors import AgentrlError, ConfigError, EngineError, EnvError
+from agentrl.rollout import seeds
+from agentrl.types import Episode, Group
+
+# Whose fault it is when too many episodes stop for this reason. A context that
+# not even the first prompt fits is the only invalid episode among truncations.
+_ALARMS: dict[str, type[AgentrlError]] = {
+    types.ENV_ERROR: EnvError,
+    types.ENGINE_ERROR: EngineError,
+    types.TIMEOUT: EngineError,
+    types.CONTEXT: ConfigError,
+}
+
+
+class Assignment(NamedTuple):
+  """Which episode to play."""
+
+  ordinal: int  # position of the task in the run's task order
+  task_id: int
+  replica: int  # from 0, within the group
+  seed: int  # of this episode; a second attempt gets the same one
+
+
+Play = Callable[[Assignment], Awaitable[Episode]]
+
+
+async def collect(
+    tasks: Sequence[tuple[int, int]],
+    group_size: int,
+    play: Play,
+    *,
+    seed: int,
+    concurrency: int,
+    attempts: int = 2,
+    retry_wait_s: float = 1.0,
+    max_failed_share: float = 0.5,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> list[Group]:
+  """Plays `group_size` episodes of each task.
+
+  Every episode advances on its own: as soon as one ends, the next one starts,
+  reset included, and nobody waits for the slowest of a round.
+
+  Args:
+    tasks: (ordinal, task id) pairs.
+    group_size: episodes of each task.
+    play: plays one episode to its record, usually by `run_episode`.
+    seed: of this collection; derive it from (run seed, step).
+    concurrency: most episodes at a time.
+    attempts: tries of an episode that the infrastructure failed. After the
+      last one the failed record stays in its group: invalid, and counted.
+    retry_wait_s: pause before the second try; grows by itself with each try.
+    max_failed_share: when more than this share of all episodes is invalid,
+      collecting stops at once with an error. 1 switches this off.
+    on_episode: called with each final record, in the order of completion.
+
+  Returns:
+    Groups in the order of `tasks`, each with its episodes in replica order.
+
+  Raises:
+    EnvError: too many episodes failed, the first at the environment.
+    EngineError: as EnvError, the first at the inference server or the deadline.
+    ConfigError: as EnvError, the first prompt not fitting the context.
+    ValueError: a count is below 1.
+  """
+  if min(group_size, concurrency, attempts) < 1:
+    raise ValueError(
+        'Collecting needs counts of at least 1, got'
+        f' {group_size=}, {concurrency=}, {attempts=}.'
+    )
+  assignments = [
+      Assignment(
+          ordinal, task_id, replica, seeds.derive_seed(seed, ordinal, replica)
+      )
+      for ordinal, task_id in tasks
+      for replica in range(group_size)
+  ]
+  episodes: list[Episode | None] = [None] * len(assignments)
+  failed: list[Episode] = []
+  waiting = iter(enumerate(assignments))
+
+  async def work() -> None:
+    # All workers share `waiting`, so each takes the next episode when free.
+    for index, assignment in waiting:
+      episode = await _play_with_attempts(
+          play, assignment, attempts, retry_wait_s
+      )
+      episodes[index] = episode
+      if on_episode is not None:
+        on_episode(episode)
+      if not episode.valid:
+        failed.append(episode)
+        if len(failed) > max_failed_share * len(assignments):
+          raise _alarm(failed, len(assignments))
+
+  try:
+    async with asyncio.TaskGroup() as workers:
+      for _ in range(min(concurrency, len(assignments))):
+        workers.create_task(work())
+  except BaseExceptionGroup as group:
+    # The first failure cancelled the other workers; it is what matters.
+    raise group.exceptions[0] from None
+
+  return [
+      Group(
+          task_id=task_id,
+          ordinal=ordinal,
+          episodes=tuple(episodes[i * group_size : (i + 1) * group_size]),
+      )
+      for i, (ordinal, task_id) in enumerate(tasks)
+  ]
+
+
+async def _play_with_attempts(
+    play: Play, assignment: Assignment, attempts: int, retry_wait_s: float
+) -> Episode:
+  for attempt in range(1, attempts + 1):
+    episode = await play(assignment)
+    if episode.stop_reason not in types.FAILURES or attempt == attempts:
+      return episode
+    logging.warning(
+        'Episode %s stopped with %s, attempt %d of %d: %s',
+        episode.episode_id,
+        episode.stop_reason,
+        attempt,
+        attempts,
+        episode.error,
+    )
+    await asyncio.sleep(retry_wait_s * attempt)
+  raise AssertionError('The last attempt returns.')
+
+
+def _alarm(failed: Sequence[Episode], total: int) -> AgentrlError:
+  first = failed[0]
+  return _ALARMS[first.stop_reason](
+      f'{len(failed)} of {total} episodes failed, so collecting stopped. The'
+      f' first was {first.episode_id!r} with {first.stop_reason}: {first.error}'
+  )
+
+
+def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
+  """Summarises a collection under `rollout/...` names.
+
+  Shares and means are over valid episodes, except for `rollout/invalid` and
+  `rollout/stop_*`, which count all. Without a valid episode only those two are
+  given: a mean of nothing is no number.
+
+  Args:
+    groups: what `collect` returned.
+    horizon: turns that were allowed.
+  """
+  episodes = [episode for group in groups for episode in group.episodes]
+  valid = [episode for episode in episodes if episode.valid]
+  stops = Counter(episode.stop_reason for episode in episodes)
+  metrics = {
+      'rollout/horizon': float(horizon),
+      'rollout/episodes': float(len(episodes)),
+      'rollout/invalid': float(len(episodes) - len(valid)),
+  }
+  for reason in types.STOP_REASONS:
+    metrics[f'rollout/stop_{reason}'] = stops[reason] / max(len(episodes), 1)
+  if not valid:
+    return metrics
+
+  turns = [turn for episode in valid for turn in episode.turns]
+  returns = [episode.episode_return for episode in valid]
+  mean = statistics.fmean
+  prompt_tokens = sum(turn.prompt_tokens for turn in turns)
+  cached_tokens = sum(turn.cached_tokens for turn in turns)
+  metrics |= {
+      'rollout/return_mean': mean(returns),
+      'rollout/return_std': statistics.pstdev(returns),
+      'rollout/success': mean(episode.success for episode in valid),
+      'rollout/turns_mean': len(turns) / len(valid),
+      'rollout/completion_tokens_mean': mean(
+          turn.completion_tokens for turn in turns
+      ),
+      'rollout/completion_tokens': float(
+          sum(turn.completion_tokens for turn in turns)
+      ),
+      'rollout/episode_tokens_mean': mean(
+          len(episode.tokens) for episode in valid
+      ),
+      'rollout/episode_tokens_max': float(
+          max(len(episode.tokens) for episode in valid)
+      ),
+      'rollout/parse_error_share': mean(
+          turn.parse_error is not None for turn in turns
+      ),
+      'rollout/cut_completion_share': mean(
+          turn.finish_reason == 'length' for turn in turns
+      ),
+      'rollout/cached_share': cached_tokens / max(prompt_tokens, 1),
+      'rollout/tied_groups': mean(_tied(group) for group in groups),
+      'rollout/sampler_s_mean': mean(turn.sampler_s for turn in turns),
+      'rollout/env_s_mean': mean(turn.env_s for turn in turns),
+  }
+  return metrics
+
+
+def _tied(group: Group) -> bool:
+  """True when no two valid episodes differ in return: nothing to learn from."""
+  returns = {
+      episode.episode_return for episode in group.episodes if episode.valid
+  }
+  return len(returns) <= 1

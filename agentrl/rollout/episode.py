@@ -1,0 +1,209 @@
+"""One episode: the policy and the environment take turns."""
+
+import asyncio
+import contextlib
+import dataclasses
+import time
+
+from agentrl import types
+from agentrl.envs.client import EnvClient
+from agentrl.errors import EngineError, EnvError
+from agentrl.rollout import seeds
+from agentrl.rollout.agent import Agent
+from agentrl.rollout.sampler import Policy
+from agentrl.rollout.transcript import Transcript
+from agentrl.types import Episode, Message, StepResult, Turn
+
+
+async def run_episode(
+    env: EnvClient,
+    agent: Agent,
+    policy: Policy,
+    *,
+    episode_id: str,
+    env_name: str,
+    task_id: int,
+    split: str,
+    seed: int,
+    policy_version: int,
+    horizon: int,
+    max_completion_tokens: int,
+    max_context: int,
+    deadline_s: float,
+    env_seed: int | None = None,
+) -> Episode:
+  """Plays one task and records it; a failure is a record too, not an exception.
+
+  Args:
+    env: a client that is not yet open; it is opened and closed here, so that a
+      server which refuses to create an episode gives an `env_error` record.
+    agent: how the policy talks.
+    policy: what continues the transcript, usually a `Sampler`.
+    episode_id: name of the record; also the sampler's sticky routing key.
+    env_name: name of the environment, for the record.
+    task_id: which task to play.
+    split: 'train', 'dev' or 'test', for the record.
+    seed: turn t is sampled with a seed derived from this and t.
+    policy_version: weight pushes so far, for the record.
+    horizon: most turns, at least 1.
+    max_completion_tokens: most sampled tokens in one turn.
+    max_context: most tokens in the whole transcript.
+    deadline_s: seconds after which the episode stops with 'timeout'.
+    env_seed: passed to reset; None for the task's own. Episodes of one group
+      need the same one, or they do not play the same task.
+
+  Returns:
+    The record, whose `stop_reason` says how it ended. After a truncation the
+    transcript ends with the last observation and the generation prompt, with
+    mask 0, where a critic's value is the bootstrap; when they do not fit the
+    context they are left out. After termination nothing follows the last
+    completion.
+
+  Raises:
+    ValueError: a limit is below 1.
+  """
+  if min(horizon, max_completion_tokens, max_context) < 1:
+    raise ValueError(
+        'An episode needs limits of at least 1, got'
+        f' {horizon=}, {max_completion_tokens=}, {max_context=}.'
+    )
+  record = _Record()
+  error = None
+  # The environment is closed outside the deadline: an episode that ended in
+  # time is not lost to a slow goodbye.
+  async with contextlib.AsyncExitStack() as stack:
+    try:
+      async with asyncio.timeout(deadline_s) as deadline:
+        await stack.enter_async_context(env)
+        stop_reason = await _play(
+            record,
+            env,
+            agent,
+            policy,
+            episode_id=episode_id,
+            task_id=task_id,
+            seed=seed,
+            env_seed=env_seed,
+            horizon=horizon,
+            max_completion_tokens=max_completion_tokens,
+            max_context=max_context,
+        )
+    except EnvError as failure:
+      stop_reason, error = types.ENV_ERROR, str(failure)
+    except EngineError as failure:
+      stop_reason, error = types.ENGINE_ERROR, str(failure)
+    except TimeoutError:
+      if not deadline.expired():
+        raise  # not our deadline: a bug in a client
+      stop_reason = types.TIMEOUT
+      error = (
+          f'Not finished within {deadline_s:g} s;'
+          f' {len(record.turns)} turns were.'
+      )
+  if stop_reason == types.CONTEXT and not record.turns:
+    error = (
+        f'The first prompt of {env_name} task {task_id} has'
+        f' {len(record.transcript)} tokens and leaves no room in a context of'
+        f' {max_context}; raise max_context or shorten the instructions.'
+    )
+  return Episode(
+      episode_id=episode_id,
+      env=env_name,
+      task_id=task_id,
+      split=split,
+      seed=seed,
+      policy_version=policy_version,
+      horizon=horizon,
+      stop_reason=stop_reason,
+      success=record.success,
+      prompt=record.prompt,
+      turns=tuple(record.turns),
+      tokens=record.transcript.tokens,
+      completion_mask=record.transcript.completion_mask,
+      sampler_logprobs=record.transcript.sampler_logprobs,
+      error=error,
+  )
+
+
+@dataclasses.dataclass
+class _Record:
+  """An episode under way: what remains of it when something interrupts it."""
+
+  prompt: tuple[Message, ...] = ()
+  turns: list[Turn] = dataclasses.field(default_factory=list)
+  transcript: Transcript = dataclasses.field(default_factory=Transcript)
+  success: bool = False
+
+
+async def _play(
+    record: _Record,
+    env: EnvClient,
+    agent: Agent,
+    policy: Policy,
+    *,
+    episode_id: str,
+    task_id: int,
+    seed: int,
+    env_seed: int | None,
+    horizon: int,
+    max_completion_tokens: int,
+    max_context: int,
+) -> str:
+  """Plays to the end, writing into `record`; gives the stop reason."""
+  transcript = record.transcript
+  record.prompt = agent.first_messages(await env.reset(task_id, env_seed))
+  transcript.append_inserted(agent.prompt_ids(record.prompt))
+  if len(transcript) >= max_context:
+    return types.CONTEXT
+  while True:
+    turn = len(record.turns)
+    room = max_context - len(transcript)
+    completion = await policy.generate(
+        transcript.tokens,
+        max_new_tokens=min(max_completion_tokens, room),
+        seed=seeds.derive_seed(seed, turn),
+        stop_token_ids=agent.stop_token_ids,
+        rid=f'{episode_id}/{turn}',
+        routing_key=episode_id,
+    )
+    reading = agent.read(completion.tokens)
+    start = time.perf_counter()
+    if reading.parse_error is None:
+      result = await env.step(reading.action)
+    else:
+      correction = agent.correction(reading.parse_error)
+      result = StepResult(correction, reward=0.0, terminated=False)
+    env_s = time.perf_counter() - start
+
+    # Only now, in one go: when the environment fails, the completion that it
+    # did not answer is no turn and must not be trained on.
+    transcript.append_sampled(completion)
+    record.turns.append(
+        Turn(
+            completion=reading.text,
+            action=reading.action,
+            parse_error=reading.parse_error,
+            observation=result.observation,
+            reward=result.reward,
+            finish_reason=completion.finish_reason,
+            prompt_tokens=completion.prompt_tokens,
+            cached_tokens=completion.cached_tokens,
+            completion_tokens=len(completion.tokens),
+            weight_version=completion.weight_version,
+            sampler_s=completion.latency_s,
+            env_s=env_s,
+        )
+    )
+    if result.success is not None:
+      record.success = result.success
+    if result.terminated:
+      return types.TERMINATED
+    inserted = agent.observation_ids(result.observation, completion.tokens)
+    length = len(transcript) + len(inserted)
+    if length <= max_context:
+      transcript.append_inserted(inserted)
+    # The environment's own limit on steps is a horizon, too.
+    if result.truncated or len(record.turns) == horizon:
+      return types.HORIZON
+    if length >= max_context:
+      return types.CONTEXT

@@ -1,0 +1,23 @@
+"""Seeds that name what they are for, the same in every process."""
+
+import hashlib
+import json
+
+
+def derive_seed(*parts: int | str) -> int:
+  """Hashes `parts` to a seed in `[0, 2**31)`.
+
+  The hash is of the values, not of Python objects, so a seed depends neither on
+  PYTHONHASHSEED nor on the order in which episodes run. Every seed of a run is
+  derived from (run seed, step, task, replica, turn): change one of them and
+  nothing is shared, repeat them and a retry samples the same tokens.
+
+  Args:
+    *parts: integers and strings; `1` and `'1'` are different parts.
+
+  Returns:
+    A non-negative integer of 31 bits, which every sampling backend accepts.
+  """
+  text = json.dumps(parts, ensure_ascii=True)
+  digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
+  return int.from_bytes(digest, 'big') & 0x7FFFFFFF
