@@ -44,3 +44,7 @@ class CheckpointError(AgentrlError):
 
 class DataError(AgentrlError):
   """A file of episodes, tasks or metrics has a line that cannot be used."""
+
+
+class DivergedError(AgentrlError):
+  """The gradient is no longer a finite number."""

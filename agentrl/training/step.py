@@ -5,6 +5,7 @@ Each microbatch's loss is a sum divided by the denominator of the whole
 minibatch, so any split gives the same gradient (invariant 8).
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from jax.sharding import Mesh
 
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
+from agentrl.errors import DivergedError
 from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob, masked, mismatch
 from agentrl.parallel import mesh as mesh_lib
@@ -34,7 +36,7 @@ class Steps(NamedTuple):
   score: Callable[[Any, TokenBatch], jax.Array]
   # (params, grads, batch, num_tokens) -> grads, metrics; donates grads
   accumulate: Callable[..., tuple[Any, Metrics]]
-  # (state, grads) -> state, metrics; donates both
+  # (state, grads) -> state, metrics; donates the state
   apply: Callable[[TrainState, Any], tuple[TrainState, Metrics]]
   zeros: Callable[[], Any]
   mesh: Mesh
@@ -111,7 +113,7 @@ def make_steps(
           accumulate, donate_argnums=(1,), out_shardings=(grad_shardings, None)
       ),
       apply=jax.jit(
-          apply, donate_argnums=(0, 1), out_shardings=(shardings, None)
+          apply, donate_argnums=(0,), out_shardings=(shardings, None)
       ),
       zeros=jax.jit(
           lambda: jax.tree.map(
@@ -203,3 +205,19 @@ def score(
     values = np.asarray(values)[: len(rows), : out.shape[1]]
     out[rows, : values.shape[1]] = values
   return out
+
+
+def checked(metrics: Metrics) -> Metrics:
+  """The metrics of an update, unless its gradient was not finite.
+
+  Raises:
+    DivergedError: the parameters can no longer be trusted; the last checkpoint
+      can.
+  """
+  norm = metrics.get('train/grad_norm', 0.0)
+  if not math.isfinite(norm):
+    raise DivergedError(
+        f'The gradient norm is {norm}: training has diverged. Start again from'
+        ' the last checkpoint with a lower learning rate.'
+    )
+  return metrics
