@@ -1,0 +1,350 @@
+"""Tests for agentrl.rollout.sampler, against a real server on loopback."""
+
+import asyncio
+import json
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from agentrl.errors import ConfigError, EngineError
+from agentrl.rollout.sampler import Sampler
+from tests import fakes
+
+
+def with_sampler(engines, body, **settings):
+  """Runs `body(sampler)` against `engines`."""
+
+  async def main():
+    async with aiohttp.ClientSession() as session:
+      for engine in engines:
+        await engine.__aenter__()
+      try:
+        sampler = Sampler(
+            session,
+            [engine.url for engine in engines],
+            **{'temperature': 1.0, 'backoff_s': 0.01, **settings},
+        )
+        return await asyncio.wait_for(body(sampler), 20)
+      finally:
+        for engine in engines:
+          await engine.__aexit__()
+
+  return asyncio.run(main())
+
+
+def generate(sampler, ids=(1, 2, 3), **request):
+  return sampler.generate(ids, **{'max_new_tokens': 8, 'seed': 7, **request})
+
+
+def test_request_states_everything_that_shapes_a_sample():
+  engine = fakes.FakeEngine()
+  with_sampler(
+      [engine],
+      lambda s: generate(s, stop_token_ids=(2,), rid='e/0', routing_key='e'),
+      temperature=0.7,
+      api_key='secret',
+  )
+  assert engine.requests == [{
+      'input_ids': [1, 2, 3],
+      'rid': 'e/0',
+      'return_logprob': True,
+      # A server's defaults come from the model's files, so nothing is left out.
+      'sampling_params': {
+          'temperature': 0.7,
+          'top_p': 1.0,
+          'top_k': -1,
+          'max_new_tokens': 8,
+          'sampling_seed': 7,
+          'stop_token_ids': [2],
+      },
+  }]
+  assert engine.headers[0]['X-SMG-Routing-Key'] == 'e'
+  assert engine.headers[0]['Authorization'] == 'Bearer secret'
+
+
+def test_completion_takes_ids_and_logprobs_from_the_triples():
+  reply = fakes.generate_reply([5, 6, 2], prompt_tokens=3, cached_tokens=1)
+  reply['output_ids'] = [5, 6]  # trimmed at the stop; the triples are not
+  completion = with_sampler([fakes.FakeEngine([reply])], generate)
+  assert completion.tokens == (5, 6, 2)
+  assert completion.logprobs == (-0.25, -0.5, -0.75)
+  assert completion.finish_reason == 'stop'
+  assert completion.weight_version == 'default'
+  assert (completion.prompt_tokens, completion.cached_tokens) == (3, 1)
+  assert completion.latency_s > 0
+
+
+def test_server_error_is_repeated_with_the_same_seed():
+  engine = fakes.FakeEngine([web.Response(status=500, text='boom')])
+  completion = with_sampler([engine], lambda s: generate(s, rid='e/0'))
+  assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
+  first, second = engine.requests
+  assert (first.pop('rid'), second.pop('rid')) == ('e/0', 'e/0.1')
+  assert first == second
+
+
+def test_abort_is_repeated():
+  aborted = fakes.generate_reply(
+      [5], finish={'type': 'abort', 'message': 'weights', 'status_code': None}
+  )
+  engine = fakes.FakeEngine([aborted])
+  completion = with_sampler([engine], generate)
+  assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
+
+
+def test_slow_server_times_out_and_is_asked_again():
+  async def hang(request):
+    await asyncio.sleep(10)
+
+  engine = fakes.FakeEngine([hang])
+  with_sampler([engine], generate, timeout_s=0.2)
+  assert len(engine.requests) == 2
+
+
+def test_last_failure_is_quoted():
+  script = [web.Response(status=503, text=f'full {i}') for i in range(3)]
+  with pytest.raises(EngineError, match='/generate gave 503: full 1') as info:
+    with_sampler([fakes.FakeEngine(script)], generate, max_attempts=2)
+  assert info.value.retryable
+
+
+@pytest.mark.parametrize(
+    'body',
+    [
+        {'error': 'too long: 9'},
+        {'error': {'message': 'too long: 9'}},
+        {'object': 'error', 'message': 'too long: 9', 'code': 400},
+    ],
+)
+def test_refusal_is_not_repeated_and_keeps_the_servers_words(body):
+  engine = fakes.FakeEngine([web.json_response(body, status=400)])
+  with pytest.raises(EngineError, match='gave 400: too long: 9$') as info:
+    with_sampler([engine], generate)
+  assert len(engine.requests) == 1
+  assert not info.value.retryable
+
+
+def test_html_answer_is_named_as_no_sglang_server():
+  engine = fakes.FakeEngine(
+      [web.Response(text='<h1>It works</h1>', content_type='text/html')]
+  )
+  with pytest.raises(EngineError, match='is an SGLang server there.*It works'):
+    with_sampler([engine], generate)
+  assert len(engine.requests) == 1
+
+
+@pytest.mark.parametrize('logprob', [None, float('nan'), float('-inf')])
+def test_logprob_that_is_no_number_is_an_error(logprob):
+  reply = fakes.generate_reply([5, 6])
+  reply['meta_info']['output_token_logprobs'][1][0] = logprob
+  bad = lambda: web.Response(text=json.dumps(reply))
+  engine = fakes.FakeEngine([bad(), bad()])
+  with pytest.raises(EngineError, match='for id 6 at index 1'):
+    with_sampler([engine], generate, max_attempts=2)
+
+
+@pytest.mark.parametrize(
+    'damage, message',
+    [
+        (lambda r: r['meta_info'].pop('output_token_logprobs'), 'contract'),
+        (lambda r: r['meta_info'].update(completion_tokens=3), 'counted 3'),
+        (lambda r: r['meta_info'].update(finish_reason=None), 'contract'),
+        (
+            lambda r: r['meta_info'].update(finish_reason={'type': 'tired'}),
+            "finish reason 'tired'",
+        ),
+        (
+            lambda r: r['meta_info'].update(
+                output_token_logprobs=[], completion_tokens=0
+            ),
+            'at least 1',
+        ),
+    ],
+)
+def test_reply_outside_the_contract_is_an_error(damage, message):
+  reply = fakes.generate_reply([5, 6])
+  damage(reply)
+  with pytest.raises(EngineError, match=message):
+    with_sampler([fakes.FakeEngine([reply])], generate)
+
+
+def test_batch_reply_to_a_single_request_is_an_error():
+  engine = fakes.FakeEngine([web.json_response([fakes.generate_reply([5])])])
+  with pytest.raises(EngineError, match='outside its contract'):
+    with_sampler([engine], generate)
+
+
+def test_cancelling_ends_the_request_at_the_server():
+  async def body(sampler):
+    request = asyncio.create_task(generate(sampler))
+    await asyncio.wait_for(started.wait(), 5)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+      await request
+    await asyncio.wait_for(dropped.wait(), 5)
+
+  started, dropped = asyncio.Event(), asyncio.Event()
+
+  async def hang(request):
+    started.set()
+    while request.transport is not None and not request.transport.is_closing():
+      await asyncio.sleep(0.01)
+    dropped.set()
+    return web.Response()
+
+  engine = fakes.FakeEngine([hang])
+  with_sampler([engine], body)
+  assert len(engine.requests) == 1
+
+
+def test_one_routing_key_stays_on_one_replica():
+  engines = [fakes.FakeEngine() for _ in range(3)]
+
+  async def body(sampler):
+    for turn in range(4):
+      for key in 'abcdefgh':
+        await generate(sampler, routing_key=key, rid=f'{key}/{turn}')
+
+  with_sampler(engines, body)
+  seen = [{r['rid'][0] for r in engine.requests} for engine in engines]
+  assert sum(len(keys) for keys in seen) == 8  # no key on two replicas
+  assert sum(len(engine.requests) for engine in engines) == 32
+  assert all(seen)
+
+
+def test_requests_without_a_key_are_spread_evenly():
+  engines = [fakes.FakeEngine() for _ in range(2)]
+
+  async def body(sampler):
+    await asyncio.gather(*(generate(sampler) for _ in range(6)))
+
+  with_sampler(engines, body)
+  assert [len(engine.requests) for engine in engines] == [3, 3]
+
+
+def test_dead_replica_is_covered_by_the_next():
+  async def main():
+    async with (
+        aiohttp.ClientSession() as session,
+        fakes.FakeEngine() as engine,
+    ):
+      urls = ['http://127.0.0.1:9', engine.url]
+      sampler = Sampler(session, urls, temperature=1.0, backoff_s=0.01)
+      for _ in range(4):
+        await generate(sampler)
+      return len(engine.requests)
+
+  assert asyncio.run(main()) == 4
+
+
+def test_nobody_there_is_one_clear_error():
+  async def main():
+    async with aiohttp.ClientSession() as session:
+      sampler = Sampler(
+          session,
+          ['http://127.0.0.1:9'],
+          temperature=1.0,
+          max_attempts=2,
+          backoff_s=0.01,
+      )
+      with pytest.raises(EngineError, match='127.0.0.1:9/generate failed'):
+        await generate(sampler)
+      with pytest.raises(EngineError, match='not ready within 0.3 s; last: GET'):
+        await sampler.wait_ready(0.3)
+
+  asyncio.run(main())
+
+
+def test_wait_ready_waits():
+  answers = [web.Response(status=503), web.Response(status=503)]
+
+  async def health(request):
+    return answers.pop() if answers else web.Response()
+
+  engine = fakes.FakeEngine(routes={'health': health})
+  with_sampler([engine], lambda s: s.wait_ready(10))
+  assert len(engine.calls) == 3
+
+
+def test_weight_update_reaches_every_replica():
+  routes = {
+      'update_weights_from_disk': {'success': True, 'message': 'ok'},
+      'pause_generation': {'status': 'ok'},
+      'continue_generation': {'status': 'ok'},
+  }
+  engines = [fakes.FakeEngine(routes=routes) for _ in range(2)]
+
+  async def body(sampler):
+    await sampler.pause()
+    await sampler.update_weights_from_disk('/weights/3', '3')
+    await sampler.continue_()
+
+  with_sampler(engines, body)
+  for engine in engines:
+    assert engine.calls == [
+        ('pause_generation', {'mode': 'retract'}),
+        (
+            'update_weights_from_disk',
+            {
+                'model_path': '/weights/3',
+                'weight_version': '3',
+                'flush_cache': True,
+            },
+        ),
+        ('continue_generation', {}),
+    ]
+
+
+def test_refused_weights_are_an_error():
+  routes = {'update_weights_from_disk': {'success': False, 'message': 'shape'}}
+  with pytest.raises(EngineError, match="did not take weights '3'.*shape"):
+    with_sampler(
+        [fakes.FakeEngine(routes=routes)],
+        lambda s: s.update_weights_from_disk('/weights/3', '3'),
+    )
+
+
+def test_flush_asks_again_while_requests_run():
+  answers = [web.Response(status=400, text='busy')]
+
+  async def flush(request):
+    return answers.pop() if answers else web.Response(text='flushed')
+
+  engine = fakes.FakeEngine(routes={'flush_cache': flush})
+  with_sampler([engine], lambda s: s.flush_cache())
+  assert len(engine.calls) == 2
+
+
+def test_flush_that_never_succeeds_is_an_error():
+  routes = {'flush_cache': lambda _: busy()}
+
+  async def busy():
+    return web.Response(status=400, text='busy')
+
+  with pytest.raises(EngineError, match='gave 400: busy'):
+    with_sampler(
+        [fakes.FakeEngine(routes=routes)],
+        lambda s: s.flush_cache(timeout_s=0.3),
+    )
+
+
+@pytest.mark.parametrize('route', ['model_info', 'get_model_info'])
+def test_model_info_knows_both_names(route):
+  engine = fakes.FakeEngine(routes={route: {'weight_version': '4'}})
+  info = with_sampler([engine], lambda s: s.model_info())
+  assert info == {'weight_version': '4'}
+
+
+def test_weights_are_read_back_by_name():
+  engine = fakes.FakeEngine(routes={'get_weights_by_name': [[0.5, 1.5]]})
+  rows = with_sampler(
+      [engine], lambda s: s.get_weights_by_name('model.norm.weight')
+  )
+  assert rows == [[0.5, 1.5]]
+
+
+@pytest.mark.parametrize('urls', [[], ['localhost:30000']])
+def test_unusable_urls_are_refused(urls):
+  with pytest.raises(ConfigError, match='URL'):
+    Sampler(None, urls, temperature=1.0)
