@@ -76,7 +76,7 @@ def update_policy(
     plan: UpdatePlan,
     ref_params: Any,
     rl_step: int,
-) -> tuple[TrainState, step_lib.Metrics]:
+) -> tuple[TrainState, step_lib.Metrics, TokenBatch]:
   """All updates on one collection.
 
   With one update the policy that is updated is the one that sampled, so the
@@ -92,18 +92,22 @@ def update_policy(
     rl_step: seeds the order of the rows.
 
   Returns:
-    The next state; metrics averaged over the updates (`_max`: the largest).
-    The sampler's agreement is that of the first update, before the policy
-    moved.
+    The next state; metrics averaged over the updates (`_max`: the largest),
+    of which the sampler's agreement is that of the first update, before the
+    policy moved; and the batch with what was trained on, old
+    log-probabilities included in any case.
   """
   if plan.updates > 1:
     old = step_lib.score(steps, state.params, batch, max_tokens=plan.max_tokens)
     batch = batch.replace(old_logprobs=old)
+  else:
+    old = np.zeros(batch.tokens.shape, np.float32)  # the update fills it
   if ref_params is not None:
     ref = step_lib.score(steps, ref_params, batch, max_tokens=plan.max_tokens)
     batch = batch.replace(ref_logprobs=ref)
 
   parts = []
+  used = batch
   for epoch in range(plan.epochs):
     order = np.arange(len(batch.tokens))
     if plan.updates > 1:
@@ -111,16 +115,21 @@ def update_policy(
       order = rng.permutation(order)
     for rows in np.array_split(order, plan.minibatches):
       state, metrics = step_lib.update(
-          steps, state, batch, rows, max_tokens=plan.max_tokens
+          steps,
+          state,
+          used,
+          rows,
+          max_tokens=plan.max_tokens,
+          logprobs=old if plan.updates == 1 else None,
       )
       if metrics:
         parts.append(step_lib.checked(metrics))
       # Later updates are off policy: their gap is not the sampler's fault.
-      batch = batch.replace(sampler_logprobs=None)
+      used = used.replace(sampler_logprobs=None)
   metrics = _average(parts)
   metrics['train/updates'] = float(len(parts))
   metrics['train/old_logprobs_skipped'] = float(plan.updates == 1)
-  return state, metrics
+  return state, metrics, batch.replace(old_logprobs=old)
 
 
 def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
@@ -148,7 +157,7 @@ def train(
     ref_params: Any,
     learning_rate: Callable[[int], Any],
     push: Callable[[Any, int], None],
-    record: Callable[[int, step_lib.Metrics, list[Group]], None],
+    record: Callable[[int, step_lib.Metrics, list[Group], TokenBatch], None],
     save: Callable[[TrainState, Bookkeeping], None],
     save_every: int,
     stopped: Callable[[], bool],
@@ -172,7 +181,8 @@ def train(
     ref_params: of the reference policy, or None.
     learning_rate: of update i, for the record.
     push: `push(params, version)`.
-    record: `record(step, metrics, groups)`, once a step.
+    record: `record(step, metrics, groups, batch)`, once a step; the batch
+      holds what was trained on.
     save: writes a checkpoint.
     save_every: rl steps between checkpoints.
     stopped: true once the user asked to stop.
@@ -199,7 +209,7 @@ def train(
       batch = batch.replace(advantages=np.asarray(advantages(batch)))
       lr = float(learning_rate(int(state.step)))
       complete = False
-      state, metrics = update_policy(
+      state, metrics, batch = update_policy(
           state,
           batch,
           steps=steps,
@@ -226,7 +236,7 @@ def train(
               'time/step_s': pushed - began,
           }
       )
-      record(books.step, metrics, groups)
+      record(books.step, metrics, groups, batch)
       books = Bookkeeping(
           step=books.step + 1,
           policy_version=version,

@@ -34,8 +34,9 @@ class Steps(NamedTuple):
 
   # (params, batch) -> [B, T] logprobs
   score: Callable[[Any, TokenBatch], jax.Array]
-  # (params, grads, batch, num_tokens) -> grads, metrics; donates grads
-  accumulate: Callable[..., tuple[Any, Metrics]]
+  # (params, grads, batch, num_tokens) -> grads, metrics, [B, T] logprobs;
+  # donates grads
+  accumulate: Callable[..., tuple[Any, Metrics, jax.Array]]
   # (state, grads) -> state, metrics; donates the state
   apply: Callable[[TrainState, Any], tuple[TrainState, Metrics]]
   zeros: Callable[[], Any]
@@ -85,11 +86,13 @@ def make_steps(
       metrics |= mismatch.metrics(
           logprobs, batch.sampler_logprobs, mask, num_tokens
       )
-    return loss, metrics
+    return loss, (metrics, logprobs)
 
   def accumulate(params, grads, batch, num_tokens):
-    new, metrics = jax.grad(objective, has_aux=True)(params, batch, num_tokens)
-    return jax.tree.map(jnp.add, grads, new), metrics
+    new, (metrics, logprobs) = jax.grad(objective, has_aux=True)(
+        params, batch, num_tokens
+    )
+    return jax.tree.map(jnp.add, grads, new), metrics, logprobs
 
   def apply(state, grads):
     updates, opt_state = tx.update(grads, state.opt_state, state.params)
@@ -110,7 +113,9 @@ def make_steps(
   return Steps(
       score=jax.jit(lambda params, batch: forward(params, batch)[0]),
       accumulate=jax.jit(
-          accumulate, donate_argnums=(1,), out_shardings=(grad_shardings, None)
+          accumulate,
+          donate_argnums=(1,),
+          out_shardings=(grad_shardings, None, None),
       ),
       apply=jax.jit(
           apply, donate_argnums=(0,), out_shardings=(shardings, None)
@@ -152,6 +157,7 @@ def update(
     rows: np.ndarray,
     *,
     max_tokens: int,
+    logprobs: np.ndarray | None = None,
 ) -> tuple[TrainState, Metrics]:
   """One optimiser update on a minibatch.
 
@@ -161,6 +167,8 @@ def update(
     batch: NumPy arrays; the minibatch is a choice of its rows.
     rows: indices of the minibatch's rows.
     max_tokens: per microbatch, padding included.
+    logprobs: `[B, T]` host array; if given, the rows used get the tokens'
+      log-probabilities under the parameters before the update.
 
   Returns:
     The next state, and the minibatch's metrics as floats. A minibatch with no
@@ -170,9 +178,9 @@ def update(
   if not num_tokens:
     return state, {}
   denominator = jnp.float32(num_tokens)
-  grads, parts = steps.zeros(), []
+  grads, parts, scores = steps.zeros(), [], []
   padded = 0
-  for piece, _ in collate.microbatches(
+  for piece, chosen in collate.microbatches(
       batch,
       rows,
       max_tokens=max_tokens,
@@ -180,9 +188,15 @@ def update(
   ):
     padded += piece.tokens.size
     piece = state_lib.place(piece, steps.mesh)
-    grads, metrics = steps.accumulate(state.params, grads, piece, denominator)
+    grads, metrics, values = steps.accumulate(
+        state.params, grads, piece, denominator
+    )
     parts.append(metrics)
+    scores.append((chosen, values))
   state, metrics = steps.apply(state, grads)
+  if logprobs is not None:
+    for chosen, values in scores:
+      _put(logprobs, chosen, values)
   tokens = int((np.asarray(batch.segment_ids)[rows] > 0).sum())
   return state, merge(parts) | merge([metrics]) | {
       'train/tokens': float(tokens),
@@ -202,9 +216,14 @@ def score(
       multiple=mesh_lib.batch_size(steps.mesh),
   ):
     values = steps.score(params, state_lib.place(piece, steps.mesh))
-    values = np.asarray(values)[: len(rows), : out.shape[1]]
-    out[rows, : values.shape[1]] = values
+    _put(out, rows, values)
   return out
+
+
+def _put(out: np.ndarray, rows: np.ndarray, values: jax.Array) -> None:
+  """Copies a microbatch's `[b, t]` values to their rows of `[B, T]`."""
+  values = np.asarray(values)[: len(rows), : out.shape[1]]
+  out[rows, : values.shape[1]] = values
 
 
 def checked(metrics: Metrics) -> Metrics:

@@ -1,0 +1,218 @@
+"""What a run holds of the host: an event loop, signals, child processes."""
+
+import asyncio
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+import aiohttp
+from absl import logging
+
+import agentrl
+from agentrl.errors import ConfigError, EnvError
+
+T = TypeVar('T')
+_ROOT = pathlib.Path(agentrl.__file__).parent.parent
+_START_S = 60.0
+
+
+class Interrupted(Exception):
+  """The user asked to stop (Ctrl-C or SIGTERM)."""
+
+
+class Host:
+  """The event loop of a run, with one HTTP session and the stop signal.
+
+  Between its calls of `run`, the loop stands still: rollouts and updates take
+  turns. The first signal cancels what the loop is doing, or is noticed at the
+  next call; a second one ends the process the hard way.
+  """
+
+  def __init__(self):
+    self.interrupted = False
+    self._runner = asyncio.Runner()
+    self._task: asyncio.Task | None = None
+    self._old_handlers = {
+        number: signal.signal(number, self._on_signal)
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    self.session: aiohttp.ClientSession = self.run(self._open())
+
+  def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs a coroutine to its end.
+
+    Raises:
+      Interrupted: a signal came, now or before.
+    """
+    if self.interrupted:
+      coroutine.close()
+      raise Interrupted
+    try:
+      return self._runner.run(self._watch(coroutine))
+    except asyncio.CancelledError:
+      if self.interrupted:
+        raise Interrupted from None
+      raise
+    finally:
+      self._task = None
+
+  def close(self) -> None:
+    for number, handler in self._old_handlers.items():
+      signal.signal(number, handler)
+    self._runner.run(self.session.close())
+    self._runner.close()
+
+  def __enter__(self) -> 'Host':
+    return self
+
+  def __exit__(self, *exc_info) -> None:
+    self.close()
+
+  async def _open(self) -> aiohttp.ClientSession:
+    # No cap: rollout.concurrency decides how many requests run.
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+
+  async def _watch(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    self._task = asyncio.current_task()
+    return await coroutine
+
+  def _on_signal(self, number, frame) -> None:
+    del frame
+    if self.interrupted:
+      raise KeyboardInterrupt
+    self.interrupted = True
+    logging.warning(
+        'Stopping after %s; once more ends it at once.',
+        signal.Signals(number).name,
+    )
+    task = self._task
+    if task is not None:
+      task.get_loop().call_soon_threadsafe(task.cancel)
+
+
+class EnvServer:
+  """An environment server as a child process.
+
+  It ends with this process, whatever ends it: the child watches a pipe that the
+  kernel closes even after SIGKILL.
+  """
+
+  def __init__(
+      self, name: str, options: Mapping[str, Any], *, expert: bool = False
+  ):
+    """Starts the server and waits until it listens.
+
+    Args:
+      name: of the environment.
+      options: its options.
+      expert: whether it offers the expert's actions.
+
+    Raises:
+      EnvError: it did not start; quotes its last words.
+    """
+    self._command = [
+        sys.executable,
+        '-m',
+        'agentrl.envs.server',
+        f'--env={name}',
+        '--port=0',
+        f'--options={json.dumps(dict(options))}',
+        '--exit_with_parent',
+        *(['--expert'] if expert else []),
+    ]
+    self._name = name
+    self._start()
+
+  @property
+  def url(self) -> str:
+    """Changes when the server is started again."""
+    return self._url
+
+  @property
+  def alive(self) -> bool:
+    return self._process.poll() is None
+
+  def restart(self) -> None:
+    """Starts the server again after it died, on another port."""
+    self.stop()
+    self._start()
+
+  def stop(self) -> None:
+    """Ends the child; never hangs."""
+    process = self._process
+    if process.poll() is None:
+      process.terminate()
+      try:
+        process.wait(5)
+      except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+      pipe.close()
+    self._reader.join(5)
+
+  def _start(self) -> None:
+    path = os.pathsep.join(
+        filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+    )
+    self._process = subprocess.Popen(
+        self._command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {'PYTHONPATH': path},
+        # Ctrl-C in a terminal goes to the whole group; the parent decides.
+        start_new_session=True,
+    )
+    self._words = deque(maxlen=20)
+    self._reader = threading.Thread(target=self._read_stderr, daemon=True)
+    self._reader.start()
+    watchdog = threading.Timer(_START_S, self._process.kill)
+    watchdog.start()
+    line = self._process.stdout.readline()
+    watchdog.cancel()
+    try:
+      self._url = f'http://127.0.0.1:{json.loads(line)["port"]}'
+    except (json.JSONDecodeError, KeyError) as error:
+      self._process.kill()
+      self._process.wait()
+      self._reader.join(5)
+      raise EnvError(
+          f'The {self._name} server did not start within {_START_S:g} s:'
+          f' {" | ".join(self._words) or "it said nothing"}'
+      ) from error
+
+  def _read_stderr(self) -> None:
+    with self._process.stderr as stderr:
+      for line in stderr:
+        self._words.append(line.rstrip())
+        logging.info('%s server: %s', self._name, line.rstrip())
+
+
+def make_workdir(workdir: str | None) -> pathlib.Path:
+  """The directory of a run, which exists and can be written.
+
+  Raises:
+    ConfigError: it was not given, or cannot be used.
+  """
+  if not workdir:
+    raise ConfigError('This mode needs a directory: --workdir=runs/NAME')
+  path = pathlib.Path(workdir).absolute()
+  try:
+    path.mkdir(parents=True, exist_ok=True)
+    probe = path / '.writable'
+    probe.write_text('')
+    probe.unlink()
+  except OSError as error:
+    raise ConfigError(
+        f'Cannot write to --workdir={workdir}: {error}'
+    ) from error
+  return path

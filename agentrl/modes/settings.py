@@ -1,0 +1,375 @@
+"""What a config may say: one dataclass a section, every field with its meaning.
+
+A section of the ConfigDict becomes a dataclass here, and nowhere below modes/
+is a ConfigDict seen. A field that no dataclass has, a value out of range or two
+that contradict each other are refused before anything starts (invariant 11).
+"""
+
+import dataclasses
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from agentrl import schedules
+from agentrl.algos import ONLINE
+from agentrl.errors import ConfigError
+from agentrl.models.variants import VARIANTS
+from agentrl.ops.kl import ESTIMATORS
+from agentrl.schedules import HORIZONS, Horizon
+from agentrl.training.optim import SCHEDULES
+
+
+@dataclasses.dataclass(frozen=True)
+class Env:
+  """Which world, and where it is served."""
+
+  name: str
+  url: Any = None  # one URL or several; None: a child process serves it
+  options: dict[str, Any] = dataclasses.field(default_factory=dict)
+  task_file: str | None = None  # AgentGym item file instead of the train list
+  timeout_s: float = 60.0  # of one request
+  workers: int = 1  # server processes, when a child serves it
+
+  def __post_init__(self):
+    _at_least('env.workers', self.workers, 1)
+    _above('env.timeout_s', self.timeout_s, 0)
+    if self.url and self.workers > 1:
+      raise ConfigError(
+          f'env.workers={self.workers} has no effect with env.url; start more'
+          ' servers and list their URLs instead.'
+      )
+
+  @property
+  def urls(self) -> tuple[str, ...]:
+    if self.url is None:
+      return ()
+    return (self.url,) if isinstance(self.url, str) else tuple(self.url)
+
+
+@dataclasses.dataclass(frozen=True)
+class Agent:
+  """How the policy talks."""
+
+  format: str = 'react'  # how an action is written, see envs.actions
+  instructions: str = 'full'  # a style of envs.prompts
+  template: str | None = None  # chat template; None: the tokenizer's own
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+  """The policy network."""
+
+  name: str  # a tiny variant, 'smollm2-135m', a directory, a .gguf, a hub name
+  remat: bool = False  # recompute activations: less memory, more time
+  dtype: str = 'float32'  # of activations; 'bfloat16' on a GPU
+
+  def __post_init__(self):
+    _one_of('model.dtype', self.dtype, ('float32', 'bfloat16'))
+
+  @property
+  def from_scratch(self) -> bool:
+    """Tiny variants start random, with a tokenizer trained for the task."""
+    return self.name.startswith('tiny') and self.name in VARIANTS
+
+
+@dataclasses.dataclass(frozen=True)
+class Mesh:
+  """Devices per axis; one may be -1: the rest."""
+
+  data: int = 1
+  fsdp: int = -1
+  tensor: int = 1
+  sequence: int = 1
+
+  def __post_init__(self):
+    if self.sequence != 1:
+      raise ConfigError(
+          f'mesh.sequence={self.sequence} is not supported yet; use 1.'
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampler:
+  """Who samples: the embedded engine or SGLang servers."""
+
+  kind: str = 'embedded'  # 'embedded' | 'sglang'
+  urls: tuple[str, ...] = ()  # of SGLang servers
+  push_dir: str | None = None  # folder that trainer and servers share
+  api_key: str | None = None
+  max_running: int = 64  # embedded: sequences that decode together
+  slots: int = 0  # embedded: cached sequences; 0: twice max_running
+  timeout_s: float = 300.0  # of one request
+  max_attempts: int = 4  # of one request
+
+  def __post_init__(self):
+    _one_of('sampler.kind', self.kind, ('embedded', 'sglang'))
+    if self.kind == 'sglang' and not (self.urls and self.push_dir):
+      raise ConfigError(
+          "sampler.kind='sglang' needs sampler.urls, the servers, and"
+          ' sampler.push_dir, a folder that they can read.'
+      )
+    if self.kind == 'embedded' and (self.urls or self.push_dir or self.api_key):
+      raise ConfigError(
+          'sampler.urls, push_dir and api_key have no effect with'
+          " sampler.kind='embedded'; set sampler.kind='sglang'."
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+  """Collecting episodes."""
+
+  tasks_per_step: int
+  group_size: int
+  max_completion_tokens: int  # of one turn
+  max_context: int  # of a whole episode
+  temperature: float = 1.0
+  top_p: float = 1.0
+  top_k: int = -1
+  concurrency: int = 64  # episodes at a time
+  deadline_s: float = 600.0  # of one episode
+  attempts: int = 3  # of an episode that the infrastructure failed
+  max_failed_share: float = 0.5  # more than this stops the run
+  save_tokens: bool = True  # write token arrays into the episode files
+
+  def __post_init__(self):
+    for name in ('tasks_per_step', 'group_size', 'concurrency', 'attempts'):
+      _at_least(f'rollout.{name}', getattr(self, name), 1)
+    _at_least('rollout.max_completion_tokens', self.max_completion_tokens, 1)
+    if self.max_completion_tokens >= self.max_context:
+      raise ConfigError(
+          f'rollout.max_completion_tokens={self.max_completion_tokens} leaves'
+          f' no room for a prompt in rollout.max_context={self.max_context}.'
+      )
+    if self.temperature <= 0:
+      raise ConfigError(
+          'Training samples at a temperature above 0, got'
+          f' rollout.temperature={self.temperature}.'
+      )
+    if self.top_p != 1.0 or self.top_k != -1:
+      raise ConfigError(
+          f'rollout.top_p={self.top_p} and top_k={self.top_k} would sample from'
+          ' another distribution than the log-probabilities describe; train'
+          ' with top_p=1.0 and top_k=-1.'
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class Algo:
+  """The algorithm and its hyperparameters."""
+
+  name: str
+  clip_low: float = 0.2
+  clip_high: float = 0.2
+  kl_coef: float = 0.0  # weight of the KL to the starting policy
+  kl_estimator: str = 'k3+'
+  entropy_coef: float = 0.0
+  epochs: int = 1  # passes over a collection
+  minibatches: int = 1  # updates a pass
+
+  def __post_init__(self):
+    _one_of('algo.name', self.name, tuple(ONLINE))
+    _one_of('algo.kl_estimator', self.kl_estimator, ESTIMATORS)
+    _at_least('algo.epochs', self.epochs, 1)
+    _at_least('algo.minibatches', self.minibatches, 1)
+    for name in ('clip_low', 'clip_high'):
+      _above(f'algo.{name}', getattr(self, name), 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Optim:
+  """AdamW behind a clip of the global norm."""
+
+  lr: float
+  warmup_steps: int = 0
+  schedule: str = 'constant'
+  grad_clip: float = 1.0
+  weight_decay: float = 0.0
+  b1: float = 0.9
+  b2: float = 0.999
+  max_tokens: int = 8192  # per microbatch: memory, not mathematics
+
+  def __post_init__(self):
+    _above('optim.lr', self.lr, 0)
+    _one_of('optim.schedule', self.schedule, SCHEDULES)
+    _at_least('optim.max_tokens', self.max_tokens, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Warmstart:
+  """Supervised learning on the expert's episodes, before RL."""
+
+  episodes: int  # 0: no warm start
+  epochs: int = 1
+  minibatch_size: int = 32
+  lr: float = 1e-3
+  warmup_steps: int = 0
+  schedule: str = 'constant'
+  horizon: int = 30  # turns an expert may take
+
+  def __post_init__(self):
+    _at_least('warmstart.episodes', self.episodes, 0)
+    _at_least('warmstart.epochs', self.epochs, 1)
+    _at_least('warmstart.minibatch_size', self.minibatch_size, 1)
+    _at_least('warmstart.horizon', self.horizon, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Eval:
+  """Success on a fixed list of held-out tasks, with an interval."""
+
+  num_tasks: int  # 0: no evaluation
+  horizon: int
+  split: str = 'test'
+  seed: int = 0  # of sampling; the same at every evaluation
+  temperature: float = 1.0
+  every: int = 0  # rl steps between evaluations; 0: only before and after
+  samples: int = 1  # episodes per task
+
+  def __post_init__(self):
+    _at_least('eval.num_tasks', self.num_tasks, 0)
+    _at_least('eval.horizon', self.horizon, 1)
+    _at_least('eval.samples', self.samples, 1)
+    _one_of('eval.split', self.split, ('train', 'dev', 'test'))
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+  """Saving."""
+
+  every: int = 10  # rl steps
+  keep: int = 2
+
+  def __post_init__(self):
+    _at_least('checkpoint.every', self.every, 1)
+    _at_least('checkpoint.keep', self.keep, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Train:
+  """The whole of a `mode='train'` config."""
+
+  seed: int
+  num_steps: int
+  env: Env
+  agent: Agent
+  model: Model
+  mesh: Mesh
+  sampler: Sampler
+  rollout: Rollout
+  horizon: Horizon
+  algo: Algo
+  optim: Optim
+  warmstart: Warmstart
+  eval: Eval
+  checkpoint: Checkpoint
+
+
+def read(cls, section: Any, name: str):
+  """Makes the dataclass `cls` of a config section.
+
+  Raises:
+    ConfigError: a field is unknown or missing, or its value is refused.
+  """
+  values = (
+      section.to_dict() if isinstance(section, ConfigDict) else dict(section)
+  )
+  fields = {f.name: f for f in dataclasses.fields(cls)}
+  unknown = sorted(values.keys() - fields.keys())
+  if unknown:
+    raise ConfigError(
+        f'Unknown field {name}.{unknown[0]}; known: {", ".join(fields)}.'
+    )
+  required = {
+      key
+      for key, field in fields.items()
+      if field.default is dataclasses.MISSING
+      and field.default_factory is dataclasses.MISSING
+  }
+  missing = sorted(required - values.keys())
+  if missing:
+    raise ConfigError(f'The config lacks {name}.{missing[0]}.')
+  return cls(**values)
+
+
+def read_horizon(section: Any) -> Horizon:
+  """The schedule that `config.horizon` describes."""
+  values = dict(section)
+  kind = values.pop('kind', None)
+  _one_of('horizon.kind', kind, tuple(HORIZONS))
+  turns = values.pop('turns', ())
+  turns = (turns,) if isinstance(turns, int) else tuple(turns)
+  every = values.pop('every', 0)
+  if values:
+    raise ConfigError(
+        f'Unknown field horizon.{sorted(values)[0]}; known: kind, turns, every.'
+    )
+  try:
+    if kind == 'stepwise':
+      return schedules.stepwise(turns, every)
+    if len(turns) != 1 or every:
+      raise ValueError(
+          f"horizon.kind='fixed' takes one stage and no every, got {turns=} and"
+          f" {every=}; horizon.kind='stepwise' takes several."
+      )
+    return schedules.fixed(turns[0])
+  except ValueError as error:
+    raise ConfigError(str(error)) from error
+
+
+def read_train(config: ConfigDict) -> Train:
+  """Reads and checks a training config."""
+  sections = {
+      f.name: f.type
+      for f in dataclasses.fields(Train)
+      if dataclasses.is_dataclass(f.type)
+  }
+  known = {*sections, 'mode', 'seed', 'num_steps', 'horizon'}
+  unknown = sorted(set(config.keys()) - known)
+  if unknown:
+    raise ConfigError(
+        f'Unknown section config.{unknown[0]}; known: {", ".join(known)}.'
+    )
+  missing = sorted(known - set(config.keys()))
+  if missing:
+    raise ConfigError(f'The config lacks the section {missing[0]!r}.')
+  settings = Train(
+      seed=config.seed,
+      num_steps=config.num_steps,
+      horizon=read_horizon(config.horizon),
+      **{name: read(cls, config[name], name) for name, cls in sections.items()},
+  )
+  _at_least('num_steps', settings.num_steps, 1)
+  rollout, algo = settings.rollout, settings.algo
+  if algo.name == 'grpo' and rollout.group_size < 2:
+    raise ConfigError(
+        'GRPO compares the episodes of a group: rollout.group_size='
+        f'{rollout.group_size} gives every episode the advantage 0. Use at'
+        ' least 2.'
+    )
+  rows = rollout.tasks_per_step * rollout.group_size
+  if algo.minibatches > rows:
+    raise ConfigError(
+        f'algo.minibatches={algo.minibatches} exceed the {rows} episodes of a'
+        ' collection (rollout.tasks_per_step * rollout.group_size).'
+    )
+  if settings.eval.every and not settings.eval.num_tasks:
+    raise ConfigError(
+        f'eval.every={settings.eval.every} has no effect with eval.num_tasks=0.'
+    )
+  return settings
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+  if value < least:
+    raise ConfigError(f'{name} must be at least {least}, got {value}.')
+
+
+def _above(name: str, value: float, bound: float) -> None:
+  if not value > bound:
+    raise ConfigError(f'{name} must be above {bound}, got {value}.')
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+  if value not in known:
+    raise ConfigError(f'Unknown {name}={value!r}; known: {", ".join(known)}.')

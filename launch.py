@@ -1,0 +1,65 @@
+r"""Runs a config: `python launch.py --config=configs/NAME.py --workdir=DIR`.
+
+Fields are overridden on the command line (`--config.optim.lr=1e-5`); an
+argument of the config file follows a colon (`--config=configs/NAME.py:tiny`).
+"""
+
+import importlib
+import sys
+
+from absl import app, flags, logging
+from ml_collections import config_flags
+
+from agentrl.errors import AgentrlError, ConfigError
+
+_CONFIG = config_flags.DEFINE_config_file(
+    'config', None, 'Config file, with its argument after a colon.'
+)
+_WORKDIR = flags.DEFINE_string(
+    'workdir', None, 'Directory of everything that the run leaves behind.'
+)
+
+# Modes are modules of agentrl.modes. They are imported late: an environment
+# server needs no accelerator, and XLA_FLAGS must be set before jax is imported.
+MODES = ('train', 'evaluate', 'serve_env', 'serve_policy', 'inspect')
+
+
+def main(argv):
+  if len(argv) > 1:
+    raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
+  if _CONFIG.value is None:
+    raise ConfigError('Name a config: --config=configs/quickstart.py')
+  config = _CONFIG.value
+  if config.get('mode') not in MODES:
+    raise ConfigError(
+        f'Unknown mode {config.get("mode")!r}; known: {", ".join(MODES)}.'
+    )
+  importlib.import_module(f'agentrl.modes.{config.mode}').run(
+      config, _WORKDIR.value
+  )
+
+
+def _parse(argv):
+  """Reads the flags; what a config file says of a wrong one is enough."""
+  try:
+    return app.parse_flags_with_usage(argv)
+  except (AttributeError, KeyError, TypeError, ValueError) as error:
+    _fail(ConfigError(f'The config cannot be read: {error}'))
+
+
+def _main(argv):
+  logging.set_verbosity(logging.WARNING)
+  try:
+    main(argv)
+  except AgentrlError as error:
+    _fail(error)
+
+
+def _fail(error: AgentrlError):
+  """Prints one line: these errors are the user's to mend, not ours."""
+  print(f'{type(error).__name__}: {error}', file=sys.stderr)
+  sys.exit(2)
+
+
+if __name__ == '__main__':
+  app.run(_main, flags_parser=_parse)
