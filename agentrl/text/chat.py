@@ -233,7 +233,7 @@ class ChatFormat:
       if whole != appended:
         raise ChatTemplateError(
             'The chat template is not append-only: after'
-            f' {len(history)} messages with completion {completion!r} and'
+            f' {len(history)} message(s), with completion {completion!r} and'
             f' observation {observation!r} it renders'
             f' {_difference(whole, appended)}{_WAY_OUT}'
         )

@@ -202,9 +202,11 @@ def save(
     WeightsError: the directory has content, or the disk refuses.
   """
   directory = pathlib.Path(directory)
-  if directory.exists() and any(directory.iterdir()):
-    raise WeightsError(f'{directory} is not empty; remove it or name another.')
   try:
+    if directory.exists() and any(directory.iterdir()):
+      raise WeightsError(
+          f'{directory} is not empty; remove it or name another.'
+      )
     with _renamed_into_place(directory) as partial:
       for write in companions:
         write(partial)

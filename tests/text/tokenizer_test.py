@@ -1,0 +1,330 @@
+"""Tests for agentrl.text.tokenizer and agentrl.text.bpe."""
+
+import json
+import os
+import subprocess
+import sys
+
+import gguf
+import pytest
+import tokenizers
+from hypothesis import given, settings, strategies as st
+
+from agentrl.errors import WeightsError
+from agentrl.text import bpe, tokenizer
+
+STRINGS = (
+    'The capital of France is',
+    'Hello, world!  Two spaces, a tab\tand\r\n\r\n newlines \n',
+    '12 345 67890 and 3.14159, room 101b, x2y',
+    "it's we'll I'D they've",
+    '日本語 한국어 Ünïcödé 🧙‍♂️🇫🇷 \u200b\u00a0',
+    'def f(x):\n    return {"a": [1, 2]}  # note',
+    '<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n',
+    ' leading and trailing ',
+    '<|im_end|><|endoftext|> <repo_name>x',
+    '',
+)
+
+
+def write_gguf(path, **fields):
+  """A GGUF file with a byte-level tokenizer of 256 letters and two merges."""
+  letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+  tokens = ['<|end|>', *letters, 'ab', 'abc', '<tool>']
+  values = {
+      'model': 'gpt2',
+      'pre': 'smollm',
+      'tokens': tokens,
+      'token_type': [3, *[1] * 258, 4],
+      'merges': ['a b', 'ab c'],
+      'eos_token_id': 0,
+  } | fields
+  writer = gguf.GGUFWriter(path, 'llama')
+  for name, value in values.items():
+    add = {
+        str: writer.add_string,
+        int: writer.add_uint32,
+        list: writer.add_array,
+    }.get(type(value))
+    if add is not None:
+      add(f'tokenizer.ggml.{name}', value)
+  writer.write_header_to_file()
+  writer.write_kv_data_to_file()
+  writer.write_tensors_to_file()
+  writer.close()
+  return path
+
+
+def test_gguf_tokenizer_gives_the_ids_of_transformers(smollm, smollm_path):
+  pytest.importorskip('torch', reason='transformers reads GGUF with torch')
+  transformers = pytest.importorskip('transformers')
+  theirs = transformers.AutoTokenizer.from_pretrained(
+      smollm_path.parent, gguf_file=smollm_path.name
+  )
+  for text in STRINGS:
+    expected = theirs(text, add_special_tokens=False)['input_ids']
+    assert smollm.encode(text, allow_special=True) == expected, text
+
+
+def test_gguf_names_the_tokens_of_the_model(smollm):
+  assert smollm.vocab_size == 49152
+  assert smollm.eos_ids == (2,)
+  assert smollm.pad_id == 2
+  assert smollm.bos_id == 1
+  assert smollm.id_to_token(2) == '<|im_end|>'
+  assert smollm.id_to_token(10**6) is None
+  assert len(smollm.control_ids) == 17
+  assert 'SmolLM' in smollm.chat_template
+
+
+def test_known_ids_of_the_real_tokenizer(smollm):
+  # Those with which transformers gives its logits for this prompt.
+  ids = smollm.encode('The capital of France is')
+  assert [smollm.id_to_token(i) for i in ids] == [
+      'The', 'Ġcapital', 'Ġof', 'ĠFrance', 'Ġis'
+  ]  # fmt: skip
+  assert smollm.encode('<|im_end|>', allow_special=True) == [2]
+
+
+@pytest.mark.parametrize('text', STRINGS)
+def test_text_survives_a_round_trip(tiny, text):
+  assert tiny.decode(tiny.encode(text)) == text
+
+
+@given(text=st.text(), special=st.sampled_from(['<|im_end|>', '<|im_start|>']))
+@settings(max_examples=200, deadline=None)
+def test_plain_text_never_holds_control_tokens(tiny, text, special):
+  ids = tiny.encode(text + special + text)
+  assert not tiny.control_ids & set(ids)
+  assert tiny.decode(ids) == text + special + text
+
+
+@given(ids=st.lists(st.integers(0, 10**5)))
+@settings(max_examples=200, deadline=None)
+def test_any_ids_decode_to_valid_text(tiny, ids):
+  tiny.decode(ids).encode('utf-8')
+
+
+def test_bytes_that_are_not_text_become_replacement_characters(tiny):
+  first_byte_only = tiny.encode('é')[:1]
+  assert tiny.decode(first_byte_only) == '\ufffd'
+
+
+def test_decoding_shows_special_tokens_only_when_asked(tiny):
+  (end,) = tiny.eos_ids
+  ids = [*tiny.encode('go'), end]
+  assert tiny.decode(ids) == 'go'
+  assert tiny.decode(ids, skip_special=False) == 'go<|im_end|>'
+
+
+def test_lone_surrogates_are_replaced(tiny):
+  assert tiny.decode(tiny.encode('a\ud800b')) == 'a?b'
+
+
+def test_split_special_keeps_every_character(tiny):
+  (end,) = tiny.eos_ids
+  text = 'a<|im_end|>\n<|im_end|><|im_'
+  assert tiny.split_special(text) == [
+      ('a', None),
+      ('<|im_end|>', end),
+      ('\n', None),
+      ('<|im_end|>', end),
+      ('<|im_', None),
+  ]
+  assert tiny.split_special('') == []
+
+
+def test_a_role_header_costs_three_tokens(tiny):
+  for role in ('system', 'user', 'assistant'):
+    ids = tiny.encode(f'<|im_start|>{role}\n', allow_special=True)
+    assert [tiny.id_to_token(i) for i in ids] == ['<|im_start|>', role, 'Ċ']
+
+
+def test_digits_are_single_tokens(tiny):
+  names = [tiny.id_to_token(i) for i in tiny.encode('ball 123')]
+  assert names[-3:] == ['1', '2', '3']
+
+
+def test_training_is_the_same_in_every_process(tmp_path):
+  program = (
+      'import hashlib, random\n'
+      'from agentrl.text import tokenizer\n'
+      'rng = random.Random(0)\n'
+      "texts = [' '.join(rng.choices(['ab', 'ba', 'cab', 'abba'], k=50))"
+      ' for _ in range(200)]\n'
+      'made = tokenizer.train_bpe(texts, 300)\n'
+      f'made.save({str(tmp_path)!r})\n'
+      f"data = open({str(tmp_path / 'tokenizer.json')!r}, 'rb').read()\n"
+      'print(hashlib.sha256(data).hexdigest(), made.vocab_size)'
+  )
+  outputs = set()
+  for seed, threads in (('0', '1'), ('1', '4'), ('2', '2')):
+    env = os.environ | {
+        'PYTHONHASHSEED': seed,
+        'RAYON_NUM_THREADS': threads,
+        'PYTHONPATH': os.getcwd(),
+    }
+    done = subprocess.run(
+        [sys.executable, '-c', program],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    outputs.add(done.stdout)
+  assert len(outputs) == 1
+
+
+def test_training_refuses_a_vocabulary_without_room_for_bytes():
+  with pytest.raises(ValueError, match='vocab_size >= 259, got 258'):
+    tokenizer.train_bpe(['text'], 258)
+  with pytest.raises(ValueError, match='specials must have'):
+    tokenizer.train_bpe(['text'], 300, specials=['<|im_start|>'])
+
+
+def test_saved_tokenizer_comes_back(tiny, tmp_path):
+  tiny.save(tmp_path)
+  back = tokenizer.load(tmp_path)
+  for text in STRINGS:
+    for allow_special in (False, True):
+      ids = tiny.encode(text, allow_special=allow_special)
+      assert back.encode(text, allow_special=allow_special) == ids
+  assert back.eos_ids == tiny.eos_ids
+  assert back.pad_id == tiny.pad_id
+  assert back.bos_id is None
+  assert back.chat_template is None
+  assert back.vocab_size == tiny.vocab_size
+
+
+def test_transformers_reads_a_saved_tokenizer(smollm, tmp_path):
+  transformers = pytest.importorskip('transformers')
+  smollm.save(tmp_path)
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+  assert theirs.eos_token_id == 2
+  assert theirs.chat_template == smollm.chat_template
+  for text in STRINGS:
+    expected = theirs(text, add_special_tokens=False)['input_ids']
+    assert smollm.encode(text, allow_special=True) == expected
+
+
+def save_with(tiny, directory, name, **fields):
+  """Saves `tiny` and changes fields of one of its JSON files."""
+  tiny.save(directory)
+  path = directory / name
+  value = json.loads(path.read_text()) if path.exists() else {}
+  path.write_text(json.dumps(value | fields))
+
+
+def test_all_end_tokens_are_read(tiny, tmp_path):
+  start = tiny.token_to_id('<|im_start|>')
+  (end,) = tiny.eos_ids
+  save_with(tiny, tmp_path, 'generation_config.json', eos_token_id=[start, end])
+  assert tokenizer.load(tmp_path).eos_ids == (end, start)
+
+  (tmp_path / 'generation_config.json').unlink()
+  save_with(tiny, tmp_path, 'generation_config.json', eos_token_id=start)
+  assert tokenizer.load(tmp_path).eos_ids == (end, start)
+
+  (tmp_path / 'generation_config.json').unlink()
+  (tmp_path / 'config.json').write_text(json.dumps({'eos_token_id': start}))
+  assert tokenizer.load(tmp_path).eos_ids == (end, start)
+
+
+def test_tokens_and_templates_may_have_older_forms(tiny, tmp_path):
+  save_with(
+      tiny,
+      tmp_path,
+      'tokenizer_config.json',
+      eos_token={'content': '<|im_end|>', 'lstrip': False},
+      chat_template=[
+          {'name': 'tool_use', 'template': 'no'},
+          {'name': 'default', 'template': 'yes'},
+      ],
+  )
+  assert tokenizer.load(tmp_path).chat_template == 'yes'
+  (tmp_path / 'chat_template.jinja').write_text('file')
+  assert tokenizer.load(tmp_path).chat_template == 'file'
+
+
+def test_truncation_and_padding_of_the_file_are_switched_off(tiny, tmp_path):
+  tiny.save(tmp_path)
+  backend = tokenizers.Tokenizer.from_file(str(tmp_path / 'tokenizer.json'))
+  backend.enable_truncation(4)
+  backend.enable_padding(length=16)
+  backend.save(str(tmp_path / 'tokenizer.json'))
+  text = 'a long text with many more than four tokens'
+  back = tokenizer.load(tmp_path)
+  for allow_special in (False, True):
+    assert back.encode(text, allow_special=allow_special) == tiny.encode(text)
+
+
+def test_missing_files_are_named(tiny, tmp_path):
+  with pytest.raises(WeightsError, match=r'has no tokenizer\.json; make one'):
+    tokenizer.load(tmp_path)
+  with pytest.raises(WeightsError, match=r'No tokenizer at .*nowhere: give'):
+    tokenizer.load(tmp_path / 'nowhere')
+  with pytest.raises(WeightsError, match=r'missing\.gguf'):
+    tokenizer.load(tmp_path / 'missing.gguf')
+
+
+def test_damaged_files_are_named(tiny, tmp_path):
+  save_with(tiny, tmp_path, 'tokenizer_config.json', eos_token='<nope>')
+  with pytest.raises(WeightsError, match=r"eos_token of .* '<nope>', which is"):
+    tokenizer.load(tmp_path)
+  (tmp_path / 'tokenizer_config.json').write_text('{}')
+  (tmp_path / 'generation_config.json').unlink()
+  with pytest.raises(WeightsError, match='names no end token; add eos_token'):
+    tokenizer.load(tmp_path)
+  (tmp_path / 'config.json').write_text('{"eos_token_id": 99999}')
+  with pytest.raises(WeightsError, match='end id 99999 is not in the vocab'):
+    tokenizer.load(tmp_path)
+  (tmp_path / 'tokenizer_config.json').write_text('{')
+  with pytest.raises(WeightsError, match=r'tokenizer_config\.json is not JSON'):
+    tokenizer.load(tmp_path)
+  (tmp_path / 'tokenizer.json').write_text('{"model": 3}')
+  with pytest.raises(WeightsError, match=r'tokenizer\.json is not a tokenizer'):
+    tokenizer.load(tmp_path)
+
+
+def test_small_gguf_tokenizer(tmp_path):
+  made = tokenizer.load(write_gguf(tmp_path / 'a.gguf'))
+  names = [made.id_to_token(i) for i in made.encode('abc abx 12 <tool>')]
+  # `<tool>` is user-defined, not control: text may hold it.
+  assert names == [
+      'abc', 'Ġ', 'ab', 'x', 'Ġ', '1', '2', 'Ġ', '<tool>'
+  ]  # fmt: skip
+  assert made.encode('<|end|>', allow_special=True) == [0]
+  assert 0 not in made.encode('<|end|>')
+
+
+def test_llama3_words():
+  words = bpe.PRE_TOKENIZERS['llama-bpe']().pre_tokenize_str(
+      "I'LL pay 12345 dollars!\n\n  ok"
+  )
+  assert [word for word, _ in words] == [
+      'I', "'LL", 'Ġpay', 'Ġ', '123', '45', 'Ġdollars', '!ĊĊ', 'Ġ', 'Ġok'
+  ]  # fmt: skip
+
+
+def test_unknown_gguf_tokenizers_are_refused(tmp_path):
+  path = write_gguf(tmp_path / 'a.gguf', pre='martian')
+  with pytest.raises(WeightsError, match="pre 'martian'; known: .*'smollm'"):
+    tokenizer.load(path)
+  path = write_gguf(tmp_path / 'b.gguf', model='llama')
+  with pytest.raises(WeightsError, match="model 'llama'.*Hugging Face dir"):
+    tokenizer.load(path)
+  path = write_gguf(tmp_path / 'c.gguf', merges=None)
+  with pytest.raises(WeightsError, match=r"no field 'tokenizer\.ggml\.merges"):
+    tokenizer.load(path)
+  path = write_gguf(tmp_path / 'd.gguf', eos_token_id=None)
+  with pytest.raises(WeightsError, match='names no end token'):
+    tokenizer.load(path)
+
+
+@pytest.mark.parametrize('size', [0, 3, 8, 100, 3800])
+def test_damaged_gguf_is_refused(tmp_path, size):
+  path = write_gguf(tmp_path / 'a.gguf')
+  path.write_bytes(path.read_bytes()[:size])
+  with pytest.raises(WeightsError, match=r'a\.gguf is not a whole GGUF file'):
+    tokenizer.load(path)
