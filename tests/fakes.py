@@ -74,8 +74,10 @@ class FakeEngine:
     app = web.Application()
     app.router.add_post('/generate', self._generate)
     app.router.add_route('*', '/{route}', self._control)
-    # Waiting for cancelled handlers at shutdown would slow every test.
-    self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+    # As SGLang does, end what a client no longer waits for.
+    self._runner = web.AppRunner(
+        app, handler_cancellation=True, shutdown_timeout=0.1
+    )
     await self._runner.setup()
     site = web.TCPSite(self._runner, '127.0.0.1', 0)
     await site.start()

@@ -55,7 +55,7 @@ def to_line(episode: Episode, *, tokens: bool = True) -> str:
         int(value) for value in episode.completion_mask
     ]
     record['sampler_logprobs'] = episode.sampler_logprobs
-  return json.dumps(record, ensure_ascii=False, allow_nan=False)
+  return json.dumps(record, allow_nan=False)
 
 
 def from_line(line: str) -> Episode:

@@ -1,0 +1,207 @@
+"""Tests for agentrl.data.episodes."""
+
+import dataclasses
+import json
+import os
+
+import pytest
+from hypothesis import given, strategies as st
+
+from agentrl import types
+from agentrl.data import episodes
+from agentrl.errors import DataError
+from agentrl.types import Episode, Message, Turn
+from tests import fakes
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+TEXTS = st.text(st.characters(), max_size=20)  # lone surrogates, too
+COUNTS = st.integers(0, 10**6)
+
+TURNS = st.builds(
+    Turn,
+    completion=TEXTS,
+    action=TEXTS,
+    parse_error=st.none() | TEXTS,
+    observation=TEXTS,
+    reward=FLOATS,
+    finish_reason=st.sampled_from(['stop', 'length']),
+    prompt_tokens=COUNTS,
+    cached_tokens=COUNTS,
+    completion_tokens=COUNTS,
+    weight_version=TEXTS,
+    sampler_s=FLOATS,
+    env_s=FLOATS,
+)
+
+
+@st.composite
+def any_episode(draw):
+  tokens = draw(st.lists(COUNTS, max_size=8))
+  arrays = lambda kind: st.lists(
+      kind, min_size=len(tokens), max_size=len(tokens)
+  ).map(tuple)
+  return Episode(
+      episode_id=draw(TEXTS),
+      env=draw(TEXTS),
+      task_id=draw(COUNTS),
+      split='train',
+      seed=draw(COUNTS),
+      policy_version=draw(COUNTS),
+      horizon=draw(COUNTS),
+      stop_reason=draw(st.sampled_from(types.STOP_REASONS)),
+      success=draw(st.booleans()),
+      prompt=tuple(
+          draw(
+              st.lists(
+                  st.builds(Message, role=TEXTS, content=TEXTS), max_size=2
+              )
+          )
+      ),
+      turns=tuple(draw(st.lists(TURNS, max_size=3))),
+      tokens=tuple(tokens),
+      completion_mask=draw(arrays(st.booleans())),
+      sampler_logprobs=draw(arrays(FLOATS)),
+      error=draw(st.none() | TEXTS),
+  )
+
+
+@given(any_episode())
+def test_line_comes_back_exactly(episode):
+  line = episodes.to_line(episode)
+  assert '\n' not in line
+  assert episodes.from_line(line) == episode
+
+
+def test_file_comes_back_exactly(tmp_path):
+  written = [fakes.make_episode((0.1, 1 / 3)), fakes.make_episode((1.0,))]
+  path = episodes.step_path(tmp_path, 'train', 12)
+  assert path == tmp_path / 'episodes' / 'train' / '000012.jsonl'
+  episodes.write(path, written)
+  assert list(episodes.read(path)) == written
+  assert [p.name for p in path.parent.iterdir()] == ['000012.jsonl']
+
+
+def test_line_has_the_fields_that_the_design_promises():
+  episode = fakes.make_episode((0.25, 0.5))
+  record = json.loads(episodes.to_line(episode))
+  assert set(record) == {
+      'episode_id', 'env', 'task_id', 'split', 'seed', 'policy_version',
+      'horizon', 'stop_reason', 'terminated', 'success', 'return', 'turns',
+      'tokens', 'completion_mask', 'sampler_logprobs', 'prompt', 'error',
+  }  # fmt: skip
+  assert set(record['turns'][0]) == {
+      'observation', 'completion', 'action', 'parse_error', 'reward',
+      'finish_reason', 'prompt_tokens', 'cached_tokens', 'completion_tokens',
+      'weight_version', 'sampler_s', 'env_s',
+  }  # fmt: skip
+  assert record['return'] == 0.75
+  assert record['terminated'] is True
+
+
+def test_tokens_can_be_left_out():
+  episode = fakes.make_episode()
+  line = episodes.to_line(episode, tokens=False)
+  assert episodes.from_line(line) == dataclasses.replace(
+      episode, tokens=(), completion_mask=(), sampler_logprobs=()
+  )
+
+
+def test_unknown_keys_are_ignored():
+  record = json.loads(episodes.to_line(fakes.make_episode()))
+  record['new'] = record['turns'][0]['new'] = 1
+  assert episodes.from_line(json.dumps(record)) == fakes.make_episode()
+
+
+def test_line_break_characters_in_texts_do_not_split_a_line(tmp_path):
+  turn = fakes.make_turn(observation='a\nb\u2028c\x85d\re')
+  path = tmp_path / 'x.jsonl'
+  episodes.write(path, [fakes.make_episode(turns=(turn,))])
+  [episode] = episodes.read(path)
+  assert episode.turns == (turn,)
+
+
+def test_lone_surrogate_of_an_environment_can_be_stored(tmp_path):
+  turn = fakes.make_turn(observation='\ud800')
+  path = tmp_path / 'x.jsonl'
+  episodes.write(path, [fakes.make_episode(turns=(turn,))])
+  [episode] = episodes.read(path)
+  assert episode.turns == (turn,)
+
+
+def test_append_adds_a_line(tmp_path):
+  path = tmp_path / 'new' / 'x.jsonl'
+  episodes.append(path, fakes.make_episode())
+  episodes.append(path, fakes.make_episode((1.0,)))
+  assert [e.episode_return for e in episodes.read(path)] == [0.0, 1.0]
+
+
+def test_number_that_json_cannot_say_is_refused(tmp_path):
+  path = tmp_path / 'x.jsonl'
+  with pytest.raises(ValueError, match='[Oo]ut of range float'):
+    episodes.write(path, [fakes.make_episode((float('nan'),))])
+  assert not path.exists()
+
+
+def broken(change):
+  record = json.loads(episodes.to_line(fakes.make_episode()))
+  change(record)
+  return json.dumps(record)
+
+
+@pytest.mark.parametrize(
+    'line, reason',
+    [
+        ('{"episode_id": "e", "env', 'control character'),
+        ('[]', 'list'),
+        (broken(lambda r: r.pop('seed')), "the key 'seed' is missing"),
+        (broken(lambda r: r['turns'][0].pop('reward')), "'reward' is missing"),
+        (broken(lambda r: r.update(stop_reason='bored')), "'bored'"),
+        (broken(lambda r: r['tokens'].pop()), 'differ in length'),
+    ],
+)
+def test_broken_line_names_file_line_and_reason(tmp_path, line, reason):
+  path = tmp_path / 'x.jsonl'
+  good = episodes.to_line(fakes.make_episode())
+  path.write_text(f'{good}\n\n{line}\n{good}\n')
+  with pytest.raises(DataError, match=f'x.jsonl, line 3: .*{reason}'):
+    list(episodes.read(path))
+  found = []
+  assert len(list(episodes.read(path, on_broken=found.append))) == 2
+  assert len(found) == 1
+
+
+def test_missing_file_is_named(tmp_path):
+  with pytest.raises(DataError, match='nowhere.jsonl'):
+    list(episodes.read(tmp_path / 'nowhere.jsonl'))
+
+
+def test_unwritable_place_is_named(tmp_path):
+  (tmp_path / 'file').write_text('')
+  with pytest.raises(DataError, match='Cannot write episodes to .*file'):
+    episodes.write(tmp_path / 'file' / 'x.jsonl', [fakes.make_episode()])
+
+
+def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+  path = tmp_path / 'x.jsonl'
+  episodes.write(path, [fakes.make_episode()])
+
+  def full(*args):
+    raise OSError(28, 'No space left on device')
+
+  monkeypatch.setattr(os, 'replace', full)
+  with pytest.raises(DataError, match='No space left'):
+    episodes.write(path, [fakes.make_episode((1.0,))])
+  assert list(episodes.read(path)) == [fakes.make_episode()]
+
+
+def test_steps_beyond_a_checkpoint_are_set_aside(tmp_path):
+  for step in (1, 2, 3, 10):
+    path = episodes.step_path(tmp_path, 'train', step)
+    episodes.write(path, [fakes.make_episode()])
+  assert episodes.discard_from(path.parent, 3) == 2
+  assert sorted(p.name for p in path.parent.iterdir()) == [
+      '000001.jsonl',
+      '000002.jsonl',
+      '000003.jsonl.discarded',
+      '000010.jsonl.discarded',
+  ]

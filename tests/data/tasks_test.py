@@ -1,0 +1,109 @@
+"""Tests for agentrl.data.tasks."""
+
+import json
+
+import pytest
+from hypothesis import given, strategies as st
+
+from agentrl.data import tasks
+from agentrl.data.tasks import TaskIterator
+from agentrl.errors import DataError
+
+LISTS = st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True)
+
+
+@given(
+    task_ids=LISTS,
+    seed=st.integers(0, 5),
+    before=st.integers(0, 40),
+    after=st.integers(0, 40),
+)
+def test_resumed_order_equals_the_uninterrupted_one(
+    task_ids, seed, before, after
+):
+  whole = TaskIterator(task_ids, seed=seed).next_tasks(before + after)
+  first = TaskIterator(task_ids, seed=seed)
+  start = first.next_tasks(before)
+  state = json.loads(json.dumps(first.state()))  # as a checkpoint keeps it
+  second = TaskIterator(task_ids, seed=seed)
+  second.restore(state)
+  assert start + second.next_tasks(after) == whole
+
+
+@given(task_ids=LISTS, seed=st.integers(0, 5))
+def test_every_epoch_has_every_task_once(task_ids, seed):
+  iterator = TaskIterator(task_ids, seed=seed)
+  for _ in range(3):
+    epoch = iterator.next_tasks(len(task_ids))
+    assert sorted(task for _, task in epoch) == sorted(task_ids)
+
+
+def test_ordinals_count_over_epochs():
+  drawn = TaskIterator([5, 6, 7], seed=0).next_tasks(8)
+  assert [ordinal for ordinal, _ in drawn] == list(range(8))
+
+
+def test_epochs_and_seeds_differ_in_order():
+  task_ids = list(range(50))
+  iterator = TaskIterator(task_ids, seed=0)
+  orders = [iterator.next_tasks(50) for _ in range(2)]
+  orders.append(TaskIterator(task_ids, seed=1).next_tasks(50))
+  assert len({tuple(task for _, task in order) for order in orders}) == 3
+
+
+def test_order_is_the_same_on_every_machine():
+  # Written down once: shuffling must not change with Python or its hash seed.
+  drawn = TaskIterator(range(8), seed=0).next_tasks(8)
+  assert [task for _, task in drawn] == [0, 2, 1, 4, 6, 7, 3, 5]
+
+
+def test_order_without_shuffling_is_the_lists():
+  drawn = TaskIterator([3, 1, 2], seed=0, shuffle=False).next_tasks(5)
+  assert [task for _, task in drawn] == [3, 1, 2, 3, 1]
+
+
+def test_cursor_of_other_tasks_is_refused():
+  state = TaskIterator([1, 2, 3], seed=0).state()
+  with pytest.raises(DataError, match='another task list'):
+    TaskIterator([1, 2, 4], seed=0).restore(state)
+  with pytest.raises(DataError, match='seed'):
+    TaskIterator([1, 2, 3], seed=1).restore(state)
+
+
+@pytest.mark.parametrize(
+    'task_ids, message', [([], 'empty'), ([1, 2, 1], '1 of its 3 tasks twice')]
+)
+def test_unusable_list_is_refused(task_ids, message):
+  with pytest.raises(DataError, match=message):
+    TaskIterator(task_ids, seed=0)
+
+
+def test_item_file_gives_task_ids(tmp_path):
+  path = tmp_path / 'items.json'
+  path.write_text(
+      '[{"item_id": "textcraft_12", "x": 1}, {"item_id": "textcraft_3"}]'
+  )
+  assert tasks.read_items(path, 'textcraft') == (12, 3)
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('[{"item_id": "babyai_3"}]', "Item 0 .*babyai_3.*'textcraft_12'"),
+        ('[{"item_id": "textcraft_x"}]', 'Item 0'),
+        ('[{"id": 3}]', 'Item 0'),
+        ('[7]', 'Item 0'),
+        ('{"item_id": "textcraft_3"}', 'no JSON list but dict'),
+        ('[{"item_id"', 'Cannot read task items'),
+    ],
+)
+def test_broken_item_file_says_why(tmp_path, text, message):
+  path = tmp_path / 'items.json'
+  path.write_text(text)
+  with pytest.raises(DataError, match=message):
+    tasks.read_items(path, 'textcraft')
+
+
+def test_missing_item_file_is_named(tmp_path):
+  with pytest.raises(DataError, match='nowhere.json'):
+    tasks.read_items(tmp_path / 'nowhere.json', 'textcraft')
