@@ -1,0 +1,1 @@
+"""BabyAI: instructions in a grid world, as text."""

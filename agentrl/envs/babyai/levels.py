@@ -1,0 +1,84 @@
+"""The 40 levels, in AgentGym's order, and how one is built."""
+
+import os
+from typing import Any
+
+from agentrl.errors import ConfigError, EnvError
+
+NAMES = (
+    'GoToRedBallGrey', 'GoToRedBall', 'GoToRedBallNoDists', 'GoToObjS6',
+    'GoToLocalS8N7', 'GoToObjMazeS7', 'GoToImpUnlock', 'GoToSeqS5R2',
+    'GoToRedBlueBall', 'GoToDoor', 'GoToObjDoor', 'Open', 'OpenRedDoor',
+    'OpenDoorLoc', 'OpenRedBlueDoorsDebug', 'OpenDoorsOrderN4Debug', 'Pickup',
+    'UnblockPickup', 'PickupLoc', 'PickupDistDebug', 'PickupAbove',
+    'PutNextLocalS6N4', 'PutNextS7N4Carrying', 'Unlock', 'UnlockLocalDist',
+    'KeyInBox', 'UnlockPickupDist', 'BlockedUnlockPickup', 'UnlockToUnlock',
+    'ActionObjDoor', 'FindObjS7', 'KeyCorridorS6R3', 'OneRoomS20',
+    'MoveTwoAcrossS8N9', 'SynthS5R2', 'SynthLoc', 'SynthSeq', 'MiniBossLevel',
+    'BossLevel', 'BossLevelNoUnlock',
+)  # fmt: skip
+
+# minigrid raised the version of this one when it mended its size.
+_VERSIONS = {'GoToObjS6': 'v1'}
+
+
+def level_of(task_id: int) -> str:
+  """The level's name of a task: ids count levels first, then seeds.
+
+  Raises:
+    EnvError: the id is negative.
+  """
+  if task_id < 0:
+    raise EnvError(f'BabyAI has no task {task_id}; ids start at 0.')
+  return NAMES[task_id % len(NAMES)]
+
+
+def seed_of(task_id: int) -> int:
+  """The seed of a task within its level."""
+  return task_id // len(NAMES)
+
+
+def check(levels: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
+  """`levels`, or all of them for None; refuses unknown names."""
+  if levels is None:
+    return NAMES
+  unknown = [name for name in levels if name not in NAMES]
+  if unknown or not levels:
+    raise ConfigError(
+        f'Unknown BabyAI levels {unknown}; known: {", ".join(NAMES)}.'
+        if unknown
+        else 'levels is empty; name some or leave it None for all 40.'
+    )
+  return tuple(levels)
+
+
+def build(task_id: int) -> Any:
+  """A fresh minigrid environment with task `task_id` laid out.
+
+  Built anew for every task: minigrid keeps things between resets.
+
+  Raises:
+    EnvError: minigrid is missing, or there is no such task.
+  """
+  os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')  # pygame without a screen
+  try:
+    import gymnasium
+    import minigrid  # noqa: F401 (registers the levels)
+    from minigrid.envs.babyai.core import roomgrid_level
+  except ImportError as error:
+    raise EnvError(
+        f'BabyAI needs minigrid: pip install minigrid==3.2.0 ({error})'
+    ) from error
+  # It prints each rejected layout, and our stdout is the caller's.
+  roomgrid_level.print = lambda *args: None
+
+  name = level_of(task_id)
+  version = _VERSIONS.get(name, 'v0')
+  grid = gymnasium.make(
+      f'BabyAI-{name}-{version}', disable_env_checker=True
+  ).unwrapped
+  # The text is made once an action; minigrid would encode its own view after
+  # every primitive step, which is most of a step's time.
+  grid.gen_obs = dict
+  grid.reset(seed=seed_of(task_id))
+  return grid

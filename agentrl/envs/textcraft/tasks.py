@@ -1,0 +1,65 @@
+"""The fixed lists of TextCraft: train 374, dev 70 and test 100 of 544 goals.
+
+Task ids count the goals by `(depth, name)`, so a depth is a range of ids. The
+test list has the sizes of the original's and its reported mix of depths (31,
+41, 25 and 3); the dev list has the mix of what is left. Both were drawn once,
+without replacement, and are written out here so that nothing can move them.
+"""
+
+from agentrl.errors import ConfigError, EnvError
+
+# Depth d has the ids from FIRST_ID[d - 1] up to, not including, FIRST_ID[d].
+FIRST_ID = (0, 125, 416, 533, 544)
+NUM_TASKS = FIRST_ID[-1]
+
+TEST = (
+    2, 4, 5, 17, 19, 20, 21, 22, 23, 24, 29, 34, 41, 49, 60, 63, 66, 67, 69,
+    77, 84, 92, 95, 97, 105, 107, 112, 115, 117, 118, 124, 127, 129, 134, 135,
+    149, 150, 153, 171, 176, 178, 181, 185, 187, 188, 190, 191, 200, 201, 217,
+    241, 245, 253, 262, 263, 266, 268, 282, 291, 294, 298, 300, 304, 305, 308,
+    311, 340, 344, 365, 366, 392, 396, 421, 422, 424, 429, 431, 436, 440, 443,
+    452, 457, 458, 467, 473, 474, 480, 488, 495, 496, 497, 502, 505, 519, 525,
+    527, 528, 536, 541, 543,
+)  # fmt: skip
+
+DEV = (
+    6, 8, 42, 52, 61, 72, 74, 81, 89, 90, 94, 101, 102, 119, 122, 140, 144,
+    147, 151, 161, 179, 186, 189, 206, 214, 220, 222, 232, 235, 239, 247, 256,
+    267, 285, 292, 293, 306, 315, 319, 324, 333, 336, 337, 343, 362, 367, 376,
+    381, 387, 391, 393, 395, 408, 410, 416, 426, 435, 442, 450, 453, 455, 460,
+    462, 472, 478, 479, 513, 514, 524, 533,
+)  # fmt: skip
+
+SPLITS = {
+    'train': tuple(x for x in range(NUM_TASKS) if x not in {*TEST, *DEV}),
+    'dev': DEV,
+    'test': TEST,
+}
+
+
+def depth_of(task_id: int) -> int:
+  """The depth of a task's goal, 1 to 4.
+
+  Raises:
+    EnvError: there is no such task.
+  """
+  if not 0 <= task_id < NUM_TASKS:
+    raise EnvError(
+        f'TextCraft has no task {task_id}; ids are 0 to {NUM_TASKS - 1}.'
+    )
+  return next(d for d, first in enumerate(FIRST_ID) if task_id < first)
+
+
+def tasks(split: str, *, max_depth: int | None = None) -> tuple[int, ...]:
+  """The ids of `split` ('train', 'dev' or 'test'), shallow ones first."""
+  check_max_depth(max_depth)
+  last = NUM_TASKS if max_depth is None else FIRST_ID[max_depth]
+  return tuple(x for x in SPLITS[split] if x < last)
+
+
+def check_max_depth(max_depth: int | None) -> None:
+  deepest = len(FIRST_ID) - 1
+  if max_depth is not None and max_depth not in range(1, deepest + 1):
+    raise ConfigError(
+        f'max_depth must be 1 to {deepest} or None, got {max_depth!r}.'
+    )
