@@ -1,0 +1,263 @@
+"""The engine's device functions: prefill, scoring, decoding, copying slots.
+
+The cache holds one row a slot; a dispatch works on a few slots and on no more
+positions than they use. So each function copies its slots' rows into a compact
+working cache `[B, kv_heads, length, head_dim]`, runs on that, and writes the
+new entries back. Slots that wait for their next turn cost nothing, active ones
+may lie anywhere, and the number of compiled programs is bounded by the buckets
+of B and length.
+
+The working cache is donated scratch memory: its content does not matter, but
+memory that the operating system has yet to map is five times slower to fill.
+
+Rows that pad a batch name the slot after the last and have nothing to do: they
+read junk and their writes are dropped.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.engine import sampling
+from agentrl.models.transformer import KVCache, Transformer
+
+# Most tokens that one dispatch of `decode` samples for a row.
+MAX_STEPS = 8
+
+
+class Chunk(NamedTuple):
+  """A piece of each row's prompt, to be put into the cache."""
+
+  slots: jax.Array  # [B] int32
+  tokens: jax.Array  # [B, T] int32
+  starts: jax.Array  # [B] int32, position of the first of them
+  counts: jax.Array  # [B] int32, how many of the T are real
+
+
+class Rows(NamedTuple):
+  """Rows that sample: the last token of each is known and not yet cached."""
+
+  slots: jax.Array  # [B] int32
+  tokens: jax.Array  # [B] int32
+  positions: jax.Array  # [B] int32, of those tokens
+  budgets: jax.Array  # [B] int32, tokens to sample at most; 0 for padding
+  seeds: jax.Array  # [B] uint32
+  stop_ids: jax.Array  # [B, N] int32, filled up with -1
+  settings: sampling.Settings
+
+
+class Programs(NamedTuple):
+  """Jitted functions of one module; all donate the cache and the scratch."""
+
+  prefill: Any
+  score: Any
+  decode: Any
+  copy: Any
+
+  def num_compiled(self) -> int:
+    """Programs compiled so far: grows with buckets, not with requests."""
+    return sum(program._cache_size() for program in self)
+
+
+@functools.lru_cache(maxsize=8)
+def compile_for(module: Transformer) -> Programs:
+  """The jitted functions of `module`; equal modules share compiled programs."""
+  # keep_unused: the scratch's content is not used, its memory is.
+  jit = functools.partial(
+      jax.jit, donate_argnames=('cache', 'scratch'), keep_unused=True
+  )
+  return Programs(
+      prefill=jit(functools.partial(_prefill, module)),
+      score=jit(functools.partial(_score, module)),
+      decode=jit(
+          functools.partial(_decode, module), static_argnames='truncated'
+      ),
+      copy=jax.jit(_copy, static_argnames='length', donate_argnames='cache'),
+  )
+
+
+def _prefill(
+    module: Transformer, params, cache: KVCache, scratch: KVCache, chunk: Chunk
+) -> tuple[KVCache, KVCache]:
+  """Puts a chunk into the cache; gives the cache and the scratch."""
+  _, cache, scratch = _extend(module, params, cache, scratch, chunk)
+  return cache, scratch
+
+
+def _score(
+    module: Transformer,
+    params,
+    cache: KVCache,
+    scratch: KVCache,
+    chunk: Chunk,
+    targets: jax.Array,
+) -> tuple[KVCache, KVCache, jax.Array]:
+  """As `_prefill`, and scores what follows each token.
+
+  Args:
+    module: the decoder.
+    params: engine layout.
+    cache: all slots.
+    scratch: working cache; its shape says how many positions are looked at.
+    chunk: `[B, T]` tokens.
+    targets: `[B, T]` int32, the token after each of the chunk.
+
+  Returns:
+    Cache, scratch, and `[B, T]` float32 log-probabilities of the targets at
+    temperature 1.
+  """
+  hidden, cache, scratch = _extend(module, params, cache, scratch, chunk)
+  logits = module.apply({'params': params}, hidden, method='unembed')
+  logprobs = jax.nn.log_softmax(logits, axis=-1)
+  scores = jnp.take_along_axis(logprobs, targets[..., None], axis=-1)
+  return cache, scratch, scores[..., 0]
+
+
+def _extend(module, params, cache, scratch, chunk):
+  length = _length(scratch)
+  work = _gather(cache, chunk.slots, length)
+  index = jnp.arange(chunk.tokens.shape[1])
+  real = index < chunk.counts[:, None]
+  # Position `length` is outside the working cache, where writes are dropped.
+  positions = jnp.where(real, chunk.starts[:, None] + index, length)
+  hidden, work = module.apply(
+      {'params': params}, chunk.tokens, positions, cache=work
+  )
+  return hidden, _write_back(cache, work, chunk.slots, positions), work
+
+
+def _decode(
+    module: Transformer,
+    params,
+    cache: KVCache,
+    scratch: KVCache,
+    rows: Rows,
+    steps: jax.Array,
+    floor: jax.Array,
+    *,
+    truncated: bool,
+) -> tuple[KVCache, KVCache, jax.Array, jax.Array, jax.Array]:
+  """Samples up to `steps` tokens a row.
+
+  A row ends early at one of its stop ids (which it keeps) or when its budget is
+  used up; the loop ends early with fewer than `floor` rows left.
+
+  Args:
+    module: the decoder.
+    params: engine layout.
+    cache: all slots.
+    scratch: working cache; its shape says how many positions are looked at.
+    rows: B rows.
+    steps: scalar int32, at most MAX_STEPS. Not static: one program serves all.
+    floor: scalar int32, at least 1.
+    truncated: static; whether any row uses top_p, top_k or min_p.
+
+  Returns:
+    Cache, scratch, `[B, MAX_STEPS]` int32 ids, `[B, MAX_STEPS]` float32
+    log-probabilities, and `[B]` int32: how many of them are real.
+  """
+  length = _length(scratch)
+  batch = rows.slots.shape[0]
+  ahead = rows.positions[:, None] + jnp.arange(MAX_STEPS)
+  uniform = sampling.uniforms(rows.seeds, ahead + 1)
+
+  def more(state):
+    step, done = state[0], state[1]
+    return (step < steps) & (jnp.sum(~done) >= floor)
+
+  def body(state):
+    step, done, work, tokens, counts, ids, logprobs = state
+    positions = jnp.where(done, length, rows.positions + step)
+    hidden, work = module.apply(
+        {'params': params}, tokens[:, None], positions[:, None], cache=work
+    )
+    logits = module.apply({'params': params}, hidden[:, 0], method='unembed')
+    chosen, logprob = sampling.choose(
+        logits, uniform[:, step], rows.settings, truncated=truncated
+    )
+    counts = counts + ~done
+    stopped = jnp.any(chosen[:, None] == rows.stop_ids, axis=-1)
+    done = done | stopped | (counts >= rows.budgets)
+    ids, logprobs = ids.at[:, step].set(chosen), logprobs.at[:, step].set(
+        logprob
+    )
+    return step + 1, done, work, chosen, counts, ids, logprobs
+
+  state = (
+      jnp.int32(0),
+      rows.budgets <= 0,
+      _gather(cache, rows.slots, length),
+      rows.tokens,
+      jnp.zeros(batch, jnp.int32),
+      jnp.zeros((batch, MAX_STEPS), jnp.int32),
+      jnp.zeros((batch, MAX_STEPS), jnp.float32),
+  )
+  _, _, work, _, counts, ids, logprobs = jax.lax.while_loop(more, body, state)
+  written = jnp.arange(MAX_STEPS) < counts[:, None]
+  positions = jnp.where(written, ahead, length)
+  cache = _write_back(cache, work, rows.slots, positions)
+  return cache, work, ids, logprobs, counts
+
+
+def _copy(
+    cache: KVCache, sources: jax.Array, targets: jax.Array, *, length: int
+) -> KVCache:
+  """Copies the first `length` positions of slots to other slots.
+
+  All are read before any is written. Targets past the last slot are dropped.
+  """
+
+  def copy(layer):
+    rows = _gather_rows(layer, sources, length)
+    return layer.at[targets, :, :length].set(rows, mode='drop')
+
+  return jax.tree.map(copy, cache)
+
+
+def _length(scratch: KVCache) -> int:
+  return scratch[0][0].shape[2]
+
+
+def _gather(cache: KVCache, slots: jax.Array, length: int) -> KVCache:
+  return jax.tree.map(lambda x: _gather_rows(x, slots, length), cache)
+
+
+def _gather_rows(layer: jax.Array, slots: jax.Array, length: int) -> jax.Array:
+  """`[B, K, length, D]` of `[slots, K, max_len, D]`.
+
+  Written as one gather: `layer[:, :, :length][slots]` copies every slot first.
+  """
+  _, kv_heads, _, head_dim = layer.shape
+  return jax.lax.gather(
+      layer,
+      slots[:, None],
+      jax.lax.GatherDimensionNumbers(
+          offset_dims=(1, 2, 3),
+          collapsed_slice_dims=(0,),
+          start_index_map=(0,),
+      ),
+      (1, kv_heads, length, head_dim),
+      mode='clip',
+  )
+
+
+def _write_back(
+    cache: KVCache, work: KVCache, slots: jax.Array, positions: jax.Array
+) -> KVCache:
+  """Copies the entries at `[B, T]` positions of the working cache to the slots.
+
+  Positions past the working cache are dropped.
+  """
+  rows = jnp.arange(slots.shape[0])[:, None]
+  length = _length(work)
+  inside = positions < length
+
+  def write(layer, new):
+    # Advanced indices around a slice move to the front: [B, T, K, D].
+    entries = new[rows, :, jnp.minimum(positions, length - 1)]
+    targets = jnp.where(inside, positions, layer.shape[2])
+    return layer.at[slots[:, None], :, targets].set(entries, mode='drop')
+
+  return jax.tree.map(write, cache, work)

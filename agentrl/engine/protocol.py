@@ -1,0 +1,377 @@
+"""SGLang's /generate in JSON: requests read and checked, results written.
+
+Keys, defaults and refusals follow SGLang 0.5.23. A feature of the contract that
+this engine lacks is refused when it is asked for, never ignored; at its default
+it may be named.
+"""
+
+import dataclasses
+import uuid
+from typing import Any
+
+import numpy as np
+
+from agentrl.engine.request import ABORT, Request, Result, SamplingParams
+
+MAX_STOPS = 32
+# sampling_params that are SGLang's and not ours -> what has no effect.
+_UNSUPPORTED_PARAMS = {
+    'stop_regex': (None, []),
+    'frequency_penalty': (None, 0),
+    'presence_penalty': (None, 0),
+    'repetition_penalty': (None, 1),
+    'min_new_tokens': (None, 0),
+    'json_schema': (None,),
+    'regex': (None,),
+    'ebnf': (None,),
+    'structural_tag': (None,),
+    'spaces_between_special_tokens': (None, True),
+    'stream_interval': (None,),
+    'logit_bias': (None, {}),
+    'custom_params': (None,),
+    'beam_width': (None,),
+    'watermark': (None,),
+    'choice': (None, []),
+}
+_UNSUPPORTED_KEYS = {
+    'input_embeds': (None,),
+    'stream': (None, False),
+    'top_logprobs_num': (None, 0, []),
+    'token_ids_logprob': (None, []),
+    'return_hidden_states': (None, False),
+    'return_text_in_logprobs': (None, False),
+    'return_routed_experts': (None, False),
+    'return_sampling_mask': (None, False),
+    'image_data': (None,),
+    'video_data': (None,),
+    'audio_data': (None,),
+    'lora_path': (None,),
+    'session_params': (None,),
+    'custom_logit_processor': (None,),
+}
+# Ours, with the types that their values may have.
+_PARAMS = {
+    'max_new_tokens': int,
+    'temperature': float,
+    'top_p': float,
+    'top_k': int,
+    'min_p': float,
+    'ignore_eos': bool,
+    'skip_special_tokens': bool,
+    'no_stop_trim': bool,
+    'sampling_seed': int,
+    'stop': None,
+    'stop_token_ids': None,
+    'n': int,
+}
+
+
+class ContractError(ValueError):
+  """The request breaks the schema; SGLang's gate answers with a plain text."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+  """What a request is checked against."""
+
+  vocab_size: int
+  max_len: int
+  has_tokenizer: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+  """One /generate: its requests, and how to write the answer."""
+
+  requests: tuple[Request, ...]
+  single: bool  # one object rather than a list
+  return_logprob: tuple[bool, ...]
+  return_prompt_token_ids: bool
+
+
+def parse(body: Any, limits: Limits, encode) -> Call:
+  """Reads the body of a /generate.
+
+  Args:
+    body: decoded JSON.
+    limits: of the engine.
+    encode: text -> ids, or None without a tokenizer.
+
+  Raises:
+    ValueError: with what is wrong and the way out; ContractError among them.
+  """
+  if not isinstance(body, dict):
+    raise ContractError(f'The body must be an object, got {_kind(body)}.')
+  _refuse(body, _UNSUPPORTED_KEYS, '')
+  prompts, single = _prompts(body, encode)
+  count = len(prompts)
+  params = _each(body.get('sampling_params'), count, 'sampling_params')
+  rids = _rids(body.get('rid'), count, single)
+  starts = _each(body.get('logprob_start_len'), count, 'logprob_start_len')
+  wanted = _each(body.get('return_logprob'), count, 'return_logprob')
+  salts = [
+      _salt(extra, salt)
+      for extra, salt in zip(
+          _each(body.get('extra_key'), count, 'extra_key'),
+          _each(body.get('cache_salt'), count, 'cache_salt'),
+          strict=True,
+      )
+  ]
+  requests, logprobs, many = [], [], False
+  for i, prompt in enumerate(prompts):
+    sampling, copies = _sampling_params(params[i] or {}, limits)
+    many = many or copies > 1
+    start = starts[i] if wanted[i] and starts[i] is not None else -1
+    for copy in range(copies):
+      request = Request(
+          rid=rids[i] if copies == 1 else f'{rids[i]}_{copy}',
+          tokens=prompt,
+          params=_reseed(sampling, copy),
+          logprob_start=start,
+          salt=salts[i],
+      )
+      check(request, limits)
+      requests.append(request)
+      logprobs.append(bool(wanted[i]))
+  return Call(
+      requests=tuple(requests),
+      single=single and not many,
+      return_logprob=tuple(logprobs),
+      return_prompt_token_ids=bool(body.get('return_prompt_token_ids')),
+  )
+
+
+def check(request: Request, limits: Limits) -> None:
+  """Raises ValueError if the engine cannot serve `request`."""
+  params, size = request.params, len(request.tokens)
+  if not size:
+    raise ValueError('input_ids is empty; give at least one token.')
+  if min(request.tokens) < 0 or max(request.tokens) >= limits.vocab_size:
+    bad = next(t for t in request.tokens if not 0 <= t < limits.vocab_size)
+    raise ValueError(
+        f'Token id {bad} is outside the vocabulary of {limits.vocab_size}.'
+    )
+  if size >= limits.max_len:
+    raise ValueError(
+        f'The prompt of {size} tokens does not leave room for one more in the'
+        f' context length of {limits.max_len} tokens.'
+    )
+  if size + params.max_new_tokens > limits.max_len:
+    raise ValueError(
+        f'Requested {size + params.max_new_tokens} tokens: {size} of the prompt'
+        f' and max_new_tokens={params.max_new_tokens}; the context length is'
+        f' {limits.max_len} tokens. Lower max_new_tokens or shorten the prompt.'
+    )
+  if not -1 <= request.logprob_start <= size:
+    raise ValueError(
+        f'logprob_start_len must be in [-1, {size}], got'
+        f' {request.logprob_start}.'
+    )
+  for name, value, valid, rule in (
+      ('max_new_tokens', params.max_new_tokens, params.max_new_tokens >= 0, '>= 0'),
+      ('temperature', params.temperature, params.temperature >= 0, '>= 0'),
+      ('top_p', params.top_p, 0 < params.top_p <= 1, 'in (0, 1]'),
+      ('top_k', params.top_k, params.top_k == -1 or params.top_k >= 1, '-1 or >= 1'),
+      ('min_p', params.min_p, 0 <= params.min_p <= 1, 'in [0, 1]'),
+  ):
+    if not valid:
+      raise ValueError(f'{name} must be {rule}, got {value}.')
+  if params.stop and not limits.has_tokenizer:
+    raise ValueError(
+        'Stop strings need a tokenizer, and the engine has none; use'
+        ' stop_token_ids.'
+    )
+  if len(params.stop) > MAX_STOPS or not all(params.stop):
+    raise ValueError(
+        f'stop must be at most {MAX_STOPS} strings, none of them empty; got'
+        f' {len(params.stop)}.'
+    )
+
+
+def reply(call: Call, results: list[Result]) -> Any:
+  """The JSON of the results of `call`, in its order."""
+  replies = [
+      _reply(request, result, logprob, call.return_prompt_token_ids)
+      for request, result, logprob in zip(
+          call.requests, results, call.return_logprob, strict=True
+      )
+  ]
+  return replies[0] if call.single else replies
+
+
+def failure(results: list[Result]) -> tuple[int, str] | None:
+  """Status and message of the first result that failed, if one did."""
+  for result in results:
+    reason = result.finish_reason
+    if reason['type'] == ABORT and reason['status_code'] is not None:
+      return reason['status_code'], reason['message']
+  return None
+
+
+def _reply(
+    request: Request, result: Result, return_logprob: bool, return_prompt: bool
+) -> dict[str, Any]:
+  meta = {
+      'id': result.rid,
+      'finish_reason': result.finish_reason,
+      'prompt_tokens': result.prompt_tokens,
+      'completion_tokens': len(result.output_ids),
+      'cached_tokens': result.cached_tokens,
+      'reasoning_tokens': 0,
+      'num_retractions': result.num_retractions,
+      'weight_version': result.weight_version,
+      'weight_versions': [
+          {'version': version, 'start': start, 'end': end}
+          for version, start, end in result.spans
+      ],
+      'e2e_latency': result.latency_s,
+  }
+  if return_logprob:
+    meta['output_token_logprobs'] = [
+        [logprob, token, None]
+        for logprob, token in zip(
+            result.output_logprobs, result.output_ids, strict=True
+        )
+    ]
+    meta['output_token_logprobs_length'] = len(result.output_ids)
+    meta['input_token_logprobs'] = [
+        [logprob, token, None]
+        for logprob, token in zip(
+            result.input_logprobs or (),
+            request.tokens[request.logprob_start :],
+            strict=False,  # an aborted request may have scored a part
+        )
+    ]
+  out = {'output_ids': list(result.output_ids), 'meta_info': meta}
+  if result.text is not None:
+    out['text'] = result.text
+  if return_prompt:
+    out['prompt_token_ids'] = list(request.tokens)
+  return out
+
+
+def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
+  """The prompts as ids, and whether there is one outside a list."""
+  given = [k for k in ('text', 'input_ids') if body.get(k) is not None]
+  if len(given) != 1:
+    raise ValueError(
+        'Give exactly one of text and input_ids; got'
+        f' {" and ".join(given) or "neither"}.'
+    )
+  value = body[given[0]]
+  if given[0] == 'text':
+    single = isinstance(value, str)
+    texts = [value] if single else value
+    if not isinstance(texts, list) or not all(
+        isinstance(text, str) for text in texts
+    ):
+      raise ContractError(f'text must be a string or a list of strings.')
+    if encode is None:
+      raise ValueError(
+          'The engine has no tokenizer, so it takes input_ids and no text.'
+      )
+    prompts = [tuple(encode(text)) for text in texts]
+  else:
+    if not isinstance(value, list):
+      raise ContractError(f'input_ids must be a list, got {_kind(value)}.')
+    single = not (value and isinstance(value[0], list))
+    prompts = [_ids(ids) for ids in ([value] if single else value)]
+  if not prompts or not all(prompts):
+    raise ValueError(f'{given[0]} has an empty prompt; give at least one token.')
+  return prompts, single
+
+
+def _ids(value: Any) -> tuple[int, ...]:
+  # type() and not isinstance: a boolean is no token id.
+  if not isinstance(value, list) or any(type(i) is not int for i in value):
+    raise ContractError('input_ids must be a list of integers or a list of such.')
+  return tuple(value)
+
+
+def _each(value: Any, count: int, name: str) -> list[Any]:
+  """One value for each of `count` prompts."""
+  if not isinstance(value, list):
+    return [value] * count
+  if len(value) != count:
+    raise ValueError(f'{name} has {len(value)} entries for {count} prompts.')
+  return value
+
+
+def _rids(rid: Any, count: int, single: bool) -> list[str]:
+  if rid is None:
+    return [uuid.uuid4().hex for _ in range(count)]
+  if isinstance(rid, str):
+    return [rid] if single else [f'{rid}_{i}' for i in range(count)]
+  rids = _each(rid, count, 'rid')
+  if not all(isinstance(r, str) for r in rids) or len(set(rids)) != count:
+    raise ValueError(f'rid must be distinct strings, one a prompt; got {rid}.')
+  return rids
+
+
+def _salt(extra_key: Any, cache_salt: Any) -> str | None:
+  if extra_key is None and cache_salt is None:
+    return None
+  return repr((extra_key, cache_salt))
+
+
+def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
+  """Copies of one prompt (n > 1) differ: each seed is derived from the first."""
+  if not copy or params.sampling_seed is None:
+    return params
+  entropy = [params.sampling_seed % 2**64, copy]
+  seed = int(np.random.SeedSequence(entropy).generate_state(1)[0])
+  return dataclasses.replace(params, sampling_seed=seed)
+
+
+def _sampling_params(raw: Any, limits: Limits) -> tuple[SamplingParams, int]:
+  """The parameters, and n."""
+  if not isinstance(raw, dict):
+    raise ContractError(f'sampling_params must be an object, got {_kind(raw)}.')
+  for key in raw:
+    if key not in _PARAMS and key not in _UNSUPPORTED_PARAMS:
+      known = ', '.join(sorted(_PARAMS | _UNSUPPORTED_PARAMS))
+      raise ContractError(
+          f'sampling_params: unknown field {key!r}; known: {known}.'
+      )
+  _refuse(raw, _UNSUPPORTED_PARAMS, 'sampling_params.')
+  values = {key: raw[key] for key in _PARAMS if raw.get(key) is not None}
+  for key, value in values.items():
+    values[key] = _typed(key, value)
+  copies = values.pop('n', 1)
+  if copies < 1:
+    raise ValueError(f'n must be at least 1, got {copies}.')
+  if values.get('top_k', -1) >= limits.vocab_size:
+    values['top_k'] = -1  # SGLang's own default is 2**30
+  return SamplingParams(**values), copies
+
+
+def _typed(key: str, value: Any) -> Any:
+  if key == 'stop':
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, list) or not all(
+        isinstance(stop, str) for stop in value
+    ):
+      raise ContractError('stop must be a string or a list of strings.')
+    return tuple(value)
+  if key == 'stop_token_ids':
+    return _ids(value)
+  wanted = _PARAMS[key]
+  fits = type(value) is wanted or (wanted is float and type(value) is int)
+  if not fits:
+    raise ContractError(
+        f'sampling_params.{key} must be {wanted.__name__}, got {_kind(value)}.'
+    )
+  return wanted(value)
+
+
+def _refuse(given: dict, unsupported: dict, prefix: str) -> None:
+  for key, neutral in unsupported.items():
+    if key in given and given[key] not in neutral:
+      raise ValueError(
+          f'{prefix}{key} is not supported by the embedded engine; leave it out'
+          ' or use an SGLang server.'
+      )
+
+
+def _kind(value: Any) -> str:
+  return type(value).__name__

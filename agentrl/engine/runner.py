@@ -1,0 +1,262 @@
+"""The device's side of the engine: parameters, cache arrays, padding.
+
+Requests come in any number and length; programs are compiled for few shapes.
+The runner pads on NumPy, moves each batch over in one call and fetches results
+in one call.
+"""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from agentrl.engine import decode, sampling
+from agentrl.errors import EngineError
+from agentrl.models import transformer
+from agentrl.models.transformer import Transformer
+
+DECODE_ROWS = (1, 2, 4, 8, 16, 32, 64)
+PREFILL_ROWS = (1, 4, 16)
+CHUNKS = (16, 64, 256)
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
+# What one more dispatch costs, in tokens of prefill.
+_DISPATCH_TOKENS = 16
+
+
+def bucket(size: int, sizes: Sequence[int]) -> int:
+  """The smallest of the ascending `sizes` that holds `size`."""
+  for candidate in sizes:
+    if candidate >= size:
+      return candidate
+  raise ValueError(f'{size} is over the largest bucket of {tuple(sizes)}.')
+
+
+@functools.lru_cache(maxsize=4096)
+def _plan(size: int) -> tuple[int, int]:
+  """Cost of the cheapest chunks that cover `size` tokens, and the first."""
+  if size <= 0:
+    return 0, 0
+  best = None
+  for chunk in CHUNKS:
+    if size > CHUNKS[-1] and chunk != CHUNKS[-1]:
+      continue
+    cost = chunk + _DISPATCH_TOKENS + _plan(size - chunk)[0]
+    if best is None or cost <= best[0]:
+      best = (cost, chunk)
+  return best
+
+
+def first_chunk(size: int) -> int:
+  """The chunk length with which to begin a prefill of `size` tokens."""
+  return _plan(min(size, 2 * CHUNKS[-1]))[1]
+
+
+class Runner:
+  """Parameters and cache on the device, and the programs that use them.
+
+  Not thread-safe: the scheduler's thread owns it.
+  """
+
+  def __init__(
+      self,
+      module: Transformer,
+      params: Any,
+      *,
+      slots: int,
+      max_len: int,
+      max_rows: int,
+  ):
+    """Allocates the cache.
+
+    Args:
+      module: the decoder, in the engine's layout.
+      params: its parameters.
+      slots: rows of the cache.
+      max_len: positions of a slot.
+      max_rows: most rows that decode at once.
+    """
+    self._module = module
+    self._programs = decode.compile_for(module)
+    self._slots = slots
+    self.max_len = max_len
+    self._lengths = [n for n in LENGTHS if n < max_len] + [max_len]
+    self._decode_rows = [n for n in DECODE_ROWS if n < max_rows] + [max_rows]
+    self.params = jax.device_put(params)
+    self.reset()
+
+  def reset(self) -> None:
+    """Makes an empty cache: a failed dispatch has consumed the old one."""
+    self._cache = None
+    self._scratch = {}
+    self._cache = self._empty(self._slots, self.max_len)
+
+  def _empty(self, rows: int, length: int):
+    return transformer.init_cache(
+        self._module.config, rows, length, self._module.dtype
+    )
+
+  def set_params(self, params: Any) -> None:
+    """Replaces the parameters.
+
+    Raises:
+      EngineError: the new tree differs in structure, shapes or types, which
+        would compile everything anew or not run at all.
+    """
+    describe = functools.partial(
+        jax.tree.map, lambda x: (x.shape, str(x.dtype))
+    )
+    old, new = describe(self.params), describe(params)
+    if old != new:
+      raise EngineError(
+          'New parameters do not fit the engine:'
+          f' {_first_difference(old, new)}.',
+          retryable=False,
+      )
+    self.params = jax.device_put(params)
+
+  def num_compiled(self) -> int:
+    """Programs compiled so far."""
+    return self._programs.num_compiled()
+
+  def _use_scratch(self, rows: int, size: int):
+    """Working memory of `rows` rows that hold `size` positions."""
+    shape = (rows, bucket(size, self._lengths))
+    work = self._scratch.pop(shape, None)
+    if work is None:
+      # Scratch of other shapes never outgrows the cache itself.
+      limit = self._slots * self.max_len
+      while self._scratch and limit < rows * shape[1] + sum(
+          rows * length for rows, length in self._scratch
+      ):
+        del self._scratch[next(iter(self._scratch))]
+      work = self._empty(*shape)
+    return shape, work
+
+  def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
+    """Copies the first n positions of slot to slot: `(source, target, n)`."""
+    length = bucket(max(n for _, _, n in pairs), self._lengths)
+    rows = bucket(len(pairs), self._decode_rows)
+    sources = np.zeros(rows, np.int32)
+    targets = np.full(rows, self._slots, np.int32)
+    for i, (source, target, _) in enumerate(pairs):
+      sources[i], targets[i] = source, target
+    self._cache = self._programs.copy(
+        self._cache, sources, targets, length=length
+    )
+
+  def prefill(
+      self, pieces: Sequence[tuple[int, int, Sequence[int]]], chunk: int
+  ) -> None:
+    """Puts tokens into slots: `(slot, start, at most chunk tokens)` each."""
+    shape, arrays = self._chunk(pieces, chunk)
+    key, work = self._use_scratch(*shape)
+    self._cache, self._scratch[key] = self._programs.prefill(
+        self.params, self._cache, work, arrays
+    )
+
+  def score(
+      self, slot: int, start: int, tokens: Sequence[int], chunk: int
+  ) -> list[float]:
+    """As `prefill` of one slot, with the last token only as a target.
+
+    Returns:
+      The log-probabilities of `tokens[1:]`, at temperature 1.
+    """
+    shape, arrays = self._chunk([(slot, start, tokens[:-1])], chunk)
+    targets = np.zeros((1, chunk), np.int32)
+    targets[0, : len(tokens) - 1] = tokens[1:]
+    key, work = self._use_scratch(*shape)
+    self._cache, self._scratch[key], scores = self._programs.score(
+        self.params, self._cache, work, arrays, targets
+    )
+    return np.asarray(scores)[0, : len(tokens) - 1].tolist()
+
+  def _chunk(self, pieces, chunk):
+    rows = bucket(len(pieces), PREFILL_ROWS)
+    slots = np.full(rows, self._slots, np.int32)
+    tokens = np.zeros((rows, chunk), np.int32)
+    starts = np.zeros(rows, np.int32)
+    counts = np.zeros(rows, np.int32)
+    for i, (slot, start, ids) in enumerate(pieces):
+      slots[i], starts[i], counts[i] = slot, start, len(ids)
+      tokens[i, : len(ids)] = ids
+    size = int((starts + counts).max())
+    return (rows, size), decode.Chunk(slots, tokens, starts, counts)
+
+  def decode(
+      self, rows: Sequence[dict[str, Any]], *, steps: int, floor: int
+  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Samples up to `steps` tokens a row.
+
+    Args:
+      rows: the fields of `decode.Rows` and `sampling.Settings` by name, as
+        Python values; `stop_ids` any number of ids, of which the first
+        STOP_IDS end a row on the device.
+      steps: at most decode.MAX_STEPS.
+      floor: stop when fewer rows than this still sample.
+
+    Returns:
+      `[B, MAX_STEPS]` ids, `[B, MAX_STEPS]` log-probabilities, `[B]` counts,
+      for the rows given.
+    """
+    batch = bucket(len(rows), self._decode_rows)
+    column = lambda name, kind, rest: np.array(
+        [row[name] for row in rows] + [rest] * (batch - len(rows)), kind
+    )
+    stop_ids = np.full((batch, STOP_IDS), -1, np.int32)
+    for i, row in enumerate(rows):
+      first = row['stop_ids'][:STOP_IDS]
+      stop_ids[i, : len(first)] = first
+    vocab = self._module.config.vocab_size
+    settings = sampling.Settings(
+        temperature=column('temperature', np.float32, 1.0),
+        top_p=column('top_p', np.float32, 1.0),
+        top_k=np.minimum(column('top_k', np.int64, vocab), vocab).astype(
+            np.int32
+        ),
+        min_p=column('min_p', np.float32, 0.0),
+    )
+    arrays = decode.Rows(
+        slots=column('slot', np.int32, self._slots),
+        tokens=column('token', np.int32, 0),
+        positions=column('position', np.int32, 0),
+        budgets=column('budget', np.int32, 0),
+        seeds=column('seed', np.uint32, 0),
+        stop_ids=stop_ids,
+        settings=settings,
+    )
+    truncated = bool(
+        np.any(settings.top_p < 1)
+        or np.any(settings.top_k < vocab)
+        or np.any(settings.min_p > 0)
+    )
+    size = max(row['position'] + min(steps, row['budget']) for row in rows)
+    key, work = self._use_scratch(batch, size)
+    self._cache, self._scratch[key], *results = self._programs.decode(
+        self.params,
+        self._cache,
+        work,
+        arrays,
+        np.int32(steps),
+        np.int32(floor),
+        truncated=truncated,
+    )
+    ids, logprobs, counts = jax.device_get(results)
+    return ids[: len(rows)], logprobs[: len(rows)], counts[: len(rows)]
+
+
+def _first_difference(old: Any, new: Any) -> str:
+  flat = lambda tree: {
+      jax.tree_util.keystr(path): leaf
+      for path, leaf in jax.tree_util.tree_leaves_with_path(
+          tree, is_leaf=lambda x: isinstance(x, tuple)
+      )
+  }
+  old, new = flat(old), flat(new)
+  for name in sorted(old.keys() | new.keys()):
+    if old.get(name) != new.get(name):
+      return f'{name} was {old.get(name)} and is {new.get(name)}'
+  return 'the trees are built differently'

@@ -1,0 +1,210 @@
+"""A request on its way: its tokens, its slot, and when it is finished."""
+
+import concurrent.futures
+import time
+from collections.abc import Sequence as Seq
+from typing import Any
+
+from agentrl.engine import request as request_lib
+from agentrl.engine.request import Request, Result
+from agentrl.text.tokenizer import Tokenizer
+
+
+class StopStrings:
+  """Finds the first token after which a stop string stands in the text."""
+
+  def __init__(self, stops: Seq[str], tokenizer: Tokenizer, skip_special: bool):
+    self._stops = stops
+    self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
+    self._keep = max(len(stop) for stop in stops)
+    self._window: list[int] = []
+
+  def feed(self, token: int) -> str | None:
+    """Takes one token; gives the stop string that it completes, if any."""
+    self._window.append(token)
+    text = self._decode(self._window)
+    for stop in self._stops:
+      if stop in text:
+        return stop
+    # A window keeps this linear in the length of the output. It is cut where
+    # no character is torn, and what stays can still begin any stop string.
+    half = len(self._window) // 2
+    if len(self._window) >= 64 and not self._decode(
+        self._window[:half]
+    ).endswith('\ufffd'):
+      rest = self._window[half:]
+      if len(self._decode(rest)) >= self._keep:
+        self._window = rest
+    return None
+
+
+class Sequence:
+  """The mutable record of one request; the scheduler's thread owns it.
+
+  `tokens` is prompt and output. While the sequence has a slot, the entries of
+  tokens [0, filled) are in it.
+  """
+
+  def __init__(
+      self,
+      request: Request,
+      *,
+      seed: int,
+      eos_ids: Seq[int],
+      tokenizer: Tokenizer | None,
+  ):
+    params = request.params
+    self.request = request
+    self.future: concurrent.futures.Future[Result] = concurrent.futures.Future()
+    self.tokens = list(request.tokens)
+    self.slot: int | None = None
+    self.filled = 0
+    self.finish_reason: dict[str, Any] | None = None
+    self.num_retractions = 0
+    self._cached: int | None = None
+    self._input_logprobs: list[float | None] = []
+    self._output_logprobs: list[float] = []
+    self._spans: list[tuple[str, int, int]] = []
+    self._start = time.perf_counter()
+    self._tokenizer = tokenizer
+    self.stop_ids: tuple[int, ...] = ()
+    if not params.ignore_eos:
+      self.stop_ids = tuple(dict.fromkeys((*eos_ids, *params.stop_token_ids)))
+    self._stop_strings = (
+        StopStrings(params.stop, tokenizer, params.skip_special_tokens)
+        if params.stop
+        else None
+    )
+    # What the decode dispatch wants to know and what never changes.
+    self._row = {
+        'seed': seed % 2**32,
+        'stop_ids': self.stop_ids,
+        'temperature': params.temperature,
+        'top_p': params.top_p,
+        'top_k': params.top_k if params.top_k > 0 else 2**30,
+        'min_p': params.min_p,
+    }
+
+  @property
+  def num_output(self) -> int:
+    return len(self.tokens) - len(self.request.tokens)
+
+  @property
+  def budget(self) -> int:
+    """Tokens that may still be sampled."""
+    return self.request.params.max_new_tokens - self.num_output
+
+  @property
+  def to_prefill(self) -> int:
+    """Tokens to put into the cache before the last one can be continued."""
+    return len(self.tokens) - 1 - self.filled
+
+  @property
+  def to_score(self) -> bool:
+    """Whether a prompt's log-probabilities are asked for and not complete."""
+    start = self.request.logprob_start
+    wanted = len(self.request.tokens) - start
+    return start >= 0 and len(self._input_logprobs) < wanted
+
+  @property
+  def prefill_end(self) -> int:
+    """Where the next unscored piece of prefill has to end."""
+    start = self.request.logprob_start
+    if self.to_score and self.filled < start:
+      return start
+    return len(self.tokens) - 1
+
+  @property
+  def share_limit(self) -> int:
+    """Most entries to take from the cache."""
+    if self.to_score:
+      return min(self.request.logprob_start, len(self.tokens) - 1)
+    return len(self.tokens) - 1
+
+  def row(self) -> dict[str, Any]:
+    """This sequence's fields of `decode.Rows`, by name."""
+    return self._row | {
+        'slot': self.slot,
+        'token': self.tokens[-1],
+        'position': len(self.tokens) - 1,
+        'budget': self.budget,
+    }
+
+  def start(self, slot: int, shared: int) -> None:
+    """Takes a slot whose first `shared` entries are there already."""
+    self.slot, self.filled = slot, shared
+    if self._cached is None:  # a retracted request reports its first start
+      self._cached = min(shared, len(self.request.tokens))
+    if self.to_score:
+      # Nothing predicts the first; entries after a retraction start again.
+      self._input_logprobs = [None]
+
+  def add_input_logprobs(self, logprobs: Seq[float]) -> None:
+    """Scores of the prompt tokens after those that are already scored."""
+    self._input_logprobs.extend(logprobs)
+
+  def extend(
+      self, ids: Seq[int], logprobs: Seq[float], version: str
+  ) -> list[int]:
+    """Appends sampled tokens up to where the sequence ends; gives those."""
+    params = self.request.params
+    start = self.num_output
+    taken = []
+    for token, logprob in zip(ids, logprobs, strict=True):
+      taken.append(token)
+      self.tokens.append(token)
+      self._output_logprobs.append(logprob)
+      if token in self.stop_ids:
+        self.finish_reason = {'type': request_lib.STOP, 'matched': token}
+      elif self._stop_strings is not None:
+        matched = self._stop_strings.feed(token)
+        if matched is not None:
+          self.finish_reason = {'type': request_lib.STOP, 'matched': matched}
+      if self.finish_reason is None and self.budget <= 0:
+        self.finish_reason = {
+            'type': request_lib.LENGTH,
+            'length': params.max_new_tokens,
+        }
+      if self.finish_reason is not None:
+        break
+    if taken:
+      end = start + len(taken)
+      if self._spans and self._spans[-1][0] == version:
+        self._spans[-1] = (version, self._spans[-1][1], end)
+      else:
+        self._spans.append((version, start, end))
+    return taken
+
+  def result(self, version: str) -> Result:
+    """The answer; `finish_reason` is set."""
+    prompt = len(self.request.tokens)
+    scored = self.request.logprob_start >= 0
+    return Result(
+        rid=self.request.rid,
+        output_ids=tuple(self.tokens[prompt:]),
+        output_logprobs=tuple(self._output_logprobs),
+        text=self._text(),
+        finish_reason=self.finish_reason,
+        prompt_tokens=prompt,
+        cached_tokens=self._cached or 0,
+        input_logprobs=tuple(self._input_logprobs) if scored else None,
+        weight_version=version,
+        spans=tuple(self._spans),
+        num_retractions=self.num_retractions,
+        latency_s=time.perf_counter() - self._start,
+    )
+
+  def _text(self) -> str | None:
+    """The output as text, without what stopped it unless that is wanted."""
+    if self._tokenizer is None:
+      return None
+    params = self.request.params
+    ids = self.tokens[len(self.request.tokens) :]
+    matched = self.finish_reason.get('matched')
+    trim = matched is not None and not params.no_stop_trim
+    if trim and isinstance(matched, int):
+      ids = ids[:-1]
+    text = self._tokenizer.decode(ids, skip_special=params.skip_special_tokens)
+    if trim and isinstance(matched, str):
+      text = text[: text.find(matched)]
+    return text
