@@ -13,7 +13,8 @@ from agentrl.errors import DataError
 from agentrl.types import Episode, Message, Turn
 from tests import fakes
 
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+# Bounded, so that the sum of an episode's rewards is a number, too.
+FLOATS = st.floats(-1e100, 1e100)
 TEXTS = st.text(st.characters(), max_size=20)  # lone surrogates, too
 COUNTS = st.integers(0, 10**6)
 
