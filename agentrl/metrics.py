@@ -28,6 +28,7 @@ class Writer:
       total: int,
       start: int = 0,
       shown: Sequence[str] = (),
+      show_every: int = 1,
       console: rich.console.Console | None = None,
   ):
     """Opens the files.
@@ -40,6 +41,7 @@ class Writer:
       total: steps of the whole run, for the time left.
       start: steps done before this process.
       shown: metrics that the progress line shows.
+      show_every: steps between such lines.
       console: where it is shown.
     """
     self._file = open(directory / filename, 'a', encoding='utf-8')
@@ -50,7 +52,7 @@ class Writer:
     )
     self._prefix = prefix
     self._total, self._start = total, start
-    self._shown = shown
+    self._shown, self._show_every = shown, show_every
     self._console = console or rich.console.Console()
     self._began = time.monotonic()
 
@@ -63,6 +65,8 @@ class Writer:
       for name, value in values.items():
         if math.isfinite(value):
           self._tensorboard.add_scalar(self._prefix + name, value, step)
+    if (step + 1) % self._show_every and step + 1 < self._total:
+      return
     done = step + 1 - self._start
     left = (time.monotonic() - self._began) / done * (self._total - step - 1)
     parts = [f'{step + 1}/{self._total}']

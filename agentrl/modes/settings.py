@@ -6,6 +6,7 @@ that contradict each other are refused before anything starts (invariant 11).
 """
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -216,10 +217,14 @@ class Warmstart:
 
 @dataclasses.dataclass(frozen=True)
 class Eval:
-  """Success on a fixed list of held-out tasks, with an interval."""
+  """Success on a fixed list of held-out tasks, with an interval.
+
+  A policy without a warm start has no `untrained` evaluation apart from its
+  `before`.
+  """
 
   num_tasks: int  # 0: no evaluation
-  horizon: int
+  horizon: int  # turns; does not grow, so that evaluations compare
   split: str = 'test'
   seed: int = 0  # of sampling; the same at every evaluation
   temperature: float = 1.0
@@ -243,6 +248,16 @@ class Checkpoint:
   def __post_init__(self):
     _at_least('checkpoint.every', self.every, 1)
     _at_least('checkpoint.keep', self.keep, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class ServePolicy:
+  """The standalone engine."""
+
+  port: int
+  host: str = '127.0.0.1'
+  max_context: int = 0  # 0: all positions of the model
+  seed: int = 0  # of requests that bring none
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,6 +332,18 @@ def read_horizon(section: Any) -> Horizon:
     raise ConfigError(str(error)) from error
 
 
+def check_sections(config: ConfigDict, known: Sequence[str]) -> None:
+  """Refuses a config that lacks one of these top-level fields or has others."""
+  unknown = sorted(set(config.keys()) - set(known))
+  if unknown:
+    raise ConfigError(
+        f'Unknown section config.{unknown[0]}; known: {", ".join(known)}.'
+    )
+  missing = sorted(set(known) - set(config.keys()))
+  if missing:
+    raise ConfigError(f'The config lacks the section {missing[0]!r}.')
+
+
 def read_train(config: ConfigDict) -> Train:
   """Reads and checks a training config."""
   sections = {
@@ -324,15 +351,7 @@ def read_train(config: ConfigDict) -> Train:
       for f in dataclasses.fields(Train)
       if dataclasses.is_dataclass(f.type)
   }
-  known = {*sections, 'mode', 'seed', 'num_steps', 'horizon'}
-  unknown = sorted(set(config.keys()) - known)
-  if unknown:
-    raise ConfigError(
-        f'Unknown section config.{unknown[0]}; known: {", ".join(known)}.'
-    )
-  missing = sorted(known - set(config.keys()))
-  if missing:
-    raise ConfigError(f'The config lacks the section {missing[0]!r}.')
+  check_sections(config, ('mode', 'seed', 'num_steps', 'horizon', *sections))
   settings = Train(
       seed=config.seed,
       num_steps=config.num_steps,

@@ -32,7 +32,6 @@ class Checkpoints:
       self._manager = ocp.CheckpointManager(
           self._directory,
           options=ocp.CheckpointManagerOptions(max_to_keep=keep, create=True),
-          item_names=('arrays', 'host'),
       )
     except OSError as error:
       raise CheckpointError(
@@ -44,13 +43,15 @@ class Checkpoints:
     """The newest complete checkpoint's number."""
     return self._manager.latest_step()
 
-  def save(self, number: int, arrays: Any, host: dict[str, Any]) -> None:
+  def save(
+      self, number: int, items: dict[str, Any], host: dict[str, Any]
+  ) -> None:
     """Saves in the background; `wait` tells whether it worked.
 
     Args:
       number: rl steps done.
-      arrays: a tree of `jax.Array`. They are copied out before this returns,
-        so the next train step may donate them.
+      items: trees of `jax.Array` by name; each can be restored alone. They are
+        copied out before this returns, so the next train step may donate them.
       host: JSON values.
 
     Raises:
@@ -62,7 +63,7 @@ class Checkpoints:
       self._manager.save(
           number,
           args=ocp.args.Composite(
-              arrays=ocp.args.StandardSave(arrays),
+              **{k: ocp.args.StandardSave(v) for k, v in items.items()},
               host=ocp.args.JsonSave(host),
           ),
       )
@@ -90,11 +91,13 @@ class Checkpoints:
       ) from error
     return restored['host']
 
-  def restore(self, like: Any, number: int | None = None) -> Any:
-    """The arrays of a checkpoint.
+  def restore(
+      self, like: dict[str, Any], number: int | None = None
+  ) -> dict[str, Any]:
+    """Items of a checkpoint; those that are not asked for are not read.
 
     Args:
-      like: a tree of `jax.ShapeDtypeStruct` with shardings, or of arrays: the
+      like: trees of `jax.ShapeDtypeStruct` with shardings by item name: the
         shapes and places wanted.
       number: which; None takes the newest.
 
@@ -105,16 +108,19 @@ class Checkpoints:
     number = self._number(number)
     try:
       restored = self._manager.restore(
-          number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(like))
+          number,
+          args=ocp.args.Composite(
+              **{k: ocp.args.StandardRestore(v) for k, v in like.items()}
+          ),
       )
     except (OSError, ValueError, KeyError, TypeError) as error:
       raise CheckpointError(
           f'Checkpoint {number} in {self._directory} does not fit this model'
           f' or is damaged: {error}'
       ) from error
-    arrays = restored['arrays']
-    jax.tree.map(self._check_shape, like, arrays)
-    return arrays
+    items = {name: restored[name] for name in like}
+    jax.tree.map(self._check_shape, like, items)
+    return items
 
   def close(self) -> None:
     self._manager.close()

@@ -39,12 +39,19 @@ def engine_layout(params: Any, dtype: Any = None) -> Any:
 class EmbeddedPush:
   """Into the engine of this process, without a disk round trip."""
 
-  def __init__(self, engine: Engine):
+  def __init__(self, engine: Engine, *, dtype: Any = None):
+    """Remembers the engine.
+
+    Args:
+      engine: running in this process.
+      dtype: of the engine's parameters; None keeps the trainer's.
+    """
     self._engine = engine
+    self._dtype = dtype
 
   async def __call__(self, params: Any, version: int) -> None:
     # The copy is made here; only the swap of references pauses decoding.
-    copy = jax.block_until_ready(engine_layout(params))
+    copy = jax.block_until_ready(engine_layout(params, dtype=self._dtype))
     self._engine.update_params(copy, str(version))
 
 

@@ -1,0 +1,40 @@
+"""mode='serve_policy': any checkpoint behind SGLang's HTTP protocol."""
+
+import contextlib
+import signal
+import threading
+
+from ml_collections import ConfigDict
+
+from agentrl.modes import checkpoints, parts, settings
+
+
+def run(config: ConfigDict, workdir: str | None) -> None:
+  """Serves `config.model` until a signal comes; needs no workdir.
+
+  Raises:
+    AgentrlError: the model cannot be loaded, or the port is taken.
+  """
+  del workdir
+  settings.check_sections(config, ('mode', 'model', 'sampler', 'serve'))
+  wanted = settings.read(settings.Model, config.model, 'model')
+  sampler = settings.read(settings.Sampler, config.sampler, 'sampler')
+  serve = settings.read(settings.ServePolicy, config.serve, 'serve')
+  model, version = checkpoints.load(wanted.name)
+  stopped = threading.Event()
+  for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: stopped.set())
+  with contextlib.ExitStack() as stack:
+    _, url = parts.start_engine(
+        stack,
+        model,
+        sampler=sampler,
+        max_context=serve.max_context or model.config.max_positions,
+        dtype=wanted.dtype,
+        seed=serve.seed,
+        version=version,
+        host=serve.host,
+        port=serve.port,
+    )
+    print(f'Serving {wanted.name} at {url}', flush=True)
+    stopped.wait()

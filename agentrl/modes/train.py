@@ -1,0 +1,619 @@
+"""mode='train': warm start, multi-turn RL with a growing horizon, evaluation.
+
+A run that was killed continues when the same command is started again.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import json
+import pathlib
+import sys
+import time
+from typing import Any
+
+import jax
+import numpy as np
+import rich.console
+from ml_collections import ConfigDict
+
+from agentrl import metrics as metrics_lib
+from agentrl.algos import ONLINE, sft
+from agentrl.batch import TokenBatch
+from agentrl.data import collate, episodes as episodes_lib
+from agentrl.data.tasks import TaskIterator
+from agentrl.errors import ConfigError
+from agentrl.models import variants
+from agentrl.modes import evaluate, parts, settings
+from agentrl.modes.host import Host, Interrupted, make_workdir
+from agentrl.parallel import mesh as mesh_lib
+from agentrl.rollout import seeds
+from agentrl.rollout.collect import collect
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import optim, rl, state as state_lib, step, supervised
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.rl import Bookkeeping
+from agentrl.training.state import TrainState
+from agentrl.types import Group
+
+_SHOWN = (
+    'rollout/horizon',
+    'rollout/return_mean',
+    'rollout/success',
+    'policy/entropy',
+    'train/grad_norm',
+    'time/step_s',
+)
+# Texts of so many expert episodes train a tiny policy's tokenizer.
+_TOKENIZER_EPISODES = 64
+
+
+def run(config: ConfigDict, workdir: str | None) -> None:
+  """Trains as `config` says and leaves everything in `workdir`.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  wanted = settings.read_train(config)
+  directory = make_workdir(workdir)
+  _keep_config(config, directory / 'config.json')
+  with contextlib.ExitStack() as stack:
+    host = stack.enter_context(Host())
+    try:
+      _Run(wanted, directory, host, stack).run()
+    except Interrupted:
+      print(
+          'Stopped. The same command continues from the last checkpoint in'
+          f' {directory / "checkpoints"}.'
+      )
+      sys.exit(130)
+
+
+def _keep_config(config: ConfigDict, path: pathlib.Path) -> None:
+  """Writes the config, or checks that a resumed run has the same one."""
+  text = config.to_json_best_effort(indent=2, sort_keys=True)
+  if path.exists():
+    old, new = (_flat(json.loads(t)) for t in (path.read_text(), text))
+    # More steps, other checkpoints or another panel continue the same run.
+    free = ('num_steps', 'checkpoint.', 'eval.', 'env.url', 'sampler.')
+    changed = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and not name.startswith(free)
+    ]
+    if changed:
+      name = changed[0]
+      raise ConfigError(
+          f'{path.parent} holds a run with {name}={old.get(name)!r}, this'
+          f' config has {new.get(name)!r}; use another --workdir, or the old'
+          ' value to continue.'
+      )
+  path.write_text(text)
+
+
+def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:
+  flat = {}
+  for key, value in tree.items():
+    if isinstance(value, dict):
+      flat |= _flat(value, f'{prefix}{key}.')
+    else:
+      flat[prefix + key] = value
+  return flat
+
+
+class _Run:
+  """One training run, from its parts to its summary."""
+
+  def __init__(
+      self,
+      wanted: settings.Train,
+      directory: pathlib.Path,
+      host: Host,
+      stack: contextlib.ExitStack,
+  ):
+    self.wanted = wanted
+    self.directory = directory
+    self.host = host
+    self.stack = stack
+    self.console = rich.console.Console()
+    self.began = time.monotonic()
+    # Kept in every checkpoint beside the loop's own bookkeeping.
+    self.totals = {'wall_s': 0.0, 'tokens': 0.0}
+    self.evals: dict[str, Any] = {}
+
+  def run(self) -> None:
+    wanted = self.wanted
+    self.mesh = _make_mesh(wanted.mesh)
+    self.checkpoints = Checkpoints(
+        self.directory / 'checkpoints', keep=wanted.checkpoint.keep
+    )
+    self.stack.callback(self.checkpoints.close)
+    self.environment = self.stack.enter_context(
+        parts.Environment(
+            self.host, wanted.env, expert=wanted.warmstart.episodes > 0
+        )
+    )
+    self.train_tasks = self.environment.tasks('train')
+    # Refused now rather than after an hour.
+    self.environment.panel(wanted.eval.split, wanted.eval.num_tasks)
+    self.model = self._model()
+    self.agent = parts.make_agent(
+        wanted.env.name, wanted.agent, self.model.tokenizer
+    )
+    self.module = self.model.module(wanted.model)
+    self._prepare_rl()
+    resumed = self.checkpoints.latest is not None
+    books = self._restore() if resumed else None
+    self._start_sampling(0 if books is None else books.policy_version)
+    if books is None:
+      books = self._warm_up()
+    self._train(books)
+
+  # Building the parts.
+
+  def _model(self) -> parts.Model:
+    """The pretrained model, or a random one with a tokenizer of its own."""
+    name = self.wanted.model.name
+    if not self.wanted.model.from_scratch:
+      self.console.print(f'Loading {name}')
+      return parts.load_model(name)
+    path = self.directory / 'tokenizer'
+    shape = variants.get(name)
+    if not path.exists():
+      self.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
+      self._train_tokenizer(shape.vocab_size).save(path)
+    return parts.new_model(
+        shape,
+        tokenizer_lib.load(path),
+        seed=seeds.derive_seed(self.wanted.seed, 'init'),
+        path=str(path),
+    )
+
+  def _train_tokenizer(self, vocab_size: int) -> tokenizer_lib.Tokenizer:
+    """A byte-level BPE of the texts that the policy will read and write."""
+    if not self.wanted.warmstart.episodes:
+      raise ConfigError(
+          'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
+          " the expert's episodes."
+      )
+    # Bytes alone are enough to play; what counts here is the text.
+    plain = tokenizer_lib.train_bpe([], 256 + 3)
+    groups = self._play_expert(
+        parts.make_agent(self.wanted.env.name, self.wanted.agent, plain),
+        _TOKENIZER_EPISODES,
+        max_tokens=1 << 20,
+    )
+    texts = [
+        text
+        for group in groups
+        for episode in group.episodes
+        for text in (
+            *(message.content for message in episode.prompt),
+            *(turn.completion for turn in episode.turns),
+            *(turn.observation for turn in episode.turns),
+        )
+    ]
+    return tokenizer_lib.train_bpe(texts, vocab_size)
+
+  def _prepare_rl(self) -> None:
+    wanted = self.wanted
+    algo, optimizer = wanted.algo, wanted.optim
+    updates = wanted.num_steps * algo.epochs * algo.minibatches
+    schedule = dict(
+        warmup_steps=optimizer.warmup_steps,
+        schedule=optimizer.schedule,
+        total_steps=updates,
+    )
+    self.learning_rate = optim.make_schedule(optimizer.lr, **schedule)
+    self.tx = optim.make_optimizer(
+        optimizer.lr,
+        grad_clip=optimizer.grad_clip,
+        weight_decay=optimizer.weight_decay,
+        b1=optimizer.b1,
+        b2=optimizer.b2,
+        **schedule,
+    )
+    self.algo = ONLINE[algo.name]
+    self.loss = functools.partial(
+        self.algo.loss,
+        clip_low=algo.clip_low,
+        clip_high=algo.clip_high,
+        kl_coef=algo.kl_coef,
+        kl_estimator=algo.kl_estimator,
+        entropy_coef=algo.entropy_coef,
+    )
+    self.plan = rl.UpdatePlan(
+        epochs=algo.epochs,
+        minibatches=algo.minibatches,
+        max_tokens=optimizer.max_tokens,
+        seed=seeds.derive_seed(wanted.seed, 'rows'),
+    )
+    self.task_iterator = TaskIterator(
+        self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
+    )
+
+  def _start_sampling(self, version: int) -> None:
+    wanted = self.wanted
+    self.serving = parts.start_serving(
+        self.stack,
+        self.host,
+        self.model,
+        sampler=wanted.sampler,
+        max_context=wanted.rollout.max_context,
+        dtype=wanted.model.dtype,
+        seed=seeds.derive_seed(wanted.seed, 'engine'),
+        version=version,
+    )
+    self.sampler, self.eval_sampler = (
+        parts.make_sampler(
+            self.host,
+            self.serving.urls,
+            wanted.sampler,
+            temperature=temperature,
+        )
+        for temperature in (
+            wanted.rollout.temperature,
+            wanted.eval.temperature,
+        )
+    )
+    if wanted.sampler.kind == 'sglang':
+      # A server that was started by somebody else may hold any weights.
+      self._push(self.model.params, version)
+
+  # Before RL.
+
+  def _warm_up(self) -> Bookkeeping:
+    """Evaluates, imitates the expert, evaluates again: step 0 of the run."""
+    wanted = self.wanted
+    params, version = self.model.params, 0
+    if wanted.warmstart.episodes:
+      self._evaluate('untrained', 0, version)
+      params = self._warm_start()
+      version += 1
+      self._push(params, version)
+    self._evaluate('before', 0, version)
+    self.state, self.shardings = state_lib.create(params, self.tx, self.mesh)
+    self.ref_params = self._reference(params)
+    books = Bookkeeping(
+        step=0,
+        policy_version=version,
+        tasks=self.task_iterator.state(),
+        horizon=wanted.horizon.init(),
+        stats={},
+    )
+    self._save(self.state, books)
+    return books
+
+  def _reference(self, params: Any) -> Any:
+    """A copy of the starting policy, where the loss needs one."""
+    if not self.wanted.algo.kl_coef:
+      return None
+    return jax.tree.map(jax.numpy.copy, self.state.params)
+
+  def _warm_start(self) -> Any:
+    wanted = self.wanted.warmstart
+    groups = self._play_expert(
+        self.agent,
+        wanted.episodes,
+        max_tokens=self.wanted.rollout.max_context,
+    )
+    played = [e for g in groups for e in g.episodes]
+    solved = [e for e in played if e.success]
+    episodes_lib.write(self.directory / 'episodes' / 'warmstart.jsonl', solved)
+    if not solved:
+      raise ConfigError(
+          f'The expert solved none of {len(played)} episodes within'
+          f' warmstart.horizon={wanted.horizon} turns; allow more.'
+      )
+    self.console.print(
+        f'Warm start on {len(solved)} of {len(played)} expert episodes (the'
+        ' others failed or were cut)'
+    )
+    total = supervised.num_updates(
+        len(solved), wanted.minibatch_size, wanted.epochs
+    )
+    tx = optim.make_optimizer(
+        wanted.lr,
+        warmup_steps=wanted.warmup_steps,
+        schedule=wanted.schedule,
+        total_steps=total,
+        grad_clip=self.wanted.optim.grad_clip,
+        weight_decay=self.wanted.optim.weight_decay,
+        b1=self.wanted.optim.b1,
+        b2=self.wanted.optim.b2,
+    )
+    state, shardings = state_lib.create(self.model.params, tx, self.mesh)
+    steps = step.make_steps(self.module, sft.loss, tx, self.mesh, shardings)
+    batch = collate.collate([Group(e.task_id, 0, (e,)) for e in solved])
+    # Nobody sampled these tokens: there is no sampler to agree with.
+    batch = batch.replace(sampler_logprobs=None)
+    (self.directory / 'warmstart.jsonl').unlink(missing_ok=True)
+    writer = metrics_lib.Writer(
+        self.directory,
+        filename='warmstart.jsonl',
+        prefix='warmstart/',
+        total=total,
+        shown=('policy/loss', 'train/grad_norm'),
+        console=self.console,
+        show_every=max(total // 10, 1),
+    )
+
+    def on_update(index: int, values: step.Metrics) -> None:
+      writer.write(index, values)
+      self.totals['tokens'] += values['train/tokens']
+      if self.host.interrupted:
+        raise Interrupted
+
+    with contextlib.closing(writer):
+      state = supervised.fit(
+          state,
+          batch,
+          steps=steps,
+          epochs=wanted.epochs,
+          minibatch_size=wanted.minibatch_size,
+          max_tokens=self.wanted.optim.max_tokens,
+          seed=seeds.derive_seed(self.wanted.seed, 'warmstart'),
+          on_update=on_update,
+      )
+    return state.params
+
+  def _play_expert(
+      self, agent: parts.Agent, count: int, *, max_tokens: int
+  ) -> list[Group]:
+    rollout = dataclasses.replace(
+        self.wanted.rollout,
+        max_completion_tokens=max_tokens // 2,
+        max_context=max_tokens,
+    )
+    play = parts.make_play(
+        self.environment,
+        agent,
+        None,
+        rollout,
+        name='expert',
+        split='train',
+        horizon=self.wanted.warmstart.horizon,
+        policy_version=0,
+    )
+    order = TaskIterator(
+        self.train_tasks, seed=seeds.derive_seed(self.wanted.seed, 'expert')
+    )
+    return self._collect(
+        'expert episodes',
+        order.next_tasks(count),
+        1,
+        play,
+        seed=seeds.derive_seed(self.wanted.seed, 'expert'),
+    )
+
+  # RL.
+
+  def _train(self, books: Bookkeeping) -> None:
+    wanted = self.wanted
+    self.writer = metrics_lib.Writer(
+        self.directory,
+        total=wanted.num_steps,
+        start=books.step,
+        shown=_SHOWN,
+        console=self.console,
+    )
+    self.stack.callback(self.writer.close)
+    self.task_iterator.restore(books.tasks)
+    self.state, books = rl.train(
+        self.state,
+        books,
+        num_steps=wanted.num_steps,
+        tasks_per_step=wanted.rollout.tasks_per_step,
+        tasks=self.task_iterator,
+        schedule=wanted.horizon,
+        collect=self._collect_step,
+        advantages=functools.partial(
+            self.algo.advantages, num_groups=wanted.rollout.tasks_per_step
+        ),
+        steps=step.make_steps(
+            self.module,
+            self.loss,
+            self.tx,
+            self.mesh,
+            self.shardings,
+            temperature=wanted.rollout.temperature,
+        ),
+        plan=self.plan,
+        ref_params=self.ref_params,
+        learning_rate=self.learning_rate,
+        push=self._push,
+        record=self._record,
+        save=self._save,
+        save_every=wanted.checkpoint.every,
+        stopped=lambda: self.host.interrupted,
+    )
+    self.checkpoints.wait()
+    if self.host.interrupted:
+      raise Interrupted
+    self._evaluate('after', books.step, books.policy_version)
+    self._summarise(books)
+
+  def _collect_step(self, step, tasks, *, horizon, policy_version):
+    play = parts.make_play(
+        self.environment,
+        self.agent,
+        self.sampler,
+        self.wanted.rollout,
+        name=f'train-{step}',
+        split='train',
+        horizon=horizon,
+        policy_version=policy_version,
+    )
+    return self._collect(
+        f'step {step + 1}',
+        tasks,
+        self.wanted.rollout.group_size,
+        play,
+        seed=seeds.derive_seed(self.wanted.seed, 'train', step),
+    )
+
+  def _collect(self, title, tasks, group_size, play, *, seed) -> list[Group]:
+    rollout = self.wanted.rollout
+    with metrics_lib.progress(self.console) as bar:
+      task = bar.add_task(title, total=len(tasks) * group_size)
+      return self.host.run(
+          collect(
+              tasks,
+              group_size,
+              play,
+              seed=seed,
+              concurrency=rollout.concurrency,
+              attempts=rollout.attempts,
+              max_failed_share=rollout.max_failed_share,
+              on_episode=lambda _: bar.advance(task),
+          )
+      )
+
+  def _push(self, params: Any, version: int) -> None:
+    self.host.run(self.serving.push(params, version))
+
+  def _record(
+      self,
+      step: int,
+      values: step.Metrics,
+      groups: list[Group],
+      batch: TokenBatch,
+  ) -> None:
+    path = episodes_lib.step_path(self.directory, 'train', step)
+    episodes_lib.write(
+        path,
+        [episode for group in groups for episode in group.episodes],
+        tokens=self.wanted.rollout.save_tokens,
+    )
+    if self.wanted.rollout.save_tokens:
+      # What was trained on, beside what was sampled: the inspector shows both.
+      np.savez_compressed(
+          path.with_suffix('.npz'),
+          advantages=batch.advantages,
+          old_logprobs=batch.old_logprobs,
+          **(
+              {}
+              if batch.ref_logprobs is None
+              else {'ref_logprobs': batch.ref_logprobs}
+          ),
+      )
+    self.totals['tokens'] += sum(
+        len(e.tokens) for group in groups for e in group.episodes
+    )
+    self.writer.write(step, values)
+    every = self.wanted.eval.every
+    if every and (step + 1) % every == 0 and step + 1 < self.wanted.num_steps:
+      self._evaluate(
+          f'step_{step + 1}', step + 1, int(values['policy/version'])
+      )
+
+  # Evaluation, saving, the end.
+
+  def _evaluate(self, name: str, step: int, version: int) -> None:
+    wanted = self.wanted.eval
+    if not wanted.num_tasks:
+      return
+    play = parts.make_play(
+        self.environment,
+        self.agent,
+        self.eval_sampler,
+        self.wanted.rollout,
+        name=f'eval-{name}',
+        split=wanted.split,
+        horizon=wanted.horizon,
+        policy_version=version,
+    )
+    result = evaluate.run_panel(
+        self.host,
+        self.environment,
+        play,
+        wanted,
+        self.wanted.rollout,
+        self.console,
+        name=f'evaluation {name}',
+    )
+    evaluate.write_episodes(
+        self.directory,
+        name if name == 'untrained' else f'{step:06d}',
+        result,
+        tokens=self.wanted.rollout.save_tokens,
+    )
+    self.evals[name] = result.summary
+    self.console.print(evaluate.describe(name, result.summary), highlight=False)
+
+  def _save(self, state: TrainState, books: Bookkeeping) -> None:
+    # Apart, so that whoever serves or evaluates reads the parameters alone.
+    items = {
+        'params': state.params,
+        'optimizer': {'step': state.step, 'opt_state': state.opt_state},
+    }
+    if self.ref_params is not None:
+      items['ref_params'] = self.ref_params
+    now = time.monotonic()
+    self.totals['wall_s'] += now - self.began
+    self.began = now
+    self.checkpoints.save(
+        books.step,
+        items,
+        {
+            'books': dataclasses.asdict(books),
+            'evals': self.evals,
+            'totals': self.totals,
+            'model': dataclasses.asdict(self.model.config),
+        },
+    )
+
+  def _restore(self) -> Bookkeeping:
+    """Brings the newest checkpoint back, and sets later records aside."""
+    host = self.checkpoints.host()
+    books = Bookkeeping(**host['books'])
+    self.evals, self.totals = host['evals'], host['totals']
+    fresh, self.shardings = state_lib.create(
+        self.model.params, self.tx, self.mesh
+    )
+    like = {
+        'params': fresh.params,
+        'optimizer': {'step': fresh.step, 'opt_state': fresh.opt_state},
+    }
+    if self.wanted.algo.kl_coef:
+      like['ref_params'] = fresh.params
+    like = jax.tree.map(
+        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+        like,
+    )
+    del fresh
+    items = self.checkpoints.restore(like)
+    self.state = TrainState(params=items['params'], **items['optimizer'])
+    self.ref_params = items.get('ref_params')
+    self.model = dataclasses.replace(self.model, params=self.state.params)
+    lines = metrics_lib.discard_from(
+        self.directory / 'metrics.jsonl', books.step
+    )
+    episodes_lib.discard_from(self.directory / 'episodes' / 'train', books.step)
+    self.console.print(
+        f'Continuing after step {books.step}'
+        + (f'; {lines} later lines of metrics set aside' if lines else '')
+    )
+    return books
+
+  def _summarise(self, books: Bookkeeping) -> None:
+    summary = {
+        'mode': 'train',
+        'steps': books.step,
+        'wall_s': self.totals['wall_s'] + time.monotonic() - self.began,
+        'tokens': int(self.totals['tokens']),
+        'eval': self.evals,
+    }
+    path = self.directory / 'summary.json'
+    path.write_text(json.dumps(summary, indent=2) + '\n')
+    self.console.print(
+        f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
+        highlight=False,
+    )
+
+
+def _make_mesh(mesh: settings.Mesh):
+  try:
+    return mesh_lib.make_mesh(dataclasses.asdict(mesh))
+  except ValueError as error:
+    raise ConfigError(f'config.mesh: {error}') from error
