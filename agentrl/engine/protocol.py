@@ -1,4 +1,4 @@
-"""SGLang's /generate in JSON: requests read and checked, results written.
+"""Reading the JSON of SGLang's /generate.
 
 Keys, defaults and refusals follow SGLang 0.5.23. A feature of the contract that
 this engine lacks is refused when it is asked for, never ignored; at its default
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.engine.request import ABORT, Request, Result, SamplingParams
+from agentrl.engine import request as request_lib
+from agentrl.engine.request import Limits, Request, SamplingParams
 
-MAX_STOPS = 32
 # sampling_params that are SGLang's and not ours -> what has no effect.
 _UNSUPPORTED_PARAMS = {
     'stop_regex': (None, []),
@@ -71,15 +71,6 @@ class ContractError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-  """What a request is checked against."""
-
-  vocab_size: int
-  max_len: int
-  has_tokenizer: bool
-
-
-@dataclasses.dataclass(frozen=True)
 class Call:
   """One /generate: its requests, and how to write the answer."""
 
@@ -130,7 +121,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
           logprob_start=start,
           salt=salts[i],
       )
-      check(request, limits)
+      request_lib.check(request, limits)
       requests.append(request)
       logprobs.append(bool(wanted[i]))
   return Call(
@@ -139,115 +130,6 @@ def parse(body: Any, limits: Limits, encode) -> Call:
       return_logprob=tuple(logprobs),
       return_prompt_token_ids=bool(body.get('return_prompt_token_ids')),
   )
-
-
-def check(request: Request, limits: Limits) -> None:
-  """Raises ValueError if the engine cannot serve `request`."""
-  params, size = request.params, len(request.tokens)
-  if not size:
-    raise ValueError('input_ids is empty; give at least one token.')
-  if min(request.tokens) < 0 or max(request.tokens) >= limits.vocab_size:
-    bad = next(t for t in request.tokens if not 0 <= t < limits.vocab_size)
-    raise ValueError(
-        f'Token id {bad} is outside the vocabulary of {limits.vocab_size}.'
-    )
-  if size >= limits.max_len:
-    raise ValueError(
-        f'The prompt of {size} tokens does not leave room for one more in the'
-        f' context length of {limits.max_len} tokens.'
-    )
-  if size + params.max_new_tokens > limits.max_len:
-    raise ValueError(
-        f'Requested {size + params.max_new_tokens} tokens: {size} of the prompt'
-        f' and max_new_tokens={params.max_new_tokens}; the context length is'
-        f' {limits.max_len} tokens. Lower max_new_tokens or shorten the prompt.'
-    )
-  if not -1 <= request.logprob_start <= size:
-    raise ValueError(
-        f'logprob_start_len must be in [-1, {size}], got'
-        f' {request.logprob_start}.'
-    )
-  for name, value, valid, rule in (
-      ('max_new_tokens', params.max_new_tokens, params.max_new_tokens >= 0, '>= 0'),
-      ('temperature', params.temperature, params.temperature >= 0, '>= 0'),
-      ('top_p', params.top_p, 0 < params.top_p <= 1, 'in (0, 1]'),
-      ('top_k', params.top_k, params.top_k == -1 or params.top_k >= 1, '-1 or >= 1'),
-      ('min_p', params.min_p, 0 <= params.min_p <= 1, 'in [0, 1]'),
-  ):
-    if not valid:
-      raise ValueError(f'{name} must be {rule}, got {value}.')
-  if params.stop and not limits.has_tokenizer:
-    raise ValueError(
-        'Stop strings need a tokenizer, and the engine has none; use'
-        ' stop_token_ids.'
-    )
-  if len(params.stop) > MAX_STOPS or not all(params.stop):
-    raise ValueError(
-        f'stop must be at most {MAX_STOPS} strings, none of them empty; got'
-        f' {len(params.stop)}.'
-    )
-
-
-def reply(call: Call, results: list[Result]) -> Any:
-  """The JSON of the results of `call`, in its order."""
-  replies = [
-      _reply(request, result, logprob, call.return_prompt_token_ids)
-      for request, result, logprob in zip(
-          call.requests, results, call.return_logprob, strict=True
-      )
-  ]
-  return replies[0] if call.single else replies
-
-
-def failure(results: list[Result]) -> tuple[int, str] | None:
-  """Status and message of the first result that failed, if one did."""
-  for result in results:
-    reason = result.finish_reason
-    if reason['type'] == ABORT and reason['status_code'] is not None:
-      return reason['status_code'], reason['message']
-  return None
-
-
-def _reply(
-    request: Request, result: Result, return_logprob: bool, return_prompt: bool
-) -> dict[str, Any]:
-  meta = {
-      'id': result.rid,
-      'finish_reason': result.finish_reason,
-      'prompt_tokens': result.prompt_tokens,
-      'completion_tokens': len(result.output_ids),
-      'cached_tokens': result.cached_tokens,
-      'reasoning_tokens': 0,
-      'num_retractions': result.num_retractions,
-      'weight_version': result.weight_version,
-      'weight_versions': [
-          {'version': version, 'start': start, 'end': end}
-          for version, start, end in result.spans
-      ],
-      'e2e_latency': result.latency_s,
-  }
-  if return_logprob:
-    meta['output_token_logprobs'] = [
-        [logprob, token, None]
-        for logprob, token in zip(
-            result.output_logprobs, result.output_ids, strict=True
-        )
-    ]
-    meta['output_token_logprobs_length'] = len(result.output_ids)
-    meta['input_token_logprobs'] = [
-        [logprob, token, None]
-        for logprob, token in zip(
-            result.input_logprobs or (),
-            request.tokens[request.logprob_start :],
-            strict=False,  # an aborted request may have scored a part
-        )
-    ]
-  out = {'output_ids': list(result.output_ids), 'meta_info': meta}
-  if result.text is not None:
-    out['text'] = result.text
-  if return_prompt:
-    out['prompt_token_ids'] = list(request.tokens)
-  return out
 
 
 def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
@@ -265,7 +147,7 @@ def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
     if not isinstance(texts, list) or not all(
         isinstance(text, str) for text in texts
     ):
-      raise ContractError(f'text must be a string or a list of strings.')
+      raise ContractError('text must be a string or a list of strings.')
     if encode is None:
       raise ValueError(
           'The engine has no tokenizer, so it takes input_ids and no text.'
@@ -277,14 +159,18 @@ def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
     single = not (value and isinstance(value[0], list))
     prompts = [_ids(ids) for ids in ([value] if single else value)]
   if not prompts or not all(prompts):
-    raise ValueError(f'{given[0]} has an empty prompt; give at least one token.')
+    raise ValueError(
+        f'{given[0]} has an empty prompt; give at least one token.'
+    )
   return prompts, single
 
 
 def _ids(value: Any) -> tuple[int, ...]:
   # type() and not isinstance: a boolean is no token id.
   if not isinstance(value, list) or any(type(i) is not int for i in value):
-    raise ContractError('input_ids must be a list of integers or a list of such.')
+    raise ContractError(
+        'input_ids must be a list of integers or a list of such.'
+    )
   return tuple(value)
 
 

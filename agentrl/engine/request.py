@@ -5,6 +5,8 @@ from typing import Any
 
 # Finish reasons in SGLang's words.
 STOP, LENGTH, ABORT = 'stop', 'length', 'abort'
+# SGLang's limit on the stop strings of a request.
+MAX_STOPS = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,3 +57,69 @@ class Result:
   spans: tuple[tuple[str, int, int], ...]
   num_retractions: int
   latency_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+  """What a request is checked against."""
+
+  vocab_size: int
+  max_len: int
+  has_tokenizer: bool
+
+
+def check(request: Request, limits: Limits) -> None:
+  """Raises ValueError if the engine cannot serve `request`."""
+  params, size = request.params, len(request.tokens)
+  if not size:
+    raise ValueError('input_ids is empty; give at least one token.')
+  if min(request.tokens) < 0 or max(request.tokens) >= limits.vocab_size:
+    bad = next(t for t in request.tokens if not 0 <= t < limits.vocab_size)
+    raise ValueError(
+        f'Token id {bad} is outside the vocabulary of {limits.vocab_size}.'
+    )
+  if size >= limits.max_len:
+    raise ValueError(
+        f'The prompt of {size} tokens does not leave room for one more in the'
+        f' context length of {limits.max_len} tokens.'
+    )
+  if size + params.max_new_tokens > limits.max_len:
+    raise ValueError(
+        f'Requested {size + params.max_new_tokens} tokens: {size} of the prompt'
+        f' and max_new_tokens={params.max_new_tokens}; the context length is'
+        f' {limits.max_len} tokens. Lower max_new_tokens or shorten the prompt.'
+    )
+  if not -1 <= request.logprob_start <= size:
+    raise ValueError(
+        f'logprob_start_len must be in [-1, {size}], got'
+        f' {request.logprob_start}.'
+    )
+  for name, value, valid, rule in (
+      (
+          'max_new_tokens',
+          params.max_new_tokens,
+          params.max_new_tokens >= 0,
+          '>= 0',
+      ),
+      ('temperature', params.temperature, params.temperature >= 0, '>= 0'),
+      ('top_p', params.top_p, 0 < params.top_p <= 1, 'in (0, 1]'),
+      (
+          'top_k',
+          params.top_k,
+          params.top_k == -1 or params.top_k >= 1,
+          '-1 or >= 1',
+      ),
+      ('min_p', params.min_p, 0 <= params.min_p <= 1, 'in [0, 1]'),
+  ):
+    if not valid:
+      raise ValueError(f'{name} must be {rule}, got {value}.')
+  if params.stop and not limits.has_tokenizer:
+    raise ValueError(
+        'Stop strings need a tokenizer, and the engine has none; use'
+        ' stop_token_ids.'
+    )
+  if len(params.stop) > MAX_STOPS or not all(params.stop):
+    raise ValueError(
+        f'stop must be at most {MAX_STOPS} strings, none of them empty; got'
+        f' {len(params.stop)}.'
+    )

@@ -1,306 +1,298 @@
-"""HTTP routes of SGLang's native contract over a `Scheduler`."""
+"""The embedded inference engine: a model, its cache, and an HTTP server.
+
+    engine = Engine(config, params, tokenizer, eos_ids=tokenizer.eos_ids, ...)
+    url = engine.start('127.0.0.1')
+    engine.update_params(new_params, '7')
+    engine.stop()
+
+It speaks SGLang's native HTTP contract, so a sampler client cannot tell the two
+apart; whoever shares the process may `submit` without HTTP.
+"""
 
 import asyncio
-import contextlib
-import json
-import time
-from collections.abc import Awaitable, Callable
+import concurrent.futures
+import threading
+from collections.abc import Sequence
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine import protocol
+from agentrl.engine import request as request_lib
+from agentrl.engine.batcher import Batcher
+from agentrl.engine.cache import SlotTable
+from agentrl.engine.request import Limits, Request, Result
+from agentrl.engine.routes import Routes
+from agentrl.engine.runner import Runner
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError, WeightsError
+from agentrl.models import transformer
+from agentrl.models.transformer import Transformer, TransformerConfig
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.weights import hf, names
 
-# Prompts are lists of ids; 64 MB hold several million of them.
-_MAX_BODY = 64 * 2**20
-
-
-class Gate:
-  """Readers together or one writer; a waiting writer holds new readers back.
-
-  Generations read, an update of the weights writes: SGLang's lock.
-  """
-
-  def __init__(self):
-    self._readers = 0
-    self._writing = False
-    self._changed = asyncio.Condition()
-
-  @contextlib.asynccontextmanager
-  async def reading(self):
-    async with self._changed:
-      await self._changed.wait_for(lambda: not self._writing)
-      self._readers += 1
-    try:
-      yield
-    finally:
-      async with self._changed:
-        self._readers -= 1
-        self._changed.notify_all()
-
-  @contextlib.asynccontextmanager
-  async def writing(self):
-    async with self._changed:
-      await self._changed.wait_for(lambda: not self._writing)
-      self._writing = True
-    try:
-      async with self._changed:
-        await self._changed.wait_for(lambda: not self._readers)
-      yield
-    finally:
-      async with self._changed:
-        self._writing = False
-        self._changed.notify_all()
+VERSION = 'agentrl-1'
+# Binding a port takes milliseconds; ending the open connections a little more.
+_SERVER_S = 30.0
+_SHUTDOWN_S = 2.0
 
 
-class Routes:
-  """The handlers. One instance serves one scheduler."""
+class Engine:
+  """Serves one decoder; owns two threads, one for the device, one for HTTP."""
 
   def __init__(
       self,
-      scheduler: Scheduler,
-      limits: protocol.Limits,
+      config: TransformerConfig,
+      params: Any,
+      tokenizer: Tokenizer | None,
       *,
-      encode: Callable[[str], list[int]] | None,
-      info: dict[str, Any],
-      load_params: Callable[[str], Any],
-      read_weight: Callable[[str, int], Any],
+      eos_ids: Sequence[int],
+      model_path: str,
+      max_running: int,
+      max_len: int,
+      slots: int,
+      dtype: Any = jnp.float32,
+      seed: int = 0,
+      weight_version: str = 'default',
+      max_queued: int = 4096,
   ):
-    """Keeps what the routes need.
+    """Allocates the cache; `start` starts the threads.
 
     Args:
-      scheduler: runs the requests.
-      limits: what requests are checked against.
-      encode: text -> ids, or None without a tokenizer.
-      info: what /model_info and /server_info tell beside the state; its
-        model_path changes with an update from disk.
-      load_params: path -> parameters in the engine's layout; blocks.
-      read_weight: (Hugging Face name, rows) -> nested lists.
+      config: shape of the decoder.
+      params: engine layout. The engine keeps the arrays, so nobody else may
+        donate them.
+      tokenizer: for text prompts, stop strings and text in replies; None
+        serves ids only.
+      eos_ids: ids that end a completion.
+      model_path: what /model_info names.
+      max_running: requests that decode at once; more wait.
+      max_len: most tokens of prompt and completion together.
+      slots: rows of the cache; those over `max_running` keep what ended
+        requests computed, for the next turn of their episodes. The cache takes
+        slots * max_len * 2 * layers * kv_heads * head_dim numbers.
+      dtype: of activations and cache; parameters keep their own.
+      seed: of the seeds drawn for requests that bring none.
+      weight_version: of `params`.
+      max_queued: requests that may wait; more are refused with 503.
+
+    Raises:
+      ValueError: a size is impossible.
     """
-    self._scheduler = scheduler
-    self._limits = limits
-    self._encode = encode
-    self._info = info
-    self._load_params = load_params
-    self._read_weight = read_weight
-    self._gate = Gate()
-    self._started = time.time()
-
-  def app(self) -> web.Application:
-    """The application."""
-    app = web.Application(client_max_size=_MAX_BODY, middlewares=[_errors])
-    for method, names, handler in (
-        ('POST PUT', 'generate', self._generate),
-        ('GET', 'health health_generate ready ping', self._health),
-        ('GET', 'model_info get_model_info', self._model_info),
-        ('GET', 'server_info get_server_info', self._server_info),
-        ('GET', 'v1/loads', self._loads),
-        ('GET POST', 'flush_cache', self._flush_cache),
-        ('POST', 'abort_request', self._abort_request),
-        ('POST', 'pause_generation', self._pause),
-        ('POST', 'continue_generation', self._continue),
-        ('POST', 'update_weights_from_disk', self._update_from_disk),
-        ('GET POST', 'get_weights_by_name', self._get_weights),
-    ):
-      for name in names.split():
-        for verb in method.split():
-          app.router.add_route(verb, f'/{name}', handler)
-    return app
-
-  async def _generate(self, request: web.Request) -> web.Response:
-    body = await _json(request)
-    # Encoding and checking are the server's: a bad request costs no dispatch.
-    call = protocol.parse(body, self._limits, self._encode)
-    async with self._gate.reading():
-      futures = []
-      try:
-        for item in call.requests:
-          futures.append(self._scheduler.submit(item))
-        results = await asyncio.gather(*map(asyncio.wrap_future, futures))
-      except BaseException:
-        # The client has gone (or a later part was refused): nobody will read
-        # the rest, so it must not go on using the device.
-        self._abandon(call.requests[: len(futures)])
-        raise
-    failed = protocol.failure(results)
-    if failed is not None:
-      status, message = failed
-      return _error(message, status)
-    return web.json_response(protocol.reply(call, list(results)))
-
-  def _abandon(self, requests) -> None:
-    for item in requests:
-      with contextlib.suppress(EngineError):  # it has stopped: all are aborted
-        self._scheduler.abort(item.rid)
-
-  async def _health(self, request: web.Request) -> web.Response:
-    ready = self._scheduler.healthy and not (
-        request.path == '/ready' and self._scheduler.paused
-    )
-    return web.Response(status=200 if ready else 503)
-
-  async def _model_info(self, request: web.Request) -> web.Response:
-    del request
-    version = self._scheduler.weight_version
-    return web.json_response(self._info | {'weight_version': version})
-
-  async def _server_info(self, request: web.Request) -> web.Response:
-    del request
-    return web.json_response(
-        self._info
-        | {
-            'weight_version': self._scheduler.weight_version,
-            'startup_time': self._started,
-            'paused': self._scheduler.paused,
-            'internal_states': [self._scheduler.stats()],
-        }
-    )
-
-  async def _loads(self, request: web.Request) -> web.Response:
-    del request
-    return web.json_response({
-        'timestamp': time.time(),
-        'version': self._info['version'],
-        'loads': [{'dp_rank': 0} | self._scheduler.stats()],
-    })
-
-  async def _flush_cache(self, request: web.Request) -> web.Response:
-    try:
-      patience = float(request.query.get('timeout', '0'))
-    except ValueError as error:
-      raise ValueError(f'timeout must be a number: {error}.') from error
-    deadline = time.monotonic() + patience
-    while not await asyncio.wrap_future(self._scheduler.flush()):
-      if time.monotonic() >= deadline:
-        return web.Response(
-            text='The cache was not flushed: requests run or wait.\n', status=400
-        )
-      await asyncio.sleep(0.02)
-    return web.Response(text='Cache flushed.\n')
-
-  async def _abort_request(self, request: web.Request) -> web.Response:
-    body = await _json(request)
-    rid, everything = body.get('rid') or '', bool(body.get('abort_all'))
-    if rid or everything:  # as SGLang, an empty rid alone does nothing
-      await asyncio.wrap_future(
-          self._scheduler.abort(None if everything else str(rid))
-      )
-    return web.Response()
-
-  async def _pause(self, request: web.Request) -> web.Response:
-    body = await _json(request)
-    mode = body.get('mode') or 'abort'
-    await asyncio.wrap_future(self._scheduler.pause(mode))
-    return web.json_response(
-        {'message': f'Generation is paused ({mode}).', 'status': 'ok'}
-    )
-
-  async def _continue(self, request: web.Request) -> web.Response:
-    await _json(request)
-    await asyncio.wrap_future(self._scheduler.resume())
-    return web.json_response(
-        {'message': 'Generation goes on.', 'status': 'ok'}
-    )
-
-  async def _update_from_disk(self, request: web.Request) -> web.Response:
-    body = await _json(request)
-    path = body.get('model_path')
-    if not isinstance(path, str) or not path:
-      raise ValueError('update_weights_from_disk needs a model_path.')
-    if body.get('load_format') not in (None, 'auto', 'safetensors'):
+    if not 1 <= max_running <= slots:
       raise ValueError(
-          f"load_format {body['load_format']!r} is not supported; leave it out."
+          f'Need 1 <= max_running <= slots, got {max_running=} and {slots=}.'
       )
-    if body.get('abort_all_requests'):
-      await asyncio.wrap_future(self._scheduler.abort(None))
-    # While paused nothing decodes, and what is frozen would never end.
-    paused = self._scheduler.paused
-    lock = contextlib.nullcontext() if paused else self._gate.writing()
-    async with lock:
-      return await self._swap_from_disk(path, body)
-
-  async def _swap_from_disk(
-      self, path: str, body: dict[str, Any]
-  ) -> web.Response:
-    version = body.get('weight_version') or self._scheduler.weight_version
-    flush = body.get('flush_cache')
-    flush = True if flush is None else bool(flush)
-    loop = asyncio.get_running_loop()
-    try:
-      params = await loop.run_in_executor(None, self._load_params, path)
-      running = await asyncio.wrap_future(
-          self._scheduler.update_params(params, str(version), flush=flush)
+    if not 2 <= max_len <= config.max_positions:
+      raise ValueError(
+          f'max_len must be in [2, {config.max_positions}], the positions of'
+          f' the model; got {max_len}.'
       )
-    except (WeightsError, EngineError, OSError) as error:
-      logging.warning('Weights from %s were refused: %s', path, error)
-      return _updated(False, f'The weights stay as they are: {error}')
-    self._info['model_path'] = self._info['served_model_name'] = path
-    if flush and running:
-      return _updated(
-          False,
-          'Weights were updated, but the cache was not flushed: '
-          f'{running} requests are running.',
-      )
-    return _updated(True, 'Weights were updated.')
-
-  async def _get_weights(self, request: web.Request) -> web.Response:
-    body = dict(request.query)
-    if request.method == 'POST':
-      body = await _json(request)
-    name, size = body.get('name'), int(body.get('truncate_size') or 100)
-    if not name:
-      raise ValueError('get_weights_by_name needs a name.')
-    return web.json_response(self._read_weight(str(name), size))
-
-
-def _updated(success: bool, message: str) -> web.Response:
-  return web.json_response(
-      {'success': success, 'message': message, 'num_paused_requests': 0},
-      status=200 if success else 400,
-  )
-
-
-async def _json(request: web.Request) -> Any:
-  """The body; an empty one counts as an empty object."""
-
-  def refuse(constant: str):
-    raise ValueError(f'{constant} is not JSON')
-
-  text = await request.text()
-  try:
-    return json.loads(text, parse_constant=refuse) if text.strip() else {}
-  except ValueError as error:
-    raise ValueError(f'The body is not JSON: {error}.') from error
-
-
-@web.middleware
-async def _errors(
-    request: web.Request,
-    handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
-) -> web.StreamResponse:
-  """Gives refusals the shapes that SGLang's clients know."""
-  try:
-    return await handler(request)
-  except protocol.ContractError as error:
-    return web.json_response({'error': str(error)}, status=400)
-  except ValueError as error:
-    return _error(str(error), 400)
-  except EngineError as error:  # full or stopped
-    return _error(str(error), 503)
-  except web.HTTPException as error:
-    return web.json_response(
-        {
-            'object': 'error',
-            'message': f'{request.method} {request.path}: {error.reason}',
-            'type': str(error.status),
-            'code': error.status,
+    self._config = config
+    self._param_dtype = jax.tree.leaves(params)[0].dtype
+    self._limits = Limits(
+        vocab_size=config.vocab_size,
+        max_len=max_len,
+        has_tokenizer=tokenizer is not None,
+    )
+    self._runner = Runner(
+        Transformer(config, dtype=dtype),
+        params,
+        slots=slots,
+        max_len=max_len,
+        max_rows=max_running,
+    )
+    batcher = Batcher(
+        self._runner,
+        SlotTable(slots, max_len),
+        max_running=max_running,
+        weight_version=weight_version,
+    )
+    self._scheduler = Scheduler(
+        batcher,
+        max_queued=max_queued,
+        eos_ids=tuple(eos_ids),
+        tokenizer=tokenizer,
+        seed=seed,
+    )
+    self._routes = Routes(
+        self._scheduler,
+        self._limits,
+        encode=None if tokenizer is None else _encoder(tokenizer),
+        info={
+            'model_path': model_path,
+            'served_model_name': model_path,
+            'tokenizer_path': model_path if tokenizer is not None else None,
+            'is_generation': True,
+            'preferred_sampling_params': None,
+            'load_format': 'auto',
+            'model_type': 'llama',
+            'architectures': ['LlamaForCausalLM'],
+            'version': VERSION,
+            'skip_tokenizer_init': tokenizer is None,
+            'context_length': max_len,
+            'max_running_requests': max_running,
+            'max_queued_requests': max_queued,
+            'max_total_num_tokens': slots * max_len,
+            'dtype': jnp.dtype(dtype).name,
+            'random_seed': seed,
+            'device': jax.devices()[0].platform,
         },
-        status=error.status,
+        load_params=self._load_params,
+        read_weight=self._read_weight,
+    )
+    self._loop: asyncio.AbstractEventLoop | None = None
+    self._server: threading.Thread | None = None
+    self._started = False
+
+  def start(self, host: str = '127.0.0.1', port: int = 0) -> str:
+    """Starts both threads.
+
+    Args:
+      host: address to listen on.
+      port: 0 takes a free one.
+
+    Returns:
+      The base URL.
+
+    Raises:
+      EngineError: it was started before, or the port cannot be bound.
+    """
+    if self._started:
+      raise EngineError('The engine was started before; make a new one.')
+    self._started = True
+    self._scheduler.start()
+    bound: concurrent.futures.Future[int] = concurrent.futures.Future()
+    self._loop = asyncio.new_event_loop()
+    self._server = threading.Thread(
+        target=self._serve,
+        args=(self._loop, host, port, bound),
+        name='engine-http',
+        daemon=True,
+    )
+    self._server.start()
+    try:
+      port = bound.result(_SERVER_S)
+    except OSError as error:
+      self.stop()
+      raise EngineError(
+          f'The engine cannot listen on {host}:{port}: {error}. Give another'
+          ' port, or 0 for a free one.'
+      ) from error
+    return f'http://{f"[{host}]" if ":" in host else host}:{port}'
+
+  def stop(self) -> None:
+    """Ends both threads; open requests end with status 503. Idempotent."""
+    self._started = True
+    self._scheduler.stop()
+    server, self._server = self._server, None
+    if server is None:
+      return
+    if server.is_alive():
+      self._loop.call_soon_threadsafe(self._loop.stop)
+    server.join(_SERVER_S)
+    if server.is_alive():
+      logging.error('The HTTP thread of the engine did not end; leaving it.')
+
+  def submit(self, request: Request) -> concurrent.futures.Future[Result]:
+    """Queues a request without HTTP; see `Scheduler.submit`.
+
+    Raises:
+      ValueError: the engine cannot serve it.
+      EngineError: the queue is full, or the engine has stopped.
+    """
+    request_lib.check(request, self._limits)
+    return self._scheduler.submit(request)
+
+  def update_params(
+      self, params: Any, version: str, *, flush: bool = True
+  ) -> None:
+    """Swaps the weights between two decode steps; returns when it is done.
+
+    Running requests go on with the new weights over the cache entries of the
+    old ones, and tell so in their spans.
+
+    Args:
+      params: engine layout, of the same shapes and types, on the device. The
+        engine keeps the arrays: pass a copy of what a train step will donate.
+      version: reported as `weight_version` from now on.
+      flush: no later request may use an entry that the old weights computed.
+
+    Raises:
+      EngineError: they do not fit (the old ones stay), or it has stopped.
+    """
+    self._scheduler.update_params(params, version, flush=flush).result()
+
+  @property
+  def params(self) -> Any:
+    """The weights in use; not to be donated."""
+    return self._runner.params
+
+  def stats(self) -> dict[str, Any]:
+    """Load figures: requests, tokens, slots, compiled programs."""
+    return self._scheduler.stats()
+
+  def _serve(self, loop, host: str, port: int, bound) -> None:
+    """The HTTP thread."""
+    asyncio.set_event_loop(loop)
+    # A client that goes away cancels its handler, which aborts its requests.
+    runner = web.AppRunner(
+        self._routes.app(),
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN_S,
+        access_log=None,
     )
 
+    async def listen() -> int:
+      await runner.setup()
+      site = web.TCPSite(runner, host, port, backlog=1024)
+      await site.start()
+      return runner.addresses[0][1]
 
-def _error(message: str, status: int) -> web.Response:
-  return web.json_response({'error': {'message': message}}, status=status)
+    try:
+      try:
+        bound.set_result(loop.run_until_complete(listen()))
+      except OSError as error:
+        bound.set_exception(error)
+        return
+      loop.run_forever()
+    finally:
+      loop.run_until_complete(runner.cleanup())
+      loop.run_until_complete(loop.shutdown_default_executor())
+      loop.close()
+
+  def _load_params(self, path: str) -> Any:
+    """Reads a model for the engine; WeightsError unless it is the same shape."""
+    config, params = hf.load(path, dtype=self._param_dtype)
+
+    if config != self._config:
+      raise WeightsError(
+          f'{path} has the shape {config}; the engine serves {self._config}.'
+      )
+    return transformer.unstack_layers(params)
+
+  def _read_weight(self, name: str, rows: int) -> Any:
+    """The first `rows` rows of a tensor by its Hugging Face name, as lists."""
+    table = {
+        file_name: (tensor, layer)
+        for tensor, layer, file_name in names.file_names(
+            self._config, lambda tensor: tensor.hf
+        )
+    }
+    if name not in table:
+      raise ValueError(
+          f'No weight is called {name!r}; one that is: {next(iter(table))!r}.'
+      )
+    tensor, layer = table[name]
+    value = self._runner.params
+    for key in tensor.path:
+      value = value[f'layers_{layer}' if key == 'layers' else key]
+    value = np.asarray(value, np.float32)
+    return (value.T if tensor.transposed else value)[:rows].tolist()
+
+
+def _encoder(tokenizer: Tokenizer):
+  return lambda text: tokenizer.encode(text, allow_special=True)
