@@ -5,6 +5,7 @@ caches, or a temperature applied on one side only. The gap biases every
 off-policy ratio, so each step measures it while both hold the same weights.
 """
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -30,6 +31,7 @@ def metrics(
     of tokens whose probability ratio leaves [0.9, 1.1]; `sampler/kl`, the k3
     estimate of KL(sampler || trainer).
   """
+  chex.assert_equal_shape([logprobs, sampler_logprobs, mask])
   d = jnp.where(mask, logprobs - sampler_logprobs, 0.0)
   ratio = jnp.exp(d)
   tail = (ratio < 0.9) | (ratio > 1.1)

@@ -1,0 +1,145 @@
+"""Tests for agentrl.ops.attention."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from jax.test_util import check_grads
+
+from agentrl.ops import attention
+
+causal = jax.jit(attention.causal)
+cached = jax.jit(attention.cached)
+
+
+def oracle(queries, keys, values, segment_ids):
+  """One query of one head at a time, in float64; all `[B, T, heads, D]`."""
+  batch, length, heads, dim = queries.shape
+  per_key_head = heads // keys.shape[2]
+  out = np.zeros(queries.shape, np.float64)
+  for b in range(batch):
+    for t in range(length):
+      seen = [s for s in range(t + 1) if segment_ids[b, s] == segment_ids[b, t]]
+      for h in range(heads):
+        k = h // per_key_head
+        scores = [
+            np.dot(queries[b, t, h].astype(np.float64), keys[b, s, k])
+            / np.sqrt(dim)
+            for s in seen
+        ]
+        weights = np.exp(np.array(scores) - max(scores))
+        weights /= weights.sum()
+        for weight, s in zip(weights, seen, strict=True):
+          out[b, t, h] += weight * values[b, s, k]
+  return out
+
+
+def random_inputs(seed, batch=2, length=6, heads=4, kv_heads=2, dim=4):
+  rng = np.random.default_rng(seed)
+  queries = rng.normal(size=(batch, length, heads, dim))
+  keys, values = rng.normal(size=(2, batch, length, kv_heads, dim))
+  return [x.astype(np.float32) for x in (queries, keys, values)]
+
+
+def as_cache(x, length):
+  """`[B, T, K, D]` as `[B, K, length, D]` with garbage after the tokens."""
+  garbage = np.full((x.shape[0], length, *x.shape[2:]), 1e6, np.float32)
+  garbage[:, : x.shape[1]] = x
+  return np.swapaxes(garbage, 1, 2)
+
+
+@pytest.mark.parametrize('heads, kv_heads', [(1, 1), (4, 4), (4, 2), (6, 1)])
+def test_causal_matches_oracle(heads, kv_heads):
+  inputs = random_inputs(0, heads=heads, kv_heads=kv_heads)
+  segment_ids = np.array([[1, 1, 1, 2, 2, 0], [3, 3, 3, 3, 3, 3]])
+  np.testing.assert_allclose(
+      causal(*inputs, segment_ids),
+      oracle(*inputs, segment_ids),
+      rtol=1e-5,
+      atol=1e-6,
+  )
+
+
+def test_bfloat16_inputs_are_scored_in_float32():
+  inputs = [jnp.asarray(x, jnp.bfloat16) for x in random_inputs(1)]
+  segment_ids = np.ones((2, 6), int)
+  out = causal(*inputs, segment_ids)
+  assert out.dtype == jnp.bfloat16
+  expected = oracle(*(np.asarray(x, np.float32) for x in inputs), segment_ids)
+  # Two roundings to 8 bits: of the weights and of the result.
+  np.testing.assert_allclose(
+      np.asarray(out, np.float32), expected, rtol=2e-2, atol=2e-2
+  )
+
+
+@given(seed=st.integers(0, 2**32 - 1), cut=st.integers(1, 5))
+@settings(max_examples=20, deadline=None)
+def test_packed_segments_equal_rows_of_their_own(seed, cut):
+  inputs = random_inputs(seed, batch=1)
+  segment_ids = np.where(np.arange(6) < cut, 1, 2)[None]
+  packed = causal(*inputs, segment_ids)
+  first, second = (
+      oracle(*(x[:, part] for x in inputs), segment_ids[:, part])
+      for part in (slice(cut), slice(cut, None))
+  )
+  np.testing.assert_allclose(
+      packed, np.concatenate([first, second], 1), rtol=1e-4, atol=1e-5
+  )
+
+
+def test_padding_and_the_future_never_matter():
+  inputs = random_inputs(2)
+  segment_ids = np.array([[1] * 6, [2, 2, 2, 0, 0, 0]])
+  clean = causal(*inputs, segment_ids)
+  dirty = [x.copy() for x in inputs]
+  for x in dirty:
+    x[0, 4:] = 1e6  # the future of positions 0 to 3
+    x[1, 3:] = -1e6  # padding
+  out = causal(*dirty, segment_ids)
+  np.testing.assert_array_equal(out[0, :4], clean[0, :4])
+  np.testing.assert_array_equal(out[1, :3], clean[1, :3])
+  assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize('heads, kv_heads', [(4, 4), (4, 2)])
+def test_cached_equals_causal_token_by_token(heads, kv_heads):
+  queries, keys, values = random_inputs(3, heads=heads, kv_heads=kv_heads)
+  expected = oracle(queries, keys, values, np.ones((2, 6), int))
+  key_cache, value_cache = (as_cache(x, 9) for x in (keys, values))
+  for t in range(6):
+    positions = np.full((2, 1), t)
+    out = cached(queries[:, t : t + 1], key_cache, value_cache, positions)
+    np.testing.assert_allclose(out[:, 0], expected[:, t], rtol=1e-5, atol=1e-6)
+
+
+def test_cached_takes_rows_at_different_positions():
+  queries, keys, values = random_inputs(4)
+  expected = oracle(queries, keys, values, np.ones((2, 6), int))
+  key_cache, value_cache = (as_cache(x, 6) for x in (keys, values))
+  chunk = np.stack([queries[0, 1:4], queries[1, 3:6]])
+  positions = np.array([[1, 2, 3], [3, 4, 5]])
+  out = cached(chunk, key_cache, value_cache, positions)
+  np.testing.assert_allclose(out[0], expected[0, 1:4], rtol=1e-5, atol=1e-6)
+  np.testing.assert_allclose(out[1], expected[1, 3:6], rtol=1e-5, atol=1e-6)
+
+
+def test_gradient_matches_finite_differences():
+  inputs = random_inputs(5, batch=1, length=4, heads=2, kv_heads=1, dim=2)
+  segment_ids = np.array([[1, 1, 2, 2]])
+  check_grads(
+      lambda *x: attention.causal(*x, segment_ids),
+      inputs,
+      order=1,
+      modes=['rev'],
+      atol=1e-2,
+      rtol=1e-2,
+  )
+
+
+def test_rejects_keys_and_values_of_different_shapes():
+  queries, keys, values = random_inputs(6)
+  with pytest.raises(AssertionError, match='shape'):
+    attention.causal(queries, keys, values[:, 1:], np.ones((2, 6), int))
+  with pytest.raises(AssertionError, match='shape'):
+    attention.cached(queries, keys, values[:, 1:], np.ones((2, 6), int))

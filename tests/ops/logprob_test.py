@@ -1,0 +1,135 @@
+"""Tests for agentrl.ops.logprob."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from agentrl.ops import logprob
+
+# Row 0 holds two segments and one padding token, row 1 a single segment.
+POSITIONS = np.array([[0, 1, 2, 0, 1, 2, 0], [0, 1, 2, 3, 4, 5, 6]])
+
+
+def log_softmax(logits):
+  """Of one float64 vector."""
+  shifted = logits - logits.max()
+  return shifted - np.log(np.exp(shifted).sum())
+
+
+def oracle(logits, tokens, positions, temperature=1.0):
+  """Log-probability and entropy of each token, one at a time, in float64."""
+  logprobs, entropies = np.zeros((2, *tokens.shape))
+  for b, t in np.argwhere(positions > 0):
+    says = log_softmax(logits[b, t - 1].astype(np.float64) / temperature)
+    logprobs[b, t] = says[tokens[b, t]]
+    entropies[b, t] = -np.sum(np.exp(says) * says)
+  return logprobs, entropies
+
+
+def random_inputs(seed, batch=2, length=7, vocab=5, dim=3):
+  rng = np.random.default_rng(seed)
+  hidden = rng.normal(size=(batch, length, dim)).astype(np.float32)
+  kernel = rng.normal(size=(dim, vocab)).astype(np.float32)
+  tokens = rng.integers(vocab, size=(batch, length))
+  return hidden, kernel, tokens
+
+
+@functools.partial(jax.jit, static_argnames=('chunk', 'temperature'))
+def from_hidden(hidden, kernel, tokens, positions, *, chunk, temperature=1.0):
+  return logprob.from_hidden(
+      hidden,
+      lambda h: h @ kernel,
+      tokens,
+      positions,
+      chunk=chunk,
+      temperature=temperature,
+  )
+
+
+@pytest.mark.parametrize('temperature', [0.5, 1.0, 2.0])
+@pytest.mark.parametrize('chunk', [3, 7, 256])
+def test_matches_oracle(temperature, chunk):
+  hidden, kernel, tokens = random_inputs(0)
+  actual = from_hidden(
+      hidden, kernel, tokens, POSITIONS, chunk=chunk, temperature=temperature
+  )
+  expected = oracle(hidden @ kernel, tokens, POSITIONS, temperature)
+  np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_the_first_token_of_every_segment_has_zero():
+  logprobs, entropy = from_hidden(*random_inputs(1), POSITIONS, chunk=3)
+  first = POSITIONS == 0
+  np.testing.assert_array_equal(logprobs[first], 0)
+  np.testing.assert_array_equal(entropy[first], 0)
+  assert (logprobs[~first] < 0).all()
+
+
+def test_a_state_speaks_of_the_next_token_only():
+  # State t puts all its weight on token t + 1 of the row: every prediction is
+  # right, so every log-probability is 0 (and would not be, shifted otherwise).
+  tokens = np.array([[3, 1, 4, 1, 0]])
+  following = np.append(tokens[0, 1:], 2)
+  logits = jnp.asarray(1e4 * np.eye(5, dtype=np.float32)[following][None])
+  logprobs, _ = logprob.from_hidden(
+      logits, lambda x: x, tokens, np.arange(5)[None]
+  )
+  np.testing.assert_array_equal(logprobs, np.zeros((1, 5)))
+
+
+@given(seed=st.integers(0, 2**32 - 1), chunk=st.sampled_from([1, 2, 3, 6]))
+@settings(max_examples=12, deadline=None)
+def test_chunks_change_neither_value_nor_gradient(seed, chunk):
+  hidden, kernel, tokens = random_inputs(seed)
+  weights = np.random.default_rng(seed).normal(size=(2, *tokens.shape))
+
+  def total(hidden, kernel, chunk):
+    outputs = from_hidden(hidden, kernel, tokens, POSITIONS, chunk=chunk)
+    return sum(jnp.sum(w * x) for w, x in zip(weights, outputs, strict=True))
+
+  value_and_grad = jax.value_and_grad(total, argnums=(0, 1))
+  whole = value_and_grad(hidden, kernel, 256)
+  pieces = value_and_grad(hidden, kernel, chunk)
+  jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5),
+      pieces,
+      whole,
+  )
+
+
+def test_gradient_is_one_hot_minus_softmax_over_temperature():
+  rng = np.random.default_rng(2)
+  logits = rng.normal(size=(4, 5)).astype(np.float32)
+  targets = np.array([0, 4, 2, 2])
+  grad = jax.grad(
+      lambda x: logprob.from_logits(x, targets, temperature=0.7)[0].sum()
+  )(jnp.asarray(logits))
+  softmax = np.exp([log_softmax(x / 0.7) for x in logits.astype(np.float64)])
+  np.testing.assert_allclose(
+      grad, (np.eye(5)[targets] - softmax) / 0.7, rtol=1e-5, atol=1e-6
+  )
+
+
+def test_extreme_logits_stay_finite():
+  logits = jnp.array([[1e4, -1e4, 0.0]])
+  value, entropy = logprob.from_logits(logits, jnp.array([1]))
+  np.testing.assert_array_equal(value, [-2e4])
+  np.testing.assert_array_equal(entropy, [0.0])
+
+
+def test_bfloat16_logits_are_normalised_in_float32():
+  logits = jnp.zeros((1, 1000), jnp.bfloat16)
+  value, entropy = logprob.from_logits(logits, jnp.array([3]))
+  assert value.dtype == jnp.float32
+  np.testing.assert_allclose(value, [-np.log(1000)], rtol=1e-6)
+  np.testing.assert_allclose(entropy, [np.log(1000)], rtol=1e-6)
+
+
+def test_rejects_tokens_and_positions_of_different_shapes():
+  hidden, kernel, tokens = random_inputs(3)
+  with pytest.raises(AssertionError, match='shape'):
+    logprob.from_hidden(hidden, lambda h: h @ kernel, tokens, POSITIONS[:, 1:])

@@ -1,0 +1,48 @@
+"""Tests for agentrl.ops.masked."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from agentrl.ops import masked
+
+JUNK = [np.nan, np.inf, -np.inf, 1e38]
+
+
+@given(seed=st.integers(0, 2**32 - 1), junk=st.sampled_from(JUNK))
+def test_sum_and_max_do_not_see_what_is_masked(seed, junk):
+  rng = np.random.default_rng(seed)
+  x = rng.random((3, 5)).astype(np.float32)
+  mask = rng.random((3, 5)) < 0.5
+  chosen = x[mask].astype(np.float64)
+  dirty = np.where(mask, x, np.float32(junk))
+  np.testing.assert_allclose(masked.sum(dirty, mask), np.sum(chosen), rtol=1e-5)
+  np.testing.assert_allclose(
+      masked.max(dirty, mask), np.max(chosen, initial=0.0), rtol=1e-6
+  )
+
+
+@pytest.mark.parametrize('junk', JUNK)
+def test_gradient_of_sum_is_the_mask(junk):
+  mask = np.array([[True, False, True]])
+  x = jnp.asarray(np.where(mask, 2.0, junk), jnp.float32)
+  np.testing.assert_array_equal(jax.grad(masked.sum)(x, mask), mask)
+
+
+def test_gather_episodes_reads_each_tokens_own_episode():
+  segment_ids = np.array([[1, 1, 2, 0], [3, 3, 3, 0]])
+  spread = masked.gather_episodes(jnp.array([10.0, 20.0, 30.0]), segment_ids)
+  np.testing.assert_array_equal(spread[0, :3], [10, 10, 20])
+  np.testing.assert_array_equal(spread[1, :3], [30, 30, 30])
+
+
+def test_loss_mask_is_sampled_tokens_of_valid_episodes():
+  segment_ids = np.array([[1, 1, 1, 0], [2, 2, 2, 2]])
+  completion_mask = np.array([[0, 1, 1, 0], [0, 1, 0, 1]], bool)
+  valid = jnp.array([True, False])
+  np.testing.assert_array_equal(
+      masked.loss_mask(completion_mask, segment_ids, valid),
+      [[False, True, True, False], [False] * 4],
+  )
