@@ -12,7 +12,7 @@ The second one only shows that everything works: two steps, in about a minute.
 What the first one reached is in experiments/README.md.
 """
 
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, config_dict
 
 from configs.common import parse_arg
 
@@ -25,7 +25,11 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.seed = 0
   config.num_steps = 2 if arg.tiny else 70
 
-  config.env = dict(name='babyai', options=dict(levels=('GoToLocal',)))
+  config.env = dict(
+      name='babyai',
+      url=config_dict.placeholder(str),
+      options=dict(levels=('GoToLocal',)),
+  )
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name='tiny-1m')
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)

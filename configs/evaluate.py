@@ -1,0 +1,50 @@
+r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
+
+    python launch.py --config=configs/evaluate.py:model=runs/quickstart \
+        --workdir=runs/quickstart-eval
+    python launch.py --config=configs/evaluate.py:model=smollm2-135m,env=textcraft \
+        --workdir=runs/smollm2-textcraft
+
+The workdir of a training run brings its environment, its way of talking and its
+limits along; `env` is for other models.
+"""
+
+import json
+import pathlib
+
+from ml_collections import ConfigDict, config_dict
+
+from configs.common import parse_arg
+
+
+def get_config(arg: str | None = None) -> ConfigDict:
+  arg = parse_arg(arg, model='smollm2-135m', env='textcraft', n=100)
+
+  config = ConfigDict()
+  config.mode = 'evaluate'
+  config.env = dict(name=arg.env, url=config_dict.placeholder(str), options={})
+  config.agent = dict(format='react', instructions='full')
+  config.model = dict(name=arg.model, dtype='float32')
+  config.sampler = dict(
+      kind='embedded',
+      urls=(),
+      push_dir=config_dict.placeholder(str),
+      max_running=64,
+  )
+  config.rollout = dict(
+      tasks_per_step=1,
+      group_size=1,
+      max_completion_tokens=256,
+      max_context=4096,
+      concurrency=64,
+  )
+  config.eval = dict(
+      num_tasks=arg.n, horizon=30, split='test', seed=0, samples=1
+  )
+  trained = pathlib.Path(arg.model) / 'config.json'
+  if (trained.parent / 'checkpoints').is_dir():
+    run = json.loads(trained.read_text())
+    for section in ('env', 'agent', 'rollout', 'eval'):
+      config[section] = ConfigDict(run[section])
+    config.eval.num_tasks = arg.n
+  return config
