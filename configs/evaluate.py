@@ -32,8 +32,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
       max_running=64,
   )
   config.rollout = dict(
-      tasks_per_step=1,
-      group_size=1,
       max_completion_tokens=256,
       max_context=4096,
       concurrency=64,
@@ -44,7 +42,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   trained = pathlib.Path(arg.model) / 'config.json'
   if (trained.parent / 'checkpoints').is_dir():
     run = json.loads(trained.read_text())
-    for section in ('env', 'agent', 'rollout', 'eval'):
+    for section in ('env', 'agent', 'eval'):
       config[section] = ConfigDict(run[section])
+    for name in config.rollout:  # temperature and the like belong to training
+      config.rollout[name] = run['rollout'][name]
     config.eval.num_tasks = arg.n
   return config

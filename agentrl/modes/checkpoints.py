@@ -44,14 +44,17 @@ def _load_run(workdir: pathlib.Path) -> tuple[parts.Model, str]:
     params = checkpoints.restore({'params': _abstract(config)})['params']
   finally:
     checkpoints.close()
-  tokenizer = workdir / 'tokenizer'
-  if not tokenizer.exists():
-    run_config = json.loads((workdir / 'config.json').read_text())
-    tokenizer = weights.resolve(run_config['model']['name'])
-  model = parts.Model(
-      config, params, tokenizer_lib.load(tokenizer), str(workdir)
-  )
+  model = parts.Model(config, params, run_tokenizer(workdir), str(workdir))
   return model, str(host['books']['policy_version'])
+
+
+def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
+  """The tokenizer of a run: its own, or that of the model it started from."""
+  path = workdir / 'tokenizer'
+  if not path.exists():
+    config = json.loads((workdir / 'config.json').read_text())
+    path = weights.resolve(config['model']['name'])
+  return tokenizer_lib.load(path)
 
 
 def _abstract(config: TransformerConfig):

@@ -29,7 +29,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       config, ('mode', 'env', 'agent', 'model', 'sampler', 'rollout', 'eval')
   )
   wanted = settings.read(settings.Eval, config.eval, 'eval')
-  rollout = settings.read(settings.Rollout, config.rollout, 'rollout')
+  rollout = settings.read(settings.Limits, config.rollout, 'rollout')
   model = settings.read(settings.Model, config.model, 'model')
   sampler = settings.read(settings.Sampler, config.sampler, 'sampler')
   agent = settings.read(settings.Agent, config.agent, 'agent')
@@ -91,7 +91,7 @@ def run_panel(
     environment: Environment,
     play: Play,
     wanted: settings.Eval,
-    rollout: settings.Rollout,
+    rollout: settings.Limits,
     console: rich.console.Console,
     *,
     name: str = 'evaluation',

@@ -184,7 +184,7 @@ def make_play(
     environment: Environment,
     agent: Agent,
     policy: Policy | None,
-    rollout: settings.Rollout,
+    rollout: settings.Limits,
     *,
     name: str,
     split: str,

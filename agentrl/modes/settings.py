@@ -116,17 +116,12 @@ class Sampler:
       )
 
 
-@dataclasses.dataclass(frozen=True)
-class Rollout:
-  """Collecting episodes."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+  """How far an episode may go, and how many run together."""
 
-  tasks_per_step: int
-  group_size: int
   max_completion_tokens: int  # of one turn
   max_context: int  # of a whole episode
-  temperature: float = 1.0
-  top_p: float = 1.0
-  top_k: int = -1
   concurrency: int = 64  # episodes at a time
   deadline_s: float = 600.0  # of one episode
   attempts: int = 3  # of an episode that the infrastructure failed
@@ -134,14 +129,30 @@ class Rollout:
   save_tokens: bool = True  # write token arrays into the episode files
 
   def __post_init__(self):
-    for name in ('tasks_per_step', 'group_size', 'concurrency', 'attempts'):
+    for name in ('concurrency', 'attempts', 'max_completion_tokens'):
       _at_least(f'rollout.{name}', getattr(self, name), 1)
-    _at_least('rollout.max_completion_tokens', self.max_completion_tokens, 1)
+    _above('rollout.deadline_s', self.deadline_s, 0)
     if self.max_completion_tokens >= self.max_context:
       raise ConfigError(
           f'rollout.max_completion_tokens={self.max_completion_tokens} leaves'
           f' no room for a prompt in rollout.max_context={self.max_context}.'
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rollout(Limits):
+  """Collecting episodes to train on."""
+
+  tasks_per_step: int
+  group_size: int
+  temperature: float = 1.0
+  top_p: float = 1.0
+  top_k: int = -1
+
+  def __post_init__(self):
+    super().__post_init__()
+    for name in ('tasks_per_step', 'group_size'):
+      _at_least(f'rollout.{name}', getattr(self, name), 1)
     if self.temperature <= 0:
       raise ConfigError(
           'Training samples at a temperature above 0, got'
@@ -258,6 +269,23 @@ class ServePolicy:
   host: str = '127.0.0.1'
   max_context: int = 0  # 0: all positions of the model
   seed: int = 0  # of requests that bring none
+
+
+@dataclasses.dataclass(frozen=True)
+class Inspect:
+  """The token inspector."""
+
+  episodes: str  # an episode file
+  tokenizer: str | None = None  # a model's name or directory; None: the run's
+  num_groups: int = 2
+  html: str | None = None  # the page; None: beside the episodes
+
+  def __post_init__(self):
+    if not self.episodes:
+      raise ConfigError(
+          'Name an episode file: --config=configs/inspect.py:episodes=FILE'
+      )
+    _at_least('inspect.num_groups', self.num_groups, 1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,117 @@
+"""mode='inspect': what will be trained, token by token."""
+
+import itertools
+import pathlib
+import zipfile
+from collections.abc import Sequence
+
+import numpy as np
+import rich.console
+from ml_collections import ConfigDict
+
+from agentrl.algos import grpo
+from agentrl.data import collate, episodes as episodes_lib, report, report_html
+from agentrl.errors import ConfigError, DataError
+from agentrl.modes import checkpoints, settings
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.types import Episode, Group
+from agentrl.weights import load as weights
+
+
+def run(config: ConfigDict, workdir: str | None) -> None:
+  """Prints a few groups of an episode file and writes them as a page.
+
+  Raises:
+    AgentrlError: the file or the tokenizer cannot be read.
+  """
+  del workdir
+  settings.check_sections(config, ('mode', 'inspect'))
+  wanted = settings.read(settings.Inspect, config.inspect, 'inspect')
+  path = pathlib.Path(wanted.episodes)
+  episodes = list(episodes_lib.read(path))
+  if not episodes:
+    raise DataError(f'{path} holds no episode.')
+  tokenizer = _tokenizer(wanted.tokenizer, path)
+  arrays = _arrays(path, episodes)
+  shown = sum(len(g.episodes) for g in grouped(episodes)[: wanted.num_groups])
+  tables = [
+      report.TokenTable(
+          episode=episode,
+          texts=report.token_texts(tokenizer, episode.tokens),
+          **{
+              name: values[row, : len(episode.tokens)].tolist()
+              for name, values in arrays.items()
+          },
+      )
+      for row, episode in enumerate(episodes[:shown])
+  ]
+  console = rich.console.Console()
+  for table in tables:
+    console.print(report.terminal(table))
+  page = pathlib.Path(wanted.html or path.with_suffix('.html'))
+  page.write_text(
+      report_html.page(tables, title=f'What is trained: {path.name}'),
+      encoding='utf-8',
+  )
+  missing = '' if 'old_logprobs' in arrays else ' without old log-probabilities'
+  console.print(
+      f'{shown} of {len(episodes)} episodes{missing}; the page is {page}',
+      highlight=False,
+  )
+
+
+def grouped(episodes: Sequence[Episode]) -> list[Group]:
+  """Groups of an episode file, whose order is (task, replica).
+
+  Episodes are named NAME-ORDINAL-REPLICA; one visit to a task is one ordinal.
+  """
+  visit = lambda e: (e.task_id, e.episode_id.rpartition('-')[0])
+  return [
+      Group(task_id=task_id, ordinal=ordinal, episodes=tuple(members))
+      for ordinal, ((task_id, _), members) in enumerate(
+          itertools.groupby(episodes, key=visit)
+      )
+  ]
+
+
+def _arrays(
+    path: pathlib.Path, episodes: Sequence[Episode]
+) -> dict[str, np.ndarray]:
+  """`[B, T]` arrays by the names of `TokenTable`."""
+  groups = grouped(episodes)
+  batch = collate.collate(groups)
+  arrays = {
+      'rewards': batch.rewards,
+      # GRPO credits every sampled token with the whole return.
+      'returns': batch.completion_mask * batch.episode_return[:, None],
+  }
+  beside = path.with_suffix('.npz')
+  if not beside.exists():
+    advantages = grpo.advantages(batch, num_groups=len(groups))
+    return arrays | {'advantages': np.asarray(advantages)}
+  try:
+    with np.load(beside) as trained:
+      arrays |= {name: trained[name] for name in ('advantages', 'old_logprobs')}
+  except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+    raise DataError(f'{beside} cannot be read: {error}') from error
+  if arrays['advantages'].shape != batch.tokens.shape:
+    raise DataError(
+        f'{beside} holds arrays of shape {arrays["advantages"].shape}, but the'
+        f' episodes of {path} make {batch.tokens.shape}; delete the former to'
+        ' see the latter alone.'
+    )
+  return arrays
+
+
+def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
+  """The named tokenizer, or that of the run which wrote the episodes."""
+  if name:
+    return tokenizer_lib.load(weights.resolve(name))
+  # workdir/episodes/train/000000.jsonl
+  for workdir in path.absolute().parents[1:3]:
+    if (workdir / 'config.json').exists():
+      return checkpoints.run_tokenizer(workdir)
+  raise ConfigError(
+      f'{path} is not in the workdir of a run, so its tokenizer is not known;'
+      ' name it with tokenizer=DIR.'
+  )
