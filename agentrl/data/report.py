@@ -1,0 +1,255 @@
+"""What will be trained: every token of an episode with all that is said of it.
+
+Mask and alignment bugs do not crash; they train the wrong tokens. A
+`TokenTable` puts an episode beside the arrays that a train step would use,
+`problems` names what cannot be right, and `terminal` shows it in colour. The
+page for a browser is in `report_html`.
+"""
+
+import dataclasses
+import itertools
+import math
+import unicodedata
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.types import Episode, Turn
+
+# Blue for good and orange for bad: told apart by colour-blind readers, too.
+_GOOD, _BAD = '#1f6fd0', '#c2570c'
+
+
+@dataclasses.dataclass(frozen=True)
+class TokenTable:
+  """One episode of T tokens and the arrays of its row in a batch.
+
+  Every sequence is `[T]` and describes the token at its own index; None leaves
+  a column out. Mask and sampler log-probabilities are the episode's.
+  """
+
+  episode: Episode
+  texts: Sequence[str]  # each id on its own, control tokens spelled out
+  rewards: Sequence[float] | None = None
+  returns: Sequence[float] | None = None
+  advantages: Sequence[float] | None = None
+  old_logprobs: Sequence[float] | None = None
+
+  def __post_init__(self):
+    length = len(self.episode.tokens)
+    if not length:
+      raise ValueError(
+          f'Episode {self.episode.episode_id!r} has no tokens to show; it was'
+          ' written without them.'
+      )
+    for name, values in {'texts': self.texts, **self.columns()}.items():
+      if len(values) != length:
+        raise ValueError(
+            f'Episode {self.episode.episode_id!r} has {length} tokens, but'
+            f' {len(values)} {name}.'
+        )
+
+  def columns(self) -> dict[str, Sequence[float]]:
+    """The numbers that there are, by name, in the order to show them."""
+    columns = {
+        'reward': self.rewards,
+        'return': self.returns,
+        'advantage': self.advantages,
+        'sampler_logprob': self.episode.sampler_logprobs,
+        'old_logprob': self.old_logprobs,
+    }
+    return {k: v for k, v in columns.items() if v is not None}
+
+  def logprob_difference(self, index: int) -> float | None:
+    """Old minus sampler log-probability: how far the two disagree."""
+    if self.old_logprobs is None:
+      return None
+    return self.old_logprobs[index] - self.episode.sampler_logprobs[index]
+
+
+@dataclasses.dataclass(frozen=True)
+class Span:
+  """A maximal run of tokens with one mask."""
+
+  start: int
+  stop: int
+  turn: int | None  # the turn that sampled it; None for inserted tokens
+
+
+def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
+  """Each id on its own: control tokens spelled out, half characters as U+FFFD."""
+  return [tokenizer.decode([i], skip_special=False) for i in ids]
+
+
+def spans(episode: Episode) -> list[Span]:
+  """Cuts an episode where its mask changes."""
+  result, start, turn = [], 0, 0
+  for sampled, run in itertools.groupby(episode.completion_mask):
+    stop = start + sum(1 for _ in run)
+    result.append(Span(start, stop, turn if sampled else None))
+    start, turn = stop, turn + sampled
+  return result
+
+
+def problems(table: TokenTable) -> list[str]:
+  """What cannot be right, in sentences; nothing for a healthy episode."""
+  episode = table.episode
+  found = []
+  lengths = [s.stop - s.start for s in spans(episode) if s.turn is not None]
+  expected = [turn.completion_tokens for turn in episode.turns]
+  if lengths != expected:
+    found.append(
+        f'The mask has sampled runs of {lengths} tokens, but the turns sampled'
+        f' {expected}.'
+    )
+  for name, values in table.columns().items():
+    pairs = list(zip(values, episode.completion_mask, strict=True))
+    stray = [i for i, (value, on) in enumerate(pairs) if value and not on]
+    if stray:
+      found.append(
+          f'{len(stray)} tokens that nobody sampled have a {name}, first the'
+          f' one at {stray[0]}.'
+      )
+    broken = [
+        i for i, (x, on) in enumerate(pairs) if on and not math.isfinite(x)
+    ]
+    if broken:
+      found.append(
+          f'{len(broken)} sampled tokens have a {name} that is no number, first'
+          f' the one at {broken[0]}.'
+      )
+  if table.rewards is not None:
+    total, wanted = sum(table.rewards), episode.episode_return
+    if not math.isclose(total, wanted, rel_tol=1e-5, abs_tol=1e-6):
+      found.append(
+          f'The rewards of the tokens sum to {total:g}, those of the turns to'
+          f' {wanted:g}.'
+      )
+  return found
+
+
+def facts(episode: Episode) -> dict[str, str]:
+  """An episode in a few words."""
+  words = {
+      'environment': f'{episode.env} task {episode.task_id} ({episode.split})',
+      'stopped by': episode.stop_reason,
+      'success': 'yes' if episode.success else 'no',
+      'return': f'{episode.episode_return:g}',
+      'turns': f'{len(episode.turns)} of {episode.horizon}',
+      'tokens': (
+          f'{len(episode.tokens)}, of them'
+          f' {sum(episode.completion_mask)} sampled'
+      ),
+      'policy version': str(episode.policy_version),
+      'seed': str(episode.seed),
+  }
+  if episode.error:
+    words['error'] = episode.error
+  return words
+
+
+def turn_facts(turn: Turn) -> str:
+  """A turn in one line."""
+  words = [
+      f'reward {turn.reward:g}',
+      f'{turn.completion_tokens} tokens',
+      f'finish {turn.finish_reason}',
+      f'weights {turn.weight_version}',
+      f'cached {turn.cached_tokens} of {turn.prompt_tokens}',
+  ]
+  if turn.parse_error:
+    words.append(f'no action: {turn.parse_error}')
+  return ', '.join(words)
+
+
+def number(value: float) -> str:
+  """A number as the tables print it: an exact zero is a dot, to stand back."""
+  return '·' if value == 0 else f'{value:.4g}'
+
+
+def visible(text: str) -> str:
+  """Text that cannot command a terminal or reorder a line.
+
+  Control, format and surrogate characters are spelled out as escapes; a line
+  break keeps breaking the line behind a mark of its own.
+  """
+  return ''.join(
+      '⏎\n' if c == '\n'
+      else c.encode('unicode_escape').decode()
+      if unicodedata.category(c) in ('Cc', 'Cf', 'Cs', 'Co', 'Cn')
+      else c
+      for c in text
+  )  # fmt: skip
+
+
+def terminal(
+    tables: Sequence[TokenTable], *, fold: bool = True
+) -> RenderableType:
+  """Renders episodes for `rich.console.Console.print`.
+
+  First the transcript, where sampled tokens are bright and coloured by
+  advantage and all others dim; then a table with a row for every token.
+
+  Args:
+    tables: what to show.
+    fold: gives a run of inserted tokens one row of the table.
+  """
+  parts: list[RenderableType] = []
+  for table in tables:
+    episode = table.episode
+    parts.append(Text(f'\n{visible(episode.episode_id)}', style='bold'))
+    for name, value in facts(episode).items():
+      parts.append(Text(f'  {name}: {visible(value)}'))
+    for problem in problems(table):
+      parts.append(Text(f'  PROBLEM: {problem}', style='bold red'))
+    parts += [_transcript(table), _rows(table, fold)]
+  return Group(*parts)
+
+
+def _transcript(table: TokenTable) -> Text:
+  text = Text()
+  for index, sampled in enumerate(table.episode.completion_mask):
+    style = _style(table, index) if sampled else 'dim'
+    text.append(visible(table.texts[index]), style=style)
+  return text
+
+
+def _style(table: TokenTable, index: int) -> str:
+  advantage = table.advantages[index] if table.advantages is not None else 0.0
+  if advantage == 0 or math.isnan(advantage):
+    return 'bold underline'
+  return f'bold underline white on {_GOOD if advantage > 0 else _BAD}'
+
+
+def _rows(table: TokenTable, fold: bool) -> Table:
+  columns = table.columns()
+  rows = Table(box=None, header_style='bold', pad_edge=False)
+  rows.add_column('index', justify='right')
+  rows.add_column('id', justify='right')
+  rows.add_column('token', overflow='fold')
+  rows.add_column('mask')
+  for name in columns:
+    rows.add_column(name, justify='right')
+  for span in spans(table.episode):
+    if span.turn is None and fold:
+      rows.add_row(
+          str(span.start),
+          '',
+          f'{span.stop - span.start} inserted tokens',
+          '0',
+          style='dim',
+      )
+      continue
+    for i in range(span.start, span.stop):
+      rows.add_row(
+          str(i),
+          str(table.episode.tokens[i]),
+          Text(visible(table.texts[i]).replace('\n', '')),
+          '0' if span.turn is None else '1',
+          *(number(values[i]) for values in columns.values()),
+          style='dim' if span.turn is None else None,
+      )
+  return rows

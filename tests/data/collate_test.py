@@ -1,0 +1,198 @@
+"""Tests for agentrl.data.collate."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from agentrl.data import collate
+from agentrl.types import TERMINATED, Group
+from tests import fakes, tiny
+
+SEEDS = st.integers(0, 2**32 - 1)
+ROW_FIELDS = ('tokens', 'segment_ids', 'positions', 'completion_mask',
+              'turn_ids', 'rewards', 'sampler_logprobs')  # fmt: skip
+
+
+def group_of(*episodes):
+  return Group(task_id=0, ordinal=0, episodes=episodes)
+
+
+@given(length=st.integers(1, collate.LENGTHS[-1]))
+def test_bucket_is_the_smallest_that_fits(length):
+  bucket = collate.bucket_length(length)
+  assert bucket in collate.LENGTHS and bucket >= length
+  assert all(other < length for other in collate.LENGTHS if other < bucket)
+  assert bucket == collate.LENGTHS[0] or length > bucket * 2 / 3
+
+
+def test_a_row_longer_than_the_longest_bucket_is_refused():
+  longest = collate.LENGTHS[-1]
+  with pytest.raises(ValueError, match=f'{longest + 1} tokens exceed'):
+    collate.bucket_length(longest + 1)
+
+
+def test_turn_spans_are_the_runs_of_the_mask():
+  # Four prompt ids, then two sampled and one inserted a turn.
+  episode = fakes.make_episode((0.0, 1.0))
+  assert collate.turn_spans(episode) == [(4, 6), (7, 9)]
+
+
+def test_a_completion_at_the_very_end_has_a_span():
+  episode = dataclasses.replace(
+      fakes.make_episode((1.0,)),
+      tokens=(0, 1, 2),
+      completion_mask=(False, True, True),
+      sampler_logprobs=(0.0, -1.0, -1.0),
+  )
+  assert collate.turn_spans(episode) == [(1, 3)]
+
+
+def test_a_mask_that_contradicts_the_turns_is_refused():
+  episode = dataclasses.replace(
+      fakes.make_episode((0.0,)), turns=(fakes.make_turn(completion_tokens=3),)
+  )
+  with pytest.raises(ValueError, match=r"'e'.*runs of \[2\].*sampled \[3\]"):
+    collate.collate([group_of(episode)])
+
+
+@given(seed=SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_every_field_matches_the_episodes(seed):
+  groups = tiny.random_groups(seed, failures=0.3)
+  batch = collate.collate(groups)
+  episodes = [e for group in groups for e in group.episodes]
+  assert batch.tokens.shape == (8, max(len(e.tokens) for e in episodes))
+  for row, episode in enumerate(episodes):
+    turn, before = -1, False
+    for t in range(batch.tokens.shape[1]):
+      real = t < len(episode.tokens)
+      sampled = real and episode.completion_mask[t]
+      turn += sampled and not before
+      before = sampled
+      ends = sampled and (
+          t + 1 == len(episode.tokens) or not episode.completion_mask[t + 1]
+      )
+      expected = dict(
+          tokens=episode.tokens[t] if real else 0,
+          segment_ids=row + 1 if real else 0,
+          positions=t if real else 0,
+          completion_mask=sampled,
+          turn_ids=turn if sampled else -1,
+          rewards=np.float32(episode.turns[turn].reward) if ends else 0,
+          sampler_logprobs=(
+              np.float32(episode.sampler_logprobs[t]) if real else 0
+          ),
+      )
+      for name, value in expected.items():
+        assert getattr(batch, name)[row, t] == value, (name, row, t)
+    assert batch.group_ids[row] == row // 4
+    assert batch.valid[row] == episode.valid
+    assert batch.truncated[row] == episode.truncated
+    assert batch.episode_return[row] == np.float32(episode.episode_return)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_rewards_before_equal_rewards_after(seed):
+  groups = tiny.random_groups(seed)
+  batch = collate.collate(groups)
+  before = [e.episode_return for group in groups for e in group.episodes]
+  np.testing.assert_allclose(
+      batch.rewards.sum(axis=1), before, rtol=1e-5, atol=1e-6
+  )
+  assert (batch.completion_mask[batch.rewards != 0]).all()
+
+
+@pytest.mark.parametrize('stop_reason', [TERMINATED, 'horizon'])
+def test_the_last_reward_is_learnt_from_whatever_ends_the_episode(stop_reason):
+  # Truncated episodes end with an observation, terminated ones do not.
+  episode = tiny.random_episode(
+      np.random.default_rng(0), reward=1.0, stop_reason=stop_reason
+  )
+  assert episode.completion_mask[-1] == (stop_reason == TERMINATED)
+  batch = collate.collate([group_of(episode)])
+  assert (batch.rewards * batch.completion_mask).sum() == 2.0
+
+
+def test_an_episode_without_tokens_or_turns_becomes_an_empty_row():
+  failed = fakes.make_episode(
+      (), stop_reason='env_error', tokens=(), completion_mask=(),
+      sampler_logprobs=(),
+  )  # fmt: skip
+  batch = collate.collate([group_of(failed, fakes.make_episode((1.0,)))])
+  assert not batch.valid[0] and not batch.segment_ids[0].any()
+  assert batch.valid[1]
+
+
+def test_nothing_to_collate_is_refused():
+  with pytest.raises(ValueError, match='no episodes'):
+    collate.collate([])
+
+
+@given(
+    seed=SEEDS,
+    max_tokens=st.sampled_from([1, 64, 200, 1024]),
+    multiple=st.sampled_from([1, 2, 4]),
+    share=st.floats(0, 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_microbatches_hold_every_valid_row_once(
+    seed, max_tokens, multiple, share
+):
+  groups = tiny.random_groups(seed, num_groups=3, failures=0.3)
+  rng = np.random.default_rng(seed)
+  # One long episode, so that there are pieces of different lengths.
+  groups[0] = dataclasses.replace(
+      groups[0],
+      episodes=(*groups[0].episodes[:3], tiny.random_episode(rng, turns=20)),
+  )
+  batch = collate.collate(groups)
+  batch = batch.replace(advantages=batch.rewards + 1)
+  wanted = rng.permutation(12)[: int(12 * share)]
+  pieces = collate.microbatches(
+      batch, wanted, max_tokens=max_tokens, multiple=multiple
+  )
+
+  rows = [row for _, rows in pieces for row in rows]
+  assert sorted(rows) == sorted(row for row in wanted if batch.valid[row])
+  for piece, chosen in pieces:
+    height, length = piece.tokens.shape
+    assert length in collate.LENGTHS
+    assert height == max(max_tokens // length // multiple, 1) * multiple
+    assert 0 < len(chosen) <= height
+    for name in (*ROW_FIELDS, 'advantages'):
+      x, whole = getattr(piece, name), getattr(batch, name)
+      assert x.shape == (height, length) and x.dtype == whole.dtype
+      for i, row in enumerate(chosen):
+        n = min(length, whole.shape[1])
+        np.testing.assert_array_equal(x[i, :n], whole[row, :n])
+        # Nothing of an episode is cut off.
+        assert not batch.segment_ids[row, length:].any()
+        assert not piece.segment_ids[i, n:].any()
+    assert not piece.segment_ids[len(chosen) :].any()
+    assert not piece.completion_mask[piece.segment_ids == 0].any()
+    assert (piece.turn_ids[piece.segment_ids == 0] == -1).all()
+    for name in ('group_ids', 'valid', 'episode_return', 'truncated'):
+      assert getattr(piece, name) is getattr(batch, name)
+    assert piece.old_logprobs is None
+
+
+def test_long_rows_do_not_lengthen_short_ones():
+  rng = np.random.default_rng(0)
+  long = tiny.random_episode(rng, turns=40)
+  short = [tiny.random_episode(rng, turns=1) for _ in range(4)]
+  batch = collate.collate([group_of(*short, long)])
+  # 40 turns have at least 2 and at most 10 tokens each.
+  shapes = [
+      piece.tokens.shape
+      for piece, _ in collate.microbatches(batch, np.arange(5), max_tokens=256)
+  ]
+  assert shapes[0][0] == 1 and shapes[0][1] > 64
+  assert shapes[1:] == [(4, 64)]
+
+
+def test_only_invalid_rows_give_no_piece():
+  batch = collate.collate(tiny.random_groups(0, failures=1.0))
+  assert collate.microbatches(batch, np.arange(8), max_tokens=64) == []
