@@ -25,7 +25,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),  # none: a child process serves it
-      options=dict(levels=('GoToLocal',)) if arg.tiny else {},
+      options=dict(levels=('GoToLocalS8N7',)) if arg.tiny else {},
   )
   config.agent = dict(format='react', instructions='full')
   config.model = dict(name=arg.model, dtype='float32', remat=False)

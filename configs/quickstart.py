@@ -28,7 +28,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),
-      options=dict(levels=('GoToLocal',)),
+      options=dict(levels=('GoToLocalS8N7',), style='compact'),
   )
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name='tiny-1m')
