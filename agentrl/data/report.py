@@ -185,6 +185,11 @@ def visible(text: str) -> str:
   )  # fmt: skip
 
 
+def cell(text: str) -> str:
+  """A token's text as the tables print it: on one line, with its blanks."""
+  return visible(text).replace('\n', '').replace(' ', '␣')
+
+
 def terminal(
     tables: Sequence[TokenTable], *, fold: bool = True
 ) -> RenderableType:
@@ -197,7 +202,17 @@ def terminal(
     tables: what to show.
     fold: gives a run of inserted tokens one row of the table.
   """
-  parts: list[RenderableType] = []
+  parts: list[RenderableType] = [
+      Text.assemble(
+          ('Underlined', 'bold underline'),
+          ' tokens were sampled and are trained on, ',
+          ('dim', 'dim'),
+          ' ones were inserted. Advantage: ',
+          (' positive ', f'white on {_GOOD}'),
+          ' ',
+          (' negative ', f'white on {_BAD}'),
+      )
+  ]
   for table in tables:
     episode = table.episode
     parts.append(Text(f'\n{visible(episode.episode_id)}', style='bold'))
@@ -247,7 +262,7 @@ def _rows(table: TokenTable, fold: bool) -> Table:
       rows.add_row(
           str(i),
           str(table.episode.tokens[i]),
-          Text(visible(table.texts[i]).replace('\n', '')),
+          Text(cell(table.texts[i])),
           '0' if span.turn is None else '1',
           *(number(values[i]) for values in columns.values()),
           style='dim' if span.turn is None else None,

@@ -195,7 +195,7 @@ def _table(table: TokenTable) -> str:
     cells = (
         str(index),
         str(episode.tokens[index]),
-        _text(table.texts[index]).replace('\n', ''),
+        html.escape(report.cell(table.texts[index])),
         str(int(sampled)),
         *(report.number(values[index]) for values in columns.values()),
     )

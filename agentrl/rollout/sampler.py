@@ -98,6 +98,7 @@ class Sampler:
     self._backoff_s = backoff_s
     self._headers = {'Authorization': f'Bearer {api_key}'} if api_key else {}
     self._next_replica = itertools.count()
+    self._serial = itertools.count()
 
   async def generate(
       self,
@@ -121,7 +122,8 @@ class Sampler:
       seed: of this request; the same seed gives the same tokens where the
         server is deterministic.
       stop_token_ids: ids that end the completion; kept as its last id.
-      rid: name of the request, for the server's log and for aborting.
+      rid: what the name of the request starts with, for the server's log and
+        for aborting, which goes by prefix; a serial number follows.
       routing_key: requests with one key go to one replica, whose prefix cache
         then knows the earlier turns.
 
@@ -154,9 +156,9 @@ class Sampler:
     for attempt in range(self._max_attempts):
       url = self._urls[(home + attempt) % len(self._urls)]
       if rid is not None:
-        # A server may still be ending the try that timed out, so a repeated
-        # try needs a name of its own. Aborting matches names by prefix.
-        payload['rid'] = f'{rid}.{attempt}' if attempt else rid
+        # A server may still be ending the try that timed out, and refuses a
+        # name that is in use.
+        payload['rid'] = f'{rid}.{next(self._serial)}'
       try:
         text = await self._call(
             'POST', f'{url}/generate', payload=payload, headers=headers

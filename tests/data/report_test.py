@@ -129,8 +129,8 @@ def test_terminal_shows_every_number_of_every_sampled_token():
   printed = print_terminal(make_table())
   plain = re.sub(r'\x1b\[[0-9;]*m', '', printed)
   rows = [line.split() for line in plain.splitlines()]
-  assert ['8', '8', 'w8', '1', '1', '1', '0.75', '-0.5', '-0.51'] in rows
-  assert ['4', '4', 'w4', '1', '·', '1', '0.75', '-0.5', '-0.51'] in rows
+  assert ['8', '8', 'w8␣', '1', '1', '1', '0.75', '-0.5', '-0.51'] in rows
+  assert ['4', '4', 'w4␣', '1', '·', '1', '0.75', '-0.5', '-0.51'] in rows
   assert ['0', '4', 'inserted', 'tokens', '0'] in rows
 
 
@@ -138,7 +138,7 @@ def test_terminal_unfolds_inserted_tokens():
   printed = print_terminal(make_table(), fold=False)
   plain = re.sub(r'\x1b\[[0-9;]*m', '', printed)
   rows = [line.split()[:4] for line in plain.splitlines()]
-  assert ['6', '6', 'w6', '0'] in rows
+  assert ['6', '6', 'w6␣', '0'] in rows
   assert 'inserted tokens' not in plain
 
 
