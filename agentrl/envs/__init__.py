@@ -1,0 +1,106 @@
+"""Environments, by the name that configs use.
+
+To add one, write its package with an `Env` and its task lists, its line in
+`wire.WIRES`, its words in `prompts`, and its entry here.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentrl.envs import wire
+from agentrl.envs.babyai import tasks as babyai_tasks
+from agentrl.envs.base import Env
+from agentrl.envs.textcraft import tasks as textcraft_tasks
+from agentrl.errors import ConfigError
+
+SPLITS = ('train', 'dev', 'test')
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+  """What the rest of agentrl knows of an environment.
+
+  Attributes:
+    name: its name.
+    wire: how its server is spoken to.
+    options: names and defaults of its options.
+  """
+
+  name: str
+  wire: wire.Wire
+  options: Mapping[str, Any]
+  _make: Callable[..., Env]
+  _tasks: Callable[..., tuple[int, ...]]
+  _task_options: tuple[str, ...]  # those that choose tasks
+
+  def make(self, **options: Any) -> Env:
+    """A new environment. Imports what it needs only now.
+
+    Raises:
+      ConfigError: an option is unknown or wrong.
+      EnvError: a package that it needs is missing.
+    """
+    return self._make(**self.check_options(options))
+
+  def tasks(self, split: str, **options: Any) -> tuple[int, ...]:
+    """The fixed ids of 'train', 'dev' or 'test' under these options.
+
+    Raises:
+      ConfigError: an option or the split is unknown or wrong.
+    """
+    if split not in SPLITS:
+      raise ConfigError(f'Unknown split {split!r}; known: {", ".join(SPLITS)}.')
+    checked = self.check_options(options)
+    return self._tasks(split, **{x: checked[x] for x in self._task_options})
+
+  def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` over the defaults; refuses unknown names."""
+    unknown = [name for name in options if name not in self.options]
+    if unknown:
+      raise ConfigError(
+          f'{self.name} has no option {", ".join(unknown)};'
+          f' known: {", ".join(self.options)}.'
+      )
+    return {**self.options, **options}
+
+
+def _make_textcraft(**options: Any) -> Env:
+  from agentrl.envs.textcraft.env import TextCraft
+
+  return TextCraft(**options)
+
+
+def _make_babyai(**options: Any) -> Env:
+  from agentrl.envs.babyai.env import BabyAI
+
+  return BabyAI(**options)
+
+
+ENVS = {
+    'textcraft': EnvSpec(
+        name='textcraft',
+        wire=wire.TEXTCRAFT,
+        options={'max_depth': None},
+        _make=_make_textcraft,
+        _tasks=textcraft_tasks.tasks,
+        _task_options=('max_depth',),
+    ),
+    'babyai': EnvSpec(
+        name='babyai',
+        wire=wire.BABYAI,
+        options={'levels': None, 'style': 'full', 'expert_macros': True},
+        _make=_make_babyai,
+        _tasks=babyai_tasks.tasks,
+        _task_options=('levels',),
+    ),
+}
+
+
+def get(name: str) -> EnvSpec:
+  """The environment called `name`."""
+  if name not in ENVS:
+    raise ConfigError(
+        f'Unknown environment {name!r}; known: {", ".join(ENVS)}.'
+    )
+  return ENVS[name]

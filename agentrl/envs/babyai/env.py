@@ -63,9 +63,9 @@ class BabyAI:
     self._task_id = task_id
     self._taken = []
     self._expert = None
-    self._observation = text.goal(
-        self._grid.mission, self._style
-    ) + self._look()
+    self._observation = (
+        text.goal(self._grid.mission, self._style) + self._look()
+    )
     return self._observation
 
   def observation(self) -> str:

@@ -8,13 +8,36 @@ from agentrl.envs.babyai import levels, view
 from agentrl.envs.babyai.view import View
 from agentrl.errors import EnvError
 
-# How the bot fails where others' actions leave it without a plan.
+# On some layouts with two locked doors the bot replans for ever. Where it ends,
+# one step was never seen to take ten searches.
+_MAX_SEARCHES = 200
+
+
+class _Endless(Exception):
+  """The bot searches without end."""
+
+
+class _Bot(baby_ai_bot.BabyAIBot):
+  """Minigrid's bot with a limit on its searches between two steps."""
+
+  def replan(self, action_taken: int | None = None) -> int:
+    self._last_search = self.bfs_counter + _MAX_SEARCHES
+    return int(super().replan(action_taken))
+
+  def _breadth_first_search(self, *args, **kwargs):
+    if self.bfs_counter >= self._last_search:
+      raise _Endless(f'no plan after {_MAX_SEARCHES} searches')
+    return super()._breadth_first_search(*args, **kwargs)
+
+
+# How the bot fails where the layout, or what the agent did, is beyond it.
 _GIVEN_UP = (
     AssertionError,
     AttributeError,
     IndexError,
     TypeError,
     baby_ai_bot.DisappearedBoxError,
+    _Endless,
 )
 
 
@@ -35,8 +58,9 @@ class Expert:
     self._task_id = task_id
     self._macros = macros
     self._grid = levels.build(task_id)
-    self._bot = baby_ai_bot.BabyAIBot(self._grid)
+    self._bot = _Bot(self._grid)
     self._num_taken = 0
+    self._given_up: Exception | None = None
     self._planned = self._plan(None)
 
   def action(self, taken: Sequence[int]) -> str:
@@ -48,7 +72,13 @@ class Expert:
     for primitive in taken[self._num_taken :]:
       self._num_taken += 1
       self._grid.step(primitive)
-      self._planned = self._plan(primitive)
+      if self._given_up is None:
+        self._planned = self._plan(primitive)
+    if self._given_up is not None:
+      raise EnvError(
+          f"Minigrid's bot gave up BabyAI task {self._task_id}:"
+          f' {self._given_up!r}'
+      )
     seen = view.look(self._grid)
     known = view.actions(seen)
     action = self._macro(seen) if self._macros else None
@@ -62,12 +92,12 @@ class Expert:
     return action
 
   def _plan(self, taken: int | None) -> int:
+    """The primitive that the bot would do after `taken`."""
     try:
-      return int(self._bot.replan(taken))
+      return self._bot.replan(taken)
     except _GIVEN_UP as error:
-      raise EnvError(
-          f"BabyAI task {self._task_id}: minigrid's bot gave up: {error!r}"
-      ) from error
+      self._given_up = error
+      return view.DONE
 
   def _primitive(self, seen: View) -> str:
     """The bot's next primitive step, in words."""

@@ -130,7 +130,7 @@ def _walk(free: set[Cell]) -> dict[tuple[Cell, int], tuple[int, ...]]:
         ((right, front), (direction - 1) % 4),
         ((right, front), (direction + 1) % 4),
     )
-    for move, after in zip(_MOVES, nexts):
+    for move, after in zip(_MOVES, nexts, strict=True):
       if after not in paths and after[0] in free:
         paths[after] = paths[state] + (move,)
         queue.append(after)

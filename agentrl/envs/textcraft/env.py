@@ -53,9 +53,7 @@ class TextCraft:
       )
     self._goal = self._book.goals[task_id]
     self._inventory = {}
-    commands = '\n'.join(
-        _shown_commands(self._book, self._goal, task_id, seed)
-    )
+    commands = '\n'.join(_shown_commands(self._book, self._goal, task_id, seed))
     goal = recipes.plain_name(self._goal)
     self._observation = f'Crafting commands:\n{commands}\n\nGoal: craft {goal}.'
     return self._observation

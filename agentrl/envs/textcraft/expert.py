@@ -48,9 +48,7 @@ def next_action(
   return f'craft {recipe.count} {plain_name(recipe.item)} using {inputs}'
 
 
-def _concrete_inputs(
-    book: RecipeBook, recipe: Recipe
-) -> list[tuple[str, int]]:
+def _concrete_inputs(book: RecipeBook, recipe: Recipe) -> list[tuple[str, int]]:
   """The inputs of `recipe` with its tags replaced by items."""
   return [
       (_shallowest(book, name).item if name in book.members else name, count)

@@ -114,9 +114,7 @@ class RecipeBook:
   def _uses_exactly(self, recipe: Recipe, inputs: Mapping[str, int]) -> bool:
     left = dict(inputs)
     for name, count in recipe.inputs:
-      found = next(
-          (x for x in left if name in (x, self.kinds.get(x))), None
-      )
+      found = next((x for x in left if name in (x, self.kinds.get(x))), None)
       if found is None or left.pop(found) != count:
         return False
     return not left

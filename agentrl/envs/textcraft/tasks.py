@@ -58,6 +58,7 @@ def tasks(split: str, *, max_depth: int | None = None) -> tuple[int, ...]:
 
 
 def check_max_depth(max_depth: int | None) -> None:
+  """Refuses what is neither a depth nor None."""
   deepest = len(FIRST_ID) - 1
   if max_depth is not None and max_depth not in range(1, deepest + 1):
     raise ConfigError(

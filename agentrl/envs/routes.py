@@ -1,0 +1,286 @@
+"""AgentGym's HTTP routes over one environment, without AgentGym's leaks.
+
+Failures are answered with a 4xx or 5xx status and `{"error": ...}`; episodes
+that nobody uses are closed when their lease runs out; their number is limited.
+Beyond the original: GET /health, /metrics, /available_actions and /expert.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from absl import logging
+from aiohttp import web
+
+from agentrl.envs import SPLITS, EnvSpec
+from agentrl.envs.counters import Counters
+from agentrl.envs.table import (
+    LiveEpisode,
+    Table,
+    TooManyEpisodes,
+    UnknownEpisode,
+)
+from agentrl.errors import AgentrlError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_T = TypeVar('_T')
+
+MAX_BODY_BYTES = 256 * 1024
+# A second thread lets a quick step pass a slow reset; more would only contend
+# for the interpreter lock.
+_THREADS = 2
+
+
+class _Refusal(Exception):
+  """A request that is answered with `status` and a sentence."""
+
+  def __init__(self, status: int, message: str):
+    super().__init__(message)
+    self.status = status
+
+
+class Routes:
+  """The handlers of one environment's server and what they share.
+
+  Args:
+    spec: the environment.
+    options: its options.
+    expert: whether to offer the expert's actions.
+    lease_s: an episode that nobody used for so long is closed.
+    max_episodes: most that may be live at a time.
+  """
+
+  def __init__(
+      self,
+      spec: EnvSpec,
+      options: Mapping[str, Any],
+      *,
+      expert: bool = False,
+      lease_s: float = 600.0,
+      max_episodes: int = 4096,
+  ):
+    self._spec = spec
+    self._wire = spec.wire
+    self._expert = expert
+    self._lease_s = lease_s
+    # Wrong options are an error now, not at the first request.
+    spec.make(**options).close()
+    self._table = Table(
+        lambda: spec.make(**options), max_episodes=max_episodes, lease_s=lease_s
+    )
+    self._counters = Counters()
+    # What /create starts, where it starts anything.
+    self._tasks = (
+        sorted(
+            task for split in SPLITS for task in spec.tasks(split, **options)
+        )
+        if spec.wire.create_resets
+        else []
+    )
+    self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=spec.name)
+
+  def app(self) -> web.Application:
+    """The application; its start and end open and close what it needs."""
+    app = web.Application(
+        client_max_size=MAX_BODY_BYTES, middlewares=[self._answer_failures]
+    )
+    app.add_routes([
+        web.get('/', self._name),
+        web.get('/health', self._health),
+        web.get('/metrics', self._metrics),
+        web.post('/create', self._create),
+        web.post('/reset', self._reset),
+        web.post('/step', self._step),
+        web.post('/close', self._close),
+        web.get('/observation', self._observation),
+        web.get('/detail', self._detail),
+        web.get('/available_actions', self._available_actions),
+    ])
+    if self._expert:
+      app.router.add_get('/expert', self._expert_action)
+    app.cleanup_ctx.append(self._run)
+    return app
+
+  async def _run(self, app: web.Application) -> AsyncIterator[None]:
+    """Sweeps expired leases while the application runs."""
+    del app
+    sweeper = asyncio.create_task(self._sweep())
+    yield
+    sweeper.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+      await sweeper
+    # A call that still runs is waited for: its environment is in use.
+    await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+    self._table.close_all()
+
+  async def _sweep(self) -> None:
+    while True:
+      await asyncio.sleep(min(self._lease_s / 4, 10.0))
+      self._counters.lease_expiries += self._table.close_expired()
+
+  @web.middleware
+  async def _answer_failures(
+      self, request: web.Request, handler: Handler
+  ) -> web.StreamResponse:
+    headers = {}
+    try:
+      return await handler(request)
+    except _Refusal as refusal:
+      status, message = refusal.status, str(refusal)
+    except UnknownEpisode as error:
+      status, message = 404, str(error)
+    except TooManyEpisodes as error:
+      status, message = 429, str(error)
+      headers['Retry-After'] = '1'
+    except AgentrlError as error:  # the environment says what is wrong
+      status, message = 422, str(error)
+    except web.HTTPException as error:  # aiohttp's own: 404, 405, 413
+      status, message = error.status, error.reason
+    except Exception as error:  # the edge: every request gets an answer
+      logging.exception('%s %s failed', request.method, request.path)
+      status, message = 500, f'{type(error).__name__}: {error}'
+    self._counters.errors += 1
+    return web.json_response({'error': message}, status=status, headers=headers)
+
+  async def _name(self, request: web.Request) -> web.Response:
+    return web.json_response(f'agentrl {self._spec.name} environment server')
+
+  async def _health(self, request: web.Request) -> web.Response:
+    return web.json_response({'status': 'ok', 'env': self._spec.name})
+
+  async def _metrics(self, request: web.Request) -> web.Response:
+    text = self._counters.render(
+        env_name=self._spec.name,
+        live=len(self._table),
+        created=self._table.created,
+    )
+    return web.Response(text=text)
+
+  async def _create(self, request: web.Request) -> web.Response:
+    if request.can_read_body:
+      await _body(request)  # refuse what is not JSON; its fields are unused
+    number, live = self._table.create()
+    reply = {self._wire.episode_key: number}
+    if self._wire.create_resets:
+      task_id = self._tasks[number % len(self._tasks)]
+      async with live.lock:
+        reply |= await self._start(live, task_id, 0)
+    return web.json_response(reply)
+
+  async def _reset(self, request: web.Request) -> web.Response:
+    body = await _body(request)
+    number = _integer(body, self._wire.episode_key)
+    live = self._table.get(number)
+    task_id = _integer(body, self._wire.task_key, self._wire.default_task)
+    seed = _integer(body, 'seed', 0)
+    async with live.lock:
+      reply = await self._start(live, task_id, seed)
+    return web.json_response({self._wire.episode_key: number} | reply)
+
+  async def _step(self, request: web.Request) -> web.Response:
+    body = await _body(request)
+    live = self._table.get(_integer(body, self._wire.episode_key))
+    action = body.get('action')
+    if not isinstance(action, str):
+      raise _Refusal(422, f'"action" must be a string, got {action!r:.80}.')
+    async with live.lock:
+      if not live.started:
+        raise _Refusal(409, 'The episode has no task yet; reset it first.')
+      if live.ended:
+        raise _Refusal(409, 'The episode has ended; reset it first.')
+      start = time.perf_counter()
+      result = await self._call(live.env.step, action)
+      self._counters.observe_step(time.perf_counter() - start)
+      live.reward = result.reward
+      live.score += result.reward
+      live.ended = result.terminated or result.truncated
+    reply = {
+        'observation': result.observation,
+        'reward': result.reward,
+        'done': live.ended,
+        'success': result.success,
+        'terminated': result.terminated,
+        'truncated': result.truncated,
+    }
+    if self._wire.has_score:
+      reply['score'] = live.score
+    return web.json_response(reply)
+
+  async def _close(self, request: web.Request) -> web.Response:
+    number = _integer(await _body(request), self._wire.episode_key)
+    with contextlib.suppress(UnknownEpisode):  # a second close says false
+      async with self._table.get(number).lock:  # not under a step's feet
+        return web.json_response(self._table.close(number))
+    return web.json_response(False)
+
+  async def _observation(self, request: web.Request) -> web.Response:
+    live = self._queried(request)
+    if self._wire.has_score:
+      return web.json_response(live.state)
+    return web.json_response(live.env.observation())
+
+  async def _detail(self, request: web.Request) -> web.Response:
+    return web.json_response(self._queried(request).state)
+
+  async def _available_actions(self, request: web.Request) -> web.Response:
+    live = self._queried(request)
+    return web.json_response(
+        {'available_actions': live.env.available_actions()}
+    )
+
+  async def _expert_action(self, request: web.Request) -> web.Response:
+    live = self._queried(request)
+    async with live.lock:
+      if not live.started or live.ended:
+        raise _Refusal(409, 'The episode is not running; reset it first.')
+      action = await self._call(live.env.expert_action)
+    return web.json_response({'action': action})
+
+  async def _start(
+      self, live: LiveEpisode, task_id: int, seed: int
+  ) -> dict[str, Any]:
+    live.started = False  # until it worked
+    observation = await self._call(live.env.reset, task_id, seed)
+    live.started, live.ended = True, False
+    live.reward = live.score = 0.0
+    self._counters.resets += 1
+    reply = {'observation': observation, 'reward': 0.0, 'done': False}
+    if self._wire.has_score:
+      reply |= {'score': 0.0, 'deleted': False}
+    return reply
+
+  async def _call(self, function: Callable[..., _T], *args: Any) -> _T:
+    """Runs an environment's function without holding up other requests."""
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(self._pool, function, *args)
+
+  def _queried(self, request: web.Request) -> LiveEpisode:
+    text = request.query.get(self._wire.episode_key, '')
+    if not text.isdecimal():
+      raise _Refusal(
+          422, f'"{self._wire.episode_key}" must be a number, got {text!r:.80}.'
+      )
+    return self._table.get(int(text))
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+  try:
+    body = json.loads(await request.read())
+  except ValueError as error:
+    raise _Refusal(400, f'The body is not JSON: {error}') from error
+  if not isinstance(body, dict):
+    raise _Refusal(422, 'The body must be a JSON object.')
+  return body
+
+
+def _integer(
+    body: Mapping[str, Any], key: str, default: int | None = None
+) -> int:
+  value = body.get(key, default)
+  if not isinstance(value, int) or isinstance(value, bool):
+    raise _Refusal(422, f'"{key}" must be an integer, got {value!r:.80}.')
+  return value

@@ -1,0 +1,130 @@
+"""The live episodes of a server: numbered, limited, leased."""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+
+from agentrl.envs.base import Env
+
+
+class UnknownEpisode(Exception):
+  """No live episode has this number."""
+
+
+class TooManyEpisodes(Exception):
+  """The limit on live episodes is reached."""
+
+
+@dataclasses.dataclass
+class LiveEpisode:
+  """One client's environment and how far it got.
+
+  `lock` keeps its calls apart: environments are not made for two at once.
+  """
+
+  env: Env
+  last_used: float
+  lock: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+  started: bool = False
+  ended: bool = False
+  reward: float = 0.0  # of the last step
+  score: float = 0.0  # sum since the reset
+
+  @property
+  def state(self) -> dict[str, object]:
+    """What AgentGym's /detail and /observation tell of it."""
+    return {
+        'observation': self.env.observation(),
+        'reward': self.reward,
+        'score': self.score,
+        'done': self.ended,
+        'deleted': False,
+    }
+
+
+class Table:
+  """Live episodes by number; numbers count from 0 and are never used twice.
+
+  Args:
+    make: makes an environment.
+    max_episodes: most that may be live at a time.
+    lease_s: an episode that nobody used for so long is closed.
+    clock: seconds, monotonic.
+  """
+
+  def __init__(
+      self,
+      make: Callable[[], Env],
+      *,
+      max_episodes: int,
+      lease_s: float,
+      clock: Callable[[], float] = time.monotonic,
+  ):
+    self._make = make
+    self._max_episodes = max_episodes
+    self._lease_s = lease_s
+    self._clock = clock
+    self._live: dict[int, LiveEpisode] = {}
+    self._next = 0
+
+  def __len__(self) -> int:
+    return len(self._live)
+
+  @property
+  def created(self) -> int:
+    """How many there ever were."""
+    return self._next
+
+  def create(self) -> tuple[int, LiveEpisode]:
+    """A new episode, not yet reset.
+
+    Raises:
+      TooManyEpisodes: the limit is reached.
+    """
+    if len(self._live) >= self._max_episodes:
+      raise TooManyEpisodes(
+          f'{len(self._live)} episodes are live, the most allowed; close some.'
+      )
+    number, self._next = self._next, self._next + 1
+    live = LiveEpisode(self._make(), self._clock())
+    self._live[number] = live
+    return number, live
+
+  def get(self, number: int) -> LiveEpisode:
+    """Episode `number`, its lease renewed.
+
+    Raises:
+      UnknownEpisode: it was never created, was closed, or its lease ran out.
+    """
+    if number not in self._live:
+      raise UnknownEpisode(f'No live episode has the id {number}.')
+    live = self._live[number]
+    live.last_used = self._clock()
+    return live
+
+  def close(self, number: int) -> bool:
+    """Ends episode `number`; False if it is not live."""
+    live = self._live.pop(number, None)
+    if live is None:
+      return False
+    live.env.close()
+    return True
+
+  def close_expired(self) -> int:
+    """Ends every episode whose lease ran out, and says how many."""
+    expired = list(self._expired())
+    for number in expired:
+      self.close(number)
+    return len(expired)
+
+  def close_all(self) -> None:
+    for number in list(self._live):
+      self.close(number)
+
+  def _expired(self) -> Iterator[int]:
+    now = self._clock()
+    for number, live in self._live.items():
+      busy = live.lock.locked()  # a slow step is not neglect
+      if not busy and now - live.last_used > self._lease_s:
+        yield number

@@ -1,0 +1,109 @@
+"""The routes and field names of AgentGym's servers, as data.
+
+Our servers speak them, so AgentGym's clients can drive ours; our client speaks
+them, so it can drive AgentGym's. Where the original is inconsistent between
+environments, the table says how.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+# What the number in a /step reply is.
+DELTA = 'delta'  # the reward of this step
+CUMULATIVE = 'cumulative'  # the sum so far
+TERMINAL = 'terminal'  # meaningful only in the reply that ends the episode
+
+
+@dataclasses.dataclass(frozen=True)
+class Wire:
+  """How one environment's server is spoken to.
+
+  Every server has POST /create, /reset, /step and /close and GET /observation.
+
+  Attributes:
+    success: success of an ended episode, from its total reward.
+    episode_key: request field that names a live episode.
+    created_key: field of the /create reply that holds it; None: the reply is
+      the bare number.
+    task_key: field of /reset that names the task.
+    create_task_key: field of /create that names the task too, where needed.
+    create_resets: whether /create also starts the task numbered like the
+      episode and answers as /reset does.
+    reset_extra: further fields that /reset requires.
+    prompt_keys: fields of the /reset reply that make the first observation,
+      joined by newlines; empty: the reply is the bare text.
+    reward_key: field of the /step reply that is read as reward.
+    reward_kind: what it is.
+    has_score: whether /step and /reset replies also carry a running `score`.
+    ended_key: field that says that the episode is over.
+    default_task: the task that /reset takes when the request names none.
+    failed_reset: a first observation that means that the reset failed.
+  """
+
+  success: Callable[[float], bool]
+  episode_key: str = 'id'
+  created_key: str | None = 'id'
+  task_key: str = 'data_idx'
+  create_task_key: str | None = None
+  create_resets: bool = False
+  reset_extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  prompt_keys: tuple[str, ...] = ('observation',)
+  reward_key: str = 'reward'
+  reward_kind: str = DELTA
+  has_score: bool = False
+  ended_key: str = 'done'
+  default_task: int | None = None
+  failed_reset: str | None = None
+
+
+TEXTCRAFT = Wire(
+    success=lambda total: total >= 1.0,
+    create_resets=True,
+    default_task=0,
+)
+
+# The original repeats its last reward in later replies and adds it to `score`
+# each time, so only the reply that ends the episode can be believed.
+BABYAI = Wire(
+    success=lambda total: total > 0.0,
+    reward_kind=TERMINAL,
+    has_score=True,
+)
+
+# 0 to 100; -100 after a wrong focus.
+SCIWORLD = Wire(
+    success=lambda total: total >= 100.0,
+    prompt_keys=('task_description', 'observation'),
+    reward_key='score',
+    reward_kind=CUMULATIVE,
+    has_score=True,
+)
+
+SEARCHQA = Wire(
+    success=lambda total: total >= 1.0,
+    episode_key='env_idx',
+    created_key=None,
+    task_key='id',
+    create_task_key='id',
+    prompt_keys=(),
+)
+
+WEBARENA = Wire(
+    success=lambda total: total >= 1.0,
+    episode_key='env_idx',
+    created_key='env_idx',
+    task_key='idx',
+    reset_extra={'seed': 0},
+    reward_kind=TERMINAL,
+    ended_key='terminated',
+    failed_reset='TimeoutError',
+)
+
+WIRES = {
+    'textcraft': TEXTCRAFT,
+    'babyai': BABYAI,
+    'sciworld': SCIWORLD,
+    'searchqa': SEARCHQA,
+    'webarena': WEBARENA,
+}
