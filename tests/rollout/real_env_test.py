@@ -1,0 +1,131 @@
+"""The rollout against real environment servers, over HTTP."""
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from agentrl import envs
+from agentrl.envs import server
+from agentrl.envs.client import EnvClient
+from agentrl.errors import EnvError
+from agentrl.evaluation.evaluate import evaluate
+from agentrl.rollout.agent import Agent
+from agentrl.rollout.collect import collect, rollout_metrics
+from agentrl.rollout.episode import run_episode
+from agentrl.rollout.expert import Expert
+from agentrl.rollout.sampler import Sampler
+from tests import fakes
+
+
+def make_play(session, url, env_name, agent, policy=None, **settings):
+  """Plays with `policy`, or with the expert when there is none."""
+  values = dict(
+      env_name=env_name,
+      split='train',
+      policy_version=0,
+      horizon=30,
+      max_completion_tokens=200,
+      max_context=20000,
+      deadline_s=60.0,
+  )
+
+  async def play(assignment):
+    env = EnvClient(session, url, env_name=env_name)
+    return await run_episode(
+        env,
+        agent,
+        policy or Expert(env, agent),
+        episode_id=f'{assignment.ordinal}-{assignment.replica}',
+        task_id=assignment.task_id,
+        seed=assignment.seed,
+        **(values | settings),
+    )
+
+  return play
+
+
+@pytest.mark.parametrize('format', ['plain', 'react'])
+def test_expert_solves_textcraft_in_the_agents_words(chat, format):
+  agent = Agent(chat, instructions='Craft.', format=format)
+  task_ids = envs.get('textcraft').tasks('test')[:6]
+
+  async def main():
+    async with (
+        server.running('textcraft', expert=True) as url,
+        aiohttp.ClientSession() as session,
+    ):
+      play = make_play(session, url, 'textcraft', agent)
+      return await evaluate(play, task_ids, seed=0, concurrency=3)
+
+  summary, groups = asyncio.run(main())
+  assert (summary['mean'], summary['n']) == (1.0, 6)
+  metrics = rollout_metrics(groups, 30)
+  assert metrics['rollout/stop_terminated'] == 1.0
+  assert metrics['rollout/parse_error_share'] == 0.0
+
+
+def test_policy_behind_http_plays_a_group(chat):
+  agent = Agent(chat, instructions='', format='plain')
+  [task_id, *_] = envs.get('textcraft').tasks('train')
+
+  async def main():
+    async with (
+        server.running('textcraft') as url,
+        fakes.FakeEngine() as engine,
+        aiohttp.ClientSession() as session,
+    ):
+      sampler = Sampler(session, [engine.url], temperature=1.0)
+      play = make_play(session, url, 'textcraft', agent, sampler, horizon=3)
+      return await collect([(0, task_id)], 3, play, seed=1, concurrency=3)
+
+  def strip(groups):
+    """What two collections with one seed share: all but the clock."""
+    return [
+        (e.tokens, e.completion_mask, e.stop_reason) for e in groups[0].episodes
+    ]
+
+  first, second = asyncio.run(main()), asyncio.run(main())
+  assert [e.stop_reason for e in first[0].episodes] == ['horizon'] * 3
+  # One task: the same first observation for all, but samples of their own.
+  assert len({e.prompt for e in first[0].episodes}) == 1
+  assert len({e.tokens for e in first[0].episodes}) == 3
+  assert strip(first) == strip(second)
+
+
+def test_environment_server_that_is_gone_is_one_clear_error(chat):
+  agent = Agent(chat, instructions='', format='plain')
+
+  async def main():
+    async with aiohttp.ClientSession() as session:
+      play = make_play(session, 'http://127.0.0.1:9', 'textcraft', agent)
+      await collect(
+          [(i, i) for i in range(6)],
+          2,
+          play,
+          seed=0,
+          concurrency=4,
+          retry_wait_s=0.0,
+      )
+
+  with pytest.raises(
+      EnvError,
+      match='7 of 12 episodes failed.*env_error: POST http://127.0.0.1:9',
+  ):
+    asyncio.run(main())
+
+
+def test_server_without_an_expert_says_so(chat):
+  agent = Agent(chat, instructions='', format='plain')
+  [task_id, *_] = envs.get('textcraft').tasks('train')
+
+  async def main():
+    async with (
+        server.running('textcraft') as url,
+        aiohttp.ClientSession() as session,
+    ):
+      play = make_play(session, url, 'textcraft', agent)
+      await collect([(0, task_id)], 1, play, seed=0, concurrency=1, attempts=1)
+
+  with pytest.raises(EnvError, match='expert'):
+    asyncio.run(main())
