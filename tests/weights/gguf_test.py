@@ -1,0 +1,158 @@
+"""Tests for agentrl.weights.gguf."""
+
+import gguf as writer_lib
+import jax
+import numpy as np
+import pytest
+
+from agentrl.errors import WeightsError
+from agentrl.weights import gguf, load, names
+
+Q8_0 = writer_lib.GGMLQuantizationType.Q8_0
+
+
+def permute(weight, heads):
+  """llama.cpp's order of query and key rows, one row at a time.
+
+  Row i of a head goes to place 2i, row i + D/2 to place 2i + 1.
+  """
+  size = len(weight) // heads
+  out = np.empty_like(weight)
+  for head in range(heads):
+    for i in range(size // 2):
+      out[head * size + 2 * i] = weight[head * size + i]
+      out[head * size + 2 * i + 1] = weight[head * size + size // 2 + i]
+  return out
+
+
+def write(
+    path,
+    model,
+    architecture='llama',
+    drop=(),
+    quantised=(),
+    extra=None,
+    **metadata,
+):
+  """Writes `model` as llama.cpp's converter lays it out."""
+  config, params = model
+  writer = writer_lib.GGUFWriter(path, architecture)
+  values = {
+      'block_count': config.num_layers,
+      'context_length': config.max_positions,
+      'embedding_length': config.hidden_size,
+      'feed_forward_length': config.intermediate_size,
+      'attention.head_count': config.num_heads,
+      'attention.head_count_kv': config.num_kv_heads,
+      'attention.key_length': config.head_dim,
+      'attention.layer_norm_rms_epsilon': config.rms_norm_eps,
+      'rope.freq_base': config.rope_theta,
+  } | metadata
+  for name, value in values.items():
+    add = {
+        int: writer.add_uint32,
+        float: writer.add_float32,
+        str: writer.add_string,
+    }.get(type(value))
+    if add is not None:
+      add(f'{architecture}.{name}', value)
+  heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
+  for tensor, layer, name in names.file_names(config, lambda t: t.gguf):
+    value = params
+    for key in tensor.path:
+      value = value[key]
+    value = value if layer is None else value[layer]
+    value = value.T if tensor.transposed else value
+    part = name.split('.')[-2]
+    value = permute(value, heads[part]) if part in heads else value
+    value = np.ascontiguousarray(value)
+    if name in quantised:
+      packed = writer_lib.quants.quantize(value, Q8_0)
+      writer.add_tensor(name, packed, raw_dtype=Q8_0)
+    elif name not in drop:
+      writer.add_tensor(name, value)
+  for name, value in (extra or {}).items():
+    writer.add_tensor(name, value)
+  writer.write_header_to_file()
+  writer.write_kv_data_to_file()
+  writer.write_tensors_to_file()
+  writer.close()
+  return path
+
+
+def test_a_written_model_comes_back(model, tmp_path):
+  config, params = gguf.load(write(tmp_path / 'a.gguf', model))
+  assert config == model[0]
+  jax.tree.map(np.testing.assert_array_equal, params, model[1])
+
+
+def test_the_path_decides_who_reads(model, tmp_path):
+  path = write(tmp_path / 'a.gguf', model)
+  assert load.load_config(path) == load.load(path)[0] == model[0]
+
+
+def test_quantised_tensors_are_dequantised(model, tmp_path):
+  name = 'blk.1.attn_output.weight'
+  path = write(tmp_path / 'a.gguf', model, quantised=[name])
+  _, params = gguf.load(path)
+  kernel = lambda tree: np.asarray(tree['layers']['attention']['o']['kernel'])
+  error = np.abs(kernel(params) - kernel(model[1]))
+  # 8 bits for blocks of 32: half a step is at most 1/254 of the largest.
+  assert 0 < error[1].max() < np.abs(kernel(model[1])).max() / 250
+  assert not error[0].any() and not error[2].any()
+
+
+def test_tensors_of_an_unknown_type_are_refused(model, tmp_path):
+  name = 'output_norm.weight'
+  double = {name: np.ones(48, np.float64)}
+  path = write(tmp_path / 'a.gguf', model, drop=[name], extra=double)
+  with pytest.raises(WeightsError, match=f"'{name}' of .* is of type F64, whi"):
+    gguf.load(path)
+
+
+def test_an_unknown_architecture_is_refused(model, tmp_path):
+  path = write(tmp_path / 'a.gguf', model, architecture='mamba')
+  with pytest.raises(
+      WeightsError, match="architecture 'mamba'; known: 'llama'"
+  ):
+    gguf.load(path)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        ({'block_count': None}, 'no field llama.block_count'),
+        ({'rope.scaling.type': 'yarn'}, "rope.scaling.type of .* is 'yarn'"),
+        ({'rope.dimension_count': 8}, 'rotates 8 of 16 dimensions'),
+        ({'attention.head_count_kv': 4}, '6 attention heads do not divide'),
+        ({'block_count': 2}, 'has unknown 9 tensors'),
+        (
+            {'feed_forward_length': 81},
+            r'ffn_gate.weight.*\[80, 48\].*\[81, 48\]',
+        ),
+        ({'drop': ['blk.1.attn_k.weight']}, 'lacks 1 tensors .*blk.1.attn_k'),
+        ({'drop': ['token_embd.weight']}, "no tensor 'token_embd.weight'"),
+        (
+            {'extra': {'rope_freqs.weight': np.ones(8, np.float32)}},
+            'has unknown 1 tensors .*rope_freqs',
+        ),
+    ],
+)
+def test_another_network_is_refused(model, tmp_path, changes, message):
+  path = write(tmp_path / 'a.gguf', model, **changes)
+  with pytest.raises(WeightsError, match=message):
+    gguf.load(path)
+
+
+@pytest.mark.parametrize('share', [0, 0.001, 0.1, 0.9])
+def test_a_truncated_file_is_refused(model, tmp_path, share):
+  path = write(tmp_path / 'a.gguf', model)
+  data = path.read_bytes()
+  path.write_bytes(data[: int(share * len(data))])
+  with pytest.raises(WeightsError, match=r'a\.gguf is not a whole GGUF file'):
+    gguf.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+  with pytest.raises(WeightsError, match=r'no file .*none\.gguf'):
+    gguf.load(tmp_path / 'none.gguf')
