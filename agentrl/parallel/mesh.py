@@ -1,5 +1,6 @@
 """The device mesh."""
 
+import math
 from collections.abc import Mapping
 
 import jax
@@ -19,12 +20,11 @@ def make_mesh(axes: Mapping[str, int], devices=None) -> Mesh:
   """
   devices = jax.devices() if devices is None else devices
   sizes = dict(axes)
-  fixed = 1
-  for size in sizes.values():
-    fixed *= size if size != -1 else 1
-  free = list(sizes.values()).count(-1)
-  uneven = len(devices) % fixed if free else len(devices) != fixed
-  if uneven or free > 1:
+  given = [size for size in sizes.values() if size != -1]
+  fixed, free = math.prod(given), len(sizes) - len(given)
+  fits = min(given, default=1) >= 1 and free <= 1
+  fits = fits and (len(devices) % fixed if free else len(devices) - fixed) == 0
+  if not fits:
     raise ValueError(f'Cannot lay {len(devices)} devices out as {sizes}.')
   sizes = {k: len(devices) // fixed if v == -1 else v for k, v in sizes.items()}
   return jax.make_mesh(

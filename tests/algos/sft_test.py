@@ -1,0 +1,57 @@
+"""Tests for agentrl.algos.sft."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.algos import sft
+from tests import tiny
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_loss_is_the_mean_negative_log_likelihood(seed):
+  batch = tiny.random_batch(seed, failures=0.3)
+  rng = np.random.default_rng(seed)
+  logprobs, entropy = -rng.exponential(size=(2, *batch.tokens.shape))
+  chosen = np.argwhere(batch.completion_mask & batch.valid[:, None])
+  loss, metrics = jax.jit(sft.loss)(
+      logprobs, entropy, batch, np.float32(len(chosen))
+  )
+  mean = lambda x: np.mean([x[b, t] for b, t in chosen])
+  np.testing.assert_allclose(loss, -mean(logprobs), rtol=1e-5)
+  np.testing.assert_allclose(metrics['policy/loss'], loss)
+  np.testing.assert_allclose(
+      metrics['policy/entropy'], mean(entropy), rtol=1e-5
+  )
+
+
+def test_gradient_counts_every_chosen_token_once_and_no_other():
+  batch = tiny.random_batch(1, failures=0.3)
+  chosen = batch.completion_mask & batch.valid[:, None]
+  logprobs = jnp.where(chosen, -1.0, jnp.nan)
+  grad = jax.grad(
+      lambda x: sft.loss(x, x, batch, jnp.float32(chosen.sum()))[0]
+  )(logprobs)
+  np.testing.assert_allclose(grad, -1.0 * chosen / chosen.sum(), rtol=1e-6)
+
+
+def test_the_advantage_and_the_reward_play_no_part():
+  batch = tiny.random_batch(2)
+  other = batch.replace(advantages=None, rewards=batch.rewards * 7)
+  logprobs = batch.sampler_logprobs
+  first, second = (
+      sft.loss(logprobs, logprobs, b, jnp.float32(3))[0] for b in (batch, other)
+  )
+  assert first == second
+
+
+def test_rejects_mismatched_shapes():
+  batch = tiny.random_batch(0)
+  with pytest.raises((AssertionError, TypeError, ValueError), match='shape'):
+    sft.loss(
+        batch.sampler_logprobs[:, 1:],
+        batch.sampler_logprobs,
+        batch,
+        jnp.float32(1),
+    )

@@ -1,0 +1,138 @@
+"""A learner that compiles in seconds, and random episodes for it."""
+
+import functools
+
+import jax
+import numpy as np
+
+from agentrl.algos import grpo
+from agentrl.data import collate
+from agentrl.models import transformer
+from agentrl.parallel.mesh import make_mesh
+from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.types import HORIZON, TERMINATED, Group
+from tests import fakes
+
+CONFIG = transformer.TransformerConfig(
+    vocab_size=32,
+    hidden_size=16,
+    intermediate_size=32,
+    num_layers=2,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=4,
+)
+MODULE = transformer.Transformer(CONFIG, scan_layers=True)
+
+
+def one_device():
+  return make_mesh(
+      dict(data=1, fsdp=1, tensor=1, sequence=1), jax.devices()[:1]
+  )
+
+
+@functools.cache
+def init_params(seed=0):
+  """Host arrays, which no train step can donate."""
+  init = jax.jit(lambda key: transformer.init_params(MODULE, key))
+  params = init(jax.random.key(seed))
+  return jax.tree.map(np.asarray, params)
+
+
+def make_learner(
+    loss=grpo.loss, *, mesh=None, temperature=1.0, seed=0, **optimizer
+):
+  """A new state, and the compiled pieces that update it."""
+  mesh = mesh or one_device()
+  tx = optim.make_optimizer(**{'lr': 1e-2, **optimizer})
+  state, shardings = state_lib.create(init_params(seed), tx, mesh)
+  steps = step_lib.make_steps(
+      MODULE, loss, tx, mesh, shardings, temperature=temperature
+  )
+  return state, steps
+
+
+def random_episode(rng, *, turns=2, valid=True, reward=None, **fields):
+  """Sampled and inserted spans of random lengths; ends with an observation."""
+  tokens, mask, records = [], [], []
+
+  def append(count, sampled):
+    tokens.extend(rng.integers(CONFIG.vocab_size, size=count).tolist())
+    mask.extend([sampled] * count)
+
+  append(rng.integers(2, 9), False)
+  for turn in range(turns):
+    count = int(rng.integers(1, 6))
+    append(count, True)
+    terminated = turn == turns - 1 and fields.get('stop_reason') == TERMINATED
+    if not terminated:
+      append(rng.integers(1, 6), False)
+    value = float(rng.normal()) if reward is None else reward
+    records.append(fakes.make_turn(value, completion_tokens=count))
+  logprobs = np.where(mask, -rng.exponential(size=len(mask)), 0.0)
+  fields = {'stop_reason': HORIZON, **fields}
+  if not valid:
+    fields |= {'stop_reason': 'env_error', 'error': 'down'}
+  return fakes.make_episode(
+      turns=tuple(records),
+      tokens=tuple(tokens),
+      completion_mask=tuple(mask),
+      sampler_logprobs=tuple(logprobs.tolist()),
+      **fields,
+  )
+
+
+def random_groups(seed, *, num_groups=2, group_size=4, failures=0.0):
+  """Groups of episodes of one to three turns, some failed."""
+  rng = np.random.default_rng(seed)
+  return [
+      Group(
+          task_id=task,
+          ordinal=task,
+          episodes=tuple(
+              random_episode(
+                  rng,
+                  turns=int(rng.integers(1, 4)),
+                  valid=rng.random() >= failures,
+              )
+              for _ in range(group_size)
+          ),
+      )
+      for task in range(num_groups)
+  ]
+
+
+jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
+
+
+def make_batch(groups, width=64):
+  """Collated groups with GRPO's advantages, padded so that shapes repeat."""
+  batch = collate.collate(groups)
+
+  def pad(name, x):
+    if x is None or x.ndim != 2:
+      return x
+    extra = ((0, 0), (0, width - x.shape[1]))
+    return np.pad(x, extra, constant_values=-1 if name == 'turn_ids' else 0)
+
+  fields = batch.__dataclass_fields__
+  batch = batch.replace(**{f: pad(f, getattr(batch, f)) for f in fields})
+  advantages = jitted_advantages(batch, num_groups=len(groups))
+  return batch.replace(advantages=np.asarray(advantages))
+
+
+def random_batch(seed, **groups):
+  """A batch of random groups."""
+  return make_batch(random_groups(seed, **groups))
+
+
+def assert_trees_close(actual, expected, *, rtol=1e-4, atol=1e-6):
+  jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=rtol, atol=atol),
+      actual,
+      expected,
+  )
+
+
+def assert_trees_equal(actual, expected):
+  jax.tree.map(np.testing.assert_array_equal, actual, expected)
