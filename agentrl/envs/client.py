@@ -17,7 +17,9 @@ _SHOWN = 200  # characters of a request or a reply that an error repeats
 # A server that failed is asked last for so long.
 _COOL_DOWN_S = 30.0
 
-_short = reprlib.Repr(maxstring=80, maxother=_SHOWN, maxdict=8).repr
+_repr = reprlib.Repr()  # it takes arguments only since Python 3.12
+_repr.maxstring, _repr.maxother, _repr.maxdict = 80, _SHOWN, 8
+_short = _repr.repr
 
 
 class EnvClient:

@@ -52,13 +52,11 @@ def check(levels: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
   return tuple(levels)
 
 
-def build(task_id: int) -> Any:
-  """A fresh minigrid environment with task `task_id` laid out.
-
-  Built anew for every task: minigrid keeps things between resets.
+def load() -> Any:
+  """Imports minigrid, which takes a second, and returns gymnasium.
 
   Raises:
-    EnvError: minigrid is missing, or there is no such task.
+    EnvError: minigrid is missing.
   """
   os.environ.setdefault('SDL_VIDEODRIVER', 'dummy')  # pygame without a screen
   try:
@@ -71,12 +69,25 @@ def build(task_id: int) -> Any:
     ) from error
   # It prints each rejected layout, and our stdout is the caller's.
   roomgrid_level.print = lambda *args: None
+  return gymnasium
 
+
+def build(task_id: int) -> Any:
+  """A fresh minigrid environment with task `task_id` laid out.
+
+  Built anew for every task: minigrid keeps things between resets.
+
+  Raises:
+    EnvError: there is no such task.
+  """
   name = level_of(task_id)
-  version = _VERSIONS.get(name, 'v0')
-  grid = gymnasium.make(
-      f'BabyAI-{name}-{version}', disable_env_checker=True
-  ).unwrapped
+  grid = (
+      load()
+      .make(
+          f'BabyAI-{name}-{_VERSIONS.get(name, "v0")}', disable_env_checker=True
+      )
+      .unwrapped
+  )
   # The text is made once an action; minigrid would encode its own view after
   # every primitive step, which is most of a step's time.
   grid.gen_obs = dict

@@ -1,0 +1,36 @@
+"""Tests for the dictionary of environments."""
+
+import pytest
+
+from agentrl import envs
+from agentrl.envs import wire
+from agentrl.errors import ConfigError
+
+
+@pytest.mark.parametrize('name', envs.ENVS)
+def test_every_environment_can_be_made_and_has_disjoint_splits(name):
+  spec = envs.get(name)
+  assert spec.wire is wire.WIRES[name]
+  seen = set()
+  for split in envs.SPLITS:
+    ids = spec.tasks(split)
+    assert ids and not seen & set(ids)
+    seen |= set(ids)
+  env = spec.make()
+  assert env.reset(spec.tasks('test')[0], 0) == env.observation()
+  env.close()
+
+
+def test_options_choose_tasks_or_pass_by():
+  spec = envs.get('babyai')
+  ids = spec.tasks('test', levels=['Pickup'], style='compact')
+  assert {x % 40 for x in ids} == {16}
+
+
+def test_unknown_names_list_the_known():
+  with pytest.raises(ConfigError, match='known: textcraft, babyai'):
+    envs.get('chess')
+  with pytest.raises(ConfigError, match='no option depth; known: max_depth'):
+    envs.get('textcraft').make(depth=1)
+  with pytest.raises(ConfigError, match='known: train, dev, test'):
+    envs.get('textcraft').tasks('validation')

@@ -1,0 +1,53 @@
+"""Tests for agentrl.envs.textcraft.tasks."""
+
+import collections
+
+import pytest
+
+from agentrl.envs.textcraft import recipes, tasks
+from agentrl.errors import ConfigError, EnvError
+
+
+def test_splits_have_their_sizes_and_share_nothing():
+  sizes = {split: len(ids) for split, ids in tasks.SPLITS.items()}
+  assert sizes == {'train': 374, 'dev': 70, 'test': 100}
+  everything = [x for ids in tasks.SPLITS.values() for x in ids]
+  assert sorted(everything) == list(range(544))
+
+
+def test_depths_written_here_are_those_of_the_recipes():
+  book = recipes.load()
+  for task_id, goal in enumerate(book.goals):
+    assert tasks.depth_of(task_id) == book.depths[goal]
+
+
+@pytest.mark.parametrize(
+    'split, mix',
+    [
+        ('train', (79, 211, 77, 7)),
+        ('dev', (15, 39, 15, 1)),
+        ('test', (31, 41, 25, 3)),
+    ],
+)
+def test_every_split_has_every_depth(split, mix):
+  found = collections.Counter(map(tasks.depth_of, tasks.SPLITS[split]))
+  assert tuple(found[depth] for depth in (1, 2, 3, 4)) == mix
+
+
+def test_max_depth_keeps_the_shallow_tasks_of_a_split():
+  shallow = tasks.tasks('train', max_depth=2)
+  assert len(shallow) == 79 + 211
+  assert set(shallow) < set(tasks.tasks('train'))
+  assert all(tasks.depth_of(x) <= 2 for x in shallow)
+
+
+@pytest.mark.parametrize('depth', [0, 5, -1, 'deep', 1.5])
+def test_a_depth_that_does_not_exist_is_refused(depth):
+  with pytest.raises(ConfigError, match='max_depth must be 1 to 4'):
+    tasks.tasks('train', max_depth=depth)
+
+
+@pytest.mark.parametrize('task_id', [-1, 544])
+def test_a_task_that_does_not_exist_is_refused(task_id):
+  with pytest.raises(EnvError, match='ids are 0 to 543'):
+    tasks.depth_of(task_id)
