@@ -231,6 +231,17 @@ def test_counts_below_one_are_refused(name):
     asyncio.run(collect(TASKS, play=None, seed=0, **settings))
 
 
+def test_prompt_that_does_not_fit_is_not_tried_again():
+  seen = []
+
+  async def play(assignment):
+    seen.append(assignment)
+    return failed(assignment, 'context', 'leaves no room')
+
+  [group] = run_collect([(0, 5)], 1, play, attempts=3, max_failed_share=1.0)
+  assert len(seen) == 1 and not group.episodes[0].valid
+
+
 def test_no_tasks_give_no_groups():
   assert run_collect([], 2, None) == []
 
