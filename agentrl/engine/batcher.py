@@ -130,8 +130,8 @@ class Batcher:
     size = lambda s: s.prefill_end - s.filled
     # Like with like, so that little of a chunk is padding.
     pending.sort(key=size, reverse=True)
-    pending = pending[: runner.PREFILL_ROWS[-1]]
     chunk = runner.first_chunk(size(pending[0]))
+    pending = pending[: runner.PREFILL_ROWS[chunk][-1]]
     pieces = []
     for s in pending:
       end = min(s.filled + chunk, s.prefill_end)

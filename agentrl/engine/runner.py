@@ -17,13 +17,17 @@ from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
 
-DECODE_ROWS = (1, 2, 4, 8, 16, 32, 64)
-PREFILL_ROWS = (1, 4, 16)
-CHUNKS = (16, 64, 256)
+# Bucket sizes: each is a program to compile (one to five seconds), and waste
+# where it is not met.
+DECODE_ROWS = (1, 4, 8, 16, 32, 64)
+# Chunk length -> numbers of rows. About a thousand tokens fill two cores; with
+# more, attention scores leave a CPU's cache and each token costs half again.
+PREFILL_ROWS = {16: (1, 4, 16), 64: (1, 4, 16), 256: (1, 4)}
+CHUNKS = tuple(PREFILL_ROWS)
 LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
-# What one more dispatch costs, in tokens of prefill.
-_DISPATCH_TOKENS = 16
+# What one more dispatch costs, in tokens of each row.
+_DISPATCH_TOKENS = 8
 
 
 def bucket(size: int, sizes: Sequence[int]) -> int:
@@ -41,8 +45,6 @@ def _plan(size: int) -> tuple[int, int]:
     return 0, 0
   best = None
   for chunk in CHUNKS:
-    if size > CHUNKS[-1] and chunk != CHUNKS[-1]:
-      continue
     cost = chunk + _DISPATCH_TOKENS + _plan(size - chunk)[0]
     if best is None or cost <= best[0]:
       best = (cost, chunk)
@@ -175,7 +177,7 @@ class Runner:
     return np.asarray(scores)[0, : len(tokens) - 1].tolist()
 
   def _chunk(self, pieces, chunk):
-    rows = bucket(len(pieces), PREFILL_ROWS)
+    rows = bucket(len(pieces), PREFILL_ROWS[chunk])
     slots = np.full(rows, self._slots, np.int32)
     tokens = np.zeros((rows, chunk), np.int32)
     starts = np.zeros(rows, np.int32)

@@ -105,9 +105,10 @@ class Engine:
         max_len=max_len,
         max_rows=max_running,
     )
+    self._table = SlotTable(slots, max_len)
     batcher = Batcher(
         self._runner,
-        SlotTable(slots, max_len),
+        self._table,
         max_running=max_running,
         weight_version=weight_version,
     )
@@ -225,6 +226,22 @@ class Engine:
       EngineError: they do not fit (the old ones stay), or it has stopped.
     """
     self._scheduler.update_params(params, version, flush=flush).result()
+
+  def abort(self, rid: str | None) -> int:
+    """Aborts requests whose id begins with `rid`, all for None; counts them."""
+    return self._scheduler.abort(rid).result()
+
+  def pause(self, mode: str) -> None:
+    """Stops decoding; see `scheduler.PAUSE_MODES`. New requests wait."""
+    self._scheduler.pause(mode).result()
+
+  def resume(self) -> None:
+    """Ends a pause."""
+    self._scheduler.resume().result()
+
+  def flush(self) -> bool:
+    """Empties the prefix cache; False, and nothing done, if requests exist."""
+    return self._scheduler.flush().result()
 
   @property
   def params(self) -> Any:
