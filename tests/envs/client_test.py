@@ -28,7 +28,9 @@ async def serving(replies):
       reply = reply.pop(0)
     if callable(reply):
       reply = await reply()
-    return reply if isinstance(reply, web.Response) else web.json_response(reply)
+    return (
+        reply if isinstance(reply, web.Response) else web.json_response(reply)
+    )
 
   app = web.Application()
   app.router.add_route('*', '/{path}', answer)

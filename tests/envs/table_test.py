@@ -23,9 +23,7 @@ def clock():
 
 @pytest.fixture
 def table(clock):
-  return Table(
-      FakeEnv, max_episodes=2, lease_s=10.0, clock=lambda: clock[0]
-  )
+  return Table(FakeEnv, max_episodes=2, lease_s=10.0, clock=lambda: clock[0])
 
 
 def test_numbers_count_from_zero_and_are_never_used_twice(table):

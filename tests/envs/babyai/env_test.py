@@ -175,9 +175,9 @@ def test_a_bot_that_searches_without_end_gives_up():
   # Seed 6 of this level sends minigrid's bot round in circles for ever.
   env = BabyAI()
   env.reset(task('GoToImpUnlock', 6), 0)
-  with pytest.raises(EnvError, match="bot gave up BabyAI task 246"):
+  with pytest.raises(EnvError, match='bot gave up BabyAI task 246'):
     play(env)
-  with pytest.raises(EnvError, match="bot gave up BabyAI task 246"):
+  with pytest.raises(EnvError, match='bot gave up BabyAI task 246'):
     env.expert_action()
 
 

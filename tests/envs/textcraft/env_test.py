@@ -37,7 +37,11 @@ def test_observations_have_the_form_of_the_original(env):
 def test_crafting_the_goal_ends_the_episode_with_reward_one(env):
   for action in ('get 1 oak logs', 'craft 4 oak planks using 1 oak logs'):
     result = env.step(action)
-    assert (result.reward, result.terminated, result.success) == (0, False, False)
+    assert (result.reward, result.terminated, result.success) == (
+        0,
+        False,
+        False,
+    )
   result = env.step('craft 4 stick using 2 oak planks')
   assert result.observation == 'Crafted 4 minecraft:stick'
   assert (result.reward, result.terminated, result.success) == (1, True, True)
@@ -114,7 +118,9 @@ def test_a_seed_draws_the_distractors_and_nothing_else():
   env = TextCraft()
   assert env.reset(300, 1) == env.reset(300, 1)
   assert env.reset(300, 1) != env.reset(300, 2)
-  assert env.reset(300, 1).splitlines()[-1] == env.reset(300, 2).splitlines()[-1]
+  assert (
+      env.reset(300, 1).splitlines()[-1] == env.reset(300, 2).splitlines()[-1]
+  )
 
 
 def test_a_reset_empties_the_hands(env):

@@ -1,0 +1,73 @@
+"""The experts solve their tasks over HTTP.
+
+The whole sweep takes minutes and is behind `-m slow`; a sample of it runs
+always.
+"""
+
+import asyncio
+
+import aiohttp
+import pytest
+
+from agentrl.envs import server
+from agentrl.envs.babyai import levels
+from agentrl.envs.client import EnvClient
+from agentrl.envs.textcraft import tasks as textcraft_tasks
+
+PROVEN = (
+    'GoToLocalS8N7',
+    'Pickup',
+    'ActionObjDoor',
+    'FindObjS7',
+    'OneRoomS20',
+    'SynthLoc',
+)
+
+
+def solved(env_name, task_ids, *, limit=600, concurrency=8):
+  """How many of the tasks the expert solves."""
+
+  async def play(session, url, gate, task_id):
+    async with gate, EnvClient(session, url, env_name=env_name) as env:
+      await env.reset(task_id)
+      for _ in range(limit):
+        result = await env.step(await env.expert_action())
+        if result.terminated or result.truncated:
+          return result.success is True
+      return False
+
+  async def main():
+    gate = asyncio.Semaphore(concurrency)
+    async with (
+        server.running(env_name, expert=True) as url,
+        aiohttp.ClientSession() as session,
+    ):
+      plays = [play(session, url, gate, task_id) for task_id in task_ids]
+      return sum(await asyncio.gather(*plays))
+
+  return asyncio.run(main())
+
+
+def babyai_ids(level, seeds):
+  return [seed * 40 + levels.NAMES.index(level) for seed in seeds]
+
+
+def test_the_textcraft_expert_solves_a_sample():
+  ids = range(0, textcraft_tasks.NUM_TASKS, 10)
+  assert solved('textcraft', ids) == len(ids)
+
+
+@pytest.mark.parametrize('level', PROVEN)
+def test_the_babyai_expert_solves_a_sample(level):
+  assert solved('babyai', babyai_ids(level, range(3))) == 3
+
+
+@pytest.mark.slow
+def test_the_textcraft_expert_solves_all_544():
+  assert solved('textcraft', range(textcraft_tasks.NUM_TASKS)) == 544
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('level', PROVEN)
+def test_the_babyai_expert_solves_95_percent(level):
+  assert solved('babyai', babyai_ids(level, range(20))) >= 19
