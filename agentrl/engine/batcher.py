@@ -171,13 +171,14 @@ class Batcher:
         # Rows that are done still cost their share of each step.
         floor=max(1, len(ready) // 2),
     )
+    broken = False
     for sequence, row_ids, row_logprobs, count in zip(
         ready, ids.tolist(), logprobs.tolist(), counts.tolist(), strict=True
     ):
       if not np.isfinite(row_logprobs[:count]).all():
         message = 'The model gives NaN or infinite logits; its weights are bad.'
-        self._table.spoil(sequence.slot)
         self._finish(sequence, _aborted(message, 500))
+        broken = True
         continue
       start = len(sequence.tokens)
       taken = sequence.extend(
@@ -188,6 +189,12 @@ class Batcher:
       self._fill_to_last(sequence)
       if sequence.finish_reason is not None:
         self._finish(sequence, sequence.finish_reason)
+    if broken:
+      # Entries past a row's end are masked, but 0 * NaN is NaN: whoever got
+      # this slot would fail too. The others begin again in a clean cache.
+      self.retract()
+      self._table.clear()
+      self._device.reset()
     now, (then, before) = time.perf_counter(), self._rate_mark
     if now - then > 1.0:
       self._rate = (self._sampled - before) / (now - then)

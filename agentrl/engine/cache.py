@@ -135,10 +135,6 @@ class SlotTable:
     self._shareable[slot] = keep
     self._touch(slot)
 
-  def spoil(self, slot: int) -> None:
-    """Notes that the entries of a slot are of no use to anyone."""
-    self._shareable[slot] = False
-
   def flush(self) -> None:
     """Forgets every entry; running slots keep theirs for their owners only."""
     self._state[self._state == PARKED] = FREE
