@@ -55,6 +55,13 @@ async def running(
     ConfigError: a name or an option is wrong.
     EnvError: a package is missing, or the port cannot be had.
   """
+  if not 0 <= port < 2**16:
+    raise ConfigError(f'port must be 0 to 65535, got {port}.')
+  if lease_s <= 0 or max_episodes < 1:
+    raise ConfigError(
+        'lease_s must be above 0 and max_episodes at least 1, got'
+        f' {lease_s} and {max_episodes}.'
+    )
   routes = Routes(
       envs.get(env_name),
       options or {},

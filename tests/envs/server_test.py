@@ -329,6 +329,19 @@ def test_a_wrong_server_does_not_start(env_name, options, error, words):
     with_server(env_name, None, options)
 
 
+@pytest.mark.parametrize(
+    'server_options, words',
+    [
+        ({'port': 99999}, 'port must be 0 to 65535, got 99999'),
+        ({'lease_s': 0.0}, 'lease_s must be above 0'),
+        ({'max_episodes': 0}, 'max_episodes at least 1'),
+    ],
+)
+def test_numbers_out_of_range_are_refused(server_options, words):
+  with pytest.raises(ConfigError, match=words):
+    with_server('textcraft', None, **server_options)
+
+
 def test_a_taken_port_is_an_error_that_names_it():
   async def body(session, url):
     port = int(url.rpartition(':')[2])
