@@ -15,11 +15,10 @@ from typing import Any, TypeVar
 import aiohttp
 from absl import logging
 
-import agentrl
 from agentrl.errors import ConfigError, EnvError
 
 T = TypeVar('T')
-_ROOT = pathlib.Path(agentrl.__file__).parent.parent
+_ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
 
 

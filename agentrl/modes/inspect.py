@@ -46,8 +46,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       for row, episode in enumerate(episodes[:shown])
   ]
   console = rich.console.Console()
-  for table in tables:
-    console.print(report.terminal(table))
+  console.print(report.terminal(tables))
   page = pathlib.Path(wanted.html or path.with_suffix('.html'))
   page.write_text(
       report_html.page(tables, title=f'What is trained: {path.name}'),
