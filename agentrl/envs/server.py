@@ -116,7 +116,8 @@ async def serve(
 
 
 def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-  while sys.stdin.buffer.read(4096):
+  # Not sys.stdin: its lock, held here, would abort the interpreter at exit.
+  while os.read(0, 4096):
     pass
   # Nobody is left to end us if an environment hangs.
   last = threading.Timer(2 * _SHUTDOWN_S, os._exit, args=(1,))
