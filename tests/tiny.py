@@ -3,6 +3,7 @@
 import functools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from agentrl.algos import grpo
@@ -50,6 +51,16 @@ def make_learner(
       MODULE, loss, tx, mesh, shardings, temperature=temperature
   )
   return state, steps
+
+
+@functools.cache
+def _first_state(optimizer):
+  return make_learner(**dict(optimizer))[0]
+
+
+def new_state(**optimizer):
+  """A state of `make_learner(**optimizer)` of one's own, to be donated."""
+  return jax.tree.map(jnp.copy, _first_state(tuple(optimizer.items())))
 
 
 def random_episode(rng, *, turns=2, valid=True, reward=None, **fields):

@@ -1,0 +1,224 @@
+"""Tests for agentrl.training.step."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.algos import grpo, sft
+from agentrl.data import collate
+from agentrl.errors import DivergedError
+from agentrl.ops import logprob
+from agentrl.training import step as step_lib
+from tests import tiny
+
+ROWS = np.arange(8)
+
+
+# Adam divides by the size of a gradient: a large eps keeps the rounding of
+# gradients near zero from becoming an update of full size.
+EPS = 1e-3
+
+
+@functools.cache
+def compiled(loss=grpo.loss, temperature=1.0):
+  return tiny.make_learner(loss, temperature=temperature, eps=EPS)[1]
+
+
+def new_state():
+  return tiny.new_state(eps=EPS)
+
+
+def direct_loss(params, batch, loss=grpo.loss):
+  """The loss of a whole batch in one piece: no buckets, no microbatches."""
+  hidden, _ = tiny.MODULE.apply(
+      {'params': params}, batch.tokens, batch.positions, batch.segment_ids
+  )
+  unembed = lambda h: tiny.MODULE.apply({'params': params}, h, method='unembed')
+  logprobs, entropy = logprob.from_hidden(
+      hidden, unembed, batch.tokens, batch.positions
+  )
+  num_tokens = jnp.sum(batch.completion_mask & batch.valid[:, None])
+  return loss(logprobs, entropy, batch, num_tokens)
+
+
+direct_grad = jax.jit(jax.grad(direct_loss, has_aux=True))
+
+
+def gradient(steps, params, batch, rows, max_tokens):
+  """Accumulated over the microbatches, as `update` does."""
+  grads = steps.zeros()
+  denominator = jnp.float32(step_lib.count_tokens(batch, rows))
+  pieces = collate.microbatches(batch, rows, max_tokens=max_tokens)
+  for piece, _ in pieces:
+    grads, *_ = steps.accumulate(params, grads, piece, denominator)
+  return grads, len(pieces)
+
+
+@pytest.mark.parametrize('count', [1, 2, 4])
+def test_any_number_of_microbatches_gives_the_same_update(count):
+  # Eight rows of at most 64 tokens.
+  batch, max_tokens = tiny.random_batch(0), 64 * 8 // count
+  steps, params = compiled(), tiny.init_params()
+  expected, metrics = direct_grad(params, batch)
+  grads, pieces = gradient(steps, params, batch, ROWS, max_tokens)
+  assert pieces == count
+  tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
+
+  state, found = step_lib.update(
+      steps, new_state(), batch, ROWS, max_tokens=max_tokens
+  )
+  whole, _ = step_lib.update(steps, new_state(), batch, ROWS, max_tokens=512)
+  tiny.assert_trees_close(state.params, whole.params, rtol=1e-5, atol=1e-6)
+  assert int(state.step) == 1
+  for name, value in metrics.items():
+    np.testing.assert_allclose(
+        found[name], value, rtol=1e-4, atol=1e-6, err_msg=name
+    )
+
+
+def test_a_long_row_is_a_shape_of_its_own_and_weighs_by_its_tokens():
+  groups = tiny.random_groups(1)
+  rng = np.random.default_rng(1)
+  long = tiny.random_episode(rng, turns=15)
+  episodes = (long, *groups[0].episodes[1:])
+  groups[0] = type(groups[0])(0, 0, episodes)
+  batch = tiny.make_batch(groups, width=192)
+  params = tiny.init_params()
+  expected, _ = direct_grad(params, batch)
+  grads, pieces = gradient(compiled(), params, batch, ROWS, 256)
+  assert pieces > 1
+  tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_failed_episodes_change_nothing():
+  batch = tiny.random_batch(2, failures=0.4)
+  assert 0 < batch.valid.sum() < 8
+  junk = batch.replace(
+      tokens=np.where(batch.valid[:, None], batch.tokens, 31),
+      advantages=np.where(batch.valid[:, None], batch.advantages, np.nan),
+  )
+  clean, dirty = (
+      step_lib.update(compiled(), new_state(), b, ROWS, max_tokens=512)
+      for b in (batch, junk)
+  )
+  tiny.assert_trees_equal(dirty[0].params, clean[0].params)
+  assert dirty[1]['train/grad_norm'] == clean[1]['train/grad_norm']
+
+
+def test_a_minibatch_is_its_rows_and_no_others():
+  batch = tiny.random_batch(3)
+  rows = np.array([6, 1, 3])
+  only = batch.replace(valid=np.isin(ROWS, rows))
+  expected, _ = direct_grad(tiny.init_params(), only)
+  grads, _ = gradient(compiled(), tiny.init_params(), batch, rows, 512)
+  tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
+
+
+def test_a_minibatch_without_sampled_tokens_changes_nothing():
+  batch = tiny.random_batch(4)
+  batch = batch.replace(valid=np.zeros(8, bool))
+  state = new_state()
+  same, metrics = step_lib.update(
+      compiled(), state, batch, ROWS, max_tokens=512
+  )
+  assert same is state and metrics == {}
+
+
+def test_an_update_donates_its_state_and_counts():
+  state = new_state()
+  leaf = state.params['embed']
+  state, metrics = step_lib.update(
+      compiled(), state, tiny.random_batch(5), ROWS, max_tokens=512
+  )
+  assert leaf.is_deleted()
+  assert int(state.step) == 1
+  tokens = (tiny.random_batch(5).segment_ids > 0).sum()
+  assert metrics['train/tokens'] == tokens
+  np.testing.assert_allclose(metrics['train/padding'], 1 - tokens / 512)
+  assert metrics['train/grad_norm'] > 0 and metrics['train/update_norm'] > 0
+  assert all(type(value) is float for value in metrics.values())
+
+
+@pytest.mark.parametrize('temperature', [1.0, 0.5])
+def test_score_equals_one_unpadded_row_at_a_time(temperature):
+  batch = tiny.random_batch(6, failures=0.3)
+  params = tiny.init_params()
+  found = step_lib.score(
+      compiled(temperature=temperature), params, batch, max_tokens=128
+  )
+  assert found.shape == batch.tokens.shape
+
+  @jax.jit
+  def logits_of(tokens):
+    positions = jnp.arange(64)[None]
+    hidden, _ = tiny.MODULE.apply({'params': params}, tokens, positions)
+    return tiny.MODULE.apply({'params': params}, hidden, method='unembed')
+
+  for row in range(8):
+    n = int((batch.segment_ids[row] > 0).sum())
+    logits = np.asarray(logits_of(batch.tokens[row : row + 1])[0], np.float64)
+    says = logits / temperature
+    says -= np.log(np.exp(says).sum(axis=-1, keepdims=True))
+    expected = np.zeros(64)
+    if batch.valid[row]:
+      expected[1:n] = says[np.arange(n - 1), batch.tokens[row, 1:n]]
+    np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_agreement_with_the_sampler_is_measured_at_its_temperature():
+  steps = compiled(temperature=0.5)
+  batch = tiny.random_batch(7)
+  agrees = step_lib.score(steps, tiny.init_params(), batch, max_tokens=512)
+  batch = batch.replace(sampler_logprobs=agrees)
+  _, metrics = step_lib.update(steps, new_state(), batch, ROWS, max_tokens=512)
+  assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
+  assert metrics['sampler/ratio_tail'] == 0
+
+  other = compiled(temperature=1.0)  # forgot the temperature: the metric tells
+  _, metrics = step_lib.update(other, new_state(), batch, ROWS, max_tokens=512)
+  assert metrics['sampler/logprob_abs_diff_mean'] > 0.01
+
+
+def test_merge_adds_shares_and_takes_the_largest_maximum():
+  parts = [{'a/x': 0.25, 'a/x_max': 3.0}, {'a/x': 0.5, 'a/x_max': 2.0}]
+  assert step_lib.merge(parts) == {'a/x': 0.75, 'a/x_max': 3.0}
+
+
+@pytest.mark.parametrize('norm', [float('nan'), float('inf')])
+def test_checked_raises_on_a_gradient_that_is_no_number(norm):
+  with pytest.raises(DivergedError, match=f'norm is {norm}.*lower learning'):
+    step_lib.checked({'train/grad_norm': norm})
+
+
+def test_checked_passes_the_others():
+  assert step_lib.checked({'train/grad_norm': 1e9}) == {'train/grad_norm': 1e9}
+  assert step_lib.checked({}) == {}
+
+
+def test_a_nan_on_a_sampled_token_is_noticed():
+  batch = tiny.random_batch(8)
+  b, t = np.argwhere(batch.completion_mask)[0]
+  advantages = np.array(batch.advantages)
+  advantages[b, t] = np.nan
+  _, metrics = step_lib.update(
+      compiled(),
+      new_state(),
+      batch.replace(advantages=advantages),
+      ROWS,
+      max_tokens=512,
+  )
+  with pytest.raises(DivergedError):
+    step_lib.checked(metrics)
+
+
+def test_supervised_and_grpo_losses_share_the_machinery():
+  # GRPO's first update with every advantage 1 is maximum likelihood.
+  batch = tiny.random_batch(9)
+  ones = batch.replace(advantages=np.ones_like(batch.advantages))
+  params = tiny.init_params()
+  policy, _ = gradient(compiled(), params, ones, ROWS, 512)
+  likelihood, _ = gradient(compiled(sft.loss), params, batch, ROWS, 512)
+  tiny.assert_trees_close(policy, likelihood, rtol=1e-4, atol=1e-7)

@@ -1,0 +1,132 @@
+"""Tests for agentrl.training.supervised."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from agentrl.algos import sft
+from agentrl.data import collate
+from agentrl.errors import DivergedError
+from agentrl.training import supervised
+from agentrl.types import Group
+from tests import fakes, tiny
+
+OPTIMIZER = dict(lr=3e-2)
+
+
+@functools.cache
+def steps():
+  return tiny.make_learner(sft.loss, **OPTIMIZER)[1]
+
+
+def demonstrations(count=12):
+  """Episodes whose every sampled id is its predecessor plus one."""
+  rng = np.random.default_rng(0)
+  episodes = []
+  for _ in range(count):
+    start, size = rng.integers(20), 6
+    tokens = tuple(int(start) + i for i in range(size))
+    episodes.append(
+        fakes.make_episode(
+            turns=(fakes.make_turn(1.0, completion_tokens=size - 1),),
+            tokens=tokens,
+            completion_mask=(False,) + (True,) * (size - 1),
+            sampler_logprobs=(0.0,) * size,
+        )
+    )
+  batch = collate.collate([Group(0, 0, tuple(episodes))])
+  return batch.replace(sampler_logprobs=None)
+
+
+def fit(batch, *, epochs, on_update=lambda index, metrics: None, seed=0):
+  return supervised.fit(
+      tiny.new_state(**OPTIMIZER),
+      batch,
+      steps=steps(),
+      epochs=epochs,
+      minibatch_size=5,
+      max_tokens=64 * 5,
+      seed=seed,
+      on_update=on_update,
+  )
+
+
+@given(
+    size=st.integers(1, 40),
+    minibatch_size=st.integers(1, 12),
+    epochs=st.integers(1, 3),
+)
+def test_every_epoch_has_every_row_once(size, minibatch_size, epochs):
+  found = list(supervised.minibatches(size, minibatch_size, epochs, seed=3))
+  assert len(found) == supervised.num_updates(size, minibatch_size, epochs)
+  assert all(0 < len(rows) <= minibatch_size for rows in found)
+  rows = np.concatenate(found).reshape(epochs, size)
+  np.testing.assert_array_equal(
+      np.sort(rows, axis=1), np.tile(np.arange(size), (epochs, 1))
+  )
+
+
+def test_epochs_and_seeds_have_orders_of_their_own():
+  orders = [
+      tuple(np.concatenate(list(supervised.minibatches(20, 7, 2, seed))))
+      for seed in (0, 1, 0)
+  ]
+  assert orders[0] == orders[2] != orders[1]
+  assert orders[0][:20] != orders[0][20:]
+
+
+def test_learns_to_count():
+  losses, indices = [], []
+
+  def on_update(index, metrics):
+    indices.append(index)
+    losses.append(metrics['policy/loss'])
+
+  state = fit(demonstrations(), epochs=20, on_update=on_update)
+  assert indices == list(range(60)) and int(state.step) == 60
+  # A uniform guess over 32 ids costs log(32) = 3.47 nats.
+  assert losses[0] == pytest.approx(np.log(32), abs=0.1)
+  assert losses[-1] < 0.35
+
+
+def test_the_same_seed_gives_the_same_parameters():
+  first, second, other = (
+      fit(demonstrations(), epochs=1, seed=seed).params for seed in (0, 0, 1)
+  )
+  tiny.assert_trees_equal(first, second)
+  differs = jax.tree.map(lambda a, b: bool((a != b).any()), first, other)
+  assert any(jax.tree.leaves(differs))
+
+
+def test_a_gradient_that_is_no_number_stops_it():
+  batch = demonstrations()
+  state = tiny.new_state(**OPTIMIZER)
+  broken = state.replace(
+      params=jax.tree.map(lambda x: x * np.nan, state.params)
+  )
+  with pytest.raises(DivergedError, match='gradient norm is nan'):
+    supervised.fit(
+        broken,
+        batch,
+        steps=steps(),
+        epochs=1,
+        minibatch_size=5,
+        max_tokens=64 * 5,
+        seed=0,
+        on_update=lambda index, metrics: None,
+    )
+
+
+def test_on_update_may_stop_it():
+  class Stop(Exception):
+    pass
+
+  def stop(index, metrics):
+    if index == 1:
+      raise Stop
+
+  with pytest.raises(Stop):
+    fit(demonstrations(), epochs=1, on_update=stop)
