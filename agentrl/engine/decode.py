@@ -43,7 +43,7 @@ class Rows(NamedTuple):
   tokens: jax.Array  # [B] int32
   positions: jax.Array  # [B] int32, of those tokens
   budgets: jax.Array  # [B] int32, tokens to sample at most; 0 for padding
-  seeds: jax.Array  # [B] uint32
+  uniforms: jax.Array  # [B, MAX_STEPS] float32: sampling.uniforms
   stop_ids: jax.Array  # [B, N] int32, filled up with -1
   settings: sampling.Settings
 
@@ -161,7 +161,6 @@ def _decode(
   length = _length(scratch)
   batch = rows.slots.shape[0]
   ahead = rows.positions[:, None] + jnp.arange(MAX_STEPS)
-  uniform = sampling.uniforms(rows.seeds, ahead + 1)
 
   def more(state):
     step, done = state[0], state[1]
@@ -175,7 +174,7 @@ def _decode(
     )
     logits = module.apply({'params': params}, hidden[:, 0], method='unembed')
     chosen, logprob = sampling.choose(
-        logits, uniform[:, step], rows.settings, truncated=truncated
+        logits, rows.uniforms[:, step], rows.settings, truncated=truncated
     )
     counts = counts + ~done
     stopped = jnp.any(chosen[:, None] == rows.stop_ids, axis=-1)

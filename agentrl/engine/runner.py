@@ -6,6 +6,7 @@ in one call.
 """
 
 import functools
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,13 +14,14 @@ import jax
 import numpy as np
 
 from agentrl.engine import decode, sampling
+from agentrl.engine.shapes import Shapes, bucket
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
 
 # Bucket sizes: each is a program to compile (one to five seconds), and waste
 # where it is not met.
-DECODE_ROWS = (1, 4, 8, 16, 32, 64)
+DECODE_ROWS = (1, 4, 16, 32, 64)
 # Chunk length -> numbers of rows. About a thousand tokens fill two cores; with
 # more, attention scores leave a CPU's cache and each token costs half again.
 PREFILL_ROWS = {16: (1, 4, 16), 64: (1, 4, 16), 256: (1, 4)}
@@ -28,14 +30,6 @@ LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
 STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
 # What one more dispatch costs, in tokens of each row.
 _DISPATCH_TOKENS = 8
-
-
-def bucket(size: int, sizes: Sequence[int]) -> int:
-  """The smallest of the ascending `sizes` that holds `size`."""
-  for candidate in sizes:
-    if candidate >= size:
-      return candidate
-  raise ValueError(f'{size} is over the largest bucket of {tuple(sizes)}.')
 
 
 @functools.lru_cache(maxsize=4096)
@@ -86,6 +80,11 @@ class Runner:
     self.max_len = max_len
     self._lengths = [n for n in LENGTHS if n < max_len] + [max_len]
     self._decode_rows = [n for n in DECODE_ROWS if n < max_rows] + [max_rows]
+    self._decode_shapes = Shapes(self._decode_rows, self._lengths)
+    self._prefill_shapes = {
+        chunk: Shapes(rows, self._lengths)
+        for chunk, rows in PREFILL_ROWS.items()
+    }
     self.params = jax.device_put(params)
     self.reset()
 
@@ -123,19 +122,18 @@ class Runner:
     """Programs compiled so far."""
     return self._programs.num_compiled()
 
-  def _use_scratch(self, rows: int, size: int):
-    """Working memory of `rows` rows that hold `size` positions."""
-    shape = (rows, bucket(size, self._lengths))
+  def _use_scratch(self, shape: tuple[int, int]):
+    """Working memory of (rows, positions)."""
     work = self._scratch.pop(shape, None)
     if work is None:
       # Scratch of other shapes never outgrows the cache itself.
       limit = self._slots * self.max_len
-      while self._scratch and limit < rows * shape[1] + sum(
+      while self._scratch and limit < shape[0] * shape[1] + sum(
           rows * length for rows, length in self._scratch
       ):
         del self._scratch[next(iter(self._scratch))]
       work = self._empty(*shape)
-    return shape, work
+    return work
 
   def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
     """Copies the first n positions of slot to slot: `(source, target, n)`."""
@@ -153,11 +151,18 @@ class Runner:
       self, pieces: Sequence[tuple[int, int, Sequence[int]]], chunk: int
   ) -> None:
     """Puts tokens into slots: `(slot, start, at most chunk tokens)` each."""
-    shape, arrays = self._chunk(pieces, chunk)
-    key, work = self._use_scratch(*shape)
-    self._cache, self._scratch[key] = self._programs.prefill(
+    shapes = self._prefill_shapes[chunk]
+    need = len(pieces), max(start + len(ids) for _, start, ids in pieces)
+    shape, larger = shapes.choose(*need)
+    arrays = self._chunk(pieces, chunk, shape[0])
+    work = self._use_scratch(shape)
+    start = time.perf_counter()
+    self._cache, self._scratch[shape] = self._programs.prefill(
         self.params, self._cache, work, arrays
     )
+    if larger:
+      jax.block_until_ready(self._cache)
+      shapes.waste(*need, shape, time.perf_counter() - start)
 
   def score(
       self, slot: int, start: int, tokens: Sequence[int], chunk: int
@@ -167,17 +172,17 @@ class Runner:
     Returns:
       The log-probabilities of `tokens[1:]`, at temperature 1.
     """
-    shape, arrays = self._chunk([(slot, start, tokens[:-1])], chunk)
+    shape = 1, bucket(start + len(tokens) - 1, self._lengths)
+    arrays = self._chunk([(slot, start, tokens[:-1])], chunk, shape[0])
     targets = np.zeros((1, chunk), np.int32)
     targets[0, : len(tokens) - 1] = tokens[1:]
-    key, work = self._use_scratch(*shape)
-    self._cache, self._scratch[key], scores = self._programs.score(
+    work = self._use_scratch(shape)
+    self._cache, self._scratch[shape], scores = self._programs.score(
         self.params, self._cache, work, arrays, targets
     )
     return np.asarray(scores)[0, : len(tokens) - 1].tolist()
 
-  def _chunk(self, pieces, chunk):
-    rows = bucket(len(pieces), PREFILL_ROWS[chunk])
+  def _chunk(self, pieces, chunk, rows):
     slots = np.full(rows, self._slots, np.int32)
     tokens = np.zeros((rows, chunk), np.int32)
     starts = np.zeros(rows, np.int32)
@@ -185,8 +190,7 @@ class Runner:
     for i, (slot, start, ids) in enumerate(pieces):
       slots[i], starts[i], counts[i] = slot, start, len(ids)
       tokens[i, : len(ids)] = ids
-    size = int((starts + counts).max())
-    return (rows, size), decode.Chunk(slots, tokens, starts, counts)
+    return decode.Chunk(slots, tokens, starts, counts)
 
   def decode(
       self, rows: Sequence[dict[str, Any]], *, steps: int, floor: int
@@ -194,9 +198,9 @@ class Runner:
     """Samples up to `steps` tokens a row.
 
     Args:
-      rows: the fields of `decode.Rows` and `sampling.Settings` by name, as
-        Python values; `stop_ids` any number of ids, of which the first
-        STOP_IDS end a row on the device.
+      rows: for each: slot, token, position, budget, seed, stop_ids (any number,
+        of which the first STOP_IDS end a row on the device), temperature,
+        top_p, top_k, min_p.
       steps: at most decode.MAX_STEPS.
       floor: stop when fewer rows than this still sample.
 
@@ -204,7 +208,9 @@ class Runner:
       `[B, MAX_STEPS]` ids, `[B, MAX_STEPS]` log-probabilities, `[B]` counts,
       for the rows given.
     """
-    batch = bucket(len(rows), self._decode_rows)
+    size = max(row['position'] + min(steps, row['budget']) for row in rows)
+    shape, larger = self._decode_shapes.choose(len(rows), size)
+    batch = shape[0]
     column = lambda name, kind, rest: np.array(
         [row[name] for row in rows] + [rest] * (batch - len(rows)), kind
     )
@@ -221,12 +227,16 @@ class Runner:
         ),
         min_p=column('min_p', np.float32, 0.0),
     )
+    positions = column('position', np.int32, 0)
     arrays = decode.Rows(
         slots=column('slot', np.int32, self._slots),
         tokens=column('token', np.int32, 0),
-        positions=column('position', np.int32, 0),
+        positions=positions,
         budgets=column('budget', np.int32, 0),
-        seeds=column('seed', np.uint32, 0),
+        uniforms=sampling.uniforms(
+            column('seed', np.uint64, 0),
+            positions[:, None] + np.arange(1, decode.MAX_STEPS + 1),
+        ),
         stop_ids=stop_ids,
         settings=settings,
     )
@@ -235,9 +245,9 @@ class Runner:
         or np.any(settings.top_k < vocab)
         or np.any(settings.min_p > 0)
     )
-    size = max(row['position'] + min(steps, row['budget']) for row in rows)
-    key, work = self._use_scratch(batch, size)
-    self._cache, self._scratch[key], *results = self._programs.decode(
+    work = self._use_scratch(shape)
+    start = time.perf_counter()
+    self._cache, self._scratch[shape], *results = self._programs.decode(
         self.params,
         self._cache,
         work,
@@ -247,6 +257,9 @@ class Runner:
         truncated=truncated,
     )
     ids, logprobs, counts = jax.device_get(results)
+    if larger:
+      seconds = time.perf_counter() - start
+      self._decode_shapes.waste(len(rows), size, shape, seconds)
     return ids[: len(rows)], logprobs[: len(rows)], counts[: len(rows)]
 
 
