@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrl.envs import wire
-from agentrl.envs.babyai import tasks as babyai_tasks
+from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
 from agentrl.envs.base import Env
 from agentrl.envs.textcraft import tasks as textcraft_tasks
 from agentrl.errors import ConfigError
@@ -25,11 +25,13 @@ class EnvSpec:
     name: its name.
     wire: how its server is spoken to.
     options: names and defaults of its options.
+    subtask: the kind of a task by its id, for tables by kind.
   """
 
   name: str
   wire: wire.Wire
   options: Mapping[str, Any]
+  subtask: Callable[[int], str]
   _make: Callable[..., Env]
   _tasks: Callable[..., tuple[int, ...]]
   _task_options: tuple[str, ...]  # those that choose tasks
@@ -82,6 +84,7 @@ ENVS = {
         name='textcraft',
         wire=wire.TEXTCRAFT,
         options={'max_depth': None},
+        subtask=lambda task_id: f'depth {textcraft_tasks.depth_of(task_id)}',
         _make=_make_textcraft,
         _tasks=textcraft_tasks.tasks,
         _task_options=('max_depth',),
@@ -90,6 +93,7 @@ ENVS = {
         name='babyai',
         wire=wire.BABYAI,
         options={'levels': None, 'style': 'full', 'expert_macros': True},
+        subtask=babyai_levels.level_of,
         _make=_make_babyai,
         _tasks=babyai_tasks.tasks,
         _task_options=('levels',),

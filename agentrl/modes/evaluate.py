@@ -114,7 +114,7 @@ def run_panel(
             samples=wanted.samples,
             attempts=rollout.attempts,
             max_failed_share=rollout.max_failed_share,
-            subtask=None,
+            subtask=environment.spec.subtask,
             on_episode=lambda _: bar.advance(task),
         )
     )

@@ -69,7 +69,7 @@ class Environment:
     return self.spec.tasks(split, **self._env.options)
 
   def panel(self, split: str, count: int) -> tuple[int, ...]:
-    """The first `count` tasks of a split: what evaluations compare on.
+    """`count` tasks of a split, evenly spread: what evaluations compare on.
 
     Raises:
       ConfigError: the split has fewer.
@@ -80,7 +80,7 @@ class Environment:
           f'eval.num_tasks={count}, but the {split} split of {self.name} has'
           f' {len(tasks)} tasks.'
       )
-    return tasks[:count]
+    return tuple(tasks[i * len(tasks) // count] for i in range(count))
 
   def client(self) -> EnvClient:
     """A client for one episode."""
