@@ -13,6 +13,16 @@ from ml_collections import ConfigDict, config_dict
 
 from configs.common import parse_arg
 
+# One level for each of the paper's six sub-tasks.
+_LEVELS = (
+    'GoToLocalS8N7',
+    'Pickup',
+    'ActionObjDoor',
+    'FindObjS7',
+    'OneRoomS20',
+    'SynthLoc',
+)
+
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, model='smollm2-135m', tiny=False)
@@ -25,7 +35,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),  # none: a child process serves it
-      options=dict(levels=('GoToLocalS8N7',)) if arg.tiny else {},
+      options=dict(levels=_LEVELS[:1] if arg.tiny else _LEVELS),
   )
   config.agent = dict(format='react', instructions='full')
   config.model = dict(name=arg.model, dtype='float32', remat=False)

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 from absl import logging
 
-from agentrl import types
+from agentrl import envs, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.engine.server import Engine
-from agentrl.envs import ENVS, EnvSpec, prompts
+from agentrl.envs import prompts
 from agentrl.envs.client import EnvClient, EnvPool
 from agentrl.errors import ConfigError
 from agentrl.models import transformer
@@ -48,7 +48,7 @@ class Environment:
       expert: whether servers started here offer the expert's actions.
     """
     self.name = env.name
-    self.spec = _spec(env)
+    self.spec = envs.get(env.name)
     self._env = env
     self._host = host
     self._lock = asyncio.Lock()
@@ -114,14 +114,6 @@ class Environment:
         env_name=self.name,
         timeout_s=self._env.timeout_s,
     )
-
-
-def _spec(env: settings.Env) -> EnvSpec:
-  if env.name not in ENVS:
-    raise ConfigError(
-        f'Unknown environment {env.name!r}; known: {", ".join(ENVS)}.'
-    )
-  return ENVS[env.name]
 
 
 @dataclasses.dataclass(frozen=True)
