@@ -22,7 +22,7 @@ def small_config(**changes):
       vocab_size=61,
       hidden_size=32,
       intermediate_size=48,
-      num_layers=3,
+      num_layers=2,
       num_heads=4,
       num_kv_heads=2,
       head_dim=8,
@@ -33,10 +33,16 @@ def small_config(**changes):
 def random_model(config, seed=0):
   """Trainer parameters, wide enough for attention to be far from uniform."""
   module = transformer.Transformer(config, scan_layers=True)
-  init = jax.jit(transformer.init_params, static_argnums=0)
+  shapes = jax.eval_shape(
+      lambda: transformer.init_params(module, jax.random.key(0))
+  )
   rng = np.random.default_rng(seed)
-  wide = lambda x: jnp.asarray(x + rng.normal(0, 0.2, x.shape), jnp.float32)
-  return jax.tree.map(wide, init(module, jax.random.key(seed)))
+
+  def draw(path, leaf):
+    mean = 1.0 if path[-1].key == 'scale' else 0.0
+    return rng.normal(mean, 0.2, leaf.shape).astype(np.float32)
+
+  return jax.tree_util.tree_map_with_path(draw, shapes)
 
 
 def random_tokens(config, batch, length, seed=0):
@@ -90,7 +96,7 @@ def random_llama(transformers, **changes):
           vocab_size=61,
           hidden_size=32,
           intermediate_size=48,
-          num_hidden_layers=3,
+          num_hidden_layers=2,
           num_attention_heads=4,
           max_position_embeddings=64,
       )
@@ -213,14 +219,14 @@ def test_layouts_convert_back_and_forth():
 
 
 def test_the_engine_layout_survives_the_deletion_of_the_trainer_s():
-  params = random_model(small_config(num_layers=1))
-  expected = jax.tree.map(np.asarray, transformer.unstack_layers(params))
+  params = jax.device_put(random_model(small_config(num_layers=1)))
   engine = transformer.unstack_layers(params)
+  expected = jax.tree.map(np.array, engine)
   jax.tree.map(lambda x: x.delete(), params)
   jax.tree.map(np.testing.assert_array_equal, engine, expected)
 
 
-@pytest.mark.parametrize('chunks', [[24], [1] * 24, [7, 1, 1, 10, 5]])
+@pytest.mark.parametrize('chunks', [[1] * 24, [7, 1, 1, 7, 7, 1]])
 def test_incremental_decoding_is_the_full_forward(chunks):
   config = small_config()
   params = transformer.unstack_layers(random_model(config))
@@ -341,7 +347,7 @@ def test_half_precision_gives_full_precision_logits():
   half = logits(config, params, tokens, dtype=jnp.bfloat16)
   full = logits(config, params, tokens)
   assert half.dtype == np.float32
-  # bfloat16 has 8 bits: three layers of it stay within a few percent.
+  # bfloat16 has 8 bits: two layers of it stay within a few percent.
   assert 0 < np.abs(half - full).max() < 0.1 * np.abs(full).max()
 
 
