@@ -12,10 +12,10 @@ import numpy as np
 from agentrl.batch import TokenBatch
 from agentrl.types import Episode, Group
 
-# Lengths that rows are padded to. Between neighbours at most a third is waste.
-LENGTHS = tuple(
-    sorted({base << k for base in (64, 96) for k in range(12)})
-)  # fmt: skip
+# Lengths that rows are padded to, and least rows of a piece. Every length and
+# height is a program to compile, so both are powers of two.
+LENGTHS = tuple(64 << k for k in range(13))
+_LEAST_ROWS = 8
 
 
 def bucket_length(length: int) -> int:
@@ -122,25 +122,40 @@ def microbatches(
 ) -> list[tuple[TokenBatch, np.ndarray]]:
   """Cuts rows into pieces of at most `max_tokens`, long rows first.
 
+  A piece takes rows of one length bucket, so that short episodes do not pay for
+  long ones; its height is a power of two, so that few shapes are compiled.
+
   Args:
     batch: NumPy arrays, one episode a row.
     rows: indices of the rows wanted. Rows of invalid episodes are left out:
       nothing is learnt from them.
-    max_tokens: largest rows times length of a piece, padding included. A
-      single row may exceed it (it cannot be cut).
+    max_tokens: largest rows times length of a piece, padding included. The
+      fewest rows of a piece may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
 
   Returns:
-    `(piece, its rows)`: heights depend on the length alone, so each length is
-    one shape. Padding rows belong to segment 0.
+    `(piece, its rows)`. Padding rows belong to segment 0.
   """
   used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
   rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
-  rows = rows[np.argsort(-used[rows], kind='stable')]
+  by_length: dict[int, list[int]] = {}
+  for row in rows[np.argsort(-used[rows], kind='stable')]:
+    by_length.setdefault(bucket_length(int(used[row])), []).append(row)
   pieces = []
-  while len(rows):
-    length = bucket_length(int(used[rows[0]]))
-    height = max(max_tokens // length // multiple, 1) * multiple
-    chosen, rows = rows[:height], rows[height:]
-    pieces.append((_take(batch, chosen, length, height), chosen))
+  for length, members in by_length.items():
+    most = max(max_tokens // length // multiple, 1) * multiple
+    for start in range(0, len(members), most):
+      chosen = np.array(members[start : start + most])
+      pieces.append((
+          _take(batch, chosen, length, _height(len(chosen), most, multiple)),
+          chosen,
+      ))
   return pieces
+
+
+def _height(count: int, most: int, multiple: int) -> int:
+  """Rows of a piece: `multiple` times a power of two, or `most`."""
+  height = multiple
+  while height < max(count, _LEAST_ROWS):
+    height *= 2
+  return min(height, most)
