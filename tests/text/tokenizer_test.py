@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import subprocess
 import sys
 
@@ -138,6 +139,16 @@ def test_a_role_header_costs_three_tokens(tiny):
   for role in ('system', 'user', 'assistant'):
     ids = tiny.encode(f'<|im_start|>{role}\n', allow_special=True)
     assert [tiny.id_to_token(i) for i in ids] == ['<|im_start|>', role, 'Ċ']
+
+
+def test_role_headers_stay_cheap_in_texts_without_them():
+  rng = random.Random(0)
+  words = [''.join(rng.choices('bcdfgh', k=6)) for _ in range(200)]
+  texts = [' '.join(rng.choices(words, k=2000))]
+  made = tokenizer.train_bpe(texts, vocab_size=320)
+  assert made.vocab_size == 320  # the texts fill it: words compete
+  for role in ('system', 'user', 'assistant'):
+    assert len(made.encode(role + '\n')) == 2
 
 
 def test_digits_are_single_tokens(tiny):
@@ -296,6 +307,20 @@ def test_small_gguf_tokenizer(tmp_path):
   ]  # fmt: skip
   assert made.encode('<|end|>', allow_special=True) == [0]
   assert 0 not in made.encode('<|end|>')
+
+
+@pytest.mark.parametrize(
+    'pre, expected',
+    [('llama-bpe', ['xyz']), ('smollm', ['x', 'y', 'z'])],
+)
+def test_llama3_takes_words_that_no_merge_reaches(tmp_path, pre, expected):
+  letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+  tokens = ['<|end|>', *letters, 'ab', 'abc', 'xyz']
+  path = write_gguf(
+      tmp_path / 'a.gguf', pre=pre, tokens=tokens, token_type=[3, *[1] * 259]
+  )
+  made = tokenizer.load(path)
+  assert [made.id_to_token(i) for i in made.encode('xyz')] == expected
 
 
 def test_llama3_words():
