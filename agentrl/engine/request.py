@@ -1,6 +1,7 @@
 """What a caller asks of the engine, and what it answers: plain values."""
 
 import dataclasses
+import math
 from typing import Any
 
 # Finish reasons in SGLang's words.
@@ -94,25 +95,17 @@ def check(request: Request, limits: Limits) -> None:
         f'logprob_start_len must be in [-1, {size}], got'
         f' {request.logprob_start}.'
     )
-  for name, value, valid, rule in (
-      (
-          'max_new_tokens',
-          params.max_new_tokens,
-          params.max_new_tokens >= 0,
-          '>= 0',
-      ),
-      ('temperature', params.temperature, params.temperature >= 0, '>= 0'),
-      ('top_p', params.top_p, 0 < params.top_p <= 1, 'in (0, 1]'),
-      (
-          'top_k',
-          params.top_k,
-          params.top_k == -1 or params.top_k >= 1,
-          '-1 or >= 1',
-      ),
-      ('min_p', params.min_p, 0 <= params.min_p <= 1, 'in [0, 1]'),
+  for name, valid, rule in (
+      ('max_new_tokens', params.max_new_tokens >= 0, 'at least 0'),
+      ('temperature', 0 <= params.temperature < math.inf, 'at least 0'),
+      ('top_p', 0 < params.top_p <= 1, 'in (0, 1]'),
+      ('top_k', params.top_k == -1 or params.top_k >= 1, '-1 or at least 1'),
+      ('min_p', 0 <= params.min_p <= 1, 'in [0, 1]'),
   ):
     if not valid:
-      raise ValueError(f'{name} must be {rule}, got {value}.')
+      raise ValueError(
+          f'{name} must be {rule}, got {dataclasses.asdict(params)[name]}.'
+      )
   if params.stop and not limits.has_tokenizer:
     raise ValueError(
         'Stop strings need a tokenizer, and the engine has none; use'

@@ -184,7 +184,7 @@ class Routes:
     return web.Response(text='Cache flushed.\n')
 
   async def _abort_request(self, request: web.Request) -> web.Response:
-    body = await _json(request)
+    body = await _object(request)
     rid, everything = body.get('rid') or '', bool(body.get('abort_all'))
     if rid or everything:  # as SGLang, an empty rid alone does nothing
       await asyncio.wrap_future(
@@ -193,7 +193,7 @@ class Routes:
     return web.Response()
 
   async def _pause(self, request: web.Request) -> web.Response:
-    body = await _json(request)
+    body = await _object(request)
     mode = body.get('mode') or 'abort'
     await asyncio.wrap_future(self._scheduler.pause(mode))
     return web.json_response(
@@ -201,12 +201,12 @@ class Routes:
     )
 
   async def _continue(self, request: web.Request) -> web.Response:
-    await _json(request)
+    await _object(request)
     await asyncio.wrap_future(self._scheduler.resume())
     return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
 
   async def _update_from_disk(self, request: web.Request) -> web.Response:
-    body = await _json(request)
+    body = await _object(request)
     path = body.get('model_path')
     if not isinstance(path, str) or not path:
       raise ValueError('update_weights_from_disk needs a model_path.')
@@ -249,7 +249,7 @@ class Routes:
   async def _get_weights(self, request: web.Request) -> web.Response:
     body = dict(request.query)
     if request.method == 'POST':
-      body = await _json(request)
+      body = await _object(request)
     name, size = body.get('name'), int(body.get('truncate_size') or 100)
     if not name:
       raise ValueError('get_weights_by_name needs a name.')
@@ -264,16 +264,27 @@ def _updated(success: bool, message: str) -> web.Response:
 
 
 async def _json(request: web.Request) -> Any:
-  """The body; an empty one counts as an empty object."""
+  """The body of /generate.
+
+  Raises:
+    ValueError: it is not JSON (NaN and infinities are not).
+  """
 
   def refuse(constant: str):
     raise ValueError(f'{constant} is not JSON')
 
-  text = await request.text()
   try:
-    return json.loads(text, parse_constant=refuse) if text.strip() else {}
+    return json.loads(await request.read(), parse_constant=refuse)
   except ValueError as error:
     raise ValueError(f'The body is not JSON: {error}.') from error
+
+
+async def _object(request: web.Request) -> dict[str, Any]:
+  """The body of a control route; an empty one is an empty object."""
+  body = await _json(request) if await request.read() else {}
+  if not isinstance(body, dict):
+    raise ValueError(f'The body must be an object, got {body!r:.80}.')
+  return body
 
 
 @web.middleware

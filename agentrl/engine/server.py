@@ -177,7 +177,8 @@ class Engine:
     self._server.start()
     try:
       port = bound.result(_SERVER_S)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
+      self._server = None  # has ended by itself
       self.stop()
       raise EngineError(
           f'The engine cannot listen on {host}:{port}: {error}. Give another'
@@ -269,17 +270,22 @@ class Engine:
       await site.start()
       return runner.addresses[0][1]
 
-    try:
-      try:
-        bound.set_result(loop.run_until_complete(listen()))
-      except OSError as error:
-        bound.set_exception(error)
-        return
-      loop.run_forever()
-    finally:
+    def close() -> None:
       loop.run_until_complete(runner.cleanup())
       loop.run_until_complete(loop.shutdown_default_executor())
       loop.close()
+
+    try:
+      port = loop.run_until_complete(listen())
+    except (OSError, OverflowError) as error:  # in use, or no port at all
+      close()
+      bound.set_exception(error)
+      return
+    bound.set_result(port)
+    try:
+      loop.run_forever()
+    finally:
+      close()
 
   def _load_params(self, path: str) -> Any:
     """Reads a model for the engine; WeightsError unless it is the same shape."""
