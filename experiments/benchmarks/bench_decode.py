@@ -1,0 +1,202 @@
+r"""Times the engine: decode at fixed batches, and episodes over HTTP.
+
+    python -m experiments.benchmarks.bench_decode
+    python -m experiments.benchmarks.bench_decode --models=tiny-1m --episodes=64
+
+Prints one JSON line a case. `decode`: tokens per second of a full batch at a
+given cache length, through the runner, so with padding, transfers and sampling.
+`episodes`: clients that each play turns against the HTTP server of this process
+(a growing prompt, a few sampled tokens). `roofline` is the time that weights and
+cache entries take to read, or the matrix products to compute, whichever is
+longer, at the rates measured in this run; `of_roofline` is its ratio to the time
+that was taken.
+"""
+
+import asyncio
+import json
+import statistics
+import time
+
+import aiohttp
+import jax
+import numpy as np
+from absl import app, flags
+
+from agentrl.engine import decode
+from agentrl.engine.runner import Runner
+from agentrl.engine.server import Engine
+from agentrl.models import transformer, variants
+from agentrl.models.transformer import Transformer, TransformerConfig
+from experiments.benchmarks import reference_rates
+
+_MODELS = flags.DEFINE_list(
+    'models', ['tiny-4m', 'smollm2-135m'], 'Names of models.variants.'
+)
+_BATCHES = flags.DEFINE_list('batches', ['1', '16', '32'], 'Rows that decode.')
+_LENGTH = flags.DEFINE_integer('length', 256, 'Cache positions in use.')
+_REPEATS = flags.DEFINE_integer('repeats', 5, 'Timed dispatches.')
+_EPISODES = flags.DEFINE_integer('episodes', 0, 'Clients; 0 skips the case.')
+_TURNS = flags.DEFINE_integer('turns', 5, 'Turns of an episode.')
+_PROMPT = flags.DEFINE_integer('prompt', 200, 'Tokens of the first prompt.')
+_OBSERVATION = flags.DEFINE_integer('observation', 80, 'Tokens after a turn.')
+_COMPLETION = flags.DEFINE_integer('completion', 6, 'Sampled tokens a turn.')
+
+
+def bench_decode(
+    config: TransformerConfig, params, batch: int, rates: dict[str, float]
+) -> dict[str, float]:
+  """Full dispatches of `batch` rows near the end of their cache."""
+  length = _LENGTH.value
+  runner = Runner(
+      Transformer(config), params, slots=batch, max_len=length, max_rows=batch
+  )
+  rows = [
+      dict(
+          slot=i,
+          token=1,
+          position=length - decode.MAX_STEPS,
+          budget=decode.MAX_STEPS,
+          seed=i,
+          stop_ids=(),
+          temperature=1.0,
+          top_p=1.0,
+          top_k=config.vocab_size,
+          min_p=0.0,
+      )
+      for i in range(batch)
+  ]
+  dispatch = lambda: runner.decode(rows, steps=decode.MAX_STEPS, floor=1)
+  seconds = statistics.median(
+      reference_rates.timings_s(dispatch, repeats=_REPEATS.value)
+  )
+  step = seconds / decode.MAX_STEPS
+  roofline = roofline_s(config, batch, length, rates)
+  return {
+      'tokens_per_s': batch / step,
+      'step_ms': 1e3 * step,
+      'roofline_ms': 1e3 * roofline,
+      'of_roofline': roofline / step,
+  }
+
+
+def roofline_s(
+    config: TransformerConfig,
+    batch: int,
+    length: int,
+    rates: dict[str, float],
+) -> float:
+  """The least time of one decode step, in float32."""
+  entries = 2 * config.num_layers * config.num_kv_heads * config.head_dim
+  table = config.vocab_size * config.hidden_size
+  # An untied input table is only looked up, a row a token.
+  read = config.num_params - (0 if config.tie_embeddings else table)
+  numbers = read + batch * length * entries
+  width = config.num_heads * config.head_dim
+  flops = 2 * read + 4 * config.num_layers * length * width
+  return max(
+      4 * numbers / (rates['read_gbps'] * 1e9),
+      batch * flops / (rates['sgemm_gflops'] * 1e9),
+  )
+
+
+def bench_episodes(config: TransformerConfig, params) -> dict[str, float]:
+  """Clients that play episodes against the server of this process."""
+  clients = _EPISODES.value
+  longest = _PROMPT.value + _TURNS.value * (
+      _OBSERVATION.value + _COMPLETION.value
+  )
+  engine = Engine(
+      config,
+      params,
+      None,
+      eos_ids=(),
+      model_path='random',
+      max_running=min(clients, 64),
+      max_len=min(config.max_positions, longest),
+      slots=clients + clients // 2,
+  )
+  url = engine.start()
+  start = time.perf_counter()
+  asyncio.run(play(url, config.vocab_size, run=0))
+  first_s = time.perf_counter() - start
+  # Again, until nothing new is compiled.
+  runs = []
+  for run in range(1, 1 + _REPEATS.value):
+    start, cpu = time.perf_counter(), time.process_time()
+    tokens = asyncio.run(play(url, config.vocab_size, run))
+    runs.append(dict(
+        tokens_per_s=tokens / (time.perf_counter() - start),
+        tokens_per_cpu_s=tokens / (time.process_time() - cpu),
+    ))  # fmt: skip
+  stats = engine.stats()
+  engine.stop()
+  return {
+      'first_s': first_s,
+      'programs': stats['num_compiled_programs'],
+      'cache_hit_rate': stats['cache_hit_rate'],
+      **{
+          name: statistics.median(run[name] for run in runs) for name in runs[0]
+      },
+      'best_tokens_per_s': max(run['tokens_per_s'] for run in runs),
+  }
+
+
+async def play(url: str, vocab_size: int, run: int) -> int:
+  """One episode for each client, at once; gives the sampled tokens."""
+
+  async def episode(session: aiohttp.ClientSession, client: int) -> int:
+    rng = np.random.default_rng([run, client])
+    draw = lambda count: rng.integers(vocab_size, size=count).tolist()
+    tokens, sampled = draw(_PROMPT.value), 0
+    for turn in range(_TURNS.value):
+      body = {
+          'input_ids': tokens,
+          'return_logprob': True,
+          'sampling_params': {
+              'max_new_tokens': int(rng.integers(1, 2 * _COMPLETION.value)),
+              'sampling_seed': client * _TURNS.value + turn,
+          },
+      }
+      async with session.post(f'{url}/generate', json=body) as response:
+        meta = (await response.json())['meta_info']
+      ids = [token for _, token, _ in meta['output_token_logprobs']]
+      sampled += len(ids)
+      room = _COMPLETION.value - len(ids) + _OBSERVATION.value
+      tokens = tokens + ids + draw(room)  # one length for all: easy to bound
+    return sampled
+
+  connector = aiohttp.TCPConnector(limit=0)
+  async with aiohttp.ClientSession(connector=connector) as session:
+    return sum(
+        await asyncio.gather(
+            *(episode(session, i) for i in range(_EPISODES.value))
+        )
+    )
+
+
+def main(argv):
+  del argv
+  device = jax.devices()[0].device_kind
+  for name in _MODELS.value:
+    config = variants.get(name)
+    params = transformer.init_params(Transformer(config), jax.random.key(0))
+    rates = {
+        'sgemm_gflops': reference_rates.sgemm_gflops(),
+        'read_gbps': reference_rates.read_gbps(),
+    }
+    about = dict(model=name, device=device)
+    for batch in map(int, _BATCHES.value):
+      result = bench_decode(config, params, batch, rates)
+      case = dict(case='decode', batch=batch, length=_LENGTH.value)
+      print(json.dumps(about | case | result | rates), flush=True)
+    if _EPISODES.value:
+      rates['empty_requests_per_s'] = reference_rates.empty_requests_per_s(
+          _EPISODES.value
+      )
+      case = dict(case='episodes', clients=_EPISODES.value)
+      result = bench_episodes(config, params)
+      print(json.dumps(about | case | result | rates), flush=True)
+
+
+if __name__ == '__main__':
+  app.run(main)
