@@ -6,10 +6,11 @@ reference parameters when there are any, and a JSON record of the host's side
 """
 
 import json
+import logging
 import pathlib
+import shutil
 from typing import Any
 
-import jax
 import orbax.checkpoint as ocp
 
 from agentrl.errors import CheckpointError
@@ -17,6 +18,14 @@ from agentrl.errors import CheckpointError
 # Orbax reports a failed write as one of these: the file system's own errors,
 # and TensorStore's status turned into a ValueError.
 _WRITE_ERRORS = (OSError, ValueError, RuntimeError)
+# And an unusable one as one of these: no such step or item, another tree or
+# shape, a file that cannot be parsed.
+_READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+  """False for Orbax's tracebacks: their errors are raised here, in one line."""
+  return not (record.exc_info and 'orbax' in record.pathname)
 
 
 class Checkpoints:
@@ -28,6 +37,7 @@ class Checkpoints:
 
   def __init__(self, directory: pathlib.Path, *, keep: int = 2):
     self._directory = directory.absolute()
+    logging.getLogger('absl').addFilter(_is_ours)
     try:
       self._manager = ocp.CheckpointManager(
           self._directory,
@@ -40,7 +50,7 @@ class Checkpoints:
 
   @property
   def latest(self) -> int | None:
-    """The newest complete checkpoint's number."""
+    """The newest checkpoint's number; one that is being written counts."""
     return self._manager.latest_step()
 
   def save(
@@ -60,7 +70,7 @@ class Checkpoints:
     """
     json.dumps(host)  # a value that is no JSON is our bug: fail here, loudly
     try:
-      self._manager.save(
+      started = self._manager.save(
           number,
           args=ocp.args.Composite(
               **{k: ocp.args.StandardSave(v) for k, v in items.items()},
@@ -69,6 +79,11 @@ class Checkpoints:
       )
     except _WRITE_ERRORS as error:
       raise self._failed(number, error) from error
+    if not started:
+      raise CheckpointError(
+          f'Checkpoint {number} was not written: {self._directory} holds'
+          f' checkpoint {self.latest} already; is another run using it?'
+      )
 
   def wait(self) -> None:
     """Returns once the last save is on disk; CheckpointError if it is not."""
@@ -85,10 +100,8 @@ class Checkpoints:
       restored = self._manager.restore(
           number, args=ocp.args.Composite(host=ocp.args.JsonRestore())
       )
-    except (OSError, ValueError, KeyError) as error:
-      raise CheckpointError(
-          f'Checkpoint {number} in {self._directory} cannot be read: {error}'
-      ) from error
+    except _READ_ERRORS as error:
+      raise self._unreadable(number, error) from error
     return restored['host']
 
   def restore(
@@ -113,17 +126,21 @@ class Checkpoints:
               **{k: ocp.args.StandardRestore(v) for k, v in like.items()}
           ),
       )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-      raise CheckpointError(
-          f'Checkpoint {number} in {self._directory} does not fit this model'
-          f' or is damaged: {error}'
-      ) from error
-    items = {name: restored[name] for name in like}
-    jax.tree.map(self._check_shape, like, items)
-    return items
+    except Exception as error:
+      # Orbax wraps what is wrong with an array's data in a bare Exception.
+      if type(error) is Exception:
+        raise self._unreadable(number, error.__cause__) from error
+      if isinstance(error, _READ_ERRORS):
+        raise self._unreadable(number, error) from error
+      raise
+    return {name: restored[name] for name in like}
 
   def close(self) -> None:
-    self._manager.close()
+    """Waits for the last save; CheckpointError if it is not on disk."""
+    try:
+      self.wait()
+    finally:
+      self._manager.close()
 
   def _number(self, number: int | None) -> int:
     number = self.latest if number is None else number
@@ -131,18 +148,32 @@ class Checkpoints:
       raise CheckpointError(f'There is no checkpoint in {self._directory}.')
     return number
 
-  def _check_shape(self, wanted, found):
-    if wanted.shape != found.shape:
-      raise CheckpointError(
-          f'A checkpoint in {self._directory} holds an array of shape'
-          f' {found.shape} where this model has {wanted.shape}.'
-      )
+  def _unreadable(
+      self, number: int, error: BaseException | None
+  ) -> CheckpointError:
+    # Orbax goes on with advice about its own options.
+    reason = str(error).partition('. ')[0].partition('\nIf this')[0]
+    reason = ' '.join(reason.split()).strip('\'".')
+    return CheckpointError(
+        f'Checkpoint {number} in {self._directory} is damaged or is not of this'
+        f' model: {reason}. Use the config that wrote it, or remove'
+        f' {self._directory / str(number)} to go on from an older one.'
+    )
 
   def _failed(self, number: int | None, error: Exception) -> CheckpointError:
+    for partial in self._directory.glob('*.orbax-checkpoint-tmp*'):
+      shutil.rmtree(partial, ignore_errors=True)  # it takes the space needed
+    self._manager.reload()  # what failed is no longer a checkpoint
     which = 'The last checkpoint' if number is None else f'Checkpoint {number}'
-    reason = str(error).strip().splitlines() or [repr(error)]
+    lines = str(error).strip().splitlines() or [repr(error)]
+    # TensorStore's status names every file on the way; the cause comes last.
+    reason = lines[0].rpartition(': ')[2].partition(' [os_error')[0]
+    rest = (
+        'There is no older one'
+        if self.latest is None
+        else f'Checkpoint {self.latest} is intact'
+    )
     return CheckpointError(
-        f'{which} could not be written to {self._directory}: {reason[0]}.'
-        f' Checkpoint {self.latest} is intact; free some space and start the'
-        ' same command again.'
+        f'{which} could not be written to {self._directory}: {reason}. {rest};'
+        ' free some space and start the same command again.'
     )

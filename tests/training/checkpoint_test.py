@@ -1,0 +1,274 @@
+"""Tests for agentrl.training.checkpoint."""
+
+import contextlib
+import functools
+import logging
+import math
+import resource
+import subprocess
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.errors import CheckpointError
+from agentrl.training.checkpoint import Checkpoints
+from tests import tiny
+
+HOST = {'books': {'step': 3, 'stats': {'a/b': 0.1, 'a/c': math.inf}}}
+
+
+def make_tree(seed=0, megabytes=1):
+  size = megabytes * 2**18
+  values = np.random.default_rng(seed).random(size, np.float32)
+  return {
+      'params': {'w': jnp.asarray(values)},
+      'optimizer': {'n': jnp.int32(7)},
+  }
+
+
+def like(tree):
+  return jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+      tree,
+  )
+
+
+@pytest.fixture(name='open_checkpoints')
+def _open_checkpoints(tmp_path):
+  """Opens managers of one directory, as runs one after another do."""
+  with contextlib.ExitStack() as stack:
+
+    def open_checkpoints(directory=tmp_path / 'checkpoints', **settings):
+      checkpoints = Checkpoints(directory, **settings)
+      # Orbax waits for a save at exit; its failures are tested, not cleaned up.
+      stack.callback(checkpoints.close)
+      return checkpoints
+
+    yield open_checkpoints
+
+
+def test_round_trip_in_another_process_of_the_run(open_checkpoints):
+  state = tiny.new_state()
+  items = {
+      'params': state.params,
+      'optimizer': {'step': state.step, 'opt_state': state.opt_state},
+  }
+  first = open_checkpoints()
+  assert first.latest is None
+  first.save(3, items, HOST)
+  first.wait()
+  second = open_checkpoints()
+  assert second.latest == 3 and second.host() == HOST
+  restored = second.restore(like(items))
+  tiny.assert_trees_equal(restored, items)
+  places = lambda tree: [leaf.sharding for leaf in jax.tree.leaves(tree)]
+  assert places(restored) == places(items)
+  # Whoever serves the policy reads the parameters alone.
+  alone = second.restore({'params': like(state.params)})
+  assert alone.keys() == {'params'}
+  tiny.assert_trees_equal(alone['params'], state.params)
+
+
+def test_the_newest_are_kept(open_checkpoints):
+  checkpoints = open_checkpoints(keep=2)
+  trees = {number: make_tree(number) for number in (0, 5, 10)}
+  for number, tree in trees.items():
+    checkpoints.save(number, tree, {'number': number})
+  checkpoints.wait()
+  again = open_checkpoints(keep=2)
+  assert again.latest == 10
+  for number in (5, 10):
+    assert again.host(number) == {'number': number}
+    tiny.assert_trees_equal(
+        again.restore(like(trees[number]), number), trees[number]
+    )
+  with pytest.raises(CheckpointError, match='Checkpoint 0 .* not found'):
+    again.restore(like(trees[0]), 0)
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def donating_update(tree):
+  return jax.tree.map(lambda x: x * 0 - 1, tree)
+
+
+def test_a_donated_update_does_not_reach_a_save_under_way(open_checkpoints):
+  checkpoints = open_checkpoints(keep=4)
+  expected = {}
+  for number in range(3):
+    tree = make_tree(number, megabytes=16)
+    expected[number] = jax.tree.map(np.array, tree)
+    checkpoints.save(number, tree, {})
+    changed = jax.block_until_ready(donating_update(tree))
+    assert (changed['params']['w'] == -1).all()
+  checkpoints.wait()
+  for number, tree in expected.items():
+    tiny.assert_trees_equal(checkpoints.restore(like(changed), number), tree)
+
+
+def test_no_checkpoint_is_said_so(open_checkpoints):
+  checkpoints = open_checkpoints()
+  for read in (checkpoints.host, lambda: checkpoints.restore({})):
+    with pytest.raises(CheckpointError, match='There is no checkpoint in /'):
+      read()
+
+
+@pytest.mark.parametrize(
+    'other, reason',
+    [
+        (
+            {'params': {'w': jnp.zeros(3)}, 'optimizer': {'n': jnp.int32(0)}},
+            r'shape: \(3,\) .* stored shape: \(262144,\)',
+        ),
+        (
+            {'params': {'v': jnp.zeros(2**18)}},
+            'tree structures do not match.* v:',
+        ),
+        ({'ref_params': {'w': jnp.zeros(2**18)}}, 'Item "ref_params" was not'),
+    ],
+)
+def test_another_model_is_refused_in_one_line(open_checkpoints, other, reason):
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(), {})
+  checkpoints.wait()
+  with pytest.raises(
+      CheckpointError, match=f'not of this model.*{reason}.*Use the config'
+  ) as caught:
+    checkpoints.restore(like(other))
+  assert '\n' not in str(caught.value) and len(str(caught.value)) < 800
+
+
+def largest_file(directory):
+  files = [path for path in directory.rglob('*') if path.is_file()]
+  return max(files, key=lambda path: path.stat().st_size)
+
+
+def test_a_damaged_checkpoint_names_itself_and_the_older_one_is_readable(
+    open_checkpoints, tmp_path
+):
+  checkpoints = open_checkpoints()
+  for number in (1, 2):
+    checkpoints.save(number, make_tree(number), {'number': number})
+  checkpoints.wait()
+  damaged = largest_file(tmp_path / 'checkpoints' / '2' / 'params')
+  damaged.write_bytes(damaged.read_bytes()[:1000])
+  again = open_checkpoints()
+  with pytest.raises(
+      CheckpointError, match='Checkpoint 2 .* damaged.* remove .*/2 to go on'
+  ):
+    again.restore(like(make_tree()))
+  tiny.assert_trees_equal(again.restore(like(make_tree()), 1), make_tree(1))
+
+
+def test_a_damaged_host_record_names_itself(open_checkpoints, tmp_path):
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(), HOST)
+  checkpoints.wait()
+  record = tmp_path / 'checkpoints' / '1' / 'host' / 'metadata'
+  record.write_text(record.read_text()[:9])
+  with pytest.raises(CheckpointError, match='Checkpoint 1 .* damaged'):
+    open_checkpoints().host()
+
+
+def test_a_save_that_was_killed_is_no_checkpoint(open_checkpoints, tmp_path):
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(1), {})
+  checkpoints.wait()
+  partial = tmp_path / 'checkpoints' / '2.orbax-checkpoint-tmp' / 'params'
+  partial.mkdir(parents=True)
+  again = open_checkpoints()
+  assert again.latest == 1
+  again.save(2, make_tree(2), {})  # the resumed run comes to the same step
+  again.wait()
+  assert again.latest == 2 and not partial.exists()
+
+
+def test_a_number_that_exists_is_refused(open_checkpoints):
+  checkpoints = open_checkpoints()
+  checkpoints.save(4, make_tree(), {})
+  checkpoints.wait()
+  with pytest.raises(CheckpointError, match='Checkpoint 4 was not written'):
+    checkpoints.save(4, make_tree(1), {})
+
+
+def test_a_host_record_that_is_no_json_fails_before_anything_is_written(
+    open_checkpoints,
+):
+  checkpoints = open_checkpoints()
+  with pytest.raises(TypeError, match='not JSON serializable'):
+    checkpoints.save(1, make_tree(), {'books': object()})
+  assert checkpoints.latest is None
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+  (tmp_path / 'file').write_text('')
+  with pytest.raises(CheckpointError, match='Cannot use .*file/checkpoints'):
+    Checkpoints(tmp_path / 'file' / 'checkpoints')
+
+
+@contextlib.contextmanager
+def small_tmpfs(directory):
+  """A disk of 5 megabytes, where this user may mount one."""
+  directory.mkdir(exist_ok=True)
+  command = ['mount', '-t', 'tmpfs', '-o', 'size=5m', 'none', str(directory)]
+  try:
+    subprocess.run(command, check=True, capture_output=True)
+  except (OSError, subprocess.CalledProcessError):
+    pytest.skip('mounting is not permitted')
+  try:
+    yield
+  finally:
+    subprocess.run(['umount', '-l', str(directory)], check=True)
+
+
+@contextlib.contextmanager
+def small_files(directory):
+  """Files stop growing at 3 megabytes, for any user."""
+  del directory
+  soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (3 * 2**20, hard))
+  try:
+    yield
+  finally:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    'disk, reason',
+    [(small_tmpfs, 'No space left on device'), (small_files, 'File too large')],
+)
+@pytest.mark.parametrize('ends_with', ['wait', 'save', 'close'])
+def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_is_loadable(
+    tmp_path, caplog, disk, reason, ends_with
+):
+  directory = tmp_path / 'run'
+  small, large = make_tree(1), make_tree(2, megabytes=8)
+  with disk(directory), caplog.at_level(logging.WARNING):
+    checkpoints = Checkpoints(directory / 'checkpoints', keep=1)
+    checkpoints.save(1, small, {'number': 1})
+    checkpoints.wait()
+    end = dict(
+        wait=checkpoints.wait,
+        save=lambda: checkpoints.save(3, large, {}),
+        close=checkpoints.close,
+    )[ends_with]
+    with pytest.raises(
+        CheckpointError,
+        match=f'{directory}/checkpoints: {reason}. Checkpoint 1 is intact',
+    ):
+      checkpoints.save(2, large, {})
+      end()
+    assert not [r for r in caplog.records if r.exc_info]  # no traceback
+    assert checkpoints.latest == 1
+    checkpoints.close()
+
+    # The same command again, once there is room: nothing partial is left.
+    names = [path.name for path in (directory / 'checkpoints').iterdir()]
+    assert names == ['1']
+    again = Checkpoints(directory / 'checkpoints', keep=1)
+    assert again.host() == {'number': 1}
+    tiny.assert_trees_equal(again.restore(like(small)), small)
+    again.save(2, small, {'number': 2})
+    again.close()
+    assert Checkpoints(directory / 'checkpoints').host() == {'number': 2}
