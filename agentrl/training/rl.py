@@ -124,8 +124,8 @@ def update_policy(
       )
       if metrics:
         parts.append(step_lib.checked(metrics))
-      # Later updates are off policy: their gap is not the sampler's fault.
-      used = used.replace(sampler_logprobs=None)
+        # Later updates are off policy: their gap is not the sampler's fault.
+        used = used.replace(sampler_logprobs=None)
   metrics = _average(parts)
   metrics['train/updates'] = float(len(parts))
   metrics['train/old_logprobs_skipped'] = float(plan.updates == 1)
@@ -134,7 +134,7 @@ def update_policy(
 
 def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
   merged = {}
-  for name in {name for part in parts for name in part}:
+  for name in dict.fromkeys(name for part in parts for name in part):
     values = [part[name] for part in parts if name in part]
     merged[name] = (
         max(values) if name.endswith('_max') else float(np.mean(values))
@@ -165,7 +165,9 @@ def train(
   """Runs rl steps until `num_steps` are done or `stopped()`.
 
   Whatever ends the loop, the last complete step is saved, if its state still
-  exists: an error while collecting loses nothing but that collection.
+  exists: an error while collecting loses nothing but that collection. A step is
+  complete once it is updated and recorded; after an error in between, the
+  newest checkpoint is what remains.
 
   Args:
     state: at the end of step `books.step`; donated.
@@ -217,33 +219,36 @@ def train(
           ref_params=ref_params,
           rl_step=books.step,
       )
-      complete = True
       updated = time.perf_counter()
 
       version = books.policy_version + 1
-      push(state.params, version)
-      pushed = time.perf_counter()
-
-      metrics = (
-          rollout_metrics(groups, horizon)
-          | metrics
-          | {
-              'train/lr': lr,
-              'policy/version': float(version),
-              'time/collect_s': collected - began,
-              'time/update_s': updated - collected,
-              'time/push_s': pushed - updated,
-              'time/step_s': pushed - began,
-          }
-      )
-      record(books.step, metrics, groups, batch)
-      books = Bookkeeping(
-          step=books.step + 1,
-          policy_version=version,
-          tasks=tasks.state(),
-          horizon=horizon_state,
-          stats=metrics,
-      )
+      try:
+        push(state.params, version)
+      finally:
+        # The step is made, even if Ctrl-C or a dead sampler stopped its push:
+        # a resume hands the restored parameters over again.
+        pushed = time.perf_counter()
+        metrics = (
+            rollout_metrics(groups, horizon)
+            | metrics
+            | {
+                'train/lr': lr,
+                'policy/version': float(version),
+                'time/collect_s': collected - began,
+                'time/update_s': updated - collected,
+                'time/push_s': pushed - updated,
+                'time/step_s': pushed - began,
+            }
+        )
+        record(books.step, metrics, groups, batch)
+        books = Bookkeeping(
+            step=books.step + 1,
+            policy_version=version,
+            tasks=tasks.state(),
+            horizon=horizon_state,
+            stats=metrics,
+        )
+        complete = True
       if books.step % save_every == 0 or books.step == num_steps:
         save(state, books)
         saved = books.step
