@@ -1,21 +1,37 @@
 """The border: episodes in, a `TokenBatch` of NumPy arrays out.
 
 `collate` lays a collection out, one episode a row, in (task, replica) order.
-`microbatches` cuts a choice of its rows into pieces of a few fixed shapes, so
-that each shape is compiled once and short episodes do not pay for long ones.
+`microbatches` packs a choice of its rows into pieces of a few fixed shapes, so
+that each shape is compiled once and little of it is padding.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from agentrl.batch import TokenBatch
 from agentrl.types import Episode, Group
 
-# Lengths that rows are padded to, and least rows of a piece. Every length and
-# height is a program to compile, so both are powers of two.
+# Lengths of packed rows. Every length and height is a program to compile, so
+# both are powers of two, and short rows hold several episodes.
 LENGTHS = tuple(64 << k for k in range(13))
-_LEAST_ROWS = 8
+
+
+class Place(NamedTuple):
+  """Where an episode lies in a microbatch."""
+
+  row: int  # of the whole batch
+  packed_row: int  # of the microbatch
+  start: int
+  length: int
+
+
+class Microbatch(NamedTuple):
+  """Packed rows, and where each episode of them came from."""
+
+  batch: TokenBatch  # `[b, t]` fields packed, `[E]` fields whole
+  places: tuple[Place, ...]
 
 
 def bucket_length(length: int) -> int:
@@ -96,66 +112,83 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
   )
 
 
-def _take(batch: TokenBatch, rows: np.ndarray, length: int, height: int):
-  """Chosen rows as `[height, length]`; `[E]` fields stay whole.
-
-  Missing rows and columns are padding: zeros, with turn id -1.
-  """
-
-  def cut(name, x):
-    if x is None or np.ndim(x) != 2:
-      return x
-    x = np.asarray(x)[rows, :length]
-    pad = ((0, height - x.shape[0]), (0, length - x.shape[1]))
-    return np.pad(x, pad, constant_values=-1 if name == 'turn_ids' else 0)
-
-  fields = batch.__dataclass_fields__
-  return batch.replace(**{f: cut(f, getattr(batch, f)) for f in fields})
-
-
 def microbatches(
     batch: TokenBatch,
     rows: np.ndarray,
     *,
     max_tokens: int,
     multiple: int = 1,
-) -> list[tuple[TokenBatch, np.ndarray]]:
-  """Cuts rows into pieces of at most `max_tokens`, long rows first.
+) -> list[Microbatch]:
+  """Packs rows into pieces of at most `max_tokens`.
 
-  A piece takes rows of one length bucket, so that short episodes do not pay for
-  long ones; its height is a power of two, so that few shapes are compiled.
+  Several episodes share a packed row: the first in which an episode fits, long
+  ones first. Segment ids and positions keep them apart, so packing changes no
+  log-probability and no gradient.
 
   Args:
     batch: NumPy arrays, one episode a row.
     rows: indices of the rows wanted. Rows of invalid episodes are left out:
       nothing is learnt from them.
-    max_tokens: largest rows times length of a piece, padding included. The
-      fewest rows of a piece may exceed it: a row cannot be cut.
+    max_tokens: largest rows times length of a piece, padding included. A piece
+      of `multiple` rows may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
-
-  Returns:
-    `(piece, its rows)`. Padding rows belong to segment 0.
   """
   used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
   rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
-  by_length: dict[int, list[int]] = {}
-  for row in rows[np.argsort(-used[rows], kind='stable')]:
-    by_length.setdefault(bucket_length(int(used[row])), []).append(row)
-  pieces = []
-  for length, members in by_length.items():
-    most = max(max_tokens // length // multiple, 1) * multiple
-    for start in range(0, len(members), most):
-      chosen = np.array(members[start : start + most])
-      pieces.append((
-          _take(batch, chosen, length, _height(len(chosen), most, multiple)),
-          chosen,
-      ))
-  return pieces
+  rows = rows[np.argsort(-used[rows], kind='stable')]
+  if not len(rows):
+    return []
+  length = bucket_length(int(used[rows[0]]))
+  packed: list[list[int]] = []
+  room: list[int] = []
+  for row in rows:
+    need = int(used[row])
+    index = next((i for i, free in enumerate(room) if free >= need), len(room))
+    if index == len(room):
+      packed.append([])
+      room.append(length)
+    packed[index].append(int(row))
+    room[index] -= need
+  most = max(max_tokens // length // multiple, 1) * multiple
+  return [
+      _pack(batch, used, packed[start : start + most], length, most, multiple)
+      for start in range(0, len(packed), most)
+  ]
 
 
-def _height(count: int, most: int, multiple: int) -> int:
-  """Rows of a piece: `multiple` times a power of two, or `most`."""
+def _pack(batch, used, packed, length, most, multiple) -> Microbatch:
+  """One piece of these packed rows."""
   height = multiple
-  while height < max(count, _LEAST_ROWS):
+  while height < len(packed):
     height *= 2
-  return min(height, most)
+  height = min(height, most)
+  places = []
+  for packed_row, members in enumerate(packed):
+    start = 0
+    for row in members:
+      places.append(Place(row, packed_row, start, int(used[row])))
+      start += int(used[row])
+
+  def fill(name):
+    x = getattr(batch, name)
+    if x is None or np.ndim(x) != 2:
+      return x
+    x = np.asarray(x)
+    rest = -1 if name == 'turn_ids' else 0
+    out = np.full((height, length), rest, x.dtype)
+    for p in places:
+      stop = p.start + p.length
+      out[p.packed_row, p.start : stop] = x[p.row, : p.length]
+    return out
+
+  fields = {name: fill(name) for name in batch.__dataclass_fields__}
+  return Microbatch(TokenBatch(**fields), tuple(places))
+
+
+def unpack(
+    values: np.ndarray, places: Sequence[Place], out: np.ndarray
+) -> None:
+  """Copies a microbatch's `[b, t]` values to their rows of `[B, T]` `out`."""
+  for p in places:
+    stop = p.start + p.length
+    out[p.row, : p.length] = values[p.packed_row, p.start : stop]

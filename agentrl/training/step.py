@@ -180,7 +180,7 @@ def update(
   denominator = jnp.float32(num_tokens)
   grads, parts, scores = steps.zeros(), [], []
   padded = 0
-  for piece, chosen in collate.microbatches(
+  for piece, places in collate.microbatches(
       batch,
       rows,
       max_tokens=max_tokens,
@@ -192,11 +192,11 @@ def update(
         state.params, grads, piece, denominator
     )
     parts.append(metrics)
-    scores.append((chosen, values))
+    scores.append((places, values))
   state, metrics = steps.apply(state, grads)
   if logprobs is not None:
-    for chosen, values in scores:
-      _put(logprobs, chosen, values)
+    for places, values in scores:
+      collate.unpack(np.asarray(values), places, logprobs)
   tokens = int((np.asarray(batch.segment_ids)[rows] > 0).sum())
   return state, merge(parts) | merge([metrics]) | {
       'train/tokens': float(tokens),
@@ -209,21 +209,15 @@ def score(
 ) -> np.ndarray:
   """`[B, T]` log-probabilities of every valid row under `params`."""
   out = np.zeros(batch.tokens.shape, np.float32)
-  for piece, rows in collate.microbatches(
+  for piece, places in collate.microbatches(
       batch,
       np.arange(len(out)),
       max_tokens=max_tokens,
       multiple=mesh_lib.batch_size(steps.mesh),
   ):
     values = steps.score(params, state_lib.place(piece, steps.mesh))
-    _put(out, rows, values)
+    collate.unpack(np.asarray(values), places, out)
   return out
-
-
-def _put(out: np.ndarray, rows: np.ndarray, values: jax.Array) -> None:
-  """Copies a microbatch's `[b, t]` values to their rows of `[B, T]`."""
-  values = np.asarray(values)[: len(rows), : out.shape[1]]
-  out[rows, : values.shape[1]] = values
 
 
 def checked(metrics: Metrics) -> Metrics:

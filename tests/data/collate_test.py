@@ -155,46 +155,57 @@ def test_microbatches_hold_every_valid_row_once(
       batch, wanted, max_tokens=max_tokens, multiple=multiple
   )
 
-  rows = [row for _, rows in pieces for row in rows]
+  rows = [place.row for piece in pieces for place in piece.places]
   assert sorted(rows) == sorted(row for row in wanted if batch.valid[row])
-  for piece, chosen in pieces:
+  for piece, places in pieces:
     height, length = piece.tokens.shape
     assert length in collate.LENGTHS
     most = max(max_tokens // length // multiple, 1) * multiple
     powers = {multiple << k for k in range(12)}
     assert height <= most and (height in powers or height == most)
-    # Never more than half of it is padding, but for the smallest pieces.
-    assert height < 2 * max(len(chosen), 8, multiple)
-    assert 0 < len(chosen) <= height
-    for name in (*ROW_FIELDS, 'advantages'):
-      x, whole = getattr(piece, name), getattr(batch, name)
-      assert x.shape == (height, length) and x.dtype == whole.dtype
-      for i, row in enumerate(chosen):
-        n = min(length, whole.shape[1])
-        np.testing.assert_array_equal(x[i, :n], whole[row, :n])
-        # Nothing of an episode is cut off.
-        assert not batch.segment_ids[row, length:].any()
-        assert not piece.segment_ids[i, n:].any()
-    assert not piece.segment_ids[len(chosen) :].any()
-    assert not piece.completion_mask[piece.segment_ids == 0].any()
-    assert (piece.turn_ids[piece.segment_ids == 0] == -1).all()
+    covered = np.zeros((height, length), bool)
+    for row, packed_row, start, count in places:
+      assert count == batch.segment_ids[row].astype(bool).sum()
+      assert not covered[packed_row, start : start + count].any()
+      covered[packed_row, start : start + count] = True
+      for name in (*ROW_FIELDS, 'advantages'):
+        x, whole = getattr(piece, name), getattr(batch, name)
+        assert x.shape == (height, length) and x.dtype == whole.dtype
+        np.testing.assert_array_equal(
+            x[packed_row, start : start + count], whole[row, :count]
+        )
+    np.testing.assert_array_equal(piece.segment_ids > 0, covered)
+    assert not piece.completion_mask[~covered].any()
+    assert (piece.turn_ids[~covered] == -1).all()
     for name in ('group_ids', 'valid', 'episode_return', 'truncated'):
       assert getattr(piece, name) is getattr(batch, name)
     assert piece.old_logprobs is None
 
 
-def test_long_rows_do_not_lengthen_short_ones():
+@given(seed=SEEDS)
+@settings(max_examples=20, deadline=None)
+def test_unpacking_gives_the_rows_back(seed):
+  batch = collate.collate(tiny.random_groups(seed, num_groups=3))
+  out = np.zeros_like(batch.tokens)
+  for piece, places in collate.microbatches(
+      batch, np.arange(12), max_tokens=128
+  ):
+    collate.unpack(piece.tokens, places, out)
+  np.testing.assert_array_equal(out, batch.tokens)
+
+
+def test_short_episodes_share_a_row():
   rng = np.random.default_rng(0)
   long = tiny.random_episode(rng, turns=40)
   short = [tiny.random_episode(rng, turns=1) for _ in range(4)]
   batch = collate.collate([group_of(*short, long)])
-  # 40 turns have at least 2 and at most 10 tokens each.
-  shapes = [
-      piece.tokens.shape
-      for piece, _ in collate.microbatches(batch, np.arange(5), max_tokens=256)
-  ]
-  assert shapes[0][0] == 1 and shapes[0][1] > 64
-  assert shapes[1:] == [(4, 64)]
+  ((piece, places),) = collate.microbatches(
+      batch, np.arange(5), max_tokens=1024
+  )
+  # 40 turns have at least 2 and at most 10 tokens each: no row of 64 holds
+  # them, and the four short ones fit behind.
+  assert piece.tokens.shape == (1, collate.bucket_length(len(long.tokens)))
+  assert [p.row for p in places][0] == 4 and len(places) == 5
 
 
 def test_only_invalid_rows_give_no_piece():
