@@ -10,7 +10,6 @@ import shutil
 from typing import Any, Protocol
 
 import jax
-import numpy as np
 
 from agentrl.engine.server import Engine
 from agentrl.models import transformer
@@ -86,14 +85,19 @@ class DiskPush:
 
   async def __call__(self, params: Any, version: int) -> None:
     target = (self._directory / f'version_{version}').absolute()
-    host = jax.tree.map(np.asarray, jax.device_get(params))
-    hf.save(target, self._config, host)
+    if target.exists():
+      shutil.rmtree(target)  # a resumed run pushes what it restored once more
+    companions = []
     if self._tokenizer_files is not None:
-      shutil.copytree(self._tokenizer_files, target, dirs_exist_ok=True)
+      companions.append(
+          functools.partial(
+              shutil.copytree, self._tokenizer_files, dirs_exist_ok=True
+          )
+      )
+    hf.save(target, self._config, params, companions=companions)
     await self._sampler.update_weights_from_disk(str(target), str(version))
-    versions = sorted(
-        self._directory.glob('version_*'),
-        key=lambda path: int(path.name.rpartition('_')[2]),
-    )
-    for old in versions[:-2]:
-      shutil.rmtree(old)
+    kept = {f'version_{n}' for n in (version, version - 1)}
+    # Also the later versions of a run that was killed and went back.
+    for path in self._directory.glob('version_*'):
+      if path.name not in kept:
+        shutil.rmtree(path)

@@ -1,0 +1,389 @@
+"""Tests for agentrl.training.rl.
+
+A deterministic fake plays the episodes: its tokens depend on the step, the
+task and, bit for bit, on the parameters that were pushed last.
+"""
+
+import dataclasses
+import functools
+import json
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl import schedules
+from agentrl.algos import grpo
+from agentrl.data.tasks import TaskIterator
+from agentrl.errors import CheckpointError, DivergedError, EngineError
+from agentrl.training import rl, step as step_lib
+from agentrl.training.rl import Bookkeeping, UpdatePlan
+from agentrl.types import Group
+from tests import tiny
+
+OPTIMIZER = dict(lr=1e-3, warmup_steps=3)
+HORIZON = schedules.stepwise((1, 2, 3), every=2)
+ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=512, seed=0)
+FOUR_UPDATES = dataclasses.replace(ONE_UPDATE, epochs=2, minibatches=2)
+
+
+@functools.cache
+def compiled(kl_coef=0.0):
+  loss = functools.partial(grpo.loss, kl_coef=kl_coef)
+  return tiny.make_learner(loss, **OPTIMIZER)[1]
+
+
+def fingerprint(params):
+  """A number that changes with any bit of the parameters."""
+  crc = 0
+  for leaf in jax.tree.leaves(params):
+    crc = zlib.crc32(np.asarray(leaf).tobytes(), crc)
+  return crc
+
+
+class Run:
+  """A training run in one process, with a dictionary for its disk.
+
+  Attributes:
+    disk: checkpoints by step, newest last; survives the process.
+    lines: metrics by step, as `metrics.jsonl` would hold them.
+    calls: what the loop asked for, in order.
+  """
+
+  def __init__(self, *, disk=None, lines=None, fails=None, kl_coef=0.0,
+               num_steps=6, save_every=2, plan=ONE_UPDATE,
+               stop_after=None):  # fmt: skip
+    self.disk = {} if disk is None else disk
+    self.lines = {} if lines is None else lines
+    self.fails = fails or {}
+    self.num_steps, self.save_every, self.plan = num_steps, save_every, plan
+    self.kl_coef = kl_coef
+    self.stop_after = stop_after
+    self.calls = []
+    self.batches = []
+    self.tasks = TaskIterator(range(7), seed=3)
+    if self.disk:
+      step = max(self.disk)
+      arrays, text = self.disk[step]
+      self.state = jax.tree.map(jnp.asarray, arrays['state'])
+      self.ref_params = jax.tree.map(jnp.asarray, arrays['ref_params'])
+      books = Bookkeeping(**json.loads(text))
+      for late in [s for s in self.lines if s >= step]:
+        del self.lines[late]
+    else:
+      self.state = tiny.new_state(**OPTIMIZER)
+      self.ref_params = (
+          jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
+      )
+      books = Bookkeeping(0, 1, self.tasks.state(), HORIZON.init(), {})
+    self.tasks.restore(books.tasks)
+    self.books = books
+    self.serving = fingerprint(self.state.params)  # pushed at the start
+    if not self.disk:
+      self._save(self.state, books)
+      self.calls.clear()
+
+  def go(self):
+    self.state, self.books = rl.train(
+        self.state,
+        self.books,
+        num_steps=self.num_steps,
+        tasks_per_step=2,
+        tasks=self.tasks,
+        schedule=HORIZON,
+        collect=self._collect,
+        advantages=lambda batch: grpo.advantages(batch, num_groups=2),
+        steps=compiled(self.kl_coef),
+        plan=self.plan,
+        ref_params=self.ref_params,
+        learning_rate=lambda update: 0.5 ** float(update),
+        push=self._push,
+        record=self._record,
+        save=self._save,
+        save_every=self.save_every,
+        stopped=lambda: len(self.lines) == self.stop_after,
+    )
+    return self
+
+  def _called(self, name, step, *details):
+    self.calls.append((name, step, *details))
+    if (name, step) in self.fails:
+      raise self.fails[name, step]
+
+  def _collect(self, step, tasks, *, horizon, policy_version):
+    self._called('collect', step, horizon, policy_version)
+
+    def play(ordinal, task_id, replica):
+      rng = np.random.default_rng((step, ordinal, replica, self.serving))
+      return tiny.random_episode(
+          rng, turns=horizon, task_id=task_id, horizon=horizon
+      )
+
+    return [
+        Group(
+            task_id, ordinal, tuple(play(ordinal, task_id, r) for r in range(4))
+        )
+        for ordinal, task_id in tasks
+    ]
+
+  def _push(self, params, version):
+    self._called('push', version - 2)  # version 1 is pushed before step 0
+    self.serving = fingerprint(params)
+
+  def _record(self, step, metrics, groups, batch):
+    self._called('record', step)
+    assert step not in self.lines
+    self.lines[step] = metrics
+    self.batches.append(batch)
+
+  def _save(self, state, books):
+    self._called('save', books.step)
+    arrays = dict(state=state, ref_params=self.ref_params)
+    self.disk[books.step] = (
+        jax.tree.map(np.array, arrays),
+        json.dumps(dataclasses.asdict(books)),
+    )
+
+
+def without_time(lines):
+  return {
+      step: {k: v for k, v in line.items() if not k.startswith('time/')}
+      for step, line in lines.items()
+  }
+
+
+def assert_same_run(actual, expected):
+  """Equal to the last bit in all but wall time."""
+  assert without_time(actual.lines) == without_time(expected.lines)
+  tiny.assert_trees_equal(actual.state, expected.state)
+  books, other = (
+      dataclasses.asdict(dataclasses.replace(run.books, stats={}))
+      for run in (actual, expected)
+  )
+  assert books == other
+
+
+@functools.cache
+def uninterrupted(plan=ONE_UPDATE, kl_coef=0.0):
+  return Run(plan=plan, kl_coef=kl_coef).go()
+
+
+def test_calls_come_in_order_with_the_horizon_and_the_version_of_each_step():
+  run = uninterrupted()
+  expected = []
+  for step in range(6):
+    expected += [
+        # Version 1 is the start; each step pushes one more.
+        ('collect', step, (1, 1, 2, 2, 3, 3)[step], step + 1),
+        ('push', step),
+        ('record', step),
+    ]
+    if step % 2:
+      expected.append(('save', step + 1))
+  assert run.calls == expected
+  assert sorted(run.disk) == [0, 2, 4, 6]
+  assert run.books.step == 6 and run.books.policy_version == 7
+  assert int(run.state.step) == 6
+
+
+def test_every_step_has_one_line_with_what_it_did():
+  lines = uninterrupted().lines
+  assert sorted(lines) == list(range(6))
+  for step, line in lines.items():
+    assert line['policy/version'] == step + 2
+    assert line['rollout/horizon'] == (1, 1, 2, 2, 3, 3)[step]
+    assert line['train/lr'] == 0.5**step
+    assert line['train/updates'] == 1
+    assert line['train/grad_norm'] > 0
+    assert line['rollout/episodes'] == 8
+    assert line['time/step_s'] >= line['time/collect_s'] > 0
+    assert all(isinstance(value, float | int) for value in line.values())
+
+
+def test_the_last_step_is_saved_once_whatever_the_interval():
+  run = Run(num_steps=3, save_every=2).go()
+  assert [c for c in run.calls if c[0] == 'save'] == [('save', 2), ('save', 3)]
+
+
+def test_a_finished_run_does_nothing_more():
+  run = uninterrupted()
+  again = Run(disk=dict(run.disk), lines=dict(run.lines)).go()
+  assert again.calls == []
+  assert_same_run(again, run)
+
+
+@pytest.mark.parametrize('plan', [ONE_UPDATE, FOUR_UPDATES])
+@pytest.mark.parametrize('killed_at', [('push', 3), ('collect', 5)])
+def test_a_killed_run_that_is_resumed_equals_an_uninterrupted_one(
+    plan, killed_at
+):
+  # SIGKILL leaves the disk as it was: the newest regular checkpoint.
+  run = Run(plan=plan, fails={killed_at: EngineError('killed')})
+  with pytest.raises(EngineError):
+    run.go()
+  disk = {step: saved for step, saved in run.disk.items() if step <= 2}
+  again = Run(disk=disk, lines=dict(run.lines), plan=plan)
+  assert again.books.step == 2
+  assert_same_run(again.go(), uninterrupted(plan))
+
+
+@pytest.mark.parametrize(
+    'name, step, saved',
+    [
+        ('collect', 0, 0),
+        ('collect', 1, 1),
+        ('collect', 3, 3),
+        # The update of step 2 is made: it is not lost with its push.
+        ('push', 2, 3),
+        ('push', 3, 4),
+        # A step without its line would be missing: back to the checkpoint.
+        ('record', 2, 2),
+        ('record', 3, 2),
+    ],
+)
+def test_whatever_ends_the_run_a_resume_repeats_it(name, step, saved):
+  run = Run(fails={(name, step): EngineError('the engine is down')})
+  with pytest.raises(EngineError, match='is down'):
+    run.go()
+  assert max(run.disk) == saved
+  again = Run(disk=run.disk, lines=run.lines)
+  assert_same_run(again.go(), uninterrupted())
+
+
+def test_ctrl_c_while_collecting_saves_the_step_before():
+  run = Run(fails={('collect', 3): KeyboardInterrupt()})
+  with pytest.raises(KeyboardInterrupt):
+    run.go()
+  assert run.calls[-1] == ('save', 3)
+  assert_same_run(Run(disk=run.disk, lines=run.lines).go(), uninterrupted())
+
+
+def test_a_stop_between_steps_saves_and_returns():
+  run = Run(stop_after=3).go()
+  assert run.books.step == 3 and max(run.disk) == 3
+  assert_same_run(Run(disk=run.disk, lines=run.lines).go(), uninterrupted())
+
+
+def test_a_save_that_fails_ends_the_run_and_leaves_the_older_one():
+  run = Run(fails={('save', 4): CheckpointError('no space')})
+  with pytest.raises(CheckpointError, match='no space'):
+    run.go()
+  assert sorted(run.disk) == [0, 2]
+  assert_same_run(Run(disk=run.disk, lines=run.lines).go(), uninterrupted())
+
+
+def test_divergence_ends_the_run_and_saves_nothing_of_it():
+  run = Run()
+  broken = jax.tree.map(lambda x: x * jnp.nan, run.state.params)
+  run.state = run.state.replace(params=broken)
+  with pytest.raises(DivergedError, match='gradient norm is nan'):
+    run.go()
+  assert sorted(run.disk) == [0] and run.lines == {}
+  assert run.calls == [('collect', 0, 1, 1)]
+
+
+def test_resume_with_a_reference_repeats_too():
+  expected = uninterrupted(kl_coef=0.1)
+  run = Run(kl_coef=0.1, fails={('collect', 4): EngineError('down')})
+  with pytest.raises(EngineError):
+    run.go()
+  again = Run(kl_coef=0.1, disk=run.disk, lines=run.lines).go()
+  assert_same_run(again, expected)
+
+
+def test_the_reference_is_the_starting_policy_and_stays_it():
+  lines = uninterrupted(kl_coef=0.1).lines
+  # At step 0 the policy is its own reference; later it has left it.
+  assert lines[0]['policy/kl_ref'] == pytest.approx(0, abs=1e-9)
+  assert lines[5]['policy/kl_ref'] > 1e-6
+  assert 'policy/kl_ref' not in uninterrupted().lines[0]
+
+
+def update(batch, plan, *, steps=None, ref_params=None):
+  return rl.update_policy(
+      tiny.new_state(**OPTIMIZER),
+      batch,
+      steps=steps or compiled(),
+      plan=plan,
+      ref_params=ref_params,
+      rl_step=0,
+  )
+
+
+def test_one_update_skips_the_old_logprobs_and_returns_them_still():
+  batch = tiny.random_batch(0)
+  state, metrics, used = update(batch, ONE_UPDATE)
+  assert metrics['train/old_logprobs_skipped'] == 1
+  assert metrics['policy/ratio_max'] == 1
+  assert metrics['policy/clip_fraction'] == 0
+  before = step_lib.score(compiled(), tiny.init_params(), batch, max_tokens=512)
+  np.testing.assert_allclose(used.old_logprobs, before, rtol=1e-5, atol=1e-6)
+  assert int(state.step) == 1
+
+
+def test_several_updates_move_the_ratio_away_from_one():
+  batch = tiny.random_batch(0)
+  state, metrics, _ = update(batch, FOUR_UPDATES)
+  assert int(state.step) == metrics['train/updates'] == 4
+  assert metrics['train/old_logprobs_skipped'] == 0
+  assert metrics['policy/ratio_max'] > 1.001
+
+
+def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
+  batch = tiny.random_batch(1)
+  skipped, _, _ = update(batch, ONE_UPDATE)
+  old = step_lib.score(compiled(), tiny.init_params(), batch, max_tokens=512)
+  state, metrics = step_lib.update(
+      compiled(),
+      tiny.new_state(**OPTIMIZER),
+      batch.replace(old_logprobs=old),
+      np.arange(8),
+      max_tokens=512,
+  )
+  # Two programs computed the two log-probabilities: equal but for rounding.
+  assert metrics['policy/ratio_max'] == pytest.approx(1, abs=1e-5)
+  assert metrics['policy/approx_kl'] == pytest.approx(0, abs=1e-6)
+  tiny.assert_trees_close(state.params, skipped.params, rtol=1e-3, atol=1e-5)
+
+
+def test_agreement_with_the_sampler_is_that_of_the_first_update():
+  batch = tiny.random_batch(2)
+  agrees = step_lib.score(compiled(), tiny.init_params(), batch, max_tokens=512)
+  batch = batch.replace(sampler_logprobs=agrees)
+  _, metrics, used = update(batch, FOUR_UPDATES)
+  # The later ones are off policy by more than this.
+  assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
+  assert metrics['policy/ratio_max'] > 1.001
+  np.testing.assert_array_equal(used.sampler_logprobs, agrees)
+
+
+def test_a_collection_without_a_valid_episode_changes_nothing():
+  batch = tiny.random_batch(3, failures=1.0)
+  state, metrics, _ = update(batch, FOUR_UPDATES)
+  tiny.assert_trees_equal(state.params, tiny.init_params())
+  assert metrics == {'train/updates': 0.0, 'train/old_logprobs_skipped': 0.0}
+
+
+def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
+  seen = []
+
+  def fake_update(steps, state, batch, rows, *, max_tokens, logprobs):
+    seen.append(tuple(rows))
+    return state, {'train/grad_norm': 1.0}
+
+  monkeypatch.setattr(step_lib, 'update', fake_update)
+  batch = tiny.random_batch(4)
+  for rl_step in (0, 1, 0):
+    rl.update_policy(
+        tiny.new_state(**OPTIMIZER),
+        batch,
+        steps=compiled(),
+        plan=FOUR_UPDATES,
+        ref_params=None,
+        rl_step=rl_step,
+    )
+  epochs = [sum(seen[i : i + 2], ()) for i in range(0, 12, 2)]
+  assert all(sorted(epoch) == list(range(8)) for epoch in epochs)
+  assert len(set(epochs[:4])) == 4 and epochs[4:] == epochs[:2]

@@ -1,0 +1,45 @@
+"""Tests for agentrl.training.state."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec as P
+
+from agentrl.training import optim, state as state_lib
+from tests import tiny
+
+
+def test_a_new_state_is_at_update_zero_with_the_given_parameters():
+  state, _ = tiny.make_learner()
+  assert int(state.step) == 0
+  tiny.assert_trees_equal(state.params, tiny.init_params())
+
+
+def test_deleting_the_state_leaves_the_callers_parameters_alone():
+  params = jax.tree.map(jnp.copy, tiny.init_params())
+  mesh = tiny.one_device()
+  state, _ = state_lib.create(params, optim.make_optimizer(1e-3), mesh)
+  jax.tree.map(lambda leaf: leaf.delete(), state)
+  tiny.assert_trees_equal(params, tiny.init_params())
+
+
+def test_every_leaf_of_the_state_has_its_sharding():
+  mesh = tiny.one_device()
+  state, shardings = state_lib.create(
+      tiny.init_params(), optim.make_optimizer(1e-3), mesh
+  )
+  for leaf, expected in zip(
+      jax.tree.leaves(state), jax.tree.leaves(shardings), strict=True
+  ):
+    assert leaf.sharding.is_equivalent_to(expected, leaf.ndim)
+  assert shardings.params['embed'].spec == P('tensor', 'fsdp')
+  assert shardings.step.spec == P()
+
+
+def test_rows_are_split_and_episodes_are_whole():
+  batch = tiny.random_batch(0)
+  placed = state_lib.place(batch, tiny.one_device())
+  assert placed.tokens.sharding.spec == P(('data', 'fsdp'))
+  assert placed.valid.sharding.spec == P()
+  assert placed.ref_logprobs is None
+  np.testing.assert_array_equal(placed.tokens, batch.tokens)

@@ -1,0 +1,145 @@
+"""Tests for agentrl.training.weight_sync."""
+
+import asyncio
+
+import aiohttp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.errors import EngineError
+from agentrl.models import transformer
+from agentrl.rollout.sampler import Sampler
+from agentrl.training import step as step_lib, weight_sync
+from agentrl.weights import hf
+from tests import fakes, tiny
+
+
+def assert_engine_layout_of(copy, params):
+  """`params` are host arrays in the trainer's layout."""
+  layers = params['layers']
+  for i in range(tiny.CONFIG.num_layers):
+    expected = jax.tree.map(lambda x, i=i: x[i], layers)
+    tiny.assert_trees_equal(copy[f'layers_{i}'], expected)
+  others = params.keys() - {'layers'}
+  assert copy.keys() == {'layers_0', 'layers_1', *others}
+  for name in others:
+    tiny.assert_trees_equal(copy[name], params[name])
+
+
+def test_the_engines_copy_outlives_the_donated_state():
+  state, steps = tiny.make_learner(lr=0.1)
+  before = jax.tree.map(np.array, state.params)
+  copy = weight_sync.engine_layout(state.params)
+  leaves = jax.tree.leaves(state.params)
+  state, _ = step_lib.update(
+      steps, state, tiny.random_batch(0), np.arange(8), max_tokens=512
+  )
+  assert all(leaf.is_deleted() for leaf in leaves)
+  assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(copy))
+  assert_engine_layout_of(copy, before)
+  assert (np.asarray(state.params['embed']) != before['embed']).any()
+
+
+def test_no_buffer_is_shared_with_the_trainer():
+  params = jax.tree.map(jnp.copy, tiny.init_params())
+  copy = weight_sync.engine_layout(params)
+  addresses = lambda tree: {
+      leaf.unsafe_buffer_pointer() for leaf in jax.tree.leaves(tree)
+  }
+  assert not addresses(params) & addresses(copy)
+
+
+def test_one_layer_is_copied_too():
+  # The only slice of a stack of one could be the stack itself.
+  params = jax.tree.map(jnp.copy, tiny.init_params())
+  one = params | {'layers': jax.tree.map(lambda x: x[:1], params['layers'])}
+  copy = weight_sync.engine_layout(one)
+  expected = jax.tree.map(np.array, copy)
+  jax.tree.map(lambda leaf: leaf.delete(), one)
+  tiny.assert_trees_equal(copy, expected)
+
+
+def test_both_layouts_compute_the_same():
+  module = transformer.Transformer(tiny.CONFIG)
+  copy = weight_sync.engine_layout(tiny.init_params())
+  tokens, positions = jnp.array([[3, 1, 4, 1, 5]]), jnp.arange(5)[None]
+  ours, _ = module.apply({'params': copy}, tokens, positions)
+  theirs, _ = tiny.MODULE.apply(
+      {'params': tiny.init_params()}, tokens, positions
+  )
+  np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+
+def test_another_type_for_the_engine():
+  copy = weight_sync.engine_layout(tiny.init_params(), dtype=jnp.bfloat16)
+  assert {leaf.dtype for leaf in jax.tree.leaves(copy)} == {jnp.bfloat16.dtype}
+
+
+class Engine:
+  """Remembers what was pushed into it."""
+
+  def update_params(self, params, version):
+    self.params, self.version = params, version
+
+
+def test_embedded_push_hands_over_a_copy_and_the_version():
+  engine = Engine()
+  params = jax.tree.map(jnp.copy, tiny.init_params())
+  asyncio.run(weight_sync.EmbeddedPush(engine)(params, 7))
+  jax.tree.map(lambda leaf: leaf.delete(), params)
+  assert engine.version == '7'
+  assert_engine_layout_of(engine.params, tiny.init_params())
+
+
+def push_to_disk(directory, versions, reply=None, **settings):
+  """Pushes to a server on loopback; gives the paths that it was told."""
+  reply = reply or {'success': True, 'message': 'ok'}
+
+  async def main():
+    routes = {'update_weights_from_disk': reply}
+    async with (
+        fakes.FakeEngine(routes=routes) as engine,
+        aiohttp.ClientSession() as session,
+    ):
+      sampler = Sampler(session, [engine.url], temperature=1.0)
+      push = weight_sync.DiskPush(sampler, directory, tiny.CONFIG, **settings)
+      for version in versions:
+        params = jax.tree.map(lambda x, v=version: x + v, tiny.init_params())
+        await push(params, version)
+      return [body for _, body in engine.calls]
+
+  return asyncio.run(main())
+
+
+def test_disk_push_names_a_whole_model_and_keeps_two(tmp_path):
+  tokenizer = tmp_path / 'tokenizer'
+  tokenizer.mkdir()
+  (tokenizer / 'tokenizer.json').write_text('{}')
+  shared = tmp_path / 'shared'
+  calls = push_to_disk(shared, [1, 2, 3], tokenizer_files=tokenizer)
+  assert [call['weight_version'] for call in calls] == ['1', '2', '3']
+  assert calls[-1]['model_path'] == str(shared / 'version_3')
+  assert {p.name for p in shared.iterdir()} == {'version_2', 'version_3'}
+  for version in (2, 3):
+    directory = shared / f'version_{version}'
+    assert (directory / 'tokenizer.json').read_text() == '{}'
+    config, params = hf.load(directory)
+    assert config == tiny.CONFIG
+    tiny.assert_trees_equal(
+        params, jax.tree.map(lambda x, v=version: x + v, tiny.init_params())
+    )
+
+
+def test_a_resumed_run_pushes_its_version_again_and_drops_later_ones(tmp_path):
+  push_to_disk(tmp_path, [7, 8, 9])
+  push_to_disk(tmp_path, [8])  # the checkpoint was of version 8
+  assert {p.name for p in tmp_path.iterdir()} == {'version_8'}
+
+
+def test_a_server_that_refuses_keeps_the_version_it_has(tmp_path):
+  push_to_disk(tmp_path, [1])
+  with pytest.raises(EngineError, match="did not take weights '2'.*no room"):
+    push_to_disk(tmp_path, [2], {'success': False, 'message': 'no room'})
+  assert (tmp_path / 'version_1').exists()
