@@ -50,9 +50,11 @@ class Host:
     Raises:
       Interrupted: a signal came, now or before.
     """
-    if self.interrupted:
+    try:
+      self.check()
+    except Interrupted:
       coroutine.close()
-      raise Interrupted
+      raise
     try:
       return self._runner.run(self._watch(coroutine))
     except asyncio.CancelledError:
@@ -61,6 +63,11 @@ class Host:
       raise
     finally:
       self._task = None
+
+  def check(self) -> None:
+    """Raises Interrupted if a signal came."""
+    if self.interrupted:
+      raise Interrupted
 
   def close(self) -> None:
     for number, handler in self._old_handlers.items():

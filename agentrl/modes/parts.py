@@ -9,9 +9,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import rich.console
 from absl import logging
 
-from agentrl import envs, types
+from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.engine.server import Engine
 from agentrl.envs import prompts
@@ -22,7 +23,7 @@ from agentrl.models.transformer import Transformer, TransformerConfig
 from agentrl.modes import settings
 from agentrl.modes.host import EnvServer, Host
 from agentrl.rollout.agent import Agent
-from agentrl.rollout.collect import Assignment, Play
+from agentrl.rollout.collect import Assignment, Play, collect
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.sampler import Policy, Sampler
@@ -30,7 +31,7 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import weight_sync
-from agentrl.types import Episode
+from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 
 DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
@@ -218,6 +219,39 @@ def make_play(
     return episode
 
   return play
+
+
+def collect_groups(
+    host: Host,
+    console: rich.console.Console,
+    title: str,
+    tasks: Sequence[tuple[int, int]],
+    group_size: int,
+    play: Play,
+    limits: settings.Limits,
+    *,
+    seed: int,
+) -> list[Group]:
+  """Collects with a progress bar.
+
+  Raises:
+    AgentrlError: as `collect`.
+    Interrupted: the user asked to stop.
+  """
+  with metrics_lib.progress(console) as bar:
+    task = bar.add_task(title, total=len(tasks) * group_size)
+    return host.run(
+        collect(
+            tasks,
+            group_size,
+            play,
+            seed=seed,
+            concurrency=limits.concurrency,
+            attempts=limits.attempts,
+            max_failed_share=limits.max_failed_share,
+            on_episode=lambda _: bar.advance(task),
+        )
+    )
 
 
 @dataclasses.dataclass(frozen=True)

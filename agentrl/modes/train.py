@@ -18,19 +18,18 @@ import rich.console
 from ml_collections import ConfigDict
 
 from agentrl import metrics as metrics_lib
-from agentrl.algos import ONLINE, sft
+from agentrl.algos import ONLINE
 from agentrl.batch import TokenBatch
-from agentrl.data import collate, episodes as episodes_lib
+from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import variants
-from agentrl.modes import evaluate, parts, settings
+from agentrl.modes import evaluate, parts, settings, warmstart
 from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.rollout import seeds
-from agentrl.rollout.collect import collect
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import optim, rl, state as state_lib, step, supervised
+from agentrl.training import optim, rl, state as state_lib, step
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
@@ -44,8 +43,6 @@ _SHOWN = (
     'train/grad_norm',
     'time/step_s',
 )
-# Texts of so many expert episodes train a tiny policy's tokenizer.
-_TOKENIZER_EPISODES = 64
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -161,39 +158,19 @@ class _Run:
     shape = variants.get(name)
     if not path.exists():
       self.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
-      self._train_tokenizer(shape.vocab_size).save(path)
+      warmstart.train_tokenizer(
+          self.host,
+          self.environment,
+          self.wanted,
+          shape.vocab_size,
+          console=self.console,
+      ).save(path)
     return parts.new_model(
         shape,
         tokenizer_lib.load(path),
         seed=seeds.derive_seed(self.wanted.seed, 'init'),
         path=str(path),
     )
-
-  def _train_tokenizer(self, vocab_size: int) -> tokenizer_lib.Tokenizer:
-    """A byte-level BPE of the texts that the policy will read and write."""
-    if not self.wanted.warmstart.episodes:
-      raise ConfigError(
-          'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
-          " the expert's episodes."
-      )
-    # Bytes alone are enough to play; what counts here is the text.
-    plain = tokenizer_lib.train_bpe([], 256 + 3)
-    groups = self._play_expert(
-        parts.make_agent(self.wanted.env.name, self.wanted.agent, plain),
-        _TOKENIZER_EPISODES,
-        max_tokens=1 << 20,
-    )
-    texts = [
-        text
-        for group in groups
-        for episode in group.episodes
-        for text in (
-            *(message.content for message in episode.prompt),
-            *(turn.completion for turn in episode.turns),
-            *(turn.observation for turn in episode.turns),
-        )
-    ]
-    return tokenizer_lib.train_bpe(texts, vocab_size)
 
   def _prepare_rl(self) -> None:
     wanted = self.wanted
@@ -291,100 +268,31 @@ class _Run:
     return jax.tree.map(jax.numpy.copy, self.state.params)
 
   def _warm_start(self) -> Any:
+    """Parameters that imitate the expert."""
     wanted = self.wanted.warmstart
-    groups = self._play_expert(
-        self.agent,
-        wanted.episodes,
-        max_tokens=self.wanted.rollout.max_context,
-    )
-    played = [e for g in groups for e in g.episodes]
-    solved = [e for e in played if e.success]
-    episodes_lib.write(self.directory / 'episodes' / 'warmstart.jsonl', solved)
-    if not solved:
-      raise ConfigError(
-          f'The expert solved none of {len(played)} episodes within'
-          f' warmstart.horizon={wanted.horizon} turns; allow more.'
-      )
-    self.console.print(
-        f'Warm start on {len(solved)} of {len(played)} expert episodes (the'
-        ' others failed or were cut)'
-    )
-    total = supervised.num_updates(
-        len(solved), wanted.minibatch_size, wanted.epochs
-    )
-    tx = optim.make_optimizer(
-        wanted.lr,
-        warmup_steps=wanted.warmup_steps,
-        schedule=wanted.schedule,
-        total_steps=total,
-        grad_clip=self.wanted.optim.grad_clip,
-        weight_decay=self.wanted.optim.weight_decay,
-        b1=self.wanted.optim.b1,
-        b2=self.wanted.optim.b2,
-    )
-    state, shardings = state_lib.create(self.model.params, tx, self.mesh)
-    steps = step.make_steps(self.module, sft.loss, tx, self.mesh, shardings)
-    batch = collate.collate([Group(e.task_id, 0, (e,)) for e in solved])
-    # Nobody sampled these tokens: there is no sampler to agree with.
-    batch = batch.replace(sampler_logprobs=None)
-    (self.directory / 'warmstart.jsonl').unlink(missing_ok=True)
-    writer = metrics_lib.Writer(
-        self.directory,
-        filename='warmstart.jsonl',
-        prefix='warmstart/',
-        total=total,
-        shown=('policy/loss', 'train/grad_norm'),
-        console=self.console,
-        show_every=max(total // 10, 1),
-    )
-
-    def on_update(index: int, values: step.Metrics) -> None:
-      writer.write(index, values)
-      self.totals['tokens'] += values['train/tokens']
-      if self.host.interrupted:
-        raise Interrupted
-
-    with contextlib.closing(writer):
-      state = supervised.fit(
-          state,
-          batch,
-          steps=steps,
-          epochs=wanted.epochs,
-          minibatch_size=wanted.minibatch_size,
-          max_tokens=self.wanted.optim.max_tokens,
-          seed=seeds.derive_seed(self.wanted.seed, 'warmstart'),
-          on_update=on_update,
-      )
-    return state.params
-
-  def _play_expert(
-      self, agent: parts.Agent, count: int, *, max_tokens: int
-  ) -> list[Group]:
-    rollout = dataclasses.replace(
-        self.wanted.rollout,
-        max_completion_tokens=max_tokens // 2,
-        max_context=max_tokens,
-    )
-    play = parts.make_play(
+    played = warmstart.play_expert(
+        self.host,
         self.environment,
-        agent,
-        None,
-        rollout,
-        name='expert',
-        split='train',
-        horizon=self.wanted.warmstart.horizon,
-        policy_version=0,
+        self.agent,
+        self.wanted,
+        wanted.episodes,
+        max_context=self.wanted.rollout.max_context,
+        console=self.console,
     )
-    order = TaskIterator(
-        self.train_tasks, seed=seeds.derive_seed(self.wanted.seed, 'expert')
+    chosen = warmstart.solved(played, self.console, horizon=wanted.horizon)
+    episodes_lib.write(self.directory / 'episodes' / 'warmstart.jsonl', chosen)
+    params, tokens = warmstart.imitate(
+        self.model.params,
+        chosen,
+        self.wanted,
+        module=self.module,
+        mesh=self.mesh,
+        directory=self.directory,
+        console=self.console,
+        check=self.host.check,
     )
-    return self._collect(
-        'expert episodes',
-        order.next_tasks(count),
-        1,
-        play,
-        seed=seeds.derive_seed(self.wanted.seed, 'expert'),
-    )
+    self.totals['tokens'] += tokens
+    return params
 
   # RL.
 
@@ -444,30 +352,16 @@ class _Run:
         horizon=horizon,
         policy_version=policy_version,
     )
-    return self._collect(
+    return parts.collect_groups(
+        self.host,
+        self.console,
         f'step {step + 1}',
         tasks,
         self.wanted.rollout.group_size,
         play,
+        self.wanted.rollout,
         seed=seeds.derive_seed(self.wanted.seed, 'train', step),
     )
-
-  def _collect(self, title, tasks, group_size, play, *, seed) -> list[Group]:
-    rollout = self.wanted.rollout
-    with metrics_lib.progress(self.console) as bar:
-      task = bar.add_task(title, total=len(tasks) * group_size)
-      return self.host.run(
-          collect(
-              tasks,
-              group_size,
-              play,
-              seed=seed,
-              concurrency=rollout.concurrency,
-              attempts=rollout.attempts,
-              max_failed_share=rollout.max_failed_share,
-              on_episode=lambda _: bar.advance(task),
-          )
-      )
 
   def _push(self, params: Any, version: int) -> None:
     self.host.run(self.serving.push(params, version))
@@ -602,6 +496,7 @@ class _Run:
         'steps': books.step,
         'wall_s': self.totals['wall_s'] + time.monotonic() - self.began,
         'tokens': int(self.totals['tokens']),
+        'updates': int(self.state.step),
         'eval': self.evals,
     }
     path = self.directory / 'summary.json'
