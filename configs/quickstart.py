@@ -38,7 +38,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   # Imitation first: a random policy never meets a reward.
   config.warmstart = dict(
       episodes=32 if arg.tiny else 640,
-      epochs=1 if arg.tiny else 3,
+      epochs=1 if arg.tiny else 6,
       minibatch_size=16,
       lr=1e-3,
       warmup_steps=4,

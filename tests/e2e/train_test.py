@@ -1,0 +1,208 @@
+"""The quickstart as a user runs it: `launch.py` in a process of its own."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentrl.data import episodes as episodes_lib
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+# The smallest run that still warm-starts, evaluates, grows its horizon.
+SMALL = (
+    '--config.num_steps=3',
+    '--config.warmstart.episodes=8',
+    '--config.eval.num_tasks=4',
+    '--config.sampler.max_running=8',
+    '--config.rollout.concurrency=8',
+)
+
+
+def command(workdir, *flags, config='configs/quickstart.py:tiny'):
+  return [
+      sys.executable,
+      str(ROOT / 'launch.py'),
+      f'--config={ROOT / config}',
+      f'--workdir={workdir}',
+      *flags,
+  ]
+
+
+def launch(workdir, *flags, **kwargs):
+  return subprocess.run(
+      command(workdir, *flags, **kwargs),
+      cwd=ROOT,
+      capture_output=True,
+      text=True,
+      timeout=400,
+  )
+
+
+def lines(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def children_of(pid):
+  listing = subprocess.run(
+      ['ps', '-o', 'pid=', '--ppid', str(pid)], capture_output=True, text=True
+  )
+  return [int(word) for word in listing.stdout.split()]
+
+
+def alive(pid):
+  try:
+    os.kill(pid, 0)
+  except ProcessLookupError:
+    return False
+  return True
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+  whole: pathlib.Path  # ran to its end at once
+  resumed: pathlib.Path  # was killed after a step, and started again
+  orphans: list[int]  # children of the killed process that outlived it
+  said: str  # by the process that continued
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+  base = tmp_path_factory.mktemp('runs')
+  whole, resumed = base / 'whole', base / 'resumed'
+  done = launch(whole, *SMALL)
+  assert done.returncode == 0, done.stdout + done.stderr
+
+  process = subprocess.Popen(
+      command(resumed, *SMALL), cwd=ROOT, stdout=subprocess.DEVNULL
+  )
+  deadline = time.monotonic() + 300
+  # Killed with a step recorded beyond the newest complete checkpoint or just
+  # after it, whatever comes: both must continue.
+  while not (resumed / 'checkpoints' / '1').exists():
+    assert process.poll() is None and time.monotonic() < deadline
+    time.sleep(0.05)
+  children = children_of(process.pid)
+  assert children, 'the run has no environment server?'
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  time.sleep(5)
+  orphans = [pid for pid in children if alive(pid)]
+  again = launch(resumed, *SMALL)
+  assert again.returncode == 0, again.stdout + again.stderr
+  return Runs(whole, resumed, orphans, again.stdout)
+
+
+def test_a_run_leaves_its_record_behind(runs):
+  summary = json.loads((runs.whole / 'summary.json').read_text())
+  assert summary['mode'] == 'train' and summary['steps'] == 3
+  assert summary['wall_s'] > 0 and summary['tokens'] > 0
+  assert list(summary['eval']) == ['untrained', 'before', 'after']
+  for result in summary['eval'].values():
+    assert 0 <= result['low'] <= result['mean'] <= result['high'] <= 1
+    assert result['n'] == 4
+  metrics = lines(runs.whole / 'metrics.jsonl')
+  assert [line['step'] for line in metrics] == [0, 1, 2]
+  assert [line['rollout/horizon'] for line in metrics] == [3, 6, 6]
+  assert [line['policy/version'] for line in metrics] == [2, 3, 4]
+  for line in metrics:
+    assert line['sampler/logprob_abs_diff_mean'] < 1e-4
+    assert 'rollout/tied_groups' in line
+  warm = lines(runs.whole / 'warmstart.jsonl')
+  assert warm and all(line['train/grad_norm'] > 0 for line in warm)
+  assert list((runs.whole / 'tensorboard').iterdir())
+  for step in range(3):
+    path = episodes_lib.step_path(runs.whole, 'train', step)
+    assert len(list(episodes_lib.read(path))) == 8
+    assert path.with_suffix('.npz').exists()
+
+
+def test_turns_reuse_the_prefix_of_their_episode(runs):
+  path = episodes_lib.step_path(runs.whole, 'train', 2)
+  reused = 0
+  for episode in episodes_lib.read(path):
+    for before, turn in zip(episode.turns, episode.turns[1:], strict=False):
+      # All of the turn before but its last token, whose keys nobody computed.
+      expected = before.prompt_tokens + before.completion_tokens - 1
+      assert turn.cached_tokens >= expected
+      reused += 1
+  assert reused
+
+
+def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
+  assert 'Continuing after step' in runs.said
+  whole = lines(runs.whole / 'metrics.jsonl')
+  resumed = lines(runs.resumed / 'metrics.jsonl')
+  assert [line['step'] for line in resumed] == [0, 1, 2]
+  for a, b in zip(whole, resumed, strict=True):
+    for name in ('rollout/horizon', 'policy/version', 'train/updates'):
+      assert a[name] == b[name]
+  for step in range(3):
+    a, b = (
+        list(episodes_lib.read(episodes_lib.step_path(run, 'train', step)))
+        for run in (runs.whole, runs.resumed)
+    )
+    for field in ('task_id', 'seed', 'policy_version', 'horizon', 'episode_id'):
+      assert [getattr(e, field) for e in a] == [getattr(e, field) for e in b]
+  updates = [
+      json.loads((run / 'summary.json').read_text())['updates']
+      for run in (runs.whole, runs.resumed)
+  ]
+  assert updates[0] == updates[1] == 3
+
+
+def test_a_killed_run_leaves_no_process(runs):
+  assert runs.orphans == []
+
+
+def test_another_config_is_not_continued_by_mistake(runs):
+  result = launch(runs.whole, *SMALL, '--config.optim.lr=1.0')
+  assert result.returncode == 2
+  assert 'optim.lr' in result.stderr and 'Traceback' not in result.stderr
+
+
+def test_the_inspector_shows_what_was_trained(runs):
+  episodes = episodes_lib.step_path(runs.whole, 'train', 0)
+  result = launch(
+      '', config=f'configs/inspect.py:episodes={episodes}'
+  )
+  assert result.returncode == 0, result.stderr
+  assert 'advantage' in result.stdout
+  page = episodes.with_suffix('.html').read_text()
+  assert 'old_logprob' in page and '<script' not in page
+
+
+def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
+  result = launch(
+      tmp_path, config=f'configs/evaluate.py:model={runs.whole},n=4'
+  )
+  assert result.returncode == 0, result.stdout + result.stderr
+  summary = json.loads((tmp_path / 'summary.json').read_text())
+  assert summary['weight_version'] == '4'
+  assert summary['eval']['test']['n'] == 4
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
+  process = subprocess.Popen(
+      command(tmp_path, *SMALL, '--config.checkpoint.every=100'),
+      cwd=ROOT,
+      stdout=subprocess.PIPE,
+      text=True,
+  )
+  metrics = tmp_path / 'metrics.jsonl'
+  deadline = time.monotonic() + 300
+  while not (metrics.exists() and metrics.read_text()):
+    assert process.poll() is None and time.monotonic() < deadline
+    time.sleep(0.05)
+  process.send_signal(signal.SIGINT)
+  said, _ = process.communicate(timeout=60)
+  if process.returncode == 0:
+    pytest.fail('The run ended before it could be interrupted.')
+  assert process.returncode == 130 and 'same command' in said
+  saved = max(int(p.name) for p in (tmp_path / 'checkpoints').iterdir())
+  assert saved == len(lines(metrics)) >= 1
