@@ -14,8 +14,8 @@ from agentrl.batch import TokenBatch
 from agentrl.types import Episode, Group
 
 # Lengths of packed rows. Every length and height is a program to compile, so
-# both are powers of two, and short rows hold several episodes.
-LENGTHS = tuple(64 << k for k in range(13))
+# there are few; between neighbours at most a third of a row is waste.
+LENGTHS = tuple(sorted({base << k for base in (64, 96) for k in range(12)}))
 
 
 class Place(NamedTuple):
