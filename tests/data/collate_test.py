@@ -24,7 +24,7 @@ def test_bucket_is_the_smallest_that_fits(length):
   bucket = collate.bucket_length(length)
   assert bucket in collate.LENGTHS and bucket >= length
   assert all(other < length for other in collate.LENGTHS if other < bucket)
-  assert bucket == collate.LENGTHS[0] or length > bucket * 2 / 3 - 1
+  assert bucket == collate.LENGTHS[0] or length > bucket * 2 / 3
 
 
 def test_a_row_longer_than_the_longest_bucket_is_refused():
