@@ -1,0 +1,1 @@
+"""The embedded inference server: slots, programs, batching, HTTP."""
