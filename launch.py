@@ -42,9 +42,13 @@ def main(argv):
 def _parse(argv):
   """Reads the flags; what a config file says of a wrong one is enough."""
   try:
-    return app.parse_flags_with_usage(argv)
+    return flags.FLAGS(argv)
+  except flags.Error as error:
+    # A config file's own error comes as a traceback that ends in its words.
+    reason = str(error).strip().splitlines()[-1]
   except (AttributeError, KeyError, TypeError, ValueError) as error:
-    _fail(ConfigError(f'The config cannot be read: {error}'))
+    reason = str(error)
+  _fail(ConfigError(f'The flags cannot be used: {reason}'))
 
 
 def _main(argv):
