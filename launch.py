@@ -30,13 +30,16 @@ def main(argv):
   if _CONFIG.value is None:
     raise ConfigError('Name a config: --config=configs/quickstart.py')
   config = _CONFIG.value
-  if config.get('mode') not in MODES:
+  try:
+    mode = config.get('mode')
+  except OSError as error:  # it waited until somebody looked
     raise ConfigError(
-        f'Unknown mode {config.get("mode")!r}; known: {", ".join(MODES)}.'
-    )
-  importlib.import_module(f'agentrl.modes.{config.mode}').run(
-      config, _WORKDIR.value
-  )
+        f'The config file cannot be loaded: {str(error).splitlines()[-1]}'
+    ) from error
+  if mode not in MODES:
+    raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+  module = importlib.import_module(f'agentrl.modes.{mode}')
+  module.run(config, _WORKDIR.value)
 
 
 def _parse(argv):
