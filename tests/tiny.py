@@ -23,6 +23,8 @@ CONFIG = transformer.TransformerConfig(
     num_kv_heads=2,
     head_dim=4,
 )
+# `max_tokens` of microbatches of one packed row, the shape that all tests share.
+ROW = 64
 MODULE = transformer.Transformer(CONFIG, scan_layers=True)
 
 
@@ -40,27 +42,35 @@ def init_params(seed=0):
   return jax.tree.map(np.asarray, params)
 
 
-def make_learner(
-    loss=grpo.loss, *, mesh=None, temperature=1.0, seed=0, **optimizer
-):
-  """A new state, and the compiled pieces that update it."""
+# Adam divides by the size of a gradient: a large eps keeps the rounding of
+# gradients near zero from becoming an update of full size.
+OPTIMIZER = dict(lr=1e-2, warmup_steps=3, eps=1e-3)
+
+
+def make_learner(loss=grpo.loss, *, mesh=None, temperature=1.0):
+  """A new state, and the pieces that update it, compiled when first used."""
   mesh = mesh or one_device()
-  tx = optim.make_optimizer(**{'lr': 1e-2, **optimizer})
-  state, shardings = state_lib.create(init_params(seed), tx, mesh)
+  tx = optim.make_optimizer(**OPTIMIZER)
+  state, shardings = state_lib.create(init_params(), tx, mesh)
   steps = step_lib.make_steps(
       MODULE, loss, tx, mesh, shardings, temperature=temperature
   )
   return state, steps
 
 
-@functools.cache
-def _first_state(optimizer):
-  return make_learner(**dict(optimizer))[0]
+_cached_learner = functools.cache(make_learner)
 
 
-def new_state(**optimizer):
-  """A state of `make_learner(**optimizer)` of one's own, to be donated."""
-  return jax.tree.map(jnp.copy, _first_state(tuple(optimizer.items())))
+def new_state():
+  """A state of one's own, to be donated."""
+  return jax.tree.map(jnp.copy, _cached_learner()[0])
+
+
+def steps(loss=grpo.loss, temperature=1.0):
+  """The compiled pieces on one device, shared by all tests."""
+  if (loss, temperature) == (grpo.loss, 1.0):
+    return _cached_learner()[1]
+  return _cached_learner(loss, temperature=temperature)[1]
 
 
 def random_episode(rng, *, turns=2, valid=True, reward=None, **fields):
@@ -116,7 +126,7 @@ def random_groups(seed, *, num_groups=2, group_size=4, failures=0.0):
 jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
 
 
-def make_batch(groups, width=64):
+def make_batch(groups, width=ROW):
   """Collated groups with GRPO's advantages, padded so that shapes repeat."""
   batch = collate.collate(groups)
 

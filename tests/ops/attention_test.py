@@ -128,7 +128,7 @@ def test_gradient_matches_finite_differences():
   inputs = random_inputs(5, batch=1, length=4, heads=2, kv_heads=1, dim=2)
   segment_ids = np.array([[1, 1, 2, 2]])
   check_grads(
-      lambda *x: attention.causal(*x, segment_ids),
+      lambda *x: causal(*x, segment_ids),
       inputs,
       order=1,
       modes=['rev'],

@@ -74,6 +74,7 @@ def test_k3_plus_descends_the_reverse_kl_on_policy():
   logits = jnp.array([0.5, -1.0, 0.2])
   ref = jax.nn.log_softmax(jnp.array([-0.3, 0.4, 1.0]))
 
+  @functools.partial(jax.jit, static_argnames='estimator')
   def expected_estimate(logits, estimator):
     logprobs = jax.nn.log_softmax(logits)
     weights = jax.lax.stop_gradient(jnp.exp(logprobs))  # tokens were sampled
@@ -82,6 +83,7 @@ def test_k3_plus_descends_the_reverse_kl_on_policy():
     )
     return jnp.sum(weights * tokens(logprobs[None], ref[None]))
 
+  @jax.jit
   def reverse_kl(logits):
     logprobs = jax.nn.log_softmax(logits)
     return jnp.sum(jnp.exp(logprobs) * (logprobs - ref))

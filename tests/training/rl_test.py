@@ -23,16 +23,15 @@ from agentrl.training.rl import Bookkeeping, UpdatePlan
 from agentrl.types import Group
 from tests import tiny
 
-OPTIMIZER = dict(lr=1e-3, warmup_steps=3)
 HORIZON = schedules.stepwise((1, 2, 3), every=2)
-ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=512, seed=0)
+ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=tiny.ROW, seed=0)
 FOUR_UPDATES = dataclasses.replace(ONE_UPDATE, epochs=2, minibatches=2)
 
 
 @functools.cache
-def compiled(kl_coef=0.0):
-  loss = functools.partial(grpo.loss, kl_coef=kl_coef)
-  return tiny.make_learner(loss, **OPTIMIZER)[1]
+def with_kl(kl_coef):
+  """GRPO's loss, one object a coefficient: compiled once."""
+  return functools.partial(grpo.loss, kl_coef=kl_coef) if kl_coef else grpo.loss
 
 
 def fingerprint(params):
@@ -73,7 +72,7 @@ class Run:
       for late in [s for s in self.lines if s >= step]:
         del self.lines[late]
     else:
-      self.state = tiny.new_state(**OPTIMIZER)
+      self.state = tiny.new_state()
       self.ref_params = (
           jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
       )
@@ -95,7 +94,7 @@ class Run:
         schedule=HORIZON,
         collect=self._collect,
         advantages=lambda batch: grpo.advantages(batch, num_groups=2),
-        steps=compiled(self.kl_coef),
+        steps=tiny.steps(with_kl(self.kl_coef)),
         plan=self.plan,
         ref_params=self.ref_params,
         learning_rate=lambda update: 0.5 ** float(update),
@@ -301,13 +300,13 @@ def test_the_reference_is_the_starting_policy_and_stays_it():
   assert 'policy/kl_ref' not in uninterrupted().lines[0]
 
 
-def update(batch, plan, *, steps=None, ref_params=None):
+def update(batch, plan):
   return rl.update_policy(
-      tiny.new_state(**OPTIMIZER),
+      tiny.new_state(),
       batch,
-      steps=steps or compiled(),
+      steps=tiny.steps(),
       plan=plan,
-      ref_params=ref_params,
+      ref_params=None,
       rl_step=0,
   )
 
@@ -318,7 +317,9 @@ def test_one_update_skips_the_old_logprobs_and_returns_them_still():
   assert metrics['train/old_logprobs_skipped'] == 1
   assert metrics['policy/ratio_max'] == 1
   assert metrics['policy/clip_fraction'] == 0
-  before = step_lib.score(compiled(), tiny.init_params(), batch, max_tokens=512)
+  before = step_lib.score(
+      tiny.steps(), tiny.new_state().params, batch, max_tokens=tiny.ROW
+  )
   np.testing.assert_allclose(used.old_logprobs, before, rtol=1e-5, atol=1e-6)
   assert int(state.step) == 1
 
@@ -334,13 +335,15 @@ def test_several_updates_move_the_ratio_away_from_one():
 def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
   batch = tiny.random_batch(1)
   skipped, _, _ = update(batch, ONE_UPDATE)
-  old = step_lib.score(compiled(), tiny.init_params(), batch, max_tokens=512)
+  old = step_lib.score(
+      tiny.steps(), tiny.new_state().params, batch, max_tokens=tiny.ROW
+  )
   state, metrics = step_lib.update(
-      compiled(),
-      tiny.new_state(**OPTIMIZER),
+      tiny.steps(),
+      tiny.new_state(),
       batch.replace(old_logprobs=old),
       np.arange(8),
-      max_tokens=512,
+      max_tokens=tiny.ROW,
   )
   # Two programs computed the two log-probabilities: equal but for rounding.
   assert metrics['policy/ratio_max'] == pytest.approx(1, abs=1e-5)
@@ -350,7 +353,9 @@ def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
 
 def test_agreement_with_the_sampler_is_that_of_the_first_update():
   batch = tiny.random_batch(2)
-  agrees = step_lib.score(compiled(), tiny.init_params(), batch, max_tokens=512)
+  agrees = step_lib.score(
+      tiny.steps(), tiny.new_state().params, batch, max_tokens=tiny.ROW
+  )
   batch = batch.replace(sampler_logprobs=agrees)
   _, metrics, used = update(batch, FOUR_UPDATES)
   # The later ones are off policy by more than this.
@@ -377,9 +382,9 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
   batch = tiny.random_batch(4)
   for rl_step in (0, 1, 0):
     rl.update_policy(
-        tiny.new_state(**OPTIMIZER),
+        tiny.new_state(),
         batch,
-        steps=compiled(),
+        steps=tiny.steps(),
         plan=FOUR_UPDATES,
         ref_params=None,
         rl_step=rl_step,

@@ -1,7 +1,5 @@
 """Tests for agentrl.training.step."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,24 +9,10 @@ from agentrl.algos import grpo, sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
 from agentrl.ops import logprob
-from agentrl.training import step as step_lib
+from agentrl.training import state as state_lib, step as step_lib
 from tests import tiny
 
 ROWS = np.arange(8)
-
-
-# Adam divides by the size of a gradient: a large eps keeps the rounding of
-# gradients near zero from becoming an update of full size.
-EPS = 1e-3
-
-
-@functools.cache
-def compiled(loss=grpo.loss, temperature=1.0):
-  return tiny.make_learner(loss, temperature=temperature, eps=EPS)[1]
-
-
-def new_state():
-  return tiny.new_state(eps=EPS)
 
 
 def direct_loss(params, batch, loss=grpo.loss):
@@ -53,28 +37,28 @@ def gradient(steps, params, batch, rows, max_tokens):
   denominator = jnp.float32(step_lib.count_tokens(batch, rows))
   pieces = collate.microbatches(batch, rows, max_tokens=max_tokens)
   for piece, _ in pieces:
+    piece = state_lib.place(piece, steps.mesh)
     grads, *_ = steps.accumulate(params, grads, piece, denominator)
   return grads, len(pieces)
 
 
-@pytest.mark.parametrize('count', [1, 2, 4])
-def test_any_number_of_microbatches_gives_the_same_update(count):
-  # Sixteen episodes, packed into rows of at most 64 tokens.
+@pytest.mark.parametrize('rows_a_piece, count', [(8, 1), (4, 2), (1, 6)])
+def test_any_number_of_microbatches_gives_the_same_update(rows_a_piece, count):
+  # Sixteen episodes, packed into six rows of at most 64 tokens.
   batch, rows = tiny.random_batch(0, num_groups=4), np.arange(16)
-  ((whole_piece, places),) = collate.microbatches(batch, rows, max_tokens=1024)
-  packed_rows = 1 + max(place.packed_row for place in places)
-  assert 4 <= packed_rows < 16 and whole_piece.tokens.shape[1] == 64
-  max_tokens = 64 * (packed_rows // count)
-  steps, params = compiled(), tiny.init_params()
+  max_tokens = tiny.ROW * rows_a_piece
+  steps, params = tiny.steps(), tiny.new_state().params
   expected, metrics = direct_grad(params, batch)
   grads, pieces = gradient(steps, params, batch, rows, max_tokens)
-  assert pieces >= count
+  assert pieces == count
   tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
 
   state, found = step_lib.update(
-      steps, new_state(), batch, rows, max_tokens=max_tokens
+      steps, tiny.new_state(), batch, rows, max_tokens=max_tokens
   )
-  whole, _ = step_lib.update(steps, new_state(), batch, rows, max_tokens=1024)
+  whole, _ = step_lib.update(
+      steps, tiny.new_state(), batch, rows, max_tokens=tiny.ROW * 8
+  )
   tiny.assert_trees_close(state.params, whole.params, rtol=1e-5, atol=1e-6)
   assert int(state.step) == 1
   for name, value in metrics.items():
@@ -90,9 +74,9 @@ def test_a_long_row_is_a_shape_of_its_own_and_weighs_by_its_tokens():
   episodes = (long, *groups[0].episodes[1:])
   groups[0] = type(groups[0])(0, 0, episodes)
   batch = tiny.make_batch(groups, width=192)
-  params = tiny.init_params()
+  params = tiny.new_state().params
   expected, _ = direct_grad(params, batch)
-  grads, pieces = gradient(compiled(), params, batch, ROWS, 128)
+  grads, pieces = gradient(tiny.steps(), params, batch, ROWS, 128)
   assert pieces > 1
   tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
 
@@ -105,7 +89,9 @@ def test_failed_episodes_change_nothing():
       advantages=np.where(batch.valid[:, None], batch.advantages, np.nan),
   )
   clean, dirty = (
-      step_lib.update(compiled(), new_state(), b, ROWS, max_tokens=512)
+      step_lib.update(
+          tiny.steps(), tiny.new_state(), b, ROWS, max_tokens=tiny.ROW
+      )
       for b in (batch, junk)
   )
   tiny.assert_trees_equal(dirty[0].params, clean[0].params)
@@ -113,35 +99,37 @@ def test_failed_episodes_change_nothing():
 
 
 def test_a_minibatch_is_its_rows_and_no_others():
-  batch = tiny.random_batch(3)
-  rows = np.array([6, 1, 3])
-  only = batch.replace(valid=np.isin(ROWS, rows))
-  expected, _ = direct_grad(tiny.init_params(), only)
-  grads, _ = gradient(compiled(), tiny.init_params(), batch, rows, 512)
+  batch = tiny.random_batch(3, num_groups=4)
+  rows = np.array([6, 1, 13])
+  only = batch.replace(valid=np.isin(np.arange(16), rows))
+  expected, _ = direct_grad(tiny.new_state().params, only)
+  grads, _ = gradient(
+      tiny.steps(), tiny.new_state().params, batch, rows, tiny.ROW
+  )
   tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
 
 
 def test_a_minibatch_without_sampled_tokens_changes_nothing():
   batch = tiny.random_batch(4)
   batch = batch.replace(valid=np.zeros(8, bool))
-  state = new_state()
+  state = tiny.new_state()
   same, metrics = step_lib.update(
-      compiled(), state, batch, ROWS, max_tokens=512
+      tiny.steps(), state, batch, ROWS, max_tokens=tiny.ROW
   )
   assert same is state and metrics == {}
 
 
 def test_an_update_donates_its_state_and_counts():
-  state = new_state()
+  state = tiny.new_state()
   leaf = state.params['embed']
   state, metrics = step_lib.update(
-      compiled(), state, tiny.random_batch(5), ROWS, max_tokens=512
+      tiny.steps(), state, tiny.random_batch(5), ROWS, max_tokens=tiny.ROW
   )
   assert leaf.is_deleted()
   assert int(state.step) == 1
   tokens = (tiny.random_batch(5).segment_ids > 0).sum()
   assert metrics['train/tokens'] == tokens
-  pieces = collate.microbatches(tiny.random_batch(5), ROWS, max_tokens=512)
+  pieces = collate.microbatches(tiny.random_batch(5), ROWS, max_tokens=tiny.ROW)
   padded = sum(piece.tokens.size for piece, _ in pieces)
   np.testing.assert_allclose(metrics['train/padding'], 1 - tokens / padded)
   assert metrics['train/grad_norm'] > 0 and metrics['train/update_norm'] > 0
@@ -151,9 +139,9 @@ def test_an_update_donates_its_state_and_counts():
 @pytest.mark.parametrize('temperature', [1.0, 0.5])
 def test_score_equals_one_unpadded_row_at_a_time(temperature):
   batch = tiny.random_batch(6, failures=0.3)
-  params = tiny.init_params()
+  params = tiny.new_state().params
   found = step_lib.score(
-      compiled(temperature=temperature), params, batch, max_tokens=128
+      tiny.steps(temperature=temperature), params, batch, max_tokens=tiny.ROW
   )
   assert found.shape == batch.tokens.shape
 
@@ -175,16 +163,22 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
 
 
 def test_agreement_with_the_sampler_is_measured_at_its_temperature():
-  steps = compiled(temperature=0.5)
+  steps = tiny.steps(temperature=0.5)
   batch = tiny.random_batch(7)
-  agrees = step_lib.score(steps, tiny.init_params(), batch, max_tokens=512)
+  agrees = step_lib.score(
+      steps, tiny.new_state().params, batch, max_tokens=tiny.ROW
+  )
   batch = batch.replace(sampler_logprobs=agrees)
-  _, metrics = step_lib.update(steps, new_state(), batch, ROWS, max_tokens=512)
+  _, metrics = step_lib.update(
+      steps, tiny.new_state(), batch, ROWS, max_tokens=tiny.ROW
+  )
   assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
   assert metrics['sampler/ratio_tail'] == 0
 
-  other = compiled(temperature=1.0)  # forgot the temperature: the metric tells
-  _, metrics = step_lib.update(other, new_state(), batch, ROWS, max_tokens=512)
+  other = tiny.steps()  # forgot the temperature: the metric tells
+  _, metrics = step_lib.update(
+      other, tiny.new_state(), batch, ROWS, max_tokens=tiny.ROW
+  )
   assert metrics['sampler/logprob_abs_diff_mean'] > 0.01
 
 
@@ -210,11 +204,11 @@ def test_a_nan_on_a_sampled_token_is_noticed():
   advantages = np.array(batch.advantages)
   advantages[b, t] = np.nan
   _, metrics = step_lib.update(
-      compiled(),
-      new_state(),
+      tiny.steps(),
+      tiny.new_state(),
       batch.replace(advantages=advantages),
       ROWS,
-      max_tokens=512,
+      max_tokens=tiny.ROW,
   )
   with pytest.raises(DivergedError):
     step_lib.checked(metrics)
@@ -224,7 +218,7 @@ def test_supervised_and_grpo_losses_share_the_machinery():
   # GRPO's first update with every advantage 1 is maximum likelihood.
   batch = tiny.random_batch(9)
   ones = batch.replace(advantages=np.ones_like(batch.advantages))
-  params = tiny.init_params()
-  policy, _ = gradient(compiled(), params, ones, ROWS, 512)
-  likelihood, _ = gradient(compiled(sft.loss), params, batch, ROWS, 512)
+  params = tiny.new_state().params
+  policy, _ = gradient(tiny.steps(), params, ones, ROWS, tiny.ROW)
+  likelihood, _ = gradient(tiny.steps(sft.loss), params, batch, ROWS, tiny.ROW)
   tiny.assert_trees_close(policy, likelihood, rtol=1e-4, atol=1e-7)

@@ -1,7 +1,5 @@
 """Tests for agentrl.training.supervised."""
 
-import functools
-
 import jax
 import numpy as np
 import pytest
@@ -13,13 +11,6 @@ from agentrl.errors import DivergedError
 from agentrl.training import supervised
 from agentrl.types import Group
 from tests import fakes, tiny
-
-OPTIMIZER = dict(lr=3e-2)
-
-
-@functools.cache
-def steps():
-  return tiny.make_learner(sft.loss, **OPTIMIZER)[1]
 
 
 def demonstrations(count=12):
@@ -43,12 +34,12 @@ def demonstrations(count=12):
 
 def fit(batch, *, epochs, on_update=lambda index, metrics: None, seed=0):
   return supervised.fit(
-      tiny.new_state(**OPTIMIZER),
+      tiny.new_state(),
       batch,
-      steps=steps(),
+      steps=tiny.steps(sft.loss),
       epochs=epochs,
       minibatch_size=5,
-      max_tokens=64 * 5,
+      max_tokens=tiny.ROW,
       seed=seed,
       on_update=on_update,
   )
@@ -103,7 +94,7 @@ def test_the_same_seed_gives_the_same_parameters():
 
 def test_a_gradient_that_is_no_number_stops_it():
   batch = demonstrations()
-  state = tiny.new_state(**OPTIMIZER)
+  state = tiny.new_state()
   broken = state.replace(
       params=jax.tree.map(lambda x: x * np.nan, state.params)
   )
@@ -111,10 +102,10 @@ def test_a_gradient_that_is_no_number_stops_it():
     supervised.fit(
         broken,
         batch,
-        steps=steps(),
+        steps=tiny.steps(sft.loss),
         epochs=1,
         minibatch_size=5,
-        max_tokens=64 * 5,
+        max_tokens=tiny.ROW,
         seed=0,
         on_update=lambda index, metrics: None,
     )

@@ -29,12 +29,16 @@ def assert_engine_layout_of(copy, params):
 
 
 def test_the_engines_copy_outlives_the_donated_state():
-  state, steps = tiny.make_learner(lr=0.1)
+  state = tiny.new_state()
   before = jax.tree.map(np.array, state.params)
   copy = weight_sync.engine_layout(state.params)
   leaves = jax.tree.leaves(state.params)
   state, _ = step_lib.update(
-      steps, state, tiny.random_batch(0), np.arange(8), max_tokens=512
+      tiny.steps(),
+      state,
+      tiny.random_batch(0),
+      np.arange(8),
+      max_tokens=tiny.ROW,
   )
   assert all(leaf.is_deleted() for leaf in leaves)
   assert not any(leaf.is_deleted() for leaf in jax.tree.leaves(copy))
@@ -65,8 +69,8 @@ def test_both_layouts_compute_the_same():
   module = transformer.Transformer(tiny.CONFIG)
   copy = weight_sync.engine_layout(tiny.init_params())
   tokens, positions = jnp.array([[3, 1, 4, 1, 5]]), jnp.arange(5)[None]
-  ours, _ = module.apply({'params': copy}, tokens, positions)
-  theirs, _ = tiny.MODULE.apply(
+  ours, _ = jax.jit(module.apply)({'params': copy}, tokens, positions)
+  theirs, _ = jax.jit(tiny.MODULE.apply)(
       {'params': tiny.init_params()}, tokens, positions
   )
   np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
