@@ -28,7 +28,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),
-      options=dict(levels=('GoToLocalS8N7',), style='compact'),
+      options=dict(levels=('GoToRedBall',), style='compact'),
   )
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name='tiny-1m')
@@ -37,8 +37,8 @@ def get_config(arg: str | None = None) -> ConfigDict:
 
   # Imitation first: a random policy never meets a reward.
   config.warmstart = dict(
-      episodes=32 if arg.tiny else 640,
-      epochs=1 if arg.tiny else 6,
+      episodes=32 if arg.tiny else 256,
+      epochs=1 if arg.tiny else 3,
       minibatch_size=16,
       lr=1e-3,
       warmup_steps=4,
