@@ -168,7 +168,9 @@ def _decode(
 
   def body(state):
     step, done, work, tokens, counts, ids, logprobs = state
-    positions = jnp.where(done, length, rows.positions + step)
+    # Rows that are done go on into their own part of the working cache, of
+    # which nothing past their count is written back.
+    positions = rows.positions + step
     hidden, work = module.apply(
         {'params': params}, tokens[:, None], positions[:, None], cache=work
     )

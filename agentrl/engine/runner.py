@@ -26,7 +26,21 @@ DECODE_ROWS = (1, 4, 16, 32, 64)
 # more, attention scores leave a CPU's cache and each token costs half again.
 PREFILL_ROWS = {16: (1, 4, 16), 64: (1, 4, 16), 256: (1, 4)}
 CHUNKS = tuple(PREFILL_ROWS)
-LENGTHS = (128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768)
+LENGTHS = (
+    128,
+    256,
+    384,
+    512,
+    768,
+    1024,
+    1536,
+    2048,
+    3072,
+    4096,
+    8192,
+    16384,
+    32768,
+)
 STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
 # What one more dispatch costs, in tokens of each row.
 _DISPATCH_TOKENS = 8

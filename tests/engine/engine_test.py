@@ -146,6 +146,26 @@ def test_a_group_shares_one_prefill(engine, model, ask, prompt_of):
   assert [r.cached_tokens for r in later] == [107] * 8
 
 
+def test_forks_of_one_round_copy_from_a_slot_that_is_filled(
+    make_engine, model, ask, prompt_of
+):
+  engine = make_engine(slots=4, max_running=4)
+  wait(ask(engine, prompt_of(30, seed=i), max_new_tokens=1) for i in range(3))
+  stem = prompt_of(40, seed=9)
+  ask(engine, stem, max_new_tokens=4).result(TIMEOUT)  # in the last slot
+  engine.pause('in_place')
+  # The first fork evicts slot 0; to the second, slot 0 and the last look alike.
+  others = [token for token in range(1, 97) if token != stem[30]]
+  prompts = [[*stem[:30], token, 1] for token in others[:3]]
+  futures = [ask(engine, p, max_new_tokens=5) for p in prompts]
+  engine.resume()
+  for prompt, result in zip(prompts, wait(futures), strict=True):
+    assert result.cached_tokens == 30
+    np.testing.assert_allclose(
+        result.output_logprobs, scores(model, prompt, result), atol=1e-5
+    )
+
+
 def test_salts_share_nothing(engine, ask, prompt_of):
   prompt = prompt_of(50)
   first = ask(engine, prompt, salt='a', max_new_tokens=2).result(TIMEOUT)
