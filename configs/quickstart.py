@@ -23,7 +23,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = ConfigDict()
   config.mode = 'train'
   config.seed = 0
-  config.num_steps = 2 if arg.tiny else 70
+  config.num_steps = 2 if arg.tiny else 50
 
   config.env = dict(
       name='babyai',
