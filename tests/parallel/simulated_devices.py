@@ -17,7 +17,7 @@ from agentrl.training import step as step_lib, weight_sync
 from tests import tiny
 
 # Devices along data, fsdp and tensor; the first is what the others must equal.
-MESHES = ((1, 1, 1), (2, 1, 1), (1, 4, 1), (8, 1, 1), (2, 2, 2))
+MESHES = ((1, 1, 1), (2, 1, 1), (1, 4, 1), (2, 2, 2))
 
 MAX_TOKENS = tiny.ROW * 8
 
