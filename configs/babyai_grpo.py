@@ -38,7 +38,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       options=dict(levels=_LEVELS[:1] if arg.tiny else _LEVELS),
   )
   config.agent = dict(format='react', instructions='full')
-  config.model = dict(name=arg.model, dtype='float32', remat=False)
+  config.model = dict(name=arg.model, dtype='float32', remat=True)
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
   config.sampler = dict(
       kind='embedded',
