@@ -24,6 +24,17 @@ SMALL = (
 )
 
 
+@pytest.fixture(scope='module', autouse=True)
+def compile_once(tmp_path_factory):
+  """The processes share what they compile: most of what they do here."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv(
+        'JAX_COMPILATION_CACHE_DIR', str(tmp_path_factory.mktemp('compiled'))
+    )
+    patch.setenv('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
+    yield
+
+
 def command(workdir, *flags, config='configs/quickstart.py:tiny'):
   return [
       sys.executable,
@@ -168,9 +179,7 @@ def test_another_config_is_not_continued_by_mistake(runs):
 
 def test_the_inspector_shows_what_was_trained(runs):
   episodes = episodes_lib.step_path(runs.whole, 'train', 0)
-  result = launch(
-      '', config=f'configs/inspect.py:episodes={episodes}'
-  )
+  result = launch('', config=f'configs/inspect.py:episodes={episodes}')
   assert result.returncode == 0, result.stderr
   assert 'advantage' in result.stdout
   page = episodes.with_suffix('.html').read_text()
