@@ -104,6 +104,14 @@ class Sampler:
 
   def __post_init__(self):
     _one_of('sampler.kind', self.kind, ('embedded', 'sglang'))
+    _at_least('sampler.max_running', self.max_running, 1)
+    _at_least('sampler.max_attempts', self.max_attempts, 1)
+    _above('sampler.timeout_s', self.timeout_s, 0)
+    if self.slots and self.slots < self.max_running:
+      raise ConfigError(
+          f'sampler.slots={self.slots} are fewer than sampler.max_running='
+          f'{self.max_running} sequences.'
+      )
     if self.kind == 'sglang' and not (self.urls and self.push_dir):
       raise ConfigError(
           "sampler.kind='sglang' needs sampler.urls, the servers, and"
@@ -132,6 +140,10 @@ class Limits:
     for name in ('concurrency', 'attempts', 'max_completion_tokens'):
       _at_least(f'rollout.{name}', getattr(self, name), 1)
     _above('rollout.deadline_s', self.deadline_s, 0)
+    if not 0 <= self.max_failed_share <= 1:
+      raise ConfigError(
+          f'rollout.max_failed_share is a share, got {self.max_failed_share}.'
+      )
     if self.max_completion_tokens >= self.max_context:
       raise ConfigError(
           f'rollout.max_completion_tokens={self.max_completion_tokens} leaves'
@@ -186,6 +198,12 @@ class Algo:
     _at_least('algo.minibatches', self.minibatches, 1)
     for name in ('clip_low', 'clip_high'):
       _above(f'algo.{name}', getattr(self, name), 0)
+    for name in ('kl_coef', 'entropy_coef'):
+      _at_least(f'algo.{name}', getattr(self, name), 0)
+    if self.clip_low >= 1:
+      raise ConfigError(
+          f'algo.clip_low={self.clip_low} never clips: a ratio is above 0.'
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,8 +221,16 @@ class Optim:
 
   def __post_init__(self):
     _above('optim.lr', self.lr, 0)
+    _above('optim.grad_clip', self.grad_clip, 0)
+    _at_least('optim.warmup_steps', self.warmup_steps, 0)
+    _at_least('optim.weight_decay', self.weight_decay, 0)
     _one_of('optim.schedule', self.schedule, SCHEDULES)
     _at_least('optim.max_tokens', self.max_tokens, 1)
+    for name in ('b1', 'b2'):
+      if not 0 <= getattr(self, name) < 1:
+        raise ConfigError(
+            f'optim.{name} must be in [0, 1), got {getattr(self, name)}.'
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,6 +250,9 @@ class Warmstart:
     _at_least('warmstart.epochs', self.epochs, 1)
     _at_least('warmstart.minibatch_size', self.minibatch_size, 1)
     _at_least('warmstart.horizon', self.horizon, 1)
+    _at_least('warmstart.warmup_steps', self.warmup_steps, 0)
+    _above('warmstart.lr', self.lr, 0)
+    _one_of('warmstart.schedule', self.schedule, SCHEDULES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -246,6 +275,8 @@ class Eval:
     _at_least('eval.num_tasks', self.num_tasks, 0)
     _at_least('eval.horizon', self.horizon, 1)
     _at_least('eval.samples', self.samples, 1)
+    _at_least('eval.every', self.every, 0)
+    _at_least('eval.temperature', self.temperature, 0)
     _one_of('eval.split', self.split, ('train', 'dev', 'test'))
 
 
@@ -332,7 +363,12 @@ def read(cls, section: Any, name: str):
   missing = sorted(required - values.keys())
   if missing:
     raise ConfigError(f'The config lacks {name}.{missing[0]}.')
-  return cls(**values)
+  try:
+    return cls(**values)
+  except TypeError as error:  # compared with a number and is none
+    raise ConfigError(
+        f'A value of {name} has the wrong type: {error}'
+    ) from error
 
 
 def read_horizon(section: Any) -> Horizon:

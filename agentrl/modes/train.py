@@ -397,9 +397,12 @@ class _Run:
     self.writer.write(step, values)
     every = self.wanted.eval.every
     if every and (step + 1) % every == 0 and step + 1 < self.wanted.num_steps:
-      self._evaluate(
-          f'step_{step + 1}', step + 1, int(values['policy/version'])
-      )
+      # The step is done and recorded: a signal that comes now ends this
+      # evaluation, and the loop saves and stops by itself.
+      with contextlib.suppress(Interrupted):
+        self._evaluate(
+            f'step_{step + 1}', step + 1, int(values['policy/version'])
+        )
 
   # Evaluation, saving, the end.
 
