@@ -11,7 +11,7 @@ eight GPUs. No run of that size has been made with this code yet.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg
+from configs.common import parse_arg, scaling_inter_grpo
 
 # One level for each of the paper's six sub-tasks.
 _LEVELS = (
@@ -27,9 +27,7 @@ _LEVELS = (
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, model='smollm2-135m', tiny=False)
 
-  config = ConfigDict()
-  config.mode = 'train'
-  config.seed = 0
+  config = scaling_inter_grpo(arg.model, tiny=arg.tiny)
   config.num_steps = 2 if arg.tiny else 500
 
   config.env = dict(
@@ -37,16 +35,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
       url=config_dict.placeholder(str),  # none: a child process serves it
       options=dict(levels=_LEVELS[:1] if arg.tiny else _LEVELS),
   )
-  config.agent = dict(format='react', instructions='full')
-  config.model = dict(name=arg.model, dtype='float32', remat=True)
-  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
-  config.sampler = dict(
-      kind='embedded',
-      urls=(),
-      push_dir=config_dict.placeholder(str),
-      max_running=4 if arg.tiny else 64,
-  )
-
   # The original starts from an instruct model. A small model needs to see the
   # format first; episodes=0 leaves this out.
   config.warmstart = dict(
@@ -71,24 +59,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
       kind='stepwise',
       turns=(2, 3) if arg.tiny else (6, 13, 20),
       every=1 if arg.tiny else 100,
-  )
-  # Four minibatches of 8 tasks each; see textcraft_grpo.py for the KL.
-  config.algo = dict(
-      name='grpo',
-      clip_low=0.2,
-      clip_high=0.2,
-      kl_coef=1e-3,
-      kl_estimator='k3+',
-      entropy_coef=0.0,
-      epochs=1,
-      minibatches=1 if arg.tiny else 4,
-  )
-  config.optim = dict(
-      lr=1e-6,
-      warmup_steps=0,
-      grad_clip=1.0,
-      weight_decay=0.01,
-      max_tokens=2048 if arg.tiny else 16384,
   )
   config.eval = dict(
       num_tasks=2 if arg.tiny else 90,

@@ -14,15 +14,13 @@ eight GPUs. No run of that size has been made with this code yet.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg
+from configs.common import parse_arg, scaling_inter_grpo
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, model='smollm2-135m', tiny=False)
 
-  config = ConfigDict()
-  config.mode = 'train'
-  config.seed = 0
+  config = scaling_inter_grpo(arg.model, tiny=arg.tiny)
   config.num_steps = 2 if arg.tiny else 350
 
   config.env = dict(
@@ -30,16 +28,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
       url=config_dict.placeholder(str),  # none: a child process serves it
       options=dict(max_depth=1) if arg.tiny else {},
   )
-  config.agent = dict(format='react', instructions='full')
-  config.model = dict(name=arg.model, dtype='float32', remat=True)
-  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
-  config.sampler = dict(
-      kind='embedded',
-      urls=(),
-      push_dir=config_dict.placeholder(str),
-      max_running=4 if arg.tiny else 64,
-  )
-
   # The original starts from an instruct model. A small model needs to see the
   # format first; episodes=0 leaves this out.
   config.warmstart = dict(
@@ -64,25 +52,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
       kind='stepwise',
       turns=(2, 3) if arg.tiny else (10, 20, 30),
       every=1 if arg.tiny else 100,
-  )
-  # Four minibatches of 8 tasks each. The original multiplies the gradient of
-  # its low-variance KL by 1e-3; k3+ has the same value and the right gradient.
-  config.algo = dict(
-      name='grpo',
-      clip_low=0.2,
-      clip_high=0.2,
-      kl_coef=1e-3,
-      kl_estimator='k3+',
-      entropy_coef=0.0,
-      epochs=1,
-      minibatches=1 if arg.tiny else 4,
-  )
-  config.optim = dict(
-      lr=1e-6,
-      warmup_steps=0,
-      grad_clip=1.0,
-      weight_decay=0.01,
-      max_tokens=2048 if arg.tiny else 16384,
   )
   config.eval = dict(
       num_tasks=2 if arg.tiny else 100,
