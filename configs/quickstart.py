@@ -23,7 +23,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = ConfigDict()
   config.mode = 'train'
   config.seed = 0
-  config.num_steps = 2 if arg.tiny else 50
+  config.num_steps = 2 if arg.tiny else 70
 
   config.env = dict(
       name='babyai',
@@ -33,11 +33,11 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name='tiny-1m')
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
-  config.sampler = dict(kind='embedded', max_running=64)
+  config.sampler = dict(kind='embedded', max_running=8 if arg.tiny else 64)
 
   # Imitation first: a random policy never meets a reward.
   config.warmstart = dict(
-      episodes=32 if arg.tiny else 256,
+      episodes=16 if arg.tiny else 256,
       epochs=1 if arg.tiny else 3,
       minibatch_size=16,
       lr=1e-3,
@@ -50,7 +50,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       max_completion_tokens=16,
       max_context=1024,
       temperature=1.0,
-      concurrency=64,
+      concurrency=8 if arg.tiny else 64,
   )
   # Turns allowed per episode: 3 for the first steps, then 6.
   config.horizon = dict(
@@ -59,6 +59,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.algo = dict(name='grpo', clip_low=0.2, clip_high=0.2, kl_coef=0.0)
   # A rate of 4e-4 collapsed this policy to zero for good.
   config.optim = dict(lr=1e-4, warmup_steps=2, grad_clip=1.0, max_tokens=8192)
-  config.eval = dict(num_tasks=16 if arg.tiny else 256, horizon=6)
+  config.eval = dict(num_tasks=8 if arg.tiny else 256, horizon=6)
   config.checkpoint = dict(every=1 if arg.tiny else 10, keep=2)
   return config
