@@ -250,7 +250,7 @@ class _Run:
       self._push(params, version)
     self._evaluate('before', 0, version)
     self.state, self.shardings = state_lib.create(params, self.tx, self.mesh)
-    self.ref_params = self._reference(params)
+    self.ref_params = self._reference()
     books = Bookkeeping(
         step=0,
         policy_version=version,
@@ -261,7 +261,7 @@ class _Run:
     self._save(self.state, books)
     return books
 
-  def _reference(self, params: Any) -> Any:
+  def _reference(self) -> Any:
     """A copy of the starting policy, where the loss needs one."""
     if not self.wanted.algo.kl_coef:
       return None
