@@ -4,6 +4,7 @@ Fields are overridden on the command line (`--config.optim.lr=1e-5`); an
 argument of the config file follows a colon (`--config=configs/NAME.py:tiny`).
 """
 
+import errno
 import importlib
 import sys
 
@@ -22,6 +23,15 @@ _WORKDIR = flags.DEFINE_string(
 # Modes are modules of agentrl.modes. They are imported late: an environment
 # server needs no accelerator, and XLA_FLAGS must be set before jax is imported.
 MODES = ('train', 'evaluate', 'serve_env', 'serve_policy', 'inspect')
+
+# A file that cannot be written: full, over quota, read-only, forbidden.
+_DISK = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+)
 
 
 def main(argv):
@@ -60,9 +70,13 @@ def _main(argv):
     main(argv)
   except AgentrlError as error:
     _fail(error)
+  except OSError as error:
+    if error.errno not in _DISK:
+      raise
+    _fail(error)
 
 
-def _fail(error: AgentrlError):
+def _fail(error: Exception):
   """Prints one line: these errors are the user's to mend, not ours."""
   print(f'{type(error).__name__}: {error}', file=sys.stderr)
   sys.exit(2)

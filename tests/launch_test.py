@@ -1,14 +1,11 @@
-"""Tests for launch.py: what it refuses, and how; and that no field is idle."""
+"""Tests for launch.py: what it refuses, and how."""
 
-import ast
-import dataclasses
+import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
-
-from agentrl.modes import settings
 
 ROOT = pathlib.Path(__file__).parent.parent
 QUICKSTART = '--config=configs/quickstart.py:tiny'
@@ -35,6 +32,9 @@ def launch(*flags):
         ((QUICKSTART, '--config.algo.kl=1'), 'kl'),
         ((QUICKSTART, '--wrokdir=x'), 'wrokdir'),
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
+        ((QUICKSTART + ',speed=9',), "'speed'; known: tiny"),
+        ((QUICKSTART,), '--workdir=runs/NAME'),
+        ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
     ],
 )
 def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
@@ -46,31 +46,43 @@ def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
   assert result.stdout == ''
 
 
-SECTIONS = [
-    value
-    for value in vars(settings).values()
-    if dataclasses.is_dataclass(value)
-]
+def test_an_environment_server_that_answers_html_is_one_clear_error(tmp_path):
+  # A real server of something else.
+  server = subprocess.Popen(
+      [sys.executable, '-m', 'http.server', '0', '--bind', '127.0.0.1'],
+      stdout=subprocess.PIPE,
+      stderr=subprocess.DEVNULL,
+      text=True,
+      env=os.environ | {'PYTHONUNBUFFERED': '1'},
+      cwd=tmp_path,
+  )
+  try:
+    port = server.stdout.readline().split('port ')[1].split()[0]
+    result = launch(
+        QUICKSTART,
+        f'--config.env.url=http://127.0.0.1:{port}',
+        f'--workdir={tmp_path}/run',
+    )
+  finally:
+    server.kill()
+    server.wait()
+    server.stdout.close()
+  assert result.returncode == 2
+  assert 'Traceback' not in result.stderr
+  for word in ('EnvError', '/create', '501'):
+    assert word in result.stderr
 
 
-def attributes_read():
-  """Names read from any object but self's, in the modes."""
-  for path in (ROOT / 'agentrl' / 'modes').glob('*.py'):
-    for node in ast.walk(ast.parse(path.read_text())):
-      if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-        checks_itself = path.name == 'settings.py' and (
-            isinstance(node.value, ast.Name) and node.value.id == 'self'
-        )
-        if not checks_itself:
-          yield node.attr
-
-
-@pytest.mark.parametrize('section', SECTIONS, ids=lambda s: s.__name__)
-def test_every_field_that_a_config_may_have_is_read(section):
-  fields = {field.name for field in dataclasses.fields(section)}
-  if section is settings.Mesh:
-    fields = set()  # read as a whole: the axes of the mesh
-  if section is settings.Rollout:
-    # Named so that another value can be refused with its reason.
-    fields -= {'top_p', 'top_k'}
-  assert fields <= set(attributes_read())
+def test_a_full_disk_is_one_line_whatever_was_being_written(tmp_path):
+  flags = f'{QUICKSTART} --workdir={tmp_path}'
+  result = subprocess.run(
+      # One block of 1024 bytes: less than config.json takes.
+      ['bash', '-c', f'ulimit -f 1; {sys.executable} launch.py {flags}'],
+      capture_output=True,
+      text=True,
+      cwd=ROOT,
+      timeout=120,
+  )
+  assert result.returncode == 2, result.stderr
+  (line,) = result.stderr.strip().splitlines()
+  assert 'File too large' in line

@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
 from agentrl.errors import DataError
 from agentrl.types import Episode, Message, Turn
 
@@ -166,17 +168,37 @@ def read(
     raise DataError(f'Cannot read episodes from {path}: {error}') from error
 
 
+def write_learned(path: pathlib.Path, **arrays: np.ndarray | None) -> None:
+  """Writes what was trained on beside an episode file: `NNNNNN.npz`.
+
+  Args:
+    path: of the episode file.
+    **arrays: `[B, T]`, row b is the file's episode b; None is left out.
+
+  Raises:
+    DataError: the file cannot be written.
+  """
+  path = path.with_suffix('.npz')
+  try:
+    np.savez_compressed(
+        path, **{k: v for k, v in arrays.items() if v is not None}
+    )
+  except OSError as error:
+    raise DataError(f'Cannot write {path}: {error}') from error
+
+
 def discard_from(directory: str | pathlib.Path, step: int) -> int:
   """Sets aside the files of `step` and later, which a resumed run plays again.
 
-  They are renamed to `NNNNNN.jsonl.discarded`.
+  They are renamed to `NNNNNN.jsonl.discarded` and `NNNNNN.npz.discarded`.
 
   Returns:
     How many.
   """
   count = 0
-  for path in sorted(pathlib.Path(directory).glob('*.jsonl')):
-    if path.stem.isdecimal() and int(path.stem) >= step:
+  for path in sorted(pathlib.Path(directory).glob('*')):
+    recorded = path.suffix in ('.jsonl', '.npz') and path.stem.isdecimal()
+    if recorded and int(path.stem) >= step:
       os.replace(path, path.with_name(path.name + '.discarded'))
       count += 1
   return count

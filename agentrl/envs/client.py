@@ -1,6 +1,7 @@
 """Async client of environment servers, ours and AgentGym's own."""
 
 import json
+import math
 import reprlib
 import time
 from collections.abc import Sequence
@@ -110,12 +111,12 @@ class EnvClient:
     truncated = bool(reply.get('truncated', False))
     terminated = bool(reply.get('terminated', ended and not truncated))
     number = self._field(reply, wire.reward_key, 'step')
-    try:
-      number = float(number)
-    except (TypeError, ValueError) as error:
+    if not isinstance(number, int | float) or not math.isfinite(number):
       raise EnvError(
-          f'{self._base_url}/step gave the reward {_short(number)}.'
-      ) from error
+          f'{self._base_url}/step gave the reward {_short(number)}, not a'
+          ' finite number.'
+      )
+    number = float(number)
     ended = terminated or truncated
     if wire.reward_kind == wire_lib.CUMULATIVE:
       reward = number - self._total

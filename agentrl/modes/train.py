@@ -13,7 +13,6 @@ import time
 from typing import Any
 
 import jax
-import numpy as np
 import rich.console
 from ml_collections import ConfigDict
 
@@ -24,7 +23,7 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import variants
-from agentrl.modes import evaluate, parts, settings, warmstart
+from agentrl.modes import evaluate, parts, resume, settings, warmstart
 from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.rollout import seeds
@@ -53,7 +52,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """
   wanted = settings.read_train(config)
   directory = make_workdir(workdir)
-  _keep_config(config, directory / 'config.json')
+  resume.keep_config(config, directory / 'config.json')
   with contextlib.ExitStack() as stack:
     host = stack.enter_context(Host())
     try:
@@ -64,38 +63,6 @@ def run(config: ConfigDict, workdir: str | None) -> None:
           f' {directory / "checkpoints"}.'
       )
       sys.exit(130)
-
-
-def _keep_config(config: ConfigDict, path: pathlib.Path) -> None:
-  """Writes the config, or checks that a resumed run has the same one."""
-  text = config.to_json_best_effort(indent=2, sort_keys=True)
-  if path.exists():
-    old, new = (_flat(json.loads(t)) for t in (path.read_text(), text))
-    # More steps, other checkpoints or another panel continue the same run.
-    free = ('num_steps', 'checkpoint.', 'eval.', 'env.url', 'sampler.')
-    changed = [
-        name
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not name.startswith(free)
-    ]
-    if changed:
-      name = changed[0]
-      raise ConfigError(
-          f'{path.parent} holds a run with {name}={old.get(name)!r}, this'
-          f' config has {new.get(name)!r}; use another --workdir, or the old'
-          ' value to continue.'
-      )
-  path.write_text(text)
-
-
-def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:
-  flat = {}
-  for key, value in tree.items():
-    if isinstance(value, dict):
-      flat |= _flat(value, f'{prefix}{key}.')
-    else:
-      flat[prefix + key] = value
-  return flat
 
 
 class _Run:
@@ -381,15 +348,11 @@ class _Run:
     )
     if self.wanted.rollout.save_tokens:
       # What was trained on, beside what was sampled: the inspector shows both.
-      np.savez_compressed(
-          path.with_suffix('.npz'),
+      episodes_lib.write_learned(
+          path,
           advantages=batch.advantages,
           old_logprobs=batch.old_logprobs,
-          **(
-              {}
-              if batch.ref_logprobs is None
-              else {'ref_logprobs': batch.ref_logprobs}
-          ),
+          ref_logprobs=batch.ref_logprobs,
       )
     self.totals['tokens'] += sum(
         len(e.tokens) for group in groups for e in group.episodes
@@ -439,19 +402,13 @@ class _Run:
     self.console.print(evaluate.describe(name, result.summary), highlight=False)
 
   def _save(self, state: TrainState, books: Bookkeeping) -> None:
-    # Apart, so that whoever serves or evaluates reads the parameters alone.
-    items = {
-        'params': state.params,
-        'optimizer': {'step': state.step, 'opt_state': state.opt_state},
-    }
-    if self.ref_params is not None:
-      items['ref_params'] = self.ref_params
     now = time.monotonic()
     self.totals['wall_s'] += now - self.began
     self.began = now
-    self.checkpoints.save(
-        books.step,
-        items,
+    resume.save(
+        self.checkpoints,
+        state,
+        self.ref_params,
         {
             'books': dataclasses.asdict(books),
             'evals': self.evals,
@@ -462,31 +419,16 @@ class _Run:
 
   def _restore(self) -> Bookkeeping:
     """Brings the newest checkpoint back, and sets later records aside."""
-    host = self.checkpoints.host()
-    books = Bookkeeping(**host['books'])
-    self.evals, self.totals = host['evals'], host['totals']
     fresh, self.shardings = state_lib.create(
         self.model.params, self.tx, self.mesh
     )
-    like = {
-        'params': fresh.params,
-        'optimizer': {'step': fresh.step, 'opt_state': fresh.opt_state},
-    }
-    if self.wanted.algo.kl_coef:
-      like['ref_params'] = fresh.params
-    like = jax.tree.map(
-        lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
-        like,
+    self.state, self.ref_params, host = resume.restore(
+        self.checkpoints, fresh, reference=self.wanted.algo.kl_coef > 0
     )
-    del fresh
-    items = self.checkpoints.restore(like)
-    self.state = TrainState(params=items['params'], **items['optimizer'])
-    self.ref_params = items.get('ref_params')
     self.model = dataclasses.replace(self.model, params=self.state.params)
-    lines = metrics_lib.discard_from(
-        self.directory / 'metrics.jsonl', books.step
-    )
-    episodes_lib.discard_from(self.directory / 'episodes' / 'train', books.step)
+    self.evals, self.totals = host['evals'], host['totals']
+    books = Bookkeeping(**host['books'])
+    lines = resume.discard_from(self.directory, books.step)
     self.console.print(
         f'Continuing after step {books.step}'
         + (f'; {lines} later lines of metrics set aside' if lines else '')

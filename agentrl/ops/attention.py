@@ -14,19 +14,45 @@ import jax.numpy as jnp
 _MASKED = -1e30
 
 
+# Rows are cut into at most so many blocks of queries, so that few scores are
+# computed only to be masked; a block has at least so many tokens, or the
+# products become too small to be fast.
+_MAX_BLOCKS = 8
+_MIN_BLOCK = 96
+
+
 def _grouped(
     queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
 ) -> jax.Array:
   """Attends `[B, T, H, D]` queries to `[B, K, S, D]` keys under `[B, T, S]`."""
   batch, length, heads, dim = queries.shape
-  kv_heads = keys.shape[1]
-  queries = queries.reshape(batch, length, kv_heads, heads // kv_heads, dim)
-  scores = jnp.einsum(
-      'btkgd,bksd->bkgts', queries, keys, preferred_element_type=jnp.float32
+  kv_heads, size = keys.shape[1:3]
+  group = heads // kv_heads
+  # The heads that share a key become rows of one matrix, [B, K, G * T, D]: as
+  # an axis of its own the group would make G small products of each large one.
+  queries = queries.reshape(batch, length, kv_heads, group, dim)
+  queries = queries.transpose(0, 2, 3, 1, 4) * jnp.asarray(
+      dim**-0.5, queries.dtype
   )
-  scores = jnp.where(mask[:, None, None], scores * dim**-0.5, _MASKED)
-  weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-  out = jnp.einsum('bkgts,bksd->btkgd', weights, values)
+  rows = (batch, kv_heads, group * length)
+  scores = jnp.einsum(
+      'bkqd,bksd->bkqs',
+      queries.reshape(*rows, dim),
+      keys,
+      preferred_element_type=jnp.float32,
+  ).reshape(batch, kv_heads, group, length, size)
+  scores = jnp.where(mask[:, None, None], scores, _MASKED)
+  # Softmax whose division comes last: D numbers a row instead of S.
+  peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
+  weights = jnp.exp(scores - peak)
+  total = jnp.sum(weights, axis=-1)[..., None]
+  out = jnp.einsum(
+      'bkqs,bksd->bkqd',
+      weights.reshape(*rows, size).astype(values.dtype),
+      values,
+      preferred_element_type=jnp.float32,
+  ).reshape(batch, kv_heads, group, length, dim)
+  out = (out / total).transpose(0, 3, 1, 2, 4).astype(values.dtype)
   return out.reshape(batch, length, heads, dim)
 
 
@@ -56,8 +82,20 @@ def causal(
       index[:, None] >= index[None, :]
   )
   # [B, K, S, D]: the layout in which the batched products run fastest.
-  transposed = (jnp.swapaxes(x, 1, 2) for x in (keys, values))
-  return _grouped(queries, *transposed, mask)
+  keys, values = (jnp.swapaxes(x, 1, 2) for x in (keys, values))
+  block = max(_MIN_BLOCK, -(-length // _MAX_BLOCKS))
+  blocks = []
+  for start in range(0, length, block):
+    stop = min(start + block, length)
+    blocks.append(
+        _grouped(
+            queries[:, start:stop],
+            keys[:, :, :stop],
+            values[:, :, :stop],
+            mask[:, start:stop, :stop],
+        )
+    )
+  return jnp.concatenate(blocks, axis=1)
 
 
 def cached(

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
@@ -199,10 +200,12 @@ def test_steps_beyond_a_checkpoint_are_set_aside(tmp_path):
   for step in (1, 2, 3, 10):
     path = episodes.step_path(tmp_path, 'train', step)
     episodes.write(path, [fakes.make_episode()])
-  assert episodes.discard_from(path.parent, 3) == 2
+  episodes.write_learned(path, advantages=np.zeros(3), ref_logprobs=None)
+  assert episodes.discard_from(path.parent, 3) == 3
   assert sorted(p.name for p in path.parent.iterdir()) == [
       '000001.jsonl',
       '000002.jsonl',
       '000003.jsonl.discarded',
       '000010.jsonl.discarded',
+      '000010.npz.discarded',
   ]

@@ -195,7 +195,17 @@ def test_webarena_hides_failures_in_its_observation():
         ({'observation': 'x', 'done': True}, "gave no 'reward'"),
         (
             {'observation': 'x', 'done': True, 'reward': None},
-            'gave the reward None',
+            'gave the reward None, not a finite number',
+        ),
+        (
+            web.Response(text='{"observation": "", "done": 1, "reward": NaN}'),
+            'gave the reward nan',
+        ),
+        (
+            web.Response(
+                text='{"observation": "", "done": 1, "reward": -1e999}'
+            ),
+            'gave the reward -inf',
         ),
         (web.json_response([1, 2]), "gave no 'observation'"),
         (web.Response(text=''), 'not JSON'),

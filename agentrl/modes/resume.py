@@ -1,0 +1,112 @@
+"""What a run keeps, so that the same command continues it (invariant 12)."""
+
+import json
+import pathlib
+from typing import Any
+
+import jax
+from ml_collections import ConfigDict
+
+from agentrl import metrics
+from agentrl.data import episodes
+from agentrl.errors import ConfigError
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.state import TrainState
+
+# More steps, other checkpoints or another panel continue the same run.
+_FREE = ('num_steps', 'checkpoint.', 'eval.', 'env.url', 'sampler.')
+
+
+def keep_config(config: ConfigDict, path: pathlib.Path) -> None:
+  """Writes the config, or checks that a resumed run has the same one.
+
+  Raises:
+    ConfigError: a field differs that would make it another run.
+  """
+  text = config.to_json_best_effort(indent=2, sort_keys=True)
+  if path.exists():
+    old, new = (_flat(json.loads(t)) for t in (path.read_text(), text))
+    changed = [
+        name
+        for name in sorted(old.keys() | new.keys())
+        if old.get(name) != new.get(name) and not name.startswith(_FREE)
+    ]
+    if changed:
+      name = changed[0]
+      raise ConfigError(
+          f'{path.parent} holds a run with {name}={old.get(name)!r}, this'
+          f' config has {new.get(name)!r}; use another --workdir, or the old'
+          ' value to continue.'
+      )
+  path.write_text(text)
+
+
+def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:
+  flat = {}
+  for key, value in tree.items():
+    if isinstance(value, dict):
+      flat |= _flat(value, f'{prefix}{key}.')
+    else:
+      flat[prefix + key] = value
+  return flat
+
+
+def save(
+    checkpoints: Checkpoints,
+    state: TrainState,
+    ref_params: Any,
+    host: dict[str, Any],
+) -> None:
+  """Starts a checkpoint of the arrays and of the host's record.
+
+  Args:
+    checkpoints: of the run.
+    state: after step `host['books']['step']`.
+    ref_params: of the reference policy, or None.
+    host: JSON values.
+  """
+  # Apart, so that whoever serves or evaluates reads the parameters alone.
+  items = {
+      'params': state.params,
+      'optimizer': {'step': state.step, 'opt_state': state.opt_state},
+  }
+  if ref_params is not None:
+    items['ref_params'] = ref_params
+  checkpoints.save(host['books']['step'], items, host)
+
+
+def restore(
+    checkpoints: Checkpoints, like: TrainState, *, reference: bool
+) -> tuple[TrainState, Any, dict[str, Any]]:
+  """The newest checkpoint: train state, reference parameters, host's record.
+
+  Args:
+    checkpoints: of the run; holds one at least.
+    like: a state of the wanted shapes and shardings.
+    reference: whether the run has reference parameters; None without them.
+  """
+  host = checkpoints.host()
+  items = {
+      'params': like.params,
+      'optimizer': {'step': like.step, 'opt_state': like.opt_state},
+  }
+  if reference:
+    items['ref_params'] = like.params
+  items = checkpoints.restore(
+      jax.tree.map(
+          lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+          items,
+      )
+  )
+  state = TrainState(params=items['params'], **items['optimizer'])
+  return state, items.get('ref_params'), host
+
+
+def discard_from(workdir: pathlib.Path, step: int) -> int:
+  """Sets aside what was recorded of `step` and later: it is played again.
+
+  Returns:
+    How many lines of metrics.
+  """
+  episodes.discard_from(workdir / 'episodes' / 'train', step)
+  return metrics.discard_from(workdir / 'metrics.jsonl', step)
