@@ -113,7 +113,7 @@ class Attention(nn.Module):
   @nn.compact
   def __call__(self, x, positions, segment_ids, cache):
     c = self.config
-    batch, length, _ = x.shape
+    batch, length = positions.shape
     project = lambda heads, name: _dense(heads * c.head_dim, name, self.dtype)(
         x
     ).reshape(batch, length, heads, c.head_dim)
@@ -128,7 +128,7 @@ class Attention(nn.Module):
           for old, new in zip(cache, (keys, values), strict=True)
       )
       out = attention.cached(queries, *cache, positions)
-    out = out.reshape(batch, length, c.num_heads * c.head_dim)
+    out = out.reshape(batch * length, c.num_heads * c.head_dim)
     return _dense(c.hidden_size, 'o', self.dtype)(out), cache
 
 
@@ -154,7 +154,11 @@ class MLP(nn.Module):
 
 
 class Block(nn.Module):
-  """One layer. Shaped for `nn.scan`: the carry first, the cache through."""
+  """One layer. Shaped for `nn.scan`: the carry first, the cache through.
+
+  States are `[B * T, hidden]`: XLA's CPU backend multiplies matrices up to
+  twice as fast as arrays of three axes, most of all in the backward pass.
+  """
 
   config: TransformerConfig
   dtype: Any
@@ -229,7 +233,7 @@ class Transformer(nn.Module):
     """
     if segment_ids is None:
       segment_ids = jnp.ones_like(tokens)
-    x = jnp.take(self.embed, tokens, axis=0).astype(self.dtype)
+    x = jnp.take(self.embed, tokens.ravel(), axis=0).astype(self.dtype)
     if self.scan_layers:
       if cache is not None:
         raise ValueError('A cache needs the engine layout: scan_layers=False.')
@@ -242,16 +246,17 @@ class Transformer(nn.Module):
         )
         caches.append(layer_cache)
       cache = None if cache is None else tuple(caches)
-    return self.final_norm(x), cache
+    return self.final_norm(x).reshape(*tokens.shape, -1), cache
 
   def unembed(self, hidden: jax.Array) -> jax.Array:
     """Logits `[..., vocab]` in float32 of `[..., hidden]` states."""
     kernel = self.embed.T if self.config.tie_embeddings else self.lm_head
-    return jnp.dot(
-        hidden,
+    logits = jnp.dot(
+        hidden.reshape(-1, hidden.shape[-1]),
         kernel.astype(self.dtype),
         preferred_element_type=jnp.float32,
     )
+    return logits.reshape(*hidden.shape[:-1], -1)
 
 
 def init_params(module: Transformer, key: jax.Array) -> Params:

@@ -88,7 +88,7 @@ def causal(
   for start in range(0, length, block):
     stop = min(start + block, length)
     blocks.append(
-        _grouped(
+        jax.checkpoint(_grouped)(
             queries[:, start:stop],
             keys[:, :, :stop],
             values[:, :, :stop],
