@@ -91,7 +91,10 @@ def test_order_and_padding_do_not_matter(seed, extra):
   batch = random_batch(seed)
   order = np.random.default_rng(seed).permutation(3)
   moved = [np.pad(x[order], ((0, 0), (0, extra))) for x in batch]
-  np.testing.assert_allclose(loss_of(*moved), loss_of(*batch), rtol=1e-5)
+  # The terms have size 1 and may cancel: float32 is exact to 1e-7 of them.
+  np.testing.assert_allclose(
+      loss_of(*moved), loss_of(*batch), rtol=1e-5, atol=1e-6
+  )
 
 
 def test_on_policy_gradient_is_reinforce():
