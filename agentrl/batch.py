@@ -29,6 +29,9 @@ class TokenBatch:
   valid: jax.Array  # [E] bool, False on failed and on padding episodes
   episode_return: jax.Array  # [E] float32, sum of the rewards
   truncated: jax.Array  # [E] bool, cut by us (horizon, context)
+  # [B, T] int32 on sampled ids: turns of a group that answer one observation
+  # share a number in [0, turns of the batch); -1 elsewhere.
+  anchor_ids: jax.Array | None = None
   sampler_logprobs: jax.Array | None = None  # [B, T] float32
   old_logprobs: jax.Array | None = None  # [B, T] float32
   ref_logprobs: jax.Array | None = None  # [B, T] float32

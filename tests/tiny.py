@@ -8,7 +8,7 @@ import numpy as np
 
 from agentrl.algos import grpo
 from agentrl.data import collate
-from agentrl.models import transformer
+from agentrl.models import transformer, value_head
 from agentrl.parallel.mesh import make_mesh
 from agentrl.training import optim, state as state_lib, step as step_lib
 from agentrl.types import HORIZON, TERMINATED, Group
@@ -47,13 +47,38 @@ def init_params(seed=0):
 OPTIMIZER = dict(lr=1e-2, warmup_steps=3, eps=1e-3)
 
 
-def make_learner(loss=grpo.loss, *, mesh=None, temperature=1.0):
-  """A new state, and the pieces that update it, compiled when first used."""
+@functools.cache
+def bound(module=grpo, *, use_kl=False, **knobs):
+  """An algorithm's loss with its knobs, one object for equal arguments."""
+  return functools.partial(
+      module.loss, knobs=module.Knobs(**knobs), use_kl=use_kl
+  )
+
+
+def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
+  """A new state, and the pieces that update it, compiled when first used.
+
+  Args:
+    loss: None: GRPO's.
+    mesh: None: one device.
+    temperature: of the sampler.
+    critic: a kind of models.value_head.
+  """
   mesh = mesh or one_device()
   tx = optim.make_optimizer(**OPTIMIZER)
-  state, shardings = state_lib.create(init_params(), tx, mesh)
+  params = init_params()
+  if critic is not None:
+    tx = optim.with_critic(tx, optim.make_optimizer(**OPTIMIZER))
+    critic = value_head.init(critic, MODULE, params)
+  state, shardings = state_lib.create(params, tx, mesh, critic=critic)
   steps = step_lib.make_steps(
-      MODULE, loss, tx, mesh, shardings, temperature=temperature
+      MODULE,
+      loss or bound(),
+      tx,
+      mesh,
+      state,
+      shardings,
+      temperature=temperature,
   )
   return state, steps
 
@@ -66,9 +91,9 @@ def new_state():
   return jax.tree.map(jnp.copy, _cached_learner()[0])
 
 
-def steps(loss=grpo.loss, temperature=1.0):
+def steps(loss=None, temperature=1.0):
   """The compiled pieces on one device, shared by all tests."""
-  if (loss, temperature) == (grpo.loss, 1.0):
+  if (loss or bound(), temperature) == (bound(), 1.0):
     return _cached_learner()[1]
   return _cached_learner(loss, temperature=temperature)[1]
 
@@ -123,7 +148,9 @@ def random_groups(seed, *, num_groups=2, group_size=4, failures=0.0):
   ]
 
 
-jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
+jitted_advantages = jax.jit(
+    grpo.advantages, static_argnames=('knobs', 'num_groups')
+)
 
 
 def make_batch(groups, width=ROW):
@@ -134,12 +161,19 @@ def make_batch(groups, width=ROW):
     if x is None or x.ndim != 2:
       return x
     extra = ((0, 0), (0, width - x.shape[1]))
-    return np.pad(x, extra, constant_values=-1 if name == 'turn_ids' else 0)
+    rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
+    return np.pad(x, extra, constant_values=rest)
 
   fields = batch.__dataclass_fields__
   batch = batch.replace(**{f: pad(f, getattr(batch, f)) for f in fields})
-  advantages = jitted_advantages(batch, num_groups=len(groups))
-  return batch.replace(advantages=np.asarray(advantages))
+  return jax.tree.map(
+      np.asarray, jitted_advantages(batch, num_groups=len(groups))
+  )
+
+
+def scale(batch, *, kl_coef=0.0):
+  """The denominators of a whole batch."""
+  return step_lib.measure(batch, np.arange(len(batch.valid)), kl_coef=kl_coef)
 
 
 def random_batch(seed, **groups):

@@ -8,25 +8,23 @@ does not weigh less per token than a short one.
 
 import jax
 
+from agentrl.algos.policy import Metrics, Outputs
 from agentrl.batch import TokenBatch
 from agentrl.ops import masked
+from agentrl.ops.aggregate import Scale
 
 
 def loss(
-    logprobs: jax.Array,
-    entropy: jax.Array,
-    batch: TokenBatch,
-    num_tokens: jax.Array,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
+    outputs: Outputs, batch: TokenBatch, scale: Scale
+) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's negative log-likelihood.
 
   Args:
-    logprobs: `[B, T]` under the current policy.
-    entropy: `[B, T]`; logged only.
+    outputs: of the current policy; the entropy is logged only.
     batch: one microbatch; `completion_mask` is True on the tokens to learn.
-    num_tokens: scalar, such tokens of valid episodes in the whole minibatch.
+    scale: of the whole minibatch.
   """
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
-  total = -masked.sum(logprobs, mask) / num_tokens
-  mean_entropy = masked.sum(entropy, mask) / num_tokens
+  total = -masked.sum(outputs.logprobs, mask) / scale.tokens
+  mean_entropy = masked.sum(outputs.entropy, mask) / scale.tokens
   return total, {'policy/loss': total, 'policy/entropy': mean_entropy}

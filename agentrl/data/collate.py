@@ -60,7 +60,8 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
   """Lays groups out as rows, padded to the longest episode.
 
   Rewards go to the last sampled token of their turn: an observation that ends
-  an episode has no say in where its reward lands.
+  an episode has no say in where its reward lands. The width is one of
+  `LENGTHS`, so that what is computed on a whole collection compiles few times.
 
   Args:
     groups: in task order; their episodes in replica order.
@@ -73,14 +74,20 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
     raise ValueError('Nothing to collate: no episodes.')
   size = len(episodes)
   length = max(len(e.tokens) for e in episodes)
-  shape = (size, max(length, 1))
+  shape = (size, bucket_length(max(length, 1)))
   tokens = np.zeros(shape, np.int32)
   segment_ids = np.zeros(shape, np.int32)
   positions = np.zeros(shape, np.int32)
   completion_mask = np.zeros(shape, bool)
   turn_ids = np.full(shape, -1, np.int32)
   rewards = np.zeros(shape, np.float32)
+  anchor_ids = np.full(shape, -1, np.int32)
+  anchors: dict[tuple[int, str], int] = {}
   sampler_logprobs = np.zeros(shape, np.float32)
+  group_ids = np.repeat(
+      np.arange(len(groups), dtype=np.int32),
+      [len(group.episodes) for group in groups],
+  )
   for row, episode in enumerate(episodes):
     n = len(episode.tokens)
     tokens[row, :n] = episode.tokens
@@ -93,6 +100,10 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
         zip(spans, episode.turns, strict=True)
     ):
       turn_ids[row, start:stop] = turn
+      seen = episode.turns[turn - 1].observation if turn else _opening(episode)
+      anchor_ids[row, start:stop] = anchors.setdefault(
+          (int(group_ids[row]), seen), len(anchors)
+      )
       rewards[row, stop - 1] = record.reward
   return TokenBatch(
       tokens=tokens,
@@ -101,15 +112,18 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
       completion_mask=completion_mask,
       turn_ids=turn_ids,
       rewards=rewards,
-      group_ids=np.repeat(
-          np.arange(len(groups), dtype=np.int32),
-          [len(group.episodes) for group in groups],
-      ),
+      group_ids=group_ids,
       valid=np.array([e.valid for e in episodes]),
       episode_return=np.array([e.episode_return for e in episodes], np.float32),
       truncated=np.array([e.truncated for e in episodes]),
+      anchor_ids=anchor_ids,
       sampler_logprobs=sampler_logprobs,
   )
+
+
+def _opening(episode: Episode) -> str:
+  """The first observation, as the prompt holds it."""
+  return episode.prompt[-1].content if episode.prompt else ''
 
 
 def microbatches(
@@ -174,7 +188,7 @@ def _pack(batch, used, packed, length, most, multiple) -> Microbatch:
     if x is None or np.ndim(x) != 2:
       return x
     x = np.asarray(x)
-    rest = -1 if name == 'turn_ids' else 0
+    rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
     out = np.full((height, length), rest, x.dtype)
     for p in places:
       stop = p.start + p.length

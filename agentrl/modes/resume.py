@@ -70,6 +70,8 @@ def save(
       'params': state.params,
       'optimizer': {'step': state.step, 'opt_state': state.opt_state},
   }
+  if state.critic is not None:
+    items['critic'] = state.critic
   if ref_params is not None:
     items['ref_params'] = ref_params
   checkpoints.save(host['books']['step'], items, host)
@@ -90,6 +92,8 @@ def restore(
       'params': like.params,
       'optimizer': {'step': like.step, 'opt_state': like.opt_state},
   }
+  if like.critic is not None:
+    items['critic'] = like.critic
   if reference:
     items['ref_params'] = like.params
   items = checkpoints.restore(
@@ -98,7 +102,9 @@ def restore(
           items,
       )
   )
-  state = TrainState(params=items['params'], **items['optimizer'])
+  state = TrainState(
+      params=items['params'], critic=items.get('critic'), **items['optimizer']
+  )
   return state, items.get('ref_params'), host
 
 

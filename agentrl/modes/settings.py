@@ -12,10 +12,11 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from agentrl import schedules
-from agentrl.algos import ONLINE
+from agentrl.algos import ONLINE, policy
 from agentrl.errors import ConfigError
+from agentrl.models import value_head
 from agentrl.models.variants import VARIANTS
-from agentrl.ops.kl import ESTIMATORS
+from agentrl.ops import aggregate, kl
 from agentrl.schedules import HORIZONS, Horizon
 from agentrl.training.optim import SCHEDULES
 
@@ -179,31 +180,141 @@ class Rollout(Limits):
 
 
 @dataclasses.dataclass(frozen=True)
-class Algo:
-  """The algorithm and its hyperparameters."""
+class Critic:
+  """PPO's critic and its optimiser."""
 
-  name: str
-  clip_low: float = 0.2
-  clip_high: float = 0.2
-  kl_coef: float = 0.0  # weight of the KL to the starting policy
-  kl_estimator: str = 'k3+'
-  entropy_coef: float = 0.0
-  epochs: int = 1  # passes over a collection
-  minibatches: int = 1  # updates a pass
+  kind: str = 'own'  # 'own' trunk | 'shared': a head on the policy's
+  lr: float = 1e-5
+  grad_clip: float = 1.0
+  warmup: int = 0  # rl steps in which only the critic learns
 
   def __post_init__(self):
-    _one_of('algo.name', self.name, tuple(ONLINE))
-    _one_of('algo.kl_estimator', self.kl_estimator, ESTIMATORS)
+    _one_of('algo.critic.kind', self.kind, value_head.KINDS)
+    _above('algo.critic.lr', self.lr, 0)
+    _above('algo.critic.grad_clip', self.grad_clip, 0)
+    _at_least('algo.critic.warmup', self.warmup, 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Algo:
+  """The algorithm: what all of them share, and its own `knobs`.
+
+  In a config the knobs (fields of the algorithm's `Knobs`) stand beside the
+  fields below. See `training.rl.UpdatePlan` for what those mean.
+  """
+
+  name: str
+  epochs: int = 1  # passes over a collection
+  minibatches: int = 1  # updates a pass
+  ratio: str = 'old'  # 'old' (recomputed) | 'sampler'
+  kl_coef: float = 0.0  # weight of the KL to the starting policy
+  kl_in: str = 'loss'  # 'loss' | 'reward'
+  kl_target: float | None = None  # steers the weight; None keeps it
+  kl_horizon: int = 10_000  # episodes
+  ties: str = 'keep'  # 'keep' | 'mask' | 'refill'
+  refill_rounds: int = 3
+  truncated: str = 'keep'  # 'keep' | 'mask'
+  overlong_buffer: int = 0  # tokens
+  critic: Critic | None = None
+  knobs: policy.Knobs
+
+  def __post_init__(self):
     _at_least('algo.epochs', self.epochs, 1)
     _at_least('algo.minibatches', self.minibatches, 1)
-    for name in ('clip_low', 'clip_high'):
-      _above(f'algo.{name}', getattr(self, name), 0)
-    for name in ('kl_coef', 'entropy_coef'):
+    _one_of('algo.ratio', self.ratio, ('old', 'sampler'))
+    _one_of('algo.kl_in', self.kl_in, ('loss', 'reward'))
+    _one_of('algo.ties', self.ties, ('keep', 'mask', 'refill'))
+    _one_of('algo.truncated', self.truncated, ('keep', 'mask'))
+    for name in ('kl_coef', 'overlong_buffer'):
       _at_least(f'algo.{name}', getattr(self, name), 0)
-    if self.clip_low >= 1:
+    for name in ('refill_rounds', 'kl_horizon'):
+      _at_least(f'algo.{name}', getattr(self, name), 1)
+    if self.kl_target is not None:
+      _above('algo.kl_target', self.kl_target, 0)
+    if self.ties != 'refill':
+      self._idle('refill_rounds', reason="algo.ties is not 'refill'")
+    if not self.kl_coef:
+      reason = 'algo.kl_coef=0 leaves the reference out'
+      self._idle('kl_in', 'kl_target', 'kl_estimator', reason=reason)
+    if self.kl_target is None:
+      self._idle('kl_horizon', reason='algo.kl_target is not set')
+    self._check_knobs()
+
+  @property
+  def kl(self) -> str | None:
+    """Where the KL to the reference acts, if it does."""
+    return self.kl_in if self.kl_coef else None
+
+  @property
+  def module(self) -> Any:
+    return ONLINE[self.name]
+
+  def _check_knobs(self):
+    knobs = self.knobs
+    _one_of('algo.kl_estimator', knobs.kl_estimator, kl.ESTIMATORS)
+    _one_of('algo.surrogate', knobs.surrogate, ('clip', 'cispo'))
+    _one_of('algo.ratio_level', knobs.ratio_level, ('token', 'sequence'))
+    _one_of('algo.aggregation', knobs.aggregation, aggregate.MODES)
+    _above('algo.clip_low', knobs.clip_low, 0)
+    _above('algo.clip_high', knobs.clip_high, 0)
+    _at_least('algo.entropy_coef', knobs.entropy_coef, 0)
+    if knobs.clip_low > 1 or (
+        knobs.clip_low == 1 and knobs.surrogate == 'clip'
+    ):
       raise ConfigError(
-          f'algo.clip_low={self.clip_low} never clips: a ratio is above 0.'
+          f'algo.clip_low={knobs.clip_low} never clips: a ratio is above 0.'
       )
+    if knobs.dual_clip is not None:
+      _above('algo.dual_clip', knobs.dual_clip, 1)
+    if knobs.surrogate == 'cispo':
+      self._idle('dual_clip', reason="algo.surrogate='cispo' clips no token")
+    if knobs.aggregation == 'constant':
+      if not knobs.aggregation_constant or knobs.aggregation_constant <= 0:
+        raise ConfigError(
+            "algo.aggregation='constant' divides by algo.aggregation_constant:"
+            ' set the tokens of a long episode.'
+        )
+    else:
+      self._idle(
+          'aggregation_constant', reason="algo.aggregation is not 'constant'"
+      )
+    if (knobs.sequence_low is None) != (knobs.sequence_high is None):
+      raise ConfigError(
+          'algo.sequence_low and algo.sequence_high are one range: set both.'
+      )
+    if knobs.importance_cap is not None:
+      _above('algo.importance_cap', knobs.importance_cap, 0)
+    if self.ratio == 'sampler':
+      self._idle(
+          *('importance_cap', 'sequence_low', 'sequence_high'),
+          reason="algo.ratio='sampler' takes the sampler's word already",
+      )
+    elif self.epochs * self.minibatches == 1:
+      self._idle(
+          *('clip_low', 'clip_high', 'dual_clip', 'surrogate', 'ratio_level'),
+          reason=(
+              'one update a collection keeps every ratio at 1; set'
+              ' algo.minibatches or algo.epochs above 1, or'
+              " algo.ratio='sampler'"
+          ),
+      )
+    for name in ('gamma', 'lam'):
+      value = getattr(knobs, name, 1.0)
+      if not 0 <= value <= 1:
+        raise ConfigError(f'algo.{name} must be in [0, 1], got {value}.')
+    if not getattr(knobs, 'normalise_std', True):
+      self._idle('ddof', reason='algo.normalise_std=False divides by nothing')
+    if getattr(knobs, 'group_baseline', False):
+      self._idle('gamma', reason='algo.group_baseline compares whole returns')
+
+  def _idle(self, *names: str, reason: str):
+    """Refuses fields that were set although they cannot act."""
+    for name in names:
+      owner = self if hasattr(self, name) else self.knobs
+      value = getattr(owner, name)
+      default = {f.name: f.default for f in dataclasses.fields(owner)}[name]
+      if value != default:
+        raise ConfigError(f'algo.{name}={value} has no effect: {reason}.')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -371,6 +482,42 @@ def read(cls, section: Any, name: str):
     ) from error
 
 
+def read_algo(section: Any) -> Algo:
+  """The algorithm that `config.algo` describes.
+
+  Raises:
+    ConfigError: a field is unknown, refused, or acts in other algorithms only.
+  """
+  values = dict(section)
+  name = values.get('name')
+  if name is None:
+    raise ConfigError('The config lacks algo.name.')
+  _one_of('algo.name', name, tuple(ONLINE))
+  names = lambda cls: {field.name for field in dataclasses.fields(cls)}
+  own = names(ONLINE[name].Knobs)
+  for key in sorted(values.keys() - own - names(Algo)):
+    others = [n for n, m in ONLINE.items() if key in names(m.Knobs)]
+    if others:
+      raise ConfigError(
+          f'algo.{key} has no effect with algo.name={name!r}; it acts in'
+          f' {", ".join(others)}.'
+      )
+  critic = values.pop('critic', None)
+  if ONLINE[name].CRITIC:
+    critic = read(Critic, critic or {}, 'algo.critic')
+  elif critic is not None:
+    raise ConfigError(
+        f'algo.critic has no effect with algo.name={name!r}: it has no critic.'
+    )
+  knobs = {key: values.pop(key) for key in own & values.keys()}
+  knobs = read(ONLINE[name].Knobs, knobs, 'algo')
+  if 'knobs' in values:
+    raise ConfigError(
+        'Write the knobs of an algorithm into config.algo itself.'
+    )
+  return read(Algo, values | {'critic': critic, 'knobs': knobs}, 'algo')
+
+
 def read_horizon(section: Any) -> Horizon:
   """The schedule that `config.horizon` describes."""
   values = dict(section)
@@ -415,20 +562,30 @@ def read_train(config: ConfigDict) -> Train:
       for f in dataclasses.fields(Train)
       if dataclasses.is_dataclass(f.type)
   }
-  check_sections(config, ('mode', 'seed', 'num_steps', 'horizon', *sections))
+  del sections['algo']
+  check_sections(
+      config, ('mode', 'seed', 'num_steps', 'horizon', 'algo', *sections)
+  )
   settings = Train(
       seed=config.seed,
       num_steps=config.num_steps,
       horizon=read_horizon(config.horizon),
+      algo=read_algo(config.algo),
       **{name: read(cls, config[name], name) for name, cls in sections.items()},
   )
   _at_least('num_steps', settings.num_steps, 1)
   rollout, algo = settings.rollout, settings.algo
-  if algo.name == 'grpo' and rollout.group_size < 2:
+  compares = algo.module.GROUPS or getattr(algo.knobs, 'group_baseline', False)
+  if (compares or algo.ties != 'keep') and rollout.group_size < 2:
     raise ConfigError(
-        'GRPO compares the episodes of a group: rollout.group_size='
+        f'{algo.name} compares the episodes of a group: rollout.group_size='
         f'{rollout.group_size} gives every episode the advantage 0. Use at'
         ' least 2.'
+    )
+  if algo.overlong_buffer >= rollout.max_context:
+    raise ConfigError(
+        f'algo.overlong_buffer={algo.overlong_buffer} must be shorter than'
+        f' rollout.max_context={rollout.max_context}.'
     )
   rows = rollout.tasks_per_step * rollout.group_size
   if algo.minibatches > rows:

@@ -17,12 +17,11 @@ import rich.console
 from ml_collections import ConfigDict
 
 from agentrl import metrics as metrics_lib
-from agentrl.algos import ONLINE
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
-from agentrl.models import variants
+from agentrl.models import value_head, variants
 from agentrl.modes import evaluate, parts, resume, settings, warmstart
 from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.parallel import mesh as mesh_lib
@@ -148,29 +147,51 @@ class _Run:
         schedule=optimizer.schedule,
         total_steps=updates,
     )
-    self.learning_rate = optim.make_schedule(optimizer.lr, **schedule)
+    # While a critic warms up, the policy stands still.
+    frozen = 0
+    if algo.critic is not None:
+      frozen = algo.critic.warmup * algo.epochs * algo.minibatches
+    self.learning_rate = optim.make_schedule(
+        optimizer.lr, **schedule, frozen_steps=frozen
+    )
+    betas = dict(b1=optimizer.b1, b2=optimizer.b2)
     self.tx = optim.make_optimizer(
         optimizer.lr,
         grad_clip=optimizer.grad_clip,
         weight_decay=optimizer.weight_decay,
-        b1=optimizer.b1,
-        b2=optimizer.b2,
+        **betas,
         **schedule,
+        frozen_steps=frozen,
     )
-    self.algo = ONLINE[algo.name]
+    if algo.critic is not None:
+      self.tx = optim.with_critic(
+          self.tx,
+          optim.make_optimizer(
+              algo.critic.lr, grad_clip=algo.critic.grad_clip, **betas
+          ),
+      )
     self.loss = functools.partial(
-        self.algo.loss,
-        clip_low=algo.clip_low,
-        clip_high=algo.clip_high,
-        kl_coef=algo.kl_coef,
-        kl_estimator=algo.kl_estimator,
-        entropy_coef=algo.entropy_coef,
+        algo.module.loss, knobs=algo.knobs, use_kl=algo.kl == 'loss'
+    )
+    self.advantages = jax.jit(
+        functools.partial(algo.module.advantages, knobs=algo.knobs),
+        static_argnames='num_groups',
     )
     self.plan = rl.UpdatePlan(
         epochs=algo.epochs,
         minibatches=algo.minibatches,
         max_tokens=optimizer.max_tokens,
         seed=seeds.derive_seed(wanted.seed, 'rows'),
+        ratio=algo.ratio,
+        kl=algo.kl,
+        kl_estimator=algo.knobs.kl_estimator,
+        kl_target=algo.kl_target,
+        kl_horizon=algo.kl_horizon,
+        ties=algo.ties,
+        refill_rounds=algo.refill_rounds,
+        truncated=algo.truncated,
+        overlong_buffer=algo.overlong_buffer,
+        max_context=wanted.rollout.max_context,
     )
     self.task_iterator = TaskIterator(
         self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
@@ -216,7 +237,7 @@ class _Run:
       version += 1
       self._push(params, version)
     self._evaluate('before', 0, version)
-    self.state, self.shardings = state_lib.create(params, self.tx, self.mesh)
+    self.state, self.shardings = self._new_state(params)
     self.ref_params = self._reference()
     books = Bookkeeping(
         step=0,
@@ -224,9 +245,20 @@ class _Run:
         tasks=self.task_iterator.state(),
         horizon=wanted.horizon.init(),
         stats={},
+        kl_coef=wanted.algo.kl_coef,
     )
     self._save(self.state, books)
     return books
+
+  def _new_state(self, params: Any):
+    """A state and its shardings; a critic starts from the policy."""
+    critic = self.wanted.algo.critic
+    return state_lib.create(
+        params,
+        self.tx,
+        self.mesh,
+        critic=critic and value_head.init(critic.kind, self.module, params),
+    )
 
   def _reference(self) -> Any:
     """A copy of the starting policy, where the loss needs one."""
@@ -282,14 +314,13 @@ class _Run:
         tasks=self.task_iterator,
         schedule=wanted.horizon,
         collect=self._collect_step,
-        advantages=functools.partial(
-            self.algo.advantages, num_groups=wanted.rollout.tasks_per_step
-        ),
+        advantages=self.advantages,
         steps=step.make_steps(
             self.module,
             self.loss,
             self.tx,
             self.mesh,
+            self.state,
             self.shardings,
             temperature=wanted.rollout.temperature,
         ),
@@ -353,6 +384,10 @@ class _Run:
           advantages=batch.advantages,
           old_logprobs=batch.old_logprobs,
           ref_logprobs=batch.ref_logprobs,
+          rewards=batch.rewards,
+          returns=batch.returns,
+          values=batch.values,
+          anchor_ids=batch.anchor_ids,
       )
     self.totals['tokens'] += sum(
         len(e.tokens) for group in groups for e in group.episodes
@@ -419,9 +454,7 @@ class _Run:
 
   def _restore(self) -> Bookkeeping:
     """Brings the newest checkpoint back, and sets later records aside."""
-    fresh, self.shardings = state_lib.create(
-        self.model.params, self.tx, self.mesh
-    )
+    fresh, self.shardings = self._new_state(self.model.params)
     self.state, self.ref_params, host = resume.restore(
         self.checkpoints, fresh, reference=self.wanted.algo.kl_coef > 0
     )

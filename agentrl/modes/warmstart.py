@@ -173,7 +173,7 @@ def imitate(
       b2=rest.b2,
   )
   state, shardings = state_lib.create(params, tx, mesh)
-  steps = step.make_steps(module, sft.loss, tx, mesh, shardings)
+  steps = step.make_steps(module, sft.loss, tx, mesh, state, shardings)
   batch = collate.collate([Group(e.task_id, 0, (e,)) for e in demonstrations])
   # Nobody sampled these tokens: there is no sampler to agree with.
   batch = batch.replace(sampler_logprobs=None)

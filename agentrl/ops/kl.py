@@ -51,3 +51,21 @@ def estimate(
   raise ValueError(
       f'Unknown KL estimator {estimator!r}; known: {", ".join(ESTIMATORS)}.'
   )
+
+
+def adapt(
+    coef: float, observed: float, *, target: float, count: int, horizon: int
+) -> float:
+  """The next coefficient of a proportional controller (arXiv:1909.08593 eq. 4).
+
+      coef *= 1 + clip(observed / target - 1, -0.2, 0.2) count / horizon
+
+  Args:
+    coef: the present weight of the KL.
+    observed: mean KL of the last step.
+    target: KL that is wanted.
+    count: episodes of the last step.
+    horizon: episodes over which the controller acts.
+  """
+  error = min(max(observed / target - 1, -0.2), 0.2)
+  return coef * (1 + error * count / horizon)

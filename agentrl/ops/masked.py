@@ -22,6 +22,18 @@ def gather_episodes(per_episode: jax.Array, segment_ids: jax.Array):
   return per_episode[jnp.maximum(segment_ids - 1, 0)]
 
 
+def sum_episodes(
+    x: jax.Array, mask: jax.Array, segment_ids: jax.Array, num_episodes: int
+) -> jax.Array:
+  """`[E]` sums of `[B, T]` values over the masked tokens of each episode."""
+  kept = jnp.where(mask & (segment_ids > 0), x, 0).astype(jnp.float32)
+  # Padding is segment 0 and adds 0 to the first episode.
+  index = jnp.maximum(segment_ids - 1, 0)
+  return jax.ops.segment_sum(
+      kept.ravel(), index.ravel(), num_segments=num_episodes
+  )
+
+
 def loss_mask(
     completion_mask: jax.Array, segment_ids: jax.Array, valid: jax.Array
 ) -> jax.Array:

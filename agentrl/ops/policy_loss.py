@@ -1,4 +1,9 @@
-"""Policy-gradient objectives over masked token batches."""
+"""Policy-gradient losses per sampled token.
+
+Each takes the log of the ratio r = p / p_old and advantages A, and gives a
+`[B, T]` loss that `ops.aggregate` turns into a number, with `[B, T]`
+indicators of where clipping stopped the gradient.
+"""
 
 import chex
 import jax
@@ -7,51 +12,104 @@ import jax.numpy as jnp
 from agentrl.ops import masked
 
 
-def clipped_surrogate(
+def log_ratio(
     logprobs: jax.Array,
     old_logprobs: jax.Array,
-    advantages: jax.Array,
     mask: jax.Array,
-    denominator: jax.Array,
+    segment_ids: jax.Array,
+    *,
+    level: str = 'token',
+    num_episodes: int,
+) -> jax.Array:
+  """`[B, T]` log of the importance ratio; 0 outside the mask.
+
+  Args:
+    logprobs: `[B, T]` under the current policy; differentiated.
+    old_logprobs: `[B, T]` under the policy that starts the update.
+    mask: `[B, T]` bool, True on sampled tokens of valid episodes.
+    segment_ids: `[B, T]` int; an episode is whole in its microbatch.
+    level: static. 'token': each token its own (PPO). 'sequence': its mean over
+      the episode's tokens, the same for each (GSPO, arXiv:2507.18071).
+    num_episodes: E, the largest segment id possible; static.
+  """
+  chex.assert_rank([logprobs, old_logprobs, mask, segment_ids], 2)
+  chex.assert_equal_shape([logprobs, old_logprobs, mask, segment_ids])
+  # Mask before exp: a padded position may hold anything, and inf * 0 is NaN.
+  d = jnp.where(mask, logprobs - old_logprobs, 0.0)
+  match level:
+    case 'token':
+      return d
+    case 'sequence':
+      total = lambda x: masked.sum_episodes(x, mask, segment_ids, num_episodes)
+      mean = total(d) / jnp.maximum(total(mask), 1)
+      return jnp.where(mask, masked.gather_episodes(mean, segment_ids), 0.0)
+  raise ValueError(f'Unknown ratio level {level!r}; known: token, sequence.')
+
+
+def clipped(
+    log_ratio: jax.Array,
+    advantages: jax.Array,
     *,
     clip_low: float,
     clip_high: float,
-) -> tuple[jax.Array, dict[str, jax.Array]]:
-  """PPO's pessimistic surrogate over sampled tokens (arXiv:1707.06347 eq. 7).
+    dual_clip: float | None = None,
+) -> tuple[jax.Array, jax.Array]:
+  """PPO's pessimistic surrogate (arXiv:1707.06347 eq. 7).
 
-      loss = -sum_mask min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) / N
+      loss = -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)
 
   Args:
-    logprobs: `[B, T]` under the current policy; the only differentiated input.
-    old_logprobs: `[B, T]` under the policy that starts this update.
+    log_ratio: `[B, T]`; the only differentiated input.
     advantages: `[B, T]`.
-    mask: `[B, T]` bool, True on tokens that the policy chose.
-    denominator: N, scalar: such tokens in the whole minibatch, on all devices.
-      A mean over one microbatch would weigh microbatches, not tokens.
     clip_low: lower clip range.
-    clip_high: upper clip range; equal to `clip_low` in PPO, larger in DAPO.
+    clip_high: upper clip range; equal to `clip_low` in PPO, larger in DAPO
+      (clip-higher, arXiv:2503.14476 section 3.1).
+    dual_clip: where A < 0 the objective is at least `dual_clip` A, so that a
+      huge ratio has no huge gradient (arXiv:1912.09729); above 1.
 
   Returns:
-    Scalar loss, and scalar metrics: sums divided by N (but `ratio_max`, which
-    is a maximum over this call's tokens).
+    `[B, T]` losses, and `[B, T]` bool: where clipping left no gradient.
   """
-  chex.assert_rank([logprobs, old_logprobs, advantages, mask], 2)
-  chex.assert_equal_shape([logprobs, old_logprobs, advantages, mask])
-
-  # Mask before exp: a padded position may hold anything, and inf * 0 is NaN.
-  log_ratio = jnp.where(mask, logprobs - old_logprobs, 0.0)
+  chex.assert_equal_shape([log_ratio, advantages])
   ratio = jnp.exp(log_ratio)
-  clipped = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
-  advantages = jnp.where(mask, advantages, 0.0)
-  objective = jnp.minimum(ratio * advantages, clipped * advantages)
+  limited = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
+  objective = jnp.minimum(ratio * advantages, limited * advantages)
   # Clipping matters where the pessimistic minimum picks the clipped branch:
   # there, and only there, the gradient is zero.
-  inactive = clipped * advantages < ratio * advantages
+  inactive = limited * advantages < ratio * advantages
+  if dual_clip is not None:
+    floor = dual_clip * advantages
+    inactive |= (advantages < 0) & (objective < floor)
+    objective = jnp.where(
+        advantages < 0, jnp.maximum(objective, floor), objective
+    )
+  return -objective, inactive
 
-  total = lambda x: masked.sum(x, mask) / denominator
-  metrics = {
-      'policy/approx_kl': total(ratio - 1 - log_ratio),
-      'policy/clip_fraction': total(inactive.astype(ratio.dtype)),
-      'policy/ratio_max': masked.max(ratio, mask),
-  }
-  return -total(objective), metrics
+
+def cispo(
+    logprobs: jax.Array,
+    log_ratio: jax.Array,
+    advantages: jax.Array,
+    *,
+    clip_low: float,
+    clip_high: float,
+) -> tuple[jax.Array, jax.Array]:
+  """Clipped importance weights, no clipped tokens (CISPO, arXiv:2506.13585).
+
+      loss = -sg(clip(r, 1 - clip_low, 1 + clip_high)) A log p
+
+  Args:
+    logprobs: `[B, T]`; the only differentiated input.
+    log_ratio: `[B, T]`.
+    advantages: `[B, T]`.
+    clip_low: lower clip range; the paper leaves the weight unbounded below (1).
+    clip_high: upper clip range.
+
+  Returns:
+    `[B, T]` losses, and `[B, T]` bool: where the weight was clipped.
+  """
+  chex.assert_equal_shape([logprobs, log_ratio, advantages])
+  ratio = jnp.exp(log_ratio)
+  limited = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
+  weight = jax.lax.stop_gradient(limited)
+  return -weight * advantages * logprobs, ratio != limited

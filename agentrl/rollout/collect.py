@@ -202,14 +202,14 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
           turn.finish_reason == 'length' for turn in turns
       ),
       'rollout/cached_share': cached_tokens / max(prompt_tokens, 1),
-      'rollout/tied_groups': mean(_tied(group) for group in groups),
+      'rollout/tied_groups': mean(is_tied(group) for group in groups),
       'rollout/sampler_s_mean': mean(turn.sampler_s for turn in turns),
       'rollout/env_s_mean': mean(turn.env_s for turn in turns),
   }
   return metrics
 
 
-def _tied(group: Group) -> bool:
+def is_tied(group: Group) -> bool:
   """True when no two valid episodes differ in return: nothing to learn from."""
   returns = {
       episode.episode_return for episode in group.episodes if episode.valid

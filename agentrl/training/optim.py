@@ -3,11 +3,18 @@
 import jax
 import optax
 
+from agentrl.training.state import Networks
+
 SCHEDULES = ('constant', 'linear', 'cosine')
 
 
 def make_schedule(
-    lr: float, *, warmup_steps: int, schedule: str, total_steps: int
+    lr: float,
+    *,
+    warmup_steps: int,
+    schedule: str,
+    total_steps: int,
+    frozen_steps: int = 0,
 ) -> optax.Schedule:
   """Learning rate by update: a linear warm-up, then constant or decaying to 0.
 
@@ -16,7 +23,18 @@ def make_schedule(
     warmup_steps: updates from 0 to `lr`.
     schedule: 'constant', 'linear' or 'cosine'.
     total_steps: updates in the whole run, the warm-up included.
+    frozen_steps: updates at rate 0 before all that, while a critic warms up.
   """
+  if frozen_steps:
+    later = make_schedule(
+        lr,
+        warmup_steps=warmup_steps,
+        schedule=schedule,
+        total_steps=total_steps - frozen_steps,
+    )
+    return optax.join_schedules(
+        [optax.constant_schedule(0.0), later], [frozen_steps]
+    )
   if schedule not in SCHEDULES:
     raise ValueError(
         f'Unknown schedule {schedule!r}; known: {", ".join(SCHEDULES)}.'
@@ -42,6 +60,7 @@ def make_optimizer(
     warmup_steps: int = 0,
     schedule: str = 'constant',
     total_steps: int = 1,
+    frozen_steps: int = 0,
     grad_clip: float = 1.0,
     weight_decay: float = 0.0,
     b1: float = 0.9,
@@ -55,6 +74,7 @@ def make_optimizer(
     warmup_steps: updates of linear warm-up.
     schedule: what follows it, see `make_schedule`.
     total_steps: updates in the whole run; only decaying schedules read it.
+    frozen_steps: updates at rate 0 before the warm-up.
     grad_clip: largest global norm; larger gradients are scaled down to it.
     weight_decay: decoupled decay; norm scales are exempt.
     b1: decay of the first moment.
@@ -66,6 +86,7 @@ def make_optimizer(
       warmup_steps=warmup_steps,
       schedule=schedule,
       total_steps=total_steps,
+      frozen_steps=frozen_steps,
   )
 
   def decayed(params):
@@ -78,4 +99,13 @@ def make_optimizer(
       optax.adamw(
           rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed
       ),
+  )
+
+
+def with_critic(
+    policy: optax.GradientTransformation, critic: optax.GradientTransformation
+) -> optax.GradientTransformation:
+  """One optimiser of `Networks`: each network has its own rate and clip."""
+  return optax.multi_transform(
+      {'policy': policy, 'critic': critic}, Networks('policy', 'critic')
   )

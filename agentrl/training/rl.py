@@ -1,10 +1,12 @@
 """The loop of online reinforcement learning.
 
-One rl step: choose the horizon, collect groups of episodes, turn their returns
-into advantages, update the policy on them, hand it to the sampler.
+One rl step: choose the horizon, collect groups of episodes, shape their rewards
+and turn them into advantages, update the policy on them, hand it to the
+sampler.
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -15,10 +17,11 @@ import numpy as np
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
-from agentrl.rollout.collect import rollout_metrics
+from agentrl.ops import kl, mismatch
+from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
 from agentrl.training import step as step_lib
-from agentrl.training.state import TrainState
+from agentrl.training.state import Networks, TrainState
 from agentrl.types import Group
 
 
@@ -31,6 +34,7 @@ class Bookkeeping:
   tasks: dict[str, Any]  # cursor of the task iterator
   horizon: Any  # state of the schedule
   stats: dict[str, float]  # metrics of the last step
+  kl_coef: float = 0.0  # present weight of the KL to the reference
 
 
 class Collect(Protocol):
@@ -49,23 +53,104 @@ class Collect(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class UpdatePlan:
-  """How a collection is used.
+  """How a collection is used, whatever the algorithm.
 
   Attributes:
     epochs: passes over it.
     minibatches: updates per pass.
     max_tokens: per microbatch, padding included.
     seed: of the order of the rows.
+    ratio: what the policy is compared with. 'old': log-probabilities that the
+      trainer computes before the first update; 'sampler': those that came with
+      the tokens, which costs no pass and corrects for a stale sampler.
+    kl: where the KL to the reference acts: None, 'loss' or 'reward'.
+    kl_estimator: see `ops.kl`.
+    kl_target: KL that the coefficient is steered to; None keeps it fixed.
+    kl_horizon: episodes over which that controller acts.
+    ties: groups of equal returns, from which nothing follows. 'keep': they
+      count in the denominators; 'mask': they do not; 'refill': nor do they, and
+      other tasks take their place (dynamic sampling, arXiv:2503.14476).
+    refill_rounds: most collections more that a step may make for it.
+    truncated: episodes that we cut. 'keep': trained on like others; 'mask':
+      part of group statistics, but not of the loss (overlong filtering, ibid.).
+    overlong_buffer: the last tokens before `max_context` in which the return is
+      lowered linearly, by 1 at the end (soft overlong punishment, ibid.); 0: no
+      such punishment.
+    max_context: tokens of the longest episode.
   """
 
   epochs: int
   minibatches: int
   max_tokens: int
   seed: int
+  ratio: str = 'old'
+  kl: str | None = None
+  kl_estimator: str = 'k3+'
+  kl_target: float | None = None
+  kl_horizon: int = 10_000
+  ties: str = 'keep'
+  refill_rounds: int = 3
+  truncated: str = 'keep'
+  overlong_buffer: int = 0
+  max_context: int = 0
 
   @property
   def updates(self) -> int:
     return self.epochs * self.minibatches
+
+
+def shape_rewards(
+    batch: TokenBatch, plan: UpdatePlan, kl_coef: float
+) -> tuple[TokenBatch, step_lib.Metrics]:
+  """The batch with the rewards that are learnt from, and what was changed.
+
+  Args:
+    batch: NumPy arrays, one episode a row; with a KL in the reward it has old
+      and reference log-probabilities.
+    plan: what shapes the rewards.
+    kl_coef: weight of a KL in the reward.
+  """
+  rewards, metrics = np.array(batch.rewards), {}
+  mask = np.asarray(batch.completion_mask)
+  valid = np.asarray(batch.valid)
+  if plan.overlong_buffer:
+    length = (np.asarray(batch.segment_ids) > 0).sum(axis=1)
+    free = plan.max_context - plan.overlong_buffer
+    penalty = np.clip((free - length) / plan.overlong_buffer, -1, 0)
+    # On the last sampled token, like every reward.
+    last = mask.shape[1] - 1 - np.argmax(mask[:, ::-1], axis=1)
+    rewards[np.arange(len(rewards)), last] += np.where(
+        mask.any(axis=1), penalty, 0
+    )
+    metrics['reward/overlong_penalty'] = float(penalty[valid].mean())
+  if plan.kl == 'reward':
+    divergence = np.asarray(
+        kl.estimate(
+            batch.old_logprobs,
+            batch.ref_logprobs,
+            mask,
+            estimator=plan.kl_estimator,
+        )
+    )
+    rewards -= kl_coef * divergence
+    learnt = mask & valid[:, None]
+    metrics['reward/kl'] = float(divergence[learnt].mean())
+  if metrics:
+    batch = batch.replace(rewards=rewards, episode_return=rewards.sum(axis=1))
+  return batch, metrics
+
+
+def learnt_from(
+    batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
+) -> np.ndarray:
+  """`[E]` bool: the valid episodes that the loss sees."""
+  valid = np.array(batch.valid)
+  if plan.ties != 'keep':
+    tied = np.array([is_tied(group) for group in groups])
+    valid &= ~tied[np.asarray(batch.group_ids)]
+  if plan.truncated == 'mask':
+    valid &= ~np.asarray(batch.truncated)
+  return valid
 
 
 def update_policy(
@@ -74,7 +159,10 @@ def update_policy(
     *,
     steps: step_lib.Steps,
     plan: UpdatePlan,
+    advantages: Callable[[TokenBatch], TokenBatch],
+    learnt: np.ndarray,
     ref_params: Any,
+    kl_coef: float,
     rl_step: int,
 ) -> tuple[TrainState, step_lib.Metrics, TokenBatch]:
   """All updates on one collection.
@@ -85,10 +173,13 @@ def update_policy(
 
   Args:
     state: donated.
-    batch: NumPy arrays with advantages.
+    batch: NumPy arrays, as collated.
     steps: the compiled pieces, with the algorithm's loss.
-    plan: passes and minibatches.
+    plan: passes, minibatches and what shapes the rewards.
+    advantages: fills in advantages and, with a critic, returns.
+    learnt: `[E]` bool, the episodes that the loss sees.
     ref_params: of the reference policy; None when nothing needs it.
+    kl_coef: weight of the KL to it.
     rl_step: seeds the order of the rows.
 
   Returns:
@@ -97,39 +188,72 @@ def update_policy(
     policy moved; and the batch with what was trained on, old
     log-probabilities included in any case.
   """
-  if plan.updates > 1:
-    old = step_lib.score(steps, state.params, batch, max_tokens=plan.max_tokens)
-    batch = batch.replace(old_logprobs=old)
-  else:
-    old = np.zeros(batch.tokens.shape, np.float32)  # the update fills it
+  limit = dict(max_tokens=plan.max_tokens)
+  old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
+  recompute = plan.updates > 1 and plan.ratio == 'old'
+  scored = recompute or plan.kl == 'reward' or state.critic is not None
+  if scored:
+    scores = step_lib.score(steps, state.networks, batch, **limit)
+    old = scores.logprobs
+    if state.critic is not None:
+      last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
+      batch = batch.replace(
+          values=scores.values,
+          bootstrap_value=scores.next_values[np.arange(len(last)), last],
+      )
   if ref_params is not None:
-    ref = step_lib.score(steps, ref_params, batch, max_tokens=plan.max_tokens)
-    batch = batch.replace(ref_logprobs=ref)
+    ref = step_lib.score(steps, Networks(ref_params), batch, **limit)
+    batch = batch.replace(ref_logprobs=ref.logprobs)
+  # What was computed anyhow is the same number as the ratio's 1, but it would
+  # come from a pass of other shapes: rounding is not a policy change.
+  fixed = old if recompute else None
+  if plan.ratio == 'sampler':
+    fixed = batch.sampler_logprobs
+  batch, shaped = shape_rewards(batch.replace(old_logprobs=old), plan, kl_coef)
+  batch = jax.tree.map(np.asarray, advantages(batch))
 
   parts = []
-  used = batch
+  used = batch.replace(valid=learnt, old_logprobs=fixed)
+  before = np.arange(len(learnt))  # rows that `old` speaks of
   for epoch in range(plan.epochs):
-    order = np.arange(len(batch.tokens))
+    order = np.arange(len(learnt))
     if plan.updates > 1:
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
     for rows in np.array_split(order, plan.minibatches):
+      first = not scored and not parts
       state, metrics = step_lib.update(
           steps,
           state,
           used,
           rows,
-          max_tokens=plan.max_tokens,
-          logprobs=old if plan.updates == 1 else None,
+          kl_coef=kl_coef,
+          logprobs=old if first else None,
+          **limit,
       )
       if metrics:
         parts.append(step_lib.checked(metrics))
-        # Later updates are off policy: their gap is not the sampler's fault.
-        used = used.replace(sampler_logprobs=None)
-  metrics = _average(parts)
+        before = rows if first else before
+  metrics = _average(parts) | shaped | _agreement(batch, old, before, learnt)
   metrics['train/updates'] = float(len(parts))
-  metrics['train/old_logprobs_skipped'] = float(plan.updates == 1)
-  return state, metrics, batch.replace(old_logprobs=old)
+  metrics['train/old_logprobs_skipped'] = float(not scored)
+  metrics['train/learnt_share'] = float(learnt.mean())
+  used_logprobs = old if fixed is None else fixed
+  return state, metrics, batch.replace(old_logprobs=used_logprobs)
+
+
+def _agreement(
+    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
+) -> step_lib.Metrics:
+  """How far the trainer, before the policy moved, is from the sampler."""
+  rows = rows[learnt[rows]]
+  mask = np.asarray(batch.completion_mask)[rows]
+  if not mask.any():
+    return {}
+  found = mismatch.metrics(
+      old[rows], np.asarray(batch.sampler_logprobs)[rows], mask, mask.sum()
+  )
+  return {name: float(value) for name, value in found.items()}
 
 
 def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
@@ -142,6 +266,46 @@ def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
   return merged
 
 
+def _collect(
+    collect: Collect,
+    tasks: TaskIterator,
+    books: Bookkeeping,
+    *,
+    plan: UpdatePlan,
+    tasks_per_step: int,
+    horizon: int,
+) -> list[Group]:
+  """A step's groups; more than `tasks_per_step` where ties are replaced."""
+  groups: list[Group] = []
+  for _ in range(1 + (plan.refill_rounds if plan.ties == 'refill' else 0)):
+    missing = tasks_per_step - sum(not is_tied(group) for group in groups)
+    if groups and (missing <= 0 or plan.ties != 'refill'):
+      break
+    groups += collect(
+        books.step,
+        tasks.next_tasks(missing if groups else tasks_per_step),
+        horizon=horizon,
+        policy_version=books.policy_version,
+    )
+  return groups
+
+
+def _next_kl_coef(
+    coef: float, metrics: step_lib.Metrics, plan: UpdatePlan
+) -> float:
+  """The coefficient after a step; the same without a target."""
+  observed = metrics.get('policy/kl_ref', metrics.get('reward/kl'))
+  if plan.kl_target is None or observed is None:
+    return coef
+  return kl.adapt(
+      coef,
+      observed,
+      target=plan.kl_target,
+      count=int(metrics['rollout/episodes']),
+      horizon=plan.kl_horizon,
+  )
+
+
 def train(
     state: TrainState,
     books: Bookkeeping,
@@ -151,7 +315,7 @@ def train(
     tasks: TaskIterator,
     schedule: Horizon,
     collect: Collect,
-    advantages: Callable[[TokenBatch], jax.Array],
+    advantages: Callable[..., TokenBatch],
     steps: step_lib.Steps,
     plan: UpdatePlan,
     ref_params: Any,
@@ -177,7 +341,8 @@ def train(
     tasks: gives the tasks, in an order that `books.tasks` resumes.
     schedule: gives the horizon of each step.
     collect: plays the episodes.
-    advantages: `[B, T]` advantages of a NumPy batch.
+    advantages: `advantages(batch, num_groups=)` fills them in, and with a
+      critic the returns.
     steps: the compiled pieces.
     plan: how a collection is used.
     ref_params: of the reference policy, or None.
@@ -199,16 +364,17 @@ def train(
       horizon_state, horizon = schedule.update(
           books.horizon, books.step, books.stats
       )
-      groups = collect(
-          books.step,
-          tasks.next_tasks(tasks_per_step),
+      groups = _collect(
+          collect,
+          tasks,
+          books,
+          plan=plan,
+          tasks_per_step=tasks_per_step,
           horizon=horizon,
-          policy_version=books.policy_version,
       )
       collected = time.perf_counter()
 
       batch = collate.collate(groups)
-      batch = batch.replace(advantages=np.asarray(advantages(batch)))
       lr = float(learning_rate(int(state.step)))
       complete = False
       state, metrics, batch = update_policy(
@@ -216,7 +382,10 @@ def train(
           batch,
           steps=steps,
           plan=plan,
+          advantages=functools.partial(advantages, num_groups=len(groups)),
+          learnt=learnt_from(batch, groups, plan),
           ref_params=ref_params,
+          kl_coef=books.kl_coef,
           rl_step=books.step,
       )
       updated = time.perf_counter()
@@ -233,6 +402,7 @@ def train(
             | metrics
             | {
                 'train/lr': lr,
+                'train/kl_coef': books.kl_coef,
                 'policy/version': float(version),
                 'time/collect_s': collected - began,
                 'time/update_s': updated - collected,
@@ -247,6 +417,7 @@ def train(
             tasks=tasks.state(),
             horizon=horizon_state,
             stats=metrics,
+            kl_coef=_next_kl_coef(books.kl_coef, metrics, plan),
         )
         complete = True
       if books.step % save_every == 0 or books.step == num_steps:

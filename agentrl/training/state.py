@@ -1,6 +1,6 @@
 """What a learner carries from update to update."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,36 +11,61 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 from agentrl.parallel import sharding
 
 
+class Networks(NamedTuple):
+  """What is differentiated and optimised together."""
+
+  policy: Any
+  critic: Any = None  # None without one
+
+
 @struct.dataclass
 class TrainState:
   """Parameters in the trainer's layout, and their optimiser's state."""
 
   step: jax.Array  # scalar int32: optimiser updates so far
-  params: Any
-  opt_state: Any
+  params: Any  # the policy's
+  opt_state: Any  # of `networks`
+  critic: Any = None  # the critic's, see models.value_head
+
+  @property
+  def networks(self) -> Networks:
+    return Networks(self.params, self.critic)
 
 
-def create(params: Any, tx: optax.GradientTransformation, mesh: Mesh):
+def create(
+    params: Any,
+    tx: optax.GradientTransformation,
+    mesh: Mesh,
+    *,
+    critic: Any = None,
+):
   """A state at update 0, born sharded.
 
   Args:
     params: trainer layout, arrays of the host or of a device.
-    tx: the optimiser.
+    tx: the optimiser, of `Networks`.
     mesh: where the state lives.
+    critic: parameters of the critic, if there is one.
 
   Returns:
     The state, and a `TrainState` of its shardings.
   """
 
-  def build(params):
-    return TrainState(jnp.zeros((), jnp.int32), params, tx.init(params))
+  def build(networks):
+    return TrainState(
+        jnp.zeros((), jnp.int32),
+        networks.policy,
+        tx.init(networks),
+        networks.critic,
+    )
 
-  shardings = infer(jax.eval_shape(build, params), mesh)
+  networks = Networks(params, critic)
+  shardings = infer(jax.eval_shape(build, networks), mesh)
   # The copy keeps the caller's arrays alive when a train step donates ours.
-  params = jax.tree.map(
-      lambda x, s: jnp.copy(jax.device_put(x, s)), params, shardings.params
+  networks = jax.tree.map(
+      lambda x, s: jnp.copy(jax.device_put(x, s)), networks, shardings.networks
   )
-  return jax.jit(build, out_shardings=shardings)(params), shardings
+  return jax.jit(build, out_shardings=shardings)(networks), shardings
 
 
 def infer(tree: Any, mesh: Mesh) -> Any:

@@ -15,27 +15,38 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
+from agentrl.algos.policy import Outputs
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.errors import DivergedError
+from agentrl.models import value_head
 from agentrl.models.transformer import Transformer
-from agentrl.ops import logprob, masked, mismatch
+from agentrl.ops import logprob
+from agentrl.ops.aggregate import Scale
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.training import state as state_lib
-from agentrl.training.state import TrainState
+from agentrl.training.state import Networks, TrainState
 
-# (logprobs, entropy, batch, num_tokens) -> loss, metrics
+# (outputs, batch, scale) -> loss, metrics
 LossFn = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 Metrics = dict[str, Any]
+
+
+class Scores(NamedTuple):
+  """What networks say of a batch, each `[B, T]`; values only with a critic."""
+
+  logprobs: Any
+  values: Any = None  # V(tokens[b, :t])
+  next_values: Any = None  # V(tokens[b, :t + 1]): after the last, a bootstrap
 
 
 class Steps(NamedTuple):
   """Compiled functions for one network, loss, optimiser and mesh."""
 
-  # (params, batch) -> [B, T] logprobs
-  score: Callable[[Any, TokenBatch], jax.Array]
-  # (params, grads, batch, num_tokens) -> grads, metrics, [B, T] logprobs;
-  # donates grads
+  # (networks, batch) -> scores
+  score: Callable[[Networks, TokenBatch], Scores]
+  # (networks, grads, batch, scale) -> grads, metrics, [B, T] logprobs; donates
+  # grads
   accumulate: Callable[..., tuple[Any, Metrics, jax.Array]]
   # (state, grads) -> state, metrics; donates the state
   apply: Callable[[TrainState, Any], tuple[TrainState, Metrics]]
@@ -48,6 +59,7 @@ def make_steps(
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
     mesh: Mesh,
+    state: TrainState,
     shardings: TrainState,
     *,
     temperature: float = 1.0,
@@ -59,63 +71,66 @@ def make_steps(
     loss_fn: an algorithm's `loss`, its hyperparameters bound.
     tx: the optimiser that made the state.
     mesh: the devices.
+    state: of the shapes to come; only its shapes are read.
     shardings: of the state, from `state.create`.
     temperature: of the sampler; the trainer's logits are divided by it too.
   """
+  shapes = jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state.networks
+  )
 
-  def forward(params, batch):
-    hidden, _ = module.apply(
-        {'params': params}, batch.tokens, batch.positions, batch.segment_ids
-    )
-    unembed = lambda h: module.apply({'params': params}, h, method='unembed')
-    return logprob.from_hidden(
+  def forward(networks, batch):
+    layout = (batch.tokens, batch.positions, batch.segment_ids)
+    params = {'params': networks.policy}
+    hidden, _ = module.apply(params, *layout)
+    logprobs, entropy = logprob.from_hidden(
         hidden,
-        unembed,
+        lambda h: module.apply(params, h, method='unembed'),
         batch.tokens,
         batch.positions,
         temperature=temperature,
     )
+    if networks.critic is None:
+      return Outputs(logprobs, entropy), None
+    raw = value_head.apply(networks.critic, module, hidden, *layout)
+    values = logprob.shift_right(raw, batch.positions)
+    return Outputs(logprobs, entropy, values), raw
 
-  def objective(params, batch, num_tokens):
-    logprobs, entropy = forward(params, batch)
-    loss, metrics = loss_fn(logprobs, entropy, batch, num_tokens)
-    if batch.sampler_logprobs is not None:
-      mask = masked.loss_mask(
-          batch.completion_mask, batch.segment_ids, batch.valid
-      )
-      metrics |= mismatch.metrics(
-          logprobs, batch.sampler_logprobs, mask, num_tokens
-      )
-    return loss, (metrics, logprobs)
+  def objective(networks, batch, scale):
+    outputs, _ = forward(networks, batch)
+    loss, metrics = loss_fn(outputs, batch, scale)
+    return loss, (metrics, outputs.logprobs)
 
-  def accumulate(params, grads, batch, num_tokens):
+  def score(networks, batch):
+    outputs, raw = forward(networks, batch)
+    return Scores(outputs.logprobs, outputs.values, raw)
+
+  def accumulate(networks, grads, batch, scale):
     new, (metrics, logprobs) = jax.grad(objective, has_aux=True)(
-        params, batch, num_tokens
+        networks, batch, scale
     )
     return jax.tree.map(jnp.add, grads, new), metrics, logprobs
 
   def apply(state, grads):
-    updates, opt_state = tx.update(grads, state.opt_state, state.params)
-    params = optax.apply_updates(state.params, updates)
+    updates, opt_state = tx.update(grads, state.opt_state, state.networks)
+    networks = optax.apply_updates(state.networks, updates)
     metrics = {
-        'train/grad_norm': optax.tree.norm(grads),
-        'train/update_norm': optax.tree.norm(updates),
+        'train/grad_norm': optax.tree.norm(grads.policy),
+        'train/update_norm': optax.tree.norm(updates.policy),
     }
-    return TrainState(state.step + 1, params, opt_state), metrics
+    if networks.critic is not None:
+      metrics['critic/grad_norm'] = optax.tree.norm(grads.critic)
+    state = TrainState(
+        state.step + 1, networks.policy, opt_state, networks.critic
+    )
+    return state, metrics
 
-  shapes = jax.eval_shape(
-      lambda key: module.init(
-          key, jnp.zeros((1, 1), int), jnp.zeros((1, 1), int)
-      )['params'],
-      jax.random.key(0),
-  )
-  grad_shardings = shardings.params
   return Steps(
-      score=jax.jit(lambda params, batch: forward(params, batch)[0]),
+      score=jax.jit(score),
       accumulate=jax.jit(
           accumulate,
           donate_argnums=(1,),
-          out_shardings=(grad_shardings, None, None),
+          out_shardings=(shardings.networks, None, None),
       ),
       apply=jax.jit(
           apply, donate_argnums=(0,), out_shardings=(shardings, None)
@@ -124,7 +139,7 @@ def make_steps(
           lambda: jax.tree.map(
               lambda x: jnp.zeros(x.shape, jnp.float32), shapes
           ),
-          out_shardings=grad_shardings,
+          out_shardings=shardings.networks,
       ),
       mesh=mesh,
   )
@@ -144,10 +159,17 @@ def merge(parts: list[Metrics]) -> Metrics:
   return merged
 
 
-def count_tokens(batch: TokenBatch, rows: np.ndarray) -> int:
-  """Sampled tokens of valid episodes in these rows: the loss's denominator."""
+def measure(
+    batch: TokenBatch, rows: np.ndarray, *, kl_coef: float = 0.0
+) -> Scale:
+  """The loss's denominators: what is valid and sampled in these rows."""
   rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
-  return int(np.asarray(batch.completion_mask)[rows].sum())
+  mask = np.asarray(batch.completion_mask)[rows]
+  starts = mask & ~np.pad(mask[:, :-1], ((0, 0), (1, 0)))
+  return Scale(*(
+      np.float32(n)
+      for n in (mask.sum(), mask.any(axis=1).sum(), starts.sum(), kl_coef)
+  ))
 
 
 def update(
@@ -157,6 +179,7 @@ def update(
     rows: np.ndarray,
     *,
     max_tokens: int,
+    kl_coef: float = 0.0,
     logprobs: np.ndarray | None = None,
 ) -> tuple[TrainState, Metrics]:
   """One optimiser update on a minibatch.
@@ -167,6 +190,7 @@ def update(
     batch: NumPy arrays; the minibatch is a choice of its rows.
     rows: indices of the minibatch's rows.
     max_tokens: per microbatch, padding included.
+    kl_coef: weight of the KL to the reference, where the loss has one.
     logprobs: `[B, T]` host array; if given, the rows used get the tokens'
       log-probabilities under the parameters before the update.
 
@@ -174,10 +198,9 @@ def update(
     The next state, and the minibatch's metrics as floats. A minibatch with no
     sampled token changes nothing and returns no metrics.
   """
-  num_tokens = count_tokens(batch, rows)
-  if not num_tokens:
+  scale = measure(batch, rows, kl_coef=kl_coef)
+  if not scale.tokens:
     return state, {}
-  denominator = jnp.float32(num_tokens)
   grads, parts, scores = steps.zeros(), [], []
   padded = 0
   for piece, places in collate.microbatches(
@@ -189,7 +212,7 @@ def update(
     padded += piece.tokens.size
     piece = state_lib.place(piece, steps.mesh)
     grads, metrics, values = steps.accumulate(
-        state.params, grads, piece, denominator
+        state.networks, grads, piece, scale
     )
     parts.append(metrics)
     scores.append((places, values))
@@ -205,18 +228,30 @@ def update(
 
 
 def score(
-    steps: Steps, params: Any, batch: TokenBatch, *, max_tokens: int
-) -> np.ndarray:
-  """`[B, T]` log-probabilities of every valid row under `params`."""
-  out = np.zeros(batch.tokens.shape, np.float32)
+    steps: Steps, networks: Networks, batch: TokenBatch, *, max_tokens: int
+) -> Scores:
+  """`[B, T]` host arrays: what `networks` say of every valid row."""
+  out = None
   for piece, places in collate.microbatches(
       batch,
-      np.arange(len(out)),
+      np.arange(len(batch.tokens)),
       max_tokens=max_tokens,
       multiple=mesh_lib.batch_size(steps.mesh),
   ):
-    values = steps.score(params, state_lib.place(piece, steps.mesh))
-    collate.unpack(np.asarray(values), places, out)
+    scores = steps.score(networks, state_lib.place(piece, steps.mesh))
+    if out is None:
+      empty = lambda _: np.zeros(batch.tokens.shape, np.float32)
+      out = jax.tree.map(empty, scores)
+    for values, rows in zip(scores, out, strict=True):
+      if values is not None:
+        collate.unpack(np.asarray(values), places, rows)
+  if out is None:  # no valid row
+    zeros = np.zeros(batch.tokens.shape, np.float32)
+    return (
+        Scores(zeros)
+        if networks.critic is None
+        else Scores(zeros, zeros, zeros)
+    )
   return out
 
 

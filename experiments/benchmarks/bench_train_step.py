@@ -67,7 +67,7 @@ def main(argv):
   params = transformer.init_params(module, jax.random.key(0))
   state, shardings = state_lib.create(params, tx, mesh)
   del params
-  steps = step.make_steps(module, sft.loss, tx, mesh, shardings)
+  steps = step.make_steps(module, sft.loss, tx, mesh, state, shardings)
   batch = make_batch(rows, length, config.vocab_size)
 
   def update():

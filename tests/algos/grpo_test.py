@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from agentrl.algos import grpo
+from agentrl.algos import policy
 from agentrl.ops import logprob
 from agentrl.types import Group
 from tests import fakes, tiny
@@ -16,23 +16,23 @@ from tests import fakes, tiny
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@functools.partial(jax.jit, static_argnames='hyperparameters')
-def _value_and_grad(logits, batch, hyperparameters):
-  def loss(logits):
+@functools.partial(jax.jit, static_argnames='loss')
+def _value_and_grad(logits, batch, scale, loss):
+  def of_logits(logits):
     logprobs, entropy = logprob.from_hidden(
         logits, lambda x: x, batch.tokens, batch.positions
     )
-    num_tokens = jnp.sum(batch.completion_mask & batch.valid[:, None])
-    return grpo.loss(
-        logprobs, entropy, batch, num_tokens, **dict(hyperparameters)
-    )
+    return loss(policy.Outputs(logprobs, entropy), batch, scale)
 
-  return jax.value_and_grad(loss, has_aux=True)(logits)
+  return jax.value_and_grad(of_logits, has_aux=True)(logits)
 
 
-def value_and_grad(batch, logits, **hyperparameters):
+def value_and_grad(batch, logits, *, kl_coef=0.0, **knobs):
   """`(loss, metrics), gradient` with respect to logits `[B, T, V]`."""
-  return _value_and_grad(logits, batch, tuple(hyperparameters.items()))
+  loss = tiny.bound(use_kl=kl_coef > 0, **knobs)
+  return _value_and_grad(
+      logits, batch, tiny.scale(batch, kl_coef=kl_coef), loss
+  )
 
 
 @jax.jit
@@ -107,12 +107,11 @@ def test_loss_matches_oracle(seed):
       old_logprobs=logprobs + noise(), ref_logprobs=logprobs + noise()
   )
   entropy = np.abs(noise())
+  scale = tiny.scale(batch, kl_coef=0.1)
   loss, metrics = jax.jit(
-      functools.partial(
-          grpo.loss, clip_high=0.28, kl_coef=0.1, entropy_coef=0.05
-      )
-  )(logprobs, entropy, batch, np.float32(40))
-  expected = oracle_loss(logprobs, entropy, batch, 40, 0.1, 0.05)
+      tiny.bound(use_kl=True, clip_high=0.28, entropy_coef=0.05)
+  )(policy.Outputs(logprobs, entropy), batch, scale)
+  expected = oracle_loss(logprobs, entropy, batch, scale.tokens, 0.1, 0.05)
   np.testing.assert_allclose(loss, expected, rtol=1e-4)
   assert metrics['policy/kl_ref'] > 0
 
@@ -217,4 +216,4 @@ def test_rejects_mismatched_shapes():
   batch = tiny.random_batch(0)
   short = batch.sampler_logprobs[:, 1:]
   with pytest.raises(AssertionError, match='shape'):
-    grpo.loss(short, short, batch, jnp.float32(1))
+    tiny.bound()(policy.Outputs(short, short), batch, tiny.scale(batch))

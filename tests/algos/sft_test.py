@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.algos import sft
+from agentrl.algos.policy import Outputs
 from tests import tiny
 
 
@@ -16,7 +17,7 @@ def test_loss_is_the_mean_negative_log_likelihood(seed):
   logprobs, entropy = -rng.exponential(size=(2, *batch.tokens.shape))
   chosen = np.argwhere(batch.completion_mask & batch.valid[:, None])
   loss, metrics = jax.jit(sft.loss)(
-      logprobs, entropy, batch, np.float32(len(chosen))
+      Outputs(logprobs, entropy), batch, tiny.scale(batch)
   )
   mean = lambda x: np.mean([x[b, t] for b, t in chosen])
   np.testing.assert_allclose(loss, -mean(logprobs), rtol=1e-5)
@@ -31,7 +32,7 @@ def test_gradient_counts_every_chosen_token_once_and_no_other():
   chosen = batch.completion_mask & batch.valid[:, None]
   logprobs = jnp.where(chosen, -1.0, jnp.nan)
   grad = jax.grad(
-      lambda x: sft.loss(x, x, batch, jnp.float32(chosen.sum()))[0]
+      lambda x: sft.loss(Outputs(x, x), batch, tiny.scale(batch))[0]
   )(logprobs)
   np.testing.assert_allclose(grad, -1.0 * chosen / chosen.sum(), rtol=1e-6)
 
@@ -39,9 +40,9 @@ def test_gradient_counts_every_chosen_token_once_and_no_other():
 def test_the_advantage_and_the_reward_play_no_part():
   batch = tiny.random_batch(2)
   other = batch.replace(advantages=None, rewards=batch.rewards * 7)
-  logprobs = batch.sampler_logprobs
+  outputs = Outputs(batch.sampler_logprobs, batch.sampler_logprobs)
   first, second = (
-      sft.loss(logprobs, logprobs, b, jnp.float32(3))[0] for b in (batch, other)
+      sft.loss(outputs, b, tiny.scale(b))[0] for b in (batch, other)
   )
   assert first == second
 
@@ -50,8 +51,7 @@ def test_rejects_mismatched_shapes():
   batch = tiny.random_batch(0)
   with pytest.raises((AssertionError, TypeError, ValueError), match='shape'):
     sft.loss(
-        batch.sampler_logprobs[:, 1:],
-        batch.sampler_logprobs,
+        Outputs(batch.sampler_logprobs[:, 1:], batch.sampler_logprobs),
         batch,
-        jnp.float32(1),
+        tiny.scale(batch),
     )

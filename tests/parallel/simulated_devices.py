@@ -30,7 +30,9 @@ def update_on(shape, batch):
       jax.devices()[: data * fsdp * tensor],
   )
   state, steps = tiny.make_learner(mesh=mesh)
-  scores = step_lib.score(steps, state.params, batch, max_tokens=MAX_TOKENS)
+  scores = step_lib.score(
+      steps, state.networks, batch, max_tokens=MAX_TOKENS
+  ).logprobs
   shard = state.params['embed'].addressable_shards[0].data.shape
   state, metrics = step_lib.update(
       steps, state, batch, np.arange(len(scores)), max_tokens=MAX_TOKENS

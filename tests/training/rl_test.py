@@ -28,10 +28,7 @@ ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=tiny.ROW, seed=0)
 FOUR_UPDATES = dataclasses.replace(ONE_UPDATE, epochs=2, minibatches=2)
 
 
-@functools.cache
-def with_kl(kl_coef):
-  """GRPO's loss, one object a coefficient: compiled once."""
-  return functools.partial(grpo.loss, kl_coef=kl_coef) if kl_coef else grpo.loss
+jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
 
 
 def fingerprint(params):
@@ -76,7 +73,7 @@ class Run:
       self.ref_params = (
           jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
       )
-      books = Bookkeeping(0, 1, self.tasks.state(), HORIZON.init(), {})
+      books = Bookkeeping(0, 1, self.tasks.state(), HORIZON.init(), {}, kl_coef)
     self.tasks.restore(books.tasks)
     self.books = books
     self.serving = fingerprint(self.state.params)  # pushed at the start
@@ -93,8 +90,8 @@ class Run:
         tasks=self.tasks,
         schedule=HORIZON,
         collect=self._collect,
-        advantages=lambda batch: grpo.advantages(batch, num_groups=2),
-        steps=tiny.steps(with_kl(self.kl_coef)),
+        advantages=jitted_advantages,
+        steps=tiny.steps(tiny.bound(use_kl=self.kl_coef > 0)),
         plan=self.plan,
         ref_params=self.ref_params,
         learning_rate=lambda update: 0.5 ** float(update),
@@ -300,13 +297,22 @@ def test_the_reference_is_the_starting_policy_and_stays_it():
   assert 'policy/kl_ref' not in uninterrupted().lines[0]
 
 
+def score(batch):
+  return step_lib.score(
+      tiny.steps(), tiny.new_state().networks, batch, max_tokens=tiny.ROW
+  ).logprobs
+
+
 def update(batch, plan):
   return rl.update_policy(
       tiny.new_state(),
       batch,
       steps=tiny.steps(),
       plan=plan,
+      advantages=functools.partial(jitted_advantages, num_groups=2),
+      learnt=np.array(batch.valid),
       ref_params=None,
+      kl_coef=0.0,
       rl_step=0,
   )
 
@@ -317,9 +323,7 @@ def test_one_update_skips_the_old_logprobs_and_returns_them_still():
   assert metrics['train/old_logprobs_skipped'] == 1
   assert metrics['policy/ratio_max'] == 1
   assert metrics['policy/clip_fraction'] == 0
-  before = step_lib.score(
-      tiny.steps(), tiny.new_state().params, batch, max_tokens=tiny.ROW
-  )
+  before = score(batch)
   np.testing.assert_allclose(used.old_logprobs, before, rtol=1e-5, atol=1e-6)
   assert int(state.step) == 1
 
@@ -335,9 +339,7 @@ def test_several_updates_move_the_ratio_away_from_one():
 def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
   batch = tiny.random_batch(1)
   skipped, _, _ = update(batch, ONE_UPDATE)
-  old = step_lib.score(
-      tiny.steps(), tiny.new_state().params, batch, max_tokens=tiny.ROW
-  )
+  old = score(batch)
   state, metrics = step_lib.update(
       tiny.steps(),
       tiny.new_state(),
@@ -353,9 +355,7 @@ def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
 
 def test_agreement_with_the_sampler_is_that_of_the_first_update():
   batch = tiny.random_batch(2)
-  agrees = step_lib.score(
-      tiny.steps(), tiny.new_state().params, batch, max_tokens=tiny.ROW
-  )
+  agrees = score(batch)
   batch = batch.replace(sampler_logprobs=agrees)
   _, metrics, used = update(batch, FOUR_UPDATES)
   # The later ones are off policy by more than this.
@@ -368,13 +368,17 @@ def test_a_collection_without_a_valid_episode_changes_nothing():
   batch = tiny.random_batch(3, failures=1.0)
   state, metrics, _ = update(batch, FOUR_UPDATES)
   tiny.assert_trees_equal(state.params, tiny.init_params())
-  assert metrics == {'train/updates': 0.0, 'train/old_logprobs_skipped': 0.0}
+  assert metrics == {
+      'train/updates': 0.0,
+      'train/old_logprobs_skipped': 0.0,
+      'train/learnt_share': 0.0,
+  }
 
 
 def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
   seen = []
 
-  def fake_update(steps, state, batch, rows, *, max_tokens, logprobs):
+  def fake_update(steps, state, batch, rows, **options):
     seen.append(tuple(rows))
     return state, {'train/grad_norm': 1.0}
 

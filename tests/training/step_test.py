@@ -5,17 +5,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.algos import grpo, sft
+from agentrl.algos import policy, sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
 from agentrl.ops import logprob
+from agentrl.ops.aggregate import Scale
 from agentrl.training import state as state_lib, step as step_lib
+from agentrl.training.state import Networks
 from tests import tiny
 
 ROWS = np.arange(8)
 
 
-def direct_loss(params, batch, loss=grpo.loss):
+def direct_loss(params, batch):
   """The loss of a whole batch in one piece: no buckets, no microbatches."""
   hidden, _ = tiny.MODULE.apply(
       {'params': params}, batch.tokens, batch.positions, batch.segment_ids
@@ -24,8 +26,10 @@ def direct_loss(params, batch, loss=grpo.loss):
   logprobs, entropy = logprob.from_hidden(
       hidden, unembed, batch.tokens, batch.positions
   )
-  num_tokens = jnp.sum(batch.completion_mask & batch.valid[:, None])
-  return loss(logprobs, entropy, batch, num_tokens)
+  mask = batch.completion_mask & batch.valid[:, None]
+  count = jnp.sum(mask)
+  scale = Scale(count, batch.valid.sum(), count, 0.0)
+  return tiny.bound()(policy.Outputs(logprobs, entropy), batch, scale)
 
 
 direct_grad = jax.jit(jax.grad(direct_loss, has_aux=True))
@@ -34,12 +38,12 @@ direct_grad = jax.jit(jax.grad(direct_loss, has_aux=True))
 def gradient(steps, params, batch, rows, max_tokens):
   """Accumulated over the microbatches, as `update` does."""
   grads = steps.zeros()
-  denominator = jnp.float32(step_lib.count_tokens(batch, rows))
+  networks, scale = Networks(params), step_lib.measure(batch, rows)
   pieces = collate.microbatches(batch, rows, max_tokens=max_tokens)
   for piece, _ in pieces:
     piece = state_lib.place(piece, steps.mesh)
-    grads, *_ = steps.accumulate(params, grads, piece, denominator)
-  return grads, len(pieces)
+    grads, *_ = steps.accumulate(networks, grads, piece, scale)
+  return grads.policy, len(pieces)
 
 
 @pytest.mark.parametrize('rows_a_piece, count', [(8, 1), (4, 2), (1, 6)])
@@ -141,8 +145,11 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
   batch = tiny.random_batch(6, failures=0.3)
   params = tiny.new_state().params
   found = step_lib.score(
-      tiny.steps(temperature=temperature), params, batch, max_tokens=tiny.ROW
-  )
+      tiny.steps(temperature=temperature),
+      Networks(params),
+      batch,
+      max_tokens=tiny.ROW,
+  ).logprobs
   assert found.shape == batch.tokens.shape
 
   @jax.jit
@@ -160,26 +167,6 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
     if batch.valid[row]:
       expected[1:n] = says[np.arange(n - 1), batch.tokens[row, 1:n]]
     np.testing.assert_allclose(found[row], expected, rtol=1e-4, atol=1e-5)
-
-
-def test_agreement_with_the_sampler_is_measured_at_its_temperature():
-  steps = tiny.steps(temperature=0.5)
-  batch = tiny.random_batch(7)
-  agrees = step_lib.score(
-      steps, tiny.new_state().params, batch, max_tokens=tiny.ROW
-  )
-  batch = batch.replace(sampler_logprobs=agrees)
-  _, metrics = step_lib.update(
-      steps, tiny.new_state(), batch, ROWS, max_tokens=tiny.ROW
-  )
-  assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
-  assert metrics['sampler/ratio_tail'] == 0
-
-  other = tiny.steps()  # forgot the temperature: the metric tells
-  _, metrics = step_lib.update(
-      other, tiny.new_state(), batch, ROWS, max_tokens=tiny.ROW
-  )
-  assert metrics['sampler/logprob_abs_diff_mean'] > 0.01
 
 
 def test_merge_adds_shares_and_takes_the_largest_maximum():

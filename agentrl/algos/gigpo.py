@@ -1,0 +1,76 @@
+"""GiGPO: group-in-group policy optimisation (arXiv:2505.10978).
+
+Two advantages are added. The episode's is GRPO's. The turn's compares what
+followed from the same state: turns of one task's group that answer the same
+observation (the anchor) form a group of their own, in which their discounted
+returns to go are standardised:
+
+    A_turn = A_episode(R) + step_weight A_step(G),   G_k = r_k + gamma G_{k+1}
+
+The paper trains on one row a turn. Here episodes stay concatenated, so a turn's
+tokens carry their turn's sum, and the anchor is the observation alone, as in
+the paper: turns that share it may have different histories.
+"""
+
+import dataclasses
+
+from agentrl.algos import policy
+from agentrl.batch import TokenBatch
+from agentrl.ops import advantage, returns
+
+GROUPS = True
+CRITIC = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Knobs(policy.Knobs):
+  """GiGPO's choices."""
+
+  normalise_std: bool = True  # of both levels; False: the paper's F_norm = 1
+  ddof: int = 1
+  gamma: float = 0.95  # discount per turn
+  step_weight: float = 1.0  # the paper's omega
+
+
+def advantages(
+    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int
+) -> TokenBatch:
+  """The batch with `[B, T]` returns of turns, and advantages.
+
+  Args:
+    batch: whole collection, one episode a row, with `anchor_ids`.
+    knobs: the choices.
+    num_groups: distinct tasks in the batch; static.
+  """
+  scale = dict(ddof=knobs.ddof, scale=knobs.normalise_std)
+  per_episode = advantage.group_relative(
+      batch.episode_return,
+      batch.group_ids,
+      batch.valid,
+      num_groups=num_groups,
+      **scale,
+  )
+  turn_ids = batch.turn_ids
+  first = returns.first_of_turn(turn_ids)
+  turns = returns.sum_turns(first, turn_ids) > 0  # [B, T], column k: turn k
+  to_go = returns.discounted(
+      returns.sum_turns(batch.rewards, turn_ids), turns, gamma=knobs.gamma
+  )
+  anchors = returns.sum_turns(first * batch.anchor_ids, turn_ids).astype(int)
+  per_turn = advantage.group_relative(
+      to_go.ravel(),
+      anchors.ravel(),
+      (turns & batch.valid[:, None]).ravel(),
+      num_groups=turns.size,  # at most one anchor a turn
+      **scale,
+  ).reshape(turns.shape)
+  return batch.replace(
+      returns=returns.spread_turns(to_go, turn_ids),
+      advantages=advantage.to_tokens(
+          per_episode, batch.segment_ids, batch.completion_mask
+      )
+      + knobs.step_weight * returns.spread_turns(per_turn, turn_ids),
+  )
+
+
+loss = policy.loss

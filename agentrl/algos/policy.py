@@ -1,0 +1,161 @@
+"""The policy's loss: what every online algorithm here shares.
+
+An algorithm is an estimate of advantages and this loss:
+
+    loss = mean over tokens of [w f(r, A) + kl_coef KL] - entropy_coef H
+
+f is PPO's clipped surrogate or CISPO's; r the ratio of a token or of its whole
+sequence; w corrects for a sampler that is not the trainer; "mean" is one of
+`ops.aggregate`. `Knobs` names the choices and their papers.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+
+from agentrl.batch import TokenBatch
+from agentrl.ops import aggregate, correction, kl, masked, policy_loss
+from agentrl.ops.aggregate import Scale
+
+Metrics = dict[str, jax.Array]
+
+
+class Outputs(NamedTuple):
+  """What the networks say of a microbatch, each `[B, T]`."""
+
+  logprobs: jax.Array
+  entropy: jax.Array
+  values: jax.Array | None = None  # with a critic
+
+
+@dataclasses.dataclass(frozen=True)
+class Knobs:
+  """Choices of the policy loss."""
+
+  clip_low: float = 0.2
+  clip_high: float = 0.2  # above clip_low: clip-higher (DAPO)
+  dual_clip: float | None = None  # above 1, 3 in arXiv:1912.09729
+  surrogate: str = 'clip'  # 'clip' (PPO) | 'cispo' (arXiv:2506.13585)
+  ratio_level: str = 'token'  # 'token' | 'sequence' (GSPO, arXiv:2507.18071)
+  aggregation: str = 'token'  # see ops.aggregate
+  aggregation_constant: float | None = None  # tokens; of 'constant'
+  entropy_coef: float = 0.0
+  kl_estimator: str = 'k3+'  # see ops.kl
+  # Off-policy correction by the sampler's log-probabilities; see
+  # ops.correction.
+  importance_cap: float | None = None  # truncated importance sampling
+  sequence_low: float | None = None  # geometric sequence mask
+  sequence_high: float | None = None
+
+
+def loss(
+    outputs: Outputs,
+    batch: TokenBatch,
+    scale: Scale,
+    knobs: Knobs,
+    *,
+    use_kl: bool,
+) -> tuple[jax.Array, Metrics]:
+  """This microbatch's share of the minibatch's loss.
+
+  Args:
+    outputs: of the current networks.
+    batch: one microbatch with advantages. `old_logprobs=None` says that this is
+      the first and only update of the collection: then the ratio is 1 and only
+      its gradient counts.
+    scale: of the whole minibatch.
+    knobs: the choices.
+    use_kl: whether the loss holds the policy near a reference; needs
+      `batch.ref_logprobs` and `scale.kl_coef`.
+
+  Returns:
+    Scalar loss and metrics: summed over the microbatches of a minibatch they
+    are the minibatch's (those called `_max`: the largest).
+  """
+  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  num_episodes = len(batch.valid)
+  logprobs = outputs.logprobs
+  old = batch.old_logprobs
+  if old is None:
+    old = jax.lax.stop_gradient(logprobs)
+  mean = lambda x: aggregate.mean(
+      x,
+      mask,
+      batch.segment_ids,
+      scale,
+      mode=knobs.aggregation,
+      num_episodes=num_episodes,
+      constant=knobs.aggregation_constant,
+  )
+  # Metrics are token means whatever the loss is, so that runs compare.
+  share = lambda x: masked.sum(x, mask) / scale.tokens
+
+  log_ratio = policy_loss.log_ratio(
+      logprobs,
+      old,
+      mask,
+      batch.segment_ids,
+      level=knobs.ratio_level,
+      num_episodes=num_episodes,
+  )
+  advantages = jax.numpy.where(mask, batch.advantages, 0.0)
+  clips = dict(clip_low=knobs.clip_low, clip_high=knobs.clip_high)
+  if knobs.surrogate == 'cispo':
+    per_token, clipped = policy_loss.cispo(
+        jax.numpy.where(mask, logprobs, 0.0), log_ratio, advantages, **clips
+    )
+  else:
+    per_token, clipped = policy_loss.clipped(
+        log_ratio, advantages, **clips, dual_clip=knobs.dual_clip
+    )
+  weight, metrics = _correction(old, batch, mask, knobs, share)
+  if weight is not None:
+    per_token *= weight
+
+  ratio = jax.numpy.exp(log_ratio)
+  policy = mean(per_token)
+  entropy = share(outputs.entropy)
+  metrics |= {
+      'policy/loss': policy,
+      'policy/entropy': entropy,
+      'policy/approx_kl': share(ratio - 1 - log_ratio),
+      'policy/clip_fraction': share(clipped),
+      'policy/ratio_max': masked.max(ratio, mask),
+  }
+  total = policy
+  if knobs.entropy_coef:
+    total -= knobs.entropy_coef * mean(outputs.entropy)
+  if use_kl:
+    estimate = lambda estimator: kl.estimate(
+        logprobs, batch.ref_logprobs, mask, estimator=estimator
+    )
+    total += scale.kl_coef * mean(estimate(knobs.kl_estimator))
+    metrics['policy/kl_ref'] = share(estimate('k3'))
+  return total, metrics
+
+
+def _correction(
+    old: jax.Array, batch: TokenBatch, mask: jax.Array, knobs: Knobs, share: Any
+) -> tuple[jax.Array | None, Metrics]:
+  """`[B, T]` weights of the tokens, or None, and what they did."""
+  weight, metrics = None, {}
+  if knobs.importance_cap is not None:
+    weight = correction.truncated_importance(
+        old, batch.sampler_logprobs, mask, cap=knobs.importance_cap
+    )
+    metrics['correction/weight_mean'] = share(weight)
+    metrics['correction/capped'] = share(weight >= knobs.importance_cap)
+  if knobs.sequence_low is not None:
+    keep = correction.sequence_mask(
+        old,
+        batch.sampler_logprobs,
+        mask,
+        batch.segment_ids,
+        low=knobs.sequence_low,
+        high=knobs.sequence_high,
+        num_episodes=len(batch.valid),
+    )
+    weight = keep if weight is None else weight * keep
+    metrics['correction/dropped'] = share(~keep)
+  return weight, metrics

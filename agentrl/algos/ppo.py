@@ -1,0 +1,108 @@
+"""PPO with a critic (arXiv:1707.06347), over sampled tokens only.
+
+Advantages are generalised advantage estimates (arXiv:1506.02438) along the
+sampled tokens of an episode, whitened over the collection. The environment's
+end is worth 0; where we cut an episode its return is continued by the critic
+(Pardo et al., "Time limits in reinforcement learning", arXiv:1712.00378).
+
+    loss = policy loss + value_coef max((V - R)^2, (V clipped - R)^2) / 2
+
+With `turn_level` a decision is a turn: gamma and lambda count turns, the value
+of a turn is the critic's before its first token, and all its tokens share one
+advantage (Turn-PPO, arXiv:2512.17008).
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from agentrl.algos import policy
+from agentrl.batch import TokenBatch
+from agentrl.ops import advantage, masked, returns, value_loss
+from agentrl.ops.aggregate import Scale
+
+GROUPS = False
+CRITIC = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Knobs(policy.Knobs):
+  """PPO's choices."""
+
+  gamma: float = 1.0  # discount per sampled token, or per turn
+  lam: float = 1.0  # decay of the trace, likewise
+  turn_level: bool = False
+  whiten: bool = True
+  value_clip: float | None = 0.5  # in units of the return
+  value_coef: float = 0.5
+
+
+def advantages(
+    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int = 1
+) -> TokenBatch:
+  """The batch with `[B, T]` advantages and returns, the critic's targets.
+
+  Args:
+    batch: whole collection, one episode a row, with values and bootstrap.
+    knobs: the choices.
+    num_groups: unused: nothing is compared within groups.
+  """
+  del num_groups
+  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  bootstrap = jnp.where(batch.truncated, batch.bootstrap_value, 0.0)
+  decay = dict(gamma=knobs.gamma, lam=knobs.lam)
+  if knobs.turn_level:
+    turn_ids = batch.turn_ids
+    first = returns.first_of_turn(turn_ids)
+    estimate = returns.gae(
+        returns.sum_turns(batch.rewards, turn_ids),
+        returns.sum_turns(jnp.where(first, batch.values, 0.0), turn_ids),
+        returns.sum_turns(first, turn_ids) > 0,
+        bootstrap,
+        **decay,
+    )
+    estimate = returns.spread_turns(estimate, turn_ids)
+  else:
+    estimate = returns.gae(
+        batch.rewards, batch.values, batch.completion_mask, bootstrap, **decay
+    )
+  estimate = jnp.where(mask, estimate, 0.0)
+  targets = jnp.where(mask, estimate + batch.values, 0.0)
+  if knobs.whiten:
+    estimate = advantage.whiten(estimate, mask)
+  return batch.replace(advantages=estimate, returns=targets)
+
+
+def loss(
+    outputs: policy.Outputs,
+    batch: TokenBatch,
+    scale: Scale,
+    knobs: Knobs,
+    *,
+    use_kl: bool,
+) -> tuple[jax.Array, policy.Metrics]:
+  """As `algos.policy.loss`, with the critic's; `outputs.values` are its own."""
+  total, metrics = policy.loss(outputs, batch, scale, knobs, use_kl=use_kl)
+  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  count = scale.tokens
+  if knobs.turn_level:
+    # Only a turn's first token has a target.
+    mask &= returns.first_of_turn(batch.turn_ids)
+    count = scale.turns
+  clean = lambda x: jnp.where(mask, x, 0.0)
+  per_token, clipped = value_loss.clipped(
+      clean(outputs.values),
+      clean(batch.values),
+      clean(batch.returns),
+      clip=knobs.value_clip,
+  )
+  value = masked.sum(per_token, mask) / count
+  share = lambda x: masked.sum(x, mask) / count
+  metrics |= {
+      'critic/loss': value,
+      'critic/clip_fraction': share(clipped),
+      'critic/value_mean': share(outputs.values),
+      'critic/return_mean': share(batch.returns),
+  }
+  return total + knobs.value_coef * value, metrics

@@ -1,0 +1,88 @@
+"""How the losses of tokens become one number.
+
+The papers differ in who weighs the same: each sampled token (DAPO,
+arXiv:2503.14476), each episode (GRPO, arXiv:2402.03300), each episode before
+it is divided by a constant (Dr. GRPO, arXiv:2503.20783) or each turn. Every
+mode divides by a number of the whole minibatch, on all devices, that is given
+in a `Scale`: a mean over one microbatch would weigh microbatches.
+"""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentrl.ops import masked
+
+MODES = ('token', 'sequence', 'constant', 'turn')
+
+
+class Scale(NamedTuple):
+  """Numbers of the whole minibatch that each microbatch's loss needs.
+
+  Attributes:
+    tokens: scalar, sampled tokens of valid episodes.
+    episodes: scalar, valid episodes.
+    turns: scalar, their turns.
+    kl_coef: scalar, weight of the KL to the reference in the loss; traced, so
+      that a controller may move it without compiling again.
+  """
+
+  tokens: jax.Array
+  episodes: jax.Array
+  turns: jax.Array
+  kl_coef: jax.Array
+
+
+def mean(
+    x: jax.Array,
+    mask: jax.Array,
+    segment_ids: jax.Array,
+    scale: Scale,
+    *,
+    mode: str = 'token',
+    num_episodes: int,
+    constant: float | None = None,
+) -> jax.Array:
+  """This microbatch's share of the minibatch's mean of `x`.
+
+  Args:
+    x: `[B, T]` per token.
+    mask: `[B, T]` bool, True on sampled tokens of valid episodes.
+    segment_ids: `[B, T]` int; an episode is whole in its microbatch.
+    scale: of the whole minibatch.
+    mode: one of `MODES`; static. 'token': every token weighs the same.
+      'sequence': the mean over an episode's tokens, then over episodes.
+      'constant': the sum over an episode's tokens divided by `constant`, then
+      the mean over episodes. 'turn': the mean over a turn's tokens, then over
+      all turns of the minibatch.
+    num_episodes: E, the largest segment id possible; static.
+    constant: of mode 'constant'; static.
+  """
+  chex.assert_equal_shape([x, mask, segment_ids])
+  match mode:
+    case 'token':
+      return masked.sum(x, mask) / scale.tokens
+    case 'sequence':
+      size = masked.sum_episodes(mask, mask, segment_ids, num_episodes)
+      size = masked.gather_episodes(jnp.maximum(size, 1), segment_ids)
+      return masked.sum(x / size, mask) / scale.episodes
+    case 'constant':
+      if not constant or constant <= 0:
+        raise ValueError(f"Mode 'constant' needs one above 0, got {constant}.")
+      return masked.sum(x, mask) / (constant * scale.episodes)
+    case 'turn':
+      return masked.sum(x / _turn_size(mask), mask) / scale.turns
+  raise ValueError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+
+
+def _turn_size(mask: jax.Array) -> jax.Array:
+  """`[B, T]` number of tokens of each token's turn: its run of True."""
+  before = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
+  run = jnp.cumsum(mask & ~before, axis=1)  # 0 before the first turn
+  runs = mask.shape[1] // 2 + 2
+  count = jax.vmap(lambda m, r: jax.ops.segment_sum(m, r, num_segments=runs))(
+      mask.astype(jnp.float32), run
+  )
+  return jnp.maximum(jnp.take_along_axis(count, run, axis=1), 1)
