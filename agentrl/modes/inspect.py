@@ -81,18 +81,27 @@ def _arrays(
   batch = collate.collate(groups)
   arrays = {
       'rewards': batch.rewards,
-      # GRPO credits every sampled token with the whole return.
+      # Where an algorithm has no return of its own, every sampled token is
+      # credited with the whole one.
       'returns': batch.completion_mask * batch.episode_return[:, None],
   }
   beside = path.with_suffix('.npz')
   if not beside.exists():
-    advantages = grpo.advantages(batch, num_groups=len(groups))
-    return arrays | {'advantages': np.asarray(advantages)}
+    batch = grpo.advantages(batch, num_groups=len(groups))
+    return arrays | {'advantages': np.asarray(batch.advantages)}
   try:
     with np.load(beside) as trained:
-      arrays |= {name: trained[name] for name in ('advantages', 'old_logprobs')}
-  except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+      arrays |= {
+          # What speaks of other tokens as well is shown of sampled ones.
+          name: np.where(batch.completion_mask, values, 0)
+          if values.shape == batch.tokens.shape
+          else values
+          for name, values in trained.items()
+      }
+  except (OSError, ValueError, zipfile.BadZipFile) as error:
     raise DataError(f'{beside} cannot be read: {error}') from error
+  if 'advantages' not in arrays:
+    raise DataError(f'{beside} holds no advantages.')
   if arrays['advantages'].shape != batch.tokens.shape:
     raise DataError(
         f'{beside} holds arrays of shape {arrays["advantages"].shape}, but the'
