@@ -108,6 +108,10 @@ def _arrays(
         f' episodes of {path} make {batch.tokens.shape}; delete the former to'
         ' see the latter alone.'
     )
+  # The trainer scores the inserted tokens as well, and learns nothing of them.
+  arrays['old_logprobs'] = np.where(
+      batch.completion_mask, arrays['old_logprobs'], 0
+  )
   return arrays
 
 
