@@ -91,27 +91,20 @@ def _arrays(
     return arrays | {'advantages': np.asarray(batch.advantages)}
   try:
     with np.load(beside) as trained:
-      arrays |= {
-          # What speaks of other tokens as well is shown of sampled ones.
-          name: np.where(batch.completion_mask, values, 0)
-          if values.shape == batch.tokens.shape
-          else values
-          for name, values in trained.items()
-      }
+      arrays |= dict(trained)
   except (OSError, ValueError, zipfile.BadZipFile) as error:
     raise DataError(f'{beside} cannot be read: {error}') from error
-  if 'advantages' not in arrays:
-    raise DataError(f'{beside} holds no advantages.')
-  if arrays['advantages'].shape != batch.tokens.shape:
-    raise DataError(
-        f'{beside} holds arrays of shape {arrays["advantages"].shape}, but the'
-        f' episodes of {path} make {batch.tokens.shape}; delete the former to'
-        ' see the latter alone.'
-    )
-  # The trainer scores the inserted tokens as well, and learns nothing of them.
-  arrays['old_logprobs'] = np.where(
-      batch.completion_mask, arrays['old_logprobs'], 0
-  )
+  for name, values in arrays.items():
+    if values.shape != batch.tokens.shape:
+      raise DataError(
+          f'{beside} holds {name} of shape {values.shape}, but the episodes of'
+          f' {path} make {batch.tokens.shape}; delete the former to see the'
+          ' latter alone.'
+      )
+  # The networks speak of the inserted tokens as well; nothing is learnt there.
+  for name in ('old_logprobs', 'ref_logprobs', 'values'):
+    if name in arrays:
+      arrays[name] = np.where(batch.completion_mask, arrays[name], 0)
   return arrays
 
 
