@@ -9,7 +9,9 @@ environment server, the inference engine, the learner.
     python launch.py --config=configs/quickstart.py:tiny --workdir=runs/smoke
 
 The second one only shows that everything works: two steps, in about a minute.
-What the first one reached is in experiments/README.md.
+The first one took about ten minutes on two CPU cores and raised success on 256
+held-out tasks from 0.50, 0.57, 0.62 (warm start) to 0.84, 0.85, 0.85 for seeds
+0, 1, 2; see experiments/2026-11-quickstart.
 """
 
 from ml_collections import ConfigDict, config_dict
