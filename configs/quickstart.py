@@ -10,8 +10,10 @@ environment server, the inference engine, the learner.
     python launch.py --config=configs/quickstart.py:algo=ppo --workdir=runs/ppo
 
 The second one only shows that everything works: two steps, in about a minute.
-`algo` is any name of configs/algorithms.py.
-What the first one reached is in experiments/README.md.
+`algo` is any name of configs/algorithms.py; experiments/2026-11-algorithms
+compares them. The first command took about ten minutes on two CPU cores and
+raised success on 256 held-out tasks from 0.50, 0.57, 0.62 (warm start) to 0.84,
+0.85, 0.85 for seeds 0, 1, 2; see experiments/2026-11-quickstart.
 """
 
 from ml_collections import ConfigDict, config_dict
@@ -64,6 +66,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.algo = algorithms.get(arg.algo, kl_coef=0.0, minibatches=2)
   if 'aggregation_constant' in config.algo:
     config.algo.aggregation_constant = 96.0  # 6 turns of 16 tokens
+  if arg.algo == 'gspo':
+    # The paper's bounds go with a rate of 1e-6; this one moves ratios further.
+    config.algo.update(clip_low=0.03, clip_high=0.04)
   if arg.algo == 'ppo':
     # From scratch a critic needs a rate like the warm start's, and a while.
     config.algo.critic = dict(kind='own', lr=3e-4, warmup=5)
