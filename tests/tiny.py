@@ -237,7 +237,8 @@ def _score_backwards(logits, tokens, positions, cotangents):
 
 
 @functools.partial(jax.jit, static_argnames='loss')
-def _loss(loss, outputs, batch, scale):
+def outputs_grad(loss, outputs, batch, scale):
+  """`(loss, metrics), gradient` of a bound loss in the networks' outputs."""
   return jax.value_and_grad(loss, has_aux=True)(outputs, batch, scale)
 
 
@@ -255,7 +256,7 @@ def value_and_grad(loss, batch, logits, scale, values=None):
   """
   layout = (batch.tokens, batch.positions)
   outputs = policy.Outputs(*_score(logits, *layout), values)
-  result, grad = _loss(loss, outputs, batch, scale)
+  result, grad = outputs_grad(loss, outputs, batch, scale)
   pulled = _score_backwards(logits, *layout, (grad.logprobs, grad.entropy))
   return result, pulled if values is None else (pulled, grad.values)
 
