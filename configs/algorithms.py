@@ -39,9 +39,12 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     ),
     # REINFORCE++, arXiv:2501.03262.
     'reinforce_pp': dict(name='reinforce_pp', gamma=1.0),
-    # PPO, arXiv:1707.06347, with AgentGym-RL's critic.
+    # PPO, arXiv:1707.06347, with AgentGym-RL's critic. In these environments
+    # an episode fails by running out of turns and in no other way: continued
+    # by the critic it would not count as a failure at all.
     'ppo': dict(
         name='ppo',
+        bootstrap=False,
         gamma=1.0,
         lam=1.0,
         value_clip=0.5,

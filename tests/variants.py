@@ -64,6 +64,7 @@ CHANGES = {
     'group_baseline': ({}, True),
     'step_weight': ({}, 0.5),
     'turn_level': ({}, True),
+    'bootstrap': ({}, False),
     'whiten': ({}, False),
     # Of the critic's loss.
     'value_clip': ({}, 0.1),

@@ -2,8 +2,9 @@
 
 Advantages are generalised advantage estimates (arXiv:1506.02438) along the
 sampled tokens of an episode, whitened over the collection. The environment's
-end is worth 0; where we cut an episode its return is continued by the critic
-(Pardo et al., "Time limits in reinforcement learning", arXiv:1712.00378).
+end is worth 0. Where we cut an episode its return is continued by the critic,
+unless the cut is part of the task, `bootstrap=False` (Pardo et al., "Time limits
+in reinforcement learning", arXiv:1712.00378, tell these two apart).
 
     loss = policy loss + value_coef max((V - R)^2, (V clipped - R)^2) / 2
 
@@ -33,6 +34,10 @@ class Knobs(policy.Knobs):
   gamma: float = 1.0  # discount per sampled token, or per turn
   lam: float = 1.0  # decay of the trace, likewise
   turn_level: bool = False
+  # Whether the critic continues an episode that we cut. False: it has failed.
+  # With gamma 1 and no failure but the cut, a critic that continues it learns
+  # that all is well.
+  bootstrap: bool = True
   whiten: bool = True
   value_clip: float | None = 0.5  # in units of the return
   value_coef: float = 0.5
@@ -50,7 +55,9 @@ def advantages(
   """
   del num_groups
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
-  bootstrap = jnp.where(batch.truncated, batch.bootstrap_value, 0.0)
+  bootstrap = jnp.where(
+      batch.truncated & knobs.bootstrap, batch.bootstrap_value, 0.0
+  )
   decay = dict(gamma=knobs.gamma, lam=knobs.lam)
   if knobs.turn_level:
     turn_ids = batch.turn_ids

@@ -359,6 +359,19 @@ def test_truncation_bootstraps_and_termination_does_not(turn_level):
   np.testing.assert_allclose(out.returns[1][mask[1]], 3.5 * 0.25**left)
 
 
+def test_a_cut_that_is_part_of_the_task_is_a_failure():
+  episodes = tuple(
+      episode_ending_in_an_observation(0.0, reason)
+      for reason in (TERMINATED, HORIZON)
+  )
+  batch = variants.make_batch([Group(0, 0, episodes)])
+  batch = batch.replace(values=np.repeat(batch.values[:1], 2, axis=0))
+  out = tiny.advantages(ONLINE['ppo'], batch, bootstrap=False, whiten=False)
+  mask = batch.completion_mask
+  assert (out.advantages[0] == out.advantages[1]).all()
+  np.testing.assert_allclose(out.returns[mask], 0, atol=1e-6)
+
+
 def test_critic_free_algorithms_ask_for_no_values():
   batch = tiny.random_batch(8)
   assert batch.values is None and batch.bootstrap_value is None
