@@ -71,7 +71,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
     config.algo.update(clip_low=0.03, clip_high=0.04)
   if arg.algo == 'ppo':
     # From scratch a critic needs a rate like the warm start's, and a while.
-    config.algo.critic = dict(kind='own', lr=3e-4, warmup=5)
+    config.algo.critic = dict(kind='own', lr=3e-4, warmup=1 if arg.tiny else 5)
   config.optim = dict(lr=2e-4, warmup_steps=2, grad_clip=1.0, max_tokens=8192)
   config.eval = dict(num_tasks=8 if arg.tiny else 256, horizon=6)
   config.checkpoint = dict(every=1 if arg.tiny else 10, keep=2)

@@ -610,6 +610,11 @@ def read_train(config: ConfigDict) -> Train:
         f' rollout.group_size={rollout.group_size} that is every group. Use at'
         ' least 2.'
     )
+  if algo.critic is not None and algo.critic.warmup >= settings.num_steps:
+    raise ConfigError(
+        f'algo.critic.warmup={algo.critic.warmup} leaves none of the'
+        f' num_steps={settings.num_steps} to the policy.'
+    )
   if algo.overlong_buffer >= rollout.max_context:
     raise ConfigError(
         f'algo.overlong_buffer={algo.overlong_buffer} must be shorter than'

@@ -158,6 +158,7 @@ def test_an_unknown_algorithm_names_the_known_ones():
         (dict(name='ppo', critic=dict(lr=0.0)), 'critic.lr must be'),
         (dict(name='ppo', critic=dict(grad_clip=0.0)), 'critic.grad_clip'),
         (dict(name='ppo', critic=dict(warmup=-1)), 'critic.warmup must be'),
+        (dict(name='ppo', critic=dict(warmup=70)), 'none of the num_steps'),
         (dict(name='ppo', lam=1.5), r'lam must be in \[0, 1\]'),
         (dict(name='grpo', overlong_buffer=1024), 'shorter than'),
         (dict(name='grpo', ties='drop'), 'keep, mask, refill'),
