@@ -2,6 +2,19 @@
 
 from ml_collections import ConfigDict, config_dict
 
+# One level for each of the paper's six sub-tasks.
+BABYAI_LEVELS = (
+    'GoToLocalS8N7',
+    'Pickup',
+    'ActionObjDoor',
+    'FindObjS7',
+    'OneRoomS20',
+    'SynthLoc',
+)
+
+# Sizes of the original's test lists.
+_TESTS = {'textcraft': 100, 'babyai': 90}
+
 
 def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   """Reads `--config=file.py:key=value,flag` into the types of `defaults`."""
@@ -61,5 +74,97 @@ def scaling_inter_grpo(model: str, *, tiny: bool) -> ConfigDict:
       grad_clip=1.0,
       weight_decay=0.01,
       max_tokens=2048 if tiny else 16384,
+  )
+  return config
+
+
+def offline(mode: str, *, env: str, model: str, tiny: bool) -> ConfigDict:
+  """What the configs of sft, dpo and agentevol have in common.
+
+  A model of the tiny family starts random: it talks tersely, as in the
+  quickstart, and learns from the expert first. The caller adds algo, optim and
+  where the data comes from.
+  """
+  scratch = model.startswith('tiny')
+  config = ConfigDict()
+  config.mode = mode
+  config.seed = 0
+  config.env = dict(
+      name=env,
+      url=config_dict.placeholder(str),  # none: a child process serves it
+      options=_options(env, scratch),
+  )
+  config.agent = dict(
+      format='plain' if scratch else 'react',
+      instructions='compact' if scratch else 'full',
+  )
+  # Recomputed activations: the attention scores of one long episode in 30
+  # layers would fill a laptop's memory.
+  config.model = dict(name=model, dtype='float32', remat=not scratch)
+  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
+  config.sampler = dict(
+      kind='embedded',
+      urls=(),
+      push_dir=config_dict.placeholder(str),
+      max_running=8 if tiny else 64,
+  )
+  config.rollout = dict(
+      max_completion_tokens=16 if scratch else 512,
+      max_context=1024 if scratch else 4096,  # the original's max_length
+      concurrency=8 if tiny else 64,
+      deadline_s=600.0,
+  )
+  horizon = {'textcraft': 30, 'babyai': 20}[env]  # as the original evaluates
+  if scratch:
+    horizon = 6
+  config.eval = dict(
+      num_tasks=8 if tiny else (256 if scratch else _TESTS[env]),
+      horizon=3 if tiny else horizon,
+  )
+  config.checkpoint = dict(every=5 if tiny else 50, keep=2)
+  return config
+
+
+def _options(env: str, scratch: bool) -> dict:
+  if env == 'textcraft':
+    return dict(max_depth=1) if scratch else {}
+  if scratch:
+    return dict(levels=('GoToRedBall',), style='compact')
+  return dict(levels=BABYAI_LEVELS)
+
+
+def demonstrations(model: str, *, env: str, tiny: bool, data: str = '') -> dict:
+  """`config.data`: a file when there is one, else the expert."""
+  if data:
+    # Asked in training as at evaluation: our instructions, not the file's.
+    return dict(files=(data,), own_opening=True)
+  scratch = model.startswith('tiny')
+  # As many tasks as the original has for training.
+  count = 256 if scratch else {'textcraft': 374, 'babyai': 810}[env]
+  return dict(
+      expert_episodes=16 if tiny else count,
+      expert_horizon=12 if scratch else 30,
+  )
+
+
+def sft(env: str, model: str, *, tiny: bool, data: str) -> ConfigDict:
+  """Supervised fine-tuning as in the original's sft_trainer.yaml."""
+  scratch = model.startswith('tiny')
+  config = offline('sft', env=env, model=model, tiny=tiny)
+  config.data = demonstrations(model, env=env, tiny=tiny, data=data)
+  config.algo = dict(
+      epochs=3 if scratch and not tiny else 1,
+      minibatch_size=8 if tiny else 16,
+      warmup=0.1,
+      heldout=0.05,
+  )
+  config.optim = dict(
+      lr=1e-3 if scratch else 1e-4,  # a random policy takes larger steps
+      schedule='cosine',
+      grad_clip=1.0,
+      weight_decay=0.01,
+      b1=0.9,
+      b2=0.95,
+      max_tokens=8192,
   )
   return config

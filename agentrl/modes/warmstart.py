@@ -6,12 +6,14 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import optax
 import rich.console
 from jax.sharding import Mesh
 
 from agentrl import metrics as metrics_lib
 from agentrl.algos import sft
-from agentrl.data import collate
+from agentrl.batch import TokenBatch
+from agentrl.data import collate, conversations
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models.transformer import Transformer
@@ -20,7 +22,12 @@ from agentrl.modes.host import Host
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import optim, state as state_lib, step, supervised
+from agentrl.training import (
+    optim as optim_lib,
+    state as state_lib,
+    step,
+    supervised,
+)
 from agentrl.types import Episode, Group
 
 # Texts of so many expert episodes train a tiny policy's tokenizer.
@@ -31,15 +38,29 @@ def play_expert(
     host: Host,
     environment: parts.Environment,
     agent: Agent,
-    wanted: settings.Train,
+    limits: settings.Limits,
     count: int,
     *,
+    horizon: int,
+    seed: int,
     max_context: int,
     console: rich.console.Console,
 ) -> list[Episode]:
-  """Episodes of the expert on the first `count` tasks of its own order."""
+  """Episodes of the expert on the first `count` tasks of its own order.
+
+  Args:
+    host: of the run.
+    environment: offers its expert.
+    agent: writes the actions.
+    limits: of collecting; an action is as long as it is.
+    count: episodes.
+    horizon: turns an expert may take.
+    seed: of the run.
+    max_context: tokens of an episode.
+    console: where progress is shown.
+  """
   limits = dataclasses.replace(
-      wanted.rollout,
+      limits,
       # An expert's action is as long as it is; the context is what counts.
       max_completion_tokens=max_context - 1,
       max_context=max_context,
@@ -51,10 +72,10 @@ def play_expert(
       limits,
       name='expert',
       split='train',
-      horizon=wanted.warmstart.horizon,
+      horizon=horizon,
       policy_version=0,
   )
-  seed = seeds.derive_seed(wanted.seed, 'expert')
+  seed = seeds.derive_seed(seed, 'expert')
   groups = parts.collect_groups(
       host,
       console,
@@ -68,45 +89,33 @@ def play_expert(
   return [episode for group in groups for episode in group.episodes]
 
 
-def train_tokenizer(
+def expert_texts(
     host: Host,
     environment: parts.Environment,
-    wanted: settings.Train,
-    vocab_size: int,
+    agent: settings.Agent,
+    limits: settings.Limits,
     *,
+    horizon: int,
+    seed: int,
     console: rich.console.Console,
-) -> tokenizer_lib.Tokenizer:
-  """A byte-level BPE of the texts that the policy will read and write.
-
-  Raises:
-    ConfigError: there is no expert to read.
-  """
-  if not wanted.warmstart.episodes:
-    raise ConfigError(
-        'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
-        " the expert's episodes."
-    )
+) -> list[str]:
+  """Texts of expert episodes, for a tokenizer; arguments as `play_expert`."""
   # Bytes alone are enough to play; what counts here is the text.
   plain = tokenizer_lib.train_bpe([], 256 + 3)
   played = play_expert(
       host,
       environment,
-      parts.make_agent(wanted.env.name, wanted.agent, plain),
-      wanted,
+      parts.make_agent(environment.name, agent, plain),
+      limits,
       _TOKENIZER_EPISODES,
+      horizon=horizon,
+      seed=seed,
       max_context=1 << 20,
       console=console,
   )
-  texts = [
-      text
-      for episode in played
-      for text in (
-          *(message.content for message in episode.prompt),
-          *(turn.completion for turn in episode.turns),
-          *(turn.observation for turn in episode.turns),
-      )
+  return [
+      text for episode in played for text in conversations.texts_of(episode)
   ]
-  return tokenizer_lib.train_bpe(texts, vocab_size)
 
 
 def solved(
@@ -132,56 +141,79 @@ def solved(
   return good
 
 
+def as_batch(episodes: Sequence[Episode]) -> TokenBatch:
+  """Demonstrations, one a row."""
+  batch = collate.collate([Group(e.task_id, 0, (e,)) for e in episodes])
+  # Nobody sampled these tokens: there is no sampler to agree with.
+  return batch.replace(sampler_logprobs=None)
+
+
+def make_tx(
+    wanted: settings.Optim, total: int
+) -> tuple[optax.GradientTransformation, optax.Schedule]:
+  """The optimiser of a supervised phase of `total` updates, and its rate."""
+  schedule = dict(
+      warmup_steps=wanted.warmup_steps,
+      schedule=wanted.schedule,
+      total_steps=total,
+  )
+  tx = optim_lib.make_optimizer(
+      wanted.lr,
+      **schedule,
+      grad_clip=wanted.grad_clip,
+      weight_decay=wanted.weight_decay,
+      b1=wanted.b1,
+      b2=wanted.b2,
+  )
+  return tx, optim_lib.make_schedule(wanted.lr, **schedule)
+
+
 def imitate(
     params: Any,
-    demonstrations: Sequence[Episode],
-    wanted: settings.Train,
+    batch: TokenBatch,
     *,
+    epochs: int,
+    minibatch_size: int,
+    optim: settings.Optim,
+    seed: int,
     module: Transformer,
     mesh: Mesh,
     directory: pathlib.Path,
     console: rich.console.Console,
     check: Callable[[], None],
+    name: str = 'warmstart',
+    loss: step.LossFn = sft.loss,
 ) -> tuple[Any, int]:
-  """Supervised learning on episodes.
+  """Supervised learning on episodes, from its start to its end.
 
   Args:
     params: trainer layout; not donated.
-    demonstrations: what to learn.
-    wanted: the config.
+    batch: NumPy arrays; what to learn, one demonstration a row.
+    epochs: passes over it.
+    minibatch_size: demonstrations an update.
+    optim: the optimiser.
+    seed: of the order.
     module: the trainer's.
     mesh: the devices.
-    directory: gets `warmstart.jsonl`, anew.
+    directory: gets `NAME.jsonl`, anew.
     console: where progress is shown.
     check: called after each update; may raise to stop.
+    name: of the phase.
+    loss: of an offline algorithm, its knobs bound.
 
   Returns:
     The parameters learnt, and the tokens seen.
   """
-  warm, rest = wanted.warmstart, wanted.optim
-  total = supervised.num_updates(
-      len(demonstrations), warm.minibatch_size, warm.epochs
-  )
-  tx = optim.make_optimizer(
-      warm.lr,
-      warmup_steps=warm.warmup_steps,
-      schedule=warm.schedule,
-      total_steps=total,
-      grad_clip=rest.grad_clip,
-      weight_decay=rest.weight_decay,
-      b1=rest.b1,
-      b2=rest.b2,
-  )
+  total = supervised.num_updates(len(batch.valid), minibatch_size, epochs)
+  tx, _ = make_tx(optim, total)
   state, shardings = state_lib.create(params, tx, mesh)
-  steps = step.make_steps(module, sft.loss, tx, mesh, state, shardings)
-  batch = collate.collate([Group(e.task_id, 0, (e,)) for e in demonstrations])
-  # Nobody sampled these tokens: there is no sampler to agree with.
-  batch = batch.replace(sampler_logprobs=None)
-  (directory / 'warmstart.jsonl').unlink(missing_ok=True)
+  steps = step.make_steps(module, loss, tx, mesh, state, shardings)
+  filename = f'{name}.jsonl'
+  (directory / filename).unlink(missing_ok=True)
   writer = metrics_lib.Writer(
       directory,
-      filename='warmstart.jsonl',
-      prefix='warmstart/',
+      filename=filename,
+      prefix=f'{name}/',
       total=total,
       shown=('policy/loss', 'train/grad_norm'),
       console=console,
@@ -189,7 +221,7 @@ def imitate(
   )
   tokens = 0
 
-  def on_update(index: int, values: step.Metrics) -> None:
+  def on_update(index: int, _: Any, values: step.Metrics) -> None:
     nonlocal tokens
     tokens += int(values['train/tokens'])
     writer.write(index, values)
@@ -200,10 +232,10 @@ def imitate(
         state,
         batch,
         steps=steps,
-        epochs=warm.epochs,
-        minibatch_size=warm.minibatch_size,
-        max_tokens=rest.max_tokens,
-        seed=seeds.derive_seed(wanted.seed, 'warmstart'),
+        epochs=epochs,
+        minibatch_size=minibatch_size,
+        max_tokens=optim.max_tokens,
+        seed=seed,
         on_update=on_update,
     )
   return state.params, tokens

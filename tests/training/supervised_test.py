@@ -32,7 +32,7 @@ def demonstrations(count=12):
   return batch.replace(sampler_logprobs=None)
 
 
-def fit(batch, *, epochs, on_update=lambda index, metrics: None, seed=0):
+def fit(batch, *, epochs, on_update=lambda index, state, metrics: None, seed=0):
   return supervised.fit(
       tiny.new_state(),
       batch,
@@ -72,7 +72,7 @@ def test_epochs_and_seeds_have_orders_of_their_own():
 def test_learns_to_count():
   losses, indices = [], []
 
-  def on_update(index, metrics):
+  def on_update(index, state, metrics):
     indices.append(index)
     losses.append(metrics['policy/loss'])
 
@@ -107,7 +107,7 @@ def test_a_gradient_that_is_no_number_stops_it():
         minibatch_size=5,
         max_tokens=tiny.ROW,
         seed=0,
-        on_update=lambda index, metrics: None,
+        on_update=lambda index, state, metrics: None,
     )
 
 
@@ -115,7 +115,7 @@ def test_on_update_may_stop_it():
   class Stop(Exception):
     pass
 
-  def stop(index, metrics):
+  def stop(index, state, metrics):
     if index == 1:
       raise Stop
 
