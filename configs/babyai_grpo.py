@@ -11,13 +11,18 @@ eight GPUs. No run of that size has been made with this code yet.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import BABYAI_LEVELS, parse_arg, scaling_inter_grpo
+from configs.common import BABYAI_LEVELS, parse_arg, scaling_inter
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
+  return with_algorithm('grpo', arg)
+
+
+def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
+  """This recipe under any entry of `configs.algorithms`."""
   arg = parse_arg(arg, model='smollm2-135m', tiny=False)
 
-  config = scaling_inter_grpo(arg.model, tiny=arg.tiny)
+  config = scaling_inter(algo, arg.model, tiny=arg.tiny)
   config.num_steps = 2 if arg.tiny else 500
 
   config.env = dict(

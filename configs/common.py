@@ -2,6 +2,8 @@
 
 from ml_collections import ConfigDict, config_dict
 
+from configs import algorithms
+
 # One level for each of the paper's six sub-tasks.
 BABYAI_LEVELS = (
     'GoToLocalS8N7',
@@ -37,8 +39,11 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   return ConfigDict(values)
 
 
-def scaling_inter_grpo(model: str, *, tiny: bool) -> ConfigDict:
-  """What AgentGym-RL's GRPO scripts have in common, for a pretrained policy.
+def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
+  """What AgentGym-RL's scripts have in common, for a pretrained policy.
+
+  The original has scripts for GRPO only; the other algorithms keep its batch,
+  rate and KL.
 
   The caller adds env, warmstart, rollout, horizon, eval and checkpoint.
   """
@@ -58,15 +63,13 @@ def scaling_inter_grpo(model: str, *, tiny: bool) -> ConfigDict:
   )
   # Four minibatches of 8 tasks each. The original multiplies the gradient of
   # its low-variance KL by 1e-3; k3+ has the same value and the right gradient.
-  config.algo = dict(
-      name='grpo',
-      clip_low=0.2,
-      clip_high=0.2,
+  config.algo = algorithms.get(
+      algo,
       kl_coef=1e-3,
       kl_estimator='k3+',
       entropy_coef=0.0,
       epochs=1,
-      minibatches=1 if tiny else 4,
+      minibatches=2 if tiny else 4,
   )
   config.optim = dict(
       lr=1e-6,

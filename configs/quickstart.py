@@ -7,18 +7,21 @@ environment server, the inference engine, the learner.
 
     python launch.py --config=configs/quickstart.py --workdir=runs/quickstart
     python launch.py --config=configs/quickstart.py:tiny --workdir=runs/smoke
+    python launch.py --config=configs/quickstart.py:algo=ppo --workdir=runs/ppo
 
 The second one only shows that everything works: two steps, in about a minute.
+`algo` is any name of configs/algorithms.py.
 What the first one reached is in experiments/README.md.
 """
 
 from ml_collections import ConfigDict, config_dict
 
+from configs import algorithms
 from configs.common import parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
-  arg = parse_arg(arg, tiny=False)
+  arg = parse_arg(arg, algo='grpo', tiny=False)
 
   config = ConfigDict()
   config.mode = 'train'
@@ -57,10 +60,13 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.horizon = dict(
       kind='stepwise', turns=(3, 6), every=1 if arg.tiny else 10
   )
-  # Two updates a collection: one alone learns half as fast for the same price.
-  config.algo = dict(
-      name='grpo', clip_low=0.2, clip_high=0.2, kl_coef=0.0, minibatches=2
-  )
+  # Two updates a collection: sampling costs the same for one.
+  config.algo = algorithms.get(arg.algo, kl_coef=0.0, minibatches=2)
+  if 'aggregation_constant' in config.algo:
+    config.algo.aggregation_constant = 96.0  # 6 turns of 16 tokens
+  if arg.algo == 'ppo':
+    # From scratch a critic needs a rate like the warm start's, and a while.
+    config.algo.critic = dict(kind='own', lr=3e-4, warmup=5)
   config.optim = dict(lr=2e-4, warmup_steps=2, grad_clip=1.0, max_tokens=8192)
   config.eval = dict(num_tasks=8 if arg.tiny else 256, horizon=6)
   config.checkpoint = dict(every=1 if arg.tiny else 10, keep=2)

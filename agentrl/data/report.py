@@ -37,6 +37,10 @@ class TokenTable:
   returns: Sequence[float] | None = None
   advantages: Sequence[float] | None = None
   old_logprobs: Sequence[float] | None = None
+  ref_logprobs: Sequence[float] | None = None
+  values: Sequence[float] | None = None
+  shaped_rewards: Sequence[float] | None = None  # with KL and punishments
+  turn_groups: Sequence[int] | None = None  # turns from one observation
 
   def __post_init__(self):
     length = len(self.episode.tokens)
@@ -56,10 +60,14 @@ class TokenTable:
     """The numbers that there are, by name, in the order to show them."""
     columns = {
         'reward': self.rewards,
+        'shaped_reward': self.shaped_rewards,
         'return': self.returns,
         'advantage': self.advantages,
         'sampler_logprob': self.episode.sampler_logprobs,
         'old_logprob': self.old_logprobs,
+        'ref_logprob': self.ref_logprobs,
+        'value': self.values,
+        'turn_group': self.turn_groups,
     }
     return {k: v for k, v in columns.items() if v is not None}
 

@@ -81,24 +81,30 @@ def _arrays(
   batch = collate.collate(groups)
   arrays = {
       'rewards': batch.rewards,
-      # GRPO credits every sampled token with the whole return.
+      # Where an algorithm has no return of its own, every sampled token is
+      # credited with the whole one.
       'returns': batch.completion_mask * batch.episode_return[:, None],
   }
   beside = path.with_suffix('.npz')
   if not beside.exists():
-    advantages = grpo.advantages(batch, num_groups=len(groups))
-    return arrays | {'advantages': np.asarray(advantages)}
+    batch = grpo.advantages(batch, num_groups=len(groups))
+    return arrays | {'advantages': np.asarray(batch.advantages)}
   try:
     with np.load(beside) as trained:
-      arrays |= {name: trained[name] for name in ('advantages', 'old_logprobs')}
-  except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+      arrays |= dict(trained)
+  except (OSError, ValueError, zipfile.BadZipFile) as error:
     raise DataError(f'{beside} cannot be read: {error}') from error
-  if arrays['advantages'].shape != batch.tokens.shape:
-    raise DataError(
-        f'{beside} holds arrays of shape {arrays["advantages"].shape}, but the'
-        f' episodes of {path} make {batch.tokens.shape}; delete the former to'
-        ' see the latter alone.'
-    )
+  for name, values in arrays.items():
+    if values.shape != batch.tokens.shape:
+      raise DataError(
+          f'{beside} holds {name} of shape {values.shape}, but the episodes of'
+          f' {path} make {batch.tokens.shape}; delete the former to see the'
+          ' latter alone.'
+      )
+  # The networks speak of the inserted tokens as well; nothing is learnt there.
+  for name in ('old_logprobs', 'ref_logprobs', 'values'):
+    if name in arrays:
+      arrays[name] = np.where(batch.completion_mask, arrays[name], 0)
   return arrays
 
 

@@ -262,10 +262,11 @@ class _Run(base.Run):
           advantages=batch.advantages,
           old_logprobs=batch.old_logprobs,
           ref_logprobs=batch.ref_logprobs,
-          rewards=batch.rewards,
+          shaped_rewards=batch.rewards if self.plan.shapes else None,
           returns=batch.returns,
           values=batch.values,
-          anchor_ids=batch.anchor_ids,
+          # Numbered from 1: 0 is a token of no turn.
+          turn_groups=batch.anchor_ids + 1,
       )
     self.totals['tokens'] += sum(
         len(e.tokens) for group in groups for e in group.episodes

@@ -102,14 +102,17 @@ def whiten(x: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.Array:
   """Mean 0, variance 1 over the masked entries; 0 elsewhere.
 
   The whole collection is one population (REINFORCE++, arXiv:2501.03262),
-  with the unbiased variance.
+  with the unbiased variance. Entries that are all equal give zeros.
   """
   chex.assert_equal_shape([x, mask])
   count = jnp.sum(mask)
   mean = masked.sum(x, mask) / jnp.maximum(count, 1)
   centred = jnp.where(mask, x - mean, 0.0)
   variance = jnp.sum(centred**2) / jnp.maximum(count - 1, 1)
-  return centred * jax.lax.rsqrt(variance + eps)
+  # As in `group_relative`: the rounding of a mean is no difference.
+  magnitude = masked.sum(jnp.abs(x), mask) / jnp.maximum(count, 1)
+  tied = jnp.sqrt(variance) <= 1e-6 * magnitude
+  return jnp.where(tied, 0.0, centred * jax.lax.rsqrt(variance + eps))
 
 
 def to_tokens(

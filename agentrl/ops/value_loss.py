@@ -14,7 +14,7 @@ def clipped(
 ) -> tuple[jax.Array, jax.Array]:
   """Half the squared error, pessimistic about large moves.
 
-      loss = max((V - R)^2, (V_old + clip(V - V_old, -c, c) - R)^2) / 2
+      loss = max((V - R)^2, (clip(V, V_old - c, V_old + c) - R)^2) / 2
 
   Value clipping is of PPO's reference code rather than of its paper
   (github.com/openai/baselines, ppo2).
@@ -32,6 +32,7 @@ def clipped(
   plain = (values - returns) ** 2
   if clip is None:
     return plain / 2, jnp.zeros_like(plain, bool)
-  near = old_values + jnp.clip(values - old_values, -clip, clip)
+  # Exactly V inside the range: a rounded one would count as clipped.
+  near = jnp.clip(values, old_values - clip, old_values + clip)
   limited = (near - returns) ** 2
   return jnp.maximum(plain, limited) / 2, limited > plain

@@ -98,6 +98,11 @@ class UpdatePlan:
   def updates(self) -> int:
     return self.epochs * self.minibatches
 
+  @property
+  def shapes(self) -> bool:
+    """Whether the rewards learnt from are not the environment's alone."""
+    return self.kl == 'reward' or self.overlong_buffer > 0
+
 
 def shape_rewards(
     batch: TokenBatch, plan: UpdatePlan, kl_coef: float

@@ -84,7 +84,9 @@ def torch_logits(model, tokens):
 def transformers():
   torch = pytest.importorskip('torch', reason='torch is the reference network')
   torch.set_num_threads(1)  # more of them spin against jax's
-  return pytest.importorskip('transformers')
+  return pytest.importorskip(
+      'transformers', reason='the reference, Python 3.11 only'
+  )
 
 
 def random_llama(transformers, **changes):

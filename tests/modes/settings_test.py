@@ -8,7 +8,15 @@ import pytest
 
 from agentrl.errors import ConfigError
 from agentrl.modes import settings
-from configs import babyai_grpo, quickstart, textcraft_grpo
+from configs import (
+    algorithms,
+    babyai_grpo,
+    quickstart,
+    textcraft_grpo,
+    textcraft_ppo,
+    textcraft_reinforce_pp,
+    textcraft_rloo,
+)
 
 
 def changed(**fields):
@@ -23,13 +31,95 @@ def changed(**fields):
   return config
 
 
-@pytest.mark.parametrize('module', [quickstart, textcraft_grpo, babyai_grpo])
+TRAINING = [
+    quickstart,
+    textcraft_grpo,
+    textcraft_ppo,
+    textcraft_rloo,
+    textcraft_reinforce_pp,
+    babyai_grpo,
+]
+
+
+@pytest.mark.parametrize('module', TRAINING)
 @pytest.mark.parametrize('arg', [None, 'tiny'])
 def test_configs_build_and_every_field_is_known(module, arg):
   config = module.get_config(arg)
   config.lock()
   wanted = settings.read_train(config)
   assert wanted.num_steps == config.num_steps
+
+
+@pytest.mark.parametrize('algo', algorithms.ALGORITHMS)
+@pytest.mark.parametrize('tiny', ['', ',tiny'])
+def test_the_quickstart_takes_every_algorithm(algo, tiny):
+  config = quickstart.get_config(f'algo={algo}{tiny}')
+  wanted = settings.read_train(config).algo
+  knobs = dataclasses.asdict(wanted.knobs)
+  for name, value in config.algo.items():
+    if name not in ('name', 'critic'):
+      assert {**vars(wanted), **knobs}[name] == value
+
+
+def test_an_unknown_algorithm_names_the_known_ones():
+  with pytest.raises(ValueError, match="'grppo'; known: grpo, dr_grpo"):
+    quickstart.get_config('algo=grppo')
+
+
+@pytest.mark.parametrize(
+    'algo, message',
+    [
+        (dict(name='grpo', gamma=0.9), 'gamma has no effect .* gigpo'),
+        (dict(name='rloo', normalise_std=False), 'acts in grpo, gigpo'),
+        (dict(name='grpo', critic=dict(lr=1e-3)), 'no critic'),
+        (dict(name='ppo', critic=dict(kind='mine')), 'own, shared'),
+        (dict(name='ppo', critic=dict(rate=1)), 'algo.critic.rate'),
+        (dict(name='grpo', clip_high=0.3), 'keeps every ratio at 1'),
+        (dict(name='grpo', ratio_level='sequence'), 'every ratio at 1'),
+        (dict(name='grpo', surrogate='cispo'), 'every ratio at 1'),
+        (dict(name='grpo', kl_in='reward'), 'kl_coef=0'),
+        (dict(name='grpo', kl_target=0.1), 'kl_coef=0'),
+        (dict(name='grpo', kl_coef=0.1, kl_horizon=5), 'kl_target is not set'),
+        (dict(name='grpo', refill_rounds=1), "not 'refill'"),
+        (dict(name='grpo', aggregation='constant'), 'aggregation_constant'),
+        (dict(name='grpo', aggregation_constant=7.0), "not 'constant'"),
+        (dict(name='grpo', aggregation='median'), 'token, sequence'),
+        (dict(name='grpo', sequence_low=0.9), 'set both'),
+        (
+            dict(name='grpo', ratio='sampler', importance_cap=2.0),
+            "sampler's word already",
+        ),
+        (
+            dict(name='grpo', minibatches=2, surrogate='cispo', dual_clip=3.0),
+            'clips no token',
+        ),
+        (dict(name='grpo', minibatches=2, dual_clip=1.0), 'above 1'),
+        (dict(name='grpo', normalise_std=False, ddof=0), 'divides by nothing'),
+        (
+            dict(name='reinforce_pp', group_baseline=True, gamma=0.9),
+            'whole returns',
+        ),
+        (dict(name='ppo', lam=1.5), r'lam must be in \[0, 1\]'),
+        (dict(name='grpo', overlong_buffer=1024), 'shorter than'),
+        (dict(name='grpo', ties='drop'), 'keep, mask, refill'),
+        (dict(name='grpo', knobs=1), 'into config.algo itself'),
+    ],
+)
+def test_a_knob_that_cannot_act_is_refused_with_the_reason(algo, message):
+  config = changed()
+  config.algo = algo
+  with pytest.raises(ConfigError, match=message):
+    settings.read_train(config)
+
+
+def test_algorithms_without_groups_take_single_episodes():
+  for name in ('ppo', 'reinforce_pp'):
+    config = changed(rollout__group_size=1)
+    config.algo = dict(name=name)
+    assert settings.read_train(config).rollout.group_size == 1
+  config.algo = dict(name='reinforce_pp', group_baseline=True)
+  with pytest.raises(ConfigError, match='group_size=1'):
+    settings.read_train(config)
 
 
 def test_the_original_horizon_is_the_default():
@@ -110,4 +200,6 @@ def test_every_field_that_a_config_may_have_is_read(section):
   if section is settings.Rollout:
     # Named so that another value can be refused with its reason.
     fields -= {'top_p', 'top_k'}
+  if section is settings.Algo:
+    fields -= {'kl_in'}  # read as Algo.kl
   assert fields <= set(attributes_read())

@@ -12,25 +12,52 @@ from agentrl.ops import advantage
 NUM_GROUPS = 4
 
 
-@functools.partial(jax.jit, static_argnames='ddof')
-def group_relative(returns, group_ids, valid, ddof=1):
+@functools.partial(jax.jit, static_argnames=('ddof', 'scale'))
+def group_relative(returns, group_ids, valid, ddof=1, scale=True):
   return advantage.group_relative(
-      returns, group_ids, valid, num_groups=NUM_GROUPS, ddof=ddof
+      returns, group_ids, valid, num_groups=NUM_GROUPS, ddof=ddof, scale=scale
   )
 
 
-def oracle(returns, group_ids, valid, ddof=1, eps=1e-6):
-  """One group at a time, in float64."""
-  out = np.zeros(len(returns))
+leave_one_out = functools.partial(
+    jax.jit(advantage.leave_one_out, static_argnames='num_groups'),
+    num_groups=NUM_GROUPS,
+)
+tied_groups = functools.partial(
+    jax.jit(advantage.tied_groups, static_argnames='num_groups'),
+    num_groups=NUM_GROUPS,
+)
+whiten = jax.jit(advantage.whiten)
+
+
+def members_of(group_ids, valid):
+  """The valid episodes of each group that has at least two."""
   for group in range(NUM_GROUPS):
     members = [
-        e for e in range(len(returns)) if valid[e] and group_ids[e] == group
+        e for e in range(len(group_ids)) if valid[e] and group_ids[e] == group
     ]
-    if len(members) < 2:
-      continue
+    if len(members) > 1:
+      yield members
+
+
+def oracle(returns, group_ids, valid, ddof=1, eps=1e-6, scale=True):
+  """One group at a time, in float64."""
+  out = np.zeros(len(returns))
+  for members in members_of(group_ids, valid):
     values = np.array([returns[e] for e in members], np.float64)
+    spread = values.std(ddof=ddof) + eps if scale else 1.0
     for e, value in zip(members, values, strict=True):
-      out[e] = (value - values.mean()) / (values.std(ddof=ddof) + eps)
+      out[e] = (value - values.mean()) / spread
+  return out
+
+
+def leave_one_out_oracle(returns, group_ids, valid):
+  """The others, one by one (arXiv:2402.14740 eq. 8)."""
+  out = np.zeros(len(returns))
+  for members in members_of(group_ids, valid):
+    for e in members:
+      others = [np.float64(returns[other]) for other in members if other != e]
+      out[e] = returns[e] - sum(others) / len(others)
   return out
 
 
@@ -42,15 +69,34 @@ def random_groups(seed, size=12):
   return returns, rng.integers(NUM_GROUPS, size=size), rng.random(size) < 0.8
 
 
-@given(seed=st.integers(0, 2**32 - 1), ddof=st.sampled_from([0, 1]))
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    choice=st.sampled_from([
+        dict(ddof=0),
+        dict(ddof=1),
+        dict(scale=False),
+    ]),
+)
 @settings(deadline=None)
-def test_matches_oracle(seed, ddof):
+def test_matches_oracle(seed, choice):
   groups = random_groups(seed)
   np.testing.assert_allclose(
-      group_relative(*groups, ddof=ddof),
-      oracle(*groups, ddof),
+      group_relative(*groups, **choice),
+      oracle(*groups, **choice),
       rtol=1e-5,
       atol=1e-5,
+  )
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_leave_one_out_matches_oracle(seed):
+  groups = random_groups(seed)
+  np.testing.assert_allclose(
+      leave_one_out(*groups),
+      leave_one_out_oracle(*groups),
+      rtol=1e-5,
+      atol=1e-6,
   )
 
 
@@ -68,14 +114,21 @@ def test_hand_computed_group():
   )
 
 
-@given(seed=st.integers(0, 2**32 - 1))
-@settings(deadline=None)
-def test_order_does_not_matter(seed):
+ESTIMATORS = [
+    group_relative,
+    functools.partial(group_relative, scale=False),
+    leave_one_out,
+]
+
+
+@given(seed=st.integers(0, 2**32 - 1), estimate=st.sampled_from(ESTIMATORS))
+@settings(max_examples=40, deadline=None)
+def test_order_does_not_matter(seed, estimate):
   groups = random_groups(seed)
   order = np.random.default_rng(seed).permutation(12)
   np.testing.assert_allclose(
-      group_relative(*(x[order] for x in groups)),
-      group_relative(*groups)[order],
+      estimate(*(x[order] for x in groups)),
+      estimate(*groups)[order],
       rtol=1e-4,
       atol=1e-5,
   )
@@ -84,15 +137,16 @@ def test_order_does_not_matter(seed):
 @given(
     seed=st.integers(0, 2**32 - 1),
     junk=st.sampled_from([np.nan, np.inf, -1e30, 5.0]),
+    estimate=st.sampled_from(ESTIMATORS),
 )
-@settings(deadline=None)
-def test_invalid_and_padding_episodes_count_nowhere(seed, junk):
+@settings(max_examples=40, deadline=None)
+def test_invalid_and_padding_episodes_count_nowhere(seed, junk, estimate):
   returns, group_ids, valid = random_groups(seed)
-  clean = group_relative(returns, group_ids, valid)
+  clean = estimate(returns, group_ids, valid)
   dirty = np.where(valid, returns, np.float32(junk))
-  np.testing.assert_array_equal(group_relative(dirty, group_ids, valid), clean)
+  np.testing.assert_array_equal(estimate(dirty, group_ids, valid), clean)
   np.testing.assert_array_equal(clean[~valid], 0)
-  padded = group_relative(
+  padded = estimate(
       np.append(returns, [np.float32(junk)] * 3),
       np.append(group_ids, [0, 1, 2]),
       np.append(valid, [False] * 3),
@@ -101,11 +155,10 @@ def test_invalid_and_padding_episodes_count_nowhere(seed, junk):
   np.testing.assert_array_equal(padded[12:], 0)
 
 
-def test_a_group_with_one_valid_episode_gets_zero():
+@pytest.mark.parametrize('estimate', ESTIMATORS)
+def test_a_group_with_one_valid_episode_gets_zero(estimate):
   returns = np.float32([7, 3, 9])
-  out = group_relative(
-      returns, np.array([0, 1, 1]), np.array([True, True, False])
-  )
+  out = estimate(returns, np.array([0, 1, 1]), np.array([True, True, False]))
   np.testing.assert_array_equal(out, [0, 0, 0])
 
 
@@ -146,6 +199,72 @@ def test_one_success_among_failures_is_the_only_positive_one():
   np.testing.assert_allclose(out.sum(), 0, atol=1e-6)
 
 
+def test_hand_computed_leave_one_out():
+  # 2 - (0 + 1) / 2, 0 - (2 + 1) / 2, 1 - (2 + 0) / 2.
+  returns, ids = np.float32([2, 0, 1]), np.zeros(3, int)
+  np.testing.assert_array_equal(
+      leave_one_out(returns, ids, np.ones(3, bool)), [1.5, -1.5, 0]
+  )
+
+
+def test_leave_one_out_is_the_centred_return_times_n_over_n_minus_1():
+  returns = np.float32([2, 0, 1, 7])
+  group = np.zeros(4, int), np.ones(4, bool)
+  np.testing.assert_allclose(
+      leave_one_out(returns, *group),
+      4 / 3 * group_relative(returns, *group, scale=False),
+      rtol=1e-6,
+  )
+
+
+def test_tied_groups_are_those_that_can_teach_nothing():
+  returns = np.float32([1, 1, 0, 1, 5, 2, 3, 3])
+  group_ids = np.array([0, 0, 1, 1, 2, 3, 3, 3])
+  valid = np.array([1, 1, 1, 1, 1, 0, 1, 1], bool)
+  # Equal; different; alone; equal but for a failed one.
+  np.testing.assert_array_equal(
+      tied_groups(returns, group_ids, valid), [True, False, True, True]
+  )
+
+
+def test_groups_that_differ_by_the_rounding_of_their_sums_are_tied():
+  close = np.nextafter(np.float32(0.3), np.float32(1))
+  returns = np.float32([0.3, close, 0.3, 1.0, 0.999])
+  group_ids = np.array([0, 0, 0, 1, 1])
+  tied = tied_groups(returns, group_ids, np.ones(5, bool))
+  np.testing.assert_array_equal(tied[:2], [True, False])
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_whiten_matches_oracle(seed):
+  rng = np.random.default_rng(seed)
+  x = (3 + 2 * rng.normal(size=(4, 9))).astype(np.float32)
+  mask = rng.random(x.shape) < 0.6
+  tokens = [np.float64(x[b, t]) for b, t in np.argwhere(mask)]
+  mean = sum(tokens) / len(tokens)
+  variance = sum((v - mean) ** 2 for v in tokens) / (len(tokens) - 1)
+  expected = np.where(mask, (x - mean) / variance**0.5, 0)
+  np.testing.assert_allclose(whiten(x, mask), expected, rtol=1e-5, atol=1e-6)
+  poisoned = np.where(mask, x, np.nan)
+  np.testing.assert_array_equal(whiten(poisoned, mask), whiten(x, mask))
+
+
+@pytest.mark.parametrize('count', [0, 1])
+def test_whitening_too_few_gives_zero(count):
+  mask = np.arange(6)[None] < count
+  np.testing.assert_array_equal(whiten(np.full((1, 6), 7.0), mask), 0)
+
+
+@given(value=st.floats(-1e4, 1e4, width=32), size=st.integers(2, 60))
+@settings(max_examples=60, deadline=None)
+def test_whitening_equal_values_gives_zeros_even_when_their_mean_is_rounded(
+    value, size
+):
+  mask = np.arange(60)[None] < size
+  x = np.full((1, 60), value, np.float32)
+  np.testing.assert_array_equal(whiten(x, mask), 0)
+
+
 def test_to_tokens_gives_each_sampled_token_its_episodes_value():
   out = advantage.to_tokens(
       np.float32([1.5, -2]),
@@ -159,3 +278,7 @@ def test_rejects_mismatched_shapes():
   returns, group_ids, valid = random_groups(0)
   with pytest.raises(AssertionError, match='shape'):
     group_relative(returns, group_ids[1:], valid)
+  with pytest.raises(AssertionError, match='shape'):
+    leave_one_out(returns, group_ids[1:], valid)
+  with pytest.raises(AssertionError, match='shape'):
+    whiten(returns[None], valid[None, 1:])

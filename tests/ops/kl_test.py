@@ -127,6 +127,29 @@ def test_equal_policies_have_no_divergence():
     np.testing.assert_array_equal(out, 0)
 
 
+@pytest.mark.parametrize(
+    'observed, expected',
+    [
+        (0.01, 0.5),  # on target
+        (0.011, 0.5 * (1 + 0.1 * 8 / 100)),
+        (1.0, 0.5 * (1 + 0.2 * 8 / 100)),  # however far off, a fifth at most
+        (0.0, 0.5 * (1 - 0.2 * 8 / 100)),
+    ],
+)
+def test_adapt_matches_the_paper(observed, expected):
+  # arXiv:1909.08593 eq. 4, by hand: target 0.01, 8 episodes of 100.
+  actual = kl.adapt(0.5, observed, target=0.01, count=8, horizon=100)
+  np.testing.assert_allclose(actual, expected, rtol=1e-9)
+
+
+def test_adapt_steers_towards_the_target():
+  # A divergence that falls as the coefficient grows settles at the target.
+  coef = 0.5
+  for _ in range(2000):
+    coef = kl.adapt(coef, 0.05 / coef, target=0.02, count=10, horizon=100)
+  np.testing.assert_allclose(coef, 2.5, rtol=1e-3)
+
+
 def test_unknown_estimator_names_the_known_ones():
   with pytest.raises(ValueError, match=r"'k4'; known: k1, k2, k3, k3\+"):
     kl.estimate(*random_batch(0), estimator='k4')

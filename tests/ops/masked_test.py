@@ -4,11 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from agentrl.ops import masked
 
 JUNK = [np.nan, np.inf, -np.inf, 1e38]
+sum_episodes = jax.jit(masked.sum_episodes, static_argnums=3)
 
 
 @given(seed=st.integers(0, 2**32 - 1), junk=st.sampled_from(JUNK))
@@ -36,6 +37,22 @@ def test_gather_episodes_reads_each_tokens_own_episode():
   spread = masked.gather_episodes(jnp.array([10.0, 20.0, 30.0]), segment_ids)
   np.testing.assert_array_equal(spread[0, :3], [10, 10, 20])
   np.testing.assert_array_equal(spread[1, :3], [30, 30, 30])
+
+
+@given(seed=st.integers(0, 2**32 - 1), junk=st.sampled_from(JUNK))
+@settings(max_examples=20, deadline=None)
+def test_sum_episodes_adds_up_each_episode_wherever_it_lies(seed, junk):
+  segment_ids = np.array([[1, 1, 3, 3, 0], [2, 2, 2, 0, 0], [5, 5, 5, 5, 5]])
+  rng = np.random.default_rng(seed)
+  x = rng.random((3, 5)).astype(np.float32)
+  mask = rng.random((3, 5)) < 0.6  # on padding too, which belongs to nobody
+  expected = np.zeros(5)
+  for b, t in np.argwhere(mask & (segment_ids > 0)):
+    expected[segment_ids[b, t] - 1] += np.float64(x[b, t])
+  dirty = np.where(mask & (segment_ids > 0), x, np.float32(junk))
+  np.testing.assert_allclose(
+      sum_episodes(dirty, mask, segment_ids, 5), expected, rtol=1e-5
+  )
 
 
 def test_loss_mask_is_sampled_tokens_of_valid_episodes():

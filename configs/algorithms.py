@@ -1,0 +1,63 @@
+"""`config.algo` by the name of the algorithm's paper.
+
+Values are the papers'; a config changes what its size asks for, and says why.
+"""
+
+from typing import Any
+
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    # arXiv:2402.03300, in AgentGym-RL's form: token mean.
+    'grpo': dict(name='grpo'),
+    # Dr. GRPO, arXiv:2503.20783: neither the group's deviation nor an
+    # episode's length divides.
+    'dr_grpo': dict(
+        name='grpo',
+        normalise_std=False,
+        aggregation='constant',
+        aggregation_constant=1024.0,
+    ),
+    # DAPO, arXiv:2503.14476: clip-higher, token mean, dynamic sampling. Its
+    # punishment of length is `overlong_buffer`, for tasks of one long answer.
+    'dapo': dict(name='grpo', clip_high=0.28, ties='refill'),
+    # GSPO, arXiv:2507.18071: ratios of whole sequences, hence the small clip.
+    'gspo': dict(
+        name='grpo',
+        ratio_level='sequence',
+        aggregation='sequence',
+        clip_low=3e-4,
+        clip_high=4e-4,
+    ),
+    # CISPO, arXiv:2506.13585: only the upper bound of the weight acts. 5 as in
+    # arXiv:2510.13786, which compares bounds.
+    'cispo': dict(name='grpo', surrogate='cispo', clip_low=1.0, clip_high=4.0),
+    # GiGPO, arXiv:2505.10978.
+    'gigpo': dict(name='gigpo', gamma=0.95, step_weight=1.0),
+    # RLOO, arXiv:2402.14740: the episode is one action, so its tokens are
+    # summed; a constant keeps the rate's scale.
+    'rloo': dict(
+        name='rloo', aggregation='constant', aggregation_constant=1024.0
+    ),
+    # REINFORCE++, arXiv:2501.03262.
+    'reinforce_pp': dict(name='reinforce_pp', gamma=1.0),
+    # PPO, arXiv:1707.06347, with AgentGym-RL's critic.
+    'ppo': dict(
+        name='ppo',
+        gamma=1.0,
+        lam=1.0,
+        value_clip=0.5,
+        critic=dict(kind='own', lr=1e-5, warmup=0),
+    ),
+}
+
+
+def get(name: str, **changes: Any) -> dict[str, Any]:
+  """A copy of an entry with some of its values replaced.
+
+  Raises:
+    ValueError: there is no such entry.
+  """
+  if name not in ALGORITHMS:
+    raise ValueError(
+        f'Unknown algorithm {name!r}; known: {", ".join(ALGORITHMS)}.'
+    )
+  return {**ALGORITHMS[name], **changes}

@@ -1,0 +1,133 @@
+"""Tests for agentrl.ops.correction."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from agentrl.ops import correction
+
+importance = jax.jit(correction.truncated_importance, static_argnames='cap')
+sequence_mask = functools.partial(
+    jax.jit(
+        correction.sequence_mask,
+        static_argnames=('low', 'high', 'num_episodes'),
+    ),
+    num_episodes=4,
+)
+# Two episodes share the last row.
+SEGMENTS = np.array([
+    [1, 1, 1, 1, 1, 0, 0, 0],
+    [2, 2, 2, 2, 2, 2, 2, 2],
+    [3, 3, 3, 4, 4, 4, 4, 4],
+])
+
+
+def random_batch(seed, scale=0.3):
+  rng = np.random.default_rng(seed)
+  sampler = -rng.exponential(size=SEGMENTS.shape).astype(np.float32)
+  noise = rng.normal(scale=scale, size=SEGMENTS.shape).astype(np.float32)
+  mask = (rng.random(SEGMENTS.shape) < 0.7) & (SEGMENTS > 0)
+  mask[:, 1] = mask[2, 4] = True  # a sampled token in each episode
+  return sampler + noise, sampler, mask
+
+
+def sequence_oracle(old, sampler, mask, low, high):
+  """The product of an episode's ratios, to the power of one over their number."""
+  keep = np.zeros(mask.shape, bool)
+  for episode in range(1, 5):
+    tokens = np.argwhere(mask & (SEGMENTS == episode))
+    product = 1.0
+    for b, t in tokens:
+      product *= np.exp(np.float64(old[b, t]) - sampler[b, t])
+    keep |= (SEGMENTS == episode) & (
+        low <= product ** (1 / len(tokens)) <= high
+    )
+  return keep
+
+
+@pytest.mark.parametrize('cap', [1.0, 1.5, 100.0])
+@pytest.mark.parametrize('seed', range(2))
+def test_truncated_importance_matches_oracle(seed, cap):
+  old, sampler, mask = random_batch(seed)
+  expected = np.ones(mask.shape)
+  for b, t in np.argwhere(mask):
+    expected[b, t] = min(np.exp(np.float64(old[b, t]) - sampler[b, t]), cap)
+  np.testing.assert_allclose(
+      importance(old, sampler, mask, cap=cap), expected, rtol=1e-5
+  )
+
+
+@pytest.mark.parametrize('seed', range(4))
+def test_sequence_mask_matches_oracle(seed):
+  batch = random_batch(seed)
+  bounds = dict(low=0.95, high=1.08)
+  actual = sequence_mask(*batch, SEGMENTS, **bounds)
+  expected = sequence_oracle(*batch, **bounds)
+  mask = batch[-1]
+  np.testing.assert_array_equal(np.asarray(actual)[mask], expected[mask])
+
+
+def test_the_sequence_mask_takes_and_leaves_whole_episodes():
+  old, sampler, mask = random_batch(0, scale=0.0)
+  old = old + np.float32(np.log([[1.2], [0.8], [1.0]]))
+  keep = sequence_mask(old, sampler, mask, SEGMENTS, low=0.9, high=1.1)
+  np.testing.assert_array_equal(np.asarray(keep)[SEGMENTS == 1], False)
+  np.testing.assert_array_equal(np.asarray(keep)[SEGMENTS == 2], False)
+  np.testing.assert_array_equal(np.asarray(keep)[SEGMENTS > 2], True)
+
+
+def test_its_bound_does_not_tighten_with_length():
+  # The same ratio on every token, of 1 token and of 8.
+  old = np.full(SEGMENTS.shape, np.float32(np.log(1.05)))
+  mask = SEGMENTS > 0
+  mask[0, 1:] = False
+  keep = sequence_mask(old, 0 * old, mask, SEGMENTS, low=0.9, high=1.1)
+  assert np.asarray(keep)[mask].all()
+
+
+def test_equal_policies_weigh_one_and_keep_everything():
+  old, _, mask = random_batch(1)
+  np.testing.assert_array_equal(importance(old, old, mask, cap=2.0), 1)
+  assert sequence_mask(old, old, mask, SEGMENTS, low=0.99, high=1.01).all()
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    junk=st.sampled_from([np.nan, np.inf, -np.inf, 1e30]),
+)
+@settings(max_examples=20, deadline=None)
+def test_masked_positions_never_matter(seed, junk):
+  old, sampler, mask = random_batch(seed)
+  plant = lambda x: np.where(mask, x, np.float32(junk))
+  bounds = dict(low=0.95, high=1.08)
+  for run in (
+      functools.partial(importance, cap=1.5),
+      lambda *x: sequence_mask(*x, SEGMENTS, **bounds),
+  ):
+    np.testing.assert_array_equal(
+        run(plant(old), plant(sampler), mask), run(old, sampler, mask)
+    )
+
+
+def test_no_gradient_passes():
+  old, sampler, mask = map(jnp.asarray, random_batch(2))
+
+  def total(old, sampler):
+    weight = importance(old, sampler, mask, cap=1.5)
+    keep = sequence_mask(old, sampler, mask, SEGMENTS, low=0.9, high=1.1)
+    return jnp.sum(weight * keep)
+
+  for grad in jax.grad(total, argnums=(0, 1))(old, sampler):
+    np.testing.assert_array_equal(grad, 0)
+
+
+def test_rejects_mismatched_shapes():
+  old, sampler, mask = random_batch(0)
+  with pytest.raises(AssertionError, match='shape'):
+    importance(old, sampler[1:], mask, cap=1.0)
+  with pytest.raises(AssertionError, match='shape'):
+    sequence_mask(old, sampler, mask, SEGMENTS[:, 1:], low=0.9, high=1.1)
