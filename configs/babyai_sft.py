@@ -17,4 +17,4 @@ from configs import common
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = common.parse_arg(arg, model='tiny-1m', data='', tiny=False)
-  return common.sft('babyai', arg.model, tiny=arg.tiny, data=arg.data)
+  return common.sft('babyai', arg.model, data=arg.data, tiny=arg.tiny)

@@ -14,8 +14,10 @@ BABYAI_LEVELS = (
     'SynthLoc',
 )
 
-# Sizes of the original's test lists.
+# The original's: tasks to train on and to evaluate on, turns of an evaluation.
+_TASKS = {'textcraft': 374, 'babyai': 810}
 _TESTS = {'textcraft': 100, 'babyai': 90}
+_HORIZONS = {'textcraft': 30, 'babyai': 20}
 
 
 def parse_arg(arg: str | None, **defaults) -> ConfigDict:
@@ -81,12 +83,14 @@ def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
   return config
 
 
-def offline(mode: str, *, env: str, model: str, tiny: bool) -> ConfigDict:
+def offline(
+    mode: str, *, env: str, model: str, data: str, tiny: bool
+) -> ConfigDict:
   """What the configs of sft, dpo and agentevol have in common.
 
   A model of the tiny family starts random: it talks tersely, as in the
-  quickstart, and learns from the expert first. The caller adds algo, optim and
-  where the data comes from.
+  quickstart, and learns from the expert first. The caller adds what the mode
+  learns from, algo and optim.
   """
   scratch = model.startswith('tiny')
   config = ConfigDict()
@@ -117,14 +121,13 @@ def offline(mode: str, *, env: str, model: str, tiny: bool) -> ConfigDict:
       concurrency=8 if tiny else 64,
       deadline_s=600.0,
   )
-  horizon = {'textcraft': 30, 'babyai': 20}[env]  # as the original evaluates
-  if scratch:
-    horizon = 6
   config.eval = dict(
       num_tasks=8 if tiny else (256 if scratch else _TESTS[env]),
-      horizon=3 if tiny else horizon,
+      horizon=6 if scratch else _HORIZONS[env],
   )
   config.checkpoint = dict(every=5 if tiny else 50, keep=2)
+  if mode != 'dpo':
+    config.data = _demonstrations(env, scratch, data, tiny=tiny)
   return config
 
 
@@ -136,27 +139,30 @@ def _options(env: str, scratch: bool) -> dict:
   return dict(levels=BABYAI_LEVELS)
 
 
-def demonstrations(model: str, *, env: str, tiny: bool, data: str = '') -> dict:
+def _demonstrations(env: str, scratch: bool, data: str, *, tiny: bool) -> dict:
   """`config.data`: a file when there is one, else the expert."""
   if data:
     # Asked in training as at evaluation: our instructions, not the file's.
     return dict(files=(data,), own_opening=True)
-  scratch = model.startswith('tiny')
-  # As many tasks as the original has for training.
-  count = 256 if scratch else {'textcraft': 374, 'babyai': 810}[env]
   return dict(
-      expert_episodes=16 if tiny else count,
+      expert_episodes=_num_tasks(env, scratch, tiny=tiny),
       expert_horizon=12 if scratch else 30,
   )
 
 
-def sft(env: str, model: str, *, tiny: bool, data: str) -> ConfigDict:
-  """Supervised fine-tuning as in the original's sft_trainer.yaml."""
+def _num_tasks(env: str, scratch: bool, *, tiny: bool) -> int:
+  """Training tasks; of a pretrained model as many as the original has."""
+  if tiny:
+    return 16
+  return 256 if scratch else _TASKS[env]
+
+
+def sft(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
+  """Supervised fine-tuning as in AgentGym-RL's sft_trainer.yaml."""
   scratch = model.startswith('tiny')
-  config = offline('sft', env=env, model=model, tiny=tiny)
-  config.data = demonstrations(model, env=env, tiny=tiny, data=data)
+  config = offline('sft', env=env, model=model, data=data, tiny=tiny)
   config.algo = dict(
-      epochs=3 if scratch and not tiny else 1,
+      epochs=3 if scratch else 1,  # from nothing, one pass is too few
       minibatch_size=8 if tiny else 16,
       warmup=0.1,
       heldout=0.05,
@@ -170,4 +176,80 @@ def sft(env: str, model: str, *, tiny: bool, data: str) -> ConfigDict:
       b2=0.95,
       max_tokens=8192,
   )
+  return config
+
+
+def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
+  """DPO as in AgentGym's scripts for it: two samples a task, then three epochs.
+
+  A pretrained model is fine-tuned first: `model` is best a run of sft.
+  """
+  scratch = model.startswith('tiny')
+  config = offline('dpo', env=env, model=model, data=data, tiny=tiny)
+  num_tasks = _num_tasks(env, scratch, tiny=tiny)
+  config.warmstart = dict(
+      episodes=num_tasks if scratch else 0,
+      epochs=3,
+      minibatch_size=8 if tiny else 16,
+      warmup_steps=4,
+      lr=1e-3,
+      horizon=12,
+  )
+  config.explore = dict(
+      tasks=0 if data else num_tasks,
+      samples=4 if scratch else 2,  # sampling costs little
+      horizon=config.eval.horizon,
+      temperature=1.0,
+  )
+  config.pairs = dict(
+      files=(data,) if data else (),
+      own_opening=bool(data),  # as in sft
+      gap=0.01,
+      threshold=0.7,
+      # What has learnt for seconds solves nothing by itself.
+      with_expert=tiny and scratch and not data,
+  )
+  config.algo = dict(
+      loss='sigmoid',
+      beta=0.5,
+      epochs=3,
+      minibatch_size=8 if tiny else (16 if scratch else 64),
+      warmup=0.1,
+  )
+  config.optim = dict(
+      lr=1e-4 if scratch else 5e-7,  # for one million parameters
+      schedule='constant',
+      grad_clip=1.0,
+      weight_decay=0.1,
+      max_tokens=8192,
+  )
+  return config
+
+
+def agentevol(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
+  """AgentEvol as in AgentGym's scripts for it."""
+  scratch = model.startswith('tiny')
+  config = offline('agentevol', env=env, model=model, data=data, tiny=tiny)
+  config.num_steps = 2 if scratch else 4
+  config.explore = dict(
+      tasks=_num_tasks(env, scratch, tiny=tiny),
+      samples=2 if scratch else 1,  # a small policy fails often
+      horizon=config.eval.horizon,
+      temperature=1.0,  # the original: 1.2, where replies are long
+  )
+  config.algo = dict(
+      threshold={'textcraft': 0.99, 'babyai': 0.0}[env],
+      weighting='equal',
+      epochs=3 if scratch else 1,
+      minibatch_size=8 if tiny else (16 if scratch else 32),
+      warmup=0.1,
+  )
+  config.optim = dict(
+      lr=1e-3 if scratch else 1e-5,
+      schedule='linear',
+      grad_clip=1.0,
+      weight_decay=0.0,
+      max_tokens=8192,
+  )
+  config.checkpoint = dict(keep=2)
   return config

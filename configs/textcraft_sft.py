@@ -1,6 +1,6 @@
 r"""Supervised fine-tuning on TextCraft.
 
-On the environment's expert, or on files of conversations (AgentTraj or plain)
+On the environment's expert, or on a file of conversations (AgentTraj or plain)
 or episodes. Learning rate, batch, length and warm-up are those of AgentGym-RL's
 SFT trainer (sft_trainer.yaml). No run of that size has been made yet.
 
@@ -20,4 +20,4 @@ from configs import common
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = common.parse_arg(arg, model='', data='', tiny=False)
   model = arg.model or ('tiny-1m' if arg.tiny else 'smollm2-135m')
-  return common.sft('textcraft', model, tiny=arg.tiny, data=arg.data)
+  return common.sft('textcraft', model, data=arg.data, tiny=arg.tiny)

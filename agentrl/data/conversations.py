@@ -47,31 +47,34 @@ def read(
   """
   for where, record in records(path, on_broken=on_broken):
     try:
-      if isinstance(record, dict) and 'turns' in record:
-        yield episodes_lib.from_record(record)
-      else:
-        yield parse(record, name=where)
+      found = parse(record, name=where)
     except DataError as error:
       on_broken(DataError(f'{where}: {error}'))
+    else:
+      yield found
 
 
-def parse(record: Any, *, name: str) -> Conversation:
-  """A conversation from the JSON object that says it.
+def parse(record: Any, *, name: str, prompt: int = 0) -> Conversation | Episode:
+  """What the JSON object of a record says.
 
   Args:
-    record: of either kind.
+    record: of any of the three kinds.
     name: of the conversation, when the record has no `item_id`.
+    prompt: so many messages at its beginning are not to be learnt.
 
   Raises:
     DataError: it is not such an object; says why.
   """
   if not isinstance(record, dict):
     raise DataError(f'a {type(record).__name__} where an object is expected')
+  if 'turns' in record:
+    return episodes_lib.from_record(record)
   key = 'conversations' if 'conversations' in record else 'messages'
   if key not in record:
-    raise DataError("neither 'conversations' nor 'messages' is in it")
-  messages, learn = messages_of(record[key])
-  check(messages, learn)
+    raise DataError("none of 'conversations', 'messages', 'turns' is in it")
+  messages, learn = _messages(record[key])
+  learn = (False,) * prompt + learn[prompt:]
+  _check(messages, learn)
   item = str(record.get('item_id', name))
   env, _, number = item.rpartition('_')
   known = 'item_id' in record and number.isdecimal()
@@ -84,9 +87,7 @@ def parse(record: Any, *, name: str) -> Conversation:
   )
 
 
-def messages_of(
-    items: Any,
-) -> tuple[tuple[Message, ...], tuple[bool, ...]]:
+def _messages(items: Any) -> tuple[tuple[Message, ...], tuple[bool, ...]]:
   """Messages of either kind, and which of them are to be learnt.
 
   Raises:
@@ -114,7 +115,7 @@ def messages_of(
   return tuple(messages), tuple(learn)
 
 
-def check(messages: Sequence[Message], learn: Sequence[bool]) -> None:
+def _check(messages: Sequence[Message], learn: Sequence[bool]) -> None:
   """Refuses a conversation that no rollout could have produced.
 
   Raises:

@@ -206,7 +206,7 @@ class Run:
     episodes_lib.write(
         self.directory / 'episodes' / 'warmstart.jsonl', episodes
     )
-    params, tokens = warmstart.imitate(
+    params, metrics = warmstart.imitate(
         self.model.params,
         warmstart.as_batch(episodes),
         epochs=warm.epochs,
@@ -224,7 +224,7 @@ class Run:
         console=self.console,
         check=self.host.check,
     )
-    self.totals['tokens'] += tokens
+    self.totals['tokens'] += metrics['train/tokens']
     return params
 
   # Evaluation, saving, the end.

@@ -1,15 +1,16 @@
-"""Demonstrations of the offline modes: files and experts, as episodes."""
+"""What the offline modes learn from: records of files, as episodes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import rich.console
 
-from agentrl.data import conversations
 from agentrl.errors import DataError
-from agentrl.modes import offline_settings
 from agentrl.rollout import replay
 from agentrl.rollout.agent import Agent
 from agentrl.types import Conversation, Episode
+
+T = TypeVar('T')
 
 # So many broken records are shown one by one.
 _SHOWN = 10
@@ -31,9 +32,16 @@ class Complaints:
 
 
 def read_files(
-    files: Sequence[str], console: rich.console.Console
-) -> list[Conversation | Episode]:
+    files: Sequence[str],
+    read: Callable[..., Iterable[T]],
+    console: rich.console.Console,
+) -> list[T]:
   """What can be used in these files; the rest is reported and counted.
+
+  Args:
+    files: paths.
+    read: `conversations.read` or `preference.read`.
+    console: where that is said.
 
   Raises:
     DataError: a file cannot be read, or nothing in it can be used.
@@ -41,39 +49,46 @@ def read_files(
   found = []
   for path in files:
     complaints = Complaints(console)
-    usable = list(conversations.read(path, on_broken=complaints))
+    usable = list(read(path, on_broken=complaints))
     if not usable:
       raise DataError(
           f'{path} holds no record that can be used'
-          + (f'; the first: {complaints.first}' if complaints.count else '')
+          + (f'; the first: {complaints.first}' if complaints.count else '.')
       )
     console.print(
         f'{path}: {len(usable)} records'
         + (f', {complaints.count} broken' if complaints.count else ''),
         highlight=False,
+        markup=False,
     )
     found += usable
   return found
 
 
-def chosen(
+def worth_imitating(
     found: Sequence[Conversation | Episode],
-    wanted: offline_settings.Data,
+    min_return: float | None,
     console: rich.console.Console,
 ) -> list[Conversation | Episode]:
-  """All conversations, and the episodes worth imitating.
+  """All conversations, and the episodes of such a return, or with success.
 
   Raises:
     DataError: there are none.
   """
-  good = [
-      x for x in found if isinstance(x, Conversation) or _is_good(x, wanted)
-  ]
+
+  def is_good(item: Conversation | Episode) -> bool:
+    if isinstance(item, Conversation):
+      return True
+    if min_return is None:
+      return item.valid and item.success
+    return item.valid and item.episode_return >= min_return
+
+  good = [item for item in found if is_good(item)]
   if not good:
     least = (
         'none with success; set data.min_return to take others'
-        if wanted.min_return is None
-        else f'none with a return of at least {wanted.min_return}'
+        if min_return is None
+        else f'none with a return of at least {min_return}'
     )
     raise DataError(f'{len(found)} episodes in data.files, {least}.')
   if len(good) < len(found):
@@ -84,46 +99,47 @@ def chosen(
   return good
 
 
-def _is_good(episode: Episode, wanted: offline_settings.Data) -> bool:
-  if wanted.min_return is None:
-    return episode.valid and episode.success
-  return episode.valid and episode.episode_return >= wanted.min_return
-
-
 def to_episodes(
     agent: Agent,
-    found: Sequence[Conversation | Episode],
+    found: Sequence[Sequence[Conversation | Episode]],
     *,
     max_context: int,
     own_opening: bool,
     console: rich.console.Console,
 ) -> list[Episode]:
-  """Episodes in the ids of `agent`, none longer than `max_context`.
+  """Episodes in the ids of `agent`, none longer than `max_context` tokens.
+
+  Args:
+    agent: how the policy talks.
+    found: records that belong together: one alone, or the two of a pair.
+      Where one cannot be used, all of them are left out.
+    max_context: tokens; longer ones are cut after a completion that fits.
+    own_opening: of conversations, see `replay.replay`.
+    console: where is said what was left out, cut and tokenized.
+
+  Returns:
+    The episodes one after the other.
 
   Raises:
     DataError: none can be made.
   """
   complaints = Complaints(console)
-  episodes, made, cut = [], 0, 0
-  for item in found:
+  episodes, cut, made = [], 0, 0
+  for items in found:
     try:
-      episode, is_new = to_episode(agent, item, own_opening=own_opening)
+      whole = [_to_episode(agent, item, own_opening) for item in items]
+      short = [_cut(episode, max_context) for episode in whole]
     except DataError as error:
-      name = item.name if isinstance(item, Conversation) else item.episode_id
-      complaints(DataError(f'{name}: {error}'))
+      complaints(error)
       continue
-    short = replay.cut_to(episode, max_context)
-    if short is None:
-      complaints(
-          DataError(
-              f'{episode.episode_id}: its first completion ends beyond'
-              f' rollout.max_context={max_context}'
-          )
-      )
-      continue
-    cut += len(short.turns) < len(episode.turns)
-    made += is_new and isinstance(item, Episode)
-    episodes.append(short)
+    episodes += short
+    cut += sum(
+        len(a.turns) < len(b.turns) for a, b in zip(short, whole, strict=True)
+    )
+    made += sum(
+        isinstance(item, Episode) and episode is not item
+        for item, episode in zip(items, whole, strict=True)
+    )
   if not episodes:
     raise DataError(
         f'None of {len(found)} records can be learnt from; the first:'
@@ -135,22 +151,32 @@ def to_episodes(
       'left out': complaints.count,
   }
   console.print(
-      f'{len(episodes)} demonstrations of'
-      f' {sum(map(lambda e: sum(e.completion_mask), episodes))} tokens to learn'
+      f'{len(episodes)} episodes with'
+      f' {sum(sum(episode.completion_mask) for episode in episodes)} tokens of'
+      ' the policy'
       + ''.join(f', {n} {what}' for what, n in notes.items() if n),
       highlight=False,
   )
   return episodes
 
 
-def to_episode(
-    agent: Agent, item: Conversation | Episode, *, own_opening: bool = False
-) -> tuple[Episode, bool]:
-  """A record in the ids of `agent`, and whether they had to be made.
+def _to_episode(
+    agent: Agent, item: Conversation | Episode, own_opening: bool
+) -> Episode:
+  try:
+    if isinstance(item, Conversation):
+      return replay.replay(agent, item, own_opening=own_opening)
+    return replay.renew(agent, item)
+  except DataError as error:
+    name = item.name if isinstance(item, Conversation) else item.episode_id
+    raise DataError(f'{name}: {error}') from error
 
-  Raises:
-    DataError: it cannot be rendered.
-  """
-  if isinstance(item, Conversation):
-    return replay.replay(agent, item, own_opening=own_opening), True
-  return replay.renew(agent, item)
+
+def _cut(episode: Episode, max_context: int) -> Episode:
+  short = replay.cut_to(episode, max_context)
+  if short is None:
+    raise DataError(
+        f'{episode.episode_id}: its first completion ends beyond'
+        f' rollout.max_context={max_context}'
+    )
+  return short

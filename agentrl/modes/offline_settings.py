@@ -9,7 +9,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl.algos import ONLINE
+from agentrl.algos import ONLINE, dpo
 from agentrl.errors import ConfigError
 from agentrl.modes import settings
 from agentrl.modes.settings import _above, _at_least, _one_of
@@ -68,6 +68,9 @@ class Pairs:
   gap: float = 0.01  # least difference of the returns
   threshold: float = 0.7  # least return of the better one
   per_task: int = 1  # most pairs of one task
+  # Whether the warm start's episodes are paired with the policy's own on the
+  # same tasks (ETO, arXiv:2403.02502).
+  with_expert: bool = False
   own_opening: bool = False  # as in config.data
 
   def __post_init__(self):
@@ -92,8 +95,11 @@ class Supervised:
     if not 0 <= self.warmup <= 1:
       raise ConfigError(f'algo.warmup is a share, got {self.warmup}.')
 
-  def warmup_steps(self, total: int) -> int:
-    return math.ceil(self.warmup * total)
+  def with_warmup(self, optim: settings.Optim, total: int) -> settings.Optim:
+    """The optimiser's settings for a phase of `total` updates."""
+    return dataclasses.replace(
+        optim, warmup_steps=math.ceil(self.warmup * total)
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,13 +119,8 @@ class Sft(Supervised):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Dpo(Supervised):
-  """Learning from preferences; see `ops.preference_loss`."""
-
-  loss: str = 'sigmoid'
-  beta: float = 0.1
-  label_smoothing: float = 0.0
-  reference_free: bool = False
+class Dpo(Supervised, dpo.Knobs):
+  """Learning from preferences."""
 
   def __post_init__(self):
     super().__post_init__()
@@ -208,9 +209,18 @@ class DpoRun(Base):
           f' tasks, one of the two; got files={self.pairs.files!r} and'
           f' tasks={self.explore.tasks}.'
       )
-    if self.explore.tasks and self.explore.samples < 2:
+    if self.explore.tasks:
+      if self.explore.samples < 2 and not self.pairs.with_expert:
+        raise ConfigError(
+            'A pair needs two episodes of a task: explore.samples=1 makes none.'
+        )
+    elif self.pairs.with_expert:
       raise ConfigError(
-          'A pair needs two episodes of a task: explore.samples=1 makes none.'
+          'pairs.with_expert=True has no effect: explore.tasks is 0.'
+      )
+    if self.pairs.with_expert and not self.warmstart.episodes:
+      raise ConfigError(
+          'pairs.with_expert=True has no effect: warmstart.episodes is 0.'
       )
     if self.model.from_scratch and not self.warmstart.episodes:
       raise ConfigError(
@@ -232,6 +242,7 @@ class AgentEvolRun(Base):
     super().__post_init__()
     _at_least('num_steps', self.num_steps, 1)
     _at_least('explore.tasks', self.explore.tasks, 1)
+    _idle(self.checkpoint, 'checkpoint', ('every',), 'each round is saved')
 
 
 def read_sft(config: ConfigDict) -> SftRun:

@@ -9,7 +9,6 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import sft
-from agentrl.data import episodes as episodes_lib
 from agentrl.modes import base, offline, offline_settings, warmstart
 from agentrl.rollout import seeds
 from agentrl.training import supervised
@@ -32,45 +31,42 @@ class _Run(offline.OfflineRun):
   wanted: offline_settings.SftRun
 
   def run(self) -> None:
-    wanted = self.wanted
-    self.build_world(expert=wanted.data.expert_episodes > 0)
-    # What is trained on is kept: a resume needs neither files nor expert.
-    kept = self.directory / 'episodes' / 'demonstrations.jsonl'
-    resumed = self.checkpoints.latest is not None
-    found = [] if resumed else self.read_data()
-    self.build_policy(lambda: self.data_texts(found))
-    if not resumed:
-      episodes_lib.write(kept, self.demonstrations(found))
     train, heldout = split(
-        list(episodes_lib.read(kept)),
-        wanted.algo.heldout,
-        seed=seeds.derive_seed(wanted.seed, 'heldout'),
+        self.build_data(),
+        self.wanted.algo.heldout,
+        seed=seeds.derive_seed(self.wanted.seed, 'heldout'),
     )
     self.heldout = warmstart.as_batch(heldout) if heldout else None
-    self.prepare(warmstart.as_batch(train), sft.loss)
+    learner = self.make_learner(len(train), sft.loss)
+    resumed = self.checkpoints.latest is not None
     if resumed:
-      self.resume()
-    if wanted.eval.num_tasks:
-      self.start_sampling(int(self.state.step))
+      learner = self.resume(learner)
+    if self.wanted.eval.num_tasks:
+      self.start_sampling(int(learner.state.step))
     if not resumed:
       self.evaluate('before', 0, 0)
-      self.keep(self.state, 0)
-    self.learn('sft', 0, ('policy/loss', 'validation/loss'))
+      self.keep(learner.state, 0)
+    self.learn(
+        'sft',
+        learner,
+        warmstart.as_batch(train),
+        version=0,
+        shown=('policy/loss', 'validation/loss'),
+    )
 
-  def measure(self, index: int, state: TrainState) -> dict[str, float]:
-    """The validation loss, when it is time."""
-    if self.heldout is None:
-      return {}
+  def measure(
+      self, learner: warmstart.Learner, done: int, state: TrainState
+  ) -> dict[str, float]:
+    """The loss of the held-out demonstrations, when it is time."""
     algo = self.wanted.algo
-    every = algo.validate_every or self.total // algo.epochs
-    done = index + 1
-    if done % every and done != self.total:
+    every = algo.validate_every or learner.total // algo.epochs
+    if self.heldout is None or (done % every and done != learner.total):
       return {}
     return {
         'validation/loss': supervised.mean_loss(
             state,
             self.heldout,
-            steps=self.steps,
+            steps=learner.steps,
             max_tokens=self.wanted.optim.max_tokens,
         )
     }

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import optax
 import rich.console
@@ -28,6 +28,7 @@ from agentrl.training import (
     step,
     supervised,
 )
+from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
 # Texts of so many expert episodes train a tiny policy's tokenizer.
@@ -75,7 +76,7 @@ def play_expert(
       horizon=horizon,
       policy_version=0,
   )
-  seed = seeds.derive_seed(seed, 'expert')
+  seed = expert_seed(seed)
   groups = parts.collect_groups(
       host,
       console,
@@ -87,6 +88,11 @@ def play_expert(
       seed=seed,
   )
   return [episode for group in groups for episode in group.episodes]
+
+
+def expert_seed(seed: int) -> int:
+  """Seed of the expert's task order, of the run's seed."""
+  return seeds.derive_seed(seed, 'expert')
 
 
 def expert_texts(
@@ -130,11 +136,12 @@ def solved(
   if not good:
     raise ConfigError(
         f'The expert solved none of {len(played)} episodes within'
-        f' warmstart.horizon={horizon} turns; allow more.'
+        f' {horizon} turns; allow more (warmstart.horizon or'
+        ' data.expert_horizon).'
     )
   rest = len(played) - len(good)
   console.print(
-      f'Warm start on {len(good)} expert episodes'
+      f'{len(good)} episodes of the expert'
       + (f'; {rest} more failed or were cut' if rest else ''),
       highlight=False,
   )
@@ -148,24 +155,54 @@ def as_batch(episodes: Sequence[Episode]) -> TokenBatch:
   return batch.replace(sampler_logprobs=None)
 
 
-def make_tx(
-    wanted: settings.Optim, total: int
-) -> tuple[optax.GradientTransformation, optax.Schedule]:
-  """The optimiser of a supervised phase of `total` updates, and its rate."""
+class Learner(NamedTuple):
+  """A supervised phase before its first update."""
+
+  state: TrainState
+  steps: step.Steps
+  learning_rate: optax.Schedule
+  total: int  # updates
+
+
+def make_learner(
+    params: Any,
+    total: int,
+    *,
+    optim: settings.Optim,
+    module: Transformer,
+    mesh: Mesh,
+    loss: step.LossFn,
+) -> Learner:
+  """A learner of `total` updates.
+
+  Args:
+    params: trainer layout; not donated.
+    total: updates, for the schedule.
+    optim: the optimiser.
+    module: the trainer's.
+    mesh: the devices.
+    loss: of an offline algorithm, its knobs bound.
+  """
   schedule = dict(
-      warmup_steps=wanted.warmup_steps,
-      schedule=wanted.schedule,
+      warmup_steps=optim.warmup_steps,
+      schedule=optim.schedule,
       total_steps=total,
   )
   tx = optim_lib.make_optimizer(
-      wanted.lr,
+      optim.lr,
       **schedule,
-      grad_clip=wanted.grad_clip,
-      weight_decay=wanted.weight_decay,
-      b1=wanted.b1,
-      b2=wanted.b2,
+      grad_clip=optim.grad_clip,
+      weight_decay=optim.weight_decay,
+      b1=optim.b1,
+      b2=optim.b2,
   )
-  return tx, optim_lib.make_schedule(wanted.lr, **schedule)
+  state, shardings = state_lib.create(params, tx, mesh)
+  return Learner(
+      state,
+      step.make_steps(module, loss, tx, mesh, state, shardings),
+      optim_lib.make_schedule(optim.lr, **schedule),
+      total,
+  )
 
 
 def imitate(
@@ -183,7 +220,7 @@ def imitate(
     check: Callable[[], None],
     name: str = 'warmstart',
     loss: step.LossFn = sft.loss,
-) -> tuple[Any, int]:
+) -> tuple[Any, step.Metrics]:
   """Supervised learning on episodes, from its start to its end.
 
   Args:
@@ -202,12 +239,13 @@ def imitate(
     loss: of an offline algorithm, its knobs bound.
 
   Returns:
-    The parameters learnt, and the tokens seen.
+    The parameters learnt, and the last update's metrics, but with the tokens
+    of all updates.
   """
   total = supervised.num_updates(len(batch.valid), minibatch_size, epochs)
-  tx, _ = make_tx(optim, total)
-  state, shardings = state_lib.create(params, tx, mesh)
-  steps = step.make_steps(module, loss, tx, mesh, state, shardings)
+  learner = make_learner(
+      params, total, optim=optim, module=module, mesh=mesh, loss=loss
+  )
   filename = f'{name}.jsonl'
   (directory / filename).unlink(missing_ok=True)
   writer = metrics_lib.Writer(
@@ -219,23 +257,23 @@ def imitate(
       console=console,
       show_every=max(total // 10, 1),
   )
-  tokens = 0
+  tokens, last = 0.0, {}
 
-  def on_update(index: int, _: Any, values: step.Metrics) -> None:
-    nonlocal tokens
-    tokens += int(values['train/tokens'])
+  def on_update(index: int, _: TrainState, values: step.Metrics) -> None:
+    nonlocal tokens, last
+    tokens, last = tokens + values['train/tokens'], values
     writer.write(index, values)
     check()
 
   with contextlib.closing(writer):
     state = supervised.fit(
-        state,
+        learner.state,
         batch,
-        steps=steps,
+        steps=learner.steps,
         epochs=epochs,
         minibatch_size=minibatch_size,
         max_tokens=optim.max_tokens,
         seed=seed,
         on_update=on_update,
     )
-  return state.params, tokens
+  return state.params, last | {'train/tokens': tokens}

@@ -34,6 +34,9 @@ def per_pair(
     loss: one of `LOSSES`; static.
     beta: above 0; how soon a difference is enough.
     label_smoothing: s above, of 'sigmoid' only.
+
+  Raises:
+    ValueError: there is no such loss.
   """
   chex.assert_rank(margin, 1)
   match loss:

@@ -86,8 +86,8 @@ def replay(
   )
 
 
-def renew(agent: Agent, episode: Episode) -> tuple[Episode, bool]:
-  """The episode in the ids of this agent, and whether they had to be made.
+def renew(agent: Agent, episode: Episode) -> Episode:
+  """The episode in the ids of this agent; itself where it is in them already.
 
   Ids that this agent's tokenizer and template would have begun with are kept:
   tokens are the truth. Those of another policy, or none, are made from the
@@ -102,14 +102,12 @@ def renew(agent: Agent, episode: Episode) -> tuple[Episode, bool]:
     raise DataError(str(error)) from error
   ids, mask = episode.tokens, episode.completion_mask
   if ids[: len(prompt)] == prompt and not any(mask[: len(prompt)]):
-    runs = zip(_runs(mask), episode.turns, strict=False)
-    if sum(mask) == sum(turn.completion_tokens for turn in episode.turns) and (
-        all(
-            agent.read(ids[a:b]).text == turn.completion
-            for (a, b), turn in runs
-        )
+    runs = _runs(mask)
+    if len(runs) == len(episode.turns) and all(
+        agent.read(ids[start:stop]).text == turn.completion
+        for (start, stop), turn in zip(runs, episode.turns, strict=True)
     ):
-      return episode, False
+      return episode
   made = replay(agent, to_conversation(episode))
   turns = tuple(
       dataclasses.replace(
@@ -120,15 +118,12 @@ def renew(agent: Agent, episode: Episode) -> tuple[Episode, bool]:
       )
       for new, old in zip(made.turns, episode.turns, strict=True)
   )
-  return (
-      dataclasses.replace(
-          episode,
-          turns=turns,
-          tokens=made.tokens,
-          completion_mask=made.completion_mask,
-          sampler_logprobs=made.sampler_logprobs,
-      ),
-      True,
+  return dataclasses.replace(
+      episode,
+      turns=turns,
+      tokens=made.tokens,
+      completion_mask=made.completion_mask,
+      sampler_logprobs=made.sampler_logprobs,
   )
 
 

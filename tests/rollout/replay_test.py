@@ -48,9 +48,7 @@ def talk(*texts, learn=None, start='Walk 3 steps.'):
       name='c',
       env='fake',
       task_id=3,
-      messages=tuple(
-          Message(r, t) for r, t in zip(roles, texts, strict=False)
-      ),
+      messages=tuple(Message(r, t) for r, t in zip(roles, texts, strict=False)),
       learn=learn or tuple(i % 2 == 1 for i in range(len(texts))),
   )
 
@@ -136,7 +134,7 @@ def test_a_completion_that_was_cut_gets_no_end_to_learn(agent, chat):
 
 def test_an_episode_in_its_own_ids_is_kept_as_it_is(agent):
   played = play(agent, ['go'])
-  assert replay.renew(agent, played) == (played, False)
+  assert replay.renew(agent, played) is played
 
 
 def test_an_episode_in_other_ids_is_made_from_its_words(agent):
@@ -147,14 +145,14 @@ def test_an_episode_in_other_ids_is_made_from_its_words(agent):
       format='plain',
   )
   played = play(agent, ['no', 'go'])
-  made, is_new = replay.renew(other, played)
-  assert is_new and made.tokens == play(other, ['no', 'go']).tokens
+  made = replay.renew(other, played)
+  assert made.tokens == play(other, ['no', 'go']).tokens
   assert made.episode_return == played.episode_return == 1.0
   assert made.success and made.stop_reason == 'terminated'
   bare = dataclasses.replace(
       played, tokens=(), completion_mask=(), sampler_logprobs=()
   )
-  assert replay.renew(agent, bare)[0].tokens == played.tokens
+  assert replay.renew(agent, bare).tokens == played.tokens
 
 
 def test_cutting_ends_with_the_last_completion_that_fits(agent):
@@ -172,10 +170,15 @@ def test_cutting_ends_with_the_last_completion_that_fits(agent):
     assert cut.stop_reason == 'context'
 
 
-def test_an_opening_that_no_template_takes_is_a_clear_error(agent):
+def test_an_opening_that_the_template_refuses_is_a_clear_error(agent):
   conversation = dataclasses.replace(
       talk('go'),
-      messages=(Message('wizard', 'x'), Message('assistant', 'go')),
+      messages=(
+          Message('user', 'x'),
+          Message('assistant', 'OK.'),
+          Message('assistant', 'go'),
+      ),
+      learn=(False, False, True),
   )
-  with pytest.raises(DataError):
+  with pytest.raises(DataError, match='must end with a message to the policy'):
     replay.replay(agent, conversation)

@@ -1,0 +1,18 @@
+r"""DPO on BabyAI: a tiny policy imitates the expert, then prefers what works.
+
+The one-million-parameter policy of the quickstart, minutes on a laptop. With
+model=runs/sft, a run of sft, it is the original's recipe on the six levels of
+the paper.
+
+    python launch.py --config=configs/babyai_dpo.py --workdir=runs/babyai-dpo
+    python launch.py --config=configs/babyai_dpo.py:tiny --workdir=runs/smoke
+"""
+
+from ml_collections import ConfigDict
+
+from configs import common
+
+
+def get_config(arg: str | None = None) -> ConfigDict:
+  arg = common.parse_arg(arg, model='tiny-1m', data='', tiny=False)
+  return common.dpo('babyai', arg.model, data=arg.data, tiny=arg.tiny)
