@@ -51,7 +51,7 @@ class _Run(offline.OfflineRun):
         learner,
         warmstart.as_batch(train),
         version=0,
-        shown=('policy/loss', 'validation/loss'),
+        shown=('policy/loss', 'policy/heldout_loss'),
     )
 
   def measure(
@@ -63,7 +63,7 @@ class _Run(offline.OfflineRun):
     if self.heldout is None or (done % every and done != learner.total):
       return {}
     return {
-        'validation/loss': supervised.mean_loss(
+        'policy/heldout_loss': supervised.mean_loss(
             state,
             self.heldout,
             steps=learner.steps,
