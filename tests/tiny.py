@@ -1,14 +1,16 @@
 """A learner that compiles in seconds, and random episodes for it."""
 
+import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.algos import grpo
+from agentrl.algos import grpo, policy
 from agentrl.data import collate
 from agentrl.models import transformer, value_head
+from agentrl.ops import logprob
 from agentrl.parallel.mesh import make_mesh
 from agentrl.training import optim, state as state_lib, step as step_lib
 from agentrl.types import HORIZON, TERMINATED, Group
@@ -148,27 +150,62 @@ def random_groups(seed, *, num_groups=2, group_size=4, failures=0.0):
   ]
 
 
-jitted_advantages = jax.jit(
-    grpo.advantages, static_argnames=('knobs', 'num_groups')
-)
+def with_longer_observations(group, rng):
+  """The same episodes with ids inserted wherever nothing was sampled."""
+
+  def longer(episode):
+    ids = []
+    for i, item in enumerate(
+        zip(
+            episode.tokens,
+            episode.completion_mask,
+            episode.sampler_logprobs,
+            strict=True,
+        )
+    ):
+      ids.append(item)
+      if not item[1]:  # more of the observation that it belongs to
+        extra = rng.integers(CONFIG.vocab_size, size=i % 3).tolist()
+        ids += [(token, False, 0.0) for token in extra]
+    tokens, mask, logprobs = zip(*ids, strict=True)
+    return dataclasses.replace(
+        episode, tokens=tokens, completion_mask=mask, sampler_logprobs=logprobs
+    )
+
+  return dataclasses.replace(group, episodes=tuple(map(longer, group.episodes)))
+
+
+@functools.partial(jax.jit, static_argnames=('module', 'knobs', 'num_groups'))
+def _advantages(batch, module, knobs, num_groups):
+  return module.advantages(batch, knobs, num_groups=num_groups)
+
+
+def advantages(module, batch, **knobs):
+  """The batch with an algorithm's advantages, as host arrays."""
+  num_groups = int(np.max(batch.group_ids)) + 1
+  return jax.tree.map(
+      np.asarray, _advantages(batch, module, module.Knobs(**knobs), num_groups)
+  )
+
+
+def pad(batch, height, width):
+  """`[B, T]` fields with more rows and columns, of no episode."""
+
+  def padded(name, x):
+    if x is None or x.ndim != 2:
+      return x
+    extra = ((0, height - x.shape[0]), (0, width - x.shape[1]))
+    rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
+    return np.pad(x, extra, constant_values=rest)
+
+  fields = batch.__dataclass_fields__
+  return batch.replace(**{f: padded(f, getattr(batch, f)) for f in fields})
 
 
 def make_batch(groups, width=ROW):
   """Collated groups with GRPO's advantages, padded so that shapes repeat."""
   batch = collate.collate(groups)
-
-  def pad(name, x):
-    if x is None or x.ndim != 2:
-      return x
-    extra = ((0, 0), (0, width - x.shape[1]))
-    rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
-    return np.pad(x, extra, constant_values=rest)
-
-  fields = batch.__dataclass_fields__
-  batch = batch.replace(**{f: pad(f, getattr(batch, f)) for f in fields})
-  return jax.tree.map(
-      np.asarray, jitted_advantages(batch, num_groups=len(groups))
-  )
+  return advantages(grpo, pad(batch, len(batch.tokens), width))
 
 
 def scale(batch, *, kl_coef=0.0):
@@ -179,6 +216,49 @@ def scale(batch, *, kl_coef=0.0):
 def random_batch(seed, **groups):
   """A batch of random groups."""
   return make_batch(random_groups(seed, **groups))
+
+
+def random_logits(batch, seed):
+  """`[B, T, V]` for a batch's tokens."""
+  shape = (*batch.tokens.shape, CONFIG.vocab_size)
+  rng = np.random.default_rng(seed)
+  return jnp.asarray(rng.normal(size=shape), jnp.float32)
+
+
+@jax.jit
+def _score(logits, tokens, positions):
+  return logprob.from_hidden(logits, lambda x: x, tokens, positions)
+
+
+@jax.jit
+def _score_backwards(logits, tokens, positions, cotangents):
+  score = lambda x: _score(x, tokens, positions)
+  return jax.vjp(score, logits)[1](cotangents)[0]
+
+
+@functools.partial(jax.jit, static_argnames='loss')
+def outputs_grad(loss, outputs, batch, scale):
+  """`(loss, metrics), gradient` of a bound loss in the networks' outputs."""
+  return jax.value_and_grad(loss, has_aux=True)(outputs, batch, scale)
+
+
+def logprobs_of(logits, batch):
+  """`[B, T]` log-probabilities, each at its token's index."""
+  return _score(logits, batch.tokens, batch.positions)[0]
+
+
+def value_and_grad(loss, batch, logits, scale, values=None):
+  """`(loss, metrics), gradient` of a bound loss.
+
+  The gradient is with respect to the logits, or `(logits, values)` if the
+  critic's `[B, T]` values are given. The chain rule is applied here, so that
+  losses share the program of what they are composed with.
+  """
+  layout = (batch.tokens, batch.positions)
+  outputs = policy.Outputs(*_score(logits, *layout), values)
+  result, grad = outputs_grad(loss, outputs, batch, scale)
+  pulled = _score_backwards(logits, *layout, (grad.logprobs, grad.entropy))
+  return result, pulled if values is None else (pulled, grad.values)
 
 
 def assert_trees_close(actual, expected, *, rtol=1e-4, atol=1e-6):

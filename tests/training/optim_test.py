@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.training import optim
+from agentrl.training.state import Networks
 from tests import tiny
 
 
@@ -41,6 +42,15 @@ def test_cosine_decay_halves_in_the_middle():
   found = rates(11, warmup_steps=2, schedule='cosine', total_steps=10)
   expected = 0.5 * (1 + np.cos(np.pi * np.arange(9) / 8))
   np.testing.assert_allclose(found[2:], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize('schedule', optim.SCHEDULES)
+def test_a_policy_stands_still_while_its_critic_warms_up(schedule):
+  settings = dict(warmup_steps=2, schedule=schedule)
+  found = rates(12, **settings, total_steps=10, frozen_steps=3)
+  # Then all is as in a run that is that much shorter.
+  assert found[:3] == [0, 0, 0]
+  np.testing.assert_allclose(found[3:], rates(9, **settings, total_steps=7))
 
 
 def test_unknown_schedule_names_the_known_ones():
@@ -95,3 +105,20 @@ def test_updates_match_adamw():
   np.testing.assert_allclose(
       params['w'], adamw_oracle(grads, **settings), rtol=1e-5
   )
+
+
+def test_a_critic_has_a_rate_a_clip_and_moments_of_its_own():
+  params = Networks({'w': jnp.ones(3)}, {'w': jnp.ones(3)})
+  grads = Networks({'w': jnp.full(3, 1e3)}, {'w': jnp.full(3, 1e-3)})
+  # A large eps shows the size of the gradient that is left of the clip.
+  both = [
+      dict(lr=0.1, grad_clip=2.0, eps=1.0),
+      dict(lr=0.01, grad_clip=1e-4, eps=1.0),
+  ]
+  tx = optim.with_critic(*(optim.make_optimizer(**s) for s in both))
+  updates, _ = jax.jit(tx.update)(grads, tx.init(params), params)
+  for name, settings in zip(('policy', 'critic'), both, strict=True):
+    alone = one_update(getattr(grads, name), getattr(params, name), **settings)
+    found = getattr(updates, name)
+    tiny.assert_trees_close(found, alone, rtol=1e-6, atol=0)
+    assert np.abs(found['w']).max() > 0

@@ -1,0 +1,56 @@
+"""Every advantage and every loss is the same over 1, 2 and 8 devices."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests import variants
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+ALONE = '1x1'
+
+
+@pytest.fixture(scope='module', name='found')
+def _found(tmp_path_factory):
+  """Arrays by `mesh/what/name`, all from one process with eight devices."""
+  path = tmp_path_factory.mktemp('devices') / 'found.npz'
+  subprocess.run(
+      [sys.executable, '-m', 'tests.parallel.simulated_algorithms', str(path)],
+      check=True,
+      cwd=ROOT,
+      env=os.environ
+      | {
+          'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
+          'JAX_PLATFORMS': 'cpu',
+      },
+      timeout=300,
+  )
+  found = {}
+  with np.load(path) as arrays:
+    for key in arrays:
+      *prefix, leaf = key.split('/', 3)  # a leaf's own name may hold more
+      found.setdefault('/'.join(prefix), {})[leaf] = arrays[key]
+  return found
+
+
+@pytest.mark.parametrize('mesh', ['2x1', '4x2'])
+@pytest.mark.parametrize(
+    'what, name',
+    [('advantages', name) for name in variants.ADVANTAGES]
+    + [('losses', name) for name in variants.LOSSES],
+)
+def test_any_number_of_devices_agrees(found, mesh, what, name):
+  expected = found[f'{ALONE}/{what}/{name}']
+  actual = found[f'{mesh}/{what}/{name}']
+  assert actual.keys() == expected.keys()
+  assert any(np.abs(value).max() > 0.01 for value in expected.values())
+  for key, value in expected.items():
+    assert np.isfinite(value).all(), key
+    # Float32 sums in another order.
+    np.testing.assert_allclose(
+        actual[key], value, rtol=1e-5, atol=1e-6, err_msg=key
+    )

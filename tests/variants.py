@@ -1,0 +1,151 @@
+"""Every online algorithm and what its knobs make of it, with batches for them."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+
+from agentrl.algos import ONLINE, policy
+from tests import tiny
+
+WIDTH = 128
+DECAY = dict(gamma=0.9, lam=0.8)
+# name -> (algorithm, knobs). The discounts are below 1, where they show.
+ADVANTAGES = {
+    'grpo': ('grpo', {}),
+    'grpo_ddof_0': ('grpo', dict(ddof=0)),
+    'dr_grpo': ('grpo', dict(normalise_std=False)),
+    'rloo': ('rloo', {}),
+    'reinforce_pp': ('reinforce_pp', dict(gamma=0.9)),
+    'reinforce_pp_baseline': ('reinforce_pp', dict(group_baseline=True)),
+    'ppo': ('ppo', DECAY),
+    'ppo_unwhitened': ('ppo', DECAY | dict(whiten=False)),
+    'ppo_turn_level': ('ppo', DECAY | dict(turn_level=True)),
+    'gigpo': ('gigpo', dict(gamma=0.9)),
+    'gigpo_unscaled': ('gigpo', dict(gamma=0.9, normalise_std=False)),
+}
+CONSTANT = dict(aggregation='constant', aggregation_constant=32.0)
+LOSSES = {
+    'grpo': ('grpo', {}),
+    'grpo_kl': ('grpo', dict(use_kl=True, entropy_coef=0.01)),
+    'dr_grpo': ('grpo', dict(normalise_std=False) | CONSTANT),
+    'gspo': ('grpo', dict(ratio_level='sequence', aggregation='sequence')),
+    'cispo': ('grpo', dict(surrogate='cispo', clip_low=1.0, clip_high=4.0)),
+    'turn_mean': ('grpo', dict(aggregation='turn')),
+    'dual_clip': ('grpo', dict(dual_clip=3.0)),
+    'importance_cap': ('grpo', dict(importance_cap=2.0)),
+    'sequence_mask': ('grpo', dict(sequence_low=0.5, sequence_high=2.0)),
+    'rloo': ('rloo', {}),
+    'reinforce_pp': ('reinforce_pp', dict(gamma=0.9)),
+    'ppo': ('ppo', DECAY),
+    'ppo_turn_level': ('ppo', DECAY | dict(turn_level=True)),
+    'gigpo': ('gigpo', dict(gamma=0.9)),
+}
+_WINDOW = dict(sequence_low=0.5, sequence_high=2.0)
+# knob -> what it needs beside it, and another value than there or the default.
+CHANGES = {
+    'clip_low': ({}, 0.05),
+    'clip_high': ({}, 0.05),
+    'dual_clip': ({}, 1.1),
+    'surrogate': ({}, 'cispo'),
+    'ratio_level': ({}, 'sequence'),
+    'aggregation': ({}, 'sequence'),
+    'aggregation_constant': (CONSTANT, 64.0),
+    'entropy_coef': ({}, 0.1),
+    'kl_estimator': ({}, 'k1'),
+    'importance_cap': ({}, 1.1),
+    'sequence_low': (_WINDOW, 0.99),
+    'sequence_high': (_WINDOW, 1.01),
+    # Of the advantages.
+    'normalise_std': ({}, False),
+    'ddof': ({}, 0),
+    'gamma': ({}, 0.5),
+    'lam': ({}, 0.5),
+    'group_baseline': ({}, True),
+    'step_weight': ({}, 0.5),
+    'turn_level': ({}, True),
+    'whiten': ({}, False),
+    # Of the critic's loss.
+    'value_clip': ({}, 0.1),
+    'value_coef': ({}, 1.0),
+}
+USE_KL = 'use_kl'
+
+
+def with_values(batch, seed):
+  """Values on sampled tokens, in order; NaN wherever none must be read."""
+  values = np.full(batch.tokens.shape, np.nan, np.float32)
+  for row, mask in enumerate(batch.completion_mask):
+    values[row, mask] = np.random.default_rng((seed, row)).normal(
+        size=mask.sum()
+    )
+  bootstrap = np.random.default_rng(seed).normal(size=len(batch.valid))
+  return batch.replace(
+      values=values,
+      bootstrap_value=np.where(batch.truncated, bootstrap, np.nan).astype('f4'),
+      # Whoever reads a reward of nobody must not be helped by a zero.
+      rewards=np.where(batch.completion_mask, batch.rewards, np.nan),
+  )
+
+
+def make_batch(groups, seed=0):
+  return with_values(tiny.make_batch(groups, width=WIDTH), seed)
+
+
+def random_batch(seed, **kwargs):
+  return make_batch(tiny.random_groups(seed, **kwargs), seed)
+
+
+def advantages(name, batch):
+  """The batch with the advantages of an entry of `ADVANTAGES`."""
+  algorithm, knobs = ADVANTAGES[name]
+  return tiny.advantages(ONLINE[algorithm], batch, **knobs)
+
+
+def loss_batch(name, seed, **kwargs):
+  """A batch as the loss gets it, NaN in whatever it must not read."""
+  algorithm, knobs = LOSSES[name]
+  batch = random_batch(seed, **kwargs)
+  knobs = {k: v for k, v in knobs.items() if k != USE_KL}
+  batch = tiny.advantages(ONLINE[algorithm], batch, **knobs)
+  rng = np.random.default_rng(seed)
+  logprobs = np.asarray(
+      tiny.logprobs_of(tiny.random_logits(batch, seed), batch)
+  )
+  mask = batch.completion_mask
+  noisy = lambda: np.where(
+      mask, logprobs + rng.normal(scale=0.05, size=mask.shape), np.nan
+  ).astype(np.float32)
+  poison = lambda x: x if x is None else np.where(mask, x, np.nan)
+  return batch.replace(
+      old_logprobs=noisy(),
+      sampler_logprobs=noisy(),
+      ref_logprobs=noisy(),
+      advantages=poison(batch.advantages),
+      returns=poison(batch.returns),
+  )
+
+
+def bound(module, **knobs):
+  """A bound loss: one object, and program, where only advantages differ."""
+  if module.loss is policy.loss:
+    names = {f.name for f in dataclasses.fields(policy.Knobs)} | {USE_KL}
+    module, knobs = policy, {k: v for k, v in knobs.items() if k in names}
+  return tiny.bound(module, **knobs)
+
+
+def value_and_grad(name, batch, logits, *, scale=None, values=None):
+  """`(loss, metrics), (gradient in logits, gradient in values)`."""
+  algorithm, knobs = LOSSES[name]
+  if scale is None:
+    scale = tiny.scale(batch, kl_coef=0.1)
+  if values is None:
+    values = random_values(batch)
+  loss = bound(ONLINE[algorithm], **knobs)
+  return tiny.value_and_grad(loss, batch, logits, scale, values)
+
+
+def random_values(batch):
+  """`[B, T]` that a critic might say."""
+  rng = np.random.default_rng(0)
+  return jnp.asarray(rng.normal(size=batch.tokens.shape), jnp.float32)
