@@ -78,6 +78,14 @@ class _Run(offline.OfflineRun):
   def _begin(self, path: pathlib.Path, version: int) -> None:
     """Imitates, evaluates, plays, pairs: what comes before the first update."""
     wanted = self.wanted
+    if wanted.pairs.files:
+      # Refused now rather than after the warm start.
+      self._write_pairs(
+          path,
+          demonstrations.read_files(
+              wanted.pairs.files, preference.read, self.console
+          ),
+      )
     samples = bool(wanted.eval.num_tasks or wanted.explore.tasks)
     if samples:
       self.start_sampling(0)
@@ -92,49 +100,11 @@ class _Run(offline.OfflineRun):
       if samples:
         self.push(params, version)
     self.evaluate('before', 0, version)
-    pairs = self._pairs(expert if wanted.pairs.with_expert else [], version)
-    episodes_lib.write(
-        path,
-        demonstrations.to_episodes(
-            self.agent,
-            pairs,
-            max_context=wanted.rollout.max_context,
-            own_opening=wanted.pairs.own_opening,
-            console=self.console,
-        ),
-    )
-
-  def _pairs(self, expert: Sequence[Episode], version: int) -> list[Pair]:
-    """Pairs of the files, or of what the policy plays now.
-
-    Raises:
-      DataError: there are none; says why.
-    """
-    wanted = self.wanted
-    if wanted.pairs.files:
-      found = demonstrations.read_files(
-          wanted.pairs.files, preference.read, self.console
+    if wanted.explore.tasks:
+      found = self._explored(version)
+      self._write_pairs(
+          path, expert + found if wanted.pairs.with_expert else found
       )
-    else:
-      found = [*expert, *self._explored(version)]
-    made, without = preference.build(
-        [item for item in found if isinstance(item, Episode)],
-        gap=wanted.pairs.gap,
-        threshold=wanted.pairs.threshold,
-        per_task=wanted.pairs.per_task,
-    )
-    pairs = [item for item in found if isinstance(item, Pair)] + made
-    reasons = [f'{count} tasks {why}' for why, count in without.items()]
-    if not pairs:
-      raise DataError(
-          f'No preference pair in {len(found)} episodes: {"; ".join(reasons)}.'
-          ' Play more (explore.tasks, explore.samples) or lower'
-          ' pairs.threshold or pairs.gap.'
-      )
-    self.console.print(
-        '; '.join([f'{len(pairs)} preference pairs', *reasons]), highlight=False
-    )
-    return pairs
 
   def _explored(self, version: int) -> list[Episode]:
     """Episodes of the policy, on the tasks that the expert met first."""
@@ -147,6 +117,43 @@ class _Run(offline.OfflineRun):
     path = self.directory / 'episodes' / 'explore.jsonl'
     episodes_lib.write(path, played, tokens=wanted.rollout.save_tokens)
     return played
+
+  def _write_pairs(
+      self, path: pathlib.Path, found: Sequence[Pair | Episode]
+  ) -> None:
+    """Keeps these pairs, and those that can be made of these episodes.
+
+    Raises:
+      DataError: there are none; says why.
+    """
+    wanted = self.wanted
+    pairs, without = preference.build(
+        [item for item in found if isinstance(item, Episode)],
+        gap=wanted.pairs.gap,
+        threshold=wanted.pairs.threshold,
+        per_task=wanted.pairs.per_task,
+    )
+    pairs += [item for item in found if isinstance(item, Pair)]
+    reasons = [f'{count} tasks {why}' for why, count in without.items()]
+    if not pairs:
+      raise DataError(
+          f'No preference pair in {len(found)} episodes: {"; ".join(reasons)}.'
+          ' Play more (explore.tasks, explore.samples) or lower'
+          ' pairs.threshold or pairs.gap.'
+      )
+    self.console.print(
+        '; '.join([f'{len(pairs)} preference pairs', *reasons]), highlight=False
+    )
+    episodes_lib.write(
+        path,
+        demonstrations.to_episodes(
+            self.agent,
+            pairs,
+            max_context=wanted.rollout.max_context,
+            own_opening=wanted.pairs.own_opening,
+            console=self.console,
+        ),
+    )
 
   def _with_reference(
       self, batch: TokenBatch, learner: warmstart.Learner, path: pathlib.Path
