@@ -175,7 +175,15 @@ def with_longer_observations(group, rng):
   return dataclasses.replace(group, episodes=tuple(map(longer, group.episodes)))
 
 
-@functools.partial(jax.jit, static_argnames=('module', 'knobs', 'num_groups'))
+# For programs that run a few times: they take longer to compile than to run.
+_quick_jit = functools.partial(
+    jax.jit, compiler_options={'xla_backend_optimization_level': 0}
+)
+
+
+@functools.partial(
+    _quick_jit, static_argnames=('module', 'knobs', 'num_groups')
+)
 def _advantages(batch, module, knobs, num_groups):
   return module.advantages(batch, knobs, num_groups=num_groups)
 
@@ -225,18 +233,20 @@ def random_logits(batch, seed):
   return jnp.asarray(rng.normal(size=shape), jnp.float32)
 
 
-@jax.jit
-def _score(logits, tokens, positions):
+def _score_of(logits, tokens, positions):
   return logprob.from_hidden(logits, lambda x: x, tokens, positions)
 
 
-@jax.jit
+_score = _quick_jit(_score_of)
+
+
+@_quick_jit
 def _score_backwards(logits, tokens, positions, cotangents):
-  score = lambda x: _score(x, tokens, positions)
+  score = lambda x: _score_of(x, tokens, positions)
   return jax.vjp(score, logits)[1](cotangents)[0]
 
 
-@functools.partial(jax.jit, static_argnames='loss')
+@functools.partial(_quick_jit, static_argnames='loss')
 def outputs_grad(loss, outputs, batch, scale):
   """`(loss, metrics), gradient` of a bound loss in the networks' outputs."""
   return jax.value_and_grad(loss, has_aux=True)(outputs, batch, scale)

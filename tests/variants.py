@@ -69,7 +69,7 @@ CHANGES = {
     'value_clip': ({}, 0.1),
     'value_coef': ({}, 1.0),
 }
-USE_KL = 'use_kl'
+OF_THE_LOSS = {f.name for f in dataclasses.fields(policy.Knobs)} | {'use_kl'}
 
 
 def with_values(batch, seed):
@@ -96,18 +96,20 @@ def random_batch(seed, **kwargs):
   return make_batch(tiny.random_groups(seed, **kwargs), seed)
 
 
+def estimate(algorithm, knobs, batch):
+  """The batch with advantages: one program where only the loss differs."""
+  knobs = {k: v for k, v in knobs.items() if k not in OF_THE_LOSS}
+  return tiny.advantages(ONLINE[algorithm], batch, **knobs)
+
+
 def advantages(name, batch):
   """The batch with the advantages of an entry of `ADVANTAGES`."""
-  algorithm, knobs = ADVANTAGES[name]
-  return tiny.advantages(ONLINE[algorithm], batch, **knobs)
+  return estimate(*ADVANTAGES[name], batch)
 
 
 def loss_batch(name, seed, **kwargs):
   """A batch as the loss gets it, NaN in whatever it must not read."""
-  algorithm, knobs = LOSSES[name]
-  batch = random_batch(seed, **kwargs)
-  knobs = {k: v for k, v in knobs.items() if k != USE_KL}
-  batch = tiny.advantages(ONLINE[algorithm], batch, **knobs)
+  batch = estimate(*LOSSES[name], random_batch(seed, **kwargs))
   rng = np.random.default_rng(seed)
   logprobs = np.asarray(
       tiny.logprobs_of(tiny.random_logits(batch, seed), batch)
@@ -129,8 +131,7 @@ def loss_batch(name, seed, **kwargs):
 def bound(module, **knobs):
   """A bound loss: one object, and program, where only advantages differ."""
   if module.loss is policy.loss:
-    names = {f.name for f in dataclasses.fields(policy.Knobs)} | {USE_KL}
-    module, knobs = policy, {k: v for k, v in knobs.items() if k in names}
+    module, knobs = policy, {k: knobs[k] for k in knobs if k in OF_THE_LOSS}
   return tiny.bound(module, **knobs)
 
 

@@ -282,6 +282,8 @@ class Algo:
       raise ConfigError(
           'algo.sequence_low and algo.sequence_high are one range: set both.'
       )
+    if knobs.sequence_low is not None:
+      _above('algo.sequence_high', knobs.sequence_high, knobs.sequence_low)
     if knobs.importance_cap is not None:
       _above('algo.importance_cap', knobs.importance_cap, 0)
     if self.ratio == 'sampler':
@@ -302,6 +304,26 @@ class Algo:
       value = getattr(knobs, name, 1.0)
       if not 0 <= value <= 1:
         raise ConfigError(f'algo.{name} must be in [0, 1], got {value}.')
+    if getattr(knobs, 'gamma', 1.0) == 0 and hasattr(knobs, 'lam'):
+      self._idle('lam', reason='algo.gamma=0 ends every trace')
+    if getattr(knobs, 'ddof', 1) not in (0, 1):
+      raise ConfigError(f'algo.ddof must be 0 or 1, got {knobs.ddof}.')
+    if hasattr(knobs, 'step_weight'):
+      _at_least('algo.step_weight', knobs.step_weight, 0)
+      if not knobs.step_weight:
+        self._idle('gamma', reason='algo.step_weight=0 leaves turns out')
+    if hasattr(knobs, 'value_clip'):
+      _above('algo.value_coef', knobs.value_coef, 0)
+      if knobs.value_clip is not None:
+        _above('algo.value_clip', knobs.value_clip, 0)
+      if self.epochs * self.minibatches == 1:
+        self._idle(
+            'value_clip',
+            reason=(
+                'one update a collection starts where the old values are; set'
+                ' algo.minibatches or algo.epochs above 1'
+            ),
+        )
     if not getattr(knobs, 'normalise_std', True):
       self._idle('ddof', reason='algo.normalise_std=False divides by nothing')
     if getattr(knobs, 'group_baseline', False):
@@ -576,10 +598,16 @@ def read_train(config: ConfigDict) -> Train:
   _at_least('num_steps', settings.num_steps, 1)
   rollout, algo = settings.rollout, settings.algo
   compares = algo.module.GROUPS or getattr(algo.knobs, 'group_baseline', False)
-  if (compares or algo.ties != 'keep') and rollout.group_size < 2:
+  if compares and rollout.group_size < 2:
     raise ConfigError(
         f'{algo.name} compares the episodes of a group: rollout.group_size='
         f'{rollout.group_size} gives every episode the advantage 0. Use at'
+        ' least 2.'
+    )
+  if algo.ties != 'keep' and rollout.group_size < 2:
+    raise ConfigError(
+        f'algo.ties={algo.ties!r} leaves out groups of equal returns: with'
+        f' rollout.group_size={rollout.group_size} that is every group. Use at'
         ' least 2.'
     )
   if algo.overlong_buffer >= rollout.max_context:

@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from agentrl.algos import ONLINE
 from agentrl.errors import ConfigError
 from agentrl.modes import settings
 from configs import (
@@ -17,6 +18,7 @@ from configs import (
     textcraft_reinforce_pp,
     textcraft_rloo,
 )
+from tests import variants
 
 
 def changed(**fields):
@@ -99,6 +101,63 @@ def test_an_unknown_algorithm_names_the_known_ones():
             dict(name='reinforce_pp', group_baseline=True, gamma=0.9),
             'whole returns',
         ),
+        (
+            dict(
+                name='grpo',
+                ratio='sampler',
+                sequence_low=0.9,
+                sequence_high=1.1,
+            ),
+            "sampler's word already",
+        ),
+        (
+            dict(name='grpo', sequence_low=1.1, sequence_high=0.9),
+            'sequence_high must be above 1.1',
+        ),
+        (dict(name='grpo', importance_cap=0.0), 'cap must be above 0'),
+        (dict(name='grpo', clip_low=0.1), 'keeps every ratio at 1'),
+        (dict(name='grpo', dual_clip=3.0), 'keeps every ratio at 1'),
+        (dict(name='grpo', minibatches=2, clip_low=1.0), 'never clips'),
+        (dict(name='grpo', minibatches=2, clip_high=0.0), 'clip_high must be'),
+        (dict(name='grpo', surrogate='mine'), 'clip, cispo'),
+        (dict(name='grpo', ratio_level='turn'), 'token, sequence'),
+        (dict(name='grpo', ratio='new'), 'old, sampler'),
+        (dict(name='grpo', truncated='drop'), 'keep, mask'),
+        (dict(name='grpo', entropy_coef=-1.0), 'entropy_coef must be'),
+        (dict(name='grpo', kl_coef=-1.0), 'kl_coef must be'),
+        (dict(name='grpo', kl_estimator='k1'), 'kl_coef=0'),
+        (dict(name='grpo', kl_coef=0.1, kl_estimator='k4'), 'k1, k2, k3'),
+        (dict(name='grpo', kl_coef=0.1, kl_in='both'), 'loss, reward'),
+        (dict(name='grpo', kl_coef=0.1, kl_target=0.0), 'above 0'),
+        (
+            dict(name='grpo', kl_coef=0.1, kl_target=0.1, kl_horizon=0),
+            'kl_horizon must be',
+        ),
+        (dict(name='grpo', ties='refill', refill_rounds=0), 'rounds must be'),
+        (dict(name='grpo', epochs=0), 'epochs must be'),
+        (dict(name='grpo', minibatches=0), 'minibatches must be'),
+        (dict(name='grpo', minibatches=10_000), 'exceed the'),
+        (dict(name='grpo', overlong_buffer=-1), 'overlong_buffer must be'),
+        (dict(name='grpo', ddof=2), 'ddof must be 0 or 1'),
+        (
+            dict(name='gigpo', normalise_std=False, ddof=0),
+            'divides by nothing',
+        ),
+        (dict(name='gigpo', step_weight=-1.0), 'step_weight must be'),
+        (dict(name='gigpo', step_weight=0.0, gamma=0.9), 'leaves turns out'),
+        (dict(name='ppo', gamma=-0.1), r'gamma must be in \[0, 1\]'),
+        (dict(name='ppo', gamma=0.0, lam=0.5), 'ends every trace'),
+        (dict(name='ppo', value_clip=0.1), 'where the old values are'),
+        (dict(name='ppo', value_clip=None), 'where the old values are'),
+        (
+            dict(name='ppo', ratio='sampler', value_clip=0.1),
+            'where the old values are',
+        ),
+        (dict(name='ppo', minibatches=2, value_clip=-0.1), 'value_clip must'),
+        (dict(name='ppo', value_coef=0.0), 'value_coef must be above 0'),
+        (dict(name='ppo', critic=dict(lr=0.0)), 'critic.lr must be'),
+        (dict(name='ppo', critic=dict(grad_clip=0.0)), 'critic.grad_clip'),
+        (dict(name='ppo', critic=dict(warmup=-1)), 'critic.warmup must be'),
         (dict(name='ppo', lam=1.5), r'lam must be in \[0, 1\]'),
         (dict(name='grpo', overlong_buffer=1024), 'shorter than'),
         (dict(name='grpo', ties='drop'), 'keep, mask, refill'),
@@ -109,6 +168,76 @@ def test_a_knob_that_cannot_act_is_refused_with_the_reason(algo, message):
   config = changed()
   config.algo = algo
   with pytest.raises(ConfigError, match=message):
+    settings.read_train(config)
+
+
+def names(cls):
+  return [field.name for field in dataclasses.fields(cls)]
+
+
+@pytest.mark.parametrize(
+    'algorithm, knob',
+    [(name, knob) for name in ONLINE for knob in names(ONLINE[name].Knobs)],
+)
+def test_a_knob_that_can_act_is_taken(algorithm, knob):
+  # Whether it does is asked in tests/algos/knobs_test.py, of the same values.
+  base, value = variants.CHANGES[knob]
+  config = changed()
+  config.algo = {'name': algorithm, 'minibatches': 2} | base | {knob: value}
+  if knob == 'kl_estimator':
+    config.algo.kl_coef = 0.1
+  assert getattr(settings.read_train(config).algo.knobs, knob) == value
+
+
+@pytest.mark.parametrize(
+    'algorithm, knob',
+    [
+        (name, knob)
+        for name in ONLINE
+        for knob in variants.CHANGES
+        if knob not in names(ONLINE[name].Knobs)
+    ],
+)
+def test_a_knob_of_another_algorithm_is_refused(algorithm, knob):
+  config = changed()
+  config.algo = {'name': algorithm, knob: variants.CHANGES[knob][1]}
+  owner = next(n for n in ONLINE if knob in names(ONLINE[n].Knobs))
+  with pytest.raises(ConfigError, match=f'{knob} has no effect .*{owner}'):
+    settings.read_train(config)
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        dict(epochs=2),
+        dict(minibatches=2),
+        dict(ratio='sampler'),
+        dict(kl_coef=0.1),
+        dict(kl_coef=0.1, kl_in='reward'),
+        dict(kl_coef=0.1, kl_target=0.1),
+        dict(kl_coef=0.1, kl_target=0.1, kl_horizon=99),
+        dict(ties='mask'),
+        dict(ties='refill', refill_rounds=1),
+        dict(truncated='mask'),
+        dict(overlong_buffer=16),
+    ],
+    ids=lambda fields: '-'.join(fields),
+)
+@pytest.mark.parametrize('algorithm', ONLINE)
+def test_every_algorithm_takes_what_all_share(algorithm, fields):
+  # That each acts is asked in tests/training/rl_test.py.
+  config = changed()
+  config.algo = {'name': algorithm} | fields
+  algo = settings.read_train(config).algo
+  assert {name: getattr(algo, name) for name in fields} == fields
+
+
+@pytest.mark.parametrize('algorithm', ['ppo', 'reinforce_pp'])
+@pytest.mark.parametrize('ties', ['mask', 'refill'])
+def test_ties_need_groups(algorithm, ties):
+  config = changed(rollout__group_size=1)
+  config.algo = dict(name=algorithm, ties=ties)
+  with pytest.raises(ConfigError, match=f"ties='{ties}' .* is every group"):
     settings.read_train(config)
 
 
