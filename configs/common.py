@@ -168,8 +168,9 @@ def sft(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       heldout=0.05,
   )
   config.optim = dict(
-      lr=1e-3 if scratch else 1e-4,  # a random policy takes larger steps
-      schedule='cosine',
+      # A random policy takes larger steps, and few of them: none is small.
+      lr=1e-3 if scratch else 1e-4,
+      schedule='constant' if scratch else 'cosine',
       grad_clip=1.0,
       weight_decay=0.01,
       b1=0.9,
@@ -245,8 +246,8 @@ def agentevol(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       warmup=0.1,
   )
   config.optim = dict(
-      lr=1e-3 if scratch else 1e-5,
-      schedule='linear',
+      lr=1e-3 if scratch else 1e-5,  # as in sft
+      schedule='constant' if scratch else 'linear',
       grad_clip=1.0,
       weight_decay=0.0,
       max_tokens=8192,
