@@ -63,7 +63,8 @@ def test_every_field_matches_the_episodes(seed):
   groups = tiny.random_groups(seed, failures=0.3)
   batch = collate.collate(groups)
   episodes = [e for group in groups for e in group.episodes]
-  assert batch.tokens.shape == (8, max(len(e.tokens) for e in episodes))
+  width = collate.bucket_length(max(len(e.tokens) for e in episodes))
+  assert batch.tokens.shape == (8, width)
   for row, episode in enumerate(episodes):
     turn, before = -1, False
     for t in range(batch.tokens.shape[1]):
