@@ -518,6 +518,53 @@ def test_the_coefficient_of_the_kl_is_steered_and_resumed():
   assert_same_run(again, run)
 
 
+# Field of a plan -> what it needs beside it, and another value.
+PLANS = {
+    'epochs': ({}, 2),
+    'minibatches': ({}, 2),
+    'seed': (dict(minibatches=2), 1),
+    'ratio': ({}, 'sampler'),
+    'kl': ({}, 'reward'),
+    'kl_estimator': (dict(kl='reward'), 'k1'),
+    'kl_target': (dict(kl='loss'), 1e-9),
+    'kl_horizon': (dict(kl='loss', kl_target=1e-9), 32),
+    'ties': ({}, 'mask'),
+    'refill_rounds': (dict(ties='refill'), 1),
+    'truncated': ({}, 'mask'),
+    'overlong_buffer': (dict(max_context=40), 20),
+    'max_context': (dict(overlong_buffer=20, max_context=40), 30),
+}
+
+
+@functools.cache
+def learnt_under(plan):
+  """Parameters after three steps with a reference."""
+  run = Refilling(
+      plan=UpdatePlan(**dict(plan)), num_steps=3, save_every=9, kl_coef=0.1
+  )
+  return run.go().state.params
+
+
+@pytest.mark.parametrize('name', PLANS)
+def test_every_field_of_a_plan_acts(name):
+  beside, value = PLANS[name]
+  base = {**dataclasses.asdict(ONE_UPDATE), **beside}
+  assert base[name] != value
+  before, after = (
+      jax.tree.leaves(learnt_under(tuple(plan.items())))
+      for plan in (base, base | {name: value})
+  )
+  assert not all(
+      np.array_equal(a, b) for a, b in zip(before, after, strict=True)
+  )
+
+
+def test_every_field_of_a_plan_is_asked():
+  # The size of a microbatch is memory, not mathematics: see step_test.
+  fields = {field.name for field in dataclasses.fields(UpdatePlan)}
+  assert fields - {'max_tokens'} == set(PLANS)
+
+
 # With a critic.
 
 
