@@ -22,7 +22,16 @@ _WORKDIR = flags.DEFINE_string(
 
 # Modes are modules of agentrl.modes. They are imported late: an environment
 # server needs no accelerator, and XLA_FLAGS must be set before jax is imported.
-MODES = ('train', 'evaluate', 'serve_env', 'serve_policy', 'inspect')
+MODES = (
+    'train',
+    'sft',
+    'dpo',
+    'agentevol',
+    'evaluate',
+    'serve_env',
+    'serve_policy',
+    'inspect',
+)
 
 # A file that cannot be written: full, over quota, read-only, forbidden.
 _DISK = (

@@ -36,6 +36,19 @@ class Message:
 
 
 @dataclasses.dataclass(frozen=True)
+class Conversation:
+  """An episode in words alone, as somebody else recorded it."""
+
+  name: str  # of the record, for messages and files
+  env: str  # '' when the record does not say
+  task_id: int
+  messages: tuple[Message, ...]
+  learn: tuple[bool, ...]  # by message: True on completions to learn from
+  # Indexes of completions that were cut before their end token.
+  cut: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
 class StepResult:
   """What an environment answers to one action."""
 

@@ -11,17 +11,7 @@ eight GPUs. No run of that size has been made with this code yet.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg, scaling_inter
-
-# One level for each of the paper's six sub-tasks.
-_LEVELS = (
-    'GoToLocalS8N7',
-    'Pickup',
-    'ActionObjDoor',
-    'FindObjS7',
-    'OneRoomS20',
-    'SynthLoc',
-)
+from configs.common import BABYAI_LEVELS, parse_arg, scaling_inter
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -38,7 +28,7 @@ def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),  # none: a child process serves it
-      options=dict(levels=_LEVELS[:1] if arg.tiny else _LEVELS),
+      options=dict(levels=BABYAI_LEVELS[:1] if arg.tiny else BABYAI_LEVELS),
   )
   # The original starts from an instruct model. A small model needs to see the
   # format first; episodes=0 leaves this out.

@@ -32,7 +32,7 @@ def launch(*flags):
         ((QUICKSTART, '--config.algo.kl=1'), 'kl'),
         ((QUICKSTART, '--wrokdir=x'), 'wrokdir'),
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
-        ((QUICKSTART + ',speed=9',), "'speed'; known: tiny"),
+        ((QUICKSTART + ',speed=9',), "'speed'; known: algo, tiny"),
         ((QUICKSTART,), '--workdir=runs/NAME'),
         ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
     ],

@@ -7,7 +7,16 @@ num_groups=)`, `loss(outputs, batch, scale, knobs, use_kl=)`, and what it needs:
 line here.
 """
 
-from agentrl.algos import gigpo, grpo, ppo, reinforce_pp, rloo, sft
+from agentrl.algos import (
+    agentevol,
+    dpo,
+    gigpo,
+    grpo,
+    ppo,
+    reinforce_pp,
+    rloo,
+    sft,
+)
 
 ONLINE = {
     'grpo': grpo,
@@ -16,4 +25,4 @@ ONLINE = {
     'ppo': ppo,
     'gigpo': gigpo,
 }
-OFFLINE = {'sft': sft}
+OFFLINE = {'sft': sft, 'dpo': dpo, 'agentevol': agentevol}

@@ -132,6 +132,7 @@ def microbatches(
     *,
     max_tokens: int,
     multiple: int = 1,
+    together: int = 1,
 ) -> list[Microbatch]:
   """Packs rows into pieces of at most `max_tokens`.
 
@@ -146,22 +147,26 @@ def microbatches(
     max_tokens: largest rows times length of a piece, padding included. A piece
       of `multiple` rows may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
+    together: so many rows, one after the other in `rows`, share a packed row:
+      2 for pairs that a loss compares. One invalid row leaves all of them out.
   """
   used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
-  rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
-  rows = rows[np.argsort(-used[rows], kind='stable')]
-  if not len(rows):
+  sets = np.asarray(rows).reshape(-1, together)
+  sets = sets[np.asarray(batch.valid)[sets].all(axis=1)]
+  needs = used[sets].sum(axis=1)
+  order = np.argsort(-needs, kind='stable')
+  if not len(order):
     return []
-  length = bucket_length(int(used[rows[0]]))
+  length = bucket_length(int(needs[order[0]]))
   packed: list[list[int]] = []
   room: list[int] = []
-  for row in rows:
-    need = int(used[row])
+  for member in order:
+    need = int(needs[member])
     index = next((i for i, free in enumerate(room) if free >= need), len(room))
     if index == len(room):
       packed.append([])
       room.append(length)
-    packed[index].append(int(row))
+    packed[index] += sets[member].tolist()
     room[index] -= need
   most = max(max_tokens // length // multiple, 1) * multiple
   return [

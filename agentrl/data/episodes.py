@@ -68,6 +68,18 @@ def from_line(line: str) -> Episode:
   """
   try:
     record = json.loads(line)
+  except ValueError as error:
+    raise DataError(str(error)) from error
+  return from_record(record)
+
+
+def from_record(record: dict[str, Any]) -> Episode:
+  """Decodes the JSON object of a line.
+
+  Raises:
+    DataError: it is not such an object; says why.
+  """
+  try:
     return Episode(
         **{name: record[name] for name in _PLAIN_FIELDS},
         error=record['error'],

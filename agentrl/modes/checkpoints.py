@@ -53,7 +53,10 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   path = workdir / 'tokenizer'
   if not path.exists():
     config = json.loads((workdir / 'config.json').read_text())
-    path = weights.resolve(config['model']['name'])
+    name = config['model']['name']
+    if (pathlib.Path(name) / 'checkpoints').is_dir():
+      return run_tokenizer(pathlib.Path(name))  # it went on from another run
+    path = weights.resolve(name)
   return tokenizer_lib.load(path)
 
 

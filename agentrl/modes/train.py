@@ -6,14 +6,9 @@ A run that was killed continues when the same command is started again.
 import contextlib
 import dataclasses
 import functools
-import json
-import pathlib
-import sys
-import time
 from typing import Any
 
 import jax
-import rich.console
 from ml_collections import ConfigDict
 
 from agentrl import metrics as metrics_lib
@@ -21,14 +16,11 @@ from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
-from agentrl.models import value_head, variants
-from agentrl.modes import evaluate, parts, resume, settings, warmstart
-from agentrl.modes.host import Host, Interrupted, make_workdir
-from agentrl.parallel import mesh as mesh_lib
+from agentrl.models import value_head
+from agentrl.modes import base, parts, settings
+from agentrl.modes.host import Interrupted
 from agentrl.rollout import seeds
-from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import optim, rl, state as state_lib, step
-from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
 from agentrl.types import Group
@@ -49,94 +41,36 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  wanted = settings.read_train(config)
-  directory = make_workdir(workdir)
-  resume.keep_config(config, directory / 'config.json')
-  with contextlib.ExitStack() as stack:
-    host = stack.enter_context(Host())
-    try:
-      _Run(wanted, directory, host, stack).run()
-    except Interrupted:
-      print(
-          'Stopped. The same command continues from the last checkpoint in'
-          f' {directory / "checkpoints"}.'
-      )
-      sys.exit(130)
+  base.start(config, workdir, settings.read_train, _Run)
 
 
-class _Run:
+class _Run(base.Run):
   """One training run, from its parts to its summary."""
 
-  def __init__(
-      self,
-      wanted: settings.Train,
-      directory: pathlib.Path,
-      host: Host,
-      stack: contextlib.ExitStack,
-  ):
-    self.wanted = wanted
-    self.directory = directory
-    self.host = host
-    self.stack = stack
-    self.console = rich.console.Console()
-    self.began = time.monotonic()
-    # Kept in every checkpoint beside the loop's own bookkeeping.
-    self.totals = {'wall_s': 0.0, 'tokens': 0.0}
-    self.evals: dict[str, Any] = {}
+  wanted: settings.Train
 
   def run(self) -> None:
     wanted = self.wanted
-    self.mesh = _make_mesh(wanted.mesh)
-    self.checkpoints = Checkpoints(
-        self.directory / 'checkpoints', keep=wanted.checkpoint.keep
-    )
-    self.stack.callback(self.checkpoints.close)
-    self.environment = self.stack.enter_context(
-        parts.Environment(
-            self.host, wanted.env, expert=wanted.warmstart.episodes > 0
-        )
-    )
-    self.train_tasks = self.environment.tasks('train')
-    # Refused now rather than after an hour.
-    self.environment.panel(wanted.eval.split, wanted.eval.num_tasks)
-    self.model = self._model()
-    self.agent = parts.make_agent(
-        wanted.env.name, wanted.agent, self.model.tokenizer
-    )
-    self.module = self.model.module(wanted.model)
+    self.build_world(expert=wanted.warmstart.episodes > 0)
+    self.build_policy(self._texts)
     self._prepare_rl()
     resumed = self.checkpoints.latest is not None
     books = self._restore() if resumed else None
-    self._start_sampling(0 if books is None else books.policy_version)
+    self.start_sampling(0 if books is None else books.policy_version)
+    self.sampler = self.make_sampler(wanted.rollout.temperature)
     if books is None:
       books = self._warm_up()
     self._train(books)
 
   # Building the parts.
 
-  def _model(self) -> parts.Model:
-    """The pretrained model, or a random one with a tokenizer of its own."""
-    name = self.wanted.model.name
-    if not self.wanted.model.from_scratch:
-      self.console.print(f'Loading {name}')
-      return parts.load_model(name)
-    path = self.directory / 'tokenizer'
-    shape = variants.get(name)
-    if not path.exists():
-      self.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
-      warmstart.train_tokenizer(
-          self.host,
-          self.environment,
-          self.wanted,
-          shape.vocab_size,
-          console=self.console,
-      ).save(path)
-    return parts.new_model(
-        shape,
-        tokenizer_lib.load(path),
-        seed=seeds.derive_seed(self.wanted.seed, 'init'),
-        path=str(path),
-    )
+  def _texts(self) -> list[str]:
+    if not self.wanted.warmstart.episodes:
+      raise ConfigError(
+          'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
+          " the expert's episodes."
+      )
+    return self.expert_texts(self.wanted.warmstart.horizon)
 
   def _prepare_rl(self) -> None:
     wanted = self.wanted
@@ -197,34 +131,6 @@ class _Run:
         self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
     )
 
-  def _start_sampling(self, version: int) -> None:
-    wanted = self.wanted
-    self.serving = parts.start_serving(
-        self.stack,
-        self.host,
-        self.model,
-        sampler=wanted.sampler,
-        max_context=wanted.rollout.max_context,
-        dtype=wanted.model.dtype,
-        seed=seeds.derive_seed(wanted.seed, 'engine'),
-        version=version,
-    )
-    self.sampler, self.eval_sampler = (
-        parts.make_sampler(
-            self.host,
-            self.serving.urls,
-            wanted.sampler,
-            temperature=temperature,
-        )
-        for temperature in (
-            wanted.rollout.temperature,
-            wanted.eval.temperature,
-        )
-    )
-    if wanted.sampler.kind == 'sglang':
-      # A server that was started by somebody else may hold any weights.
-      self._push(self.model.params, version)
-
   # Before RL.
 
   def _warm_up(self) -> Bookkeeping:
@@ -232,11 +138,13 @@ class _Run:
     wanted = self.wanted
     params, version = self.model.params, 0
     if wanted.warmstart.episodes:
-      self._evaluate('untrained', 0, version)
-      params = self._warm_start()
+      self.evaluate('untrained', 0, version)
+      params = self.warm_start(
+          self.play_expert(wanted.warmstart.episodes, wanted.warmstart.horizon)
+      )
       version += 1
-      self._push(params, version)
-    self._evaluate('before', 0, version)
+      self.push(params, version)
+    self.evaluate('before', 0, version)
     self.state, self.shardings = self._new_state(params)
     self.ref_params = self._reference()
     books = Bookkeeping(
@@ -265,33 +173,6 @@ class _Run:
     if not self.wanted.algo.kl_coef:
       return None
     return jax.tree.map(jax.numpy.copy, self.state.params)
-
-  def _warm_start(self) -> Any:
-    """Parameters that imitate the expert."""
-    wanted = self.wanted.warmstart
-    played = warmstart.play_expert(
-        self.host,
-        self.environment,
-        self.agent,
-        self.wanted,
-        wanted.episodes,
-        max_context=self.wanted.rollout.max_context,
-        console=self.console,
-    )
-    chosen = warmstart.solved(played, self.console, horizon=wanted.horizon)
-    episodes_lib.write(self.directory / 'episodes' / 'warmstart.jsonl', chosen)
-    params, tokens = warmstart.imitate(
-        self.model.params,
-        chosen,
-        self.wanted,
-        module=self.module,
-        mesh=self.mesh,
-        directory=self.directory,
-        console=self.console,
-        check=self.host.check,
-    )
-    self.totals['tokens'] += tokens
-    return params
 
   # RL.
 
@@ -327,7 +208,7 @@ class _Run:
         plan=self.plan,
         ref_params=self.ref_params,
         learning_rate=self.learning_rate,
-        push=self._push,
+        push=self.push,
         record=self._record,
         save=self._save,
         save_every=wanted.checkpoint.every,
@@ -336,8 +217,8 @@ class _Run:
     self.checkpoints.wait()
     if self.host.interrupted:
       raise Interrupted
-    self._evaluate('after', books.step, books.policy_version)
-    self._summarise(books)
+    self.evaluate('after', books.step, books.policy_version)
+    self.summarise('train', books.step, updates=int(self.state.step))
 
   def _collect_step(self, step, tasks, *, horizon, policy_version):
     play = parts.make_play(
@@ -360,9 +241,6 @@ class _Run:
         self.wanted.rollout,
         seed=seeds.derive_seed(self.wanted.seed, 'train', step),
     )
-
-  def _push(self, params: Any, version: int) -> None:
-    self.host.run(self.serving.push(params, version))
 
   def _record(
       self,
@@ -399,95 +277,20 @@ class _Run:
       # The step is done and recorded: a signal that comes now ends this
       # evaluation, and the loop saves and stops by itself.
       with contextlib.suppress(Interrupted):
-        self._evaluate(
+        self.evaluate(
             f'step_{step + 1}', step + 1, int(values['policy/version'])
         )
 
-  # Evaluation, saving, the end.
-
-  def _evaluate(self, name: str, step: int, version: int) -> None:
-    wanted = self.wanted.eval
-    if not wanted.num_tasks:
-      return
-    play = parts.make_play(
-        self.environment,
-        self.agent,
-        self.eval_sampler,
-        self.wanted.rollout,
-        name=f'eval-{name}',
-        split=wanted.split,
-        horizon=wanted.horizon,
-        policy_version=version,
-    )
-    result = evaluate.run_panel(
-        self.host,
-        self.environment,
-        play,
-        wanted,
-        self.wanted.rollout,
-        self.console,
-        name=f'evaluation {name}',
-    )
-    evaluate.write_episodes(
-        self.directory,
-        name if name == 'untrained' else f'{step:06d}',
-        result,
-        tokens=self.wanted.rollout.save_tokens,
-    )
-    self.evals[name] = result.summary
-    self.console.print(evaluate.describe(name, result.summary), highlight=False)
+  # Saving, the end.
 
   def _save(self, state: TrainState, books: Bookkeeping) -> None:
-    now = time.monotonic()
-    self.totals['wall_s'] += now - self.began
-    self.began = now
-    resume.save(
-        self.checkpoints,
-        state,
-        self.ref_params,
-        {
-            'books': dataclasses.asdict(books),
-            'evals': self.evals,
-            'totals': self.totals,
-            'model': dataclasses.asdict(self.model.config),
-        },
-    )
+    self.save(state, dataclasses.asdict(books), ref_params=self.ref_params)
 
   def _restore(self) -> Bookkeeping:
     """Brings the newest checkpoint back, and sets later records aside."""
     fresh, self.shardings = self._new_state(self.model.params)
-    self.state, self.ref_params, host = resume.restore(
-        self.checkpoints, fresh, reference=self.wanted.algo.kl_coef > 0
+    self.state, self.ref_params, books = self.restore(
+        fresh, reference=self.wanted.algo.kl_coef > 0
     )
     self.model = dataclasses.replace(self.model, params=self.state.params)
-    self.evals, self.totals = host['evals'], host['totals']
-    books = Bookkeeping(**host['books'])
-    lines = resume.discard_from(self.directory, books.step)
-    self.console.print(
-        f'Continuing after step {books.step}'
-        + (f'; {lines} later lines of metrics set aside' if lines else '')
-    )
-    return books
-
-  def _summarise(self, books: Bookkeeping) -> None:
-    summary = {
-        'mode': 'train',
-        'steps': books.step,
-        'wall_s': self.totals['wall_s'] + time.monotonic() - self.began,
-        'tokens': int(self.totals['tokens']),
-        'updates': int(self.state.step),
-        'eval': self.evals,
-    }
-    path = self.directory / 'summary.json'
-    path.write_text(json.dumps(summary, indent=2) + '\n')
-    self.console.print(
-        f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
-        highlight=False,
-    )
-
-
-def _make_mesh(mesh: settings.Mesh):
-  try:
-    return mesh_lib.make_mesh(dataclasses.asdict(mesh))
-  except ValueError as error:
-    raise ConfigError(f'config.mesh: {error}') from error
+    return Bookkeeping(**books)

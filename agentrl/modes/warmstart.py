@@ -4,14 +4,16 @@ import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import optax
 import rich.console
 from jax.sharding import Mesh
 
 from agentrl import metrics as metrics_lib
 from agentrl.algos import sft
-from agentrl.data import collate
+from agentrl.batch import TokenBatch
+from agentrl.data import collate, conversations
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models.transformer import Transformer
@@ -20,7 +22,13 @@ from agentrl.modes.host import Host
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import optim, state as state_lib, step, supervised
+from agentrl.training import (
+    optim as optim_lib,
+    state as state_lib,
+    step,
+    supervised,
+)
+from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
 # Texts of so many expert episodes train a tiny policy's tokenizer.
@@ -31,15 +39,29 @@ def play_expert(
     host: Host,
     environment: parts.Environment,
     agent: Agent,
-    wanted: settings.Train,
+    limits: settings.Limits,
     count: int,
     *,
+    horizon: int,
+    seed: int,
     max_context: int,
     console: rich.console.Console,
 ) -> list[Episode]:
-  """Episodes of the expert on the first `count` tasks of its own order."""
+  """Episodes of the expert on the first `count` tasks of its own order.
+
+  Args:
+    host: of the run.
+    environment: offers its expert.
+    agent: writes the actions.
+    limits: of collecting; an action is as long as it is.
+    count: episodes.
+    horizon: turns an expert may take.
+    seed: of the run.
+    max_context: tokens of an episode.
+    console: where progress is shown.
+  """
   limits = dataclasses.replace(
-      wanted.rollout,
+      limits,
       # An expert's action is as long as it is; the context is what counts.
       max_completion_tokens=max_context - 1,
       max_context=max_context,
@@ -51,10 +73,10 @@ def play_expert(
       limits,
       name='expert',
       split='train',
-      horizon=wanted.warmstart.horizon,
+      horizon=horizon,
       policy_version=0,
   )
-  seed = seeds.derive_seed(wanted.seed, 'expert')
+  seed = expert_seed(seed)
   groups = parts.collect_groups(
       host,
       console,
@@ -68,45 +90,38 @@ def play_expert(
   return [episode for group in groups for episode in group.episodes]
 
 
-def train_tokenizer(
+def expert_seed(seed: int) -> int:
+  """Seed of the expert's task order, of the run's seed."""
+  return seeds.derive_seed(seed, 'expert')
+
+
+def expert_texts(
     host: Host,
     environment: parts.Environment,
-    wanted: settings.Train,
-    vocab_size: int,
+    agent: settings.Agent,
+    limits: settings.Limits,
     *,
+    horizon: int,
+    seed: int,
     console: rich.console.Console,
-) -> tokenizer_lib.Tokenizer:
-  """A byte-level BPE of the texts that the policy will read and write.
-
-  Raises:
-    ConfigError: there is no expert to read.
-  """
-  if not wanted.warmstart.episodes:
-    raise ConfigError(
-        'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
-        " the expert's episodes."
-    )
+) -> list[str]:
+  """Texts of expert episodes, for a tokenizer; arguments as `play_expert`."""
   # Bytes alone are enough to play; what counts here is the text.
   plain = tokenizer_lib.train_bpe([], 256 + 3)
   played = play_expert(
       host,
       environment,
-      parts.make_agent(wanted.env.name, wanted.agent, plain),
-      wanted,
+      parts.make_agent(environment.name, agent, plain),
+      limits,
       _TOKENIZER_EPISODES,
+      horizon=horizon,
+      seed=seed,
       max_context=1 << 20,
       console=console,
   )
-  texts = [
-      text
-      for episode in played
-      for text in (
-          *(message.content for message in episode.prompt),
-          *(turn.completion for turn in episode.turns),
-          *(turn.observation for turn in episode.turns),
-      )
+  return [
+      text for episode in played for text in conversations.texts_of(episode)
   ]
-  return tokenizer_lib.train_bpe(texts, vocab_size)
 
 
 def solved(
@@ -121,89 +136,144 @@ def solved(
   if not good:
     raise ConfigError(
         f'The expert solved none of {len(played)} episodes within'
-        f' warmstart.horizon={horizon} turns; allow more.'
+        f' {horizon} turns; allow more (warmstart.horizon or'
+        ' data.expert_horizon).'
     )
   rest = len(played) - len(good)
   console.print(
-      f'Warm start on {len(good)} expert episodes'
+      f'{len(good)} episodes of the expert'
       + (f'; {rest} more failed or were cut' if rest else ''),
       highlight=False,
   )
   return good
 
 
+def as_batch(episodes: Sequence[Episode]) -> TokenBatch:
+  """Demonstrations, one a row."""
+  batch = collate.collate([Group(e.task_id, 0, (e,)) for e in episodes])
+  # Nobody sampled these tokens: there is no sampler to agree with.
+  return batch.replace(sampler_logprobs=None)
+
+
+class Learner(NamedTuple):
+  """A supervised phase before its first update."""
+
+  state: TrainState
+  steps: step.Steps
+  learning_rate: optax.Schedule
+  total: int  # updates
+
+
+def make_learner(
+    params: Any,
+    total: int,
+    *,
+    optim: settings.Optim,
+    module: Transformer,
+    mesh: Mesh,
+    loss: step.LossFn,
+) -> Learner:
+  """A learner of `total` updates.
+
+  Args:
+    params: trainer layout; not donated.
+    total: updates, for the schedule.
+    optim: the optimiser.
+    module: the trainer's.
+    mesh: the devices.
+    loss: of an offline algorithm, its knobs bound.
+  """
+  schedule = dict(
+      warmup_steps=optim.warmup_steps,
+      schedule=optim.schedule,
+      total_steps=total,
+  )
+  tx = optim_lib.make_optimizer(
+      optim.lr,
+      **schedule,
+      grad_clip=optim.grad_clip,
+      weight_decay=optim.weight_decay,
+      b1=optim.b1,
+      b2=optim.b2,
+  )
+  state, shardings = state_lib.create(params, tx, mesh)
+  return Learner(
+      state,
+      step.make_steps(module, loss, tx, mesh, state, shardings),
+      optim_lib.make_schedule(optim.lr, **schedule),
+      total,
+  )
+
+
 def imitate(
     params: Any,
-    demonstrations: Sequence[Episode],
-    wanted: settings.Train,
+    batch: TokenBatch,
     *,
+    epochs: int,
+    minibatch_size: int,
+    optim: settings.Optim,
+    seed: int,
     module: Transformer,
     mesh: Mesh,
     directory: pathlib.Path,
     console: rich.console.Console,
     check: Callable[[], None],
-) -> tuple[Any, int]:
-  """Supervised learning on episodes.
+    name: str = 'warmstart',
+    loss: step.LossFn = sft.loss,
+) -> tuple[Any, step.Metrics]:
+  """Supervised learning on episodes, from its start to its end.
 
   Args:
     params: trainer layout; not donated.
-    demonstrations: what to learn.
-    wanted: the config.
+    batch: NumPy arrays; what to learn, one demonstration a row.
+    epochs: passes over it.
+    minibatch_size: demonstrations an update.
+    optim: the optimiser.
+    seed: of the order.
     module: the trainer's.
     mesh: the devices.
-    directory: gets `warmstart.jsonl`, anew.
+    directory: gets `NAME.jsonl`, anew.
     console: where progress is shown.
     check: called after each update; may raise to stop.
+    name: of the phase.
+    loss: of an offline algorithm, its knobs bound.
 
   Returns:
-    The parameters learnt, and the tokens seen.
+    The parameters learnt, and the last update's metrics, but with the tokens
+    of all updates.
   """
-  warm, rest = wanted.warmstart, wanted.optim
-  total = supervised.num_updates(
-      len(demonstrations), warm.minibatch_size, warm.epochs
+  total = supervised.num_updates(len(batch.valid), minibatch_size, epochs)
+  learner = make_learner(
+      params, total, optim=optim, module=module, mesh=mesh, loss=loss
   )
-  tx = optim.make_optimizer(
-      warm.lr,
-      warmup_steps=warm.warmup_steps,
-      schedule=warm.schedule,
-      total_steps=total,
-      grad_clip=rest.grad_clip,
-      weight_decay=rest.weight_decay,
-      b1=rest.b1,
-      b2=rest.b2,
-  )
-  state, shardings = state_lib.create(params, tx, mesh)
-  steps = step.make_steps(module, sft.loss, tx, mesh, state, shardings)
-  batch = collate.collate([Group(e.task_id, 0, (e,)) for e in demonstrations])
-  # Nobody sampled these tokens: there is no sampler to agree with.
-  batch = batch.replace(sampler_logprobs=None)
-  (directory / 'warmstart.jsonl').unlink(missing_ok=True)
+  filename = f'{name}.jsonl'
+  (directory / filename).unlink(missing_ok=True)
   writer = metrics_lib.Writer(
       directory,
-      filename='warmstart.jsonl',
-      prefix='warmstart/',
+      filename=filename,
+      prefix=f'{name}/',
       total=total,
       shown=('policy/loss', 'train/grad_norm'),
       console=console,
       show_every=max(total // 10, 1),
   )
-  tokens = 0
+  tokens, last = 0.0, {}
 
-  def on_update(index: int, values: step.Metrics) -> None:
-    nonlocal tokens
-    tokens += int(values['train/tokens'])
+  def on_update(index: int, _: TrainState, values: step.Metrics) -> None:
+    nonlocal tokens, last
+    tokens, last = tokens + values['train/tokens'], values
     writer.write(index, values)
     check()
 
   with contextlib.closing(writer):
     state = supervised.fit(
-        state,
+        learner.state,
         batch,
-        steps=steps,
-        epochs=warm.epochs,
-        minibatch_size=warm.minibatch_size,
-        max_tokens=rest.max_tokens,
-        seed=seeds.derive_seed(wanted.seed, 'warmstart'),
+        steps=learner.steps,
+        epochs=epochs,
+        minibatch_size=minibatch_size,
+        max_tokens=optim.max_tokens,
+        seed=seed,
         on_update=on_update,
     )
-  return state.params, tokens
+  return state.params, last | {'train/tokens': tokens}

@@ -86,6 +86,10 @@ class Agent:
     """
     return f'Your reply was not understood: {parse_error}'
 
+  def completion_ids(self, text: str, *, ended: bool = True) -> list[int]:
+    """Ids of a recorded completion; without its end token when it was cut."""
+    return self._chat.completion(text, ended=ended)
+
   def write(self, action: str) -> list[int]:
     """Ids of a completion that says `action` and ends: an expert's words."""
     return self._chat.completion(_WRITTEN[self._format].format(action=action))

@@ -122,9 +122,15 @@ class ChatFormat:
     ids = self._encode([*pieces, (self._tail, True)])
     return ids[1:] if ended else ids
 
-  def completion(self, text: str) -> list[int]:
-    """Ids of a completion that nobody sampled (an expert's), with its end."""
-    return [*self.tokenizer.encode(text), self.end_id]
+  def completion(self, text: str, *, ended: bool = True) -> list[int]:
+    """Ids of a completion that nobody sampled (an expert's).
+
+    Args:
+      text: what it says.
+      ended: whether its end token follows.
+    """
+    ids = self.tokenizer.encode(text)
+    return [*ids, self.end_id] if ended else ids
 
   def _trim(self, role: str, content: str) -> str:
     return content.strip() if self._trims[role] else content

@@ -181,6 +181,7 @@ def update(
     max_tokens: int,
     kl_coef: float = 0.0,
     logprobs: np.ndarray | None = None,
+    together: int = 1,
 ) -> tuple[TrainState, Metrics]:
   """One optimiser update on a minibatch.
 
@@ -193,6 +194,7 @@ def update(
     kl_coef: weight of the KL to the reference, where the loss has one.
     logprobs: `[B, T]` host array; if given, the rows used get the tokens'
       log-probabilities under the parameters before the update.
+    together: neighbours in `rows` that share a microbatch, see `collate`.
 
   Returns:
     The next state, and the minibatch's metrics as floats. A minibatch with no
@@ -208,6 +210,7 @@ def update(
       rows,
       max_tokens=max_tokens,
       multiple=mesh_lib.batch_size(steps.mesh),
+      together=together,
   ):
     padded += piece.tokens.size
     piece = state_lib.place(piece, steps.mesh)

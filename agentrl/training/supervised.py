@@ -8,15 +8,22 @@ from agentrl.batch import TokenBatch
 from agentrl.training import step as step_lib
 from agentrl.training.state import TrainState
 
+OnUpdate = Callable[[int, TrainState, step_lib.Metrics], None]
+
 
 def minibatches(
     size: int, minibatch_size: int, epochs: int, seed: int
 ) -> Iterator[np.ndarray]:
-  """Row indices of each minibatch: every epoch in an order of its own."""
+  """Indices of each minibatch: every epoch in an order of its own."""
   for epoch in range(epochs):
     order = np.random.default_rng((seed, epoch)).permutation(size)
     for start in range(0, size, minibatch_size):
       yield order[start : start + minibatch_size]
+
+
+def rows_of(members: np.ndarray, together: int) -> np.ndarray:
+  """The rows of these members, of `together` neighbouring rows each."""
+  return (members[:, None] * together + np.arange(together)).ravel()
 
 
 def num_updates(size: int, minibatch_size: int, epochs: int) -> int:
@@ -33,27 +40,53 @@ def fit(
     minibatch_size: int,
     max_tokens: int,
     seed: int,
-    on_update: Callable[[int, step_lib.Metrics], None],
+    on_update: OnUpdate,
+    start: int = 0,
+    together: int = 1,
 ) -> TrainState:
   """Minimises the loss of `steps` over the rows of a batch.
 
   Args:
-    state: donated.
+    state: after update `start`; donated.
     batch: NumPy arrays; all the demonstrations, one a row.
-    steps: made with `algos.sft.loss`.
+    steps: made with the loss of an offline algorithm.
     epochs: passes over the rows.
-    minibatch_size: rows per update.
+    minibatch_size: demonstrations per update, or pairs of them.
     max_tokens: per microbatch, padding included.
     seed: of the order of the rows.
-    on_update: called with the update's index and metrics; may raise to stop.
+    on_update: called with the update's index, the state after it, which the
+      next update donates, and metrics; may raise to stop.
+    start: updates done before, by a run that was stopped.
+    together: neighbouring rows that the loss compares: 2 for pairs.
 
   Returns:
     The state after the last update.
   """
-  order = minibatches(len(batch.tokens), minibatch_size, epochs, seed)
-  for index, rows in enumerate(order):
+  members = len(batch.tokens) // together
+  order = minibatches(members, minibatch_size, epochs, seed)
+  for index, chosen in enumerate(order):
+    if index < start:
+      continue
     state, metrics = step_lib.update(
-        steps, state, batch, rows, max_tokens=max_tokens
+        steps,
+        state,
+        batch,
+        rows_of(chosen, together),
+        max_tokens=max_tokens,
+        together=together,
     )
-    on_update(index, step_lib.checked(metrics))
+    on_update(index, state, step_lib.checked(metrics))
   return state
+
+
+def mean_loss(
+    state: TrainState,
+    batch: TokenBatch,
+    *,
+    steps: step_lib.Steps,
+    max_tokens: int,
+) -> float:
+  """Mean negative log-likelihood of the tokens that a batch would teach."""
+  scores = step_lib.score(steps, state.networks, batch, max_tokens=max_tokens)
+  mask = np.asarray(batch.completion_mask)
+  return -float(scores.logprobs[mask].mean())

@@ -63,7 +63,8 @@ def test_every_field_matches_the_episodes(seed):
   groups = tiny.random_groups(seed, failures=0.3)
   batch = collate.collate(groups)
   episodes = [e for group in groups for e in group.episodes]
-  assert batch.tokens.shape == (8, max(len(e.tokens) for e in episodes))
+  width = collate.bucket_length(max(len(e.tokens) for e in episodes))
+  assert batch.tokens.shape == (8, width)
   for row, episode in enumerate(episodes):
     turn, before = -1, False
     for t in range(batch.tokens.shape[1]):
@@ -211,3 +212,28 @@ def test_short_episodes_share_a_row():
 def test_only_invalid_rows_give_no_piece():
   batch = collate.collate(tiny.random_groups(0, failures=1.0))
   assert collate.microbatches(batch, np.arange(8), max_tokens=64) == []
+
+
+@pytest.mark.parametrize('max_tokens', [64, 256, 4096])
+def test_rows_that_belong_together_share_a_packed_row(max_tokens):
+  batch = tiny.random_batch(0, num_groups=4)
+  rows = np.random.default_rng(0).permutation(16)
+  pieces = collate.microbatches(batch, rows, max_tokens=max_tokens, together=2)
+  partner = dict(rows.reshape(-1, 2).tolist())
+  seen = []
+  for _, places in pieces:
+    for first, second in zip(places[::2], places[1::2], strict=True):
+      assert partner[first.row] == second.row
+      assert first.packed_row == second.packed_row
+      assert first.start + first.length == second.start
+      seen += [first.row, second.row]
+  assert sorted(seen) == list(range(16))
+
+
+def test_an_invalid_row_leaves_its_partner_out():
+  batch = tiny.random_batch(0)
+  valid = np.arange(8) != 3
+  ((_, places),) = collate.microbatches(
+      batch.replace(valid=valid), np.arange(8), max_tokens=4096, together=2
+  )
+  assert sorted(p.row for p in places) == [0, 1, 4, 5, 6, 7]

@@ -6,14 +6,13 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
 import time
 
 import pytest
 
 from agentrl.data import episodes as episodes_lib
+from tests.e2e.running import launch, lines, start, wait_for
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
 # The smallest run that still warm-starts, evaluates, grows its horizon.
 SMALL = (
     '--config.num_steps=3',
@@ -24,39 +23,7 @@ SMALL = (
 )
 
 
-@pytest.fixture(scope='module', autouse=True)
-def compile_once(tmp_path_factory):
-  """The processes share what they compile: most of what they do here."""
-  with pytest.MonkeyPatch.context() as patch:
-    patch.setenv(
-        'JAX_COMPILATION_CACHE_DIR', str(tmp_path_factory.mktemp('compiled'))
-    )
-    patch.setenv('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.3')
-    yield
-
-
-def command(workdir, *flags, config='configs/quickstart.py:tiny'):
-  return [
-      sys.executable,
-      str(ROOT / 'launch.py'),
-      f'--config={ROOT / config}',
-      f'--workdir={workdir}',
-      *flags,
-  ]
-
-
-def launch(workdir, *flags, **kwargs):
-  return subprocess.run(
-      command(workdir, *flags, **kwargs),
-      cwd=ROOT,
-      capture_output=True,
-      text=True,
-      timeout=400,
-  )
-
-
-def lines(path):
-  return [json.loads(line) for line in path.read_text().splitlines()]
+QUICKSTART = 'configs/quickstart.py:tiny'
 
 
 def children_of(pid):
@@ -86,25 +53,20 @@ class Runs:
 def runs(tmp_path_factory):
   base = tmp_path_factory.mktemp('runs')
   whole, resumed = base / 'whole', base / 'resumed'
-  done = launch(whole, *SMALL)
+  done = launch(whole, *SMALL, config=QUICKSTART)
   assert done.returncode == 0, done.stdout + done.stderr
 
-  process = subprocess.Popen(
-      command(resumed, *SMALL), cwd=ROOT, stdout=subprocess.DEVNULL
-  )
-  deadline = time.monotonic() + 300
+  process = start(resumed, *SMALL, config=QUICKSTART)
   # Killed with a step recorded beyond the newest complete checkpoint or just
   # after it, whatever comes: both must continue.
-  while not (resumed / 'checkpoints' / '1').exists():
-    assert process.poll() is None and time.monotonic() < deadline
-    time.sleep(0.05)
+  wait_for((resumed / 'checkpoints' / '1').exists, process)
   children = children_of(process.pid)
   assert children, 'the run has no environment server?'
   process.send_signal(signal.SIGKILL)
   process.wait()
   time.sleep(5)
   orphans = [pid for pid in children if alive(pid)]
-  again = launch(resumed, *SMALL)
+  again = launch(resumed, *SMALL, config=QUICKSTART)
   assert again.returncode == 0, again.stdout + again.stderr
   return Runs(whole, resumed, orphans, again.stdout)
 
@@ -174,7 +136,9 @@ def test_a_killed_run_leaves_no_process(runs):
 
 
 def test_another_config_is_not_continued_by_mistake(runs):
-  result = launch(runs.whole, *SMALL, '--config.optim.lr=1.0')
+  result = launch(
+      runs.whole, *SMALL, '--config.optim.lr=1.0', config=QUICKSTART
+  )
   assert result.returncode == 2
   assert 'optim.lr' in result.stderr and 'Traceback' not in result.stderr
 
@@ -199,17 +163,11 @@ def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
-  process = subprocess.Popen(
-      command(tmp_path, *SMALL, '--config.checkpoint.every=100'),
-      cwd=ROOT,
-      stdout=subprocess.PIPE,
-      text=True,
+  process = start(
+      tmp_path, *SMALL, '--config.checkpoint.every=100', config=QUICKSTART
   )
   metrics = tmp_path / 'metrics.jsonl'
-  deadline = time.monotonic() + 300
-  while not (metrics.exists() and metrics.read_text()):
-    assert process.poll() is None and time.monotonic() < deadline
-    time.sleep(0.05)
+  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
   process.send_signal(signal.SIGINT)
   said, _ = process.communicate(timeout=60)
   if process.returncode == 0:

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from agentrl.algos import sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
-from agentrl.training import supervised
+from agentrl.training import step, supervised
 from agentrl.types import Group
 from tests import fakes, tiny
 
@@ -32,9 +32,17 @@ def demonstrations(count=12):
   return batch.replace(sampler_logprobs=None)
 
 
-def fit(batch, *, epochs, on_update=lambda index, metrics: None, seed=0):
+def fit(
+    batch,
+    *,
+    epochs,
+    on_update=lambda index, state, metrics: None,
+    seed=0,
+    state=None,
+    **options,
+):
   return supervised.fit(
-      tiny.new_state(),
+      state or tiny.new_state(),
       batch,
       steps=tiny.steps(sft.loss),
       epochs=epochs,
@@ -42,6 +50,7 @@ def fit(batch, *, epochs, on_update=lambda index, metrics: None, seed=0):
       max_tokens=tiny.ROW,
       seed=seed,
       on_update=on_update,
+      **options,
   )
 
 
@@ -72,7 +81,7 @@ def test_epochs_and_seeds_have_orders_of_their_own():
 def test_learns_to_count():
   losses, indices = [], []
 
-  def on_update(index, metrics):
+  def on_update(index, state, metrics):
     indices.append(index)
     losses.append(metrics['policy/loss'])
 
@@ -107,7 +116,7 @@ def test_a_gradient_that_is_no_number_stops_it():
         minibatch_size=5,
         max_tokens=tiny.ROW,
         seed=0,
-        on_update=lambda index, metrics: None,
+        on_update=lambda index, state, metrics: None,
     )
 
 
@@ -115,9 +124,60 @@ def test_on_update_may_stop_it():
   class Stop(Exception):
     pass
 
-  def stop(index, metrics):
+  def stop(index, state, metrics):
     if index == 1:
       raise Stop
 
   with pytest.raises(Stop):
     fit(demonstrations(), epochs=1, on_update=stop)
+
+
+@pytest.mark.parametrize('done', [1, 3, 5, 6])
+def test_a_stopped_run_goes_on_exactly(done):
+  class Stop(Exception):
+    pass
+
+  batch, kept = demonstrations(), []
+
+  def stop(index, state, metrics):
+    if index + 1 == done:
+      kept.append(jax.tree.map(np.array, state))
+      raise Stop
+
+  whole = fit(batch, epochs=2)
+  with pytest.raises(Stop):
+    fit(batch, epochs=2, on_update=stop)
+  state = jax.tree.map(jax.numpy.asarray, kept[0])
+  assert int(state.step) == done
+  again = fit(batch, epochs=2, state=state, start=done)
+  assert int(again.step) == 6
+  tiny.assert_trees_equal(again.params, whole.params)
+
+
+def test_rows_that_belong_together_are_learnt_together():
+  batch, seen = demonstrations(), []
+
+  def spy(steps, state, batch, rows, **options):
+    assert options['together'] == 2
+    seen.append(rows.reshape(-1, 2))
+    return state, {}
+
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(supervised.step_lib, 'update', spy)
+    fit(batch, epochs=1, together=2)
+  assert [len(pairs) for pairs in seen] == [5, 1]
+  pairs = np.concatenate(seen)
+  np.testing.assert_array_equal(pairs[:, 1], pairs[:, 0] + 1)
+  assert sorted(pairs.ravel()) == list(range(12))
+
+
+def test_the_mean_loss_is_that_of_the_tokens_to_learn():
+  batch = demonstrations()
+  state = tiny.new_state()
+  found = supervised.mean_loss(
+      state, batch, steps=tiny.steps(sft.loss), max_tokens=tiny.ROW
+  )
+  _, metrics = step.update(
+      tiny.steps(sft.loss), state, batch, np.arange(12), max_tokens=tiny.ROW
+  )
+  np.testing.assert_allclose(found, metrics['policy/loss'], rtol=1e-5)

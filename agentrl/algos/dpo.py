@@ -1,0 +1,75 @@
+"""DPO: direct preference optimisation (arXiv:2305.18290) of whole episodes.
+
+Of two episodes of a task, w is better than l. The policy learns to prefer w,
+measured against a reference, the policy that it starts from:
+
+    loss = mean over pairs of f(h)
+    h = log p(w) / p_ref(w) - log p(l) / p_ref(l)
+
+log p(episode) is the sum over the tokens that the policy chose, in all turns;
+what the environment said is not counted. f is one of `ops.preference_loss`.
+"""
+
+import dataclasses
+
+import jax
+
+from agentrl.algos.policy import Metrics, Outputs
+from agentrl.batch import TokenBatch
+from agentrl.ops import masked, preference_loss
+from agentrl.ops.aggregate import Scale
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Knobs:
+  """Choices of the loss; see `ops.preference_loss`."""
+
+  loss: str = 'sigmoid'
+  beta: float = 0.1  # how closely the reference is kept: more is closer
+  label_smoothing: float = 0.0  # share of pairs that are the wrong way round
+  reference_free: bool = False  # p_ref the same for all episodes
+
+
+def loss(
+    outputs: Outputs, batch: TokenBatch, scale: Scale, knobs: Knobs = Knobs()
+) -> tuple[jax.Array, Metrics]:
+  """This microbatch's share of the minibatch's mean over pairs.
+
+  Args:
+    outputs: of the current policy.
+    batch: one microbatch that holds both episodes of a pair, or none. Segments
+      2i + 1 and 2i + 2 of the whole batch are a pair, the better one first.
+      Needs `ref_logprobs`, unless the loss is reference-free.
+    scale: of the whole minibatch, whose pairs are half of its episodes.
+    knobs: the choices.
+  """
+  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  per_episode = lambda x: masked.sum_episodes(
+      x, mask, batch.segment_ids, len(batch.valid)
+  )
+  gain = outputs.logprobs
+  if not knobs.reference_free:
+    # Per token, before the sum: a difference of two long sums is less exact.
+    gain = gain - batch.ref_logprobs
+  gain = per_episode(gain)
+  better, worse = gain[::2], gain[1::2]  # [P]
+  here = per_episode(mask)[::2] > 0  # the other pairs are in other pieces
+  margin = better - worse
+  mean = lambda x: masked.sum(x, here) / (scale.episodes / 2)
+  total = mean(
+      preference_loss.per_pair(
+          margin,
+          loss=knobs.loss,
+          beta=knobs.beta,
+          label_smoothing=knobs.label_smoothing,
+      )
+  )
+  return total, {
+      'policy/loss': total,
+      'policy/entropy': masked.sum(outputs.entropy, mask) / scale.tokens,
+      'preference/accuracy': mean(margin > 0),
+      # Nats, without beta: of the pair, and of each of the two.
+      'preference/margin': mean(margin),
+      'preference/better': mean(better),
+      'preference/worse': mean(worse),
+  }

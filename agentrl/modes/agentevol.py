@@ -1,0 +1,177 @@
+"""mode='agentevol': rounds of exploring and of imitating what went well.
+
+A run that was killed continues after its last whole round when the same command
+is started again.
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from ml_collections import ConfigDict
+
+from agentrl import metrics as metrics_lib
+from agentrl.algos import agentevol as algo_lib
+from agentrl.data import episodes as episodes_lib
+from agentrl.data.tasks import TaskIterator
+from agentrl.modes import base, offline, offline_settings, warmstart
+from agentrl.modes.host import Interrupted
+from agentrl.rollout import collect, seeds
+from agentrl.training import agentevol, state as state_lib, step, supervised
+from agentrl.training.agentevol import Bookkeeping
+from agentrl.training.state import TrainState
+from agentrl.types import Episode, Group
+
+_SHOWN = (
+    'rollout/return_mean',
+    'rollout/success',
+    'filter/share',
+    'filter/kept',
+    'policy/loss',
+)
+
+
+def run(config: ConfigDict, workdir: str | None) -> None:
+  """Trains as `config` says and leaves everything in `workdir`.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  base.start(config, workdir, offline_settings.read_agentevol, _Run)
+
+
+class _Run(offline.OfflineRun):
+  """One run, from its demonstrations to its summary."""
+
+  wanted: offline_settings.AgentEvolRun
+
+  def run(self) -> None:
+    wanted = self.wanted
+    self.demonstrations = self.build_data()
+    # Where each round starts.
+    self.base_params = jax.device_put(
+        self.model.params, state_lib.infer(self.model.params, self.mesh)
+    )
+    tasks = TaskIterator(
+        self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
+    )
+    books, kept = Bookkeeping(0, 0, tasks.state()), []
+    if self.checkpoints.latest is not None:
+      books, kept = self._restore()
+    tasks.restore(books.tasks)
+    self.start_sampling(books.policy_version)
+    if not books.step:
+      self.evaluate('untrained', 0, 0)
+    self.writer = metrics_lib.Writer(
+        self.directory,
+        total=wanted.num_steps + 1,
+        start=books.step,
+        shown=_SHOWN,
+        console=self.console,
+    )
+    self.stack.callback(self.writer.close)
+    books = agentevol.train(
+        books,
+        kept,
+        num_rounds=wanted.num_steps,
+        tasks_per_round=wanted.explore.tasks,
+        tasks=tasks,
+        threshold=wanted.algo.threshold,
+        explore=self._explore,
+        learn=self._learn,
+        push=self.push,
+        record=self._record,
+        save=self._save,
+    )
+    self.evaluate('after', wanted.num_steps, books.policy_version)
+    self.summarise('agentevol', books.step)
+
+  def _explore(self, number, tasks, *, policy_version):
+    return self.explore(f'round-{number}', tasks, policy_version=policy_version)
+
+  def _learn(
+      self, number: int, kept: Sequence[Episode]
+  ) -> tuple[Any, step.Metrics]:
+    """What the base policy becomes on the demonstrations and these episodes."""
+    algo = self.wanted.algo
+    episodes = [*self.demonstrations, *kept]
+    weights = np.ones(len(episodes))
+    if algo.weighting == 'return' and kept:
+      # A demonstration is as good as it gets.
+      weights[-len(kept) :] = [episode.episode_return for episode in kept]
+    total = supervised.num_updates(
+        len(episodes), algo.minibatch_size, algo.epochs
+    )
+    directory = self.directory / 'rounds' / str(number)
+    directory.mkdir(parents=True, exist_ok=True)
+    batch = warmstart.as_batch(episodes)
+    params, values = warmstart.imitate(
+        self.base_params,
+        batch.replace(
+            advantages=batch.completion_mask * np.float32(weights)[:, None]
+        ),
+        epochs=algo.epochs,
+        minibatch_size=algo.minibatch_size,
+        optim=algo.with_warmup(self.wanted.optim, total),
+        seed=seeds.derive_seed(self.wanted.seed, 'rows', number),
+        module=self.module,
+        mesh=self.mesh,
+        directory=directory,
+        console=self.console,
+        check=self.host.check,
+        name='sft',
+        loss=algo_lib.loss,
+    )
+    self.totals['tokens'] += values['train/tokens']
+    return params, values | {'train/updates': float(total)}
+
+  def _record(
+      self,
+      number: int,
+      values: step.Metrics,
+      groups: Sequence[Group],
+      kept: Sequence[Episode],
+      version: int,
+  ) -> None:
+    if groups:
+      episodes_lib.write(
+          episodes_lib.step_path(self.directory, 'train', number),
+          [episode for group in groups for episode in group.episodes],
+          tokens=self.wanted.rollout.save_tokens,
+      )
+      values = values | collect.rollout_metrics(
+          groups, self.wanted.explore.horizon
+      )
+    episodes_lib.write(self._kept_path(number), kept)
+    self.writer.write(number, values)
+    if number < self.wanted.num_steps:
+      # The round is done and recorded: a signal that comes now ends this
+      # evaluation, and the loop saves the round before it stops.
+      with contextlib.suppress(Interrupted):
+        self.evaluate(
+            f'round_{number}' if number else 'before', number, version
+        )
+
+  def _save(self, params: Any, books: Bookkeeping) -> None:
+    # A round starts from the base policy with a new optimiser: nothing of the
+    # last one's is needed.
+    self.save(self._state(books.step, params), dataclasses.asdict(books))
+    self.checkpoints.wait()
+
+  def _restore(self) -> tuple[Bookkeeping, list[Episode]]:
+    """The bookkeeping after the last whole round, and what it had kept."""
+    state, _, books = self.restore(self._state(0, self.base_params))
+    self.model = dataclasses.replace(self.model, params=state.params)
+    kept = list(episodes_lib.read(self._kept_path(books['step'] - 1)))
+    return Bookkeeping(**books), kept
+
+  def _state(self, rounds: int, params: Any) -> TrainState:
+    return TrainState(jnp.asarray(rounds, jnp.int32), params, opt_state=None)
+
+  def _kept_path(self, number: int) -> pathlib.Path:
+    return self.directory / 'rounds' / str(number) / 'kept.jsonl'

@@ -1,0 +1,332 @@
+"""What the modes that learn have in common: a run, from its parts to its end."""
+
+import contextlib
+import dataclasses
+import json
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import rich.console
+from ml_collections import ConfigDict
+
+from agentrl import metrics as metrics_lib
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import ConfigError
+from agentrl.models import variants
+from agentrl.modes import (
+    checkpoints as checkpoints_lib,
+    evaluate,
+    parts,
+    resume,
+    settings,
+    warmstart,
+)
+from agentrl.modes.host import Host, Interrupted, make_workdir
+from agentrl.parallel import mesh as mesh_lib
+from agentrl.rollout import seeds
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.state import TrainState
+from agentrl.types import Episode
+
+
+def start(
+    config: ConfigDict,
+    workdir: str | None,
+    read: Callable[[ConfigDict], Any],
+    run: type['Run'],
+) -> None:
+  """Runs `run` as `config` says; the same command continues it.
+
+  Args:
+    config: of the mode.
+    workdir: gets all that the run leaves.
+    read: checks the config.
+    run: the mode's class.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  wanted = read(config)
+  directory = make_workdir(workdir)
+  resume.keep_config(config, directory / 'config.json')
+  with contextlib.ExitStack() as stack:
+    host = stack.enter_context(Host())
+    try:
+      run(wanted, directory, host, stack).run()
+    except Interrupted:
+      print(
+          'Stopped. The same command continues from the last checkpoint in'
+          f' {directory / "checkpoints"}.'
+      )
+      sys.exit(130)
+
+
+class Run:
+  """One run of a mode that learns.
+
+  `wanted` is the mode's settings: a dataclass with the sections seed, env,
+  agent, model, mesh, sampler, rollout, eval and checkpoint at least.
+  """
+
+  def __init__(
+      self,
+      wanted: Any,
+      directory: pathlib.Path,
+      host: Host,
+      stack: contextlib.ExitStack,
+  ):
+    self.wanted = wanted
+    self.directory = directory
+    self.host = host
+    self.stack = stack
+    self.console = rich.console.Console()
+    self.began = time.monotonic()
+    # Kept in every checkpoint beside the loop's own bookkeeping.
+    self.totals = {'wall_s': 0.0, 'tokens': 0.0}
+    self.evals: dict[str, Any] = {}
+
+  def run(self) -> None:
+    """The whole of it."""
+    raise NotImplementedError
+
+  # Building the parts.
+
+  def build_world(self, *, expert: bool) -> None:
+    """Makes the mesh, the checkpoints and the environment."""
+    wanted = self.wanted
+    self.mesh = _make_mesh(wanted.mesh)
+    self.checkpoints = Checkpoints(
+        self.directory / 'checkpoints', keep=wanted.checkpoint.keep
+    )
+    self.stack.callback(self.checkpoints.close)
+    self.environment = self.stack.enter_context(
+        parts.Environment(self.host, wanted.env, expert=expert)
+    )
+    self.train_tasks = self.environment.tasks('train')
+    # Refused now rather than after an hour.
+    self.environment.panel(wanted.eval.split, wanted.eval.num_tasks)
+
+  def build_policy(self, texts: Callable[[], Sequence[str]]) -> None:
+    """Makes the network and how it talks.
+
+    Args:
+      texts: gives what the tokenizer of a random network is trained on.
+    """
+    wanted = self.wanted
+    self.model = self._model(texts)
+    self.agent = parts.make_agent(
+        wanted.env.name, wanted.agent, self.model.tokenizer
+    )
+    self.module = self.model.module(wanted.model)
+
+  def _model(self, texts: Callable[[], Sequence[str]]) -> parts.Model:
+    """The pretrained model, or a random one with a tokenizer of its own."""
+    name = self.wanted.model.name
+    if not self.wanted.model.from_scratch:
+      self.console.print(f'Loading {name}')
+      return checkpoints_lib.load(name)[0]
+    path = self.directory / 'tokenizer'
+    shape = variants.get(name)
+    if not path.exists():
+      self.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
+      tokenizer_lib.train_bpe(texts(), shape.vocab_size).save(path)
+    return parts.new_model(
+        shape,
+        tokenizer_lib.load(path),
+        seed=seeds.derive_seed(self.wanted.seed, 'init'),
+        path=str(path),
+    )
+
+  def expert_texts(self, horizon: int) -> list[str]:
+    """What the policy will read and write, from the expert's episodes."""
+    return warmstart.expert_texts(
+        self.host,
+        self.environment,
+        self.wanted.agent,
+        self.wanted.rollout,
+        horizon=horizon,
+        seed=self.wanted.seed,
+        console=self.console,
+    )
+
+  def play_expert(self, count: int, horizon: int) -> list[Episode]:
+    """The episodes that the expert solved on `count` training tasks."""
+    played = warmstart.play_expert(
+        self.host,
+        self.environment,
+        self.agent,
+        self.wanted.rollout,
+        count,
+        horizon=horizon,
+        seed=self.wanted.seed,
+        max_context=self.wanted.rollout.max_context,
+        console=self.console,
+    )
+    return warmstart.solved(played, self.console, horizon=horizon)
+
+  def start_sampling(self, version: int) -> None:
+    """Starts or finds who samples, with the model's parameters."""
+    wanted = self.wanted
+    self.serving = parts.start_serving(
+        self.stack,
+        self.host,
+        self.model,
+        sampler=wanted.sampler,
+        max_context=wanted.rollout.max_context,
+        dtype=wanted.model.dtype,
+        seed=seeds.derive_seed(wanted.seed, 'engine'),
+        version=version,
+    )
+    self.eval_sampler = self.make_sampler(wanted.eval.temperature)
+    if wanted.sampler.kind == 'sglang':
+      # A server that was started by somebody else may hold any weights.
+      self.push(self.model.params, version)
+
+  def make_sampler(self, temperature: float):
+    return parts.make_sampler(
+        self.host,
+        self.serving.urls,
+        self.wanted.sampler,
+        temperature=temperature,
+    )
+
+  def push(self, params: Any, version: int) -> None:
+    """Hands the policy to the sampler."""
+    self.host.run(self.serving.push(params, version))
+
+  # Learning from demonstrations.
+
+  def warm_start(self, episodes: Sequence[Episode]) -> Any:
+    """Parameters that imitate these episodes, as config.warmstart says."""
+    warm, rest = self.wanted.warmstart, self.wanted.optim
+    episodes_lib.write(
+        self.directory / 'episodes' / 'warmstart.jsonl', episodes
+    )
+    params, metrics = warmstart.imitate(
+        self.model.params,
+        warmstart.as_batch(episodes),
+        epochs=warm.epochs,
+        minibatch_size=warm.minibatch_size,
+        optim=dataclasses.replace(
+            rest,
+            lr=warm.lr,
+            warmup_steps=warm.warmup_steps,
+            schedule=warm.schedule,
+        ),
+        seed=seeds.derive_seed(self.wanted.seed, 'warmstart'),
+        module=self.module,
+        mesh=self.mesh,
+        directory=self.directory,
+        console=self.console,
+        check=self.host.check,
+    )
+    self.totals['tokens'] += metrics['train/tokens']
+    return params
+
+  # Evaluation, saving, the end.
+
+  def evaluate(self, name: str, step: int, version: int) -> None:
+    """Success on the fixed panel, kept under `name`."""
+    wanted = self.wanted.eval
+    if not wanted.num_tasks:
+      return
+    play = parts.make_play(
+        self.environment,
+        self.agent,
+        self.eval_sampler,
+        self.wanted.rollout,
+        name=f'eval-{name}',
+        split=wanted.split,
+        horizon=wanted.horizon,
+        policy_version=version,
+    )
+    result = evaluate.run_panel(
+        self.host,
+        self.environment,
+        play,
+        wanted,
+        self.wanted.rollout,
+        self.console,
+        name=f'evaluation {name}',
+    )
+    evaluate.write_episodes(
+        self.directory,
+        name if name == 'untrained' else f'{step:06d}',
+        result,
+        tokens=self.wanted.rollout.save_tokens,
+    )
+    self.evals[name] = result.summary
+    self.console.print(evaluate.describe(name, result.summary), highlight=False)
+
+  def save(
+      self, state: TrainState, books: dict[str, Any], *, ref_params: Any = None
+  ) -> None:
+    """Starts a checkpoint of all that the run needs to go on.
+
+    Args:
+      state: after step `books['step']`.
+      books: the loop's own, JSON values; has `policy_version`.
+      ref_params: of the reference policy, if there is one.
+    """
+    now = time.monotonic()
+    self.totals['wall_s'] += now - self.began
+    self.began = now
+    resume.save(
+        self.checkpoints,
+        state,
+        ref_params,
+        {
+            'books': books,
+            'evals': self.evals,
+            'totals': self.totals,
+            'model': dataclasses.asdict(self.model.config),
+        },
+    )
+
+  def restore(
+      self, like: TrainState, *, reference: bool = False
+  ) -> tuple[TrainState, Any, dict[str, Any]]:
+    """Brings the newest checkpoint back, and sets later records aside.
+
+    Returns:
+      The state, the reference's parameters (None without one), the books.
+    """
+    state, ref_params, host = resume.restore(
+        self.checkpoints, like, reference=reference
+    )
+    self.evals, self.totals = host['evals'], host['totals']
+    step = host['books']['step']
+    lines = resume.discard_from(self.directory, step)
+    self.console.print(
+        f'Continuing after step {step}'
+        + (f'; {lines} later lines of metrics set aside' if lines else '')
+    )
+    return state, ref_params, host['books']
+
+  def summarise(self, mode: str, steps: int, **values: Any) -> None:
+    """Writes `summary.json` and says where it is."""
+    summary = {
+        'mode': mode,
+        'steps': steps,
+        'wall_s': self.totals['wall_s'] + time.monotonic() - self.began,
+        'tokens': int(self.totals['tokens']),
+        **values,
+        'eval': self.evals,
+    }
+    path = self.directory / 'summary.json'
+    path.write_text(json.dumps(summary, indent=2) + '\n')
+    self.console.print(
+        f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
+        highlight=False,
+    )
+
+
+def _make_mesh(mesh: settings.Mesh):
+  try:
+    return mesh_lib.make_mesh(dataclasses.asdict(mesh))
+  except ValueError as error:
+    raise ConfigError(f'config.mesh: {error}') from error

@@ -1,0 +1,182 @@
+"""What the offline modes learn from: records of files, as episodes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import rich.console
+
+from agentrl.errors import DataError
+from agentrl.rollout import replay
+from agentrl.rollout.agent import Agent
+from agentrl.types import Conversation, Episode
+
+T = TypeVar('T')
+
+# So many broken records are shown one by one.
+_SHOWN = 10
+
+
+class Complaints:
+  """Prints what is wrong with the first records, and counts all."""
+
+  def __init__(self, console: rich.console.Console):
+    self._console = console
+    self.count = 0
+    self.first: DataError | None = None
+
+  def __call__(self, error: DataError) -> None:
+    self.first = self.first or error
+    self.count += 1
+    if self.count <= _SHOWN:
+      self._console.print(f'Skipped: {error}', highlight=False, markup=False)
+
+
+def read_files(
+    files: Sequence[str],
+    read: Callable[..., Iterable[T]],
+    console: rich.console.Console,
+) -> list[T]:
+  """What can be used in these files; the rest is reported and counted.
+
+  Args:
+    files: paths.
+    read: `conversations.read` or `preference.read`.
+    console: where that is said.
+
+  Raises:
+    DataError: a file cannot be read, or nothing in it can be used.
+  """
+  found = []
+  for path in files:
+    complaints = Complaints(console)
+    usable = list(read(path, on_broken=complaints))
+    if not usable:
+      raise DataError(
+          f'{path} holds no record that can be used'
+          + (f'; the first: {complaints.first}' if complaints.count else '.')
+      )
+    console.print(
+        f'{path}: {len(usable)} records'
+        + (f', {complaints.count} broken' if complaints.count else ''),
+        highlight=False,
+        markup=False,
+    )
+    found += usable
+  return found
+
+
+def worth_imitating(
+    found: Sequence[Conversation | Episode],
+    min_return: float | None,
+    console: rich.console.Console,
+) -> list[Conversation | Episode]:
+  """All conversations, and the episodes of such a return, or with success.
+
+  Raises:
+    DataError: there are none.
+  """
+
+  def is_good(item: Conversation | Episode) -> bool:
+    if isinstance(item, Conversation):
+      return True
+    if min_return is None:
+      return item.valid and item.success
+    return item.valid and item.episode_return >= min_return
+
+  good = [item for item in found if is_good(item)]
+  if not good:
+    least = (
+        'none with success; set data.min_return to take others'
+        if min_return is None
+        else f'none with a return of at least {min_return}'
+    )
+    raise DataError(f'{len(found)} episodes in data.files, {least}.')
+  if len(good) < len(found):
+    console.print(
+        f'{len(found) - len(good)} episodes are not worth imitating',
+        highlight=False,
+    )
+  return good
+
+
+def to_episodes(
+    agent: Agent,
+    found: Sequence[Sequence[Conversation | Episode]],
+    *,
+    max_context: int,
+    own_opening: bool,
+    console: rich.console.Console,
+) -> list[Episode]:
+  """Episodes in the ids of `agent`, none longer than `max_context` tokens.
+
+  Args:
+    agent: how the policy talks.
+    found: records that belong together: one alone, or the two of a pair.
+      Where one cannot be used, all of them are left out.
+    max_context: tokens; longer ones are cut after a completion that fits.
+    own_opening: of conversations, see `replay.replay`.
+    console: where is said what was left out, cut and tokenized.
+
+  Returns:
+    The episodes one after the other.
+
+  Raises:
+    DataError: none can be made.
+  """
+  complaints = Complaints(console)
+  episodes, cut, made = [], 0, 0
+  for items in found:
+    try:
+      whole = [_to_episode(agent, item, own_opening) for item in items]
+      short = [_cut(episode, max_context) for episode in whole]
+    except DataError as error:
+      complaints(error)
+      continue
+    episodes += short
+    cut += sum(
+        len(a.turns) < len(b.turns) for a, b in zip(short, whole, strict=True)
+    )
+    made += sum(
+        isinstance(item, Episode) and episode is not item
+        for item, episode in zip(items, whole, strict=True)
+    )
+  if not episodes:
+    raise DataError(
+        f'None of {len(found)} records can be learnt from; the first:'
+        f' {complaints.first}'
+    )
+  notes = {
+      f'cut to {max_context} tokens': cut,
+      'tokenized anew': made,
+      'left out': complaints.count,
+  }
+  console.print(
+      f'{len(episodes)} episodes with'
+      f' {sum(sum(episode.completion_mask) for episode in episodes)} tokens of'
+      ' the policy'
+      + ''.join(f', {n} {what}' for what, n in notes.items() if n),
+      highlight=False,
+  )
+  return episodes
+
+
+def _to_episode(
+    agent: Agent, item: Conversation | Episode, own_opening: bool
+) -> Episode:
+  try:
+    if isinstance(item, Conversation):
+      return replay.replay(agent, item, own_opening=own_opening)
+    return replay.renew(agent, item)
+  except DataError as error:
+    name = item.name if isinstance(item, Conversation) else item.episode_id
+    raise DataError(f'{name}: {error}') from error
+
+
+def _cut(episode: Episode, max_context: int) -> Episode:
+  short = replay.cut_to(episode, max_context)
+  if short is None:
+    raise DataError(
+        f'{episode.episode_id}: its first completion ends beyond'
+        f' rollout.max_context={max_context}'
+    )
+  return short

@@ -1,0 +1,198 @@
+"""What sft, dpo and agentevol share: data, exploring, updates that resume."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from agentrl import metrics as metrics_lib
+from agentrl.batch import TokenBatch
+from agentrl.data import conversations, episodes as episodes_lib
+from agentrl.modes import base, demonstrations, parts, warmstart
+from agentrl.modes.host import Interrupted
+from agentrl.rollout import seeds
+from agentrl.training import step, supervised
+from agentrl.training.state import TrainState
+from agentrl.types import Episode, Group
+
+
+class OfflineRun(base.Run):
+  """A run that learns from a fixed set of episodes, once or in rounds."""
+
+  def build_data(self) -> list[Episode]:
+    """Makes the environment, the policy and what `config.data` describes.
+
+    The episodes are kept in the workdir: a run that goes on needs neither the
+    files nor the expert.
+    """
+    data = self.wanted.data
+    self.build_world(expert=data.expert_episodes > 0)
+    path = self.directory / 'episodes' / 'demonstrations.jsonl'
+    if self.checkpoints.latest is not None:
+      self.build_policy(lambda: [])  # there is a tokenizer
+      return list(episodes_lib.read(path))
+    found = []
+    if data.files:
+      found = demonstrations.read_files(
+          data.files, conversations.read, self.console
+      )
+      found = demonstrations.worth_imitating(
+          found, data.min_return, self.console
+      )
+
+    def texts() -> list[str]:
+      texts = [text for item in found for text in conversations.texts_of(item)]
+      if data.expert_episodes:
+        texts += self.expert_texts(data.expert_horizon)
+      return texts
+
+    self.build_policy(texts)
+    episodes = []
+    if found:
+      episodes += demonstrations.to_episodes(
+          self.agent,
+          [(item,) for item in found],
+          max_context=self.wanted.rollout.max_context,
+          own_opening=data.own_opening,
+          console=self.console,
+      )
+    if data.expert_episodes:
+      episodes += self.play_expert(data.expert_episodes, data.expert_horizon)
+    episodes_lib.write(path, episodes)
+    return episodes
+
+  def explore(
+      self,
+      name: str,
+      tasks: Sequence[tuple[int, int]],
+      *,
+      policy_version: int,
+  ) -> list[Group]:
+    """Episodes of the policy, as `config.explore` says.
+
+    Args:
+      name: begins the episodes' names, and decides their seeds.
+      tasks: (ordinal, task id) of each group.
+      policy_version: for the record.
+    """
+    wanted = self.wanted.explore
+    play = parts.make_play(
+        self.environment,
+        self.agent,
+        self.make_sampler(wanted.temperature),
+        self.wanted.rollout,
+        name=name,
+        split='train',
+        horizon=wanted.horizon,
+        policy_version=policy_version,
+    )
+    return parts.collect_groups(
+        self.host,
+        self.console,
+        name,
+        tasks,
+        wanted.samples,
+        play,
+        self.wanted.rollout,
+        seed=seeds.derive_seed(self.wanted.seed, name),
+    )
+
+  def make_learner(self, size: int, loss: step.LossFn) -> warmstart.Learner:
+    """A learner of `config.algo` and `config.optim`, of the model's parameters.
+
+    Args:
+      size: demonstrations or pairs.
+      loss: of the algorithm, its knobs bound.
+    """
+    algo = self.wanted.algo
+    total = supervised.num_updates(size, algo.minibatch_size, algo.epochs)
+    return warmstart.make_learner(
+        self.model.params,
+        total,
+        optim=algo.with_warmup(self.wanted.optim, total),
+        module=self.module,
+        mesh=self.mesh,
+        loss=loss,
+    )
+
+  def resume(self, learner: warmstart.Learner) -> warmstart.Learner:
+    """The learner at the newest checkpoint; its parameters become the model's."""
+    state, _, _ = self.restore(learner.state)
+    self.model = dataclasses.replace(self.model, params=state.params)
+    return learner._replace(state=state)
+
+  def keep(self, state: TrainState, version: int) -> None:
+    """Saves; `version` is that of the policy before the first update."""
+    done = int(state.step)
+    self.save(state, {'step': done, 'policy_version': version + done})
+
+  def learn(
+      self,
+      mode: str,
+      learner: warmstart.Learner,
+      batch: TokenBatch,
+      *,
+      version: int,
+      shown: Sequence[str],
+      together: int = 1,
+  ) -> None:
+    """Makes the updates that are left, evaluates and writes the summary.
+
+    Args:
+      mode: for the summary.
+      learner: its state is donated.
+      batch: NumPy arrays, `[B, T]`.
+      version: of the policy before the first update.
+      shown: metrics of the progress line.
+      together: rows that the loss compares.
+
+    Raises:
+      Interrupted: the user asked to stop; what was done is saved.
+    """
+    wanted, algo = self.wanted, self.wanted.algo
+    total, start = learner.total, int(learner.state.step)
+    writer = metrics_lib.Writer(
+        self.directory,
+        total=total,
+        start=start,
+        shown=(*shown, 'train/grad_norm'),
+        console=self.console,
+        show_every=max(total // 20, 1),
+    )
+    self.stack.callback(writer.close)
+
+    def on_update(index: int, state: TrainState, values: dict[str, Any]):
+      done = index + 1
+      self.totals['tokens'] += values['train/tokens']
+      values = values | {'train/lr': float(learner.learning_rate(index))}
+      writer.write(index, values | self.measure(learner, done, state))
+      stop = self.host.interrupted
+      if stop or done % wanted.checkpoint.every == 0 or done == total:
+        self.keep(state, version)
+      if stop:
+        self.checkpoints.wait()
+        raise Interrupted
+
+    state = supervised.fit(
+        learner.state,
+        batch,
+        steps=learner.steps,
+        epochs=algo.epochs,
+        minibatch_size=algo.minibatch_size,
+        max_tokens=wanted.optim.max_tokens,
+        seed=seeds.derive_seed(wanted.seed, 'rows'),
+        on_update=on_update,
+        start=start,
+        together=together,
+    )
+    self.checkpoints.wait()
+    if wanted.eval.num_tasks:
+      self.push(state.params, version + total)
+      self.evaluate('after', total, version + total)
+    self.summarise(mode, total, updates=total)
+
+  def measure(
+      self, learner: warmstart.Learner, done: int, state: TrainState
+  ) -> dict[str, float]:
+    """More metrics, after `done` updates."""
+    del learner, done, state
+    return {}

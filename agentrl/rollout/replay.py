@@ -1,0 +1,203 @@
+"""Recorded words as an episode: the tokens that a rollout would have made.
+
+Nothing here renders a conversation: prompt, completions and observations go
+through the `Agent` and the `Transcript` that episodes are played with. So a
+policy that learns from a file learns exactly what it will meet and has to say.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+from agentrl import types
+from agentrl.errors import ChatTemplateError, DataError
+from agentrl.rollout.agent import Agent
+from agentrl.rollout.transcript import Transcript
+from agentrl.types import Completion, Conversation, Episode, Message, Turn
+
+
+def replay(
+    agent: Agent, conversation: Conversation, *, own_opening: bool = False
+) -> Episode:
+  """The episode that has these words.
+
+  Completions that are not to be learnt are part of the transcript with mask 0,
+  and no turns. Nobody knows the rewards: they are 0, and success is False.
+
+  Args:
+    agent: how the policy talks.
+    conversation: alternates from its first completion to learn on.
+    own_opening: whether the agent's instructions take the place of all that
+      comes before the first observation: the last message before the first
+      completion to learn.
+
+  Raises:
+    DataError: it cannot be rendered; says why.
+  """
+  messages, learn = conversation.messages, conversation.learn
+  first = learn.index(True)
+  prompt = messages[:first]
+  if own_opening:
+    prompt = agent.first_messages(prompt[-1].content)
+  transcript, turns = Transcript(), []
+  try:
+    transcript.append_inserted(agent.prompt_ids(prompt))
+  except ChatTemplateError as error:
+    raise DataError(str(error)) from error
+  for index in range(first, len(messages), 2):
+    before = len(transcript)
+    ended = index not in conversation.cut
+    ids = agent.completion_ids(messages[index].content, ended=ended)
+    if not ids:
+      raise DataError(f'message {index} is a completion without a token')
+    completion = Completion(
+        tokens=tuple(ids),
+        logprobs=(0.0,) * len(ids),
+        finish_reason='stop' if ended else 'length',
+        weight_version='file',
+        prompt_tokens=before,
+        cached_tokens=0,
+        latency_s=0.0,
+    )
+    answer = messages[index + 1].content if index + 1 < len(messages) else ''
+    if learn[index]:
+      transcript.append_sampled(completion)
+      turns.append(_turn(agent, completion, answer))
+    else:
+      transcript.append_inserted(ids)
+    if index + 1 < len(messages):
+      transcript.append_inserted(agent.observation_ids(answer, ids))
+  return Episode(
+      episode_id=conversation.name,
+      env=conversation.env,
+      task_id=conversation.task_id,
+      split='train',
+      seed=0,
+      policy_version=0,
+      horizon=len(turns),
+      stop_reason=(
+          types.HORIZON if messages[-1].role == 'user' else types.TERMINATED
+      ),
+      success=False,
+      prompt=tuple(prompt),
+      turns=tuple(turns),
+      tokens=transcript.tokens,
+      completion_mask=transcript.completion_mask,
+      sampler_logprobs=transcript.sampler_logprobs,
+  )
+
+
+def renew(agent: Agent, episode: Episode) -> Episode:
+  """The episode in the ids of this agent; itself where it is in them already.
+
+  Ids that this agent's tokenizer and template would have begun with are kept:
+  tokens are the truth. Those of another policy, or none, are made from the
+  words; rewards and outcome stay.
+
+  Raises:
+    DataError: it cannot be rendered; says why.
+  """
+  try:
+    prompt = tuple(agent.prompt_ids(episode.prompt))
+  except ChatTemplateError as error:
+    raise DataError(str(error)) from error
+  ids, mask = episode.tokens, episode.completion_mask
+  if ids[: len(prompt)] == prompt and not any(mask[: len(prompt)]):
+    runs = _runs(mask)
+    if len(runs) == len(episode.turns) and all(
+        agent.read(ids[start:stop]).text == turn.completion
+        for (start, stop), turn in zip(runs, episode.turns, strict=True)
+    ):
+      return episode
+  made = replay(agent, to_conversation(episode))
+  turns = tuple(
+      dataclasses.replace(
+          new,
+          action=old.action,
+          parse_error=old.parse_error,
+          reward=old.reward,
+      )
+      for new, old in zip(made.turns, episode.turns, strict=True)
+  )
+  return dataclasses.replace(
+      episode,
+      turns=turns,
+      tokens=made.tokens,
+      completion_mask=made.completion_mask,
+      sampler_logprobs=made.sampler_logprobs,
+  )
+
+
+def to_conversation(episode: Episode) -> Conversation:
+  """The words of an episode; what follows its last completion is left out."""
+  messages = list(episode.prompt)
+  learn = [False] * len(messages)
+  cut = []
+  for turn in episode.turns:
+    if turn.finish_reason == 'length':
+      cut.append(len(messages))
+    messages += [
+        Message('assistant', turn.completion),
+        Message('user', turn.observation),
+    ]
+    learn += [True, False]
+  return Conversation(
+      name=episode.episode_id,
+      env=episode.env,
+      task_id=episode.task_id,
+      messages=tuple(messages[:-1]),
+      learn=tuple(learn[:-1]),
+      cut=tuple(cut),
+  )
+
+
+def cut_to(episode: Episode, max_context: int) -> Episode | None:
+  """The episode without the turns that end beyond `max_context` tokens.
+
+  It ends after the last completion that fits. None when no completion does.
+  """
+  if len(episode.tokens) <= max_context:
+    return episode
+  ends = [stop for _, stop in _runs(episode.completion_mask)]
+  turns = sum(stop <= max_context for stop in ends)
+  if not turns:
+    return None
+  stop = ends[turns - 1]
+  whole = turns == len(episode.turns)  # only the last observation went
+  return dataclasses.replace(
+      episode,
+      turns=episode.turns[:turns],
+      tokens=episode.tokens[:stop],
+      completion_mask=episode.completion_mask[:stop],
+      sampler_logprobs=episode.sampler_logprobs[:stop],
+      stop_reason=episode.stop_reason if whole else types.CONTEXT,
+  )
+
+
+def _turn(agent: Agent, completion: Completion, observation: str) -> Turn:
+  reading = agent.read(completion.tokens)
+  return Turn(
+      completion=reading.text,
+      action=reading.action,
+      parse_error=reading.parse_error,
+      observation=observation,
+      reward=0.0,
+      finish_reason=completion.finish_reason,
+      prompt_tokens=completion.prompt_tokens,
+      cached_tokens=0,
+      completion_tokens=len(completion.tokens),
+      weight_version=completion.weight_version,
+      sampler_s=0.0,
+      env_s=0.0,
+  )
+
+
+def _runs(mask: Sequence[bool]) -> list[tuple[int, int]]:
+  """`(start, stop)` of each run of True."""
+  runs, start = [], None
+  for index, value in enumerate((*mask, False)):
+    if value and start is None:
+      start = index
+    elif not value and start is not None:
+      runs.append((start, index))
+      start = None
+  return runs

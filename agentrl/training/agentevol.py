@@ -1,0 +1,143 @@
+"""The loop of AgentEvol: explore, keep what went well, learn it from the base.
+
+As in arXiv:2406.04151, algorithm 1. Round 0 learns from demonstrations alone.
+Each later round plays training tasks with the policy of the round before, keeps
+the episodes whose return is high enough, adds them to the demonstrations and to
+what earlier rounds kept, and trains the base policy anew on all of it.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from agentrl.data.tasks import TaskIterator
+from agentrl.training.step import Metrics
+from agentrl.types import Episode, Group
+
+
+@dataclasses.dataclass(frozen=True)
+class Bookkeeping:
+  """The host's side of a run between two rounds; JSON values only."""
+
+  step: int  # rounds done, round 0 included
+  policy_version: int  # weight pushes so far
+  tasks: dict[str, Any]  # cursor of the task iterator
+
+
+class Explore(Protocol):
+  """Plays groups of episodes under the current policy."""
+
+  def __call__(
+      self,
+      number: int,
+      tasks: Sequence[tuple[int, int]],
+      *,
+      policy_version: int,
+  ) -> list[Group]:
+    ...
+
+
+def train(
+    books: Bookkeeping,
+    kept: Sequence[Episode],
+    *,
+    num_rounds: int,
+    tasks_per_round: int,
+    tasks: TaskIterator,
+    threshold: float,
+    explore: Explore,
+    learn: Callable[[int, Sequence[Episode]], tuple[Any, Metrics]],
+    push: Callable[[Any, int], None],
+    record: Callable[
+        [int, Metrics, Sequence[Group], Sequence[Episode], int], None
+    ],
+    save: Callable[[Any, Bookkeeping], None],
+) -> Bookkeeping:
+  """Does the rounds that are left.
+
+  Args:
+    books: after the last round done; `tasks` is where it says.
+    kept: the policy's own episodes that this round trained on.
+    num_rounds: rounds after round 0.
+    tasks_per_round: tasks that a round explores.
+    tasks: which they are.
+    threshold: an episode's return has to lie above it.
+    explore: plays; may raise to stop.
+    learn: `(round, own episodes)` to the parameters that the base policy
+      reaches on them and the demonstrations, and metrics; may raise to stop.
+    push: hands parameters to the sampler, with their version.
+    record: called once a round with its number, its metrics, the groups played
+      (none in round 0), the episodes kept so far and the policy's version.
+    save: called after it, with the parameters.
+
+  Returns:
+    The bookkeeping after the last round.
+  """
+  while books.step <= num_rounds:
+    number, version = books.step, books.policy_version + 1
+    began = time.perf_counter()
+    groups, metrics = [], {}
+    if number:
+      groups = explore(
+          number,
+          tasks.next_tasks(tasks_per_round),
+          policy_version=books.policy_version,
+      )
+      good = select(groups, threshold)
+      kept, found = merge(kept, good)
+      played = sum(e.valid for group in groups for e in group.episodes)
+      metrics = {
+          'filter/share': len(good) / max(played, 1),
+          'filter/selected': float(len(good)),
+          **found,
+      }
+    explored = time.perf_counter()
+    params, learnt = learn(number, kept)
+    metrics |= learnt | {
+        'policy/version': float(version),
+        'time/explore_s': explored - began,
+        'time/learn_s': time.perf_counter() - explored,
+    }
+    push(params, version)
+    record(number, metrics, groups, kept, version)
+    books = Bookkeeping(number + 1, version, tasks.state())
+    save(params, books)
+  return books
+
+
+def select(groups: Sequence[Group], threshold: float) -> list[Episode]:
+  """The valid episodes whose return lies above `threshold`."""
+  return [
+      episode
+      for group in groups
+      for episode in group.episodes
+      if episode.valid and episode.episode_return > threshold
+  ]
+
+
+def merge(
+    earlier: Sequence[Episode], new: Sequence[Episode]
+) -> tuple[list[Episode], Metrics]:
+  """The best episode of each task; of equal ones, the first.
+
+  Args:
+    earlier: one a task.
+    new: any number a task.
+
+  Returns:
+    The episodes in order of their tasks' first one, and how many there are,
+    are of a task that `earlier` has not, and are better than its.
+  """
+  best = {episode.task_id: episode for episode in earlier}
+  known = len(best)
+  for episode in new:
+    old = best.setdefault(episode.task_id, episode)
+    if episode.episode_return > old.episode_return:
+      best[episode.task_id] = episode
+  improved = sum(best[e.task_id] is not e for e in earlier)
+  return list(best.values()), {
+      'filter/kept': float(len(best)),
+      'filter/new_tasks': float(len(best) - known),
+      'filter/improved': float(improved),
+  }

@@ -1,0 +1,134 @@
+"""sft, dpo and agentevol as a user runs them, stopped and gone on with."""
+
+import json
+import signal
+
+import pytest
+
+from agentrl.data import episodes as episodes_lib
+from tests.e2e.running import launch, lines, start, wait_for
+
+SMALL = ('--config.eval.num_tasks=2',)
+# Bookkeeping of the clock, which no two runs share.
+CLOCK = ('time',)
+
+
+def finish(workdir, *flags, config):
+  done = launch(workdir, *flags, config=config)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
+def summary_of(workdir):
+  return json.loads((workdir / 'summary.json').read_text())
+
+
+def conversation(number):
+  """As in AgentTraj: a canned start that is not learnt, then two turns."""
+  said = (
+      ('human', 'You are in a room. Reply with one action.', None),
+      ('gpt', 'OK.', False),
+      ('human', f'Your goal: go to red ball {number}.', None),
+      ('gpt', f'turn left {number % 3}', True),
+      ('human', 'There is a red ball.', None),
+      ('gpt', 'go to red ball 1', True),
+  )
+  return {
+      'item_id': f'babyai_{number}',
+      'conversations': [
+          {'from': speaker, 'value': value, 'loss': loss}
+          for speaker, value, loss in said
+      ],
+  }
+
+
+@pytest.fixture(scope='module')
+def conversations(tmp_path_factory):
+  path = tmp_path_factory.mktemp('data') / 'traj.jsonl'
+  texts = [json.dumps(conversation(number)) for number in range(16)]
+  texts[3] = texts[3][:-20]
+  path.write_text('\n'.join(texts) + '\n')
+  return path
+
+
+def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
+  config = f'configs/babyai_sft.py:tiny,data={conversations}'
+  whole, killed = tmp_path / 'whole', tmp_path / 'killed'
+  said = finish(whole, *SMALL, config=config)
+  assert f'Skipped: {conversations}, line 4: ' in said
+  assert '15 records, 1 broken' in said
+  assert summary_of(whole)['updates'] == 6
+  assert list(summary_of(whole)['eval']) == ['before', 'after']
+  learnt = list(episodes_lib.read(whole / 'episodes' / 'demonstrations.jsonl'))
+  assert [turn.completion for turn in learnt[1].turns] == [
+      'turn left 1',
+      'go to red ball 1',
+  ]
+
+  # Without evaluation: it takes no part in the learning.
+  quick = ('--config.eval.num_tasks=0', '--config.checkpoint.every=1')
+  process = start(killed, *quick, config=config)
+  wait_for((killed / 'checkpoints' / '2').exists, process)
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  assert 'Continuing after step' in finish(killed, *quick, config=config)
+  expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
+  strip = lambda line: {k: v for k, v in line.items() if k not in CLOCK}
+  assert [strip(line) for line in found] == [strip(line) for line in expected]
+  assert (
+      expected[-1]['policy/heldout_loss'] < expected[1]['policy/heldout_loss']
+  )
+
+
+def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
+  config = 'configs/babyai_dpo.py:tiny'
+  flags = (
+      *SMALL,
+      '--config.warmstart.episodes=8',
+      '--config.warmstart.epochs=1',
+      '--config.explore.tasks=8',
+      '--config.explore.samples=1',
+      '--config.algo.minibatch_size=4',
+  )
+  process = start(tmp_path, *flags, config=config)
+  metrics = tmp_path / 'metrics.jsonl'
+  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
+  process.send_signal(signal.SIGINT)
+  said, _ = process.communicate(timeout=120)
+  assert process.returncode == 130 and 'same command' in said, said
+  assert '8 preference pairs' in said
+  finish(tmp_path, *flags, config=config)
+  history = lines(metrics)
+  assert [line['step'] for line in history] == list(range(6))
+  assert history[0]['policy/loss'] == pytest.approx(0.6931, abs=1e-3)
+  assert history[-1]['preference/margin'] > 0
+  assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
+  pairs = list(episodes_lib.read(tmp_path / 'episodes' / 'pairs.jsonl'))
+  for better, worse in zip(pairs[::2], pairs[1::2], strict=True):
+    assert better.task_id == worse.task_id
+    assert better.episode_return > worse.episode_return
+
+
+def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
+  config = 'configs/babyai_agentevol.py:tiny'
+  flags = (
+      *SMALL,
+      '--config.num_steps=1',
+      '--config.data.expert_episodes=8',
+      '--config.explore.tasks=4',
+      '--config.algo.epochs=1',
+  )
+  process = start(tmp_path, *flags, config=config)
+  wait_for((tmp_path / 'checkpoints' / '1').exists, process)
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  said = finish(tmp_path, *flags, config=config)
+  assert 'Continuing after step 1' in said
+  assert 'Training a tokenizer' not in said
+  history = lines(tmp_path / 'metrics.jsonl')
+  assert [line['step'] for line in history] == [0, 1]
+  assert [line['policy/version'] for line in history] == [1, 2]
+  assert history[1]['rollout/episodes'] == 8
+  assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
+  kept = tmp_path / 'rounds' / '1' / 'kept.jsonl'
+  assert len(list(episodes_lib.read(kept))) == history[1]['filter/kept']

@@ -1,0 +1,51 @@
+"""Running `launch.py` as a user does, in a process of its own."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+def command(workdir, *flags, config):
+  return [
+      sys.executable,
+      str(ROOT / 'launch.py'),
+      f'--config={ROOT / config}',
+      f'--workdir={workdir}',
+      *flags,
+  ]
+
+
+def launch(workdir, *flags, config):
+  return subprocess.run(
+      command(workdir, *flags, config=config),
+      cwd=ROOT,
+      capture_output=True,
+      text=True,
+      timeout=400,
+  )
+
+
+def start(workdir, *flags, config):
+  """A run that goes on by itself; what it says can be read."""
+  return subprocess.Popen(
+      command(workdir, *flags, config=config),
+      cwd=ROOT,
+      stdout=subprocess.PIPE,
+      text=True,
+  )
+
+
+def wait_for(condition, process):
+  """Returns when `condition()` holds, while the process runs."""
+  deadline = time.monotonic() + 300
+  while not condition():
+    assert process.poll() is None and time.monotonic() < deadline
+    time.sleep(0.05)
+
+
+def lines(path):
+  return [json.loads(line) for line in path.read_text().splitlines()]
