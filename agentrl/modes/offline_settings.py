@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from agentrl.algos import ONLINE, dpo
 from agentrl.errors import ConfigError
 from agentrl.modes import settings
-from agentrl.modes.settings import _above, _at_least, _one_of
+from agentrl.modes.settings import above, at_least, idle, one_of
 from agentrl.ops import preference_loss
 
 
@@ -30,8 +30,8 @@ class Data:
   own_opening: bool = False
 
   def __post_init__(self):
-    _at_least('data.expert_episodes', self.expert_episodes, 0)
-    _at_least('data.expert_horizon', self.expert_horizon, 1)
+    at_least('data.expert_episodes', self.expert_episodes, 0)
+    at_least('data.expert_horizon', self.expert_horizon, 1)
     _no_text('data.files', self.files)
     if not self.files and not self.expert_episodes:
       raise ConfigError(
@@ -39,9 +39,9 @@ class Data:
           " environment's expert, data.expert_episodes."
       )
     if not self.files:
-      _idle(self, 'data', ('min_return', 'own_opening'), 'data.files is empty')
+      idle(self, 'data', ('min_return', 'own_opening'), 'data.files is empty')
     if not self.expert_episodes:
-      _idle(self, 'data', ('expert_horizon',), 'data.expert_episodes is 0')
+      idle(self, 'data', ('expert_horizon',), 'data.expert_episodes is 0')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,9 @@ class Explore:
 
   def __post_init__(self):
     for name in ('samples', 'horizon'):
-      _at_least(f'explore.{name}', getattr(self, name), 1)
-    _at_least('explore.tasks', self.tasks, 0)
-    _above('explore.temperature', self.temperature, 0)
+      at_least(f'explore.{name}', getattr(self, name), 1)
+    at_least('explore.tasks', self.tasks, 0)
+    above('explore.temperature', self.temperature, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +75,10 @@ class Pairs:
 
   def __post_init__(self):
     _no_text('pairs.files', self.files)
-    _above('pairs.gap', self.gap, 0)
-    _at_least('pairs.per_task', self.per_task, 1)
+    above('pairs.gap', self.gap, 0)
+    at_least('pairs.per_task', self.per_task, 1)
     if not self.files:
-      _idle(self, 'pairs', ('own_opening',), 'pairs.files is empty')
+      idle(self, 'pairs', ('own_opening',), 'pairs.files is empty')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,8 +90,8 @@ class Supervised:
   warmup: float = 0.1  # share of the updates; instead of optim.warmup_steps
 
   def __post_init__(self):
-    _at_least('algo.epochs', self.epochs, 1)
-    _at_least('algo.minibatch_size', self.minibatch_size, 1)
+    at_least('algo.epochs', self.epochs, 1)
+    at_least('algo.minibatch_size', self.minibatch_size, 1)
     if not 0 <= self.warmup <= 1:
       raise ConfigError(f'algo.warmup is a share, got {self.warmup}.')
 
@@ -113,9 +113,9 @@ class Sft(Supervised):
     super().__post_init__()
     if not 0 <= self.heldout < 1:
       raise ConfigError(f'algo.heldout is a share below 1, got {self.heldout}.')
-    _at_least('algo.validate_every', self.validate_every, 0)
+    at_least('algo.validate_every', self.validate_every, 0)
     if not self.heldout:
-      _idle(self, 'algo', ('validate_every',), 'algo.heldout is 0')
+      idle(self, 'algo', ('validate_every',), 'algo.heldout is 0')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,15 +124,15 @@ class Dpo(Supervised, dpo.Knobs):
 
   def __post_init__(self):
     super().__post_init__()
-    _one_of('algo.loss', self.loss, preference_loss.LOSSES)
-    _above('algo.beta', self.beta, 0)
+    one_of('algo.loss', self.loss, preference_loss.LOSSES)
+    above('algo.beta', self.beta, 0)
     if not 0 <= self.label_smoothing < 0.5:
       raise ConfigError(
           'algo.label_smoothing is the share of pairs that are the wrong way'
           f' round: at least 0, below 0.5, got {self.label_smoothing}.'
       )
     if self.loss != 'sigmoid':
-      _idle(
+      idle(
           self,
           'algo',
           ('label_smoothing',),
@@ -149,10 +149,10 @@ class AgentEvol(Supervised):
 
   def __post_init__(self):
     super().__post_init__()
-    _one_of('algo.weighting', self.weighting, ('equal', 'return'))
+    one_of('algo.weighting', self.weighting, ('equal', 'return'))
     if self.weighting == 'return':
       # A negative weight would unlearn, without a bound.
-      _at_least("algo.threshold with weighting='return'", self.threshold, 0)
+      at_least("algo.threshold with weighting='return'", self.threshold, 0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -240,9 +240,9 @@ class AgentEvolRun(Base):
 
   def __post_init__(self):
     super().__post_init__()
-    _at_least('num_steps', self.num_steps, 1)
-    _at_least('explore.tasks', self.explore.tasks, 1)
-    _idle(self.checkpoint, 'checkpoint', ('every',), 'each round is saved')
+    at_least('num_steps', self.num_steps, 1)
+    at_least('explore.tasks', self.explore.tasks, 1)
+    idle(self.checkpoint, 'checkpoint', ('every',), 'each round is saved')
 
 
 def read_sft(config: ConfigDict) -> SftRun:
@@ -298,14 +298,3 @@ def _refuse_others(config: ConfigDict, cls: type) -> None:
 def _no_text(name: str, files: Any) -> None:
   if isinstance(files, str):
     raise ConfigError(f'{name} is a list of files, got the text {files!r}.')
-
-
-def _idle(
-    section: Any, prefix: str, names: tuple[str, ...], reason: str
-) -> None:
-  """Refuses fields that were set although they cannot act."""
-  defaults = {f.name: f.default for f in dataclasses.fields(section)}
-  for name in names:
-    value = getattr(section, name)
-    if value != defaults[name]:
-      raise ConfigError(f'{prefix}.{name}={value} has no effect: {reason}.')

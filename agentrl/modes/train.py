@@ -17,7 +17,7 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import base, parts, settings
+from agentrl.modes import base, online_settings, parts
 from agentrl.modes.host import Interrupted
 from agentrl.rollout import seeds
 from agentrl.training import optim, rl, state as state_lib, step
@@ -41,13 +41,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(config, workdir, settings.read_train, _Run)
+  base.start(config, workdir, online_settings.read_train, _Run)
 
 
 class _Run(base.Run):
   """One training run, from its parts to its summary."""
 
-  wanted: settings.Train
+  wanted: online_settings.Train
 
   def run(self) -> None:
     wanted = self.wanted

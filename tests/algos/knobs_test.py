@@ -1,7 +1,7 @@
 """Each knob of each online algorithm changes what is learnt.
 
 A new field of a `Knobs` fails here until it has a line in `variants.CHANGES`.
-Knobs that cannot act are refused: see tests/modes/settings_test.py.
+Knobs that cannot act are refused: see tests/modes/online_settings_test.py.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Tests for agentrl.modes.settings: what a config may and may not say."""
+"""What a config of mode 'train' may and may not say."""
 
 import ast
 import dataclasses
@@ -6,9 +6,9 @@ import pathlib
 
 import pytest
 
-from agentrl.algos import ONLINE
+from agentrl.algos import ONLINE, dpo
 from agentrl.errors import ConfigError
-from agentrl.modes import settings
+from agentrl.modes import offline_settings, online_settings, settings
 from configs import (
     algorithms,
     babyai_grpo,
@@ -48,7 +48,7 @@ TRAINING = [
 def test_configs_build_and_every_field_is_known(module, arg):
   config = module.get_config(arg)
   config.lock()
-  wanted = settings.read_train(config)
+  wanted = online_settings.read_train(config)
   assert wanted.num_steps == config.num_steps
 
 
@@ -56,7 +56,7 @@ def test_configs_build_and_every_field_is_known(module, arg):
 @pytest.mark.parametrize('tiny', ['', ',tiny'])
 def test_the_quickstart_takes_every_algorithm(algo, tiny):
   config = quickstart.get_config(f'algo={algo}{tiny}')
-  wanted = settings.read_train(config).algo
+  wanted = online_settings.read_train(config).algo
   knobs = dataclasses.asdict(wanted.knobs)
   for name, value in config.algo.items():
     if name not in ('name', 'critic'):
@@ -169,7 +169,7 @@ def test_a_knob_that_cannot_act_is_refused_with_the_reason(algo, message):
   config = changed()
   config.algo = algo
   with pytest.raises(ConfigError, match=message):
-    settings.read_train(config)
+    online_settings.read_train(config)
 
 
 def names(cls):
@@ -187,7 +187,7 @@ def test_a_knob_that_can_act_is_taken(algorithm, knob):
   config.algo = {'name': algorithm, 'minibatches': 2} | base | {knob: value}
   if knob == 'kl_estimator':
     config.algo.kl_coef = 0.1
-  assert getattr(settings.read_train(config).algo.knobs, knob) == value
+  assert getattr(online_settings.read_train(config).algo.knobs, knob) == value
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_knob_of_another_algorithm_is_refused(algorithm, knob):
   config.algo = {'name': algorithm, knob: variants.CHANGES[knob][1]}
   owner = next(n for n in ONLINE if knob in names(ONLINE[n].Knobs))
   with pytest.raises(ConfigError, match=f'{knob} has no effect .*{owner}'):
-    settings.read_train(config)
+    online_settings.read_train(config)
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_every_algorithm_takes_what_all_share(algorithm, fields):
   # That each acts is asked in tests/training/rl_test.py.
   config = changed()
   config.algo = {'name': algorithm} | fields
-  algo = settings.read_train(config).algo
+  algo = online_settings.read_train(config).algo
   assert {name: getattr(algo, name) for name in fields} == fields
 
 
@@ -239,21 +239,21 @@ def test_ties_need_groups(algorithm, ties):
   config = changed(rollout__group_size=1)
   config.algo = dict(name=algorithm, ties=ties)
   with pytest.raises(ConfigError, match=f"ties='{ties}' .* is every group"):
-    settings.read_train(config)
+    online_settings.read_train(config)
 
 
 def test_algorithms_without_groups_take_single_episodes():
   for name in ('ppo', 'reinforce_pp'):
     config = changed(rollout__group_size=1)
     config.algo = dict(name=name)
-    assert settings.read_train(config).rollout.group_size == 1
+    assert online_settings.read_train(config).rollout.group_size == 1
   config.algo = dict(name='reinforce_pp', group_baseline=True)
   with pytest.raises(ConfigError, match='group_size=1'):
-    settings.read_train(config)
+    online_settings.read_train(config)
 
 
 def test_the_original_horizon_is_the_default():
-  wanted = settings.read_train(textcraft_grpo.get_config())
+  wanted = online_settings.read_train(textcraft_grpo.get_config())
   turns = [wanted.horizon.update(None, s, {})[1] for s in (0, 99, 100, 200)]
   assert turns == [10, 10, 20, 30]
 
@@ -300,14 +300,15 @@ def test_the_original_horizon_is_the_default():
 )
 def test_contradictions_are_refused(fields, message):
   with pytest.raises(ConfigError, match=message):
-    settings.read_train(changed(**fields))
+    online_settings.read_train(changed(**fields))
 
 
-SECTIONS = [
+SECTIONS = {
     value
-    for value in vars(settings).values()
+    for module in (settings, online_settings, offline_settings)
+    for value in vars(module).values()
     if dataclasses.is_dataclass(value)
-]
+}
 
 
 def attributes_read():
@@ -315,21 +316,25 @@ def attributes_read():
   for path in pathlib.Path(settings.__file__).parent.glob('*.py'):
     for node in ast.walk(ast.parse(path.read_text())):
       if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-        checks_itself = path.name == 'settings.py' and (
+        checks_itself = path.name.endswith('settings.py') and (
             isinstance(node.value, ast.Name) and node.value.id == 'self'
         )
         if not checks_itself:
           yield node.attr
 
 
-@pytest.mark.parametrize('section', SECTIONS, ids=lambda s: s.__name__)
+@pytest.mark.parametrize(
+    'section', sorted(SECTIONS, key=repr), ids=lambda s: s.__name__
+)
 def test_every_field_that_a_config_may_have_is_read(section):
   fields = {field.name for field in dataclasses.fields(section)}
   if section is settings.Mesh:
     fields = set()  # read as a whole: the axes of the mesh
-  if section is settings.Rollout:
+  if section is online_settings.Rollout:
     # Named so that another value can be refused with its reason.
     fields -= {'top_p', 'top_k'}
-  if section is settings.Algo:
+  if section is online_settings.Algo:
     fields -= {'kl_in'}  # read as Algo.kl
+  if section is offline_settings.Dpo:
+    fields -= vars(dpo.Knobs()).keys()  # read by the loss
   assert fields <= set(attributes_read())
