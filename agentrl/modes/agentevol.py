@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentrl import metrics as metrics_lib
 from agentrl.algos import agentevol as algo_lib
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
@@ -67,14 +66,9 @@ class _Run(offline.OfflineRun):
     self.start_sampling(books.policy_version)
     if not books.step:
       self.evaluate('untrained', 0, 0)
-    self.writer = metrics_lib.Writer(
-        self.directory,
-        total=wanted.num_steps + 1,
-        start=books.step,
-        shown=_SHOWN,
-        console=self.console,
+    self.writer = self.make_writer(
+        wanted.num_steps + 1, books.step, shown=_SHOWN
     )
-    self.stack.callback(self.writer.close)
     books = agentevol.train(
         books,
         kept,

@@ -61,7 +61,7 @@ class _Run(offline.OfflineRun):
     if not wanted.algo.reference_free:
       batch = self._with_reference(batch, learner, path.with_suffix('.npz'))
     if resumed:
-      learner = self.resume(learner)
+      learner = self.at_checkpoint(learner)
       if wanted.eval.num_tasks:
         self.start_sampling(version + int(learner.state.step))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import conversations, episodes as episodes_lib
-from agentrl.modes import base, demonstrations, parts, warmstart
+from agentrl.modes import base, demonstrations, parts, resume, warmstart
 from agentrl.modes.host import Interrupted
 from agentrl.rollout import seeds
 from agentrl.training import step, supervised
@@ -96,6 +96,26 @@ class OfflineRun(base.Run):
         seed=seeds.derive_seed(self.wanted.seed, name),
     )
 
+  def make_writer(
+      self, total: int, start: int, *, shown: Sequence[str], show_every: int = 1
+  ) -> metrics_lib.Writer:
+    """Writes `metrics.jsonl` from line `start` on.
+
+    Lines beyond it, of a run that was killed before its first checkpoint was
+    complete, are set aside.
+    """
+    resume.discard_from(self.directory, start)
+    writer = metrics_lib.Writer(
+        self.directory,
+        total=total,
+        start=start,
+        shown=shown,
+        console=self.console,
+        show_every=show_every,
+    )
+    self.stack.callback(writer.close)
+    return writer
+
   def make_learner(self, size: int, loss: step.LossFn) -> warmstart.Learner:
     """A learner of `config.algo` and `config.optim`, of the model's parameters.
 
@@ -114,7 +134,7 @@ class OfflineRun(base.Run):
         loss=loss,
     )
 
-  def resume(self, learner: warmstart.Learner) -> warmstart.Learner:
+  def at_checkpoint(self, learner: warmstart.Learner) -> warmstart.Learner:
     """The learner at the newest checkpoint; its parameters become the model's."""
     state, _, _ = self.restore(learner.state)
     self.model = dataclasses.replace(self.model, params=state.params)
@@ -150,15 +170,12 @@ class OfflineRun(base.Run):
     """
     wanted, algo = self.wanted, self.wanted.algo
     total, start = learner.total, int(learner.state.step)
-    writer = metrics_lib.Writer(
-        self.directory,
-        total=total,
-        start=start,
+    writer = self.make_writer(
+        total,
+        start,
         shown=(*shown, 'train/grad_norm'),
-        console=self.console,
         show_every=max(total // 20, 1),
     )
-    self.stack.callback(writer.close)
 
     def on_update(index: int, state: TrainState, values: dict[str, Any]):
       done = index + 1

@@ -40,7 +40,7 @@ class _Run(offline.OfflineRun):
     learner = self.make_learner(len(train), sft.loss)
     resumed = self.checkpoints.latest is not None
     if resumed:
-      learner = self.resume(learner)
+      learner = self.at_checkpoint(learner)
     if self.wanted.eval.num_tasks:
       self.start_sampling(int(learner.state.step))
     if not resumed:

@@ -118,6 +118,8 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
       '--config.explore.tasks=4',
       '--config.algo.epochs=1',
   )
+  # What a run leaves that was killed before its first checkpoint.
+  (tmp_path / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
   process = start(tmp_path, *flags, config=config)
   wait_for((tmp_path / 'checkpoints' / '1').exists, process)
   process.send_signal(signal.SIGKILL)
