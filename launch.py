@@ -2,10 +2,13 @@ r"""Runs a config: `python launch.py --config=configs/NAME.py --workdir=DIR`.
 
 Fields are overridden on the command line (`--config.optim.lr=1e-5`); an
 argument of the config file follows a colon (`--config=configs/NAME.py:tiny`).
+`--dry_run` checks the config, prints every value with its defaults and starts
+nothing.
 """
 
 import errno
 import importlib
+import pprint
 import sys
 
 from absl import app, flags, logging
@@ -18,6 +21,9 @@ _CONFIG = config_flags.DEFINE_config_file(
 )
 _WORKDIR = flags.DEFINE_string(
     'workdir', None, 'Directory of everything that the run leaves behind.'
+)
+_DRY_RUN = flags.DEFINE_bool(
+    'dry_run', False, 'Check the config, print what it means and stop.'
 )
 
 # Modes are modules of agentrl.modes. They are imported late: an environment
@@ -58,6 +64,9 @@ def main(argv):
   if mode not in MODES:
     raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
   module = importlib.import_module(f'agentrl.modes.{mode}')
+  if _DRY_RUN.value:
+    pprint.pprint(module.read(config), width=80)
+    return
   module.run(config, _WORKDIR.value)
 
 

@@ -21,6 +21,10 @@ class Horizon(NamedTuple):
 
   init: Callable[[], Any]
   update: Callable[[Any, int, Mapping[str, float]], tuple[Any, int]]
+  name: str  # what a person calls it
+
+  def __repr__(self):
+    return self.name
 
 
 def fixed(turns: int) -> Horizon:
@@ -28,7 +32,9 @@ def fixed(turns: int) -> Horizon:
   if not isinstance(turns, int) or turns < 1:
     raise ValueError(f'A fixed horizon needs one number >= 1, got {turns!r}.')
   return Horizon(
-      init=lambda: None, update=lambda state, step, stats: (state, turns)
+      init=lambda: None,
+      update=lambda state, step, stats: (state, turns),
+      name=f'fixed({turns})',
   )
 
 
@@ -51,6 +57,7 @@ def stepwise(turns: Sequence[int], every: int) -> Horizon:
           state,
           turns[min(step // every, len(turns) - 1)],
       ),
+      name=f'stepwise({turns}, every={every})',
   )
 
 

@@ -46,6 +46,35 @@ def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
   assert result.stdout == ''
 
 
+@pytest.mark.parametrize(
+    'config, said',
+    [
+        ('quickstart.py:algo=ppo', 'horizon=stepwise((3, 6), every=10)'),
+        ('babyai_dpo.py', "loss='sigmoid'"),
+        ('evaluate.py', 'max_running=64'),
+        ('inspect.py:episodes=x', "episodes='x'"),
+        ('serve_env.py:env=textcraft', "'name': 'textcraft'"),
+        ('serve_policy.py', 'port=30000'),
+    ],
+)
+def test_a_dry_run_shows_what_a_config_means_and_starts_nothing(
+    tmp_path, config, said
+):
+  workdir = tmp_path / 'run'
+  result = launch(
+      '--dry_run', f'--config=configs/{config}', f'--workdir={workdir}'
+  )
+  assert result.returncode == 0, result.stderr
+  assert said in result.stdout
+  assert not workdir.exists()
+
+
+def test_a_dry_run_refuses_what_a_run_would():
+  result = launch('--dry_run', QUICKSTART, '--config.eval.horizon=0')
+  assert result.returncode == 2 and result.stdout == ''
+  assert 'eval.horizon must be at least 1' in result.stderr
+
+
 def test_an_environment_server_that_answers_html_is_one_clear_error(tmp_path):
   # A real server of something else.
   server = subprocess.Popen(

@@ -35,13 +35,16 @@ _SHOWN = (
 )
 
 
+read = offline_settings.read_agentevol
+
+
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(config, workdir, offline_settings.read_agentevol, _Run)
+  base.start(_Run, read(config), config, workdir)
 
 
 class _Run(offline.OfflineRun):

@@ -34,23 +34,22 @@ from agentrl.types import Episode
 
 
 def start(
+    run: type['Run'],
+    wanted: Any,
     config: ConfigDict,
     workdir: str | None,
-    read: Callable[[ConfigDict], Any],
-    run: type['Run'],
 ) -> None:
   """Runs `run` as `config` says; the same command continues it.
 
   Args:
-    config: of the mode.
-    workdir: gets all that the run leaves.
-    read: checks the config.
     run: the mode's class.
+    wanted: its settings.
+    config: what they were read from; the workdir keeps it.
+    workdir: gets all that the run leaves.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
-  wanted = read(config)
   directory = make_workdir(workdir)
   resume.keep_config(config, directory / 'config.json')
   with contextlib.ExitStack() as stack:

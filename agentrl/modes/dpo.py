@@ -28,6 +28,8 @@ from agentrl.modes import (
 from agentrl.training import step
 from agentrl.types import Episode
 
+read = offline_settings.read_dpo
+
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`.
@@ -35,7 +37,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(config, workdir, offline_settings.read_dpo, _Run)
+  base.start(_Run, read(config), config, workdir)
 
 
 class _Run(offline.OfflineRun):

@@ -19,27 +19,26 @@ from agentrl.modes.parts import Environment
 from agentrl.rollout.collect import Play
 
 
+def read(config: ConfigDict) -> settings.Evaluation:
+  """Reads and checks a config of mode 'evaluate'."""
+  return settings.read_config(config, settings.Evaluation)
+
+
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Evaluates `config.model`; leaves episodes and a summary in `workdir`.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
-  settings.check_sections(
-      config, ('mode', 'env', 'agent', 'model', 'sampler', 'rollout', 'eval')
-  )
-  wanted = settings.read(settings.Eval, config.eval, 'eval')
-  rollout = settings.read(settings.Limits, config.rollout, 'rollout')
-  model = settings.read(settings.Model, config.model, 'model')
-  sampler = settings.read(settings.Sampler, config.sampler, 'sampler')
-  agent = settings.read(settings.Agent, config.agent, 'agent')
-  env = settings.read(settings.Env, config.env, 'env')
+  sections = read(config)
+  wanted, rollout = sections.eval, sections.rollout
+  model, sampler = sections.model, sections.sampler
   directory = make_workdir(workdir)
   console = rich.console.Console()
   began = time.monotonic()
   with contextlib.ExitStack() as stack:
     host = stack.enter_context(Host())
-    environment = stack.enter_context(Environment(host, env))
+    environment = stack.enter_context(Environment(host, sections.env))
     policy, version = checkpoints.load(model.name)
     urls = sampler.urls
     if sampler.kind == 'embedded':
@@ -55,7 +54,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       urls = [url]
     play = parts.make_play(
         environment,
-        parts.make_agent(env.name, agent, policy.tokenizer),
+        parts.make_agent(sections.env.name, sections.agent, policy.tokenizer),
         parts.make_sampler(host, urls, sampler, temperature=wanted.temperature),
         rollout,
         name='eval',
@@ -82,7 +81,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   }
   path = directory / 'summary.json'
   path.write_text(json.dumps(summary, indent=2) + '\n')
-  console.print(_table(env.name, result))
+  console.print(_table(sections.env.name, result))
   console.print(f'See {path}', highlight=False)
 
 

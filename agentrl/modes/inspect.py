@@ -18,6 +18,11 @@ from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 
 
+def read(config: ConfigDict) -> settings.Inspection:
+  """Reads and checks a config of mode 'inspect'."""
+  return settings.read_config(config, settings.Inspection)
+
+
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Prints a few groups of an episode file and writes them as a page.
 
@@ -25,8 +30,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: the file or the tokenizer cannot be read.
   """
   del workdir
-  settings.check_sections(config, ('mode', 'inspect'))
-  wanted = settings.read(settings.Inspect, config.inspect, 'inspect')
+  wanted = read(config).inspect
   path = pathlib.Path(wanted.episodes)
   episodes = list(episodes_lib.read(path))
   if not episodes:

@@ -266,31 +266,26 @@ def _read(config: ConfigDict, cls: type) -> Any:
   Raises:
     ConfigError: a field is unknown, missing, refused or acts elsewhere only.
   """
-  fields = {f.name: f.type for f in dataclasses.fields(cls)}
-  settings.check_sections(config, ('mode', *fields))
-  _refuse_others(config, fields['algo'])
-  values = {
-      name: (
-          settings.read(kind, config[name], name)
-          if dataclasses.is_dataclass(kind)
-          else config[name]
-      )
-      for name, kind in fields.items()
-  }
-  return settings.read(cls, values, 'config')
+  algo = next(f.type for f in dataclasses.fields(cls) if f.name == 'algo')
+
+  def read_algo(section):
+    _refuse_others(section, config.mode, algo)
+    return settings.read(algo, section, 'algo')
+
+  return settings.read_config(config, cls, algo=read_algo)
 
 
-def _refuse_others(config: ConfigDict, cls: type) -> None:
+def _refuse_others(section: ConfigDict, mode: str, cls: type) -> None:
   """Says of a field of another algorithm where it acts."""
   names = lambda cls: {field.name for field in dataclasses.fields(cls)}
   others = {name: names(module.Knobs) for name, module in ONLINE.items()}
   others |= {'sft': names(Sft), 'dpo': names(Dpo)}
   others |= {'agentevol': names(AgentEvol)}
-  for key in sorted(set(config.algo.keys()) - names(cls)):
+  for key in sorted(set(section.keys()) - names(cls)):
     where = [name for name, known in others.items() if key in known]
     if where:
       raise ConfigError(
-          f'algo.{key} has no effect with mode={config.mode!r}; it acts in'
+          f'algo.{key} has no effect with mode={mode!r}; it acts in'
           f' {", ".join(where)}.'
       )
 

@@ -221,6 +221,45 @@ class Train:
   eval: settings.Eval
   checkpoint: settings.Checkpoint
 
+  def __post_init__(self):
+    at_least('num_steps', self.num_steps, 1)
+    rollout, algo = self.rollout, self.algo
+    compares = algo.module.GROUPS or getattr(
+        algo.knobs, 'group_baseline', False
+    )
+    if compares and rollout.group_size < 2:
+      raise ConfigError(
+          f'{algo.name} compares the episodes of a group: rollout.group_size='
+          f'{rollout.group_size} gives every episode the advantage 0. Use at'
+          ' least 2.'
+      )
+    if algo.ties != 'keep' and rollout.group_size < 2:
+      raise ConfigError(
+          f'algo.ties={algo.ties!r} leaves out groups of equal returns: with'
+          f' rollout.group_size={rollout.group_size} that is every group. Use'
+          ' at least 2.'
+      )
+    if algo.critic is not None and algo.critic.warmup >= self.num_steps:
+      raise ConfigError(
+          f'algo.critic.warmup={algo.critic.warmup} leaves none of the'
+          f' num_steps={self.num_steps} to the policy.'
+      )
+    if algo.overlong_buffer >= rollout.max_context:
+      raise ConfigError(
+          f'algo.overlong_buffer={algo.overlong_buffer} must be shorter than'
+          f' rollout.max_context={rollout.max_context}.'
+      )
+    rows = rollout.tasks_per_step * rollout.group_size
+    if algo.minibatches > rows:
+      raise ConfigError(
+          f'algo.minibatches={algo.minibatches} exceed the {rows} episodes of a'
+          ' collection (rollout.tasks_per_step * rollout.group_size).'
+      )
+    if self.eval.every and not self.eval.num_tasks:
+      raise ConfigError(
+          f'eval.every={self.eval.every} has no effect with eval.num_tasks=0.'
+      )
+
 
 def read_algo(section: Any) -> Algo:
   """The algorithm that `config.algo` describes.
@@ -287,58 +326,6 @@ def read_horizon(section: Any) -> Horizon:
 
 def read_train(config: ConfigDict) -> Train:
   """Reads and checks a training config."""
-  sections = {
-      f.name: f.type
-      for f in dataclasses.fields(Train)
-      if dataclasses.is_dataclass(f.type)
-  }
-  del sections['algo']
-  settings.check_sections(
-      config, ('mode', 'seed', 'num_steps', 'horizon', 'algo', *sections)
+  return settings.read_config(
+      config, Train, horizon=read_horizon, algo=read_algo
   )
-  wanted = Train(
-      seed=config.seed,
-      num_steps=config.num_steps,
-      horizon=read_horizon(config.horizon),
-      algo=read_algo(config.algo),
-      **{
-          name: settings.read(cls, config[name], name)
-          for name, cls in sections.items()
-      },
-  )
-  at_least('num_steps', wanted.num_steps, 1)
-  rollout, algo = wanted.rollout, wanted.algo
-  compares = algo.module.GROUPS or getattr(algo.knobs, 'group_baseline', False)
-  if compares and rollout.group_size < 2:
-    raise ConfigError(
-        f'{algo.name} compares the episodes of a group: rollout.group_size='
-        f'{rollout.group_size} gives every episode the advantage 0. Use at'
-        ' least 2.'
-    )
-  if algo.ties != 'keep' and rollout.group_size < 2:
-    raise ConfigError(
-        f'algo.ties={algo.ties!r} leaves out groups of equal returns: with'
-        f' rollout.group_size={rollout.group_size} that is every group. Use at'
-        ' least 2.'
-    )
-  if algo.critic is not None and algo.critic.warmup >= wanted.num_steps:
-    raise ConfigError(
-        f'algo.critic.warmup={algo.critic.warmup} leaves none of the'
-        f' num_steps={wanted.num_steps} to the policy.'
-    )
-  if algo.overlong_buffer >= rollout.max_context:
-    raise ConfigError(
-        f'algo.overlong_buffer={algo.overlong_buffer} must be shorter than'
-        f' rollout.max_context={rollout.max_context}.'
-    )
-  rows = rollout.tasks_per_step * rollout.group_size
-  if algo.minibatches > rows:
-    raise ConfigError(
-        f'algo.minibatches={algo.minibatches} exceed the {rows} episodes of a'
-        ' collection (rollout.tasks_per_step * rollout.group_size).'
-    )
-  if wanted.eval.every and not wanted.eval.num_tasks:
-    raise ConfigError(
-        f'eval.every={wanted.eval.every} has no effect with eval.num_tasks=0.'
-    )
-  return wanted

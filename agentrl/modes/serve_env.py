@@ -1,6 +1,7 @@
 """mode='serve_env': one environment behind HTTP until it is told to stop."""
 
 import asyncio
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -15,6 +16,16 @@ _KNOWN = {
 }
 
 
+def read(config: ConfigDict) -> dict[str, Any]:
+  """Checks the fields of a config of mode 'serve_env'.
+
+  Raises:
+    ConfigError: one is unknown or missing.
+  """
+  _check(config)
+  return config.to_dict()
+
+
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Serves `config.env` at `config.serve`; writes nothing.
 
@@ -22,14 +33,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   del workdir
-  _check(config)
-  asyncio.run(
-      server.serve(
-          config.env.name,
-          config.env.options.to_dict(),
-          **config.serve.to_dict(),
-      )
-  )
+  wanted = read(config)
+  env = wanted['env']
+  asyncio.run(server.serve(env['name'], env['options'], **wanted['serve']))
 
 
 def _check(config: ConfigDict) -> None:

@@ -9,6 +9,11 @@ from ml_collections import ConfigDict
 from agentrl.modes import checkpoints, parts, settings
 
 
+def read(config: ConfigDict) -> settings.ServePolicy:
+  """Reads and checks a config of mode 'serve_policy'."""
+  return settings.read_config(config, settings.ServePolicy)
+
+
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Serves `config.model` until a signal comes; needs no workdir.
 
@@ -16,11 +21,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: the model cannot be loaded, or the port is taken.
   """
   del workdir
-  settings.check_sections(config, ('mode', 'model', 'sampler', 'serve'))
-  wanted = settings.read(settings.Model, config.model, 'model')
-  sampler = settings.read(settings.Sampler, config.sampler, 'sampler')
-  serve = settings.read(settings.ServePolicy, config.serve, 'serve')
-  model, version = checkpoints.load(wanted.name)
+  wanted = read(config)
+  serve = wanted.serve
+  model, version = checkpoints.load(wanted.model.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stopped.set())
@@ -28,13 +31,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     _, url = parts.start_engine(
         stack,
         model,
-        sampler=sampler,
+        sampler=wanted.sampler,
         max_context=serve.max_context or model.config.max_positions,
-        dtype=wanted.dtype,
+        dtype=wanted.model.dtype,
         seed=serve.seed,
         version=version,
         host=serve.host,
         port=serve.port,
     )
-    print(f'Serving {wanted.name} at {url}', flush=True)
+    print(f'Serving {wanted.model.name} at {url}', flush=True)
     stopped.wait()

@@ -8,7 +8,7 @@ Here is what several modes share; `online_settings` has that of mode 'train',
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -236,13 +236,34 @@ class Checkpoint:
 
 
 @dataclasses.dataclass(frozen=True)
-class ServePolicy:
+class Evaluation:
+  """The whole of a `mode='evaluate'` config."""
+
+  env: Env
+  agent: Agent
+  model: Model
+  sampler: Sampler
+  rollout: Limits
+  eval: Eval
+
+
+@dataclasses.dataclass(frozen=True)
+class Serve:
   """The standalone engine."""
 
   port: int
   host: str = '127.0.0.1'
   max_context: int = 0  # 0: all positions of the model
   seed: int = 0  # of requests that bring none
+
+
+@dataclasses.dataclass(frozen=True)
+class ServePolicy:
+  """The whole of a `mode='serve_policy'` config."""
+
+  model: Model
+  sampler: Sampler
+  serve: Serve
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,7 +283,38 @@ class Inspect:
     at_least('inspect.num_groups', self.num_groups, 1)
 
 
-def read(cls, section: Any, name: str):
+@dataclasses.dataclass(frozen=True)
+class Inspection:
+  """The whole of a `mode='inspect'` config."""
+
+  inspect: Inspect
+
+
+def read_config(config: ConfigDict, cls: type, **readers: Callable[[Any], Any]):
+  """Makes `cls`, the whole of a mode's config, whose sections are its fields.
+
+  Args:
+    config: has `mode` and these sections, and nothing else.
+    cls: a dataclass; a field that is one is read by `read`.
+    **readers: of sections that are read otherwise.
+
+  Raises:
+    ConfigError: a section or a field is unknown or missing, or refused.
+  """
+  sections = {f.name: f.type for f in dataclasses.fields(cls)}
+  check_sections(config, ('mode', *sections))
+  values = {}
+  for name, kind in sections.items():
+    if name in readers:
+      values[name] = readers[name](config[name])
+    elif dataclasses.is_dataclass(kind):
+      values[name] = read(kind, config[name], name)
+    else:
+      values[name] = config[name]
+  return read(cls, values, 'config')
+
+
+def read(cls: type, section: Any, name: str):
   """Makes the dataclass `cls` of a config section.
 
   Raises:

@@ -15,6 +15,8 @@ from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
+read = offline_settings.read_sft
+
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`.
@@ -22,7 +24,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(config, workdir, offline_settings.read_sft, _Run)
+  base.start(_Run, read(config), config, workdir)
 
 
 class _Run(offline.OfflineRun):

@@ -35,13 +35,16 @@ _SHOWN = (
 )
 
 
+read = online_settings.read_train
+
+
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(config, workdir, online_settings.read_train, _Run)
+  base.start(_Run, read(config), config, workdir)
 
 
 class _Run(base.Run):
