@@ -122,11 +122,13 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
     )
     for field in ('task_id', 'seed', 'policy_version', 'horizon', 'episode_id'):
       assert [getattr(e, field) for e in a] == [getattr(e, field) for e in b]
-  updates = [
-      json.loads((run / 'summary.json').read_text())['updates']
+  summaries = [
+      json.loads((run / 'summary.json').read_text())
       for run in (runs.whole, runs.resumed)
   ]
-  assert updates[0] == updates[1] == 3
+  config = json.loads((runs.whole / 'config.json').read_text())
+  expected = len(whole) * config['algo']['minibatches']
+  assert [summary['updates'] for summary in summaries] == [expected] * 2
 
 
 def test_a_killed_run_leaves_no_process(runs):
