@@ -249,19 +249,23 @@ def _style(table: TokenTable, index: int) -> str:
 
 def _rows(table: TokenTable, fold: bool) -> Table:
   columns = table.columns()
-  rows = Table(box=None, header_style='bold', pad_edge=False)
-  rows.add_column('index', justify='right')
-  rows.add_column('id', justify='right')
-  rows.add_column('token', overflow='fold')
-  rows.add_column('mask')
+  # Ten columns fit into a terminal of 80: words of a name stand on lines of
+  # their own, and only tokens give way.
+  rows = Table(
+      box=None, header_style='bold', pad_edge=False, padding=(0, 1, 0, 0)
+  )
+  rows.add_column('index', justify='right', no_wrap=True)
+  rows.add_column('id', justify='right', no_wrap=True)
+  rows.add_column('token', overflow='fold', min_width=11)
+  rows.add_column('mask', no_wrap=True)
   for name in columns:
-    rows.add_column(name, justify='right')
+    rows.add_column(name.replace('_', '\n'), justify='right', no_wrap=True)
   for span in spans(table.episode):
     if span.turn is None and fold:
       rows.add_row(
           str(span.start),
           '',
-          f'{span.stop - span.start} inserted tokens',
+          f'{span.stop - span.start} inserted',
           '0',
           style='dim',
       )

@@ -131,7 +131,7 @@ def test_terminal_shows_every_number_of_every_sampled_token():
   rows = [line.split() for line in plain.splitlines()]
   assert ['8', '8', 'w8␣', '1', '1', '1', '0.75', '-0.5', '-0.51'] in rows
   assert ['4', '4', 'w4␣', '1', '·', '1', '0.75', '-0.5', '-0.51'] in rows
-  assert ['0', '4', 'inserted', 'tokens', '0'] in rows
+  assert ['0', '4', 'inserted', '0'] in rows
 
 
 def test_terminal_unfolds_inserted_tokens():
@@ -139,7 +139,7 @@ def test_terminal_unfolds_inserted_tokens():
   plain = re.sub(r'\x1b\[[0-9;]*m', '', printed)
   rows = [line.split()[:4] for line in plain.splitlines()]
   assert ['6', '6', 'w6␣', '0'] in rows
-  assert 'inserted tokens' not in plain
+  assert not any('inserted' in row for row in rows)
 
 
 def test_terminal_says_what_is_wrong():

@@ -147,7 +147,7 @@ def test_the_inspector_shows_what_was_trained(runs):
   episodes = episodes_lib.step_path(runs.whole, 'train', 0)
   result = launch('', config=f'configs/inspect.py:episodes={episodes}')
   assert result.returncode == 0, result.stderr
-  assert 'advant' in result.stdout and 'PROBLEM' not in result.stdout
+  assert 'advantage' in result.stdout and 'PROBLEM' not in result.stdout
   page = episodes.with_suffix('.html').read_text()
   assert 'old_logprob' in page and '<script' not in page
 
