@@ -15,9 +15,9 @@ after the demonstrations, 0.695 [0.636, 0.748] after one round, 0.719
 
 from ml_collections import ConfigDict
 
-from configs import common
+from configs import common, offline
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = common.parse_arg(arg, model='tiny-1m', data='', tiny=False)
-  return common.agentevol('babyai', arg.model, data=arg.data, tiny=arg.tiny)
+  return offline.agentevol('babyai', arg.model, data=arg.data, tiny=arg.tiny)

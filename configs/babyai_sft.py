@@ -12,9 +12,9 @@ of the paper.
 
 from ml_collections import ConfigDict
 
-from configs import common
+from configs import common, offline
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = common.parse_arg(arg, model='tiny-1m', data='', tiny=False)
-  return common.sft('babyai', arg.model, data=arg.data, tiny=arg.tiny)
+  return offline.sft('babyai', arg.model, data=arg.data, tiny=arg.tiny)

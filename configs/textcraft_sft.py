@@ -14,10 +14,10 @@ The last one shows that everything works, in about a minute on a CPU.
 
 from ml_collections import ConfigDict
 
-from configs import common
+from configs import common, offline
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = common.parse_arg(arg, model='', data='', tiny=False)
   model = arg.model or ('tiny-1m' if arg.tiny else 'smollm2-135m')
-  return common.sft('textcraft', model, data=arg.data, tiny=arg.tiny)
+  return offline.sft('textcraft', model, data=arg.data, tiny=arg.tiny)

@@ -1,5 +1,7 @@
 """Tests for agentrl.modes.offline_settings: what sft, dpo, agentevol may say."""
 
+import json
+
 import pytest
 
 from agentrl.errors import ConfigError
@@ -34,6 +36,22 @@ def test_configs_build_and_every_field_is_known(module, arg):
   wanted = READ[config.mode](config)
   assert wanted.seed == config.seed
   assert config.mode == module.__name__.rpartition('_')[2]
+
+
+@pytest.mark.parametrize(
+    'began, style', [('tiny-1m', 'compact'), ('smollm2-135m', 'full')]
+)
+def test_a_run_goes_on_in_the_style_that_it_learnt(tmp_path, began, style):
+  for name, model in (('sft', began), ('dpo', str(tmp_path / 'sft'))):
+    (tmp_path / name / 'checkpoints').mkdir(parents=True)
+    (tmp_path / name / 'config.json').write_text(
+        json.dumps(dict(model=dict(name=model)))
+    )
+  for run in ('sft', 'dpo'):
+    config = babyai_dpo.get_config(f'model={tmp_path / run}')
+    assert config.agent.instructions == style
+    assert config.warmstart.episodes == 0
+    READ['dpo'](config)
 
 
 @pytest.mark.parametrize(
