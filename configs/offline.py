@@ -145,8 +145,9 @@ def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       own_opening=bool(data),  # as in sft
       gap=0.01,
       threshold=0.7,
-      # What has learnt for seconds solves nothing by itself.
-      with_expert=tiny and random and not data,
+      # A small policy's failures are its long episodes: among its own pairs
+      # it unlearns what those are made of (experiments/2026-11-offline).
+      with_expert=random and not data,
   )
   config.algo = dict(
       loss='sigmoid',
