@@ -8,6 +8,7 @@ import pytest
 from agentrl.data import episodes as episodes_lib
 from tests.e2e.running import launch, lines, start, wait_for
 
+pytestmark = pytest.mark.slow
 SMALL = ('--config.eval.num_tasks=2',)
 # Bookkeeping of the clock, which no two runs share.
 CLOCK = ('time',)
@@ -80,7 +81,6 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
   )
 
 
-@pytest.mark.slow
 def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
   config = 'configs/babyai_dpo.py:tiny'
   flags = (
@@ -110,7 +110,6 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
     assert better.episode_return > worse.episode_return
 
 
-@pytest.mark.slow
 def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   config = 'configs/babyai_agentevol.py:tiny'
   flags = (
