@@ -1,16 +1,11 @@
 """Every advantage and every loss is the same over 1, 2 and 8 devices."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
 from tests import variants
+from tests.parallel import eight_devices
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
 ALONE = '1x1'
 
 
@@ -18,22 +13,11 @@ ALONE = '1x1'
 def _found(tmp_path_factory):
   """Arrays by `mesh/what/name`, all from one process with eight devices."""
   path = tmp_path_factory.mktemp('devices') / 'found.npz'
-  subprocess.run(
-      [sys.executable, '-m', 'tests.parallel.simulated_algorithms', str(path)],
-      check=True,
-      cwd=ROOT,
-      env=os.environ
-      | {
-          'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-          'JAX_PLATFORMS': 'cpu',
-      },
-      timeout=300,
-  )
   found = {}
-  with np.load(path) as arrays:
-    for key in arrays:
-      *prefix, leaf = key.split('/', 3)  # a leaf's own name may hold more
-      found.setdefault('/'.join(prefix), {})[leaf] = arrays[key]
+  arrays = eight_devices.arrays_of('tests.parallel.simulated_algorithms', path)
+  for key, value in arrays.items():
+    *prefix, leaf = key.split('/', 3)  # a leaf's own name may hold more
+    found.setdefault('/'.join(prefix), {})[leaf] = value
   return found
 
 

@@ -1,14 +1,10 @@
 """Sharded equals unsharded: one update on meshes of simulated devices."""
 
-import os
-import pathlib
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
-ROOT = pathlib.Path(__file__).parent.parent.parent
+from tests.parallel import eight_devices
+
 ALONE = '1x1x1'
 
 
@@ -16,22 +12,11 @@ ALONE = '1x1x1'
 def _updates(tmp_path_factory):
   """Arrays by mesh and name, all from one process with eight devices."""
   path = tmp_path_factory.mktemp('devices') / 'updates.npz'
-  subprocess.run(
-      [sys.executable, '-m', 'tests.parallel.simulated_devices', str(path)],
-      check=True,
-      cwd=ROOT,
-      env=os.environ
-      | {
-          'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-          'JAX_PLATFORMS': 'cpu',
-      },
-      timeout=300,
-  )
   updates = {}
-  with np.load(path) as arrays:
-    for key in arrays:
-      mesh, _, name = key.partition('/')
-      updates.setdefault(mesh, {})[name] = arrays[key]
+  arrays = eight_devices.arrays_of('tests.parallel.simulated_devices', path)
+  for key, value in arrays.items():
+    mesh, _, name = key.partition('/')
+    updates.setdefault(mesh, {})[name] = value
   return updates
 
 
