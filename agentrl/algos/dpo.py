@@ -8,11 +8,17 @@ measured against a reference, the policy that it starts from:
 
 log p(episode) is the sum over the tokens that the policy chose, in all turns;
 what the environment said is not counted. f is one of `ops.preference_loss`.
+
+Where failing takes more turns than succeeding, the sum lowers whatever long
+episodes are made of. `length_normalised` takes the mean over the episode's
+tokens instead (Tulu 3, arXiv:2411.15124; DMPO, arXiv:2406.14868, meets the same
+trouble in multi-turn episodes); beta is then some ten times larger.
 """
 
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 
 from agentrl.algos.policy import Metrics, Outputs
 from agentrl.batch import TokenBatch
@@ -28,6 +34,7 @@ class Knobs:
   beta: float = 0.1  # how closely the reference is kept: more is closer
   label_smoothing: float = 0.0  # share of pairs that are the wrong way round
   reference_free: bool = False  # p_ref the same for all episodes
+  length_normalised: bool = False  # h of means over tokens, not of sums
 
 
 def loss(
@@ -52,6 +59,8 @@ def loss(
     # Per token, before the sum: a difference of two long sums is less exact.
     gain = gain - batch.ref_logprobs
   gain = per_episode(gain)
+  if knobs.length_normalised:
+    gain = gain / jnp.maximum(per_episode(mask), 1)
   better, worse = gain[::2], gain[1::2]  # [P]
   here = per_episode(mask)[::2] > 0  # the other pairs are in other pieces
   margin = better - worse
@@ -68,7 +77,7 @@ def loss(
       'policy/loss': total,
       'policy/entropy': masked.sum(outputs.entropy, mask) / scale.tokens,
       'preference/accuracy': mean(margin > 0),
-      # Nats, without beta: of the pair, and of each of the two.
+      # h and its two parts, without beta: nats, or nats a token.
       'preference/margin': mean(margin),
       'preference/better': mean(better),
       'preference/worse': mean(worse),

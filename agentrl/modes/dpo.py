@@ -47,7 +47,9 @@ class _Run(offline.OfflineRun):
 
   def run(self) -> None:
     wanted = self.wanted
-    self.build_world(expert=wanted.warmstart.episodes > 0)
+    self.build_world(
+        expert=wanted.warmstart.episodes > 0 or wanted.pairs.with_expert
+    )
     self.build_policy(lambda: self.expert_texts(wanted.warmstart.horizon))
     # The policy before the first update: a warm start makes version 1 of it.
     version = int(wanted.warmstart.episodes > 0)
@@ -92,6 +94,9 @@ class _Run(offline.OfflineRun):
     if samples:
       self.start_sampling(0)
     expert: list[Episode] = []
+    if wanted.pairs.with_expert and not wanted.warmstart.episodes:
+      # As many turns as the policy will have: its equal but for skill.
+      expert = self.play_expert(wanted.explore.tasks, wanted.explore.horizon)
     if wanted.warmstart.episodes:
       self.evaluate('untrained', 0, 0)
       expert = self.play_expert(

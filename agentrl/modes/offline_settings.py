@@ -68,8 +68,8 @@ class Pairs:
   gap: float = 0.01  # least difference of the returns
   threshold: float = 0.7  # least return of the better one
   per_task: int = 1  # most pairs of one task
-  # Whether the warm start's episodes are paired with the policy's own on the
-  # same tasks (ETO, arXiv:2403.02502).
+  # Whether the expert's episodes, those of the warm start where there is one,
+  # are paired with the policy's own on the same tasks (ETO, arXiv:2403.02502).
   with_expert: bool = False
   own_opening: bool = False  # as in config.data
 
@@ -217,10 +217,6 @@ class DpoRun(Base):
     elif self.pairs.with_expert:
       raise ConfigError(
           'pairs.with_expert=True has no effect: explore.tasks is 0.'
-      )
-    if self.pairs.with_expert and not self.warmstart.episodes:
-      raise ConfigError(
-          'pairs.with_expert=True has no effect: warmstart.episodes is 0.'
       )
     if self.model.from_scratch and not self.warmstart.episodes:
       raise ConfigError(

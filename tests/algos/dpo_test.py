@@ -29,25 +29,32 @@ def pairs(seed, count=4):
   return batch.replace(ref_logprobs=reference), Outputs(logprobs, entropy)
 
 
-def margins(batch, outputs, *, reference_free=False):
+def margins(batch, outputs, knobs):
   """h of each pair, token by token."""
   gain = np.zeros(len(batch.tokens))
   for row, column in np.argwhere(batch.completion_mask):
     gain[row] += outputs.logprobs[row, column]
-    if not reference_free:
+    if not knobs.reference_free:
       gain[row] -= batch.ref_logprobs[row, column]
+  if knobs.length_normalised:
+    gain /= batch.completion_mask.sum(axis=1)
   return gain[0::2] - gain[1::2]
 
 
+@pytest.mark.parametrize('length_normalised', [False, True])
 @pytest.mark.parametrize('reference_free', [False, True])
-def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(reference_free):
+def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
+    reference_free, length_normalised
+):
   batch, outputs = pairs(0)
-  knobs = dpo.Knobs(beta=0.3, reference_free=reference_free)
+  knobs = dpo.Knobs(
+      beta=0.3,
+      reference_free=reference_free,
+      length_normalised=length_normalised,
+  )
+  expected = margins(batch, outputs, knobs)
   if reference_free:
-    expected = margins(batch, outputs, reference_free=True)
     batch = batch.replace(ref_logprobs=None)
-  else:
-    expected = margins(batch, outputs)
   loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch), knobs)
   np.testing.assert_allclose(
       loss, np.mean([math.log1p(math.exp(-0.3 * h)) for h in expected]), 1e-5
