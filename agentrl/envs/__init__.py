@@ -5,12 +5,13 @@ To add one, write its package with an `Env` and its task lists, its line in
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentrl.envs import wire
 from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
-from agentrl.envs.base import Env
+from agentrl.envs.base import Separate, World
 from agentrl.envs.textcraft import tasks as textcraft_tasks
 from agentrl.errors import ConfigError
 
@@ -32,18 +33,18 @@ class EnvSpec:
   wire: wire.Wire
   options: Mapping[str, Any]
   subtask: Callable[[int], str]
-  _make: Callable[..., Env]
+  _open: Callable[..., World]
   _tasks: Callable[..., tuple[int, ...]]
   _task_options: tuple[str, ...]  # those that choose tasks
 
-  def make(self, **options: Any) -> Env:
-    """A new environment. Imports what it needs only now.
+  def open(self, **options: Any) -> World:
+    """What makes its episodes. Imports what it needs only now.
 
     Raises:
       ConfigError: an option is unknown or wrong.
       EnvError: a package that it needs is missing.
     """
-    return self._make(**self.check_options(options))
+    return self._open(**self.check_options(options))
 
   def tasks(self, split: str, **options: Any) -> tuple[int, ...]:
     """The fixed ids of 'train', 'dev' or 'test' under these options.
@@ -67,16 +68,22 @@ class EnvSpec:
     return {**self.options, **options}
 
 
-def _make_textcraft(**options: Any) -> Env:
+def _open_textcraft(**options: Any) -> World:
   from agentrl.envs.textcraft.env import TextCraft
 
-  return TextCraft(**options)
+  return _separate(TextCraft, options)
 
 
-def _make_babyai(**options: Any) -> Env:
+def _open_babyai(**options: Any) -> World:
   from agentrl.envs.babyai.env import BabyAI
 
-  return BabyAI(**options)
+  return _separate(BabyAI, options)
+
+
+def _separate(cls: Callable[..., Any], options: dict[str, Any]) -> World:
+  make = functools.partial(cls, **options)
+  make().close()  # wrong options are an error now, not at the first request
+  return Separate(make)
 
 
 ENVS = {
@@ -85,7 +92,7 @@ ENVS = {
         wire=wire.TEXTCRAFT,
         options={'max_depth': None},
         subtask=lambda task_id: f'depth {textcraft_tasks.depth_of(task_id)}',
-        _make=_make_textcraft,
+        _open=_open_textcraft,
         _tasks=textcraft_tasks.tasks,
         _task_options=('max_depth',),
     ),
@@ -94,7 +101,7 @@ ENVS = {
         wire=wire.BABYAI,
         options={'levels': None, 'style': 'full', 'expert_macros': True},
         subtask=babyai_levels.level_of,
-        _make=_make_babyai,
+        _open=_open_babyai,
         _tasks=babyai_tasks.tasks,
         _task_options=('levels',),
     ),

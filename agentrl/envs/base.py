@@ -1,5 +1,7 @@
-"""What the server asks of an environment: one live episode behind text."""
+"""What the server asks of an environment: live episodes behind text."""
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from agentrl.types import StepResult
@@ -41,4 +43,49 @@ class Env(Protocol):
     """
 
   def close(self) -> None:
-    """Frees what the episode holds. May be called twice."""
+    """Frees what the episode holds, at once. May be called twice.
+
+    The one call that may come while another still runs: that one took too long
+    and should fail soon, if it can be made to.
+    """
+
+
+class World(Protocol):
+  """What the episodes of one server share: simulators, an index.
+
+  Attributes:
+    slots: most episodes that may run at once; None: no limit. An episode runs
+      from its reset until the step that ends it or its close, whichever is
+      first, and must hold nothing scarce outside. The server queues further
+      resets.
+    threads: calls into environments that are worth making at once. More than
+      two only contend for the interpreter lock, unless they wait for others.
+  """
+
+  slots: int | None
+  threads: int
+
+  def make(self) -> Env:
+    """A new environment, at once and without a call elsewhere."""
+
+  def gauges(self) -> Mapping[str, float]:
+    """More lines for /metrics, by name; asked from any thread."""
+
+  def close(self) -> None:
+    """Frees what is shared, after the last episode was closed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Separate:
+  """The world of episodes that share nothing."""
+
+  make: Callable[[], Env]
+  slots: int | None = None
+  # A second thread lets a quick step pass a slow reset.
+  threads: int = 2
+
+  def gauges(self) -> Mapping[str, float]:
+    return {}
+
+  def close(self) -> None:
+    pass

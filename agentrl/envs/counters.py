@@ -1,53 +1,91 @@
-"""Counters of an environment server in Prometheus' text format."""
+"""Metrics of an environment server, by the Prometheus client library."""
 
-import bisect
-import itertools
+import contextlib
+from collections.abc import Iterator
+
+import prometheus_client
+import psutil
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from agentrl.envs.base import World
+from agentrl.envs.table import Table
 
 # Upper bounds in seconds of the step histogram; AgentGym's servers need 0.001
 # (TextCraft) to 0.3 (SciWorld) for a step.
 _BOUNDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+_PREFIX = 'agentrl_env'
 
 
 class Counters:
-  """What /metrics tells beside the live table."""
+  """What /metrics tells.
 
-  def __init__(self):
-    self.resets = 0
-    self.steps = 0
-    self.errors = 0  # replies with a 4xx or 5xx status
-    self.lease_expiries = 0
-    self._step_seconds = 0.0
-    self._step_counts = [0] * (len(_BOUNDS) + 1)
+  Args:
+    env_name: the label of every line.
+    table: asked for its episodes whenever somebody reads the metrics.
+    world: asked for its own gauges likewise.
+  """
 
-  def observe_step(self, seconds: float) -> None:
-    self.steps += 1
-    self._step_seconds += seconds
-    self._step_counts[bisect.bisect_left(_BOUNDS, seconds)] += 1
+  def __init__(self, env_name: str, table: Table, world: World):
+    self._registry = CollectorRegistry()
+    self._registry.register(_Gauges(env_name, table, world))
+    shared = dict(
+        namespace=_PREFIX, labelnames=('env',), registry=self._registry
+    )
+    counter = lambda name, text: prometheus_client.Counter(
+        name, text, **shared
+    ).labels(env_name)
+    self.resets = counter('resets', 'Tasks that were started.')
+    self.errors = counter('errors', 'Replies with a 4xx or 5xx status.')
+    self.lease_expiries = counter(
+        'lease_expiries', 'Episodes closed because nobody used them.'
+    )
+    self.deadlines = counter(
+        'deadlines_exceeded', 'Calls that were given up, and their episodes.'
+    )
+    self.step_seconds = prometheus_client.Histogram(
+        'step_seconds', 'Time in the environment.', buckets=_BOUNDS, **shared
+    ).labels(env_name)
 
-  def render(self, *, env_name: str, live: int, created: int) -> str:
+  def render(self) -> bytes:
     """The text of /metrics."""
-    label = f'{{env="{env_name}"}}'
-    lines = []
-    for name, kind, value in (
-        ('live_episodes', 'gauge', live),
-        ('created_episodes_total', 'counter', created),
-        ('resets_total', 'counter', self.resets),
-        ('steps_total', 'counter', self.steps),
-        ('errors_total', 'counter', self.errors),
-        ('lease_expiries_total', 'counter', self.lease_expiries),
+    return prometheus_client.generate_latest(self._registry)
+
+
+class _Gauges(Collector):
+  """Numbers that are read when they are asked for."""
+
+  def __init__(self, env_name: str, table: Table, world: World):
+    self._env_name, self._table, self._world = env_name, table, world
+
+  def collect(self) -> Iterator[Metric]:
+    table = self._table
+    for name, text, value in (
+        ('live_episodes', 'Created and not yet closed.', len(table)),
+        ('running_episodes', 'Reset and not yet ended.', table.running),
+        ('queued_episodes', 'Resets that wait for a simulator.', table.queued),
+        (
+            'resident_bytes',
+            'Memory of the server and its children.',
+            _resident_bytes(),
+        ),
+        *((name, name, x) for name, x in self._world.gauges().items()),
     ):
-      lines += [
-          f'# TYPE agentrl_env_{name} {kind}',
-          f'agentrl_env_{name}{label} {value}',
-      ]
-    name = 'agentrl_env_step_seconds'
-    lines.append(f'# TYPE {name} histogram')
-    bounds = [*map(str, _BOUNDS), '+Inf']
-    counts = itertools.accumulate(self._step_counts)
-    for bound, count in zip(bounds, counts, strict=True):
-      lines.append(f'{name}_bucket{{env="{env_name}",le="{bound}"}} {count}')
-    lines += [
-        f'{name}_sum{label} {self._step_seconds:.6f}',
-        f'{name}_count{label} {self.steps}',
-    ]
-    return '\n'.join(lines) + '\n'
+      family = GaugeMetricFamily(f'{_PREFIX}_{name}', text, labels=['env'])
+      family.add_metric([self._env_name], value)
+      yield family
+    family = CounterMetricFamily(
+        f'{_PREFIX}_created_episodes', 'Episodes ever created.', labels=['env']
+    )
+    family.add_metric([self._env_name], table.created)
+    yield family
+
+
+def _resident_bytes() -> float:
+  """Of this process and all below it."""
+  own = psutil.Process()
+  total = 0
+  for process in [own, *own.children(recursive=True)]:
+    with contextlib.suppress(psutil.NoSuchProcess):  # it ended meanwhile
+      total += process.memory_info().rss
+  return total

@@ -7,18 +7,21 @@ Beyond the original: GET /health, /metrics, /available_actions and /expert.
 
 import asyncio
 import contextlib
+import hmac
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import prometheus_client
 from absl import logging
 from aiohttp import web
 
 from agentrl.envs import SPLITS, EnvSpec
 from agentrl.envs.counters import Counters
 from agentrl.envs.table import (
+    GivenUp,
     LiveEpisode,
     Table,
     TooManyEpisodes,
@@ -30,9 +33,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _T = TypeVar('_T')
 
 MAX_BODY_BYTES = 256 * 1024
-# A second thread lets a quick step pass a slow reset; more would only contend
-# for the interpreter lock.
-_THREADS = 2
 
 
 class _Refusal(Exception):
@@ -41,6 +41,10 @@ class _Refusal(Exception):
   def __init__(self, status: int, message: str):
     super().__init__(message)
     self.status = status
+
+
+class _DeadlineExceeded(Exception):
+  """A call into an environment took too long."""
 
 
 class Routes:
@@ -52,6 +56,10 @@ class Routes:
     expert: whether to offer the expert's actions.
     lease_s: an episode that nobody used for so long is closed.
     max_episodes: most that may be live at a time.
+    deadline_s: a call into an environment that takes so long is given up, and
+      its episode closed.
+    token: what a request must carry as `Authorization: Bearer TOKEN`, but for
+      /health; None: nothing.
   """
 
   def __init__(
@@ -62,17 +70,23 @@ class Routes:
       expert: bool = False,
       lease_s: float = 600.0,
       max_episodes: int = 4096,
+      deadline_s: float = 120.0,
+      token: str | None = None,
   ):
     self._spec = spec
     self._wire = spec.wire
     self._expert = expert
     self._lease_s = lease_s
-    # Wrong options are an error now, not at the first request.
-    spec.make(**options).close()
+    self._deadline_s = deadline_s
+    self._token = token
+    self._world = spec.open(**options)
     self._table = Table(
-        lambda: spec.make(**options), max_episodes=max_episodes, lease_s=lease_s
+        self._world.make,
+        slots=self._world.slots,
+        max_episodes=max_episodes,
+        lease_s=lease_s,
     )
-    self._counters = Counters()
+    self._counters = Counters(spec.name, self._table, self._world)
     # What /create starts, where it starts anything.
     self._tasks = (
         sorted(
@@ -81,7 +95,9 @@ class Routes:
         if spec.wire.create_resets
         else []
     )
-    self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix=spec.name)
+    self._pool = ThreadPoolExecutor(
+        self._world.threads, thread_name_prefix=spec.name
+    )
 
   def app(self) -> web.Application:
     """The application; its start and end open and close what it needs."""
@@ -116,11 +132,12 @@ class Routes:
     # A call that still runs is waited for: its environment is in use.
     await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
     self._table.close_all()
+    await asyncio.to_thread(self._world.close)
 
   async def _sweep(self) -> None:
     while True:
       await asyncio.sleep(min(self._lease_s / 4, 10.0))
-      self._counters.lease_expiries += self._table.close_expired()
+      self._counters.lease_expiries.inc(self._table.close_expired())
 
   @web.middleware
   async def _answer_failures(
@@ -128,14 +145,22 @@ class Routes:
   ) -> web.StreamResponse:
     headers = {}
     try:
+      self._check_token(request)
       return await handler(request)
     except _Refusal as refusal:
       status, message = refusal.status, str(refusal)
+      if status == 401:
+        headers['WWW-Authenticate'] = 'Bearer'
     except UnknownEpisode as error:
       status, message = 404, str(error)
     except TooManyEpisodes as error:
       status, message = 429, str(error)
       headers['Retry-After'] = '1'
+    except GivenUp as error:
+      status, message = 409, str(error)
+    except _DeadlineExceeded as error:
+      self._counters.deadlines.inc()
+      status, message = 504, str(error)
     except AgentrlError as error:  # the environment says what is wrong
       status, message = 422, str(error)
     except web.HTTPException as error:  # aiohttp's own: 404, 405, 413
@@ -143,8 +168,18 @@ class Routes:
     except Exception as error:  # the edge: every request gets an answer
       logging.exception('%s %s failed', request.method, request.path)
       status, message = 500, f'{type(error).__name__}: {error}'
-    self._counters.errors += 1
+    self._counters.errors.inc()
     return web.json_response({'error': message}, status=status, headers=headers)
+
+  def _check_token(self, request: web.Request) -> None:
+    if self._token is None or request.path == '/health':
+      return
+    given = request.headers.get('Authorization', '')
+    wanted = f'Bearer {self._token}'
+    if not hmac.compare_digest(given.encode(), wanted.encode()):
+      raise _Refusal(
+          401, 'This server wants its token: "Authorization: Bearer TOKEN".'
+      )
 
   async def _name(self, request: web.Request) -> web.Response:
     return web.json_response(f'agentrl {self._spec.name} environment server')
@@ -153,12 +188,10 @@ class Routes:
     return web.json_response({'status': 'ok', 'env': self._spec.name})
 
   async def _metrics(self, request: web.Request) -> web.Response:
-    text = self._counters.render(
-        env_name=self._spec.name,
-        live=len(self._table),
-        created=self._table.created,
+    return web.Response(
+        body=self._counters.render(),
+        headers={'Content-Type': prometheus_client.CONTENT_TYPE_LATEST},
     )
-    return web.Response(text=text)
 
   async def _create(self, request: web.Request) -> web.Response:
     if request.can_read_body:
@@ -168,7 +201,7 @@ class Routes:
     if self._wire.create_resets:
       task_id = self._tasks[number % len(self._tasks)]
       async with live.lock:
-        reply |= await self._start(live, task_id, 0)
+        reply |= await self._start(request, number, task_id, 0)
     return web.json_response(reply)
 
   async def _reset(self, request: web.Request) -> web.Response:
@@ -178,12 +211,13 @@ class Routes:
     task_id = _integer(body, self._wire.task_key, self._wire.default_task)
     seed = _integer(body, 'seed', 0)
     async with live.lock:
-      reply = await self._start(live, task_id, seed)
+      reply = await self._start(request, number, task_id, seed)
     return web.json_response({self._wire.episode_key: number} | reply)
 
   async def _step(self, request: web.Request) -> web.Response:
     body = await _body(request)
-    live = self._table.get(_integer(body, self._wire.episode_key))
+    number = _integer(body, self._wire.episode_key)
+    live = self._table.get(number)
     action = body.get('action')
     if not isinstance(action, str):
       raise _Refusal(422, f'"action" must be a string, got {action!r:.80}.')
@@ -193,11 +227,13 @@ class Routes:
       if live.ended:
         raise _Refusal(409, 'The episode has ended; reset it first.')
       start = time.perf_counter()
-      result = await self._call(live.env.step, action)
-      self._counters.observe_step(time.perf_counter() - start)
+      result = await self._call(number, live.env.step, action)
+      self._counters.step_seconds.observe(time.perf_counter() - start)
       live.reward = result.reward
       live.score += result.reward
       live.ended = result.terminated or result.truncated
+      if live.ended:
+        self._table.release(live)
     reply = {
         'observation': result.observation,
         'reward': result.reward,
@@ -213,7 +249,10 @@ class Routes:
   async def _close(self, request: web.Request) -> web.Response:
     number = _integer(await _body(request), self._wire.episode_key)
     with contextlib.suppress(UnknownEpisode):  # a second close says false
-      async with self._table.get(number).lock:  # not under a step's feet
+      live = self._table.get(number)
+      if live.waiting is not None:  # it has nothing to be waited for
+        return web.json_response(self._table.close(number))
+      async with live.lock:  # not under a step's feet
         return web.json_response(self._table.close(number))
     return web.json_response(False)
 
@@ -233,38 +272,67 @@ class Routes:
     )
 
   async def _expert_action(self, request: web.Request) -> web.Response:
-    live = self._queried(request)
+    number = self._queried_number(request)
+    live = self._table.get(number)
     async with live.lock:
       if not live.started or live.ended:
         raise _Refusal(409, 'The episode is not running; reset it first.')
-      action = await self._call(live.env.expert_action)
+      action = await self._call(number, live.env.expert_action)
     return web.json_response({'action': action})
 
   async def _start(
-      self, live: LiveEpisode, task_id: int, seed: int
+      self, request: web.Request, number: int, task_id: int, seed: int
   ) -> dict[str, Any]:
+    live = self._table.get(number)
     live.started = False  # until it worked
-    observation = await self._call(live.env.reset, task_id, seed)
+    await self._table.admit(live)
+    try:
+      if request.transport is None or request.transport.is_closing():
+        # Nobody waits for the answer: do not keep others from running.
+        raise _Refusal(499, 'The client went away.')
+      observation = await self._call(number, live.env.reset, task_id, seed)
+    except BaseException:
+      self._table.release(live)
+      raise
     live.started, live.ended = True, False
     live.reward = live.score = 0.0
-    self._counters.resets += 1
+    self._counters.resets.inc()
     reply = {'observation': observation, 'reward': 0.0, 'done': False}
     if self._wire.has_score:
       reply |= {'score': 0.0, 'deleted': False}
     return reply
 
-  async def _call(self, function: Callable[..., _T], *args: Any) -> _T:
-    """Runs an environment's function without holding up other requests."""
+  async def _call(
+      self, number: int, function: Callable[..., _T], *args: Any
+  ) -> _T:
+    """Runs an environment's function without holding up other requests.
+
+    Raises:
+      _DeadlineExceeded: it took too long; the episode was closed.
+    """
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(self._pool, function, *args)
+    call = loop.run_in_executor(self._pool, function, *args)
+    done, _ = await asyncio.wait([call], timeout=self._deadline_s)
+    if done:
+      return call.result()
+    # Nobody will look at it, even if it fails later.
+    call.add_done_callback(lambda call: call.cancelled() or call.exception())
+    self._table.close(number)
+    raise _DeadlineExceeded(
+        f'The environment did not answer within {self._deadline_s:g} s; the'
+        ' episode was closed.'
+    )
 
   def _queried(self, request: web.Request) -> LiveEpisode:
+    return self._table.get(self._queried_number(request))
+
+  def _queried_number(self, request: web.Request) -> int:
     text = request.query.get(self._wire.episode_key, '')
     if not text.isdecimal():
       raise _Refusal(
           422, f'"{self._wire.episode_key}" must be a number, got {text!r:.80}.'
       )
-    return self._table.get(int(text))
+    return int(text)
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The live episodes of a server: numbered, limited, leased."""
+"""The live episodes of a server: numbered, limited, leased, queued."""
 
 import asyncio
 import dataclasses
@@ -16,6 +16,10 @@ class TooManyEpisodes(Exception):
   """The limit on live episodes is reached."""
 
 
+class GivenUp(Exception):
+  """The episode was closed while it waited for its turn."""
+
+
 @dataclasses.dataclass
 class LiveEpisode:
   """One client's environment and how far it got.
@@ -26,6 +30,8 @@ class LiveEpisode:
   env: Env
   last_used: float
   lock: asyncio.Lock = dataclasses.field(default_factory=asyncio.Lock)
+  admitted: bool = False  # has one of the world's slots
+  waiting: asyncio.Future | None = None  # for one
   started: bool = False
   ended: bool = False
   reward: float = 0.0  # of the last step
@@ -48,6 +54,7 @@ class Table:
 
   Args:
     make: makes an environment.
+    slots: most that may run at a time; None: no limit. See `base.World`.
     max_episodes: most that may be live at a time.
     lease_s: an episode that nobody used for so long is closed.
     clock: seconds, monotonic.
@@ -57,6 +64,7 @@ class Table:
       self,
       make: Callable[[], Env],
       *,
+      slots: int | None = None,
       max_episodes: int,
       lease_s: float,
       clock: Callable[[], float] = time.monotonic,
@@ -67,6 +75,7 @@ class Table:
     self._clock = clock
     self._live: dict[int, LiveEpisode] = {}
     self._next = 0
+    self._slots = None if slots is None else asyncio.Semaphore(slots)
 
   def __len__(self) -> int:
     return len(self._live)
@@ -75,6 +84,16 @@ class Table:
   def created(self) -> int:
     """How many there ever were."""
     return self._next
+
+  @property
+  def running(self) -> int:
+    """How many play a task."""
+    return sum(x.started and not x.ended for x in self._live.values())
+
+  @property
+  def queued(self) -> int:
+    """How many wait for a slot."""
+    return sum(x.waiting is not None for x in self._live.values())
 
   def create(self) -> tuple[int, LiveEpisode]:
     """A new episode, not yet reset.
@@ -103,12 +122,41 @@ class Table:
     live.last_used = self._clock()
     return live
 
+  async def admit(self, live: LiveEpisode) -> None:
+    """Waits until `live` may run; first come, first served.
+
+    Raises:
+      GivenUp: it was closed meanwhile.
+    """
+    if self._slots is None or live.admitted:
+      return
+    live.waiting = asyncio.ensure_future(self._slots.acquire())
+    try:
+      await asyncio.wait([live.waiting])
+      if live.waiting.cancelled():
+        raise GivenUp('The episode was closed while it waited for its turn.')
+      live.admitted = True
+    finally:
+      if not live.admitted and not live.waiting.cancel():
+        if not live.waiting.cancelled():  # the turn came as we were cancelled
+          self._slots.release()
+      live.waiting = None
+
+  def release(self, live: LiveEpisode) -> None:
+    """Lets the next one run in place of `live`, which holds nothing any more."""
+    if live.admitted:
+      live.admitted = False
+      self._slots.release()
+
   def close(self, number: int) -> bool:
     """Ends episode `number`; False if it is not live."""
     live = self._live.pop(number, None)
     if live is None:
       return False
+    if live.waiting is not None:
+      live.waiting.cancel()
     live.env.close()
+    self.release(live)
     return True
 
   def close_expired(self) -> int:

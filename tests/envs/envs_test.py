@@ -16,9 +16,11 @@ def test_every_environment_can_be_made_and_has_disjoint_splits(name):
     ids = spec.tasks(split)
     assert ids and not seen & set(ids)
     seen |= set(ids)
-  env = spec.make()
+  world = spec.open()
+  env = world.make()
   assert env.reset(spec.tasks('test')[0], 0) == env.observation()
   env.close()
+  world.close()
 
 
 def test_options_choose_tasks_or_pass_by():
@@ -31,6 +33,6 @@ def test_unknown_names_list_the_known():
   with pytest.raises(ConfigError, match='known: textcraft, babyai'):
     envs.get('chess')
   with pytest.raises(ConfigError, match='no option depth; known: max_depth'):
-    envs.get('textcraft').make(depth=1)
+    envs.get('textcraft').open(depth=1)
   with pytest.raises(ConfigError, match='known: train, dev, test'):
     envs.get('textcraft').tasks('validation')

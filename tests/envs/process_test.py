@@ -118,7 +118,7 @@ def _runs(pid):
 def test_it_needs_no_accelerator_library():
   code = (
       'import sys; import agentrl.envs.server, agentrl.envs.client;'
-      ' from agentrl.envs import ENVS; [s.make() for s in ENVS.values()];'
+      ' from agentrl.envs import ENVS; [s.open() for s in ENVS.values()];'
       ' bad = {"jax", "flax", "optax", "torch"} & set(sys.modules);'
       ' sys.exit(f"imported {bad}" if bad else 0)'
   )

@@ -210,7 +210,6 @@ def test_metrics_count_what_happened():
         ('live_episodes', 2),
         ('created_episodes_total', 3),
         ('resets_total', 3),
-        ('steps_total', 3),
         ('errors_total', 1),
         ('step_seconds_count', 3),
     ):

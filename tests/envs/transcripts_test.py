@@ -33,7 +33,7 @@ if sys.argv[2] == 'shuffle':
 
 from agentrl import envs
 
-env = envs.get(sys.argv[1]).make()
+env = envs.get(sys.argv[1]).open().make()
 tasks = {'textcraft': range(0, 544, 7), 'babyai': range(80)}[sys.argv[1]]
 for task_id in tasks:
   rng = random.Random(task_id)
