@@ -215,7 +215,7 @@ def test_metrics_count_what_happened():
     ):
       assert metric(text, f'agentrl_env_{name}') == value, name
     buckets = [
-        int(line.split()[-1])
+        float(line.split()[-1])
         for line in text.splitlines()
         if '_bucket{' in line
     ]
