@@ -43,6 +43,7 @@ class EnvClient:
       *,
       env_name: str,
       timeout_s: float = 60.0,
+      token: str | None = None,
   ):
     """Keeps the parts; nothing is sent yet.
 
@@ -51,8 +52,12 @@ class EnvClient:
       base_url: of the server.
       env_name: a name in `wire.WIRES`: how the server is spoken to.
       timeout_s: limit of one request.
+      token: sent as `Authorization: Bearer TOKEN`; None: nothing.
     """
     self._session = session
+    self._headers = (
+        {} if token is None else {'Authorization': f'Bearer {token}'}
+    )
     self._base_url = base_url.rstrip('/')
     self._wire = wire_lib.WIRES[env_name]
     self._timeout = aiohttp.ClientTimeout(total=timeout_s)
@@ -194,7 +199,7 @@ class EnvClient:
     asked = f'{method} {url} with {_short(content)}'
     try:
       async with self._session.request(
-          method, url, timeout=self._timeout, **content
+          method, url, timeout=self._timeout, headers=self._headers, **content
       ) as response:
         status, body = response.status, await response.text()
     except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError) as error:
@@ -231,12 +236,14 @@ class EnvPool:
       *,
       env_name: str,
       timeout_s: float = 60.0,
+      token: str | None = None,
   ):
     if not urls:
       raise EnvError('An environment pool needs at least one URL.')
     self._session = session
     self._env_name = env_name
     self._timeout_s = timeout_s
+    self._token = token
     self._live = dict.fromkeys(urls, 0)
     self._failed_at = dict.fromkeys(urls, -_COOL_DOWN_S)
 
@@ -260,7 +267,11 @@ class _PooledClient(EnvClient):
 
   def __init__(self, pool: EnvPool):
     super().__init__(
-        pool._session, '', env_name=pool._env_name, timeout_s=pool._timeout_s
+        pool._session,
+        '',
+        env_name=pool._env_name,
+        timeout_s=pool._timeout_s,
+        token=pool._token,
     )
     self._pool = pool
 

@@ -10,7 +10,13 @@ import contextlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -18,7 +24,8 @@ import prometheus_client
 from absl import logging
 from aiohttp import web
 
-from agentrl.envs import SPLITS, EnvSpec
+from agentrl.envs import EnvSpec
+from agentrl.envs.base import World
 from agentrl.envs.counters import Counters
 from agentrl.envs.table import (
     GivenUp,
@@ -52,7 +59,8 @@ class Routes:
 
   Args:
     spec: the environment.
-    options: its options.
+    world: what makes its episodes; closed at the end.
+    tasks: what /create starts, where it starts anything.
     expert: whether to offer the expert's actions.
     lease_s: an episode that nobody used for so long is closed.
     max_episodes: most that may be live at a time.
@@ -65,7 +73,8 @@ class Routes:
   def __init__(
       self,
       spec: EnvSpec,
-      options: Mapping[str, Any],
+      world: World,
+      tasks: Sequence[int] = (),
       *,
       expert: bool = False,
       lease_s: float = 600.0,
@@ -79,7 +88,7 @@ class Routes:
     self._lease_s = lease_s
     self._deadline_s = deadline_s
     self._token = token
-    self._world = spec.open(**options)
+    self._world = world
     self._table = Table(
         self._world.make,
         slots=self._world.slots,
@@ -87,14 +96,7 @@ class Routes:
         lease_s=lease_s,
     )
     self._counters = Counters(spec.name, self._table, self._world)
-    # What /create starts, where it starts anything.
-    self._tasks = (
-        sorted(
-            task for split in SPLITS for task in spec.tasks(split, **options)
-        )
-        if spec.wire.create_resets
-        else []
-    )
+    self._tasks = tasks
     self._pool = ThreadPoolExecutor(
         self._world.threads, thread_name_prefix=spec.name
     )
@@ -185,7 +187,13 @@ class Routes:
     return web.json_response(f'agentrl {self._spec.name} environment server')
 
   async def _health(self, request: web.Request) -> web.Response:
-    return web.json_response({'status': 'ok', 'env': self._spec.name})
+    return web.json_response({
+        'status': 'ok',
+        'env': self._spec.name,
+        'live': len(self._table),
+        'running': self._table.running,
+        'queued': self._table.queued,
+    })
 
   async def _metrics(self, request: web.Request) -> web.Response:
     return web.Response(
@@ -266,10 +274,13 @@ class Routes:
     return web.json_response(self._queried(request).state)
 
   async def _available_actions(self, request: web.Request) -> web.Response:
-    live = self._queried(request)
-    return web.json_response(
-        {'available_actions': live.env.available_actions()}
-    )
+    number = self._queried_number(request)
+    live = self._table.get(number)
+    async with live.lock:
+      if not live.started or live.ended:
+        raise _Refusal(409, 'The episode is not running; reset it first.')
+      actions = await self._call(number, live.env.available_actions)
+    return web.json_response({'available_actions': actions})
 
   async def _expert_action(self, request: web.Request) -> web.Response:
     number = self._queried_number(request)

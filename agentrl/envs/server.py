@@ -22,7 +22,9 @@ from typing import Any
 from aiohttp import web
 
 from agentrl import envs
+from agentrl.envs import tokens
 from agentrl.envs.routes import Routes
+from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
 
 # An environment that does not let go is left behind after so long.
@@ -39,6 +41,9 @@ async def running(
     expert: bool = False,
     lease_s: float = 600.0,
     max_episodes: int = 4096,
+    deadline_s: float = 120.0,
+    workers: int = 1,
+    token_file: str | None = None,
 ) -> AsyncIterator[str]:
   """Serves an environment inside the block, and gives its URL.
 
@@ -50,6 +55,11 @@ async def running(
     expert: whether to offer the expert's actions.
     lease_s: an episode that nobody used for so long is closed.
     max_episodes: most that may be live at a time.
+    deadline_s: a call into an environment that takes so long is given up, and
+      its episode closed.
+    workers: processes that the episodes are spread over; 1: this one.
+    token_file: holds what requests must carry as `Authorization: Bearer TOKEN`,
+      but for /health; None: nothing.
 
   Raises:
     ConfigError: a name or an option is wrong.
@@ -57,17 +67,32 @@ async def running(
   """
   if not 0 <= port < 2**16:
     raise ConfigError(f'port must be 0 to 65535, got {port}.')
-  if lease_s <= 0 or max_episodes < 1:
-    raise ConfigError(
-        'lease_s must be above 0 and max_episodes at least 1, got'
-        f' {lease_s} and {max_episodes}.'
+  for name, value in (('lease_s', lease_s), ('deadline_s', deadline_s)):
+    if value <= 0:
+      raise ConfigError(f'{name} must be above 0, got {value}.')
+  for name, value in (('max_episodes', max_episodes), ('workers', workers)):
+    if value < 1:
+      raise ConfigError(f'{name} must be at least 1, got {value}.')
+  spec, options = envs.get(env_name), dict(options or {})
+  token = None if token_file is None else tokens.read(token_file)
+  tasks = ()
+  if spec.wire.create_resets:
+    tasks = sorted(
+        task for x in envs.SPLITS for task in spec.tasks(x, **options)
     )
+  if workers == 1:
+    world = spec.open(**options)
+  else:
+    world = Workers(env_name, options, count=workers)
   routes = Routes(
-      envs.get(env_name),
-      options or {},
+      spec,
+      world,
+      tasks,
       expert=expert,
       lease_s=lease_s,
       max_episodes=max_episodes,
+      deadline_s=deadline_s,
+      token=token,
   )
   runner = web.AppRunner(
       routes.app(), access_log=None, shutdown_timeout=_SHUTDOWN_S
@@ -140,6 +165,9 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument('--expert', action='store_true', help='serve GET /expert')
   parser.add_argument('--lease_s', type=float, default=600.0)
   parser.add_argument('--max_episodes', type=int, default=4096)
+  parser.add_argument('--deadline_s', type=float, default=120.0)
+  parser.add_argument('--workers', type=int, default=1, help='processes')
+  parser.add_argument('--token_file', help='what requests must know')
   parser.add_argument(
       '--exit_with_parent', action='store_true', help='end with standard input'
   )
@@ -161,6 +189,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             expert=args.expert,
             lease_s=args.lease_s,
             max_episodes=args.max_episodes,
+            deadline_s=args.deadline_s,
+            workers=args.workers,
+            token_file=args.token_file,
         )
     )
   except AgentrlError as error:

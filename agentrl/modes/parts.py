@@ -15,7 +15,7 @@ from absl import logging
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.engine.server import Engine
-from agentrl.envs import prompts
+from agentrl.envs import prompts, tokens
 from agentrl.envs.client import EnvClient, EnvPool
 from agentrl.errors import ConfigError
 from agentrl.models import transformer
@@ -114,6 +114,9 @@ class Environment:
         urls,
         env_name=self.name,
         timeout_s=self._env.timeout_s,
+        token=(
+            tokens.read(self._env.token_file) if self._env.token_file else None
+        ),
     )
 
 

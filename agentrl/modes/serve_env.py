@@ -12,7 +12,16 @@ from agentrl.errors import ConfigError
 # import.
 _KNOWN = {
     'env': ('name', 'options'),
-    'serve': ('host', 'port', 'expert', 'lease_s', 'max_episodes'),
+    'serve': (
+        'host',
+        'port',
+        'expert',
+        'lease_s',
+        'max_episodes',
+        'deadline_s',
+        'workers',
+        'token_file',
+    ),
 }
 
 

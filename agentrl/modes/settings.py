@@ -28,6 +28,7 @@ class Env:
   task_file: str | None = None  # AgentGym item file instead of the train list
   timeout_s: float = 60.0  # of one request
   workers: int = 1  # server processes, when a child serves it
+  token_file: str | None = None  # what the server at `url` wants to be told
 
   def __post_init__(self):
     at_least('env.workers', self.workers, 1)
@@ -36,6 +37,12 @@ class Env:
       raise ConfigError(
           f'env.workers={self.workers} has no effect with env.url; start more'
           ' servers and list their URLs instead.'
+      )
+
+    if self.token_file and not self.url:
+      raise ConfigError(
+          'env.token_file has no effect without env.url: a child of the run'
+          ' listens on loopback only.'
       )
 
   @property

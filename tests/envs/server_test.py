@@ -333,7 +333,7 @@ def test_a_wrong_server_does_not_start(env_name, options, error, words):
     [
         ({'port': 99999}, 'port must be 0 to 65535, got 99999'),
         ({'lease_s': 0.0}, 'lease_s must be above 0'),
-        ({'max_episodes': 0}, 'max_episodes at least 1'),
+        ({'max_episodes': 0}, 'max_episodes must be at least 1'),
     ],
 )
 def test_numbers_out_of_range_are_refused(server_options, words):

@@ -1,0 +1,100 @@
+"""Tests for agentrl.envs.workers: real processes behind a real server."""
+
+import asyncio
+import os
+import signal
+
+import aiohttp
+import psutil
+import pytest
+
+from agentrl import envs
+from agentrl.envs import server
+from agentrl.envs.client import EnvClient
+from agentrl.envs.workers import Workers
+from agentrl.errors import ConfigError, EnvError
+
+
+@pytest.fixture(name='world', scope='module')
+def _world():
+  world = Workers('textcraft', {'max_depth': 2}, count=2)
+  yield world
+  world.close()
+
+
+def test_episodes_are_spread_and_play_as_without_workers(world):
+  remote = [world.make() for _ in range(4)]
+  assert [worker.live for worker in world._workers] == [2, 2]
+  local = envs.get('textcraft').open().make()
+  for number, env in enumerate(remote):
+    task_id = 100 + number
+    assert env.reset(task_id, 0) == local.reset(task_id, 0)
+    for _ in range(3):
+      assert env.available_actions() == local.available_actions()
+      action = local.expert_action()
+      assert env.expert_action() == action
+      assert env.step(action) == local.step(action)
+      assert env.observation() == local.observation()
+  for env in remote:
+    env.close()
+    env.close()
+  assert [worker.live for worker in world._workers] == [0, 0]
+
+
+def test_errors_of_the_environment_come_through(world):
+  env = world.make()
+  with pytest.raises(EnvError, match='no task 9999; ids are 0 to 543'):
+    env.reset(9999, 0)
+  env.reset(3, 0)
+  with pytest.raises(RuntimeError, match='AttributeError'):
+    env.step(17)
+  env.close()
+
+
+def test_a_dead_worker_loses_its_episodes_and_nothing_else(world):
+  lost, other = world.make(), world.make()
+  for env in (lost, other):
+    env.reset(100, 0)
+  os.kill(lost._worker._process.pid, signal.SIGKILL)
+  with pytest.raises(EnvError, match='died'):
+    lost.step('inventory')
+  with pytest.raises(EnvError, match='died.*reset it'):
+    lost.step('inventory')
+  assert other.step('inventory').observation
+  assert lost.reset(100, 0) == other.reset(100, 0)
+  assert world.gauges()['worker_restarts'] == 1
+  lost.close(), other.close()
+
+
+def test_wrong_options_are_the_callers_error():
+  with pytest.raises(ConfigError, match='max_depth must be 1 to 4'):
+    Workers('textcraft', {'max_depth': 9}, count=1)
+
+
+def test_a_server_with_workers_serves_and_leaves_none_behind():
+  async def play(session, url, task_id):
+    async with EnvClient(session, url, env_name='textcraft') as env:
+      await env.reset(task_id)
+      while True:
+        result = await env.step(await env.expert_action())
+        if result.terminated:
+          return result.success
+
+  async def main():
+    async with (
+        server.running('textcraft', expert=True, workers=2) as url,
+        aiohttp.ClientSession() as session,
+    ):
+      plays = [play(session, url, task_id) for task_id in range(200, 224)]
+      assert all(await asyncio.gather(*plays))
+      async with session.get(f'{url}/metrics') as response:
+        text = await response.text()
+    assert 'agentrl_env_workers{env="textcraft"} 2.0' in text
+
+  before = set(psutil.Process().children(recursive=True))
+  asyncio.run(main())
+  left = set(psutil.Process().children(recursive=True)) - before
+  # Python's own helper of spawned processes stays.
+  assert [
+      x for x in left if 'resource_tracker' not in ' '.join(x.cmdline())
+  ] == []
