@@ -71,7 +71,7 @@ class EnvSpec:
 def _open_textcraft(**options: Any) -> World:
   from agentrl.envs.textcraft.env import TextCraft
 
-  return _separate(TextCraft, options)
+  return _separate(TextCraft, options, threads=0)
 
 
 def _open_babyai(**options: Any) -> World:
@@ -80,10 +80,12 @@ def _open_babyai(**options: Any) -> World:
   return _separate(BabyAI, options)
 
 
-def _separate(cls: Callable[..., Any], options: dict[str, Any]) -> World:
+def _separate(
+    cls: Callable[..., Any], options: dict[str, Any], **world: Any
+) -> World:
   make = functools.partial(cls, **options)
   make().close()  # wrong options are an error now, not at the first request
-  return Separate(make)
+  return Separate(make, **world)
 
 
 ENVS = {

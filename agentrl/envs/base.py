@@ -60,6 +60,8 @@ class World(Protocol):
       resets.
     threads: calls into environments that are worth making at once. More than
       two only contend for the interpreter lock, unless they wait for others.
+      0: calls are shorter than the way to a thread and back, a millisecond at
+      most; the server makes them itself, and no deadline can end them.
   """
 
   slots: int | None

@@ -98,7 +98,7 @@ class Routes:
     self._counters = Counters(spec.name, self._table, self._world)
     self._tasks = tasks
     self._pool = ThreadPoolExecutor(
-        self._world.threads, thread_name_prefix=spec.name
+        max(self._world.threads, 1), thread_name_prefix=spec.name
     )
 
   def app(self) -> web.Application:
@@ -321,6 +321,8 @@ class Routes:
     Raises:
       _DeadlineExceeded: it took too long; the episode was closed.
     """
+    if not self._world.threads:
+      return function(*args)
     loop = asyncio.get_running_loop()
     call = loop.run_in_executor(self._pool, function, *args)
     done, _ = await asyncio.wait([call], timeout=self._deadline_s)

@@ -42,7 +42,7 @@ class Recipe:
   inputs: tuple[tuple[str, int], ...]
   tag: str | None = None  # the kind that `item` belongs to
 
-  @property
+  @functools.cached_property
   def command(self) -> str:
     inputs = ', '.join(f'{n} {plain_name(name)}' for name, n in self.inputs)
     return f'craft {self.count} {plain_name(self.item)} using {inputs}'
@@ -88,9 +88,15 @@ class RecipeBook:
 
   def makers(self, name: str) -> tuple[Recipe, ...]:
     """The recipes of an item, or of every item of a tag."""
-    if name in self.recipes:
-      return self.recipes[name]
-    return tuple(x for x in self.all_recipes() if x.tag == name)
+    return self.recipes.get(name) or self._of_tag.get(name, ())
+
+  @functools.cached_property
+  def _of_tag(self) -> Mapping[str, tuple[Recipe, ...]]:
+    found: dict[str, list[Recipe]] = {}
+    for recipe in self.all_recipes():
+      if recipe.tag is not None:
+        found.setdefault(recipe.tag, []).append(recipe)
+    return {tag: tuple(recipes) for tag, recipes in found.items()}
 
   def closure(self, goal: str) -> tuple[Recipe, ...]:
     """Every recipe that a plan for `goal` may use, in the order of discovery."""
