@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
 import aiohttp
@@ -111,7 +111,12 @@ class EnvServer:
   """
 
   def __init__(
-      self, name: str, options: Mapping[str, Any], *, expert: bool = False
+      self,
+      name: str,
+      options: Mapping[str, Any],
+      *,
+      expert: bool = False,
+      flags: Sequence[str] = (),
   ):
     """Starts the server and waits until it listens.
 
@@ -119,6 +124,7 @@ class EnvServer:
       name: of the environment.
       options: its options.
       expert: whether it offers the expert's actions.
+      flags: more of `python -m agentrl.envs.server`.
 
     Raises:
       EnvError: it did not start; quotes its last words.
@@ -132,6 +138,7 @@ class EnvServer:
         f'--options={json.dumps(dict(options))}',
         '--exit_with_parent',
         *(['--expert'] if expert else []),
+        *flags,
     ]
     self._name = name
     self._start()
