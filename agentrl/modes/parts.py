@@ -15,7 +15,7 @@ from absl import logging
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.engine.server import Engine
-from agentrl.envs import prompts
+from agentrl.envs import functions, prompts
 from agentrl.envs.client import EnvClient, EnvPool
 from agentrl.errors import ConfigError
 from agentrl.models import transformer
@@ -170,6 +170,7 @@ def make_agent(
           env_name, agent.format, agent.instructions
       ),
       format=agent.format,
+      functions=functions.FUNCTIONS[env_name],
   )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
 from agentrl.models.variants import VARIANTS
 from agentrl.training.optim import SCHEDULES
@@ -52,6 +53,10 @@ class Agent:
   format: str = 'react'  # how an action is written, see envs.actions
   instructions: str = 'full'  # a style of envs.prompts
   template: str | None = None  # chat template; None: the tokenizer's own
+
+  def __post_init__(self):
+    one_of('agent.format', self.format, tuple(actions.FORMATS))
+    one_of('agent.instructions', self.instructions, prompts.STYLES)
 
 
 @dataclasses.dataclass(frozen=True)
