@@ -10,6 +10,9 @@ from agentrl.types import StepResult
 class Env(Protocol):
   """One episode at a time; a new `reset` starts another.
 
+  Some have more: `query(name)`, which answers the `queries` of their wire with
+  what goes into JSON, and `picture()`, a PNG file, where the wire `renders`.
+
   Transcripts are a pure function of `(task_id, seed, actions)`: equal on every
   machine, in every process and under every PYTHONHASHSEED. The server never
   steps an episode that has ended and never calls one instance from two threads

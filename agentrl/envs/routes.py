@@ -6,6 +6,7 @@ Beyond the original: GET /health, /metrics, /available_actions and /expert.
 """
 
 import asyncio
+import base64
 import contextlib
 import hmac
 import json
@@ -116,6 +117,10 @@ class Routes:
         web.get('/detail', self._detail),
         web.get('/available_actions', self._available_actions),
     ])
+    for name in self._wire.queries:
+      app.router.add_get(f'/{name}', self._query)
+    if self._wire.renders:
+      app.router.add_post('/render', self._render)
     if self._expert:
       app.router.add_get('/expert', self._expert_action)
     app.cleanup_ctx.append(self._run)
@@ -222,8 +227,7 @@ class Routes:
     if not isinstance(action, str):
       raise _Refusal(422, f'"action" must be a string, got {action!r:.80}.')
     async with live.lock:
-      if not live.started:
-        raise _Refusal(409, 'The episode has no task yet; reset it first.')
+      _check_started(live)
       if live.ended:
         raise _Refusal(409, 'The episode has ended; reset it first.')
       start = time.perf_counter()
@@ -270,6 +274,21 @@ class Routes:
     return web.json_response(
         {'available_actions': live.env.available_actions()}
     )
+
+  async def _query(self, request: web.Request) -> web.Response:
+    live = self._queried(request)
+    async with live.lock:
+      _check_started(live)
+      return web.json_response(live.env.query(request.path.strip('/')))
+
+  async def _render(self, request: web.Request) -> web.Response:
+    number = _integer(await _body(request), self._wire.episode_key)
+    live = self._table.get(number)
+    async with live.lock:
+      _check_started(live)
+      png = await self._call(number, live.env.picture)
+    data = base64.b64encode(png).decode()
+    return web.json_response(f'data:image/png;base64,{data}')
 
   async def _expert_action(self, request: web.Request) -> web.Response:
     number = self._queried_number(request)
@@ -333,6 +352,11 @@ class Routes:
           422, f'"{self._wire.episode_key}" must be a number, got {text!r:.80}.'
       )
     return int(text)
+
+
+def _check_started(live: LiveEpisode) -> None:
+  if not live.started:
+    raise _Refusal(409, 'The episode has no task yet; reset it first.')
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

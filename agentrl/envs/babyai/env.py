@@ -8,7 +8,7 @@ rewarded twice, and "pick up" works as its prompt says.
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl.envs.babyai import levels as level_table, text, view
+from agentrl.envs.babyai import levels as level_table, picture, text, view
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
@@ -97,6 +97,10 @@ class BabyAI:
 
   def available_actions(self) -> list[str]:
     return [*self._actions, CHECK]
+
+  def picture(self) -> bytes:
+    """The whole grid, the agent's view lit, as a PNG file."""
+    return picture.png(self._grid)
 
   def expert_action(self) -> str:
     if self._expert is None:
