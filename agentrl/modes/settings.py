@@ -214,6 +214,7 @@ class Eval:
   num_tasks: int  # 0: no evaluation
   horizon: int  # turns; does not grow, so that evaluations compare
   split: str = 'test'
+  task_file: str | None = None  # AgentGym item file instead of the split's list
   seed: int = 0  # of sampling; the same at every evaluation
   temperature: float = 1.0
   every: int = 0  # rl steps between evaluations; 0: only before and after
@@ -250,6 +251,15 @@ class Evaluation:
   sampler: Sampler
   rollout: Limits
   eval: Eval
+
+  def __post_init__(self):
+    if self.env.task_file and (
+        self.eval.split != 'train' or self.eval.task_file
+    ):
+      raise ConfigError(
+          'env.task_file names tasks to train on and has no effect here; name'
+          ' those to evaluate on in eval.task_file.'
+      )
 
 
 @dataclasses.dataclass(frozen=True)
