@@ -1,5 +1,7 @@
 """The 40 levels, in AgentGym's order, and how one is built."""
 
+import copy
+import functools
 import os
 from typing import Any
 
@@ -97,12 +99,17 @@ def build(task_id: int) -> Any:
 
 
 def _lay_out(gymnasium: Any, name: str, seed: int) -> Any:
-  version = _VERSIONS.get(name, 'v0')
-  grid = gymnasium.make(
-      f'BabyAI-{name}-{version}', disable_env_checker=True
-  ).unwrapped
+  from gymnasium.envs.registration import load_env_creator
+
+  from agentrl.envs.babyai.reach import check_objs_reachable
+
+  spec = gymnasium.spec(f'BabyAI-{name}-{_VERSIONS.get(name, "v0")}')
+  # gymnasium.make would wrap the environment, only to be unwrapped again.
+  make = load_env_creator(spec.entry_point)
+  grid = make(**copy.deepcopy(spec.kwargs))
   # The text is made once an action; minigrid would encode its own view after
   # every primitive step, which is most of a step's time.
   grid.gen_obs = dict
+  grid.check_objs_reachable = functools.partial(check_objs_reachable, grid)
   grid.reset(seed=seed)
   return grid

@@ -7,6 +7,8 @@ from typing import Any
 
 from minigrid.envs.babyai.core import verifier
 
+from agentrl.envs.babyai import reach
+
 # Levels that mean to lay the key of the locked room into another room. They
 # compare the rooms' numbers by identity, which numbers drawn by NumPy never
 # have, so that in some layouts the key is behind its own door.
@@ -35,10 +37,16 @@ def is_impossible(grid: Any) -> bool:
   Its one locked door, the keys of which are all behind it, hides every object
   of its one instruction, or is the only one.
   """
-  reached = _reach(grid)
-  items = [grid.grid.get(*cell) for cell in reached]
+  reached = reach.reach(
+      grid, lambda item: item.type != 'wall' and not _is_locked(item)
+  )
+  items = [
+      item
+      for item, here in zip(grid.grid.grid, reached, strict=True)
+      if here and item is not None
+  ]
   locked = {x.color for x in items if _is_locked(x)}
-  keys = {x.color for x in items if x is not None and x.type == 'key'}
+  keys = {x.color for x in items if x.type == 'key'}
   return not locked <= keys and not any(
       any(item is goal for item in items) and not _is_locked(goal)
       for goal in grid.instrs.desc.obj_set
@@ -56,19 +64,4 @@ def mend_order(grid: Any) -> None:
 
 
 def _is_locked(item: Any) -> bool:
-  return item is not None and item.type == 'door' and item.is_locked
-
-
-def _reach(grid: Any) -> set[tuple[int, int]]:
-  """Cells that the agent can stand on or before without a key."""
-  todo, reached = [tuple(map(int, grid.agent_pos))], set()
-  while todo:
-    cell = todo.pop()
-    item = grid.grid.get(*cell)
-    if cell in reached or (item is not None and item.type == 'wall'):
-      continue
-    reached.add(cell)
-    if not _is_locked(item):
-      i, j = cell
-      todo += [(i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)]
-  return reached
+  return item.type == 'door' and item.is_locked

@@ -1,8 +1,10 @@
 """Tests for agentrl.envs.babyai.repairs: what minigrid gets wrong, and we not."""
 
 import pytest
+from minigrid.core.world_object import Ball
+from minigrid.envs.babyai.core.roomgrid_level import RejectSampling
 
-from agentrl.envs.babyai import levels, repairs
+from agentrl.envs.babyai import levels, reach, repairs
 from agentrl.envs.babyai.env import BabyAI
 
 
@@ -71,3 +73,21 @@ def test_tasks_that_can_be_done_stay_as_they_are(level):
         original.mission,
         original.agent_pos,
     )
+
+
+def test_reaching_is_what_minigrid_means_by_it():
+  verdicts = set()
+  for task_id in range(0, 400, 3):
+    grid = levels.build(task_id)
+    for seen in range(4):
+      if seen:  # wall in somebody or something
+        empty = [i for i, x in enumerate(grid.grid.grid) if x is None]
+        for cell in empty[seen :: 7 - seen]:
+          grid.grid.grid[cell] = Ball('red')
+      expected = type(grid).check_objs_reachable(grid, raise_exc=False)
+      assert reach.check_objs_reachable(grid, raise_exc=False) == expected
+      verdicts.add(expected)
+      if not expected:
+        with pytest.raises(RejectSampling, match='unreachable'):
+          reach.check_objs_reachable(grid)
+  assert verdicts == {True, False}
