@@ -1,7 +1,8 @@
 """Environments, by the name that configs use.
 
 To add one, write its package with an `Env` and its task lists, its line in
-`wire.WIRES`, its words in `prompts`, and its entry here.
+`wire.WIRES`, its words in `prompts`, its functions in `functions`, and its entry
+here.
 """
 
 import dataclasses

@@ -2,7 +2,8 @@
 
 The actions and rules are those of AgentGym's BabyAI, less its defects: an
 episode ends at its first success or at minigrid's own step limit and cannot be
-rewarded twice, and "pick up" works as its prompt says.
+rewarded twice, "pick up" works as its prompt says, and the tasks that minigrid
+lays out so that nobody can do them can be done (see repairs.py).
 """
 
 from collections.abc import Sequence
@@ -73,7 +74,8 @@ class BabyAI:
     return self._observation
 
   def step(self, action: str) -> StepResult:
-    action = text.normalise(action)
+    if action not in self._actions:
+      action = text.normalise(action)
     primitives = self._actions.get(action)
     if primitives is None:
       self._observation = self._explain(action)
