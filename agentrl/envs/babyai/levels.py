@@ -95,6 +95,8 @@ def build(task_id: int) -> Any:
     grid = _lay_out(gymnasium, name, seed)
   if name in repairs.STRICT_ORDER:
     repairs.mend_order(grid)
+  if name in repairs.STARTS_CARRYING:
+    repairs.mend_hand(grid)
   return grid
 
 

@@ -15,6 +15,9 @@ from agentrl.envs.babyai import reach
 KEY_ELSEWHERE = ('GoToImpUnlock', 'Unlock')
 # Levels of two doors in an order, where opening another door fails.
 STRICT_ORDER = ('OpenDoorsOrderN4Debug',)
+# Levels that start with an object in the hand, of which their instruction is not
+# told: to drop it by the first action counts for nothing, wherever that is.
+STARTS_CARRYING = ('PutNextS7N4Carrying',)
 
 
 class InOrder(verifier.BeforeInstr):
@@ -51,6 +54,11 @@ def is_impossible(grid: Any) -> bool:
       any(item is goal for item in items) and not _is_locked(goal)
       for goal in grid.instrs.desc.obj_set
   )
+
+
+def mend_hand(grid: Any) -> None:
+  """Tells an instruction what is in the hand."""
+  grid.instrs.preCarrying = grid.carrying
 
 
 def mend_order(grid: Any) -> None:

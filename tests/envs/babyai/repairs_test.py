@@ -62,6 +62,14 @@ def test_a_key_behind_its_own_door_is_laid_elsewhere(level, seed):
   assert solve(task(level, seed))[0].success
 
 
+def test_what_is_in_the_hand_may_be_dropped_at_once():
+  # The agent starts beside the goal, facing a free cell next to it.
+  result, primitives = solve(task('PutNextS7N4Carrying', 33))
+  assert result.success and primitives == [4]
+  original = as_minigrid_has_it('PutNextS7N4Carrying', 33)
+  assert original.step(4)[1:3] == (0, False)
+
+
 @pytest.mark.parametrize('level', repairs.KEY_ELSEWHERE)
 def test_tasks_that_can_be_done_stay_as_they_are(level):
   for seed in range(5):
