@@ -28,6 +28,9 @@ class EnvSpec:
     wire: how its server is spoken to.
     options: names and defaults of its options.
     subtask: the kind of a task by its id, for tables by kind.
+    quick: whether a step is over in milliseconds, whatever the action. Then the
+      server makes it itself: to hand it to a thread would cost as much again,
+      and no deadline is needed.
   """
 
   name: str
@@ -37,6 +40,7 @@ class EnvSpec:
   _open: Callable[..., World]
   _tasks: Callable[..., tuple[int, ...]]
   _task_options: tuple[str, ...]  # those that choose tasks
+  quick: bool = False
 
   def open(self, **options: Any) -> World:
     """What makes its episodes. Imports what it needs only now.
@@ -105,6 +109,7 @@ ENVS = {
         _open=_open_babyai,
         _tasks=babyai_tasks.tasks,
         _task_options=('levels',),
+        quick=True,
     ),
 }
 

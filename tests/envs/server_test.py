@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import time
 
 import aiohttp
 import pytest
 
-from agentrl.envs import server
+from agentrl.envs import ENVS, routes, server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import ConfigError, EnvError
 
@@ -283,7 +284,6 @@ def test_an_environment_that_breaks_is_a_500_and_the_server_lives(monkeypatch):
 
 
 def test_a_slow_environment_does_not_hold_up_others(monkeypatch):
-  import time
 
   from agentrl.envs.textcraft.env import TextCraft
 
@@ -308,6 +308,42 @@ def test_a_slow_environment_does_not_hold_up_others(monkeypatch):
 
   monkeypatch.setattr(TextCraft, 'step', step)
   with_server('textcraft', body)
+
+
+def test_a_quick_step_takes_no_thread_and_a_reset_does(monkeypatch):
+  import threading
+
+  from agentrl.envs.babyai.env import BabyAI
+
+  main, ran = threading.current_thread(), {}
+  for name in ('reset', 'step', 'expert_action'):
+    real = getattr(BabyAI, name)
+
+    def call(self, *args, name=name, real=real):
+      ran[name] = threading.current_thread() is main
+      return real(self, *args)
+
+    monkeypatch.setattr(BabyAI, name, call)
+
+  async def body(session, url):
+    async with EnvClient(session, url, env_name='babyai') as env:
+      await env.reset(44)
+      await env.step(await env.expert_action())
+
+  with_server('babyai', body, expert=True)
+  assert ran == {'reset': False, 'step': True, 'expert_action': False}
+
+
+@pytest.mark.parametrize(
+    'action', ['x', ' ', '\n', 'the ', 'pick up ', 'check.']
+)
+def test_no_action_makes_a_quick_step_slow(action):
+  env = ENVS['babyai'].open().make()
+  env.reset(38, 0)
+  size = routes.MAX_BODY_BYTES // len(action)
+  start = time.perf_counter()
+  env.step(action * size)
+  assert time.perf_counter() - start < 1.0  # on a busy machine
 
 
 @pytest.mark.parametrize(
