@@ -4,6 +4,8 @@ r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
         --workdir=runs/quickstart-eval
     python launch.py --config=configs/evaluate.py:model=smollm2-135m,env=textcraft \
         --workdir=runs/smollm2-textcraft
+    python launch.py --config=configs/evaluate.py:task_file=textcraft_test.json,n=100 \
+        --workdir=runs/smollm2-items  # an item file of AgentGym
 
 The workdir of a training run brings its environment, its way of talking and its
 limits along; `env` is for other models.
@@ -18,7 +20,9 @@ from configs.common import parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
-  arg = parse_arg(arg, model='smollm2-135m', env='textcraft', n=100)
+  arg = parse_arg(
+      arg, model='smollm2-135m', env='textcraft', n=100, task_file=''
+  )
 
   config = ConfigDict()
   config.mode = 'evaluate'
@@ -37,7 +41,12 @@ def get_config(arg: str | None = None) -> ConfigDict:
       concurrency=64,
   )
   config.eval = dict(
-      num_tasks=arg.n, horizon=30, split='test', seed=0, samples=1
+      num_tasks=arg.n,
+      horizon=30,
+      split='test',
+      task_file=config_dict.placeholder(str),  # none: the split's list
+      seed=0,
+      samples=1,
   )
   trained = pathlib.Path(arg.model) / 'config.json'
   if (trained.parent / 'checkpoints').is_dir():
@@ -47,4 +56,8 @@ def get_config(arg: str | None = None) -> ConfigDict:
     for name in config.rollout:  # temperature and the like belong to training
       config.rollout[name] = run['rollout'][name]
     config.eval.num_tasks = arg.n
+    if 'task_file' in config.env:  # tasks that it trained on
+      del config.env.task_file
+  if arg.task_file:
+    config.eval.task_file = arg.task_file
   return config

@@ -31,6 +31,8 @@ def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
   config.env = dict(
       name='textcraft',
       url=config_dict.placeholder(str),  # none: a child process serves it
+      # An item file of AgentGym; none: the train list.
+      task_file=config_dict.placeholder(str),
       options=dict(max_depth=1) if arg.tiny else {},
   )
   # The original starts from an instruct model. A small model needs to see the
@@ -59,6 +61,7 @@ def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
       every=1 if arg.tiny else 100,
   )
   config.eval = dict(
+      task_file=config_dict.placeholder(str),  # none: the test list
       num_tasks=2 if arg.tiny else 100,
       horizon=3 if arg.tiny else 30,
       every=0 if arg.tiny else 50,

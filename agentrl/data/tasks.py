@@ -103,7 +103,8 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
   """Reads task ids from an AgentGym item file.
 
   Such a file is a JSON list of objects with an `item_id` of environment and
-  number, as in `[{"item_id": "textcraft_12"}]`; other keys are ignored.
+  number, as in `[{"item_id": "textcraft_12"}]`; other keys are ignored. Names may
+  have underscores: `lmrlgym_maze_3`.
 
   Args:
     path: the file.
@@ -113,7 +114,7 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
     The numbers in the file's order.
 
   Raises:
-    DataError: not such a file, or an item of another environment.
+    DataError: not such a file, an item of another environment, or one twice.
   """
   try:
     items: Any = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
@@ -121,7 +122,7 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
     raise DataError(f'Cannot read task items from {path}: {error}') from error
   if not isinstance(items, list):
     raise DataError(f'{path} holds no JSON list but {type(items).__name__}.')
-  task_ids = []
+  seen: dict[int, int] = {}  # task -> where
   for index, item in enumerate(items):
     item_id = item.get('item_id') if isinstance(item, dict) else None
     name, _, number = str(item_id).rpartition('_')
@@ -130,5 +131,10 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
           f'Item {index} of {path} is {item!r}; expected an item_id such as'
           f" '{env_name}_12'."
       )
-    task_ids.append(int(number))
-  return tuple(task_ids)
+    task_id = int(number)
+    if task_id in seen:
+      raise DataError(
+          f'Item {index} of {path} repeats item {seen[task_id]}, {item_id!r}.'
+      )
+    seen[task_id] = index
+  return tuple(seen)

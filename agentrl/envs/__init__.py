@@ -1,7 +1,8 @@
 """Environments, by the name that configs use.
 
 To add one, write its package with an `Env` and its task lists, its line in
-`wire.WIRES`, its words in `prompts`, and its entry here.
+`wire.WIRES`, its words in `prompts`, its functions in `functions`, and its entry
+here.
 """
 
 import dataclasses
@@ -71,13 +72,13 @@ class EnvSpec:
 def _open_textcraft(**options: Any) -> World:
   from agentrl.envs.textcraft.env import TextCraft
 
-  return _separate(TextCraft, options, threads=0)
+  return _separate(TextCraft, options, inline=('reset', 'step'))
 
 
 def _open_babyai(**options: Any) -> World:
   from agentrl.envs.babyai.env import BabyAI
 
-  return _separate(BabyAI, options)
+  return _separate(BabyAI, options, inline=('step',))
 
 
 def _separate(

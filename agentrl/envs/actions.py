@@ -1,17 +1,47 @@
-"""How a completion says its action: formats by name, read by pure functions."""
+"""How a completion says its action: formats by name, read by pure functions.
 
-import re
-from collections.abc import Callable
+Whatever a policy writes, reading it ends soon and raises nothing: what cannot be
+understood gives a reason instead, a sentence for the policy. Nothing that it
+writes is ever run.
+"""
+
+import ast
+import json
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from agentrl.envs import functions as functions_lib
+from agentrl.envs.functions import Functions
 
 _MARK = 'Action:'
+_TAG, _END_TAG = '<action>', '</action>'
+_CALL, _END_CALL = '<tool_call>', '</tool_call>'
+_FENCE = '```'
+# Python's parser costs memory, and its stack, by the length of what it reads.
+_LONGEST_CODE = 4000
+
+Reading = tuple[str, str | None]  # the action and None, or '' and a reason
 
 
-def parse(format: str, text: str) -> tuple[str, str | None]:
+class Format(NamedTuple):
+  """One way of saying an action.
+
+  Both functions also get those that the environment has: see
+  `functions.FUNCTIONS`.
+  """
+
+  read: Callable[[str, Functions], Reading]
+  write: Callable[[str, Functions], str]  # without a thought
+
+
+def parse(format: str, text: str, functions: Functions = ()) -> Reading:
   """The action that `text` says, or '' and why none was found.
 
   Args:
     format: a name in FORMATS.
     text: a whole completion.
+    functions: of the environment, for formats in which they are called.
 
   Returns:
     `(action, None)` or `('', error)`; the error is a sentence for the policy.
@@ -19,34 +49,256 @@ def parse(format: str, text: str) -> tuple[str, str | None]:
   Raises:
     ValueError: the format is not known.
   """
+  return _get(format).read(text, functions)
+
+
+def write(format: str, action: str, functions: Functions = ()) -> str:
+  """A completion that says `action`, without a thought.
+
+  Args:
+    format: a name in FORMATS.
+    action: as an environment reads it.
+    functions: of the environment, for formats in which they are called.
+
+  Raises:
+    ValueError: the format is not known, or no function stands for the action.
+  """
+  return _get(format).write(action, functions)
+
+
+def _get(format: str) -> Format:
   if format not in FORMATS:
     raise ValueError(
         f'Unknown action format {format!r}; known: {", ".join(FORMATS)}.'
     )
-  return FORMATS[format](text)
+  return FORMATS[format]
 
 
-def parse_react(text: str) -> tuple[str, str | None]:
+def parse_react(text: str) -> Reading:
   """ReAct (arXiv:2210.03629): the line after the only "Action:"."""
   count = text.count(_MARK)
-  if count == 0:
-    return '', f'there is no "{_MARK}" in it.'
-  if count > 1:
-    return '', f'it has {count} times "{_MARK}"; only one action is allowed.'
+  if count != 1:
+    return '', _not_once(_MARK, count)
   return _first_line(text.partition(_MARK)[2], f'nothing follows "{_MARK}".')
 
 
-def parse_plain(text: str) -> tuple[str, str | None]:
+def parse_plain(text: str) -> Reading:
   """The completion is the action; of several lines, the first that is one."""
   return _first_line(text, 'it is empty.')
 
 
-def _first_line(text: str, error: str) -> tuple[str, str | None]:
-  line = re.sub(r'\s*\n.*', '', text.strip(), flags=re.DOTALL)
+def parse_raw(text: str) -> Reading:
+  """The whole completion is the action: the environment reads it itself."""
+  action = text.strip()
+  return (action, None) if action else ('', 'it is empty.')
+
+
+def parse_tags(text: str) -> Reading:
+  """What stands between the only <action> and </action>."""
+  inside, error = _between(text, _TAG, _END_TAG)
+  if error is not None:
+    return '', error
+  return _only_line(inside, f'between "{_TAG}" and "{_END_TAG}"')
+
+
+def parse_fenced(text: str) -> Reading:
+  """What stands in the only fenced block: ```turn left```."""
+  inside, error = _fenced(text)
+  if error is not None:
+    return '', error
+  return _only_line(inside, f'between "{_FENCE}" and "{_FENCE}"')
+
+
+def parse_function_calling(text: str, functions: Functions) -> Reading:
+  """A call as one JSON object.
+
+  `{"name": ..., "arguments": {...}}` or AgentGym's `{"thought": ...,
+  "function_name": ..., "arguments": {...}}`, alone, after other words, or
+  between <tool_call> and </tool_call> as Qwen's models write it.
+  """
+  call, error = _json_object(text)
+  if error is not None:
+    return '', error
+  names = [key for key in ('name', 'function_name') if key in call]
+  if len(names) != 1:
+    return '', 'its JSON needs one "name", that of a function.'
+  extra = call.keys() - {*names, 'arguments', 'thought'}
+  if extra:
+    return '', (
+        f'its JSON has {min(extra)[:40]!r}, but only "{names[0]}", "arguments"'
+        ' and "thought" are known.'
+    )
+  arguments = call.get('arguments', {})
+  if not isinstance(arguments, dict):
+    return '', 'its "arguments" must be a JSON object.'
+  return functions_lib.action_of(functions, call[names[0]], arguments)
+
+
+def parse_code(text: str, functions: Functions) -> Reading:
+  """A call as one Python expression of literals; it is read, never run.
+
+  Alone or in the only fenced block; comments may hold the thought.
+  """
+  if _FENCE in text:
+    text, error = _fenced(text)
+    if error is not None:
+      return '', error
+  if len(text) > _LONGEST_CODE:
+    return '', f'its code is longer than {_LONGEST_CODE} characters.'
+  try:
+    with warnings.catch_warnings():  # '\d' in a string is not our concern
+      warnings.simplefilter('ignore')
+      statements = ast.parse(text.strip()).body
+  except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+    why = error.msg if isinstance(error, SyntaxError) else 'it is too deep'
+    if isinstance(error, ValueError):
+      why = 'it has characters that no code has'
+    return '', f'it is no Python code: {why}.'
+  if len(statements) != 1:
+    return '', f'it has {len(statements)} statements; write one call.'
+  call = getattr(statements[0], 'value', None)
+  if (
+      not isinstance(statements[0], ast.Expr)
+      or not isinstance(call, ast.Call)
+      or not isinstance(call.func, ast.Name)
+  ):
+    return (
+        '',
+        'it is no call of a function; write one, such as name(1, "text").',
+    )
+  return _read_call(call, functions)
+
+
+def _read_call(call: ast.Call, functions: Functions) -> Reading:
+  name = call.func.id
+  known = {function.name: function for function in functions}
+  parameters = known[name].parameters if name in known else ()
+  if name in known and len(call.args) > len(parameters):
+    return '', (
+        f'{name} takes at most {len(parameters)} arguments, got'
+        f' {len(call.args)}; call {known[name].signature}.'
+    )
+  arguments = {}
+  for key, node in (
+      *zip(parameters, call.args, strict=False),
+      *((keyword.arg, keyword.value) for keyword in call.keywords),
+  ):
+    if key is None or not isinstance(node, ast.Constant):
+      return '', 'arguments must be plain texts or numbers, such as "a" or 1.'
+    if key in arguments:
+      return '', f'{name} has the argument {key[:40]!r} twice.'
+    arguments[key] = node.value
+  return functions_lib.action_of(functions, name, arguments)
+
+
+def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
+  if _CALL in text or _END_CALL in text:
+    text, error = _between(text, _CALL, _END_CALL)
+    if error is not None:
+      return {}, error
+  start = text.find('{')
+  if start < 0:
+    return {}, 'it has no JSON object.'
+  try:
+    found, end = _DECODER.raw_decode(text, start)
+  except RecursionError:
+    return {}, 'its JSON is too deep.'
+  except ValueError as error:
+    why = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+    return {}, f'its JSON is broken: {why}.'
+  if '{' in text[end:]:
+    return {}, 'it has more than one JSON object; only one action is allowed.'
+  return found, None
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+  found = dict(pairs)
+  if len(found) < len(pairs):
+    raise ValueError('a key comes twice')
+  return found
+
+
+def _no_constant(name: str) -> None:
+  raise ValueError(f'{name} is no JSON')
+
+
+# Texts may run over lines: a thought often does.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_once_each, parse_constant=_no_constant, strict=False
+)
+
+
+def _between(text: str, start: str, end: str) -> tuple[str, str | None]:
+  """What the only `start` and the only `end` after it enclose."""
+  for mark in (start, end):
+    if text.count(mark) != 1:
+      return '', _not_once(mark, text.count(mark))
+  before, _, after = text.partition(start)
+  inside, found, _ = after.partition(end)
+  if not found:
+    return '', f'"{end}" comes before "{start}".'
+  return inside, None
+
+
+def _fenced(text: str) -> tuple[str, str | None]:
+  """What the only fenced block holds, without the name of its language."""
+  count = text.count(_FENCE)
+  if count != 2:
+    return '', (
+        f'it has {count} times "{_FENCE}"; one before the action and one after'
+        ' it are needed.'
+    )
+  inside = text.split(_FENCE)[1]
+  first, newline, rest = inside.partition('\n')
+  # Words beside the fence name a language where lines follow.
+  return (rest if newline and rest.strip() else inside), None
+
+
+def _not_once(mark: str, count: int) -> str:
+  if count == 0:
+    return f'there is no "{mark}" in it.'
+  return f'it has {count} times "{mark}"; only one action is allowed.'
+
+
+def _first_line(text: str, error: str) -> Reading:
+  line = text.strip().partition('\n')[0].rstrip()
   return (line, None) if line else ('', error)
 
 
-FORMATS: dict[str, Callable[[str], tuple[str, str | None]]] = {
-    'react': parse_react,
-    'plain': parse_plain,
+def _only_line(text: str, where: str) -> Reading:
+  lines = text.strip().splitlines()
+  if not lines:
+    return '', f'nothing stands {where}.'
+  if len(lines) > 1:
+    return '', f'{len(lines)} lines stand {where}; one action is one line.'
+  return lines[0], None
+
+
+def _write_call(action: str, functions: Functions) -> str:
+  name, arguments = functions_lib.call_of(functions, action)
+  call = {'name': name, 'arguments': arguments}
+  return json.dumps(call, ensure_ascii=False)
+
+
+def _write_code(action: str, functions: Functions) -> str:
+  name, arguments = functions_lib.call_of(functions, action)
+  return f'{name}({", ".join(f"{k}={v!r}" for k, v in arguments.items())})'
+
+
+def _textual(read: Callable[[str], Reading], written: str) -> Format:
+  """A format that says the action itself."""
+  return Format(
+      read=lambda text, functions: read(text),
+      write=lambda action, functions: written.format(action=action),
+  )
+
+
+FORMATS: Mapping[str, Format] = {
+    'react': _textual(parse_react, 'Thought:\n\nAction:\n{action}'),
+    'plain': _textual(parse_plain, '{action}'),
+    'raw': _textual(parse_raw, '{action}'),
+    'tags': _textual(parse_tags, f'{_TAG}{{action}}{_END_TAG}'),
+    'fenced': _textual(parse_fenced, f'{_FENCE}\n{{action}}\n{_FENCE}'),
+    'function_calling': Format(parse_function_calling, _write_call),
+    'code': Format(parse_code, _write_code),
 }

@@ -1,7 +1,7 @@
 """What the server asks of an environment: live episodes behind text."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from agentrl.types import StepResult
@@ -9,6 +9,9 @@ from agentrl.types import StepResult
 
 class Env(Protocol):
   """One episode at a time; a new `reset` starts another.
+
+  Some have more: `query(name)`, which answers the `queries` of their wire with
+  what goes into JSON, and `picture()`, a PNG file, where the wire `renders`.
 
   Transcripts are a pure function of `(task_id, seed, actions)`: equal on every
   machine, in every process and under every PYTHONHASHSEED. The server never
@@ -60,12 +63,14 @@ class World(Protocol):
       resets.
     threads: calls into environments that are worth making at once. More than
       two only contend for the interpreter lock, unless they wait for others.
-      0: calls are shorter than the way to a thread and back, a millisecond at
-      most; the server makes them itself, and no deadline can end them.
+    inline: names of the methods of `Env` that are over in a millisecond or so,
+      whatever they are asked. The server calls them itself, because the way to
+      a thread and back would cost as much again; no deadline can end them.
   """
 
   slots: int | None
   threads: int
+  inline: Collection[str]
 
   def make(self) -> Env:
     """A new environment, at once and without a call elsewhere."""
@@ -85,6 +90,7 @@ class Separate:
   slots: int | None = None
   # A second thread lets a quick step pass a slow reset.
   threads: int = 2
+  inline: Collection[str] = ()
 
   def gauges(self) -> Mapping[str, float]:
     return {}

@@ -141,6 +141,20 @@ class EnvClient:
         success=success,
     )
 
+  async def observation(self) -> str:
+    """The last observation once more.
+
+    AgentGym's SciWorld and SearchQA leave out or add parts of the task.
+
+    Raises:
+      EnvError: the server could not be reached or refused.
+    """
+    params = {self._wire.episode_key: str(self._live())}
+    reply = await self._request('GET', 'observation', params=params)
+    if isinstance(reply, dict):
+      reply = self._field(reply, 'observation', 'observation')
+    return str(reply)
+
   async def expert_action(self) -> str:
     """The expert's next action; only from our servers started with it.
 

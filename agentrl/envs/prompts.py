@@ -5,6 +5,8 @@ spare the context of a policy of a few million parameters, which learns the
 rules from episodes.
 """
 
+from agentrl.envs import functions
+
 _TEXTCRAFT = """\
 You are crafting an item in Minecraft. You will be given a list of crafting \
 commands and a goal. You have three kinds of commands:
@@ -33,6 +35,7 @@ the key of its colour, and walks into it
 Every answer ends with the actions that you can do now. When you do not see what \
 you need, turn and explore. Use few steps: fewer are worth more."""
 
+# The functions of the environment follow where it says so.
 _FORMATS = {
     'react': (
         """\
@@ -45,12 +48,53 @@ Action:
 the action"""
     ),
     'plain': 'Answer every time with one action and nothing else.',
+    'raw': 'Answer every time with one action.',
+    'tags': (
+        """\
+Think first if you like. End every answer with one action, in this form:
+<action>the action</action>"""
+    ),
+    'fenced': (
+        """\
+Think first if you like. End every answer with one action on a line of its own, \
+in this form:
+```
+the action
+```"""
+    ),
+    'function_calling': (
+        """\
+You act by calling functions. Each stands for one of these actions:
+{functions}
+Think first if you like. End every answer with one call, as a JSON object in \
+this form:
+{{"name": "the function", "arguments": {{"parameter": "value"}}}}"""
+    ),
+    'code': (
+        """\
+You act by calling Python functions. Each stands for one of these actions:
+{functions}
+Answer every time with one call and nothing else; write texts and numbers \
+themselves as arguments. What you think belongs in comments before it, in this \
+form:
+# what you think
+function(parameter=value)"""
+    ),
 }
 
 _FULL = {'textcraft': _TEXTCRAFT, 'babyai': _BABYAI}
-_COMPACT = {
-    'textcraft': {'react': 'Craft the goal. Thought: ... Action: ...'},
-    'babyai': {'react': 'Reach the goal. Thought: ... Action: ...'},
+_COMPACT_GOALS = {
+    'textcraft': 'Craft the goal.',
+    'babyai': 'Reach the goal.',
+}
+_COMPACT_FORMATS = {
+    'react': ' Thought: ... Action: ...',
+    'plain': None,  # there is nothing to say
+    'raw': None,
+    'tags': ' <action>...</action>',
+    'fenced': ' ```...```',
+    'function_calling': ' {"name": ..., "arguments": {...}}',
+    'code': ' function(parameter=value)',
 }
 
 STYLES = ('full', 'compact')
@@ -62,7 +106,7 @@ def instructions(env_name: str, format: str, style: str = 'full') -> str:
   Args:
     env_name: a name in `envs.ENVS`.
     format: a name in `envs.actions.FORMATS`.
-    style: 'full' or 'compact'; compact plain instructions are empty.
+    style: 'full' or 'compact'; compact plain and raw instructions are empty.
 
   Raises:
     ValueError: one of them is not known.
@@ -77,5 +121,10 @@ def instructions(env_name: str, format: str, style: str = 'full') -> str:
           f'No instructions for {value!r}; known: {", ".join(known)}.'
       )
   if style == 'compact':
-    return _COMPACT[env_name].get(format, '')
-  return f'{_FULL[env_name]}\n\n{_FORMATS[format]}'
+    words = _COMPACT_FORMATS[format]
+    return '' if words is None else f'{_COMPACT_GOALS[env_name]}{words}'
+  words = _FORMATS[format]
+  if format in ('function_calling', 'code'):
+    table = functions.describe(functions.FUNCTIONS[env_name])
+    words = words.format(functions=table)
+  return f'{_FULL[env_name]}\n\n{words}'

@@ -6,6 +6,7 @@ Beyond the original: GET /health, /metrics, /available_actions and /expert.
 """
 
 import asyncio
+import base64
 import contextlib
 import hmac
 import json
@@ -25,7 +26,7 @@ from absl import logging
 from aiohttp import web
 
 from agentrl.envs import EnvSpec
-from agentrl.envs.base import World
+from agentrl.envs.base import Env, World
 from agentrl.envs.counters import Counters
 from agentrl.envs.table import (
     GivenUp,
@@ -98,7 +99,7 @@ class Routes:
     self._counters = Counters(spec.name, self._table, self._world)
     self._tasks = tasks
     self._pool = ThreadPoolExecutor(
-        max(self._world.threads, 1), thread_name_prefix=spec.name
+        self._world.threads, thread_name_prefix=spec.name
     )
 
   def app(self) -> web.Application:
@@ -118,6 +119,10 @@ class Routes:
         web.get('/detail', self._detail),
         web.get('/available_actions', self._available_actions),
     ])
+    for name in self._wire.queries:
+      app.router.add_get(f'/{name}', self._query)
+    if self._wire.renders:
+      app.router.add_post('/render', self._render)
     if self._expert:
       app.router.add_get('/expert', self._expert_action)
     app.cleanup_ctx.append(self._run)
@@ -230,12 +235,11 @@ class Routes:
     if not isinstance(action, str):
       raise _Refusal(422, f'"action" must be a string, got {action!r:.80}.')
     async with live.lock:
-      if not live.started:
-        raise _Refusal(409, 'The episode has no task yet; reset it first.')
+      _check_started(live)
       if live.ended:
         raise _Refusal(409, 'The episode has ended; reset it first.')
       start = time.perf_counter()
-      result = await self._call(number, live.env.step, action)
+      result = await self._call(number, live.env, 'step', action)
       self._counters.step_seconds.observe(time.perf_counter() - start)
       live.reward = result.reward
       live.score += result.reward
@@ -279,8 +283,27 @@ class Routes:
     async with live.lock:
       if not live.started or live.ended:
         raise _Refusal(409, 'The episode is not running; reset it first.')
-      actions = await self._call(number, live.env.available_actions)
+      actions = await self._call(number, live.env, 'available_actions')
     return web.json_response({'available_actions': actions})
+
+  async def _query(self, request: web.Request) -> web.Response:
+    number = self._queried_number(request)
+    live = self._table.get(number)
+    async with live.lock:
+      _check_started(live)
+      answer = await self._call(
+          number, live.env, 'query', request.path.strip('/')
+      )
+    return web.json_response(answer)
+
+  async def _render(self, request: web.Request) -> web.Response:
+    number = _integer(await _body(request), self._wire.episode_key)
+    live = self._table.get(number)
+    async with live.lock:
+      _check_started(live)
+      png = await self._call(number, live.env, 'picture')
+    data = base64.b64encode(png).decode()
+    return web.json_response(f'data:image/png;base64,{data}')
 
   async def _expert_action(self, request: web.Request) -> web.Response:
     number = self._queried_number(request)
@@ -288,7 +311,7 @@ class Routes:
     async with live.lock:
       if not live.started or live.ended:
         raise _Refusal(409, 'The episode is not running; reset it first.')
-      action = await self._call(number, live.env.expert_action)
+      action = await self._call(number, live.env, 'expert_action')
     return web.json_response({'action': action})
 
   async def _start(
@@ -301,7 +324,7 @@ class Routes:
       if request.transport is None or request.transport.is_closing():
         # Nobody waits for the answer: do not keep others from running.
         raise _Refusal(499, 'The client went away.')
-      observation = await self._call(number, live.env.reset, task_id, seed)
+      observation = await self._call(number, live.env, 'reset', task_id, seed)
     except BaseException:
       self._table.release(live)
       raise
@@ -313,15 +336,14 @@ class Routes:
       reply |= {'score': 0.0, 'deleted': False}
     return reply
 
-  async def _call(
-      self, number: int, function: Callable[..., _T], *args: Any
-  ) -> _T:
-    """Runs an environment's function without holding up other requests.
+  async def _call(self, number: int, env: Env, method: str, *args: Any) -> Any:
+    """Calls a method of an environment without holding up other requests.
 
     Raises:
       _DeadlineExceeded: it took too long; the episode was closed.
     """
-    if not self._world.threads:
+    function = getattr(env, method)
+    if method in self._world.inline:
       return function(*args)
     loop = asyncio.get_running_loop()
     call = loop.run_in_executor(self._pool, function, *args)
@@ -346,6 +368,11 @@ class Routes:
           422, f'"{self._wire.episode_key}" must be a number, got {text!r:.80}.'
       )
     return int(text)
+
+
+def _check_started(live: LiveEpisode) -> None:
+  if not live.started:
+    raise _Refusal(409, 'The episode has no task yet; reset it first.')
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

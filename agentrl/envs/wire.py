@@ -39,6 +39,8 @@ class Wire:
     ended_key: field that says that the episode is over.
     default_task: the task that /reset takes when the request names none.
     failed_reset: a first observation that means that the reset failed.
+    queries: further GET routes; `Env.query` answers them.
+    renders: whether POST /render answers with a picture, `Env.picture`.
   """
 
   success: Callable[[float], bool]
@@ -55,12 +57,15 @@ class Wire:
   ended_key: str = 'done'
   default_task: int | None = None
   failed_reset: str | None = None
+  queries: tuple[str, ...] = ()
+  renders: bool = False
 
 
 TEXTCRAFT = Wire(
     success=lambda total: total >= 1.0,
     create_resets=True,
     default_task=0,
+    queries=('commands', 'goal'),  # the original's only ever fail
 )
 
 # The original repeats its last reward in later replies and adds it to `score`
@@ -69,6 +74,7 @@ BABYAI = Wire(
     success=lambda total: total > 0.0,
     reward_kind=TERMINAL,
     has_score=True,
+    renders=True,
 )
 
 # 0 to 100; -100 after a wrong focus.

@@ -32,6 +32,7 @@ class Workers:
   """
 
   slots = None
+  inline = ()
 
   def __init__(self, env_name: str, options: Mapping[str, Any], *, count: int):
     # A thread sleeps while its worker computes: enough of them that no worker
@@ -93,6 +94,12 @@ class _Remote:
 
   def expert_action(self) -> str:
     return self._call('expert_action')
+
+  def query(self, name: str) -> Any:
+    return self._call('query', name)
+
+  def picture(self) -> bytes:
+    return self._call('picture')
 
   def close(self) -> None:
     if not self._closed:

@@ -107,7 +107,7 @@ class Run:
     )
     self.train_tasks = self.environment.tasks('train')
     # Refused now rather than after an hour.
-    self.environment.panel(wanted.eval.split, wanted.eval.num_tasks)
+    self.environment.panel(wanted.eval)
 
   def build_policy(self, texts: Callable[[], Sequence[str]]) -> None:
     """Makes the network and how it talks.

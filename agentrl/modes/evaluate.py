@@ -39,6 +39,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   with contextlib.ExitStack() as stack:
     host = stack.enter_context(Host())
     environment = stack.enter_context(Environment(host, sections.env))
+    environment.panel(wanted)  # refused now, not after the model is loaded
     policy, version = checkpoints.load(model.name)
     urls = sampler.urls
     if sampler.kind == 'embedded':
@@ -98,10 +99,11 @@ def run_panel(
   """Plays the fixed panel that `wanted` describes.
 
   Raises:
-    ConfigError: the split has fewer tasks.
+    ConfigError: there are fewer tasks.
+    DataError: the item file is none for this environment.
     Interrupted: the user asked to stop.
   """
-  tasks = environment.panel(wanted.split, wanted.num_tasks)
+  tasks = environment.panel(wanted)
   with metrics_lib.progress(console) as bar:
     task = bar.add_task(name, total=len(tasks) * wanted.samples)
     return host.run(

@@ -15,9 +15,9 @@ from absl import logging
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.engine.server import Engine
-from agentrl.envs import prompts, tokens
+from agentrl.envs import functions, prompts, tokens
 from agentrl.envs.client import EnvClient, EnvPool
-from agentrl.errors import ConfigError
+from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer, TransformerConfig
 from agentrl.modes import settings
@@ -66,20 +66,25 @@ class Environment:
   def tasks(self, split: str) -> tuple[int, ...]:
     """The fixed task list of a split, or the config's own training tasks."""
     if split == 'train' and self._env.task_file:
-      return tasks_lib.read_items(self._env.task_file, self.name)
+      return self._items(self._env.task_file)
     return self.spec.tasks(split, **self._env.options)
 
-  def panel(self, split: str, count: int) -> tuple[int, ...]:
-    """`count` tasks of a split, evenly spread: what evaluations compare on.
+  def panel(self, wanted: settings.Eval) -> tuple[int, ...]:
+    """The tasks that evaluations compare on, evenly spread over those there are.
 
     Raises:
-      ConfigError: the split has fewer.
+      ConfigError: there are fewer.
+      DataError: the item file cannot be read, or has a task that is none.
     """
-    tasks = self.tasks(split)
+    count = wanted.num_tasks
+    if wanted.task_file:
+      tasks, source = self._items(wanted.task_file), wanted.task_file
+    else:
+      tasks = self.tasks(wanted.split)
+      source = f'the {wanted.split} split of {self.name}'
     if count > len(tasks):
       raise ConfigError(
-          f'eval.num_tasks={count}, but the {split} split of {self.name} has'
-          f' {len(tasks)} tasks.'
+          f'eval.num_tasks={count}, but {source} has {len(tasks)} tasks.'
       )
     return tuple(tasks[i * len(tasks) // count] for i in range(count))
 
@@ -106,6 +111,15 @@ class Environment:
 
   def __exit__(self, *exc_info) -> None:
     self.close()
+
+  def _items(self, path: str) -> tuple[int, ...]:
+    task_ids = tasks_lib.read_items(path, self.name)
+    for index, task_id in enumerate(task_ids):
+      try:
+        self.spec.subtask(task_id)
+      except EnvError as error:
+        raise DataError(f'Item {index} of {path}: {error}') from error
+    return task_ids
 
   def _connect(self) -> None:
     urls = [child.url for child in self._children] or self._env.urls
@@ -173,6 +187,7 @@ def make_agent(
           env_name, agent.format, agent.instructions
       ),
       format=agent.format,
+      functions=functions.FUNCTIONS[env_name],
   )
 
 

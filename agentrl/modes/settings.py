@@ -13,6 +13,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
 from agentrl.models.variants import VARIANTS
 from agentrl.training.optim import SCHEDULES
@@ -59,6 +60,10 @@ class Agent:
   format: str = 'react'  # how an action is written, see envs.actions
   instructions: str = 'full'  # a style of envs.prompts
   template: str | None = None  # chat template; None: the tokenizer's own
+
+  def __post_init__(self):
+    one_of('agent.format', self.format, tuple(actions.FORMATS))
+    one_of('agent.instructions', self.instructions, prompts.STYLES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,6 +221,7 @@ class Eval:
   num_tasks: int  # 0: no evaluation
   horizon: int  # turns; does not grow, so that evaluations compare
   split: str = 'test'
+  task_file: str | None = None  # AgentGym item file instead of the split's list
   seed: int = 0  # of sampling; the same at every evaluation
   temperature: float = 1.0
   every: int = 0  # rl steps between evaluations; 0: only before and after
@@ -252,6 +258,15 @@ class Evaluation:
   sampler: Sampler
   rollout: Limits
   eval: Eval
+
+  def __post_init__(self):
+    if self.env.task_file and (
+        self.eval.split != 'train' or self.eval.task_file
+    ):
+      raise ConfigError(
+          'env.task_file names tasks to train on and has no effect here; name'
+          ' those to evaluate on in eval.task_file.'
+      )
 
 
 @dataclasses.dataclass(frozen=True)

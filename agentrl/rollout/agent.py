@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentrl.envs import actions
+from agentrl.envs.functions import Functions
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
-
-# How each format of `envs.actions` writes an action without a thought.
-_WRITTEN = {'plain': '{action}', 'react': 'Thought:\n\nAction:\n{action}'}
 
 
 class Reading(NamedTuple):
@@ -26,7 +24,14 @@ class Agent:
   gives text for the environment and for people only.
   """
 
-  def __init__(self, chat: ChatFormat, *, instructions: str, format: str):
+  def __init__(
+      self,
+      chat: ChatFormat,
+      *,
+      instructions: str,
+      format: str,
+      functions: Functions = (),
+  ):
     """Keeps the parts.
 
     Args:
@@ -34,10 +39,12 @@ class Agent:
       instructions: system message, or the start of the first user message
         where the template has no system role; left out when empty.
       format: how an action is written; a name that `envs.actions` knows.
+      functions: of the environment, for formats in which they are called.
     """
     self._chat = chat
     self._instructions = instructions
     self._format = format
+    self._functions = functions
 
   @property
   def stop_token_ids(self) -> tuple[int, ...]:
@@ -75,7 +82,7 @@ class Agent:
   def read(self, completion_ids: Sequence[int]) -> Reading:
     """Decodes a completion and looks for its action."""
     text = self._chat.tokenizer.decode(completion_ids)
-    action, parse_error = actions.parse(self._format, text)
+    action, parse_error = actions.parse(self._format, text, self._functions)
     return Reading(text, action, parse_error)
 
   def correction(self, parse_error: str) -> str:
@@ -92,4 +99,6 @@ class Agent:
 
   def write(self, action: str) -> list[int]:
     """Ids of a completion that says `action` and ends: an expert's words."""
-    return self._chat.completion(_WRITTEN[self._format].format(action=action))
+    return self._chat.completion(
+        actions.write(self._format, action, self._functions)
+    )

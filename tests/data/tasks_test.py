@@ -7,6 +7,8 @@ from hypothesis import given, strategies as st
 
 from agentrl.data import tasks
 from agentrl.data.tasks import TaskIterator
+from agentrl.envs import ENVS
+from agentrl.envs.wire import WIRES
 from agentrl.errors import DataError
 
 LISTS = st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True)
@@ -87,8 +89,34 @@ def test_item_file_gives_task_ids(tmp_path):
 
 
 @pytest.mark.parametrize(
+    'name', sorted({*ENVS, *WIRES, 'lmrlgym_maze', 'tool_todo'})
+)
+def test_item_files_serve_every_environment(tmp_path, name):
+  path = tmp_path / 'items.json'
+  # The second form is that of AgentGym's evaluation files.
+  items = [
+      {'item_id': f'{name}_7'},
+      {'item_id': f'{name}_0', 'conversations': None},
+  ]
+  path.write_text(json.dumps(items))
+  assert tasks.read_items(path, name) == (7, 0)
+  with pytest.raises(DataError, match=f"Item 0 .*{name}_7.*'other_12'"):
+    tasks.read_items(path, 'other')
+
+
+@pytest.mark.parametrize(
     'text, message',
     [
+        (
+            '[{"item_id": "textcraft_3"}, {"item_id": "babyai_3"}]',
+            "Item 1 .*babyai_3.*'textcraft_12'",
+        ),
+        (
+            '[{"item_id": "textcraft_3"}, {"item_id": "textcraft_03"}]',
+            "Item 1 .* repeats item 0, 'textcraft_03'",
+        ),
+        ('[{"item_id": "lmrlgym_textcraft_3"}]', 'Item 0'),
+        ('[{"item_id": "textcraft_-3"}]', 'Item 0'),
         ('[{"item_id": "babyai_3"}]', "Item 0 .*babyai_3.*'textcraft_12'"),
         ('[{"item_id": "textcraft_x"}]', 'Item 0'),
         ('[{"id": 3}]', 'Item 0'),

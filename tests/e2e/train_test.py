@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from tests.e2e.running import launch, lines, start, wait_for
 
@@ -160,6 +161,22 @@ def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
   summary = json.loads((tmp_path / 'summary.json').read_text())
   assert summary['weight_version'] == '4'
   assert summary['eval']['test']['n'] == 4
+
+
+def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
+  options = json.loads((runs.whole / 'config.json').read_text())['env'][
+      'options'
+  ]
+  wanted = envs.get('babyai').tasks('dev', **options)[5:8]
+  items = tmp_path / 'babyai_test.json'
+  items.write_text(json.dumps([{'item_id': f'babyai_{x}'} for x in wanted]))
+  result = launch(
+      tmp_path / 'run',
+      config=f'configs/evaluate.py:model={runs.whole},n=3,task_file={items}',
+  )
+  assert result.returncode == 0, result.stdout + result.stderr
+  played = lines(tmp_path / 'run' / 'episodes' / 'eval' / 'eval.jsonl')
+  assert [x['task_id'] for x in played] == list(wanted)
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):

@@ -1,9 +1,19 @@
-"""Tests for agentrl.envs.actions and prompts."""
+"""Tests for agentrl.envs.actions, functions and prompts."""
+
+import json
+import time
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
-from agentrl.envs import ENVS, actions, prompts
+from agentrl.envs import ENVS, actions, functions, prompts
+from agentrl.envs.functions import FUNCTIONS
+
+CALLING = ('function_calling', 'code')
+# Words without those that texts of actions are cut at.
+WORDS = st.lists(
+    st.text('abcdxyz', min_size=1, max_size=5), min_size=1, max_size=3
+).map(' '.join)
 
 
 @pytest.mark.parametrize(
@@ -42,16 +52,305 @@ def test_plain_is_the_first_line_with_words():
   assert actions.parse('plain', ' \n') == ('', 'it is empty.')
 
 
-@given(st.sampled_from(sorted(actions.FORMATS)), st.text())
+@pytest.mark.parametrize(
+    'format, text, action',
+    [
+        ('raw', ' <think>hm</think>\n<search>x</search> ', None),
+        ('tags', 'I turn.\n<action> turn left\n</action>', 'turn left'),
+        ('fenced', 'I act: ```click [12]```.', 'click [12]'),
+        ('fenced', '```\nturn left\n```', 'turn left'),
+        ('fenced', '```text\nturn left\n```', 'turn left'),
+        ('fenced', '```turn left\n```', 'turn left'),
+    ],
+)
+def test_delimited_actions_are_found(format, text, action):
+  assert actions.parse(format, text) == (action or text.strip(), None)
+
+
+@pytest.mark.parametrize(
+    'format, text, error',
+    [
+        ('raw', ' \n', 'it is empty.'),
+        ('tags', 'turn left', 'there is no "<action>" in it.'),
+        ('tags', '<action>a</action><action>b</action>', 'it has 2 times'),
+        ('tags', '<action>a', 'there is no "</action>" in it.'),
+        ('tags', '</action>a<action>', '"</action>" comes before'),
+        ('tags', '<action> </action>', 'nothing stands between'),
+        ('tags', '<action>a\nb</action>', '2 lines stand between'),
+        ('fenced', 'turn left', 'it has 0 times "```"'),
+        ('fenced', '```a``` or ```b```', 'it has 4 times "```"'),
+        ('fenced', '```turn left', 'it has 1 times "```"'),
+        ('fenced', '```\n```', 'nothing stands between'),
+        ('fenced', '```\na\nb\n```', '2 lines stand between'),
+    ],
+)
+def test_delimited_formats_say_why_they_found_none(format, text, error):
+  action, why = actions.parse(format, text)
+  assert action == '' and why.startswith(error)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        '{"name": "get", "arguments": {"count": 2, "item": "oak logs"}}',
+        (
+            'I need logs. {"name": "get", "arguments": {"item": "oak logs",'
+            ' "count": 2}}'
+        ),
+        (
+            '<tool_call>\n{"name": "get", "arguments": {"count": 2, "item":'
+            ' "oak logs"}}\n</tool_call>'
+        ),
+        (
+            '{"thought": "I need\nlogs", "function_name": "get", "arguments":'
+            ' {"count": 2, "item": " oak\\n logs"}}'
+        ),
+        (
+            '```json\n{"name": "get", "arguments": {"count": 2, "item": "oak'
+            ' logs"}}\n```'
+        ),
+    ],
+)
+def test_calls_as_json(text):
+  parsed = actions.parse('function_calling', text, FUNCTIONS['textcraft'])
+  assert parsed == ('get 2 oak logs', None)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'get(2, "oak logs")',
+        "get(item='oak logs', count=2)",
+        '# I need logs.\nget(2, item="oak logs")  # so',
+        'So:\n```python\n# I need logs.\nget(2, "oak " "logs")\n```',
+    ],
+)
+def test_calls_as_code(text):
+  parsed = actions.parse('code', text, FUNCTIONS['textcraft'])
+  assert parsed == ('get 2 oak logs', None)
+
+
+def call(name, **arguments):
+  return json.dumps({'name': name, 'arguments': arguments})
+
+
+@pytest.mark.parametrize(
+    'text, error',
+    [
+        ('get 2 oak logs', 'it has no JSON object.'),
+        ('{"name": "get"', 'its JSON is broken: Expecting'),
+        ('{"name": NaN}', 'its JSON is broken: NaN is no JSON.'),
+        ('{"name": "a", "name": "b"}', 'its JSON is broken: a key comes twice'),
+        ('{"arguments": {}}', 'its JSON needs one "name"'),
+        (
+            '{"name": "get", "function_name": "get"}',
+            'its JSON needs one "name"',
+        ),
+        ('{"name": "inventory", "x": 1}', "its JSON has 'x', but only"),
+        ('{"name": "inventory", "arguments": []}', 'its "arguments" must be'),
+        ('{"name": "inventory"} {"name": "inventory"}', 'it has more than one'),
+        ('<tool_call>{"name": "inventory"}', 'there is no "</tool_call>"'),
+        ('<tool_call></tool_call>', 'it has no JSON object.'),
+        (call('dig'), "unknown function 'dig'; known: get, craft, inventory."),
+        (call(['get']), 'unknown function a list; known'),
+        (call('get', count=1), "get lacks the argument 'item'; call get(count"),
+        (call('get', count=1, item='a', n=2), "get has no argument 'n'; call"),
+        (call('get', count='1', item='a'), "argument 'count' of get must be a"),
+        (
+            call('get', count=True, item='a'),
+            "argument 'count' of get must be a",
+        ),
+        (call('get', count=1.0, item='a'), "argument 'count' of get must be a"),
+        (call('get', count=-1, item='a'), "argument 'count' of get must be a"),
+        (call('get', count=10**40, item='a'), "argument 'count' of get must"),
+        (call('get', count=1, item=2), "argument 'item' of get must be a text"),
+        (call('get', count=1, item=' '), "argument 'item' of get must have"),
+        (
+            call('get', count=1, item='a\0'),
+            "argument 'item' of get must be read",
+        ),
+        (call('get', count=1, item='\ud800'), "argument 'item' of get must be"),
+    ],
+)
+def test_a_bad_call_gets_a_reason_that_names_it(text, error):
+  parsed = actions.parse('function_calling', text, FUNCTIONS['textcraft'])
+  assert parsed[0] == '' and parsed[1].startswith(error), parsed
+
+
+@pytest.mark.parametrize(
+    'text, error',
+    [
+        ('', 'it has 0 statements'),
+        ('# only thoughts', 'it has 0 statements'),
+        ('inventory(); inventory()', 'it has 2 statements'),
+        ('get 2 oak logs', 'it is no Python code'),
+        ('inventory', 'it is no call of a function'),
+        ('x = inventory()', 'it is no call of a function'),
+        ('env.inventory()', 'it is no call of a function'),
+        ('get(1, item)', 'arguments must be plain texts or numbers'),
+        ('get(1, f"{1}")', 'arguments must be plain texts or numbers'),
+        ('get(1, get(1, "a"))', 'arguments must be plain texts or numbers'),
+        ('get(*[1, "a"])', 'arguments must be plain texts or numbers'),
+        ('get(**{"count": 1})', 'arguments must be plain texts or numbers'),
+        ('get(1, "a", 3)', 'get takes at most 2 arguments, got 3; call get('),
+        ('get(1, count=1)', "get has the argument 'count' twice"),
+        ('get(1)', "get lacks the argument 'item'"),
+        (
+            'get(b"1", "a")',
+            "argument 'count' of get must be a whole number, not",
+        ),
+        ('__import__("os")', "unknown function '__import__'; known: get"),
+        ('inventory()' + ' ' * 4000, 'its code is longer than 4000'),
+        ('get(1, "a\0")', 'it is no Python code'),
+        ('get(1, "\ud800")', 'it is no Python code'),
+        ('```a()``` ```b()```', 'it has 4 times "```"'),
+    ],
+)
+def test_bad_code_gets_a_reason_and_is_never_run(text, error):
+  parsed = actions.parse('code', text, FUNCTIONS['textcraft'])
+  assert parsed[0] == '' and parsed[1].startswith(error), parsed
+
+
+@pytest.mark.parametrize(
+    'text, action',
+    [
+        ('use("thermometer", "water")', 'use thermometer on water'),
+        ('use("thermometer")', 'use thermometer'),
+        ('wait()', 'wait'),
+        ('wait(1)', 'wait1'),
+        ('choose(0)', '0'),
+    ],
+)
+def test_a_function_may_stand_for_several_forms(text, action):
+  assert actions.parse('code', text, FUNCTIONS['sciworld']) == (action, None)
+  written = actions.write('code', action, FUNCTIONS['sciworld'])
+  assert actions.parse('code', written, FUNCTIONS['sciworld'])[0] == action
+
+
+def test_sciworld_has_the_functions_of_agentgym():
+  assert len(FUNCTIONS['sciworld']) == 26  # and lookin
+  assert functions.describe(FUNCTIONS['sciworld']).splitlines()[6] == (
+      '- use(tool: str, obj: str = None): use TOOL on OBJ or use TOOL'
+  )
+
+
+@given(st.data())
+@pytest.mark.parametrize(
+    'env_name, function',
+    [(name, f) for name, table in FUNCTIONS.items() for f in table],
+    ids=lambda x: getattr(x, 'name', x),
+)
+@settings(max_examples=20, deadline=None)
+def test_every_function_makes_the_round_trip(env_name, function, data):
+  table = FUNCTIONS[env_name]
+  form = data.draw(st.sampled_from(function.forms))
+  arguments = {
+      name: data.draw(
+          st.integers(0, 10**9 - 1) if name in function.numbers else WORDS
+      )
+      for name in function.parameters
+      if f'{{{name}}}' in form
+  }
+  action, error = functions.action_of(table, function.name, arguments)
+  assert error is None and action == form.format(**arguments)
+  if function.name != 'use' or len(arguments) == 1:
+    assert functions.call_of(table, action) == (function.name, arguments)
+  for format in CALLING:
+    written = actions.write(format, action, table)
+    assert actions.parse(format, written, table) == (action, None)
+
+
+@given(st.sampled_from(sorted(actions.FORMATS)), WORDS)
+def test_what_is_written_is_read(format, words):
+  action = f'go to {words} 3'
+  written = actions.write(format, action, FUNCTIONS['babyai'])
+  assert actions.parse(format, written, FUNCTIONS['babyai']) == (action, None)
+
+
+def test_an_action_without_a_function_cannot_be_written_as_a_call():
+  with pytest.raises(ValueError, match="No function stands for .*'dance'"):
+    actions.write('code', 'dance', FUNCTIONS['babyai'])
+
+
+@pytest.mark.parametrize('env_name', ['textcraft', 'babyai'])
+def test_functions_stand_for_whatever_the_expert_says(env_name):
+  env = ENVS[env_name].open().make()
+  table = FUNCTIONS[env_name]
+  for task_id in range(0, 400, 10):
+    env.reset(task_id, 0)
+    for _ in range(8):
+      action = env.expert_action()
+      for format in CALLING:
+        written = actions.write(format, action, table)
+        assert actions.parse(format, written, table) == (action, None)
+      if env.step(action).terminated:
+        break
+
+
+PIECES = st.one_of(
+    st.text(st.characters(), max_size=8),
+    st.sampled_from((
+        '{', '}', '"name": ', '"get"', '"arguments"', '[', ']', '(', ')', ',',
+        '<tool_call>', '</tool_call>', '<action>', '</action>', '```', '\n',
+        'Action:', 'get', 'inventory', '1', '"', "'", '\\', '#', '\0',
+        '\ud800', '\U0001f600', '\\ud800', 'lambda: ', 'f"{', '1e999',
+    )),
+)  # fmt: skip
+
+
+@given(
+    st.sampled_from(sorted(actions.FORMATS)),
+    st.lists(PIECES, max_size=20).map(''.join),
+)
+@settings(max_examples=500, deadline=None)
 def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
-  action, error = actions.parse(format, text)
+  action, error = actions.parse(format, text, FUNCTIONS['textcraft'])
   assert bool(action) != bool(error)
-  assert '\n' not in action and action == action.strip()
+  assert action == action.strip()
+  assert format == 'raw' or '\n' not in action
+  assert error is None or (len(error) < 500 and error.endswith('.'))
+
+
+@pytest.mark.parametrize('format', actions.FORMATS)
+@pytest.mark.parametrize(
+    'text',
+    [
+        'x' * 10**6,
+        ' \n' * 5 * 10**5,
+        '{' * 10**6,
+        '{"a":' * 10**4 + '1' + '}' * 10**4,
+        '{"name": "get", "arguments": ' + '[' * 10**4 + ']' * 10**4 + '}',
+        '{"name": ' + '9' * 10**6 + '}',
+        '(' * 10**4 + ')' * 10**4,
+        'get' + '(get' * 10**4 + ')' * 10**4,
+        'get(' + '-' * 3900 + '1)',
+        'get(' + 'a.' * 1900 + 'a)',
+        'get(0x' + 'f' * 3900 + ', "a")',
+        'get(' + '9' * 3900 + ', "a")',
+        '"' * 10**6,
+        '<action>' * 10**5,
+        '<tool_call>' * 10**5,
+        '```' * 3 * 10**5,
+        'Action:' * 10**5,
+        '\0' * 1000,
+        '\ud800\udfff' * 1000,
+        '\U0001f600' * 1000,
+        'get(1, "\\d")',
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+def test_hostile_text_ends_soon_and_raises_nothing(format, text):
+  start = time.perf_counter()
+  action, error = actions.parse(format, text, FUNCTIONS['textcraft'])
+  assert time.perf_counter() - start < 2.0
+  assert bool(action) != bool(error) and len(error or '') < 500
 
 
 def test_unknown_formats_are_refused():
   with pytest.raises(ValueError, match='known: react, plain'):
     actions.parse('xml', 'a')
+  with pytest.raises(ValueError, match='known: react, plain'):
+    actions.write('xml', 'a')
 
 
 @pytest.mark.parametrize('env_name', ENVS)

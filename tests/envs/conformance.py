@@ -72,7 +72,7 @@ CASES = {
         env_name='babyai',
         tasks=range(80),
         actions=('turn left', 'move forward', 'toggle', 'dance'),
-        digest='cc99701272ae58a5',
+        digest='91d4473cb1f0c7af',
     ),
 }
 

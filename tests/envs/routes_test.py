@@ -15,7 +15,7 @@ from agentrl.types import StepResult
 
 
 class HeldEnv:
-  """`hold` waits until it is closed; `end` ends; task 13 does not exist."""
+  """`hold` waits until it is closed; `wait` a second; there is no task 13."""
 
   def __init__(self, world):
     self.world = world
@@ -34,6 +34,8 @@ class HeldEnv:
     if action == 'hold':
       self.freed.wait(20)
       raise EnvError('It was closed.')
+    if action == 'wait':
+      time.sleep(1.0)
     return StepResult('seen', 0.0, action == 'end', success=False)
 
   def available_actions(self):
@@ -45,6 +47,7 @@ class HeldEnv:
 
 class HeldWorld:
   threads = 4
+  inline = ()
 
   def __init__(self, slots=None):
     self.slots = slots
@@ -206,6 +209,24 @@ def test_a_call_beyond_the_deadline_ends_its_episode_and_frees_its_slot():
     assert 'agentrl_env_deadlines_exceeded_total{env="babyai"} 1.0' in text
 
   with_world(HeldWorld(slots=1), body, deadline_s=0.3)
+
+
+def test_a_slow_step_does_not_hold_up_others():
+  async def body(post, get):
+    for number in range(2):
+      await post('create')
+      await post('reset', id=number, data_idx=number)
+    slow = asyncio.create_task(post('step', id=0, action='wait'))
+    await asyncio.sleep(0.1)
+    await get('health')
+    await post('step', id=1, action='go')
+    # Closing what is busy waits for it.
+    closing = asyncio.create_task(post('close', id=0))
+    await asyncio.sleep(0.1)
+    assert not slow.done() and not closing.done()
+    assert await closing is True and slow.done()
+
+  with_world(HeldWorld(), body)
 
 
 def test_a_token_is_wanted_of_everything_but_health():

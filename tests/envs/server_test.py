@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import time
 
 import aiohttp
 import pytest
 
-from agentrl.envs import server
+from agentrl.envs import ENVS, routes, server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import ConfigError, EnvError
 
@@ -282,32 +283,40 @@ def test_an_environment_that_breaks_is_a_500_and_the_server_lives(monkeypatch):
   with_server('textcraft', body)
 
 
-def test_a_slow_environment_does_not_hold_up_others(monkeypatch):
-  import time
+def test_a_quick_step_takes_no_thread_and_a_reset_does(monkeypatch):
+  import threading
 
-  from agentrl.envs.textcraft.env import TextCraft
+  from agentrl.envs.babyai.env import BabyAI
 
-  real = TextCraft.step
+  main, ran = threading.current_thread(), {}
+  for name in ('reset', 'step', 'expert_action'):
+    real = getattr(BabyAI, name)
 
-  def step(self, action):
-    time.sleep(1.0 if action == 'slow' else 0.0)
-    return real(self, action)
+    def call(self, *args, name=name, real=real):
+      ran[name] = threading.current_thread() is main
+      return real(self, *args)
+
+    monkeypatch.setattr(BabyAI, name, call)
 
   async def body(session, url):
-    for _ in range(2):
-      await post(session, url, 'create')
-    slow = asyncio.create_task(post(session, url, 'step', id=0, action='slow'))
-    await asyncio.sleep(0.1)
-    await get(session, url, 'health')
-    await post(session, url, 'step', id=1, action='inventory')
-    # Closing what is busy waits for it.
-    closing = asyncio.create_task(post(session, url, 'close', id=0))
-    await asyncio.sleep(0.1)
-    assert not slow.done() and not closing.done()
-    assert await closing is True and slow.done()
+    async with EnvClient(session, url, env_name='babyai') as env:
+      await env.reset(44)
+      await env.step(await env.expert_action())
 
-  monkeypatch.setattr(TextCraft, 'step', step)
-  with_server('textcraft', body)
+  with_server('babyai', body, expert=True)
+  assert ran == {'reset': False, 'step': True, 'expert_action': False}
+
+
+@pytest.mark.parametrize(
+    'action', ['x', ' ', '\n', 'the ', 'pick up ', 'check.']
+)
+def test_no_action_makes_a_quick_step_slow(action):
+  env = ENVS['babyai'].open().make()
+  env.reset(38, 0)
+  size = routes.MAX_BODY_BYTES // len(action)
+  start = time.perf_counter()
+  env.step(action * size)
+  assert time.perf_counter() - start < 1.0  # on a busy machine
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from agentrl.envs import actions
+from agentrl.envs.functions import Function
 from agentrl.errors import EngineError, EnvError
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
@@ -143,8 +145,12 @@ def test_completion_cut_by_length_is_acted_upon(agent, chat, go):
   assert not episode.completion_mask[first]
 
 
-def test_reply_without_an_action_costs_a_turn_and_no_env_step(chat):
-  agent = Agent(chat, instructions='', format='react')
+@pytest.mark.parametrize(
+    'format', [x for x in actions.FORMATS if x not in ('plain', 'raw')]
+)
+def test_reply_without_an_action_costs_a_turn_and_no_env_step(chat, format):
+  functions = (Function('go', ('go',)),)
+  agent = Agent(chat, instructions='', format=format, functions=functions)
   policy = fakes.FakePolicy([
       tuple(chat.completion('I do not know')),
       tuple(agent.write('go')),

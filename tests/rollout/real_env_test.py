@@ -6,8 +6,9 @@ import aiohttp
 import pytest
 
 from agentrl import envs
-from agentrl.envs import server
+from agentrl.envs import actions, server
 from agentrl.envs.client import EnvClient
+from agentrl.envs.functions import FUNCTIONS
 from agentrl.errors import EnvError
 from agentrl.evaluation.evaluate import evaluate
 from agentrl.rollout.agent import Agent
@@ -45,9 +46,14 @@ def make_play(session, url, env_name, agent, policy=None, **settings):
   return play
 
 
-@pytest.mark.parametrize('format', ['plain', 'react'])
+@pytest.mark.parametrize('format', actions.FORMATS)
 def test_expert_solves_textcraft_in_the_agents_words(chat, format):
-  agent = Agent(chat, instructions='Craft.', format=format)
+  agent = Agent(
+      chat,
+      instructions='Craft.',
+      format=format,
+      functions=FUNCTIONS['textcraft'],
+  )
   task_ids = envs.get('textcraft').tasks('test')[:6]
 
   async def main():

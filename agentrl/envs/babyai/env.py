@@ -2,13 +2,14 @@
 
 The actions and rules are those of AgentGym's BabyAI, less its defects: an
 episode ends at its first success or at minigrid's own step limit and cannot be
-rewarded twice, and "pick up" works as its prompt says.
+rewarded twice, "pick up" works as its prompt says, and the tasks that minigrid
+lays out so that nobody can do them can be done (see repairs.py).
 """
 
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl.envs.babyai import levels as level_table, text, view
+from agentrl.envs.babyai import levels as level_table, picture, text, view
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
@@ -73,7 +74,8 @@ class BabyAI:
     return self._observation
 
   def step(self, action: str) -> StepResult:
-    action = text.normalise(action)
+    if action not in self._actions:
+      action = text.normalise(action)
     primitives = self._actions.get(action)
     if primitives is None:
       self._observation = self._explain(action)
@@ -97,6 +99,10 @@ class BabyAI:
 
   def available_actions(self) -> list[str]:
     return [*self._actions, CHECK]
+
+  def picture(self) -> bytes:
+    """The whole grid, the agent's view lit, as a PNG file."""
+    return picture.png(self._grid)
 
   def expert_action(self) -> str:
     if self._expert is None:

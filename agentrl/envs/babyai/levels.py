@@ -1,5 +1,7 @@
 """The 40 levels, in AgentGym's order, and how one is built."""
 
+import copy
+import functools
 import os
 from typing import Any
 
@@ -20,6 +22,8 @@ NAMES = (
 
 # minigrid raised the version of this one when it mended its size.
 _VERSIONS = {'GoToObjS6': 'v1'}
+# Between the seed of a layout that is replaced and that of the next.
+_SPARE_SEEDS = 2**24
 
 
 def level_of(task_id: int) -> str:
@@ -75,21 +79,39 @@ def load() -> Any:
 def build(task_id: int) -> Any:
   """A fresh minigrid environment with task `task_id` laid out.
 
-  Built anew for every task: minigrid keeps things between resets.
+  Built anew for every task: minigrid keeps things between resets. A layout that
+  nobody can solve (see repairs.py) is replaced by one of a further seed.
 
   Raises:
     EnvError: there is no such task.
   """
-  name = level_of(task_id)
-  grid = (
-      load()
-      .make(
-          f'BabyAI-{name}-{_VERSIONS.get(name, "v0")}', disable_env_checker=True
-      )
-      .unwrapped
-  )
+  name, seed = level_of(task_id), seed_of(task_id)
+  gymnasium = load()
+  from agentrl.envs.babyai import repairs
+
+  grid = _lay_out(gymnasium, name, seed)
+  while name in repairs.KEY_ELSEWHERE and repairs.is_impossible(grid):
+    seed += _SPARE_SEEDS
+    grid = _lay_out(gymnasium, name, seed)
+  if name in repairs.STRICT_ORDER:
+    repairs.mend_order(grid)
+  if name in repairs.STARTS_CARRYING:
+    repairs.mend_hand(grid)
+  return grid
+
+
+def _lay_out(gymnasium: Any, name: str, seed: int) -> Any:
+  from gymnasium.envs.registration import load_env_creator
+
+  from agentrl.envs.babyai.reach import check_objs_reachable
+
+  spec = gymnasium.spec(f'BabyAI-{name}-{_VERSIONS.get(name, "v0")}')
+  # gymnasium.make would wrap the environment, only to be unwrapped again.
+  make = load_env_creator(spec.entry_point)
+  grid = make(**copy.deepcopy(spec.kwargs))
   # The text is made once an action; minigrid would encode its own view after
   # every primitive step, which is most of a step's time.
   grid.gen_obs = dict
-  grid.reset(seed=seed_of(task_id))
+  grid.check_objs_reachable = functools.partial(check_objs_reachable, grid)
+  grid.reset(seed=seed)
   return grid

@@ -6,7 +6,8 @@ stands at (0, 0) and faces front.
 
 import collections
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 # minigrid's primitive actions.
@@ -15,7 +16,6 @@ LEFT, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
 Cell = tuple[int, int]
 # Directions clockwise from where the agent faces.
 _STEPS: tuple[Cell, ...] = ((0, 1), (1, 0), (0, -1), (-1, 0))
-_MOVES = (FORWARD, LEFT, RIGHT)
 _CARRIED = ('key', 'ball', 'box')
 _FRONT: Cell = (0, 1)
 
@@ -37,118 +37,221 @@ class View:
   Attributes:
     things: visible objects, nearest first; the numbers in their names count
       equal names in that order.
-    paths: `(cell, direction)` -> primitives that bring the agent there.
     wall: steps to the nearest visible wall straight ahead; None without one.
     carrying: minigrid's object in hand, or None.
+    size: cells along one side of what can be seen.
+    free: whether the agent may stand there, by the number of the cell.
   """
 
   things: tuple[Thing, ...]
-  paths: Mapping[tuple[Cell, int], tuple[int, ...]]
   wall: int | None
   carrying: Any
+  size: int
+  free: bytes
 
-  @property
+  @functools.cached_property
   def in_front(self) -> Thing | None:
     return next((x for x in self.things if x.cell == _FRONT), None)
 
   @property
   def can_move(self) -> bool:
-    return (_FRONT, 0) in self.paths
+    return bool(self.free[_number(_FRONT, self.size)])
 
   def path_to_face(self, cell: Cell) -> tuple[int, ...] | None:
     """The shortest walk that ends right before `cell`, facing it."""
     right, front = cell
-    found = [
-        self.paths[(right - dx, front - dy), direction]
+    return self._shortest(
+        ((right - dx, front - dy), direction)
         for direction, (dx, dy) in enumerate(_STEPS)
-        if ((right - dx, front - dy), direction) in self.paths
-    ]
-    return min(found, key=len, default=None)
+    )
 
   def path_onto(self, cell: Cell) -> tuple[int, ...] | None:
     """The shortest walk that ends on `cell`."""
-    found = [self.paths[cell, d] for d in range(4) if (cell, d) in self.paths]
-    return min(found, key=len, default=None)
+    return self._shortest((cell, direction) for direction in range(4))
+
+  def _shortest(
+      self, ends: Iterable[tuple[Cell, int]]
+  ) -> tuple[int, ...] | None:
+    """The primitives of the shortest walk to one of `ends`."""
+    lengths, moves, before = _walks(self.free, self.size)
+    best = -1
+    for cell, direction in ends:
+      number = _number(cell, self.size)
+      if number is None:
+        continue
+      state = 4 * number + direction
+      if lengths[state] >= 0 and (best < 0 or lengths[state] < lengths[best]):
+        best = state
+    if best < 0:
+      return None
+    path = []
+    while lengths[best]:
+      path.append(moves[best])
+      best = before[best]
+    return tuple(reversed(path))
+
+
+# Turning round and meeting the same room again, five looks in six have free
+# cells that another one had. An entry is some kilobytes.
+@functools.lru_cache(maxsize=2048)
+def _walks(free: bytes, size: int) -> tuple[list[int], list[int], list[int]]:
+  """Shortest walks over seen free cells, breadth first.
+
+  By state (four a cell, one a direction): the length, -1 where none leads
+  there; the last primitive; the state before that one.
+  """
+  after = _afters(size)
+  count = len(after)
+  lengths, moves, before = [-1] * count, [0] * count, [0] * count
+  start = 4 * _number((0, 0), size)
+  lengths[start] = 0
+  queue = [start]
+  for state in queue:  # it grows
+    for move, then in after[state]:
+      if lengths[then] < 0 and free[then >> 2]:
+        lengths[then] = lengths[state] + 1
+        moves[then], before[then] = move, state
+        queue.append(then)
+  return lengths, moves, before
+
+
+def _number(cell: Cell, size: int) -> int | None:
+  """Cells from left to right, the nearest row first; None out of sight."""
+  right, front = cell
+  column = right + size // 2
+  if 0 <= column < size and 0 <= front < size:
+    return front * size + column
+  return None
+
+
+@functools.cache
+def _afters(size: int) -> list[list[tuple[int, int]]]:
+  """State -> (primitive, next state), where the next one is within sight."""
+  table = []
+  for front in range(size):
+    for right in range(-(size // 2), size // 2 + 1):
+      here = _number((right, front), size)
+      for direction, (dx, dy) in enumerate(_STEPS):
+        ahead = _number((right + dx, front + dy), size)
+        moves = [] if ahead is None else [(FORWARD, 4 * ahead + direction)]
+        moves += [
+            (LEFT, 4 * here + (direction - 1) % 4),
+            (RIGHT, 4 * here + (direction + 1) % 4),
+        ]
+        table.append(moves)
+  return table
 
 
 def look(grid: Any) -> View:
   """What the agent of a minigrid environment sees now."""
-  rows = _window(grid)
-  lit = _lit(rows)
-  half, last = len(rows) // 2, len(rows) - 1
-  things, free, walls = [], {(0, 0)}, []
-  for row, items in enumerate(rows):  # the farthest first
-    front = last - row
-    for column, item in enumerate(items):
-      right = column - half
-      if not lit[row][column] or (right, front) == (0, 0):
-        continue
-      if item is None or (item.type == 'door' and item.is_open):
-        free.add((right, front))
+  size = grid.agent_view_size
+  half = size // 2
+  free = bytearray(size * size)
+  free[half] = True  # where the agent stands
+  things, wall = [], None
+  lit = 1 << half
+  for front, row in enumerate(_window(grid, size)):
+    clear = 0
+    for column, item in enumerate(row):
+      if item is None or item.see_behind():
+        clear |= 1 << column
+    lit, above = _spread(lit, clear, size)
+    for column in _columns(lit):
+      item = row[column]
       if item is None:
+        free[front * size + column] = True
+        continue
+      right = column - half
+      if right == front == 0:
         continue
       if item.type == 'wall':
-        if right == 0:
-          walls.append(front)
-      elif item.type != 'floor':
-        things.append((abs(right) + front, (right, front), item))
+        if right == 0 and wall is None:
+          wall = front
+        continue
+      if item.type == 'door' and item.is_open:
+        free[front * size + column] = True
+      if item.type != 'floor':
+        things.append((abs(right) + front, -front, right, item))
+    lit = above
+    if not lit:
+      break
 
-  things.sort(key=lambda thing: thing[0])
+  # The nearest first; of equally near ones, the farthest row first.
+  things.sort(key=lambda thing: thing[:3])
   numbers: collections.Counter[str] = collections.Counter()
   named = []
-  for _, cell, item in things:
+  for _, back, right, item in things:
     name = _name(item)
     numbers[name] += 1
-    named.append(Thing(f'{name} {numbers[name]}', item.type, cell, item))
+    named.append(
+        Thing(f'{name} {numbers[name]}', item.type, (right, -back), item)
+    )
   return View(
       things=tuple(named),
-      paths=_walk(free),
-      wall=min(walls, default=None),
+      wall=wall,
       carrying=grid.carrying,
+      size=size,
+      free=bytes(free),
   )
 
 
-def _window(grid: Any) -> list[list[Any]]:
-  """The square before the agent, the farthest row first, left to right.
+def _window(grid: Any, size: int) -> Iterator[list[Any]]:
+  """The rows before the agent, the nearest first, each from left to right.
 
-  The agent stands in the middle of the last row. As `gen_obs_grid` cuts it out,
-  but by reading each cell once instead of rotating grids, at a fifth of the
-  time. Beyond the outer wall, which nothing sees through, there is nothing.
+  The agent stands in the middle of the first row. As `gen_obs_grid` cuts it
+  out, but by reading each cell once instead of rotating grids. Beyond the outer
+  wall, which nothing sees through, there is nothing.
   """
-  size = grid.agent_view_size
+  half = size // 2
   x, y = map(int, grid.agent_pos)
   dx, dy = map(int, grid.dir_vec)
   cells, width, height = grid.grid.grid, grid.width, grid.height
-  rows = []
-  for front in range(size - 1, -1, -1):
-    row = []
-    for right in range(-(size // 2), size // 2 + 1):
-      # The vector to the right of (dx, dy) is (-dy, dx): y grows downwards.
-      i, j = x + dx * front - dy * right, y + dy * front + dx * right
-      inside = 0 <= i < width and 0 <= j < height
-      row.append(cells[j * width + i] if inside else None)
-    rows.append(row)
-  return rows
+  # The vector to the right of (dx, dy) is (-dy, dx): y grows downwards. One of
+  # the two is 0, so a row runs along x or along y, and by as much in all rows.
+  across, limit = (y, height) if dx else (x, width)
+  sign = dx or -dy
+  inside = [
+      right
+      for right in range(-half, half + 1)
+      if 0 <= across + sign * right < limit
+  ]
+  before = [None] * (inside[0] + half)
+  behind = [None] * (half - inside[-1])
+  stride = dx * width - dy
+  for front in range(size):
+    i, j = x + dx * front, y + dy * front
+    if not (0 <= i < width and 0 <= j < height):
+      return
+    start = j * width + i + inside[0] * stride
+    stop = start + len(inside) * stride
+    yield before + [cells[k] for k in range(start, stop, stride)] + behind
 
 
-def _lit(rows: list[list[Any]]) -> list[list[bool]]:
-  """Which cells the agent sees, by minigrid's rule.
+@functools.cache
+def _spread(lit: int, clear: int, size: int) -> tuple[int, int]:
+  """How light goes on from the lit cells of a row, by minigrid's rule.
 
-  Light spreads from the agent row by row, to the right and then to the left,
-  through whatever is neither a wall nor a closed door.
+  It spreads to the right and then to the left, and to the row above, through
+  whatever is neither a wall nor a closed door. Rows are bits, the leftmost cell
+  the lowest.
+
+  Returns:
+    What is lit in this row and in the one above.
   """
-  size = len(rows)
-  clear = [[item is None or item.see_behind() for item in row] for row in rows]
-  lit = [[False] * size for _ in rows]
-  lit[-1][size // 2] = True
-  for row in range(size - 1, -1, -1):
-    for side, columns in ((1, range(size - 1)), (-1, range(size - 1, 0, -1))):
-      for column in columns:
-        if lit[row][column] and clear[row][column]:
-          lit[row][column + side] = True
-          if row:
-            lit[row - 1][column] = lit[row - 1][column + side] = True
-  return lit
+  above = 0
+  for side, columns in ((1, range(size - 1)), (-1, range(size - 1, 0, -1))):
+    for column in columns:
+      if lit & clear & 1 << column:
+        both = 1 << column | 1 << column + side
+        lit |= both
+        above |= both
+  return lit, above
+
+
+@functools.cache
+def _columns(lit: int) -> tuple[int, ...]:
+  """The columns of the bits of a row."""
+  return tuple(i for i in range(lit.bit_length()) if lit >> i & 1)
 
 
 def _name(item: Any) -> str:
@@ -156,28 +259,6 @@ def _name(item: Any) -> str:
     return f'{item.color} {item.type}'
   state = 'locked' if item.is_locked else 'open' if item.is_open else 'closed'
   return f'{item.color} {state} door'
-
-
-def _walk(free: set[Cell]) -> dict[tuple[Cell, int], tuple[int, ...]]:
-  """Shortest primitive paths over seen free cells, breadth first."""
-  start = ((0, 0), 0)
-  paths: dict[tuple[Cell, int], tuple[int, ...]] = {start: ()}
-  queue = collections.deque([start])
-  while queue:
-    state = queue.popleft()
-    (right, front), direction = state
-    dx, dy = _STEPS[direction]
-    ahead = ((right + dx, front + dy), direction)
-    nexts = (
-        ahead,
-        ((right, front), (direction - 1) % 4),
-        ((right, front), (direction + 1) % 4),
-    )
-    for move, after in zip(_MOVES, nexts, strict=True):
-      if after not in paths and after[0] in free:
-        paths[after] = paths[state] + (move,)
-        queue.append(after)
-  return paths
 
 
 def actions(view: View) -> dict[str, tuple[int, ...]]:

@@ -41,6 +41,7 @@ class TextCraft:
     self._max_depth = max_depth
     self._book = recipes.load()
     self._goal = ''
+    self._commands = ''
     self._inventory: dict[str, int] = {}
     self._observation = ''
 
@@ -53,9 +54,13 @@ class TextCraft:
       )
     self._goal = self._book.goals[task_id]
     self._inventory = {}
-    commands = '\n'.join(_shown_commands(self._book, self._goal, task_id, seed))
+    self._commands = '\n'.join(
+        _shown_commands(self._book, self._goal, task_id, seed)
+    )
     goal = recipes.plain_name(self._goal)
-    self._observation = f'Crafting commands:\n{commands}\n\nGoal: craft {goal}.'
+    self._observation = (
+        f'Crafting commands:\n{self._commands}\n\nGoal: craft {goal}.'
+    )
     return self._observation
 
   def observation(self) -> str:
@@ -82,6 +87,13 @@ class TextCraft:
         'get {count} {item}',
         'inventory',
     ]
+
+  def query(self, name: str) -> str:
+    """The 'commands', one a line, or the 'goal', an item."""
+    return {
+        'commands': self._commands,
+        'goal': recipes.plain_name(self._goal),
+    }[name]
 
   def expert_action(self) -> str:
     return expert.next_action(self._book, self._goal, self._inventory)

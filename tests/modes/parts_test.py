@@ -1,0 +1,85 @@
+"""Tests for which tasks a run plays."""
+
+import json
+import types
+
+import pytest
+
+from agentrl import envs
+from agentrl.errors import ConfigError, DataError
+from agentrl.modes import parts, settings
+from configs import babyai_grpo, evaluate, textcraft_grpo
+
+
+@pytest.fixture
+def items(tmp_path):
+  """Writes an item file of these ids and gives its path."""
+
+  def write(*item_ids):
+    path = tmp_path / 'items.json'
+    path.write_text(json.dumps([{'item_id': x} for x in item_ids]))
+    return str(path)
+
+  return write
+
+
+def environment(name, **env):
+  """An environment whose server is not asked: no client is made."""
+  host = types.SimpleNamespace(session=None)
+  return parts.Environment(
+      host, settings.Env(name=name, url='http://127.0.0.1:9', **env)
+  )
+
+
+def wanted(num_tasks, **fields):
+  return settings.Eval(num_tasks=num_tasks, horizon=3, **fields)
+
+
+@pytest.mark.parametrize('name', envs.ENVS)
+def test_an_item_file_names_the_tasks_of_training_and_of_evaluation(
+    name, items
+):
+  last = envs.get(name).tasks('test')[-1]
+  path = items(f'{name}_3', f'{name}_0', f'{name}_{last}')
+  training = environment(name, task_file=path)
+  assert training.tasks('train') == (3, 0, last)
+  assert training.tasks('test') == envs.get(name).tasks('test')
+  held_out = environment(name)
+  assert held_out.panel(wanted(3, task_file=path)) == (3, 0, last)
+  assert held_out.panel(wanted(2)) == training.panel(wanted(2))
+  with pytest.raises(ConfigError, match='num_tasks=4, but .*items.json has 3'):
+    held_out.panel(wanted(4, task_file=path))
+
+
+def test_items_of_another_environment_and_tasks_that_are_none_are_named(items):
+  path = items('babyai_3', 'textcraft_4')
+  with pytest.raises(DataError, match='Item 1 of .*textcraft_4'):
+    environment('babyai', task_file=path).tasks('train')
+  with pytest.raises(DataError, match='Item 0 of .*babyai_3'):
+    environment('textcraft').panel(wanted(2, task_file=path))
+  path = items('textcraft_3', 'textcraft_544')
+  with pytest.raises(DataError, match='Item 1 of .*items.json: .*544'):
+    environment('textcraft').panel(wanted(2, task_file=path))
+
+
+def test_training_tasks_are_refused_where_nothing_is_trained(items):
+  config = evaluate.get_config('env=babyai')
+  config.env.task_file = items('babyai_3')
+  with pytest.raises(ConfigError, match='name .* in eval.task_file'):
+    settings.read_config(config, settings.Evaluation)
+  config.eval.split = 'train'  # what the run trained on
+  settings.read_config(config, settings.Evaluation)
+
+
+@pytest.mark.parametrize('module', [textcraft_grpo, babyai_grpo])
+def test_item_files_can_be_named_on_the_command_line(module):
+  config = module.get_config('tiny')
+  config.lock()
+  config.env.task_file = config.eval.task_file = 'items.json'
+
+
+def test_an_evaluation_takes_an_item_file_as_argument():
+  config = evaluate.get_config('task_file=textcraft_test.json,n=90')
+  read = settings.read_config(config, settings.Evaluation)
+  assert read.eval.task_file == 'textcraft_test.json'
+  assert read.eval.num_tasks == 90
