@@ -244,7 +244,7 @@ class Routes:
     }
     if self._wire.has_score:
       reply['score'] = live.score
-    return web.json_response(reply)
+    return web.json_response(reply | live.details)
 
   async def _close(self, request: web.Request) -> web.Response:
     number = _integer(await _body(request), self._wire.episode_key)
@@ -258,7 +258,7 @@ class Routes:
 
   async def _observation(self, request: web.Request) -> web.Response:
     live = self._queried(request)
-    if self._wire.has_score:
+    if self._wire.observation_is_state:
       return web.json_response(live.state)
     return web.json_response(live.env.observation())
 
@@ -266,10 +266,11 @@ class Routes:
     return web.json_response(self._queried(request).state)
 
   async def _available_actions(self, request: web.Request) -> web.Response:
-    live = self._queried(request)
-    return web.json_response(
-        {'available_actions': live.env.available_actions()}
-    )
+    number = self._queried_number(request)
+    live = self._table.get(number)
+    async with live.lock:
+      actions = await self._call(number, live.env.available_actions)
+    return web.json_response({'available_actions': actions})
 
   async def _expert_action(self, request: web.Request) -> web.Response:
     number = self._queried_number(request)
@@ -300,7 +301,7 @@ class Routes:
     reply = {'observation': observation, 'reward': 0.0, 'done': False}
     if self._wire.has_score:
       reply |= {'score': 0.0, 'deleted': False}
-    return reply
+    return reply | live.details
 
   async def _call(
       self, number: int, function: Callable[..., _T], *args: Any
