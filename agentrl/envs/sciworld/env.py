@@ -21,7 +21,7 @@ from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
 SIMPLIFICATIONS = (
-    'easy',  # all of the others that the task can do without
+    'easy',  # a choice of the others that depends on the task
     'teleportAction',
     'selfWateringFlowerPots',
     'openContainers',

@@ -32,8 +32,9 @@ _JAVA_FLAGS = (
 # its own, which is shorter.
 _START_S = 120.0
 _CALL_S = 300.0
-# How long a killed process may take to be gone.
+# How long a killed process may take to be gone, and one that fails.
 _REAP_S = 10.0
+_DYING_S = 0.5
 
 
 def load() -> Any:
@@ -173,10 +174,16 @@ class Simulator:
       finally:
         self._gateway.detach(actions)  # or Java keeps it for us
 
-  def variations(self, task: str) -> dict[str, list[int]]:
-    """The simulator's own splits of a task, which it must have loaded."""
+  def tasks(self) -> dict[str, int]:
+    """All that can be loaded, and how many variations each has."""
+    with self._calling('list tasks'):
+      names = list(self._server.getTaskNames())
+      return {name: self._server.getTaskMaxVariations(name) for name in names}
+
+  def splits(self, task: str) -> dict[str, list[int]]:
+    """Its own splits of the variations of `task`, which it loads."""
     self.load(task, 0, '')
-    with self._calling('list variations'):
+    with self._calling('split variations'):
       return {
           'train': list(self._server.getVariationsTrain()),
           'dev': list(self._server.getVariationsDev()),
@@ -210,8 +217,9 @@ class Simulator:
       if isinstance(error, Py4JJavaError):
         with contextlib.suppress(Py4JError):
           reason = error.java_exception.toString()
-      elif self._process.poll() is not None:
-        reason = f'it ended with code {self._process.returncode}'
+      with contextlib.suppress(subprocess.TimeoutExpired):
+        # Its connection breaks a moment before it is gone.
+        reason = f'it ended with code {self._process.wait(_DYING_S)}'
       self.kill()
       raise EnvError(
           f'A ScienceWorld simulator could not {what}: {reason}'
