@@ -1,7 +1,9 @@
-"""Times environment servers over HTTP, beside an empty handler.
+r"""Times environment servers over HTTP, beside an empty handler.
 
     python -m experiments.benchmarks.bench_envs --env=textcraft
     python -m experiments.benchmarks.bench_envs --env=babyai
+    python -m experiments.benchmarks.bench_envs --env=sciworld \
+        --options='{"simulators": 8}'
 
 Prints one JSON line for each number of clients. Every client plays its own
 episode with the expert-free actions that the environment offers, chosen by a
@@ -25,10 +27,20 @@ from experiments.benchmarks import reference_rates
 
 _ENV = flags.DEFINE_enum('env', 'textcraft', list(ENVS), 'Which environment.')
 _CLIENTS = flags.DEFINE_list('clients', ['1', '8', '32'], 'Live episodes.')
+_OPTIONS = flags.DEFINE_string('options', '{}', 'Of the environment, as JSON.')
 _STEPS = flags.DEFINE_integer('steps', 2000, 'Steps in all, for each case.')
-_ACTIONS = {
+ACTIONS = {
     'textcraft': ('inventory', 'get 1 oak logs', 'craft 1 stick using 1 stone'),
     'babyai': ('turn left', 'turn right', 'move forward'),
+    'sciworld': (
+        'look around',
+        'inventory',
+        'open door to hallway',
+        'go to hallway',
+        'open door to kitchen',
+        'go to kitchen',
+        'examine thermometer',
+    ),
 }
 
 
@@ -43,7 +55,7 @@ async def play(session, url, count, ordinal, times):
       times['reset'].append(time.perf_counter() - start)
       for _ in range(min(count, 50)):
         start = time.perf_counter()
-        result = await env.step(rng.choice(_ACTIONS[_ENV.value]))
+        result = await env.step(rng.choice(ACTIONS[_ENV.value]))
         times['step'].append(time.perf_counter() - start)
         count -= 1
         if result.terminated or result.truncated:
@@ -72,7 +84,7 @@ async def run_case(url: str, clients: int, steps: int) -> dict:
 
 def main(argv):
   del argv
-  server = EnvServer(_ENV.value, {})
+  server = EnvServer(_ENV.value, json.loads(_OPTIONS.value))
   try:
     for clients in map(int, _CLIENTS.value):
       empty = reference_rates.empty_requests_per_s(clients)

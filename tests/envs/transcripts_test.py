@@ -87,6 +87,6 @@ def transcript(env_name, *, hash_seed, listing='sorted'):
 )
 def test_transcripts_are_equal_everywhere(env_name, digest):
   first = transcript(env_name, hash_seed='1')
-  assert first.count(b'\n') > 100
+  assert len(first) > 5000
   assert transcript(env_name, hash_seed='2', listing='shuffle') == first
   assert hashlib.sha256(first).hexdigest()[:16] == digest
