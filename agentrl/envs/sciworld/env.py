@@ -71,9 +71,11 @@ class SciWorld:
     self._pool = pool
     self._tasks = task_table.check(tasks)
     self._simplifications = check_simplifications(simplifications)
-    if max_moves is not None and max_moves < 1:
+    if max_moves is not None and (
+        not isinstance(max_moves, int) or max_moves < 1
+    ):
       raise ConfigError(
-          f'max_moves must be at least 1 or None, got {max_moves}.'
+          f'max_moves must be at least 1 or None, got {max_moves!r}.'
       )
     self._max_moves = max_moves
     self._lock = threading.Lock()  # of the next three
@@ -314,8 +316,8 @@ class SciWorlds:
         ('simulator_episodes', simulator_episodes),
         ('simulator_bytes', simulator_bytes),
     ):
-      if value < 1:
-        raise ConfigError(f'{name} must be at least 1, got {value}.')
+      if not isinstance(value, int) or value < 1:
+        raise ConfigError(f'{name} must be at least 1, got {value!r}.')
     simulator_lib.load()  # what is missing is missed now
     self.slots = self.threads = simulators
     self._options = options

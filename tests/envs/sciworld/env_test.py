@@ -188,7 +188,9 @@ def test_tasks_outside_the_options_are_refused(pool):
         ({'simplifications': 'easy'}, 'must be a list'),
         ({'simplifications': ['easy', 'openDoors']}, 'stands alone'),
         ({'max_moves': 0}, 'max_moves must be at least 1 or None, got 0'),
+        ({'max_moves': 'x'}, "max_moves must be at least 1 or None, got 'x'"),
         ({'simulators': 0}, 'simulators must be at least 1, got 0'),
+        ({'simulators': '2'}, "simulators must be at least 1, got '2'"),
         ({'simulator_bytes': 0}, 'simulator_bytes must be at least 1'),
     ],
 )
