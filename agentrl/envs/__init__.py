@@ -13,6 +13,7 @@ from typing import Any
 from agentrl.envs import wire
 from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
 from agentrl.envs.base import Separate, World
+from agentrl.envs.sciworld import tasks as sciworld_tasks
 from agentrl.envs.textcraft import tasks as textcraft_tasks
 from agentrl.errors import ConfigError
 
@@ -81,6 +82,12 @@ def _open_babyai(**options: Any) -> World:
   return _separate(BabyAI, options, inline=('step',))
 
 
+def _open_sciworld(**options: Any) -> World:
+  from agentrl.envs.sciworld.env import SciWorlds
+
+  return SciWorlds(**options)
+
+
 def _separate(
     cls: Callable[..., Any], options: dict[str, Any], **world: Any
 ) -> World:
@@ -107,6 +114,22 @@ ENVS = {
         _open=_open_babyai,
         _tasks=babyai_tasks.tasks,
         _task_options=('levels',),
+    ),
+    'sciworld': EnvSpec(
+        name='sciworld',
+        wire=wire.SCIWORLD,
+        options={
+            'tasks': 'agentgym',
+            'simplifications': (),
+            'max_moves': 100,
+            'simulators': None,
+            'simulator_episodes': 500,
+            'simulator_bytes': 600 * 2**20,
+        },
+        subtask=sciworld_tasks.task_of,
+        _open=_open_sciworld,
+        _tasks=sciworld_tasks.tasks,
+        _task_options=('tasks',),
     ),
 }
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from agentrl.types import StepResult
 
@@ -51,6 +51,14 @@ class Env(Protocol):
     The one call that may come while another still runs: that one took too long
     and should fail soon, if it can be made to.
     """
+
+
+@runtime_checkable
+class Detailed(Protocol):
+  """An environment whose replies say more than those of the others."""
+
+  def details(self) -> dict[str, Any]:
+    """Fields of /reset, /step and /detail, over those of every environment."""
 
 
 class World(Protocol):

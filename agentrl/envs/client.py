@@ -121,15 +121,14 @@ class EnvClient:
           f'{self._base_url}/step gave the reward {_short(number)}, not a'
           ' finite number.'
       )
-    number = float(number)
+    worth = wire.worth(number)
     ended = terminated or truncated
     if wire.reward_kind == wire_lib.CUMULATIVE:
-      reward = number - self._total
-    elif wire.reward_kind == wire_lib.TERMINAL and not ended:
-      reward = 0.0
+      reward, self._total = worth - self._total, worth
     else:
-      reward = number
-    self._total += reward
+      final = wire.reward_kind == wire_lib.TERMINAL
+      reward = worth if ended or not final else 0.0
+      self._total += reward
     success = reply.get('success')
     if success is None and ended:
       success = terminated and wire.success(self._total)

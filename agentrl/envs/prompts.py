@@ -35,6 +35,25 @@ the key of its colour, and walks into it
 Every answer ends with the actions that you can do now. When you do not see what \
 you need, turn and explore. Use few steps: fewer are worth more."""
 
+_SCIWORLD = """\
+You are in a house with a garden and do a science task that is told to you \
+first. OBJ is a thing that you see, PLACE a room, for example: open door to \
+kitchen; pour cup into sink. Your actions are:
+- look around, look at OBJ, look in OBJ, read OBJ
+- go to PLACE: through an open door
+- open OBJ, close OBJ, activate OBJ, deactivate OBJ
+- pick up OBJ, put down OBJ, move OBJ to OBJ, inventory
+- pour OBJ into OBJ, dunk OBJ into OBJ, mix OBJ: mixes what a container holds
+- use OBJ, use OBJ on OBJ: a tool, for example: use thermometer on water
+- connect OBJ to OBJ, disconnect OBJ: parts of an electric circuit
+- eat OBJ, flush OBJ
+- focus on OBJ: says that this is the object of the task. Do it only when the \
+task tells you to: a wrong focus loses the task at once.
+- wait: lets ten steps pass; wait1: lets one pass
+- task: tells the task again
+When you are asked which of several things you mean, answer with its number. \
+You earn points for every part of the task."""
+
 # The functions of the environment follow where it says so.
 _FORMATS = {
     'react': (
@@ -82,10 +101,11 @@ function(parameter=value)"""
     ),
 }
 
-_FULL = {'textcraft': _TEXTCRAFT, 'babyai': _BABYAI}
+_FULL = {'textcraft': _TEXTCRAFT, 'babyai': _BABYAI, 'sciworld': _SCIWORLD}
 _COMPACT_GOALS = {
     'textcraft': 'Craft the goal.',
     'babyai': 'Reach the goal.',
+    'sciworld': 'Do the task.',
 }
 _COMPACT_FORMATS = {
     'react': ' Thought: ... Action: ...',

@@ -256,7 +256,7 @@ class Routes:
     }
     if self._wire.has_score:
       reply['score'] = live.score
-    return web.json_response(reply)
+    return web.json_response(reply | live.details)
 
   async def _close(self, request: web.Request) -> web.Response:
     number = _integer(await _body(request), self._wire.episode_key)
@@ -270,7 +270,7 @@ class Routes:
 
   async def _observation(self, request: web.Request) -> web.Response:
     live = self._queried(request)
-    if self._wire.has_score:
+    if self._wire.observation_is_state:
       return web.json_response(live.state)
     return web.json_response(live.env.observation())
 
@@ -334,7 +334,7 @@ class Routes:
     reply = {'observation': observation, 'reward': 0.0, 'done': False}
     if self._wire.has_score:
       reply |= {'score': 0.0, 'deleted': False}
-    return reply
+    return reply | live.details
 
   async def _call(self, number: int, env: Env, method: str, *args: Any) -> Any:
     """Calls a method of an environment without holding up other requests.

@@ -4,8 +4,9 @@ import asyncio
 import dataclasses
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
-from agentrl.envs.base import Env
+from agentrl.envs.base import Detailed, Env
 
 
 class UnknownEpisode(Exception):
@@ -38,7 +39,12 @@ class LiveEpisode:
   score: float = 0.0  # sum since the reset
 
   @property
-  def state(self) -> dict[str, object]:
+  def details(self) -> dict[str, Any]:
+    """What only this environment tells."""
+    return self.env.details() if isinstance(self.env, Detailed) else {}
+
+  @property
+  def state(self) -> dict[str, Any]:
     """What AgentGym's /detail and /observation tell of it."""
     return {
         'observation': self.env.observation(),
@@ -46,6 +52,7 @@ class LiveEpisode:
         'score': self.score,
         'done': self.ended,
         'deleted': False,
+        **self.details,
     }
 
 

@@ -22,7 +22,7 @@ class Wire:
   Every server has POST /create, /reset, /step and /close and GET /observation.
 
   Attributes:
-    success: success of an ended episode, from its total reward.
+    success: success of an ended episode, from its total reward, all worths.
     episode_key: request field that names a live episode.
     created_key: field of the /create reply that holds it; None: the reply is
       the bare number.
@@ -35,7 +35,10 @@ class Wire:
       joined by newlines; empty: the reply is the bare text.
     reward_key: field of the /step reply that is read as reward.
     reward_kind: what it is.
+    worth: what it is worth, on the scale where a solved task is 1.
     has_score: whether /step and /reset replies also carry a running `score`.
+    observation_is_state: whether GET /observation answers as /detail does, and
+      not the bare text.
     ended_key: field that says that the episode is over.
     default_task: the task that /reset takes when the request names none.
     failed_reset: a first observation that means that the reset failed.
@@ -53,7 +56,9 @@ class Wire:
   prompt_keys: tuple[str, ...] = ('observation',)
   reward_key: str = 'reward'
   reward_kind: str = DELTA
+  worth: Callable[[float], float] = float
   has_score: bool = False
+  observation_is_state: bool = False
   ended_key: str = 'done'
   default_task: int | None = None
   failed_reset: str | None = None
@@ -75,14 +80,16 @@ BABYAI = Wire(
     reward_kind=TERMINAL,
     has_score=True,
     renders=True,
+    observation_is_state=True,
 )
 
-# 0 to 100; -100 after a wrong focus.
+# 0 to 100; -100 after a wrong focus, which forfeits what was earned.
 SCIWORLD = Wire(
-    success=lambda total: total >= 100.0,
+    success=lambda total: total >= 1.0,
     prompt_keys=('task_description', 'observation'),
     reward_key='score',
     reward_kind=CUMULATIVE,
+    worth=lambda score: max(score, 0.0) / 100,
     has_score=True,
 )
 

@@ -33,6 +33,7 @@ from experiments.benchmarks import reference_rates
 _ENV = flags.DEFINE_enum('env', 'textcraft', list(ENVS), 'Which environment.')
 _PHASES = flags.DEFINE_list('phases', ['load'], 'load, creates, memory.')
 _CLIENTS = flags.DEFINE_list('clients', ['1', '8', '32'], 'Live episodes.')
+_OPTIONS = flags.DEFINE_string('options', '{}', 'Of the environment, as JSON.')
 _STEPS = flags.DEFINE_integer('steps', 2000, 'Steps in all, for each load.')
 _WORKERS = flags.DEFINE_integer('workers', 1, 'Processes of the server.')
 _EPISODES = flags.DEFINE_integer('episodes', 2000, 'Closed ones, for memory.')
@@ -41,6 +42,15 @@ _LEASE_S = 5.0
 _ACTIONS = {
     'textcraft': ('inventory', 'get 1 oak logs', 'craft 1 stick using 1 stone'),
     'babyai': ('turn left', 'turn right', 'move forward'),
+    'sciworld': (
+        'look around',
+        'inventory',
+        'open door to hallway',
+        'go to hallway',
+        'open door to kitchen',
+        'go to kitchen',
+        'examine thermometer',
+    ),
 }
 
 
@@ -170,7 +180,9 @@ async def memory(session, url: str, episodes: int, abandoned: int) -> dict:
 
 def run(flags_of_server: Sequence[str], phase) -> dict:
   """`phase(session, url)` against a fresh server."""
-  server = EnvServer(_ENV.value, {}, flags=flags_of_server)
+  server = EnvServer(
+      _ENV.value, json.loads(_OPTIONS.value), flags=flags_of_server
+  )
 
   async def main():
     connector = aiohttp.TCPConnector(limit=0)

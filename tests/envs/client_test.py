@@ -116,7 +116,7 @@ def test_cumulative_scores_become_differences():
 
   (observation, results), _ = talk(replies, body, env_name='sciworld')
   assert observation == 'Boil.\nA hall.'
-  assert [r.reward for r in results] == [7, 0, 93]
+  assert [r.reward for r in results] == pytest.approx([0.07, 0.0, 0.93])
   assert [r.success for r in results] == [None, None, True]
 
 
@@ -134,7 +134,7 @@ def test_a_failed_sciworld_episode_loses_what_it_had():
     return [await env.step('x') for _ in range(2)]
 
   results, _ = talk(replies, body, env_name='sciworld')
-  assert [r.reward for r in results] == [7, -107]
+  assert [r.reward for r in results] == pytest.approx([0.07, -0.07])
   assert results[-1].success is False
 
 

@@ -74,6 +74,15 @@ CASES = {
         actions=('turn left', 'move forward', 'toggle', 'dance'),
         digest='91d4473cb1f0c7af',
     ),
+    'sciworld': Case(
+        env_name='sciworld',
+        tasks=range(1, 4639, 1160),
+        actions=('look around', 'open door to hallway', 'inventory', 'dance'),
+        options={'simulators': 1},
+        warm_up=10,
+        episodes=20,
+        digest='611ca790d91d56ab',
+    ),
 }
 
 

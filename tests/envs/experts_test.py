@@ -8,6 +8,7 @@ import pytest
 from agentrl.envs import server
 from agentrl.envs.babyai import levels
 from agentrl.envs.client import EnvClient
+from agentrl.envs.sciworld import tasks as sciworld_tasks
 from agentrl.envs.textcraft import tasks as textcraft_tasks
 
 # One level for each of the paper's sub-tasks, and those for which minigrid's bot
@@ -19,11 +20,14 @@ QUICK = {
 }  # fmt: skip
 
 
-def solved(env_name, task_ids, *, limit=600, concurrency=8):
+def solved(env_name, task_ids, options=None, *, limit=600, concurrency=8):
   """How many of the tasks the expert solves."""
 
   async def play(session, url, gate, task_id):
-    async with gate, EnvClient(session, url, env_name=env_name) as env:
+    async with (
+        gate,
+        EnvClient(session, url, env_name=env_name, timeout_s=120.0) as env,
+    ):
       await env.reset(task_id)
       for _ in range(limit):
         result = await env.step(await env.expert_action())
@@ -34,7 +38,7 @@ def solved(env_name, task_ids, *, limit=600, concurrency=8):
   async def main():
     gate = asyncio.Semaphore(concurrency)
     async with (
-        server.running(env_name, expert=True) as url,
+        server.running(env_name, options, expert=True) as url,
         aiohttp.ClientSession() as session,
     ):
       plays = [play(session, url, gate, task_id) for task_id in task_ids]
@@ -57,3 +61,12 @@ def test_the_textcraft_expert_solves_all_544():
 def test_the_babyai_expert_solves_95_percent_of_a_level(level):
   ids = [seed * 40 + levels.NAMES.index(level) for seed in range(20)]
   assert solved('babyai', ids) >= 19
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', sciworld_tasks.NAMES)
+def test_the_gold_paths_of_sciworld_reach_100(name):
+  # The longest is of 178 actions.
+  options = {'tasks': [name], 'max_moves': 600, 'simulators': 1}
+  ids = [sciworld_tasks.id_of(name, 0)]
+  assert solved('sciworld', ids, options) == 1

@@ -76,6 +76,46 @@ def test_babyai_speaks_agentgyms_routes():
   with_server('babyai', body)
 
 
+def test_sciworld_speaks_agentgyms_routes():
+  async def body(session, url):
+    assert await post(session, url, 'create') == {'id': 0}
+    reset = await post(session, url, 'reset', id=0, data_idx=3836)
+    assert {
+        'task_name': 'find-animal',
+        'var_num': 0,
+        'reward': 0,
+        'score': 0,
+        'deleted': False,
+        'done': False,
+    }.items() <= reset.items()
+    assert reset['task_description'].startswith('Your task is to find')
+    assert reset['observation'].startswith('This room is called the hallway.')
+    listed = await get(session, url, 'available_actions?id=0')
+    assert 'focus on picture' in listed['available_actions']
+    for action, reward, score, done in (
+        ('open door to greenhouse', 8, 8, False),
+        ('focus on picture', -108, -100, True),
+    ):
+      step = await post(session, url, 'step', id=0, action=action)
+      assert {'reward': reward, 'score': score, 'done': done}.items() <= (
+          step.items()
+      )
+    assert await get(session, url, 'observation?id=0') == step['observation']
+    detail = await get(session, url, 'detail?id=0')
+    assert (detail['score'], detail['done']) == (-100, True)
+    await get(session, url, 'available_actions?id=0', 422)
+    # Our client turns the same numbers into shares.
+    async with EnvClient(session, url, env_name='sciworld') as env:
+      observation = await env.reset(3836)
+      first = await env.step('open door to greenhouse')
+      last = await env.step('focus on picture')
+    assert observation == f'{reset["task_description"]}\n{reset["observation"]}'
+    assert (first.reward, first.terminated) == (0.08, False)
+    assert (last.reward, last.terminated, last.success) == (-0.08, True, False)
+
+  with_server('sciworld', body, {'simulators': 1})
+
+
 @pytest.mark.parametrize(
     'route, fields, status, words',
     [

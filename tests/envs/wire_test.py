@@ -250,7 +250,7 @@ OUTCOMES = {
     ),
     'sciworld': (
         'Your task is to boil water.\nThis room is called the hallway.',
-        [(8, False, None), (0, False, None), (92, True, True)],
+        [(0.08, False, None), (0, False, None), (0.92, True, True)],
     ),
     'searchqa': (
         'Question: whose law is it?',
@@ -431,12 +431,12 @@ def test_an_episode_is_over_whatever_close_answers(env_name, reply):
                 {'reward': 8, 'score': 8, 'done': False},
                 {'reward': -108, 'score': -100, 'done': True},
             ],
-            [(8, None), (-108, False)],
+            [(0.08, None), (-0.08, False)],  # taken back,
         ),
         (
             'sciworld',
             [{'reward': 58, 'score': 58, 'done': True}],
-            [(58, False)],
+            [(0.58, False)],
         ),
         ('textcraft', [{'reward': 0, 'done': True}], [(0, False)]),
         (
@@ -482,7 +482,7 @@ def test_a_second_reset_keeps_the_episode_and_forgets_the_score():
     return [(await reset_and_step(env)).reward for _ in range(2)]
 
   exchanges = [*begin, step, begin[1], step, (close, True)]
-  assert replay('sciworld', exchanges, body) == [8, 8]
+  assert replay('sciworld', exchanges, body) == [0.08, 0.08]
 
 
 # From here on: an original client and our servers.
@@ -574,6 +574,37 @@ REQUESTS = {
             },
         ),
         Asked(('POST', 'render', {}), str),
+        Asked(('POST', 'close', {}), bool),
+    ],
+    'sciworld': [
+        Asked(('POST', 'create', None), {'id': int}),
+        Asked(
+            ('POST', 'reset', {'data_idx': 3}),
+            {
+                'task_name': str,
+                'var_num': int,
+                'task_description': str,
+                'observation': str,
+                'reward': NUMBER,
+                'score': NUMBER,
+                'deleted': bool,
+                'done': bool,
+            },
+        ),
+        Asked(
+            ('POST', 'step', {'action': 'look around'}),
+            {
+                'observation': str,
+                'reward': NUMBER,
+                'score': NUMBER,
+                'done': bool,
+            },
+        ),
+        Asked(('GET', 'observation', {}), str),
+        Asked(
+            ('GET', 'detail', {}),
+            {'task_name': str, 'task_description': str, 'score': NUMBER},
+        ),
         Asked(('POST', 'close', {}), bool),
     ],
 }

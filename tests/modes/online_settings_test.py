@@ -13,6 +13,7 @@ from configs import (
     algorithms,
     babyai_grpo,
     quickstart,
+    sciworld_grpo,
     textcraft_grpo,
     textcraft_ppo,
     textcraft_reinforce_pp,
@@ -40,6 +41,7 @@ TRAINING = [
     textcraft_rloo,
     textcraft_reinforce_pp,
     babyai_grpo,
+    sciworld_grpo,
 ]
 
 

@@ -1,0 +1,1 @@
+"""SciWorld: science experiments in a house, in text."""

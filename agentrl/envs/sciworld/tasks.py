@@ -1,0 +1,133 @@
+"""The 30 tasks of ScienceWorld, their variations, ids and splits.
+
+A task id counts variations, task by task. The first 4,639 are the ids of
+AgentGym, which leaves seven tasks out; those follow after them, so that an id
+means the same everywhere. Splits are the simulator's own: of n variations the
+first half trains, the next quarter is for development, the rest for the test.
+AgentGym-RL publishes other lists (2,120 train and 200 test ids) with its data.
+"""
+
+import bisect
+from collections.abc import Sequence
+
+from agentrl.errors import ConfigError, EnvError
+
+_AGENTGYM = (
+    ('boil', 30),
+    ('melt', 30),
+    ('freeze', 30),
+    ('change-the-state-of-matter-of', 30),
+    ('use-thermometer', 540),
+    ('measure-melting-point-known-substance', 436),
+    ('measure-melting-point-unknown-substance', 300),
+    ('power-component', 20),
+    ('power-component-renewable-vs-nonrenewable-energy', 20),
+    ('test-conductivity', 900),
+    ('test-conductivity-of-unknown-substances', 600),
+    ('find-living-thing', 300),
+    ('find-non-living-thing', 300),
+    ('find-plant', 300),
+    ('find-animal', 300),
+    ('chemistry-mix', 32),
+    ('chemistry-mix-paint-secondary-color', 36),
+    ('chemistry-mix-paint-tertiary-color', 36),
+    ('lifespan-longest-lived', 125),
+    ('lifespan-shortest-lived', 125),
+    ('lifespan-longest-lived-then-shortest-lived', 125),
+    ('identify-life-stages-1', 14),
+    ('identify-life-stages-2', 10),
+)
+_OTHERS = (
+    ('grow-plant', 126),
+    ('grow-fruit', 126),
+    ('inclined-plane-determine-angle', 168),
+    ('inclined-plane-friction-named-surfaces', 1386),
+    ('inclined-plane-friction-unnamed-surfaces', 162),
+    ('mendelian-genetics-known-plant', 120),
+    ('mendelian-genetics-unknown-plant', 480),
+)
+
+VARIATIONS = dict(_AGENTGYM + _OTHERS)
+NAMES = tuple(VARIATIONS)
+# Task k has the ids from FIRST_ID[k] up to, not including, FIRST_ID[k + 1].
+FIRST_ID = tuple(
+    sum(list(VARIATIONS.values())[:k]) for k in range(len(NAMES) + 1)
+)
+NUM_TASKS = FIRST_ID[-1]
+NUM_AGENTGYM = FIRST_ID[len(_AGENTGYM)]
+
+GROUPS = {
+    'agentgym': NAMES[: len(_AGENTGYM)],
+    'all': NAMES,
+}
+
+
+def task_of(task_id: int) -> str:
+  """The name of a task.
+
+  Raises:
+    EnvError: there is no such task.
+  """
+  if not 0 <= task_id < NUM_TASKS:
+    raise EnvError(
+        f'SciWorld has no task {task_id}; ids are 0 to {NUM_TASKS - 1}.'
+    )
+  return NAMES[bisect.bisect_right(FIRST_ID, task_id) - 1]
+
+
+def variation_of(task_id: int) -> int:
+  """Which variation of its task an id is."""
+  return task_id - FIRST_ID[NAMES.index(task_of(task_id))]
+
+
+def id_of(task: str, variation: int) -> int:
+  """The id of a variation of a task."""
+  return FIRST_ID[NAMES.index(task)] + variation
+
+
+def variations(task: str, split: str) -> range:
+  """The variations of `task` in 'train', 'dev' or 'test'."""
+  count = VARIATIONS[task]
+  quarter = count // 4
+  return {
+      'train': range(2 * quarter),
+      'dev': range(2 * quarter, 3 * quarter),
+      'test': range(3 * quarter, count),
+  }[split]
+
+
+def check(tasks: str | Sequence[str]) -> tuple[str, ...]:
+  """The names that an option means; refuses unknown ones."""
+  if isinstance(tasks, str):
+    if tasks not in GROUPS:
+      raise ConfigError(
+          f'Unknown SciWorld tasks {tasks!r}; known: {", ".join(GROUPS)}, or a'
+          ' list of names.'
+      )
+    return GROUPS[tasks]
+  unknown = [name for name in tasks if name not in NAMES]
+  if unknown or not tasks:
+    raise ConfigError(
+        f'Unknown SciWorld tasks {unknown}; known: {", ".join(NAMES)}.'
+        if unknown
+        else "tasks is empty; name some, or say 'agentgym' or 'all'."
+    )
+  return tuple(dict.fromkeys(tasks))
+
+
+def tasks(
+    split: str, *, tasks: str | Sequence[str] = 'agentgym'
+) -> tuple[int, ...]:
+  """The ids of `split` ('train', 'dev' or 'test') in the chosen tasks.
+
+  Variation by variation, so that a prefix of the list has every task equally
+  often, until the small ones are used up.
+  """
+  chosen = {name: variations(name, split) for name in check(tasks)}
+  longest = max(map(len, chosen.values()))
+  return tuple(
+      id_of(name, numbers[k])
+      for k in range(longest)
+      for name, numbers in chosen.items()
+      if k < len(numbers)
+  )
