@@ -39,6 +39,7 @@ class Wire:
     ended_key: field that says that the episode is over.
     default_task: the task that /reset takes when the request names none.
     failed_reset: a first observation that means that the reset failed.
+    step_extra: further fields of the /step reply, which say nothing.
   """
 
   success: Callable[[float], bool]
@@ -55,6 +56,7 @@ class Wire:
   ended_key: str = 'done'
   default_task: int | None = None
   failed_reset: str | None = None
+  step_extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 TEXTCRAFT = Wire(
@@ -87,6 +89,7 @@ SEARCHQA = Wire(
     task_key='id',
     create_task_key='id',
     prompt_keys=(),
+    step_extra={'info': None},
 )
 
 WEBARENA = Wire(
