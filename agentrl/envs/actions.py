@@ -41,6 +41,12 @@ def parse_plain(text: str) -> tuple[str, str | None]:
   return _first_line(text, 'it is empty.')
 
 
+def parse_raw(text: str) -> tuple[str, str | None]:
+  """The whole completion, for an environment that finds the action itself."""
+  action = text.strip()
+  return (action, None) if action else ('', 'it is empty.')
+
+
 def _first_line(text: str, error: str) -> tuple[str, str | None]:
   line = re.sub(r'\s*\n.*', '', text.strip(), flags=re.DOTALL)
   return (line, None) if line else ('', error)
@@ -49,4 +55,5 @@ def _first_line(text: str, error: str) -> tuple[str, str | None]:
 FORMATS: dict[str, Callable[[str], tuple[str, str | None]]] = {
     'react': parse_react,
     'plain': parse_plain,
+    'raw': parse_raw,
 }

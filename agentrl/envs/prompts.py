@@ -33,6 +33,16 @@ the key of its colour, and walks into it
 Every answer ends with the actions that you can do now. When you do not see what \
 you need, turn and explore. Use few steps: fewer are worth more."""
 
+_SEARCHQA = """\
+You are asked a question and have a search engine to find the facts. A question \
+may need several facts, one after the other. You have two actions:
+- <search>words</search>: shows the passages that match the words best, for \
+example: <search>capital of France</search>. Search for one fact at a time.
+- <answer>words</answer>: gives your answer, as short as possible, for example: \
+<answer>Paris</answer>
+Results come between <information> and </information>. Answer with a name, a \
+number or a few words and nothing else. Your first answer ends the task."""
+
 _FORMATS = {
     'react': (
         """\
@@ -45,12 +55,28 @@ Action:
 the action"""
     ),
     'plain': 'Answer every time with one action and nothing else.',
+    'raw': 'Answer every time with one action and nothing else.',
+}
+# Where the environment finds the action in the text itself.
+_OWN_FORMATS = {
+    'searchqa': {
+        'raw': (
+            'Think first, between <think> and </think>, every time you get new'
+            ' information. Then write one action. Text outside of the tags is'
+            ' ignored.'
+        )
+    }
 }
 
-_FULL = {'textcraft': _TEXTCRAFT, 'babyai': _BABYAI}
+_FULL = {'textcraft': _TEXTCRAFT, 'babyai': _BABYAI, 'searchqa': _SEARCHQA}
 _COMPACT = {
     'textcraft': {'react': 'Craft the goal. Thought: ... Action: ...'},
     'babyai': {'react': 'Reach the goal. Thought: ... Action: ...'},
+    'searchqa': {
+        'react': 'Thought: ... Action: <search> or <answer>',
+        'plain': '<search>...</search> or <answer>...</answer>',
+        'raw': '<search>...</search> or <answer>...</answer>',
+    },
 }
 
 STYLES = ('full', 'compact')
@@ -62,14 +88,15 @@ def instructions(env_name: str, format: str, style: str = 'full') -> str:
   Args:
     env_name: a name in `envs.ENVS`.
     format: a name in `envs.actions.FORMATS`.
-    style: 'full' or 'compact'; compact plain instructions are empty.
+    style: 'full' or 'compact'; some compact plain instructions are empty.
 
   Raises:
     ValueError: one of them is not known.
   """
+  formats = _FORMATS | _OWN_FORMATS.get(env_name, {})
   for value, known in (
       (env_name, tuple(_FULL)),
-      (format, tuple(_FORMATS)),
+      (format, tuple(formats)),
       (style, STYLES),
   ):
     if value not in known:
@@ -78,4 +105,4 @@ def instructions(env_name: str, format: str, style: str = 'full') -> str:
       )
   if style == 'compact':
     return _COMPACT[env_name].get(format, '')
-  return f'{_FULL[env_name]}\n\n{_FORMATS[format]}'
+  return f'{_FULL[env_name]}\n\n{formats[format]}'

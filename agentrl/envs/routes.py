@@ -202,7 +202,9 @@ class Routes:
       task_id = self._tasks[number % len(self._tasks)]
       async with live.lock:
         reply |= await self._start(request, number, task_id, 0)
-    return web.json_response(number if self._wire.created_key is None else reply)
+    return web.json_response(
+        number if self._wire.created_key is None else reply
+    )
 
   async def _reset(self, request: web.Request) -> web.Response:
     body = await _body(request)

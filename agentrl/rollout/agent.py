@@ -8,7 +8,11 @@ from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 
 # How each format of `envs.actions` writes an action without a thought.
-_WRITTEN = {'plain': '{action}', 'react': 'Thought:\n\nAction:\n{action}'}
+_WRITTEN = {
+    'plain': '{action}',
+    'react': 'Thought:\n\nAction:\n{action}',
+    'raw': '{action}',
+}
 
 
 class Reading(NamedTuple):

@@ -42,15 +42,21 @@ def test_plain_is_the_first_line_with_words():
   assert actions.parse('plain', ' \n') == ('', 'it is empty.')
 
 
+def test_raw_is_the_whole_completion():
+  text = '<think>\nhm\n</think>\n<search>Peru</search>'
+  assert actions.parse('raw', f' {text}\n') == (text, None)
+  assert actions.parse('raw', ' \n') == ('', 'it is empty.')
+
+
 @given(st.sampled_from(sorted(actions.FORMATS)), st.text())
 def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
   action, error = actions.parse(format, text)
   assert bool(action) != bool(error)
-  assert '\n' not in action and action == action.strip()
+  assert action == action.strip() and (format == 'raw' or '\n' not in action)
 
 
 def test_unknown_formats_are_refused():
-  with pytest.raises(ValueError, match='known: react, plain'):
+  with pytest.raises(ValueError, match='known: react, plain, raw'):
     actions.parse('xml', 'a')
 
 

@@ -127,6 +127,7 @@ def _geonames(country: Country, sources: Sources) -> Iterator[Passage]:
 
 
 def calling_code(geo: Mapping[str, Any]) -> str:
+  """A telephone code with its plus sign."""
   return '+' + geo['phone'].lstrip('+')
 
 
@@ -182,9 +183,7 @@ def _element(row: Mapping[str, Any]) -> Iterator[Passage]:
   yield Passage(f'{name}: Properties', text.replace(' ,', ','))
 
 
-def _isotope(
-    row: Mapping[str, Any], element: Mapping[str, Any]
-) -> Passage:
+def _isotope(row: Mapping[str, Any], element: Mapping[str, Any]) -> Passage:
   name = f'{element["name"]}-{row["mass_number"]}'
   said = [f'{name} is an isotope of {element["name"].lower()}']
   if row['mass'] is not None:

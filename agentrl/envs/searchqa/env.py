@@ -24,6 +24,7 @@ from agentrl.types import StepResult
 
 _ACTION = re.compile(r'<(search|answer)>(.*?)</\1>', re.DOTALL)
 _MAX_TOPK = 100
+TIMEOUT_S = 30.0  # of a search elsewhere
 
 HINT = (
     'Your action has no effect. Search with <search>words to look for</search>'
@@ -67,7 +68,7 @@ class SearchWorld:
       *,
       questions: str | Mapping[str, str] | None = None,
       retriever_url: str | None = None,
-      retriever_timeout_s: float = 30.0,
+      retriever_timeout_s: float = TIMEOUT_S,
       topk: int = 3,
       scoring: str = 'em',
       retry: bool = False,
@@ -88,6 +89,10 @@ class SearchWorld:
       )
     self._topk, self._scoring, self._retry = topk, scoring, retry
     if retriever_url is None:
+      if retriever_timeout_s != TIMEOUT_S:
+        raise ConfigError(
+            'retriever_timeout_s has no effect without retriever_url.'
+        )
       self._searcher: Searcher = index.load()
       # A search is shorter than a switch of threads; the second one lets
       # resets pass.

@@ -18,7 +18,7 @@ _MIN_CITY = 150_000  # people of a city that a question may start from
 _DOUBTED = ('Neodymium',)  # mendeleev has a wrong year of discovery
 
 # No search tells these apart from the many passages that mention such words.
-_TOO_COMMON = ('.in', 'Europe', 'French Sudan')
+_TOO_COMMON = ('.at', '.in', 'Europe', 'French Sudan')
 
 # mendeleev's spellings of discoverers, and the usual ones.
 _SPELLINGS = {
@@ -188,13 +188,15 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
     if former := sources.named(ruler):
       yield 'former ruler', field, ruler, (), former
 
+  land = country.fields.get('Geography', {}).get('Land boundaries', {})
   borders = [
       re.fullmatch(r'([A-Z][^\d;()]+?) ([\d,.]+) km', part)
       for part in text(
           'Geography', 'Land boundaries', 'border countries'
       ).split('; ')
   ]
-  if all(borders):
+  # France and Cyprus have borders elsewhere, which the list leaves out.
+  if all(borders) and set(land) <= {'total', 'border countries', 'note'}:
     lengths = [(float(x[2].replace(',', '')), x[1]) for x in borders]
     relation = 'only neighbour' if len(lengths) == 1 else 'longest border'
     if other := _first(lengths, sources):

@@ -1,7 +1,7 @@
-"""A search service elsewhere, as Search-R1's servers answer.
+r"""A search service elsewhere, as Search-R1's servers answer.
 
     POST URL {"queries": ["..."], "topk": 3, "return_scores": true}
-    -> {"result": [[{"document": {"contents": "TITLE\\nTEXT"}, "score": 1}]]}
+    -> {"result": [[{"document": {"contents": "TITLE\nTEXT"}, "score": 1}]]}
 
 A document may have `title` and `text` in place of `contents`.
 """
@@ -31,7 +31,11 @@ class Retriever:
 
   def __init__(self, url: str, *, timeout_s: float):
     parts = urllib.parse.urlsplit(url) if isinstance(url, str) else None
-    if parts is None or parts.scheme not in ('http', 'https') or not parts.netloc:
+    if (
+        parts is None
+        or parts.scheme not in ('http', 'https')
+        or not parts.netloc
+    ):
       raise ConfigError(
           'retriever_url must be as http://127.0.0.1:8000/retrieve, got'
           f' {url!r}.'

@@ -13,9 +13,9 @@ from agentrl.errors import ConfigError, EnvError
 
 # How many questions of 1, 2 and 3 hops each split has, in the order of ids.
 COUNTS = {
-    'train': (2829, 2234, 2267),
+    'train': (2824, 2226, 2264),
     'dev': (185, 147, 148),
-    'test': (365, 290, 298),
+    'test': (363, 290, 297),
 }
 NUM_TASKS = sum(sum(counts) for counts in COUNTS.values())
 
@@ -62,7 +62,9 @@ def hops_of(task_id: int) -> int:
   raise AssertionError  # NUM_TASKS is their sum
 
 
-def subtasks(*, questions: Files = None, **options: Any) -> Callable[[int], str]:
+def subtasks(
+    *, questions: Files = None, **options: Any
+) -> Callable[[int], str]:
   """What names the kind of a task under these options."""
   del options
   if questions is None:
