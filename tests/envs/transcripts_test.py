@@ -34,13 +34,17 @@ if sys.argv[2] == 'shuffle':
 from agentrl import envs
 
 env = envs.get(sys.argv[1]).open().make()
-tasks = {'textcraft': range(0, 544, 7), 'babyai': range(80)}[sys.argv[1]]
+tasks = {
+    'textcraft': range(0, 544, 7),
+    'babyai': range(80),
+    'searchqa': range(0, 8744, 50),
+}[sys.argv[1]]
 for task_id in tasks:
   rng = random.Random(task_id)
   print(env.reset(task_id, task_id % 3))
   for _ in range(6):
     action = rng.choice(env.available_actions())
-    if sys.argv[1] == 'textcraft':
+    if sys.argv[1] in ('textcraft', 'searchqa'):
       action = env.expert_action()
     result = env.step(action)
     print(action, result)
@@ -62,7 +66,11 @@ def transcript(env_name, *, hash_seed, listing='sorted'):
 
 @pytest.mark.parametrize(
     'env_name, digest',
-    [('textcraft', 'ab74701edd516ada'), ('babyai', 'cc136a9767617f0e')],
+    [
+        ('textcraft', 'ab74701edd516ada'),
+        ('babyai', 'cc136a9767617f0e'),
+        ('searchqa', 'ec183a16efad7d3e'),
+    ],
 )
 def test_transcripts_are_equal_everywhere(env_name, digest):
   first = transcript(env_name, hash_seed='1')

@@ -57,13 +57,13 @@ def states(passage: Passage, hop: Hop) -> bool:
 
 
 def _answer(question: Question, evidence: Passage) -> str:
-  """The right answer that the evidence says in the most words.
+  """The first of the right answers that the evidence says.
 
   Raises:
     EnvError: it says none.
   """
   said = f' {scoring.normalise(fold(f"{evidence.title} {evidence.text}"))} '
-  for answer in sorted(question.answers, key=len, reverse=True):
+  for answer in question.answers:
     if f' {scoring.normalise(fold(answer))} ' in said:
       return answer
   raise EnvError(
