@@ -2,6 +2,7 @@
 
     python -m experiments.benchmarks.bench_envs --env=textcraft
     python -m experiments.benchmarks.bench_envs --env=babyai
+    python -m experiments.benchmarks.bench_envs --env=searchqa
 
 Prints one JSON line for each number of clients. Every client plays its own
 episode with the expert-free actions that the environment offers, chosen by a
@@ -29,6 +30,12 @@ _STEPS = flags.DEFINE_integer('steps', 2000, 'Steps in all, for each case.')
 _ACTIONS = {
     'textcraft': ('inventory', 'get 1 oak logs', 'craft 1 stick using 1 stone'),
     'babyai': ('turn left', 'turn right', 'move forward'),
+    'searchqa': (
+        '<search>capital of the country where radium was discovered</search>',
+        '<search>which neighbour has the longest land border of Peru</search>',
+        '<search>Kassaman national anthem</search>',
+        '<search>in which country is the city of Zhengzhou</search>',
+    ),
 }
 
 
