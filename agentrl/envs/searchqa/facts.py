@@ -7,6 +7,7 @@ A field that is not plainly of the expected form gives no fact.
 
 import collections
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 
@@ -19,6 +20,12 @@ _DOUBTED = ('Neodymium',)  # mendeleev has a wrong year of discovery
 
 # No search tells these apart from the many passages that mention such words.
 _TOO_COMMON = ('.at', '.in', 'Europe', 'French Sudan')
+
+_BRITISH = {
+    'Aluminum': ('Aluminium',),
+    'Cesium': ('Caesium',),
+    'Sulfur': ('Sulphur',),
+}
 
 # mendeleev's spellings of discoverers, and the usual ones.
 _SPELLINGS = {
@@ -115,11 +122,12 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
   text, geo = country.text, country.geo
 
   capital = re.fullmatch(
-      r'([^;(,]+?)(?: \((.+)\))?', text('Government', 'Capital', 'name')
+      r'([^;(,]+?)(?: \(([^()]+)\))?', text('Government', 'Capital', 'name')
   )
   if capital and normalise(fold(capital[1])) == normalise(fold(geo['capital'])):
-    others = re.findall(r'[A-Z][\w -]+', capital[2] or '')
-    others = [x for x in others if not x.startswith('Kiev is')]
+    # As in (Baki, Baky) or (Kiev is the ...), not as in (on Viti Levu).
+    others = re.split(', |/', re.sub(' is .*', '', capital[2] or ''))
+    others = [x for x in others if x[:1].isupper()]
     # GeoNames may have it without the accents that the Factbook prints.
     names = _names(capital[1], geo['capital'], *others)
     yield 'capital', 'Capital', capital[1], names, None
@@ -146,7 +154,7 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
     yield 'aircraft prefix', field, prefix, (prefix,), None
 
   peak = re.fullmatch(
-      r'([A-Z][^\d;(,]+?)(?: \(([A-Z][^)\d]+)\))? ([\d,]+) m',
+      r'([A-Z][^\d;(,]+?)(?: \(([A-Z][^)\d"]+)\))? ([\d,]+) m',
       text('Geography', 'Elevation', 'highest point'),
   )
   if peak:
@@ -157,12 +165,14 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
   title = text('Government', 'National anthem(s)', 'title')
   anthem = re.fullmatch(r'"([^"]+)"(?: \(([^()]+)\))?', title)
   if anthem and country.name not in anthem[1]:
-    names = _names(anthem[1], *([anthem[2]] if anthem[2] else []))
+    meaning = (anthem[2] or '').strip('“”')
+    told = meaning and 'National Anthem' not in meaning
+    names = _names(anthem[1], *([meaning] if told else []))
     yield 'anthem', 'National anthem(s)', anthem[1], names, None
 
   body = text('Government', 'Legislative branch', 'legislature name')
   own = re.fullmatch(r"[\w' ]+ \(([^();]+)\)", body)
-  if own and not re.search('Assembl|Parliament|Congres|Senat', own[1]):
+  if own and not re.search('Assembl|Parliament|Congres|Senat| - ', own[1]):
     yield 'legislature', 'Legislative branch', own[1], _names(own[1]), None
 
   spoken = text('People and Society', 'Languages', 'Languages')
@@ -227,34 +237,45 @@ def _first(
 def _of_elements(sources: Sources) -> Iterator[Fact]:
   for row in sources.elements:
     name, symbol = row['name'], row['symbol']
-    own = dict(
+    fact = functools.partial(
+        Fact,
         subject=f'element {symbol}',
         named=f'the element {name.lower()}',
         family=f'element {symbol}',
     )
-    stated = dict(titles=(name,), queries=(f'{name} chemical element symbol',))
     number = str(row['atomic_number'])
-    yield Fact('symbol', needle=f'symbol {symbol}', answers=(symbol,), **own, **stated)  # fmt: skip
-    yield Fact('atomic number', needle=f'number {number}', answers=(number,), **own, **stated)  # fmt: skip
+    for relation, answer, needle in (
+        ('symbol', symbol, f'symbol {symbol}'),
+        ('atomic number', number, f'number {number}'),
+    ):
+      yield fact(
+          relation=relation,
+          answers=(answer,),
+          titles=(name,),
+          needle=needle,
+          queries=(f'{name} chemical element symbol',),
+      )
     year, place = row['discovery_year'], row['discovery_location']
     if not year or not place or name in _DOUBTED:
       continue
-    told = dict(
-        titles=(f'{name}: Discovery',), queries=(f'element {name} discovered',)
+    fact = functools.partial(
+        fact,
+        titles=(f'{name}: Discovery',),
+        queries=(f'element {name} discovered',),
     )
-    yield Fact('year of discovery', needle=str(year), answers=(str(year),), **own, **told)  # fmt: skip
+    yield fact(
+        relation='year of discovery', answers=(str(year),), needle=str(year)
+    )
     who = row['discoverers']
     if not re.search(r',|;| and |Institute|Laborator|Research|RIKEN', who):
-      yield Fact('discoverer', needle=who, answers=_person(who), **own, **told)
+      yield fact(relation='discoverer', answers=_person(who), needle=who)
     country = sources.named(place)
     if country and country.sovereign:
-      yield Fact(
-          'place of discovery',
-          needle=place,
+      yield fact(
+          relation='place of discovery',
           answers=_country_names(country),
+          needle=place,
           object=f'country {country.code}',
-          **own,
-          **told,
       )
 
 
@@ -265,15 +286,10 @@ def _person(name: str) -> tuple[str, ...]:
 
 def _of_cities(sources: Sources) -> Iterator[Fact]:
   """The country of each large city whose name no other city has."""
-  called = collections.Counter(
-      name
-      for city in sources.cities
-      for name in {
-          normalise(fold(x))
-          for x in (city['name'], *city['alternatenames'])
-          if _LATIN.search(x)
-      }
-  )
+  called = collections.Counter()
+  for city in sources.cities:
+    names = filter(_LATIN.search, (city['name'], *city['alternatenames']))
+    called.update({normalise(fold(name)) for name in names})
   taken = {normalise(x) for c in sources.countries.values() for x in c.names}
   for city in sources.cities:
     name = normalise(fold(city['name']))
@@ -360,7 +376,7 @@ def _backwards(found: list[Fact], sources: Sources) -> Iterator[Fact]:
         titles = (*titles, capitals[country.geo['iso']])
     else:
       title = fact.titles[0].removesuffix(': Discovery')
-      names = (title, fact.named.removeprefix('the '))
+      names = (title, *_BRITISH.get(title, ()), f'element {title.lower()}')
     yield dataclasses.replace(
         fact,
         relation=relation,

@@ -29,23 +29,26 @@ WHEELS = {
 _TAG = re.compile(r'<[^>]*>')
 _BREAK = re.compile(r'<br\s*/?>|</p>')
 
-# Names that the Factbook's lists use beside those of its own pages.
+# Names that countries go by, beside those of their own pages.
 _SHORT = {
-    'USA': 'us',
-    'US': 'us',
-    'UK': 'uk',
-    'UAE': 'ae',
-    'NZ': 'nz',
-    'S. Korea': 'ks',
-    'South Korea': 'ks',
-    'N. Korea': 'kn',
-    'North Korea': 'kn',
-    'DRC': 'cg',
-    'Czechia': 'ez',
-    'Czech Republic': 'ez',
-    'Burma': 'bm',
-    'Hong Kong': 'hk',
+    'ae': ('UAE',),
+    'bm': ('Burma',),
+    'cg': ('DRC',),
+    'cv': ('Cape Verde',),
+    'ez': ('Czechia', 'Czech Republic'),
+    'hk': ('Hong Kong',),
+    'kn': ('North Korea', 'N. Korea'),
+    'ks': ('South Korea', 'S. Korea'),
+    'nl': ('Holland',),
+    'nz': ('NZ',),
+    'tt': ('East Timor',),
+    'tu': ('Turkiye',),
+    'uk': ('UK', 'Britain', 'Great Britain'),
+    'us': ('USA', 'US'),
+    'vt': ('Vatican City',),
 }
+# Names of pages that are cut short or that two have.
+_WRONG = ('The Dominican', 'Congo')
 
 # What the Factbook gives no name, by its code.
 _NAMELESS = {'ee': 'European Union', 'xx': 'World'}
@@ -214,17 +217,16 @@ def _country(
       re.sub(r' *[(;].*', '', _leaf(naming.get(key, '')))
       for key in ('conventional short form', 'conventional long form')
   ]
-  given = [name for name in given if name not in ('', 'none')]
+  given = [name for name in given if name not in ('', 'none', *_WRONG)]
   given += [_NAMELESS[code]] if code in _NAMELESS else []
   name = geo.get('name') or given[0]
   name = re.sub(r'^The ', '', name)
-  short = [x for x, owner in _SHORT.items() if owner == code]
   independence = _leaf(fields.get('Government', {}).get('Independence', ''))
   dependent = 'Dependency status' in fields.get('Government', {})
   return Country(
       code=code,
       name=name,
-      names=tuple(dict.fromkeys([name, *given, *short])),
+      names=tuple(dict.fromkeys([name, *given, *_SHORT.get(code, ())])),
       sovereign=bool(
           geo
           and independence

@@ -137,8 +137,8 @@ def test_the_first_whole_tag_counts(env, action, ends):
 
 
 def test_a_task_that_is_not_there_is_refused(env):
-  for task_id in (-1, 8744):
-    with pytest.raises(EnvError, match=f'no task {task_id}; ids are 0 to 8743'):
+  for task_id in (-1, 8747):
+    with pytest.raises(EnvError, match=f'no task {task_id}; ids are 0 to 8746'):
       env.reset(task_id, 0)
 
 
