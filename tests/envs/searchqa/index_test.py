@@ -85,8 +85,8 @@ def test_threads_get_what_one_gets(whole):
 
 
 RACER = """
-import itertools, os, pathlib, sys, time
-from agentrl.envs.searchqa import cache, index
+import itertools, sys, time
+from agentrl.envs.searchqa import cache, corpus, index, sources
 
 def write(folder):
   with open(sys.argv[1], 'a') as log:
