@@ -94,8 +94,8 @@ class SearchWorld:
             'retriever_timeout_s has no effect without retriever_url.'
         )
       self._searcher: Searcher = index.load()
-      # A search is shorter than a switch of threads; the second one lets
-      # resets pass.
+      # tantivy searches without the interpreter lock, but briefly: more threads
+      # would contend for it around the searches.
       self.threads = 2
     else:
       self._searcher = Retriever(retriever_url, timeout_s=retriever_timeout_s)
