@@ -45,7 +45,7 @@ def make_play(session, url, env_name, agent, policy=None, **settings):
   return play
 
 
-@pytest.mark.parametrize('format', ['plain', 'react'])
+@pytest.mark.parametrize('format', ['plain', 'react', 'raw'])
 def test_expert_solves_textcraft_in_the_agents_words(chat, format):
   agent = Agent(chat, instructions='Craft.', format=format)
   task_ids = envs.get('textcraft').tasks('test')[:6]
