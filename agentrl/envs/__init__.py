@@ -14,6 +14,7 @@ from agentrl.envs import wire
 from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
 from agentrl.envs.base import Separate, World
 from agentrl.envs.sciworld import tasks as sciworld_tasks
+from agentrl.envs.searchqa import tasks as searchqa_tasks
 from agentrl.envs.textcraft import tasks as textcraft_tasks
 from agentrl.errors import ConfigError
 
@@ -38,6 +39,8 @@ class EnvSpec:
   _open: Callable[..., World]
   _tasks: Callable[..., tuple[int, ...]]
   _task_options: tuple[str, ...]  # those that choose tasks
+  # What `subtask` is under options that give ids another meaning.
+  _subtasks: Callable[..., Callable[[int], str]] | None = None
 
   def open(self, **options: Any) -> World:
     """What makes its episodes. Imports what it needs only now.
@@ -58,6 +61,15 @@ class EnvSpec:
       raise ConfigError(f'Unknown split {split!r}; known: {", ".join(SPLITS)}.')
     checked = self.check_options(options)
     return self._tasks(split, **{x: checked[x] for x in self._task_options})
+
+  def subtasks(self, **options: Any) -> Callable[[int], str]:
+    """The kind of a task by its id, under these options.
+
+    Raises:
+      ConfigError: an option is unknown or wrong.
+    """
+    checked = self.check_options(options)
+    return self._subtasks(**checked) if self._subtasks else self.subtask
 
   def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
     """`options` over the defaults; refuses unknown names."""
@@ -86,6 +98,12 @@ def _open_sciworld(**options: Any) -> World:
   from agentrl.envs.sciworld.env import SciWorlds
 
   return SciWorlds(**options)
+
+
+def _open_searchqa(**options: Any) -> World:
+  from agentrl.envs.searchqa.env import SearchWorld
+
+  return SearchWorld(**options)
 
 
 def _separate(
@@ -130,6 +148,23 @@ ENVS = {
         _open=_open_sciworld,
         _tasks=sciworld_tasks.tasks,
         _task_options=('tasks',),
+    ),
+    'searchqa': EnvSpec(
+        name='searchqa',
+        wire=wire.SEARCHQA,
+        options={
+            'questions': None,
+            'retriever_url': None,
+            'retriever_timeout_s': 30.0,
+            'topk': 3,
+            'scoring': 'em',
+            'retry': False,
+        },
+        subtask=searchqa_tasks.subtask,
+        _open=_open_searchqa,
+        _tasks=searchqa_tasks.tasks,
+        _task_options=('questions',),
+        _subtasks=searchqa_tasks.subtasks,
     ),
 }
 

@@ -54,6 +54,16 @@ task tells you to: a wrong focus loses the task at once.
 When you are asked which of several things you mean, answer with its number. \
 You earn points for every part of the task."""
 
+_SEARCHQA = """\
+You are asked a question and have a search engine to find the facts. A question \
+may need several facts, one after the other. You have two actions:
+- <search>words</search>: shows the passages that match the words best, for \
+example: <search>capital of France</search>. Search for one fact at a time.
+- <answer>words</answer>: gives your answer, as short as possible, for example: \
+<answer>Paris</answer>
+Results come between <information> and </information>. Answer with a name, a \
+number or a few words and nothing else. Your first answer ends the task."""
+
 # The functions of the environment follow where it says so.
 _FORMATS = {
     'react': (
@@ -100,12 +110,28 @@ form:
 function(parameter=value)"""
     ),
 }
+# Where the environment finds the action in the text itself.
+_OWN_FORMATS = {
+    'searchqa': {
+        'raw': (
+            'Think first, between <think> and </think>, every time you get new'
+            ' information. Then write one action. Text outside of the tags is'
+            ' ignored.'
+        )
+    }
+}
 
-_FULL = {'textcraft': _TEXTCRAFT, 'babyai': _BABYAI, 'sciworld': _SCIWORLD}
+_FULL = {
+    'textcraft': _TEXTCRAFT,
+    'babyai': _BABYAI,
+    'sciworld': _SCIWORLD,
+    'searchqa': _SEARCHQA,
+}
 _COMPACT_GOALS = {
     'textcraft': 'Craft the goal.',
     'babyai': 'Reach the goal.',
     'sciworld': 'Do the task.',
+    'searchqa': '<search>, then <answer>.',
 }
 _COMPACT_FORMATS = {
     'react': ' Thought: ... Action: ...',
@@ -131,9 +157,10 @@ def instructions(env_name: str, format: str, style: str = 'full') -> str:
   Raises:
     ValueError: one of them is not known.
   """
+  formats = _FORMATS | _OWN_FORMATS.get(env_name, {})
   for value, known in (
       (env_name, tuple(_FULL)),
-      (format, tuple(_FORMATS)),
+      (format, tuple(formats)),
       (style, STYLES),
   ):
     if value not in known:
@@ -143,7 +170,7 @@ def instructions(env_name: str, format: str, style: str = 'full') -> str:
   if style == 'compact':
     words = _COMPACT_FORMATS[format]
     return '' if words is None else f'{_COMPACT_GOALS[env_name]}{words}'
-  words = _FORMATS[format]
+  words = formats[format]
   if format in ('function_calling', 'code'):
     table = functions.describe(functions.FUNCTIONS[env_name])
     words = words.format(functions=table)

@@ -215,7 +215,9 @@ class Routes:
       task_id = self._tasks[number % len(self._tasks)]
       async with live.lock:
         reply |= await self._start(request, number, task_id, 0)
-    return web.json_response(reply)
+    return web.json_response(
+        number if self._wire.created_key is None else reply
+    )
 
   async def _reset(self, request: web.Request) -> web.Response:
     body = await _body(request)
@@ -225,6 +227,8 @@ class Routes:
     seed = _integer(body, 'seed', 0)
     async with live.lock:
       reply = await self._start(request, number, task_id, seed)
+    if not self._wire.prompt_keys:
+      return web.json_response(reply['observation'])
     return web.json_response({self._wire.episode_key: number} | reply)
 
   async def _step(self, request: web.Request) -> web.Response:
@@ -253,6 +257,7 @@ class Routes:
         'success': result.success,
         'terminated': result.terminated,
         'truncated': result.truncated,
+        **self._wire.step_extra,
     }
     if self._wire.has_score:
       reply['score'] = live.score

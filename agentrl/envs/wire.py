@@ -44,6 +44,7 @@ class Wire:
     failed_reset: a first observation that means that the reset failed.
     queries: further GET routes; `Env.query` answers them.
     renders: whether POST /render answers with a picture, `Env.picture`.
+    step_extra: further fields of the /step reply, which say nothing.
   """
 
   success: Callable[[float], bool]
@@ -64,6 +65,7 @@ class Wire:
   failed_reset: str | None = None
   queries: tuple[str, ...] = ()
   renders: bool = False
+  step_extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 TEXTCRAFT = Wire(
@@ -100,6 +102,7 @@ SEARCHQA = Wire(
     task_key='id',
     create_task_key='id',
     prompt_keys=(),
+    step_extra={'info': None},
 )
 
 WEBARENA = Wire(

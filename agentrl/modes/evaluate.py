@@ -115,7 +115,7 @@ def run_panel(
             samples=wanted.samples,
             attempts=rollout.attempts,
             max_failed_share=rollout.max_failed_share,
-            subtask=environment.spec.subtask,
+            subtask=environment.subtasks(),
             on_episode=lambda _: bar.advance(task),
         )
     )

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -68,6 +68,10 @@ class Environment:
     if split == 'train' and self._env.task_file:
       return self._items(self._env.task_file)
     return self.spec.tasks(split, **self._env.options)
+
+  def subtasks(self) -> Callable[[int], str]:
+    """What names the kind of a task."""
+    return self.spec.subtasks(**self._env.options)
 
   def panel(self, wanted: settings.Eval) -> tuple[int, ...]:
     """The tasks that evaluations compare on, evenly spread over those there are.

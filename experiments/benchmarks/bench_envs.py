@@ -2,6 +2,7 @@
 
     python -m experiments.benchmarks.bench_envs --env=textcraft
     python -m experiments.benchmarks.bench_envs --env=babyai --workers=2
+    python -m experiments.benchmarks.bench_envs --env=searchqa
     python -m experiments.benchmarks.bench_envs --env=sciworld --phases=memory
 
 Prints one JSON line a case. Client and server share this machine, as they do in
@@ -50,6 +51,12 @@ _ACTIONS = {
         'open door to kitchen',
         'go to kitchen',
         'examine thermometer',
+    ),
+    'searchqa': (
+        '<search>capital of the country where radium was discovered</search>',
+        '<search>which neighbour has the longest land border of Peru</search>',
+        '<search>Kassaman national anthem</search>',
+        '<search>in which country is the city of Zhengzhou</search>',
     ),
 }
 

@@ -347,7 +347,7 @@ def test_hostile_text_ends_soon_and_raises_nothing(format, text):
 
 
 def test_unknown_formats_are_refused():
-  with pytest.raises(ValueError, match='known: react, plain'):
+  with pytest.raises(ValueError, match='known: react, plain, raw'):
     actions.parse('xml', 'a')
   with pytest.raises(ValueError, match='known: react, plain'):
     actions.write('xml', 'a')

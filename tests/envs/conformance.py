@@ -83,6 +83,16 @@ CASES = {
         episodes=20,
         digest='611ca790d91d56ab',
     ),
+    'searchqa': Case(
+        env_name='searchqa',
+        tasks=range(0, 8747, 200),
+        actions=(
+            '<search>capital of Peru</search>',
+            '<search>Curie</search> <answer>Poland</answer>',
+            'I do not know.',
+        ),
+        digest='4c6452da09a32264',
+    ),
 }
 
 

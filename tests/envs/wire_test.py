@@ -607,6 +607,21 @@ REQUESTS = {
         ),
         Asked(('POST', 'close', {}), bool),
     ],
+    'searchqa': [
+        Asked(('POST', 'create', {'id': 3}), int),
+        Asked(('POST', 'reset', {'id': 3}), str),
+        Asked(
+            ('POST', 'step', {'action': '<search>Peru</search>'}),
+            {
+                'observation': str,
+                'reward': NUMBER,
+                'done': bool,
+                'info': type(None),
+            },
+        ),
+        Asked(('GET', 'observation', {}), str),
+        Asked(('POST', 'close', {}), bool),
+    ],
 }
 
 

@@ -14,6 +14,7 @@ from configs import (
     babyai_grpo,
     quickstart,
     sciworld_grpo,
+    searchqa_grpo,
     textcraft_grpo,
     textcraft_ppo,
     textcraft_reinforce_pp,
@@ -42,6 +43,7 @@ TRAINING = [
     textcraft_reinforce_pp,
     babyai_grpo,
     sciworld_grpo,
+    searchqa_grpo,
 ]
 
 
@@ -52,6 +54,14 @@ def test_configs_build_and_every_field_is_known(module, arg):
   config.lock()
   wanted = online_settings.read_train(config)
   assert wanted.num_steps == config.num_steps
+
+
+def test_searchqa_has_both_of_the_originals_horizons():
+  for arg, last in (('', 10), ('horizon=fixed', 5)):
+    wanted = online_settings.read_train(searchqa_grpo.get_config(arg))
+    state = wanted.horizon.init()
+    assert wanted.horizon.update(state, 0, {})[1] == 5
+    assert wanted.horizon.update(state, 400, {})[1] == last
 
 
 @pytest.mark.parametrize('algo', algorithms.ALGORITHMS)

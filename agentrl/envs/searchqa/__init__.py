@@ -1,0 +1,1 @@
+"""SearchQA: answer multi-hop questions with a search engine, in text."""

@@ -1,0 +1,208 @@
+"""SearchQA: one episode of searching and answering.
+
+The tags, the form of the results and the scoring are those of AgentGym's
+SearchQA, whose policies read them. By default a wrong answer ends the episode:
+the original lets the policy guess until its turns are used up.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from agentrl.envs.searchqa import (
+    expert,
+    index,
+    question_files,
+    questions as questions_lib,
+    scoring as scoring_lib,
+)
+from agentrl.envs.searchqa.corpus import Passage
+from agentrl.envs.searchqa.questions import Question
+from agentrl.envs.searchqa.retriever import Retriever
+from agentrl.errors import ConfigError, EnvError
+from agentrl.types import StepResult
+
+_ACTION = re.compile(r'<(search|answer)>(.*?)</\1>', re.DOTALL)
+_MAX_TOPK = 100
+TIMEOUT_S = 30.0  # of a search elsewhere
+
+HINT = (
+    'Your action has no effect. Search with <search>words to look for</search>'
+    ' or give your answer as <answer>the answer</answer>.'
+)
+_RIGHT = 'Your answer is right.'
+_WRONG = 'Your answer is wrong.'
+_RETRY = f'{_WRONG} Search further or give another answer.'
+_NOTHING = 'Nothing was found.'
+
+
+class Searcher(Protocol):
+  """What finds passages; called from several threads at once."""
+
+  def search(self, query: str, topk: int) -> list[Passage]:
+    """At most `topk` passages, the best first."""
+
+
+class SearchWorld:
+  """The index and the questions that all episodes of a server share.
+
+  Args:
+    questions: a file of questions, or one for each split, in place of the
+      generated ones (see question_files.py).
+    retriever_url: a service to search with in place of the embedded index.
+    retriever_timeout_s: limit of one search there.
+    topk: passages that a search shows.
+    scoring: 'em' (reward 1 for a right answer) or 'f1' (its words' F1).
+    retry: whether a wrong answer may be followed by another, as originally.
+
+  Raises:
+    ConfigError: an option is wrong.
+    DataError: a file of questions cannot be used.
+    EnvError: a package is missing.
+  """
+
+  slots = None
+  inline = ('reset',)
+
+  def __init__(
+      self,
+      *,
+      questions: str | Mapping[str, str] | None = None,
+      retriever_url: str | None = None,
+      retriever_timeout_s: float = TIMEOUT_S,
+      topk: int = 3,
+      scoring: str = 'em',
+      retry: bool = False,
+  ):
+    if type(topk) is not int or not 1 <= topk <= _MAX_TOPK:
+      raise ConfigError(f'topk must be 1 to {_MAX_TOPK}, got {topk!r}.')
+    if scoring not in scoring_lib.SCORINGS:
+      raise ConfigError(
+          f'Unknown scoring {scoring!r}; known:'
+          f' {", ".join(scoring_lib.SCORINGS)}.'
+      )
+    if not isinstance(retry, bool):
+      raise ConfigError(f'retry must be True or False, got {retry!r}.')
+    if retry and scoring == 'f1':
+      raise ConfigError(
+          "scoring='f1' has no effect with retry=True, where only the right"
+          " answer ends the episode; use scoring='em'."
+      )
+    self._topk, self._scoring, self._retry = topk, scoring, retry
+    if retriever_url is None:
+      if retriever_timeout_s != TIMEOUT_S:
+        raise ConfigError(
+            'retriever_timeout_s has no effect without retriever_url.'
+        )
+      self._searcher: Searcher = index.load()
+      # tantivy searches without the interpreter lock, but briefly: more threads
+      # would contend for it around the searches.
+      self.threads = 2
+    else:
+      self._searcher = Retriever(retriever_url, timeout_s=retriever_timeout_s)
+      self.threads = 32  # they wait for the service
+    self._questions = (
+        questions_lib.load()
+        if questions is None
+        else question_files.read(questions)
+    )
+
+  def make(self) -> 'SearchQA':
+    return SearchQA(
+        self._questions,
+        self._searcher,
+        topk=self._topk,
+        scoring=self._scoring,
+        retry=self._retry,
+    )
+
+  def gauges(self) -> Mapping[str, float]:
+    return {}
+
+  def close(self) -> None:
+    pass
+
+
+class SearchQA:
+  """Answer a question by searching for passages.
+
+  Args:
+    questions: by task id.
+    searcher: finds passages.
+    topk: passages that a search shows.
+    scoring: 'em' or 'f1'.
+    retry: whether a wrong answer may be followed by another.
+  """
+
+  def __init__(
+      self,
+      questions: Sequence[Question],
+      searcher: Searcher,
+      *,
+      topk: int,
+      scoring: str,
+      retry: bool,
+  ):
+    self._questions, self._searcher = questions, searcher
+    self._topk, self._scoring, self._retry = topk, scoring, retry
+    self._question: Question | None = None
+    self._searches: list[expert.Search] = []
+    self._observation = ''
+
+  def reset(self, task_id: int, seed: int) -> str:
+    del seed  # a question leaves nothing to chance
+    if not 0 <= task_id < len(self._questions):
+      raise EnvError(
+          f'SearchQA has no task {task_id}; ids are 0 to'
+          f' {len(self._questions) - 1}.'
+      )
+    self._question = self._questions[task_id]
+    self._searches = []
+    self._observation = f'Question: {self._question.text}'
+    return self._observation
+
+  def observation(self) -> str:
+    return self._observation
+
+  def step(self, action: str) -> StepResult:
+    match = _ACTION.search(action)
+    words = match[2].strip() if match else ''
+    if not words:
+      result = StepResult(HINT, 0.0, False, success=False)
+    elif match[1] == 'search':
+      result = StepResult(self._search(words), 0.0, False, success=False)
+    else:
+      result = self._answer(words)
+    self._observation = result.observation
+    return result
+
+  def available_actions(self) -> list[str]:
+    return ['<search>{words}</search>', '<answer>{answer}</answer>']
+
+  def expert_action(self) -> str:
+    return expert.next_action(self._question, self._searches)
+
+  def close(self) -> None:
+    self._searches = []
+
+  def _search(self, query: str) -> str:
+    found = self._searcher.search(query, self._topk)
+    self._searches.append(expert.Search(query, tuple(found)))
+    shown = '\n'.join(
+        f'Doc {number}(Title: {passage.title}) {passage.text}'
+        for number, passage in enumerate(found, 1)
+    )
+    return f'<information>{shown or _NOTHING}</information>'
+
+  def _answer(self, answer: str) -> StepResult:
+    golds = self._question.answers
+    right = scoring_lib.exact_match(answer, golds)
+    if self._retry and not right:
+      return StepResult(_RETRY, 0.0, False, success=False)
+    partial = self._scoring == 'f1'
+    return StepResult(
+        observation=_RIGHT if right else _WRONG,
+        reward=scoring_lib.f1(answer, golds) if partial else float(right),
+        terminated=True,
+        success=right,
+    )

@@ -1,0 +1,35 @@
+"""Is an answer right? SQuAD's measures (arXiv:1606.05250)."""
+
+import collections
+import re
+import string
+from collections.abc import Sequence
+
+SCORINGS = ('em', 'f1')
+
+_PUNCTUATION = str.maketrans('', '', string.punctuation)
+_ARTICLE = re.compile(r'\b(a|an|the)\b')
+
+
+def normalise(text: str) -> str:
+  """`text` in lower case, without punctuation, articles, double spaces."""
+  text = text.lower().translate(_PUNCTUATION)
+  return ' '.join(_ARTICLE.sub(' ', text).split())
+
+
+def exact_match(answer: str, golds: Sequence[str]) -> bool:
+  """Whether `answer` is one of `golds` after normalisation."""
+  return normalise(answer) in {normalise(gold) for gold in golds}
+
+
+def f1(answer: str, golds: Sequence[str]) -> float:
+  """The best harmonic mean of precision and recall of words, over `golds`."""
+  return max(_f1(normalise(answer), normalise(gold)) for gold in golds)
+
+
+def _f1(answer: str, gold: str) -> float:
+  said, wanted = answer.split(), gold.split()
+  if not said or not wanted:
+    return float(said == wanted)
+  shared = collections.Counter(said) & collections.Counter(wanted)
+  return 2 * shared.total() / (len(said) + len(wanted))

@@ -1,0 +1,79 @@
+"""The fixed lists of SearchQA: ids are ranges by split and number of hops.
+
+The table is written out so that a run which uses a server elsewhere needs none
+of the packages that the questions are made from (see questions.py).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentrl.envs.searchqa import question_files
+from agentrl.envs.searchqa.questions import MAX_HOPS, SPLITS
+from agentrl.errors import ConfigError, EnvError
+
+# How many questions of 1, 2 and 3 hops each split has, in the order of ids.
+COUNTS = {
+    'train': (2823, 2226, 2268),
+    'dev': (185, 147, 148),
+    'test': (363, 290, 297),
+}
+NUM_TASKS = sum(sum(counts) for counts in COUNTS.values())
+
+Files = str | Mapping[str, str] | None
+
+
+def tasks(split: str, *, questions: Files = None) -> tuple[int, ...]:
+  """The ids of `split`, questions with few hops first.
+
+  Raises:
+    ConfigError: `questions` has none for the split.
+    DataError: a file of questions cannot be used.
+  """
+  if questions is None:
+    before = SPLITS[: SPLITS.index(split)]
+    start = sum(sum(COUNTS[other]) for other in before)
+    return tuple(range(start, start + sum(COUNTS[split])))
+  found = question_files.read(questions)
+  ids = tuple(i for i, question in enumerate(found) if question.split == split)
+  if not ids:
+    raise ConfigError(
+        f'The questions in {questions!r} have none of the {split} split; give'
+        ' their lines a "split", or name a file for each split as in'
+        ' questions={"train": "a.jsonl", "test": "b.jsonl"}.'
+    )
+  return ids
+
+
+def hops_of(task_id: int) -> int:
+  """The number of hops of a generated question.
+
+  Raises:
+    EnvError: there is no such task.
+  """
+  if not 0 <= task_id < NUM_TASKS:
+    raise EnvError(
+        f'SearchQA has no task {task_id}; ids are 0 to {NUM_TASKS - 1}.'
+    )
+  for split in SPLITS:
+    for hops in range(1, MAX_HOPS + 1):
+      task_id -= COUNTS[split][hops - 1]
+      if task_id < 0:
+        return hops
+  raise AssertionError  # NUM_TASKS is their sum
+
+
+def subtasks(
+    *, questions: Files = None, **options: Any
+) -> Callable[[int], str]:
+  """What names the kind of a task under these options."""
+  del options
+  if questions is None:
+    return subtask
+  found = question_files.read(questions)
+  return lambda task_id: found[task_id].kind
+
+
+def subtask(task_id: int) -> str:
+  """The kind of a generated question."""
+  hops = hops_of(task_id)
+  return '1 hop' if hops == 1 else f'{hops} hops'
