@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 from absl import logging
 
+from agentrl import envs
 from agentrl.envs import wire as wire_lib
 from agentrl.errors import EnvError
 from agentrl.types import StepResult
@@ -50,7 +51,7 @@ class EnvClient:
     Args:
       session: of the caller.
       base_url: of the server.
-      env_name: a name in `wire.WIRES`: how the server is spoken to.
+      env_name: in `wire.WIRES`, or as `envs.get` has it.
       timeout_s: limit of one request.
       token: sent as `Authorization: Bearer TOKEN`; None: nothing.
     """
@@ -59,7 +60,7 @@ class EnvClient:
         {} if token is None else {'Authorization': f'Bearer {token}'}
     )
     self._base_url = base_url.rstrip('/')
-    self._wire = wire_lib.WIRES[env_name]
+    self._wire = wire_lib.WIRES.get(env_name) or envs.get(env_name).wire
     self._timeout = aiohttp.ClientTimeout(total=timeout_s)
     self._episode: int | None = None
     self._total = 0.0

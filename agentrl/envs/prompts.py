@@ -5,9 +5,32 @@ spare the context of a policy of a few million parameters, which learns the
 rules from episodes.
 """
 
-from agentrl.envs import functions
+import dataclasses
+from collections.abc import Mapping
 
-_TEXTCRAFT = """\
+from agentrl.envs import functions as functions_lib
+from agentrl.envs.functions import Functions
+
+
+@dataclasses.dataclass(frozen=True)
+class Words:
+  """What is said of one environment.
+
+  Attributes:
+    full: explains it, and every action that it has.
+    compact: the goal in a few words.
+    formats: what replaces the words of a format, where the environment finds
+      the action in the text itself.
+  """
+
+  full: str
+  compact: str
+  formats: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+TEXTCRAFT = Words(
+    compact='Craft the goal.',
+    full="""\
 You are crafting an item in Minecraft. You will be given a list of crafting \
 commands and a goal. You have three kinds of commands:
 - get N ITEM: takes N of an item that no command crafts, for example: get 2 oak \
@@ -17,9 +40,12 @@ exactly its counts; you must hold what it uses. Where it names a kind of item, \
 such as planks, use one item of that kind, such as oak planks.
 - inventory: lists what you hold.
 Always give the counts. Only listed commands work, one at a time; to make more, \
-repeat them. The task ends when you craft the goal."""
+repeat them. The task ends when you craft the goal.""",
+)
 
-_BABYAI = """\
+BABYAI = Words(
+    compact='Reach the goal.',
+    full="""\
 You are in a world of rooms and have a goal to reach. You see only what is in \
 front of you, up to walls and closed doors. Objects have a number to tell equal \
 ones apart, counted from the nearest. Your actions are:
@@ -33,9 +59,12 @@ the key of its colour, and walks into it
 - toggle: opens or closes what is in front of you
 - check available actions
 Every answer ends with the actions that you can do now. When you do not see what \
-you need, turn and explore. Use few steps: fewer are worth more."""
+you need, turn and explore. Use few steps: fewer are worth more.""",
+)
 
-_SCIWORLD = """\
+SCIWORLD = Words(
+    compact='Do the task.',
+    full="""\
 You are in a house with a garden and do a science task that is told to you \
 first. OBJ is a thing that you see, PLACE a room, for example: open door to \
 kitchen; pour cup into sink. Your actions are:
@@ -52,9 +81,19 @@ task tells you to: a wrong focus loses the task at once.
 - wait: lets ten steps pass; wait1: lets one pass
 - task: tells the task again
 When you are asked which of several things you mean, answer with its number. \
-You earn points for every part of the task."""
+You earn points for every part of the task.""",
+)
 
-_SEARCHQA = """\
+SEARCHQA = Words(
+    compact='<search>, then <answer>.',
+    formats={
+        'raw': (
+            'Think first, between <think> and </think>, every time you get new'
+            ' information. Then write one action. Text outside of the tags is'
+            ' ignored.'
+        )
+    },
+    full="""\
 You are asked a question and have a search engine to find the facts. A question \
 may need several facts, one after the other. You have two actions:
 - <search>words</search>: shows the passages that match the words best, for \
@@ -62,7 +101,8 @@ example: <search>capital of France</search>. Search for one fact at a time.
 - <answer>words</answer>: gives your answer, as short as possible, for example: \
 <answer>Paris</answer>
 Results come between <information> and </information>. Answer with a name, a \
-number or a few words and nothing else. Your first answer ends the task."""
+number or a few words and nothing else. Your first answer ends the task.""",
+)
 
 # The functions of the environment follow where it says so.
 _FORMATS = {
@@ -110,29 +150,6 @@ form:
 function(parameter=value)"""
     ),
 }
-# Where the environment finds the action in the text itself.
-_OWN_FORMATS = {
-    'searchqa': {
-        'raw': (
-            'Think first, between <think> and </think>, every time you get new'
-            ' information. Then write one action. Text outside of the tags is'
-            ' ignored.'
-        )
-    }
-}
-
-_FULL = {
-    'textcraft': _TEXTCRAFT,
-    'babyai': _BABYAI,
-    'sciworld': _SCIWORLD,
-    'searchqa': _SEARCHQA,
-}
-_COMPACT_GOALS = {
-    'textcraft': 'Craft the goal.',
-    'babyai': 'Reach the goal.',
-    'sciworld': 'Do the task.',
-    'searchqa': '<search>, then <answer>.',
-}
 _COMPACT_FORMATS = {
     'react': ' Thought: ... Action: ...',
     'plain': None,  # there is nothing to say
@@ -146,32 +163,37 @@ _COMPACT_FORMATS = {
 STYLES = ('full', 'compact')
 
 
-def instructions(env_name: str, format: str, style: str = 'full') -> str:
+def instructions(
+    words: Words, functions: Functions, format: str, style: str = 'full'
+) -> str:
   """The instructions of an environment for an action format.
 
   Args:
-    env_name: a name in `envs.ENVS`.
+    words: of the environment.
+    functions: of the environment.
     format: a name in `envs.actions.FORMATS`.
     style: 'full' or 'compact'; compact plain and raw instructions are empty.
 
   Raises:
-    ValueError: one of them is not known.
+    ValueError: one of them is not known, or the format calls functions and
+      there are none.
   """
-  formats = _FORMATS | _OWN_FORMATS.get(env_name, {})
-  for value, known in (
-      (env_name, tuple(_FULL)),
-      (format, tuple(formats)),
-      (style, STYLES),
-  ):
+  formats = _FORMATS | words.formats
+  for value, known in ((format, tuple(formats)), (style, STYLES)):
     if value not in known:
       raise ValueError(
           f'No instructions for {value!r}; known: {", ".join(known)}.'
       )
+  calls = format in ('function_calling', 'code')
+  if calls and not functions:
+    raise ValueError(
+        f'The environment has no functions to call in format {format!r};'
+        ' choose another.'
+    )
   if style == 'compact':
-    words = _COMPACT_FORMATS[format]
-    return '' if words is None else f'{_COMPACT_GOALS[env_name]}{words}'
-  words = formats[format]
-  if format in ('function_calling', 'code'):
-    table = functions.describe(functions.FUNCTIONS[env_name])
-    words = words.format(functions=table)
-  return f'{_FULL[env_name]}\n\n{words}'
+    ending = _COMPACT_FORMATS[format]
+    return '' if ending is None else f'{words.compact}{ending}'
+  ending = formats[format]
+  if calls:
+    ending = ending.format(functions=functions_lib.describe(functions))
+  return f'{words.full}\n\n{ending}'

@@ -24,6 +24,7 @@ from aiohttp import web
 from agentrl import envs
 from agentrl.envs import tokens
 from agentrl.envs.routes import Routes
+from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
 
@@ -77,9 +78,7 @@ async def running(
   token = None if token_file is None else tokens.read(token_file)
   tasks = ()
   if spec.wire.create_resets:
-    tasks = sorted(
-        task for x in envs.SPLITS for task in spec.tasks(x, **options)
-    )
+    tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))
   if workers == 1:
     world = spec.open(**options)
   else:

@@ -118,7 +118,7 @@ class Run:
     wanted = self.wanted
     self.model = self._model(texts)
     self.agent = parts.make_agent(
-        wanted.env.name, wanted.agent, self.model.tokenizer
+        self.environment.spec, wanted.agent, self.model.tokenizer
     )
     self.module = self.model.module(wanted.model)
 

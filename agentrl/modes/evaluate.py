@@ -55,7 +55,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       urls = [url]
     play = parts.make_play(
         environment,
-        parts.make_agent(sections.env.name, sections.agent, policy.tokenizer),
+        parts.make_agent(environment.spec, sections.agent, policy.tokenizer),
         parts.make_sampler(host, urls, sampler, temperature=wanted.temperature),
         rollout,
         name='eval',

@@ -15,8 +15,9 @@ from absl import logging
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.engine.server import Engine
-from agentrl.envs import functions, prompts, tokens
+from agentrl.envs import tokens
 from agentrl.envs.client import EnvClient, EnvPool
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer, TransformerConfig
@@ -48,8 +49,8 @@ class Environment:
       env: which environment, and where.
       expert: whether servers started here offer the expert's actions.
     """
-    self.name = env.name
     self.spec = envs.get(env.name)
+    self.name = self.spec.name
     self._env = env
     self._host = host
     self._lock = asyncio.Lock()
@@ -118,9 +119,10 @@ class Environment:
 
   def _items(self, path: str) -> tuple[int, ...]:
     task_ids = tasks_lib.read_items(path, self.name)
+    kind_of = self.subtasks()
     for index, task_id in enumerate(task_ids):
       try:
-        self.spec.subtask(task_id)
+        kind_of(task_id)
       except EnvError as error:
         raise DataError(f'Item {index} of {path}: {error}') from error
     return task_ids
@@ -130,7 +132,7 @@ class Environment:
     self._pool = EnvPool(
         self._host.session,
         urls,
-        env_name=self.name,
+        env_name=self._env.name,
         timeout_s=self._env.timeout_s,
         token=(
             tokens.read(self._env.token_file) if self._env.token_file else None
@@ -182,16 +184,14 @@ def new_model(
 
 
 def make_agent(
-    env_name: str, agent: settings.Agent, tokenizer: Tokenizer
+    spec: EnvSpec, agent: settings.Agent, tokenizer: Tokenizer
 ) -> Agent:
   """How this policy talks in this environment."""
   return Agent(
       ChatFormat(tokenizer, agent.template),
-      instructions=prompts.instructions(
-          env_name, agent.format, agent.instructions
-      ),
+      instructions=spec.instructions(agent.format, agent.instructions),
       format=agent.format,
-      functions=functions.FUNCTIONS[env_name],
+      functions=spec.functions,
   )
 
 

@@ -111,7 +111,7 @@ def expert_texts(
   played = play_expert(
       host,
       environment,
-      parts.make_agent(environment.name, agent, plain),
+      parts.make_agent(environment.spec, agent, plain),
       limits,
       _TOKENIZER_EPISODES,
       horizon=horizon,

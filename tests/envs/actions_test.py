@@ -8,6 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.envs import ENVS, actions, functions, prompts
 from agentrl.envs.functions import FUNCTIONS
+from agentrl.errors import ConfigError
 
 CALLING = ('function_calling', 'code')
 # Words without those that texts of actions are cut at.
@@ -356,15 +357,20 @@ def test_unknown_formats_are_refused():
 @pytest.mark.parametrize('env_name', ENVS)
 @pytest.mark.parametrize('format', actions.FORMATS)
 def test_every_environment_has_instructions_for_every_format(env_name, format):
-  full = prompts.instructions(env_name, format)
-  compact = prompts.instructions(env_name, format, 'compact')
+  full = ENVS[env_name].instructions(format, 'full')
+  compact = ENVS[env_name].instructions(format, 'compact')
   assert len(compact) < 60 < len(full)
   assert ('Action:' in full) == (format == 'react')
 
 
-@pytest.mark.parametrize(
-    'args', [('chess', 'react'), ('babyai', 'xml'), ('babyai', 'react', 'x')]
-)
+@pytest.mark.parametrize('args', [('xml', 'full'), ('react', 'x')])
 def test_unknown_instructions_are_refused(args):
-  with pytest.raises(ValueError, match='No instructions for .*; known: '):
-    prompts.instructions(*args)
+  with pytest.raises(
+      ConfigError, match='babyai: No instructions for .*; known: '
+  ):
+    ENVS['babyai'].instructions(*args)
+
+
+def test_functions_cannot_be_called_where_there_are_none():
+  with pytest.raises(ValueError, match="no functions to call in format 'code'"):
+    prompts.instructions(prompts.BABYAI, (), 'code')

@@ -4,6 +4,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.envs import wire
+from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 
 
@@ -12,7 +13,7 @@ def test_every_environment_can_be_made_and_has_disjoint_splits(name):
   spec = envs.get(name)
   assert spec.wire is wire.WIRES[name]
   seen = set()
-  for split in envs.SPLITS:
+  for split in SPLITS:
     ids = spec.tasks(split)
     assert ids and not seen & set(ids)
     seen |= set(ids)

@@ -11,6 +11,7 @@ from aiohttp import web
 from agentrl import envs
 from agentrl.envs import server
 from agentrl.envs.client import EnvClient
+from agentrl.envs.spec import SPLITS
 from agentrl.errors import EnvError
 from tests.envs.experts_test import solved
 
@@ -63,7 +64,7 @@ def test_the_experts_way_through_each_kind_of_question():
 
 @pytest.mark.slow
 def test_every_question_can_be_answered_by_searching():
-  ids = [x for split in envs.SPLITS for x in envs.get('searchqa').tasks(split)]
+  ids = [x for split in SPLITS for x in envs.get('searchqa').tasks(split)]
   assert solved('searchqa', ids, limit=16) == len(ids) == 8747
 
 

@@ -1,0 +1,98 @@
+"""What the rest of agentrl knows of an environment."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentrl.envs import prompts
+from agentrl.envs.base import World
+from agentrl.envs.functions import Functions
+from agentrl.envs.prompts import Words
+from agentrl.envs.wire import Wire
+from agentrl.errors import ConfigError
+
+SPLITS = ('train', 'dev', 'test')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EnvSpec:
+  """An environment: how it is made, served, explained and split.
+
+  Attributes:
+    name: its name, in records and in AgentGym's item files.
+    wire: how its server is spoken to.
+    words: what a policy is told.
+    open_world: gives what makes its episodes, from the options. Imports what it
+      needs only then: specs are read by processes that never make one.
+    list_tasks: the ids of a split, from its name and `task_options`.
+    functions: its actions as functions, for formats that call them.
+    options: names and defaults of its options.
+    task_options: names of those that choose tasks.
+    subtask: the kind of a task by its id, for tables by kind; None: all are of
+      one kind.
+    subtasks_of: what `subtask` is under options that give ids another meaning.
+  """
+
+  name: str
+  wire: Wire
+  words: Words
+  open_world: Callable[..., World]
+  list_tasks: Callable[..., Sequence[int]]
+  functions: Functions = ()
+  options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  task_options: tuple[str, ...] = ()
+  subtask: Callable[[int], str] | None = None
+  subtasks_of: Callable[..., Callable[[int], str]] | None = None
+
+  def open(self, **options: Any) -> World:
+    """What makes its episodes. Imports what it needs only now.
+
+    Raises:
+      ConfigError: an option is unknown or wrong.
+      EnvError: a package that it needs is missing.
+    """
+    return self.open_world(**self.check_options(options))
+
+  def tasks(self, split: str, **options: Any) -> tuple[int, ...]:
+    """The fixed ids of 'train', 'dev' or 'test' under these options.
+
+    Raises:
+      ConfigError: an option or the split is unknown or wrong.
+    """
+    if split not in SPLITS:
+      raise ConfigError(f'Unknown split {split!r}; known: {", ".join(SPLITS)}.')
+    checked = self.check_options(options)
+    options = {name: checked[name] for name in self.task_options}
+    return tuple(self.list_tasks(split, **options))
+
+  def subtasks(self, **options: Any) -> Callable[[int], str]:
+    """The kind of a task by its id, under these options.
+
+    Raises:
+      ConfigError: an option is unknown or wrong.
+    """
+    checked = self.check_options(options)
+    if self.subtasks_of is not None:
+      return self.subtasks_of(**checked)
+    return self.subtask or (lambda task_id: self.name)
+
+  def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    """`options` over the defaults; refuses unknown names."""
+    unknown = [name for name in options if name not in self.options]
+    if unknown:
+      raise ConfigError(
+          f'{self.name} has no option {", ".join(unknown)};'
+          f' known: {", ".join(self.options)}.'
+      )
+    return {**self.options, **options}
+
+  def instructions(self, format: str, style: str) -> str:
+    """What a policy is told before its first observation.
+
+    Raises:
+      ConfigError: the format or the style is unknown or of no use here.
+    """
+    try:
+      return prompts.instructions(self.words, self.functions, format, style)
+    except ValueError as error:
+      raise ConfigError(f'{self.name}: {error}') from error
