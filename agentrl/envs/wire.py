@@ -93,6 +93,7 @@ SCIWORLD = Wire(
     reward_kind=CUMULATIVE,
     worth=lambda score: max(score, 0.0) / 100,
     has_score=True,
+    queries=('action_hint', 'goals'),
 )
 
 SEARCHQA = Wire(

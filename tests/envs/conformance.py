@@ -42,6 +42,7 @@ class Case:
     options: of the environment.
     warm_up: short episodes after which memory must grow no more.
     episodes: short episodes that are then played.
+    slow: whether to run with the slow tests.
   """
 
   env_name: str
@@ -51,6 +52,7 @@ class Case:
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   warm_up: int = 50
   episodes: int = 150
+  slow: bool = False
 
   @property
   def wire(self):
@@ -82,6 +84,7 @@ CASES = {
         warm_up=10,
         episodes=20,
         digest='611ca790d91d56ab',
+        slow=True,  # a simulator takes seconds to start
     ),
     'searchqa': Case(
         env_name='searchqa',

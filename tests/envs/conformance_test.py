@@ -13,17 +13,23 @@ from agentrl import envs
 from tests.envs import conformance
 
 
+ALL = [
+    pytest.param(name, marks=[pytest.mark.slow] * case.slow)
+    for name, case in conformance.CASES.items()
+]
+
+
 def test_every_environment_has_a_case():
   assert set(conformance.CASES) == set(envs.ENVS)
 
 
 @pytest.mark.parametrize('check', conformance.CHECKS)
-@pytest.mark.parametrize('env_name', conformance.CASES)
+@pytest.mark.parametrize('env_name', ALL)
 def test_conforms(env_name, check):
   asyncio.run(conformance.CHECKS[check](conformance.CASES[env_name]))
 
 
-@pytest.mark.parametrize('env_name', conformance.CASES)
+@pytest.mark.parametrize('env_name', ALL)
 def test_transcripts_are_equal_everywhere(env_name):
   case = conformance.CASES[env_name]
   first = conformance.transcripts(case, hash_seed='1')

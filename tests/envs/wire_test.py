@@ -605,6 +605,11 @@ REQUESTS = {
             ('GET', 'detail', {}),
             {'task_name': str, 'task_description': str, 'score': NUMBER},
         ),
+        Asked(
+            ('GET', 'action_hint', {}),
+            {'possible_actions': list, 'possible_objects': list},
+        ),
+        Asked(('GET', 'goals', {}), {'goals': str}),
         Asked(('POST', 'close', {}), bool),
     ],
     'searchqa': [

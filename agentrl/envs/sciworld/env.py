@@ -155,6 +155,12 @@ class SciWorld:
     with self._playing() as simulator:
       return simulator.valid_actions()
 
+  def query(self, name: str) -> Any:
+    with self._playing() as simulator:
+      if name == 'goals':
+        return {'goals': simulator.goals()}
+      return simulator.hints()
+
   def expert_action(self) -> str:
     if self._path is None:
       self._path = self._plan()

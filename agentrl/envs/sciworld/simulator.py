@@ -170,6 +170,26 @@ class Simulator:
       found = json.loads(self._server.getValidActionObjectCombinationsJSON())
     return sorted({x['action'] for x in found['validActions']})
 
+  def hints(self) -> dict[str, list[str]]:
+    """Forms of actions, and objects in sight."""
+    found = {}
+    for name, ask in (
+        ('possible_actions', self._server.getPossibleActions),
+        ('possible_objects', self._server.getPossibleObjects),
+    ):
+      with self._calling(f'list {name}'):
+        listed = ask()
+        try:
+          found[name] = list(listed)
+        finally:
+          self._gateway.detach(listed)  # or Java keeps it for us
+    return found
+
+  def goals(self) -> str:
+    """The parts of the task, and which are done."""
+    with self._calling('tell of its goals'):
+      return self._server.getGoalProgressStr()
+
   def gold_path(self) -> list[str]:
     """The actions that solve the task, if it was loaded with `gold_path`."""
     with self._calling('give its gold path'):

@@ -22,6 +22,8 @@ from agentrl.envs.sciworld.env import SciWorld
 from agentrl.envs.sciworld.pool import Pool
 from agentrl.errors import EnvError
 
+pytestmark = pytest.mark.slow  # each starts simulators of its own
+
 ROOT = pathlib.Path(__file__).parents[3]
 ANIMAL = tasks.id_of('find-animal', 0)
 MANY = 10**6
