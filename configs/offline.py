@@ -152,6 +152,8 @@ def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
   config.algo = dict(
       loss='sigmoid',
       beta=0.5,
+      length_normalised=False,
+      nll_coef=0.0,
       # A small policy forgets how to play: three passes at 1e-4 took its
       # success from 0.52 to 0.36, while the loss went to 0.04.
       epochs=1 if small and not tiny else 3,

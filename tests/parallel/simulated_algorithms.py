@@ -24,6 +24,7 @@ DPO = {
     'sigmoid': {},
     'length_normalised': dict(length_normalised=True, beta=5.0),
     'ipo': dict(loss='ipo'),
+    'imitating': dict(nll_coef=1.0),
 }
 
 
