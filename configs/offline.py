@@ -121,7 +121,10 @@ def sft(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
 def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
   """DPO as in AgentGym's scripts for it: two samples a task, then three epochs.
 
-  `model` is best a run of sft; a random one imitates the expert first.
+  `model` is best a run of sft; a random one imitates the expert first. A small
+  policy deviates from the original where experiments/2026-11-offline found that
+  it must: the expert's episodes are among the pairs, lengths are normalised, the
+  better episode is imitated as well, and there are more tasks.
   """
   small, random = is_small(model), model.startswith('tiny')
   config = _common('dpo', env=env, model=model, data=data, tiny=tiny)
@@ -135,7 +138,7 @@ def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       horizon=12,
   )
   config.explore = dict(
-      tasks=0 if data else num_tasks,
+      tasks=0 if data else (1024 if small and not tiny else num_tasks),
       samples=4 if small else 2,  # sampling costs little
       horizon=config.eval.horizon,
       temperature=1.0,
@@ -145,21 +148,19 @@ def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       own_opening=bool(data),  # as in sft
       gap=0.01,
       threshold=0.7,
-      # A small policy's failures are its long episodes: among its own pairs
-      # it unlearns what those are made of (experiments/2026-11-offline).
-      with_expert=random and not data,
+      with_expert=small and not data,
   )
   config.algo = dict(
       loss='sigmoid',
-      beta=0.5,
-      # A small policy forgets how to play: three passes at 1e-4 took its
-      # success from 0.52 to 0.36, while the loss went to 0.04.
-      epochs=1 if small and not tiny else 3,
+      beta=5.0 if small else 0.5,
+      length_normalised=small,
+      nll_coef=1.0 if small else 0.0,
+      epochs=2 if small else 3,
       minibatch_size=8 if tiny else (16 if small else 64),
       warmup=0.1,
   )
   config.optim = dict(
-      lr=5e-5 if small else 5e-7,
+      lr=3e-4 if small else 5e-7,
       schedule='constant',
       grad_clip=1.0,
       weight_decay=0.1,

@@ -3,7 +3,7 @@
 Of two episodes of a task, w is better than l. The policy learns to prefer w,
 measured against a reference, the policy that it starts from:
 
-    loss = mean over pairs of f(h)
+    loss = mean over pairs of f(h) - nll_coef log p(w) / |w|
     h = log p(w) / p_ref(w) - log p(l) / p_ref(l)
 
 log p(episode) is the sum over the tokens that the policy chose, in all turns;
@@ -13,6 +13,10 @@ Where failing takes more turns than succeeding, the sum lowers whatever long
 episodes are made of. `length_normalised` takes the mean over the episode's
 tokens instead (Tulu 3, arXiv:2411.15124; DMPO, arXiv:2406.14868, meets the same
 trouble in multi-turn episodes); beta is then some ten times larger.
+
+f alone lets log p(w) fall as long as log p(l) falls faster, and the policy moves
+to episodes that are neither. `nll_coef` also imitates w (RPO,
+arXiv:2404.19733 eq. 2); |w| is the number of its tokens.
 """
 
 import dataclasses
@@ -35,6 +39,7 @@ class Knobs:
   label_smoothing: float = 0.0  # share of pairs that are the wrong way round
   reference_free: bool = False  # p_ref the same for all episodes
   length_normalised: bool = False  # h of means over tokens, not of sums
+  nll_coef: float = 0.0  # weight of imitating the better episode
 
 
 def loss(
@@ -54,13 +59,14 @@ def loss(
   per_episode = lambda x: masked.sum_episodes(
       x, mask, batch.segment_ids, len(batch.valid)
   )
+  length = jnp.maximum(per_episode(mask), 1)  # [E]
   gain = outputs.logprobs
   if not knobs.reference_free:
     # Per token, before the sum: a difference of two long sums is less exact.
     gain = gain - batch.ref_logprobs
   gain = per_episode(gain)
   if knobs.length_normalised:
-    gain = gain / jnp.maximum(per_episode(mask), 1)
+    gain = gain / length
   better, worse = gain[::2], gain[1::2]  # [P]
   here = per_episode(mask)[::2] > 0  # the other pairs are in other pieces
   margin = better - worse
@@ -73,8 +79,12 @@ def loss(
           label_smoothing=knobs.label_smoothing,
       )
   )
+  nll = mean(-(per_episode(outputs.logprobs) / length)[::2])
+  if knobs.nll_coef:
+    total = total + knobs.nll_coef * nll
   return total, {
       'policy/loss': total,
+      'policy/nll': nll,  # nats a token of the better episode
       'policy/entropy': masked.sum(outputs.entropy, mask) / scale.tokens,
       'preference/accuracy': mean(margin > 0),
       # h and its two parts, without beta: nats, or nats a token.

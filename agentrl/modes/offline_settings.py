@@ -126,6 +126,7 @@ class Dpo(Supervised, dpo.Knobs):
     super().__post_init__()
     one_of('algo.loss', self.loss, preference_loss.LOSSES)
     above('algo.beta', self.beta, 0)
+    at_least('algo.nll_coef', self.nll_coef, 0)
     if not 0 <= self.label_smoothing < 0.5:
       raise ConfigError(
           'algo.label_smoothing is the share of pairs that are the wrong way'

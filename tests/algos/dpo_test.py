@@ -73,6 +73,19 @@ def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
   )
 
 
+def test_imitating_adds_the_better_episodes_nll_a_token():
+  batch, outputs = pairs(5)
+  scale = tiny.scale(batch)
+  plain, metrics = dpo.loss(outputs, batch, scale)
+  loss, _ = dpo.loss(outputs, batch, scale, dpo.Knobs(nll_coef=0.7))
+  mask = batch.completion_mask
+  expected = np.mean([
+      -outputs.logprobs[row][mask[row]].mean() for row in range(0, len(mask), 2)
+  ])
+  np.testing.assert_allclose(metrics['policy/nll'], expected, rtol=1e-5)
+  np.testing.assert_allclose(loss, plain + 0.7 * expected, rtol=1e-5)
+
+
 def test_only_the_policys_tokens_have_a_gradient_and_the_right_sign():
   batch, outputs = pairs(1)
   chosen = np.asarray(batch.completion_mask)

@@ -72,6 +72,7 @@ def test_a_run_goes_on_in_the_style_that_it_learnt(tmp_path, began, style):
         ('sft', {'optim.warmup_steps': 5}, 'Set algo.warmup'),
         ('dpo', {'algo.loss': 'kto'}, "'kto'; known: sigmoid, hinge, ipo"),
         ('dpo', {'algo.beta': 0.0}, 'algo.beta must be above 0'),
+        ('dpo', {'algo.nll_coef': -1.0}, 'algo.nll_coef must be at least 0'),
         ('dpo', {'algo.label_smoothing': 0.5}, 'below 0.5, got 0.5'),
         (
             'dpo',

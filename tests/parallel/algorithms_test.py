@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests import variants
-from tests.parallel import eight_devices
+from tests.parallel import eight_devices, simulated_algorithms
 
 ALONE = '1x1'
 
@@ -25,7 +25,8 @@ def _found(tmp_path_factory):
 @pytest.mark.parametrize(
     'what, name',
     [('advantages', name) for name in variants.ADVANTAGES]
-    + [('losses', name) for name in variants.LOSSES],
+    + [('losses', name) for name in variants.LOSSES]
+    + [('dpo', name) for name in simulated_algorithms.DPO],
 )
 def test_any_number_of_devices_agrees(found, mesh, what, name):
   expected = found[f'{ALONE}/{what}/{name}']

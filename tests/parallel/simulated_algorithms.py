@@ -6,12 +6,13 @@ r"""Every advantage and every loss, on rows that simulated devices share.
 As `simulated_devices`, but without a network.
 """
 
+import functools
 import sys
 
 import jax
 import numpy as np
 
-from agentrl.algos import ONLINE, policy
+from agentrl.algos import ONLINE, dpo, policy
 from agentrl.parallel.mesh import make_mesh
 from agentrl.training import state as state_lib
 from tests import tiny, variants
@@ -19,6 +20,12 @@ from tests import tiny, variants
 # Devices along data and fsdp, both of which split rows; the first is alone.
 MESHES = ((1, 1), (2, 1), (4, 2))
 SEED = 9
+DPO = {
+    'sigmoid': {},
+    'length_normalised': dict(length_normalised=True, beta=5.0),
+    'ipo': dict(loss='ipo'),
+    'imitating': dict(nll_coef=1.0),
+}
 
 
 def advantages_on(mesh, name):
@@ -47,6 +54,22 @@ def loss_on(mesh, name):
   )
 
 
+def dpo_on(mesh, **knobs):
+  """As `loss_on`, of eight pairs: their two rows may be on two devices."""
+  batch = tiny.random_batch(SEED, num_groups=8, group_size=2)
+  rng = np.random.default_rng(SEED)
+  reference, logprobs, entropy = -rng.exponential(
+      size=(3, *batch.tokens.shape)
+  ).astype(np.float32)
+  batch = batch.replace(ref_logprobs=reference)
+  return tiny.outputs_grad(
+      functools.partial(dpo.loss, knobs=dpo.Knobs(**knobs)),
+      state_lib.place(policy.Outputs(logprobs, entropy), mesh),
+      state_lib.place(batch, mesh),
+      tiny.scale(batch),
+  )
+
+
 def main(path):
   jax.config.update('jax_disable_most_optimizations', True)
   assert jax.device_count() == 8
@@ -59,6 +82,7 @@ def main(path):
     found = {
         'advantages': {n: advantages_on(mesh, n) for n in variants.ADVANTAGES},
         'losses': {n: loss_on(mesh, n) for n in variants.LOSSES},
+        'dpo': {n: dpo_on(mesh, **knobs) for n, knobs in DPO.items()},
     }
     for what, by_name in found.items():
       for name, tree in by_name.items():
