@@ -5,8 +5,8 @@ model=RUN, a run of sft, it goes on from there; from a run of a pretrained model
 by the original's recipe, on the six levels of the paper.
 
 From a run of sft it raised success on 256 held-out tasks from 0.645 [0.584,
-0.701] to 0.738 [0.681, 0.788]; experiments/2026-11-offline has the runs that did
-not, and why.
+0.701] to 0.738 [0.681, 0.788], on 256 others from 0.602 to 0.633;
+experiments/2026-11-offline has the runs that did not, and why.
 
     python launch.py --config=configs/babyai_dpo.py --workdir=runs/babyai-dpo
     python launch.py --config=configs/babyai_dpo.py:model=runs/babyai-sft \

@@ -163,6 +163,7 @@ def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
   assert summary['eval']['test']['n'] == 4
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
   options = json.loads((runs.whole / 'config.json').read_text())['env'][
       'options'
@@ -179,6 +180,7 @@ def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
   assert [x['task_id'] for x in played] == list(wanted)
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   process = start(
       tmp_path, *SMALL, '--config.checkpoint.every=100', config=QUICKSTART
