@@ -12,7 +12,6 @@ import pytest
 from agentrl import envs
 from tests.envs import conformance
 
-
 ALL = [
     pytest.param(name, marks=[pytest.mark.slow] * case.slow)
     for name, case in conformance.CASES.items()
