@@ -4,10 +4,11 @@ Everything is in the agent's own frame: a cell is `(right, front)`, the agent
 stands at (0, 0) and faces front.
 """
 
+import array
 import collections
 import dataclasses
 import functools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 # minigrid's primitive actions.
@@ -92,9 +93,11 @@ class View:
 
 
 # Turning round and meeting the same room again, five looks in six have free
-# cells that another one had. An entry is some kilobytes.
+# cells that another one had. An entry is a kilobyte.
 @functools.lru_cache(maxsize=2048)
-def _walks(free: bytes, size: int) -> tuple[list[int], list[int], list[int]]:
+def _walks(
+    free: bytes, size: int
+) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
   """Shortest walks over seen free cells, breadth first.
 
   By state (four a cell, one a direction): the length, -1 where none leads
@@ -112,7 +115,7 @@ def _walks(free: bytes, size: int) -> tuple[list[int], list[int], list[int]]:
         lengths[then] = lengths[state] + 1
         moves[then], before[then] = move, state
         queue.append(then)
-  return lengths, moves, before
+  return array.array('h', lengths), bytes(moves), array.array('h', before)
 
 
 def _number(cell: Cell, size: int) -> int | None:
