@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any
 
 import prometheus_client
 from absl import logging
@@ -38,7 +38,6 @@ from agentrl.envs.table import (
 from agentrl.errors import AgentrlError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-_T = TypeVar('_T')
 
 MAX_BODY_BYTES = 256 * 1024
 
@@ -283,12 +282,7 @@ class Routes:
     return web.json_response(self._queried(request).state)
 
   async def _available_actions(self, request: web.Request) -> web.Response:
-    number = self._queried_number(request)
-    live = self._table.get(number)
-    async with live.lock:
-      if not live.started or live.ended:
-        raise _Refusal(409, 'The episode is not running; reset it first.')
-      actions = await self._call(number, live.env, 'available_actions')
+    actions = await self._ask_running(request, 'available_actions')
     return web.json_response({'available_actions': actions})
 
   async def _query(self, request: web.Request) -> web.Response:
@@ -311,13 +305,17 @@ class Routes:
     return web.json_response(f'data:image/png;base64,{data}')
 
   async def _expert_action(self, request: web.Request) -> web.Response:
+    action = await self._ask_running(request, 'expert_action')
+    return web.json_response({'action': action})
+
+  async def _ask_running(self, request: web.Request, method: str) -> Any:
+    """What a method of the episode's environment says of where it is now."""
     number = self._queried_number(request)
     live = self._table.get(number)
     async with live.lock:
       if not live.started or live.ended:
         raise _Refusal(409, 'The episode is not running; reset it first.')
-      action = await self._call(number, live.env, 'expert_action')
-    return web.json_response({'action': action})
+      return await self._call(number, live.env, method)
 
   async def _start(
       self, request: web.Request, number: int, task_id: int, seed: int
