@@ -3,7 +3,7 @@ r"""Runs a config: `python launch.py --config=configs/NAME.py --workdir=DIR`.
 Fields are overridden on the command line (`--config.optim.lr=1e-5`); an
 argument of the config file follows a colon (`--config=configs/NAME.py:tiny`).
 `--dry_run` checks the config, prints every value with its defaults and starts
-nothing.
+nothing; of a run that learns it also prints what each device of its mesh needs.
 """
 
 import errno
@@ -25,6 +25,12 @@ _WORKDIR = flags.DEFINE_string(
 _DRY_RUN = flags.DEFINE_bool(
     'dry_run', False, 'Check the config, print what it means and stop.'
 )
+_DEVICE_MEMORY = flags.DEFINE_float(
+    'device_memory_gib',
+    None,
+    'With --dry_run: what a device has, 80 by default.',
+    lower_bound=0.0,
+)
 
 # Modes are modules of agentrl.modes. They are imported late: an environment
 # server needs no accelerator, and XLA_FLAGS must be set before jax is imported.
@@ -37,7 +43,10 @@ MODES = (
     'serve_env',
     'serve_policy',
     'inspect',
+    'export',
 )
+# Those that learn: a dry run plans their memory.
+PLANNED = ('train', 'sft', 'dpo', 'agentevol')
 
 # A file that cannot be written: full, over quota, read-only, forbidden.
 _DISK = (
@@ -63,9 +72,19 @@ def main(argv):
     ) from error
   if mode not in MODES:
     raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+  memory = _DEVICE_MEMORY.value
+  if memory is not None and not (_DRY_RUN.value and mode in PLANNED):
+    raise ConfigError(
+        f'--device_memory_gib={memory:g} acts with --dry_run only, in the modes'
+        f' {", ".join(PLANNED)}.'
+    )
   module = importlib.import_module(f'agentrl.modes.{mode}')
   if _DRY_RUN.value:
-    pprint.pprint(module.read(config), width=80)
+    wanted = module.read(config)
+    pprint.pprint(wanted, width=80)
+    if mode in PLANNED:
+      plan_report = importlib.import_module('agentrl.modes.plan_report')
+      plan_report.show(mode, wanted, memory)
     return
   module.run(config, _WORKDIR.value)
 

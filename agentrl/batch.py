@@ -5,13 +5,24 @@ from flax import struct
 
 
 @struct.dataclass
+class SharedPrefix:
+  """First tokens that several episodes have in common, computed once."""
+
+  tokens: jax.Array  # [G, P] int32; column t has position t
+  segment_ids: jax.Array  # [G, P] int32, 1 on tokens, 0 on padding
+  rows: jax.Array  # [B] int32, the prefix that all episodes of a row continue
+
+
+@struct.dataclass
 class TokenBatch:
   """Padded rows of episodes: B rows of T tokens, E episodes.
 
   A row holds one or more episodes from its start; `segment_ids` tells them
-  apart. Every `[B, T]` field describes the token at its own index. So
-  `old_logprobs[b, t]` is log p(tokens[b, t] | the tokens of its segment before
-  t), and the first token of a segment, which nothing predicts, has 0.
+  apart. With a `prefix` it holds what follows it, and positions go on from
+  there; nothing in a prefix is sampled. Every `[B, T]` field describes the token
+  at its own index. So `old_logprobs[b, t]` is log p(tokens[b, t] | the tokens of
+  its segment before t), and the first token of a segment, which nothing predicts,
+  has 0.
 
   `[E]` fields are indexed by segment id - 1. Segment ids are unique in the
   batch, so with one episode a row, row b holds segment b + 1.
@@ -21,7 +32,7 @@ class TokenBatch:
 
   tokens: jax.Array  # [B, T] int32
   segment_ids: jax.Array  # [B, T] int32, 0 on padding
-  positions: jax.Array  # [B, T] int32, from 0 in every segment
+  positions: jax.Array  # [B, T] int32, of a token in its episode
   completion_mask: jax.Array  # [B, T] bool, True on ids the sampler returned
   turn_ids: jax.Array  # [B, T] int32, the turn of a sampled id; -1 elsewhere
   rewards: jax.Array  # [B, T] float32, on the last sampled id of each turn
@@ -39,3 +50,4 @@ class TokenBatch:
   returns: jax.Array | None = None  # [B, T] float32
   values: jax.Array | None = None  # [B, T] float32
   bootstrap_value: jax.Array | None = None  # [E] float32
+  prefix: SharedPrefix | None = None

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import rich.console
 import rich.progress
-import tensorboardX
 
 
 class Writer:
@@ -45,11 +44,15 @@ class Writer:
       console: where it is shown.
     """
     self._file = open(directory / filename, 'a', encoding='utf-8')
-    self._tensorboard = (
-        tensorboardX.SummaryWriter(str(directory / 'tensorboard'))
-        if tensorboard
-        else None
-    )
+    self._tensorboard = None
+    if tensorboard:
+      # Here, since it imports torch where there is one: seconds, which a server
+      # and a dry run need not wait.
+      import tensorboardX
+
+      self._tensorboard = tensorboardX.SummaryWriter(
+          str(directory / 'tensorboard')
+      )
     self._prefix = prefix
     self._total, self._start = total, start
     self._shown, self._show_every = shown, show_every

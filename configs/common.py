@@ -36,6 +36,44 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   return ConfigDict(values)
 
 
+def sampler(max_running: int) -> dict:
+  """The embedded engine, with all that flags need to name servers instead.
+
+  `--config.sampler.kind=sglang` and one of `urls`, `router` and
+  `launch.python`; the fields are in agentrl/modes/sampler_settings.py.
+  """
+  return dict(
+      kind='embedded',
+      max_running=max_running,
+      deterministic=False,
+      urls=(),  # servers that run
+      router=config_dict.placeholder(str),  # or a router before them
+      launch=dict(  # or servers that the run starts
+          python=config_dict.placeholder(str),
+          module='sglang.launch_server',
+          flags=(),
+          replicas=1,
+          devices=(),
+      ),
+      push_dir=config_dict.placeholder(str),  # none: /dev/shm, on one host
+      push='retract',
+      push_lora=False,
+      verify=True,
+      api_key=config_dict.placeholder(str),
+      admin_key=config_dict.placeholder(str),
+  )
+
+
+def lora() -> dict:
+  """No adapter; `--config.model.lora.rank=16` trains one, and nothing else."""
+  return dict(
+      rank=0,
+      alpha=16.0,
+      targets=('q', 'k', 'v', 'o', 'gate', 'up', 'down'),
+      rslora=False,
+  )
+
+
 def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
   """What AgentGym-RL's scripts have in common, for a pretrained policy.
 
@@ -50,14 +88,9 @@ def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
   config.agent = dict(format='react', instructions='full')
   # Recomputed activations: the attention scores of one long episode in 30
   # layers would fill a laptop's memory.
-  config.model = dict(name=model, dtype='float32', remat=True)
-  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
-  config.sampler = dict(
-      kind='embedded',
-      urls=(),
-      push_dir=config_dict.placeholder(str),
-      max_running=4 if tiny else 64,
-  )
+  config.model = dict(name=model, dtype='float32', remat='full', lora=lora())
+  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())
+  config.sampler = sampler(4 if tiny else 64)
   # Four minibatches of 8 tasks each. The original multiplies the gradient of
   # its low-variance KL by 1e-3; k3+ has the same value and the right gradient.
   config.algo = algorithms.get(
@@ -69,6 +102,7 @@ def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
       minibatches=2 if tiny else 4,
   )
   config.optim = dict(
+      name='adamw',
       lr=1e-6,
       warmup_steps=0,
       grad_clip=1.0,

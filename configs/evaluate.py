@@ -16,7 +16,7 @@ import pathlib
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg
+from configs.common import parse_arg, sampler
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -29,12 +29,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env = dict(name=arg.env, url=config_dict.placeholder(str), options={})
   config.agent = dict(format='react', instructions='full')
   config.model = dict(name=arg.model, dtype='float32')
-  config.sampler = dict(
-      kind='embedded',
-      urls=(),
-      push_dir=config_dict.placeholder(str),
-      max_running=64,
-  )
+  config.sampler = sampler(64)
   config.rollout = dict(
       max_completion_tokens=256,
       max_context=4096,

@@ -45,14 +45,14 @@ def _common(
   )
   # Recomputed activations: the attention scores of one long episode in 30
   # layers would fill a laptop's memory.
-  config.model = dict(name=model, dtype='float32', remat=not small)
-  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
-  config.sampler = dict(
-      kind='embedded',
-      urls=(),
-      push_dir=config_dict.placeholder(str),
-      max_running=8 if tiny else 64,
+  config.model = dict(
+      name=model,
+      dtype='float32',
+      remat='none' if small else 'full',
+      lora=common.lora(),
   )
+  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())
+  config.sampler = common.sampler(8 if tiny else 64)
   config.rollout = dict(
       max_completion_tokens=16 if small else 512,
       max_context=1024 if small else 4096,  # the original's max_length
@@ -106,6 +106,7 @@ def sft(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       heldout=0.05,
   )
   config.optim = dict(
+      name='adamw',
       # A random policy takes larger steps, and few of them: none is small.
       lr=1e-3 if small else 1e-4,
       schedule='constant' if small else 'cosine',
@@ -160,6 +161,7 @@ def dpo(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       warmup=0.1,
   )
   config.optim = dict(
+      name='adamw',
       lr=3e-4 if small else 5e-7,
       schedule='constant',
       grad_clip=1.0,
@@ -188,6 +190,7 @@ def agentevol(env: str, model: str, *, data: str, tiny: bool) -> ConfigDict:
       warmup=0.1,
   )
   config.optim = dict(
+      name='adamw',
       lr=1e-3 if small else 1e-5,  # as in sft
       schedule='constant' if small else 'linear',
       grad_clip=1.0,

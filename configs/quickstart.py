@@ -19,7 +19,7 @@ raised success on 256 held-out tasks from 0.50, 0.57, 0.62 (warm start) to 0.84,
 from ml_collections import ConfigDict, config_dict
 
 from configs import algorithms
-from configs.common import parse_arg
+from configs.common import lora, parse_arg, sampler
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -36,9 +36,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
       options=dict(levels=('GoToRedBall',), style='compact'),
   )
   config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name='tiny-1m')
-  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1)
-  config.sampler = dict(kind='embedded', max_running=8 if arg.tiny else 64)
+  config.model = dict(name='tiny-1m', remat='none', lora=lora())
+  config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())
+  config.sampler = sampler(8 if arg.tiny else 64)
 
   # Imitation first: a random policy never meets a reward.
   config.warmstart = dict(
@@ -72,7 +72,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   if arg.algo == 'ppo':
     # From scratch a critic needs a rate like the warm start's, and a while.
     config.algo.critic = dict(kind='own', lr=3e-4, warmup=1 if arg.tiny else 5)
-  config.optim = dict(lr=2e-4, warmup_steps=2, grad_clip=1.0, max_tokens=8192)
+  config.optim = dict(
+      name='adamw', lr=2e-4, warmup_steps=2, grad_clip=1.0, max_tokens=8192
+  )
   config.eval = dict(num_tasks=8 if arg.tiny else 256, horizon=6)
   config.checkpoint = dict(every=1 if arg.tiny else 10, keep=2)
   return config

@@ -1,14 +1,18 @@
-r"""Serves a policy over SGLang's HTTP protocol with the embedded engine.
+r"""Serves a policy over SGLang's and OpenAI's HTTP with the embedded engine.
 
     python launch.py --config=configs/serve_policy.py:model=smollm2-135m,port=30000
     curl -d '{"text": "The capital of France is"}' \
         -H 'Content-Type: application/json' http://127.0.0.1:30000/generate
 
+    curl -d '{"messages": [{"role": "user", "content": "Hello!"}]}' \
+        -H 'Content-Type: application/json' \
+        http://127.0.0.1:30000/v1/chat/completions
+
 `model` may be a known name, a Hugging Face directory, a .gguf file, a hub name
 or the workdir of a training run, whose newest checkpoint is then served.
 """
 
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, config_dict
 
 from configs.common import parse_arg
 
@@ -25,5 +29,14 @@ def get_config(arg: str | None = None) -> ConfigDict:
       port=arg.port,
       max_context=2048,  # 0: all positions of the model, and the memory for it
       seed=0,
+      # Files of one line: `Authorization: Bearer KEY` opens all routes but
+      # health and metrics; with a second key, that alone opens control routes.
+      api_key_file=config_dict.placeholder(str),
+      admin_api_key_file=config_dict.placeholder(str),
+      # None: the tokenizer's own; 'chatml' where that is refused.
+      chat_template=config_dict.placeholder(str),
+      # Compiled programs, for the next start. None: in the user's cache folder
+      # (or $JAX_COMPILATION_CACHE_DIR); an empty name keeps none.
+      compile_cache=config_dict.placeholder(str),
   )
   return config

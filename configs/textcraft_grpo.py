@@ -6,8 +6,12 @@ eight GPUs. No run of that size has been made with this code yet.
 
     python launch.py --config=configs/textcraft_grpo.py --workdir=runs/textcraft
     python launch.py --config=configs/textcraft_grpo.py:model=DIR \
-        --config.sampler.kind=sglang --config.sampler.urls="('http://gpu:30000',)" \
-        --config.sampler.push_dir=/dev/shm/agentrl --workdir=runs/textcraft
+        --config.sampler.kind=sglang --config.model.dtype=bfloat16 \
+        --config.sampler.launch.python=/opt/sglang/bin/python \
+        --config.sampler.launch.devices="('1',)" --workdir=runs/textcraft
+    python launch.py --config=configs/textcraft_grpo.py:model=DIR \
+        --config.model.lora.rank=16 --config.optim.lr=1e-5 \
+        --workdir=runs/lora  # an adapter over the frozen model
     python launch.py --config=configs/textcraft_grpo.py:model=smollm2-135m,tiny \
         --workdir=runs/smoke  # two real steps on a CPU, some minutes
 """

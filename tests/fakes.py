@@ -74,6 +74,7 @@ class FakeEngine:
     app = web.Application()
     app.router.add_post('/generate', self._generate)
     app.router.add_route('*', '/{route}', self._control)
+    app.router.add_route('*', '/v1/{route}', self._control)
     # As SGLang does, end what a client no longer waits for.
     self._runner = web.AppRunner(
         app, handler_cancellation=True, shutdown_timeout=0.1

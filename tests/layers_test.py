@@ -22,7 +22,7 @@ ALLOWED = {
     'metrics': set(),
     'envs': {'types', 'errors'},
     'text': {'types', 'errors'},
-    'models': {'ops', 'parallel'},
+    'models': {'ops', 'parallel', 'batch'},
     'rollout': {'envs', 'text', 'types', 'errors'},
     'data': {'text', 'types', 'errors'},
     'weights': {'models', 'parallel', 'errors'},

@@ -1,5 +1,6 @@
 """A learner that compiles in seconds, and random episodes for it."""
 
+import contextlib
 import dataclasses
 import functools
 
@@ -9,14 +10,22 @@ import numpy as np
 
 from agentrl.algos import grpo, policy
 from agentrl.data import collate
+from agentrl.engine.server import Engine
 from agentrl.models import transformer, value_head
+from agentrl.models.config import TransformerConfig
 from agentrl.ops import logprob
 from agentrl.parallel.mesh import make_mesh
-from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.training import (
+    optim,
+    state as state_lib,
+    step as step_lib,
+    weight_sync,
+)
 from agentrl.types import HORIZON, TERMINATED, Group
+from agentrl.weights import names
 from tests import fakes
 
-CONFIG = transformer.TransformerConfig(
+CONFIG = TransformerConfig(
     vocab_size=32,
     hidden_size=16,
     intermediate_size=32,
@@ -44,6 +53,36 @@ def init_params(seed=0):
   return jax.tree.map(np.asarray, params)
 
 
+def random_params(config, seed=0):
+  """Host arrays in the trainer's layout, made without compiling anything."""
+  rng = np.random.default_rng(seed)
+
+  def draw(path, leaf):
+    centre = 1.0 if path[-1].key == 'scale' else 0.0
+    return rng.normal(centre, 0.1, leaf.shape).astype(np.float32)
+
+  return jax.tree_util.tree_map_with_path(
+      draw, names.shapes(config, np.float32)
+  )
+
+
+@contextlib.contextmanager
+def serving(params, config=CONFIG, **settings):
+  """An engine with trainer parameters, on loopback; gives its URL."""
+  engine = Engine(
+      config,
+      weight_sync.engine_layout(params),
+      None,
+      eos_ids=(),
+      model_path='random',
+      **(dict(max_running=4, max_len=256, slots=8) | settings),
+  )
+  try:
+    yield engine.start()
+  finally:
+    engine.stop()
+
+
 # Adam divides by the size of a gradient: a large eps keeps the rounding of
 # gradients near zero from becoming an update of full size.
 OPTIMIZER = dict(lr=1e-2, warmup_steps=3, eps=1e-3)
@@ -57,6 +96,14 @@ def bound(module=grpo, *, use_kl=False, **knobs):
   )
 
 
+def optimizer(critic=None):
+  """Of a policy, and of its critic if there is one."""
+  tx = optim.make_optimizer(**OPTIMIZER)
+  if critic is None:
+    return tx
+  return optim.with_critic(tx, optim.make_optimizer(**OPTIMIZER))
+
+
 def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
   """A new state, and the pieces that update it, compiled when first used.
 
@@ -67,10 +114,9 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
     critic: a kind of models.value_head.
   """
   mesh = mesh or one_device()
-  tx = optim.make_optimizer(**OPTIMIZER)
+  tx = optimizer(critic)
   params = init_params()
   if critic is not None:
-    tx = optim.with_critic(tx, optim.make_optimizer(**OPTIMIZER))
     critic = value_head.init(critic, MODULE, params)
   state, shardings = state_lib.create(params, tx, mesh, critic=critic)
   steps = step_lib.make_steps(
@@ -148,6 +194,33 @@ def random_groups(seed, *, num_groups=2, group_size=4, failures=0.0):
       )
       for task in range(num_groups)
   ]
+
+
+def without_openings(group):
+  """The same episodes from their first sampled tokens on."""
+
+  def cut(episode):
+    start = episode.completion_mask.index(True)
+    names = ('tokens', 'completion_mask', 'sampler_logprobs')
+    kept = {name: getattr(episode, name)[start:] for name in names}
+    return dataclasses.replace(episode, **kept)
+
+  return dataclasses.replace(group, episodes=tuple(map(cut, group.episodes)))
+
+
+def with_prompt(group, prompt):
+  """The same episodes, after tokens that all begin with."""
+  count = len(prompt)
+  episodes = tuple(
+      dataclasses.replace(
+          episode,
+          tokens=(*np.asarray(prompt).tolist(), *episode.tokens),
+          completion_mask=(False,) * count + episode.completion_mask,
+          sampler_logprobs=(0.0,) * count + episode.sampler_logprobs,
+      )
+      for episode in group.episodes
+  )
+  return dataclasses.replace(group, episodes=episodes)
 
 
 def with_longer_observations(group, rng):

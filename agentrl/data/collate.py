@@ -10,21 +10,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agentrl.batch import TokenBatch
+from agentrl.batch import SharedPrefix, TokenBatch
+from agentrl.data import packing
 from agentrl.types import Episode, Group
 
-# Lengths of packed rows. Every length and height is a program to compile, so
-# there are few; between neighbours at most a third of a row is waste.
-LENGTHS = tuple(sorted({base << k for base in (64, 96) for k in range(12)}))
+# Sharing prefixes has to save so much of what is computed: it costs a copy of
+# their keys and values for every row, and further programs to compile.
+_WORTH_SHARING = 0.9
 
 
 class Place(NamedTuple):
-  """Where an episode lies in a microbatch."""
+  """Where an episode, or what follows its shared prefix, is in a microbatch."""
 
   row: int  # of the whole batch
   packed_row: int  # of the microbatch
   start: int
   length: int
+  skip: int  # tokens of the row before it, in the prefix
+
+  @property
+  def source(self) -> tuple[int, slice]:
+    """Index of its tokens in `[B, T]` arrays of the whole batch."""
+    return self.row, slice(self.skip, self.skip + self.length)
+
+  @property
+  def target(self) -> tuple[int, slice]:
+    """Index of its tokens in the microbatch's."""
+    return self.packed_row, slice(self.start, self.start + self.length)
 
 
 class Microbatch(NamedTuple):
@@ -32,14 +44,6 @@ class Microbatch(NamedTuple):
 
   batch: TokenBatch  # `[b, t]` fields packed, `[E]` fields whole
   places: tuple[Place, ...]
-
-
-def bucket_length(length: int) -> int:
-  """The smallest of `LENGTHS` that holds `length` tokens."""
-  for candidate in LENGTHS:
-    if length <= candidate:
-      return candidate
-  raise ValueError(f'{length} tokens exceed the longest row, {LENGTHS[-1]}.')
 
 
 def turn_spans(episode: Episode) -> list[tuple[int, int]]:
@@ -61,7 +65,8 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
 
   Rewards go to the last sampled token of their turn: an observation that ends
   an episode has no say in where its reward lands. The width is one of
-  `LENGTHS`, so that what is computed on a whole collection compiles few times.
+  `packing.LENGTHS`, so that what is computed on a whole collection compiles few
+  times.
 
   Args:
     groups: in task order; their episodes in replica order.
@@ -74,7 +79,7 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
     raise ValueError('Nothing to collate: no episodes.')
   size = len(episodes)
   length = max(len(e.tokens) for e in episodes)
-  shape = (size, bucket_length(max(length, 1)))
+  shape = (size, packing.bucket_length(max(length, 1)))
   tokens = np.zeros(shape, np.int32)
   segment_ids = np.zeros(shape, np.int32)
   positions = np.zeros(shape, np.int32)
@@ -133,6 +138,7 @@ def microbatches(
     max_tokens: int,
     multiple: int = 1,
     together: int = 1,
+    share_prefixes: bool = False,
 ) -> list[Microbatch]:
   """Packs rows into pieces of at most `max_tokens`.
 
@@ -140,53 +146,65 @@ def microbatches(
   ones first. Segment ids and positions keep them apart, so packing changes no
   log-probability and no gradient.
 
+  The episodes of a group begin with the same prompt. If that saves a tenth of
+  what is computed, padding included, it is computed once in each piece and not
+  in every episode; its tokens are then in no row of the piece.
+
   Args:
     batch: NumPy arrays, one episode a row.
     rows: indices of the rows wanted. Rows of invalid episodes are left out:
       nothing is learnt from them.
-    max_tokens: largest rows times length of a piece, padding included. A piece
-      of `multiple` rows may exceed it: a row cannot be cut.
+    max_tokens: largest rows times length of a piece, prefixes and padding
+      included. A piece of `multiple` rows may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
     together: so many rows, one after the other in `rows`, share a packed row:
       2 for pairs that a loss compares. One invalid row leaves all of them out.
+    share_prefixes: whether prompts may be computed once for a group.
   """
   used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
   sets = np.asarray(rows).reshape(-1, together)
   sets = sets[np.asarray(batch.valid)[sets].all(axis=1)]
-  needs = used[sets].sum(axis=1)
-  order = np.argsort(-needs, kind='stable')
-  if not len(order):
+  if not len(sets):
     return []
-  length = bucket_length(int(needs[order[0]]))
-  packed: list[list[int]] = []
-  room: list[int] = []
-  for member in order:
-    need = int(needs[member])
-    index = next((i for i, free in enumerate(room) if free >= need), len(room))
-    if index == len(room):
-      packed.append([])
-      room.append(length)
-    packed[index] += sets[member].tolist()
-    room[index] -= need
-  most = max(max_tokens // length // multiple, 1) * multiple
-  return [
-      _pack(batch, used, packed[start : start + most], length, most, multiple)
-      for start in range(0, len(packed), most)
-  ]
+  limits = dict(max_tokens=max_tokens, multiple=multiple)
+  skip = np.zeros(len(used), int)
+  needs = used[sets].sum(axis=1)
+  pieces = packing.plan(needs, np.zeros_like(needs), **limits)
+  if share_prefixes:
+    # Any members would do: they share what they have in common.
+    groups = np.asarray(batch.group_ids)[sets[:, 0]]
+    shared = _common_prefixes(batch, used, sets, groups)
+    shorter = packing.plan(
+        needs - shared[sets].sum(axis=1),
+        groups,
+        prefix_length=int(shared.max()),
+        **limits,
+    )
+    size = lambda pieces: sum(piece.size for piece in pieces)
+    if size(shorter) <= _WORTH_SHARING * size(pieces):
+      pieces, skip = shorter, shared
+  return [_pack(batch, used, skip, sets, piece) for piece in pieces]
 
 
-def _pack(batch, used, packed, length, most, multiple) -> Microbatch:
-  """One piece of these packed rows."""
-  height = multiple
-  while height < len(packed):
-    height *= 2
-  height = min(height, most)
+def _common_prefixes(batch, used, sets, groups) -> np.ndarray:
+  """Of each row, how many tokens its group has in common; 0 of other rows."""
+  shared = np.zeros(len(used), int)
+  for group in np.unique(groups):
+    rows = sets[groups == group].ravel()
+    shared[rows] = packing.common_prefix(
+        batch.tokens[rows], used[rows], batch.completion_mask[rows]
+    )
+  return shared
+
+
+def _pack(batch, used, skip, sets, piece: packing.Piece) -> Microbatch:
   places = []
-  for packed_row, members in enumerate(packed):
+  for packed_row, members in enumerate(piece.rows):
     start = 0
-    for row in members:
-      places.append(Place(row, packed_row, start, int(used[row])))
-      start += int(used[row])
+    for row in sets[members].ravel().tolist():
+      length = int(used[row] - skip[row])
+      places.append(Place(row, packed_row, start, length, int(skip[row])))
+      start += length
 
   def fill(name):
     x = getattr(batch, name)
@@ -194,20 +212,35 @@ def _pack(batch, used, packed, length, most, multiple) -> Microbatch:
       return x
     x = np.asarray(x)
     rest = -1 if name in ('turn_ids', 'anchor_ids') else 0
-    out = np.full((height, length), rest, x.dtype)
-    for p in places:
-      stop = p.start + p.length
-      out[p.packed_row, p.start : stop] = x[p.row, : p.length]
+    out = np.full(piece.shape, rest, x.dtype)
+    for place in places:
+      out[place.target] = x[place.source]
     return out
 
   fields = {name: fill(name) for name in batch.__dataclass_fields__}
+  if piece.prefix_shape[1]:
+    fields['prefix'] = _prefix(batch, piece, places)
   return Microbatch(TokenBatch(**fields), tuple(places))
+
+
+def _prefix(batch, piece: packing.Piece, places) -> SharedPrefix:
+  tokens = np.zeros(piece.prefix_shape, np.int32)
+  segment_ids = np.zeros(piece.prefix_shape, np.int32)
+  rows = np.zeros(piece.shape[0], np.int32)
+  rows[: len(piece.prefixes)] = piece.prefixes
+  for place in places:
+    here = rows[place.packed_row], slice(place.skip)
+    tokens[here] = batch.tokens[place.row, : place.skip]
+    segment_ids[here] = 1
+  return SharedPrefix(tokens, segment_ids, rows)
 
 
 def unpack(
     values: np.ndarray, places: Sequence[Place], out: np.ndarray
 ) -> None:
-  """Copies a microbatch's `[b, t]` values to their rows of `[B, T]` `out`."""
-  for p in places:
-    stop = p.start + p.length
-    out[p.row, : p.length] = values[p.packed_row, p.start : stop]
+  """Copies a microbatch's `[b, t]` values to their rows of `[B, T]` `out`.
+
+  Tokens of shared prefixes keep what `out` has.
+  """
+  for place in places:
+    out[place.source] = values[place.target]

@@ -1,25 +1,30 @@
 """Continuous batching, one step at a time: admit, prefill, decode.
 
-A `Batcher` has no thread and no clock of its own: `step` does one round and
-returns. The scheduler's thread calls it, and everything else here, between two
-dispatches, so nothing needs a lock.
+A `Batcher` has no thread of its own: `step` does one round and returns. The
+scheduler's thread calls it, and everything else here, between two dispatches, so
+nothing needs a lock.
 """
 
 import collections
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from agentrl.engine import cache, decode, request as request_lib, runner
+from agentrl.engine import adapters, cache, decode, request as request_lib
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.request import Request
 from agentrl.engine.runner import Runner
 from agentrl.engine.sequence import Sequence
 
 # Padded prompt tokens between two decode dispatches. More makes running
 # requests wait; less makes a wave of new ones trickle in as small batches.
 _PREFILL_TOKENS = 2048
+# How long one prompt may delay one sequence that decodes, in units of a decode
+# dispatch; below one, as the host's work between two of them counts too.
+_PREFILL_SHARE = 0.8
 
 
 class Batcher:
@@ -27,6 +32,7 @@ class Batcher:
 
   Attributes:
     weight_version: of the parameters on the device.
+    adapters: see `adapters.Adapters`.
   """
 
   def __init__(
@@ -38,13 +44,16 @@ class Batcher:
       weight_version: str,
   ):
     self.weight_version = weight_version
+    self.adapters = adapters.Adapters(device)
     self._device = device
     self._table = table
     self._max_running = max_running
     self._queue: collections.deque[Sequence] = collections.deque()
     self._running: list[Sequence] = []
-    self._sampled = self._prompted = self._reused = 0
+    self._sampled = self._prompted = self._reused = self._swaps = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
+    # What a round's decoding takes, and a padded prompt token.
+    self._decode_s = self._token_s = 0.0
 
   @property
   def num_running(self) -> int:
@@ -55,32 +64,74 @@ class Batcher:
     return len(self._queue)
 
   def add(self, sequence: Sequence) -> None:
-    """Puts a sequence at the end of the queue."""
+    """Puts a sequence at the end of the queue, or ends it at once."""
+    refusal = self.adapters.refusal(sequence.request)
+    if refusal is not None:
+      self._finish(sequence, _aborted(refusal, 400))
+      return
     self._queue.append(sequence)
 
-  def step(self, interrupted: Callable[[], bool]) -> None:
-    """One round: admit, prefill within a budget, one decode dispatch.
+  def step(
+      self, interrupted: Callable[[], bool], receive: Callable[[], None]
+  ) -> None:
+    """One round: admit, prefill within a budget, decode.
+
+    Sequences that decode wait for the prompts of as many others about as long
+    as they decode themselves: a long prompt at most doubles the time between
+    tokens. More wait for fewer the longer, or a wave of prompts that come one
+    after the other would decode as small batches that end one after the other.
 
     Args:
       interrupted: asked after each dispatch; True ends the round early.
+      receive: adds what has arrived meanwhile.
     """
+    decoding, start = len(self._ready()), time.perf_counter()
+    left_s = lambda: (
+        start + self._prefill_limit_s(decoding) - time.perf_counter()
+    )
     spent = 0
-    while spent < _PREFILL_TOKENS or not self._ready():
+    while (spent < _PREFILL_TOKENS and left_s() > 0) or not self._ready():
+      receive()
       # Again in every turn: the samples of a group wait for the first one's
       # prefill, and then all decode together.
       self._admit()
-      tokens = self._prefill()
+      tokens = self._prefill(left_s())
       if not tokens:
         break
       spent += tokens
       if interrupted():
         return
-    ready = self._ready()
-    if ready:
-      self._decode(ready)
+    start = time.perf_counter()
+    for group in self._dispatches(self._ready()):
+      # One that failed has sent all of them back to the queue.
+      group = [s for s in group if s.slot is not None]
+      if group:
+        self._decode(group)
+        self._decode_s = _steadied(self._decode_s, time.perf_counter() - start)
+
+  def _prefill_limit_s(self, decoding: int) -> float:
+    """How long a round may delay so many sequences that decode."""
+    if not decoding:
+      return math.inf
+    room = self._max_running - len(self._running)
+    waiting = len(self._running) - decoding + min(room, len(self._queue))
+    return _PREFILL_SHARE * self._decode_s * max(1, waiting / decoding)
 
   def _ready(self) -> list[Sequence]:
     return [s for s in self._running if not s.to_prefill]
+
+  def _dispatches(self, ready: list[Sequence]) -> list[list[Sequence]]:
+    """Who decodes together.
+
+    The settings of one row can change the program that serves all, and with it
+    the last bits of the others, so a deterministic device serves them apart.
+    """
+    if not self._device.deterministic:
+      return [ready] if ready else []
+    groups = collections.defaultdict(list)
+    for sequence in ready:
+      groups[self._device.variant(sequence.row())].append(sequence)
+    return list(groups.values())
 
   def _admit(self) -> None:
     """Gives slots to waiting sequences, the eldest first."""
@@ -93,8 +144,14 @@ class Batcher:
         and self._table.has_vacancy()
     ):
       sequence = self._queue[index]
+      if sequence.request.adapter != self.adapters.current:
+        if self._running:
+          break  # they end first, and nobody overtakes
+        self.adapters.use(sequence.request.adapter)
       lease = self._table.acquire(
-          sequence.tokens, sequence.share_limit, sequence.request.salt
+          sequence.tokens,
+          sequence.share_limit,
+          adapters.salt(sequence.request),
       )
       if lease is None:
         index += 1
@@ -116,8 +173,12 @@ class Batcher:
       if not sequence.to_prefill and sequence.budget <= 0:
         self._finish_length(sequence)
 
-  def _prefill(self) -> int:
-    """One prefill dispatch; gives the padded tokens that it took."""
+  def _prefill(self, limit_s: float) -> int:
+    """One prefill dispatch; gives the padded tokens that it took.
+
+    Args:
+      limit_s: how long it may take; infinite if nobody waits for it.
+    """
     pending = [s for s in self._running if s.to_prefill]
     if not pending:
       return 0
@@ -130,32 +191,46 @@ class Batcher:
     size = lambda s: s.prefill_end - s.filled
     # Like with like, so that little of a chunk is padding.
     pending.sort(key=size, reverse=True)
-    chunk = runner.first_chunk(size(pending[0]))
-    pending = pending[: runner.PREFILL_ROWS[chunk][-1]]
+    most = limit_s / self._token_s if self._token_s else math.inf
+    chunk = self._device.first_chunk(size(pending[0]), most)
+    rows = min(max(most / chunk, 1), self._device.most_rows(chunk))
+    pending = pending[: int(rows)]
     pieces = []
     for s in pending:
-      end = min(s.filled + chunk, s.prefill_end)
+      end = self._device.chunk_end(s.filled, s.prefill_end, chunk)
       pieces.append((s.slot, s.filled, s.tokens[s.filled : end]))
+    start_s = time.perf_counter()
     self._device.prefill(pieces, chunk)
+    if limit_s < math.inf:
+      self._device.wait()
+      took_s = time.perf_counter() - start_s
+      self._token_s = _steadied(self._token_s, took_s / (chunk * len(pieces)))
     for sequence, (_, start, ids) in zip(pending, pieces, strict=True):
+      self._table.set_filled(sequence.slot, start + len(ids))
       self._fill(sequence, start + len(ids))
     return chunk * len(pieces)
 
   def _score(self, sequence: Sequence) -> int:
     """One dispatch that fills and scores a piece of one prompt."""
     left = len(sequence.request.tokens) - 1 - sequence.filled
-    chunk = runner.first_chunk(left)
+    chunk = self._device.first_chunk(left)
     start = sequence.filled
     end = start + min(chunk, left)
     ids = sequence.tokens[start : end + 1]
-    scores = self._device.score(sequence.slot, start, ids, chunk)
-    sequence.add_input_logprobs(scores)
+    scores, likeliest = self._device.score(
+        sequence.slot,
+        start,
+        ids,
+        chunk,
+        tops=sequence.request.top_logprobs > 0,
+    )
+    sequence.add_input_logprobs(scores, likeliest)
+    self._note_filled(sequence.slot, end)
     self._fill(sequence, end)
     return chunk
 
   def _fill(self, sequence: Sequence, filled: int) -> None:
     sequence.filled = filled
-    self._table.set_filled(sequence.slot, filled)
     if not sequence.to_prefill and sequence.budget <= 0:
       self._finish_length(sequence)
 
@@ -165,15 +240,17 @@ class Batcher:
 
   def _decode(self, ready: list[Sequence]) -> None:
     """One decode dispatch for all sequences that are ready."""
-    ids, logprobs, counts = self._device.decode(
+    ids, logprobs, counts, likeliest = self._device.decode(
         [s.row() for s in ready],
         steps=decode.MAX_STEPS,
         # Rows that are done still cost their share of each step.
         floor=max(1, len(ready) // 2),
     )
     broken = False
-    for sequence, row_ids, row_logprobs, count in zip(
-        ready, ids.tolist(), logprobs.tolist(), counts.tolist(), strict=True
+    for row, (sequence, row_ids, row_logprobs, count) in enumerate(
+        zip(
+            ready, ids.tolist(), logprobs.tolist(), counts.tolist(), strict=True
+        )
     ):
       if not np.isfinite(row_logprobs[:count]).all():
         message = 'The model gives NaN or infinite logits; its weights are bad.'
@@ -182,7 +259,10 @@ class Batcher:
         continue
       start = len(sequence.tokens)
       taken = sequence.extend(
-          row_ids[:count], row_logprobs[:count], self.weight_version
+          row_ids[:count],
+          row_logprobs[:count],
+          self.weight_version,
+          None if likeliest is None else [x[:, row] for x in likeliest],
       )
       self._table.append(sequence.slot, start, taken)
       self._sampled += len(taken)
@@ -203,7 +283,16 @@ class Batcher:
   def _fill_to_last(self, sequence: Sequence) -> None:
     """All but the last token of a sequence that decodes are in the cache."""
     sequence.filled = len(sequence.tokens) - 1
-    self._table.set_filled(sequence.slot, sequence.filled)
+    self._note_filled(sequence.slot, sequence.filled)
+
+  def _note_filled(self, slot: int, filled: int) -> None:
+    """Shares entries that something else than a prefill has computed.
+
+    They differ from a prefill's in the last bits, so that what a request gets
+    would depend on whether such entries were still there.
+    """
+    if not self._device.deterministic:
+      self._table.set_filled(slot, filled)
 
   def _finish(self, sequence: Sequence, reason: dict[str, Any]) -> None:
     """Parks the slot and answers."""
@@ -220,11 +309,22 @@ class Batcher:
 
   def abort(self, rid: str | None) -> int:
     """Ends sequences whose id begins with `rid` (None: all); counts them."""
-    matches = lambda s: rid is None or s.request.rid.startswith(rid)
+    return self._abort(lambda s: rid is None or s.request.rid.startswith(rid))
+
+  def abandon(self, requests: Iterable[Request]) -> int:
+    """Ends the sequences of these very requests; counts them.
+
+    Whoever shares the process may use the same ids.
+    """
+    mine = set(map(id, requests))
+    return self._abort(lambda s: id(s.request) in mine)
+
+  def _abort(self, matches: Callable[[Sequence], bool]) -> int:
     running = [s for s in self._running if matches(s)]
     queued = [s for s in self._queue if matches(s)]
+    if queued:  # one pass: removing them singly is quadratic
+      self._queue = collections.deque(s for s in self._queue if not matches(s))
     for sequence in queued:
-      self._queue.remove(sequence)
       self._finish(sequence, _aborted('Abort in waiting queue'))
     for sequence in running:
       self._finish(sequence, _aborted('Aborted'))
@@ -249,13 +349,27 @@ class Batcher:
     """Replaces the weights; gives the number of sequences that were running.
 
     Raises:
-      EngineError: they do not fit; the old ones stay.
+      EngineError: they do not fit, or adapters are loaded; the old ones stay.
     """
-    self._device.set_params(params)
+    self.adapters.replace_base(params)
     self.weight_version = version
+    self._swaps += 1
     if flush:
       self._table.flush()
     return len(self._running)
+
+  def unload_adapter(self, name: str) -> bool:
+    """Retires an adapter; forgets it and gives True once nobody uses it.
+
+    Raises:
+      EngineError: there is none of this name.
+    """
+    self.adapters.retire(name)
+    if any(s.request.adapter == name for s in (*self._running, *self._queue)):
+      return False
+    self.adapters.remove(name)
+    self._table.flush()  # another of this name computes other entries
+    return True
 
   def recover(self, message: str) -> None:
     """Fails everything and makes a new cache, as a failed dispatch consumed it.
@@ -293,8 +407,16 @@ class Batcher:
         'num_free_slots': self._table.count(cache.FREE),
         'num_parked_slots': self._table.count(cache.PARKED),
         'num_sampled_tokens': self._sampled,
+        'num_prompt_tokens': self._prompted,
+        'num_cached_tokens': self._reused,
+        'num_weight_swaps': self._swaps,
         'num_compiled_programs': self._device.num_compiled(),
     }
+
+
+def _steadied(before: float, now: float) -> float:
+  """An estimate that follows `now`, but a dispatch that compiles only a bit."""
+  return min(now, 1.25 * before) if before else now
 
 
 def _aborted(message: str, status: int | None = None) -> dict[str, Any]:

@@ -41,8 +41,9 @@ class SlotTable:
   slots end their days unshared: their entries mix old weights with new.
   """
 
-  def __init__(self, num_slots: int, max_len: int):
+  def __init__(self, num_slots: int, max_len: int, *, alignment: int = 1):
     self.num_slots = num_slots
+    self._alignment = alignment  # entries are shared in multiples of it
     self._tokens = np.zeros((num_slots, max_len), np.int32)
     # Entries [0, filled) are computed; [filled, planned) will be, by the owner.
     self._filled = np.zeros(num_slots, np.int64)
@@ -71,10 +72,10 @@ class SlotTable:
     tokens = np.asarray(tokens, np.int32)
     usable = self._shareable & np.array([s == salt for s in self._salts])
     agree = self._agreement(tokens[:limit], usable)
-    present = np.minimum(agree, self._filled)
+    present = self._align(np.minimum(agree, self._filled))
     best = int(present.argmax())
     shared = int(present[best])
-    if int(np.minimum(agree, self._planned).max()) > shared:
+    if int(self._align(np.minimum(agree, self._planned)).max()) > shared:
       return None
     extends = shared and shared == self._filled[best]
     if extends and self._state[best] == PARKED:
@@ -94,6 +95,9 @@ class SlotTable:
     self._shareable[slot] = True
     self._touch(slot)
     return Lease(slot, shared, source)
+
+  def _align(self, sizes):
+    return sizes - sizes % self._alignment
 
   def _agreement(self, tokens: np.ndarray, usable: np.ndarray) -> np.ndarray:
     """`[num_slots]` tokens on which each slot agrees, computed or planned."""
@@ -129,6 +133,8 @@ class SlotTable:
 
   def release(self, slot: int) -> None:
     """Parks a running slot, or frees it if nothing in it can be shared."""
+    # The rest of it could not be shared, and whoever goes on takes the slot.
+    self._filled[slot] = self._align(self._filled[slot])
     keep = self._shareable[slot] and self._filled[slot] > 0
     self._state[slot] = PARKED if keep else FREE
     self._planned[slot] = self._filled[slot]

@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl.engine import sampling
+from agentrl.engine import adjustment, sampling
+from agentrl.engine.adjustment import Adjustment
+from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.models.transformer import KVCache, Transformer
 
 # Most tokens that one dispatch of `decode` samples for a row.
@@ -46,6 +48,8 @@ class Rows(NamedTuple):
   uniforms: jax.Array  # [B, MAX_STEPS] float32: sampling.uniforms
   stop_ids: jax.Array  # [B, N] int32, filled up with -1
   settings: sampling.Settings
+  # None, and then another program, where no row asks for any.
+  adjustment: Adjustment | None = None
 
 
 class Programs(NamedTuple):
@@ -70,9 +74,10 @@ def compile_for(module: Transformer) -> Programs:
   )
   return Programs(
       prefill=jit(functools.partial(_prefill, module)),
-      score=jit(functools.partial(_score, module)),
+      score=jit(functools.partial(_score, module), static_argnames='tops'),
       decode=jit(
-          functools.partial(_decode, module), static_argnames='truncated'
+          functools.partial(_decode, module),
+          static_argnames=('truncated', 'tops'),
       ),
       copy=jax.jit(_copy, static_argnames='length', donate_argnames='cache'),
   )
@@ -93,7 +98,9 @@ def _score(
     scratch: KVCache,
     chunk: Chunk,
     targets: jax.Array,
-) -> tuple[KVCache, KVCache, jax.Array]:
+    *,
+    tops: bool,
+) -> tuple[KVCache, KVCache, jax.Array, tuple[jax.Array, jax.Array] | None]:
   """As `_prefill`, and scores what follows each token.
 
   Args:
@@ -103,16 +110,18 @@ def _score(
     scratch: working cache; its shape says how many positions are looked at.
     chunk: `[B, T]` tokens.
     targets: `[B, T]` int32, the token after each of the chunk.
+    tops: static; whether to give the likeliest tokens too.
 
   Returns:
-    Cache, scratch, and `[B, T]` float32 log-probabilities of the targets at
-    temperature 1.
+    Cache, scratch, `[B, T]` float32 log-probabilities of the targets at
+    temperature 1, and `sampling.likeliest` of each position or None.
   """
   hidden, cache, scratch = _extend(module, params, cache, scratch, chunk)
   logits = module.apply({'params': params}, hidden, method='unembed')
   logprobs = jax.nn.log_softmax(logits, axis=-1)
   scores = jnp.take_along_axis(logprobs, targets[..., None], axis=-1)
-  return cache, scratch, scores[..., 0]
+  likeliest = sampling.likeliest(logprobs) if tops else None
+  return cache, scratch, scores[..., 0], likeliest
 
 
 def _extend(module, params, cache, scratch, chunk):
@@ -138,7 +147,8 @@ def _decode(
     floor: jax.Array,
     *,
     truncated: bool,
-) -> tuple[KVCache, KVCache, jax.Array, jax.Array, jax.Array]:
+    tops: bool,
+) -> tuple[KVCache, KVCache, jax.Array, jax.Array, jax.Array, Any]:
   """Samples up to `steps` tokens a row.
 
   A row ends early at one of its stop ids (which it keeps) or when its budget is
@@ -153,10 +163,12 @@ def _decode(
     steps: scalar int32, at most MAX_STEPS. Not static: one program serves all.
     floor: scalar int32, at least 1.
     truncated: static; whether any row uses top_p, top_k or min_p.
+    tops: static; whether any row wants the likeliest tokens.
 
   Returns:
     Cache, scratch, `[B, MAX_STEPS]` int32 ids, `[B, MAX_STEPS]` float32
-    log-probabilities, and `[B]` int32: how many of them are real.
+    log-probabilities, `[B]` int32: how many of them are real, and
+    `sampling.top_logprobs` as `[MAX_STEPS, B, K]` arrays, or None.
   """
   length = _length(scratch)
   batch = rows.slots.shape[0]
@@ -167,7 +179,7 @@ def _decode(
     return (step < steps) & (jnp.sum(~done) >= floor)
 
   def body(state):
-    step, done, work, tokens, counts, ids, logprobs = state
+    step, done, work, tokens, counts, ids, logprobs, seen, likeliest = state
     # Rows that are done go on into their own part of the working cache, of
     # which nothing past their count is written back.
     positions = rows.positions + step
@@ -175,6 +187,8 @@ def _decode(
         {'params': params}, tokens[:, None], positions[:, None], cache=work
     )
     logits = module.apply({'params': params}, hidden[:, 0], method='unembed')
+    if seen is not None:
+      logits = adjustment.apply(logits, rows.adjustment, seen, step)
     chosen, logprob = sampling.choose(
         logits, rows.uniforms[:, step], rows.settings, truncated=truncated
     )
@@ -184,7 +198,17 @@ def _decode(
     ids, logprobs = ids.at[:, step].set(chosen), logprobs.at[:, step].set(
         logprob
     )
-    return step + 1, done, work, chosen, counts, ids, logprobs
+    if seen is not None:
+      seen = adjustment.count(seen, chosen)
+    if tops:
+      likeliest = jax.tree.map(
+          lambda all_steps, x: all_steps.at[step].set(x),
+          likeliest,
+          sampling.top_logprobs(logits, rows.settings),
+      )
+    return (
+        step + 1, done, work, chosen, counts, ids, logprobs, seen, likeliest
+    )  # fmt: skip
 
   state = (
       jnp.int32(0),
@@ -194,12 +218,21 @@ def _decode(
       jnp.zeros(batch, jnp.int32),
       jnp.zeros((batch, MAX_STEPS), jnp.int32),
       jnp.zeros((batch, MAX_STEPS), jnp.float32),
+      None if rows.adjustment is None else rows.adjustment.counts,
+      _no_tops(batch, module.config.vocab_size) if tops else None,
   )
-  _, _, work, _, counts, ids, logprobs = jax.lax.while_loop(more, body, state)
+  _, _, work, _, counts, ids, logprobs, _, likeliest = jax.lax.while_loop(
+      more, body, state
+  )
   written = jnp.arange(MAX_STEPS) < counts[:, None]
   positions = jnp.where(written, ahead, length)
   cache = _write_back(cache, work, rows.slots, positions)
-  return cache, work, ids, logprobs, counts
+  return cache, work, ids, logprobs, counts, likeliest
+
+
+def _no_tops(batch: int, vocab: int) -> tuple[jax.Array, jax.Array]:
+  shape = MAX_STEPS, batch, min(MAX_TOP_LOGPROBS, vocab)
+  return jnp.zeros(shape, jnp.float32), jnp.zeros(shape, jnp.int32)
 
 
 def _copy(

@@ -16,18 +16,11 @@ from agentrl.engine.request import Limits, Request, SamplingParams
 
 # sampling_params that are SGLang's and not ours -> what has no effect.
 _UNSUPPORTED_PARAMS = {
-    'stop_regex': (None, []),
-    'frequency_penalty': (None, 0),
-    'presence_penalty': (None, 0),
-    'repetition_penalty': (None, 1),
-    'min_new_tokens': (None, 0),
     'json_schema': (None,),
     'regex': (None,),
     'ebnf': (None,),
     'structural_tag': (None,),
     'spaces_between_special_tokens': (None, True),
-    'stream_interval': (None,),
-    'logit_bias': (None, {}),
     'custom_params': (None,),
     'beam_width': (None,),
     'watermark': (None,),
@@ -35,17 +28,13 @@ _UNSUPPORTED_PARAMS = {
 }
 _UNSUPPORTED_KEYS = {
     'input_embeds': (None,),
-    'stream': (None, False),
-    'top_logprobs_num': (None, 0, []),
     'token_ids_logprob': (None, []),
     'return_hidden_states': (None, False),
-    'return_text_in_logprobs': (None, False),
     'return_routed_experts': (None, False),
     'return_sampling_mask': (None, False),
     'image_data': (None,),
     'video_data': (None,),
     'audio_data': (None,),
-    'lora_path': (None,),
     'session_params': (None,),
     'custom_logit_processor': (None,),
 }
@@ -56,14 +45,23 @@ _PARAMS = {
     'top_p': float,
     'top_k': int,
     'min_p': float,
+    'frequency_penalty': float,
+    'presence_penalty': float,
+    'repetition_penalty': float,
+    'min_new_tokens': int,
+    'logit_bias': None,
     'ignore_eos': bool,
     'skip_special_tokens': bool,
     'no_stop_trim': bool,
     'sampling_seed': int,
     'stop': None,
+    'stop_regex': None,
     'stop_token_ids': None,
     'n': int,
+    'stream_interval': int,
 }
+# Of a prompt. A large n would take the memory before the queue refused it.
+_MAX_COPIES = 4096
 
 
 class ContractError(ValueError):
@@ -78,6 +76,10 @@ class Call:
   single: bool  # one object rather than a list
   return_logprob: tuple[bool, ...]
   return_prompt_token_ids: bool
+  text_in_logprobs: bool  # the third of each triple
+  stream: bool
+  # Of each request: tokens between two chunks; None: the engine's.
+  stream_intervals: tuple[int | None, ...]
 
 
 def parse(body: Any, limits: Limits, encode) -> Call:
@@ -100,6 +102,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
   rids = _rids(body.get('rid'), count, single)
   starts = _each(body.get('logprob_start_len'), count, 'logprob_start_len')
   wanted = _each(body.get('return_logprob'), count, 'return_logprob')
+  tops = _tops(body, count)
   salts = [
       _salt(extra, salt)
       for extra, salt in zip(
@@ -108,27 +111,42 @@ def parse(body: Any, limits: Limits, encode) -> Call:
           strict=True,
       )
   ]
-  requests, logprobs, many = [], [], False
+  adapters = _each(body.get('lora_path'), count, 'lora_path')
+  if not all(name is None or isinstance(name, str) for name in adapters):
+    raise ContractError(
+        'lora_path must be a name, or a list with one a prompt.'
+    )
+  requests, logprobs, intervals, many = [], [], [], False
   for i, prompt in enumerate(prompts):
-    sampling, copies = _sampling_params(params[i] or {}, limits)
+    sampling, copies, interval = _sampling_params(params[i] or {}, limits)
     many = many or copies > 1
     start = starts[i] if wanted[i] and starts[i] is not None else -1
+    if type(start) is not int:
+      raise ContractError(
+          f'logprob_start_len must be integers, got {_kind(start)}.'
+      )
     for copy in range(copies):
       request = Request(
           rid=rids[i] if copies == 1 else f'{rids[i]}_{copy}',
           tokens=prompt,
           params=_reseed(sampling, copy),
           logprob_start=start,
+          top_logprobs=tops[i] if wanted[i] else 0,
           salt=salts[i],
+          adapter=adapters[i] or None,
       )
       request_lib.check(request, limits)
       requests.append(request)
       logprobs.append(bool(wanted[i]))
+      intervals.append(interval)
   return Call(
       requests=tuple(requests),
       single=single and not many,
       return_logprob=tuple(logprobs),
       return_prompt_token_ids=bool(body.get('return_prompt_token_ids')),
+      text_in_logprobs=bool(body.get('return_text_in_logprobs')),
+      stream=bool(body.get('stream')),
+      stream_intervals=tuple(intervals),
   )
 
 
@@ -157,7 +175,8 @@ def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
     if not isinstance(value, list):
       raise ContractError(f'input_ids must be a list, got {_kind(value)}.')
     single = not (value and isinstance(value[0], list))
-    prompts = [_ids(ids) for ids in ([value] if single else value)]
+    rule = 'input_ids must be a list of integers or a list of such.'
+    prompts = [_ids(ids, rule) for ids in ([value] if single else value)]
   if not prompts or not all(prompts):
     raise ValueError(
         f'{given[0]} has an empty prompt; give at least one token.'
@@ -165,12 +184,10 @@ def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
   return prompts, single
 
 
-def _ids(value: Any) -> tuple[int, ...]:
+def _ids(value: Any, rule: str) -> tuple[int, ...]:
   # type() and not isinstance: a boolean is no token id.
   if not isinstance(value, list) or any(type(i) is not int for i in value):
-    raise ContractError(
-        'input_ids must be a list of integers or a list of such.'
-    )
+    raise ContractError(rule)
   return tuple(value)
 
 
@@ -181,6 +198,16 @@ def _each(value: Any, count: int, name: str) -> list[Any]:
   if len(value) != count:
     raise ValueError(f'{name} has {len(value)} entries for {count} prompts.')
   return value
+
+
+def _tops(body: dict[str, Any], count: int) -> list[int]:
+  # An empty list asks for none, as null does.
+  tops = _each(body.get('top_logprobs_num') or 0, count, 'top_logprobs_num')
+  if not all(type(top) is int for top in tops):
+    raise ContractError(
+        'top_logprobs_num must be an integer, or a list with one a prompt.'
+    )
+  return tops
 
 
 def _rids(rid: Any, count: int, single: bool) -> list[str]:
@@ -209,8 +236,10 @@ def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
   return dataclasses.replace(params, sampling_seed=seed)
 
 
-def _sampling_params(raw: Any, limits: Limits) -> tuple[SamplingParams, int]:
-  """The parameters, and n."""
+def _sampling_params(
+    raw: Any, limits: Limits
+) -> tuple[SamplingParams, int, int | None]:
+  """The parameters, n, and the stream_interval."""
   if not isinstance(raw, dict):
     raise ContractError(f'sampling_params must be an object, got {_kind(raw)}.')
   for key in raw:
@@ -224,30 +253,52 @@ def _sampling_params(raw: Any, limits: Limits) -> tuple[SamplingParams, int]:
   for key, value in values.items():
     values[key] = _typed(key, value)
   copies = values.pop('n', 1)
-  if copies < 1:
-    raise ValueError(f'n must be at least 1, got {copies}.')
+  if not 1 <= copies <= _MAX_COPIES:
+    raise ValueError(f'n must be in [1, {_MAX_COPIES}], got {copies}.')
+  interval = values.pop('stream_interval', None)
+  if interval is not None and interval < 1:
+    raise ValueError(f'stream_interval must be at least 1, got {interval}.')
   if values.get('top_k', -1) >= limits.vocab_size:
     values['top_k'] = -1  # SGLang's own default is 2**30
-  return SamplingParams(**values), copies
+  return SamplingParams(**values), copies, interval
 
 
 def _typed(key: str, value: Any) -> Any:
-  if key == 'stop':
+  if key in ('stop', 'stop_regex'):
     value = [value] if isinstance(value, str) else value
     if not isinstance(value, list) or not all(
         isinstance(stop, str) for stop in value
     ):
-      raise ContractError('stop must be a string or a list of strings.')
+      raise ContractError(f'{key} must be a string or a list of strings.')
     return tuple(value)
   if key == 'stop_token_ids':
-    return _ids(value)
+    rule = 'sampling_params.stop_token_ids must be a list of integers.'
+    return _ids(value, rule)
+  if key == 'logit_bias':
+    return _logit_bias(value)
   wanted = _PARAMS[key]
   fits = type(value) is wanted or (wanted is float and type(value) is int)
   if not fits:
     raise ContractError(
         f'sampling_params.{key} must be {wanted.__name__}, got {_kind(value)}.'
     )
-  return wanted(value)
+  try:
+    return wanted(value)
+  except OverflowError as error:  # an integer that no float holds
+    raise ValueError(f'sampling_params.{key} is too large.') from error
+
+
+def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
+  if not isinstance(value, dict) or any(
+      type(bias) not in (int, float) for bias in value.values()
+  ):
+    raise ContractError('logit_bias must be an object of numbers by token id.')
+  try:
+    return tuple((int(token), float(bias)) for token, bias in value.items())
+  except (ValueError, OverflowError) as error:  # no id, or beyond any float
+    raise ValueError(
+        f'logit_bias must be numbers by token id: {error}.'
+    ) from error
 
 
 def _refuse(given: dict, unsupported: dict, prefix: str) -> None:

@@ -1,19 +1,20 @@
 """Writing the JSON of SGLang's /generate."""
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentrl.engine.protocol import Call
-from agentrl.engine.request import ABORT, Request, Result
+from agentrl.engine.request import ABORT, Result, Top
+
+# Gives one id its text, control tokens too; None without a tokenizer.
+DecodeOne = Callable[[int], str] | None
 
 
-def write(call: Call, results: Sequence[Result]) -> Any:
+def write(call: Call, results: Sequence[Result], decode: DecodeOne) -> Any:
   """The JSON of the results of `call`, in its order."""
   replies = [
-      _reply(request, result, logprob, call.return_prompt_token_ids)
-      for request, result, logprob in zip(
-          call.requests, results, call.return_logprob, strict=True
-      )
+      reply(call, index, result, decode) for index, result in enumerate(results)
   ]
   return replies[0] if call.single else replies
 
@@ -27,9 +28,49 @@ def failure(results: Sequence[Result]) -> tuple[int, str] | None:
   return None
 
 
-def _reply(
-    request: Request, result: Result, return_logprob: bool, return_prompt: bool
+@dataclasses.dataclass(frozen=True)
+class Sent:
+  """What the chunks of one request have told so far."""
+
+  tokens: int = 0
+  text: str = ''
+
+
+def chunk(
+    call: Call, index: int, result: Result, sent: Sent | None, decode: DecodeOne
 ) -> dict[str, Any]:
+  """The JSON of one chunk of a stream.
+
+  Args:
+    call: what was asked.
+    index: of the request in it.
+    result: all there is so far; its text begins with that of `sent`.
+    sent: what to leave out, or None for a cumulative chunk.
+    decode: as in `write`.
+  """
+  out = reply(call, index, result, decode)
+  if not call.single:
+    out['index'] = index
+  if sent is not None:
+    out['output_ids'] = out['output_ids'][sent.tokens :]
+    if 'text' in out:
+      out['text'] = out['text'][len(sent.text) :]
+    meta = out['meta_info']
+    if 'output_token_logprobs' in meta:
+      new = meta['output_token_logprobs'][sent.tokens :]
+      meta['output_token_logprobs'] = new
+      meta['output_token_logprobs_length'] = len(new)
+    if 'output_top_logprobs' in meta:
+      new = meta['output_top_logprobs'][sent.tokens :]
+      meta['output_top_logprobs'] = new
+  return out
+
+
+def reply(
+    call: Call, index: int, result: Result, decode: DecodeOne
+) -> dict[str, Any]:
+  """The JSON of the result of request `index`, finished or not."""
+  request = call.requests[index]
   meta = {
       'id': result.rid,
       'finish_reason': result.finish_reason,
@@ -45,25 +86,39 @@ def _reply(
       ],
       'e2e_latency': result.latency_s,
   }
-  if return_logprob:
-    meta['output_token_logprobs'] = [
-        [logprob, token, None]
-        for logprob, token in zip(
-            result.output_logprobs, result.output_ids, strict=True
-        )
-    ]
+  if call.return_logprob[index]:
+    text = decode if call.text_in_logprobs else None
+    meta['output_token_logprobs'] = _triples(
+        result.output_logprobs, result.output_ids, text
+    )
     meta['output_token_logprobs_length'] = len(result.output_ids)
-    meta['input_token_logprobs'] = [
-        [logprob, token, None]
-        for logprob, token in zip(
-            result.input_logprobs or (),
-            request.tokens[request.logprob_start :],
-            strict=False,  # an aborted request may have scored a part
-        )
-    ]
+    scored = result.input_logprobs or ()
+    # An aborted request may have scored a part of its prompt.
+    prompt = request.tokens[request.logprob_start :][: len(scored)]
+    meta['input_token_logprobs'] = _triples(scored, prompt, text)
+    if request.top_logprobs:
+      meta['output_top_logprobs'] = _tops(result.output_tops, text)
+      meta['input_top_logprobs'] = _tops(result.input_tops, text)
   out = {'output_ids': list(result.output_ids), 'meta_info': meta}
   if result.text is not None:
     out['text'] = result.text
-  if return_prompt:
+  if call.return_prompt_token_ids:
     out['prompt_token_ids'] = list(request.tokens)
   return out
+
+
+def _tops(
+    tops: Sequence[Top | None], text: DecodeOne
+) -> list[list[list[Any]] | None]:
+  """The likeliest tokens of each position; nothing predicts the first."""
+  return [
+      None if top is None else _triples(*zip(*top, strict=True), text)
+      for top in tops
+  ]
+
+
+def _triples(logprobs, ids, text: DecodeOne) -> list[list[Any]]:
+  return [
+      [logprob, token, None if text is None else text(token)]
+      for logprob, token in zip(logprobs, ids, strict=True)
+  ]

@@ -4,10 +4,20 @@ import dataclasses
 import math
 from typing import Any
 
+from agentrl.engine import stops
+
 # Finish reasons in SGLang's words.
 STOP, LENGTH, ABORT = 'stop', 'length', 'abort'
 # SGLang's limit on the stop strings of a request.
 MAX_STOPS = 32
+# Most alternatives that are told for a token; SGLang has no limit, but a longer
+# list costs every row of a dispatch.
+MAX_TOP_LOGPROBS = 128
+# Size of a logit_bias that survives a division by the least temperature.
+MAX_BIAS = 1e30
+
+# The likeliest tokens at a position, as (log-probability, id), the first first.
+Top = tuple[tuple[float, int], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +29,14 @@ class SamplingParams:
   top_p: float = 1.0
   top_k: int = -1  # -1 is off
   min_p: float = 0.0
+  # These five change the logits; see `adjustment`.
+  frequency_penalty: float = 0.0
+  presence_penalty: float = 0.0
+  repetition_penalty: float = 1.0
+  min_new_tokens: int = 0
+  logit_bias: tuple[tuple[int, float], ...] = ()  # (id, what to add)
   stop: tuple[str, ...] = ()
+  stop_regex: tuple[str, ...] = ()  # see `stops.StopPatterns`
   stop_token_ids: tuple[int, ...] = ()
   ignore_eos: bool = False  # ignores `stop_token_ids` too, as SGLang does
   skip_special_tokens: bool = True
@@ -37,7 +54,9 @@ class Request:
   # Score the prompt from this index on; -1 scores none of it. Entries before
   # it may come from the cache, the rest is computed again.
   logprob_start: int = -1
+  top_logprobs: int = 0  # likeliest tokens to tell, of each that is told
   salt: str | None = None  # requests with different salts share no prefix
+  adapter: str | None = None  # name of a loaded one; None: the weights alone
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +66,9 @@ class Result:
   rid: str
   output_ids: tuple[int, ...]  # the stop id included when one was sampled
   output_logprobs: tuple[float, ...]
-  text: str | None  # None without a tokenizer
-  finish_reason: dict[str, Any]  # {'type': 'stop', 'matched': 2} and so on
+  text: str | None  # None without a tokenizer, and before the end
+  # {'type': 'stop', 'matched': 2} and so on; None before the end.
+  finish_reason: dict[str, Any] | None
   prompt_tokens: int
   cached_tokens: int  # of the prompt, whose entries were not computed again
   # One entry for each prompt token from `logprob_start` on; the first is None.
@@ -58,6 +78,9 @@ class Result:
   spans: tuple[tuple[str, int, int], ...]
   num_retractions: int
   latency_s: float
+  first_token_s: float | None = None  # from the start; None: sampled nothing
+  output_tops: tuple[Top, ...] = ()  # one an output id, if asked for
+  input_tops: tuple[Top | None, ...] = ()  # one an input log-probability
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +90,7 @@ class Limits:
   vocab_size: int
   max_len: int
   has_tokenizer: bool
+  eos_ids: tuple[int, ...] = ()
 
 
 def check(request: Request, limits: Limits) -> None:
@@ -74,11 +98,15 @@ def check(request: Request, limits: Limits) -> None:
   params, size = request.params, len(request.tokens)
   if not size:
     raise ValueError('input_ids is empty; give at least one token.')
-  if min(request.tokens) < 0 or max(request.tokens) >= limits.vocab_size:
-    bad = next(t for t in request.tokens if not 0 <= t < limits.vocab_size)
-    raise ValueError(
-        f'Token id {bad} is outside the vocabulary of {limits.vocab_size}.'
-    )
+  for what, ids in (
+      ('Token', request.tokens),
+      ('Stop', params.stop_token_ids),
+  ):
+    if ids and (min(ids) < 0 or max(ids) >= limits.vocab_size):
+      bad = next(t for t in ids if not 0 <= t < limits.vocab_size)
+      raise ValueError(
+          f'{what} id {bad} is outside the vocabulary of {limits.vocab_size}.'
+      )
   if size >= limits.max_len:
     raise ValueError(
         f'The prompt of {size} tokens does not leave room for one more in the'
@@ -95,24 +123,58 @@ def check(request: Request, limits: Limits) -> None:
         f'logprob_start_len must be in [-1, {size}], got'
         f' {request.logprob_start}.'
     )
+  if not 0 <= request.top_logprobs <= MAX_TOP_LOGPROBS:
+    raise ValueError(
+        f'top_logprobs_num must be in [0, {MAX_TOP_LOGPROBS}], got'
+        f' {request.top_logprobs}.'
+    )
   for name, valid, rule in (
       ('max_new_tokens', params.max_new_tokens >= 0, 'at least 0'),
+      (
+          'min_new_tokens',
+          0 <= params.min_new_tokens <= params.max_new_tokens,
+          f'in [0, max_new_tokens={params.max_new_tokens}]',
+      ),
       ('temperature', 0 <= params.temperature < math.inf, 'at least 0'),
       ('top_p', 0 < params.top_p <= 1, 'in (0, 1]'),
       ('top_k', params.top_k == -1 or params.top_k >= 1, '-1 or at least 1'),
       ('min_p', 0 <= params.min_p <= 1, 'in [0, 1]'),
+      (
+          'frequency_penalty',
+          -2 <= params.frequency_penalty <= 2,
+          'in [-2, 2]',
+      ),
+      ('presence_penalty', -2 <= params.presence_penalty <= 2, 'in [-2, 2]'),
+      (
+          'repetition_penalty',
+          0 < params.repetition_penalty <= 2,
+          'in (0, 2], where 1 is off',
+      ),
   ):
     if not valid:
       raise ValueError(
           f'{name} must be {rule}, got {dataclasses.asdict(params)[name]}.'
       )
-  if params.stop and not limits.has_tokenizer:
+  for token, bias in params.logit_bias:
+    if not 0 <= token < limits.vocab_size or not abs(bias) <= MAX_BIAS:
+      raise ValueError(
+          f'logit_bias must have ids in [0, {limits.vocab_size - 1}] and values'
+          f' in [-{MAX_BIAS:g}, {MAX_BIAS:g}], got {{{token}: {bias}}}.'
+      )
+  ends = {*limits.eos_ids, *params.stop_token_ids}
+  if params.min_new_tokens and ends.issuperset(range(limits.vocab_size)):
     raise ValueError(
-        'Stop strings need a tokenizer, and the engine has none; use'
-        ' stop_token_ids.'
+        'min_new_tokens leaves nothing to sample: every id of the vocabulary'
+        ' is in stop_token_ids.'
+    )
+  if (params.stop or params.stop_regex) and not limits.has_tokenizer:
+    raise ValueError(
+        'Stop strings and patterns need a tokenizer, and the engine has none;'
+        ' use stop_token_ids.'
     )
   if len(params.stop) > MAX_STOPS or not all(params.stop):
     raise ValueError(
         f'stop must be at most {MAX_STOPS} strings, none of them empty; got'
         f' {len(params.stop)}.'
     )
+  stops.check(params.stop_regex)

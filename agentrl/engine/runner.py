@@ -5,7 +5,9 @@ The runner pads on NumPy, moves each batch over in one call and fetches results
 in one call.
 """
 
+import collections
 import functools
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from agentrl.engine import decode, sampling
+from agentrl.engine import adjustment, decode, sampling
 from agentrl.engine.shapes import Shapes, bucket
 from agentrl.errors import EngineError
 from agentrl.models import transformer
@@ -41,6 +43,8 @@ LENGTHS = (
     16384,
     32768,
 )
+# What a deterministic runner uses instead, a row at a time.
+_FIXED_CHUNK = 64
 STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
 # What one more dispatch costs, in tokens of each row.
 _DISPATCH_TOKENS = 8
@@ -59,15 +63,15 @@ def _plan(size: int) -> tuple[int, int]:
   return best
 
 
-def first_chunk(size: int) -> int:
-  """The chunk length with which to begin a prefill of `size` tokens."""
-  return _plan(min(size, 2 * CHUNKS[-1]))[1]
-
-
 class Runner:
   """Parameters and cache on the device, and the programs that use them.
 
   Not thread-safe: the scheduler's thread owns it.
+
+  Attributes:
+    max_len: positions of a slot.
+    alignment: what every position is a multiple of at which a prefill may begin.
+    deterministic: see `__init__`.
   """
 
   def __init__(
@@ -78,6 +82,7 @@ class Runner:
       slots: int,
       max_len: int,
       max_rows: int,
+      deterministic: bool = False,
   ):
     """Allocates the cache.
 
@@ -87,17 +92,31 @@ class Runner:
       slots: rows of the cache.
       max_len: positions of a slot.
       max_rows: most rows that decode at once.
+      deterministic: one shape of each program, the largest; prompts are filled
+        a row at a time, in chunks that begin at multiples of `alignment`. Sums
+        are then made in the same order whoever else is served, so an entry of
+        the cache depends on the tokens up to it alone, bit for bit, and a
+        sampled token on its sequence.
     """
     self._module = module
     self._programs = decode.compile_for(module)
     self._slots = slots
     self.max_len = max_len
+    self.deterministic = deterministic
     self._lengths = [n for n in LENGTHS if n < max_len] + [max_len]
     self._decode_rows = [n for n in DECODE_ROWS if n < max_rows] + [max_rows]
-    self._decode_shapes = Shapes(self._decode_rows, self._lengths)
+    self._prefill_rows = PREFILL_ROWS
+    self.alignment = 1
+    if deterministic:
+      self._lengths, self._decode_rows = [max_len], [max_rows]
+      self._prefill_rows = {_FIXED_CHUNK: (1,)}
+      self.alignment = _FIXED_CHUNK
+    self._decode_shapes = collections.defaultdict(  # by `variant`
+        lambda: Shapes(self._decode_rows, self._lengths)
+    )
     self._prefill_shapes = {
-        chunk: Shapes(rows, self._lengths)
-        for chunk, rows in PREFILL_ROWS.items()
+        chunk: Shapes(rows, self._lengths, room=1)
+        for chunk, rows in self._prefill_rows.items()
     }
     self.params = jax.device_put(params)
     self.reset()
@@ -149,6 +168,30 @@ class Runner:
       work = self._empty(*shape)
     return work
 
+  def first_chunk(self, size: int, most: float = math.inf) -> int:
+    """The chunk length with which to begin a prefill of `size` tokens.
+
+    Args:
+      size: tokens, at least one.
+      most: tokens to take now; a chunk is longer only if all are.
+    """
+    if self.deterministic:
+      return _FIXED_CHUNK
+    chunk = _plan(min(size, 2 * CHUNKS[-1]))[1]
+    return max((c for c in CHUNKS if c <= min(chunk, most)), default=CHUNKS[0])
+
+  def chunk_end(self, start: int, end: int, chunk: int) -> int:
+    """Where a piece ends that begins at `start` of a prefill up to `end`."""
+    return min(start + chunk - start % self.alignment, end)
+
+  def most_rows(self, chunk: int) -> int:
+    """How many rows a prefill of that chunk length takes."""
+    return self._prefill_rows[chunk][-1]
+
+  def wait(self) -> None:
+    """Returns when all that was dispatched is done."""
+    jax.block_until_ready(self._cache)
+
   def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
     """Copies the first n positions of slot to slot: `(source, target, n)`."""
     length = bucket(max(n for _, _, n in pairs), self._lengths)
@@ -175,26 +218,36 @@ class Runner:
         self.params, self._cache, work, arrays
     )
     if larger:
-      jax.block_until_ready(self._cache)
+      self.wait()
       shapes.waste(*need, shape, time.perf_counter() - start)
 
   def score(
-      self, slot: int, start: int, tokens: Sequence[int], chunk: int
-  ) -> list[float]:
+      self,
+      slot: int,
+      start: int,
+      tokens: Sequence[int],
+      chunk: int,
+      *,
+      tops: bool,
+  ) -> tuple[list[float], tuple[np.ndarray, np.ndarray] | None]:
     """As `prefill` of one slot, with the last token only as a target.
 
     Returns:
-      The log-probabilities of `tokens[1:]`, at temperature 1.
+      The log-probabilities of `tokens[1:]` at temperature 1 and, for `tops`,
+      the likeliest tokens there: `[T, K]` log-probabilities and ids.
     """
     shape = 1, bucket(start + len(tokens) - 1, self._lengths)
     arrays = self._chunk([(slot, start, tokens[:-1])], chunk, shape[0])
     targets = np.zeros((1, chunk), np.int32)
     targets[0, : len(tokens) - 1] = tokens[1:]
     work = self._use_scratch(shape)
-    self._cache, self._scratch[shape], scores = self._programs.score(
-        self.params, self._cache, work, arrays, targets
+    self._cache, self._scratch[shape], *results = self._programs.score(
+        self.params, self._cache, work, arrays, targets, tops=tops
     )
-    return np.asarray(scores)[0, : len(tokens) - 1].tolist()
+    scores, likeliest = jax.tree.map(
+        lambda x: x[0, : len(tokens) - 1], jax.device_get(results)
+    )
+    return scores.tolist(), likeliest
 
   def _chunk(self, pieces, chunk, rows):
     slots = np.full(rows, self._slots, np.int32)
@@ -206,24 +259,48 @@ class Runner:
       tokens[i, : len(ids)] = ids
     return decode.Chunk(slots, tokens, starts, counts)
 
+  def variant(self, row: dict[str, Any]) -> tuple[bool, bool, bool]:
+    """What a row of `decode` asks of its program.
+
+    Returns:
+      Whether it truncates the distribution, adjusts logits, and wants the
+      likeliest tokens.
+    """
+    truncated = (
+        row['top_p'] < 1
+        or row['top_k'] < self._module.config.vocab_size
+        or row['min_p'] > 0
+    )
+    return truncated, row['adjustment'] is not None, row['top_logprobs'] > 0
+
   def decode(
       self, rows: Sequence[dict[str, Any]], *, steps: int, floor: int
-  ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  ) -> tuple[
+      np.ndarray,
+      np.ndarray,
+      np.ndarray,
+      tuple[np.ndarray, np.ndarray] | None,
+  ]:
     """Samples up to `steps` tokens a row.
 
     Args:
       rows: for each: slot, token, position, budget, seed, stop_ids (any number,
         of which the first STOP_IDS end a row on the device), temperature,
-        top_p, top_k, min_p.
+        top_p, top_k, min_p, adjustment (an `adjustment.Wish` or None),
+        top_logprobs.
       steps: at most decode.MAX_STEPS.
       floor: stop when fewer rows than this still sample.
 
     Returns:
       `[B, MAX_STEPS]` ids, `[B, MAX_STEPS]` log-probabilities, `[B]` counts,
-      for the rows given.
+      for the rows given; and, if one of them has top_logprobs, the likeliest
+      tokens: `[MAX_STEPS, B, K]` log-probabilities and ids.
     """
+    variant = tuple(map(any, zip(*map(self.variant, rows), strict=True)))
+    truncated, adjusted, tops = variant
+    shapes = self._decode_shapes[variant]
     size = max(row['position'] + min(steps, row['budget']) for row in rows)
-    shape, larger = self._decode_shapes.choose(len(rows), size)
+    shape, larger = shapes.choose(len(rows), size)
     batch = shape[0]
     column = lambda name, kind, rest: np.array(
         [row[name] for row in rows] + [rest] * (batch - len(rows)), kind
@@ -253,11 +330,13 @@ class Runner:
         ),
         stop_ids=stop_ids,
         settings=settings,
-    )
-    truncated = bool(
-        np.any(settings.top_p < 1)
-        or np.any(settings.top_k < vocab)
-        or np.any(settings.min_p > 0)
+        adjustment=(
+            adjustment.collect(
+                [row['adjustment'] for row in rows], batch, vocab
+            )
+            if adjusted
+            else None
+        ),
     )
     work = self._use_scratch(shape)
     start = time.perf_counter()
@@ -269,12 +348,14 @@ class Runner:
         np.int32(steps),
         np.int32(floor),
         truncated=truncated,
+        tops=tops,
     )
-    ids, logprobs, counts = jax.device_get(results)
+    ids, logprobs, counts, likeliest = jax.device_get(results)
     if larger:
       seconds = time.perf_counter() - start
-      self._decode_shapes.waste(len(rows), size, shape, seconds)
-    return ids[: len(rows)], logprobs[: len(rows)], counts[: len(rows)]
+      shapes.waste(len(rows), size, shape, seconds)
+    real = slice(len(rows))
+    return ids[real], logprobs[real], counts[real], likeliest
 
 
 def _first_difference(old: Any, new: Any) -> str:

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentrl.engine.request import MAX_TOP_LOGPROBS
+
 # SGLang's rule: a lower temperature means greedy, scored at temperature 1.
 GREEDY_BELOW = 1e-6
 # Logits that the truncated path sorts. Rows that keep more tokens than this
@@ -78,8 +80,7 @@ def choose(
     for greedy rows. That is what SGLang reports.
   """
   greedy = settings.temperature < GREEDY_BELOW
-  scale = jnp.where(greedy, 1.0, settings.temperature)[:, None]
-  logprobs = jax.nn.log_softmax(logits / scale, axis=-1)
+  logprobs = _tempered(logits, settings)
   probs = jnp.exp(logprobs)
   ids = _invert(probs, uniform)
   if truncated:
@@ -91,6 +92,33 @@ def choose(
     ids = jnp.where(cut, _truncated(probs, uniform, settings), ids)
   ids = jnp.where(greedy, jnp.argmax(logits, axis=-1), ids).astype(jnp.int32)
   return ids, jnp.take_along_axis(logprobs, ids[:, None], axis=-1)[:, 0]
+
+
+def top_logprobs(
+    logits: jax.Array, settings: Settings
+) -> tuple[jax.Array, jax.Array]:
+  """The likeliest tokens of each row, by the log-probabilities of `choose`.
+
+  Returns:
+    `[B, K]` float32 log-probabilities in descending order, and `[B, K]` int32
+    ids; K is MAX_TOP_LOGPROBS, or the vocabulary where that is smaller.
+  """
+  return likeliest(_tempered(logits, settings))
+
+
+def likeliest(logprobs: jax.Array) -> tuple[jax.Array, jax.Array]:
+  """As `top_logprobs`, of `[..., V]` log-probabilities."""
+  values, ids = jax.lax.top_k(
+      logprobs, min(MAX_TOP_LOGPROBS, logprobs.shape[-1])
+  )
+  # An impossible token has SGLang's number; JSON has no infinity.
+  return jnp.maximum(values, jnp.finfo(values.dtype).min), ids
+
+
+def _tempered(logits: jax.Array, settings: Settings) -> jax.Array:
+  greedy = settings.temperature < GREEDY_BELOW
+  scale = jnp.where(greedy, 1.0, settings.temperature)[:, None]
+  return jax.nn.log_softmax(logits / scale, axis=-1)
 
 
 def _invert(weights: jax.Array, uniform: jax.Array) -> jax.Array:
@@ -154,5 +182,8 @@ def _truncated(
       & (settings.top_k >= vocab)
       & (settings.min_p <= 0.0)
   )
-  more = jnp.any(reaches_end & (settings.top_k > TOP) & ~off)
-  return jax.lax.cond(more, lambda: sample(vocab)[0], lambda: ids)
+  more = reaches_end & (settings.top_k > TOP) & ~off
+  # The others keep their choice: it must not depend on who is beside them.
+  return jax.lax.cond(
+      jnp.any(more), lambda: jnp.where(more, sample(vocab)[0], ids), lambda: ids
+  )

@@ -8,7 +8,8 @@ between two decode steps by construction, and only the inbox needs a lock.
 import collections
 import concurrent.futures
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from agentrl.text.tokenizer import Tokenizer
 PAUSE_MODES = ('abort', 'retract', 'in_place')
 # A first dispatch compiles, which may take this long for a large model.
 _JOIN_S = 60.0
+# A wave of requests comes through HTTP one after the other, some milliseconds
+# apart at most. An idle engine waits for the next one so long, and so long in all.
+_GATHER_S, _MAX_GATHER_S = 0.002, 0.02
 
 
 class Scheduler:
@@ -38,6 +42,7 @@ class Scheduler:
       eos_ids: tuple[int, ...],
       tokenizer: Tokenizer | None,
       seed: int,
+      observe: Callable[[Result], None] = lambda result: None,
   ):
     """Makes the thread; `start` starts it.
 
@@ -47,8 +52,10 @@ class Scheduler:
       eos_ids: ids that end every request that does not ignore them.
       tokenizer: for stop strings and the text of results; None gives neither.
       seed: of the seeds drawn for requests that bring none.
+      observe: is given every result; must not raise.
     """
     self._batcher = batcher
+    self._observe = observe
     self._max_queued = max_queued
     self._eos_ids = eos_ids
     self._tokenizer = tokenizer
@@ -104,8 +111,17 @@ class Scheduler:
     stats['num_waiting_reqs'] += len(self._arrivals)
     return stats
 
-  def submit(self, request: Request) -> concurrent.futures.Future[Result]:
+  def submit(
+      self,
+      request: Request,
+      listener: Callable[[Result], None] | None = None,
+  ) -> concurrent.futures.Future[Result]:
     """Queues a request.
+
+    Args:
+      request: checked by the caller.
+      listener: is given what there is after each dispatch that does not end the
+        request, in the thread; must not block or raise.
 
     Returns:
       A future of its result. Aborted and failed requests have a result too;
@@ -116,21 +132,45 @@ class Scheduler:
     """
     with self._wake:
       self._check_open()
-      waiting = len(self._arrivals) + self._batcher.num_waiting
-      if waiting >= self._max_queued:
-        raise EngineError(
-            f'{waiting} requests wait, and max_queued is {self._max_queued};'
-            ' try again later.'
-        )
+      self._check_room(1)
       seed = request.params.sampling_seed
       if seed is None:
         seed = int(self._rng.integers(2**32))
       sequence = Sequence(
-          request, seed=seed, eos_ids=self._eos_ids, tokenizer=self._tokenizer
+          request,
+          seed=seed,
+          eos_ids=self._eos_ids,
+          tokenizer=self._tokenizer,
+          listener=listener,
       )
+      sequence.future.add_done_callback(self._ended)
       self._arrivals.append(sequence)
       self._wake.notify()
     return sequence.future
+
+  def check_room(self, count: int) -> None:
+    """Raises unless so many requests may be submitted at once.
+
+    Raises:
+      ValueError: they never fit.
+      EngineError: the queue is too full, or the engine has stopped.
+    """
+    if count > self._max_queued:
+      raise ValueError(
+          f'{count} requests at once, and max_queued is {self._max_queued};'
+          ' send fewer at a time.'
+      )
+    with self._wake:
+      self._check_open()
+      self._check_room(count)
+
+  def _check_room(self, count: int) -> None:
+    waiting = len(self._arrivals) + self._batcher.num_waiting
+    if waiting + count > self._max_queued:
+      raise EngineError(
+          f'{waiting} requests wait, and max_queued is {self._max_queued};'
+          ' try again later.'
+      )
 
   def call(self, function: Callable[[], Any]) -> concurrent.futures.Future:
     """Runs `function` in the thread, between two dispatches.
@@ -151,9 +191,19 @@ class Scheduler:
           f'The engine has stopped: {self._closed or "it is shutting down"}.'
       )
 
+  def _ended(self, future: concurrent.futures.Future[Result]) -> None:
+    if not future.cancelled():
+      self._observe(future.result())
+
   def abort(self, rid: str | None) -> concurrent.futures.Future[int]:
     """Aborts requests whose id begins with `rid`, all for None; counts them."""
     return self.call(lambda: self._batcher.abort(rid))
+
+  def abandon(
+      self, requests: Iterable[Request]
+  ) -> concurrent.futures.Future[int]:
+    """Aborts these very requests; counts those that had not ended."""
+    return self.call(lambda: self._batcher.abandon(requests))
 
   def pause(self, mode: str) -> concurrent.futures.Future[None]:
     """Stops decoding; see PAUSE_MODES. New requests wait for `resume`."""
@@ -210,6 +260,38 @@ class Scheduler:
     """
     return self.call(lambda: self._batcher.swap(params, version, flush=flush))
 
+  def load_adapter(
+      self, name: str, path: str, params: Any
+  ) -> concurrent.futures.Future[None]:
+    """Serves requests of an adapter's name with these weights."""
+    return self.call(lambda: self._batcher.adapters.add(name, path, params))
+
+  def unload_adapter(self, name: str) -> concurrent.futures.Future[bool]:
+    """See `Batcher.unload_adapter`."""
+    return self.call(lambda: self._batcher.unload_adapter(name))
+
+  @property
+  def adapters(self) -> dict[str, str]:
+    """Paths of the loaded adapters by name."""
+    return dict(self._batcher.adapters.paths)
+
+  @property
+  def base_params(self) -> Any:
+    """The weights in use, without an adapter."""
+    return self._batcher.adapters.base
+
+  def set_version(
+      self, version: str, *, abort_all: bool
+  ) -> concurrent.futures.Future[None]:
+    """Names the weights anew; what was sampled keeps the old name."""
+
+    def run() -> None:
+      if abort_all:
+        self._batcher.abort(None)
+      self._batcher.weight_version = version
+
+    return self.call(run)
+
   def _run(self) -> None:
     while True:
       with self._wake:
@@ -218,8 +300,9 @@ class Scheduler:
         )
         if self._stopping:
           break
-        while self._arrivals:
-          self._batcher.add(self._arrivals.popleft())
+        if not self._batcher.num_running:
+          self._gather_wave()
+        self._receive()
         commands = list(self._commands)
         self._commands.clear()
       for function, future in commands:
@@ -227,7 +310,7 @@ class Scheduler:
       if not self._has_work():
         continue
       try:
-        self._batcher.step(self._interrupted)
+        self._batcher.step(self._interrupted, self._receive)
       except Exception as error:  # whatever it was, somebody waits for a reply
         logging.exception('A dispatch failed; its requests fail with it.')
         try:
@@ -238,6 +321,26 @@ class Scheduler:
             self._closed = f'{error!r}, then {again!r}'
           break
     self._close()
+
+  def _gather_wave(self) -> None:
+    """Waits until arrivals pause; with `_wake` held.
+
+    The first of a wave would be filled alone, and cost as much as all of them.
+    """
+    deadline = time.monotonic() + _MAX_GATHER_S
+    before = 0
+    while (
+        before < len(self._arrivals)
+        and not self._interrupted()
+        and time.monotonic() < deadline
+    ):
+      before = len(self._arrivals)
+      self._wake.wait(_GATHER_S)
+
+  def _receive(self) -> None:
+    with self._wake:
+      while self._arrivals:
+        self._batcher.add(self._arrivals.popleft())
 
   def _interrupted(self) -> bool:
     """Whether somebody wants the thread before it goes on."""
@@ -251,8 +354,7 @@ class Scheduler:
     """Answers what is unfinished, so that nobody waits for ever."""
     with self._wake:
       self._closed = self._closed or 'it was told to'
-      while self._arrivals:
-        self._batcher.add(self._arrivals.popleft())
+      self._receive()
       commands = list(self._commands)
       self._commands.clear()
     message = f'The engine has stopped: {self._closed}.'

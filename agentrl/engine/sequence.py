@@ -2,11 +2,14 @@
 
 import concurrent.futures
 import time
-from collections.abc import Sequence as Seq
+from collections.abc import Callable, Sequence as Seq
 from typing import Any
 
-from agentrl.engine import request as request_lib
-from agentrl.engine.request import Request, Result
+import numpy as np
+
+from agentrl.engine import adjustment, request as request_lib
+from agentrl.engine.request import Request, Result, Top
+from agentrl.engine.stops import StopPatterns
 from agentrl.text.tokenizer import Tokenizer
 
 
@@ -52,6 +55,7 @@ class Sequence:
       seed: int,
       eos_ids: Seq[int],
       tokenizer: Tokenizer | None,
+      listener: Callable[[Result], None] | None = None,
   ):
     params = request.params
     self.request = request
@@ -64,17 +68,25 @@ class Sequence:
     self._cached: int | None = None
     self._input_logprobs: list[float | None] = []
     self._output_logprobs: list[float] = []
+    self._input_tops: list[Top | None] = []
+    self._output_tops: list[Top] = []
     self._spans: list[tuple[str, int, int]] = []
     self._start = time.perf_counter()
+    self._first_token_s: float | None = None
     self._tokenizer = tokenizer
-    self.stop_ids: tuple[int, ...] = ()
-    if not params.ignore_eos:
-      self.stop_ids = tuple(dict.fromkeys((*eos_ids, *params.stop_token_ids)))
-    self._stop_strings = (
-        StopStrings(params.stop, tokenizer, params.skip_special_tokens)
-        if params.stop
-        else None
-    )
+    self._listener = listener
+    ends = tuple(dict.fromkeys((*eos_ids, *params.stop_token_ids)))
+    self.stop_ids = () if params.ignore_eos else ends
+    # SGLang's min_new_tokens knows no ignore_eos either.
+    self._end_ids = ends if adjustment.wanted(params) else None
+    self._finders = [
+        finder(stops, tokenizer, params.skip_special_tokens)
+        for finder, stops in (
+            (StopStrings, params.stop),
+            (StopPatterns, params.stop_regex),
+        )
+        if stops
+    ]
     # What the decode dispatch wants to know and what never changes.
     self._row = {
         'seed': seed % 2**32,
@@ -83,6 +95,8 @@ class Sequence:
         'top_p': params.top_p,
         'top_k': params.top_k if params.top_k > 0 else 2**30,
         'min_p': params.min_p,
+        'adjustment': None,
+        'top_logprobs': request.top_logprobs,
     }
 
   @property
@@ -123,12 +137,19 @@ class Sequence:
 
   def row(self) -> dict[str, Any]:
     """This sequence's fields of `decode.Rows`, by name."""
-    return self._row | {
+    row = self._row | {
         'slot': self.slot,
         'token': self.tokens[-1],
         'position': len(self.tokens) - 1,
         'budget': self.budget,
     }
+    if self._end_ids is not None:
+      row['adjustment'] = adjustment.Wish(
+          self.request.params,
+          self._end_ids,
+          self.tokens[len(self.request.tokens) :],
+      )
+    return row
 
   def start(self, slot: int, shared: int) -> None:
     """Takes a slot whose first `shared` entries are there already."""
@@ -137,16 +158,47 @@ class Sequence:
       self._cached = min(shared, len(self.request.tokens))
     if self.to_score:
       # Nothing predicts the first; entries after a retraction start again.
-      self._input_logprobs = [None]
+      self._input_logprobs, self._input_tops = [None], [None]
 
-  def add_input_logprobs(self, logprobs: Seq[float]) -> None:
-    """Scores of the prompt tokens after those that are already scored."""
+  def add_input_logprobs(
+      self,
+      logprobs: Seq[float],
+      likeliest: Seq[np.ndarray] | None = None,
+  ) -> None:
+    """Scores of the prompt tokens after those that are already scored.
+
+    Args:
+      logprobs: of T tokens.
+      likeliest: what else could stand there, `[T, K]` log-probabilities and
+        ids; None if the request does not want to know.
+    """
     self._input_logprobs.extend(logprobs)
+    if likeliest is not None:
+      self._input_tops.extend(self._tops(likeliest, len(logprobs)))
+
+  def _tops(self, likeliest: Seq[np.ndarray], size: int) -> list[Top]:
+    wanted = np.s_[:size, : self.request.top_logprobs]
+    values, ids = (x[wanted].tolist() for x in likeliest)
+    return [
+        tuple(zip(*pair, strict=True)) for pair in zip(values, ids, strict=True)
+    ]
 
   def extend(
-      self, ids: Seq[int], logprobs: Seq[float], version: str
+      self,
+      ids: Seq[int],
+      logprobs: Seq[float],
+      version: str,
+      likeliest: Seq[np.ndarray] | None = None,
   ) -> list[int]:
-    """Appends sampled tokens up to where the sequence ends; gives those."""
+    """Appends sampled tokens up to where the sequence ends; gives those.
+
+    Args:
+      ids: what was sampled.
+      logprobs: of these.
+      version: of the weights that gave them.
+      likeliest: `[T, K]` log-probabilities and ids, T tokens or more; None if
+        nobody in the dispatch asked.
+    """
     params = self.request.params
     start = self.num_output
     taken = []
@@ -156,8 +208,10 @@ class Sequence:
       self._output_logprobs.append(logprob)
       if token in self.stop_ids:
         self.finish_reason = {'type': request_lib.STOP, 'matched': token}
-      elif self._stop_strings is not None:
-        matched = self._stop_strings.feed(token)
+      else:
+        # All are fed, so that each has seen every token.
+        found = [finder.feed(token) for finder in self._finders]
+        matched = next((m for m in found if m is not None), None)
         if matched is not None:
           self.finish_reason = {'type': request_lib.STOP, 'matched': matched}
       if self.finish_reason is None and self.budget <= 0:
@@ -167,23 +221,32 @@ class Sequence:
         }
       if self.finish_reason is not None:
         break
+    if likeliest is not None and self.request.top_logprobs:
+      self._output_tops.extend(self._tops(likeliest, len(taken)))
     if taken:
+      if self._first_token_s is None:
+        self._first_token_s = time.perf_counter() - self._start
       end = start + len(taken)
       if self._spans and self._spans[-1][0] == version:
         self._spans[-1] = (version, self._spans[-1][1], end)
       else:
         self._spans.append((version, start, end))
+      if self._listener is not None and self.finish_reason is None:
+        self._listener(self._result(version, None))
     return taken
 
   def result(self, version: str) -> Result:
     """The answer; `finish_reason` is set."""
+    return self._result(version, self._text())
+
+  def _result(self, version: str, text: str | None) -> Result:
     prompt = len(self.request.tokens)
     scored = self.request.logprob_start >= 0
     return Result(
         rid=self.request.rid,
         output_ids=tuple(self.tokens[prompt:]),
         output_logprobs=tuple(self._output_logprobs),
-        text=self._text(),
+        text=text,
         finish_reason=self.finish_reason,
         prompt_tokens=prompt,
         cached_tokens=self._cached or 0,
@@ -192,6 +255,9 @@ class Sequence:
         spans=tuple(self._spans),
         num_retractions=self.num_retractions,
         latency_s=time.perf_counter() - self._start,
+        first_token_s=self._first_token_s,
+        output_tops=tuple(self._output_tops),
+        input_tops=tuple(self._input_tops),
     )
 
   def _text(self) -> str | None:
@@ -200,11 +266,12 @@ class Sequence:
       return None
     params = self.request.params
     ids = self.tokens[len(self.request.tokens) :]
-    matched = self.finish_reason.get('matched')
-    trim = matched is not None and not params.no_stop_trim
-    if trim and isinstance(matched, int):
+    matched, keep = self.finish_reason.get('matched'), params.no_stop_trim
+    if isinstance(matched, int) and not keep:
       ids = ids[:-1]
     text = self._tokenizer.decode(ids, skip_special=params.skip_special_tokens)
-    if trim and isinstance(matched, str):
-      text = text[: text.find(matched)]
+    if isinstance(matched, str) and matched in text:
+      # What a token has after the stop string goes in any case. A pattern is
+      # not found as it is written, so its match stays: that is SGLang's rule.
+      text = text[: text.find(matched) + keep * len(matched)]
     return text

@@ -6,7 +6,8 @@
     engine.stop()
 
 It speaks SGLang's native HTTP contract, so a sampler client cannot tell the two
-apart; whoever shares the process may `submit` without HTTP.
+apart, and OpenAI's routes, so any agent library can talk to the policy; whoever
+shares the process may `submit` without HTTP.
 """
 
 import asyncio
@@ -22,17 +23,20 @@ from absl import logging
 from aiohttp import web
 
 from agentrl.engine import request as request_lib
+from agentrl.engine.auth import Keys
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.counters import Counters
 from agentrl.engine.request import Limits, Request, Result
 from agentrl.engine.routes import Routes
 from agentrl.engine.runner import Runner
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError, WeightsError
-from agentrl.models import transformer
-from agentrl.models.transformer import Transformer, TransformerConfig
+from agentrl.models import lora as lora_lib, transformer
+from agentrl.models.config import TransformerConfig
+from agentrl.models.transformer import Transformer
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.weights import hf, names
+from agentrl.weights import hf, hf_config, names, peft
 
 VERSION = 'agentrl-1'
 # Binding a port takes milliseconds; ending the open connections a little more.
@@ -58,6 +62,12 @@ class Engine:
       seed: int = 0,
       weight_version: str = 'default',
       max_queued: int = 4096,
+      keys: Keys = Keys(),  # noqa: B008  (frozen)
+      chat_template: str | None = None,
+      max_body: int = 64 * 2**20,
+      stream_interval: int = 1,
+      incremental_streaming_output: bool = False,
+      deterministic: bool = False,
   ):
     """Allocates the cache; `start` starts the threads.
 
@@ -78,6 +88,17 @@ class Engine:
       seed: of the seeds drawn for requests that bring none.
       weight_version: of `params`.
       max_queued: requests that may wait; more are refused with 503.
+      keys: what HTTP requests must carry.
+      chat_template: of /v1/chat/completions; see `text.chat.ChatFormat`.
+      max_body: bytes of a request; a larger one is refused with 413. Prompts
+        are lists of ids: 64 MB hold several million of them.
+      stream_interval: tokens between two chunks of a stream, at least; a
+        dispatch gives up to `decode.MAX_STEPS` at once.
+      incremental_streaming_output: whether a chunk of /generate tells what is
+        new, instead of all so far.
+      deterministic: the same requests get the same tokens and log-probabilities
+        to the last bit, whatever is served beside them; see `Runner`. A weight
+        update in the middle of a request ends that promise for this request.
 
     Raises:
       ValueError: a size is impossible.
@@ -91,12 +112,18 @@ class Engine:
           f'max_len must be in [2, {config.max_positions}], the positions of'
           f' the model; got {max_len}.'
       )
+    if max_body < 1 or stream_interval < 1:
+      raise ValueError(
+          f'max_body and stream_interval must be at least 1, got {max_body=}'
+          f' and {stream_interval=}.'
+      )
     self._config = config
     self._param_dtype = jax.tree.leaves(params)[0].dtype
     self._limits = Limits(
         vocab_size=config.vocab_size,
         max_len=max_len,
         has_tokenizer=tokenizer is not None,
+        eos_ids=tuple(eos_ids),
     )
     self._runner = Runner(
         Transformer(config, dtype=dtype),
@@ -104,25 +131,30 @@ class Engine:
         slots=slots,
         max_len=max_len,
         max_rows=max_running,
+        deterministic=deterministic,
     )
-    self._table = SlotTable(slots, max_len)
+    self._table = SlotTable(slots, max_len, alignment=self._runner.alignment)
     batcher = Batcher(
         self._runner,
         self._table,
         max_running=max_running,
         weight_version=weight_version,
     )
+    counters = Counters(model_path, self.stats)
     self._scheduler = Scheduler(
         batcher,
         max_queued=max_queued,
         eos_ids=tuple(eos_ids),
         tokenizer=tokenizer,
         seed=seed,
+        observe=counters.observe,
     )
     self._routes = Routes(
         self._scheduler,
         self._limits,
-        encode=None if tokenizer is None else _encoder(tokenizer),
+        counters,
+        tokenizer=tokenizer,
+        chat_template=chat_template,
         info={
             'model_path': model_path,
             'served_model_name': model_path,
@@ -130,20 +162,28 @@ class Engine:
             'is_generation': True,
             'preferred_sampling_params': None,
             'load_format': 'auto',
-            'model_type': 'llama',
-            'architectures': ['LlamaForCausalLM'],
+            'model_type': config.family,
+            'architectures': [hf_config.FAMILIES[config.family].architecture],
             'version': VERSION,
             'skip_tokenizer_init': tokenizer is None,
             'context_length': max_len,
             'max_running_requests': max_running,
             'max_queued_requests': max_queued,
+            'stream_interval': stream_interval,
+            'incremental_streaming_output': incremental_streaming_output,
             'max_total_num_tokens': slots * max_len,
             'dtype': jnp.dtype(dtype).name,
             'random_seed': seed,
+            'enable_deterministic_inference': deterministic,
             'device': jax.devices()[0].platform,
         },
         load_params=self._load_params,
+        load_adapter=self._load_adapter,
         read_weight=self._read_weight,
+        keys=keys,
+        max_body=max_body,
+        stream_interval=stream_interval,
+        incremental_streaming_output=incremental_streaming_output,
     )
     self._loop: asyncio.AbstractEventLoop | None = None
     self._server: threading.Thread | None = None
@@ -246,8 +286,8 @@ class Engine:
 
   @property
   def params(self) -> Any:
-    """The weights in use; not to be donated."""
-    return self._runner.params
+    """The weights in use, without an adapter; not to be donated."""
+    return self._scheduler.base_params
 
   def stats(self) -> dict[str, Any]:
     """Load figures: requests, tokens, slots, compiled programs."""
@@ -290,18 +330,26 @@ class Engine:
   def _load_params(self, path: str) -> Any:
     """Reads a model for the engine; WeightsError unless it is the same shape."""
     config, params = hf.load(path, dtype=self._param_dtype)
-
     if config != self._config:
       raise WeightsError(
           f'{path} has the shape {config}; the engine serves {self._config}.'
       )
     return transformer.unstack_layers(params)
 
+  def _load_adapter(self, path: str) -> Any:
+    """The weights in use with an adapter of peft's format merged into them."""
+    lora, adapter = peft.load(path, self._config)
+    return lora_lib.merge(
+        transformer.unstack_layers(adapter),
+        lora_lib.Base(self.params, lora.scale),
+        out_first=True,
+    )
+
   def _read_weight(self, name: str, rows: int) -> Any:
     """The first `rows` rows of a tensor by its Hugging Face name, as lists."""
     table = {
-        file_name: (tensor, layer)
-        for tensor, layer, file_name in names.file_names(
+        file_name: (tensor, index)
+        for tensor, index, file_name in names.file_names(
             self._config, lambda tensor: tensor.hf
         )
     }
@@ -309,13 +357,11 @@ class Engine:
       raise ValueError(
           f'No weight is called {name!r}; one that is: {next(iter(table))!r}.'
       )
-    tensor, layer = table[name]
-    value = self._runner.params
+    tensor, index = table[name]
+    value = self.params
     for key in tensor.path:
-      value = value[f'layers_{layer}' if key == 'layers' else key]
-    value = np.asarray(value, np.float32)
-    return (value.T if tensor.transposed else value)[:rows].tolist()
-
-
-def _encoder(tokenizer: Tokenizer):
-  return lambda text: tokenizer.encode(text, allow_special=True)
+      value = value[f'layers_{index[0]}' if key == 'layers' else key]
+    # The engine's matrices lie as the file's, but for those of experts.
+    if tensor.per_expert:
+      value = value[index[1]].T
+    return np.asarray(value, np.float32)[:rows].tolist()

@@ -30,14 +30,18 @@ class Shapes:
   Not thread-safe.
   """
 
-  def __init__(self, rows: Sequence[int], lengths: Sequence[int]):
+  def __init__(
+      self, rows: Sequence[int], lengths: Sequence[int], *, room: int = 4
+  ):
     """Starts with nothing compiled.
 
     Args:
       rows: ascending numbers of rows that programs may have.
       lengths: ascending numbers of cache positions.
+      room: times as many rows as wanted that the first program may have; 1
+        where a row costs its share however many there are.
     """
-    self._rows, self._lengths = tuple(rows), tuple(lengths)
+    self._rows, self._lengths, self._room = tuple(rows), tuple(lengths), room
     self._compiled: set[tuple[int, int]] = set()
     self._wasted_s: collections.Counter = collections.Counter()
 
@@ -70,10 +74,10 @@ class Shapes:
     return bucket(rows, self._rows), bucket(length, self._lengths)
 
   def _roomy(self, shape: tuple[int, int]) -> tuple[int, int]:
-    """Up to four times the rows and twice the length."""
+    """Up to `room` times the rows and twice the length."""
     rows, length = shape
     return (
-        max(r for r in self._rows if r <= 4 * rows),
+        max(r for r in self._rows if r <= self._room * rows),
         max(n for n in self._lengths if n <= 2 * length),
     )
 

@@ -179,6 +179,14 @@ class EnvClient:
       logging.warning('An environment was left open: %s', error)
     self._episode = None
 
+  async def probe(self, task_id: int) -> None:
+    """Opens an episode, which the end of the block closes, and plays none.
+
+    Raises:
+      EnvError: no server of this environment is at the URL.
+    """
+    await self._create(task_id)
+
   async def _create(self, task_id: int) -> None:
     wire = self._wire
     request = {wire.create_task_key: task_id} if wire.create_task_key else {}
@@ -224,7 +232,8 @@ class EnvClient:
       reply = None
     if status != 200:
       known = isinstance(reply, dict) and 'error' in reply
-      words = reply['error'] if known else body[:_SHOWN]
+      # A page of another server: in one line.
+      words = reply['error'] if known else ' '.join(body.split())[:_SHOWN]
       raise EnvError(f'{asked} gave {status}: {words}')
     if reply is None:
       raise EnvError(
@@ -265,6 +274,26 @@ class EnvPool:
     """A client for one episode; its server is chosen when it is opened."""
     return _PooledClient(self)
 
+  async def probe(self, task_id: int) -> None:
+    """Asks every server for an episode, so that a wrong URL is told at once.
+
+    Raises:
+      EnvError: none of them gives one. Of some that fail, the log tells.
+    """
+    failures = []
+    for url in self._live:
+      try:
+        async with _PooledClient(self, url) as client:
+          await client.probe(task_id)
+      except EnvError as error:
+        failures.append(error)
+    if len(failures) == len(self._live):
+      raise EnvError(
+          f'No {self._env_name} server answers: {failures[0]}'
+      ) from failures[0]
+    for error in failures:
+      logging.warning('A %s server does not answer: %s', self._env_name, error)
+
   def _choose(self) -> str:
     now = time.monotonic()
     return min(
@@ -277,20 +306,22 @@ class EnvPool:
 
 
 class _PooledClient(EnvClient):
-  """A client whose pool chooses the server, and learns how it did."""
+  """A client whose pool learns how its server did, and may choose it."""
 
-  def __init__(self, pool: EnvPool):
+  def __init__(self, pool: EnvPool, url: str | None = None):
     super().__init__(
         pool._session,
-        '',
+        url or '',
         env_name=pool._env_name,
         timeout_s=pool._timeout_s,
         token=pool._token,
     )
     self._pool = pool
+    self._url = url
 
   async def __aenter__(self) -> 'EnvClient':
-    self._url = self._pool._choose()
+    if self._url is None:
+      self._url = self._pool._choose()
     self._base_url = self._url.rstrip('/')
     self._pool._live[self._url] += 1
     return self

@@ -169,7 +169,10 @@ class Routes:
       status, message = 504, str(error)
     except AgentrlError as error:  # the environment says what is wrong
       status, message = 422, str(error)
-    except web.HTTPException as error:  # aiohttp's own: 404, 405, 413
+    except web.HTTPRequestEntityTooLarge as error:
+      status = error.status
+      message = f'The request has more than {MAX_BODY_BYTES} bytes.'
+    except web.HTTPException as error:  # aiohttp's own: 404, 405
       status, message = error.status, error.reason
     except Exception as error:  # the edge: every request gets an answer
       logging.exception('%s %s failed', request.method, request.path)

@@ -2,12 +2,12 @@
 
 import statistics as stdlib_statistics
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from agentrl.evaluation import statistics
 from agentrl.rollout import seeds
-from agentrl.rollout.collect import Play, collect
+from agentrl.rollout.collect import Assignment, Play
 from agentrl.types import Episode, Group
 
 
@@ -18,57 +18,23 @@ class Evaluation(NamedTuple):
   groups: list[Group]
 
 
-async def evaluate(
-    play: Play,
-    task_ids: Sequence[int],
-    *,
-    seed: int,
-    concurrency: int,
-    samples: int = 1,
-    attempts: int = 2,
-    max_failed_share: float = 0.5,
-    subtask: Callable[[int], str] | None = None,
-    on_episode: Callable[[Episode], None] | None = None,
-) -> Evaluation:
-  """Plays every task `samples` times and summarises.
+def seeded(play: Play, seed: int) -> Play:
+  """`play` under seeds that two evaluations have in common.
 
   An episode's seed is derived from (seed, task, replica) alone, so two policies
   meet the same tasks under the same seeds, and a shorter list of tasks plays a
   part of what a longer one does.
 
   Args:
-    play: plays one assignment, whose ordinal is the position in `task_ids`.
-    task_ids: the fixed panel.
+    play: plays one assignment.
     seed: of the evaluation; keep it over the runs that are to be compared.
-    concurrency: most episodes at a time.
-    samples: episodes of each task.
-    attempts: as in `collect`.
-    max_failed_share: as in `collect`.
-    subtask: names the kind of a task, for a table by kind.
-    on_episode: as in `collect`.
-
-  Returns:
-    The summary of `summarise` and the groups in the order of `task_ids`.
-
-  Raises:
-    AgentrlError: as `collect`.
   """
 
-  def play_seeded(assignment):
+  def play_seeded(assignment: Assignment) -> Awaitable[Episode]:
     own = seeds.derive_seed(seed, assignment.task_id, assignment.replica)
     return play(assignment._replace(seed=own))
 
-  groups = await collect(
-      list(enumerate(task_ids)),
-      samples,
-      play_seeded,
-      seed=seed,
-      concurrency=concurrency,
-      attempts=attempts,
-      max_failed_share=max_failed_share,
-      on_episode=on_episode,
-  )
-  return Evaluation(summarise(groups, seed=seed, subtask=subtask), groups)
+  return play_seeded
 
 
 def summarise(

@@ -1,135 +1,217 @@
 """The decoder: Llama's architecture (arXiv:2302.13971, 2307.09288) in linen.
 
+`models.config` says in which points a family differs: biases, norms, windows,
+rotations, experts. A feature that is off costs nothing.
+
 One module serves trainer and engine in two layouts. The trainer's parameters
 are stacked `[L, ...]` under `nn.scan`, so that compile time does not grow with
 depth; the engine's are one subtree a layer, because a scan copies weight
 slices and halves the speed of decoding on a CPU. `unstack_layers` goes from the
-first to the second and copies, `stack_layers` goes back.
+first to the second and copies, `stack_layers` goes back. In both a layer is
+traced once: what differs between layers is an argument (`Traits`).
 
 The module returns hidden states. `unembed` turns them into logits: whoever
 needs few of them, or needs them in chunks, does not pay for all.
 """
 
-import dataclasses
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
+from jax.ad_checkpoint import checkpoint_name
+from jax.sharding import PartitionSpec as P
 
-from agentrl.ops import attention
+from agentrl.batch import SharedPrefix
+from agentrl.models import mesh_attention, rotary
+from agentrl.models.config import (
+    ACTIVATIONS,
+    FULL,
+    SLIDING,
+    TransformerConfig,
+)
+from agentrl.ops import attention, experts as experts_lib
+from agentrl.ops.linear import affine, linear
+from agentrl.parallel import mesh, sharding
 
 Params = Any
 # Per layer: keys and values, each [B, kv_heads, S, head_dim].
 KVCache = tuple[tuple[jax.Array, jax.Array], ...]
 
-
-@dataclasses.dataclass(frozen=True)
-class TransformerConfig:
-  """Shape of a decoder, in the terms of a Hugging Face `config.json`."""
-
-  vocab_size: int
-  hidden_size: int
-  intermediate_size: int
-  num_layers: int
-  num_heads: int
-  num_kv_heads: int
-  head_dim: int
-  rope_theta: float = 10000.0
-  rms_norm_eps: float = 1e-5
-  tie_embeddings: bool = True
-  max_positions: int = 2048
-
-  def __post_init__(self):
-    if self.num_heads % self.num_kv_heads:
-      raise ValueError(
-          f'{self.num_heads} attention heads do not divide over'
-          f' {self.num_kv_heads} key-value heads.'
-      )
-    if self.head_dim % 2:
-      raise ValueError(
-          f'Rotary embeddings need an even head_dim, got {self.head_dim}.'
-      )
-
-  @property
-  def num_params(self) -> int:
-    heads = (self.num_heads + self.num_kv_heads) * 2 * self.head_dim
-    layer = self.hidden_size * (heads + 3 * self.intermediate_size + 2)
-    embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
-    return self.num_layers * layer + self.hidden_size * (embeddings + 1)
+# Of a full layer among sliding ones: longer than any row.
+_NO_WINDOW = np.iinfo(np.int32).max
 
 
-def rotate(x: jax.Array, positions: jax.Array, theta: float) -> jax.Array:
-  """Rotary position embedding (RoFormer, arXiv:2104.09864), half-split form.
+class Traits(NamedTuple):
+  """What sets a layer apart from the others, stacked over layers outside them.
 
-  Args:
-    x: `[B, T, heads, D]`; dimension i is paired with i + D/2, as in Hugging
-      Face's weights (GGUF files pair neighbours and are permuted on loading).
-    positions: `[B, T]` int.
-    theta: base of the frequencies.
+  None where all layers are alike, so that such models do nothing for it.
 
-  Returns:
-    `[B, T, heads, D]` in the type of `x`; computed in float32.
+  Attributes:
+    rotation: of its queries and keys; where a layer does not rotate, by 0.
+    window: scalar int32, tokens that it sees.
   """
-  half = x.shape[-1] // 2
-  frequencies = theta ** (-jnp.arange(half, dtype=jnp.float32) / half)
-  angles = positions[:, :, None, None].astype(jnp.float32) * frequencies
-  cos, sin = jnp.cos(angles), jnp.sin(angles)
-  first, second = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-  rotated = (first * cos - second * sin, second * cos + first * sin)
-  return jnp.concatenate(rotated, axis=-1).astype(x.dtype)
+
+  rotation: rotary.Rotation | None
+  window: jax.Array | None
 
 
-def _dense(features: int, name: str, dtype) -> nn.Dense:
-  return nn.Dense(
-      features,
-      use_bias=False,
-      dtype=dtype,
-      kernel_init=nn.initializers.normal(0.02),
-      name=name,
-  )
+def _traits(config: TransformerConfig) -> Traits:
+  """The traits of all layers: each leaf is `[L, ...]`."""
+  c = config
+  types = np.array(c.layer_types or (FULL,) * c.num_layers)
+  rotation = window = None
+  if c.layer_types is not None:
+    window = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
+    window = jnp.asarray(window, jnp.int32)
+  if c.rope_layers is not None or c.rope_local_theta is not None:
+    # Of every kind of layer: rotated as configured, sliding, not rotated.
+    kinds = [rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)]
+    kind = np.zeros(c.num_layers, np.int32)
+    if c.rope_local_theta is not None:
+      kind[types == SLIDING] = len(kinds)
+      kinds.append(rotary.make_rotation(c.head_dim, c.rope_local_theta))
+    if c.rope_layers is not None:
+      kind[~np.array(c.rope_layers)] = len(kinds)
+      kinds.append(rotary.Rotation(jnp.zeros(c.head_dim // 2)))
+    amplitudes = [1.0 if k.amplitude is None else k.amplitude for k in kinds]
+    rotation = rotary.Rotation(
+        jnp.stack([k.frequencies for k in kinds])[kind],
+        jnp.asarray(amplitudes)[kind] if set(amplitudes) != {1.0} else None,
+    )
+  return Traits(rotation, window)
 
 
-class RMSNorm(nn.Module):
-  """Root mean square normalisation (arXiv:1910.07467), in float32."""
+class Dense(nn.Module):
+  """A product with a weight matrix: `[N, in]` -> `[N, features]`.
 
-  eps: float
+  Where the collection 'lora' has matrices of this place, theirs is added; see
+  `models.lora`.
+
+  Attributes:
+    features: columns of the result.
+    dtype: of the product.
+    out_first: whether the matrix lies as [features, in], the engine's layout.
+    bias: whether a bias is added.
+  """
+
+  features: int
+  dtype: Any
+  out_first: bool
+  bias: bool = False
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
-    scale = self.param('scale', nn.initializers.ones, (x.shape[-1],))
+    shape = (x.shape[-1], self.features)
+    kernel = self.param(
+        'kernel',
+        nn.initializers.normal(0.02),
+        shape[::-1] if self.out_first else shape,
+    )
+    bias = None
+    if self.bias:
+      bias = self.param('bias', nn.initializers.zeros, (self.features,))
+    x = x.astype(self.dtype)
+    if self.out_first:
+      out = linear(x, kernel.astype(self.dtype)).astype(self.dtype)
+      out = out if bias is None else out + bias.astype(self.dtype)
+    else:
+      out = affine(x, kernel, bias)
+    if self.has_variable('lora', 'a'):
+      a, b = (self.get_variable('lora', name) for name in 'ab')
+      out = out + affine(affine(x, a, None), b, None)
+    return out
+
+
+class RMSNorm(nn.Module):
+  """Root mean square normalisation (arXiv:1910.07467), in float32.
+
+  Attributes:
+    eps: added to the mean square.
+    offset: added to the scale.
+  """
+
+  eps: float
+  offset: float = 0.0
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    init = nn.initializers.constant(1.0 - self.offset)
+    scale = self.param('scale', init, (x.shape[-1],)).astype(jnp.float32)
+    if self.offset:
+      scale = scale + self.offset
     x32 = x.astype(jnp.float32)
     mean_square = jnp.mean(x32 * x32, axis=-1, keepdims=True)
     normed = x32 * jax.lax.rsqrt(mean_square + self.eps)
-    return (normed * scale.astype(jnp.float32)).astype(x.dtype)
+    return (normed * scale).astype(x.dtype)
+
+
+def _norm(config: TransformerConfig, name: str | None = None) -> RMSNorm:
+  return RMSNorm(config.rms_norm_eps, config.norm_offset, name=name)
 
 
 class Attention(nn.Module):
-  """Grouped-query self-attention, over the row or over a cache."""
+  """Grouped-query attention, over the row, its prefix or a cache."""
 
   config: TransformerConfig
   dtype: Any
+  out_first: bool
 
   @nn.compact
-  def __call__(self, x, positions, segment_ids, cache):
+  def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
-    batch, length = positions.shape
-    project = lambda heads, name: _dense(heads * c.head_dim, name, self.dtype)(
-        x
-    ).reshape(batch, length, heads, c.head_dim)
-    queries = rotate(project(c.num_heads, 'q'), positions, c.rope_theta)
-    keys = rotate(project(c.num_kv_heads, 'k'), positions, c.rope_theta)
+    # Of the tokens of rows, or in one line those of prefixes and rows.
+    places, shapes = positions, [positions.shape]
+    if prefix is not None:
+      shapes = [prefix.tokens.shape, positions.shape]
+      every = jnp.broadcast_to(jnp.arange(shapes[0][1]), shapes[0])
+      places = sharding.join_rows([every, positions])[None]
+    dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
+    project = lambda heads, name: jnp.reshape(
+        dense(heads * c.head_dim, bias=c.qkv_bias, name=name)(x),
+        (*places.shape, heads, c.head_dim),
+    )
+    queries, keys = project(c.num_heads, 'q'), project(c.num_kv_heads, 'k')
     values = project(c.num_kv_heads, 'v')
-    if cache is None:
-      out = attention.causal(queries, keys, values, segment_ids)
+    if c.qk_norm:
+      queries, keys = _norm(c, 'q_norm')(queries), _norm(c, 'k_norm')(keys)
+    rotation = traits.rotation
+    if rotation is None:
+      rotation = rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)
+    queries = rotary.rotate(queries, places, rotation)
+    keys = rotary.rotate(keys, places, rotation)
+    scalar = c.query_pre_attn_scalar
+    options = dict(
+        window=traits.window, scale=None if scalar is None else scalar**-0.5
+    )
+    if prefix is not None:
+      of_prefix, of_rows = zip(*(
+          sharding.split_rows(x[0], shapes) for x in (queries, keys, values)
+      ), strict=True)  # fmt: skip
+      shared = mesh_attention.causal(*of_prefix, prefix.segment_ids, **options)
+      own = mesh_attention.after_prefix(
+          *of_rows,
+          segment_ids,
+          positions,
+          (*of_prefix[1:], prefix.segment_ids),
+          prefix.rows,
+          **options,
+      )
+      out = sharding.join_rows([shared, own])
+    elif cache is None:
+      out = mesh_attention.causal(queries, keys, values, segment_ids, **options)
     else:
       cache = tuple(
           _write(old, new, positions)
           for old, new in zip(cache, (keys, values), strict=True)
       )
-      out = attention.cached(queries, *cache, positions)
-    out = out.reshape(batch * length, c.num_heads * c.head_dim)
-    return _dense(c.hidden_size, 'o', self.dtype)(out), cache
+      out = attention.cached(queries, *cache, positions, **options)
+    out = out.reshape(*x.shape[:-1], c.num_heads * c.head_dim)
+    out = checkpoint_name(out, 'attention')  # see REMAT
+    out = sharding.place_activations(out, mesh.TENSOR)
+    return dense(c.hidden_size, name='o')(out), cache
 
 
 def _write(old: jax.Array, new: jax.Array, positions: jax.Array) -> jax.Array:
@@ -140,38 +222,102 @@ def _write(old: jax.Array, new: jax.Array, positions: jax.Array) -> jax.Array:
 
 
 class MLP(nn.Module):
-  """SwiGLU (arXiv:2002.05202)."""
+  """A gated unit (GLU variants, arXiv:2002.05202): SwiGLU or GeGLU."""
 
   config: TransformerConfig
   dtype: Any
+  out_first: bool
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
+    dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
     size = self.config.intermediate_size
-    gate = nn.silu(_dense(size, 'gate', self.dtype)(x))
-    up = _dense(size, 'up', self.dtype)(x)
-    return _dense(self.config.hidden_size, 'down', self.dtype)(gate * up)
+    gate = ACTIVATIONS[self.config.hidden_act](dense(size, name='gate')(x))
+    up = dense(size, name='up')(x)
+    inner = sharding.place_activations(gate * up, mesh.TENSOR)
+    return dense(self.config.hidden_size, name='down')(inner)
+
+
+class Experts(nn.Module):
+  """A router and the gated units that it chooses from.
+
+  The kernels lie as `[E, in, out]` in both layouts. There is no loss that
+  balances the experts: reinforcement learning starts from a trained router.
+  """
+
+  config: TransformerConfig
+  dtype: Any
+  out_first: bool
+
+  @nn.compact
+  def __call__(self, x: jax.Array) -> jax.Array:
+    c, shape = self.config, x.shape
+    x = x.reshape(-1, c.hidden_size)
+    router = Dense(c.num_experts, self.dtype, self.out_first, name='router')
+    weights, chosen = experts_lib.route(
+        router(x), count=c.num_experts_per_token, normalise=c.norm_topk_prob
+    )
+    init = nn.initializers.normal(0.02)
+    inner = (c.num_experts, c.hidden_size, c.moe_intermediate_size)
+    outer = (c.num_experts, c.moe_intermediate_size, c.hidden_size)
+    shapes = dict(experts_gate=inner, experts_up=inner, experts_down=outer)
+    kernels = [
+        self.param(name, init, shape).astype(self.dtype)
+        for name, shape in shapes.items()
+    ]
+    out = experts_lib.mixture(
+        x, weights, chosen, *kernels, activation=ACTIVATIONS[c.hidden_act]
+    )
+    return out.reshape(shape)
 
 
 class Block(nn.Module):
   """One layer. Shaped for `nn.scan`: the carry first, the cache through.
 
   States are `[B * T, hidden]`: XLA's CPU backend multiplies matrices up to
-  twice as fast as arrays of three axes, most of all in the backward pass.
+  twice as fast as arrays of three axes, most of all in the backward pass. On a
+  mesh that splits the tokens of a row they stay `[B, T, hidden]`: flat, no
+  piece of them would be contiguous.
   """
 
   config: TransformerConfig
   dtype: Any
+  out_first: bool
 
   @nn.compact
-  def __call__(self, x, positions, segment_ids, cache):
-    eps = self.config.rms_norm_eps
-    attended, cache = Attention(self.config, self.dtype, name='attention')(
-        RMSNorm(eps, name='attention_norm')(x), positions, segment_ids, cache
+  def __call__(self, x, positions, segment_ids, traits, cache, prefix):
+    c = self.config
+    parts = (c, self.dtype, self.out_first)
+    attended, cache = Attention(*parts, name='attention')(
+        _norm(c, 'attention_norm')(x),
+        positions,
+        segment_ids,
+        traits,
+        cache,
+        prefix,
     )
-    x = x + attended
-    normed = RMSNorm(eps, name='mlp_norm')(x)
-    return x + MLP(self.config, self.dtype, name='mlp')(normed), cache
+    if c.post_norms:
+      attended = _norm(c, 'attention_post_norm')(attended)
+    x = sharding.place_activations(x + attended)
+    mlp = (Experts if c.num_experts else MLP)(*parts, name='mlp')
+    out = mlp(_norm(c, 'mlp_norm')(x))
+    if c.post_norms:
+      out = _norm(c, 'mlp_post_norm')(out)
+    return sharding.place_activations(x + out), cache
+
+
+# What a layer keeps for the backward pass: everything; the results of its
+# products with weights and of attention; or its input alone. What is not kept
+# is computed again. Nothing is shared with the forward pass: the scan parts them.
+_SAVED = jax.checkpoint_policies.save_from_both_policies(
+    jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+    jax.checkpoint_policies.save_only_these_names('attention'),
+)
+REMAT = {
+    'none': lambda block: block,
+    'dots': functools.partial(nn.remat, prevent_cse=False, policy=_SAVED),
+    'full': functools.partial(nn.remat, prevent_cse=False),
+}
 
 
 class Transformer(nn.Module):
@@ -180,13 +326,13 @@ class Transformer(nn.Module):
   Attributes:
     config: its shape.
     scan_layers: True for the trainer's stacked layout, False for the engine's.
-    remat: recompute activations in the backward pass (trainer only).
+    remat: what the backward pass computes again, a key of REMAT (trainer only).
     dtype: of activations and matrix products; parameters keep their own.
   """
 
   config: TransformerConfig
   scan_layers: bool = False
-  remat: bool = False
+  remat: str = 'none'
   dtype: Any = jnp.float32
 
   def setup(self):
@@ -194,19 +340,24 @@ class Transformer(nn.Module):
     init = nn.initializers.normal(0.02)
     self.embed = self.param('embed', init, (c.vocab_size, c.hidden_size))
     if not c.tie_embeddings:
-      self.lm_head = self.param('lm_head', init, (c.hidden_size, c.vocab_size))
-    block = nn.remat(Block, prevent_cse=False) if self.remat else Block
+      shape = (c.hidden_size, c.vocab_size)
+      if not self.scan_layers:
+        shape = shape[::-1]
+      self.lm_head = self.param('lm_head', init, shape)
+    block = REMAT[self.remat](Block)
     if self.scan_layers:
       self.layers = nn.scan(
           block,
-          variable_axes={'params': 0},
+          variable_axes={'params': 0, 'lora': 0},
           split_rngs={'params': True},
-          in_axes=(nn.broadcast, nn.broadcast, nn.broadcast),
+          in_axes=(nn.broadcast, nn.broadcast, 0, nn.broadcast, nn.broadcast),
           length=c.num_layers,
-      )(c, self.dtype)
+      )(c, self.dtype, False)
     else:
-      self.layers = [block(c, self.dtype) for _ in range(c.num_layers)]
-    self.final_norm = RMSNorm(c.rms_norm_eps)
+      # Traced once for all layers; inlined again when compiled.
+      block = nn.jit(block)
+      self.layers = [block(c, self.dtype, True) for _ in range(c.num_layers)]
+    self.final_norm = _norm(c)
 
   def __call__(
       self,
@@ -214,48 +365,87 @@ class Transformer(nn.Module):
       positions: jax.Array,
       segment_ids: jax.Array | None = None,
       cache: KVCache | None = None,
+      prefix: SharedPrefix | None = None,
   ) -> tuple[jax.Array, KVCache | None]:
     """Runs the layers.
 
     Args:
       tokens: `[B, T]` int ids.
-      positions: `[B, T]` int, from 0 in every segment. With a cache it is also
+      positions: `[B, T]` int, in the whole segment. With a cache it is also
         where each token's keys and values are written; positions at or past
         the cache's length are dropped, so padding may point there.
       segment_ids: `[B, T]` int, without a cache: who may see whom (0 is
         padding). None: each row is one segment.
       cache: one `(keys, values)` a layer, each `[B, kv_heads, S, head_dim]`;
         engine layout only. A token sees entries up to its own position.
+      prefix: of which every segment is a continuation, without a cache, and
+        without a mesh that splits the tokens of a row.
 
     Returns:
       `[B, T, hidden]` states after the final norm, and the cache with the new
-      tokens in it (None if none was given).
+      tokens in it (None if none was given); with a prefix `[B, hidden]`, the
+      state of the last token of each row's, which predicts the row's first.
     """
     if segment_ids is None:
       segment_ids = jnp.ones_like(tokens)
-    x = jnp.take(self.embed, tokens.ravel(), axis=0).astype(self.dtype)
+    flat = sharding.axis_size(mesh.SEQUENCE) == 1
+    if prefix is not None and not flat:
+      raise ValueError('Prefixes are not shared where sequence > 1.')
+    table = sharding.constrain(self.embed, P(mesh.TENSOR))
+    ids = tokens.ravel() if flat else tokens
+    if prefix is not None:
+      ids = sharding.join_rows([prefix.tokens, tokens])
+    x = jnp.take(table, ids, axis=0)
+    x = sharding.place_activations(x.astype(self.dtype))
+    if self.config.scale_embeddings:
+      x = x * jnp.asarray(self.config.hidden_size**0.5, self.dtype)
+    traits = _traits(self.config)
     if self.scan_layers:
       if cache is not None:
         raise ValueError('A cache needs the engine layout: scan_layers=False.')
-      x, _ = self.layers(x, positions, segment_ids, None)
+      x, _ = self.layers(x, positions, segment_ids, traits, None, prefix)
     else:
       caches = []
       for i, layer in enumerate(self.layers):
+        own = jax.tree.map(lambda x, i=i: x[i], traits)
         x, layer_cache = layer(
-            x, positions, segment_ids, None if cache is None else cache[i]
+            x,
+            positions,
+            segment_ids,
+            own,
+            None if cache is None else cache[i],
+            prefix,
         )
         caches.append(layer_cache)
       cache = None if cache is None else tuple(caches)
-    return self.final_norm(x).reshape(*tokens.shape, -1), cache
+    if prefix is not None:
+      shapes = [prefix.tokens.shape, tokens.shape]
+      states, x = sharding.split_rows(x, shapes)
+      ends = jnp.maximum(jnp.sum(prefix.segment_ids, axis=1) - 1, 0)
+      last = jnp.take_along_axis(states, ends[:, None, None], axis=1)[:, 0]
+      last = self.final_norm(jnp.take(last, prefix.rows, axis=0, mode='clip'))
+      cache = sharding.place_activations(last)
+    x = self.final_norm(x).reshape(*tokens.shape, -1)
+    return sharding.place_activations(x), cache
 
   def unembed(self, hidden: jax.Array) -> jax.Array:
     """Logits `[..., vocab]` in float32 of `[..., hidden]` states."""
-    kernel = self.embed.T if self.config.tie_embeddings else self.lm_head
-    logits = jnp.dot(
-        hidden.reshape(-1, hidden.shape[-1]),
-        kernel.astype(self.dtype),
-        preferred_element_type=jnp.float32,
+    tied = self.config.tie_embeddings
+    kernel = (self.embed if tied else self.lm_head).astype(self.dtype)
+    kernel = sharding.constrain(
+        kernel, P(mesh.TENSOR) if tied else P(None, mesh.TENSOR)
     )
+    flat = sharding.axis_size(mesh.SEQUENCE) == 1
+    states = hidden.reshape(-1, hidden.shape[-1]) if flat else hidden
+    if self.scan_layers:
+      logits = jnp.dot(
+          states,
+          kernel.T if tied else kernel,
+          preferred_element_type=jnp.float32,
+      )
+    else:
+      logits = linear(states, kernel)
+    logits = sharding.place_activations(logits, mesh.TENSOR)
     return logits.reshape(*hidden.shape[:-1], -1)
 
 
@@ -276,7 +466,7 @@ def init_cache(
 
 def unstack_layers(params: Params) -> Params:
   """The engine's layout of trainer parameters; every array is a copy."""
-  params = dict(params)
+  params = _turn(params)
   stacked = params.pop('layers')
   count = jax.tree.leaves(stacked)[0].shape[0]
   out = {name: jax.tree.map(jnp.copy, leaf) for name, leaf in params.items()}
@@ -287,6 +477,7 @@ def unstack_layers(params: Params) -> Params:
 
 def stack_layers(params: Params) -> Params:
   """The trainer's layout of engine parameters; every array is a copy."""
+  params = _turn(params)
   count = sum(name.startswith('layers_') for name in params)
   layers = [params[f'layers_{i}'] for i in range(count)]
   out = {
@@ -296,3 +487,12 @@ def stack_layers(params: Params) -> Params:
   }
   out['layers'] = jax.tree.map(lambda *xs: jnp.stack(xs), *layers)
   return out
+
+
+def _turn(params: Params) -> Params:
+  """Transposes the weight matrices, all but the embedding."""
+  turned = ('kernel', 'lm_head')
+  return jax.tree_util.tree_map_with_path(
+      lambda path, x: jnp.swapaxes(x, -1, -2) if path[-1].key in turned else x,
+      params,
+  )

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
+from agentrl.batch import SharedPrefix
+from agentrl.models import lora
 from agentrl.models.transformer import Transformer
 
 KINDS = ('own', 'shared')
@@ -33,7 +35,8 @@ def init(kind: str, module: Transformer, params: Any) -> Any:
     kind: 'own': a trunk that starts as a copy of the policy's. 'shared': a head
       on the policy's states, whose gradient shapes the policy's trunk too.
     module: the policy's, trainer layout.
-    params: the policy's.
+    params: the policy's; of one with an adapter, that. So does such a critic
+      have an adapter of its own, beside its head, over the same frozen base.
   """
   if kind not in KINDS:
     raise ValueError(f'Unknown critic {kind!r}; known: {", ".join(KINDS)}.')
@@ -47,23 +50,36 @@ def init(kind: str, module: Transformer, params: Any) -> Any:
 def apply(
     critic: Any,
     module: Transformer,
-    hidden: jax.Array,
+    states: tuple[jax.Array, jax.Array | None],
     tokens: jax.Array,
     positions: jax.Array,
     segment_ids: jax.Array,
-) -> jax.Array:
+    prefix: SharedPrefix | None = None,
+    base: lora.Base | None = None,
+) -> tuple[jax.Array, jax.Array | None]:
   """`[B, T]` raw values of the states up to and including each token.
+
+  And with a prefix `[B, 1]`, those of its last state; else None.
 
   Args:
     critic: what `init` gave.
     module: the policy's.
-    hidden: `[B, T, D]` the policy's states; read by a shared critic only.
+    states: what the policy's module gave for these rows: `[B, T, D]`, and
+      `[B, D]` with a prefix; read by a shared critic only.
     tokens: `[B, T]` int.
     positions: `[B, T]` int.
     segment_ids: `[B, T]` int.
+    prefix: that the rows continue.
+    base: what a trunk that is an adapter adds to.
   """
   if 'trunk' in critic:
-    hidden, _ = module.apply(
-        {'params': critic['trunk']}, tokens, positions, segment_ids
+    states = module.apply(
+        lora.variables(critic['trunk'], base),
+        tokens,
+        positions,
+        segment_ids,
+        prefix=prefix,
     )
-  return ValueHead().apply({'params': critic['head']}, hidden)
+  hidden, last = states
+  value = lambda x: ValueHead().apply({'params': critic['head']}, x)
+  return value(hidden), None if prefix is None else value(last)[:, None]

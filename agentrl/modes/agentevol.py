@@ -6,19 +6,18 @@ is started again.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import agentevol as algo_lib
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
-from agentrl.modes import base, offline, offline_settings, warmstart
+from agentrl.modes import base, hosts, offline, offline_settings, warmstart
 from agentrl.modes.host import Interrupted
 from agentrl.rollout import collect, seeds
 from agentrl.training import agentevol, state as state_lib, step, supervised
@@ -56,9 +55,7 @@ class _Run(offline.OfflineRun):
     wanted = self.wanted
     self.demonstrations = self.build_data()
     # Where each round starts.
-    self.base_params = jax.device_put(
-        self.model.params, state_lib.infer(self.model.params, self.mesh)
-    )
+    self.base_params = self.model.params
     tasks = TaskIterator(
         self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
     )
@@ -69,7 +66,7 @@ class _Run(offline.OfflineRun):
     self.start_sampling(books.policy_version)
     if not books.step:
       self.evaluate('untrained', 0, 0)
-    self.writer = self.make_writer(
+    self.write = self.make_writer(
         wanted.num_steps + 1, books.step, shown=_SHOWN
     )
     books = agentevol.train(
@@ -120,9 +117,12 @@ class _Run(offline.OfflineRun):
         mesh=self.mesh,
         directory=directory,
         console=self.console,
-        check=self.host.check,
+        check=functools.partial(hosts.check, self.host),
+        write=self.first,
         name='sft',
         loss=algo_lib.loss,
+        offload='optimizer' in self.wanted.mesh.offload,
+        base=self.model.base,
     )
     self.totals['tokens'] += values['train/tokens']
     return params, values | {'train/updates': float(total)}
@@ -136,7 +136,7 @@ class _Run(offline.OfflineRun):
       version: int,
   ) -> None:
     if groups:
-      episodes_lib.write(
+      self.write_episodes(
           episodes_lib.step_path(self.directory, 'train', number),
           [episode for group in groups for episode in group.episodes],
           tokens=self.wanted.rollout.save_tokens,
@@ -144,8 +144,8 @@ class _Run(offline.OfflineRun):
       values = values | collect.rollout_metrics(
           groups, self.wanted.explore.horizon
       )
-    episodes_lib.write(self._kept_path(number), kept)
-    self.writer.write(number, values)
+    self.write_episodes(self._kept_path(number), kept)
+    self.write(number, values)
     if number < self.wanted.num_steps:
       # The round is done and recorded: a signal that comes now ends this
       # evaluation, and the loop saves the round before it stops.
@@ -162,13 +162,15 @@ class _Run(offline.OfflineRun):
 
   def _restore(self) -> tuple[Bookkeeping, list[Episode]]:
     """The bookkeeping after the last whole round, and what it had kept."""
-    state, _, books = self.restore(self._state(0, self.base_params))
+    like = state_lib.abstract(self._state(0, self.base_params))
+    state, _, books = self.restore(like)
     self.model = dataclasses.replace(self.model, params=state.params)
     kept = list(episodes_lib.read(self._kept_path(books['step'] - 1)))
     return Bookkeeping(**books), kept
 
   def _state(self, rounds: int, params: Any) -> TrainState:
-    return TrainState(jnp.asarray(rounds, jnp.int32), params, opt_state=None)
+    done = state_lib.place(np.int32(rounds), self.mesh)
+    return TrainState(done, params, opt_state=None)
 
   def _kept_path(self, number: int) -> pathlib.Path:
     return self.directory / 'rounds' / str(number) / 'kept.jsonl'

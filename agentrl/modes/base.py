@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import functools
 import json
+import os
 import pathlib
 import sys
 import time
@@ -14,18 +16,20 @@ from ml_collections import ConfigDict
 
 from agentrl import metrics as metrics_lib
 from agentrl.data import episodes as episodes_lib
-from agentrl.errors import ConfigError
 from agentrl.models import variants
 from agentrl.modes import (
+    adapters,
     checkpoints as checkpoints_lib,
     evaluate,
+    hosts,
+    meshes,
     parts,
     resume,
-    settings,
+    serving,
     warmstart,
 )
 from agentrl.modes.host import Host, Interrupted, make_workdir
-from agentrl.parallel import mesh as mesh_lib
+from agentrl.parallel import distributed
 from agentrl.rollout import seeds
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.checkpoint import Checkpoints
@@ -50,8 +54,11 @@ def start(
   Raises:
     AgentrlError: something that the user can mend.
   """
+  hosts.join(os.environ, config.mode, ready=True)
   directory = make_workdir(workdir)
-  resume.keep_config(config, directory / 'config.json')
+  resume.keep_config(
+      config, directory / 'config.json', write=distributed.is_first()
+  )
   with contextlib.ExitStack() as stack:
     host = stack.enter_context(Host())
     try:
@@ -82,7 +89,8 @@ class Run:
     self.directory = directory
     self.host = host
     self.stack = stack
-    self.console = rich.console.Console()
+    self.first = distributed.is_first()
+    self.console = rich.console.Console(quiet=not self.first)
     self.began = time.monotonic()
     # Kept in every checkpoint beside the loop's own bookkeeping.
     self.totals = {'wall_s': 0.0, 'tokens': 0.0}
@@ -97,7 +105,7 @@ class Run:
   def build_world(self, *, expert: bool) -> None:
     """Makes the mesh, the checkpoints and the environment."""
     wanted = self.wanted
-    self.mesh = _make_mesh(wanted.mesh)
+    self.mesh = meshes.make(wanted.mesh)
     self.checkpoints = Checkpoints(
         self.directory / 'checkpoints', keep=wanted.checkpoint.keep
     )
@@ -117,6 +125,19 @@ class Run:
     """
     wanted = self.wanted
     self.model = self._model(texts)
+    # Here as well as where sampling starts: sft may do without.
+    parts.check_context(
+        self.model.config, 'rollout.max_context', wanted.rollout.max_context
+    )
+    if wanted.model.lora.rank:
+      self.model = adapters.attach(
+          self.model,
+          wanted.model.lora,
+          seed=seeds.derive_seed(wanted.seed, 'lora'),
+          mesh=self.mesh,
+      )
+    # What the parameters that are trained belong to, for the checkpoints.
+    self.adapter = adapters.describe(self.model, wanted.model)
     self.agent = parts.make_agent(
         self.environment.spec, wanted.agent, self.model.tokenizer
     )
@@ -127,17 +148,24 @@ class Run:
     name = self.wanted.model.name
     if not self.wanted.model.from_scratch:
       self.console.print(f'Loading {name}')
-      return checkpoints_lib.load(name)[0]
+      # What is trained is kept in float32; a base that is frozen need not be.
+      frozen = self.wanted.model.lora.rank > 0
+      dtype = self.wanted.model.dtype if frozen else 'float32'
+      return checkpoints_lib.load(name, self.mesh, dtype=parts.DTYPES[dtype])[0]
     path = self.directory / 'tokenizer'
     shape = variants.get(name)
-    if not path.exists():
+    if not distributed.agree(path.exists()):
       self.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
-      tokenizer_lib.train_bpe(texts(), shape.vocab_size).save(path)
+      tokenizer = tokenizer_lib.train_bpe(texts(), shape.vocab_size)
+      if self.first:
+        tokenizer.save(path)
+      distributed.wait('tokenizer')
     return parts.new_model(
         shape,
         tokenizer_lib.load(path),
         seed=seeds.derive_seed(self.wanted.seed, 'init'),
         path=str(path),
+        mesh=self.mesh,
     )
 
   def expert_texts(self, horizon: int) -> list[str]:
@@ -170,7 +198,7 @@ class Run:
   def start_sampling(self, version: int) -> None:
     """Starts or finds who samples, with the model's parameters."""
     wanted = self.wanted
-    self.serving = parts.start_serving(
+    self.serving = serving.start_serving(
         self.stack,
         self.host,
         self.model,
@@ -179,32 +207,29 @@ class Run:
         dtype=wanted.model.dtype,
         seed=seeds.derive_seed(wanted.seed, 'engine'),
         version=version,
+        directory=self.directory,
+        chat_template=wanted.agent.template,
     )
     self.eval_sampler = self.make_sampler(wanted.eval.temperature)
-    if wanted.sampler.kind == 'sglang':
-      # A server that was started by somebody else may hold any weights.
-      self.push(self.model.params, version)
 
   def make_sampler(self, temperature: float):
-    return parts.make_sampler(
-        self.host,
-        self.serving.urls,
-        self.wanted.sampler,
-        temperature=temperature,
+    return serving.make_sampler(
+        self.host, self.serving, self.wanted.sampler, temperature=temperature
     )
 
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
-    self.host.run(self.serving.push(params, version))
+    hosts.alike(lambda: self.host.run(self.serving.push(params, version)))
 
   # Learning from demonstrations.
 
   def warm_start(self, episodes: Sequence[Episode]) -> Any:
     """Parameters that imitate these episodes, as config.warmstart says."""
     warm, rest = self.wanted.warmstart, self.wanted.optim
-    episodes_lib.write(
-        self.directory / 'episodes' / 'warmstart.jsonl', episodes
-    )
+    if self.first:
+      episodes_lib.write(
+          self.directory / 'episodes' / 'warmstart.jsonl', episodes
+      )
     params, metrics = warmstart.imitate(
         self.model.params,
         warmstart.as_batch(episodes),
@@ -218,10 +243,13 @@ class Run:
         ),
         seed=seeds.derive_seed(self.wanted.seed, 'warmstart'),
         module=self.module,
+        base=self.model.base,
         mesh=self.mesh,
         directory=self.directory,
         console=self.console,
-        check=self.host.check,
+        check=functools.partial(hosts.check, self.host),
+        write=self.first,
+        offload='optimizer' in self.wanted.mesh.offload,
     )
     self.totals['tokens'] += metrics['train/tokens']
     return params
@@ -252,12 +280,13 @@ class Run:
         self.console,
         name=f'evaluation {name}',
     )
-    evaluate.write_episodes(
-        self.directory,
-        name if name == 'untrained' else f'{step:06d}',
-        result,
-        tokens=self.wanted.rollout.save_tokens,
-    )
+    if self.first:
+      evaluate.write_episodes(
+          self.directory,
+          name if name == 'untrained' else f'{step:06d}',
+          result,
+          tokens=self.wanted.rollout.save_tokens,
+      )
     self.evals[name] = result.summary
     self.console.print(evaluate.describe(name, result.summary), highlight=False)
 
@@ -283,6 +312,7 @@ class Run:
             'evals': self.evals,
             'totals': self.totals,
             'model': dataclasses.asdict(self.model.config),
+            'adapter': self.adapter,
         },
     )
 
@@ -294,12 +324,17 @@ class Run:
     Returns:
       The state, the reference's parameters (None without one), the books.
     """
+    adapters.check(
+        self.checkpoints.host().get('adapter'),
+        self.adapter,
+        f'The checkpoint in {self.directory}',
+    )
     state, ref_params, host = resume.restore(
         self.checkpoints, like, reference=reference
     )
     self.evals, self.totals = host['evals'], host['totals']
     step = host['books']['step']
-    lines = resume.discard_from(self.directory, step)
+    lines = resume.discard_from(self.directory, step) if self.first else 0
     self.console.print(
         f'Continuing after step {step}'
         + (f'; {lines} later lines of metrics set aside' if lines else '')
@@ -308,6 +343,8 @@ class Run:
 
   def summarise(self, mode: str, steps: int, **values: Any) -> None:
     """Writes `summary.json` and says where it is."""
+    if not self.first:
+      return
     summary = {
         'mode': mode,
         'steps': steps,
@@ -322,10 +359,3 @@ class Run:
         f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
         highlight=False,
     )
-
-
-def _make_mesh(mesh: settings.Mesh):
-  try:
-    return mesh_lib.make_mesh(dataclasses.asdict(mesh))
-  except ValueError as error:
-    raise ConfigError(f'config.mesh: {error}') from error

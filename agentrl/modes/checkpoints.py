@@ -1,51 +1,99 @@
 """Models by name, the workdir of a run included."""
 
+import dataclasses
 import json
 import pathlib
+from typing import Any
 
 import jax
+import numpy as np
+from jax.sharding import Mesh
 
 from agentrl.errors import CheckpointError
-from agentrl.models import transformer
-from agentrl.models.transformer import Transformer, TransformerConfig
-from agentrl.modes import parts
+from agentrl.models.config import TransformerConfig
+from agentrl.modes import adapters, meshes, parts
+from agentrl.parallel import sharding
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.checkpoint import Checkpoints
-from agentrl.weights import load as weights
+from agentrl.weights import load as weights, names
 
 
-def load(name: str) -> tuple[parts.Model, str]:
+def load(
+    name: str, mesh: Mesh | None = None, *, dtype: Any = np.float32
+) -> tuple[parts.Model, str]:
   """A policy and the version of its weights.
 
   Args:
-    name: workdir of a training run (its newest checkpoint is taken), or what
-      `weights.resolve` knows: a known name, a Hugging Face directory, a .gguf
-      file, a hub name.
+    name: workdir of a training run (its newest checkpoint is taken; one of an
+      adapter is merged into its base), or what `weights.resolve` knows: a known
+      name, a Hugging Face directory, a .gguf file, a hub name.
+    mesh: where its parameters live; None: on one device, or on the host.
+    dtype: of its parameters; of a run with an adapter it is that of its base.
 
   Raises:
     AgentrlError: there is no such model, or it cannot be read.
   """
   workdir = pathlib.Path(name)
   if (workdir / 'checkpoints').is_dir():
-    return _load_run(workdir)
-  return parts.load_model(name), 'default'
+    model, host = load_run(workdir, mesh=mesh, dtype=dtype)
+    return model, str(host['books']['policy_version'])
+  return parts.load_model(name, mesh, dtype=dtype), 'default'
 
 
-def _load_run(workdir: pathlib.Path) -> tuple[parts.Model, str]:
+def load_run(
+    workdir: pathlib.Path,
+    number: int | None = None,
+    *,
+    mesh: Mesh | None = None,
+    device: jax.Device | None = None,
+    dtype: Any = np.float32,
+) -> tuple[parts.Model, dict[str, Any]]:
+  """The policy of a training run, and the host's record beside it.
+
+  It was trained on any mesh: here its parameters live where the caller says.
+
+  Args:
+    workdir: of the run.
+    number: of the checkpoint; None: the newest.
+    mesh: where parameters live; None: on one device.
+    device: which one; None: the first.
+    dtype: of the parameters; of a run with an adapter it is that of its base.
+
+  Raises:
+    CheckpointError: there is no such checkpoint, or it cannot be read.
+    ConfigError: its tokenizer is that of another model.
+  """
+  device = device or jax.devices()[0]
   checkpoints = Checkpoints(workdir / 'checkpoints')
   try:
-    if checkpoints.latest is None:
+    known = checkpoints.numbers
+    if not known:
       raise CheckpointError(
           f'{workdir} holds a run without a complete checkpoint; let it run'
           ' longer.'
       )
-    host = checkpoints.host()
-    config = TransformerConfig(**host['model'])
-    params = checkpoints.restore({'params': _abstract(config)})['params']
+    if number is not None and number not in known:
+      raise CheckpointError(
+          f'{workdir} has no checkpoint {number}; known:'
+          f' {", ".join(map(str, known))}.'
+      )
+    host = checkpoints.host(number)
+    read = lambda like: checkpoints.restore({'params': like}, number)['params']
+    adapter = host.get('adapter')
+    if adapter is None:
+      config = TransformerConfig(**host['model'])
+      params = read(_abstract(config, mesh, device, dtype))
+      tokenizer = run_tokenizer(workdir)
+      model = parts.Model(config, params, tokenizer, str(workdir))
+    else:
+      base, _ = load(
+          adapter['base'], mesh, dtype=parts.DTYPES[adapter['dtype']]
+      )
+      params = adapters.join(base, adapter, read, mesh, device)
+      model = dataclasses.replace(base, params=params, path=str(workdir))
   finally:
     checkpoints.close()
-  model = parts.Model(config, params, run_tokenizer(workdir), str(workdir))
-  return model, str(host['books']['policy_version'])
+  return model, host
 
 
 def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
@@ -60,12 +108,17 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   return tokenizer_lib.load(path)
 
 
-def _abstract(config: TransformerConfig):
-  module = Transformer(config, scan_layers=True)
-  device = jax.sharding.SingleDeviceSharding(jax.devices()[0])
-  shapes = jax.eval_shape(
-      lambda: transformer.init_params(module, jax.random.key(0))
+def _abstract(
+    config: TransformerConfig,
+    mesh: Mesh | None,
+    device: jax.Device,
+    dtype: Any,
+) -> Any:
+  shapes = names.shapes(config, dtype)
+  there = jax.sharding.SingleDeviceSharding(device)
+  shardings = (
+      jax.tree.map(lambda _: there, shapes)
+      if mesh is None
+      else meshes.shardings(config, shapes, mesh)
   )
-  return jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=device), shapes
-  )
+  return sharding.placed(shapes, shardings)

@@ -25,6 +25,7 @@ from agentrl.modes import (
     offline_settings,
     warmstart,
 )
+from agentrl.parallel import distributed
 from agentrl.training import step
 from agentrl.types import Episode
 
@@ -122,7 +123,7 @@ class _Run(offline.OfflineRun):
     groups = self.explore('explore', tasks, policy_version=version)
     played = [episode for group in groups for episode in group.episodes]
     path = self.directory / 'episodes' / 'explore.jsonl'
-    episodes_lib.write(path, played, tokens=wanted.rollout.save_tokens)
+    self.write_episodes(path, played, tokens=wanted.rollout.save_tokens)
     return played
 
   def _write_pairs(
@@ -151,7 +152,7 @@ class _Run(offline.OfflineRun):
     self.console.print(
         '; '.join([f'{len(pairs)} preference pairs', *reasons]), highlight=False
     )
-    episodes_lib.write(
+    self.write_episodes(
         path,
         demonstrations.to_episodes(
             self.agent,
@@ -169,13 +170,15 @@ class _Run(offline.OfflineRun):
 
     They are computed once and kept: later the policy is another.
     """
-    if not path.exists():
+    if not distributed.agree(path.exists()):
       scores = step.score(
           learner.steps,
           learner.state.networks,
           batch,
           max_tokens=self.wanted.optim.max_tokens,
       )
-      episodes_lib.write_learned(path, ref_logprobs=scores.logprobs)
+      if self.first:
+        episodes_lib.write_learned(path, ref_logprobs=scores.logprobs)
+      distributed.wait(path.name)
     with np.load(path) as kept:
       return batch.replace(ref_logprobs=kept['ref_logprobs'])

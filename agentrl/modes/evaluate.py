@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import pathlib
 import sys
 import time
@@ -10,10 +11,9 @@ import rich.console
 import rich.table
 from ml_collections import ConfigDict
 
-from agentrl import metrics as metrics_lib
 from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation.evaluate import Evaluation, evaluate
-from agentrl.modes import checkpoints, parts, settings
+from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
+from agentrl.modes import checkpoints, hosts, parts, reading, serving, settings
 from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.modes.parts import Environment
 from agentrl.rollout.collect import Play
@@ -21,7 +21,7 @@ from agentrl.rollout.collect import Play
 
 def read(config: ConfigDict) -> settings.Evaluation:
   """Reads and checks a config of mode 'evaluate'."""
-  return settings.read_config(config, settings.Evaluation)
+  return reading.read_config(config, settings.Evaluation)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -31,6 +31,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   sections = read(config)
+  hosts.join(os.environ, config.mode, ready=False)
   wanted, rollout = sections.eval, sections.rollout
   model, sampler = sections.model, sections.sampler
   directory = make_workdir(workdir)
@@ -41,29 +42,32 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     environment = stack.enter_context(Environment(host, sections.env))
     environment.panel(wanted)  # refused now, not after the model is loaded
     policy, version = checkpoints.load(model.name)
-    urls = sampler.urls
-    if sampler.kind == 'embedded':
-      _, url = parts.start_engine(
+    number = int(version) if version.isdecimal() else 0
+    try:
+      served = serving.start_serving(
           stack,
+          host,
           policy,
           sampler=sampler,
           max_context=rollout.max_context,
           dtype=model.dtype,
           seed=wanted.seed,
-          version=version,
+          version=number,
+          directory=directory,
+          chat_template=sections.agent.template,
       )
-      urls = [url]
-    play = parts.make_play(
-        environment,
-        parts.make_agent(environment.spec, sections.agent, policy.tokenizer),
-        parts.make_sampler(host, urls, sampler, temperature=wanted.temperature),
-        rollout,
-        name='eval',
-        split=wanted.split,
-        horizon=wanted.horizon,
-        policy_version=int(version) if version.isdecimal() else 0,
-    )
-    try:
+      play = parts.make_play(
+          environment,
+          parts.make_agent(environment.spec, sections.agent, policy.tokenizer),
+          serving.make_sampler(
+              host, served, sampler, temperature=wanted.temperature
+          ),
+          rollout,
+          name='eval',
+          split=wanted.split,
+          horizon=wanted.horizon,
+          policy_version=number,
+      )
       result = run_panel(host, environment, play, wanted, rollout, console)
     except Interrupted:
       print('Stopped; nothing was written.')
@@ -103,22 +107,20 @@ def run_panel(
     DataError: the item file is none for this environment.
     Interrupted: the user asked to stop.
   """
-  tasks = environment.panel(wanted)
-  with metrics_lib.progress(console) as bar:
-    task = bar.add_task(name, total=len(tasks) * wanted.samples)
-    return host.run(
-        evaluate(
-            play,
-            tasks,
-            seed=wanted.seed,
-            concurrency=rollout.concurrency,
-            samples=wanted.samples,
-            attempts=rollout.attempts,
-            max_failed_share=rollout.max_failed_share,
-            subtask=environment.subtasks(),
-            on_episode=lambda _: bar.advance(task),
-        )
-    )
+  groups = parts.collect_groups(
+      host,
+      console,
+      name,
+      list(enumerate(environment.panel(wanted))),
+      wanted.samples,
+      seeded(play, wanted.seed),
+      rollout,
+      seed=wanted.seed,
+  )
+  return Evaluation(
+      summarise(groups, seed=wanted.seed, subtask=environment.subtasks()),
+      groups,
+  )
 
 
 def write_episodes(

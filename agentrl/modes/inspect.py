@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from agentrl.algos import grpo
 from agentrl.data import collate, episodes as episodes_lib, report, report_html
 from agentrl.errors import ConfigError, DataError
-from agentrl.modes import checkpoints, settings
+from agentrl.modes import checkpoints, reading, settings
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
@@ -20,7 +20,7 @@ from agentrl.weights import load as weights
 
 def read(config: ConfigDict) -> settings.Inspection:
   """Reads and checks a config of mode 'inspect'."""
-  return settings.read_config(config, settings.Inspection)
+  return reading.read_config(config, settings.Inspection)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

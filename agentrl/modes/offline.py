@@ -1,22 +1,34 @@
 """What sft, dpo and agentevol share: data, exploring, updates that resume."""
 
 import dataclasses
-from collections.abc import Sequence
+import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import conversations, episodes as episodes_lib
-from agentrl.modes import base, demonstrations, parts, resume, warmstart
+from agentrl.modes import (
+    base,
+    demonstrations,
+    hosts,
+    parts,
+    resume,
+    warmstart,
+)
 from agentrl.modes.host import Interrupted
+from agentrl.parallel import distributed
 from agentrl.rollout import seeds
-from agentrl.training import step, supervised
+from agentrl.training import state as state_lib, step, supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
 
 class OfflineRun(base.Run):
-  """A run that learns from a fixed set of episodes, once or in rounds."""
+  """A run that learns from a fixed set of episodes, once or in rounds.
+
+  Every process of several reads the same files and has all episodes.
+  """
 
   def build_data(self) -> list[Episode]:
     """Makes the environment, the policy and what `config.data` describes.
@@ -57,8 +69,16 @@ class OfflineRun(base.Run):
       )
     if data.expert_episodes:
       episodes += self.play_expert(data.expert_episodes, data.expert_horizon)
-    episodes_lib.write(path, episodes)
+    self.write_episodes(path, episodes)
     return episodes
+
+  def write_episodes(
+      self, path: pathlib.Path, episodes: Sequence[Episode], **options: Any
+  ) -> None:
+    """Writes a file once; afterwards every process can read it."""
+    if self.first:
+      episodes_lib.write(path, episodes, **options)
+    distributed.wait(path.name)
 
   def explore(
       self,
@@ -98,12 +118,14 @@ class OfflineRun(base.Run):
 
   def make_writer(
       self, total: int, start: int, *, shown: Sequence[str], show_every: int = 1
-  ) -> metrics_lib.Writer:
-    """Writes `metrics.jsonl` from line `start` on.
+  ) -> Callable[[int, dict[str, Any]], None]:
+    """`write(index, values)` adds to `metrics.jsonl`, from line `start` on.
 
     Lines beyond it, of a run that was killed before its first checkpoint was
     complete, are set aside.
     """
+    if not self.first:
+      return lambda index, values: None
     resume.discard_from(self.directory, start)
     writer = metrics_lib.Writer(
         self.directory,
@@ -114,10 +136,12 @@ class OfflineRun(base.Run):
         show_every=show_every,
     )
     self.stack.callback(writer.close)
-    return writer
+    return writer.write
 
   def make_learner(self, size: int, loss: step.LossFn) -> warmstart.Learner:
     """A learner of `config.algo` and `config.optim`, of the model's parameters.
+
+    From then on the model has the learner's, which its first update donates.
 
     Args:
       size: demonstrations or pairs.
@@ -125,18 +149,22 @@ class OfflineRun(base.Run):
     """
     algo = self.wanted.algo
     total = supervised.num_updates(size, algo.minibatch_size, algo.epochs)
-    return warmstart.make_learner(
+    learner = warmstart.make_learner(
         self.model.params,
         total,
         optim=algo.with_warmup(self.wanted.optim, total),
         module=self.module,
         mesh=self.mesh,
         loss=loss,
+        offload='optimizer' in self.wanted.mesh.offload,
+        base=self.model.base,
     )
+    self.model = dataclasses.replace(self.model, params=learner.state.params)
+    return learner
 
   def at_checkpoint(self, learner: warmstart.Learner) -> warmstart.Learner:
     """The learner at the newest checkpoint; its parameters become the model's."""
-    state, _, _ = self.restore(learner.state)
+    state, _, _ = self.restore(state_lib.abstract(learner.state))
     self.model = dataclasses.replace(self.model, params=state.params)
     return learner._replace(state=state)
 
@@ -170,7 +198,7 @@ class OfflineRun(base.Run):
     """
     wanted, algo = self.wanted, self.wanted.algo
     total, start = learner.total, int(learner.state.step)
-    writer = self.make_writer(
+    write = self.make_writer(
         total,
         start,
         shown=(*shown, 'train/grad_norm'),
@@ -179,10 +207,11 @@ class OfflineRun(base.Run):
 
     def on_update(index: int, state: TrainState, values: dict[str, Any]):
       done = index + 1
-      self.totals['tokens'] += values['train/tokens']
+      # A skipped update has learnt from none.
+      self.totals['tokens'] += values.get('train/tokens', 0.0)
       values = values | {'train/lr': float(learner.learning_rate(index))}
-      writer.write(index, values | self.measure(learner, done, state))
-      stop = self.host.interrupted
+      write(index, values | self.measure(learner, done, state))
+      stop = hosts.interrupted(self.host)
       if stop or done % wanted.checkpoint.every == 0 or done == total:
         self.keep(state, version)
       if stop:

@@ -11,8 +11,8 @@ from ml_collections import ConfigDict
 
 from agentrl.algos import ONLINE, dpo
 from agentrl.errors import ConfigError
-from agentrl.modes import settings
-from agentrl.modes.settings import above, at_least, idle, one_of
+from agentrl.modes import reading, settings
+from agentrl.modes.reading import above, at_least, idle, one_of
 from agentrl.ops import preference_loss
 
 
@@ -172,10 +172,16 @@ class Base:
   checkpoint: settings.Checkpoint
 
   def __post_init__(self):
+    settings.check_push(self.model, self.sampler)
     if self.eval.every:
       raise ConfigError(
           f'eval.every={self.eval.every} has no effect in this mode: it'
           ' evaluates before and after, and agentevol after each round.'
+      )
+    if 'reference' in self.mesh.offload:
+      raise ConfigError(
+          "mesh.offload='reference' has no effect in this mode: it keeps no"
+          ' reference policy.'
       )
     if self.optim.warmup_steps:
       raise ConfigError(
@@ -267,9 +273,9 @@ def _read(config: ConfigDict, cls: type) -> Any:
 
   def read_algo(section):
     _refuse_others(section, config.mode, algo)
-    return settings.read(algo, section, 'algo')
+    return reading.read(algo, section, 'algo')
 
-  return settings.read_config(config, cls, algo=read_algo)
+  return reading.read_config(config, cls, algo=read_algo)
 
 
 def _refuse_others(section: ConfigDict, mode: str, cls: type) -> None:

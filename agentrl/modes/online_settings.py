@@ -12,8 +12,8 @@ from agentrl import schedules
 from agentrl.algos import ONLINE, policy
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import settings
-from agentrl.modes.settings import above, at_least, one_of
+from agentrl.modes import reading, settings
+from agentrl.modes.reading import above, at_least, one_of
 from agentrl.ops import aggregate, kl
 from agentrl.schedules import HORIZONS, Horizon
 
@@ -199,7 +199,7 @@ class Algo:
     """Refuses fields that were set although they cannot act."""
     for name in names:
       owner = self if hasattr(self, name) else self.knobs
-      settings.idle(owner, 'algo', (name,), reason)
+      reading.idle(owner, 'algo', (name,), reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +223,7 @@ class Train:
 
   def __post_init__(self):
     at_least('num_steps', self.num_steps, 1)
+    settings.check_push(self.model, self.sampler)
     rollout, algo = self.rollout, self.algo
     compares = algo.module.GROUPS or getattr(
         algo.knobs, 'group_baseline', False
@@ -243,6 +244,11 @@ class Train:
       raise ConfigError(
           f'algo.critic.warmup={algo.critic.warmup} leaves none of the'
           f' num_steps={self.num_steps} to the policy.'
+      )
+    if 'reference' in self.mesh.offload and not algo.kl_coef:
+      raise ConfigError(
+          "mesh.offload='reference' has no effect: algo.kl_coef=0 leaves the"
+          ' reference out.'
       )
     if algo.overlong_buffer >= rollout.max_context:
       raise ConfigError(
@@ -283,20 +289,18 @@ def read_algo(section: Any) -> Algo:
       )
   critic = values.pop('critic', None)
   if ONLINE[name].CRITIC:
-    critic = settings.read(Critic, critic or {}, 'algo.critic')
+    critic = reading.read(Critic, critic or {}, 'algo.critic')
   elif critic is not None:
     raise ConfigError(
         f'algo.critic has no effect with algo.name={name!r}: it has no critic.'
     )
   knobs = {key: values.pop(key) for key in own & values.keys()}
-  knobs = settings.read(ONLINE[name].Knobs, knobs, 'algo')
+  knobs = reading.read(ONLINE[name].Knobs, knobs, 'algo')
   if 'knobs' in values:
     raise ConfigError(
         'Write the knobs of an algorithm into config.algo itself.'
     )
-  return settings.read(
-      Algo, values | {'critic': critic, 'knobs': knobs}, 'algo'
-  )
+  return reading.read(Algo, values | {'critic': critic, 'knobs': knobs}, 'algo')
 
 
 def read_horizon(section: Any) -> Horizon:
@@ -326,6 +330,6 @@ def read_horizon(section: Any) -> Horizon:
 
 def read_train(config: ConfigDict) -> Train:
   """Reads and checks a training config."""
-  return settings.read_config(
+  return reading.read_config(
       config, Train, horizon=read_horizon, algo=read_algo
   )

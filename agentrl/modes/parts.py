@@ -1,9 +1,8 @@
 """What the modes compose: an environment, a policy, and who samples from it."""
 
 import asyncio
-import contextlib
 import dataclasses
-import pathlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,27 +10,28 @@ import jax
 import jax.numpy as jnp
 import rich.console
 from absl import logging
+from jax.sharding import Mesh
 
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
-from agentrl.engine.server import Engine
 from agentrl.envs import tokens
 from agentrl.envs.client import EnvClient, EnvPool
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError, EnvError
-from agentrl.models import transformer
-from agentrl.models.transformer import Transformer, TransformerConfig
-from agentrl.modes import settings
+from agentrl.models import lora as lora_lib, transformer
+from agentrl.models.config import TransformerConfig
+from agentrl.models.transformer import Transformer
+from agentrl.modes import hosts, meshes, settings
 from agentrl.modes.host import EnvServer, Host
+from agentrl.parallel import distributed
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import Assignment, Play, collect
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
-from agentrl.rollout.sampler import Policy, Sampler
+from agentrl.rollout.sampler import Policy
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.training import weight_sync
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 
@@ -48,6 +48,9 @@ class Environment:
       host: whose session the clients use.
       env: which environment, and where.
       expert: whether servers started here offer the expert's actions.
+
+    Raises:
+      EnvError: they do not start, or no URL has one.
     """
     self.spec = envs.get(env.name)
     self.name = self.spec.name
@@ -63,6 +66,8 @@ class Environment:
         self.close()  # do not leave half of them behind
         raise
     self._connect()
+    if env.urls:
+      host.run(self._pool.probe(self.tasks('train')[0]))
 
   def tasks(self, split: str) -> tuple[int, ...]:
     """The fixed task list of a split, or the config's own training tasks."""
@@ -145,41 +150,91 @@ class Model:
   """A network, its tokenizer and where they came from."""
 
   config: TransformerConfig
-  params: Any  # trainer layout
+  params: Any  # trainer layout; with a base, an adapter
   tokenizer: Tokenizer
   path: str
+  base: lora_lib.Base | None = None  # frozen, see `adapters`
+  lora: lora_lib.Lora = lora_lib.Lora()  # of the adapter
+
+  def __post_init__(self):
+    if self.tokenizer.vocab_size > self.config.vocab_size:
+      raise ConfigError(
+          f'The tokenizer of {self.path} has {self.tokenizer.vocab_size} ids,'
+          f' its embedding only {self.config.vocab_size} rows: they belong to'
+          ' different models.'
+      )
 
   def module(self, model: settings.Model) -> Transformer:
     """The trainer's module for it."""
-    return Transformer(
-        self.config,
-        scan_layers=True,
-        remat=model.remat,
-        dtype=DTYPES[model.dtype],
-    )
+    return make_module(self.config, model)
 
 
-def load_model(name: str) -> Model:
-  """A pretrained model: a known name, a directory, a .gguf or a hub name."""
-  path = weights.resolve(name)
-  config, params = weights.load(path)
-  tokenizer = tokenizer_lib.load(path)
-  if tokenizer.vocab_size > config.vocab_size:
+def make_module(
+    config: TransformerConfig, model: settings.Model
+) -> Transformer:
+  """The trainer's module of a decoder of this shape."""
+  return Transformer(
+      config, scan_layers=True, remat=model.remat, dtype=DTYPES[model.dtype]
+  )
+
+
+def check_context(config: TransformerConfig, name: str, length: int) -> None:
+  """Refuses rows that are longer than the model is for.
+
+  Rotary scalings that follow the length of a row ('dynamic') begin there: what
+  is trained on such rows would be another network than what is served.
+
+  Args:
+    config: the decoder's shape.
+    name: of the config field that asks for them.
+    length: tokens of the longest row.
+  """
+  if length > config.max_positions:
     raise ConfigError(
-        f'The tokenizer of {name} has {tokenizer.vocab_size} ids, its embedding'
-        f' only {config.vocab_size} rows: they belong to different models.'
+        f'{name}={length} exceeds the {config.max_positions} positions of the'
+        ' model; lower it, or raise max_position_embeddings in the'
+        " model's config.json if its rotary scaling was made for more."
     )
-  return Model(config, params, tokenizer, str(path))
+
+
+def load_model(
+    name: str, mesh: Mesh | None = None, *, dtype: Any = jnp.float32
+) -> Model:
+  """A pretrained model: a known name, a directory, a .gguf or a hub name.
+
+  Args:
+    name: of the model.
+    mesh: where its parameters live; None: on the host.
+    dtype: of its parameters.
+
+  Raises:
+    AgentrlError: it cannot be read, or does not fit on the mesh.
+  """
+  path = weights.resolve(name)
+  reader = weights.open_gguf(path)
+  place = mesh and functools.partial(meshes.shardings, mesh=mesh)
+  config, params = weights.load(path, dtype=dtype, reader=reader, place=place)
+  return Model(config, params, tokenizer_lib.load(path, reader), str(path))
 
 
 def new_model(
-    config: TransformerConfig, tokenizer: Tokenizer, *, seed: int, path: str
+    config: TransformerConfig,
+    tokenizer: Tokenizer,
+    *,
+    seed: int,
+    path: str,
+    mesh: Mesh,
 ) -> Model:
-  """A random model of this shape, for this tokenizer's vocabulary."""
+  """A random model of this shape, for this tokenizer's vocabulary.
+
+  Each device of the mesh draws its own slices of the parameters; they are the
+  same numbers on any mesh.
+  """
   module = Transformer(config, scan_layers=True)
-  params = jax.jit(lambda key: transformer.init_params(module, key))(
-      jax.random.key(seed)
-  )
+  init = functools.partial(transformer.init_params, module)
+  key = jax.random.key(seed)
+  shardings = meshes.shardings(config, jax.eval_shape(init, key), mesh)
+  params = jax.jit(init, out_shardings=shardings)(key)
   return Model(config, params, tokenizer, path)
 
 
@@ -256,119 +311,29 @@ def collect_groups(
 ) -> list[Group]:
   """Collects with a progress bar.
 
+  Of several processes each plays its share of the tasks, and all get all
+  groups.
+
   Raises:
     AgentrlError: as `collect`.
     Interrupted: the user asked to stop.
   """
-  with metrics_lib.progress(console) as bar:
-    task = bar.add_task(title, total=len(tasks) * group_size)
-    return host.run(
-        collect(
-            tasks,
-            group_size,
-            play,
-            seed=seed,
-            concurrency=limits.concurrency,
-            attempts=limits.attempts,
-            max_failed_share=limits.max_failed_share,
-            on_episode=lambda _: bar.advance(task),
-        )
-    )
+  own = distributed.own(tasks)
 
+  def work() -> list[Group]:
+    with metrics_lib.progress(console) as bar:
+      task = bar.add_task(title, total=len(own) * group_size)
+      return host.run(
+          collect(
+              own,
+              group_size,
+              play,
+              seed=seed,
+              concurrency=limits.concurrency,
+              attempts=limits.attempts,
+              max_failed_share=limits.max_failed_share,
+              on_episode=lambda _: bar.advance(task),
+          )
+      )
 
-@dataclasses.dataclass(frozen=True)
-class Serving:
-  """Servers that sample from the current policy, and how to update them."""
-
-  urls: Sequence[str]
-  push: weight_sync.Push
-
-
-def start_engine(
-    stack: contextlib.ExitStack,
-    model: Model,
-    *,
-    sampler: settings.Sampler,
-    max_context: int,
-    dtype: str,
-    seed: int,
-    version: str,
-    host: str = '127.0.0.1',
-    port: int = 0,
-) -> tuple[Engine, str]:
-  """Starts the embedded engine; it stops when `stack` unwinds."""
-  engine = Engine(
-      model.config,
-      weight_sync.engine_layout(model.params, dtype=DTYPES[dtype]),
-      model.tokenizer,
-      eos_ids=model.tokenizer.eos_ids,
-      model_path=model.path,
-      max_running=sampler.max_running,
-      max_len=min(max_context, model.config.max_positions),
-      slots=sampler.slots or 2 * sampler.max_running,
-      dtype=DTYPES[dtype],
-      seed=seed,
-      weight_version=version,
-  )
-  url = engine.start(host, port)
-  stack.callback(engine.stop)
-  return engine, url
-
-
-def start_serving(
-    stack: contextlib.ExitStack,
-    host: Host,
-    model: Model,
-    *,
-    sampler: settings.Sampler,
-    max_context: int,
-    dtype: str,
-    seed: int,
-    version: int,
-) -> Serving:
-  """The embedded engine, or the SGLang servers that the config names."""
-  if max_context > model.config.max_positions:
-    raise ConfigError(
-        f'rollout.max_context={max_context} exceeds the'
-        f' {model.config.max_positions} positions of the model.'
-    )
-  if sampler.kind == 'embedded':
-    engine, url = start_engine(
-        stack,
-        model,
-        sampler=sampler,
-        max_context=max_context,
-        dtype=dtype,
-        seed=seed,
-        version=str(version),
-    )
-    return Serving([url], weight_sync.EmbeddedPush(engine, dtype=DTYPES[dtype]))
-  client = make_sampler(host, sampler.urls, sampler, temperature=1.0)
-  host.run(client.wait_ready(sampler.timeout_s))
-  directory = pathlib.Path(sampler.push_dir)
-  tokenizer_files = directory / 'tokenizer'
-  model.tokenizer.save(tokenizer_files)
-  return Serving(
-      sampler.urls,
-      weight_sync.DiskPush(
-          client, directory, model.config, tokenizer_files=tokenizer_files
-      ),
-  )
-
-
-def make_sampler(
-    host: Host,
-    urls: Sequence[str],
-    sampler: settings.Sampler,
-    *,
-    temperature: float,
-) -> Sampler:
-  """A client of the servers at `urls`."""
-  return Sampler(
-      host.session,
-      urls,
-      temperature=temperature,
-      timeout_s=sampler.timeout_s,
-      max_attempts=sampler.max_attempts,
-      api_key=sampler.api_key,
-  )
+  return sorted(hosts.together(work), key=lambda group: group.ordinal)

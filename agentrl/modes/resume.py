@@ -4,7 +4,6 @@ import json
 import pathlib
 from typing import Any
 
-import jax
 from ml_collections import ConfigDict
 
 from agentrl import metrics
@@ -13,12 +12,19 @@ from agentrl.errors import ConfigError
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 
-# More steps, other checkpoints or another panel continue the same run.
-_FREE = ('num_steps', 'checkpoint.', 'eval.', 'env.url', 'sampler.')
+# More steps, other checkpoints, another panel or mesh continue the same run.
+_FREE = ('num_steps', 'checkpoint.', 'eval.', 'env.url', 'sampler.', 'mesh.')
 
 
-def keep_config(config: ConfigDict, path: pathlib.Path) -> None:
+def keep_config(
+    config: ConfigDict, path: pathlib.Path, *, write: bool = True
+) -> None:
   """Writes the config, or checks that a resumed run has the same one.
+
+  Args:
+    config: of the run.
+    path: where it is kept.
+    write: whether it is this process that writes.
 
   Raises:
     ConfigError: a field differs that would make it another run.
@@ -38,7 +44,8 @@ def keep_config(config: ConfigDict, path: pathlib.Path) -> None:
           f' config has {new.get(name)!r}; use another --workdir, or the old'
           ' value to continue.'
       )
-  path.write_text(text)
+  if write:
+    path.write_text(text)
 
 
 def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:
@@ -84,7 +91,7 @@ def restore(
 
   Args:
     checkpoints: of the run; holds one at least.
-    like: a state of the wanted shapes and shardings.
+    like: the wanted shapes and places, see `state.abstract`.
     reference: whether the run has reference parameters; None without them.
   """
   host = checkpoints.host()
@@ -96,12 +103,7 @@ def restore(
     items['critic'] = like.critic
   if reference:
     items['ref_params'] = like.params
-  items = checkpoints.restore(
-      jax.tree.map(
-          lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
-          items,
-      )
-  )
+  items = checkpoints.restore(items)
   state = TrainState(
       params=items['params'], critic=items.get('critic'), **items['optimizer']
   )

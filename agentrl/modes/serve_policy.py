@@ -1,4 +1,4 @@
-"""mode='serve_policy': any checkpoint behind SGLang's HTTP protocol."""
+"""mode='serve_policy': any checkpoint behind SGLang's and OpenAI's routes."""
 
 import contextlib
 import signal
@@ -6,38 +6,74 @@ import threading
 
 from ml_collections import ConfigDict
 
-from agentrl.modes import checkpoints, parts, settings
+from agentrl.engine.auth import Keys
+from agentrl.envs import tokens
+from agentrl.modes import (
+    checkpoints,
+    compile_cache,
+    reading,
+    serving,
+    settings,
+)
 
 
 def read(config: ConfigDict) -> settings.ServePolicy:
   """Reads and checks a config of mode 'serve_policy'."""
-  return settings.read_config(config, settings.ServePolicy)
+  return reading.read_config(config, settings.ServePolicy)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Serves `config.model` until a signal comes; needs no workdir.
 
   Raises:
-    AgentrlError: the model cannot be loaded, or the port is taken.
+    AgentrlError: the model or a key cannot be loaded, or the port is taken.
   """
   del workdir
   wanted = read(config)
-  serve = wanted.serve
+  files = wanted.serve
+  # Before the model is loaded: a key that cannot be read must not cost minutes.
+  keys = Keys(
+      api=_key(files.api_key_file), admin=_key(files.admin_api_key_file)
+  )
+  serve(wanted, keys)
+
+
+def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
+  """Serves a policy behind `keys` until SIGTERM or SIGINT.
+
+  Either of them ends the process at once while the model is being loaded.
+
+  Args:
+    wanted: the policy and where to serve it; its key files are not read.
+    keys: what requests must carry.
+
+  Raises:
+    AgentrlError: the model cannot be loaded, the port is taken, or the folder
+      for compiled programs cannot be written.
+  """
+  where = wanted.serve
+  compile_cache.use(where.compile_cache)
   model, version = checkpoints.load(wanted.model.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stopped.set())
   with contextlib.ExitStack() as stack:
-    _, url = parts.start_engine(
+    _, url = serving.start_engine(
         stack,
         model,
         sampler=wanted.sampler,
-        max_context=serve.max_context or model.config.max_positions,
+        max_context=where.max_context or model.config.max_positions,
         dtype=wanted.model.dtype,
-        seed=serve.seed,
+        seed=where.seed,
         version=version,
-        host=serve.host,
-        port=serve.port,
+        host=where.host,
+        port=where.port,
+        keys=keys,
+        chat_template=where.chat_template,
     )
     print(f'Serving {wanted.model.name} at {url}', flush=True)
     stopped.wait()
+
+
+def _key(path: str | None) -> str | None:
+  return None if path is None else tokens.read(path)

@@ -3,20 +3,24 @@
 A section of the ConfigDict becomes a dataclass here, and nowhere below modes/
 is a ConfigDict seen. A field that no dataclass has, a value out of range or two
 that contradict each other are refused before anything starts (invariant 11).
-Here is what several modes share; `online_settings` has that of mode 'train',
-`offline_settings` that of 'sft', 'dpo' and 'agentevol'.
+Here is what several modes share; `sampler_settings` has who samples,
+`online_settings` what is mode 'train', `offline_settings` what is 'sft', 'dpo'
+and 'agentevol'. `reading` makes them of a config.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
 from typing import Any
-
-from ml_collections import ConfigDict
 
 from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
+from agentrl.models.lora import TARGETS, Lora
+from agentrl.models.transformer import REMAT
 from agentrl.models.variants import VARIANTS
-from agentrl.training.optim import SCHEDULES
+from agentrl.modes import reading
+from agentrl.modes.reading import above, at_least, idle, one_of, read
+from agentrl.modes.sampler_settings import Sampler
+from agentrl.parallel import mesh as mesh_lib
+from agentrl.training.optim import OPTIMIZERS, SCHEDULES
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,11 +75,25 @@ class Model:
   """The policy network."""
 
   name: str  # a tiny variant, 'smollm2-135m', a directory, a .gguf, a hub name
-  remat: bool = False  # recompute activations: less memory, more time
-  dtype: str = 'float32'  # of activations; 'bfloat16' on a GPU
+  # Activations computed again in the backward pass: 'none' | 'dots' (all but
+  # products with weights and attention) | 'full': less memory, more time.
+  remat: str = 'none'
+  # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
+  dtype: str = 'float32'
+  # A section: see `models.lora.Lora`. With a rank above 0 a low-rank adapter is
+  # trained over the frozen model, and nothing else.
+  lora: Any = Lora()
 
   def __post_init__(self):
     one_of('model.dtype', self.dtype, ('float32', 'bfloat16'))
+    one_of('model.remat', self.remat, tuple(REMAT))
+    object.__setattr__(self, 'lora', _read_lora(self.lora))
+    if self.lora.rank and self.from_scratch:
+      raise ConfigError(
+          f'model.lora.rank={self.lora.rank} adapts a pretrained model, and'
+          f' {self.name!r} starts random: train it in full first, and give that'
+          " run's workdir as model.name."
+      )
 
   @property
   def from_scratch(self) -> bool:
@@ -83,55 +101,59 @@ class Model:
     return self.name.startswith('tiny') and self.name in VARIANTS
 
 
+def _read_lora(section: Any) -> Lora:
+  if isinstance(section, Lora):
+    return section
+  lora = read(Lora, section, 'model.lora')
+  at_least('model.lora.rank', lora.rank, 0)
+  if not lora.rank:
+    rest = ('alpha', 'targets', 'rslora')
+    reason = 'model.lora.rank=0 trains all parameters'
+    idle(lora, 'model.lora', rest, reason)
+  above('model.lora.alpha', lora.alpha, 0)
+  targets = lora.targets
+  if isinstance(targets, str) or not targets:
+    raise ConfigError(
+        f'model.lora.targets={targets!r} names no projection; give some of'
+        f' {TARGETS}.'
+    )
+  for target in targets:
+    if target in ('embed', 'lm_head'):
+      raise ConfigError(
+          f'model.lora.targets has {target!r}: only the projections of the'
+          f' layers can have an adapter ({", ".join(TARGETS)}). To train the'
+          ' vocabulary too, set model.lora.rank=0.'
+      )
+    one_of('model.lora.targets', target, TARGETS)
+  # In the table's order, whatever the config's: they are a set.
+  chosen = tuple(name for name in TARGETS if name in targets)
+  return dataclasses.replace(lora, targets=chosen)
+
+
 @dataclasses.dataclass(frozen=True)
 class Mesh:
-  """Devices per axis; one may be -1: the rest."""
+  """Devices per axis, of which one may be -1: the rest; and their memory."""
 
-  data: int = 1
-  fsdp: int = -1
-  tensor: int = 1
-  sequence: int = 1
-
-  def __post_init__(self):
-    if self.sequence != 1:
-      raise ConfigError(
-          f'mesh.sequence={self.sequence} is not supported yet; use 1.'
-      )
-
-
-@dataclasses.dataclass(frozen=True)
-class Sampler:
-  """Who samples: the embedded engine or SGLang servers."""
-
-  kind: str = 'embedded'  # 'embedded' | 'sglang'
-  urls: tuple[str, ...] = ()  # of SGLang servers
-  push_dir: str | None = None  # folder that trainer and servers share
-  api_key: str | None = None
-  max_running: int = 64  # embedded: sequences that decode together
-  slots: int = 0  # embedded: cached sequences; 0: twice max_running
-  timeout_s: float = 300.0  # of one request
-  max_attempts: int = 4  # of one request
+  data: int = 1  # rows of a batch
+  fsdp: int = -1  # rows too, and the parameters with their moments
+  tensor: int = 1  # heads, the inner width of the MLP, the vocabulary
+  sequence: int = 1  # the tokens of a row, for long episodes
+  # What waits in the memory of the host between its uses: 'optimizer' (its
+  # state), 'reference' (the policy that the KL is to).
+  offload: tuple[str, ...] = ()
 
   def __post_init__(self):
-    one_of('sampler.kind', self.kind, ('embedded', 'sglang'))
-    at_least('sampler.max_running', self.max_running, 1)
-    at_least('sampler.max_attempts', self.max_attempts, 1)
-    above('sampler.timeout_s', self.timeout_s, 0)
-    if self.slots and self.slots < self.max_running:
+    if isinstance(self.offload, str):
       raise ConfigError(
-          f'sampler.slots={self.slots} are fewer than sampler.max_running='
-          f'{self.max_running} sequences.'
+          f'mesh.offload is a list, got the text {self.offload!r}.'
       )
-    if self.kind == 'sglang' and not (self.urls and self.push_dir):
-      raise ConfigError(
-          "sampler.kind='sglang' needs sampler.urls, the servers, and"
-          ' sampler.push_dir, a folder that they can read.'
-      )
-    if self.kind == 'embedded' and (self.urls or self.push_dir or self.api_key):
-      raise ConfigError(
-          'sampler.urls, push_dir and api_key have no effect with'
-          " sampler.kind='embedded'; set sampler.kind='sglang'."
-      )
+    for name in self.offload:
+      one_of('mesh.offload', name, ('optimizer', 'reference'))
+
+  @property
+  def axes(self) -> dict[str, int]:
+    """Devices by the name of their axis."""
+    return {name: getattr(self, name) for name in mesh_lib.AXES}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -163,15 +185,17 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Optim:
-  """AdamW behind a clip of the global norm."""
+  """An optimiser behind a clip of the global norm."""
 
   lr: float
+  name: str = 'adamw'  # 'adamw' | 'adamw8bit' | 'adafactor' | 'muon'
   warmup_steps: int = 0
   schedule: str = 'constant'
   grad_clip: float = 1.0
   weight_decay: float = 0.0
-  b1: float = 0.9
-  b2: float = 0.999
+  b1: float = 0.9  # of Adam's first moment; in 'muon', of embeddings and norms
+  b2: float = 0.999  # of its second moment
+  momentum: float = 0.95  # of 'muon'
   max_tokens: int = 8192  # per microbatch: memory, not mathematics
 
   def __post_init__(self):
@@ -181,11 +205,17 @@ class Optim:
     at_least('optim.weight_decay', self.weight_decay, 0)
     one_of('optim.schedule', self.schedule, SCHEDULES)
     at_least('optim.max_tokens', self.max_tokens, 1)
-    for name in ('b1', 'b2'):
+    one_of('optim.name', self.name, tuple(OPTIMIZERS))
+    for name in ('b1', 'b2', 'momentum'):
       if not 0 <= getattr(self, name) < 1:
         raise ConfigError(
             f'optim.{name} must be in [0, 1), got {getattr(self, name)}.'
         )
+    idle = ('b1', 'b2', 'momentum') if self.name == 'adafactor' else ()
+    idle = ('momentum',) if self.name in ('adamw', 'adamw8bit') else idle
+    for name in idle:
+      reason = f'optim.name={self.name!r} has none; leave it at its default'
+      reading.idle(self, 'optim', (name,), reason)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -248,6 +278,19 @@ class Checkpoint:
     at_least('checkpoint.keep', self.keep, 1)
 
 
+def check_push(model: Model, sampler: Sampler) -> None:
+  """Refuses to push an adapter that there is not."""
+  if not model.lora.rank:
+    reason = 'model.lora.rank=0 trains all parameters'
+    idle(sampler, 'sampler', ('push_lora',), reason)
+
+
+def _check_untrained(model: Model, sampler: Sampler) -> None:
+  reason = 'nothing is trained; a run with an adapter says so itself'
+  idle(model, 'model', ('lora',), reason)
+  check_push(model, sampler)
+
+
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
   """The whole of a `mode='evaluate'` config."""
@@ -260,6 +303,7 @@ class Evaluation:
   eval: Eval
 
   def __post_init__(self):
+    _check_untrained(self.model, self.sampler)
     if self.env.task_file and (
         self.eval.split != 'train' or self.eval.task_file
     ):
@@ -277,6 +321,13 @@ class Serve:
   host: str = '127.0.0.1'
   max_context: int = 0  # 0: all positions of the model
   seed: int = 0  # of requests that bring none
+  # Files of one line each; see `engine.auth.Keys`. None: no key.
+  api_key_file: str | None = None
+  admin_api_key_file: str | None = None
+  # Of chats, as `agent.template` is of episodes; None: the tokenizer's own.
+  chat_template: str | None = None
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -286,6 +337,9 @@ class ServePolicy:
   model: Model
   sampler: Sampler
   serve: Serve
+
+  def __post_init__(self):
+    _check_untrained(self.model, self.sampler)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,103 +366,36 @@ class Inspection:
   inspect: Inspect
 
 
-def read_config(config: ConfigDict, cls: type, **readers: Callable[[Any], Any]):
-  """Makes `cls`, the whole of a mode's config, whose sections are its fields.
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Which checkpoint is exported."""
 
-  Args:
-    config: has `mode` and these sections, and nothing else.
-    cls: a dataclass; a field that is one is read by `read`.
-    **readers: of sections that are read otherwise.
+  path: str  # workdir of a run that trains, or one of its checkpoints/N
+  step: int | None = None  # N; None: the newest, or the one that `path` names
 
-  Raises:
-    ConfigError: a section or a field is unknown or missing, or refused.
-  """
-  sections = {f.name: f.type for f in dataclasses.fields(cls)}
-  check_sections(config, ('mode', *sections))
-  values = {}
-  for name, kind in sections.items():
-    if name in readers:
-      values[name] = readers[name](config[name])
-    elif dataclasses.is_dataclass(kind):
-      values[name] = read(kind, config[name], name)
-    else:
-      values[name] = config[name]
-  return read(cls, values, 'config')
+  def __post_init__(self):
+    if not self.path:
+      raise ConfigError(
+          'Name a run: --config.checkpoint.path=WORKDIR, or one of its'
+          ' checkpoints: WORKDIR/checkpoints/N'
+      )
 
 
-def read(cls: type, section: Any, name: str):
-  """Makes the dataclass `cls` of a config section.
+@dataclasses.dataclass(frozen=True)
+class Export:
+  """How a checkpoint becomes a Hugging Face folder."""
 
-  Raises:
-    ConfigError: a field is unknown or missing, or its value is refused.
-  """
-  values = (
-      section.to_dict() if isinstance(section, ConfigDict) else dict(section)
-  )
-  fields = {f.name: f for f in dataclasses.fields(cls)}
-  unknown = sorted(values.keys() - fields.keys())
-  if unknown:
-    raise ConfigError(
-        f'Unknown field {name}.{unknown[0]}; known: {", ".join(fields)}.'
-    )
-  required = {
-      key
-      for key, field in fields.items()
-      if field.default is dataclasses.MISSING
-      and field.default_factory is dataclasses.MISSING
-  }
-  missing = sorted(required - values.keys())
-  if missing:
-    raise ConfigError(f'The config lacks {name}.{missing[0]}.')
-  try:
-    return cls(**values)
-  except TypeError as error:  # compared with a number and is none
-    raise ConfigError(
-        f'A value of {name} has the wrong type: {error}'
-    ) from error
+  dtype: str = 'float32'  # of the files: 'float32' | 'bfloat16' | 'source'
+  shard_bytes: int = 10**9  # most bytes of one file
+
+  def __post_init__(self):
+    one_of('export.dtype', self.dtype, ('float32', 'bfloat16', 'source'))
+    at_least('export.shard_bytes', self.shard_bytes, 1)
 
 
-def check_sections(config: ConfigDict, known: Sequence[str]) -> None:
-  """Refuses a config that lacks one of these top-level fields or has others."""
-  unknown = sorted(set(config.keys()) - set(known))
-  if unknown:
-    raise ConfigError(
-        f'Unknown section config.{unknown[0]}; known: {", ".join(known)}.'
-    )
-  missing = sorted(set(known) - set(config.keys()))
-  if missing:
-    raise ConfigError(f'The config lacks the section {missing[0]!r}.')
+@dataclasses.dataclass(frozen=True)
+class Exporting:
+  """The whole of a `mode='export'` config."""
 
-
-def at_least(name: str, value: float, least: float) -> None:
-  """Refuses a smaller value."""
-  if value < least:
-    raise ConfigError(f'{name} must be at least {least}, got {value}.')
-
-
-def above(name: str, value: float, bound: float) -> None:
-  """Refuses a smaller or equal value."""
-  if not value > bound:
-    raise ConfigError(f'{name} must be above {bound}, got {value}.')
-
-
-def one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
-  """Refuses any other value."""
-  if value not in known:
-    raise ConfigError(f'Unknown {name}={value!r}; known: {", ".join(known)}.')
-
-
-def idle(section: Any, prefix: str, names: Sequence[str], reason: str) -> None:
-  """Refuses fields that were set although they cannot act.
-
-  Args:
-    section: a dataclass, whose defaults count as not set.
-    prefix: its name in a config.
-    names: of the fields.
-    reason: why they cannot act.
-  """
-  defaults = {f.name: f.default for f in dataclasses.fields(section)}
-  for name in names:
-    value = getattr(section, name)
-    if value != defaults[name]:
-      raise ConfigError(f'{prefix}.{name}={value} has no effect: {reason}.')
+  checkpoint: Source
+  export: Export

@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 import jax
+import optax
 from ml_collections import ConfigDict
 
 from agentrl import metrics as metrics_lib
@@ -17,13 +18,14 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import base, online_settings, parts
+from agentrl.modes import base, hosts, online_settings, parts
 from agentrl.modes.host import Interrupted
+from agentrl.parallel import sharding
 from agentrl.rollout import seeds
 from agentrl.training import optim, rl, state as state_lib, step
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
-from agentrl.types import Group
+from agentrl.types import Episode, Group
 
 _SHOWN = (
     'rollout/horizon',
@@ -45,6 +47,75 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   base.start(_Run, read(config), config, workdir)
+
+
+def make_optimizer(
+    wanted: online_settings.Train,
+) -> tuple[optax.GradientTransformation, optax.Schedule]:
+  """The optimiser of all networks, and the policy's learning rate by update."""
+  algo, optimizer = wanted.algo, wanted.optim
+  schedule = dict(
+      warmup_steps=optimizer.warmup_steps,
+      schedule=optimizer.schedule,
+      total_steps=wanted.num_steps * algo.epochs * algo.minibatches,
+  )
+  # While a critic warms up, the policy stands still.
+  frozen = 0
+  if algo.critic is not None:
+    frozen = algo.critic.warmup * algo.epochs * algo.minibatches
+  learning_rate = optim.make_schedule(
+      optimizer.lr, **schedule, frozen_steps=frozen
+  )
+  kind = dict(
+      name=optimizer.name,
+      b1=optimizer.b1,
+      b2=optimizer.b2,
+      momentum=optimizer.momentum,
+  )
+  tx = optim.make_optimizer(
+      optimizer.lr,
+      grad_clip=optimizer.grad_clip,
+      weight_decay=optimizer.weight_decay,
+      **kind,
+      **schedule,
+      frozen_steps=frozen,
+  )
+  if algo.critic is not None:
+    tx = optim.with_critic(
+        tx,
+        optim.make_optimizer(
+            algo.critic.lr, grad_clip=algo.critic.grad_clip, **kind
+        ),
+    )
+  return tx, learning_rate
+
+
+def bind_loss(algo: online_settings.Algo) -> step.LossFn:
+  """The algorithm's loss, its knobs bound."""
+  return functools.partial(
+      algo.module.loss, knobs=algo.knobs, use_kl=algo.kl == 'loss'
+  )
+
+
+def make_plan(wanted: online_settings.Train) -> rl.UpdatePlan:
+  """How collections are used."""
+  algo = wanted.algo
+  return rl.UpdatePlan(
+      epochs=algo.epochs,
+      minibatches=algo.minibatches,
+      max_tokens=wanted.optim.max_tokens,
+      seed=seeds.derive_seed(wanted.seed, 'rows'),
+      ratio=algo.ratio,
+      kl=algo.kl,
+      kl_estimator=algo.knobs.kl_estimator,
+      kl_target=algo.kl_target,
+      kl_horizon=algo.kl_horizon,
+      ties=algo.ties,
+      refill_rounds=algo.refill_rounds,
+      truncated=algo.truncated,
+      overlong_buffer=algo.overlong_buffer,
+      max_context=wanted.rollout.max_context,
+  )
 
 
 class _Run(base.Run):
@@ -77,59 +148,15 @@ class _Run(base.Run):
 
   def _prepare_rl(self) -> None:
     wanted = self.wanted
-    algo, optimizer = wanted.algo, wanted.optim
-    updates = wanted.num_steps * algo.epochs * algo.minibatches
-    schedule = dict(
-        warmup_steps=optimizer.warmup_steps,
-        schedule=optimizer.schedule,
-        total_steps=updates,
-    )
-    # While a critic warms up, the policy stands still.
-    frozen = 0
-    if algo.critic is not None:
-      frozen = algo.critic.warmup * algo.epochs * algo.minibatches
-    self.learning_rate = optim.make_schedule(
-        optimizer.lr, **schedule, frozen_steps=frozen
-    )
-    betas = dict(b1=optimizer.b1, b2=optimizer.b2)
-    self.tx = optim.make_optimizer(
-        optimizer.lr,
-        grad_clip=optimizer.grad_clip,
-        weight_decay=optimizer.weight_decay,
-        **betas,
-        **schedule,
-        frozen_steps=frozen,
-    )
-    if algo.critic is not None:
-      self.tx = optim.with_critic(
-          self.tx,
-          optim.make_optimizer(
-              algo.critic.lr, grad_clip=algo.critic.grad_clip, **betas
-          ),
-      )
-    self.loss = functools.partial(
-        algo.module.loss, knobs=algo.knobs, use_kl=algo.kl == 'loss'
-    )
+    self.tx, self.learning_rate = make_optimizer(wanted)
+    self.loss = bind_loss(wanted.algo)
     self.advantages = jax.jit(
-        functools.partial(algo.module.advantages, knobs=algo.knobs),
+        functools.partial(
+            wanted.algo.module.advantages, knobs=wanted.algo.knobs
+        ),
         static_argnames='num_groups',
     )
-    self.plan = rl.UpdatePlan(
-        epochs=algo.epochs,
-        minibatches=algo.minibatches,
-        max_tokens=optimizer.max_tokens,
-        seed=seeds.derive_seed(wanted.seed, 'rows'),
-        ratio=algo.ratio,
-        kl=algo.kl,
-        kl_estimator=algo.knobs.kl_estimator,
-        kl_target=algo.kl_target,
-        kl_horizon=algo.kl_horizon,
-        ties=algo.ties,
-        refill_rounds=algo.refill_rounds,
-        truncated=algo.truncated,
-        overlong_buffer=algo.overlong_buffer,
-        max_context=wanted.rollout.max_context,
-    )
+    self.plan = make_plan(wanted)
     self.task_iterator = TaskIterator(
         self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
     )
@@ -150,6 +177,8 @@ class _Run(base.Run):
     self.evaluate('before', 0, version)
     self.state, self.shardings = self._new_state(params)
     self.ref_params = self._reference()
+    # The state has a copy: what it was made of may go.
+    self.model = dataclasses.replace(self.model, params=self.state.params)
     books = Bookkeeping(
         step=0,
         policy_version=version,
@@ -169,26 +198,34 @@ class _Run(base.Run):
         self.tx,
         self.mesh,
         critic=critic and value_head.init(critic.kind, self.module, params),
+        offload='optimizer' in self.wanted.mesh.offload,
     )
 
   def _reference(self) -> Any:
     """A copy of the starting policy, where the loss needs one."""
     if not self.wanted.algo.kl_coef:
       return None
-    return jax.tree.map(jax.numpy.copy, self.state.params)
+    return self._placed(jax.tree.map(jax.numpy.copy, self.state.params))
+
+  def _placed(self, ref_params: Any) -> Any:
+    """The reference where it waits between its passes."""
+    if 'reference' in self.wanted.mesh.offload:
+      return sharding.to_host(ref_params)
+    return ref_params
 
   # RL.
 
   def _train(self, books: Bookkeeping) -> None:
     wanted = self.wanted
-    self.writer = metrics_lib.Writer(
-        self.directory,
-        total=wanted.num_steps,
-        start=books.step,
-        shown=_SHOWN,
-        console=self.console,
-    )
-    self.stack.callback(self.writer.close)
+    if self.first:
+      self.writer = metrics_lib.Writer(
+          self.directory,
+          total=wanted.num_steps,
+          start=books.step,
+          shown=_SHOWN,
+          console=self.console,
+      )
+      self.stack.callback(self.writer.close)
     self.task_iterator.restore(books.tasks)
     self.state, books = rl.train(
         self.state,
@@ -207,6 +244,7 @@ class _Run(base.Run):
             self.state,
             self.shardings,
             temperature=wanted.rollout.temperature,
+            base=self.model.base,
         ),
         plan=self.plan,
         ref_params=self.ref_params,
@@ -215,11 +253,10 @@ class _Run(base.Run):
         record=self._record,
         save=self._save,
         save_every=wanted.checkpoint.every,
-        stopped=lambda: self.host.interrupted,
+        stopped=functools.partial(hosts.interrupted, self.host),
     )
     self.checkpoints.wait()
-    if self.host.interrupted:
-      raise Interrupted
+    hosts.check(self.host)
     self.evaluate('after', books.step, books.policy_version)
     self.summarise('train', books.step, updates=int(self.state.step))
 
@@ -251,6 +288,30 @@ class _Run(base.Run):
       values: step.Metrics,
       groups: list[Group],
       batch: TokenBatch,
+      suspects: list[int],
+  ) -> None:
+    values = values | self._sampler_metrics(groups)
+    if self.first:
+      if suspects:
+        self._dump(
+            step, [e for group in groups for e in group.episodes], suspects
+        )
+      self._write_episodes(step, groups, batch)
+      self.writer.write(step, values)
+    self.totals['tokens'] += sum(
+        len(e.tokens) for group in groups for e in group.episodes
+    )
+    every = self.wanted.eval.every
+    if every and (step + 1) % every == 0 and step + 1 < self.wanted.num_steps:
+      # The step is done and recorded: a signal that comes now ends this
+      # evaluation, and the loop saves and stops by itself.
+      with contextlib.suppress(Interrupted):
+        self.evaluate(
+            f'step_{step + 1}', step + 1, int(values['policy/version'])
+        )
+
+  def _write_episodes(
+      self, step: int, groups: list[Group], batch: TokenBatch
   ) -> None:
     path = episodes_lib.step_path(self.directory, 'train', step)
     episodes_lib.write(
@@ -271,18 +332,40 @@ class _Run(base.Run):
           # Numbered from 1: 0 is a token of no turn.
           turn_groups=batch.anchor_ids + 1,
       )
-    self.totals['tokens'] += sum(
-        len(e.tokens) for group in groups for e in group.episodes
+
+  def _dump(
+      self, step: int, episodes: list[Episode], suspects: list[int]
+  ) -> None:
+    """Writes episodes, tokens and all, whose gradient was not finite."""
+    path = self.directory / 'diverged' / f'{step:06d}.jsonl'
+    episodes_lib.write(path, [episodes[row] for row in suspects])
+    self.console.print(
+        f'Step {step + 1} skipped an update: its gradient was not finite. The'
+        f' episodes in question are in {path}.',
+        highlight=False,
     )
-    self.writer.write(step, values)
-    every = self.wanted.eval.every
-    if every and (step + 1) % every == 0 and step + 1 < self.wanted.num_steps:
-      # The step is done and recorded: a signal that comes now ends this
-      # evaluation, and the loop saves and stops by itself.
-      with contextlib.suppress(Interrupted):
-        self.evaluate(
-            f'step_{step + 1}', step + 1, int(values['policy/version'])
+
+  def _sampler_metrics(self, groups: list[Group]) -> step.Metrics:
+    """What went wrong at the sampler in this step and was mended."""
+    counts = self.sampler.counts
+    names = ('retries', 'aborts', 'aborted_tokens')
+    # Each process has asked for its share of the episodes.
+    shares = hosts.together(lambda: [{name: counts[name] for name in names}])
+    metrics = {
+        f'sampler/{name}': float(sum(share[name] for share in shares))
+        for name in names
+    }
+    counts.clear()
+    # Turns under other weights than the push before the step handed over.
+    metrics['sampler/stale_turns'] = float(
+        sum(
+            turn.weight_version != str(episode.policy_version)
+            for group in groups
+            for episode in group.episodes
+            for turn in episode.turns
         )
+    )
+    return metrics
 
   # Saving, the end.
 
@@ -292,8 +375,13 @@ class _Run(base.Run):
   def _restore(self) -> Bookkeeping:
     """Brings the newest checkpoint back, and sets later records aside."""
     fresh, self.shardings = self._new_state(self.model.params)
+    # Two states at a time would not fit where one just does.
+    like = state_lib.abstract(fresh)
+    del fresh
+    self.model = dataclasses.replace(self.model, params=None)
     self.state, self.ref_params, books = self.restore(
-        fresh, reference=self.wanted.algo.kl_coef > 0
+        like, reference=self.wanted.algo.kl_coef > 0
     )
+    self.ref_params = self._placed(self.ref_params)
     self.model = dataclasses.replace(self.model, params=self.state.params)
     return Bookkeeping(**books)

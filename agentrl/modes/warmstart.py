@@ -16,6 +16,7 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate, conversations
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
+from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
 from agentrl.modes import parts, settings
 from agentrl.modes.host import Host
@@ -164,6 +165,28 @@ class Learner(NamedTuple):
   total: int  # updates
 
 
+def make_optimizer(
+    optim: settings.Optim, total: int
+) -> tuple[optax.GradientTransformation, optax.Schedule]:
+  """The optimiser of a phase of `total` updates, and its learning rate."""
+  schedule = dict(
+      warmup_steps=optim.warmup_steps,
+      schedule=optim.schedule,
+      total_steps=total,
+  )
+  tx = optim_lib.make_optimizer(
+      optim.lr,
+      name=optim.name,
+      **schedule,
+      grad_clip=optim.grad_clip,
+      weight_decay=optim.weight_decay,
+      b1=optim.b1,
+      b2=optim.b2,
+      momentum=optim.momentum,
+  )
+  return tx, optim_lib.make_schedule(optim.lr, **schedule)
+
+
 def make_learner(
     params: Any,
     total: int,
@@ -172,6 +195,8 @@ def make_learner(
     module: Transformer,
     mesh: Mesh,
     loss: step.LossFn,
+    offload: bool = False,
+    base: Base | None = None,
 ) -> Learner:
   """A learner of `total` updates.
 
@@ -182,25 +207,15 @@ def make_learner(
     module: the trainer's.
     mesh: the devices.
     loss: of an offline algorithm, its knobs bound.
+    offload: see `state.create`.
+    base: what the parameters, an adapter's then, add to.
   """
-  schedule = dict(
-      warmup_steps=optim.warmup_steps,
-      schedule=optim.schedule,
-      total_steps=total,
-  )
-  tx = optim_lib.make_optimizer(
-      optim.lr,
-      **schedule,
-      grad_clip=optim.grad_clip,
-      weight_decay=optim.weight_decay,
-      b1=optim.b1,
-      b2=optim.b2,
-  )
-  state, shardings = state_lib.create(params, tx, mesh)
+  tx, learning_rate = make_optimizer(optim, total)
+  state, shardings = state_lib.create(params, tx, mesh, offload=offload)
   return Learner(
       state,
-      step.make_steps(module, loss, tx, mesh, state, shardings),
-      optim_lib.make_schedule(optim.lr, **schedule),
+      step.make_steps(module, loss, tx, mesh, state, shardings, base=base),
+      learning_rate,
       total,
   )
 
@@ -220,6 +235,9 @@ def imitate(
     check: Callable[[], None],
     name: str = 'warmstart',
     loss: step.LossFn = sft.loss,
+    base: Base | None = None,
+    write: bool = True,
+    offload: bool = False,
 ) -> tuple[Any, step.Metrics]:
   """Supervised learning on episodes, from its start to its end.
 
@@ -237,6 +255,9 @@ def imitate(
     check: called after each update; may raise to stop.
     name: of the phase.
     loss: of an offline algorithm, its knobs bound.
+    base: what the parameters, an adapter's then, add to.
+    write: whether it is this process that writes and shows.
+    offload: see `state.create`.
 
   Returns:
     The parameters learnt, and the last update's metrics, but with the tokens
@@ -244,28 +265,39 @@ def imitate(
   """
   total = supervised.num_updates(len(batch.valid), minibatch_size, epochs)
   learner = make_learner(
-      params, total, optim=optim, module=module, mesh=mesh, loss=loss
+      params,
+      total,
+      optim=optim,
+      module=module,
+      mesh=mesh,
+      loss=loss,
+      offload=offload,
+      base=base,
   )
   filename = f'{name}.jsonl'
-  (directory / filename).unlink(missing_ok=True)
-  writer = metrics_lib.Writer(
-      directory,
-      filename=filename,
-      prefix=f'{name}/',
-      total=total,
-      shown=('policy/loss', 'train/grad_norm'),
-      console=console,
-      show_every=max(total // 10, 1),
-  )
   tokens, last = 0.0, {}
+  with contextlib.ExitStack() as stack:
+    if write:
+      (directory / filename).unlink(missing_ok=True)
+      writer = metrics_lib.Writer(
+          directory,
+          filename=filename,
+          prefix=f'{name}/',
+          total=total,
+          shown=('policy/loss', 'train/grad_norm'),
+          console=console,
+          show_every=max(total // 10, 1),
+      )
+      stack.callback(writer.close)
 
-  def on_update(index: int, _: TrainState, values: step.Metrics) -> None:
-    nonlocal tokens, last
-    tokens, last = tokens + values['train/tokens'], values
-    writer.write(index, values)
-    check()
+    def on_update(index: int, _: TrainState, values: step.Metrics) -> None:
+      nonlocal tokens, last
+      # A skipped update has learnt from none.
+      tokens, last = tokens + values.get('train/tokens', 0.0), values
+      if write:
+        writer.write(index, values)
+      check()
 
-  with contextlib.closing(writer):
     state = supervised.fit(
         learner.state,
         batch,

@@ -5,9 +5,13 @@ h // (H // K) (grouped-query attention, arXiv:2305.13245). Scores and softmax
 are float32 whatever the inputs are.
 """
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
+
+from agentrl.ops import linear
 
 # Finite, so that a row with nothing to attend to (padding) gives a mean
 # instead of NaN; such rows are masked by their callers.
@@ -22,7 +26,11 @@ _MIN_BLOCK = 96
 
 
 def _grouped(
-    queries: jax.Array, keys: jax.Array, values: jax.Array, mask: jax.Array
+    queries: jax.Array,
+    keys: jax.Array,
+    values: jax.Array,
+    mask: jax.Array,
+    scale: float | None,
 ) -> jax.Array:
   """Attends `[B, T, H, D]` queries to `[B, K, S, D]` keys under `[B, T, S]`."""
   batch, length, heads, dim = queries.shape
@@ -31,16 +39,11 @@ def _grouped(
   # The heads that share a key become rows of one matrix, [B, K, G * T, D]: as
   # an axis of its own the group would make G small products of each large one.
   queries = queries.reshape(batch, length, kv_heads, group, dim)
-  queries = queries.transpose(0, 2, 3, 1, 4) * jnp.asarray(
-      dim**-0.5, queries.dtype
-  )
+  scale = dim**-0.5 if scale is None else scale
+  queries = queries.transpose(0, 2, 3, 1, 4) * jnp.asarray(scale, queries.dtype)
   rows = (batch, kv_heads, group * length)
-  scores = jnp.einsum(
-      'bkqd,bksd->bkqs',
-      queries.reshape(*rows, dim),
-      keys,
-      preferred_element_type=jnp.float32,
-  ).reshape(batch, kv_heads, group, length, size)
+  scores = _scores(queries.reshape(*rows, dim), keys)
+  scores = scores.reshape(batch, kv_heads, group, length, size)
   scores = jnp.where(mask[:, None, None], scores, _MASKED)
   # Softmax whose division comes last: D numbers a row instead of S.
   peak = jax.lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
@@ -56,11 +59,27 @@ def _grouped(
   return out.reshape(batch, length, heads, dim)
 
 
+def _scores(queries: jax.Array, keys: jax.Array) -> jax.Array:
+  """`[B, K, Q, D]` by `[B, K, S, D]` -> `[B, K, Q, S]` float32."""
+  if linear.large_first(queries.shape[2]):
+    turned = jax.lax.optimization_barrier(jnp.swapaxes(queries, 2, 3))
+    scores = jnp.einsum(
+        'bksd,bkdq->bksq', keys, turned, preferred_element_type=jnp.float32
+    )
+    return jnp.swapaxes(jax.lax.optimization_barrier(scores), 2, 3)
+  return jnp.einsum(
+      'bkqd,bksd->bkqs', queries, keys, preferred_element_type=jnp.float32
+  )
+
+
 def causal(
     queries: jax.Array,
     keys: jax.Array,
     values: jax.Array,
     segment_ids: jax.Array,
+    *,
+    window: jax.Array | None = None,
+    scale: float | None = None,
 ) -> jax.Array:
   """Causal self-attention inside segments.
 
@@ -69,30 +88,150 @@ def causal(
     keys: `[B, T, K, D]`; K divides H.
     values: `[B, T, K, D]`.
     segment_ids: `[B, T]` int; a token sees only its own segment, and nothing
-      sees segment 0 (padding) but padding itself.
+      sees segment 0 (padding) but padding itself. The tokens of a segment lie
+      side by side.
+    window: scalar int: a token sees itself and the `window - 1` before it
+      (arXiv:2004.05150). None: all before it.
+    scale: of the scores; None: D^-0.5.
 
   Returns:
     `[B, T, H, D]`.
   """
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
-  length = queries.shape[1]
-  index = jnp.arange(length)
+  mask = _inside_segments(segment_ids, window)
+  return _by_blocks(queries, keys, values, mask, scale=scale, triangle=True)
+
+
+def _inside_segments(
+    segment_ids: jax.Array, window: jax.Array | None
+) -> jax.Array:
+  """`[B, T, T]`: who sees whom in a row."""
+  index = jnp.arange(segment_ids.shape[1])
   mask = (segment_ids[:, :, None] == segment_ids[:, None, :]) & (
       index[:, None] >= index[None, :]
   )
+  if window is not None:
+    # Inside a segment, distances in the row are distances of positions.
+    mask &= index[:, None] - index[None, :] < window
+  return mask
+
+
+def after_prefix(
+    queries: jax.Array,
+    keys: jax.Array,
+    values: jax.Array,
+    segment_ids: jax.Array,
+    positions: jax.Array,
+    prefix: tuple[jax.Array, jax.Array, jax.Array],
+    *,
+    window: jax.Array | None = None,
+    scale: float | None = None,
+) -> jax.Array:
+  """What `causal` gives where all segments of a row begin with one prefix.
+
+  One softmax over the keys of the prefix and of the row (shared-prefix
+  attention, as in Hydragen, arXiv:2402.05099, which merges two).
+
+  Args:
+    queries: `[B, T, H, D]`, of what follows the prefix.
+    keys: `[B, T, K, D]`.
+    values: `[B, T, K, D]`.
+    segment_ids: `[B, T]` int.
+    positions: `[B, T]` int, from the start of the prefix on.
+    prefix: keys and values `[B, P, K, D]`, of positions 0 to P - 1, and
+      `[B, P]` int, 0 where they are padding.
+    window: as for `causal`.
+    scale: as for `causal`.
+
+  Returns:
+    `[B, T, H, D]`.
+  """
+  chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
+  chex.assert_equal_shape([segment_ids, positions])
+  prefix_keys, prefix_values, prefix_segment_ids = prefix
+  chex.assert_equal_shape([prefix_keys, prefix_values])
+  size = prefix_segment_ids.shape[1]
+  shape = (*segment_ids.shape, size)
+  before = jnp.broadcast_to(prefix_segment_ids[:, None] > 0, shape)
+  if window is not None:
+    before &= positions[:, :, None] - jnp.arange(size) < window
+  return _by_blocks(
+      queries,
+      jnp.concatenate([prefix_keys, keys], axis=1),
+      jnp.concatenate([prefix_values, values], axis=1),
+      jnp.concatenate([before, _inside_segments(segment_ids, window)], axis=2),
+      scale=scale,
+      triangle=True,
+  )
+
+
+def causal_part(
+    queries: jax.Array,
+    keys: jax.Array,
+    values: jax.Array,
+    segment_ids: jax.Array,
+    key_segment_ids: jax.Array,
+    *,
+    start: jax.Array,
+    window: jax.Array | None = None,
+    scale: float | None = None,
+) -> jax.Array:
+  """What `causal` gives for a run of queries out of longer rows.
+
+  Args:
+    queries: `[B, Q, H, D]`, tokens `start` to `start + Q` of their rows.
+    keys: `[B, T, K, D]`, of whole rows.
+    values: `[B, T, K, D]`.
+    segment_ids: `[B, Q]` int, of the queries.
+    key_segment_ids: `[B, T]` int.
+    start: scalar int; traced, so all T keys are scored whatever it is.
+    window: as for `causal`.
+    scale: as for `causal`.
+
+  Returns:
+    `[B, Q, H, D]`.
+  """
+  chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
+  chex.assert_equal_shape([keys, values])
+  index = start + jnp.arange(queries.shape[1])
+  mask = (segment_ids[:, :, None] == key_segment_ids[:, None, :]) & (
+      index[:, None] >= jnp.arange(keys.shape[1])
+  )
+  if window is not None:
+    mask &= index[:, None] - jnp.arange(keys.shape[1]) < window
+  return _by_blocks(queries, keys, values, mask, scale=scale, triangle=False)
+
+
+def _by_blocks(
+    queries: jax.Array,
+    keys: jax.Array,
+    values: jax.Array,
+    mask: jax.Array,
+    *,
+    scale: float | None,
+    triangle: bool,
+) -> jax.Array:
+  """Attends to `[B, T, K, D]` under `[B, Q, T]`, some queries at a time.
+
+  `triangle`: the last query sees all keys, the one before it all but the last
+  and so on at most, and what is not seen needs no scores.
+  """
+  length, size = mask.shape[1:]
   # [B, K, S, D]: the layout in which the batched products run fastest.
   keys, values = (jnp.swapaxes(x, 1, 2) for x in (keys, values))
   block = max(_MIN_BLOCK, -(-length // _MAX_BLOCKS))
+  attend = jax.checkpoint(functools.partial(_grouped, scale=scale))
   blocks = []
   for start in range(0, length, block):
     stop = min(start + block, length)
+    seen = size - length + stop if triangle else size
     blocks.append(
-        jax.checkpoint(_grouped)(
+        attend(
             queries[:, start:stop],
-            keys[:, :, :stop],
-            values[:, :, :stop],
-            mask[:, start:stop, :stop],
+            keys[:, :, :seen],
+            values[:, :, :seen],
+            mask[:, start:stop, :seen],
         )
     )
   return jnp.concatenate(blocks, axis=1)
@@ -103,6 +242,9 @@ def cached(
     keys: jax.Array,
     values: jax.Array,
     positions: jax.Array,
+    *,
+    window: jax.Array | None = None,
+    scale: float | None = None,
 ) -> jax.Array:
   """Attention of new tokens to a cache that already holds them.
 
@@ -112,11 +254,16 @@ def cached(
     values: `[B, K, S, D]`.
     positions: `[B, T]` int, the position of each query. It sees the entries at
       and before its position; whatever lies beyond is stale and unseen.
+    window: scalar int: of those it sees the last `window`. None: all.
+    scale: of the scores; None: D^-0.5.
 
   Returns:
     `[B, T, H, D]`.
   """
   chex.assert_rank([queries, keys, values, positions], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
-  mask = positions[:, :, None] >= jnp.arange(keys.shape[2])
-  return _grouped(queries, keys, values, mask)
+  entries = jnp.arange(keys.shape[2])
+  mask = positions[:, :, None] >= entries
+  if window is not None:
+    mask &= positions[:, :, None] - entries < window
+  return _grouped(queries, keys, values, mask, scale)

@@ -1,8 +1,9 @@
 """Log-probabilities of tokens. The only file that shifts.
 
 A decoder's state at t predicts token t + 1. Everything that leaves this file
-describes the token at its own index; the first token of a segment, which
-nothing predicts, gets 0.
+describes the token at its own index; the token at position 0, which nothing
+predicts, gets 0. Segments of a row may all continue one shared prefix: its last
+state predicts the first token of each.
 """
 
 from collections.abc import Callable
@@ -12,15 +13,24 @@ import jax
 import jax.numpy as jnp
 
 
-def shift_right(x: jax.Array, positions: jax.Array) -> jax.Array:
-  """Moves what state t - 1 says to index t; 0 at the start of a segment.
+def shift_right(
+    x: jax.Array, positions: jax.Array, first: jax.Array | None = None
+) -> jax.Array:
+  """Moves what state t - 1 says to index t; 0 at position 0.
 
   Args:
     x: `[B, T]`, computed from the state at each index.
-    positions: `[B, T]` int, 0 at the first token of each segment.
+    positions: `[B, T]` int; those of a segment follow each other, and begin
+      with 0 or with the length of the prefix that all segments of a row have.
+    first: `[B, T]` or `[B, 1]`, computed from the last state of that prefix;
+      None: there is none.
   """
   chex.assert_equal_shape([x, positions])
   moved = jnp.pad(x[:, :-1], ((0, 0), (1, 0)))
+  if first is not None:
+    # A segment that starts at P follows none that ends at P - 1.
+    start = jnp.diff(positions, axis=1, prepend=-2) != 1
+    moved = jnp.where(start, first, moved)
   return jnp.where(positions > 0, moved, 0)
 
 
@@ -34,7 +44,7 @@ def from_logits(
 
   Args:
     logits: `[..., V]`.
-    targets: `[...]` int.
+    targets: `[...]` int, or of a shape that this can be broadcast to.
     temperature: above 0.
 
   Returns:
@@ -53,8 +63,10 @@ def from_hidden(
     tokens: jax.Array,
     positions: jax.Array,
     *,
+    first: jax.Array | None = None,
     temperature: float = 1.0,
     chunk: int = 256,
+    shards: int = 1,
 ) -> tuple[jax.Array, jax.Array]:
   """`from_logits` without ever holding `[B, T, V]`: chunks along T.
 
@@ -64,16 +76,20 @@ def from_hidden(
     hidden: `[B, T, D]` final states.
     unembed: `[..., D]` states to `[..., V]` logits.
     tokens: `[B, T]` int ids.
-    positions: `[B, T]` int, 0 at the first token of each segment.
+    positions: `[B, T]` int, see `shift_right`.
+    first: `[B, D]` last state of the prefix that a row's segments continue;
+      None: there is none.
     temperature: of the sampler; divides the logits.
-    chunk: columns per piece; static.
+    chunk: columns per piece, of each shard; static.
+    shards: over how many devices T is split evenly; static. A piece takes
+      columns of every shard, so that each device works on its own.
 
   Returns:
     `[B, T]` log-probabilities and `[B, T]` entropies, each at the index of the
     token that they speak of.
   """
   chex.assert_equal_shape([tokens, positions])
-  batch, length, dim = hidden.shape
+  batch, length, _ = hidden.shape
   targets = jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
 
   @jax.checkpoint
@@ -81,14 +97,30 @@ def from_hidden(
     states, targets = piece
     return from_logits(unembed(states), targets, temperature=temperature)
 
-  if length <= chunk:
+  width = length // shards
+  if width <= chunk:
     logprobs, entropy = score((hidden, targets))
   else:
-    extra = -length % chunk
-    pieces = (length + extra) // chunk
-    split = lambda x: jnp.swapaxes(x.reshape(batch, pieces, chunk, -1), 0, 1)
-    states = split(jnp.pad(hidden, ((0, 0), (0, extra), (0, 0))))
-    targets = split(jnp.pad(targets, ((0, 0), (0, extra))))[..., 0]
-    merge = lambda x: jnp.swapaxes(x, 0, 1).reshape(batch, -1)[:, :length]
-    logprobs, entropy = map(merge, jax.lax.map(score, (states, targets)))
-  return shift_right(logprobs, positions), shift_right(entropy, positions)
+    extra = -width % chunk
+    pieces = (width + extra) // chunk
+
+    def split(x):  # [B, T, ...] -> [pieces, B, shards, chunk, ...]
+      x = x.reshape(batch, shards, width, *x.shape[2:])
+      x = jnp.pad(x, ((0, 0), (0, 0), (0, extra)) + ((0, 0),) * (x.ndim - 3))
+      x = x.reshape(batch, shards, pieces, chunk, *x.shape[3:])
+      return jnp.moveaxis(x, 2, 0)
+
+    def merge(x):
+      x = jnp.moveaxis(x, 0, 2).reshape(batch, shards, -1)
+      return x[:, :, :width].reshape(batch, length)
+
+    logprobs, entropy = map(
+        merge, jax.lax.map(score, (split(hidden), split(targets)))
+    )
+  firsts = (None, None)
+  if first is not None:
+    firsts = score((first[:, None], tokens))
+  return tuple(
+      shift_right(x, positions, says)
+      for x, says in zip((logprobs, entropy), firsts, strict=True)
+  )

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 import jax
 from jax.sharding import AxisType, Mesh
 
-# Rows of a batch are split over these axes; the others split parameters or
-# sequences.
+# Rows of a batch are split over these two; `fsdp` splits parameters as well.
 BATCH_AXES = ('data', 'fsdp')
+TENSOR = 'tensor'  # heads, the inner width of the MLP, the vocabulary
+SEQUENCE = 'sequence'  # the tokens of a row
+AXES = (*BATCH_AXES, TENSOR, SEQUENCE)
 
 
 def make_mesh(axes: Mapping[str, int], devices=None) -> Mesh:
@@ -17,15 +19,26 @@ def make_mesh(axes: Mapping[str, int], devices=None) -> Mesh:
   Axes are `Auto`: the compiler propagates shardings (GSPMD) from the ones given
   to `jax.jit`. `jax.make_mesh` alone defaults to `Explicit` axes, where an
   ambiguous gather is an error instead.
+
+  Raises:
+    ValueError: the axes do not multiply to the number of devices.
   """
   devices = jax.devices() if devices is None else devices
   sizes = dict(axes)
   given = [size for size in sizes.values() if size != -1]
   fixed, free = math.prod(given), len(sizes) - len(given)
-  fits = min(given, default=1) >= 1 and free <= 1
-  fits = fits and (len(devices) % fixed if free else len(devices) - fixed) == 0
-  if not fits:
-    raise ValueError(f'Cannot lay {len(devices)} devices out as {sizes}.')
+  count = len(devices)
+  if min(given, default=1) < 1 or free > 1:
+    raise ValueError(
+        f'Cannot lay {count} devices out as {sizes}: an axis is at least 1, and'
+        ' one of them may be -1, the rest.'
+    )
+  if count % fixed if free else count != fixed:
+    asked = f'a multiple of {fixed}' if free else f'{fixed}'
+    raise ValueError(
+        f'Cannot lay {count} devices out as {sizes}: that takes {asked}. Give'
+        ' axes that divide the devices, and -1 to the one that takes the rest.'
+    )
   sizes = {k: len(devices) // fixed if v == -1 else v for k, v in sizes.items()}
   return jax.make_mesh(
       tuple(sizes.values()),

@@ -11,17 +11,30 @@ from agentrl.types import Completion
 _BODY_CHARS = 300
 
 
+class Aborted(EngineError):
+  """The server ended the request before its time; worth another try.
+
+  Attributes:
+    num_tokens: sampled until then.
+  """
+
+  def __init__(self, message: str, num_tokens: int):
+    super().__init__(message)
+    self.num_tokens = num_tokens
+
+
 def reason(body: str) -> str:
   """The server's own words, from any of SGLang's three error bodies."""
   try:
     reply = json.loads(body)
   except ValueError:
     return body[:_BODY_CHARS]
-  # {'error': text}, {'error': {'message': text}} or {'message': text}.
+  # {'error': text}, {'error': {'message': text}} or {'message': text}; of the
+  # routes of adapters {'error_message': text}.
   if isinstance(reply, dict):
     reply = reply.get('error', reply)
   if isinstance(reply, dict):
-    reply = reply.get('message', reply)
+    reply = reply.get('message', reply.get('error_message', reply))
   return str(reply)[:_BODY_CHARS]
 
 
@@ -37,13 +50,23 @@ def decode(text: str, url: str) -> Any:
     ) from error
 
 
-def read_completion(text: str, url: str, latency_s: float) -> Completion:
+def read_completion(
+    text: str, url: str, latency_s: float, *, partial: bool = False
+) -> Completion:
   """Reads a /generate reply; ids and log-probabilities from the same triples.
 
   `output_ids` and the text may be trimmed at a stop; the triples never are.
 
+  Args:
+    text: the body.
+    url: of the server.
+    latency_s: for the record.
+    partial: whether what was sampled before an abort is an answer; if that is
+      nothing, it is none in any case.
+
   Raises:
-    EngineError: aborted (worth another try), or not as the contract says.
+    Aborted: the server ended it.
+    EngineError: not as the contract says.
   """
   reply = decode(text, url)
   try:
@@ -62,9 +85,11 @@ def read_completion(text: str, url: str, latency_s: float) -> Completion:
         f' {text[:_BODY_CHARS]}',
         retryable=False,
     ) from error
-  if finish_reason == 'abort':
-    raise EngineError(f'{url}/generate was aborted: {finish.get("message")}')
-  if finish_reason not in ('stop', 'length'):
+  if finish_reason == 'abort' and not (partial and tokens):
+    raise Aborted(
+        f'{url}/generate was aborted: {finish.get("message")}', len(tokens)
+    )
+  if finish_reason not in ('stop', 'length', 'abort'):
     raise EngineError(
         f'{url}/generate gave the unknown finish reason {finish_reason!r}.',
         retryable=False,

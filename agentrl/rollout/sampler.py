@@ -1,23 +1,28 @@
 """Async client of SGLang's native HTTP API: token ids in, token ids out.
 
 The embedded engine speaks the same contract, so nothing here knows which of the
-two it talks to. Weight pushes and other control calls go to every replica,
-because SGLang's router does not hand them on.
+two it talks to.
 """
 
 import asyncio
+import collections
+import dataclasses
 import itertools
 import time
-from collections.abc import Sequence
-from typing import Any, Protocol
-from urllib.parse import quote
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
 
 import aiohttp
 from absl import logging
 
 from agentrl.errors import ConfigError, EngineError
-from agentrl.rollout import replies, seeds
+from agentrl.rollout import replies
+from agentrl.rollout.control import Control
+from agentrl.rollout.replicas import Replicas
 from agentrl.types import Completion
+
+# How often a request looks whether a held server has come back.
+_HELD_S = 0.1
 
 
 class Policy(Protocol):
@@ -36,7 +41,14 @@ class Policy(Protocol):
     """Continues `input_ids` by at least one token."""
 
 
-class Sampler:
+class Adapter(NamedTuple):
+  """A LoRA adapter that servers have loaded."""
+
+  name: str  # there
+  version: str  # of the policy that it and the servers' weights make
+
+
+class Sampler(Control):
   """One policy behind one or more inference servers with the same weights.
 
       sampler = Sampler(session, [url], temperature=1.0)
@@ -45,6 +57,11 @@ class Sampler:
 
   The session is the caller's; give its connector `limit=0`, since aiohttp's
   default of 100 connections would quietly cap the concurrency.
+
+  Attributes:
+    counts: since the start, `requests` (tries), `retries` (tries that failed
+      and were repeated), `aborts` (those of them that the server ended) and
+      `aborted_tokens` (sampled before an abort, and thrown away).
   """
 
   def __init__(
@@ -59,6 +76,10 @@ class Sampler:
       max_attempts: int = 4,
       backoff_s: float = 0.5,
       api_key: str | None = None,
+      admin_key: str | None = None,
+      replicas: Replicas | None = None,
+      accepts: Callable[[str], bool] | None = None,
+      adapter: Callable[[], Adapter] | None = None,
   ):
     """Keeps the settings; connects to nothing yet.
 
@@ -73,32 +94,39 @@ class Sampler:
       max_attempts: tries of one request before `EngineError`.
       backoff_s: pause before the second try; doubles with each further one.
       api_key: sent as a bearer token.
+      admin_key: see `Control`.
+      replicas: who gets the requests, shared among samplers, or a router that
+        stands before `urls`; None: `urls`, counted by this sampler alone.
+      accepts: whether completions of a weight version are of use; one that is
+        not counts as a failure of its server. None: all are.
+      adapter: gives what requests ask for at each try. A server then goes on
+        reporting the version of its own weights; the completion gets that of
+        the adapter. None: requests ask for none.
 
     Raises:
       ConfigError: a value is out of range.
     """
-    if not urls:
-      raise ConfigError('A sampler needs at least one URL; got none.')
-    for url in urls:
-      if not url.startswith(('http://', 'https://')):
-        raise ConfigError(
-            f'Sampler URL {url!r} must start with http:// or https://.'
-        )
     if max_attempts < 1:
       raise ConfigError(f'max_attempts must be at least 1, got {max_attempts}.')
-    self._session = session
-    self._urls = tuple(url.rstrip('/') for url in urls)
+    self._replicas = replicas or Replicas(urls)
+    self._accepts = accepts
+    self._adapter = adapter
+    super().__init__(
+        session,
+        urls,
+        timeout_s=timeout_s,
+        api_key=api_key,
+        admin_key=admin_key,
+    )
     self._sampling_params = {
         'temperature': temperature,
         'top_p': top_p,
         'top_k': top_k,
     }
-    self._timeout_s = timeout_s
     self._max_attempts = max_attempts
     self._backoff_s = backoff_s
-    self._headers = {'Authorization': f'Bearer {api_key}'} if api_key else {}
-    self._next_replica = itertools.count()
     self._serial = itertools.count()
+    self.counts: collections.Counter[str] = collections.Counter()
 
   async def generate(
       self,
@@ -109,12 +137,14 @@ class Sampler:
       stop_token_ids: Sequence[int] = (),
       rid: str | None = None,
       routing_key: str | None = None,
+      partial: bool = False,
   ) -> Completion:
     """Samples a continuation of `input_ids`.
 
     A try that fails for a reason of the moment (5xx, no connection, timeout,
-    aborted by a weight push) is repeated with the same seed, on the next
-    replica where there are several. A refusal (4xx) is not repeated.
+    aborted by a weight push) is repeated with the same seed, on another replica
+    where there are several. A refusal (4xx) is not repeated. While all replicas
+    are being started again, the request waits, and that is no try.
 
     Args:
       input_ids: the whole transcript so far.
@@ -126,6 +156,8 @@ class Sampler:
         for aborting, which goes by prefix; a serial number follows.
       routing_key: requests with one key go to one replica, whose prefix cache
         then knows the earlier turns.
+      partial: whether a request that was aborted with some ids is answered
+        with them, its finish_reason 'abort', rather than repeated.
 
     Returns:
       At least one sampled id, with log-probabilities.
@@ -147,201 +179,62 @@ class Sampler:
     }
     # A router in front of the replicas has its own idea of stickiness.
     headers = {'X-SMG-Routing-Key': routing_key} if routing_key else {}
-    home = (
-        next(self._next_replica)
-        if routing_key is None
-        else seeds.derive_seed(routing_key)
-    )
     start = time.perf_counter()
     for attempt in range(self._max_attempts):
-      url = self._urls[(home + attempt) % len(self._urls)]
+      url = await self._take(routing_key)
       if rid is not None:
         # A server may still be ending the try that timed out, and refuses a
         # name that is in use.
         payload['rid'] = f'{rid}.{next(self._serial)}'
+      if self._adapter is not None:
+        adapter = self._adapter()
+        payload['lora_path'] = adapter.name
+      self.counts['requests'] += 1
+      failed = None  # cancelled, which says nothing of the replica
       try:
         text = await self._call(
             'POST', f'{url}/generate', payload=payload, headers=headers
         )
-        return replies.read_completion(text, url, time.perf_counter() - start)
+        latency_s = time.perf_counter() - start
+        completion = replies.read_completion(
+            text, url, latency_s, partial=partial
+        )
+        if self._adapter is not None:
+          completion = dataclasses.replace(
+              completion, weight_version=adapter.version
+          )
+        self._check_version(completion, url)
+        failed = False
+        return completion
       except EngineError as error:
+        # Neither a refusal nor an abort is the replica's fault.
+        failed = error.retryable and not isinstance(error, replies.Aborted)
+        if isinstance(error, replies.Aborted):
+          self.counts['aborts'] += 1
+          self.counts['aborted_tokens'] += error.num_tokens
         if not error.retryable or attempt == self._max_attempts - 1:
           raise
+        self.counts['retries'] += 1
         logging.warning('Repeating a request to %s: %s', url, error)
+      finally:
+        self._replicas.give_back(url, failed=failed)
       await asyncio.sleep(self._backoff_s * 2**attempt)
     raise AssertionError('The last try returns or raises.')
 
-  async def wait_ready(self, timeout_s: float) -> None:
-    """Returns once every replica reports health.
-
-    Raises:
-      EngineError: a replica did not within `timeout_s`; quotes its last answer.
-    """
-
-    async def wait(url: str) -> None:
-      last = 'no answer yet'
-      try:
-        async with asyncio.timeout(timeout_s):
-          while True:
-            try:
-              await self._call('GET', f'{url}/health')
-              return
-            except EngineError as error:
-              last = str(error)
-            await asyncio.sleep(0.2)
-      except TimeoutError:
-        raise EngineError(
-            f'{url} was not ready within {timeout_s:g} s; last: {last}'
-        ) from None
-
-    await _all(wait(url) for url in self._urls)
-
-  async def model_info(self) -> dict[str, Any]:
-    """What the first replica says of its model, `weight_version` included."""
-    return await self._get_json('model_info', 'get_model_info')
-
-  async def server_info(self) -> dict[str, Any]:
-    """The first replica's arguments and state."""
-    return await self._get_json('server_info', 'get_server_info')
-
-  async def get_weights_by_name(
-      self, name: str, *, truncate_size: int = 100
-  ) -> list[Any]:
-    """First rows of one tensor of the first replica, to check a push.
-
-    Args:
-      name: the tensor's Hugging Face name.
-      truncate_size: rows to give.
-
-    Returns:
-      Nested lists of floats.
-    """
-    query = f'name={quote(name, safe="")}&truncate_size={truncate_size}'
-    url = f'{self._urls[0]}/get_weights_by_name?{query}'
-    return replies.decode(await self._call('GET', url), url)
-
-  async def flush_cache(self, *, timeout_s: float = 30.0) -> None:
-    """Empties the prefix cache of every replica.
-
-    SGLang refuses with 400 while a request runs or waits, so this asks again
-    until `timeout_s`.
-
-    Raises:
-      EngineError: a replica still refused then, or could not be reached.
-    """
-
-    async def flush(url: str) -> None:
-      deadline = time.perf_counter() + timeout_s
-      while True:
-        try:
-          await self._call('POST', f'{url}/flush_cache')
-          return
-        except EngineError as error:
-          if error.retryable or time.perf_counter() > deadline:
-            raise
-        await asyncio.sleep(0.1)
-
-    await _all(flush(url) for url in self._urls)
-
-  async def pause(self, mode: str = 'retract') -> None:
-    """Stops decoding everywhere.
-
-    Args:
-      mode: 'retract' keeps the requests and forgets their cache, 'in_place'
-        keeps both, 'abort' ends the requests.
-    """
-    await self._control('pause_generation', {'mode': mode})
-
-  async def continue_(self) -> None:
-    """Resumes decoding everywhere, after `pause`."""
-    await self._control('continue_generation', {})
-
-  async def update_weights_from_disk(
-      self, path: str, version: str, *, flush_cache: bool = True
-  ) -> None:
-    """Makes every replica load a Hugging Face directory.
-
-    Args:
-      path: directory that every replica can read.
-      version: what completions then report as their `weight_version`.
-      flush_cache: also drop cached prefixes, which the old weights computed.
-
-    Raises:
-      EngineError: a replica did not take the weights.
-    """
-    payload = {
-        'model_path': path,
-        'weight_version': version,
-        'flush_cache': flush_cache,
-    }
-    texts = await self._control('update_weights_from_disk', payload)
-    for url, text in zip(self._urls, texts, strict=True):
-      reply = replies.decode(text, url)
-      if not reply['success']:
-        raise EngineError(
-            f'{url} did not take weights {version!r} from {path}:'
-            f' {reply["message"]}',
-            retryable=False,
-        )
-
-  async def _control(self, route: str, payload: dict[str, Any]) -> list[str]:
-    return await _all(
-        self._call('POST', f'{url}/{route}', payload=payload)
-        for url in self._urls
-    )
-
-  async def _get_json(self, route: str, old_route: str) -> dict[str, Any]:
-    """Asks the first replica; servers before the renaming know `old_route`."""
-    url = f'{self._urls[0]}/{route}'
-    try:
-      return replies.decode(await self._call('GET', url), url)
-    except EngineError as error:
-      if error.retryable:
-        raise
-      url = f'{self._urls[0]}/{old_route}'
-      return replies.decode(await self._call('GET', url), url)
-
-  async def _call(
-      self,
-      method: str,
-      url: str,
-      *,
-      payload: dict[str, Any] | None = None,
-      headers: dict[str, str] | None = None,
-  ) -> str:
-    """One HTTP exchange; gives the body of a 200, else raises EngineError."""
-    request = self._session.request(
-        method,
-        url,
-        json=payload,
-        headers=self._headers | (headers or {}),
-        timeout=aiohttp.ClientTimeout(total=self._timeout_s),
-    )
-    try:
-      async with request as response:
-        body = await response.text(errors='replace')
-        status = response.status
-    except TimeoutError as error:
+  def _check_version(self, completion: Completion, url: str) -> None:
+    """A server that somebody started again has other weights than the rest."""
+    version = completion.weight_version
+    if self._accepts is not None and not self._accepts(version):
       raise EngineError(
-          f'{method} {url} gave no answer within {self._timeout_s:g} s.'
-      ) from error
-    except aiohttp.ClientError as error:
-      raise EngineError(f'{method} {url} failed: {error!r}') from error
-    if status != 200:
-      raise EngineError(
-          f'{method} {url} gave {status}: {replies.reason(body)}',
-          retryable=status >= 500,
+          f'{url} answered with weights {version!r}, which this run did not'
+          ' push last. If the server was started again, the next push reaches'
+          ' it; until then it is not used.'
       )
-    return body
 
-
-async def _all(calls) -> list[Any]:
-  """Awaits all calls to their end, then raises the first failure, if any.
-
-  Unlike a plain gather, no call is still under way when this returns.
-  """
-  results = await asyncio.gather(*calls, return_exceptions=True)
-  for result in results:
-    if isinstance(result, BaseException):
-      raise result
-  return results
+  async def _take(self, routing_key: str | None) -> str:
+    """A replica for a request; whoever holds them all will end that."""
+    while True:
+      url = self._replicas.take(routing_key)
+      if url is not None:
+        return url
+      await asyncio.sleep(_HELD_S)

@@ -50,9 +50,13 @@ PRE_TOKENIZERS = {
 
 
 def read_gguf(
-    path: str | pathlib.Path,
+    path: str | pathlib.Path, reader: gguf.GGUFReader | None = None
 ) -> tuple[tokenizers.Tokenizer, Mapping[str, Any]]:
   """Builds the tokenizer that a GGUF file describes.
+
+  Args:
+    path: the file.
+    reader: of the file, if it is open: to open one takes seconds.
 
   Returns:
     The tokenizer, and the file's `tokenizer.*` metadata other than its long
@@ -63,7 +67,7 @@ def read_gguf(
       a way that is not known here.
   """
   try:
-    fields = gguf.GGUFReader(str(path)).fields
+    fields = (reader or gguf.GGUFReader(str(path))).fields
   except (OSError, ValueError, IndexError) as error:
     raise WeightsError(f'{path} is not a whole GGUF file: {error}.') from error
   prefix = 'tokenizer.'

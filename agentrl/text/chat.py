@@ -46,6 +46,7 @@ class ChatFormat:
 
   Attributes:
     tokenizer: the tokenizer of all ids.
+    source: the template, as Jinja.
     end_id: the token that the template puts after a completion.
     stop_ids: ids on which sampling stops: `end_id` and the tokenizer's ends.
     has_system: whether the template takes a system message.
@@ -71,6 +72,7 @@ class ChatFormat:
     if template is None and tokenizer.chat_template is not None:
       source = tokenizer.chat_template
     self.tokenizer = tokenizer
+    self.source = source
     self._render = template_lib.compile_template(
         source, tokenizer.special_tokens()
     )

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 import tokenizers
+from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
 from agentrl.text import bpe
@@ -148,6 +149,16 @@ class Tokenizer:
         if token_id is not None
     }
 
+  def talking(self, chat_template: str, eos_ids: Sequence[int]) -> 'Tokenizer':
+    """The same tokenizer with another template and other end ids."""
+    return Tokenizer(
+        self._backend,
+        eos_ids=eos_ids,
+        bos_id=self.bos_id,
+        pad_id=self.pad_id,
+        chat_template=chat_template,
+    )
+
   def save(self, directory: str | pathlib.Path) -> None:
     """Writes the files that `from_directory` and transformers read."""
     directory = pathlib.Path(directory)
@@ -197,8 +208,14 @@ def _write_json(path: pathlib.Path, value: dict) -> None:
   path.write_text(json.dumps(value, indent=2) + '\n', encoding='utf-8')
 
 
-def load(path: str | pathlib.Path) -> Tokenizer:
+def load(
+    path: str | pathlib.Path, reader: GGUFReader | None = None
+) -> Tokenizer:
   """Reads the tokenizer of a model directory or of a GGUF file.
+
+  Args:
+    path: of either.
+    reader: of the GGUF file, if it is open: to open one takes seconds.
 
   Raises:
     WeightsError: `path` is neither, or a file in it is missing or damaged.
@@ -207,7 +224,7 @@ def load(path: str | pathlib.Path) -> Tokenizer:
   if path.is_dir():
     return from_directory(path)
   if path.suffix == '.gguf':
-    return from_gguf(path)
+    return from_gguf(path, reader)
   raise WeightsError(
       f'No tokenizer at {path}: give a directory with {_JSON}, or a .gguf file.'
   )
@@ -284,13 +301,15 @@ def _read_json(path: pathlib.Path) -> dict:
     raise WeightsError(f'{path} is not JSON: {error}.') from error
 
 
-def from_gguf(path: str | pathlib.Path) -> Tokenizer:
+def from_gguf(
+    path: str | pathlib.Path, reader: GGUFReader | None = None
+) -> Tokenizer:
   """Builds the tokenizer that a GGUF file describes.
 
   Raises:
     WeightsError: the file is damaged or its tokenizer is of an unknown kind.
   """
-  backend, fields = bpe.read_gguf(path)
+  backend, fields = bpe.read_gguf(path, reader)
   ends = ('ggml.eos_token_id', 'ggml.eot_token_id')
   return Tokenizer(
       backend,

@@ -8,6 +8,7 @@ reference parameters when there are any, and a JSON record of the host's side
 import json
 import logging
 import pathlib
+import re
 import shutil
 from typing import Any
 
@@ -52,6 +53,11 @@ class Checkpoints:
   def latest(self) -> int | None:
     """The newest checkpoint's number; one that is being written counts."""
     return self._manager.latest_step()
+
+  @property
+  def numbers(self) -> list[int]:
+    """The numbers of all complete checkpoints, ascending."""
+    return sorted(self._manager.all_steps())
 
   def save(
       self, number: int, items: dict[str, Any], host: dict[str, Any]
@@ -165,9 +171,7 @@ class Checkpoints:
       shutil.rmtree(partial, ignore_errors=True)  # it takes the space needed
     self._manager.reload()  # what failed is no longer a checkpoint
     which = 'The last checkpoint' if number is None else f'Checkpoint {number}'
-    lines = str(error).strip().splitlines() or [repr(error)]
-    # TensorStore's status names every file on the way; the cause comes last.
-    reason = lines[0].rpartition(': ')[2].partition(' [os_error')[0]
+    reason = _why_not_written(error)
     rest = (
         'There is no older one'
         if self.latest is None
@@ -177,3 +181,13 @@ class Checkpoints:
         f'{which} could not be written to {self._directory}: {reason}. {rest};'
         ' free some space and start the same command again.'
     )
+
+
+def _why_not_written(error: Exception) -> str:
+  """The system's own words ("No space left on device"), whoever reports it."""
+  if isinstance(error, OSError) and error.strerror:
+    return error.strerror
+  lines = str(error).strip().splitlines() or [repr(error)]
+  # TensorStore's status names every file on the way; the cause comes last.
+  reason = lines[0].rpartition(': ')[2].partition(' [os_error')[0]
+  return re.sub(r'^\[Errno \d+\] ', '', reason)  # an OSError as a text

@@ -1,8 +1,13 @@
 """The optimiser: an optax chain from named values."""
 
-import jax
-import optax
+from typing import Any
 
+import jax
+import jax.numpy as jnp
+import optax
+from optax import contrib
+
+from agentrl.training.adam8bit import scale_by_adam8bit
 from agentrl.training.state import Networks
 
 SCHEDULES = ('constant', 'linear', 'cosine')
@@ -57,6 +62,7 @@ def make_schedule(
 def make_optimizer(
     lr: float,
     *,
+    name: str = 'adamw',
     warmup_steps: int = 0,
     schedule: str = 'constant',
     total_steps: int = 1,
@@ -65,21 +71,26 @@ def make_optimizer(
     weight_decay: float = 0.0,
     b1: float = 0.9,
     b2: float = 0.999,
+    momentum: float = 0.95,
     eps: float = 1e-8,
 ) -> optax.GradientTransformation:
-  """AdamW (arXiv:1711.05101) behind a clip of the gradient's global norm.
+  """An optimiser behind a clip of the gradient's global norm.
+
+  All of them make steps of about AdamW's size, so that rates compare.
 
   Args:
     lr: peak learning rate.
+    name: a key of OPTIMIZERS.
     warmup_steps: updates of linear warm-up.
     schedule: what follows it, see `make_schedule`.
     total_steps: updates in the whole run; only decaying schedules read it.
     frozen_steps: updates at rate 0 before the warm-up.
     grad_clip: largest global norm; larger gradients are scaled down to it.
-    weight_decay: decoupled decay; norm scales are exempt.
-    b1: decay of the first moment.
-    b2: decay of the second moment.
-    eps: added to the root of the second moment.
+    weight_decay: decoupled decay; norm scales and biases are exempt.
+    b1: decay of Adam's first moment.
+    b2: decay of Adam's second moment.
+    momentum: decay of Muon's momentum.
+    eps: added to the root of Adam's second moment.
   """
   rate = make_schedule(
       lr,
@@ -88,18 +99,110 @@ def make_optimizer(
       total_steps=total_steps,
       frozen_steps=frozen_steps,
   )
+  if name not in OPTIMIZERS:
+    raise ValueError(
+        f'Unknown optimiser {name!r}; known: {", ".join(OPTIMIZERS)}.'
+    )
+  adam = dict(b1=b1, b2=b2, eps=eps)
 
   def decayed(params):
-    return jax.tree_util.tree_map_with_path(
-        lambda path, _: 'scale' not in jax.tree_util.keystr(path), params
-    )
+    return jax.tree.map(lambda label: label != _VECTOR, _kinds(params))
 
   return optax.chain(
       optax.clip_by_global_norm(grad_clip),
-      optax.adamw(
-          rate, b1=b1, b2=b2, eps=eps, weight_decay=weight_decay, mask=decayed
+      optax.chain(
+          OPTIMIZERS[name](adam, momentum),
+          optax.add_decayed_weights(weight_decay, decayed),
+          optax.scale_by_learning_rate(rate),
       ),
   )
+
+
+# What a parameter is, by its name: optimisers tell these apart.
+_VECTOR, _EMBEDDING, _MATRIX = 'vector', 'embedding', 'matrix'
+
+
+def _kinds(params: Any) -> Any:
+  """A tree of the three labels above. A stack of vectors is a vector."""
+  labels = dict(scale=_VECTOR, bias=_VECTOR)
+  labels |= dict(embed=_EMBEDDING, lm_head=_EMBEDDING)
+  return jax.tree_util.tree_map_with_path(
+      lambda path, _: labels.get(path[-1].key, _MATRIX), params
+  )
+
+
+def _adamw(adam, momentum):
+  """AdamW (arXiv:1711.05101)."""
+  del momentum
+  return optax.scale_by_adam(**adam)
+
+
+def _adamw8bit(adam, momentum):
+  """AdamW with moments in 8 bits, but for the few of norms and biases."""
+  del momentum
+  small = scale_by_adam8bit(**adam)
+  return optax.partition(
+      {_VECTOR: optax.scale_by_adam(**adam), _EMBEDDING: small, _MATRIX: small},
+      _kinds,
+  )
+
+
+def _adafactor(adam, momentum):
+  """Adafactor (arXiv:1804.04235) without momentum and relative step sizes.
+
+  The second moments of a matrix are a column and a row.
+  """
+  del adam, momentum
+
+  def clip(updates, params):
+    del params
+
+    # Algorithm 4, d = 1. A leaf of more than two axes is a stack of matrices.
+    def clipped(x):
+      axes = tuple(range(x.ndim))[-2:]
+      rms = jnp.sqrt(jnp.mean(x * x, axis=axes, keepdims=True))
+      return x / jnp.maximum(1.0, rms)
+
+    return jax.tree.map(clipped, updates)
+
+  return optax.chain(optax.scale_by_factored_rms(), optax.stateless(clip))
+
+
+def _muon(adam, momentum):
+  """Muon for the matrices of the layers, AdamW for what is left.
+
+  Each matrix of a stack is orthogonalised by itself, and scaled to the size of
+  AdamW's steps (arXiv:2502.16982, eq. 4).
+  """
+  axes = contrib.MuonDimensionNumbers(reduction_axis=-2, output_axis=-1)
+
+  def scale(updates, params):
+    del params
+    size = lambda x: 0.2 * max(x.shape[-2:]) ** 0.5
+    return jax.tree.map(lambda x: size(x) * x, updates)
+
+  orthogonalise = contrib.scale_by_muon(
+      beta=momentum,
+      weight_dimension_numbers=lambda tree: jax.tree.map(lambda _: axes, tree),
+  )
+  rest = optax.scale_by_adam(**adam)
+  return optax.partition(
+      {
+          _MATRIX: optax.chain(orthogonalise, optax.stateless(scale)),
+          _EMBEDDING: rest,
+          _VECTOR: rest,
+      },
+      _kinds,
+  )
+
+
+# (settings of Adam, momentum) -> steps before decay and rate.
+OPTIMIZERS = {
+    'adamw': _adamw,
+    'adamw8bit': _adamw8bit,
+    'adafactor': _adafactor,
+    'muon': _muon,
+}
 
 
 def with_critic(

@@ -18,6 +18,7 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
 from agentrl.ops import kl, mismatch
+from agentrl.parallel import sharding
 from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
 from agentrl.training import step as step_lib
@@ -99,6 +100,15 @@ class UpdatePlan:
     return self.epochs * self.minibatches
 
   @property
+  def recomputes(self) -> bool:
+    """Whether ratios compare with log-probabilities of an extra pass."""
+    return self.updates > 1 and self.ratio == 'old'
+
+  def scores(self, *, critic: bool) -> bool:
+    """Whether a collection is scored before its first update."""
+    return self.recomputes or self.kl == 'reward' or critic
+
+  @property
   def shapes(self) -> bool:
     """Whether the rewards learnt from are not the environment's alone."""
     return self.kl == 'reward' or self.overlong_buffer > 0
@@ -169,6 +179,8 @@ def update_policy(
     ref_params: Any,
     kl_coef: float,
     rl_step: int,
+    skips: int = 0,
+    suspects: list[int] | None = None,
 ) -> tuple[TrainState, step_lib.Metrics, TokenBatch]:
   """All updates on one collection.
 
@@ -186,6 +198,9 @@ def update_policy(
     ref_params: of the reference policy; None when nothing needs it.
     kl_coef: weight of the KL to it.
     rl_step: seeds the order of the rows.
+    skips: updates in a row before these whose gradient was not finite; with
+      `step.MAX_SKIPS` of them no more are tried.
+    suspects: gets the rows that such updates may be due to.
 
   Returns:
     The next state; metrics averaged over the updates (`_max`: the largest),
@@ -195,8 +210,7 @@ def update_policy(
   """
   limit = dict(max_tokens=plan.max_tokens)
   old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
-  recompute = plan.updates > 1 and plan.ratio == 'old'
-  scored = recompute or plan.kl == 'reward' or state.critic is not None
+  scored = plan.scores(critic=state.critic is not None)
   if scored:
     scores = step_lib.score(steps, state.networks, batch, **limit)
     old = scores.logprobs
@@ -207,17 +221,20 @@ def update_policy(
           bootstrap_value=scores.next_values[np.arange(len(last)), last],
       )
   if ref_params is not None:
-    ref = step_lib.score(steps, Networks(ref_params), batch, **limit)
+    # It may wait in the memory of the host, and comes for this pass only.
+    reference = Networks(sharding.to_device(ref_params))
+    ref = step_lib.score(steps, reference, batch, **limit)
+    del reference
     batch = batch.replace(ref_logprobs=ref.logprobs)
   # What was computed anyhow is the same number as the ratio's 1, but it would
   # come from a pass of other shapes: rounding is not a policy change.
-  fixed = old if recompute else None
+  fixed = old if plan.recomputes else None
   if plan.ratio == 'sampler':
     fixed = batch.sampler_logprobs
   batch, shaped = shape_rewards(batch.replace(old_logprobs=old), plan, kl_coef)
   batch = jax.tree.map(np.asarray, advantages(batch))
 
-  parts = []
+  parts, skipped = [], 0
   used = batch.replace(valid=learnt, old_logprobs=fixed)
   before = np.arange(len(learnt))  # rows that `old` speaks of
   for epoch in range(plan.epochs):
@@ -226,6 +243,8 @@ def update_policy(
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
     for rows in np.array_split(order, plan.minibatches):
+      if skips >= step_lib.MAX_SKIPS:
+        break
       first = not scored and not parts
       state, metrics = step_lib.update(
           steps,
@@ -234,13 +253,20 @@ def update_policy(
           rows,
           kl_coef=kl_coef,
           logprobs=old if first else None,
+          suspects=suspects,
           **limit,
       )
       if metrics:
-        parts.append(step_lib.checked(metrics))
         before = rows if first else before
+        skips = step_lib.count_skips(skips, metrics)
+      if metrics.get('train/skipped'):
+        skipped += 1
+      elif metrics:
+        parts.append(metrics)
   metrics = _average(parts) | shaped | _agreement(batch, old, before, learnt)
   metrics['train/updates'] = float(len(parts))
+  metrics['train/skipped'] = float(skipped)
+  metrics['train/skips_in_row'] = float(skips)
   metrics['train/old_logprobs_skipped'] = float(not scored)
   metrics['train/learnt_share'] = float(learnt.mean())
   used_logprobs = old if fixed is None else fixed
@@ -251,7 +277,7 @@ def _agreement(
     batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
 ) -> step_lib.Metrics:
   """How far the trainer, before the policy moved, is from the sampler."""
-  rows = rows[learnt[rows]]
+  rows = rows[learnt[rows] & np.isfinite(old[rows]).all(axis=1)]
   mask = np.asarray(batch.completion_mask)[rows]
   if not mask.any():
     return {}
@@ -326,7 +352,9 @@ def train(
     ref_params: Any,
     learning_rate: Callable[[int], Any],
     push: Callable[[Any, int], None],
-    record: Callable[[int, step_lib.Metrics, list[Group], TokenBatch], None],
+    record: Callable[
+        [int, step_lib.Metrics, list[Group], TokenBatch, list[int]], None
+    ],
     save: Callable[[TrainState, Bookkeeping], None],
     save_every: int,
     stopped: Callable[[], bool],
@@ -353,14 +381,19 @@ def train(
     ref_params: of the reference policy, or None.
     learning_rate: of update i, for the record.
     push: `push(params, version)`.
-    record: `record(step, metrics, groups, batch)`, once a step; the batch
-      holds what was trained on.
+    record: `record(step, metrics, groups, batch, suspects)`, once a step; the
+      batch holds what was trained on, `suspects` the rows of it that skipped
+      updates may be due to.
     save: writes a checkpoint.
     save_every: rl steps between checkpoints.
     stopped: true once the user asked to stop.
 
   Returns:
     The last state and books.
+
+  Raises:
+    DivergedError: several updates in a row had no finite gradient. None of
+      them was applied, and the state is saved.
   """
   complete, saved = True, books.step
   try:
@@ -381,7 +414,7 @@ def train(
 
       batch = collate.collate(groups)
       lr = float(learning_rate(int(state.step)))
-      complete = False
+      complete, suspects = False, []
       state, metrics, batch = update_policy(
           state,
           batch,
@@ -392,6 +425,8 @@ def train(
           ref_params=ref_params,
           kl_coef=books.kl_coef,
           rl_step=books.step,
+          skips=int(books.stats.get('train/skips_in_row', 0)),
+          suspects=suspects,
       )
       updated = time.perf_counter()
 
@@ -415,7 +450,7 @@ def train(
                 'time/step_s': pushed - began,
             }
         )
-        record(books.step, metrics, groups, batch)
+        record(books.step, metrics, groups, batch, sorted(set(suspects)))
         books = Bookkeeping(
             step=books.step + 1,
             policy_version=version,
@@ -425,6 +460,7 @@ def train(
             kl_coef=_next_kl_coef(books.kl_coef, metrics, plan),
         )
         complete = True
+      step_lib.check_skips(int(metrics['train/skips_in_row']))
       if books.step % save_every == 0 or books.step == num_steps:
         save(state, books)
         saved = books.step

@@ -1,5 +1,6 @@
 """What a learner carries from update to update."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -38,6 +39,7 @@ def create(
     mesh: Mesh,
     *,
     critic: Any = None,
+    offload: bool = False,
 ):
   """A state at update 0, born sharded.
 
@@ -46,26 +48,52 @@ def create(
     tx: the optimiser, of `Networks`.
     mesh: where the state lives.
     critic: parameters of the critic, if there is one.
+    offload: whether the optimiser's state waits in the memory of the host.
 
   Returns:
     The state, and a `TrainState` of its shardings.
   """
-
-  def build(networks):
-    return TrainState(
-        jnp.zeros((), jnp.int32),
-        networks.policy,
-        tx.init(networks),
-        networks.critic,
-    )
-
   networks = Networks(params, critic)
-  shardings = infer(jax.eval_shape(build, networks), mesh)
+  _, shardings = shapes(params, tx, mesh, critic=critic)
   # The copy keeps the caller's arrays alive when a train step donates ours.
   networks = jax.tree.map(
-      lambda x, s: jnp.copy(jax.device_put(x, s)), networks, shardings.networks
+      lambda x, s: jnp.copy(sharding.put_array(x, s)),
+      networks,
+      shardings.networks,
   )
-  return jax.jit(build, out_shardings=shardings)(networks), shardings
+  build = jax.jit(functools.partial(_at_zero, tx), out_shardings=shardings)
+  state = build(networks)
+  if not offload:
+    return state, shardings
+  place = lambda x: x.replace(opt_state=sharding.to_host(x.opt_state))
+  return place(state), place(shardings)
+
+
+def shapes(
+    params: Any,
+    tx: optax.GradientTransformation,
+    mesh: Mesh,
+    *,
+    critic: Any = None,
+):
+  """What `create` would give, as shapes, types and places alone."""
+  state = jax.eval_shape(
+      functools.partial(_at_zero, tx), Networks(params, critic)
+  )
+  shardings = infer(state, mesh)
+  shardings = shardings.replace(
+      opt_state=jax.tree.map(sharding.fit, state.opt_state, shardings.opt_state)
+  )
+  return sharding.placed(state, shardings), shardings
+
+
+def _at_zero(tx: optax.GradientTransformation, networks: Networks):
+  return TrainState(
+      jnp.zeros((), jnp.int32),
+      networks.policy,
+      tx.init(networks),
+      networks.critic,
+  )
 
 
 def infer(tree: Any, mesh: Mesh) -> Any:
@@ -74,9 +102,17 @@ def infer(tree: Any, mesh: Mesh) -> Any:
 
 
 def place(batch: Any, mesh: Mesh) -> Any:
-  """Puts a NumPy batch on the mesh: `[B, T]` split by rows, `[E]` whole."""
-  rows = NamedSharding(mesh, sharding.ROWS)
+  """Puts a NumPy batch on the mesh: `[B, T]` split both ways, `[E]` whole."""
+  tokens = NamedSharding(mesh, sharding.TOKENS)
   whole = NamedSharding(mesh, P())
   return jax.tree.map(
-      lambda x: jax.device_put(x, rows if x.ndim == 2 else whole), batch
+      lambda x: sharding.put_array(x, tokens if x.ndim == 2 else whole), batch
+  )
+
+
+def abstract(tree: Any) -> Any:
+  """Shapes, types and places of arrays, which need not stay alive for it."""
+  return jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
+      tree,
   )

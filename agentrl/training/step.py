@@ -5,8 +5,9 @@ Each microbatch's loss is a sum divided by the denominator of the whole
 minibatch, so any split gives the same gradient (invariant 8).
 """
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,17 +20,20 @@ from agentrl.algos.policy import Outputs
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.errors import DivergedError
-from agentrl.models import value_head
+from agentrl.models import lora, value_head
 from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob
 from agentrl.ops.aggregate import Scale
-from agentrl.parallel import mesh as mesh_lib
+from agentrl.parallel import distributed, mesh as mesh_lib, sharding
 from agentrl.training import state as state_lib
 from agentrl.training.state import Networks, TrainState
 
 # (outputs, batch, scale) -> loss, metrics
 LossFn = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 Metrics = dict[str, Any]
+
+# So many updates in a row without a finite gradient end a run.
+MAX_SKIPS = 3
 
 
 class Scores(NamedTuple):
@@ -48,7 +52,8 @@ class Steps(NamedTuple):
   # (networks, grads, batch, scale) -> grads, metrics, [B, T] logprobs; donates
   # grads
   accumulate: Callable[..., tuple[Any, Metrics, jax.Array]]
-  # (state, grads) -> state, metrics; donates the state
+  # (state, grads) -> state, metrics; donates the state. A gradient that is not
+  # finite changes nothing but the count of updates
   apply: Callable[[TrainState, Any], tuple[TrainState, Metrics]]
   zeros: Callable[[], Any]
   mesh: Mesh
@@ -63,6 +68,7 @@ def make_steps(
     shardings: TrainState,
     *,
     temperature: float = 1.0,
+    base: lora.Base | None = None,
 ) -> Steps:
   """Compiles the pieces.
 
@@ -74,49 +80,62 @@ def make_steps(
     state: of the shapes to come; only its shapes are read.
     shardings: of the state, from `state.create`.
     temperature: of the sampler; the trainer's logits are divided by it too.
+    base: what the networks, which are adapters then, add to; it is read, and
+      neither differentiated nor donated. None: the networks are whole.
   """
   shapes = jax.tree.map(
       lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state.networks
   )
 
-  def forward(networks, batch):
+  def forward(networks, batch, base):
     layout = (batch.tokens, batch.positions, batch.segment_ids)
-    params = {'params': networks.policy}
-    hidden, _ = module.apply(params, *layout)
+    params = lora.variables(networks.policy, base)
+    hidden, first = module.apply(params, *layout, prefix=batch.prefix)
     logprobs, entropy = logprob.from_hidden(
         hidden,
         lambda h: module.apply(params, h, method='unembed'),
         batch.tokens,
         batch.positions,
+        first=first,
         temperature=temperature,
+        shards=mesh.shape[mesh_lib.SEQUENCE],
     )
     if networks.critic is None:
       return Outputs(logprobs, entropy), None
-    raw = value_head.apply(networks.critic, module, hidden, *layout)
-    values = logprob.shift_right(raw, batch.positions)
+    raw, first = value_head.apply(
+        networks.critic, module, (hidden, first), *layout, batch.prefix, base
+    )
+    values = logprob.shift_right(raw, batch.positions, first)
     return Outputs(logprobs, entropy, values), raw
 
-  def objective(networks, batch, scale):
-    outputs, _ = forward(networks, batch)
+  def objective(networks, batch, scale, base):
+    outputs, _ = forward(networks, batch, base)
     loss, metrics = loss_fn(outputs, batch, scale)
     return loss, (metrics, outputs.logprobs)
 
-  def score(networks, batch):
-    outputs, raw = forward(networks, batch)
+  def score(networks, batch, base=None):
+    outputs, raw = forward(networks, batch, base)
     return Scores(outputs.logprobs, outputs.values, raw)
 
-  def accumulate(networks, grads, batch, scale):
+  def accumulate(networks, grads, batch, scale, base=None):
     new, (metrics, logprobs) = jax.grad(objective, has_aux=True)(
-        networks, batch, scale
+        networks, batch, scale, base
     )
     return jax.tree.map(jnp.add, grads, new), metrics, logprobs
 
   def apply(state, grads):
     updates, opt_state = tx.update(grads, state.opt_state, state.networks)
     networks = optax.apply_updates(state.networks, updates)
+    finite = jnp.isfinite(optax.tree.norm(grads))
+    networks, opt_state = jax.tree.map(
+        lambda new, old: jnp.where(finite, new, old),
+        (networks, opt_state),
+        (state.networks, state.opt_state),
+    )
     metrics = {
         'train/grad_norm': optax.tree.norm(grads.policy),
         'train/update_norm': optax.tree.norm(updates.policy),
+        'train/skipped': 1.0 - finite,
     }
     if networks.critic is not None:
       metrics['critic/grad_norm'] = optax.tree.norm(grads.critic)
@@ -125,16 +144,27 @@ def make_steps(
     )
     return state, metrics
 
+  on_device = shardings.replace(
+      opt_state=sharding.to_device(shardings.opt_state)
+  )
+  apply = jax.jit(apply, donate_argnums=(0,), out_shardings=(on_device, None))
+  if sharding.is_on_host(shardings.opt_state):
+    apply = _with_offload(apply)
+
+  def bind(function):
+    # An argument: what is closed over would be a constant of the program.
+    return function if base is None else functools.partial(function, base=base)
+
   return Steps(
-      score=jax.jit(score),
-      accumulate=jax.jit(
-          accumulate,
-          donate_argnums=(1,),
-          out_shardings=(shardings.networks, None, None),
+      score=bind(jax.jit(sharding.on_mesh(score, mesh))),
+      accumulate=bind(
+          jax.jit(
+              sharding.on_mesh(accumulate, mesh),
+              donate_argnums=(1,),
+              out_shardings=(shardings.networks, None, None),
+          )
       ),
-      apply=jax.jit(
-          apply, donate_argnums=(0,), out_shardings=(shardings, None)
-      ),
+      apply=apply,
       zeros=jax.jit(
           lambda: jax.tree.map(
               lambda x: jnp.zeros(x.shape, jnp.float32), shapes
@@ -143,6 +173,19 @@ def make_steps(
       ),
       mesh=mesh,
   )
+
+
+def _with_offload(apply):
+  """`apply` of a state whose optimiser's part waits in the host's memory."""
+
+  def offloaded(state, grads):
+    waiting = state.opt_state
+    state = state.replace(opt_state=sharding.to_device(waiting))
+    jax.tree.map(lambda x: x.delete(), waiting)  # as donation does
+    state, metrics = apply(state, grads)
+    return state.replace(opt_state=sharding.to_host(state.opt_state)), metrics
+
+  return offloaded
 
 
 def merge(parts: list[Metrics]) -> Metrics:
@@ -182,8 +225,9 @@ def update(
     kl_coef: float = 0.0,
     logprobs: np.ndarray | None = None,
     together: int = 1,
+    suspects: list[int] | None = None,
 ) -> tuple[TrainState, Metrics]:
-  """One optimiser update on a minibatch.
+  """One optimiser update on a minibatch, skipped if its gradient is not finite.
 
   Args:
     steps: the compiled pieces.
@@ -195,24 +239,26 @@ def update(
     logprobs: `[B, T]` host array; if given, the rows used get the tokens'
       log-probabilities under the parameters before the update.
     together: neighbours in `rows` that share a microbatch, see `collate`.
+    suspects: if given, gets the rows that a skipped update may be due to: those
+      of the microbatches with a number that is not finite, or all of them.
 
   Returns:
-    The next state, and the minibatch's metrics as floats. A minibatch with no
-    sampled token changes nothing and returns no metrics.
+    The next state, and the minibatch's metrics as floats; of a skipped update
+    `train/skipped` alone, which is 1. A minibatch with no sampled token changes
+    nothing and returns no metrics.
   """
   scale = measure(batch, rows, kl_coef=kl_coef)
   if not scale.tokens:
     return state, {}
   grads, parts, scores = steps.zeros(), [], []
-  padded = 0
-  for piece, places in collate.microbatches(
-      batch,
-      rows,
-      max_tokens=max_tokens,
-      multiple=mesh_lib.batch_size(steps.mesh),
-      together=together,
+  computed = padded = 0
+  for piece, places in _microbatches(
+      steps, batch, rows, max_tokens=max_tokens, together=together
   ):
-    padded += piece.tokens.size
+    for part in (piece, piece.prefix):
+      if part is not None:
+        computed += int((part.segment_ids > 0).sum())
+        padded += part.tokens.size
     piece = state_lib.place(piece, steps.mesh)
     grads, metrics, values = steps.accumulate(
         state.networks, grads, piece, scale
@@ -220,26 +266,45 @@ def update(
     parts.append(metrics)
     scores.append((places, values))
   state, metrics = steps.apply(state, grads)
+  metrics = merge([metrics])
   if logprobs is not None:
     for places, values in scores:
-      collate.unpack(np.asarray(values), places, logprobs)
+      collate.unpack(distributed.to_host(values), places, logprobs)
+  if metrics['train/skipped']:
+    if suspects is not None:
+      suspects += _suspects(parts, [places for places, _ in scores])
+    return state, {'train/skipped': 1.0}
   tokens = int((np.asarray(batch.segment_ids)[rows] > 0).sum())
-  return state, merge(parts) | merge([metrics]) | {
+  whole = sum(p.skip + p.length for places, _ in scores for p in places)
+  return state, merge(parts) | metrics | {
       'train/tokens': float(tokens),
-      'train/padding': 1 - tokens / padded,
+      'train/padding': 1 - computed / padded,
+      'train/shared': 1 - computed / whole,
   }
+
+
+def _microbatches(steps, batch, rows, **options) -> list[collate.Microbatch]:
+  """As the mesh of these steps needs them."""
+  return collate.microbatches(
+      batch,
+      rows,
+      multiple=mesh_lib.batch_size(steps.mesh),
+      # Devices that split the tokens of a row have no whole rows to share.
+      share_prefixes=steps.mesh.shape[mesh_lib.SEQUENCE] == 1,
+      **options,
+  )
 
 
 def score(
     steps: Steps, networks: Networks, batch: TokenBatch, *, max_tokens: int
 ) -> Scores:
-  """`[B, T]` host arrays: what `networks` say of every valid row."""
+  """`[B, T]` host arrays: what `networks` say of every valid row.
+
+  Tokens of prompts may have 0: groups share them, see `collate.microbatches`.
+  """
   out = None
-  for piece, places in collate.microbatches(
-      batch,
-      np.arange(len(batch.tokens)),
-      max_tokens=max_tokens,
-      multiple=mesh_lib.batch_size(steps.mesh),
+  for piece, places in _microbatches(
+      steps, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
   ):
     scores = steps.score(networks, state_lib.place(piece, steps.mesh))
     if out is None:
@@ -247,7 +312,7 @@ def score(
       out = jax.tree.map(empty, scores)
     for values, rows in zip(scores, out, strict=True):
       if values is not None:
-        collate.unpack(np.asarray(values), places, rows)
+        collate.unpack(distributed.to_host(values), places, rows)
   if out is None:  # no valid row
     zeros = np.zeros(batch.tokens.shape, np.float32)
     return (
@@ -258,17 +323,42 @@ def score(
   return out
 
 
-def checked(metrics: Metrics) -> Metrics:
-  """The metrics of an update, unless its gradient was not finite.
+def _suspects(
+    parts: Sequence[Metrics], places: Sequence[Sequence[collate.Place]]
+) -> list[int]:
+  """Rows of the microbatches whose metrics are not finite, or of all."""
+  bad = [
+      not all(math.isfinite(value) for value in merge([part]).values())
+      for part in parts
+  ]
+  return [
+      place.row
+      for broken, piece in zip(bad, places, strict=True)
+      for place in piece
+      if broken or not any(bad)
+  ]
+
+
+def count_skips(before: int, metrics: Metrics) -> int:
+  """Skipped updates in a row, after one with these metrics.
+
+  Args:
+    before: in a row before it.
+    metrics: of `update`.
+  """
+  return before + 1 if metrics.get('train/skipped') else 0
+
+
+def check_skips(skips: int) -> None:
+  """Ends a run that does not learn any more.
 
   Raises:
-    DivergedError: the parameters can no longer be trusted; the last checkpoint
-      can.
+    DivergedError: MAX_SKIPS updates in a row were skipped.
   """
-  norm = metrics.get('train/grad_norm', 0.0)
-  if not math.isfinite(norm):
+  if skips >= MAX_SKIPS:
     raise DivergedError(
-        f'The gradient norm is {norm}: training has diverged. Start again from'
-        ' the last checkpoint with a lower learning rate.'
+        f'The gradients of {skips} updates in a row were not finite; none of'
+        ' them was applied. Go on from the last checkpoint with a lower'
+        ' learning rate, and look at the episodes in diverged/, if there are'
+        ' any.'
     )
-  return metrics

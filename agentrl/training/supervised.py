@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from absl import logging
 
 from agentrl.batch import TokenBatch
 from agentrl.training import step as step_lib
@@ -61,12 +62,17 @@ def fit(
 
   Returns:
     The state after the last update.
+
+  Raises:
+    DivergedError: several updates in a row had no finite gradient.
   """
   members = len(batch.tokens) // together
   order = minibatches(members, minibatch_size, epochs, seed)
+  skips = 0
   for index, chosen in enumerate(order):
     if index < start:
       continue
+    suspects: list[int] = []
     state, metrics = step_lib.update(
         steps,
         state,
@@ -74,8 +80,17 @@ def fit(
         rows_of(chosen, together),
         max_tokens=max_tokens,
         together=together,
+        suspects=suspects,
     )
-    on_update(index, state, step_lib.checked(metrics))
+    skips = step_lib.count_skips(skips, metrics)
+    if suspects:
+      logging.warning(
+          'Update %d is skipped: its gradient is not finite. Demonstrations in'
+          ' question, from 0: %s.',
+          *(index, sorted(suspects)),
+      )
+    on_update(index, state, metrics)
+    step_lib.check_skips(skips)
   return state
 
 

@@ -1,5 +1,11 @@
-"""GGUF files (llama.cpp) of the Llama architecture, dequantised."""
+"""GGUF files (llama.cpp) of Llama, Qwen2 and Qwen3, dequantised.
 
+Those of other families are refused: llama.cpp stores Gemma's norms with their
+offset and a mixture's experts as one tensor, and leaves out which layers of
+SmolLM3 do not rotate. Their safetensors are read.
+"""
+
+import functools
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +14,25 @@ import gguf
 import numpy as np
 
 from agentrl.errors import WeightsError
-from agentrl.models.transformer import TransformerConfig
+from agentrl.models import rotary
+from agentrl.models.config import TransformerConfig
 from agentrl.weights import names
 
 Params = Any
+
+# general.architecture -> the fields of TransformerConfig that it stands for.
+_ARCHITECTURES = {
+    'llama': dict(family='llama'),
+    'qwen2': dict(family='qwen2', qkv_bias=True),
+    'qwen3': dict(family='qwen3', qk_norm=True),
+}
+# Query and key rows of these lie in pairs, see `_unpermute`.
+_PERMUTED = ('llama',)
+_ROPE_FREQS = 'rope_freqs.weight'
+# The scaling of every Llama from 3.1 to 3.3, but for its factor.
+_LLAMA3 = dict(
+    original_max_positions=8192, low_freq_factor=1.0, high_freq_factor=4.0
+)
 
 _REQUIRED = {
     'block_count': 'num_layers',
@@ -30,13 +51,21 @@ def load_config(path: str | pathlib.Path) -> TransformerConfig:
     WeightsError: the file is damaged, lacks a field, or describes a network
       that `agentrl.models` does not have.
   """
-  return _config(_open(path), path)
+  return _config(open_file(path), path)
 
 
 def load(
-    path: str | pathlib.Path, *, dtype: Any = np.float32
+    path: str | pathlib.Path,
+    *,
+    dtype: Any = np.float32,
+    reader: gguf.GGUFReader | None = None,
 ) -> tuple[TransformerConfig, Params]:
   """Reads a model, dequantised to `dtype`.
+
+  Args:
+    path: the file.
+    dtype: of the parameters.
+    reader: of the file, if it is open: to open one takes seconds.
 
   Returns:
     Its shape, and NumPy parameters in the trainer's layout.
@@ -45,10 +74,12 @@ def load(
     WeightsError: as for `load_config`; or a tensor is missing, unknown, of
       another shape, or quantised in a way that cannot be undone.
   """
-  reader = _open(path)
+  reader = reader or open_file(path)
   config = _config(reader, path)
   tensors = {tensor.name: tensor for tensor in reader.tensors}
   heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
+  if config.family not in _PERMUTED:
+    heads = {}
 
   def read(name: str) -> np.ndarray:
     tensor = tensors[name]
@@ -65,7 +96,7 @@ def load(
   params = names.assemble(
       config,
       lambda tensor: tensor.gguf,
-      tensors,
+      tensors.keys() - {_ROPE_FREQS},  # `_config` has read it
       read,
       dtype=dtype,
       source=str(path),
@@ -73,7 +104,8 @@ def load(
   return config, params
 
 
-def _open(path: str | pathlib.Path) -> gguf.GGUFReader:
+def open_file(path: str | pathlib.Path) -> gguf.GGUFReader:
+  """Reads all but the tensors; WeightsError if it is not a whole file."""
   try:
     return gguf.GGUFReader(str(path))
   except FileNotFoundError as error:
@@ -92,11 +124,13 @@ def _config(
       if not name.startswith('tokenizer.')
   }
   architecture = fields.get('general.architecture')
-  if architecture != 'llama':
+  if architecture not in _ARCHITECTURES:
+    known = ', '.join(map(repr, _ARCHITECTURES))
     raise WeightsError(
-        f"{path} has architecture {architecture!r}; known: 'llama'."
+        f'{path} has architecture {architecture!r}; known: {known}. Of other'
+        ' models, give the directory of their safetensors.'
     )
-  prefix = 'llama.'
+  prefix = f'{architecture}.'
   fields = {
       name.removeprefix(prefix): value
       for name, value in fields.items()
@@ -111,8 +145,8 @@ def _config(
         f'{prefix}rope.scaling.type of {path} is {scaling!r}; only unscaled'
         ' rotary embeddings are supported.'
     )
-  shapes = {tensor.name: tensor.shape for tensor in reader.tensors}
-  if names.EMBED.gguf not in shapes:
+  tensors = {tensor.name: tensor for tensor in reader.tensors}
+  if names.EMBED.gguf not in tensors:
     raise WeightsError(f'{path} has no tensor {names.EMBED.gguf!r}.')
   values = {ours: fields[name] for name, ours in _REQUIRED.items()}
   heads = values['num_heads']
@@ -121,16 +155,45 @@ def _config(
       'head_dim': _head_dim(fields, values['hidden_size'] // heads, path),
       'rope_theta': fields.get('rope.freq_base', 10000.0),
       # GGUF lists the fastest dimension first.
-      'vocab_size': int(shapes[names.EMBED.gguf][1]),
-      'tie_embeddings': names.LM_HEAD.gguf not in shapes,
+      'vocab_size': int(tensors[names.EMBED.gguf].shape[1]),
+      'tie_embeddings': names.LM_HEAD.gguf not in tensors,
   }
   for name in ('rms_norm_eps', 'rope_theta'):
     # The shortest decimal of a float32: 1e-05, not 9.999999747378752e-06.
     values[name] = float(str(np.float32(values[name])))
+  values |= _ARCHITECTURES[architecture]
+  if _ROPE_FREQS in tensors:
+    divisors = np.asarray(tensors[_ROPE_FREQS].data, np.float32)
+    values['rope_scaling'] = _llama3(divisors, values, path)
   try:
     return TransformerConfig(**values)
   except ValueError as error:
     raise WeightsError(f'{path}: {error}') from error
+
+
+def _llama3(
+    divisors: np.ndarray, values: Mapping[str, Any], path: str | pathlib.Path
+) -> rotary.Scaling | None:
+  """The scaling that divides the frequencies by `[D/2]` divisors.
+
+  llama.cpp stores what Llama 3's scaling amounts to, not its terms; there is
+  one set of terms in use, which is put to the test.
+  """
+  if np.all(divisors == 1):
+    return None
+  rotation = functools.partial(
+      rotary.make_rotation, values['head_dim'], values['rope_theta']
+  )
+  scaling = rotary.Scaling('llama3', max(1.0, float(divisors.max())), **_LLAMA3)
+  expected = rotation().frequencies / rotation(scaling).frequencies
+  if divisors.shape != expected.shape or not np.allclose(
+      divisors, expected, rtol=1e-4
+  ):
+    raise WeightsError(
+        f'{_ROPE_FREQS!r} of {path} is not the scaling of Llama 3 with'
+        f' {_LLAMA3}; give the directory of the safetensors.'
+    )
+  return scaling
 
 
 def _head_dim(
@@ -147,9 +210,9 @@ def _head_dim(
 
 
 def _unpermute(weight: np.ndarray, heads: int) -> np.ndarray:
-  """Undoes llama.cpp's order of query and key rows, `[heads * D, in]`.
+  """Undoes llama.cpp's order of a Llama's query and key rows, `[heads * D, in]`.
 
-  It pairs neighbouring dimensions for the rotation; Hugging Face, and our
+  There it pairs neighbouring dimensions for the rotation; Hugging Face, and our
   `rotate`, pair dimension i with i + D/2.
   """
   rows, columns = weight.shape

@@ -6,45 +6,32 @@ import pathlib
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import safetensors
-import safetensors.numpy
 
 from agentrl.errors import WeightsError
-from agentrl.models.transformer import TransformerConfig
-from agentrl.weights import names
+from agentrl.models.config import TransformerConfig
+from agentrl.weights import hf_config, names, shards
 
 Params = Any
 
 _CONFIG = 'config.json'
-_SINGLE = 'model.safetensors'
-_INDEX = 'model.safetensors.index.json'
+# Of one file. Servers read files in parallel, and no file system minds a GB.
+SHARD_BYTES = 10**9
+_THREADS = 4
 
-# Field of config.json -> our field, and Llama's default where it has one.
-_REQUIRED = {
-    'vocab_size': 'vocab_size',
-    'hidden_size': 'hidden_size',
-    'intermediate_size': 'intermediate_size',
-    'num_hidden_layers': 'num_layers',
-    'num_attention_heads': 'num_heads',
-}
-_OPTIONAL = {
-    'rms_norm_eps': ('rms_norm_eps', 1e-6),
-    'tie_word_embeddings': ('tie_embeddings', False),
-    'max_position_embeddings': ('max_positions', 2048),
-}
-# Fields that would change the network, and the only values that do not.
-_FIXED = {
-    'hidden_act': ('silu', None),
-    'attention_bias': (False, None),
-    'mlp_bias': (False, None),
-    'quantization_config': (None,),
-}
 # Buffers of old files; computed, not learnt.
 _IGNORED = ('rotary_emb.inv_freq',)
+# Of models of text and images: what the text part's names begin with, and what
+# stands there in a model of text; and the other parts.
+_TEXT_PREFIXES = {'language_model.': '', 'model.language_model.': 'model.'}
+_IMAGE_PREFIXES = tuple(
+    prefix + part
+    for prefix in ('', 'model.')
+    for part in ('vision_tower.', 'multi_modal_projector.')
+)
 
 
 def load_config(directory: str | pathlib.Path) -> TransformerConfig:
@@ -55,47 +42,7 @@ def load_config(directory: str | pathlib.Path) -> TransformerConfig:
       a network that `agentrl.models` does not have.
   """
   path = pathlib.Path(directory) / _CONFIG
-  fields = _read_json(path)
-  if fields.get('model_type') != 'llama':
-    raise WeightsError(
-        f"model_type of {path} is {fields.get('model_type')!r}; known: 'llama'."
-    )
-  for name, allowed in _FIXED.items():
-    if fields.get(name) not in allowed:
-      raise WeightsError(
-          f'{name} of {path} is {fields[name]!r}; only {allowed[0]!r} is'
-          ' supported.'
-      )
-  missing = [name for name in _REQUIRED if name not in fields]
-  if missing:
-    raise WeightsError(f'{path} has no {", ".join(missing)}.')
-  values = {ours: fields[name] for name, ours in _REQUIRED.items()}
-  for name, (ours, default) in _OPTIONAL.items():
-    values[ours] = fields.get(name, default)
-  heads = values['num_heads']
-  # Both are often absent, or null, where they follow from the others.
-  values['num_kv_heads'] = fields.get('num_key_value_heads') or heads
-  values['head_dim'] = fields.get('head_dim') or values['hidden_size'] // heads
-  values['rope_theta'] = _rope_theta(fields, path)
-  try:
-    return TransformerConfig(**values)
-  except ValueError as error:
-    raise WeightsError(f'{path}: {error}') from error
-
-
-def _rope_theta(fields: Mapping[str, Any], path: pathlib.Path) -> float:
-  """The base of plain rotary embeddings; their scaled kinds are refused."""
-  rope = dict(fields.get('rope_parameters') or {})  # since transformers 5
-  scaling = fields.get('rope_scaling')
-  kind = rope.pop('rope_type', 'default')
-  theta = rope.pop('rope_theta', fields.get('rope_theta', 10000.0))
-  if scaling is not None or kind != 'default' or rope:
-    name = 'rope_parameters' if scaling is None else 'rope_scaling'
-    raise WeightsError(
-        f'{name} of {path} is {fields[name]!r}; only unscaled rotary embeddings'
-        ' are supported.'
-    )
-  return float(theta)
+  return hf_config.parse(read_json(path), str(path))
 
 
 def load(
@@ -117,35 +64,97 @@ def load(
   directory = pathlib.Path(directory)
   config = load_config(directory)
   with contextlib.ExitStack() as stack:
-    files = {}  # tensor -> its open file
-    for path in _weight_files(directory):
-      try:
-        file = stack.enter_context(safetensors.safe_open(path, 'np'))
-      except (safetensors.SafetensorError, OSError) as error:
-        raise WeightsError(
-            f'{path} is not a whole safetensors file: {error}.'
-        ) from error
-      files |= dict.fromkeys(file.keys(), file)
-    read = lambda name: files[name].get_tensor(name)
-    present = [name for name in files if not name.endswith(_IGNORED)]
-    if config.tie_embeddings and names.LM_HEAD.hf in present:
-      _check_tied(read, directory)
-      present.remove(names.LM_HEAD.hf)
+    stored = open_tensors(directory, config, stack)
     params = names.assemble(
         config,
         lambda tensor: tensor.hf,
-        present,
-        read,
+        stored,
+        lambda name: stored[name].read(),
         dtype=dtype,
         source=str(directory),
     )
   return config, params
 
 
-def _check_tied(read: Callable[[str], np.ndarray], directory) -> None:
+def stored_dtype(directory: str | pathlib.Path) -> str:
+  """The type in which a model's embedding is stored, as NumPy names it.
+
+  Raises:
+    WeightsError: a file is missing or damaged, or has a type of another kind.
+  """
+  directory = pathlib.Path(directory)
+  config = load_config(directory)
+  with contextlib.ExitStack() as stack:
+    stored = open_tensors(directory, config, stack)
+    if names.EMBED.hf not in stored:
+      raise WeightsError(f'{directory} has no {names.EMBED.hf!r}.')
+    kind = stored[names.EMBED.hf].slices().get_dtype()
+  known = {theirs: ours for ours, theirs in shards.DTYPES.items()}
+  if kind not in known:
+    raise WeightsError(
+        f'{directory} stores its weights as {kind}; known: {", ".join(known)}.'
+    )
+  return known[kind]
+
+
+class Stored(NamedTuple):
+  """A tensor of an open safetensors file."""
+
+  file: Any
+  name: str  # there
+
+  def read(self) -> np.ndarray:
+    return self.file.get_tensor(self.name)
+
+  def slices(self) -> Any:
+    """Its shape and parts, see `safetensors.PySafeSlice`."""
+    return self.file.get_slice(self.name)
+
+
+def open_tensors(
+    directory: pathlib.Path,
+    config: TransformerConfig,
+    stack: contextlib.ExitStack,
+) -> dict[str, Stored]:
+  """Where each parameter is stored, by the tensor's name.
+
+  Args:
+    directory: has safetensors, in one file or in shards.
+    config: shape of the model.
+    stack: closes the files.
+
+  Raises:
+    WeightsError: a file is missing or damaged.
+  """
+  stored = {}
+  for path in _weight_files(directory):
+    try:
+      file = stack.enter_context(safetensors.safe_open(path, 'np'))
+    except (safetensors.SafetensorError, OSError) as error:
+      raise WeightsError(
+          f'{path} is not a whole safetensors file: {error}.'
+      ) from error
+    for theirs in file.keys():
+      name = _text_name(theirs)
+      if not name.endswith(_IGNORED) and not name.startswith(_IMAGE_PREFIXES):
+        stored[name] = Stored(file, theirs)
+  if config.tie_embeddings and names.LM_HEAD.hf in stored:
+    _check_tied(stored, directory)
+    del stored[names.LM_HEAD.hf]
+  return stored
+
+
+def _text_name(name: str) -> str:
+  for theirs, ours in _TEXT_PREFIXES.items():
+    if name.startswith(theirs):
+      return ours + name.removeprefix(theirs)
+  return name
+
+
+def _check_tied(stored: Mapping[str, Stored], directory) -> None:
   """Some files repeat the tied head; it has to be the same matrix."""
   head, embed = names.LM_HEAD.hf, names.EMBED.hf
-  if not np.array_equal(read(head), read(embed)):
+  if not np.array_equal(stored[head].read(), stored[embed].read()):
     raise WeightsError(
         f'{directory} ties its embeddings, but {head!r} differs from'
         f' {embed!r}; set tie_word_embeddings to false in {_CONFIG}.'
@@ -153,22 +162,26 @@ def _check_tied(read: Callable[[str], np.ndarray], directory) -> None:
 
 
 def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
-  if (directory / _SINGLE).is_file():
-    return [directory / _SINGLE]
-  index = directory / _INDEX
+  if (directory / shards.SINGLE).is_file():
+    return [directory / shards.SINGLE]
+  index = directory / shards.INDEX
   if not index.is_file():
     raise WeightsError(
-        f'{directory} has no weights: neither {_SINGLE} nor {_INDEX}. Convert'
-        ' other formats with transformers: save_pretrained(DIR).'
+        f'{directory} has no weights: neither {shards.SINGLE} nor'
+        f' {shards.INDEX}. Convert other formats with transformers:'
+        ' save_pretrained(DIR).'
     )
-  shards = sorted(set(_read_json(index)['weight_map'].values()))
-  for shard in shards:
-    if not (directory / shard).is_file():
-      raise WeightsError(f'{directory} lacks {shard!r}, which {_INDEX} lists.')
-  return [directory / shard for shard in shards]
+  files = sorted(set(read_json(index)['weight_map'].values()))
+  for file in files:
+    if not (directory / file).is_file():
+      raise WeightsError(
+          f'{directory} lacks {file!r}, which {shards.INDEX} lists.'
+      )
+  return [directory / file for file in files]
 
 
-def _read_json(path: pathlib.Path) -> dict[str, Any]:
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+  """What a JSON file of a model has; WeightsError where there is none."""
   try:
     return json.loads(path.read_text(encoding='utf-8'))
   except FileNotFoundError as error:
@@ -182,8 +195,11 @@ def save(
     config: TransformerConfig,
     params: Params,
     *,
+    dtype: Any = None,
+    shard_bytes: int = SHARD_BYTES,
     eos_ids: Sequence[int] = (),
     companions: Sequence[Callable[[pathlib.Path], None]] = (),
+    checks: Sequence[Callable[[pathlib.Path], None]] = (),
 ) -> None:
   """Writes a model that transformers and SGLang load.
 
@@ -193,38 +209,52 @@ def save(
   Args:
     directory: must not exist, or be empty.
     config: shape of the model.
-    params: the trainer's layout; the file keeps the type of each array.
+    params: the trainer's layout, on the host or on devices; not to be donated
+      before this returns.
+    dtype: in the files; None keeps the type of each array.
+    shard_bytes: most bytes of one file.
     eos_ids: for config.json; servers stop on them.
     companions: each writes more into the directory it is given (a tokenizer's
       `save`, say) before the rename.
+    checks: each looks at the whole directory before the rename; what it raises
+      is raised here, and nothing is left behind.
 
   Raises:
     WeightsError: the directory has content, or the disk refuses.
   """
-  directory = pathlib.Path(directory)
+  with new_directory(pathlib.Path(directory)) as partial:
+    for write in companions:
+      write(partial)
+    config_path = partial / _CONFIG
+    entries = names.disassemble(config, params, dtype=dtype)
+    fields = _config_fields(config, entries[0].dtype.name, eos_ids)
+    text = json.dumps(fields, indent=2)
+    config_path.write_text(text + '\n', encoding='utf-8')
+    shards.write(partial, entries, shard_bytes=shard_bytes, threads=_THREADS)
+    for check in checks:
+      check(partial)
+
+
+@contextlib.contextmanager
+def new_directory(directory: pathlib.Path) -> Iterator[pathlib.Path]:
+  """A sibling to write into that becomes `directory`, or vanishes on failure.
+
+  Raises:
+    WeightsError: the directory has content, or the disk refuses.
+  """
   try:
     if directory.exists() and any(directory.iterdir()):
       raise WeightsError(
           f'{directory} is not empty; remove it or name another.'
       )
     with _renamed_into_place(directory) as partial:
-      for write in companions:
-        write(partial)
-      config_path = partial / _CONFIG
-      text = json.dumps(_config_fields(config, params, eos_ids), indent=2)
-      config_path.write_text(text + '\n', encoding='utf-8')
-      tensors = dict(names.disassemble(config, jax.device_get(params)))
-      weights_path = partial / _SINGLE
-      safetensors.numpy.save_file(tensors, weights_path, {'format': 'pt'})
-      # safetensors leaves its file readable by the owner only.
-      shutil.copymode(config_path, weights_path)
-  except (OSError, safetensors.SafetensorError) as error:
+      yield partial
+  except OSError as error:
     raise WeightsError(f'Cannot write {directory}: {error}.') from error
 
 
 @contextlib.contextmanager
 def _renamed_into_place(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A new sibling that becomes `directory`, or vanishes if the body fails."""
   partial = directory.with_name(f'.{directory.name}.{uuid.uuid4().hex[:8]}')
   partial.mkdir(parents=True)
   try:
@@ -236,30 +266,11 @@ def _renamed_into_place(directory: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _config_fields(
-    config: TransformerConfig, params: Params, eos_ids: Sequence[int]
+    config: TransformerConfig, dtype: str, eos_ids: Sequence[int]
 ) -> dict[str, Any]:
-  required = {name: getattr(config, ours) for name, ours in _REQUIRED.items()}
-  optional = {
-      name: getattr(config, ours) for name, (ours, _) in _OPTIONAL.items()
-  }
-  dtype = str(params['embed'].dtype)
-  return {
-      'architectures': ['LlamaForCausalLM'],
-      'model_type': 'llama',
-      **required,
-      'num_key_value_heads': config.num_kv_heads,
-      'head_dim': config.head_dim,
-      **optional,
-      'hidden_act': 'silu',
-      'attention_bias': False,
-      'mlp_bias': False,
-      # Before and since transformers 5.
-      'rope_theta': config.rope_theta,
-      'rope_parameters': {
-          'rope_type': 'default',
-          'rope_theta': config.rope_theta,
-      },
+  return hf_config.make(config) | {
       'torch_dtype': dtype,
       'bos_token_id': None,
       'eos_token_id': list(eos_ids) or None,
+      'pad_token_id': None,
   }

@@ -7,11 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import huggingface_hub
+import jax
 import numpy as np
+from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
-from agentrl.models.transformer import TransformerConfig
-from agentrl.weights import gguf, hf
+from agentrl.models.config import TransformerConfig
+from agentrl.parallel import sharding
+from agentrl.weights import gguf, hf, sharded
 
 Params = Any
 
@@ -49,13 +52,37 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
   )
 
 
+def open_gguf(path: pathlib.Path) -> GGUFReader | None:
+  """What reads a model that is a GGUF file; None for a directory."""
+  return None if path.is_dir() else gguf.open_file(path)
+
+
 def load(
-    name: str | pathlib.Path, *, dtype: Any = np.float32
+    name: str | pathlib.Path,
+    *,
+    dtype: Any = np.float32,
+    reader: GGUFReader | None = None,
+    place: sharded.Place | None = None,
 ) -> tuple[TransformerConfig, Params]:
-  """Reads the model called `name`; see `resolve`, `hf.load`, `gguf.load`."""
+  """Reads the model called `name`; see `resolve`, `hf.load`, `gguf.load`.
+
+  Args:
+    name: of the model.
+    dtype: of the parameters.
+    reader: of a GGUF file, if it is open.
+    place: says on which devices parameters live; None: NumPy on the host.
+      Safetensors are read slice by slice; a GGUF file, whose models are small,
+      is dequantised as a whole first.
+  """
   path = resolve(name)
-  module = hf if path.is_dir() else gguf
-  return module.load(path, dtype=dtype)
+  if path.is_dir():
+    if place is not None:
+      return sharded.load(path, place, dtype=dtype)
+    return hf.load(path, dtype=dtype)
+  config, params = gguf.load(path, dtype=dtype, reader=reader)
+  if place is not None:
+    params = jax.tree.map(sharding.put_array, params, place(config, params))
+  return config, params
 
 
 def load_config(name: str | pathlib.Path) -> TransformerConfig:

@@ -1,12 +1,14 @@
-"""The table of a Llama's tensors: our path and the names of two file formats.
+"""The table of a decoder's tensors: our path and the names of two file formats.
 
-One table serves reading and writing. Files hold one matrix a layer, as torch
-does: `[out, in]`. Our tree is the trainer's: kernels `[in, out]`, layers
-stacked to `[L, ...]`.
+One table serves reading and writing; which rows a model has follows from its
+config. Files hold one matrix a layer (and an expert), as torch does:
+`[out, in]`. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
+`[L, ...]`, experts to `[L, E, ...]`.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -14,75 +16,120 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
-from agentrl.models.transformer import TransformerConfig
+from agentrl.models.config import TransformerConfig
+from agentrl.weights.shards import Entry
 
 Params = Any
 
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-  """Where one parameter lives. In the names, `{i}` stands for the layer."""
+  """Where one parameter lives.
+
+  Attributes:
+    path: in our tree.
+    hf: name in safetensors; `{i}` stands for the layer, `{e}` for the expert.
+    gguf: name in GGUF; None where no file with such a tensor is read.
+    transposed: files have [out, in], we have [in, out].
+  """
 
   path: tuple[str, ...]
   hf: str
-  gguf: str
-  transposed: bool = False  # files have [out, in], we have [in, out]
+  gguf: str | None
+  transposed: bool = False
 
   @property
   def stacked(self) -> bool:
     return self.path[0] == 'layers'
 
+  @property
+  def per_expert(self) -> bool:
+    return '{e}' in self.hf
+
+
+def _vector(path, hf, gguf):
+  return Tensor(
+      ('layers', *path),
+      f'model.layers.{{i}}.{hf}',
+      gguf and f'blk.{{i}}.{gguf}',
+  )
+
 
 def _norm(path, hf, gguf):
-  return Tensor(
-      ('layers', path, 'scale'),
-      f'model.layers.{{i}}.{hf}.weight',
-      f'blk.{{i}}.{gguf}.weight',
+  return _vector((*path, 'scale'), f'{hf}.weight', gguf and f'{gguf}.weight')
+
+
+def _kernel(block, name, hf, gguf, leaf=('kernel',)):
+  row = _norm((block, name), hf, gguf)
+  return dataclasses.replace(
+      row, path=('layers', block, name, *leaf), transposed=True
   )
 
 
-def _kernel(block, name, hf, gguf):
-  return Tensor(
-      ('layers', block, name, 'kernel'),
-      f'model.layers.{{i}}.{hf}.weight',
-      f'blk.{{i}}.{gguf}.weight',
-      transposed=True,
-  )
+def _attention(config: TransformerConfig) -> Iterator[Tensor]:
+  for name in 'qkv':
+    hf, gguf = f'self_attn.{name}_proj', f'attn_{name}'
+    yield _kernel('attention', name, hf, gguf)
+    if config.qkv_bias:
+      path = ('attention', name, 'bias')
+      yield _vector(path, f'{hf}.bias', f'{gguf}.bias')
+    if config.qk_norm and name != 'v':
+      path = ('attention', f'{name}_norm')
+      yield _norm(path, f'self_attn.{name}_norm', f'{gguf}_norm')
+  yield _kernel('attention', 'o', 'self_attn.o_proj', 'attn_output')
+
+
+def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
+  if config.num_experts:
+    yield _kernel('mlp', 'router', 'mlp.gate', None)
+  for name in ('gate', 'up', 'down'):
+    if config.num_experts:
+      hf = f'mlp.experts.{{e}}.{name}_proj'
+      yield _kernel('mlp', f'experts_{name}', hf, None, leaf=())
+    else:
+      yield _kernel('mlp', name, f'mlp.{name}_proj', f'ffn_{name}')
+
+
+def _norms(config: TransformerConfig) -> Iterator[Tensor]:
+  yield _norm(('attention_norm',), 'input_layernorm', 'attn_norm')
+  # With norms on both sides, what others call by this name is another's.
+  after = 'post_attention_layernorm'
+  if not config.post_norms:
+    yield _norm(('mlp_norm',), after, 'ffn_norm')
+    return
+  yield _norm(('attention_post_norm',), after, None)
+  yield _norm(('mlp_norm',), 'pre_feedforward_layernorm', None)
+  yield _norm(('mlp_post_norm',), 'post_feedforward_layernorm', None)
 
 
 EMBED = Tensor(('embed',), 'model.embed_tokens.weight', 'token_embd.weight')
 LM_HEAD = Tensor(('lm_head',), 'lm_head.weight', 'output.weight', True)
-TENSORS = (
-    EMBED,
-    _norm('attention_norm', 'input_layernorm', 'attn_norm'),
-    _kernel('attention', 'q', 'self_attn.q_proj', 'attn_q'),
-    _kernel('attention', 'k', 'self_attn.k_proj', 'attn_k'),
-    _kernel('attention', 'v', 'self_attn.v_proj', 'attn_v'),
-    _kernel('attention', 'o', 'self_attn.o_proj', 'attn_output'),
-    _norm('mlp_norm', 'post_attention_layernorm', 'ffn_norm'),
-    _kernel('mlp', 'gate', 'mlp.gate_proj', 'ffn_gate'),
-    _kernel('mlp', 'up', 'mlp.up_proj', 'ffn_up'),
-    _kernel('mlp', 'down', 'mlp.down_proj', 'ffn_down'),
-    Tensor(('final_norm', 'scale'), 'model.norm.weight', 'output_norm.weight'),
-    LM_HEAD,
+FINAL_NORM = Tensor(
+    ('final_norm', 'scale'), 'model.norm.weight', 'output_norm.weight'
 )
 
 
 def table(config: TransformerConfig) -> tuple[Tensor, ...]:
   """The tensors of a model; a tied one has no output head of its own."""
-  return tuple(
-      t for t in TENSORS if t is not LM_HEAD or not config.tie_embeddings
-  )
+  layer = (*_norms(config), *_attention(config), *_mlp(config))
+  head = () if config.tie_embeddings else (LM_HEAD,)
+  return (EMBED, *layer, FINAL_NORM, *head)
 
 
 def file_names(
     config: TransformerConfig, name_of: Callable[[Tensor], str]
-) -> Iterator[tuple[Tensor, int | None, str]]:
-  """Yields each tensor of a file: its row, its layer or None, its name."""
+) -> Iterator[tuple[Tensor, tuple[int, ...], str]]:
+  """Yields each tensor of a file: its row, its index, its name.
+
+  The index is where it lies in our parameter: `()`, `(layer,)` or
+  `(layer, expert)`.
+  """
   for tensor in table(config):
-    layers = range(config.num_layers) if tensor.stacked else (None,)
-    for layer in layers:
-      yield tensor, layer, name_of(tensor).format(i=layer)
+    sizes = (config.num_layers,) if tensor.stacked else ()
+    sizes += (config.num_experts,) if tensor.per_expert else ()
+    for index in itertools.product(*map(range, sizes)):
+      places = dict(zip('ie', index, strict=False))
+      yield tensor, index, name_of(tensor).format(**places)
 
 
 def assemble(
@@ -111,34 +158,38 @@ def assemble(
     WeightsError: a tensor is missing, unknown or of another shape.
   """
   rows = list(file_names(config, name_of))
-  _check_names({name for _, _, name in rows}, set(present), source)
-  params = _zeros(config, dtype)
-  for tensor, layer, name in rows:
-    target = _at(params, tensor.path)
-    target = target if layer is None else target[layer]
+  check_names({name for _, _, name in rows}, set(present), source)
+  params = jax.tree.map(
+      lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes(config, dtype)
+  )
+  for tensor, index, name in rows:
+    target = at(params, tensor.path)[index]
     value = read(name)
-    wanted = target.T.shape if tensor.transposed else target.shape
-    if value.shape != wanted:
-      raise WeightsError(
-          f'{name!r} of {source} has shape {list(value.shape)}; its'
-          f' configuration asks for {list(wanted)}.'
-      )
+    check_shape(tensor, name, value.shape, target.shape, source)
     target[...] = value.T if tensor.transposed else value
   return params
 
 
 def disassemble(
-    config: TransformerConfig, params: Params
-) -> Iterator[tuple[str, np.ndarray]]:
-  """Yields Hugging Face's (name, array) of trainer parameters."""
-  for tensor, layer, name in file_names(config, lambda t: t.hf):
-    value = np.asarray(_at(params, tensor.path))
-    value = value if layer is None else value[layer]
-    value = value.T if tensor.transposed else value
-    yield name, np.ascontiguousarray(value)
+    config: TransformerConfig, params: Params, *, dtype: Any = None
+) -> list[Entry]:
+  """The tensors of a Hugging Face file of trainer parameters.
+
+  Args:
+    config: shape of the model.
+    params: the trainer's layout.
+    dtype: in the file; None keeps the type of each array.
+  """
+  entries = []
+  for tensor, index, name in file_names(config, lambda t: t.hf):
+    leaf = at(params, tensor.path)
+    kind = np.dtype(dtype or leaf.dtype)
+    entries.append(Entry(name, leaf, index, tensor.transposed, kind))
+  return entries
 
 
-def _check_names(expected: set[str], present: set[str], source: str) -> None:
+def check_names(expected: set[str], present: set[str], source: str) -> None:
+  """WeightsError if a file lacks a tensor or has one too many."""
   for kind, names in (
       ('lacks', expected - present),
       ('has unknown', present - expected),
@@ -151,16 +202,35 @@ def _check_names(expected: set[str], present: set[str], source: str) -> None:
       )
 
 
-def _zeros(config: TransformerConfig, dtype: Any) -> Params:
-  """An empty tree whose shapes are the module's own."""
+def check_shape(
+    tensor: Tensor,
+    name: str,
+    found: Sequence[int],
+    ours: Sequence[int],
+    source: str,
+) -> None:
+  """WeightsError unless a file's tensor is as our part of a parameter asks."""
+  wanted = list(ours[::-1] if tensor.transposed else ours)
+  if list(found) != wanted:
+    raise WeightsError(
+        f'{name!r} of {source} has shape {list(found)}; its configuration asks'
+        f' for {wanted}.'
+    )
+
+
+def shapes(config: TransformerConfig, dtype: Any) -> Params:
+  """The module's own shapes, a tree of `jax.ShapeDtypeStruct`."""
   module = transformer.Transformer(config, scan_layers=True)
-  shapes = jax.eval_shape(
+  found = jax.eval_shape(
       lambda: transformer.init_params(module, jax.random.key(0))
   )
-  return jax.tree.map(lambda leaf: np.zeros(leaf.shape, dtype), shapes)
+  return jax.tree.map(
+      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), found
+  )
 
 
-def _at(params: Params, path: tuple[str, ...]) -> Any:
+def at(params: Params, path: tuple[str, ...]) -> Any:
+  """What lies at a path of a tree."""
   for name in path:
     params = params[name]
   return params

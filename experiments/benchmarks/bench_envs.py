@@ -36,6 +36,9 @@ _PHASES = flags.DEFINE_list('phases', ['load'], 'load, creates, memory.')
 _CLIENTS = flags.DEFINE_list('clients', ['1', '8', '32'], 'Live episodes.')
 _OPTIONS = flags.DEFINE_string('options', '{}', 'Of the environment, as JSON.')
 _STEPS = flags.DEFINE_integer('steps', 2000, 'Steps in all, for each load.')
+_WARMUP = flags.DEFINE_integer(
+    'warmup', 0, 'Steps before each load; Java gets fast in some thousands.'
+)
 _WORKERS = flags.DEFINE_integer('workers', 1, 'Processes of the server.')
 _EPISODES = flags.DEFINE_integer('episodes', 2000, 'Closed ones, for memory.')
 _OPEN = flags.DEFINE_integer('open', 500, 'Abandoned ones, for memory.')
@@ -90,12 +93,17 @@ def percentiles(name: str, seconds: list[float]) -> dict[str, float]:
 
 
 async def load(session, url: str, clients: int, steps: int) -> dict:
-  times = {'reset': [], 'step': []}
-  await play(session, url, 20, 0, {'reset': [], 'step': []})  # warm up
+  async def play_all(steps: int) -> dict[str, list[float]]:
+    times = {'reset': [], 'step': []}
+    await asyncio.gather(*(
+        play(session, url, steps // clients, i, times) for i in range(clients)
+    ))
+    return times
+
+  await play(session, url, 20, 0, {'reset': [], 'step': []})
+  await play_all(_WARMUP.value)
   start = time.perf_counter()
-  await asyncio.gather(
-      *(play(session, url, steps // clients, i, times) for i in range(clients))
-  )
+  times = await play_all(steps)
   seconds = time.perf_counter() - start
   result = {'steps_per_s': round(len(times['step']) / seconds, 1)}
   for name, values in times.items():
@@ -111,7 +119,7 @@ async def creates(session, url: str, count: int = 64) -> dict:
   ]
   task_id = ENVS[_ENV.value].tasks('train')[0]
   start = time.perf_counter()
-  work = asyncio.gather(*(client._create(task_id) for client in clients))
+  work = asyncio.gather(*(client.probe(task_id) for client in clients))
   health = []
   while not work.done():
     asked = time.perf_counter()

@@ -6,9 +6,11 @@ handler for servers.
 """
 
 import asyncio
+import collections
+import functools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import aiohttp
 import jax
@@ -27,12 +29,38 @@ def timings_s(fn: Callable[[], object], *, repeats: int) -> list[float]:
   return times
 
 
-def sgemm_gflops(size: int = 1024, *, repeats: int = 7) -> float:
-  """Rate of a square float32 matrix product, in GFLOP/s."""
-  x = jax.random.normal(jax.random.key(0), (size, size))
+def matmul_gflops(
+    size: int = 1024, *, dtype: str = 'float32', repeats: int = 7
+) -> float:
+  """Rate of a square matrix product, in GFLOP/s."""
+  x = jax.random.normal(jax.random.key(0), (size, size)).astype(dtype)
   product = jax.jit(jnp.matmul)
   seconds = statistics.median(timings_s(lambda: product(x, x), repeats=repeats))
   return 2 * size**3 / seconds / 1e9
+
+
+def products_gflops(
+    matrices: Sequence[tuple[int, int]], rows: int, *, repeats: int = 7
+) -> float:
+  """Rate of products of `rows` rows with each matrix once, in GFLOP/s.
+
+  Args:
+    matrices: (out, in) of each.
+    rows: of the other factor.
+    repeats: timed calls a shape; each shape counts by its faster order.
+  """
+  seconds = 0.0
+  counts = collections.Counter(matrices)
+  for (out, size), count in counts.items():
+    orders = (((rows, size), (size, out)), ((out, size), (size, rows)))
+    times = []
+    for first, second in orders:
+      factors = jnp.ones(first, jnp.float32), jnp.ones(second, jnp.float32)
+      product = functools.partial(jax.jit(jnp.matmul), *factors)
+      times += timings_s(product, repeats=repeats)
+    seconds += count * min(times)
+  flops = sum(2 * rows * out * size for out, size in matrices)
+  return flops / seconds / 1e9
 
 
 def read_gbps(megabytes: int = 512, *, repeats: int = 7) -> float:

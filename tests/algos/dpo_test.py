@@ -10,7 +10,7 @@ import pytest
 
 from agentrl.algos import dpo
 from agentrl.algos.policy import Outputs
-from agentrl.data import collate
+from agentrl.data import collate, packing
 from agentrl.training import state as state_lib, step as step_lib
 from agentrl.training.state import Networks
 from tests import tiny
@@ -136,7 +136,7 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
   whole, expected, pieces = gradient(1 << 20)
   assert pieces == 1
   used = np.asarray(batch.segment_ids > 0).sum(axis=1)
-  width = collate.bucket_length(int((used[0::2] + used[1::2]).max()))
+  width = packing.bucket_length(int((used[0::2] + used[1::2]).max()))
   for packed_rows, least in ((4, 2), (1, 4)):
     grads, metrics, pieces = gradient(width * packed_rows)
     assert pieces >= least
@@ -145,6 +145,7 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
       np.testing.assert_allclose(metrics[key], value, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_learning_makes_the_better_episode_likelier():
   batch, _ = pairs(4, count=4)
   steps = tiny.steps(LOSS)

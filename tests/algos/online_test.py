@@ -161,7 +161,7 @@ def permute(batch, order):
 
 @each_advantage
 @given(seed=SEEDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_inserting_observation_tokens_changes_no_advantage(name, seed):
   groups = tiny.random_groups(seed)
   rng = np.random.default_rng(seed)
@@ -182,7 +182,7 @@ def test_inserting_observation_tokens_changes_no_advantage(name, seed):
 
 @each_advantage
 @given(seed=SEEDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_order_changes_no_advantage(name, seed):
   batch = variants.random_batch(seed, failures=0.2)
   order = np.random.default_rng(seed).permutation(len(batch.valid))
@@ -217,7 +217,7 @@ def test_padding_changes_no_advantage(name):
 
 @each_advantage
 @given(seed=SEEDS)
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_failed_episodes_change_no_advantage(name, seed):
   batch = variants.random_batch(seed, failures=0.3)
   failed = ~batch.valid

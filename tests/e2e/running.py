@@ -1,23 +1,12 @@
 """Running `launch.py` as a user does, in a process of its own."""
 
-import atexit
 import json
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-# What one run has compiled, the next one finds: most of a tiny run's time.
-_COMPILED = tempfile.mkdtemp(prefix='agentrl-compiled-')
-atexit.register(shutil.rmtree, _COMPILED, ignore_errors=True)
-ENVIRONMENT = os.environ | {
-    'JAX_COMPILATION_CACHE_DIR': _COMPILED,
-    'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS': '0.2',
-}
 
 
 def command(workdir, *flags, config):
@@ -34,7 +23,6 @@ def launch(workdir, *flags, config):
   return subprocess.run(
       command(workdir, *flags, config=config),
       cwd=ROOT,
-      env=ENVIRONMENT,
       capture_output=True,
       text=True,
       timeout=400,
@@ -46,7 +34,6 @@ def start(workdir, *flags, config):
   return subprocess.Popen(
       command(workdir, *flags, config=config),
       cwd=ROOT,
-      env=ENVIRONMENT,
       stdout=subprocess.PIPE,
       text=True,
   )

@@ -105,7 +105,7 @@ tokens = st.lists(st.integers(0, 1), min_size=1, max_size=6)
 
 
 @given(st.lists(st.tuples(tokens, st.booleans()), max_size=25))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_shared_is_the_longest_common_prefix_of_all_slots(requests):
   table, held = SlotTable(4, 8), {}  # held: slot -> computed tokens
   running = []

@@ -1,14 +1,26 @@
 """A small random decoder, and engines of it that stop when the test ends."""
 
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import time
+import zipfile
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from agentrl.engine.request import Request, SamplingParams
+from agentrl.engine.runner import Runner
 from agentrl.engine.server import Engine
 from agentrl.models import transformer
-from agentrl.models.transformer import Transformer, TransformerConfig
+from agentrl.models.config import TransformerConfig
+from agentrl.models.transformer import Transformer
+from tests.engine.http import WORDS
+
+_MEMBER = 'sglang/api/v1/api_types.py'
 
 CONFIG = TransformerConfig(
     vocab_size=97,
@@ -46,11 +58,15 @@ class Model:
 
     self._logits = logits
 
-  def logprobs(self, tokens, temperature=1.0):
-    """`[T, V]`: row t is log p(. | tokens[: t + 1]) by a full forward."""
+  def logits(self, tokens):
+    """`[T, V]` by a full forward."""
     padded = np.zeros((1, CONFIG.max_positions), np.int32)
     padded[0, : len(tokens)] = tokens
-    logits = self._logits(padded)[0, : len(tokens)]
+    return np.asarray(self._logits(padded)[0, : len(tokens)])
+
+  def logprobs(self, tokens, temperature=1.0):
+    """`[T, V]`: row t is log p(. | tokens[: t + 1]) by a full forward."""
+    logits = self.logits(tokens)
     return np.asarray(jax.nn.log_softmax(logits / temperature, axis=-1))
 
   def greedy(self, prompt, steps):
@@ -101,10 +117,31 @@ def engine(make_engine):
 
 
 @pytest.fixture
+def slow_decode(monkeypatch):
+  """Makes a completion last long enough to do something meanwhile."""
+  decode = Runner.decode
+
+  def slow(*args, **kwargs):
+    time.sleep(0.01)
+    return decode(*args, **kwargs)
+
+  monkeypatch.setattr(Runner, 'decode', slow)
+
+
+@pytest.fixture
 def ask():
   """Submits a prompt without HTTP; gives the future."""
 
-  def submit(engine, tokens, *, rid='r', salt=None, logprob_start=-1, **params):
+  def submit(
+      engine,
+      tokens,
+      *,
+      rid='r',
+      salt=None,
+      logprob_start=-1,
+      top_logprobs=0,
+      **params,
+  ):
     return engine.submit(
         Request(
             rid=rid,
@@ -112,6 +149,7 @@ def ask():
             params=SamplingParams(**params),
             salt=salt,
             logprob_start=logprob_start,
+            top_logprobs=top_logprobs,
         )
     )
 
@@ -124,3 +162,56 @@ def prompt_of():
   return lambda size, seed=0: (
       np.random.default_rng(seed).integers(1, 97, size=size).tolist()
   )
+
+
+@pytest.fixture(scope='session')
+def words_engine():
+  """An engine that reads and writes text; shared, so leave it as it was."""
+  config = dataclasses.replace(CONFIG, vocab_size=WORDS.vocab_size)
+  params = jax.jit(
+      lambda key: transformer.init_params(Transformer(config), key)
+  )(jax.random.key(2))
+  engine = Engine(
+      config,
+      jax.tree.map(lambda x: 3 * x if x.ndim > 1 else x, params),
+      WORDS,
+      eos_ids=WORDS.eos_ids,
+      model_path='words',
+      max_running=8,
+      max_len=256,
+      slots=12,
+  )
+  engine.url = engine.start()
+  yield engine
+  engine.stop()
+
+
+def contract_file(folder):
+  """The file with the types, or None."""
+  wheel = os.environ.get('AGENTRL_SGLANG_WHEEL')
+  if wheel:
+    return pathlib.Path(zipfile.ZipFile(wheel).extract(_MEMBER, folder))
+  spec = importlib.util.find_spec('sglang')  # finds without importing
+  for location in spec.submodule_search_locations if spec else ():
+    path = pathlib.Path(location).parent / _MEMBER
+    if path.is_file():
+      return path
+  return None
+
+
+@pytest.fixture(scope='session')
+def contract(tmp_path_factory):
+  """The contract types of the sglang wheel, as data.
+
+  From an installed or unpacked wheel of sglang 0.5.23: `pip install --no-deps
+  sglang==0.5.23`, or AGENTRL_SGLANG_WHEEL=PATH_TO_WHEEL. Only msgspec is needed
+  beside it.
+  """
+  pytest.importorskip('msgspec', reason='the contract types need msgspec')
+  path = contract_file(tmp_path_factory.mktemp('sglang'))
+  if path is None:
+    pytest.skip('needs the wheel: pip install --no-deps sglang==0.5.23')
+  spec = importlib.util.spec_from_file_location('sglang_api_types', path)
+  module = importlib.util.module_from_spec(spec)
+  spec.loader.exec_module(module)
+  return module

@@ -1,46 +1,9 @@
-"""Requests and replies under the contract types of the sglang wheel.
-
-They are data here, read from an installed or unpacked wheel of sglang 0.5.23:
-`pip install --no-deps sglang==0.5.23`, or AGENTRL_SGLANG_WHEEL=PATH_TO_WHEEL.
-Only msgspec is needed beside it.
-"""
+"""Requests and replies under the contract types of the sglang wheel."""
 
 import asyncio
-import importlib.util
-import os
-import pathlib
-import zipfile
 
 import aiohttp
 import pytest
-
-_MEMBER = 'sglang/api/v1/api_types.py'
-
-
-def contract_file(folder):
-  """The file with the types, or None."""
-  wheel = os.environ.get('AGENTRL_SGLANG_WHEEL')
-  if wheel:
-    return pathlib.Path(zipfile.ZipFile(wheel).extract(_MEMBER, folder))
-  spec = importlib.util.find_spec('sglang')  # finds without importing
-  for location in spec.submodule_search_locations if spec else ():
-    path = pathlib.Path(location).parent / _MEMBER
-    if path.is_file():
-      return path
-  return None
-
-
-@pytest.fixture(scope='session')
-def contract(tmp_path_factory):
-  pytest.importorskip('msgspec', reason='the contract types need msgspec')
-  path = contract_file(tmp_path_factory.mktemp('sglang'))
-  if path is None:
-    pytest.skip('needs the wheel: pip install --no-deps sglang==0.5.23')
-  spec = importlib.util.spec_from_file_location('sglang_api_types', path)
-  module = importlib.util.module_from_spec(spec)
-  spec.loader.exec_module(module)
-  return module
-
 
 REQUESTS = [
     {'input_ids': [1, 2, 3]},
@@ -69,6 +32,21 @@ REQUESTS = [
         'sampling_params': {'n': 3, 'temperature': 0.5, 'min_p': 0.1},
         'return_prompt_token_ids': True,
     },
+    {
+        'input_ids': [5, 6],
+        'sampling_params': {
+            'max_new_tokens': 3,
+            'min_new_tokens': 2,
+            'stop_token_ids': [1],
+            'frequency_penalty': -0.5,
+            'presence_penalty': 1,
+            'repetition_penalty': 1.2,
+            'logit_bias': {'3': 2, '4': -100.0},
+        },
+        'return_logprob': True,
+        'logprob_start_len': 0,
+        'top_logprobs_num': 128,
+    },
 ]
 
 
@@ -92,6 +70,18 @@ def test_requests_and_replies_follow_the_contract(engine, contract, body):
       assert [e.token_id for e in meta.output_token_logprobs] == (
           value['output_ids']
       )
+    for wanted, tops in (
+        (meta.output_token_logprobs, meta.output_top_logprobs),
+        (meta.input_token_logprobs, meta.input_top_logprobs),
+    ):
+      if body.get('top_logprobs_num'):
+        assert len(tops) == len(wanted)
+        # The whole vocabulary; nothing predicts the first of a prompt.
+        assert [e is None or len(e) for e in tops] == [
+            e.logprob is None or 97 for e in wanted
+        ]
+      else:
+        assert not tops
     assert meta.finish_reason is not None
 
 

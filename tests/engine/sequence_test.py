@@ -29,7 +29,7 @@ def sequence(tokenizer=None, eos_ids=(9,), **params):
         unique=True,
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_stop_strings_are_found_at_the_first_token_that_completes_one(
     ids, stops
 ):

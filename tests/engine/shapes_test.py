@@ -18,6 +18,7 @@ def test_the_first_program_is_roomy():
   shapes = Shapes(ROWS, LENGTHS)
   assert shapes.choose(1, 100) == ((4, 256), False)
   assert shapes.choose(3, 200) == ((4, 256), False)  # fits exactly
+  assert Shapes(ROWS, LENGTHS, room=1).choose(1, 100) == ((1, 256), False)
 
 
 def test_a_larger_program_serves_until_its_waste_would_pay_for_another():

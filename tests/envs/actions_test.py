@@ -241,7 +241,7 @@ def test_sciworld_has_the_functions_of_agentgym():
     [(name, f) for name, table in FUNCTIONS.items() for f in table],
     ids=lambda x: getattr(x, 'name', x),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_every_function_makes_the_round_trip(env_name, function, data):
   table = FUNCTIONS[env_name]
   form = data.draw(st.sampled_from(function.forms))
@@ -303,7 +303,7 @@ PIECES = st.one_of(
     st.sampled_from(sorted(actions.FORMATS)),
     st.lists(PIECES, max_size=20).map(''.join),
 )
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
   action, error = actions.parse(format, text, FUNCTIONS['textcraft'])
   assert bool(action) != bool(error)

@@ -302,6 +302,28 @@ def test_a_pool_spreads_episodes_and_avoids_what_failed():
   assert failures == 1 and counts == [4, 4, 0]
 
 
+def test_a_probe_opens_and_closes_an_episode_wherever_one_can_be_had(caplog):
+  good = textcraft()
+
+  def bad():  # a response can be sent once
+    return textcraft(create=web.Response(status=501, text='no'))
+
+  async def probe(*servers):
+    async with contextlib.AsyncExitStack() as stack:
+      at = [await stack.enter_async_context(serving(x)) for x in servers]
+      session = await stack.enter_async_context(aiohttp.ClientSession())
+      urls = [url for url, _ in at]
+      await EnvPool(session, urls, env_name='textcraft').probe(0)
+      return [[path for path, _ in requests] for _, requests in at]
+
+  assert asyncio.run(probe(good, good)) == 2 * [['/create', '/close']]
+  assert 'does not answer' not in caplog.text
+  assert asyncio.run(probe(bad(), good))[1] == ['/create', '/close']
+  assert 'does not answer' in caplog.text and '501: no' in caplog.text
+  with pytest.raises(EnvError, match='No textcraft server answers: .*501: no'):
+    asyncio.run(probe(bad(), bad()))
+
+
 def test_an_empty_pool_is_refused():
   with pytest.raises(EnvError, match='at least one URL'):
     EnvPool(None, [], env_name='babyai')

@@ -10,6 +10,8 @@ import urllib.request
 
 import pytest
 
+from tests.waiting import wait_until
+
 ROOT = pathlib.Path(__file__).parents[2]
 COMMAND = [sys.executable, '-m', 'agentrl.envs.server', '--port=0']
 
@@ -46,15 +48,6 @@ def is_up(url):
       return json.load(response)['status'] == 'ok'
   except OSError:
     return False
-
-
-def wait_until(condition, seconds=15):
-  deadline = time.monotonic() + seconds
-  while time.monotonic() < deadline:
-    if condition():
-      return True
-    time.sleep(0.05)
-  return False
 
 
 def test_it_says_one_line_when_it_is_ready_and_ends_with_its_stdin():

@@ -168,7 +168,7 @@ def test_a_megabyte_of_action_is_too_large():
   async def body(session, url):
     await post(session, url, 'create')
     reply = await post(session, url, 'step', 413, id=0, action='x' * 2**20)
-    assert 'Too Large' in reply['error']
+    assert 'more than 262144 bytes' in reply['error']
     # The connection and the episode live on.
     await post(session, url, 'step', id=0, action='inventory')
 

@@ -6,14 +6,19 @@ import pytest
 
 from agentrl.errors import EnvError
 from agentrl.evaluation import statistics
-from agentrl.evaluation.evaluate import evaluate, summarise
+from agentrl.evaluation.evaluate import seeded, summarise
+from agentrl.rollout.collect import collect
 from agentrl.types import Group
 from tests import fakes
 
 
 def run_evaluate(play, task_ids, **settings):
   settings = {'seed': 5, 'concurrency': 3, 'attempts': 1, **settings}
-  return asyncio.run(evaluate(play, task_ids, **settings))
+  samples, subtask = settings.pop('samples', 1), settings.pop('subtask', None)
+  seed = settings['seed']
+  tasks = list(enumerate(task_ids))
+  groups = asyncio.run(collect(tasks, samples, seeded(play, seed), **settings))
+  return summarise(groups, seed=seed, subtask=subtask), groups
 
 
 def record(assignment, success, **fields):

@@ -1,7 +1,10 @@
 """Tests for agentrl.models: against transformers, and against itself."""
 
+import collections
+import dataclasses
 import functools
 import importlib.util
+import json
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +12,8 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer, variants
+from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.ops import attention
 from agentrl.weights import hf, load
 
 # Float32 sums in another order; the largest logits are about 20.
@@ -27,7 +32,7 @@ def small_config(**changes):
       num_kv_heads=2,
       head_dim=8,
   )
-  return transformer.TransformerConfig(**(values | changes))
+  return TransformerConfig(**(values | changes))
 
 
 def random_model(config, seed=0):
@@ -297,17 +302,7 @@ def test_a_token_sees_nothing_after_it():
   assert (before[:, 6:] != after[:, 6:]).any()
 
 
-def test_rotary_scores_depend_on_distances_only():
-  queries, keys = np.random.default_rng(0).normal(size=(2, 1, 1, 1, 16))
-  score = lambda i, j: np.vdot(
-      transformer.rotate(jnp.asarray(queries), jnp.array([[i]]), 1e4),
-      transformer.rotate(jnp.asarray(keys), jnp.array([[j]]), 1e4),
-  )
-  np.testing.assert_allclose(score(5, 2), score(45, 42), rtol=1e-4)
-  assert abs(score(5, 2) - score(5, 4)) > 1e-3
-
-
-@pytest.mark.parametrize('tied, remat', [(True, False), (False, True)])
+@pytest.mark.parametrize('tied, remat', [(True, 'none'), (False, 'full')])
 def test_gradients_are_those_of_torch(transformers, tmp_path, tied, remat):
   """Of the mean negative log-probability of the next token."""
   import torch
@@ -364,9 +359,108 @@ def test_parameters_are_counted(name):
   assert config.num_params == count
 
 
-def test_published_sizes():
-  assert variants.get('smollm2-135m').num_params == 134_515_008
-  assert variants.get('tiny-4m').num_params == 3_737_856
+PUBLISHED = {  # parameters, as the hub and llama.cpp count them
+    'tiny-4m': 3_737_856,  # ours
+    'smollm2-135m': 134_515_008,
+    'smollm2-360m': 361_821_120,
+    'smollm2-1.7b': 1_711_376_384,
+    'smollm3-3b': 3_075_098_624,
+    'llama3.2-1b': 1_235_814_400,
+    'llama3.2-3b': 3_212_749_824,
+    'llama3-8b': 8_030_261_248,
+    'llama3-70b': 70_553_706_496,
+    'qwen2.5-0.5b': 494_032_768,
+    'qwen2.5-1.5b': 1_543_714_304,
+    'qwen2.5-3b': 3_085_938_688,
+    'qwen2.5-7b': 7_615_616_512,
+    'qwen2.5-14b': 14_770_033_664,
+    'qwen2.5-32b': 32_763_876_352,
+    'qwen2.5-72b': 72_706_203_648,
+    'qwen3-0.6b': 596_049_920,
+    'qwen3-1.7b': 1_720_574_976,
+    'qwen3-4b': 4_022_468_096,
+    'qwen3-8b': 8_190_735_360,
+    'qwen3-14b': 14_768_307_200,
+    'qwen3-32b': 32_762_123_264,
+    'qwen3-30b-a3b': 30_532_122_624,
+    'gemma3-1b': 999_885_952,
+    'gemma3-4b': 3_880_263_168,
+    'gemma3-12b': 11_766_034_176,
+}
+
+
+@pytest.mark.parametrize('name', PUBLISHED)
+def test_published_sizes(name):
+  assert variants.get(name).num_params == PUBLISHED[name]
+
+
+def test_a_config_survives_json():
+  for name in ('smollm3-3b', 'gemma3-27b', 'qwen3-30b-a3b', 'tiny-1m'):
+    config = variants.get(name)
+    text = json.dumps(dataclasses.asdict(config))
+    assert TransformerConfig(**json.loads(text)) == config
+
+
+def test_layers_that_are_alike_say_so_in_one_way():
+  assert small_config() == small_config(
+      layer_types=[FULL] * 2, rope_layers=[1, 1]
+  )
+
+
+def mixed_config(num_layers):
+  """Of layers that differ in all that layers may differ in."""
+  return small_config(
+      num_layers=num_layers,
+      sliding_window=4,
+      layer_types=[SLIDING, FULL] * (num_layers // 2),
+      rope_local_theta=100.0,
+      rope_layers=[i % 3 > 0 for i in range(num_layers)],
+  )
+
+
+def test_layers_that_differ_are_still_traced_once(monkeypatch):
+  calls = collections.Counter()
+  for name in ('causal', 'cached'):
+    function = getattr(attention, name)
+
+    def counted(*args, name=name, function=function, **kwargs):
+      calls[name] += 1
+      return function(*args, **kwargs)
+
+    monkeypatch.setattr(attention, name, counted)
+
+  def trace(config, scan_layers, cache=None):
+    module = transformer.Transformer(config, scan_layers=scan_layers)
+    params = random_model(config)
+    if not scan_layers:
+      params = transformer.unstack_layers(params)
+    tokens = random_tokens(config, 1, 6)
+    calls.clear()
+    jax.jit(module.apply).lower(
+        {'params': params}, tokens, arange(1, 6), cache=cache
+    )
+    return dict(calls)
+
+  # A scan may look at its body more than once.
+  few = trace(mixed_config(4), scan_layers=True)
+  assert trace(mixed_config(8), scan_layers=True) == few
+  config = mixed_config(8)
+  cache = transformer.init_cache(config, 1, 8)
+  assert trace(config, False, cache) == {'cached': 1}
+
+
+def test_features_that_are_off_leave_nothing_in_the_program():
+  config = small_config()
+  module = transformer.Transformer(config)
+  params = transformer.unstack_layers(random_model(config))
+  traits = transformer._traits(config)
+  assert not jax.tree.leaves(traits)
+  text = str(
+      jax.make_jaxpr(functools.partial(module.apply, {'params': params}))(
+          random_tokens(config, 1, 4), arange(1, 4)
+      )
+  )
+  assert 'ragged' not in text and 'top_k' not in text
 
 
 def test_impossible_shapes_are_refused():
@@ -380,6 +474,45 @@ def test_impossible_shapes_are_refused():
       ValueError, match="Unknown variant 'huge'; known: tiny-1m"
   ):
     variants.get('huge')
+
+
+SLIDES = dict(sliding_window=3, layer_types=['sliding_attention'] * 2)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (dict(hidden_act='relu'), "'relu'; known: silu, gelu_pytorch_tanh"),
+        (
+            dict(rope_scaling=dict(kind='su', factor=2.0)),
+            "Unknown rotary scaling 'su'; known: linear",
+        ),
+        (SLIDES | dict(num_layers=3), 'layer_types has 2 entries; .* 3 layers'),
+        (dict(rope_layers=[True, False] * 2), 'rope_layers has 4 entries'),
+        (dict(layer_types=['local'] * 2), "'local'; known: full_attention, sl"),
+        (SLIDES | dict(sliding_window=None), 'sliding_window must be at least'),
+        (SLIDES | dict(sliding_window=0), 'must be at least 1, got 0'),
+        (dict(sliding_window=3), 'sliding_window=3 acts on no layer; put slid'),
+        (dict(rope_local_theta=10.0), 'rope_local_theta=10.0 acts on no layer'),
+        (
+            dict(num_experts_per_token=2),
+            'num_experts is 0: leave num_experts_p',
+        ),
+        (
+            dict(
+                num_experts=2, num_experts_per_token=3, moe_intermediate_size=8
+            ),
+            '2 experts need 1 <= num_experts_per_token <= num_experts',
+        ),
+        (
+            dict(num_experts=2, num_experts_per_token=1),
+            'a moe_intermediate_size, got 1 and 0',
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(changes, message):
+  with pytest.raises(ValueError, match=message):
+    small_config(**changes)
 
 
 def test_a_cache_needs_the_engine_layout():

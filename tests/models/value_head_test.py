@@ -33,7 +33,8 @@ def hidden_of(params, layout):
 
 @jax.jit
 def values_of(critic, hidden, layout):
-  return value_head.apply(critic, tiny.MODULE, hidden, *layout)
+  raw, _ = value_head.apply(critic, tiny.MODULE, (hidden, None), *layout)
+  return raw
 
 
 @pytest.mark.parametrize('kind', value_head.KINDS)

@@ -70,6 +70,7 @@ def test_a_run_goes_on_in_the_style_that_it_learnt(tmp_path, began, style):
         ('sft', {'algo.speed': 1}, 'Unknown field algo.speed'),
         ('sft', {'eval.every': 5}, 'eval.every=5 has no effect'),
         ('sft', {'optim.warmup_steps': 5}, 'Set algo.warmup'),
+        ('dpo', {'mesh.offload': ('reference',)}, 'keeps no reference'),
         ('dpo', {'algo.loss': 'kto'}, "'kto'; known: sigmoid, hinge, ipo"),
         ('dpo', {'algo.beta': 0.0}, 'algo.beta must be above 0'),
         ('dpo', {'algo.nll_coef': -1.0}, 'algo.nll_coef must be at least 0'),

@@ -1,5 +1,7 @@
-"""Tests for which tasks a run plays."""
+"""Tests for which tasks a run plays, and how long its rows may be."""
 
+import contextlib
+import dataclasses
 import json
 import types
 
@@ -7,8 +9,11 @@ import pytest
 
 from agentrl import envs
 from agentrl.errors import ConfigError, DataError
-from agentrl.modes import parts, settings
-from configs import babyai_grpo, evaluate, textcraft_grpo
+from agentrl.models import rotary
+from agentrl.modes import base, offline_settings, parts, reading, settings
+from agentrl.text import tokenizer as tokenizer_lib
+from configs import babyai_grpo, evaluate, textcraft_grpo, textcraft_sft
+from tests import tiny
 
 
 @pytest.fixture
@@ -25,7 +30,7 @@ def items(tmp_path):
 
 def environment(name, **env):
   """An environment whose server is not asked: no client is made."""
-  host = types.SimpleNamespace(session=None)
+  host = types.SimpleNamespace(session=None, run=lambda asked: asked.close())
   return parts.Environment(
       host, settings.Env(name=name, url='http://127.0.0.1:9', **env)
   )
@@ -66,9 +71,9 @@ def test_training_tasks_are_refused_where_nothing_is_trained(items):
   config = evaluate.get_config('env=babyai')
   config.env.task_file = items('babyai_3')
   with pytest.raises(ConfigError, match='name .* in eval.task_file'):
-    settings.read_config(config, settings.Evaluation)
+    reading.read_config(config, settings.Evaluation)
   config.eval.split = 'train'  # what the run trained on
-  settings.read_config(config, settings.Evaluation)
+  reading.read_config(config, settings.Evaluation)
 
 
 @pytest.mark.parametrize('module', [textcraft_grpo, babyai_grpo])
@@ -80,6 +85,30 @@ def test_item_files_can_be_named_on_the_command_line(module):
 
 def test_an_evaluation_takes_an_item_file_as_argument():
   config = evaluate.get_config('task_file=textcraft_test.json,n=90')
-  read = settings.read_config(config, settings.Evaluation)
+  read = reading.read_config(config, settings.Evaluation)
   assert read.eval.task_file == 'textcraft_test.json'
   assert read.eval.num_tasks == 90
+
+
+class Scaled(base.Run):
+  """A run of a policy whose rotations are scaled beyond its 2048 positions."""
+
+  def _model(self, texts):
+    scaling = rotary.Scaling('dynamic', factor=4.0)
+    config = dataclasses.replace(
+        tiny.CONFIG, vocab_size=300, rope_scaling=scaling
+    )
+    tokenizer = tokenizer_lib.train_bpe(texts(), 300)
+    return parts.Model(config, None, tokenizer, 'random')
+
+
+def test_rows_beyond_the_positions_of_a_model_are_refused():
+  # Before anything is sampled: sft need not sample at all.
+  config = textcraft_sft.get_config('tiny')
+  config.rollout.max_context = 2049
+  wanted = offline_settings.read_sft(config)
+  run = Scaled(wanted, None, None, contextlib.ExitStack())
+  with pytest.raises(
+      ConfigError, match='rollout.max_context=2049 exceeds the 2048 positions'
+  ):
+    run.build_policy(lambda: ['go'])

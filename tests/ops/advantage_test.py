@@ -77,7 +77,6 @@ def random_groups(seed, size=12):
         dict(scale=False),
     ]),
 )
-@settings(deadline=None)
 def test_matches_oracle(seed, choice):
   groups = random_groups(seed)
   np.testing.assert_allclose(
@@ -89,7 +88,7 @@ def test_matches_oracle(seed, choice):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_leave_one_out_matches_oracle(seed):
   groups = random_groups(seed)
   np.testing.assert_allclose(
@@ -122,7 +121,7 @@ ESTIMATORS = [
 
 
 @given(seed=st.integers(0, 2**32 - 1), estimate=st.sampled_from(ESTIMATORS))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_order_does_not_matter(seed, estimate):
   groups = random_groups(seed)
   order = np.random.default_rng(seed).permutation(12)
@@ -139,7 +138,7 @@ def test_order_does_not_matter(seed, estimate):
     junk=st.sampled_from([np.nan, np.inf, -1e30, 5.0]),
     estimate=st.sampled_from(ESTIMATORS),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_invalid_and_padding_episodes_count_nowhere(seed, junk, estimate):
   returns, group_ids, valid = random_groups(seed)
   clean = estimate(returns, group_ids, valid)
@@ -167,7 +166,6 @@ def test_a_group_with_one_valid_episode_gets_zero(estimate):
     size=st.integers(2, 12),
     ddof=st.sampled_from([0, 1]),
 )
-@settings(deadline=None)
 def test_tied_group_gets_zeros_even_when_its_mean_is_rounded(value, size, ddof):
   returns = np.zeros(12, np.float32)
   returns[:size] = value
@@ -256,7 +254,7 @@ def test_whitening_too_few_gives_zero(count):
 
 
 @given(value=st.floats(-1e4, 1e4, width=32), size=st.integers(2, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_whitening_equal_values_gives_zeros_even_when_their_mean_is_rounded(
     value, size
 ):

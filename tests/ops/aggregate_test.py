@@ -101,7 +101,7 @@ def test_the_mean_of_equal_values_is_that_value(mode):
     junk=st.sampled_from([np.nan, np.inf, -np.inf, 1e30]),
     mode=st.sampled_from(aggregate.MODES),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_masked_positions_never_matter(seed, junk, mode):
   x = random_values(seed)
   dirty = np.where(MASK, x, np.float32(junk))

@@ -40,7 +40,7 @@ def test_gather_episodes_reads_each_tokens_own_episode():
 
 
 @given(seed=st.integers(0, 2**32 - 1), junk=st.sampled_from(JUNK))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_sum_episodes_adds_up_each_episode_wherever_it_lies(seed, junk):
   segment_ids = np.array([[1, 1, 3, 3, 0], [2, 2, 2, 0, 0], [5, 5, 5, 5, 5]])
   rng = np.random.default_rng(seed)

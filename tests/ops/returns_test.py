@@ -112,7 +112,7 @@ def test_lambda_zero_is_the_error_of_one_step():
 
 
 @given(seed=SEEDS, junk=st.sampled_from([np.nan, np.inf, -1e30]))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_masked_positions_never_matter(seed, junk):
   rewards, values, mask, bootstrap = random_rows(seed)
   plant = lambda x: np.where(mask, x, np.float32(junk))
@@ -125,7 +125,7 @@ def test_masked_positions_never_matter(seed, junk):
 
 
 @given(seed=SEEDS)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_inserting_observations_changes_nothing(seed):
   rewards, values, mask, bootstrap = random_rows(seed)
   rng = np.random.default_rng(seed)

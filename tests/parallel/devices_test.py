@@ -1,50 +1,118 @@
 """Sharded equals unsharded: one update on meshes of simulated devices."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from tests.parallel import eight_devices
 
-ALONE = '1x1x1'
+ALONE = '1x1x1x1'
+# Devices along data, fsdp, tensor and sequence; then what each device holds of
+# the [32, 16] embedding.
+MESHES = {
+    '8x1x1x1': (32, 16),
+    '1x8x1x1': (32, 2),
+    '1x1x8x1': (4, 16),
+    '1x1x1x8': (32, 16),
+    '2x4x1x1': (32, 4),
+    '1x1x4x2': (8, 16),
+    '1x2x1x4': (32, 8),
+    '2x2x2x1': (16, 8),
+    '2x1x2x2': (16, 16),
+    '1x2x2x2': (16, 8),
+}
+GRID = [
+    '/'.join(parts)
+    for parts in itertools.product(MESHES, ('none', 'own'), '124')
+]
+# Every axis, any number of microbatches, with and without a critic; the whole
+# grid is slow.
+QUICK = ['8x1x1x1/none/4', '2x2x2x1/none/2', '1x2x2x2/own/1']
+WORK = ['1x1x8x1/work', '1x1x1x8/work']
+OTHERS = ['1x2x2x2/copies', '1x2x1x4/chunks', '2x2x2x1/prefixes']
+ADAPTERS = ['1x2x2x2/adapter']
+
+
+def run(tmp_path_factory, cases):
+  """Arrays by case and name, all from one process with eight devices."""
+  path = tmp_path_factory.mktemp('devices') / 'updates.npz'
+  alone = [f'{ALONE}/{case.partition("/")[2]}' for case in cases]
+  alone = [f'{case[:-1]}1' if case[-1].isdecimal() else case for case in alone]
+  found = {}
+  for key, value in eight_devices.arrays_of(
+      'tests.parallel.simulated_devices', path, *dict.fromkeys(alone + cases)
+  ).items():
+    case = next(c for c in [*cases, *alone] if key.startswith(f'{c}/'))
+    found.setdefault(case, {})[key.removeprefix(f'{case}/')] = value
+  return found
 
 
 @pytest.fixture(scope='module', name='updates')
 def _updates(tmp_path_factory):
-  """Arrays by mesh and name, all from one process with eight devices."""
-  path = tmp_path_factory.mktemp('devices') / 'updates.npz'
-  updates = {}
-  arrays = eight_devices.arrays_of('tests.parallel.simulated_devices', path)
-  for key, value in arrays.items():
-    mesh, _, name = key.partition('/')
-    updates.setdefault(mesh, {})[name] = value
-  return updates
+  return run(tmp_path_factory, QUICK + OTHERS + ADAPTERS + WORK)
 
 
-# Data, fsdp and tensor; then what each device holds of the [32, 16] embedding.
-@pytest.mark.parametrize(
-    'mesh, shard',
-    [
-        ('2x1x1', (32, 16)),
-        ('1x4x1', (32, 4)),
-        ('2x2x2', (16, 8)),
-    ],
-)
-def test_any_mesh_gives_the_same_update(updates, mesh, shard):
-  actual, expected = updates[mesh], updates[ALONE]
-  assert actual.keys() == expected.keys() and len(expected) > 40
-  assert tuple(actual.pop('embed_shard')) == shard
+@pytest.fixture(scope='module', name='grid')
+def _grid(tmp_path_factory):
+  return run(tmp_path_factory, GRID)
+
+
+def assert_same(actual, expected):
+  assert actual.keys() == expected.keys()
   for name, value in expected.items():
-    if name in ('embed_shard', "metrics['train/padding']"):
-      continue  # the padding depends on the number of shards
-    # float32 sums in another order; the loss is near zero by construction.
+    # float32 sums in another order; a KL that is 0 is a difference of ones.
     scale = max(np.abs(value).max(), 1e-3 if 'metrics' in name else 0.0)
     np.testing.assert_allclose(
         actual[name], value, rtol=1e-5, atol=1e-5 * scale, err_msg=name
     )
 
 
+def assert_equals_one_device(updates, case):
+  mesh, critic, _ = case.split('/')
+  actual, expected = dict(updates[case]), dict(updates[f'{ALONE}/{critic}/1'])
+  assert len(expected) > 40
+  assert tuple(actual.pop('shard')) == MESHES[mesh]
+  del expected['shard']
+  assert_same(actual, expected)
+
+
+@pytest.mark.parametrize('case', QUICK)
+def test_any_mesh_gives_the_same_update(updates, case):
+  assert_equals_one_device(updates, case)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('case', GRID)
+def test_every_mesh_critic_and_microbatch_gives_the_same_update(grid, case):
+  assert_equals_one_device(grid, case)
+
+
+@pytest.mark.parametrize('case', OTHERS)
+def test_any_mesh_gives_the_same_scores_copies_and_pieces(updates, case):
+  mesh, _, what = case.partition('/')
+  assert_same(updates[case], updates[f'{ALONE}/{what}'])
+
+
+@pytest.mark.parametrize('case', ADAPTERS)
+def test_any_mesh_gives_the_same_update_of_an_adapter(updates, case):
+  actual = dict(updates[case])
+  expected = dict(updates[f'{ALONE}/adapter'])
+  # A [L, in, rank] is split by `fsdp`, B [L, rank, out] by `tensor`.
+  np.testing.assert_array_equal(actual.pop('split'), expected.pop('split') * 4)
+  assert expected['metrics/critic/grad_norm'] > 1e-3
+  assert_same(actual, expected)
+
+
+@pytest.mark.parametrize('case', WORK)
+def test_no_device_does_the_work_of_another(updates, case):
+  # An eighth each; what many devices repeat (norms, key heads) is little.
+  alone = updates[f'{ALONE}/work']['flops']
+  assert 0.9 * alone / 8 < updates[case]['flops'] < 1.25 * alone / 8
+
+
 def test_the_update_is_one_that_could_have_differed(updates):
-  alone = updates[ALONE]
-  assert alone["metrics['train/grad_norm']"] > 1e-3
-  moments = [x for name, x in alone.items() if '.mu' in name]
-  assert len(moments) > 9 and all(np.abs(x).max() > 0 for x in moments)
+  alone = updates[f'{ALONE}/own/1']
+  assert alone['metrics/train/grad_norm'] > 1e-3
+  grads = [x for name, x in alone.items() if name.startswith('grads/')]
+  assert len(grads) > 20 and all(np.abs(x).max() > 0 for x in grads)

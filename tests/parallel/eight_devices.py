@@ -1,7 +1,8 @@
-"""A process with eight simulated devices, and the arrays that it leaves."""
+"""Processes with eight simulated devices, and the arrays that they leave."""
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 
@@ -10,18 +11,53 @@ import numpy as np
 ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
-def arrays_of(module: str, path: pathlib.Path) -> dict[str, np.ndarray]:
-  """What `python -m module path` writes to `path`, an .npz file."""
-  subprocess.run(
-      [sys.executable, '-m', module, str(path)],
-      check=True,
-      cwd=ROOT,
-      env=os.environ
-      | {
-          'XLA_FLAGS': '--xla_force_host_platform_device_count=8',
-          'JAX_PLATFORMS': 'cpu',
-      },
-      timeout=300,
-  )
+def arrays_of(
+    module: str, path: pathlib.Path, *args: str, processes: int = 1
+) -> dict[str, np.ndarray]:
+  """What `python -m module path ARGS` writes to `path`, an .npz file."""
+  command = [sys.executable, '-m', module, str(path), *args]
+  run(command, processes=processes)
   with np.load(path) as arrays:
     return dict(arrays)
+
+
+def run(command: list[str], *, processes: int, **options) -> None:
+  """Runs a command in processes that share eight simulated devices."""
+  port = _free_port()
+  children = [
+      subprocess.Popen(
+          command,
+          cwd=ROOT,
+          env=os.environ | _environment(rank, processes, port),
+          **options,
+      )
+      for rank in range(processes)
+  ]
+  try:
+    for child in children:
+      assert child.wait(timeout=1800) == 0, command
+  finally:
+    for child in children:
+      child.kill()
+      child.wait()
+
+
+def _environment(rank: int, processes: int, port: int) -> dict[str, str]:
+  devices = f'--xla_force_host_platform_device_count={8 // processes}'
+  return {
+      'XLA_FLAGS': devices,
+      'JAX_PLATFORMS': 'cpu',
+      # Threads: as many as devices, the default, and collectives that a device
+      # runs at the same time may wait for each other for ever.
+      'NPROC': '64',
+      'RANK': str(rank),
+      'WORLD_SIZE': str(processes),
+      'MASTER_ADDR': '127.0.0.1',
+      'MASTER_PORT': str(port),
+  }
+
+
+def _free_port() -> int:
+  with socket.socket() as listener:
+    listener.bind(('127.0.0.1', 0))
+    return listener.getsockname()[1]

@@ -1,5 +1,7 @@
 """Tests for agentrl.parallel.sharding."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import optax
@@ -30,23 +32,29 @@ def test_a_leaf_without_a_rule_says_how_to_end_the_list():
     specs(dict(b=dict(c=np.zeros(3))), [('^a$', P())])
 
 
-@pytest.mark.parametrize('tied', [True, False])
-def test_every_matrix_of_the_decoder_is_split_both_ways(tied):
-  config = transformer.TransformerConfig(
-      **{**vars(tiny.CONFIG), 'tie_embeddings': tied}
-  )
+QWEN2 = dict(qkv_bias=True, tie_embeddings=False)
+GEMMA = dict(qk_norm=True, post_norms=True)
+EXPERTS = dict(num_experts=4, num_experts_per_token=2, moe_intermediate_size=8)
+
+
+@pytest.mark.parametrize('changes', [{}, QWEN2, GEMMA, EXPERTS])
+def test_every_matrix_of_the_decoder_is_split_both_ways(changes):
+  config = dataclasses.replace(tiny.CONFIG, **changes)
   module = transformer.Transformer(config, scan_layers=True)
   params = jax.eval_shape(
       lambda key: transformer.init_params(module, key), jax.random.key(0)
   )
   found = specs(params)
   assert found['embed'] == P('tensor', 'fsdp')
-  assert ('lm_head' in found) != tied
+  assert ('lm_head' in found) != config.tie_embeddings
   for path, spec in found.items():
-    # `scale` vectors are whole; every matrix uses both axes once, and neither
-    # on the layer axis that the scan walks along.
+    # Every matrix uses both axes once, and neither on the layer axis that the
+    # scan walks along. Scales are whole, biases lie as their kernel's output,
+    # and the experts' router, which is small, is cut one way.
     used = sorted(filter(None, spec))
-    assert used == ([] if path.endswith('scale') else ['fsdp', 'tensor']), path
+    whole = {'scale': [], 'bias': ['tensor']}
+    expected = whole.get(path.split('/')[-1], ['fsdp', 'tensor'])
+    assert used == (['fsdp'] if 'router' in path else expected), path
     assert not path.startswith('layers') or not spec or spec[0] is None
 
 
@@ -57,3 +65,10 @@ def test_moments_are_placed_as_their_parameters():
   for path, spec in specs(params).items():
     places = [s for p, s in found.items() if p.endswith(path)]
     assert places == [spec, spec], path  # first and second moment
+
+
+def test_one_device_has_no_constraints():
+  x = np.ones((2, 3))
+  assert sharding.place_activations(x) is x
+  fn = lambda x: x
+  assert sharding.on_mesh(fn, tiny.one_device()) is fn

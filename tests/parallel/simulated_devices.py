@@ -1,61 +1,284 @@
 r"""Makes the same update on meshes of simulated devices; writes what came out.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 \
-        python -m tests.parallel.simulated_devices OUT.npz
+        python -m tests.parallel.simulated_devices OUT.npz CASE...
 
-A process of its own: XLA fixes the number of devices when it starts, and the
-other tests should see the one that they were written for.
+A case is `DATAxFSDPxTENSORxSEQUENCE/CRITIC/MICROBATCHES`, or the mesh and what
+else is asked of it: `copies`, `chunks`, `prefixes`, `work` or `adapter`. It is a
+process of its own: XLA fixes the number of devices when it starts, and the other
+tests should see the one that they were written for.
 """
 
+import dataclasses
+import functools
+import math
+import os
 import sys
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from agentrl.parallel.mesh import make_mesh
-from agentrl.training import step as step_lib, weight_sync
+from agentrl.algos import grpo, ppo
+from agentrl.data import collate
+from agentrl.models import lora as lora_lib, transformer, value_head
+from agentrl.modes import hosts
+from agentrl.ops import logprob
+from agentrl.parallel import distributed, mesh as mesh_lib, sharding
+from agentrl.training import (
+    optim,
+    state as state_lib,
+    step as step_lib,
+    weight_sync,
+)
 from tests import tiny
 
-# Devices along data, fsdp and tensor; the first is what the others must equal.
-MESHES = ((1, 1, 1), (2, 1, 1), (1, 4, 1), (2, 2, 2))
+# Eight heads, so that eight devices can share them; two key heads, so that they
+# are split over two devices and copied to four and eight.
+CONFIG = dataclasses.replace(tiny.CONFIG, num_heads=8)
+MODULE = transformer.Transformer(CONFIG, scan_layers=True)
+# 32 packed rows make as many microbatches on one device as on eight.
+PACKED_ROWS = 32
 
-MAX_TOKENS = tiny.ROW * 8
+
+def parse(case):
+  """`(mesh, critic, microbatches)` of a case's name."""
+  shape, critic, microbatches = case.split('/')
+  return make_mesh(shape), critic, int(microbatches)
 
 
-def update_on(shape, batch):
-  """Flat arrays of one mesh: what an update made of state and metrics."""
-  data, fsdp, tensor = shape
-  mesh = make_mesh(
-      dict(data=data, fsdp=fsdp, tensor=tensor, sequence=1),
-      jax.devices()[: data * fsdp * tensor],
+def make_mesh(shape):
+  sizes = [int(size) for size in shape.split('x')]
+  return mesh_lib.make_mesh(
+      dict(zip(mesh_lib.AXES, sizes, strict=True)),
+      jax.devices()[: math.prod(sizes)],
   )
-  state, steps = tiny.make_learner(mesh=mesh)
-  scores = step_lib.score(
-      steps, state.networks, batch, max_tokens=MAX_TOKENS
-  ).logprobs
-  shard = state.params['embed'].addressable_shards[0].data.shape
-  state, metrics = step_lib.update(
-      steps, state, batch, np.arange(len(scores)), max_tokens=MAX_TOKENS
+
+
+@functools.cache
+def init_params():
+  init = jax.jit(functools.partial(transformer.init_params, MODULE))
+  return jax.tree.map(np.asarray, init(jax.random.key(0)))
+
+
+def make_learner(mesh, critic):
+  """State, steps, and how the state is sharded."""
+  tx = optim.make_optimizer(**tiny.OPTIMIZER)
+  params, loss = init_params(), tiny.bound(grpo)
+  if critic == 'none':
+    critic = None
+  else:
+    tx = optim.with_critic(tx, optim.make_optimizer(**tiny.OPTIMIZER))
+    critic, loss = value_head.init(critic, MODULE, params), tiny.bound(ppo)
+    # A head of zeros, as it starts, would give its trunk no gradient.
+    rng = np.random.default_rng(3)
+    critic['head'] = jax.tree.map(
+        lambda x: rng.normal(size=x.shape).astype(np.float32), critic['head']
+    )
+  state, shardings = state_lib.create(params, tx, mesh, critic=critic)
+  steps = step_lib.make_steps(MODULE, loss, tx, mesh, state, shardings)
+  return state, steps
+
+
+@functools.cache
+def random_batch():
+  batch = tiny.random_batch(0, num_groups=31, failures=0.1)
+  rng = np.random.default_rng(1)
+  shape = batch.tokens.shape
+  return batch.replace(
+      # A group's own advantages cancel: the loss would be nothing but rounding.
+      advantages=rng.normal(1.0, size=shape).astype(np.float32),
+      values=rng.normal(size=shape).astype(np.float32),
+      returns=rng.normal(size=shape).astype(np.float32),
   )
-  copy = weight_sync.engine_layout(state.params)
-  out = {'scores': scores, 'embed_shard': np.array(shard)}
-  # After one update, Adam's first moment is a tenth of the gradient.
-  for name, tree in dict(state=state, metrics=metrics, copy=copy).items():
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-      out[name + jax.tree_util.keystr(path)] = np.asarray(leaf)
+
+
+def update_on(mesh, critic, microbatches):
+  """Gradient, log-probabilities, metrics and state of one update."""
+  batch = random_batch()
+  rows = np.arange(len(batch.tokens))
+  state, steps = make_learner(mesh, critic)
+  pieces = collate.microbatches(
+      batch,
+      rows,
+      max_tokens=tiny.ROW * PACKED_ROWS // microbatches,
+      multiple=mesh_lib.batch_size(mesh),
+  )
+  assert len(pieces) == microbatches, len(pieces)
+  grads, parts = steps.zeros(), []
+  logprobs = np.zeros(batch.tokens.shape, np.float32)
+  for piece, places in pieces:
+    grads, metrics, values = steps.accumulate(
+        state.networks,
+        grads,
+        state_lib.place(piece, mesh),
+        step_lib.measure(batch, rows),
+    )
+    parts.append(metrics)
+    collate.unpack(distributed.to_host(values), places, logprobs)
+  # Copies: the next call donates them.
+  grads_now = jax.tree.map(distributed.to_host, grads)
+  out = dict(grads=grads_now, logprobs=logprobs)
+  state, metrics = steps.apply(state, grads)
+  out |= dict(
+      state=state,
+      metrics=step_lib.merge(parts) | step_lib.merge([metrics]),
+      shard=np.array(state.params['embed'].addressable_shards[0].data.shape),
+  )
   return out
 
 
-def main(path):
+def copies_on(mesh):
+  """What leaves the mesh: scores, and the engine's parameters."""
+  batch = random_batch()
+  state, steps = make_learner(mesh, 'none')
+  scores = step_lib.score(
+      steps, state.networks, batch, max_tokens=tiny.ROW * PACKED_ROWS
+  )
+  copy = weight_sync.engine_layout(state.params)
+  assert {len(x.devices()) for x in jax.tree.leaves(copy)} == {1}
+  return dict(logprobs=scores.logprobs, copy=copy)
+
+
+def adapter_on(mesh):
+  """One update of an adapter and a critic's, and the merged copy."""
+  lora = lora_lib.Lora(rank=2, alpha=2.0)
+  rng = np.random.default_rng(4)
+  adapter = jax.tree.map(
+      lambda x: rng.normal(0, 0.1, x.shape).astype(np.float32),
+      lora_lib.init(lora, init_params(), jax.random.key(0)),
+  )
+  critic = value_head.init('own', MODULE, adapter)
+  critic['head'] = jax.tree.map(
+      lambda x: rng.normal(size=x.shape).astype(np.float32), critic['head']
+  )
+  tx = optim.make_optimizer(**tiny.OPTIMIZER)
+  tx = optim.with_critic(tx, optim.make_optimizer(**tiny.OPTIMIZER))
+  state, shardings = state_lib.create(adapter, tx, mesh, critic=critic)
+  base = init_params()
+  base = jax.tree.map(sharding.put_array, base, state_lib.infer(base, mesh))
+  base = lora_lib.Base(base, lora.scale)
+  loss = tiny.bound(ppo)
+  steps = step_lib.make_steps(
+      MODULE, loss, tx, mesh, state, shardings, base=base
+  )
+  batch, shards = random_batch(), state.params['layers']['mlp']['up']
+  split = [shards[x].addressable_shards[0].data.size for x in 'ab']
+  copy = weight_sync.engine_layout(state.params, base=base)
+  rows = np.arange(len(batch.tokens))
+  state, metrics = step_lib.update(
+      steps, state, batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
+  )
+  out = dict(state=state, metrics=metrics, copy=copy)
+  return out, np.array(split) * mesh.devices.size
+
+
+def chunks_on(mesh):
+  """Log-probabilities in many pieces along T, with their gradient."""
+  batch = random_batch()
+  rows = batch.tokens[:8], batch.positions[:8]
+  rng = np.random.default_rng(2)
+  hidden = rng.normal(size=(*rows[0].shape, 16)).astype(np.float32)
+  kernel = rng.normal(size=(16, 32)).astype(np.float32)
+
+  def total(hidden, tokens, positions):
+    logprobs, entropy = logprob.from_hidden(
+        hidden,
+        lambda x: sharding.place_activations(jnp.dot(x, kernel)),
+        tokens,
+        positions,
+        chunk=3,  # divides no shard
+        shards=mesh.shape[mesh_lib.SEQUENCE],
+    )
+    return jnp.sum(jnp.sin(logprobs) + entropy), logprobs
+
+  grad = jax.jit(
+      sharding.on_mesh(jax.value_and_grad(total, has_aux=True), mesh)
+  )
+  (value, logprobs), grads = grad(hidden, *state_lib.place(rows, mesh))
+  return dict(value=value, logprobs=logprobs, grads=grads)
+
+
+def prefixes_on(mesh):
+  """An update and the scores of groups that share prompts.
+
+  A mesh of one device does not share them: what it gives is the truth.
+  """
+  groups = tiny.random_groups(4, num_groups=5, group_size=8, failures=0.1)
+  groups[:2] = map(tiny.without_openings, groups[:2])
+  rng = np.random.default_rng(4)
+  batch = tiny.make_batch(
+      [tiny.with_prompt(g, rng.integers(32, size=60)) for g in groups],
+      width=192,
+  )
+  rows, critic = np.arange(40), 'own'
+  batch = batch.replace(
+      advantages=rng.normal(1.0, size=(40, 192)).astype(np.float32),
+      values=rng.normal(size=(40, 192)).astype(np.float32),
+      returns=rng.normal(size=(40, 192)).astype(np.float32),
+  )
+  if mesh.size == 1:
+    batch = batch.replace(group_ids=rows.astype(np.int32))
+  state, steps = make_learner(mesh, critic)
+  limit = dict(max_tokens=1024)
+  scores = step_lib.score(steps, state.networks, batch, **limit)
+  state, metrics = step_lib.update(steps, state, batch, rows, **limit)
+  assert (metrics['train/shared'] > 0.4) == (mesh.size > 1)
+  read = batch.completion_mask
+  return dict(
+      state=state,
+      scores=[np.where(read, x, 0) for x in scores[:2]],
+      metrics={k: v for k, v in metrics.items() if 'policy' in k},
+  )
+
+
+def work_on(mesh):
+  """Floating point operations of each device for a gradient."""
+  state, steps = make_learner(mesh, 'none')
+  batch = random_batch()
+  rows = np.arange(len(batch.tokens))
+  [(piece, _)] = collate.microbatches(
+      batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
+  )
+  args = (state_lib.place(piece, mesh), step_lib.measure(batch, rows))
+  lowered = steps.accumulate.lower(state.networks, steps.zeros(), *args)
+  return np.array(lowered.compile().cost_analysis()['flops'])
+
+
+def flat(prefix, tree):
+  """Arrays by `prefix/path`."""
+  return {
+      f'{prefix}/{jax.tree_util.keystr(path, simple=True, separator="/")}': (
+          distributed.to_host(leaf)
+      )
+      for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+  }
+
+
+def main(path, cases):
   jax.config.update('jax_disable_most_optimizations', True)
+  hosts.join(os.environ, 'train', ready=True)
   assert jax.device_count() == 8
-  batch = tiny.random_batch(0, num_groups=4, failures=0.1)
   arrays = {}
-  for shape in MESHES:
-    for name, value in update_on(shape, batch).items():
-      arrays[f'{"x".join(map(str, shape))}/{name}'] = value
-  np.savez(path, **arrays)
+  for case_name in cases:
+    match case_name.split('/'):
+      case [shape, 'copies']:
+        arrays |= flat(f'{shape}/copies', copies_on(make_mesh(shape)))
+      case [shape, 'adapter']:
+        out, split = adapter_on(make_mesh(shape))
+        arrays |= flat(f'{shape}/adapter', out)
+        arrays[f'{shape}/adapter/split'] = split
+      case [shape, 'work']:
+        arrays[f'{case_name}/flops'] = work_on(make_mesh(shape))
+      case [shape, 'prefixes']:
+        arrays |= flat(case_name, prefixes_on(make_mesh(shape)))
+      case [shape, 'chunks']:
+        arrays |= flat(f'{shape}/chunks', chunks_on(make_mesh(shape)))
+      case _:
+        arrays |= flat(case_name, update_on(*parse(case_name)))
+  if distributed.is_first():
+    np.savez(path, **arrays)
 
 
 if __name__ == '__main__':
-  main(sys.argv[1])
+  main(sys.argv[1], sys.argv[2:])

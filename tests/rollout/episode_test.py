@@ -248,7 +248,6 @@ def test_limits_below_one_are_refused(agent, name):
 @given(data=st.data())
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_transcript_is_append_only_and_mask_means_sampled(agent, chat, data):

@@ -10,7 +10,7 @@ from agentrl.envs import actions, server
 from agentrl.envs.client import EnvClient
 from agentrl.envs.functions import FUNCTIONS
 from agentrl.errors import EnvError
-from agentrl.evaluation.evaluate import evaluate
+from agentrl.evaluation.evaluate import seeded, summarise
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import collect, rollout_metrics
 from agentrl.rollout.episode import run_episode
@@ -62,9 +62,11 @@ def test_expert_solves_textcraft_in_the_agents_words(chat, format):
         aiohttp.ClientSession() as session,
     ):
       play = make_play(session, url, 'textcraft', agent)
-      return await evaluate(play, task_ids, seed=0, concurrency=3)
+      tasks = list(enumerate(task_ids))
+      return await collect(tasks, 1, seeded(play, 0), seed=0, concurrency=3)
 
-  summary, groups = asyncio.run(main())
+  groups = asyncio.run(main())
+  summary = summarise(groups, seed=0)
   assert (summary['mean'], summary['n']) == (1.0, 6)
   metrics = rollout_metrics(groups, 30)
   assert metrics['rollout/stop_terminated'] == 1.0

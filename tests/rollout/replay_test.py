@@ -65,7 +65,6 @@ def talk(*texts, learn=None, start='Walk 3 steps.'):
 )
 @settings(
     max_examples=20,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 def test_tokens_and_mask_are_those_of_a_rollout_with_the_same_words(

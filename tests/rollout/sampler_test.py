@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from agentrl.errors import ConfigError, EngineError
+from agentrl.rollout.replicas import Replicas
 from agentrl.rollout.sampler import Sampler
 from tests import fakes
 
@@ -94,6 +95,31 @@ def test_abort_is_repeated():
   engine = fakes.FakeEngine([aborted])
   completion = with_sampler([engine], generate)
   assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
+
+
+def test_aborted_tokens_are_counted_and_thrown_away():
+  finish = {'type': 'abort', 'message': 'weights', 'status_code': None}
+  engine = fakes.FakeEngine([fakes.generate_reply([5, 6], finish=finish)])
+
+  async def body(sampler):
+    return await generate(sampler), dict(sampler.counts)
+
+  completion, counts = with_sampler([engine], body)
+  assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
+  assert counts == dict(requests=2, retries=1, aborts=1, aborted_tokens=2)
+
+
+def test_a_partial_completion_is_for_who_asks_for_it():
+  finish = {'type': 'abort', 'message': 'weights', 'status_code': None}
+  script = [
+      fakes.generate_reply([], finish=finish),  # it was still waiting
+      fakes.generate_reply([5, 6], finish=finish),
+  ]
+  engine = fakes.FakeEngine(script)
+  completion = with_sampler([engine], lambda s: generate(s, partial=True))
+  assert completion.tokens == (5, 6)
+  assert completion.finish_reason == 'abort'
+  assert len(engine.requests) == 2
 
 
 def test_slow_server_times_out_and_is_asked_again():
@@ -241,6 +267,65 @@ def test_dead_replica_is_covered_by_the_next():
   assert asyncio.run(main()) == 4
 
 
+def test_new_episodes_go_where_the_fewest_requests_are():
+  release = asyncio.Event()
+
+  async def hang(request):
+    await release.wait()
+    return fakes.generate_reply([5])
+
+  # The first is busy with one long request; three episodes come meanwhile.
+  engines = [fakes.FakeEngine([hang]), fakes.FakeEngine()]
+
+  async def body(sampler):
+    long = asyncio.create_task(generate(sampler, routing_key='long'))
+    await asyncio.sleep(0.1)
+    for key in 'abc':
+      await generate(sampler, routing_key=key)
+    release.set()
+    await long
+
+  with_sampler(engines, body)
+  assert [len(engine.requests) for engine in engines] == [1, 3]
+
+
+def test_an_episode_moves_when_its_replica_fails_and_stays_there():
+  boom = lambda: web.Response(status=500, text='boom')
+  engines = [fakes.FakeEngine([boom()]), fakes.FakeEngine()]
+
+  async def body(sampler):
+    for _ in range(3):
+      await generate(sampler, routing_key='a')
+
+  with_sampler(engines, body)
+  assert [len(engine.requests) for engine in engines] == [1, 3]
+
+
+def test_held_replicas_make_a_request_wait_without_a_try():
+  async def main():
+    async with aiohttp.ClientSession() as session, fakes.FakeEngine() as engine:
+      replicas = Replicas([engine.url])
+      replicas.hold(engine.url)
+      sampler = Sampler(
+          session,
+          [engine.url],
+          temperature=1.0,
+          max_attempts=1,
+          replicas=replicas,
+      )
+      request = asyncio.create_task(generate(sampler))
+      await asyncio.sleep(0.3)
+      assert not request.done() and not engine.requests
+      replicas.release(engine.url)
+      await asyncio.wait_for(request, 5)
+      replicas.lose(engine.url, 'it died 3 times.')
+      with pytest.raises(EngineError, match='left: it died 3 times') as info:
+        await generate(sampler)
+      assert not info.value.retryable
+
+  asyncio.run(main())
+
+
 def test_nobody_there_is_one_clear_error():
   async def main():
     async with aiohttp.ClientSession() as session:
@@ -259,94 +344,6 @@ def test_nobody_there_is_one_clear_error():
         await sampler.wait_ready(0.3)
 
   asyncio.run(main())
-
-
-def test_wait_ready_waits():
-  answers = [web.Response(status=503), web.Response(status=503)]
-
-  async def health(request):
-    return answers.pop() if answers else web.Response()
-
-  engine = fakes.FakeEngine(routes={'health': health})
-  with_sampler([engine], lambda s: s.wait_ready(10))
-  assert len(engine.calls) == 3
-
-
-def test_weight_update_reaches_every_replica():
-  routes = {
-      'update_weights_from_disk': {'success': True, 'message': 'ok'},
-      'pause_generation': {'status': 'ok'},
-      'continue_generation': {'status': 'ok'},
-  }
-  engines = [fakes.FakeEngine(routes=routes) for _ in range(2)]
-
-  async def body(sampler):
-    await sampler.pause()
-    await sampler.update_weights_from_disk('/weights/3', '3')
-    await sampler.continue_()
-
-  with_sampler(engines, body)
-  for engine in engines:
-    assert engine.calls == [
-        ('pause_generation', {'mode': 'retract'}),
-        (
-            'update_weights_from_disk',
-            {
-                'model_path': '/weights/3',
-                'weight_version': '3',
-                'flush_cache': True,
-            },
-        ),
-        ('continue_generation', {}),
-    ]
-
-
-def test_refused_weights_are_an_error():
-  routes = {'update_weights_from_disk': {'success': False, 'message': 'shape'}}
-  with pytest.raises(EngineError, match="did not take weights '3'.*shape"):
-    with_sampler(
-        [fakes.FakeEngine(routes=routes)],
-        lambda s: s.update_weights_from_disk('/weights/3', '3'),
-    )
-
-
-def test_flush_asks_again_while_requests_run():
-  answers = [web.Response(status=400, text='busy')]
-
-  async def flush(request):
-    return answers.pop() if answers else web.Response(text='flushed')
-
-  engine = fakes.FakeEngine(routes={'flush_cache': flush})
-  with_sampler([engine], lambda s: s.flush_cache())
-  assert len(engine.calls) == 2
-
-
-def test_flush_that_never_succeeds_is_an_error():
-  routes = {'flush_cache': lambda _: busy()}
-
-  async def busy():
-    return web.Response(status=400, text='busy')
-
-  with pytest.raises(EngineError, match='gave 400: busy'):
-    with_sampler(
-        [fakes.FakeEngine(routes=routes)],
-        lambda s: s.flush_cache(timeout_s=0.3),
-    )
-
-
-@pytest.mark.parametrize('route', ['model_info', 'get_model_info'])
-def test_model_info_knows_both_names(route):
-  engine = fakes.FakeEngine(routes={route: {'weight_version': '4'}})
-  info = with_sampler([engine], lambda s: s.model_info())
-  assert info == {'weight_version': '4'}
-
-
-def test_weights_are_read_back_by_name():
-  engine = fakes.FakeEngine(routes={'get_weights_by_name': [[0.5, 1.5]]})
-  rows = with_sampler(
-      [engine], lambda s: s.get_weights_by_name('model.norm.weight')
-  )
-  assert rows == [[0.5, 1.5]]
 
 
 @pytest.mark.parametrize('urls', [[], ['localhost:30000']])

@@ -95,7 +95,7 @@ def test_text_survives_a_round_trip(tiny, text):
 
 
 @given(text=st.text(), special=st.sampled_from(['<|im_end|>', '<|im_start|>']))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_plain_text_never_holds_control_tokens(tiny, text, special):
   ids = tiny.encode(text + special + text)
   assert not tiny.control_ids & set(ids)
@@ -103,7 +103,7 @@ def test_plain_text_never_holds_control_tokens(tiny, text, special):
 
 
 @given(ids=st.lists(st.integers(0, 10**5)))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_ids_decode_to_valid_text(tiny, ids):
   tiny.decode(ids).encode('utf-8')
 

@@ -1,6 +1,7 @@
 """Tests for agentrl.training.checkpoint."""
 
 import contextlib
+import errno
 import functools
 import logging
 import math
@@ -10,6 +11,7 @@ import subprocess
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from agentrl.errors import CheckpointError
@@ -205,6 +207,29 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
   (tmp_path / 'file').write_text('')
   with pytest.raises(CheckpointError, match='Cannot use .*file/checkpoints'):
     Checkpoints(tmp_path / 'file' / 'checkpoints')
+
+
+@pytest.mark.parametrize(
+    'error',
+    [
+        OSError(errno.ENOSPC, 'No space left on device', '/run/checkpoints/1'),
+        ValueError('Writing "a": [Errno 28] No space left on device'),
+        ValueError('Writing "a": No space left on device [os_error_code=28]'),
+    ],
+)
+def test_a_failed_write_gives_the_systems_reason_whoever_reports_it(
+    tmp_path, monkeypatch, error
+):
+  checkpoints = Checkpoints(tmp_path / 'checkpoints')
+
+  def save(*args, **kwargs):
+    raise error
+
+  monkeypatch.setattr(ocp.CheckpointManager, 'save', save)
+  with pytest.raises(
+      CheckpointError, match='checkpoints: No space left on device. There is no'
+  ):
+    checkpoints.save(1, make_tree(), {})
 
 
 @contextlib.contextmanager

@@ -63,14 +63,15 @@ def one_update(grads, params, **settings):
   return jax.jit(lambda g, p: tx.update(g, tx.init(p), p)[0])(grads, params)
 
 
-def test_decay_exempts_norm_scales_and_nothing_else():
+def test_decay_exempts_norm_scales_and_biases_and_nothing_else():
   params = jax.tree.map(np.ones_like, tiny.init_params())
+  params['layers']['attention']['q']['bias'] = np.ones((2, 16), np.float32)
   zeros = jax.tree.map(np.zeros_like, params)
   # Without a gradient, the update is the decay: -lr * weight_decay * params.
   updates = one_update(zeros, params, weight_decay=0.5)
   for path, update in jax.tree_util.tree_leaves_with_path(updates):
     name = jax.tree_util.keystr(path)
-    expected = 0.0 if 'scale' in name else -0.05
+    expected = 0.0 if 'scale' in name or 'bias' in name else -0.05
     np.testing.assert_allclose(update, expected, rtol=1e-6, err_msg=name)
 
 

@@ -36,10 +36,10 @@ def test_every_leaf_of_the_state_has_its_sharding():
   assert shardings.step.spec == P()
 
 
-def test_rows_are_split_and_episodes_are_whole():
+def test_rows_and_tokens_are_split_and_episodes_are_whole():
   batch = tiny.random_batch(0)
   placed = state_lib.place(batch, tiny.one_device())
-  assert placed.tokens.sharding.spec == P(('data', 'fsdp'))
+  assert placed.tokens.sharding.spec == P(('data', 'fsdp'), 'sequence')
   assert placed.valid.sharding.spec == P()
   assert placed.ref_logprobs is None
   np.testing.assert_array_equal(placed.tokens, batch.tokens)

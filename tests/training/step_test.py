@@ -174,31 +174,36 @@ def test_merge_adds_shares_and_takes_the_largest_maximum():
   assert step_lib.merge(parts) == {'a/x': 0.75, 'a/x_max': 3.0}
 
 
-@pytest.mark.parametrize('norm', [float('nan'), float('inf')])
-def test_checked_raises_on_a_gradient_that_is_no_number(norm):
-  with pytest.raises(DivergedError, match=f'norm is {norm}.*lower learning'):
-    step_lib.checked({'train/grad_norm': norm})
+def test_skips_are_counted_in_a_row_and_the_third_is_an_error():
+  skipped, applied = {'train/skipped': 1.0}, {'train/skipped': 0.0}
+  assert step_lib.count_skips(0, skipped) == 1
+  assert step_lib.count_skips(2, skipped) == 3
+  assert step_lib.count_skips(2, applied) == 0
+  step_lib.check_skips(2)
+  with pytest.raises(DivergedError, match='3 updates in a row.*lower learning'):
+    step_lib.check_skips(3)
 
 
-def test_checked_passes_the_others():
-  assert step_lib.checked({'train/grad_norm': 1e9}) == {'train/grad_norm': 1e9}
-  assert step_lib.checked({}) == {}
-
-
-def test_a_nan_on_a_sampled_token_is_noticed():
+@pytest.mark.parametrize('value', [np.nan, np.inf])
+def test_a_number_that_is_not_finite_skips_the_update(value):
   batch = tiny.random_batch(8)
   b, t = np.argwhere(batch.completion_mask)[0]
   advantages = np.array(batch.advantages)
-  advantages[b, t] = np.nan
-  _, metrics = step_lib.update(
+  advantages[b, t] = value
+  before, suspects = tiny.new_state(), []
+  state, metrics = step_lib.update(
       tiny.steps(),
       tiny.new_state(),
       batch.replace(advantages=advantages),
       ROWS,
       max_tokens=tiny.ROW,
+      suspects=suspects,
   )
-  with pytest.raises(DivergedError):
-    step_lib.checked(metrics)
+  assert metrics == {'train/skipped': 1.0} and b in suspects
+  assert int(state.step) == int(before.step) + 1
+  tiny.assert_trees_equal(
+      (state.params, state.opt_state), (before.params, before.opt_state)
+  )
 
 
 def test_supervised_and_grpo_losses_share_the_machinery():

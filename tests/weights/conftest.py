@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer
+from agentrl.models.config import TransformerConfig
 
 
 @pytest.fixture(scope='session', params=[True, False], ids=['tied', 'untied'])
 def model(request):
   """A config and random trainer parameters, grouped heads of an odd size."""
-  config = transformer.TransformerConfig(
+  config = TransformerConfig(
       vocab_size=101,
       hidden_size=48,
       intermediate_size=80,
@@ -23,10 +24,15 @@ def model(request):
       tie_embeddings=request.param,
       max_positions=64,
   )
+  return config, random_params(config)
+
+
+def random_params(config):
+  """Trainer parameters."""
   module = transformer.Transformer(config, scan_layers=True)
   shapes = jax.eval_shape(
       lambda: transformer.init_params(module, jax.random.key(0))
   )
   rng = np.random.default_rng(0)
   draw = lambda leaf: rng.normal(size=leaf.shape).astype(np.float32)
-  return config, jax.tree.map(draw, shapes)
+  return jax.tree.map(draw, shapes)

@@ -1,12 +1,16 @@
 """Tests for agentrl.weights.gguf."""
 
+import dataclasses
+
 import gguf as writer_lib
 import jax
 import numpy as np
 import pytest
 
 from agentrl.errors import WeightsError
+from agentrl.models import rotary
 from agentrl.weights import gguf, load, names
+from tests.weights.conftest import random_params
 
 Q8_0 = writer_lib.GGMLQuantizationType.Q8_0
 
@@ -57,11 +61,12 @@ def write(
     if add is not None:
       add(f'{architecture}.{name}', value)
   heads = {'attn_q': config.num_heads, 'attn_k': config.num_kv_heads}
-  for tensor, layer, name in names.file_names(config, lambda t: t.gguf):
+  heads = heads if architecture == 'llama' else {}
+  for tensor, index, name in names.file_names(config, lambda t: t.gguf):
     value = params
     for key in tensor.path:
       value = value[key]
-    value = value if layer is None else value[layer]
+    value = value[index]
     value = value.T if tensor.transposed else value
     part = name.split('.')[-2]
     value = permute(value, heads[part]) if part in heads else value
@@ -84,6 +89,62 @@ def test_a_written_model_comes_back(model, tmp_path):
   config, params = gguf.load(write(tmp_path / 'a.gguf', model))
   assert config == model[0]
   jax.tree.map(np.testing.assert_array_equal, params, model[1])
+
+
+@pytest.mark.parametrize(
+    'family, changes',
+    [('qwen2', dict(qkv_bias=True)), ('qwen3', dict(qk_norm=True))],
+)
+def test_qwens_come_back(model, tmp_path, family, changes):
+  config = dataclasses.replace(model[0], family=family, **changes)
+  params = random_params(config)
+  path = write(tmp_path / 'a.gguf', (config, params), architecture=family)
+  read, loaded = gguf.load(path)
+  assert read == config
+  jax.tree.map(np.testing.assert_array_equal, loaded, params)
+
+
+def llama3_divisors(theta, dim, factor):
+  """What llama.cpp's converter stores, one frequency at a time."""
+  divisors = []
+  for i in range(dim // 2):
+    wavelength = 2 * np.pi * theta ** (2 * i / dim)
+    if wavelength < 8192 / 4:
+      divisors.append(1.0)
+    elif wavelength > 8192 / 1:
+      divisors.append(factor)
+    else:
+      smooth = (8192 / wavelength - 1) / (4 - 1)
+      divisors.append(1 / ((1 - smooth) / factor + smooth))
+  return np.array(divisors, np.float32)
+
+
+def test_the_scaling_of_llama_3_is_recognised(model, tmp_path):
+  # A base with which some of 8 frequencies are kept, blended and divided.
+  config = dataclasses.replace(model[0], rope_theta=500000.0)
+  divisors = llama3_divisors(500000.0, 16, 32.0)
+  assert divisors[0] == 1 < divisors[4] < divisors[-1]
+  path = write(
+      tmp_path / 'a.gguf',
+      (config, model[1]),
+      extra={'rope_freqs.weight': divisors},
+  )
+  read, params = gguf.load(path)
+  assert read.rope_scaling == rotary.Scaling(
+      'llama3',
+      factor=32.0,
+      original_max_positions=8192,
+      low_freq_factor=1.0,
+      high_freq_factor=4.0,
+  )
+  assert dataclasses.replace(read, rope_scaling=None) == config
+  jax.tree.map(np.testing.assert_array_equal, params, model[1])
+
+
+def test_divisors_of_one_scale_nothing(model, tmp_path):
+  ones = {'rope_freqs.weight': np.ones(8, np.float32)}
+  path = write(tmp_path / 'a.gguf', model, extra=ones)
+  assert gguf.load(path)[0] == model[0]
 
 
 def test_the_path_decides_who_reads(model, tmp_path):
@@ -113,7 +174,8 @@ def test_tensors_of_an_unknown_type_are_refused(model, tmp_path):
 def test_an_unknown_architecture_is_refused(model, tmp_path):
   path = write(tmp_path / 'a.gguf', model, architecture='mamba')
   with pytest.raises(
-      WeightsError, match="architecture 'mamba'; known: 'llama'"
+      WeightsError,
+      match="'mamba'; known: 'llama', 'qwen2', 'qwen3'. .*safetensors",
   ):
     gguf.load(path)
 
@@ -133,8 +195,8 @@ def test_an_unknown_architecture_is_refused(model, tmp_path):
         ({'drop': ['blk.1.attn_k.weight']}, 'lacks 1 tensors .*blk.1.attn_k'),
         ({'drop': ['token_embd.weight']}, "no tensor 'token_embd.weight'"),
         (
-            {'extra': {'rope_freqs.weight': np.ones(8, np.float32)}},
-            'has unknown 1 tensors .*rope_freqs',
+            {'extra': {'rope_freqs.weight': np.full(8, 2, np.float32)}},
+            "'rope_freqs.weight' of .* is not the scaling of Llama 3",
         ),
     ],
 )

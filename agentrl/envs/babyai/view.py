@@ -94,7 +94,7 @@ class View:
 
 # Turning round and meeting the same room again, five looks in six have free
 # cells that another one had. An entry is a kilobyte.
-@functools.lru_cache(maxsize=2048)
+@functools.lru_cache(maxsize=1024)
 def _walks(
     free: bytes, size: int
 ) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:

@@ -15,7 +15,8 @@ from typing import Any
 import rich.console
 import rich.progress
 
-from agentrl.envs.searchqa import cache, corpus, sources
+from agentrl.envs import cache
+from agentrl.envs.searchqa import corpus, sources
 from agentrl.envs.searchqa.corpus import Passage
 from agentrl.errors import EnvError
 
@@ -93,7 +94,7 @@ def load() -> Index:
   """
   _tantivy()
   write = lambda folder: build(list(corpus.passages(sources.load())), folder)
-  return Index(cache.folder(corpus_key(), write))
+  return Index(cache.folder('searchqa', corpus_key(), write))
 
 
 def corpus_key() -> str:

@@ -16,7 +16,8 @@ import json
 import pathlib
 from collections.abc import Iterator, Sequence
 
-from agentrl.envs.searchqa import cache, corpus, facts, scoring, sources
+from agentrl.envs import cache
+from agentrl.envs.searchqa import corpus, facts, scoring, sources
 from agentrl.envs.searchqa.facts import Fact
 
 SPLITS = ('train', 'dev', 'test')
@@ -295,7 +296,7 @@ def load() -> tuple[Question, ...]:
   Raises:
     EnvError: a package is missing, or the cache folder cannot be written.
   """
-  return _read(cache.folder(_key(), _write) / 'questions.jsonl')
+  return _read(cache.folder('searchqa', _key(), _write) / 'questions.jsonl')
 
 
 @functools.lru_cache(maxsize=1)  # the path names its content

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 import aiohttp
@@ -21,6 +20,7 @@ from agentrl.envs.sciworld import simulator as simulator_lib, tasks
 from agentrl.envs.sciworld.env import SciWorld
 from agentrl.envs.sciworld.pool import Pool
 from agentrl.errors import EnvError
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow  # each starts simulators of its own
 
@@ -35,15 +35,6 @@ def is_gone(pid):
     return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
   except psutil.NoSuchProcess:
     return True
-
-
-def wait_until(condition, seconds=20):
-  deadline = time.monotonic() + seconds
-  while time.monotonic() < deadline:
-    if condition():
-      return True
-    time.sleep(0.05)
-  return False
 
 
 def play(pool):

@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from agentrl.envs.searchqa import cache, index
+from agentrl.envs import cache
+from agentrl.envs.searchqa import index
 from agentrl.envs.searchqa.corpus import Passage
 from agentrl.errors import EnvError
 
@@ -86,7 +87,8 @@ def test_threads_get_what_one_gets(whole):
 
 RACER = """
 import itertools, sys, time
-from agentrl.envs.searchqa import cache, corpus, index, sources
+from agentrl.envs import cache
+from agentrl.envs.searchqa import corpus, index, sources
 
 def write(folder):
   with open(sys.argv[1], 'a') as log:
@@ -95,7 +97,7 @@ def write(folder):
   some = itertools.islice(corpus.passages(sources.load()), 500)
   index.build(list(some), folder)
 
-found = index.Index(cache.folder('race', write))
+found = index.Index(cache.folder('searchqa', 'race', write))
 print(len(found), found.search('Aruba capital', 1)[0].title)
 """
 
@@ -125,9 +127,9 @@ def test_of_many_processes_one_builds_and_all_can_search(tmp_path):
 def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
   monkeypatch.setenv('XDG_CACHE_HOME', '/somewhere')
   monkeypatch.delenv('AGENTRL_CACHE', raising=False)
-  assert cache.root() == pathlib.Path('/somewhere/agentrl/searchqa')
+  assert cache.root('searchqa') == pathlib.Path('/somewhere/agentrl/searchqa')
   monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path))
-  assert cache.root() == tmp_path / 'searchqa'
+  assert cache.root('searchqa') == tmp_path / 'searchqa'
 
 
 def test_a_failed_write_leaves_no_folder(monkeypatch, tmp_path):
@@ -137,9 +139,11 @@ def test_a_failed_write_leaves_no_folder(monkeypatch, tmp_path):
     raise OSError('the disk is full')
 
   with pytest.raises(EnvError, match='disk is full; set AGENTRL_CACHE'):
-    cache.folder('key', fail)
+    cache.folder('searchqa', 'key', fail)
   assert not (tmp_path / 'searchqa' / 'key').exists()
-  made = cache.folder('key', lambda folder: (folder / 'x').write_text('y'))
+  made = cache.folder(
+      'searchqa', 'key', lambda folder: (folder / 'x').write_text('y')
+  )
   assert (made / 'x').read_text() == 'y'
 
 
@@ -147,7 +151,7 @@ def test_a_cache_that_cannot_be_written_says_the_way_out(monkeypatch, tmp_path):
   (tmp_path / 'file').write_text('')
   monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path / 'file'))
   with pytest.raises(EnvError, match='set AGENTRL_CACHE to a folder'):
-    cache.folder('key', lambda folder: None)
+    cache.folder('searchqa', 'key', lambda folder: None)
 
 
 def test_a_damaged_index_says_the_way_out(tmp_path):

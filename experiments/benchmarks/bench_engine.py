@@ -1,15 +1,15 @@
 r"""Times the engine: decode at fixed batches, and episodes over HTTP.
 
-    python -m experiments.benchmarks.bench_decode
-    python -m experiments.benchmarks.bench_decode --models=tiny-1m --episodes=64
+    python -m experiments.benchmarks.bench_engine
+    python -m experiments.benchmarks.bench_engine --models=tiny-1m --episodes=64
 
 Prints one JSON line a case. `decode`: tokens per second of a full batch at a
 given cache length, through the runner, so with padding, transfers and sampling.
 `episodes`: clients that each play turns against the HTTP server of this process
 (a growing prompt, a few sampled tokens). `roofline` is the time that weights and
 cache entries take to read, or the matrix products to compute, whichever is
-longer, at the rates measured in this run; `of_roofline` is its ratio to the time
-that was taken.
+longer, at the rates measured in this run: products of the model's own shapes
+with that many rows; `of_roofline` is its ratio to the time that was taken.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ from absl import app, flags
 
 from agentrl.engine import decode
 from agentrl.engine.runner import Runner
-from agentrl.engine.server import Engine
 from agentrl.models import transformer, variants
-from agentrl.models.transformer import Transformer, TransformerConfig
-from experiments.benchmarks import reference_rates
+from agentrl.models.config import TransformerConfig
+from agentrl.models.transformer import Transformer
+from experiments.benchmarks import engines, reference_rates
 
 _MODELS = flags.DEFINE_list(
     'models', ['tiny-4m', 'smollm2-135m'], 'Names of models.variants.'
@@ -40,9 +40,12 @@ _TURNS = flags.DEFINE_integer('turns', 5, 'Turns of an episode.')
 _PROMPT = flags.DEFINE_integer('prompt', 200, 'Tokens of the first prompt.')
 _OBSERVATION = flags.DEFINE_integer('observation', 80, 'Tokens after a turn.')
 _COMPLETION = flags.DEFINE_integer('completion', 6, 'Sampled tokens a turn.')
+_DETERMINISTIC = flags.DEFINE_bool(
+    'deterministic', False, 'Episodes of an engine in its determinism mode.'
+)
 
 
-def bench_decode(
+def bench_dispatch(
     config: TransformerConfig, params, batch: int, rates: dict[str, float]
 ) -> dict[str, float]:
   """Full dispatches of `batch` rows near the end of their cache."""
@@ -62,6 +65,8 @@ def bench_decode(
           top_p=1.0,
           top_k=config.vocab_size,
           min_p=0.0,
+          adjustment=None,
+          top_logprobs=0,
       )
       for i in range(batch)
   ]
@@ -99,37 +104,50 @@ def roofline_s(
   )
 
 
+def matrices(config: TransformerConfig) -> list[tuple[int, int]]:
+  """(out, in) of every product of a layer and of the output head."""
+  hidden, inner = config.hidden_size, config.intermediate_size
+  heads = config.num_heads * config.head_dim
+  kv_heads = config.num_kv_heads * config.head_dim
+  layer = [
+      (heads, hidden),
+      (kv_heads, hidden),
+      (kv_heads, hidden),
+      (hidden, heads),
+      (inner, hidden),
+      (inner, hidden),
+      (hidden, inner),
+  ]
+  return config.num_layers * layer + [(config.vocab_size, hidden)]
+
+
 def bench_episodes(config: TransformerConfig, params) -> dict[str, float]:
   """Clients that play episodes against the server of this process."""
   clients = _EPISODES.value
   longest = _PROMPT.value + _TURNS.value * (
       _OBSERVATION.value + _COMPLETION.value
   )
-  engine = Engine(
+  with engines.serving(
       config,
       params,
-      None,
-      eos_ids=(),
-      model_path='random',
       max_running=min(clients, 64),
       max_len=min(config.max_positions, longest),
       slots=clients + clients // 2,
-  )
-  url = engine.start()
-  start = time.perf_counter()
-  asyncio.run(play(url, config.vocab_size, run=0))
-  first_s = time.perf_counter() - start
-  # Again, until nothing new is compiled.
-  runs = []
-  for run in range(1, 1 + _REPEATS.value):
-    start, cpu = time.perf_counter(), time.process_time()
-    tokens = asyncio.run(play(url, config.vocab_size, run))
-    runs.append(dict(
-        tokens_per_s=tokens / (time.perf_counter() - start),
-        tokens_per_cpu_s=tokens / (time.process_time() - cpu),
-    ))  # fmt: skip
-  stats = engine.stats()
-  engine.stop()
+      deterministic=_DETERMINISTIC.value,
+  ) as (engine, url):
+    start = time.perf_counter()
+    asyncio.run(play(url, config.vocab_size, run=0))
+    first_s = time.perf_counter() - start
+    # Again, until nothing new is compiled.
+    runs = []
+    for run in range(1, 1 + _REPEATS.value):
+      start, cpu = time.perf_counter(), time.process_time()
+      tokens = asyncio.run(play(url, config.vocab_size, run))
+      runs.append(dict(
+          tokens_per_s=tokens / (time.perf_counter() - start),
+          tokens_per_cpu_s=tokens / (time.process_time() - cpu),
+      ))  # fmt: skip
+    stats = engine.stats()
   return {
       'first_s': first_s,
       'programs': stats['num_compiled_programs'],
@@ -180,20 +198,24 @@ def main(argv):
   for name in _MODELS.value:
     config = variants.get(name)
     params = transformer.init_params(Transformer(config), jax.random.key(0))
-    rates = {
-        'sgemm_gflops': reference_rates.sgemm_gflops(),
-        'read_gbps': reference_rates.read_gbps(),
-    }
+    rates = {'read_gbps': reference_rates.read_gbps()}
     about = dict(model=name, device=device)
     for batch in map(int, _BATCHES.value):
-      result = bench_decode(config, params, batch, rates)
+      rates['sgemm_gflops'] = reference_rates.products_gflops(
+          matrices(config), batch
+      )
+      result = bench_dispatch(config, params, batch, rates)
       case = dict(case='decode', batch=batch, length=_LENGTH.value)
       print(json.dumps(about | case | result | rates), flush=True)
     if _EPISODES.value:
       rates['empty_requests_per_s'] = reference_rates.empty_requests_per_s(
           _EPISODES.value
       )
-      case = dict(case='episodes', clients=_EPISODES.value)
+      case = dict(
+          case='episodes',
+          clients=_EPISODES.value,
+          deterministic=_DETERMINISTIC.value,
+      )
       result = bench_episodes(config, params)
       print(json.dumps(about | case | result | rates), flush=True)
 

@@ -10,17 +10,19 @@ from collections.abc import Callable, Iterator
 from agentrl.errors import EnvError
 
 
-def root() -> pathlib.Path:
-  """searchqa/ in $AGENTRL_CACHE, else in the user's cache folder."""
+def root(name: str) -> pathlib.Path:
+  """The folder `name` in $AGENTRL_CACHE, else in the user's cache folder."""
   if own := os.environ.get('AGENTRL_CACHE'):
-    return pathlib.Path(own, 'searchqa')
+    return pathlib.Path(own, name)
   shared = os.environ.get('XDG_CACHE_HOME')
   home = pathlib.Path(shared) if shared else pathlib.Path.home() / '.cache'
-  return home / 'agentrl' / 'searchqa'
+  return home / 'agentrl' / name
 
 
-def folder(key: str, write: Callable[[pathlib.Path], None]) -> pathlib.Path:
-  """The cached folder `key`, which `write` fills if it is not there.
+def folder(
+    name: str, key: str, write: Callable[[pathlib.Path], None]
+) -> pathlib.Path:
+  """The folder `key` in `root(name)`, which `write` fills if it is not there.
 
   Of several processes, one writes and the others wait. What a killed one left
   behind is written again: the folder gets its name when it is complete.
@@ -28,7 +30,7 @@ def folder(key: str, write: Callable[[pathlib.Path], None]) -> pathlib.Path:
   Raises:
     EnvError: it cannot be written.
   """
-  base = root()
+  base = root(name)
   wanted = base / key
   try:
     if not wanted.is_dir():

@@ -1,0 +1,98 @@
+"""The weights that a device can have: alone, or with a loaded adapter.
+
+An adapter (LoRA) is merged when it is loaded: decoding costs what it does
+without, and one copy of the weights that it changes. Requests of different
+adapters never share a dispatch: the batcher ends one adapter's before it begins
+another's, so every completion is of one adapter from its first token to its
+last.
+"""
+
+from typing import Any
+
+from agentrl.engine.request import Request
+from agentrl.engine.runner import Runner
+from agentrl.errors import EngineError
+
+
+class Adapters:
+  """Weights by adapter. Not thread-safe: the scheduler's thread owns it.
+
+  Attributes:
+    current: name of the adapter whose weights the device has; None: the base's.
+    paths: where each loaded adapter came from, by name.
+  """
+
+  def __init__(self, device: Runner):
+    self._device = device
+    self._params: dict[str | None, Any] = {None: device.params}
+    self._leaving: set[str] = set()
+    self.current: str | None = None
+    self.paths: dict[str, str] = {}
+
+  @property
+  def base(self) -> Any:
+    """The weights without an adapter."""
+    return self._params[None]
+
+  def refusal(self, request: Request) -> str | None:
+    """Why a new request cannot be served; None if it can."""
+    name = request.adapter
+    if name in self._params and name not in self._leaving:
+      return None
+    known = ', '.join(self.paths.keys() - self._leaving) or 'none'
+    return f'The adapter {name!r} is not loaded; loaded: {known}.'
+
+  def use(self, name: str | None) -> None:
+    """Gives the device the weights of an adapter."""
+    self._device.set_params(self._params[name])
+    self.current = name
+
+  def replace_base(self, params: Any) -> None:
+    """New weights for the device.
+
+    Raises:
+      EngineError: they do not fit, or there are adapters, which belong to the
+        old ones; these stay.
+    """
+    if self.paths:
+      raise EngineError(
+          'Adapters of the present weights are loaded:'
+          f' {", ".join(self.paths)}. Unload them first.',
+          retryable=False,
+      )
+    self._device.set_params(params)
+    self._params[None] = self._device.params
+
+  def add(self, name: str, path: str, params: Any) -> None:
+    """Serves requests of this name with weights that `path` was merged into.
+
+    Raises:
+      EngineError: the name is taken.
+    """
+    if name in self._params:
+      raise EngineError(f'The adapter {name!r} is loaded already.')
+    self._params[name], self.paths[name] = params, path
+
+  def retire(self, name: str) -> None:
+    """Refuses new requests of an adapter.
+
+    Raises:
+      EngineError: there is none of this name.
+    """
+    if name not in self.paths:
+      raise EngineError(f'The adapter {name!r} is not loaded.')
+    self._leaving.add(name)
+
+  def remove(self, name: str) -> None:
+    """Forgets a retired adapter that no request uses any more."""
+    if self.current == name:
+      self.use(None)
+    self._leaving.remove(name)
+    del self._params[name], self.paths[name]
+
+
+def salt(request: Request) -> str | None:
+  """What sets a request's cache entries apart: its own salt, and its weights."""
+  if request.adapter is None:
+    return request.salt
+  return repr((request.adapter, request.salt))

@@ -1,0 +1,133 @@
+"""What all routes share: reading bodies, and the shapes of refusals.
+
+SGLang has three shapes for an error, and its OpenAI routes a fourth. A client
+of one server must be able to read the other, so each refusal is in the shape
+that SGLang 0.5.23 gives to its like.
+"""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from absl import logging
+from aiohttp import web
+
+from agentrl.engine import protocol
+from agentrl.errors import ChatTemplateError, EngineError
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+# When to come back to a full engine: a completion takes about so long.
+_RETRY_AFTER_S = 1
+
+
+class BodyError(ValueError):
+  """A body is no JSON, or misses a field: what SGLang's FastAPI refuses."""
+
+
+async def read_json(request: web.Request) -> Any:
+  """The decoded body.
+
+  Raises:
+    BodyError: it is not JSON (NaN and infinities are not).
+  """
+
+  def refuse(constant: str):
+    raise ValueError(f'{constant} is not JSON')
+
+  body = await request.read()
+  try:
+    return json.loads(body, parse_constant=refuse)
+  except (ValueError, RecursionError) as error:
+    raise BodyError(f'The body is not JSON: {error}.') from error
+
+
+async def read_object(request: web.Request) -> dict[str, Any]:
+  """The body of a control route; an empty one is an empty object.
+
+  Raises:
+    BodyError: it is something else.
+  """
+  body = await read_json(request) if await request.read() else {}
+  if not isinstance(body, dict):
+    raise BodyError(f'The body must be an object, got {body!r:.80}.')
+  return body
+
+
+def refusal(message: str, status: int) -> web.Response:
+  """A refused value, in the shape of SGLang's /generate."""
+  return web.json_response({'error': {'message': message}}, status=status)
+
+
+def openai_error(message: str, status: int) -> dict[str, Any]:
+  """The body of an error on a /v1 route."""
+  kind = 'BadRequestError' if status < 500 else 'InternalServerError'
+  return {
+      'object': 'error',
+      'message': message,
+      'type': kind,
+      'param': None,
+      'code': status,
+  }
+
+
+def http_error(message: str, status: int, kind: str) -> web.Response:
+  """A refusal by the framework, in the shape of SGLang's."""
+  return web.json_response(
+      {'object': 'error', 'message': message, 'type': kind, 'code': status},
+      status=status,
+  )
+
+
+def errors(max_body: int, count: Callable[[int], None]):
+  """A middleware that gives refusals the shapes that SGLang's clients know.
+
+  Args:
+    max_body: bytes; the limit that the application has.
+    count: is told the status of every refusal.
+  """
+
+  @web.middleware
+  async def middleware(
+      request: web.Request, handler: Handler
+  ) -> web.StreamResponse:
+    response = await _answer(request, handler, max_body)
+    if response.status >= 400:
+      count(response.status)
+    if response.status == 503 and not response.prepared:
+      response.headers['Retry-After'] = str(_RETRY_AFTER_S)
+    return response
+
+  return middleware
+
+
+async def _answer(
+    request: web.Request, handler: Handler, max_body: int
+) -> web.StreamResponse:
+  status = 400
+  try:
+    return await handler(request)
+  except web.HTTPRequestEntityTooLarge:
+    message = (
+        f'The body has more than {max_body} bytes; send fewer prompts at once,'
+        ' or start the engine with a larger max_body.'
+    )
+    return http_error(message, 413, '413')
+  except web.HTTPException as error:
+    message = f'{request.method} {request.path}: {error.reason}'
+    return http_error(message, error.status, str(error.status))
+  except (ValueError, ChatTemplateError) as error:
+    refused = error
+  except EngineError as error:  # full or stopped
+    refused, status = error, 503
+  except Exception as error:  # a fault of ours, and yet a client waits
+    logging.exception('%s %s failed.', request.method, request.path)
+    refused, status = error, 500
+  message = str(refused) if status != 500 else f'The engine failed: {refused!r}'
+  if request.path.startswith('/v1/'):
+    return web.json_response(openai_error(message, status), status=status)
+  if isinstance(refused, protocol.ContractError):
+    return web.json_response({'error': message}, status=status)
+  if isinstance(refused, BodyError):
+    return http_error(message, status, 'Bad Request')
+  return refusal(message, status)

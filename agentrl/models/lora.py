@@ -1,0 +1,128 @@
+"""Low-rank adapters (LoRA, arXiv:2106.09685): what is trained beside a base.
+
+A projection x W of the decoder becomes x W + scale (x A) B, where W is frozen
+and A [in, rank] and B [rank, out] are trained. No gradient of the size of W is
+ever made, and the optimiser has no state for it.
+
+An adapter is a tree parallel to the decoder's parameters in the trainer's
+layout, with `{'a': [L, in, rank], 'b': [L, rank, out]}` where those have
+`{'kernel': [L, in, out]}`. The decoder reads it as the collection 'lora', beside
+its 'params'; without one, it is the same program as ever.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+Params = Any
+Adapter = Any
+
+# Where the projections that can have an adapter are.
+BLOCKS = dict.fromkeys('qkvo', 'attention') | dict.fromkeys(
+    ('gate', 'up', 'down'), 'mlp'
+)
+TARGETS = tuple(BLOCKS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lora:
+  """Which projections have an adapter, and of what size.
+
+  Attributes:
+    rank: columns of A; 0: no adapter, all parameters are trained.
+    alpha: numerator of the scale, which is alpha / rank: the size of the first
+      updates does not depend on the rank.
+    targets: of `TARGETS`.
+    rslora: whether the scale is alpha / sqrt(rank), under which a larger rank
+      goes on learning as fast (rsLoRA, arXiv:2312.03732).
+  """
+
+  rank: int = 0
+  alpha: float = 16.0
+  targets: tuple[str, ...] = TARGETS
+  rslora: bool = False
+
+  @property
+  def scale(self) -> float:
+    """What multiplies (x A) B; 1 without an adapter."""
+    if not self.rank:
+      return 1.0
+    return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
+
+
+def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
+  """A float32 adapter that changes nothing yet: B is 0.
+
+  A is uniform in [-in^-0.5, in^-0.5], as peft draws it.
+
+  Args:
+    lora: of rank 1 at least; the decoder has its targets.
+    params: of the decoder, trainer layout; only their shapes are read.
+    key: of A.
+  """
+  adapter = {}
+  keys = jax.random.split(key, len(lora.targets))
+  for name, own in zip(lora.targets, keys, strict=True):
+    block = BLOCKS[name]
+    layers, rows, columns = params['layers'][block][name]['kernel'].shape
+    bound = rows**-0.5
+    adapter.setdefault(block, {})[name] = {
+        'a': jax.random.uniform(
+            own, (layers, rows, lora.rank), minval=-bound, maxval=bound
+        ),
+        'b': jnp.zeros((layers, lora.rank, columns)),
+    }
+  return {'layers': adapter}
+
+
+@struct.dataclass
+class Base:
+  """What adapters add to: frozen, so one copy serves them all."""
+
+  params: Params  # of the decoder, trainer layout
+  scale: float = struct.field(pytree_node=False)  # see `Lora`
+
+
+def variables(params: Params | Adapter, base: Base | None) -> dict[str, Any]:
+  """What `module.apply` takes.
+
+  Args:
+    params: of the whole decoder or, with a base, an adapter.
+    base: what the adapter adds to; None: there is no adapter.
+  """
+  if base is None:
+    return {'params': params}
+  scaled = jax.tree_util.tree_map_with_path(
+      lambda path, x: base.scale * x if path[-1].key == 'b' else x, params
+  )
+  return {'params': base.params, 'lora': scaled}
+
+
+def merge(adapter: Adapter, base: Base, *, out_first: bool = False) -> Params:
+  """The decoder's parameters W + scale A B, which do what both do together.
+
+  Each array keeps its type, sums are made in float32. Those without an adapter
+  are the base's own, not copies.
+
+  Args:
+    adapter: of the decoder.
+    base: what it adds to.
+    out_first: whether the base is in the engine's layout, `[out, in]`, and the
+      adapter is one subtree a layer like it.
+  """
+
+  def add(params, adapter):
+    if 'a' not in adapter:
+      rest = {name: add(params[name], part) for name, part in adapter.items()}
+      return {**params, **rest}
+    a, b = (adapter[name].astype(jnp.float32) for name in 'ab')
+    product = jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+    product = product.T if out_first else product
+    kernel = params['kernel']
+    merged = kernel.astype(jnp.float32) + base.scale * product
+    return {**params, 'kernel': merged.astype(kernel.dtype)}
+
+  return add(base.params, adapter)

@@ -1,0 +1,156 @@
+"""A run's low-rank adapter: put beside a model, described, found again.
+
+Checkpoints of such a run hold the adapter alone. What it belongs to stands in
+the host's record: the base model's name, type and fingerprint, and the fields
+of `config.model.lora`.
+"""
+
+import dataclasses
+import functools
+import hashlib
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from agentrl.errors import CheckpointError, ConfigError
+from agentrl.models import lora as lora_lib
+from agentrl.models.config import TransformerConfig
+from agentrl.models.lora import Lora
+from agentrl.modes import settings
+from agentrl.modes.parts import Model
+from agentrl.parallel import distributed, sharding
+from agentrl.training import state as state_lib
+
+# Of each parameter, so many numbers tell one model from another.
+_MARKED = 8
+
+
+def attach(model: Model, lora: Lora, *, seed: int, mesh: Mesh) -> Model:
+  """The model frozen, with a new adapter as its parameters.
+
+  Args:
+    model: its parameters become the base.
+    lora: of rank 1 at least.
+    seed: of the adapter.
+    mesh: where the adapter lives.
+
+  Raises:
+    ConfigError: the model has no such projection.
+  """
+  check_targets(model.config, lora)
+  init = functools.partial(lora_lib.init, lora, _shapes(model.params))
+  key = jax.random.key(seed)
+  places = state_lib.infer(jax.eval_shape(init, key), mesh)
+  return dataclasses.replace(
+      model,
+      params=jax.jit(init, out_shardings=places)(key),
+      base=lora_lib.Base(model.params, lora.scale),
+      lora=lora,
+  )
+
+
+def check_targets(config: TransformerConfig, lora: Lora) -> None:
+  """Refuses an adapter of projections that the model does not have."""
+  if config.num_experts and not set('qkvo').issuperset(lora.targets):
+    raise ConfigError(
+        'The model is a mixture of experts, whose MLPs cannot have an adapter;'
+        " set model.lora.targets=('q', 'k', 'v', 'o')."
+    )
+
+
+def describe(model: Model, wanted: settings.Model) -> dict[str, Any] | None:
+  """What a checkpoint has to say of the model's adapter; None without one."""
+  if model.base is None:
+    return None
+  name = wanted.name
+  return dataclasses.asdict(wanted.lora) | {
+      'targets': list(wanted.lora.targets),
+      # A hub's name means the same everywhere, a path only from here.
+      'base': (
+          str(pathlib.Path(name).absolute())
+          if pathlib.Path(name).exists()
+          else name
+      ),
+      'dtype': wanted.dtype,
+      'fingerprint': fingerprint(model.base.params),
+  }
+
+
+def check(
+    found: dict[str, Any] | None, ours: dict[str, Any] | None, place: str
+) -> None:
+  """Refuses a checkpoint of another adapter, or of another base.
+
+  Args:
+    found: in the checkpoint.
+    ours: of this run; both as `describe` gives it.
+    place: of the checkpoint, for the message.
+
+  Raises:
+    CheckpointError: they differ.
+  """
+  found, ours = found or {'rank': 0}, ours or {'rank': 0}
+  for name in found.keys() | ours.keys():
+    # Where the base lies may change; what it is may not.
+    if name != 'base' and found.get(name) != ours.get(name):
+      raise CheckpointError(
+          f'{place} has an adapter with {name}={found.get(name)!r}, this run'
+          f' one with {ours.get(name)!r}: use the model and the model.lora that'
+          ' wrote it, or another --workdir.'
+      )
+
+
+def join(
+    base: Model,
+    found: dict[str, Any],
+    restore: Any,
+    mesh: Mesh | None,
+    device: jax.Device,
+) -> Any:
+  """Parameters of a base with a checkpoint's adapter merged into it.
+
+  Args:
+    base: the model that the checkpoint names.
+    found: what it says of its adapter.
+    restore: shapes and places -> the adapter's arrays.
+    mesh: where they live; None: on one device.
+    device: which one.
+
+  Raises:
+    CheckpointError: the base is not what it was.
+  """
+  mark = fingerprint(base.params)
+  if mark != found['fingerprint']:
+    raise CheckpointError(
+        f'{found["base"]} is not the model that the adapter was trained on'
+        f' (fingerprint {mark}, then {found["fingerprint"]}); put the old one'
+        ' back.'
+    )
+  fields = [field.name for field in dataclasses.fields(Lora)]
+  lora = Lora(**{name: found[name] for name in fields})
+  init = functools.partial(lora_lib.init, lora, _shapes(base.params))
+  like = jax.eval_shape(init, jax.random.key(0))
+  there = jax.sharding.SingleDeviceSharding(device)
+  places = (
+      jax.tree.map(lambda _: there, like)
+      if mesh is None
+      else state_lib.infer(like, mesh)
+  )
+  adapter = restore(sharding.placed(like, places))
+  return lora_lib.merge(adapter, lora_lib.Base(base.params, lora.scale))
+
+
+def fingerprint(params: Any) -> str:
+  """A few numbers of each parameter, hashed; the same on any mesh."""
+  digest = hashlib.sha256()
+  for leaf in jax.tree.leaves(params):
+    some = leaf[(0,) * (leaf.ndim - 1)][:_MARKED]
+    digest.update(distributed.to_host(some).astype(np.float32).tobytes())
+  return digest.hexdigest()[:16]
+
+
+def _shapes(params: Any) -> Any:
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), params)

@@ -1,0 +1,192 @@
+"""mode='export': a checkpoint as a Hugging Face folder, verified."""
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+from typing import Any
+
+import jax
+import numpy as np
+import rich.console
+from ml_collections import ConfigDict
+
+from agentrl.errors import CheckpointError, ConfigError, WeightsError
+from agentrl.modes import (
+    checkpoints,
+    hosts,
+    model_card,
+    parts,
+    reading,
+    settings,
+)
+from agentrl.modes.host import make_workdir
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.text.chat import ChatFormat
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.weights import export, hf, load as weights
+
+# Words, blanks, digits, other scripts, what JSON and code need, a control token.
+_SAMPLE = (
+    'Go to the red ball 2 steps left.\n\n\tdef f(x): return {"a": [1, 23]}'
+    '  Ünïcödé 日本語 🙂 <|im_end|> </s>'
+)
+
+
+def read(config: ConfigDict) -> settings.Exporting:
+  """Reads and checks a config of mode 'export'."""
+  return reading.read_config(config, settings.Exporting)
+
+
+def run(config: ConfigDict, workdir: str | None) -> None:
+  """Writes the checkpoint that `config` names into `workdir`, the folder.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  wanted = read(config)
+  hosts.join(os.environ, config.mode, ready=False)
+  run_dir, number = find(wanted.checkpoint)
+  directory = make_workdir(workdir)
+  if any(directory.iterdir()):  # before a large model is read
+    raise ConfigError(f'{directory} is not empty; name another --workdir.')
+  # On the host, where a model fits that was trained on many accelerators.
+  cpu = jax.devices('cpu')[0]
+  model, host = checkpoints.load_run(run_dir, number, device=cpu)
+  run_config = json.loads((run_dir / 'config.json').read_text())
+  # Whoever loads the folder asks the policy as it was asked, and stops there.
+  template = run_config['agent'].get('template')
+  chat = ChatFormat(model.tokenizer, template)
+  tokenizer = model.tokenizer.talking(chat.source, chat.stop_ids)
+  model = dataclasses.replace(model, tokenizer=tokenizer)
+  dtype = wanted.export.dtype
+  if dtype == 'source':
+    dtype = source_dtype(run_config['model']['name'])
+  card = model_card.make(
+      run_dir.absolute().name,
+      run_config,
+      model_card.evaluations(run_dir, host, run_config['mode']),
+      host,
+      model.config,
+      dtype=dtype,
+  )
+  write(
+      directory,
+      model,
+      dtype=dtype,
+      shard_bytes=wanted.export.shard_bytes,
+      card=card,
+  )
+  rich.console.Console().print(
+      f'Checkpoint {host["books"]["step"]} of {run_dir} is in {directory}:'
+      f' {model.config.num_params:,} parameters in {dtype}, read again and'
+      ' equal',
+      highlight=False,
+  )
+
+
+def find(source: settings.Source) -> tuple[pathlib.Path, int | None]:
+  """The run that is meant, and the number of its checkpoint, if one is named.
+
+  Raises:
+    CheckpointError: there is no such run.
+    ConfigError: path and step name different checkpoints.
+  """
+  path, number = pathlib.Path(source.path), source.step
+  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+    if number not in (None, int(path.name)):
+      raise ConfigError(
+          f'checkpoint.path={source.path} is checkpoint {path.name}, and'
+          f' checkpoint.step={number} another; leave one of them out.'
+      )
+    path, number = path.parent.parent, int(path.name)
+  if not (path / 'checkpoints').is_dir():
+    raise CheckpointError(
+        f'{source.path} is neither the workdir of a run that trains nor one of'
+        ' its checkpoints/N.'
+    )
+  return path, number
+
+
+def source_dtype(name: str) -> str:
+  """The type of the weights that a run called `name` as its model started from.
+
+  Raises:
+    ConfigError: they were quantised.
+  """
+  if settings.Model(name).from_scratch:
+    return 'float32'  # random numbers, drawn so
+  workdir = pathlib.Path(name)
+  if (workdir / 'checkpoints').is_dir():  # it went on from another run
+    config = json.loads((workdir / 'config.json').read_text())
+    return source_dtype(config['model']['name'])
+  path = weights.resolve(name)
+  if path.is_dir():
+    return hf.stored_dtype(path)
+  raise ConfigError(
+      f"export.dtype='source': {name} was quantised, and safetensors are not;"
+      " use 'float32' or 'bfloat16'."
+  )
+
+
+def write(
+    directory: str | pathlib.Path,
+    model: parts.Model,
+    *,
+    dtype: str,
+    shard_bytes: int = hf.SHARD_BYTES,
+    card: str,
+) -> None:
+  """A policy as a folder that transformers and SGLang load.
+
+  Args:
+    directory: must be new or empty; the folder appears in it as a whole.
+    model: the policy, with everything that was learnt in `params`.
+    dtype: of the files.
+    shard_bytes: most bytes of one file.
+    card: the text of README.md.
+
+  Raises:
+    WeightsError: the directory has content, the disk refuses, or what was read
+      again differs. Nothing is left behind.
+  """
+  export.save(
+      directory,
+      model.config,
+      model.params,
+      dtype=np.dtype(parts.DTYPES[dtype]),
+      shard_bytes=shard_bytes,
+      eos_ids=model.tokenizer.eos_ids,
+      companions=(
+          model.tokenizer.save,
+          lambda folder: _write_text(folder / 'README.md', card),
+      ),
+      checks=(functools.partial(_check_tokenizer, expected=model.tokenizer),),
+  )
+
+
+def _write_text(path: pathlib.Path, text: str) -> None:
+  path.write_text(text, encoding='utf-8')
+
+
+def _check_tokenizer(directory: pathlib.Path, expected: Tokenizer) -> None:
+  found = tokenizer_lib.load(directory)
+  if _describe(found) != _describe(expected):
+    raise WeightsError(
+        f'{directory} gives another tokenizer back than was written; nothing'
+        ' was exported.'
+    )
+
+
+def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
+  """What two equal tokenizers have in common."""
+  return dict(
+      plain=tokenizer.encode(_SAMPLE),
+      special=tokenizer.encode(_SAMPLE, allow_special=True),
+      vocab_size=tokenizer.vocab_size,
+      control_ids=tokenizer.control_ids,
+      eos_ids=tokenizer.eos_ids,
+      named=tokenizer.special_tokens(),
+      chat_template=tokenizer.chat_template,
+  )

@@ -1,0 +1,87 @@
+"""The mesh that a config asks for, and whether a model fits on it."""
+
+import math
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from agentrl.data import packing
+from agentrl.errors import ConfigError
+from agentrl.models.config import TransformerConfig
+from agentrl.modes import settings
+from agentrl.parallel import mesh as mesh_lib, sharding
+from agentrl.training import state as state_lib
+
+
+def make(wanted: settings.Mesh) -> Mesh:
+  """The mesh over all devices.
+
+  Raises:
+    ConfigError: its axes do not multiply to the devices, or rows cannot be
+      split along `sequence`, or the devices cannot offload.
+  """
+  try:
+    mesh = mesh_lib.make_mesh(wanted.axes)
+  except ValueError as error:
+    raise ConfigError(f'config.mesh: {error}') from error
+  split, unit = mesh.shape['sequence'], math.gcd(*packing.LENGTHS)
+  if unit % split:
+    raise ConfigError(
+        f'mesh.sequence={split} does not divide the lengths of packed rows,'
+        f' which are multiples of {unit}; use a divisor of {unit}.'
+    )
+  if wanted.offload and not sharding.has_host_memory(mesh):
+    raise ConfigError(
+        f'mesh.offload={wanted.offload} needs devices that can reach the memory'
+        f' of their host; {mesh.devices.flat[0].device_kind} cannot. Leave it'
+        ' out.'
+    )
+  return mesh
+
+
+def shardings(config: TransformerConfig, shapes: Any, mesh: Mesh) -> Any:
+  """Where the parameters of a model live.
+
+  Args:
+    config: the decoder's shape.
+    shapes: its parameters, trainer layout; only their shapes are read.
+    mesh: the devices.
+
+  Returns:
+    A tree of shardings.
+
+  Raises:
+    ConfigError: the mesh does not divide the model.
+  """
+  split = mesh.shape['tensor']
+  heads, kv_heads = config.num_heads, config.num_kv_heads
+  if heads % split:
+    raise ConfigError(
+        f'mesh.tensor={split} does not divide the {heads} attention heads of'
+        f' the model; use a divisor of {heads} and give the other devices to'
+        ' mesh.fsdp or mesh.data.'
+    )
+  # Fewer key heads than devices are copied, so that each device holds the one
+  # that its queries read; any other ratio would tear a group of queries.
+  if kv_heads % split and split % kv_heads:
+    raise ConfigError(
+        f'mesh.tensor={split} neither divides the {kv_heads} key-value heads'
+        f' of the model nor is a multiple of them; use mesh.tensor={kv_heads}'
+        ' or a divisor of it, and give the other devices to mesh.fsdp or'
+        ' mesh.data.'
+    )
+  found = state_lib.infer(shapes, mesh)
+  jax.tree_util.tree_map_with_path(_check_leaf, shapes, found)
+  return found
+
+
+def _check_leaf(path, leaf, sharding):
+  for size, axis in zip(leaf.shape, sharding.spec, strict=False):
+    if axis is not None and size % sharding.mesh.shape[axis]:
+      name = jax.tree_util.keystr(path, simple=True, separator='/')
+      raise ConfigError(
+          f'mesh.{axis}={sharding.mesh.shape[axis]} does not divide {size}, a'
+          f' dimension of the parameter {name} {list(leaf.shape)}; use a'
+          f' divisor of {size} and give the other devices to another axis.'
+      )

@@ -1,0 +1,160 @@
+"""The README.md of an exported policy: what it is, and how that is known."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from agentrl.models.config import TransformerConfig
+
+# Of the run's config: what made the weights what they are. The rest (keys,
+# servers, folders, devices) is of the place where it ran.
+_SECTIONS = (
+    'mode',
+    'seed',
+    'num_steps',
+    'agent',
+    'model',
+    'data',
+    'warmstart',
+    'rollout',
+    'horizon',
+    'explore',
+    'pairs',
+    'algo',
+    'optim',
+)
+
+
+class Evaluation(NamedTuple):
+  """One evaluation of the run.
+
+  Attributes:
+    name: as the run calls it.
+    summary: success with its interval, see `evaluation.summarise`.
+    is_this: whether it was made with these very weights.
+  """
+
+  name: str
+  summary: Mapping[str, Any]
+  is_this: bool
+
+
+def evaluations(
+    workdir: pathlib.Path, host: Mapping[str, Any], mode: str
+) -> list[Evaluation]:
+  """What a run found out about its policies, up to a checkpoint.
+
+  Args:
+    workdir: of the run.
+    host: the host's record of the checkpoint.
+    mode: of the run.
+  """
+  step, found = host['books']['step'], dict(host['evals'])
+  if mode == 'agentevol':  # its step 1 is the training before the rounds
+    of_this = {'before' if step == 1 else f'round_{step - 1}'}
+  else:
+    of_this = {f'step_{step}' if step else 'before'}
+  path = workdir / 'summary.json'
+  if path.exists():
+    summary = json.loads(path.read_text())
+    if summary['steps'] == step:  # the run ended here
+      found |= summary['eval']
+      of_this.add('after')
+  return [
+      Evaluation(name, summary, name in of_this)
+      for name, summary in found.items()
+      if summary['mean'] is not None
+  ]
+
+
+def make(
+    name: str,
+    config: Mapping[str, Any],
+    evals: list[Evaluation],
+    host: Mapping[str, Any],
+    shape: TransformerConfig,
+    *,
+    dtype: str,
+) -> str:
+  """The text of README.md.
+
+  Args:
+    name: of the run.
+    config: of the run, as its workdir keeps it.
+    evals: from `evaluations`.
+    host: the host's record of the checkpoint.
+    shape: of the decoder.
+    dtype: of the files.
+  """
+  env = config['env']['name']
+  started = config['model']['name']
+  rows = {
+      'trained by': f"agentrl, `mode='{config['mode']}'`, on `{env}`",
+      'started from': f'`{started}`',
+      'checkpoint': f'{host["books"]["step"]} of run `{name}`',
+      'tokens seen': f'{int(host["totals"]["tokens"]):,}',
+      'architecture': (
+          f'`{shape.family}`, {shape.num_layers} layers, width'
+          f' {shape.hidden_size}, {shape.num_params:,} parameters'
+      ),
+      'weights': f'{dtype} (trained in float32)',
+  }
+  kept = {key: config[key] for key in _SECTIONS if key in config}
+  kept['env'] = {key: config['env'].get(key) for key in ('name', 'options')}
+  return '\n'.join([
+      '---',
+      'library_name: transformers',
+      'pipeline_tag: text-generation',
+      'tags: [agentrl, reinforcement-learning, agent]',
+      '---',
+      '',
+      f'# {name}',
+      '',
+      (
+          f'A language model that acts in `{env}`. It was trained on text of'
+          ' this environment; nothing is known of it elsewhere.'
+      ),
+      '',
+      '| | |',
+      '|---|---|',
+      *(f'| {key} | {value} |' for key, value in rows.items()),
+      '',
+      '## Evaluation',
+      '',
+      *_evaluation(evals, config['eval']),
+      '',
+      '## Config',
+      '',
+      '```json',
+      json.dumps(kept, indent=2),
+      '```',
+      '',
+  ])
+
+
+def _evaluation(
+    evals: list[Evaluation], section: Mapping[str, Any]
+) -> list[str]:
+  if not evals:
+    return ['The run made none.']
+  tasks = f'tasks of the {section.get("split", "test")} split'
+  if section.get('task_file'):
+    tasks = 'tasks of an item file'
+  of_these = (
+      'Lines marked * are of these weights, the others of earlier ones.'
+      if any(e.is_this for e in evals)
+      else 'None was made with these weights: all are of earlier ones.'
+  )
+  rows = [
+      f'| {name}{" *" if is_this else ""} | {found["mean"]:.3f} |'
+      f' {found["low"]:.3f} to {found["high"]:.3f} | {found["n"]} |'
+      for name, found, is_this in evals
+  ]
+  return [
+      f'Success on {tasks}. {of_these}',
+      '',
+      '| when | success | 95% interval | episodes |',
+      '|---|---|---|---|',
+      *rows,
+  ]

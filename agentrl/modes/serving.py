@@ -1,0 +1,330 @@
+"""Who samples: the embedded engine, or SGLang servers found or started."""
+
+import contextlib
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from agentrl.engine.auth import Keys
+from agentrl.engine.server import Engine
+from agentrl.errors import ConfigError
+from agentrl.modes import hosts, memory, sglang
+from agentrl.modes.host import Host
+from agentrl.modes.parts import DTYPES, Model, check_context
+from agentrl.modes.sampler_settings import Sampler as Settings
+from agentrl.parallel import distributed
+from agentrl.rollout.control import Control
+from agentrl.rollout.replicas import Replicas
+from agentrl.rollout.sampler import Adapter, Sampler
+from agentrl.training import weight_sync
+from agentrl.training.adapter_push import AdapterPush
+from agentrl.training.disk_push import DiskPush, check_room
+from agentrl.weights import peft
+
+_SHM = pathlib.Path('/dev/shm')
+# What servers call the types that they compute in.
+_SERVER_DTYPES = {
+    'float32': 'float32',
+    'float': 'float32',
+    'bfloat16': 'bfloat16',
+    'float16': 'float16',
+    'half': 'float16',
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Serving:
+  """Servers that sample from the current policy, and how to update them."""
+
+  urls: Sequence[str]  # of the servers themselves
+  replicas: Replicas  # who gets requests: those, or a router before them
+  push: weight_sync.Push
+  # Weight versions of use; None: there is one engine, and it is the run's own.
+  accepts: Callable[[str], bool] | None = None
+  # What requests ask for, where adapters are pushed; None: nothing.
+  adapter: Callable[[], Adapter] | None = None
+
+
+def start_engine(
+    stack: contextlib.ExitStack,
+    model: Model,
+    *,
+    sampler: Settings,
+    max_context: int,
+    dtype: str,
+    seed: int,
+    version: str,
+    host: str = '127.0.0.1',
+    port: int = 0,
+    keys: Keys = Keys(),  # noqa: B008  (frozen)
+    chat_template: str | None = None,
+) -> tuple[Engine, str]:
+  """Starts the embedded engine; it stops when `stack` unwinds."""
+  engine = Engine(
+      model.config,
+      weight_sync.engine_layout(model.params, DTYPES[dtype], model.base),
+      model.tokenizer,
+      eos_ids=model.tokenizer.eos_ids,
+      model_path=model.path,
+      max_running=sampler.max_running,
+      max_len=min(max_context, model.config.max_positions),
+      slots=sampler.num_slots,
+      dtype=DTYPES[dtype],
+      seed=seed,
+      deterministic=sampler.deterministic,
+      weight_version=version,
+      keys=keys,
+      chat_template=chat_template,
+  )
+  url = engine.start(host, port)
+  stack.callback(engine.stop)
+  return engine, url
+
+
+def start_serving(
+    stack: contextlib.ExitStack,
+    host: Host,
+    model: Model,
+    *,
+    sampler: Settings,
+    max_context: int,
+    dtype: str,
+    seed: int,
+    version: int,
+    directory: pathlib.Path,
+    chat_template: str | None,
+) -> Serving:
+  """Starts or finds who samples, from the model's parameters.
+
+  Args:
+    stack: ends what is started here.
+    host: runs what waits.
+    model: the policy.
+    sampler: who samples.
+    max_context: tokens of the longest request.
+    dtype: of activations.
+    seed: of the embedded engine.
+    version: of the parameters.
+    directory: the run's, for the logs of servers.
+    chat_template: of the embedded engine's chats: the agent's, so that a chat
+      with the policy reads as its episodes do.
+
+  Raises:
+    AgentrlError: servers do not start, or do not take the weights.
+    Interrupted: the user asked to stop.
+  """
+  check_context(model.config, 'rollout.max_context', max_context)
+  if sampler.push_lora and distributed.count() > 1:
+    raise ConfigError(
+        'sampler.push_lora=True takes the adapter from one process, and this'
+        f' run has {distributed.count()}: leave it out, or use one process.'
+    )
+  if sampler.kind == 'embedded':
+    engine, url = start_engine(
+        stack,
+        model,
+        sampler=sampler,
+        max_context=max_context,
+        dtype=dtype,
+        seed=seed,
+        version=str(version),
+        chat_template=chat_template,
+    )
+    push = weight_sync.EmbeddedPush(
+        engine, dtype=DTYPES[dtype], base=model.base
+    )
+    return Serving([url], Replicas([url]), push)
+  start = _find
+  if sampler.launch:
+    start = functools.partial(_launch, directory=directory)
+  return start(
+      stack,
+      host,
+      model,
+      sampler=sampler,
+      max_context=max_context,
+      dtype=dtype,
+      version=version,
+  )
+
+
+def make_sampler(
+    host: Host, serving: Serving, sampler: Settings, *, temperature: float
+) -> Sampler:
+  """A client of these servers; all clients count requests together."""
+  return Sampler(
+      host.session,
+      serving.urls,
+      temperature=temperature,
+      timeout_s=sampler.timeout_s,
+      max_attempts=sampler.max_attempts,
+      api_key=sampler.api_key,
+      admin_key=sampler.admin_key,
+      replicas=serving.replicas,
+      accepts=serving.accepts,
+      adapter=serving.adapter,
+  )
+
+
+def _find(
+    stack, host, model, *, sampler, max_context, dtype, version
+) -> Serving:
+  """Servers that somebody else started; they may hold any weights."""
+  keys = dict(
+      timeout_s=sampler.timeout_s,
+      api_key=sampler.api_key,
+      admin_key=sampler.admin_key,
+  )
+  router = None
+  if sampler.router:
+    router = Control(host.session, [sampler.router], **keys)
+
+  async def find() -> tuple[Control, list[dict[str, Any]]]:
+    urls = await router.workers() if router else sampler.urls
+    control = Control(host.session, urls, **keys)
+    await control.wait_ready(sampler.timeout_s)
+    return control, await control.probe(max_context)
+
+  control, infos = hosts.alike(lambda: host.run(find()))
+  urls = control.urls
+  dtype = _file_dtype({info.get('dtype') for info in infos}, dtype)
+  # All processes ask the same servers; one of them hands over the weights.
+  push = None
+  if distributed.is_first():
+    push = _make_push(stack, control, model, sampler, dtype, router=router)
+  if distributed.count() > 1:
+    push = weight_sync.GatheredPush(push, dtype=dtype, base=model.base)
+  hosts.alike(lambda: host.run(push(model.params, version)))
+  return _serving(
+      urls, Replicas([sampler.router] if router else control.urls), push
+  )
+
+
+def _launch(
+    stack, host, model, *, sampler, max_context, dtype, version, directory
+) -> Serving:
+  """Servers of this run; they start from its weights."""
+  launch = sampler.launch
+  # Several processes have servers and a folder each.
+  several = distributed.count() > 1
+  prefix = f'{distributed.index()}-' if several else ''
+  if several and sampler.push_dir:
+    folder = pathlib.Path(sampler.push_dir) / f'process_{distributed.index()}'
+    sampler = dataclasses.replace(sampler, push_dir=str(folder))
+  flags = ['--dtype', dtype, '--context-length', str(max_context)]
+  if sampler.push_lora:
+    flags += ['--enable-lora', '--max-lora-rank', str(model.lora.rank)]
+    modules = peft.modules(model.config, model.lora)
+    flags += ['--lora-target-modules', *modules]
+  servers = [
+      sglang.Server(
+          launch,
+          port,
+          directory / 'servers' / f'{prefix}{i}.log',
+          flags=flags,
+          devices=launch.devices[i] if launch.devices else None,
+      )
+      for i, port in enumerate(sglang.ports(launch))
+  ]
+  replicas = Replicas([server.url for server in servers])
+  control = Control(host.session, replicas.urls, timeout_s=sampler.timeout_s)
+  words = dict(zip(launch.words, launch.words[1:], strict=False))
+  dtype = _file_dtype({words.get('--dtype', dtype)}, dtype)
+  own = _make_push(stack, control, model, sampler, dtype, watched=replicas)
+  push, params = own, model.params
+  if several:
+    push = weight_sync.GatheredPush(own, dtype=dtype, base=model.base)
+    params = push.gather(params)
+
+  def start() -> None:
+    own.start_from(own.write(params, version))
+    fleet = sglang.Fleet(
+        servers,
+        launch,
+        replicas,
+        own,
+        max_context=max_context,
+        timeout_s=sampler.timeout_s,
+    )
+    stack.callback(fleet.stop)
+    fleet.start()
+    host.run(fleet.started())
+    if isinstance(own, AdapterPush):
+      host.run(own.ask_for_current())
+
+  hosts.alike(start)
+  return _serving(replicas.urls, replicas, push)
+
+
+def _serving(urls: Sequence[str], replicas: Replicas, push: Any) -> Serving:
+  adapter = None
+  if isinstance(push, AdapterPush):
+    adapter = lambda: push.asked
+  return Serving(urls, replicas, push, push.accepts, adapter)
+
+
+def _make_push(
+    stack: contextlib.ExitStack,
+    control: Control,
+    model: Model,
+    sampler: Settings,
+    dtype: str,
+    **who: Any,
+) -> DiskPush:
+  folder = _push_folder(stack, model, sampler, dtype)
+  tokenizer_files = folder / 'tokenizer'
+  model.tokenizer.save(tokenizer_files)
+  # Of several processes all merge, before one of them pushes.
+  base = model.base if distributed.count() == 1 else None
+  kind = functools.partial(DiskPush, base=base)
+  if sampler.push_lora:
+    kind = functools.partial(AdapterPush, lora=model.lora, base=model.base)
+  return kind(
+      control,
+      folder,
+      model.config,
+      mode=sampler.push,
+      verify=sampler.verify,
+      dtype=dtype,
+      shard_bytes=sampler.shard_bytes,
+      eos_ids=model.tokenizer.eos_ids,
+      tokenizer_files=tokenizer_files,
+      timeout_s=sampler.timeout_s,
+      **who,
+  )
+
+
+def _push_folder(
+    stack: contextlib.ExitStack, model: Model, sampler: Settings, dtype: str
+) -> pathlib.Path:
+  """The folder that is named, or one in memory that goes with the run."""
+  if sampler.push_dir:
+    return pathlib.Path(sampler.push_dir)
+  memory.remove_unused(_SHM)
+  version_bytes = model.config.num_params * np.dtype(dtype).itemsize
+  check_room(_SHM, 2 * version_bytes)
+  return stack.enter_context(memory.folder(_SHM))
+
+
+def _file_dtype(serve: set[Any], dtype: str) -> str:
+  """What to write for servers that say they compute in `serve`.
+
+  A server rounds what it reads, so files of its own type are the smallest that
+  lose nothing.
+  """
+  known = {_SERVER_DTYPES.get(value) for value in serve}
+  [found] = known if len(known) == 1 else [None]
+  if found is None:  # 'auto', which follows the files
+    return dtype
+  if found != dtype:
+    logging.warning(
+        'The servers compute in %s, the trainer in %s: their log-probabilities'
+        ' will differ. Start servers with --dtype %s, or set model.dtype.',
+        *(found, dtype, dtype),
+    )
+  return found

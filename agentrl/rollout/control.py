@@ -1,0 +1,355 @@
+"""Async client of what SGLang's HTTP API has beside /generate.
+
+Health, versions, pauses and new weights. All of it goes to each replica by
+itself, because SGLang's router does not hand it on.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import aiohttp
+
+from agentrl.errors import EngineError
+from agentrl.rollout import compatibility, replies
+
+# SGLang's /health samples a token and takes a second or more.
+_HEALTH_S = 30.0
+_MAX_HEALTH_PAUSE_S = 2.0
+
+
+class Control:
+  """Several inference servers with the same weights, each asked directly."""
+
+  def __init__(
+      self,
+      session: aiohttp.ClientSession,
+      urls: Sequence[str],
+      *,
+      timeout_s: float = 300.0,
+      api_key: str | None = None,
+      admin_key: str | None = None,
+  ):
+    """Keeps the settings; connects to nothing yet.
+
+    Args:
+      session: open HTTP session.
+      urls: base URLs of the replicas.
+      timeout_s: limit of one HTTP exchange.
+      api_key: sent as a bearer token.
+      admin_key: sent instead where weights, cache or requests are changed; a
+        server that has one refuses the other key there. None: `api_key`.
+    """
+    self._session = session
+    self._urls = tuple(url.rstrip('/') for url in urls)
+    self._timeout_s = timeout_s
+    self._api_key = api_key
+    self._admin_key = admin_key or api_key
+
+  @property
+  def urls(self) -> tuple[str, ...]:
+    return self._urls
+
+  def one(self, url: str) -> 'Control':
+    """A client of one replica alone."""
+    return Control(
+        self._session,
+        [url],
+        timeout_s=self._timeout_s,
+        api_key=self._api_key,
+        admin_key=self._admin_key,
+    )
+
+  async def wait_ready(self, timeout_s: float) -> None:
+    """Returns once every replica reports health.
+
+    SGLang samples a token for each question, so the pauses in between grow.
+
+    Raises:
+      EngineError: a replica did not within `timeout_s`; quotes its last answer.
+    """
+
+    async def wait(url: str) -> None:
+      last, pause = 'no answer yet', 0.1
+      try:
+        async with asyncio.timeout(timeout_s):
+          while True:
+            try:
+              await self._call('GET', f'{url}/health', timeout_s=_HEALTH_S)
+              return
+            except EngineError as error:
+              last = str(error)
+            await asyncio.sleep(pause)
+            pause = min(1.5 * pause, _MAX_HEALTH_PAUSE_S)
+      except TimeoutError:
+        raise EngineError(
+            f'{url} was not ready within {timeout_s:g} s; last: {last}'
+        ) from None
+
+    await _all(wait(url) for url in self._urls)
+
+  async def probe(self, max_context: int) -> list[dict[str, Any]]:
+    """Checks what the replicas say of themselves.
+
+    Args:
+      max_context: tokens of the longest request.
+
+    Returns:
+      Their `server_info`, which holds their keys: not to be logged.
+
+    Raises:
+      EngineError: one is too old, or its context is too short.
+    """
+    infos = await _all(self.one(url).server_info() for url in self._urls)
+    for url, info in zip(self._urls, infos, strict=True):
+      compatibility.check(url, info, max_context)
+    return infos
+
+  async def model_info(self) -> dict[str, Any]:
+    """What the first replica says of its model, `weight_version` included."""
+    return await self._get_json('model_info', 'get_model_info')
+
+  async def server_info(self) -> dict[str, Any]:
+    """The first replica's arguments and state."""
+    return await self._get_json('server_info', 'get_server_info')
+
+  async def num_requests(self) -> int:
+    """Requests that run or wait at the first replica, whoever sent them."""
+    reply = await self._get_json('v1/loads?include=core', 'get_load')
+    loads = reply['loads'] if isinstance(reply, dict) else reply
+    # Releases up to 0.5.20 count both in one number.
+    return sum(
+        load['num_reqs']
+        if 'num_reqs' in load
+        else load['num_running_reqs'] + load['num_waiting_reqs']
+        for load in loads
+    )
+
+  async def wait_idle(self, timeout_s: float) -> None:
+    """Returns once no replica has a request.
+
+    Raises:
+      EngineError: one still has some after `timeout_s`.
+    """
+
+    async def wait(url: str) -> None:
+      deadline = time.perf_counter() + timeout_s
+      while count := await self.one(url).num_requests():
+        if time.perf_counter() > deadline:
+          raise EngineError(
+              f'{url} still has {count} requests after {timeout_s:g} s; end'
+              " them, or set sampler.push='retract', which does not wait."
+          )
+        await asyncio.sleep(0.1)
+
+    await _all(wait(url) for url in self._urls)
+
+  async def workers(self) -> tuple[str, ...]:
+    """The servers behind the first URL, a router's.
+
+    Raises:
+      EngineError: it is no router, or has no worker.
+    """
+    url = f'{self._urls[0]}/workers'
+    reply = replies.decode(await self._call('GET', url), url)
+    try:
+      urls = tuple(worker['url'].rstrip('/') for worker in reply['workers'])
+    except (KeyError, TypeError, AttributeError) as error:
+      raise EngineError(
+          f"{url} did not list workers ({error!r}); is an SGLang router's URL"
+          ' in sampler.router? A server goes into sampler.urls.',
+          retryable=False,
+      ) from error
+    if not urls:
+      raise EngineError(
+          f'The router at {self._urls[0]} has no worker yet; start some with'
+          ' --worker-urls or POST /workers.'
+      )
+    return urls
+
+  async def get_weights_by_name(
+      self, name: str, *, truncate_size: int = 100
+  ) -> list[Any]:
+    """First rows of one tensor of the first replica, to check a push.
+
+    Args:
+      name: the tensor's Hugging Face name.
+      truncate_size: rows to give.
+
+    Returns:
+      Nested lists of floats.
+    """
+    query = f'name={quote(name, safe="")}&truncate_size={truncate_size}'
+    url = f'{self._urls[0]}/get_weights_by_name?{query}'
+    return replies.decode(await self._call('GET', url, admin=True), url)
+
+  async def flush_cache(self, *, timeout_s: float = 30.0) -> None:
+    """Empties the prefix cache of every replica.
+
+    SGLang refuses with 400 while a request runs or waits, so this asks again
+    until `timeout_s`.
+
+    Raises:
+      EngineError: a replica still refused then, or could not be reached.
+    """
+
+    async def flush(url: str) -> None:
+      deadline = time.perf_counter() + timeout_s
+      while True:
+        try:
+          await self._call('POST', f'{url}/flush_cache', admin=True)
+          return
+        except EngineError as error:
+          if error.retryable or time.perf_counter() > deadline:
+            raise
+        await asyncio.sleep(0.1)
+
+    await _all(flush(url) for url in self._urls)
+
+  async def pause(self, mode: str = 'retract') -> None:
+    """Stops decoding everywhere.
+
+    Args:
+      mode: 'retract' keeps the requests and forgets their cache, 'in_place'
+        keeps both, 'abort' ends the requests.
+    """
+    await self._control('pause_generation', {'mode': mode})
+
+  async def continue_(self) -> None:
+    """Resumes decoding everywhere, after `pause`."""
+    await self._control('continue_generation', {})
+
+  async def update_weights_from_disk(
+      self, path: str, version: str, *, flush_cache: bool = True
+  ) -> None:
+    """Makes every replica load a Hugging Face directory.
+
+    Args:
+      path: directory that every replica can read.
+      version: what completions then report as their `weight_version`.
+      flush_cache: also drop cached prefixes, which the old weights computed.
+
+    Raises:
+      EngineError: a replica did not take the weights.
+    """
+    payload = {
+        'model_path': path,
+        'weight_version': version,
+        'flush_cache': flush_cache,
+    }
+    texts = await self._control('update_weights_from_disk', payload)
+    for url, text in zip(self._urls, texts, strict=True):
+      reply = replies.decode(text, url)
+      if not reply['success']:
+        raise EngineError(
+            f'{url} did not take weights {version!r} from {path}:'
+            f' {reply["message"]}',
+            retryable=False,
+        )
+
+  async def models(self) -> list[str]:
+    """Names of the first replica's model and of its adapters."""
+    url = f'{self._urls[0]}/v1/models'
+    reply = replies.decode(await self._call('GET', url), url)
+    return [card['id'] for card in reply['data']]
+
+  async def load_lora_adapter(self, name: str, path: str) -> None:
+    """Makes every replica serve requests of `name` with an adapter.
+
+    Args:
+      name: what requests say as their `lora_path`.
+      path: directory in peft's format that every replica can read.
+
+    Raises:
+      EngineError: a replica did not take it.
+    """
+    payload = {'lora_name': name, 'lora_path': path}
+    try:
+      await self._control('load_lora_adapter', payload)
+    except EngineError as error:
+      raise EngineError(
+          f'{error}. An SGLang server takes adapters with --enable-lora,'
+          ' --max-lora-rank and --lora-target-modules; sampler.push_lora=False'
+          ' needs none of that.',
+          retryable=error.retryable,
+      ) from error
+
+  async def unload_lora_adapter(self, name: str) -> None:
+    """Makes every replica forget an adapter, once its requests have ended."""
+    await self._control('unload_lora_adapter', {'lora_name': name})
+
+  async def _control(self, route: str, payload: dict[str, Any]) -> list[str]:
+    return await _all(
+        self._call('POST', f'{url}/{route}', payload=payload, admin=True)
+        for url in self._urls
+    )
+
+  async def _get_json(self, route: str, old_route: str) -> Any:
+    """Asks the first replica; servers before the renaming know `old_route`."""
+    url = f'{self._urls[0]}/{route}'
+    try:
+      return replies.decode(await self._call('GET', url), url)
+    except EngineError as error:
+      if error.retryable:
+        raise
+      url = f'{self._urls[0]}/{old_route}'
+      return replies.decode(await self._call('GET', url), url)
+
+  async def _call(
+      self,
+      method: str,
+      url: str,
+      *,
+      payload: dict[str, Any] | None = None,
+      headers: dict[str, str] | None = None,
+      admin: bool = False,
+      timeout_s: float | None = None,
+  ) -> str:
+    """One HTTP exchange; gives the body of a 200, else raises EngineError."""
+    timeout_s = timeout_s or self._timeout_s
+    key = self._admin_key if admin else self._api_key
+    request = self._session.request(
+        method,
+        url,
+        json=payload,
+        headers=({'Authorization': f'Bearer {key}'} if key else {})
+        | (headers or {}),
+        timeout=aiohttp.ClientTimeout(total=timeout_s),
+    )
+    try:
+      async with request as response:
+        body = await response.text(errors='replace')
+        status = response.status
+    except TimeoutError as error:
+      raise EngineError(
+          f'{method} {url} gave no answer within {timeout_s:g} s.'
+      ) from error
+    except aiohttp.ClientError as error:
+      raise EngineError(f'{method} {url} failed: {error!r}') from error
+    if status in (401, 403):
+      name = 'sampler.admin_key' if admin else 'sampler.api_key'
+      raise EngineError(
+          f'{method} {url} gave {status}: {replies.reason(body)}; check'
+          f' {name}.',
+          retryable=False,
+      )
+    if status != 200:
+      raise EngineError(
+          f'{method} {url} gave {status}: {replies.reason(body)}',
+          retryable=status >= 500,
+      )
+    return body
+
+
+async def _all(calls) -> list[Any]:
+  """Awaits all calls to their end, then raises the first failure, if any.
+
+  Unlike a plain gather, no call is still under way when this returns.
+  """
+  results = await asyncio.gather(*calls, return_exceptions=True)
+  for result in results:
+    if isinstance(result, BaseException):
+      raise result
+  return results

@@ -1,0 +1,175 @@
+"""Which of several servers with the same weights gets a request.
+
+An episode stays where its first turn was computed, since that server's cache
+knows its prefix. A new one goes where the fewest requests are under way. A
+server that failed is left alone for a while; one that is held (it is being
+started again) gets nothing until it is released.
+"""
+
+import collections
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from agentrl.errors import ConfigError, EngineError
+
+# Episodes whose server is remembered: more than any run plays at a time.
+_MAX_HOMES = 1 << 16
+_MAX_COOL_DOWN_S = 30.0
+
+
+@dataclasses.dataclass
+class _State:
+  in_flight: int = 0
+  homes: int = 0  # episodes that stay here
+  failures: int = 0  # since the last success
+  cool_until: float = 0.0
+  held: bool = False
+  lost: str | None = None  # why it will not come back
+
+
+class Replicas:
+  """The servers and what is known of them; safe to use from several threads.
+
+  Samplers that share servers share one of these, so that each counts what the
+  others have under way.
+  """
+
+  def __init__(
+      self,
+      urls: Sequence[str],
+      *,
+      cool_down_s: float = 1.0,
+      clock: Callable[[], float] = time.monotonic,
+  ):
+    """Starts with all of them idle.
+
+    Args:
+      urls: base URLs, at least one.
+      cool_down_s: how long a server that failed is left alone; doubles with
+        each further failure, up to half a minute.
+      clock: seconds.
+
+    Raises:
+      ConfigError: there is no URL, or one is none.
+    """
+    if not urls:
+      raise ConfigError('A sampler needs at least one URL; got none.')
+    for url in urls:
+      if not url.startswith(('http://', 'https://')):
+        raise ConfigError(
+            f'Sampler URL {url!r} must start with http:// or https://.'
+        )
+    self._states = {url.rstrip('/'): _State() for url in urls}
+    self._cool_down_s = cool_down_s
+    self._clock = clock
+    self._homes: collections.OrderedDict[str, str] = collections.OrderedDict()
+    self._lock = threading.Lock()
+
+  @property
+  def urls(self) -> tuple[str, ...]:
+    return tuple(self._states)
+
+  def take(self, key: str | None = None) -> str | None:
+    """Chooses a server for a request and counts the request.
+
+    Args:
+      key: of an episode; None: the request stands alone.
+
+    Returns:
+      A URL, to be given to `give_back`; None while all are held.
+
+    Raises:
+      EngineError: none will ever come back.
+    """
+    with self._lock:
+      states = {u: s for u, s in self._states.items() if s.lost is None}
+      if not states:
+        raise EngineError(
+            'No inference server is left:'
+            f' {"; ".join(s.lost for s in self._states.values())}',
+            retryable=False,
+        )
+      states = {u: s for u, s in states.items() if not s.held}
+      if not states:
+        return None
+      now = self._clock()
+      warm = {u: s for u, s in states.items() if s.cool_until <= now}
+      home = self._homes.get(key)
+      if home in warm:
+        url = home
+      elif warm:
+        url = min(warm, key=lambda u: (warm[u].in_flight, warm[u].homes))
+      else:  # the one that has been left alone for longest
+        url = min(states, key=lambda u: states[u].cool_until)
+      if key is not None:
+        self._settle(key, url)
+      states[url].in_flight += 1
+      return url
+
+  def give_back(self, url: str, *, failed: bool | None) -> None:
+    """Ends a request that `take` counted.
+
+    Args:
+      url: what `take` gave.
+      failed: whether the server failed it; None: that is not known.
+    """
+    with self._lock:
+      state = self._states[url]
+      state.in_flight -= 1
+      if failed is None:
+        return
+      if not failed:
+        state.failures, state.cool_until = 0, 0.0
+        return
+      now = self._clock()
+      if state.cool_until <= now:  # not once for each request of one failure
+        pause = self._cool_down_s * 2**state.failures
+        state.cool_until = now + min(pause, _MAX_COOL_DOWN_S)
+        state.failures += 1
+
+  def in_flight(self, url: str) -> int:
+    """Requests under way there."""
+    with self._lock:
+      return self._states[url].in_flight
+
+  def hold(self, url: str) -> None:
+    """Nobody gets this server until it is released or lost."""
+    with self._lock:
+      self._states[url].held = True
+
+  def release(self, url: str) -> None:
+    """The server is as good as new."""
+    with self._lock:
+      state = self._states[url]
+      state.held, state.failures, state.cool_until = False, 0, 0.0
+
+  def lose(self, url: str, reason: str) -> None:
+    """The server will not come back; `reason` is told once all are lost."""
+    with self._lock:
+      self._states[url].lost = reason
+
+  def losses(self) -> tuple[str, ...]:
+    """Why some will not come back."""
+    with self._lock:
+      return tuple(s.lost for s in self._states.values() if s.lost is not None)
+
+  def serving(self) -> tuple[str, ...]:
+    """The servers that are neither held nor lost."""
+    with self._lock:
+      return tuple(
+          url
+          for url, state in self._states.items()
+          if not state.held and state.lost is None
+      )
+
+  def _settle(self, key: str, url: str) -> None:
+    before = self._homes.pop(key, None)
+    if before is not None:
+      self._states[before].homes -= 1
+    self._homes[key] = url
+    self._states[url].homes += 1
+    if len(self._homes) > _MAX_HOMES:
+      _, oldest = self._homes.popitem(last=False)
+      self._states[oldest].homes -= 1

@@ -1,0 +1,404 @@
+"""What a Hugging Face `config.json` says, family by family.
+
+`parse` reads it, `make` writes it. A field that asks for a network which
+`agentrl.models` does not have is refused by name: loading such weights would
+work, and the model would talk nonsense.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.errors import WeightsError
+from agentrl.models import rotary
+from agentrl.models.config import FULL, SLIDING, TransformerConfig
+
+# Field of config.json -> our field, of all families.
+_FIELDS = {
+    'vocab_size': 'vocab_size',
+    'hidden_size': 'hidden_size',
+    'intermediate_size': 'intermediate_size',
+    'num_hidden_layers': 'num_layers',
+    'num_attention_heads': 'num_heads',
+    'num_key_value_heads': 'num_kv_heads',
+    'head_dim': 'head_dim',
+    'rms_norm_eps': 'rms_norm_eps',
+    'tie_word_embeddings': 'tie_embeddings',
+    'max_position_embeddings': 'max_positions',
+}
+_EXPERT_FIELDS = {
+    'num_experts': 'num_experts',
+    'num_experts_per_tok': 'num_experts_per_token',
+    'moe_intermediate_size': 'moe_intermediate_size',
+    'norm_topk_prob': 'norm_topk_prob',
+}
+# Fields that would change the network, and the values that do not.
+_FIXED = {
+    'attention_bias': (False, None),
+    'mlp_bias': (False, None),
+    'quantization_config': (None,),
+    'partial_rotary_factor': (1.0, None),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+  """What distinguishes the files of a `model_type`.
+
+  Attributes:
+    architecture: the class that transformers and SGLang load it with.
+    network: fields of TransformerConfig that are the same in all of it.
+    defaults: values of absent fields, as transformers has them. A head_dim of
+      None is hidden_size / num_attention_heads, and num_key_value_heads of None
+      is num_attention_heads.
+    fields: of config.json, beyond those of all families -> our field.
+    fixed: as _FIXED, of this family.
+    windows: which layers slide where `layer_types` does not tell: none for
+      None, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
+      'pattern' (Gemma: all but every n-th).
+  """
+
+  architecture: str
+  network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+  fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+  windows: str | None = None
+
+
+_DEFAULTS = dict(
+    head_dim=None,
+    rms_norm_eps=1e-6,
+    tie_word_embeddings=False,
+    max_position_embeddings=32768,
+    rope_theta=10000.0,
+)
+_SILU = {'hidden_act': ('silu', None)}
+# Every key a model_type, and so a value of TransformerConfig.family.
+FAMILIES: Mapping[str, Family] = {
+    'llama': Family(
+        'LlamaForCausalLM',
+        defaults=_DEFAULTS
+        | dict(num_key_value_heads=None, max_position_embeddings=2048),
+        fixed=_SILU,
+    ),
+    'qwen2': Family(
+        'Qwen2ForCausalLM',
+        network=dict(qkv_bias=True),
+        defaults=_DEFAULTS | dict(sliding_window=4096, max_window_layers=28),
+        fixed=_SILU,
+        windows='late',
+    ),
+    'qwen3': Family(
+        'Qwen3ForCausalLM',
+        network=dict(qk_norm=True),
+        defaults=_DEFAULTS
+        | dict(head_dim=128, sliding_window=4096, max_window_layers=28),
+        fixed=_SILU,
+        windows='late',
+    ),
+    'qwen3_moe': Family(
+        'Qwen3MoeForCausalLM',
+        network=dict(qk_norm=True),
+        defaults=_DEFAULTS | dict(norm_topk_prob=False),
+        fields=_EXPERT_FIELDS,
+        fixed=_SILU
+        | {
+            'mlp_only_layers': ([], None),
+            'decoder_sparse_step': (1, None),
+            'use_sliding_window': (False, None),
+        },
+    ),
+    'smollm3': Family(
+        'SmolLM3ForCausalLM',
+        defaults=_DEFAULTS
+        | dict(
+            tie_word_embeddings=True,
+            rope_theta=2000000.0,
+            no_rope_layer_interval=4,
+        ),
+        fixed=_SILU,
+        windows='unrotated',
+    ),
+    'gemma3_text': Family(
+        'Gemma3ForCausalLM',
+        network=dict(
+            qk_norm=True,
+            post_norms=True,
+            norm_offset=1.0,
+            scale_embeddings=True,
+            hidden_act='gelu_pytorch_tanh',
+        ),
+        # Published files of the larger ones leave most of these out.
+        defaults=dict(
+            vocab_size=262208,
+            hidden_size=2304,
+            intermediate_size=9216,
+            num_hidden_layers=26,
+            num_attention_heads=8,
+            num_key_value_heads=4,
+            head_dim=256,
+            rms_norm_eps=1e-6,
+            tie_word_embeddings=True,
+            max_position_embeddings=131072,
+            rope_theta=1000000.0,
+            rope_local_base_freq=10000.0,
+            query_pre_attn_scalar=256,
+            sliding_window=4096,
+            sliding_window_pattern=6,
+        ),
+        fields={'query_pre_attn_scalar': 'query_pre_attn_scalar'},
+        fixed={
+            'hidden_activation': ('gelu_pytorch_tanh', None),
+            'attn_logit_softcapping': (None,),
+            'final_logit_softcapping': (None,),
+            'use_bidirectional_attention': (False, None),
+        },
+        windows='pattern',
+    ),
+}
+# What transformers 5 calls a field -> what 4 and the published files do.
+_RENAMED = {'num_local_experts': 'num_experts'}
+# Models of text and images -> the family of their text part.
+_TEXT_PARTS = {'gemma3': 'gemma3_text'}
+
+# Field of a rotary scaling in config.json -> ours.
+_SCALING = {
+    'factor': 'factor',
+    'original_max_position_embeddings': 'original_max_positions',
+    'low_freq_factor': 'low_freq_factor',
+    'high_freq_factor': 'high_freq_factor',
+    'beta_fast': 'beta_fast',
+    'beta_slow': 'beta_slow',
+    'attention_factor': 'attention_factor',
+    'mscale': 'mscale',
+    'mscale_all_dim': 'mscale_all_dim',
+    'truncate': 'truncate',
+}
+
+
+def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
+  """The shape of a model.
+
+  Args:
+    fields: of its config.json. Of a model of text and images, the text part is
+      read.
+    source: the file, for messages.
+
+  Raises:
+    WeightsError: a field is missing, or describes a network that
+      `agentrl.models` does not have.
+  """
+  fields = _text_part(fields, source)
+  name = fields.get('model_type')
+  if name not in FAMILIES:
+    known = ', '.join(repr(family) for family in FAMILIES)
+    raise WeightsError(f'model_type of {source} is {name!r}; known: {known}.')
+  family = FAMILIES[name]
+  for field, allowed in (_FIXED | dict(family.fixed)).items():
+    if fields.get(field) not in allowed:
+      raise WeightsError(
+          f'{field} of {source} is {fields[field]!r}; only {allowed[0]!r} is'
+          ' supported.'
+      )
+  # null says as much as a field that is left out.
+  given = {
+      _RENAMED.get(field, field): x
+      for field, x in fields.items()
+      if x is not None
+  }
+  read = _FIELDS | dict(family.fields)
+  missing = [x for x in read if x not in family.defaults | given]
+  if missing:
+    raise WeightsError(f'{source} has no {", ".join(missing)}.')
+  given = dict(family.defaults) | given
+  values = {ours: given[theirs] for theirs, ours in read.items()}
+  values['family'] = name
+  values['num_kv_heads'] = values['num_kv_heads'] or values['num_heads']
+  if values['head_dim'] is None:
+    values['head_dim'] = values['hidden_size'] // values['num_heads']
+  try:
+    values |= _layers(family, given, values['num_layers'])
+    values |= _rope(family, given, SLIDING in values['layer_types'], source)
+    return TransformerConfig(**family.network, **values)
+  # Numbers that are text, an interval of 0 and the like among them.
+  except (ValueError, TypeError, ArithmeticError) as error:
+    raise WeightsError(f'{source}: {error}') from error
+
+
+def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
+  kind = fields.get('model_type')
+  if kind not in _TEXT_PARTS:
+    return fields
+  if not isinstance(fields.get('text_config'), Mapping):
+    raise WeightsError(f'{source} has no text_config.')
+  outer = ('tie_word_embeddings', 'quantization_config')
+  shared = {name: fields[name] for name in outer if name in fields}
+  return shared | fields['text_config'] | {'model_type': _TEXT_PARTS[kind]}
+
+
+def _layers(
+    family: Family, given: Mapping[str, Any], count: int
+) -> dict[str, Any]:
+  """The fields that differ from layer to layer."""
+  rotated = None
+  if family.windows == 'unrotated':
+    every = given['no_rope_layer_interval']
+    rotated = [bool((i + 1) % every) for i in range(count)]
+    rotated = given.get('no_rope_layers', rotated)  # 1: the layer has them
+  slides = {
+      None: lambda i: False,
+      'late': lambda i: i >= given['max_window_layers'],
+      'unrotated': lambda i: not rotated[i],
+      'pattern': lambda i: bool((i + 1) % given['sliding_window_pattern']),
+  }[family.windows]
+  if family.windows != 'pattern' and not given.get('use_sliding_window'):
+    slides = lambda i: False
+    given = {**given, 'sliding_window': None}
+  kinds = [SLIDING if slides(i) else FULL for i in range(count)]
+  if family.windows is not None:
+    kinds = given.get('layer_types', kinds)
+  window = given.get('sliding_window') if SLIDING in kinds else None
+  return dict(layer_types=kinds, rope_layers=rotated, sliding_window=window)
+
+
+def _rope(
+    family: Family, given: Mapping[str, Any], slides: bool, source: str
+) -> dict[str, Any]:
+  """The rotary fields, as transformers 4 and 5 have them."""
+  has_local = 'rope_local_base_freq' in family.defaults
+  parameters, local = given.get('rope_parameters', {}), {}
+  if has_local:
+    local = parameters.get(SLIDING) or {}
+    parameters = parameters.get(FULL) or {}
+  # Transformers 5 lets the older field win where a file has both.
+  field = 'rope_scaling' if 'rope_scaling' in given else 'rope_parameters'
+  try:
+    kind, rope = _rotary_type(given.get('rope_scaling', parameters))
+    theta = parameters.get('rope_theta') or given['rope_theta']
+    theta = rope.pop('rope_theta', theta)
+    scaling = _scaling(kind, rope, given['max_position_embeddings'])
+    local_kind, local = _rotary_type(local)
+    local_theta = local.pop('rope_theta', given.get('rope_local_base_freq'))
+    if local_kind != 'default' or local:
+      raise ValueError(f'only {FULL} may be scaled')
+  except ValueError as error:
+    raise WeightsError(
+        f'{field} of {source} is {given[field]!r}: {error}'
+    ) from error
+  values = dict(rope_theta=float(theta), rope_scaling=scaling)
+  if slides and has_local:
+    values['rope_local_theta'] = float(local_theta)
+  return values
+
+
+def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+  """What kind of embeddings an object describes, and what else it says."""
+  rest = {name: x for name, x in fields.items() if x is not None}
+  older = rest.pop('type', 'default')
+  kind = rest.pop('rope_type', older)
+  if rest.pop('partial_rotary_factor', 1.0) != 1.0:
+    raise ValueError('only full rotary embeddings are supported')
+  return kind, rest
+
+
+def _scaling(
+    kind: str, fields: dict[str, Any], positions: int
+) -> rotary.Scaling | None:
+  unknown = sorted(fields.keys() - _SCALING.keys())
+  if kind == 'default':
+    unknown = sorted(fields)
+  if unknown:
+    raise ValueError(f'rotary type {kind!r} has no {", ".join(unknown)}')
+  if kind == 'default':
+    return None
+  values = {_SCALING[name]: value for name, value in fields.items()}
+  known = rotary.KINDS.get(kind, set())
+  if 'original_max_positions' in known:
+    values.setdefault('original_max_positions', positions)
+  else:
+    # The model's own max_positions say it.
+    values.pop('original_max_positions', None)
+  if kind == 'yarn':
+    original = values['original_max_positions']
+    values.setdefault('factor', positions / original)
+  elif 'factor' not in values:
+    raise ValueError(f'rotary type {kind!r} needs a factor')
+  return rotary.Scaling(kind, **values)
+
+
+def make(config: TransformerConfig) -> dict[str, Any]:
+  """The fields of a config.json that describe the network.
+
+  They say the same to transformers 4 and 5 and to SGLang.
+
+  Raises:
+    WeightsError: files of the config's family cannot say all of it.
+  """
+  if config.family not in FAMILIES:
+    raise WeightsError(
+        f'Unknown family {config.family!r}; known: {", ".join(FAMILIES)}.'
+    )
+  family = FAMILIES[config.family]
+  read = _FIELDS | dict(family.fields)
+  fields = {
+      'architectures': [family.architecture],
+      'model_type': config.family,
+      **{theirs: getattr(config, ours) for theirs, ours in read.items()},
+      'hidden_act': config.hidden_act,
+      'attention_bias': False,
+      'mlp_bias': False,
+      **_layer_fields(config, family),
+      **_rope_fields(config, family),
+  }
+  if family.windows == 'pattern':
+    fields['hidden_activation'] = config.hidden_act
+  said = parse(fields, 'config.json')
+  for field in dataclasses.fields(config):
+    value = getattr(config, field.name)
+    if getattr(said, field.name) != value:
+      raise WeightsError(
+          f'Files of family {config.family!r} cannot say {field.name}={value};'
+          f' they would be read as {getattr(said, field.name)}.'
+      )
+  return fields
+
+
+def _layer_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
+  if family.windows is None:
+    return {}
+  layers = config.num_layers
+  kinds = list(config.layer_types or (FULL,) * layers)
+  slides = SLIDING in kinds
+  fields = {'layer_types': kinds, 'sliding_window': config.sliding_window}
+  if family.windows != 'pattern':
+    fields['use_sliding_window'] = slides
+    fields['max_window_layers'] = kinds.index(SLIDING) if slides else layers
+  if family.windows == 'unrotated':
+    fields['no_rope_layers'] = [
+        int(x) for x in config.rope_layers or [1] * layers
+    ]
+  return fields
+
+
+def _rope_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
+  scaling = None
+  if config.rope_scaling is not None:
+    values = {
+        theirs: getattr(config.rope_scaling, ours)
+        for theirs, ours in _SCALING.items()
+        if ours in rotary.KINDS[config.rope_scaling.kind]
+    }
+    scaling = {'rope_type': config.rope_scaling.kind} | {
+        name: value for name, value in values.items() if value is not None
+    }
+  theta = {'rope_theta': config.rope_theta}
+  full = (scaling or {'rope_type': 'default'}) | theta
+  fields = theta | {'rope_scaling': scaling, 'rope_parameters': full}
+  if 'rope_local_base_freq' in family.defaults:
+    base = config.rope_local_theta
+    base = family.defaults['rope_local_base_freq'] if base is None else base
+    local = {'rope_type': 'default', 'rope_theta': base}
+    fields['rope_local_base_freq'] = base
+    fields['rope_parameters'] = {FULL: full, SLIDING: local}
+  return fields

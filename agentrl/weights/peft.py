@@ -1,0 +1,191 @@
+"""Adapters as peft's directories: adapter_config.json and safetensors.
+
+peft, transformers and inference servers read them. Names follow from those of
+the base model's tensors: A of `model.layers.0.self_attn.q_proj.weight` is
+`base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, `[rank, in]`,
+and B is its `lora_B.weight`, `[out, rank]`.
+"""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from agentrl.errors import WeightsError
+from agentrl.models.config import TransformerConfig
+from agentrl.models.lora import BLOCKS, TARGETS, Adapter, Lora
+from agentrl.parallel import distributed
+from agentrl.weights import hf, names
+
+CONFIG = 'adapter_config.json'
+WEIGHTS = 'adapter_model.safetensors'
+# What of peft's table is not here, and the value that asks for nothing of it.
+_UNSUPPORTED = {
+    'bias': 'none',
+    'fan_in_fan_out': False,
+    'use_dora': False,
+    'lora_bias': False,
+    'rank_pattern': {},
+    'alpha_pattern': {},
+    'modules_to_save': None,
+    'layers_to_transform': None,
+    'layer_replication': None,
+}
+
+
+def save(
+    directory: str | pathlib.Path,
+    config: TransformerConfig,
+    adapter: Adapter,
+    lora: Lora,
+    *,
+    base: str,
+) -> None:
+  """Writes an adapter, beside `directory` first and then renamed into place.
+
+  Args:
+    directory: must not exist, or be empty.
+    config: shape of the decoder.
+    adapter: of it, on the host or on devices.
+    lora: what the adapter was made with.
+    base: name or path of the model that it belongs to.
+
+  Raises:
+    WeightsError: the directory has content, or the disk refuses.
+  """
+  directory = pathlib.Path(directory)
+  fields = {
+      'peft_type': 'LORA',
+      'task_type': 'CAUSAL_LM',
+      'base_model_name_or_path': base,
+      'inference_mode': True,
+      'r': lora.rank,
+      'lora_alpha': lora.alpha,
+      'use_rslora': lora.rslora,
+      'target_modules': modules(config, lora),
+      'lora_dropout': 0.0,
+      **_UNSUPPORTED,
+  }
+  rows = list(_names(config, lora))
+  leaves = {
+      path: distributed.to_host(names.at(adapter, path))
+      for path in dict.fromkeys(path for _, path, _ in rows)
+  }
+  tensors = {
+      name: np.ascontiguousarray(leaves[path][layer].T)
+      for name, path, layer in rows
+  }
+  with hf.new_directory(directory) as partial:
+    text = json.dumps(fields, indent=2) + '\n'
+    (partial / CONFIG).write_text(text, encoding='utf-8')
+    safetensors.numpy.save_file(tensors, partial / WEIGHTS, {'format': 'pt'})
+
+
+def load(
+    directory: str | pathlib.Path, config: TransformerConfig
+) -> tuple[Lora, Adapter]:
+  """Reads an adapter of a decoder.
+
+  Returns:
+    What it was made with, and float32 NumPy arrays in the trainer's layout.
+
+  Raises:
+    WeightsError: a file is missing or damaged, it is of another decoder, or it
+      asks for what `models.lora` does not have.
+  """
+  directory = pathlib.Path(directory)
+  lora = _read_config(directory, config)
+  try:
+    stored = safetensors.numpy.load_file(directory / WEIGHTS)
+  except (safetensors.SafetensorError, OSError) as error:
+    raise WeightsError(
+        f'{directory / WEIGHTS} is not a whole safetensors file: {error}.'
+    ) from error
+  rows = list(_names(config, lora))
+  source = str(directory)
+  names.check_names({name for name, _, _ in rows}, set(stored), source)
+  shapes = names.shapes(config, np.float32)
+  stacks: dict[tuple[str, ...], list[np.ndarray]] = {}
+  for name, path, _ in rows:
+    _, size, features = names.at(shapes, (*path[:-1], 'kernel')).shape
+    wanted = dict(a=(lora.rank, size), b=(features, lora.rank))[path[-1]]
+    if stored[name].shape != wanted:
+      raise WeightsError(
+          f'{name!r} of {source} has shape {list(stored[name].shape)}; the'
+          f' model and its {CONFIG} ask for {list(wanted)}.'
+      )
+    stacks.setdefault(path, []).append(stored[name].T)
+  adapter: dict[str, Any] = {}
+  for path, layers in stacks.items():
+    place = adapter
+    for name in path[:-1]:
+      place = place.setdefault(name, {})
+    place[path[-1]] = np.stack(layers).astype(np.float32)
+  return lora, adapter
+
+
+def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
+  path = directory / CONFIG
+  fields = hf.read_json(path)
+  if not isinstance(fields, dict) or fields.get('peft_type') != 'LORA':
+    raise WeightsError(f'{path} does not describe a LoRA adapter.')
+  for name, nothing in _UNSUPPORTED.items():
+    if (fields.get(name) or nothing) != nothing:
+      raise WeightsError(
+          f'{path} has {name}={fields[name]!r}, which is not supported; merge'
+          ' the adapter with peft (merge_and_unload) and load the whole model.'
+      )
+  ours = {module: name for name, module in _modules(config, Lora()).items()}
+  wanted = fields.get('target_modules')
+  unknown = set(wanted) - ours.keys() if isinstance(wanted, list) else wanted
+  if unknown or not wanted:
+    raise WeightsError(
+        f'{path} has target_modules={wanted!r}; known: {", ".join(ours)}.'
+    )
+  targets = {ours[module] for module in wanted}
+  try:
+    lora = Lora(
+        rank=int(fields['r']),
+        alpha=float(fields['lora_alpha']),
+        targets=tuple(name for name in TARGETS if name in targets),
+        rslora=bool(fields.get('use_rslora')),
+    )
+  except (KeyError, TypeError, ValueError) as error:
+    raise WeightsError(f'{path} lacks or has a wrong {error}.') from error
+  if lora.rank < 1:
+    raise WeightsError(f'{path} has r={lora.rank}; it must be at least 1.')
+  return lora
+
+
+def _tensors(config: TransformerConfig, lora: Lora) -> Iterator[names.Tensor]:
+  """The rows of the targets' kernels."""
+  wanted = {('layers', BLOCKS[name], name, 'kernel') for name in lora.targets}
+  return (tensor for tensor in names.table(config) if tensor.path in wanted)
+
+
+def modules(config: TransformerConfig, lora: Lora) -> list[str]:
+  """The targets as files and servers name them, as `q_proj`."""
+  return sorted(_modules(config, lora).values())
+
+
+def _modules(config: TransformerConfig, lora: Lora) -> dict[str, str]:
+  """Target -> the last part of its module's name."""
+  return {
+      tensor.path[-2]: tensor.hf.split('.')[-2]
+      for tensor in _tensors(config, lora)
+  }
+
+
+def _names(
+    config: TransformerConfig, lora: Lora
+) -> Iterator[tuple[str, tuple[str, ...], int]]:
+  """Yields each tensor of a file: its name, its path in our tree, its layer."""
+  for tensor in _tensors(config, lora):
+    for leaf, theirs in (('a', 'lora_A'), ('b', 'lora_B')):
+      path = (*tensor.path[:-1], leaf)
+      name = tensor.hf.replace('.weight', f'.{theirs}.weight')
+      for layer in range(config.num_layers):
+        yield f'base_model.model.{name.format(i=layer)}', path, layer

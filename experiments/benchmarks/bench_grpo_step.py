@@ -1,0 +1,235 @@
+r"""Times whole GRPO steps: sampling, reward, loss, gradient, AdamW, weight push.
+
+    python -m experiments.benchmarks.bench_grpo_step
+    python -m experiments.benchmarks.bench_grpo_step --models=tiny-4m \
+        --trl=torch-env/bin/python --tunix=tunix-env/bin/python
+
+One turn an episode, so that trainers without turns can do the same: for each of
+`prompts` random prompts a group of completions of full length, one update on all
+of them. It is the loop of a training run with its HTTP sampler; only the
+environment is missing. Prints one JSON line a model. `peers` says how to get the
+others, which take turns with ours, a step each. `peak_gb` is the largest memory
+of the process so far; ours holds trainer and engine.
+"""
+
+import asyncio
+import contextlib
+import functools
+import json
+import os
+import resource
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from absl import app, flags
+
+from agentrl.algos import grpo
+from agentrl.data.tasks import TaskIterator
+from agentrl.models import transformer, variants
+from agentrl.models.config import TransformerConfig
+from agentrl.models.transformer import Transformer
+from agentrl.modes.host import Host
+from agentrl.parallel import mesh as mesh_lib
+from agentrl.rollout.sampler import Sampler
+from agentrl.schedules import fixed
+from agentrl.training import optim, rl, state as state_lib, step, weight_sync
+from agentrl.types import TERMINATED, Episode, Group, Turn
+from experiments.benchmarks import engines, peers
+
+_MODELS = flags.DEFINE_list(
+    'models', ['tiny-4m', 'smollm2-135m'], 'Names of models.variants.'
+)
+_PROMPTS = flags.DEFINE_integer('prompts', 4, 'Tasks of a step.')
+_GROUP = flags.DEFINE_integer('group', 8, 'Completions of each.')
+_PROMPT = flags.DEFINE_integer('prompt', 64, 'Tokens of a prompt.')
+_NEW = flags.DEFINE_integer('new', 128, 'Tokens of a completion.')
+_MAX_TOKENS = flags.DEFINE_integer('max_tokens', 8192, 'Of a microbatch.')
+_REPEATS = flags.DEFINE_integer('repeats', 5, 'Steps that count, of each side.')
+_WARMUP = flags.DEFINE_integer('warmup', 2, 'Steps before, of ours.')
+
+
+async def play(
+    sampler: Sampler,
+    vocab_size: int,
+    tasks: Sequence[tuple[int, int]],
+    *,
+    policy_version: int,
+) -> list[Group]:
+  """A group of one-turn episodes for each task, as a rollout gives them."""
+
+  async def episode(prompt: list[int], task: int, i: int) -> Episode:
+    completion = await sampler.generate(
+        prompt,
+        max_new_tokens=_NEW.value,
+        seed=1000 * policy_version + i,
+        routing_key=f'{task}',
+    )
+    sampled = len(completion.tokens)
+    assert sampled == _NEW.value
+    turn = Turn(
+        completion='',
+        action='',
+        parse_error=None,
+        observation='',
+        reward=len(set(completion.tokens)) + 0.01 * i,
+        finish_reason=completion.finish_reason,
+        prompt_tokens=completion.prompt_tokens,
+        cached_tokens=completion.cached_tokens,
+        completion_tokens=sampled,
+        weight_version=completion.weight_version,
+        sampler_s=completion.latency_s,
+        env_s=0.0,
+    )
+    return Episode(
+        episode_id=f'{task}.{i}',
+        env='none',
+        task_id=task,
+        split='train',
+        seed=i,
+        policy_version=policy_version,
+        horizon=1,
+        stop_reason=TERMINATED,
+        success=False,
+        prompt=(),
+        turns=(turn,),
+        tokens=(*prompt, *completion.tokens),
+        completion_mask=(False,) * len(prompt) + (True,) * sampled,
+        sampler_logprobs=(0.0,) * len(prompt) + completion.logprobs,
+    )
+
+  async def group(ordinal: int, task: int) -> Group:
+    rng = np.random.default_rng([policy_version, task])
+    prompt = rng.integers(vocab_size, size=_PROMPT.value).tolist()
+    episodes = await asyncio.gather(*(
+        episode(prompt, task, i) for i in range(_GROUP.value)
+    ))  # fmt: skip
+    return Group(task, ordinal, tuple(episodes))
+
+  return await asyncio.gather(*(group(*task) for task in tasks))
+
+
+class Ours:
+  """A run that makes one step at a call."""
+
+  def __init__(self, stack: contextlib.ExitStack, config: TransformerConfig):
+    module = Transformer(config, scan_layers=True)
+    mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
+    tx = optim.make_optimizer(1e-5)
+    params = transformer.init_params(module, jax.random.key(0))
+    self._state, shardings = state_lib.create(params, tx, mesh)
+    rows = _PROMPTS.value * _GROUP.value
+    engine, url = stack.enter_context(
+        engines.serving(
+            config,
+            weight_sync.engine_layout(params),
+            max_running=rows,
+            max_len=_PROMPT.value + _NEW.value,
+            slots=rows,
+        )
+    )
+    del params
+    host = stack.enter_context(Host())
+    sampler = Sampler(host.session, [url], temperature=1.0, timeout_s=600)
+    push = weight_sync.EmbeddedPush(engine)
+    tasks = TaskIterator(range(1000), seed=0)
+    self._books = rl.Bookkeeping(
+        step=0, policy_version=0, tasks=tasks.state(), horizon=None, stats={}
+    )
+    knobs = grpo.Knobs()
+
+    def collect(step, tasks, *, horizon, policy_version):
+      del step, horizon
+      return host.run(
+          play(sampler, config.vocab_size, tasks, policy_version=policy_version)
+      )
+
+    self._train = functools.partial(
+        rl.train,
+        tasks_per_step=_PROMPTS.value,
+        tasks=tasks,
+        schedule=fixed(1),
+        collect=collect,
+        advantages=jax.jit(
+            functools.partial(grpo.advantages, knobs=knobs),
+            static_argnames='num_groups',
+        ),
+        steps=step.make_steps(
+            module,
+            functools.partial(grpo.loss, knobs=knobs, use_kl=False),
+            tx,
+            mesh,
+            self._state,
+            shardings,
+        ),
+        plan=rl.UpdatePlan(
+            epochs=1, minibatches=1, max_tokens=_MAX_TOKENS.value, seed=0
+        ),
+        ref_params=None,
+        learning_rate=lambda update: 1e-5,
+        push=lambda params, version: host.run(push(params, version)),
+        record=self._record,
+        save=lambda state, books: None,
+        save_every=10**6,
+        stopped=lambda: False,
+    )
+
+  def _record(self, step, metrics, groups, batch, suspects):
+    del step, groups, batch, suspects
+    self._metrics = metrics
+
+  def __call__(self) -> dict[str, float]:
+    self._state, self._books = self._train(
+        self._state, self._books, num_steps=self._books.step + 1
+    )
+    names = ('collect', 'update', 'push')
+    return dict(
+        seconds=self._metrics['time/step_s'],
+        **{f'{n}_s': self._metrics[f'time/{n}_s'] for n in names},
+        peak_gb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9,
+    )
+
+
+def bench(model: str) -> dict:
+  """All sides of a model."""
+  config = variants.get(model)
+  sizes = dict(
+      prompts=_PROMPTS.value,
+      group=_GROUP.value,
+      prompt=_PROMPT.value,
+      new=_NEW.value,
+  )
+  with contextlib.ExitStack() as stack:
+    ours = Ours(stack, config)
+    sides = {'ours': ours}
+    for peer in peers.start(stack, model, config, ('trl', 'tunix')):
+      sides[peer.name] = lambda peer=peer: peer.ask('grpo', **sizes)
+    for name, run in sides.items():
+      for _ in range(_WARMUP.value if name == 'ours' else 1):
+        run()
+    runs = peers.alternate(sides, _REPEATS.value)
+  result = dict(
+      case='grpo_step',
+      model=model,
+      device=jax.devices()[0].device_kind,
+      cores=os.cpu_count(),
+      **sizes,
+  )
+  for name, side in runs.items():
+    result[name] = {
+        key: peers.spread([run[key] for run in side]) for key in side[0]
+    }
+    result[name]['times_as_long'] = (
+        result[name]['seconds']['median'] / result['ours']['seconds']['median']
+    )
+  return result
+
+
+def main(argv):
+  del argv
+  for model in _MODELS.value:
+    print(json.dumps(bench(model)), flush=True)
+
+
+if __name__ == '__main__':
+  app.run(main)

@@ -1,0 +1,41 @@
+"""A checkpoint that was exported is a model like any other."""
+
+import json
+
+import pytest
+
+from tests.e2e.running import launch
+
+pytestmark = pytest.mark.slow
+
+
+def finish(workdir, *flags, config):
+  done = launch(workdir, *flags, config=config)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
+# The modes that train; their checkpoints are read in one way.
+@pytest.mark.parametrize(
+    'config', ['quickstart', 'babyai_sft', 'babyai_dpo', 'babyai_agentevol']
+)
+def test_every_mode_that_trains_can_be_exported_and_evaluated(config, tmp_path):
+  small = '--config.eval.num_tasks=2'
+  run_dir, folder = tmp_path / 'run', tmp_path / 'run' / 'export'
+  finish(run_dir, small, config=f'configs/{config}.py:tiny')
+  said = finish(folder, config=f'configs/export.py:run={run_dir}')
+  assert 'read again and equal' in said.replace('\n', ' ')
+  card = (folder / 'README.md').read_text()
+  assert '| after * |' in card
+  # And it is a model by its folder's name.
+  flags = (
+      '--config.agent.format=plain',
+      '--config.agent.instructions=compact',
+      '--config.rollout.max_context=1024',
+      '--config.rollout.max_completion_tokens=8',
+      '--config.eval.horizon=3',
+  )
+  config = f'configs/evaluate.py:model={folder},env=babyai,n=2'
+  finish(tmp_path / 'eval', *flags, config=config)
+  summary = json.loads((tmp_path / 'eval' / 'summary.json').read_text())
+  assert summary['eval']['test']['n'] == 2

@@ -1,0 +1,91 @@
+"""Adapters as a user trains them, over a policy that was trained in full."""
+
+import json
+import signal
+
+import pytest
+
+from tests.e2e.running import launch, lines, start, wait_for
+
+pytestmark = pytest.mark.slow
+SFT = 'configs/babyai_sft.py:tiny'
+# PPO: the critic has an adapter of its own; with a reference policy.
+RL = 'configs/quickstart.py:tiny,algo=ppo'
+RL_FLAGS = (
+    '--config.warmstart.episodes=8',
+    '--config.eval.num_tasks=0',
+    '--config.rollout.tasks_per_step=1',
+    '--config.rollout.group_size=2',
+    '--config.sampler.max_running=2',
+    '--config.sampler.deterministic=True',
+    '--config.algo.kl_coef=0.01',
+    '--config.model.lora.rank=4',
+)
+# What a clock says, and how much of the same replies was cached already.
+CLOCKS = ('time', 'rollout/cached_share')
+
+
+def finish(workdir, *flags, config):
+  done = launch(workdir, *flags, config=config)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
+def size_of(checkpoint):
+  return sum(p.stat().st_size for p in checkpoint.rglob('*') if p.is_file())
+
+
+@pytest.fixture(scope='module')
+def base(tmp_path_factory):
+  directory = tmp_path_factory.mktemp('runs') / 'base'
+  finish(directory, '--config.eval.num_tasks=0', config=SFT)
+  return directory
+
+
+def test_a_killed_run_continues_its_adapter_as_if_nothing_had_happened(
+    base, tmp_path
+):
+  whole, killed = tmp_path / 'whole', tmp_path / 'killed'
+  flags = (*RL_FLAGS, f'--config.model.name={base}')
+  finish(whole, *flags, config=RL)
+  process = start(killed, *flags, config=RL)
+  wait_for((killed / 'checkpoints' / '1').exists, process)
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  process.stdout.close()
+  assert 'Continuing after step' in finish(killed, *flags, config=RL)
+  expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
+  timed = lambda name: name.startswith(CLOCKS) or name.endswith('_s_mean')
+  strip = lambda line: {k: v for k, v in line.items() if not timed(k)}
+  assert [strip(line) for line in found] == [strip(line) for line in expected]
+  assert len(expected) == 2
+  for line in expected:
+    # The engine has what was merged, the trainer the two apart.
+    assert line['sampler/logprob_abs_diff_mean'] < 1e-4
+    assert line['sampler/stale_turns'] == 0
+    assert 'critic/grad_norm' in line and 'policy/kl_ref' in line
+  assert size_of(whole / 'checkpoints' / '2') < (
+      size_of(base / 'checkpoints' / '6') / 2
+  )
+
+  config = f'configs/evaluate.py:model={whole},n=2'
+  finish(tmp_path / 'eval', config=config)
+  summary = json.loads((tmp_path / 'eval' / 'summary.json').read_text())
+  assert summary['weight_version'] == '3'
+
+
+def test_sft_trains_an_adapter_and_no_other_goes_on_with_it(base, tmp_path):
+  flags = (
+      f'--config.model.name={base}',
+      '--config.eval.num_tasks=0',
+      '--config.model.lora.rank=8',
+      '--config.optim.lr=3e-3',
+  )
+  finish(tmp_path, *flags, config=SFT)
+  history = lines(tmp_path / 'metrics.jsonl')
+  assert history[-1]['policy/heldout_loss'] < history[1]['policy/heldout_loss']
+  changed = launch(
+      tmp_path, *flags, '--config.model.lora.alpha=8.0', config=SFT
+  )
+  assert changed.returncode == 2
+  assert 'model.lora.alpha' in changed.stderr

@@ -1,0 +1,118 @@
+"""A run of two processes equals that of one with as many devices."""
+
+import json
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.models import transformer, variants
+from tests import tiny
+from tests.e2e.running import command, lines
+from tests.parallel import eight_devices
+
+FLAGS = (
+    '--config.num_steps=2',
+    '--config.warmstart.episodes=4',
+    '--config.eval.num_tasks=4',
+    '--config.mesh.tensor=2',
+)
+EMBEDDED = (
+    '--config.sampler.max_running=8',
+    '--config.sampler.deterministic=True',
+)
+SERVERS = '--config.sampler.kind=sglang'
+LAUNCH = (
+    SERVERS,
+    f'--config.sampler.launch.python={sys.executable}',
+    '--config.sampler.launch.module=agentrl.modes.launch_server',
+)
+QUICKSTART = 'configs/quickstart.py:tiny'
+# What clocks say, and what each engine had cached.
+LOCAL = ('time', 'rollout/cached_share', 'rollout/sampler', 'rollout/env')
+
+
+def same_metrics(found, expected):
+  assert len(found) == len(expected)
+  for line, wanted in zip(found, expected, strict=True):
+    assert line.keys() == wanted.keys()
+    for name, value in wanted.items():
+      if not name.startswith(LOCAL):
+        np.testing.assert_allclose(
+            line[name], value, rtol=1e-4, atol=1e-5, err_msg=name
+        )
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_and_continue(tmp_path):
+  one, two = tmp_path / 'one', tmp_path / 'two'
+  start = lambda workdir, *flags, processes: eight_devices.run(
+      command(workdir, *FLAGS, *EMBEDDED, *flags, config=QUICKSTART),
+      processes=processes,
+  )
+  start(one, processes=1)
+  start(two, processes=2)
+  for name in ('warmstart.jsonl', 'metrics.jsonl'):
+    same_metrics(lines(two / name), lines(one / name))
+  episodes = lambda run: [
+      (e['episode_id'], e['task_id'], e['seed'], e['tokens'])
+      for e in lines(run / 'episodes' / 'train' / '000001.jsonl')
+  ]
+  assert episodes(two) == episodes(one)
+
+  # Two more processes go on where two ended, on another mesh.
+  start(two, '--config.num_steps=3', '--config.mesh.data=2', processes=2)
+  assert [line['step'] for line in lines(two / 'metrics.jsonl')] == [0, 1, 2]
+  assert json.loads((two / 'summary.json').read_text())['steps'] == 3
+
+
+def check_record(run, steps):
+  metrics = lines(run / 'metrics.jsonl')
+  assert [line['step'] for line in metrics] == list(range(steps))
+  for line in metrics:
+    # Who sampled had the weights that were trained.
+    assert line['sampler/logprob_abs_diff_mean'] < 1e-4
+    assert line['sampler/stale_turns'] == 0
+
+
+@pytest.mark.slow
+def test_each_process_starts_servers_of_its_own(tmp_path):
+  run = tmp_path / 'run'
+  flags = (*FLAGS, *LAUNCH, f'--config.sampler.push_dir={tmp_path / "weights"}')
+  eight_devices.run(command(run, *flags, config=QUICKSTART), processes=2)
+  check_record(run, 2)
+  for log in ('0-0.log', '1-0.log'):
+    # Each played its share of the episodes.
+    assert 'Serving' in (run / 'servers' / log).read_text()
+
+
+@pytest.mark.slow
+def test_processes_share_servers_that_run(tmp_path):
+  run = tmp_path / 'run'
+  config = variants.get('tiny-1m')
+  module = transformer.Transformer(config, scan_layers=True)
+  # Other weights: none of the run's until it hands them over.
+  other = transformer.init_params(module, jax.random.key(7))
+  with tiny.serving(other, config, max_len=1024) as url:
+    flags = (
+        *(*FLAGS, SERVERS, f'--config.sampler.urls=("{url}",)'),
+        f'--config.sampler.push_dir={tmp_path / "weights"}',
+    )
+    eight_devices.run(command(run, *flags, config=QUICKSTART), processes=2)
+  check_record(run, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('mode', ['sft', 'dpo', 'agentevol'])
+def test_offline_modes_learn_the_same_in_two_processes(tmp_path, mode):
+  one, two = tmp_path / 'one', tmp_path / 'two'
+  flags = (*EMBEDDED, '--config.mesh.tensor=2', '--config.eval.num_tasks=2')
+  for run, processes in ((one, 1), (two, 2)):
+    config = f'configs/babyai_{mode}.py:tiny'
+    eight_devices.run(command(run, *flags, config=config), processes=processes)
+  same_metrics(lines(two / 'metrics.jsonl'), lines(one / 'metrics.jsonl'))
+  evals = [
+      json.loads((r / 'summary.json').read_text())['eval'] for r in (one, two)
+  ]
+  assert evals[0] == evals[1] and 'after' in evals[0]

@@ -1,0 +1,106 @@
+"""Tests for agentrl.engine.batcher: who waits for whom, on a clock of its own."""
+
+import numpy as np
+import pytest
+
+from agentrl.engine import batcher as batcher_lib, decode
+from agentrl.engine.batcher import Batcher
+from agentrl.engine.cache import SlotTable
+from agentrl.engine.request import Request, SamplingParams
+from agentrl.engine.runner import PREFILL_ROWS, Runner
+from agentrl.engine.sequence import Sequence
+
+TOKEN_S, STEP_S, COMPILE_S = 0.001, 0.010, 3.0
+
+
+class Device(Runner):
+  """Computes nothing, and takes a known time for it."""
+
+  def __init__(self):
+    self.deterministic, self.alignment = False, 1
+    self._prefill_rows = PREFILL_ROWS
+    self.max_len, self.params = 8192, None
+    self.now = 0.0
+    self.dispatches = []  # (kind, start, end)
+    self._shapes = set()
+
+  def _run(self, kind, shape, seconds):
+    start = self.now
+    # The first of a shape compiles.
+    self.now += seconds + COMPILE_S * ((kind, shape) not in self._shapes)
+    self._shapes.add((kind, shape))
+    self.dispatches.append((kind, start, self.now))
+
+  def prefill(self, pieces, chunk):
+    self._run('prefill', (chunk, len(pieces)), TOKEN_S * chunk * len(pieces))
+
+  def decode(self, rows, *, steps, floor):
+    self._run('decode', len(rows), STEP_S * steps)
+    batch = len(rows)
+    counts = np.array([min(steps, row['budget']) for row in rows])
+    zeros = np.zeros((batch, decode.MAX_STEPS))
+    return zeros.astype(int), zeros, counts, None
+
+  def wait(self):
+    pass
+
+
+@pytest.fixture
+def device(monkeypatch):
+  device = Device()
+  monkeypatch.setattr(
+      batcher_lib.time, 'perf_counter', lambda: device.now, raising=True
+  )
+  return device
+
+
+@pytest.fixture
+def batcher(device):
+  return Batcher(
+      device, SlotTable(16, 8192), max_running=16, weight_version='0'
+  )
+
+
+def add(batcher, size, new, seed=0):
+  tokens = tuple(np.random.default_rng(seed).integers(1, 99, size).tolist())
+  params = SamplingParams(max_new_tokens=new)
+  sequence = Sequence(
+      Request(f'{seed}', tokens, params), seed=0, eos_ids=(), tokenizer=None
+  )
+  batcher.add(sequence)
+  return sequence
+
+
+def gaps(dispatches):
+  """Seconds between the ends of decode dispatches that follow each other."""
+  ends = [end for kind, _, end in dispatches if kind == 'decode']
+  return np.diff(ends)
+
+
+def test_a_long_prompt_at_most_doubles_the_time_between_tokens(device, batcher):
+  running = [add(batcher, 20, 4000, seed) for seed in range(4)]
+  never, nothing = lambda: False, lambda: None
+  for _ in range(20):
+    batcher.step(never, nothing)
+  assert all(s.num_output > 100 for s in running)
+  add(batcher, 600, 8, seed=10)  # so that all that it needs is compiled
+  for _ in range(20):
+    batcher.step(never, nothing)
+
+  device.dispatches.clear()
+  long = add(batcher, 6000, 8, seed=11)
+  while long.num_output == 0:
+    batcher.step(never, nothing)
+  usual = decode.MAX_STEPS * STEP_S  # the last dispatch compiles for five
+  assert max(gaps(device.dispatches)[:-1]) <= 2 * usual + 16 * TOKEN_S
+  # And it gets its share: 6 s of prefill take about twice that.
+  assert device.dispatches[-1][2] - device.dispatches[0][1] < 2.5 * 6.0
+
+
+def test_a_wave_of_prompts_is_filled_before_it_decodes(device, batcher):
+  wave = [add(batcher, 100, 30, seed) for seed in range(16)]
+  batcher.step(lambda: False, lambda: None)
+  # 16 prompts in 1,024 tokens a dispatch, and then all decode together.
+  kinds = [kind for kind, _, _ in device.dispatches]
+  assert kinds[-1] == 'decode' and kinds.count('decode') == 1
+  assert all(s.num_output == decode.MAX_STEPS for s in wave)

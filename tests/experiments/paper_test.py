@@ -1,0 +1,61 @@
+"""The estimate of a 7B run: its arithmetic, on numbers that are easy."""
+
+import dataclasses
+import importlib
+import types
+
+import pytest
+
+from agentrl.parallel import hlo
+from agentrl.training.footprint import Program, Size
+
+paper = importlib.import_module('experiments.2026-11-paper-7b.estimate')
+PLAN = types.SimpleNamespace(
+    # A second of arithmetic a microbatch, and one of an all-reduce among two.
+    programs={
+        'score': Program(0, hlo.Work(int(paper.FLOPS), ())),
+        'accumulate': Program(
+            0,
+            hlo.Work(
+                int(paper.FLOPS),
+                (hlo.Collective('all-reduce', 2, 1, int(paper.NVLINK)),),
+            ),
+        ),
+    },
+    held={},
+    size=Size(8, 1000),
+    work=types.SimpleNamespace(passes=2, updates=4, length=10_000),
+)
+PLAIN = dataclasses.replace(
+    paper.ASSUMED['likely'], prompt=900, completion=10, observation=0, turns=1.0
+)
+
+
+def step(horizon=10, **changes):
+  changes = dict(filled=1.0, compute=1.0, overlap=0.0) | changes
+  return paper.estimate(
+      PLAN, horizon, 10**9, dataclasses.replace(PLAIN, **changes)
+  )
+
+
+def test_work_becomes_seconds():
+  found = step()
+  assert found.tokens == 256 * 1000
+  assert found.score_s == pytest.approx(2 * 256 / 8)
+  # Arithmetic, and a ring that sends everything twice between two halves.
+  assert found.update_s == pytest.approx(2 * 256 / 8)
+  assert step(overlap=1.0).update_s == pytest.approx(256 / 8)
+  assert step(filled=0.5).score_s == pytest.approx(2 * found.score_s)
+  assert step(compute=0.5).score_s == pytest.approx(2 * found.score_s)
+  assert found.push_s == pytest.approx(2 * 2e9 / PLAIN.push)
+
+
+def test_an_episode_is_no_longer_than_its_context():
+  assert step(prompt=20_000).tokens == 256 * 10_000
+
+
+def test_what_is_better_is_never_slower():
+  low, likely, high = (
+      paper.estimate(PLAN, 30, 10**9, a).seconds for a in paper.ASSUMED.values()
+  )
+  assert high < likely < low

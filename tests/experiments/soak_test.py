@@ -1,0 +1,134 @@
+"""The soak of the engine: a short one finds nothing, and faults are found."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from agentrl.engine.batcher import Batcher
+from agentrl.engine.cache import SlotTable
+from agentrl.engine.runner import Runner
+from agentrl.engine.sequence import Sequence
+from experiments.benchmarks import soak_engine, soak_scores, soak_traffic
+from experiments.benchmarks.soak_replies import Ask
+
+
+def soak(requests, **kwargs):
+  return asyncio.run(soak_engine.soak(requests=requests, seed=0, **kwargs))
+
+
+def check_clean(report, requests):
+  assert report.failures == []
+  assert report.requests == sum(report.ends.values()) == requests
+  assert report.spans['fresh']
+  ends = ' '.join(report.ends)
+  for end in ('left', 'stop', 'length', 'abort', 'stream', 'bad 400'):
+    assert end in ends, report.ends
+  deeds = ' '.join(report.operator)
+  assert 'update' in deeds and 'abort' in deeds, report.operator
+
+
+def test_a_short_soak_finds_nothing():
+  check_clean(soak(300, round_size=150), 300)
+
+
+@pytest.mark.slow
+def test_a_long_soak_finds_nothing():
+  report = soak(2000)
+  check_clean(report, 2000)
+  # Tokens that went on over entries of older weights: too rare in a short one.
+  assert report.spans['carried']
+
+
+def shifted_logprobs(monkeypatch):
+  decode = Runner.decode
+
+  def wrong(*args, **kwargs):
+    ids, logprobs, *rest = decode(*args, **kwargs)
+    return ids, logprobs + 1e-3, *rest
+
+  monkeypatch.setattr(Runner, 'decode', wrong)
+
+
+def stale_entries(monkeypatch):
+  swap = Batcher.swap
+  stale = lambda self, params, version, flush: swap(
+      self, params, version, flush=False
+  )
+  monkeypatch.setattr(Batcher, 'swap', stale)
+
+
+def leaked_slots(monkeypatch):
+  release, calls = SlotTable.release, itertools.count(1)
+
+  def leak(self, slot):
+    if next(calls) % 40:
+      release(self, slot)
+
+  monkeypatch.setattr(SlotTable, 'release', leak)
+
+
+def lost_replies(monkeypatch):
+  finish, calls = Batcher._finish, itertools.count(1)
+
+  def lose(self, sequence, reason):
+    if next(calls) % 40:
+      finish(self, sequence, reason)
+    else:
+      self._leave(sequence)
+
+  monkeypatch.setattr(Batcher, '_finish', lose)
+  monkeypatch.setattr(soak_traffic, 'LOST_S', 5.0)
+
+
+def wrong_texts(monkeypatch):
+  text = Sequence._text
+  monkeypatch.setattr(Sequence, '_text', lambda self: text(self) + '.')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'plant, complaint',
+    [
+        (shifted_logprobs, 'differ by 0.001 from'),
+        (stale_entries, "from the trainer's"),
+        (leaked_slots, 'leaked slots'),
+        (lost_replies, 'no answer'),
+        (wrong_texts, 'text '),
+    ],
+)
+def test_a_fault_is_found(monkeypatch, plant, complaint):
+  plant(monkeypatch)
+  report = soak(400, round_size=100)
+  assert any(complaint in failure for failure in report.failures), report
+
+
+def test_spans_say_which_weights_computed_what():
+  ask = Ask(
+      {
+          'input_ids': [5, 6, 7],
+          'sampling_params': {},
+          'logprob_start_len': -1,
+      },
+      version=3,
+  )
+  meta = {
+      'cached_tokens': 2,
+      'weight_version': '6',
+      'weight_versions': [
+          {'version': '3', 'start': 0, 'end': 2},
+          {'version': '4', 'start': 2, 'end': 3},
+          {'version': '6', 'start': 3, 'end': 4},
+      ],
+  }
+  reply = {'output_ids': [8, 9, 10, 11], 'meta_info': meta}
+  # The last of the prompt is computed with the first token; of the output, the
+  # last before a swap after it. All was computed again for version 5.
+  found = soak_scores.spans(ask, reply, {4: True, 5: False, 6: True})
+  assert [
+      (span.start, span.end, span.runs, span.suspects) for span in found
+  ] == [
+      (3, 5, ((3, 0),), ()),
+      (5, 6, ((3, 0), (4, 4)), ()),
+      (6, 7, ((6, 0),), (4, 5)),
+  ]

@@ -1,0 +1,349 @@
+"""Tests for mode='export': any checkpoint becomes a Hugging Face folder."""
+
+import dataclasses
+import json
+
+import jax
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from agentrl.errors import CheckpointError, ConfigError, WeightsError
+from agentrl.models import transformer
+from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.modes import checkpoints, export, parts
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.text.chat import ChatFormat
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.types import Message
+from agentrl.weights import hf, load as weights, names
+from configs.export import get_config
+
+TOKENIZER = tokenizer_lib.train_bpe(['go to the red ball', 'turn left'], 290)
+QWEN2 = TransformerConfig(
+    vocab_size=300,  # more rows than the tokenizer has ids
+    hidden_size=32,
+    intermediate_size=40,
+    num_layers=2,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=8,
+    max_positions=64,
+    family='qwen2',
+    qkv_bias=True,
+)
+_other = lambda family, **changes: dataclasses.replace(
+    QWEN2, qkv_bias=False, family=family, **changes
+)
+FAMILIES = {
+    'qwen2': QWEN2,
+    'llama': _other('llama', tie_embeddings=False),
+    'qwen3': _other('qwen3', qk_norm=True, head_dim=12),
+    'qwen3_moe': _other(
+        'qwen3_moe',
+        qk_norm=True,
+        num_experts=4,
+        num_experts_per_token=2,
+        moe_intermediate_size=12,
+        tie_embeddings=False,
+    ),
+    'smollm3': _other('smollm3', rope_layers=(True, False)),
+    'gemma3_text': _other(
+        'gemma3_text',
+        qk_norm=True,
+        post_norms=True,
+        norm_offset=1.0,
+        scale_embeddings=True,
+        hidden_act='gelu_pytorch_tanh',
+        query_pre_attn_scalar=8,
+        layer_types=(SLIDING, FULL),
+        sliding_window=4,
+        rope_local_theta=300.0,
+    ),
+}
+CONFIG = dict(
+    mode='train',
+    seed=3,
+    env=dict(name='babyai', options={}, url=None),
+    agent=dict(format='plain', instructions='compact'),
+    model=dict(name='tiny-1m'),
+    sampler=dict(kind='sglang', api_key='a-secret'),
+    eval=dict(split='test'),
+    algo=dict(name='grpo'),
+)
+SUCCESS = dict(mean=0.25, low=0.1, high=0.5, n=16)
+
+
+def random_params(config, seed=0):
+  """Numbers of every leaf, norms and biases too."""
+  rng = np.random.default_rng(seed)
+  draw = lambda x: rng.normal(0, 0.3, size=x.shape).astype(np.float32)
+  return jax.tree.map(draw, names.shapes(config, np.float32))
+
+
+def make_run(directory, shape=QWEN2, *, tokenizer=TOKENIZER, **config):
+  """The workdir of a run with checkpoints 1 and 2; their parameters."""
+  tokenizer.save(directory / 'tokenizer')
+  (directory / 'config.json').write_text(json.dumps(CONFIG | config))
+  saved = Checkpoints(directory / 'checkpoints')
+  params = {number: random_params(shape, number) for number in (1, 2)}
+  for number, tree in params.items():
+    saved.save(
+        number,
+        {'params': jax.tree.map(jax.numpy.asarray, tree)},
+        {
+            'books': {'step': number, 'policy_version': number},
+            'evals': {'before': SUCCESS},
+            'totals': {'tokens': 1234.0},
+            'model': dataclasses.asdict(shape),
+        },
+    )
+  saved.close()
+  return params
+
+
+@pytest.fixture(scope='module', name='a_run')
+def _a_run(tmp_path_factory):
+  directory = tmp_path_factory.mktemp('run')
+  return directory, make_run(directory)
+
+
+def exported(run_dir, target, **fields):
+  config = get_config(f'run={run_dir}')
+  with config.unlocked():
+    config.update_from_flattened_dict(fields)
+  export.run(config, str(target))
+  return target
+
+
+def assert_same(actual, expected):
+  jax.tree.map(np.testing.assert_array_equal, actual, expected)
+
+
+def logits_of(config, params, tokens):
+  module = transformer.Transformer(config, scan_layers=True)
+
+  @jax.jit
+  def forward(params, tokens):
+    positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
+    hidden, _ = module.apply({'params': params}, tokens, positions)
+    return module.apply({'params': params}, hidden, method='unembed')
+
+  return np.array(forward(params, tokens))
+
+
+# Tied and untied, the plainest and the richest; the others take as long each.
+@pytest.mark.parametrize(
+    'family',
+    [
+        name
+        if name in ('llama', 'gemma3_text')
+        else pytest.param(name, marks=pytest.mark.slow)
+        for name in FAMILIES
+    ],
+)
+def test_transformers_load_an_exported_policy_of_any_family(tmp_path, family):
+  torch = pytest.importorskip('torch')
+  transformers = pytest.importorskip('transformers')
+  torch.set_num_threads(1)  # more of them spin against jax's
+  shape = FAMILIES[family]
+  params = make_run(tmp_path / 'run', shape)[2]
+  folder = exported(
+      tmp_path / 'run', tmp_path / 'out', **{'export.shard_bytes': 20_000}
+  )
+  assert len(list(folder.glob('model-0*.safetensors'))) > 1
+
+  theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
+  assert type(theirs).__name__.lower().startswith(family.split('_')[0])
+  prompt = torch.tensor([[4, 90, 291, 7, 7, 120]])
+  with torch.no_grad():
+    said = theirs.generate(
+        prompt, do_sample=False, max_new_tokens=8, min_new_tokens=8
+    ).numpy()
+    found = theirs(torch.tensor(said)).logits.numpy()
+  ours = logits_of(shape, params, said)
+  np.testing.assert_allclose(found, ours, rtol=1e-4, atol=1e-4)
+  # The greedy choice after each token; `min_new_tokens` forbids the end token.
+  ours[..., list(TOKENIZER.eos_ids)] = -np.inf
+  np.testing.assert_array_equal(
+      said[0, 6:], ours.argmax(-1)[0, 5:-1], err_msg='not greedy'
+  )
+  assert theirs.generation_config.eos_token_id == list(TOKENIZER.eos_ids)
+
+
+def test_transformers_read_the_tokenizer_with_the_template_of_the_run(
+    a_run, tmp_path
+):
+  transformers = pytest.importorskip('transformers')
+  folder = exported(a_run[0], tmp_path / 'out')
+  theirs = transformers.AutoTokenizer.from_pretrained(folder)
+  text = 'Go to the red ball: 日本 x  12'
+  assert theirs.encode(text, add_special_tokens=False) == TOKENIZER.encode(text)
+  assert theirs.eos_token_id == TOKENIZER.eos_ids[0]
+  said = [Message('user', 'go to the red ball'), Message('user', 'now')]
+  found = theirs.apply_chat_template(
+      [dataclasses.asdict(message) for message in said],
+      add_generation_prompt=True,
+      return_dict=False,
+  )
+  # The tokenizer of the run has no template: it talks as ChatML.
+  assert found == ChatFormat(TOKENIZER).prompt(said)
+
+
+def test_the_newest_checkpoint_comes_back_bit_for_bit(a_run, tmp_path):
+  run_dir, params = a_run
+  folder = exported(run_dir, tmp_path / 'out')
+  config, found = weights.load(folder)
+  assert config == QWEN2
+  assert_same(found, params[2])
+  assert {path.name for path in folder.iterdir()} == {
+      'config.json',
+      'generation_config.json',
+      'model.safetensors',
+      'README.md',
+      'chat_template.jinja',
+      'tokenizer.json',
+      'tokenizer_config.json',
+  }
+  # Tied: the head is not stored a second time.
+  tensors = safetensors.numpy.load_file(folder / 'model.safetensors')
+  assert 'lm_head.weight' not in tensors
+  # And it is a model like any other.
+  model, version = checkpoints.load(str(folder))
+  assert (model.config, version) == (QWEN2, 'default')
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        {'checkpoint.step': 1},
+        {'checkpoint.path': '{}/checkpoints/1'},
+        {'checkpoint.path': '{}/checkpoints/1', 'checkpoint.step': 1},
+    ],
+)
+def test_an_older_checkpoint_is_exported_by_its_number(a_run, tmp_path, fields):
+  run_dir, params = a_run
+  fields = {
+      k: v.format(run_dir) if isinstance(v, str) else v
+      for k, v in fields.items()
+  }
+  folder = exported(run_dir, tmp_path / 'out', **fields)
+  assert_same(weights.load(folder)[1], params[1])
+
+
+def test_weights_are_rounded_to_the_type_that_is_asked_for(a_run, tmp_path):
+  run_dir, params = a_run
+  folder = exported(run_dir, tmp_path / 'a', **{'export.dtype': 'bfloat16'})
+  rounded = jax.tree.map(lambda x: x.astype(ml_dtypes.bfloat16), params[2])
+  assert_same(weights.load(folder, dtype=ml_dtypes.bfloat16)[1], rounded)
+  assert hf.stored_dtype(folder) == 'bfloat16'
+  # A run that started from this folder, and one that went on from that run.
+  make_run(tmp_path / 'run', model=dict(name=str(folder)))
+  make_run(tmp_path / 'next', model=dict(name=str(tmp_path / 'run')))
+  folder = exported(
+      tmp_path / 'next', tmp_path / 'b', **{'export.dtype': 'source'}
+  )
+  assert hf.stored_dtype(folder) == 'bfloat16'
+  assert export.source_dtype('tiny-1m') == 'float32'
+  with pytest.raises(ConfigError, match='was quantised.*float32'):
+    export.source_dtype('smollm2-135m')
+
+
+def test_a_card_says_what_is_known_and_keeps_secrets(a_run, tmp_path):
+  run_dir, _ = a_run
+  card = (exported(run_dir, tmp_path / 'a') / 'README.md').read_text()
+  assert 'a-secret' not in card
+  for fact in ("`mode='train'`", '`babyai`', '`tiny-1m`', '1,234', '"seed": 3'):
+    assert fact in card
+  assert 'None was made with these weights' in card
+  assert '| before | 0.250 | 0.100 to 0.500 | 16 |' in card
+
+
+def test_a_card_marks_the_evaluations_of_these_weights(tmp_path):
+  make_run(tmp_path)
+  after = SUCCESS | {'mean': 0.75}
+  summary = {'steps': 2, 'eval': {'before': SUCCESS, 'after': after}}
+  (tmp_path / 'summary.json').write_text(json.dumps(summary))
+  card = (exported(tmp_path, tmp_path / 'a') / 'README.md').read_text()
+  assert '| after * | 0.750 |' in card and '| before | 0.250 |' in card
+  older = exported(tmp_path, tmp_path / 'b', **{'checkpoint.step': 1})
+  assert '0.750' not in (older / 'README.md').read_text()
+
+
+@pytest.mark.parametrize(
+    'fields, message',
+    [
+        ({'checkpoint.step': 7}, 'has no checkpoint 7; known: 1, 2'),
+        ({'checkpoint.path': '/no/where'}, 'neither the workdir of a run'),
+        ({'export.dtype': 'int8'}, "export.dtype='int8'; known: float32"),
+        ({'checkpoint.path': ''}, 'Name a run'),
+        (
+            {'checkpoint.path': '{}/checkpoints/1', 'checkpoint.step': 2},
+            'is checkpoint 1, and checkpoint.step=2 another',
+        ),
+    ],
+)
+def test_what_cannot_be_exported_is_said(a_run, tmp_path, fields, message):
+  run_dir, _ = a_run
+  fields = {
+      k: v.format(run_dir) if isinstance(v, str) else v
+      for k, v in fields.items()
+  }
+  with pytest.raises((ConfigError, CheckpointError), match=message):
+    exported(run_dir, tmp_path / 'out', **fields)
+
+
+def test_a_folder_with_content_is_left_alone(a_run, tmp_path):
+  (tmp_path / 'mine').write_text('x')
+  with pytest.raises(ConfigError, match='is not empty'):
+    exported(a_run[0], tmp_path)
+  assert [path.name for path in tmp_path.iterdir()] == ['mine']
+
+
+def damage_weights(folder):
+  path = folder / 'model.safetensors'
+  tensors = safetensors.numpy.load_file(path)
+  tensors['model.norm.weight'] += 1e-6
+  safetensors.numpy.save_file(tensors, path)
+
+
+def damage_tokenizer(folder):
+  tokenizer_lib.train_bpe(['another'], 280).save(folder)
+
+
+@pytest.mark.parametrize(
+    'damage, message',
+    [
+        (damage_weights, 'another final_norm/scale back'),
+        (damage_tokenizer, 'another tokenizer back'),
+    ],
+)
+def test_what_reads_otherwise_is_no_export(
+    a_run, tmp_path, monkeypatch, damage, message
+):
+  write = hf.shards.write
+
+  def write_badly(directory, *args, **options):
+    write(directory, *args, **options)
+    damage(directory)
+
+  monkeypatch.setattr(hf.shards, 'write', write_badly)
+  with pytest.raises(WeightsError, match=message):
+    exported(a_run[0], tmp_path / 'out')
+  assert not list((tmp_path / 'out').iterdir())
+  assert [path.name for path in tmp_path.iterdir()] == ['out']
+
+
+def test_a_tokenizer_with_more_ids_than_the_model_has_rows_is_refused(tmp_path):
+  make_run(tmp_path, dataclasses.replace(QWEN2, vocab_size=270))
+  ids = TOKENIZER.vocab_size
+  with pytest.raises(ConfigError, match=f'has {ids} ids, .* only 270 rows'):
+    exported(tmp_path, tmp_path / 'out')
+  with pytest.raises(ConfigError, match='belong to different models'):
+    parts.Model(
+        tmp_path and dataclasses.replace(QWEN2, vocab_size=9),
+        None,
+        TOKENIZER,
+        'x',
+    )

@@ -1,0 +1,126 @@
+"""Tests for agentrl.modes.keeper: nothing that it runs outlives its parent."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentrl.modes import keeper
+
+# A server with a child of its own, as SGLang has; says both ids.
+FAMILY = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])
+print(os.getpid(), child.pid, flush=True)
+time.sleep(99)
+"""
+STUBBORN = 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n'
+RUN = [sys.executable, keeper.__file__]
+
+
+def start(code, command=RUN):
+  return subprocess.Popen(
+      [*command, sys.executable, '-c', code],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      text=True,
+  )
+
+
+def family(process):
+  return [int(word) for word in process.stdout.readline().split()]
+
+
+def alive(pid):
+  try:
+    with open(f'/proc/{pid}/stat') as stat:
+      return stat.read().rpartition(')')[2].split()[0] != 'Z'
+  except (FileNotFoundError, ProcessLookupError):
+    return False  # gone before the file was opened, or before it was read
+
+
+def gone(pids, within=10.0):
+  deadline = time.monotonic() + within
+  while any(map(alive, pids)):
+    if time.monotonic() > deadline:
+      return False
+    time.sleep(0.05)
+  return True
+
+
+@pytest.fixture
+def clean():
+  """Ends what a failed test leaves."""
+  processes = []
+  yield processes.append
+  for process in processes:
+    process.kill()
+    process.wait()
+    process.stdin.close()
+    process.stdout.close()
+
+
+@pytest.mark.parametrize('end', ['pipe', 'SIGTERM', 'SIGKILL'])
+def test_whatever_ends_the_keeper_ends_the_command(clean, end):
+  process = start(FAMILY)
+  clean(process)
+  pids = family(process)
+  assert all(map(alive, pids))
+  if end == 'pipe':
+    process.stdin.close()
+  else:
+    process.send_signal(getattr(signal, end))
+  # After SIGKILL the kernel ends the command, which has to end its own.
+  assert gone(pids if end != 'SIGKILL' else pids[:1])
+  if end == 'SIGKILL':
+    os.kill(pids[1], signal.SIGKILL)
+
+
+def test_a_command_that_ignores_sigterm_is_killed(clean):
+  # As the keeper, with less patience.
+  patient = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(keeper.__file__)!r})
+import keeper
+keeper.GRACE_S = 0.5
+sys.exit(keeper.main(sys.argv[1:]))
+"""
+  process = start(STUBBORN + FAMILY, [sys.executable, '-c', patient])
+  clean(process)
+  pids = family(process)
+  process.stdin.close()
+  assert gone(pids)
+  assert process.wait(5) == 128 + signal.SIGKILL
+
+
+def test_a_crash_takes_what_it_leaves_behind_along(clean):
+  process = start(FAMILY)
+  clean(process)
+  pids = family(process)
+  os.kill(pids[0], signal.SIGKILL)
+  assert gone(pids)
+  assert process.wait(5) == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize('code', [0, 3])
+def test_the_exit_code_is_the_commands(clean, code):
+  process = start(f'import sys; print("bye"); sys.exit({code})')
+  clean(process)
+  assert process.wait(10) == code
+  assert process.stdout.read() == 'bye\n'
+
+
+def test_a_command_that_does_not_exist_is_named():
+  done = subprocess.run(
+      [*RUN, '/no/such/python'],
+      stdin=subprocess.PIPE,
+      capture_output=True,
+      text=True,
+      timeout=10,
+  )
+  assert done.returncode == 127
+  assert 'cannot run /no/such/python' in done.stderr

@@ -1,0 +1,181 @@
+"""What a plan says is what a calculation by hand says."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from agentrl.models import variants
+from tests.parallel import eight_devices
+from tests.parallel.simulated_plans import LENGTH, MODEL, ROWS
+
+QUICK = ['1x8x1x1/full', '2x2x2x1/none']
+SLOW = ['8x1x1x1/none', '1x1x8x1/full', '1x2x2x2/full']
+
+
+def run(path, cases):
+  """Numbers by case and name."""
+  command = [sys.executable, '-m', 'tests.parallel.simulated_plans', path]
+  subprocess.run([*command, *cases], cwd=eight_devices.ROOT, check=True)
+  with np.load(path) as arrays:
+    found = dict(arrays)
+  return {
+      case: {
+          name.removeprefix(f'{case}/'): value
+          for name, value in found.items()
+          if name.startswith(f'{case}/')
+      }
+      for case in cases
+  }
+
+
+@pytest.fixture(scope='module', name='plans')
+def _plans(tmp_path_factory):
+  return run(tmp_path_factory.mktemp('plans') / 'plans.npz', QUICK)
+
+
+def parse(case):
+  """`(data, fsdp, tensor, sequence), remat` of a case's name."""
+  shape, _, remat = case.partition('/')
+  return tuple(int(size) for size in shape.split('x')), remat == 'full'
+
+
+def parameters_per_device(config, fsdp, tensor):
+  """Leaf by leaf: its size over the axes that split it."""
+  c, h = config, config.hidden_size
+  q, kv = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
+  kernels = 2 * h * q + 2 * h * kv + 3 * h * c.intermediate_size
+  biases = (q + 2 * kv) * c.qkv_bias
+  tables = c.vocab_size * h * (1 if c.tie_embeddings else 2)
+  matrices = c.num_layers * kernels + tables
+  whole = c.num_layers * 2 * h + h  # norms
+  return matrices // (fsdp * tensor) + c.num_layers * biases // tensor + whole
+
+
+def flops_per_device(config, rows, length, mesh, *, remat, gradient):
+  """Products of one microbatch, an eighth where eight devices share them."""
+  c, h = config, config.hidden_size
+  q, kv = c.num_heads * c.head_dim, c.num_kv_heads * c.head_dim
+  data, fsdp, tensor, sequence = mesh
+  tokens = rows * length
+  down = 2 * h * c.intermediate_size
+  projections = 2 * (2 * h * q + 2 * h * kv) + 3 * down
+  # Blocks of an eighth of the row see the keys up to their own end: 9/16 of
+  # the square; with a split row all of it. Scores and sums of values.
+  seen = length * (9 / 16 if sequence == 1 else 1)
+  attention = 2 * 2 * q * seen
+  logits = 2 * h * c.vocab_size
+  if not gradient:
+    work = c.num_layers * (projections + attention) + logits
+  else:
+    # Twice the forward pass for the backward one. Logits and attention are
+    # computed again in any case, a layer with remat: but for its last product,
+    # which no gradient needs.
+    layer = (4 if remat else 3) * projections - remat * down
+    # Blocks of attention are recomputed, and with remat again by the layer;
+    # the compiler finds that some of these are the same.
+    layer += (4.75 if remat else 3.75) * attention
+    work = c.num_layers * layer + 4 * logits
+  return tokens * work / (data * fsdp * tensor * sequence)
+
+
+def assert_hand_calculation(plan, case):
+  config = variants.get(MODEL)
+  mesh, remat = parse(case)
+  _, fsdp, tensor, _ = mesh
+  params = parameters_per_device(config, fsdp, tensor)
+  assert plan['held/parameters'] == plan['held/reference'] == 4 * params
+  assert plan['gradients'] == 4 * params
+  # Two moments, and three counters: of Adam, of the schedule, of the state.
+  assert 0 <= plan['held/optimiser state'] - 2 * 4 * params <= 64
+  assert plan['engine/engine weights'] == 4 * config.num_params
+  # 128 sequences of 1,024 positions of 8 heads of 64 in 16 layers, twice.
+  assert plan['engine/KV cache'] == 4 * 128 * 1024 * 8 * 64 * 16 * 2
+  for name in ('score', 'accumulate'):
+    expected = flops_per_device(
+        config, ROWS, LENGTH, mesh, remat=remat, gradient=name == 'accumulate'
+    )
+    np.testing.assert_allclose(plan[f'{name}/flops'], expected, rtol=0.01)
+  assert plan['peak'] >= 20 * params + plan['accumulate/bytes']
+
+
+@pytest.mark.parametrize('case', QUICK)
+def test_bytes_and_products_are_those_of_a_hand_calculation(plans, case):
+  assert_hand_calculation(plans[case], case)
+
+
+@pytest.mark.slow
+def test_bytes_and_products_on_every_kind_of_mesh(tmp_path):
+  for case, plan in run(tmp_path / 'plans.npz', SLOW).items():
+    assert_hand_calculation(plan, case)
+
+
+def test_collectives_are_those_of_a_hand_calculation(plans):
+  config, plan = variants.get(MODEL), plans['1x8x1x1/full']
+  norms = (2 * config.num_layers + 1) * config.hidden_size
+  table = config.vocab_size * config.hidden_size
+  # A pass gathers all that is split: seven kernels a layer, and the table for
+  # its rows and again for the logits, unless the compiler sees that they are one.
+  count, gathered = plan['score/all-gather/8']
+  again = count - config.num_layers * 7 - 1
+  assert again in (0, 1)
+  assert gathered == 4 * (config.num_params - norms + again * table)
+  # The gradient of the table is reduced for each chunk of 256 tokens, and for
+  # the rows; all others once, and a few numbers of metrics.
+  _, reduced = plan['accumulate/all-reduce/8']
+  expected = 4 * (config.num_params + LENGTH // 256 * table)
+  np.testing.assert_allclose(reduced, expected, rtol=1e-4)
+
+
+def test_a_step_runs_what_the_config_says(plans):
+  # 32 episodes: two passes over them, and four updates of one piece each.
+  plan = plans[QUICK[0]]
+  assert plan['runs/score'] == 2 * 32 // ROWS
+  assert plan['runs/accumulate'] == plan['runs/apply'] == 4
+
+
+def dry_run(*flags):
+  """What a dry run prints, its seconds of CPU and its memory in bytes."""
+  child = subprocess.Popen(
+      [sys.executable, 'launch.py', '--dry_run', *flags],
+      cwd=eight_devices.ROOT,
+      stdout=subprocess.PIPE,
+      text=True,
+  )
+  with child.stdout:
+    printed = child.stdout.read()
+  _, status, usage = os.wait4(child.pid, 0)
+  child.returncode = os.waitstatus_to_exitcode(status)
+  assert child.returncode == 0
+  return printed, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'model, fsdp, tensor',
+    [('qwen2.5-7b', 8, 1), ('llama3-70b', 32, 8)],
+)
+def test_a_large_model_is_planned_in_a_minute_of_two_cores(model, fsdp, tensor):
+  printed, cpu_s, memory = dry_run(
+      f'--config=configs/textcraft_grpo.py:model={model}',
+      f'--config.mesh.fsdp={fsdp}',
+      f'--config.mesh.tensor={tensor}',
+  )
+  # Of CPU: the machine may be shared.
+  assert cpu_s < 60
+  assert memory < 3 * 2**30
+  config = variants.get(model)
+  params = parameters_per_device(config, fsdp, tensor)
+  rows = dict(re.findall(r'^(.*?) {2,}([\d.,]+)$', printed, re.MULTILINE))
+  gib = lambda size: f'{size / 2**30:,.2f}'
+  assert rows['parameters'] == rows['gradients'] == gib(4 * params)
+  assert rows['reference'] == rows['parameters']
+  assert rows['optimiser state'] == gib(8 * params)
+  assert rows['engine weights, first device only'] == gib(4 * config.num_params)
+  cache = 4 * 128 * 8192 * config.num_kv_heads * 128 * config.num_layers * 2
+  assert rows['KV cache, first device only'] == gib(cache)
+  assert 'The embedded engine does not fit' in printed
+  assert 'The largest microbatch that fits 80 GiB' in printed

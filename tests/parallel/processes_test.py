@@ -1,0 +1,66 @@
+"""Several processes equal one: updates, and checkpoints that change meshes."""
+
+import numpy as np
+import pytest
+
+from tests.parallel import eight_devices
+from tests.parallel.devices_test import assert_same
+
+# Two processes of four devices share rows, parameters or both.
+CASES = ['2x2x2x1/none/2']
+SLOW_CASES = ['1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1']
+CHECKPOINTS = 'tests.parallel.simulated_checkpoints'
+
+
+@pytest.mark.parametrize(
+    'case',
+    CASES + [pytest.param(c, marks=pytest.mark.slow) for c in SLOW_CASES],
+)
+def test_two_processes_make_the_update_of_one(tmp_path, case):
+  one, two = (
+      eight_devices.arrays_of(
+          'tests.parallel.simulated_devices',
+          tmp_path / f'{processes}.npz',
+          case,
+          processes=processes,
+      )
+      for processes in (1, 2)
+  )
+  assert len(one) > 40
+  assert_same(two, one)
+
+
+@pytest.fixture(scope='module', name='saved')
+def _saved(tmp_path_factory):
+  """A checkpoint by two processes, and what it holds."""
+  base = tmp_path_factory.mktemp('checkpoints')
+  arrays = eight_devices.arrays_of(
+      CHECKPOINTS,
+      base / 'saved.npz',
+      *('save', '2x2x2x1', str(base / 'run')),
+      processes=2,
+  )
+  return base / 'run', arrays
+
+
+@pytest.mark.parametrize(
+    'mesh, processes',
+    [
+        ('1x8x1x1', 1),
+        pytest.param('1x1x1x1', 1, marks=pytest.mark.slow),
+        pytest.param('1x2x4x1', 2, marks=pytest.mark.slow),
+    ],
+)
+def test_a_checkpoint_moves_between_meshes_and_processes(
+    saved, tmp_path, mesh, processes
+):
+  directory, expected = saved
+  found = eight_devices.arrays_of(
+      CHECKPOINTS,
+      tmp_path / 'restored.npz',
+      *('restore', mesh, str(directory)),
+      processes=processes,
+  )
+  assert found.keys() == expected.keys() and len(found) > 20
+  for name, value in expected.items():
+    np.testing.assert_array_equal(found[name], value, err_msg=name)

@@ -1,0 +1,97 @@
+"""What waits in the memory of the host, and that it changes nothing else."""
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.parallel import sharding
+from agentrl.training import optim, rl, state as state_lib, step as step_lib
+from agentrl.training.checkpoint import Checkpoints
+from tests import tiny
+
+
+def kinds(tree):
+  return {leaf.sharding.memory_kind for leaf in jax.tree.leaves(tree)}
+
+
+def learner(*, offload):
+  tx = optim.make_optimizer(**tiny.OPTIMIZER)
+  mesh = tiny.one_device()
+  state, shardings = state_lib.create(
+      tiny.init_params(), tx, mesh, offload=offload
+  )
+  steps = step_lib.make_steps(
+      tiny.MODULE, tiny.bound(), tx, mesh, state, shardings
+  )
+  # The gradient is not what differs: compiled once for all tests.
+  return state, steps._replace(accumulate=tiny.steps().accumulate)
+
+
+def updated(state, steps, batch):
+  rows = np.arange(len(batch.tokens))
+  return step_lib.update(steps, state, batch, rows, max_tokens=tiny.ROW * 8)
+
+
+def test_the_optimisers_state_is_on_the_device_for_the_update_alone(tmp_path):
+  batch = tiny.random_batch(0)
+  expected, steps = learner(offload=False)
+  state, offloading = learner(offload=True)
+  for _ in range(2):
+    waiting = jax.tree.leaves(state.opt_state)
+    assert kinds(state.opt_state) == {'pinned_host'}
+    assert kinds(state.params) == {'device'}
+    state, metrics = updated(state, offloading, batch)
+    expected, same = updated(expected, steps, batch)
+    assert metrics == same
+    assert all(leaf.is_deleted() for leaf in waiting)
+  tiny.assert_trees_equal(state, expected)
+  assert kinds(expected) == {'device'} and metrics['train/update_norm'] > 0
+  # A checkpoint brings it back to where it waits.
+  checkpoints = Checkpoints(tmp_path)
+  items = {'optimizer': {'opt_state': state.opt_state}}
+  checkpoints.save(1, items, {})
+  checkpoints.wait()
+  found = checkpoints.restore(state_lib.abstract(items))
+  checkpoints.close()
+  tiny.assert_trees_equal(found, items)
+  assert kinds(found) == {'pinned_host'}
+
+
+@pytest.mark.slow
+def test_the_reference_is_on_the_device_for_its_scores_alone():
+  scored, steps = [], tiny.steps()
+  batch = tiny.random_batch(0)
+
+  def score(networks, batch):
+    scored.append(kinds(networks))
+    return steps.score(networks, batch)
+
+  def update(ref_params):
+    _, metrics, learnt = rl.update_policy(
+        tiny.new_state(),
+        batch,
+        steps=steps._replace(score=score),
+        plan=rl.UpdatePlan(
+            epochs=1,
+            minibatches=1,
+            max_tokens=tiny.ROW * 8,
+            seed=0,
+            kl='reward',
+        ),
+        advantages=lambda batch: batch,
+        learnt=np.asarray(batch.valid),
+        ref_params=ref_params,
+        kl_coef=0.1,
+        rl_step=0,
+    )
+    return metrics, learnt.ref_logprobs
+
+  on_device = jax.device_put(tiny.init_params(1), jax.devices()[0])
+  metrics, logprobs = update(on_device)
+  waiting = sharding.to_host(on_device)
+  assert kinds(waiting) == {'pinned_host'}
+  again, same = update(waiting)
+  assert metrics == again and np.abs(logprobs).max() > 0
+  np.testing.assert_array_equal(same, logprobs)
+  assert kinds(waiting) == {'pinned_host'}
+  assert scored and set.union(*scored) == {'device'}

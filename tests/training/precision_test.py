@@ -1,0 +1,90 @@
+"""bfloat16 is for activations: weights, moments and sums are float32."""
+
+import collections
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.extend import core
+
+from agentrl.algos import grpo
+from agentrl.models import transformer
+from agentrl.training import optim, state as state_lib, step as step_lib
+from tests import tiny
+
+CONFIG = dataclasses.replace(
+    tiny.CONFIG, qkv_bias=True, qk_norm=True, tie_embeddings=False
+)
+MODULE = transformer.Transformer(
+    CONFIG, scan_layers=True, remat='dots', dtype=jnp.bfloat16
+)
+# Sums and functions whose error in bfloat16 would be the network's.
+EXACT = {'reduce_sum', 'exp', 'log', 'rsqrt', 'cumsum', 'scatter-add', 'div'}
+
+
+def make_learner(name):
+  params = jax.jit(lambda: transformer.init_params(MODULE, jax.random.key(0)))()
+  tx = optim.make_optimizer(1e-3, name=name)
+  state, shardings = state_lib.create(params, tx, tiny.one_device())
+  steps = step_lib.make_steps(
+      MODULE, tiny.bound(grpo), tx, tiny.one_device(), state, shardings
+  )
+  return state, steps
+
+
+def not_float32(tree):
+  return [
+      x.dtype
+      for x in jax.tree.leaves(tree)
+      if jnp.issubdtype(x.dtype, jnp.floating) and x.dtype != jnp.float32
+  ]
+
+
+def equations(jaxpr):
+  """All of them, those of inner functions included."""
+  for equation in jaxpr.eqns:
+    yield equation
+    for value in equation.params.values():
+      for inner in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(inner, core.ClosedJaxpr):
+          yield from equations(inner.jaxpr)
+        elif isinstance(inner, core.Jaxpr):
+          yield from equations(inner)
+
+
+def half(variable):
+  return getattr(variable.aval, 'dtype', None) == jnp.bfloat16
+
+
+@pytest.mark.parametrize('name', optim.OPTIMIZERS)
+def test_weights_and_moments_stay_float32(name):
+  state, steps = make_learner(name)
+  grads = jax.eval_shape(steps.zeros)
+  new, metrics = jax.eval_shape(steps.apply, state, grads)
+  assert not not_float32((state, grads, new, metrics))
+
+
+def test_gradients_sums_and_logprobs_are_float32():
+  state, steps = make_learner('adamw')
+  batch = tiny.random_batch(0)
+  args = (state.networks, jax.eval_shape(steps.zeros), batch, tiny.scale(batch))
+  assert not not_float32(jax.eval_shape(steps.accumulate, *args))
+  found = collections.Counter()
+  kernels = {x.shape[1:] for x in jax.tree.leaves(state.params['layers'])}
+  kernels |= {(CONFIG.vocab_size, CONFIG.hidden_size)}
+  for equation in equations(jax.make_jaxpr(steps.accumulate)(*args).jaxpr):
+    name = equation.primitive.name
+    variables = [*equation.invars, *equation.outvars]
+    if name in EXACT:
+      assert not any(map(half, variables)), equation
+      found[name] += 1
+    if name == 'dot_general':
+      [out] = equation.outvars
+      found['product', out.aval.dtype.name] += 1
+      # A weight's gradient is summed over tokens and, on a mesh, over devices.
+      assert not (half(out) and out.aval.shape in kernels), equation
+  assert found['rsqrt'] and found['exp'] and found['reduce_sum']
+  assert found['product', 'bfloat16'] > 10  # it does compute in bfloat16
+  assert not any(np.isnan(x).any() for x in jax.tree.leaves(state.params))

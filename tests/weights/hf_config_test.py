@@ -1,0 +1,364 @@
+"""Tests for agentrl.weights.hf_config: the config.json of every family."""
+
+import dataclasses
+
+import pytest
+
+from agentrl.errors import WeightsError
+from agentrl.models import rotary, variants
+from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.weights import hf_config
+
+# What the published files say of the network, without what says nothing of it.
+PUBLISHED = {
+    'llama3.2-3b': dict(
+        model_type='llama',
+        attention_bias=False,
+        head_dim=128,
+        hidden_act='silu',
+        hidden_size=3072,
+        intermediate_size=8192,
+        max_position_embeddings=131072,
+        mlp_bias=False,
+        num_attention_heads=24,
+        num_hidden_layers=28,
+        num_key_value_heads=8,
+        rms_norm_eps=1e-5,
+        rope_scaling=dict(
+            factor=32.0,
+            high_freq_factor=4.0,
+            low_freq_factor=1.0,
+            original_max_position_embeddings=8192,
+            rope_type='llama3',
+        ),
+        rope_theta=500000.0,
+        tie_word_embeddings=True,
+        vocab_size=128256,
+    ),
+    'qwen2.5-14b': dict(
+        model_type='qwen2',
+        hidden_act='silu',
+        hidden_size=5120,
+        intermediate_size=13824,
+        max_position_embeddings=131072,
+        max_window_layers=48,
+        num_attention_heads=40,
+        num_hidden_layers=48,
+        num_key_value_heads=8,
+        rms_norm_eps=1e-5,
+        rope_theta=1000000.0,
+        sliding_window=131072,
+        tie_word_embeddings=False,
+        use_sliding_window=False,
+        vocab_size=152064,
+    ),
+    'qwen3-4b': dict(
+        model_type='qwen3',
+        attention_bias=False,
+        head_dim=128,
+        hidden_act='silu',
+        hidden_size=2560,
+        intermediate_size=9728,
+        max_position_embeddings=40960,
+        max_window_layers=36,
+        num_attention_heads=32,
+        num_hidden_layers=36,
+        num_key_value_heads=8,
+        rms_norm_eps=1e-6,
+        rope_scaling=None,
+        rope_theta=1000000,
+        sliding_window=None,
+        tie_word_embeddings=True,
+        use_sliding_window=False,
+        vocab_size=151936,
+    ),
+    'qwen3-30b-a3b': dict(
+        model_type='qwen3_moe',
+        attention_bias=False,
+        decoder_sparse_step=1,
+        head_dim=128,
+        hidden_act='silu',
+        hidden_size=2048,
+        intermediate_size=6144,
+        max_position_embeddings=40960,
+        max_window_layers=48,
+        mlp_only_layers=[],
+        moe_intermediate_size=768,
+        norm_topk_prob=True,
+        num_attention_heads=32,
+        num_experts=128,
+        num_experts_per_tok=8,
+        num_hidden_layers=48,
+        num_key_value_heads=4,
+        rms_norm_eps=1e-6,
+        rope_scaling=None,
+        rope_theta=1000000.0,
+        router_aux_loss_coef=0.001,
+        sliding_window=None,
+        tie_word_embeddings=False,
+        use_sliding_window=False,
+        vocab_size=151936,
+    ),
+    'smollm3-3b': dict(
+        model_type='smollm3',
+        hidden_act='silu',
+        hidden_size=2048,
+        intermediate_size=11008,
+        max_position_embeddings=65536,
+        no_rope_layer_interval=4,
+        no_rope_layers=[1, 1, 1, 0] * 9,
+        num_attention_heads=16,
+        num_hidden_layers=36,
+        num_key_value_heads=4,
+        rms_norm_eps=1e-6,
+        rope_theta=5000000.0,
+        vocab_size=128256,
+    ),
+    'gemma3-1b': dict(
+        model_type='gemma3_text',
+        attn_logit_softcapping=None,
+        final_logit_softcapping=None,
+        head_dim=256,
+        hidden_activation='gelu_pytorch_tanh',
+        hidden_size=1152,
+        intermediate_size=6912,
+        max_position_embeddings=32768,
+        num_attention_heads=4,
+        num_hidden_layers=26,
+        num_key_value_heads=1,
+        query_pre_attn_scalar=256,
+        rms_norm_eps=1e-6,
+        rope_local_base_freq=10000,
+        rope_scaling=None,
+        rope_theta=1000000,
+        sliding_window=512,
+        sliding_window_pattern=6,
+        vocab_size=262144,
+    ),
+    'gemma3-27b': dict(
+        model_type='gemma3',
+        text_config=dict(
+            head_dim=128,
+            hidden_size=5376,
+            intermediate_size=21504,
+            model_type='gemma3_text',
+            num_attention_heads=32,
+            num_hidden_layers=62,
+            num_key_value_heads=16,
+            query_pre_attn_scalar=168,
+            rope_scaling=dict(factor=8.0, rope_type='linear'),
+            sliding_window=1024,
+        ),
+    ),
+}
+
+
+def parse(fields):
+  return hf_config.parse(fields, 'config.json')
+
+
+@pytest.mark.parametrize('name', PUBLISHED)
+def test_published_files_are_read(name):
+  assert parse(PUBLISHED[name]) == variants.get(name)
+
+
+@pytest.mark.parametrize('name', variants.VARIANTS)
+def test_what_is_written_is_read(name):
+  config = variants.get(name)
+  fields = hf_config.make(config)
+  assert parse(fields) == config
+  # What transformers 5 reads alone, and what 4 does.
+  old = {k: v for k, v in fields.items() if k != 'rope_parameters'}
+  assert parse(old) == config
+  later = ('rope_scaling', 'rope_theta', 'rope_local_base_freq')
+  assert parse({k: v for k, v in fields.items() if k not in later}) == config
+
+
+QWEN2 = PUBLISHED['qwen2.5-14b'] | dict(num_hidden_layers=4)
+
+
+def test_qwens_windows_begin_at_a_layer_or_are_listed():
+  slides = QWEN2 | dict(
+      use_sliding_window=True, sliding_window=64, max_window_layers=3
+  )
+  config = parse(slides)
+  assert config.layer_types == (FULL, FULL, FULL, SLIDING)
+  assert config.sliding_window == 64
+  assert hf_config.make(config)['max_window_layers'] == 3
+  listed = parse(slides | dict(layer_types=[SLIDING, FULL, FULL, SLIDING]))
+  assert listed.layer_types == (SLIDING, FULL, FULL, SLIDING)
+  assert parse(slides | dict(max_window_layers=28)).layer_types is None
+  assert parse(slides | dict(max_window_layers=28)).sliding_window is None
+
+
+def test_the_factor_of_yarn_follows_from_the_lengths():
+  yarn = dict(type='yarn', original_max_position_embeddings=32768)
+  scaling = parse(QWEN2 | dict(rope_scaling=yarn)).rope_scaling
+  assert scaling == rotary.Scaling(
+      'yarn', factor=4.0, original_max_positions=32768
+  )
+  del yarn['original_max_position_embeddings']
+  scaling = parse(QWEN2 | dict(rope_scaling=yarn | dict(factor=2))).rope_scaling
+  assert scaling.original_max_positions == 131072 and scaling.factor == 2
+
+
+def refused(name, changes, message):
+  return pytest.param(name, changes, message, id=f'{name} {message}')
+
+
+@pytest.mark.parametrize(
+    'name, changes, message',
+    [
+        refused(
+            'qwen3-4b', dict(attention_bias=True), 'attention_bias of .*Tr'
+        ),
+        refused('smollm3-3b', dict(mlp_bias=True), 'mlp_bias of .* is True'),
+        refused('qwen2.5-14b', dict(hidden_act='relu'), "hidden_act .*'relu'"),
+        refused(
+            'qwen2.5-14b',
+            dict(quantization_config=dict(bits=4)),
+            'quantization_config of .*bits',
+        ),
+        refused(
+            'qwen2.5-14b', dict(num_key_value_heads=None), 'no num_key_value_h'
+        ),
+        refused(
+            'qwen3-30b-a3b', dict(mlp_only_layers=[0]), r'mlp_only_layers .*\[0'
+        ),
+        refused(
+            'qwen3-30b-a3b', dict(decoder_sparse_step=2), 'decoder_sparse_step'
+        ),
+        refused(
+            'qwen3-30b-a3b',
+            dict(use_sliding_window=True),
+            'use_sliding_window of .* is True',
+        ),
+        refused(
+            'qwen3-30b-a3b', dict(num_experts_per_tok=129), '128 experts need 1'
+        ),
+        refused(
+            'gemma3-1b',
+            dict(final_logit_softcapping=30.0),
+            'final_logit_softcapping of .* is 30.0; only None',
+        ),
+        refused(
+            'gemma3-1b', dict(attn_logit_softcapping=50.0), 'attn_logit_softcap'
+        ),
+        refused(
+            'gemma3-1b',
+            dict(use_bidirectional_attention=True),
+            'use_bidirectional_attention',
+        ),
+        refused('gemma3-1b', dict(hidden_activation='gelu'), "'gelu'; only"),
+        refused(
+            'gemma3-1b', dict(sliding_window=0), 'must be at least 1, got 0'
+        ),
+        refused(
+            'gemma3-1b', dict(layer_types=[FULL]), 'layer_types has 1 entr'
+        ),
+        refused(
+            'smollm3-3b', dict(no_rope_layers=[1, 0]), 'rope_layers has 2 entr'
+        ),
+        refused(
+            'llama3.2-3b', dict(partial_rotary_factor=0.5), 'partial_rotary_fac'
+        ),
+        refused(
+            'llama3.2-3b',
+            dict(rope_scaling=dict(rope_type='longrope', factor=4.0)),
+            "rope_scaling of .*Unknown rotary scaling 'longrope'",
+        ),
+        refused('gemma3-1b', dict(sliding_window_pattern=0), 'zero'),
+        refused('qwen3-4b', dict(num_hidden_layers='many'), "'str' object"),
+        refused(
+            'qwen3-4b',
+            dict(rope_parameters={FULL: dict(rope_theta=1e6)}),
+            "'default' has no full_attention",
+        ),
+        refused(
+            'llama3.2-3b',
+            dict(rope_scaling=dict(rope_type='linear')),
+            "rotary type 'linear' needs a factor",
+        ),
+        refused(
+            'llama3.2-3b',
+            dict(
+                rope_scaling=dict(rope_type='linear', factor=2.0, beta_fast=9)
+            ),
+            "'linear' has no beta_fast",
+        ),
+        refused(
+            'llama3.2-3b',
+            dict(rope_scaling=dict(rope_type='default', mrope_section=[1])),
+            "'default' has no mrope_section",
+        ),
+    ],
+)
+def test_what_the_decoder_does_not_have_is_refused(name, changes, message):
+  with pytest.raises(WeightsError, match=message):
+    parse(PUBLISHED[name] | changes)
+
+
+def test_only_full_layers_of_gemma_may_be_scaled():
+  fields = hf_config.make(variants.get('gemma3-4b'))
+  del fields['rope_scaling']
+  fields['rope_parameters'][SLIDING]['rope_type'] = 'linear'
+  with pytest.raises(WeightsError, match='only full_attention may be scaled'):
+    parse(fields)
+
+
+def test_a_model_of_text_and_images_needs_its_text_part():
+  with pytest.raises(WeightsError, match='has no text_config'):
+    parse(dict(model_type='gemma3'))
+  quantised = PUBLISHED['gemma3-27b'] | dict(quantization_config=dict(bits=8))
+  with pytest.raises(WeightsError, match='quantization_config'):
+    parse(quantised)
+
+
+SMALL = dict(
+    vocab_size=61,
+    hidden_size=32,
+    intermediate_size=48,
+    num_layers=2,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=8,
+)
+
+
+@pytest.mark.parametrize(
+    'changes, message',
+    [
+        (dict(qk_norm=True), "family 'llama' cannot say qk_norm=True"),
+        (dict(family='qwen2'), 'cannot say qkv_bias=False'),
+        (dict(family='gemma3_text'), "hidden_activation of .* is 'silu'; only"),
+        (
+            dict(layer_types=[SLIDING, FULL], sliding_window=8),
+            'cannot say sliding_window=8',
+        ),
+        (dict(rope_layers=[True, False]), 'cannot say rope_layers='),
+        (dict(family='qwen9'), "Unknown family 'qwen9'; known: llama, qwen2"),
+    ],
+)
+def test_what_a_family_s_files_cannot_say_is_refused(changes, message):
+  with pytest.raises(WeightsError, match=message):
+    hf_config.make(TransformerConfig(**SMALL, **changes))
+
+
+def test_every_scaling_is_written_and_read():
+  for scaling in (
+      rotary.Scaling('linear', 3.0),
+      rotary.Scaling('dynamic', 2.0),
+      rotary.Scaling(
+          'yarn',
+          4.0,
+          original_max_positions=512,
+          beta_fast=16.0,
+          mscale=0.7,
+          mscale_all_dim=0.9,
+          truncate=False,
+      ),
+  ):
+    config = TransformerConfig(**SMALL, rope_scaling=scaling)
+    assert parse(hf_config.make(config)) == config
+    as_json = dataclasses.asdict(config)
+    assert TransformerConfig(**as_json) == config

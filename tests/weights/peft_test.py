@@ -1,0 +1,150 @@
+"""Tests for agentrl.weights.peft: what we write, and peft itself as oracle.
+
+Those of the oracle need peft (pip install --no-deps peft) beside torch.
+"""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from agentrl.errors import WeightsError
+from agentrl.models import lora as lora_lib, transformer
+from agentrl.models.lora import Base, Lora
+from agentrl.weights import hf, names, peft
+from tests import tiny
+from tests.models import hugging_face
+
+EXPERTS = dataclasses.replace(
+    tiny.CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
+)
+ATTENTION = ('q', 'k', 'v', 'o')
+
+
+def random_adapter(config, lora, seed=0):
+  rng = np.random.default_rng(seed)
+  adapter = jax.eval_shape(
+      lambda key: lora_lib.init(lora, names.shapes(config, np.float32), key),
+      jax.random.key(0),
+  )
+  return jax.tree.map(
+      lambda x: rng.normal(0, 0.2, x.shape).astype(np.float32), adapter
+  )
+
+
+@pytest.mark.parametrize(
+    'config, lora',
+    [
+        (tiny.CONFIG, Lora(rank=3, alpha=6.0)),
+        (tiny.CONFIG, Lora(rank=2, targets=('k', 'down'), rslora=True)),
+        (EXPERTS, Lora(rank=2, targets=ATTENTION)),
+    ],
+)
+def test_an_adapter_comes_back(tmp_path, config, lora):
+  adapter = random_adapter(config, lora)
+  peft.save(tmp_path / 'x', config, adapter, lora, base='owner/base')
+  found, back = peft.load(tmp_path / 'x', config)
+  assert found == lora
+  tiny.assert_trees_equal(back, adapter)
+  assert [p.name for p in tmp_path.iterdir()] == ['x']  # nothing half-written
+
+
+def test_the_files_are_as_peft_writes_them(tmp_path):
+  lora = Lora(rank=3, alpha=6.0, targets=('q', 'up'))
+  adapter = random_adapter(tiny.CONFIG, lora)
+  peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='owner/base')
+  tensors = safetensors.numpy.load_file(
+      tmp_path / 'x' / 'adapter_model.safetensors'
+  )
+  assert len(tensors) == 2 * 2 * 2
+  prefix = 'base_model.model.model.layers.1.'
+  for name, shape, ours in (
+      ('self_attn.q_proj.lora_A', (3, 16), ('attention', 'q', 'a')),
+      ('mlp.up_proj.lora_B', (32, 3), ('mlp', 'up', 'b')),
+  ):
+    found = tensors[f'{prefix}{name}.weight']
+    assert found.shape == shape
+    block, target, part = ours
+    leaf = adapter['layers'][block][target][part]
+    np.testing.assert_array_equal(found, leaf[1].T)
+  fields = json.loads((tmp_path / 'x' / 'adapter_config.json').read_text())
+  assert fields['peft_type'] == 'LORA' and fields['r'] == 3
+  assert fields['lora_alpha'] == 6.0 and not fields['use_rslora']
+  assert fields['target_modules'] == ['q_proj', 'up_proj']
+  assert fields['base_model_name_or_path'] == 'owner/base'
+
+
+@pytest.mark.parametrize(
+    'fields, message',
+    [
+        (dict(peft_type='IA3'), 'does not describe a LoRA adapter'),
+        (dict(use_dora=True), 'use_dora=True, which is not supported; merge'),
+        (dict(modules_to_save=['lm_head']), 'modules_to_save'),
+        (dict(target_modules=['lm_head']), r"\['lm_head'\]; known: q_proj"),
+        (dict(target_modules='all-linear'), "'all-linear'; known: q_proj"),
+        (dict(r='many'), 'wrong'),
+        (dict(r=0), 'r=0; it must be at least 1'),
+        (dict(r=2), r'has shape \[3, 16\]; .* ask for \[2, 16\]'),
+        (dict(target_modules=['q_proj']), 'has unknown 4 tensors'),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, fields, message):
+  lora = Lora(rank=3, targets=('q', 'k'))
+  adapter = random_adapter(tiny.CONFIG, lora)
+  peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+  path = tmp_path / 'x' / 'adapter_config.json'
+  path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+  with pytest.raises(WeightsError, match=message):
+    peft.load(tmp_path / 'x', tiny.CONFIG)
+
+
+def test_missing_and_damaged_files_are_named(tmp_path):
+  with pytest.raises(WeightsError, match='no adapter_config.json'):
+    peft.load(tmp_path, tiny.CONFIG)
+  lora = Lora(rank=3)
+  adapter = random_adapter(tiny.CONFIG, lora)
+  peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+  with pytest.raises(WeightsError, match='is not empty'):
+    peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+  weights = tmp_path / 'x' / 'adapter_model.safetensors'
+  weights.write_bytes(weights.read_bytes()[:-8])
+  with pytest.raises(WeightsError, match='not a whole safetensors file'):
+    peft.load(tmp_path / 'x', tiny.CONFIG)
+
+
+def logits(config, params, tokens, base=None):
+  module = transformer.Transformer(config, scan_layers=True)
+  variables = lora_lib.variables(params, base)
+  positions = np.tile(np.arange(tokens.shape[1]), (len(tokens), 1))
+  hidden, _ = module.apply(variables, tokens, positions)
+  return module.apply(variables, hidden, method='unembed')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', hugging_face.MODELS)
+def test_peft_loads_what_we_write(tmp_path, name):
+  oracle = pytest.importorskip('peft', reason='needs peft, the oracle')
+  theirs = hugging_face.make(name)
+  theirs.save_pretrained(tmp_path / 'base')
+  config, params = hf.load(tmp_path / 'base')
+  targets = ATTENTION if config.num_experts else lora_lib.TARGETS
+  lora = Lora(rank=3, alpha=5.0, targets=targets, rslora='qwen' in name)
+  adapter = random_adapter(config, lora)
+  base = str(tmp_path / 'base')  # where peft looks for its vocabulary
+  peft.save(tmp_path / 'ours', config, adapter, lora, base=base)
+  theirs = oracle.PeftModel.from_pretrained(theirs, tmp_path / 'ours')
+  tokens = np.random.default_rng(0).integers(0, 61, (2, 12)).astype(np.int32)
+  expected = hugging_face.logits(theirs, tokens)
+  found = logits(config, adapter, tokens, Base(params, lora.scale))
+  np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
+  plain = logits(config, params, tokens)
+  assert np.abs(found - plain).max() > 0.1
+
+  # And the other way round.
+  theirs.save_pretrained(tmp_path / 'theirs')
+  back, same = peft.load(tmp_path / 'theirs', config)
+  assert back == lora
+  tiny.assert_trees_equal(same, adapter)
