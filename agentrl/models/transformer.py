@@ -432,21 +432,26 @@ class Transformer(nn.Module):
     """Logits `[..., vocab]` in float32 of `[..., hidden]` states."""
     tied = self.config.tie_embeddings
     kernel = (self.embed if tied else self.lm_head).astype(self.dtype)
-    kernel = sharding.constrain(
-        kernel, P(mesh.TENSOR) if tied else P(None, mesh.TENSOR)
-    )
-    flat = sharding.axis_size(mesh.SEQUENCE) == 1
-    states = hidden.reshape(-1, hidden.shape[-1]) if flat else hidden
     if self.scan_layers:
-      logits = jnp.dot(
-          states,
-          kernel.T if tied else kernel,
-          preferred_element_type=jnp.float32,
-      )
-    else:
-      logits = linear(states, kernel)
-    logits = sharding.place_activations(logits, mesh.TENSOR)
-    return logits.reshape(*hidden.shape[:-1], -1)
+      return unembed(hidden, kernel, tied=tied)
+    states = hidden.reshape(-1, hidden.shape[-1])
+    return linear(states, kernel).reshape(*hidden.shape[:-1], -1)
+
+
+def unembed(hidden: jax.Array, kernel: jax.Array, *, tied: bool) -> jax.Array:
+  """`Transformer.unembed` by a kernel of the trainer's layout.
+
+  Args:
+    hidden: `[..., D]`.
+    kernel: `[D, V]`, or `[V, D]` if it is the embedding's.
+    tied: whether it is.
+  """
+  logits = jnp.dot(
+      hidden.reshape(-1, hidden.shape[-1]),
+      kernel.T if tied else kernel,
+      preferred_element_type=jnp.float32,
+  )
+  return logits.reshape(*hidden.shape[:-1], -1)
 
 
 def init_params(module: Transformer, key: jax.Array) -> Params:

@@ -7,6 +7,7 @@ state predicts the first token of each.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import chex
 import jax
@@ -66,7 +67,6 @@ def from_hidden(
     first: jax.Array | None = None,
     temperature: float = 1.0,
     chunk: int = 256,
-    shards: int = 1,
 ) -> tuple[jax.Array, jax.Array]:
   """`from_logits` without ever holding `[B, T, V]`: chunks along T.
 
@@ -80,47 +80,90 @@ def from_hidden(
     first: `[B, D]` last state of the prefix that a row's segments continue;
       None: there is none.
     temperature: of the sampler; divides the logits.
-    chunk: columns per piece, of each shard; static.
-    shards: over how many devices T is split evenly; static. A piece takes
-      columns of every shard, so that each device works on its own.
+    chunk: columns per piece; static.
 
   Returns:
     `[B, T]` log-probabilities and `[B, T]` entropies, each at the index of the
     token that they speak of.
   """
   chex.assert_equal_shape([tokens, positions])
-  batch, length, _ = hidden.shape
-  targets = jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
 
-  @jax.checkpoint
-  def score(piece):
-    states, targets = piece
-    return from_logits(unembed(states), targets, temperature=temperature)
+  def score(hidden, targets):
+    return from_logits(unembed(hidden), targets, temperature=temperature)
 
-  width = length // shards
-  if width <= chunk:
-    logprobs, entropy = score((hidden, targets))
-  else:
-    extra = -width % chunk
-    pieces = (width + extra) // chunk
-
-    def split(x):  # [B, T, ...] -> [pieces, B, shards, chunk, ...]
-      x = x.reshape(batch, shards, width, *x.shape[2:])
-      x = jnp.pad(x, ((0, 0), (0, 0), (0, extra)) + ((0, 0),) * (x.ndim - 3))
-      x = x.reshape(batch, shards, pieces, chunk, *x.shape[3:])
-      return jnp.moveaxis(x, 2, 0)
-
-    def merge(x):
-      x = jnp.moveaxis(x, 0, 2).reshape(batch, shards, -1)
-      return x[:, :, :width].reshape(batch, length)
-
-    logprobs, entropy = map(
-        merge, jax.lax.map(score, (split(hidden), split(targets)))
-    )
-  firsts = (None, None)
-  if first is not None:
-    firsts = score((first[:, None], tokens))
-  return tuple(
-      shift_right(x, positions, says)
-      for x, says in zip((logprobs, entropy), firsts, strict=True)
+  said = predict(
+      score,
+      (hidden, following(tokens)),
+      None if first is None else (first, tokens),
+      chunk=chunk,
   )
+  return at_own_index(said, positions)
+
+
+def following(tokens: jax.Array) -> jax.Array:
+  """`[B, T]` ids: of each token the next in its row; 0 after the last."""
+  return jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
+
+
+class Said(NamedTuple):
+  """Log-probabilities and entropies, at the index of the state that says so.
+
+  Attributes:
+    states: `[B, T]` each, of the tokens that follow.
+    firsts: of the last state of a prefix: `[B, T]`, of any token of the row,
+      and `[B, 1]`; None: there is none.
+  """
+
+  states: tuple[jax.Array, jax.Array]
+  firsts: tuple[jax.Array, jax.Array] | None
+
+
+def at_own_index(
+    said: Said, positions: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+  """What `predict` returns, moved to the tokens; see `from_hidden`."""
+  firsts = (None, None) if said.firsts is None else said.firsts
+  return tuple(
+      shift_right(x, positions, first)
+      for x, first in zip(said.states, firsts, strict=True)
+  )
+
+
+def predict(
+    score: Callable[..., tuple[jax.Array, jax.Array]],
+    states: tuple[jax.Array, jax.Array],
+    firsts: tuple[jax.Array, jax.Array] | None,
+    *,
+    chunk: int,
+) -> Said:
+  """`from_hidden` before the shift: rows and columns each for themselves.
+
+  Args:
+    score: `[B, t, D]` states and `[B, t]` ids to the log-probabilities and
+      entropies of `from_logits`; a single state speaks of all ids of its row.
+    states: `[B, T, D]`, and `[B, T]` the tokens that follow.
+    firsts: `[B, D]`, and `[B, T]` the tokens of the row; None: no prefix.
+    chunk: columns per piece; static.
+  """
+  score = jax.checkpoint(score)
+  hidden, targets = states
+  batch, length, _ = hidden.shape
+  if length <= chunk:
+    found = score(hidden, targets)
+  else:
+    extra = -length % chunk
+
+    def split(x):  # [B, T, ...] -> [pieces, B, chunk, ...]
+      x = jnp.pad(x, ((0, 0), (0, extra)) + ((0, 0),) * (x.ndim - 2))
+      x = x.reshape(batch, -1, chunk, *x.shape[2:])
+      return jnp.moveaxis(x, 1, 0)
+
+    def merge(x):  # and back
+      return jnp.moveaxis(x, 0, 1).reshape(batch, -1)[:, :length]
+
+    pieces = split(hidden), split(targets)
+    found = tuple(map(merge, jax.lax.map(lambda piece: score(*piece), pieces)))
+  if firsts is None:
+    return Said(found, None)
+  first, tokens = firsts
+  return Said(found, score(first[:, None], tokens))

@@ -20,7 +20,7 @@ from agentrl.algos.policy import Outputs
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.errors import DivergedError
-from agentrl.models import lora, value_head
+from agentrl.models import lora, mesh_logprob, value_head
 from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob
 from agentrl.ops.aggregate import Scale
@@ -91,14 +91,14 @@ def make_steps(
     layout = (batch.tokens, batch.positions, batch.segment_ids)
     params = lora.variables(networks.policy, base)
     hidden, first = module.apply(params, *layout, prefix=batch.prefix)
-    logprobs, entropy = logprob.from_hidden(
+    logprobs, entropy = mesh_logprob.from_hidden(
         hidden,
-        lambda h: module.apply(params, h, method='unembed'),
+        module,
+        params['params'],
         batch.tokens,
         batch.positions,
         first=first,
         temperature=temperature,
-        shards=mesh.shape[mesh_lib.SEQUENCE],
     )
     if networks.critic is None:
       return Outputs(logprobs, entropy), None

@@ -1,0 +1,173 @@
+"""Log-probabilities of rows that lie on a mesh.
+
+Rows and tokens are split as everywhere, the vocabulary over `tensor`, and the
+width of the output kernel over `fsdp`. Left to itself, the compiler gathers the
+kernel and reduces its gradient over all devices for every chunk of tokens: for
+Qwen2.5-7B on eight devices that is more than half of what a microbatch sends.
+Here each device gathers its part of the vocabulary once, adds up its own
+tokens' gradient of it over all chunks, and reduces the sum once.
+
+It is paid in memory: from the first chunk to the last a device holds the kernel
+(`D * V / tensor` numbers, of the type of the activations if the compiler sees
+that they lie in float32 for their gradient's sake alone) and as many float32 of
+its gradient. The compiler's own program holds both for one chunk, so what is
+added is little beside a microbatch's activations; where it is not, `tensor`
+divides it. A mesh without `fsdp` has nothing to gather, and still reduces once.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+
+from agentrl.models import transformer
+from agentrl.models.transformer import Transformer
+from agentrl.ops import logprob
+from agentrl.parallel import sharding
+from agentrl.parallel.mesh import BATCH_AXES, SEQUENCE, TENSOR
+
+DATA, FSDP = BATCH_AXES
+
+
+def from_hidden(
+    hidden: jax.Array,
+    module: Transformer,
+    params: Any,
+    tokens: jax.Array,
+    positions: jax.Array,
+    *,
+    first: jax.Array | None = None,
+    temperature: float = 1.0,
+    chunk: int = 256,
+) -> tuple[jax.Array, jax.Array]:
+  """`ops.logprob.from_hidden`, on the mesh that is traced with if there is one.
+
+  Args:
+    hidden: `[B, T, D]` final states; the batch axes divide B, `sequence` T.
+    module: the decoder, trainer layout.
+    params: of the decoder, of which the output kernel is read; `fsdp` divides
+      its D, `tensor` its V.
+    tokens: as there.
+    positions: as there.
+    first: as there; `sequence` is 1.
+    temperature: as there.
+    chunk: columns per piece, of those that a device has; static.
+
+  Returns:
+    As there.
+  """
+  tied = module.config.tie_embeddings
+  kernel = params['embed' if tied else 'lm_head']
+
+  def unembed(kernel, hidden):
+    kernel = kernel.astype(module.dtype)
+    return transformer.unembed(hidden, kernel, tied=tied)
+
+  if jax.sharding.get_abstract_mesh().empty:
+    return logprob.from_hidden(
+        hidden,
+        functools.partial(unembed, kernel),
+        tokens,
+        positions,
+        first=first,
+        temperature=temperature,
+        chunk=chunk,
+    )
+
+  def predict(kernel, rows, firsts):
+    whole = _whole(kernel, 1 if tied else 0, module.dtype)
+
+    def score(hidden, targets):
+      logits = unembed(whole, hidden)
+      return _from_logits(logits, targets, temperature=temperature)
+
+    return logprob.predict(score, rows, firsts, chunk=chunk)
+
+  rows = P(_split(*BATCH_AXES), _split(SEQUENCE))
+  width, vocab = _split(FSDP), _split(TENSOR)
+  said = jax.shard_map(
+      predict,
+      in_specs=(P(vocab, width) if tied else P(width, vocab), rows, rows),
+      out_specs=rows,
+  )(
+      kernel,
+      (hidden, logprob.following(tokens)),
+      None if first is None else (first, tokens),
+  )
+  return logprob.at_own_index(said, positions)
+
+
+def _split(*axes: str) -> tuple[str, ...]:
+  """Those with more than one device: the others have nothing to exchange."""
+  return tuple(axis for axis in axes if sharding.axis_size(axis) > 1)
+
+
+def _whole(kernel: jax.Array, axis: int, dtype: Any) -> jax.Array:
+  """A device's part of the vocabulary, of which it has a part of the width.
+
+  Args:
+    kernel: `[D / fsdp, V / tensor]`, or turned round.
+    axis: of its width.
+    dtype: that it is sent in.
+  """
+  # A sum over these axes in the backward pass: here, and not in the loop.
+  kernel = jax.lax.pcast(kernel, _split(DATA, SEQUENCE), to='varying')
+  return _gather(kernel, axis, dtype) if _split(FSDP) else kernel
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2))
+def _gather(kernel: jax.Array, axis: int, dtype: Any) -> jax.Array:
+  """`kernel` whole, rounded to `dtype` on its way, its gradient not."""
+  whole = jax.lax.all_gather(kernel.astype(dtype), FSDP, axis=axis, tiled=True)
+  return whole.astype(kernel.dtype)
+
+
+def _gather_forward(kernel, axis, dtype):
+  return _gather(kernel, axis, dtype), None
+
+
+def _gather_backward(axis, dtype, saved, grad):
+  del dtype, saved
+  scatter = functools.partial(jax.lax.psum_scatter, scatter_dimension=axis)
+  return (scatter(grad, FSDP, tiled=True),)
+
+
+_gather.defvjp(_gather_forward, _gather_backward)
+
+
+def _from_logits(
+    logits: jax.Array, targets: jax.Array, *, temperature: float
+) -> tuple[jax.Array, jax.Array]:
+  """`ops.logprob.from_logits` of a device's part of the vocabulary.
+
+  As Megatron-LM does (arXiv:1909.08053, section 3): devices exchange a few
+  numbers a token and no logits.
+
+  Args:
+    logits: `[..., V / tensor]`.
+    targets: as there, ids of the whole vocabulary.
+    temperature: as there.
+  """
+  if not _split(TENSOR):
+    return logprob.from_logits(logits, targets, temperature=temperature)
+  logits = logits.astype(jnp.float32) / temperature
+  largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1))
+  largest = jax.lax.pmax(largest, TENSOR)
+  weights = jnp.exp(logits - largest[..., None])
+  size = logits.shape[-1]
+  here = targets - size * jax.lax.axis_index(TENSOR)
+  chosen = jnp.take_along_axis(
+      logits, jnp.clip(here, 0, size - 1)[..., None], axis=-1
+  )[..., 0]
+  total, weighted, chosen = jax.lax.psum(
+      (
+          jnp.sum(weights, axis=-1),
+          jnp.sum(weights * logits, axis=-1),
+          jnp.where((here >= 0) & (here < size), chosen, 0.0),
+      ),
+      TENSOR,
+  )
+  normaliser = jnp.log(total) + largest
+  return chosen - normaliser, normaliser - weighted / total
