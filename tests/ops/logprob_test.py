@@ -104,20 +104,6 @@ def test_chunks_change_neither_value_nor_gradient(seed, chunk):
   )
 
 
-@pytest.mark.parametrize('shards, chunk', [(2, 2), (2, 3), (3, 1), (6, 1)])
-def test_pieces_of_shards_change_nothing(shards, chunk):
-  hidden, kernel, tokens = random_inputs(4)
-  length = tokens.shape[1] // shards * shards
-  hidden, tokens = hidden[:, :length], tokens[:, :length]
-  positions = POSITIONS[:, :length]
-  score = lambda **kwargs: logprob.from_hidden(
-      hidden, lambda x: x @ kernel, tokens, positions, **kwargs
-  )
-  np.testing.assert_allclose(
-      score(chunk=chunk, shards=shards), score(), rtol=1e-5, atol=1e-6
-  )
-
-
 @pytest.mark.parametrize('chunk', [3, 256])
 def test_the_first_tokens_after_a_prefix_are_predicted_by_its_last_state(chunk):
   """Rows that continue prefixes of 3 and 1 tokens; the first in two segments."""

@@ -30,7 +30,13 @@ GRID = [
 # grid is slow.
 QUICK = ['8x1x1x1/none/4', '2x2x2x1/none/2', '1x2x2x2/own/1']
 WORK = ['1x1x8x1/work', '1x1x1x8/work']
-OTHERS = ['1x2x2x2/copies', '1x2x1x4/chunks', '2x2x2x1/prefixes']
+OTHERS = [
+    '1x2x2x2/copies',
+    '1x2x1x4/chunks',
+    '2x2x2x1/chunks',
+    '2x2x2x1/prefixes',
+]
+SENT = ['1x4x2x1/sent', '2x2x1x2/sent', '8x1x1x1/sent']
 ADAPTERS = ['1x2x2x2/adapter']
 
 
@@ -50,7 +56,7 @@ def run(tmp_path_factory, cases):
 
 @pytest.fixture(scope='module', name='updates')
 def _updates(tmp_path_factory):
-  return run(tmp_path_factory, QUICK + OTHERS + ADAPTERS + WORK)
+  return run(tmp_path_factory, QUICK + OTHERS + SENT + ADAPTERS + WORK)
 
 
 @pytest.fixture(scope='module', name='grid')
@@ -109,6 +115,34 @@ def test_no_device_does_the_work_of_another(updates, case):
   # An eighth each; what many devices repeat (norms, key heads) is little.
   alone = updates[f'{ALONE}/work']['flops']
   assert 0.9 * alone / 8 < updates[case]['flops'] < 1.25 * alone / 8
+
+
+@pytest.mark.parametrize('kernel', ['tied', 'untied', 'narrow', 'frozen'])
+@pytest.mark.parametrize('case', SENT)
+def test_four_pieces_send_the_output_kernel_and_its_gradient_once(
+    updates, case, kernel
+):
+  data, fsdp, tensor, sequence = map(int, case.partition('/')[0].split('x'))
+  sent = {
+      name.removeprefix(f'{kernel}/'): tuple(value)
+      for name, value in updates[case].items()
+      if name.startswith(f'{kernel}/')
+  }
+  # A device's part of the [VOCAB, 16] kernel, float32: in bfloat16 too its
+  # gradient is, and a CPU's compiler sends nothing of less.
+  part = 4 * 4096 * 16 // tensor
+  expected = {}
+  if fsdp > 1:
+    expected[f'all-gather/{fsdp}'] = (1, part)
+  if kernel != 'frozen':
+    if fsdp > 1:
+      expected[f'reduce-scatter/{fsdp}'] = (1, part)
+    if data * sequence > 1:
+      expected[f'all-reduce/{data * sequence}'] = (1, part // fsdp)
+  # What is left is of tokens: 16 numbers each, and there are 64 on a device.
+  rest = {name: sent[name] for name in sent.keys() - expected.keys()}
+  assert {name: sent.get(name) for name in expected} == expected
+  assert all(size <= 4 * 64 * 16 for _, size in rest.values())
 
 
 def test_the_update_is_one_that_could_have_differed(updates):

@@ -123,11 +123,18 @@ def test_collectives_are_those_of_a_hand_calculation(plans):
   again = count - config.num_layers * 7 - 1
   assert again in (0, 1)
   assert gathered == 4 * (config.num_params - norms + again * table)
-  # The gradient of the table is reduced for each chunk of 256 tokens, and for
-  # the rows; all others once, and a few numbers of metrics.
+  # A gradient gathers the kernels twice, because layers are computed again, and
+  # the table no more often than before: not for each of four chunks of logits.
+  count, gathered = plan['accumulate/all-gather/8']
+  again = count - config.num_layers * 2 * 7 - 1
+  assert again in (0, 1)
+  kernels = config.num_params - norms - table
+  assert gathered == 4 * (2 * kernels + (1 + again) * table)
+  # The table's own is reduced once for all chunks, and once for its rows as all
+  # others are, with a few numbers of metrics.
   _, reduced = plan['accumulate/all-reduce/8']
-  expected = 4 * (config.num_params + LENGTH // 256 * table)
-  np.testing.assert_allclose(reduced, expected, rtol=1e-4)
+  np.testing.assert_allclose(reduced, 4 * config.num_params, rtol=1e-4)
+  assert tuple(plan['accumulate/reduce-scatter/8']) == (1, 4 * table)
 
 
 def test_a_step_runs_what_the_config_says(plans):

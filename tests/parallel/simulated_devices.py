@@ -4,8 +4,8 @@ r"""Makes the same update on meshes of simulated devices; writes what came out.
         python -m tests.parallel.simulated_devices OUT.npz CASE...
 
 A case is `DATAxFSDPxTENSORxSEQUENCE/CRITIC/MICROBATCHES`, or the mesh and what
-else is asked of it: `copies`, `chunks`, `prefixes`, `work` or `adapter`. It is a
-process of its own: XLA fixes the number of devices when it starts, and the other
+else is asked of it: `copies`, `chunks`, `sent`, `prefixes`, `work` or `adapter`. It
+is a process of its own: XLA fixes the number of devices when it starts, and the other
 tests should see the one that they were written for.
 """
 
@@ -18,13 +18,18 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 
 from agentrl.algos import grpo, ppo
 from agentrl.data import collate
-from agentrl.models import lora as lora_lib, transformer, value_head
+from agentrl.models import (
+    lora as lora_lib,
+    mesh_logprob,
+    transformer,
+    value_head,
+)
 from agentrl.modes import hosts
-from agentrl.ops import logprob
-from agentrl.parallel import distributed, mesh as mesh_lib, sharding
+from agentrl.parallel import distributed, hlo, mesh as mesh_lib, sharding
 from agentrl.training import (
     optim,
     state as state_lib,
@@ -39,6 +44,8 @@ CONFIG = dataclasses.replace(tiny.CONFIG, num_heads=8)
 MODULE = transformer.Transformer(CONFIG, scan_layers=True)
 # 32 packed rows make as many microbatches on one device as on eight.
 PACKED_ROWS = 32
+# So many that their kernel is larger than anything else that is sent.
+VOCAB = 4096
 
 
 def parse(case):
@@ -173,30 +180,83 @@ def adapter_on(mesh):
   return out, np.array(split) * mesh.devices.size
 
 
+def output_kernel(*, tied, vocab, dtype=jnp.float32):
+  """A decoder, and `{name: kernel}`: all that it needs for logits."""
+  config = dataclasses.replace(CONFIG, tie_embeddings=tied, vocab_size=vocab)
+  module = transformer.Transformer(config, scan_layers=True, dtype=dtype)
+  kernel = np.random.default_rng(5).normal(size=(vocab, config.hidden_size))
+  kernel = kernel.astype(np.float32)
+  return module, {'embed': kernel} if tied else {'lm_head': kernel.T}
+
+
 def chunks_on(mesh):
-  """Log-probabilities in many pieces along T, with their gradient."""
+  """Log-probabilities in many pieces along T, with their gradients."""
   batch = random_batch()
   rows = batch.tokens[:8], batch.positions[:8]
   rng = np.random.default_rng(2)
   hidden = rng.normal(size=(*rows[0].shape, 16)).astype(np.float32)
-  kernel = rng.normal(size=(16, 32)).astype(np.float32)
 
-  def total(hidden, tokens, positions):
-    logprobs, entropy = logprob.from_hidden(
-        hidden,
-        lambda x: sharding.place_activations(jnp.dot(x, kernel)),
-        tokens,
-        positions,
-        chunk=3,  # divides no shard
-        shards=mesh.shape[mesh_lib.SEQUENCE],
+  def run(tied):
+    module, params = output_kernel(tied=tied, vocab=32)
+
+    def total(hidden, params, tokens, positions):
+      logprobs, entropy = mesh_logprob.from_hidden(
+          hidden,
+          module,
+          params,
+          tokens,
+          positions,
+          temperature=0.7,
+          chunk=3,  # divides no shard
+      )
+      return jnp.sum(jnp.sin(logprobs) + entropy), (logprobs, entropy)
+
+    grad = jax.value_and_grad(total, argnums=(0, 1), has_aux=True)
+    grad = jax.jit(sharding.on_mesh(grad, mesh))
+    placed = sharding.infer_shardings(params, mesh, sharding.DECODER_RULES)
+    params = jax.tree.map(sharding.put_array, params, placed)
+    return grad(hidden, params, *state_lib.place(rows, mesh))
+
+  return dict(tied=run(True), untied=run(False))
+
+
+def sent_on(mesh):
+  """Count and bytes of what a gradient of four pieces sends, by kind."""
+  shape = (8, 8 * mesh.shape[mesh_lib.SEQUENCE])
+
+  def compile_for(*, tied, dtype=jnp.float32, frozen=False):
+    module, params = output_kernel(tied=tied, vocab=VOCAB, dtype=dtype)
+
+    def total(hidden, params, tokens):
+      return jnp.sum(
+          mesh_logprob.from_hidden(
+              hidden, module, params, tokens, tokens, chunk=2
+          )[0]
+      )
+
+    placed = sharding.infer_shardings(params, mesh, sharding.DECODER_RULES)
+    rows = NamedSharding(mesh, sharding.TOKENS)
+    grad = jax.grad(total, argnums=0 if frozen else (0, 1))
+    lowered = jax.jit(
+        sharding.on_mesh(grad, mesh),
+        out_shardings=rows if frozen else (rows, placed),
+    ).lower(
+        jax.ShapeDtypeStruct((*shape, 16), dtype, sharding=rows),
+        sharding.placed(params, placed),
+        jax.ShapeDtypeStruct(shape, jnp.int32, sharding=rows),
     )
-    return jnp.sum(jnp.sin(logprobs) + entropy), logprobs
+    work = hlo.work(lowered.compile().as_text())
+    return {
+        f'{c.kind}/{c.devices}': np.array([c.count, c.bytes])
+        for c in work.collectives
+    }
 
-  grad = jax.jit(
-      sharding.on_mesh(jax.value_and_grad(total, has_aux=True), mesh)
+  return dict(
+      tied=compile_for(tied=True),
+      untied=compile_for(tied=False),
+      narrow=compile_for(tied=False, dtype=jnp.bfloat16),
+      frozen=compile_for(tied=False, frozen=True),
   )
-  (value, logprobs), grads = grad(hidden, *state_lib.place(rows, mesh))
-  return dict(value=value, logprobs=logprobs, grads=grads)
 
 
 def prefixes_on(mesh):
@@ -274,6 +334,8 @@ def main(path, cases):
         arrays |= flat(case_name, prefixes_on(make_mesh(shape)))
       case [shape, 'chunks']:
         arrays |= flat(f'{shape}/chunks', chunks_on(make_mesh(shape)))
+      case [shape, 'sent']:
+        arrays |= flat(case_name, sent_on(make_mesh(shape)))
       case _:
         arrays |= flat(case_name, update_on(*parse(case_name)))
   if distributed.is_first():

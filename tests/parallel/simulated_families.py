@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from agentrl.models import transformer
+from agentrl.models import mesh_logprob, transformer
 from agentrl.models.config import FULL, SLIDING
 from agentrl.parallel import sharding
 from agentrl.parallel.mesh import AXES, make_mesh
@@ -52,8 +52,10 @@ def gradients(shape):
   def loss(params, tokens, positions):
     variables = {'params': params}
     hidden, _ = module.apply(variables, tokens, positions)
-    logits = module.apply(variables, hidden, method='unembed')
-    return jnp.mean(jax.nn.log_softmax(logits)[..., 3])
+    logprobs, entropy = mesh_logprob.from_hidden(
+        hidden, module, params, tokens, positions
+    )
+    return jnp.mean(logprobs + jnp.sin(entropy))
 
   mesh = make_mesh(
       dict(zip(AXES, shape, strict=True)), jax.devices()[: math.prod(shape)]
