@@ -272,7 +272,6 @@ def _span_spec(spans: jax.Array, held: int) -> pl.BlockSpec:
 
 def _call(kernel, *args, name, grid, in_specs, out_specs, out_shape, interpret):
   """`pl.pallas_call`, by Triton."""
-  dim = args[0].shape[-1]
   return pl.pallas_call(
       kernel,
       name=name,
@@ -280,9 +279,7 @@ def _call(kernel, *args, name, grid, in_specs, out_specs, out_shape, interpret):
       in_specs=in_specs,
       out_specs=out_specs,
       out_shape=[jax.ShapeDtypeStruct(*x) for x in out_shape],
-      compiler_params=triton.CompilerParams(
-          num_warps=4 if dim <= 64 else 8, num_stages=2
-      ),
+      compiler_params=triton.CompilerParams(num_warps=8, num_stages=2),
       interpret=interpret,
   )(*args)
 
