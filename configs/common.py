@@ -88,7 +88,13 @@ def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
   config.agent = dict(format='react', instructions='full')
   # Recomputed activations: the attention scores of one long episode in 30
   # layers would fill a laptop's memory.
-  config.model = dict(name=model, dtype='float32', remat='full', lora=lora())
+  config.model = dict(
+      name=model,
+      dtype='float32',
+      remat='full',
+      attention='reference',
+      lora=lora(),
+  )
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())
   config.sampler = sampler(4 if tiny else 64)
   # Four minibatches of 8 tasks each. The original multiplies the gradient of

@@ -49,6 +49,7 @@ def _common(
       name=model,
       dtype='float32',
       remat='none' if small else 'full',
+      attention='reference',
       lora=common.lora(),
   )
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())

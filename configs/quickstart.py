@@ -36,7 +36,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
       options=dict(levels=('GoToRedBall',), style='compact'),
   )
   config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name='tiny-1m', remat='none', lora=lora())
+  config.model = dict(
+      name='tiny-1m', remat='none', attention='reference', lora=lora()
+  )
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())
   config.sampler = sampler(8 if arg.tiny else 64)
 

@@ -21,9 +21,13 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from agentrl.ops import attention
+from agentrl.ops import attention, flash
 from agentrl.parallel import sharding
 from agentrl.parallel.mesh import BATCH_AXES, SEQUENCE, TENSOR
+
+# How a device attends with its share; 'flash' needs a GPU. Over which axes the
+# result of its kernels varies, JAX cannot know: `check_vma` below.
+IMPLEMENTATIONS = {'reference': attention, 'flash': flash}
 
 
 def causal(
@@ -34,6 +38,7 @@ def causal(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    implementation: str = 'reference',
 ) -> jax.Array:
   """`ops.attention.causal`, on the mesh that is traced with if there is one.
 
@@ -45,19 +50,22 @@ def causal(
     segment_ids: `[B, T]` int.
     window: as there.
     scale: as there.
+    implementation: a key of IMPLEMENTATIONS.
 
   Returns:
     `[B, T, H, D]`.
   """
+  ops = IMPLEMENTATIONS[implementation]
   if jax.sharding.get_abstract_mesh().empty:
-    return attention.causal(
+    return ops.causal(
         queries, keys, values, segment_ids, window=window, scale=scale
     )
   kv_spec, copies = _key_heads(queries.shape[2], keys.shape[2])
   return jax.shard_map(
-      functools.partial(_causal, copies=copies, scale=scale),
+      functools.partial(_causal, ops, copies=copies, scale=scale),
       in_specs=(sharding.HEADS, kv_spec, kv_spec, sharding.TOKENS, P()),
       out_specs=sharding.HEADS,
+      check_vma=ops is attention,
   )(queries, keys, values, segment_ids, window)
 
 
@@ -86,16 +94,16 @@ def _read(copies: int | None, *arrays: jax.Array) -> tuple[jax.Array, ...]:
   return tuple(cut(x, head) for x in arrays)
 
 
-def _causal(queries, keys, values, segment_ids, window, *, copies, scale):
+def _causal(ops, queries, keys, values, segment_ids, window, *, copies, scale):
   """One device's share."""
   keys, values = _read(copies, keys, values)
   options = dict(window=window, scale=scale)
   if sharding.axis_size(SEQUENCE) == 1:
-    return attention.causal(queries, keys, values, segment_ids, **options)
+    return ops.causal(queries, keys, values, segment_ids, **options)
   whole = functools.partial(
       jax.lax.all_gather, axis_name=SEQUENCE, axis=1, tiled=True
   )
-  return attention.causal_part(
+  return ops.causal_part(
       queries,
       whole(keys),
       whole(values),
@@ -117,6 +125,7 @@ def after_prefix(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
+    implementation: str = 'reference',
 ) -> jax.Array:
   """`ops.attention.after_prefix`, on the mesh that is traced with if any.
 
@@ -131,34 +140,37 @@ def after_prefix(
     rows: `[B]` int, the prefix of each row.
     window: as for `causal`.
     scale: as for `causal`.
+    implementation: as for `causal`.
 
   Returns:
     `[B, T, H, D]`.
   """
   own = (queries, keys, values, segment_ids, positions)
+  ops = IMPLEMENTATIONS[implementation]
   if jax.sharding.get_abstract_mesh().empty:
-    return attention.after_prefix(
+    return ops.after_prefix(
         *own, _of_rows(prefix, rows), window=window, scale=scale
     )
   kv_spec, copies = _key_heads(queries.shape[2], keys.shape[2])
   kv = (kv_spec, kv_spec, sharding.TOKENS)
   return jax.shard_map(
-      functools.partial(_after_prefix, copies=copies, scale=scale),
+      functools.partial(_after_prefix, ops, copies=copies, scale=scale),
       in_specs=(
           (sharding.HEADS, *kv, sharding.TOKENS), kv, P(BATCH_AXES), P()
       ),
       out_specs=sharding.HEADS,
+      check_vma=ops is attention,
   )(own, prefix, rows, window)  # fmt: skip
 
 
-def _after_prefix(own, prefix, rows, window, *, copies, scale):
+def _after_prefix(ops, own, prefix, rows, window, *, copies, scale):
   """One device's share."""
   queries, keys, values, *where = own
   prefix = (*_read(copies, *prefix[:2]), prefix[2])
   whole = functools.partial(
       jax.lax.all_gather, axis_name=BATCH_AXES, axis=0, tiled=True
   )
-  return attention.after_prefix(
+  return ops.after_prefix(
       queries,
       *_read(copies, keys, values),
       *where,

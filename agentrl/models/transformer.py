@@ -15,210 +15,24 @@ needs few of them, or needs them in chunks, does not pay for all.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
-from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from agentrl.batch import SharedPrefix
-from agentrl.models import mesh_attention, rotary
-from agentrl.models.config import (
-    ACTIVATIONS,
-    FULL,
-    SLIDING,
-    TransformerConfig,
-)
+from agentrl.models.attention import Attention, make_traits
+from agentrl.models.config import ACTIVATIONS, TransformerConfig
+from agentrl.models.layers import Dense, norm
 from agentrl.ops import attention, experts as experts_lib
-from agentrl.ops.linear import affine, linear
+from agentrl.ops.linear import linear
 from agentrl.parallel import mesh, sharding
 
 Params = Any
 # Per layer: keys and values, each [B, kv_heads, S, head_dim].
 KVCache = tuple[tuple[jax.Array, jax.Array], ...]
-
-# Of a full layer among sliding ones: longer than any row.
-_NO_WINDOW = np.iinfo(np.int32).max
-
-
-class Traits(NamedTuple):
-  """What sets a layer apart from the others, stacked over layers outside them.
-
-  None where all layers are alike, so that such models do nothing for it.
-
-  Attributes:
-    rotation: of its queries and keys; where a layer does not rotate, by 0.
-    window: scalar int32, tokens that it sees.
-  """
-
-  rotation: rotary.Rotation | None
-  window: jax.Array | None
-
-
-def _traits(config: TransformerConfig) -> Traits:
-  """The traits of all layers: each leaf is `[L, ...]`."""
-  c = config
-  types = np.array(c.layer_types or (FULL,) * c.num_layers)
-  rotation = window = None
-  if c.layer_types is not None:
-    window = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
-    window = jnp.asarray(window, jnp.int32)
-  if c.rope_layers is not None or c.rope_local_theta is not None:
-    # Of every kind of layer: rotated as configured, sliding, not rotated.
-    kinds = [rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)]
-    kind = np.zeros(c.num_layers, np.int32)
-    if c.rope_local_theta is not None:
-      kind[types == SLIDING] = len(kinds)
-      kinds.append(rotary.make_rotation(c.head_dim, c.rope_local_theta))
-    if c.rope_layers is not None:
-      kind[~np.array(c.rope_layers)] = len(kinds)
-      kinds.append(rotary.Rotation(jnp.zeros(c.head_dim // 2)))
-    amplitudes = [1.0 if k.amplitude is None else k.amplitude for k in kinds]
-    rotation = rotary.Rotation(
-        jnp.stack([k.frequencies for k in kinds])[kind],
-        jnp.asarray(amplitudes)[kind] if set(amplitudes) != {1.0} else None,
-    )
-  return Traits(rotation, window)
-
-
-class Dense(nn.Module):
-  """A product with a weight matrix: `[N, in]` -> `[N, features]`.
-
-  Where the collection 'lora' has matrices of this place, theirs is added; see
-  `models.lora`.
-
-  Attributes:
-    features: columns of the result.
-    dtype: of the product.
-    out_first: whether the matrix lies as [features, in], the engine's layout.
-    bias: whether a bias is added.
-  """
-
-  features: int
-  dtype: Any
-  out_first: bool
-  bias: bool = False
-
-  @nn.compact
-  def __call__(self, x: jax.Array) -> jax.Array:
-    shape = (x.shape[-1], self.features)
-    kernel = self.param(
-        'kernel',
-        nn.initializers.normal(0.02),
-        shape[::-1] if self.out_first else shape,
-    )
-    bias = None
-    if self.bias:
-      bias = self.param('bias', nn.initializers.zeros, (self.features,))
-    x = x.astype(self.dtype)
-    if self.out_first:
-      out = linear(x, kernel.astype(self.dtype)).astype(self.dtype)
-      out = out if bias is None else out + bias.astype(self.dtype)
-    else:
-      out = affine(x, kernel, bias)
-    if self.has_variable('lora', 'a'):
-      a, b = (self.get_variable('lora', name) for name in 'ab')
-      out = out + affine(affine(x, a, None), b, None)
-    return out
-
-
-class RMSNorm(nn.Module):
-  """Root mean square normalisation (arXiv:1910.07467), in float32.
-
-  Attributes:
-    eps: added to the mean square.
-    offset: added to the scale.
-  """
-
-  eps: float
-  offset: float = 0.0
-
-  @nn.compact
-  def __call__(self, x: jax.Array) -> jax.Array:
-    init = nn.initializers.constant(1.0 - self.offset)
-    scale = self.param('scale', init, (x.shape[-1],)).astype(jnp.float32)
-    if self.offset:
-      scale = scale + self.offset
-    x32 = x.astype(jnp.float32)
-    mean_square = jnp.mean(x32 * x32, axis=-1, keepdims=True)
-    normed = x32 * jax.lax.rsqrt(mean_square + self.eps)
-    return (normed * scale).astype(x.dtype)
-
-
-def _norm(config: TransformerConfig, name: str | None = None) -> RMSNorm:
-  return RMSNorm(config.rms_norm_eps, config.norm_offset, name=name)
-
-
-class Attention(nn.Module):
-  """Grouped-query attention, over the row, its prefix or a cache."""
-
-  config: TransformerConfig
-  dtype: Any
-  out_first: bool
-
-  @nn.compact
-  def __call__(self, x, positions, segment_ids, traits, cache, prefix):
-    c = self.config
-    # Of the tokens of rows, or in one line those of prefixes and rows.
-    places, shapes = positions, [positions.shape]
-    if prefix is not None:
-      shapes = [prefix.tokens.shape, positions.shape]
-      every = jnp.broadcast_to(jnp.arange(shapes[0][1]), shapes[0])
-      places = sharding.join_rows([every, positions])[None]
-    dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
-    project = lambda heads, name: jnp.reshape(
-        dense(heads * c.head_dim, bias=c.qkv_bias, name=name)(x),
-        (*places.shape, heads, c.head_dim),
-    )
-    queries, keys = project(c.num_heads, 'q'), project(c.num_kv_heads, 'k')
-    values = project(c.num_kv_heads, 'v')
-    if c.qk_norm:
-      queries, keys = _norm(c, 'q_norm')(queries), _norm(c, 'k_norm')(keys)
-    rotation = traits.rotation
-    if rotation is None:
-      rotation = rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)
-    queries = rotary.rotate(queries, places, rotation)
-    keys = rotary.rotate(keys, places, rotation)
-    scalar = c.query_pre_attn_scalar
-    options = dict(
-        window=traits.window, scale=None if scalar is None else scalar**-0.5
-    )
-    if prefix is not None:
-      of_prefix, of_rows = zip(*(
-          sharding.split_rows(x[0], shapes) for x in (queries, keys, values)
-      ), strict=True)  # fmt: skip
-      shared = mesh_attention.causal(*of_prefix, prefix.segment_ids, **options)
-      own = mesh_attention.after_prefix(
-          *of_rows,
-          segment_ids,
-          positions,
-          (*of_prefix[1:], prefix.segment_ids),
-          prefix.rows,
-          **options,
-      )
-      out = sharding.join_rows([shared, own])
-    elif cache is None:
-      out = mesh_attention.causal(queries, keys, values, segment_ids, **options)
-    else:
-      cache = tuple(
-          _write(old, new, positions)
-          for old, new in zip(cache, (keys, values), strict=True)
-      )
-      out = attention.cached(queries, *cache, positions, **options)
-    out = out.reshape(*x.shape[:-1], c.num_heads * c.head_dim)
-    out = checkpoint_name(out, 'attention')  # see REMAT
-    out = sharding.place_activations(out, mesh.TENSOR)
-    return dense(c.hidden_size, name='o')(out), cache
-
-
-def _write(old: jax.Array, new: jax.Array, positions: jax.Array) -> jax.Array:
-  """Puts `[B, T, K, D]` entries at their positions of `[B, K, S, D]`."""
-  rows = jnp.arange(old.shape[0])[:, None]
-  # Advanced indices around a slice move to the front: [B, T, K, D].
-  return old.at[rows, :, positions].set(new.astype(old.dtype), mode='drop')
 
 
 class MLP(nn.Module):
@@ -283,13 +97,14 @@ class Block(nn.Module):
   config: TransformerConfig
   dtype: Any
   out_first: bool
+  implementation: str
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
     parts = (c, self.dtype, self.out_first)
-    attended, cache = Attention(*parts, name='attention')(
-        _norm(c, 'attention_norm')(x),
+    attended, cache = Attention(*parts, self.implementation, name='attention')(
+        norm(c, 'attention_norm')(x),
         positions,
         segment_ids,
         traits,
@@ -297,12 +112,12 @@ class Block(nn.Module):
         prefix,
     )
     if c.post_norms:
-      attended = _norm(c, 'attention_post_norm')(attended)
+      attended = norm(c, 'attention_post_norm')(attended)
     x = sharding.place_activations(x + attended)
     mlp = (Experts if c.num_experts else MLP)(*parts, name='mlp')
-    out = mlp(_norm(c, 'mlp_norm')(x))
+    out = mlp(norm(c, 'mlp_norm')(x))
     if c.post_norms:
-      out = _norm(c, 'mlp_post_norm')(out)
+      out = norm(c, 'mlp_post_norm')(out)
     return sharding.place_activations(x + out), cache
 
 
@@ -311,7 +126,7 @@ class Block(nn.Module):
 # is computed again. Nothing is shared with the forward pass: the scan parts them.
 _SAVED = jax.checkpoint_policies.save_from_both_policies(
     jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
-    jax.checkpoint_policies.save_only_these_names('attention'),
+    jax.checkpoint_policies.save_only_these_names(attention.NAME),
 )
 REMAT = {
     'none': lambda block: block,
@@ -327,12 +142,15 @@ class Transformer(nn.Module):
     config: its shape.
     scan_layers: True for the trainer's stacked layout, False for the engine's.
     remat: what the backward pass computes again, a key of REMAT (trainer only).
+    attention: how rows are attended to, a key of
+      `mesh_attention.IMPLEMENTATIONS`; a cache is read in one way.
     dtype: of activations and matrix products; parameters keep their own.
   """
 
   config: TransformerConfig
   scan_layers: bool = False
   remat: str = 'none'
+  attention: str = 'reference'
   dtype: Any = jnp.float32
 
   def setup(self):
@@ -352,12 +170,13 @@ class Transformer(nn.Module):
           split_rngs={'params': True},
           in_axes=(nn.broadcast, nn.broadcast, 0, nn.broadcast, nn.broadcast),
           length=c.num_layers,
-      )(c, self.dtype, False)
+      )(c, self.dtype, False, self.attention)
     else:
       # Traced once for all layers; inlined again when compiled.
       block = nn.jit(block)
-      self.layers = [block(c, self.dtype, True) for _ in range(c.num_layers)]
-    self.final_norm = _norm(c)
+      parts = (c, self.dtype, True, self.attention)
+      self.layers = [block(*parts) for _ in range(c.num_layers)]
+    self.final_norm = norm(c)
 
   def __call__(
       self,
@@ -399,7 +218,7 @@ class Transformer(nn.Module):
     x = sharding.place_activations(x.astype(self.dtype))
     if self.config.scale_embeddings:
       x = x * jnp.asarray(self.config.hidden_size**0.5, self.dtype)
-    traits = _traits(self.config)
+    traits = make_traits(self.config)
     if self.scan_layers:
       if cache is not None:
         raise ValueError('A cache needs the engine layout: scan_layers=False.')

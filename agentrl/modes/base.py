@@ -105,6 +105,7 @@ class Run:
   def build_world(self, *, expert: bool) -> None:
     """Makes the mesh, the checkpoints and the environment."""
     wanted = self.wanted
+    parts.check_attention(wanted.model)
     self.mesh = meshes.make(wanted.mesh)
     self.checkpoints = Checkpoints(
         self.directory / 'checkpoints', keep=wanted.checkpoint.keep

@@ -174,8 +174,22 @@ def make_module(
 ) -> Transformer:
   """The trainer's module of a decoder of this shape."""
   return Transformer(
-      config, scan_layers=True, remat=model.remat, dtype=DTYPES[model.dtype]
+      config,
+      scan_layers=True,
+      remat=model.remat,
+      attention=model.attention,
+      dtype=DTYPES[model.dtype],
   )
+
+
+def check_attention(model: settings.Model) -> None:
+  """Refuses kernels that are not for the devices of this run."""
+  backend = jax.default_backend()
+  if model.attention == 'flash' and backend != 'gpu':
+    raise ConfigError(
+        "model.attention='flash' needs a GPU, and the devices of this run are"
+        f" of kind {backend!r}; set model.attention='reference'."
+    )
 
 
 def check_context(config: TransformerConfig, name: str, length: int) -> None:

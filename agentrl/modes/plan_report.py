@@ -140,6 +140,11 @@ def remarks(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
       ' reduces whole gradients where others reduce and scatter, and keeps a'
       ' block of attention scores where a GPU may fuse them.'
   )
+  if wanted.model.attention == 'flash':
+    yield (
+        "Attention is that of model.attention='reference': without its blocks"
+        ' of scores, a GPU needs less memory and fits more.'
+    )
   if wanted.model.dtype == 'bfloat16':
     yield (
         'It computes bfloat16 in float32: temporaries and collectives are'

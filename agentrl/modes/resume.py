@@ -12,8 +12,17 @@ from agentrl.errors import ConfigError
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 
-# More steps, other checkpoints, another panel or mesh continue the same run.
-_FREE = ('num_steps', 'checkpoint.', 'eval.', 'env.url', 'sampler.', 'mesh.')
+# More steps, other checkpoints, another panel, mesh or kernel continue the same
+# run.
+_FREE = (
+    'num_steps',
+    'checkpoint.',
+    'eval.',
+    'env.url',
+    'sampler.',
+    'mesh.',
+    'model.attention',
+)
 
 
 def keep_config(

@@ -14,6 +14,7 @@ from typing import Any
 from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
 from agentrl.models.lora import TARGETS, Lora
+from agentrl.models.mesh_attention import IMPLEMENTATIONS
 from agentrl.models.transformer import REMAT
 from agentrl.models.variants import VARIANTS
 from agentrl.modes import reading
@@ -78,6 +79,10 @@ class Model:
   # Activations computed again in the backward pass: 'none' | 'dots' (all but
   # products with weights and attention) | 'full': less memory, more time.
   remat: str = 'none'
+  # In training: 'reference' (any device) | 'flash' (kernels for a GPU, whose
+  # memory grows with a row and not with its square). Nothing chooses the second
+  # by itself, as it has not run on a card yet: see `ops.flash`.
+  attention: str = 'reference'
   # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
   dtype: str = 'float32'
   # A section: see `models.lora.Lora`. With a rank above 0 a low-rank adapter is
@@ -87,6 +92,7 @@ class Model:
   def __post_init__(self):
     one_of('model.dtype', self.dtype, ('float32', 'bfloat16'))
     one_of('model.remat', self.remat, tuple(REMAT))
+    one_of('model.attention', self.attention, tuple(IMPLEMENTATIONS))
     object.__setattr__(self, 'lora', _read_lora(self.lora))
     if self.lora.rank and self.from_scratch:
       raise ConfigError(
@@ -288,6 +294,8 @@ def check_push(model: Model, sampler: Sampler) -> None:
 def _check_untrained(model: Model, sampler: Sampler) -> None:
   reason = 'nothing is trained; a run with an adapter says so itself'
   idle(model, 'model', ('lora',), reason)
+  reason = 'nothing is trained, and sampling has its own'
+  idle(model, 'model', ('attention',), reason)
   check_push(model, sampler)
 
 

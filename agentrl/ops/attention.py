@@ -10,12 +10,16 @@ import functools
 import chex
 import jax
 import jax.numpy as jnp
+from jax.ad_checkpoint import checkpoint_name
 
 from agentrl.ops import linear
 
 # Finite, so that a row with nothing to attend to (padding) gives a mean
 # instead of NaN; such rows are masked by their callers.
 _MASKED = -1e30
+
+# Of results, by which a rematerialisation policy may keep them.
+NAME = 'attention'
 
 
 # Rows are cut into at most so many blocks of queries, so that few scores are
@@ -234,7 +238,7 @@ def _by_blocks(
             mask[:, start:stop, :seen],
         )
     )
-  return jnp.concatenate(blocks, axis=1)
+  return checkpoint_name(jnp.concatenate(blocks, axis=1), NAME)
 
 
 def cached(

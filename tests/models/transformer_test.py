@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer, variants
+from agentrl.models.attention import make_traits
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.ops import attention
 from agentrl.weights import hf, load
@@ -453,7 +454,7 @@ def test_features_that_are_off_leave_nothing_in_the_program():
   config = small_config()
   module = transformer.Transformer(config)
   params = transformer.unstack_layers(random_model(config))
-  traits = transformer._traits(config)
+  traits = make_traits(config)
   assert not jax.tree.leaves(traits)
   text = str(
       jax.make_jaxpr(functools.partial(module.apply, {'params': params}))(

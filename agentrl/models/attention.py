@@ -1,0 +1,137 @@
+"""A decoder's attention layer, and what sets those of its layers apart."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+from agentrl.models import mesh_attention, rotary
+from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.models.layers import Dense, norm
+from agentrl.ops import attention
+from agentrl.parallel import mesh, sharding
+
+# Of a full layer among sliding ones: longer than any row.
+_NO_WINDOW = np.iinfo(np.int32).max
+
+
+class Traits(NamedTuple):
+  """What sets a layer apart from the others, stacked over layers outside them.
+
+  None where all layers are alike, so that such models do nothing for it.
+
+  Attributes:
+    rotation: of its queries and keys; where a layer does not rotate, by 0.
+    window: scalar int32, tokens that it sees.
+  """
+
+  rotation: rotary.Rotation | None
+  window: jax.Array | None
+
+
+def make_traits(config: TransformerConfig) -> Traits:
+  """The traits of all layers: each leaf is `[L, ...]`."""
+  c = config
+  types = np.array(c.layer_types or (FULL,) * c.num_layers)
+  rotation = window = None
+  if c.layer_types is not None:
+    window = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
+    window = jnp.asarray(window, jnp.int32)
+  if c.rope_layers is not None or c.rope_local_theta is not None:
+    # Of every kind of layer: rotated as configured, sliding, not rotated.
+    kinds = [rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)]
+    kind = np.zeros(c.num_layers, np.int32)
+    if c.rope_local_theta is not None:
+      kind[types == SLIDING] = len(kinds)
+      kinds.append(rotary.make_rotation(c.head_dim, c.rope_local_theta))
+    if c.rope_layers is not None:
+      kind[~np.array(c.rope_layers)] = len(kinds)
+      kinds.append(rotary.Rotation(jnp.zeros(c.head_dim // 2)))
+    amplitudes = [1.0 if k.amplitude is None else k.amplitude for k in kinds]
+    rotation = rotary.Rotation(
+        jnp.stack([k.frequencies for k in kinds])[kind],
+        jnp.asarray(amplitudes)[kind] if set(amplitudes) != {1.0} else None,
+    )
+  return Traits(rotation, window)
+
+
+class Attention(nn.Module):
+  """Grouped-query attention, over the row, its prefix or a cache.
+
+  Attributes:
+    config: of the decoder.
+    dtype: as `Dense` has it.
+    out_first: as `Dense` has it.
+    implementation: a key of `mesh_attention.IMPLEMENTATIONS`, for rows.
+  """
+
+  config: TransformerConfig
+  dtype: Any
+  out_first: bool
+  implementation: str
+
+  @nn.compact
+  def __call__(self, x, positions, segment_ids, traits, cache, prefix):
+    c = self.config
+    # Of the tokens of rows, or in one line those of prefixes and rows.
+    places, shapes = positions, [positions.shape]
+    if prefix is not None:
+      shapes = [prefix.tokens.shape, positions.shape]
+      every = jnp.broadcast_to(jnp.arange(shapes[0][1]), shapes[0])
+      places = sharding.join_rows([every, positions])[None]
+    dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
+    project = lambda heads, name: jnp.reshape(
+        dense(heads * c.head_dim, bias=c.qkv_bias, name=name)(x),
+        (*places.shape, heads, c.head_dim),
+    )
+    queries, keys = project(c.num_heads, 'q'), project(c.num_kv_heads, 'k')
+    values = project(c.num_kv_heads, 'v')
+    if c.qk_norm:
+      queries, keys = norm(c, 'q_norm')(queries), norm(c, 'k_norm')(keys)
+    rotation = traits.rotation
+    if rotation is None:
+      rotation = rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)
+    queries = rotary.rotate(queries, places, rotation)
+    keys = rotary.rotate(keys, places, rotation)
+    scalar = c.query_pre_attn_scalar
+    options = dict(
+        window=traits.window, scale=None if scalar is None else scalar**-0.5
+    )
+    causal, after_prefix = (
+        functools.partial(f, implementation=self.implementation, **options)
+        for f in (mesh_attention.causal, mesh_attention.after_prefix)
+    )
+    if prefix is not None:
+      of_prefix, of_rows = zip(*(
+          sharding.split_rows(x[0], shapes) for x in (queries, keys, values)
+      ), strict=True)  # fmt: skip
+      shared = causal(*of_prefix, prefix.segment_ids)
+      own = after_prefix(
+          *of_rows,
+          segment_ids,
+          positions,
+          (*of_prefix[1:], prefix.segment_ids),
+          prefix.rows,
+      )
+      out = sharding.join_rows([shared, own])
+    elif cache is None:
+      out = causal(queries, keys, values, segment_ids)
+    else:
+      cache = tuple(
+          _write(old, new, positions)
+          for old, new in zip(cache, (keys, values), strict=True)
+      )
+      out = attention.cached(queries, *cache, positions, **options)
+    out = out.reshape(*x.shape[:-1], c.num_heads * c.head_dim)
+    out = sharding.place_activations(out, mesh.TENSOR)
+    return dense(c.hidden_size, name='o')(out), cache
+
+
+def _write(old: jax.Array, new: jax.Array, positions: jax.Array) -> jax.Array:
+  """Puts `[B, T, K, D]` entries at their positions of `[B, K, S, D]`."""
+  rows = jnp.arange(old.shape[0])[:, None]
+  # Advanced indices around a slice move to the front: [B, T, K, D].
+  return old.at[rows, :, positions].set(new.astype(old.dtype), mode='drop')
