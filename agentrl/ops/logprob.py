@@ -1,17 +1,21 @@
 """Log-probabilities of tokens. The only file that shifts.
 
 A decoder's state at t predicts token t + 1. Everything that leaves this file
-describes the token at its own index; the token at position 0, which nothing
-predicts, gets 0. Segments of a row may all continue one shared prefix: its last
-state predicts the first token of each.
+describes the token at its own index (what `in_chunks` gives goes by way of
+`of_tokens`); the token at position 0, which nothing predicts, gets 0. Segments
+of a row may all continue one shared prefix: its last state predicts the first
+token of each.
 """
 
+import functools
 from collections.abc import Callable
-from typing import NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
+
+# Log-probabilities and entropies.
+Scores = tuple[jax.Array, jax.Array]
 
 
 def shift_right(
@@ -37,7 +41,7 @@ def shift_right(
 
 def from_logits(
     logits: jax.Array, targets: jax.Array, *, temperature: float = 1.0
-) -> tuple[jax.Array, jax.Array]:
+) -> Scores:
   """Log-probability of each target, and the entropy it was drawn with.
 
   The temperature divides the logits, as the sampler's does, so that both sides
@@ -67,7 +71,7 @@ def from_hidden(
     first: jax.Array | None = None,
     temperature: float = 1.0,
     chunk: int = 256,
-) -> tuple[jax.Array, jax.Array]:
+) -> Scores:
   """`from_logits` without ever holding `[B, T, V]`: chunks along T.
 
   Each chunk's logits are computed again in the backward pass.
@@ -86,70 +90,67 @@ def from_hidden(
     `[B, T]` log-probabilities and `[B, T]` entropies, each at the index of the
     token that they speak of.
   """
-  chex.assert_equal_shape([tokens, positions])
 
   def score(hidden, targets):
     return from_logits(unembed(hidden), targets, temperature=temperature)
 
-  said = predict(
-      score,
-      (hidden, following(tokens)),
-      None if first is None else (first, tokens),
-      chunk=chunk,
-  )
-  return at_own_index(said, positions)
+  predict = functools.partial(in_chunks, score, chunk=chunk)
+  return of_tokens(predict, hidden, tokens, positions, first)
 
 
-def following(tokens: jax.Array) -> jax.Array:
-  """`[B, T]` ids: of each token the next in its row; 0 after the last."""
-  return jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
+def of_tokens(
+    predict: Callable[..., tuple[Scores, Scores | None]],
+    hidden: jax.Array,
+    tokens: jax.Array,
+    positions: jax.Array,
+    first: jax.Array | None,
+) -> Scores:
+  """`from_hidden`, whatever computes what each state says.
 
-
-class Said(NamedTuple):
-  """Log-probabilities and entropies, at the index of the state that says so.
-
-  Attributes:
-    states: `[B, T]` each, of the tokens that follow.
-    firsts: of the last state of a prefix: `[B, T]`, of any token of the row,
-      and `[B, 1]`; None: there is none.
+  Args:
+    predict: `in_chunks` but for its score, or the same on many devices.
+    hidden: as there, as all that follow.
+    tokens: of the row.
+    positions: in the segment.
+    first: last state of the prefix.
   """
-
-  states: tuple[jax.Array, jax.Array]
-  firsts: tuple[jax.Array, jax.Array] | None
-
-
-def at_own_index(
-    said: Said, positions: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-  """What `predict` returns, moved to the tokens; see `from_hidden`."""
-  firsts = (None, None) if said.firsts is None else said.firsts
+  chex.assert_equal_shape([tokens, positions])
+  following = jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
+  scores, firsts = predict(
+      (hidden, following), None if first is None else (first, tokens)
+  )
   return tuple(
-      shift_right(x, positions, first)
-      for x, first in zip(said.states, firsts, strict=True)
+      shift_right(x, positions, says)
+      for x, says in zip(scores, firsts or (None, None), strict=True)
   )
 
 
-def predict(
-    score: Callable[..., tuple[jax.Array, jax.Array]],
+def in_chunks(
+    score: Callable[[jax.Array, jax.Array], Scores],
     states: tuple[jax.Array, jax.Array],
     firsts: tuple[jax.Array, jax.Array] | None,
     *,
     chunk: int,
-) -> Said:
-  """`from_hidden` before the shift: rows and columns each for themselves.
+) -> tuple[Scores, Scores | None]:
+  """What states say of the tokens that follow; rows and columns do not mix.
 
   Args:
-    score: `[B, t, D]` states and `[B, t]` ids to the log-probabilities and
-      entropies of `from_logits`; a single state speaks of all ids of its row.
-    states: `[B, T, D]`, and `[B, T]` the tokens that follow.
-    firsts: `[B, D]`, and `[B, T]` the tokens of the row; None: no prefix.
+    score: `[B, t, D]` states and `[B, t]` ids to scores; of a single state to
+      those of all ids of its row.
+    states: `[B, T, D]`, and `[B, T]` the ids that follow.
+    firsts: `[B, D]` last states of prefixes, and `[B, T]` the ids of their
+      rows; None: there are none.
     chunk: columns per piece; static.
+
+  Returns:
+    `[B, T]` log-probabilities and `[B, T]` entropies, at the index of the
+    state; of the prefixes' `[B, T]` and `[B, 1]`.
   """
   score = jax.checkpoint(score)
   hidden, targets = states
   batch, length, _ = hidden.shape
   if length <= chunk:
-    found = score(hidden, targets)
+    scores = score(hidden, targets)
   else:
     extra = -length % chunk
 
@@ -158,12 +159,13 @@ def predict(
       x = x.reshape(batch, -1, chunk, *x.shape[2:])
       return jnp.moveaxis(x, 1, 0)
 
-    def merge(x):  # and back
+    def merge(x):
       return jnp.moveaxis(x, 0, 1).reshape(batch, -1)[:, :length]
 
     pieces = split(hidden), split(targets)
-    found = tuple(map(merge, jax.lax.map(lambda piece: score(*piece), pieces)))
+    scores = jax.lax.map(lambda piece: score(*piece), pieces)
+    scores = tuple(map(merge, scores))
   if firsts is None:
-    return Said(found, None)
+    return scores, None
   first, tokens = firsts
-  return Said(found, score(first[:, None], tokens))
+  return scores, score(first[:, None], tokens)
