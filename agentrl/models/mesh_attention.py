@@ -8,7 +8,8 @@ which grouped heads keep far below its `T / n` queries' scores; a ring (arXiv:
 2310.01889) would hold an n-th of them, but passes them n times a layer and
 must merge partial softmaxes. Every device computes its whole `[T / n, T]` block
 of scores, of which causality uses half: no device waits for a longer one, but
-the work is twice that of the triangle.
+the work is twice that of the triangle. Flash kernels skip the keys after their
+queries, and the devices wait for the one with the end of the row.
 
 Prefixes that rows share are split over `data` and `fsdp` as rows are, and each
 device gathers the keys and values of all: `2 * G * P * kv_heads * D` numbers for

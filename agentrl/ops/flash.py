@@ -9,9 +9,8 @@ A kernel of our own, because what is public leaves out what packed rows need:
 
 - `jax.experimental.pallas.ops.gpu.attention.mha` takes segment ids, but as many
   key heads as query heads, so that grouped ones would be copied H / K times;
-  multiplies whole triangles, also where a row packs many episodes; has no
-  windows and no prefix; and sums the `delta` of its backward pass in the type of
-  the inputs, 8 bits in bfloat16.
+  multiplies whole triangles, also where a row packs many episodes; and has no
+  windows, no prefixes and no parts of rows.
 - `attention_mgpu`, beside it, is for Hopper alone and knows no segments.
 - cuDNN's, behind `jax.nn.dot_product_attention`, takes one length a row; packed
   rows would need a mask of `[B, 1, T, T]`.
@@ -39,7 +38,7 @@ from jax.experimental.pallas import triton
 
 from agentrl.ops import attention
 
-# Of a query that sees nothing; finite, as in `attention`.
+# Finite, as in `attention`: the difference of two is not NaN.
 _MASKED = -1e30
 _LOG2_E = math.log2(math.e)  # exp2 is one instruction, exp is two
 
@@ -177,29 +176,18 @@ def _padded(queries, keys, values, spans, scale, interpret):
   if heads % keys.shape[2]:
     raise ValueError(f'{keys.shape[2]} key heads do not divide {heads} heads.')
   scale = dim**-0.5 if scale is None else scale
-  held, step = _tiles(_width(dim), queries.dtype)
-  pad = lambda x, tile: jnp.pad(
-      x,
-      ((0, 0), (0, -x.shape[1] % tile), (0, 0), (0, _width(dim) - dim)),
+  # Triton multiplies tiles of powers of two, of at least 16 numbers a side.
+  width = max(16, pl.next_power_of_2(dim))
+  held, _ = _tiles(width, queries.dtype)
+  pad = lambda x: jnp.pad(
+      x, ((0, 0), (0, -x.shape[1] % held), (0, 0), (0, width - dim))
   )
   # Keys beyond the row are in no span; queries beyond it see what its last one
   # does, to no effect.
-  more = -length % held
-  spans = jnp.pad(spans, ((0, 0),) * 3 + ((0, more),), mode='edge')
-  out = _attend(
-      pad(queries, held),
-      pad(keys, held),
-      pad(values, held),
-      spans,
-      scale,
-      interpret,
-  )
+  more = ((0, 0),) * 3 + ((0, -length % held),)
+  spans = jnp.pad(spans, more, mode='edge')
+  out = _attend(pad(queries), pad(keys), pad(values), spans, scale, interpret)
   return out[:, :length, :, :dim]
-
-
-def _width(dim: int) -> int:
-  """Tiles are powers of two, and products of at least 16 numbers."""
-  return max(16, pl.next_power_of_2(dim))
 
 
 def _tiles(dim: int, dtype: jnp.dtype) -> tuple[int, int]:
@@ -222,12 +210,12 @@ def _attend(queries, keys, values, spans, scale, interpret):
     keys: `[B, S, K, D]`.
     values: `[B, S, K, D]`.
     spans: `[B, N, 2, Q]` int32: the first and the last key of N spans, which do
-      not overlap; one whose last is before its first is empty.
+      not overlap; one whose last is before its first is empty, but not all are.
     scale: of the scores.
     interpret: see `causal`.
 
   Returns:
-    `[B, Q, H, D]`; 0 where all spans are empty.
+    `[B, Q, H, D]`.
   """
   return _forward(queries, keys, values, spans, scale, interpret)[0]
 
@@ -299,7 +287,9 @@ def _forward_kernel(
       seen = _inside(span, i * step, step)
       scores = jnp.where(seen, scores, _MASKED)
       new = jnp.maximum(peak, jnp.max(scores, axis=1))
-      weights = jnp.where(seen, jnp.exp2(scores - new[:, None]), 0.0)
+      # Ones for a query that has seen nothing yet; the first key that it sees,
+      # at the latest itself, takes them back: `kept` is 0 then.
+      weights = jnp.exp2(scores - new[:, None])
       kept = jnp.exp2(peak - new)
       v = v_ref[at, :]
       product = triton.dot(weights.astype(v.dtype), v)
@@ -312,10 +302,8 @@ def _forward_kernel(
   total = jnp.zeros([held], jnp.float32)
   out = jnp.zeros([held, dim], jnp.float32)
   peak, total, out = _over_spans(spans_ref, step, over, (peak, total, out))
-  none = total == 0
-  total = jnp.where(none, 1.0, total)
   out_ref[...] = (out / total[:, None]).astype(out_ref.dtype)
-  sums_ref[...] = jnp.where(none, 0.0, peak + jnp.log2(total))
+  sums_ref[...] = peak + jnp.log2(total)
 
 
 def _inside(span, start, count):

@@ -16,9 +16,14 @@ On a GPU, whose memory JAX and torch then share:
           --transformers=torch-env/bin/python
     done; done
 
+    # The flash kernels, which have not run on a card yet, beside plain attention.
+    python -m experiments.benchmarks.bench_train_step --attention=flash,reference \
+        --model=qwen2.5-1.5b --dtype=bfloat16 --remat=full --lora_rank=16 \
+        --batch=2 --length=8192 --matmul=8192
+
 Prints one JSON line a model. Transformers makes a plain train step on as many
 tokens, tunix that of its GRPO learner; `peers` says how to get them, and they
-take turns with ours. `gemm_share`, on one GPU its MFU, is the model's FLOPs (6
+take turns with ours, and so do further kinds of attention. `gemm_share`, on one GPU its MFU, is the model's FLOPs (6
 per parameter and token, 4 per frozen one, plus attention; what is computed again
 does not count) over what a matrix product of that type reached in this run.
 """
@@ -52,6 +57,9 @@ _DTYPE = flags.DEFINE_enum(
     'dtype', 'float32', ['float32', 'bfloat16'], 'Of activations.'
 )
 _REMAT = flags.DEFINE_enum('remat', 'none', list(REMAT), 'See model.remat.')
+_ATTENTION = flags.DEFINE_list(
+    'attention', ['reference'], 'See model.attention; ours is the first.'
+)
 _LORA_RANK = flags.DEFINE_integer(
     'lora_rank', 0, 'Of an adapter over a frozen base; 0: all is trained.'
 )
@@ -96,6 +104,7 @@ def main(argv):
       config,
       scan_layers=True,
       remat=_REMAT.value,
+      attention=_ATTENTION.value[0],
       dtype=jnp.dtype(_DTYPE.value),
   )
   mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
@@ -109,13 +118,22 @@ def main(argv):
     params = lora.init(adapter, params, jax.random.key(1))
   state, shardings = state_lib.create(params, tx, mesh)
   del params
-  steps = step.make_steps(
-      module, sft.loss, tx, mesh, state, shardings, base=base
-  )
   batch = make_batch(rows, length, config.vocab_size)
+  steps = {
+      name: step.make_steps(
+          module.clone(attention=name),
+          sft.loss,
+          tx,
+          mesh,
+          state,
+          shardings,
+          base=base,
+      )
+      for name in _ATTENTION.value
+  }
 
-  def update():
-    nonlocal state
+  def update(steps):
+    nonlocal state  # of all kinds of attention
     start = time.perf_counter()
     state, _ = step.update(
         steps, state, batch, np.arange(rows), max_tokens=rows * length
@@ -127,7 +145,12 @@ def main(argv):
   rate = functools.partial(
       reference_rates.matmul_gflops, _MATMUL.value, dtype=_DTYPE.value
   )
-  sides = {'ours': update}
+  sides = {
+      'ours'
+      if name == _ATTENTION.value[0]
+      else name: functools.partial(update, made)
+      for name, made in steps.items()
+  }
   with contextlib.ExitStack() as stack:
     for peer in peers.start(
         stack, _MODEL.value, config, ('transformers', 'tunix')
@@ -155,6 +178,7 @@ def main(argv):
       device=jax.devices()[0].device_kind,
       dtype=_DTYPE.value,
       remat=_REMAT.value,
+      attention=_ATTENTION.value[0],
       lora_rank=_LORA_RANK.value,
       gemm_gflops=round(gemm, 1),
       gemm_share=round(work / median / 1e9 / gemm, 3),

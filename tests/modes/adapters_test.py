@@ -201,8 +201,16 @@ def test_an_adapter_that_there_is_not_is_not_pushed():
     'module, kind',
     [(evaluate, settings.Evaluation), (serve_policy, settings.ServePolicy)],
 )
-def test_where_nothing_is_trained_an_adapter_is_refused(module, kind):
+def test_where_nothing_is_trained_what_acts_in_training_is_refused(
+    module, kind
+):
   config = module.get_config()
+  config.model.attention = 'flash'
+  with pytest.raises(
+      ConfigError, match='attention=flash has no effect: nothing'
+  ):
+    reading.read_config(config, kind)
+  config.model.attention = 'reference'
   config.model.lora = dict(rank=2)
   with pytest.raises(ConfigError, match='a run with an adapter says so'):
     reading.read_config(config, kind)

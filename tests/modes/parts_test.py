@@ -102,6 +102,19 @@ class Scaled(base.Run):
     return parts.Model(config, None, tokenizer, 'random')
 
 
+def test_kernels_for_a_gpu_are_refused_before_anything_starts(tmp_path):
+  config = textcraft_sft.get_config('tiny')
+  config.model.attention = 'flash'
+  read = offline_settings.read_sft(config)
+  run = base.Run(read, tmp_path, None, contextlib.ExitStack())
+  with pytest.raises(
+      ConfigError,
+      match="'flash' needs a GPU, .* 'cpu'; set model.attention='reference'",
+  ):
+    run.build_world(expert=False)
+  assert not list(tmp_path.iterdir())
+
+
 def test_rows_beyond_the_positions_of_a_model_are_refused():
   # Before anything is sampled: sft need not sample at all.
   config = textcraft_sft.get_config('tiny')

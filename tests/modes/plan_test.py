@@ -91,6 +91,14 @@ def test_what_fits_is_not_complained_of():
   assert 'does not fit' not in text and 'No microbatch' not in text
 
 
+def test_a_plan_says_that_its_attention_is_not_that_of_the_run():
+  model = settings.Model('qwen2.5-7b', attention='flash')
+  wanted = types.SimpleNamespace(**vars(WANTED) | {'model': model})
+  said = '\n'.join(plan_report.remarks(PLAN, wanted, 80.0))
+  assert 'a GPU needs less memory' in said
+  assert 'a GPU needs less memory' not in remarks()
+
+
 def test_the_peak_is_that_of_the_program_that_takes_most():
   assert PLAN.peak == (30 + 10 + 10) * GIB
   score = Program(25 * GIB, hlo.Work(0, ()))  # before there are gradients
