@@ -199,7 +199,7 @@ class _Run(base.Run):
         self.tx,
         self.mesh,
         critic=critic and value_head.init(critic.kind, self.module, params),
-        offload='optimizer' in self.wanted.mesh.offload,
+        offload=self.offload,
     )
 
   def _reference(self) -> Any:
