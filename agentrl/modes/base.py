@@ -338,11 +338,9 @@ class Run:
     Returns:
       The state, the reference's parameters (None without one), the books.
     """
-    adapters.check(
-        self.checkpoints.host().get('adapter'),
-        self.adapter,
-        f'The checkpoint in {self.directory}',
-    )
+    host, place = self.checkpoints.host(), f'The checkpoint in {self.directory}'
+    resume.check_model(host['model'], self.model.config, place)
+    adapters.check(host.get('adapter'), self.adapter, place)
     state, ref_params, host = resume.restore(
         self.checkpoints, like, reference=reference
     )
