@@ -146,6 +146,8 @@ def train(
     DivergedError: several updates in a row had no finite gradient. None of
       them was applied, and the state is saved.
   """
+  skips = int(books.stats.get('train/skips_in_row', 0))
+  step_lib.check_skips(skips)  # the same command again would not learn either
   complete, saved = True, books.step
   try:
     while books.step < num_steps and not stopped():
@@ -176,7 +178,7 @@ def train(
           ref_params=ref_params,
           kl_coef=books.kl_coef,
           rl_step=books.step,
-          skips=int(books.stats.get('train/skips_in_row', 0)),
+          skips=skips,
           suspects=suspects,
       )
       updated = time.perf_counter()
@@ -211,7 +213,8 @@ def train(
             kl_coef=_next_kl_coef(books.kl_coef, metrics, plan),
         )
         complete = True
-      step_lib.check_skips(int(metrics['train/skips_in_row']))
+      skips = int(metrics['train/skips_in_row'])
+      step_lib.check_skips(skips)
       if books.step % save_every == 0 or books.step == num_steps:
         save(state, books)
         saved = books.step

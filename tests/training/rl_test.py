@@ -315,6 +315,12 @@ def test_the_third_in_a_row_ends_the_run_with_a_state_that_is_good():
   good = Run(num_steps=2, save_every=10).go()
   tiny.assert_trees_equal(run.disk[5][0]['state'].params, good.state.params)
 
+  # The same command again is told so before it plays anything.
+  again = Run(disk=run.disk, lines=run.lines)
+  with pytest.raises(DivergedError, match='config.model.name'):
+    again.go()
+  assert not again.calls and sorted(run.disk) == [0, 5]
+
 
 def test_two_in_a_row_do_not_end_it_even_over_a_resume():
   run = Run(num_steps=2, save_every=1)
