@@ -98,6 +98,10 @@ def _parse(argv):
     reason = str(error).strip().splitlines()[-1]
   except (AttributeError, KeyError, TypeError, ValueError) as error:
     reason = str(error)
+    unknown = error.__context__
+    if isinstance(unknown, KeyError):  # whose own text is a repr, of two lines
+      lines = f'the config has no field {unknown.args[0]}'.splitlines()
+      reason = '. '.join(lines)
   _fail(ConfigError(f'The flags cannot be used: {reason}'))
 
 

@@ -29,7 +29,11 @@ def launch(*flags):
         ((QUICKSTART, '--config.mode=fly'), "'fly'; known: train, "),
         ((QUICKSTART, '--workdir=runs/x', 'extra'), "arguments ['extra']"),
         ((QUICKSTART, '--config.num_steps=many'), 'many'),
-        ((QUICKSTART, '--config.algo.kl=1'), 'kl'),
+        ((QUICKSTART, '--config.algo.kl=1'), "has no field 'kl'"),
+        (
+            (QUICKSTART, '--config.optim.warmup_stepz=1'),
+            'has no field \'warmup_stepz\'. Did you mean "warmup_steps"',
+        ),
         ((QUICKSTART, '--wrokdir=x'), 'wrokdir'),
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
         ((QUICKSTART + ',speed=9',), "'speed'; known: algo, tiny"),

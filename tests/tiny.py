@@ -196,6 +196,23 @@ def random_groups(seed, *, num_groups=2, group_size=4, failures=0.0):
   ]
 
 
+def tied_and_not():
+  """A group of equal returns, then one of different ones."""
+  rng = np.random.default_rng(11)
+
+  def group(ordinal, rewards):
+    return Group(
+        ordinal,
+        ordinal,
+        tuple(
+            random_episode(rng, turns=2, reward=r, task_id=ordinal)
+            for r in rewards
+        ),
+    )
+
+  return [group(0, (1.0,) * 4), group(1, (1.0, 0.0, 0.0, 0.0))]
+
+
 def without_openings(group):
   """The same episodes from their first sampled tokens on."""
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from agentrl.engine import adapters, cache, decode, request as request_lib
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.pace import Pace
 from agentrl.engine.request import Request
 from agentrl.engine.runner import Runner
 from agentrl.engine.sequence import Sequence
@@ -22,9 +23,6 @@ from agentrl.engine.sequence import Sequence
 # Padded prompt tokens between two decode dispatches. More makes running
 # requests wait; less makes a wave of new ones trickle in as small batches.
 _PREFILL_TOKENS = 2048
-# How long one prompt may delay one sequence that decodes, in units of a decode
-# dispatch; below one, as the host's work between two of them counts too.
-_PREFILL_SHARE = 0.8
 
 
 class Batcher:
@@ -52,8 +50,7 @@ class Batcher:
     self._running: list[Sequence] = []
     self._sampled = self._prompted = self._reused = self._swaps = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
-    # What a round's decoding takes, and a padded prompt token.
-    self._decode_s = self._token_s = 0.0
+    self._pace = Pace()
 
   @property
   def num_running(self) -> int:
@@ -107,15 +104,13 @@ class Batcher:
       group = [s for s in group if s.slot is not None]
       if group:
         self._decode(group)
-        self._decode_s = _steadied(self._decode_s, time.perf_counter() - start)
+        self._pace.add_decode(time.perf_counter() - start)
 
   def _prefill_limit_s(self, decoding: int) -> float:
     """How long a round may delay so many sequences that decode."""
-    if not decoding:
-      return math.inf
     room = self._max_running - len(self._running)
     waiting = len(self._running) - decoding + min(room, len(self._queue))
-    return _PREFILL_SHARE * self._decode_s * max(1, waiting / decoding)
+    return self._pace.limit_s(decoding=decoding, waiting=waiting)
 
   def _ready(self) -> list[Sequence]:
     return [s for s in self._running if not s.to_prefill]
@@ -191,7 +186,7 @@ class Batcher:
     size = lambda s: s.prefill_end - s.filled
     # Like with like, so that little of a chunk is padding.
     pending.sort(key=size, reverse=True)
-    most = limit_s / self._token_s if self._token_s else math.inf
+    most = self._pace.tokens(limit_s)
     chunk = self._device.first_chunk(size(pending[0]), most)
     rows = min(max(most / chunk, 1), self._device.most_rows(chunk))
     pending = pending[: int(rows)]
@@ -203,8 +198,7 @@ class Batcher:
     self._device.prefill(pieces, chunk)
     if limit_s < math.inf:
       self._device.wait()
-      took_s = time.perf_counter() - start_s
-      self._token_s = _steadied(self._token_s, took_s / (chunk * len(pieces)))
+      self._pace.add_prefill(time.perf_counter() - start_s, chunk * len(pieces))
     for sequence, (_, start, ids) in zip(pending, pieces, strict=True):
       self._table.set_filled(sequence.slot, start + len(ids))
       self._fill(sequence, start + len(ids))
@@ -412,11 +406,6 @@ class Batcher:
         'num_weight_swaps': self._swaps,
         'num_compiled_programs': self._device.num_compiled(),
     }
-
-
-def _steadied(before: float, now: float) -> float:
-  """An estimate that follows `now`, but a dispatch that compiles only a bit."""
-  return min(now, 1.25 * before) if before else now
 
 
 def _aborted(message: str, status: int | None = None) -> dict[str, Any]:

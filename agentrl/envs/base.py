@@ -4,7 +4,18 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+from agentrl.errors import EnvError
 from agentrl.types import StepResult
+
+
+def check_task(env: str, task_id: int, count: int) -> None:
+  """Refuses a task that an environment with tasks 0 to `count` - 1 has not.
+
+  Raises:
+    EnvError: there is no such task.
+  """
+  if not 0 <= task_id < count:
+    raise EnvError(f'{env} has no task {task_id}; ids are 0 to {count - 1}.')
 
 
 class Env(Protocol):

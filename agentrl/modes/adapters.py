@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import Lora
 from agentrl.modes import settings
 from agentrl.modes.parts import Model
-from agentrl.parallel import distributed, sharding
+from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
 
 # Of each parameter, so many numbers tell one model from another.
@@ -106,18 +107,14 @@ def check(
 def join(
     base: Model,
     found: dict[str, Any],
-    restore: Any,
-    mesh: Mesh | None,
-    device: jax.Device,
+    restore: Callable[[TransformerConfig, Any], Any],
 ) -> Any:
   """Parameters of a base with a checkpoint's adapter merged into it.
 
   Args:
     base: the model that the checkpoint names.
     found: what it says of its adapter.
-    restore: shapes and places -> the adapter's arrays.
-    mesh: where they live; None: on one device.
-    device: which one.
+    restore: the base's shape, shapes of an adapter -> its arrays.
 
   Raises:
     CheckpointError: the base is not what it was.
@@ -133,13 +130,7 @@ def join(
   lora = Lora(**{name: found[name] for name in fields})
   init = functools.partial(lora_lib.init, lora, _shapes(base.params))
   like = jax.eval_shape(init, jax.random.key(0))
-  there = jax.sharding.SingleDeviceSharding(device)
-  places = (
-      jax.tree.map(lambda _: there, like)
-      if mesh is None
-      else state_lib.infer(like, mesh)
-  )
-  adapter = restore(sharding.placed(like, places))
+  adapter = restore(base.config, like)
   return lora_lib.merge(adapter, lora_lib.Base(base.params, lora.scale))
 
 

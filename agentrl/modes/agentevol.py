@@ -6,7 +6,6 @@ is started again.
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from ml_collections import ConfigDict
 from agentrl.algos import agentevol as algo_lib
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
-from agentrl.modes import base, hosts, offline, offline_settings, warmstart
+from agentrl.modes import base, offline, offline_settings, warmstart
 from agentrl.modes.host import Interrupted
 from agentrl.rollout import collect, seeds
 from agentrl.training import agentevol, state as state_lib, step, supervised
@@ -104,7 +103,7 @@ class _Run(offline.OfflineRun):
     directory = self.directory / 'rounds' / str(number)
     directory.mkdir(parents=True, exist_ok=True)
     batch = warmstart.as_batch(episodes)
-    params, values = warmstart.imitate(
+    params, values = self.imitate(
         self.base_params,
         batch.replace(
             advantages=batch.completion_mask * np.float32(weights)[:, None]
@@ -113,18 +112,10 @@ class _Run(offline.OfflineRun):
         minibatch_size=algo.minibatch_size,
         optim=algo.with_warmup(self.wanted.optim, total),
         seed=seeds.derive_seed(self.wanted.seed, 'rows', number),
-        module=self.module,
-        mesh=self.mesh,
         directory=directory,
-        console=self.console,
-        check=functools.partial(hosts.check, self.host),
-        write=self.first,
         name='sft',
         loss=algo_lib.loss,
-        offload='optimizer' in self.wanted.mesh.offload,
-        base=self.model.base,
     )
-    self.totals['tokens'] += values['train/tokens']
     return params, values | {'train/updates': float(total)}
 
   def _record(

@@ -15,6 +15,7 @@ import rich.console
 from ml_collections import ConfigDict
 
 from agentrl import metrics as metrics_lib
+from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
 from agentrl.models import variants
 from agentrl.modes import (
@@ -107,6 +108,8 @@ class Run:
     wanted = self.wanted
     parts.check_attention(wanted.model)
     self.mesh = meshes.make(wanted.mesh)
+    # Whether the optimiser's state waits in the memory of the host.
+    self.offload = 'optimizer' in wanted.mesh.offload
     self.checkpoints = Checkpoints(
         self.directory / 'checkpoints', keep=wanted.checkpoint.keep
     )
@@ -231,7 +234,7 @@ class Run:
       episodes_lib.write(
           self.directory / 'episodes' / 'warmstart.jsonl', episodes
       )
-    params, metrics = warmstart.imitate(
+    params, _ = self.imitate(
         self.model.params,
         warmstart.as_batch(episodes),
         epochs=warm.epochs,
@@ -243,17 +246,28 @@ class Run:
             schedule=warm.schedule,
         ),
         seed=seeds.derive_seed(self.wanted.seed, 'warmstart'),
+        directory=self.directory,
+    )
+    return params
+
+  def imitate(
+      self, params: Any, batch: TokenBatch, **how: Any
+  ) -> tuple[Any, dict[str, Any]]:
+    """`warmstart.imitate` with what is the same in all of a run's."""
+    params, metrics = warmstart.imitate(
+        params,
+        batch,
+        **how,
         module=self.module,
         base=self.model.base,
         mesh=self.mesh,
-        directory=self.directory,
         console=self.console,
         check=functools.partial(hosts.check, self.host),
         write=self.first,
-        offload='optimizer' in self.wanted.mesh.offload,
+        offload=self.offload,
     )
     self.totals['tokens'] += metrics['train/tokens']
-    return params
+    return params, metrics
 
   # Evaluation, saving, the end.
 
@@ -325,11 +339,9 @@ class Run:
     Returns:
       The state, the reference's parameters (None without one), the books.
     """
-    adapters.check(
-        self.checkpoints.host().get('adapter'),
-        self.adapter,
-        f'The checkpoint in {self.directory}',
-    )
+    host, place = self.checkpoints.host(), f'The checkpoint in {self.directory}'
+    resume.check_model(host['model'], self.model.config, place)
+    adapters.check(host.get('adapter'), self.adapter, place)
     state, ref_params, host = resume.restore(
         self.checkpoints, like, reference=reference
     )

@@ -78,18 +78,27 @@ def load_run(
           f' {", ".join(map(str, known))}.'
       )
     host = checkpoints.host(number)
-    read = lambda like: checkpoints.restore({'params': like}, number)['params']
+
+    def read(config: TransformerConfig, shapes: Any) -> Any:
+      places = (
+          sharding.alone(shapes, device)
+          if mesh is None
+          else meshes.shardings(config, shapes, mesh)
+      )
+      like = {'params': sharding.placed(shapes, places)}
+      return checkpoints.restore(like, number)['params']
+
     adapter = host.get('adapter')
     if adapter is None:
       config = TransformerConfig(**host['model'])
-      params = read(_abstract(config, mesh, device, dtype))
+      params = read(config, names.shapes(config, dtype))
       tokenizer = run_tokenizer(workdir)
       model = parts.Model(config, params, tokenizer, str(workdir))
     else:
       base, _ = load(
           adapter['base'], mesh, dtype=parts.DTYPES[adapter['dtype']]
       )
-      params = adapters.join(base, adapter, read, mesh, device)
+      params = adapters.join(base, adapter, read)
       model = dataclasses.replace(base, params=params, path=str(workdir))
   finally:
     checkpoints.close()
@@ -106,19 +115,3 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
       return run_tokenizer(pathlib.Path(name))  # it went on from another run
     path = weights.resolve(name)
   return tokenizer_lib.load(path)
-
-
-def _abstract(
-    config: TransformerConfig,
-    mesh: Mesh | None,
-    device: jax.Device,
-    dtype: Any,
-) -> Any:
-  shapes = names.shapes(config, dtype)
-  there = jax.sharding.SingleDeviceSharding(device)
-  shardings = (
-      jax.tree.map(lambda _: there, shapes)
-      if mesh is None
-      else meshes.shardings(config, shapes, mesh)
-  )
-  return sharding.placed(shapes, shardings)

@@ -156,7 +156,7 @@ class OfflineRun(base.Run):
         module=self.module,
         mesh=self.mesh,
         loss=loss,
-        offload='optimizer' in self.wanted.mesh.offload,
+        offload=self.offload,
         base=self.model.base,
     )
     self.model = dataclasses.replace(self.model, params=learner.state.params)

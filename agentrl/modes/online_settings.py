@@ -66,7 +66,7 @@ class Algo:
   """The algorithm: what all of them share, and its own `knobs`.
 
   In a config the knobs (fields of the algorithm's `Knobs`) stand beside the
-  fields below. See `training.rl.UpdatePlan` for what those mean.
+  fields below. See `training.policy_update.UpdatePlan` for what those mean.
   """
 
   name: str

@@ -161,7 +161,7 @@ class Model:
       raise ConfigError(
           f'The tokenizer of {self.path} has {self.tokenizer.vocab_size} ids,'
           f' its embedding only {self.config.vocab_size} rows: they belong to'
-          ' different models.'
+          ' different models. Put the files of one model there.'
       )
 
   def module(self, model: settings.Model) -> Transformer:

@@ -1,14 +1,17 @@
 """What a run keeps, so that the same command continues it (invariant 12)."""
 
+import dataclasses
 import json
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
 from agentrl import metrics
 from agentrl.data import episodes
-from agentrl.errors import ConfigError
+from agentrl.errors import CheckpointError, ConfigError
+from agentrl.models.config import TransformerConfig
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 
@@ -65,6 +68,30 @@ def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:
     else:
       flat[prefix + key] = value
   return flat
+
+
+def check_model(
+    found: Mapping[str, Any], ours: TransformerConfig, place: str
+) -> None:
+  """Refuses a checkpoint of another architecture, whatever its arrays fit.
+
+  Args:
+    found: fields of a `TransformerConfig`, in the checkpoint.
+    ours: of this run.
+    place: of the checkpoint, for the message.
+
+  Raises:
+    CheckpointError: they differ.
+  """
+  theirs = TransformerConfig(**found)
+  for field in dataclasses.fields(TransformerConfig):
+    then, now = getattr(theirs, field.name), getattr(ours, field.name)
+    if then != now:
+      raise CheckpointError(
+          f'{place} is of a model with {field.name}={then!r}, and model.name is'
+          f' now one with {now!r}: put the model back that the run began with,'
+          ' or use another --workdir.'
+      )
 
 
 def save(

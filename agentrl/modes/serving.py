@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ from absl import logging
 
 from agentrl.engine.auth import Keys
 from agentrl.engine.server import Engine
-from agentrl.errors import ConfigError
 from agentrl.modes import hosts, memory, sglang
 from agentrl.modes.host import Host
 from agentrl.modes.parts import DTYPES, Model, check_context
@@ -22,7 +22,7 @@ from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.rollout.sampler import Adapter, Sampler
 from agentrl.training import weight_sync
-from agentrl.training.adapter_push import AdapterPush
+from agentrl.training.adapter_push import AdapterPush, GatheredAdapterPush
 from agentrl.training.disk_push import DiskPush, check_room
 from agentrl.weights import peft
 
@@ -119,11 +119,6 @@ def start_serving(
     Interrupted: the user asked to stop.
   """
   check_context(model.config, 'rollout.max_context', max_context)
-  if sampler.push_lora and distributed.count() > 1:
-    raise ConfigError(
-        'sampler.push_lora=True takes the adapter from one process, and this'
-        f' run has {distributed.count()}: leave it out, or use one process.'
-    )
   if sampler.kind == 'embedded':
     engine, url = start_engine(
         stack,
@@ -139,6 +134,11 @@ def start_serving(
         engine, dtype=DTYPES[dtype], base=model.base
     )
     return Serving([url], Replicas([url]), push)
+  if sampler.push_lora and distributed.count() > 1:
+    # A push writes the base, which processes share, from the host's memory.
+    keep = sampler.launch is not None or distributed.is_first()
+    params = distributed.gather(model.base.params, keep=keep)
+    model = dataclasses.replace(model, base=model.base.replace(params=params))
   start = _find
   if sampler.launch:
     start = functools.partial(_launch, directory=directory)
@@ -194,11 +194,11 @@ def _find(
   urls = control.urls
   dtype = _file_dtype({info.get('dtype') for info in infos}, dtype)
   # All processes ask the same servers; one of them hands over the weights.
-  push = None
+  push, run = None, _draw_name()
   if distributed.is_first():
-    push = _make_push(stack, control, model, sampler, dtype, router=router)
+    push = _make_push(stack, control, model, sampler, dtype, run, router=router)
   if distributed.count() > 1:
-    push = weight_sync.GatheredPush(push, dtype=dtype, base=model.base)
+    push = _gathered(push, model, sampler, dtype, run)
   hosts.alike(lambda: host.run(push(model.params, version)))
   return _serving(
       urls, Replicas([sampler.router] if router else control.urls), push
@@ -235,10 +235,11 @@ def _launch(
   control = Control(host.session, replicas.urls, timeout_s=sampler.timeout_s)
   words = dict(zip(launch.words, launch.words[1:], strict=False))
   dtype = _file_dtype({words.get('--dtype', dtype)}, dtype)
-  own = _make_push(stack, control, model, sampler, dtype, watched=replicas)
+  run = _draw_name()
+  own = _make_push(stack, control, model, sampler, dtype, run, watched=replicas)
   push, params = own, model.params
   if several:
-    push = weight_sync.GatheredPush(own, dtype=dtype, base=model.base)
+    push = _gathered(own, model, sampler, dtype, run)
     params = push.gather(params)
 
   def start() -> None:
@@ -263,9 +264,23 @@ def _launch(
 
 def _serving(urls: Sequence[str], replicas: Replicas, push: Any) -> Serving:
   adapter = None
-  if isinstance(push, AdapterPush):
+  if isinstance(push, AdapterPush | GatheredAdapterPush):
     adapter = lambda: push.asked
   return Serving(urls, replicas, push, push.accepts, adapter)
+
+
+def _draw_name() -> str:
+  """A name of this run, which is the same in all of its processes."""
+  return distributed.share(uuid.uuid4().hex[:8].encode())[0].decode()
+
+
+def _gathered(
+    push: DiskPush | None, model: Model, sampler: Settings, dtype: str, run: str
+) -> weight_sync.GatheredPush:
+  """The push of this process of several, or of one that does not push."""
+  if sampler.push_lora:
+    return GatheredAdapterPush(push, run)
+  return weight_sync.GatheredPush(push, dtype=dtype, base=model.base)
 
 
 def _make_push(
@@ -274,6 +289,7 @@ def _make_push(
     model: Model,
     sampler: Settings,
     dtype: str,
+    run: str,
     **who: Any,
 ) -> DiskPush:
   folder = _push_folder(stack, model, sampler, dtype)
@@ -283,7 +299,9 @@ def _make_push(
   base = model.base if distributed.count() == 1 else None
   kind = functools.partial(DiskPush, base=base)
   if sampler.push_lora:
-    kind = functools.partial(AdapterPush, lora=model.lora, base=model.base)
+    kind = functools.partial(
+        AdapterPush, lora=model.lora, base=model.base, run=run
+    )
   return kind(
       control,
       folder,

@@ -23,6 +23,7 @@ from agentrl.modes.host import Interrupted
 from agentrl.parallel import sharding
 from agentrl.rollout import seeds
 from agentrl.training import optim, rl, state as state_lib, step
+from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
@@ -97,10 +98,10 @@ def bind_loss(algo: online_settings.Algo) -> step.LossFn:
   )
 
 
-def make_plan(wanted: online_settings.Train) -> rl.UpdatePlan:
+def make_plan(wanted: online_settings.Train) -> UpdatePlan:
   """How collections are used."""
   algo = wanted.algo
-  return rl.UpdatePlan(
+  return UpdatePlan(
       epochs=algo.epochs,
       minibatches=algo.minibatches,
       max_tokens=wanted.optim.max_tokens,
@@ -198,7 +199,7 @@ class _Run(base.Run):
         self.tx,
         self.mesh,
         critic=critic and value_head.init(critic.kind, self.module, params),
-        offload='optimizer' in self.wanted.mesh.offload,
+        offload=self.offload,
     )
 
   def _reference(self) -> Any:

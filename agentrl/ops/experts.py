@@ -11,6 +11,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.ops import linear
+
 
 def route(
     logits: jax.Array, *, count: int, normalise: bool
@@ -50,7 +52,8 @@ def mixture(
     x: `[N, D]` states.
     weights: `[N, K]` of the chosen experts.
     experts: `[N, K]` int, which they are.
-    gate: `[E, D, F]` kernels, one an expert.
+    gate: `[E, D, F]` kernels, one an expert; cast to the type of `x` for their
+      products, with gradients in their own type, as in `linear.affine`.
     up: `[E, D, F]`.
     down: `[E, F, D]`.
     activation: of the gate.
@@ -79,7 +82,7 @@ def _of_chosen(x, weights, experts, kernels, activation):
   chosen = experts.ravel()
   order = jnp.argsort(chosen, stable=True)
   sizes = jnp.bincount(chosen, length=kernels[0].shape[0])
-  dot = lambda rows, kernel: jax.lax.ragged_dot(rows, kernel, sizes)
+  dot = lambda rows, kernel: linear.grouped(rows, kernel, sizes)
   out = _gated(x[order // count], kernels, activation, dot)
   # Back to the tokens' order by a gather: a scatter-add would sum a token's
   # experts in no fixed order on some devices.
@@ -93,7 +96,8 @@ def _of_all(x, weights, experts, kernels, activation):
   def add(total, expert):
     index, *kernels = expert
     share = jnp.sum(jnp.where(experts == index, weights, 0.0), axis=1)
-    out = _gated(x, kernels, activation, jnp.dot)
+    dot = lambda rows, kernel: linear.affine(rows, kernel, None)
+    out = _gated(x, kernels, activation, dot)
     return total + share[:, None] * out, None
 
   indices = jnp.arange(kernels[0].shape[0])

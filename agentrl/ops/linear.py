@@ -88,3 +88,48 @@ def _affine_backward(saved, grad):
 
 
 affine.defvjp(_affine, _affine_backward, symbolic_zeros=True)
+
+
+@jax.custom_vjp
+def grouped(x: jax.Array, kernels: jax.Array, sizes: jax.Array) -> jax.Array:
+  """Each group of rows times a kernel of its own; gradients as of `affine`.
+
+  Args:
+    x: `[N, in]`, the rows of group 0 first, then those of 1, ...
+    kernels: `[G, in, out]`, cast to the type of `x` for the product.
+    sizes: `[G]` int, rows of each group; N in all.
+
+  Returns:
+    `[N, out]` in the type of `x`.
+  """
+  return jax.lax.ragged_dot(x, kernels.astype(x.dtype), sizes)
+
+
+def _grouped(x, kernels, sizes):
+  out = grouped(x.value, kernels.value, sizes.value)
+  seen = x.value if kernels.perturbed else None
+  return out, (seen, kernels.value, sizes.value)
+
+
+# Of each group: the sum over its rows of x's row times the gradient's.
+_OUTER = jax.lax.RaggedDotDimensionNumbers(
+    dot_dimension_numbers=(([0], [0]), ([], [])),
+    lhs_ragged_dimensions=[0],
+    rhs_group_dimensions=[],
+)
+
+
+def _grouped_backward(saved, grad):
+  x, kernels, sizes = saved
+  if isinstance(grad, SymbolicZero):
+    return None, None, None
+  turned = jnp.swapaxes(kernels.astype(grad.dtype), 1, 2)
+  grad_kernels = None
+  if x is not None:
+    grad_kernels = jax.lax.ragged_dot_general(
+        x, grad, sizes, _OUTER, preferred_element_type=kernels.dtype
+    )
+  return jax.lax.ragged_dot(grad, turned, sizes), grad_kernels, None
+
+
+grouped.defvjp(_grouped, _grouped_backward, symbolic_zeros=True)

@@ -14,7 +14,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+from jax.sharding import (
+    Mesh,
+    NamedSharding,
+    PartitionSpec as P,
+    SingleDeviceSharding,
+)
 
 from agentrl.parallel.mesh import BATCH_AXES, SEQUENCE, TENSOR
 
@@ -65,6 +70,11 @@ def infer_shardings(tree: Any, mesh: Mesh, rules: Rules) -> Any:
     )
 
   return jax.tree_util.tree_map_with_path(spec_for, tree)
+
+
+def alone(tree: Any, device: jax.Device) -> Any:
+  """Gives each leaf the sharding of one device."""
+  return jax.tree.map(lambda _: SingleDeviceSharding(device), tree)
 
 
 def fit(leaf: Any, wanted: NamedSharding) -> NamedSharding:

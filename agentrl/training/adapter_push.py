@@ -18,6 +18,7 @@ from agentrl.models.lora import Base, Lora
 from agentrl.rollout.control import Control
 from agentrl.rollout.sampler import Adapter
 from agentrl.training.disk_push import DiskPush, Version
+from agentrl.training.weight_sync import GatheredPush
 from agentrl.weights import peft
 
 _PREFIX = 'agentrl-'
@@ -28,18 +29,20 @@ _BASE = 'base'
 class AdapterPush(DiskPush):
   """Pushes adapters over a base that the servers load first."""
 
-  def __init__(self, *args, lora: Lora, base: Base, **settings):
+  def __init__(self, *args, lora: Lora, base: Base, run: str, **settings):
     """As `DiskPush`; its mode is that of loading the base.
 
     Args:
       *args: of `DiskPush`.
       lora: what the adapters are made with.
-      base: what they add to.
+      base: what they add to; forgotten once it is written.
+      run: tells the adapters' names from those of other runs.
       **settings: of `DiskPush`.
     """
     super().__init__(*args, **settings)
     self._lora = lora
     self._base_params = base.params
+    self._titles = _Titles(run)
     self._model: Version | None = None  # the base's
     self._asked: Adapter | None = None
 
@@ -70,12 +73,11 @@ class AdapterPush(DiskPush):
 
   def write(self, params: Any, version: int) -> Version:
     """Writes a version that no server has been told of."""
+    target = self._directory / self._titles.next(version)
     if self._model is None:
       self._model = self._write_base()
     if self._current is not None:
       self._remove_but(self._current)
-    # Never the name of another push: servers may still have that one.
-    target = self._directory / f'version_{version}_{uuid.uuid4().hex[:8]}'
     peft.save(
         target.absolute(),
         self._config,
@@ -114,7 +116,49 @@ class AdapterPush(DiskPush):
       shutil.rmtree(old)
     # Of another name each time, so that a server that has one has this one.
     target = (self._directory / f'{_BASE}_{uuid.uuid4().hex[:8]}').absolute()
-    return self._write_model(self._base_params, target, _BASE)
+    written = self._write_model(self._base_params, target, _BASE)
+    self._base_params = None
+    return written
+
+
+class GatheredAdapterPush(GatheredPush):
+  """Of several processes; those that do not push know what to ask for too."""
+
+  def __init__(self, push: AdapterPush | None, run: str):
+    """As `GatheredPush`.
+
+    Args:
+      push: of this process, which has pushed nothing yet; None: another one
+        pushes to the same servers.
+      run: as of the push.
+    """
+    super().__init__(push, dtype=None)
+    self._titles = _Titles(run)
+    self._asked: Adapter | None = None
+
+  async def __call__(self, params: Any, version: int) -> None:
+    title = self._titles.next(version)
+    await super().__call__(params, version)
+    self._asked = Adapter(_PREFIX + title, str(version))
+
+  @property
+  def asked(self) -> Adapter:
+    """What requests have to ask for."""
+    return self._asked if self._push is None else self._push.asked
+
+
+class _Titles:
+  """Names of adapters: never that of another push, which servers may have.
+
+  All processes of a run draw the same, as all make the same pushes.
+  """
+
+  def __init__(self, run: str):
+    self._run, self._count = run, 0
+
+  def next(self, version: int) -> str:
+    self._count += 1
+    return f'version_{version}_{self._run}_{self._count}'
 
 
 def _name(version: Version) -> str:

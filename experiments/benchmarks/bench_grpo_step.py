@@ -34,6 +34,7 @@ from agentrl.parallel import mesh as mesh_lib
 from agentrl.rollout.sampler import Sampler
 from agentrl.schedules import fixed
 from agentrl.training import optim, rl, state as state_lib, step, weight_sync
+from agentrl.training.policy_update import UpdatePlan
 from agentrl.types import TERMINATED, Episode, Group, Turn
 from experiments.benchmarks import engines, peers
 
@@ -162,7 +163,7 @@ class Ours:
             self._state,
             shardings,
         ),
-        plan=rl.UpdatePlan(
+        plan=UpdatePlan(
             epochs=1, minibatches=1, max_tokens=_MAX_TOKENS.value, seed=0
         ),
         ref_params=None,

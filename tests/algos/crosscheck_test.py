@@ -25,7 +25,7 @@ import pytest
 
 from agentrl.algos import grpo, policy, ppo, reinforce_pp, rloo
 from agentrl.ops import correction, kl
-from agentrl.training import rl
+from agentrl.training import reward
 from tests import fakes, tiny
 
 SEEDS = pytest.mark.parametrize('seed', range(3))
@@ -450,15 +450,7 @@ def test_the_controller_of_the_kl(verl):
 
 def test_kl_in_the_reward(verl):
   batch = random_batch(8)
-  plan = rl.UpdatePlan(
-      epochs=1,
-      minibatches=1,
-      max_tokens=tiny.ROW,
-      seed=0,
-      kl='reward',
-      kl_estimator='k1',
-  )
-  shaped, _ = rl.shape_rewards(batch, plan, 0.3)
+  shaped, _ = reward.charge_kl(batch, coef=0.3, estimator='k1')
   expected = verl.core.compute_rewards(
       tensor(batch.rewards),
       tensor(batch.old_logprobs),

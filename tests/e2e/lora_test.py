@@ -1,10 +1,16 @@
 """Adapters as a user trains them, over a policy that was trained in full."""
 
 import json
+import shutil
 import signal
 
+import jax
+import numpy as np
 import pytest
 
+from agentrl.modes import checkpoints
+from agentrl.weights import hf
+from tests import tiny
 from tests.e2e.running import launch, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
@@ -89,3 +95,60 @@ def test_sft_trains_an_adapter_and_no_other_goes_on_with_it(base, tmp_path):
   )
   assert changed.returncode == 2
   assert 'model.lora.alpha' in changed.stderr
+
+
+OFFLINE_FLAGS = {
+    'dpo': (
+        '--config.warmstart.episodes=0',
+        '--config.explore.tasks=8',
+        '--config.explore.samples=1',
+        '--config.algo.minibatch_size=4',
+        '--config.checkpoint.every=1',
+    ),
+    'agentevol': (
+        '--config.num_steps=1',
+        '--config.data.expert_episodes=8',
+        '--config.explore.tasks=4',
+        '--config.algo.epochs=1',
+    ),
+}
+
+
+@pytest.mark.parametrize('mode', OFFLINE_FLAGS)
+def test_offline_modes_train_an_adapter_and_leave_its_base(
+    base, tmp_path, mode
+):
+  config, run = f'configs/babyai_{mode}.py:tiny', tmp_path / 'run'
+  flags = (
+      *OFFLINE_FLAGS[mode],
+      f'--config.model.name={base}',
+      '--config.model.lora.rank=4',
+      "--config.model.lora.targets=('q', 'down')",
+      '--config.optim.lr=3e-3',
+      '--config.eval.num_tasks=0',
+      '--config.sampler.deterministic=True',
+  )
+  finish(run, *flags, config=config)
+  before, after = (checkpoints.load(str(d))[0] for d in (base, run))
+  trained = {'q', 'down'}
+
+  def compare(path, old, new):
+    changed = trained.intersection(key.key for key in path)
+    assert np.array_equal(old, new) == (not changed), path
+
+  jax.tree_util.tree_map_with_path(compare, before.params, after.params)
+  sizes = [size_of(max((d / 'checkpoints').iterdir())) for d in (run, base)]
+  assert sizes[0] < sizes[1] / 2
+
+  # Whatever came after the checkpoint before the last is done again.
+  again = tmp_path / 'again'
+  shutil.copytree(run, again)
+  shutil.rmtree(max((again / 'checkpoints').iterdir()))
+  assert 'Continuing after step' in finish(again, *flags, config=config)
+  repeated, _ = checkpoints.load(str(again))
+  tiny.assert_trees_equal(repeated.params, after.params)
+
+  folder = tmp_path / 'export'
+  said = finish(folder, config=f'configs/export.py:run={run}')
+  assert 'read again and equal' in said.replace('\n', ' ')
+  tiny.assert_trees_equal(hf.load(folder)[1], after.params)

@@ -103,6 +103,47 @@ def test_processes_share_servers_that_run(tmp_path):
   check_record(run, 2)
 
 
+@pytest.fixture(scope='module')
+def base(tmp_path_factory):
+  """A model that was trained in full, to add adapters to."""
+  run = tmp_path_factory.mktemp('runs') / 'base'
+  flags = ('--config.eval.num_tasks=0', '--config.data.expert_episodes=4')
+  eight_devices.run(
+      command(run, *flags, config='configs/babyai_sft.py:tiny'), processes=1
+  )
+  return run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('own', [True, False])
+def test_processes_push_adapters_alone(base, tmp_path, own):
+  run, weights = tmp_path / 'run', tmp_path / 'weights'
+  flags = (
+      *FLAGS,
+      f'--config.model.name={base}',
+      '--config.model.lora.rank=2',
+      '--config.sampler.push_lora=True',
+      f'--config.sampler.push_dir={weights}',
+  )
+  start = lambda *where: eight_devices.run(
+      command(run, *flags, *where, config=QUICKSTART), processes=2
+  )
+  if own:
+    start(*LAUNCH)
+  else:
+    config = variants.get('tiny-1m')
+    module = transformer.Transformer(config, scan_layers=True)
+    other = transformer.init_params(module, jax.random.key(7))
+    with tiny.serving(other, config, max_len=1024) as url:
+      start(SERVERS, f'--config.sampler.urls=("{url}",)')
+  check_record(run, 2)
+  folders = [weights / f'process_{i}' for i in range(2)] if own else [weights]
+  for folder in folders:
+    assert len(list(folder.glob('base_*'))) == 1
+    [newest] = folder.glob('version_3_*')
+    assert (newest / 'adapter_config.json').exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('mode', ['sft', 'dpo', 'agentevol'])
 def test_offline_modes_learn_the_same_in_two_processes(tmp_path, mode):

@@ -201,3 +201,42 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   assert process.returncode == 130 and 'same command' in said
   saved = max(int(p.name) for p in (tmp_path / 'checkpoints').iterdir())
   assert saved == len(lines(metrics)) >= 1
+
+
+@pytest.mark.slow
+def test_a_run_that_diverges_stops_with_what_is_good(tmp_path):
+  flags = (
+      '--config.num_steps=8',
+      '--config.warmstart.episodes=8',
+      '--config.eval.num_tasks=0',
+      '--config.rollout.tasks_per_step=1',
+      '--config.rollout.group_size=2',
+      '--config.checkpoint.every=1',
+      # 0 while the policy is its own reference, then beyond float32.
+      '--config.algo.kl_coef=1e38',
+  )
+  done = launch(tmp_path, *flags, config=QUICKSTART)
+  assert done.returncode == 2, done.stdout + done.stderr
+  assert 'of 3 updates in a row were not finite' in done.stderr
+  assert 'Traceback' not in done.stderr
+  history = lines(tmp_path / 'metrics.jsonl')
+  assert history[-1]['train/skips_in_row'] == 3
+  assert sum(line['train/skipped'] for line in history) == 3
+  skipped = [line['step'] for line in history if line['train/skipped']]
+  found = sorted((tmp_path / 'diverged').iterdir())
+  assert [int(path.stem) for path in found] == skipped
+  assert all(e.tokens for path in found for e in episodes_lib.read(path))
+
+  # The way out that the message names.
+  calm = tmp_path / 'calm'
+  done = launch(
+      calm,
+      *flags[2:-1],
+      '--config.num_steps=1',
+      '--config.warmstart.episodes=0',
+      f'--config.model.name={tmp_path}',
+      config=QUICKSTART,
+  )
+  assert done.returncode == 0, done.stdout + done.stderr
+  [line] = lines(calm / 'metrics.jsonl')
+  assert not line['train/skipped']

@@ -125,3 +125,17 @@ def test_rows_beyond_the_positions_of_a_model_are_refused():
       ConfigError, match='rollout.max_context=2049 exceeds the 2048 positions'
   ):
     run.build_policy(lambda: ['go'])
+
+
+def test_a_tokenizer_of_more_ids_than_the_embedding_has_rows_is_refused():
+  words = [f'{word} {number}' for number in range(99) for word in 'abcdefgh']
+  tokenizer = tokenizer_lib.train_bpe(words, 320)
+  rows = tokenizer.vocab_size
+  model = lambda rows: parts.Model(
+      dataclasses.replace(tiny.CONFIG, vocab_size=rows), None, tokenizer, 'DIR'
+  )
+  model(rows)
+  with pytest.raises(
+      ConfigError, match=f'DIR has {rows} ids, .* only {rows - 1} rows.*files'
+  ):
+    model(rows - 1)

@@ -113,6 +113,37 @@ def test_half_precision_is_weighted_in_full_precision(ragged):
   )
 
 
+@BOTH_WAYS
+def test_gradients_of_kernels_are_not_rounded_to_bfloat16(ragged):
+  rng = np.random.default_rng(4)
+  x = jnp.asarray(rng.normal(size=(1000, WIDTH)), jnp.bfloat16)
+  _, _, gate, up, down = random_inputs(4)
+  logits = rng.normal(size=(1000, EXPERTS)).astype(np.float32)
+  weights, chosen = experts.route(logits, count=COUNT, normalise=True)
+
+  def total(gate, up, down):
+    out = experts.mixture(
+        x, weights, chosen, gate, up, down, activation=jnp.tanh, ragged=ragged
+    )
+    return jnp.sum(out, dtype=jnp.float32)
+
+  found = jax.jit(jax.grad(total, (0, 1, 2)))(gate, up, down)
+  for grad in map(np.asarray, found):
+    assert grad.dtype == np.float32
+    rounded = grad.astype(jnp.bfloat16).astype(np.float32)
+    assert (rounded != grad).mean() > 0.9
+
+
+@BOTH_WAYS
+def test_kernels_that_are_frozen_get_no_gradient(ragged):
+  x, logits, *kernels = random_inputs(5)
+  apply_to = lambda x: apply(x, logits, *kernels, ragged=ragged).sum()
+  text = str(jax.make_jaxpr(jax.grad(apply_to))(x))
+  # A gradient of all kernels would be summed over the tokens.
+  shapes = [f'f32[{WIDTH},{INNER}] = dot', f'[{EXPERTS},{WIDTH},{INNER}] = rag']
+  assert not any(shape in text for shape in shapes), text
+
+
 def test_rejects_kernels_of_different_shapes():
   inputs = random_inputs(0)
   with pytest.raises(AssertionError, match='shape'):

@@ -7,13 +7,14 @@ import aiohttp
 import jax
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
 from agentrl.errors import EngineError
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Base, Lora
 from agentrl.rollout.control import Control
 from agentrl.rollout.sampler import Sampler
-from agentrl.training.adapter_push import AdapterPush
+from agentrl.training.adapter_push import AdapterPush, GatheredAdapterPush
 from tests import tiny
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -46,7 +47,9 @@ def run(body, urls, directory):
   async def main():
     async with aiohttp.ClientSession() as session:
       control = Control(session, urls)
-      push = AdapterPush(control, directory, tiny.CONFIG, lora=LORA, base=BASE)
+      push = AdapterPush(
+          control, directory, tiny.CONFIG, lora=LORA, base=BASE, run='run'
+      )
       return await asyncio.wait_for(body(push, control, session), 120)
 
   return asyncio.run(main())
@@ -142,6 +145,23 @@ def test_after_a_push_that_failed_requests_ask_for_the_one_before(tmp_path):
     completion = run(body, urls, tmp_path)
   assert completion.tokens == expected_of(1).tokens
   assert completion.weight_version == '1'
+
+
+def test_a_process_that_does_not_push_asks_for_what_another_pushed(tmp_path):
+  async def body(push, control, session):
+    del control, session
+    both = [GatheredAdapterPush(each, 'run') for each in (push, None)]
+    place = NamedSharding(tiny.one_device(), PartitionSpec())
+    for version in (1, 2, 2):  # a resumed run repeats its last
+      for each in both:
+        await each(jax.device_put(adapter_of(version), place), version)
+      first, other = both
+      assert first.asked == other.asked == push.asked
+      assert first.asked.version == str(version)
+      assert other.accepts(str(version)) and not other.accepts('7')
+
+  with servers() as urls:
+    run(body, urls, tmp_path)
 
 
 def test_a_server_that_has_lost_its_adapter_is_not_asked_for_the_base(tmp_path):

@@ -5,7 +5,12 @@ import numpy as np
 import pytest
 
 from agentrl.parallel import sharding
-from agentrl.training import optim, rl, state as state_lib, step as step_lib
+from agentrl.training import (
+    optim,
+    policy_update,
+    state as state_lib,
+    step as step_lib,
+)
 from agentrl.training.checkpoint import Checkpoints
 from tests import tiny
 
@@ -67,11 +72,11 @@ def test_the_reference_is_on_the_device_for_its_scores_alone():
     return steps.score(networks, batch)
 
   def update(ref_params):
-    _, metrics, learnt = rl.update_policy(
+    _, metrics, learnt = policy_update.update_policy(
         tiny.new_state(),
         batch,
         steps=steps._replace(score=score),
-        plan=rl.UpdatePlan(
+        plan=policy_update.UpdatePlan(
             epochs=1,
             minibatches=1,
             max_tokens=tiny.ROW * 8,

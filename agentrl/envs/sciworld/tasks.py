@@ -10,7 +10,8 @@ AgentGym-RL publishes other lists (2,120 train and 200 test ids) with its data.
 import bisect
 from collections.abc import Sequence
 
-from agentrl.errors import ConfigError, EnvError
+from agentrl.envs import base
+from agentrl.errors import ConfigError
 
 _AGENTGYM = (
     ('boil', 30),
@@ -68,10 +69,7 @@ def task_of(task_id: int) -> str:
   Raises:
     EnvError: there is no such task.
   """
-  if not 0 <= task_id < NUM_TASKS:
-    raise EnvError(
-        f'SciWorld has no task {task_id}; ids are 0 to {NUM_TASKS - 1}.'
-    )
+  base.check_task('SciWorld', task_id, NUM_TASKS)
   return NAMES[bisect.bisect_right(FIRST_ID, task_id) - 1]
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from agentrl.envs import base
 from agentrl.envs.searchqa import (
     expert,
     index,
@@ -19,7 +20,7 @@ from agentrl.envs.searchqa import (
 from agentrl.envs.searchqa.corpus import Passage
 from agentrl.envs.searchqa.questions import Question
 from agentrl.envs.searchqa.retriever import Retriever
-from agentrl.errors import ConfigError, EnvError
+from agentrl.errors import ConfigError
 from agentrl.types import StepResult
 
 _ACTION = re.compile(r'<(search|answer)>(.*?)</\1>', re.DOTALL)
@@ -151,11 +152,7 @@ class SearchQA:
 
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # a question leaves nothing to chance
-    if not 0 <= task_id < len(self._questions):
-      raise EnvError(
-          f'SearchQA has no task {task_id}; ids are 0 to'
-          f' {len(self._questions) - 1}.'
-      )
+    base.check_task('SearchQA', task_id, len(self._questions))
     self._question = self._questions[task_id]
     self._searches = []
     self._observation = f'Question: {self._question.text}'

@@ -7,9 +7,10 @@ of the packages that the questions are made from (see questions.py).
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agentrl.envs import base
 from agentrl.envs.searchqa import question_files
 from agentrl.envs.searchqa.questions import MAX_HOPS, SPLITS
-from agentrl.errors import ConfigError, EnvError
+from agentrl.errors import ConfigError
 
 # How many questions of 1, 2 and 3 hops each split has, in the order of ids.
 COUNTS = {
@@ -50,10 +51,7 @@ def hops_of(task_id: int) -> int:
   Raises:
     EnvError: there is no such task.
   """
-  if not 0 <= task_id < NUM_TASKS:
-    raise EnvError(
-        f'SearchQA has no task {task_id}; ids are 0 to {NUM_TASKS - 1}.'
-    )
+  base.check_task('SearchQA', task_id, NUM_TASKS)
   for split in SPLITS:
     for hops in range(1, MAX_HOPS + 1):
       task_id -= COUNTS[split][hops - 1]

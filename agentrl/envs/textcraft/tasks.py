@@ -6,7 +6,8 @@ test list has the sizes of the original's and its reported mix of depths (31,
 without replacement, and are written out here so that nothing can move them.
 """
 
-from agentrl.errors import ConfigError, EnvError
+from agentrl.envs import base
+from agentrl.errors import ConfigError
 
 # Depth d has the ids from FIRST_ID[d - 1] up to, not including, FIRST_ID[d].
 FIRST_ID = (0, 125, 416, 533, 544)
@@ -43,10 +44,7 @@ def depth_of(task_id: int) -> int:
   Raises:
     EnvError: there is no such task.
   """
-  if not 0 <= task_id < NUM_TASKS:
-    raise EnvError(
-        f'TextCraft has no task {task_id}; ids are 0 to {NUM_TASKS - 1}.'
-    )
+  base.check_task('TextCraft', task_id, NUM_TASKS)
   return next(d for d, first in enumerate(FIRST_ID) if task_id < first)
 
 

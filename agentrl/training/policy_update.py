@@ -1,0 +1,233 @@
+"""All updates of the policy on one collection of episodes.
+
+Score it where the plan needs that, shape its rewards, turn them into
+advantages, and go over it in minibatches.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from agentrl.batch import TokenBatch
+from agentrl.ops import mismatch
+from agentrl.parallel import sharding
+from agentrl.rollout.collect import is_tied
+from agentrl.training import reward, step as step_lib
+from agentrl.training.state import Networks, TrainState
+from agentrl.types import Group
+
+
+@dataclasses.dataclass(frozen=True)
+class UpdatePlan:
+  """How a collection is used, whatever the algorithm.
+
+  Attributes:
+    epochs: passes over it.
+    minibatches: updates per pass.
+    max_tokens: per microbatch, padding included.
+    seed: of the order of the rows.
+    ratio: what the policy is compared with. 'old': log-probabilities that the
+      trainer computes before the first update; 'sampler': those that came with
+      the tokens, which costs no pass and corrects for a stale sampler.
+    kl: where the KL to the reference acts: None, 'loss' or 'reward'.
+    kl_estimator: see `ops.kl`.
+    kl_target: KL that the coefficient is steered to; None keeps it fixed.
+    kl_horizon: episodes over which that controller acts.
+    ties: groups of equal returns, from which nothing follows. 'keep': they
+      count in the denominators; 'mask': they do not; 'refill': nor do they, and
+      other tasks take their place (dynamic sampling, arXiv:2503.14476).
+    refill_rounds: most collections more that a step may make for it.
+    truncated: episodes that we cut. 'keep': trained on like others; 'mask':
+      part of group statistics, but not of the loss (overlong filtering, ibid.).
+    overlong_buffer: the last tokens before `max_context` in which the return is
+      lowered linearly, by 1 at the end (soft overlong punishment, ibid.); 0: no
+      such punishment.
+    max_context: tokens of the longest episode.
+  """
+
+  epochs: int
+  minibatches: int
+  max_tokens: int
+  seed: int
+  ratio: str = 'old'
+  kl: str | None = None
+  kl_estimator: str = 'k3+'
+  kl_target: float | None = None
+  kl_horizon: int = 10_000
+  ties: str = 'keep'
+  refill_rounds: int = 3
+  truncated: str = 'keep'
+  overlong_buffer: int = 0
+  max_context: int = 0
+
+  @property
+  def updates(self) -> int:
+    return self.epochs * self.minibatches
+
+  @property
+  def recomputes(self) -> bool:
+    """Whether ratios compare with log-probabilities of an extra pass."""
+    return self.updates > 1 and self.ratio == 'old'
+
+  def scores(self, *, critic: bool) -> bool:
+    """Whether a collection is scored before its first update."""
+    return self.recomputes or self.kl == 'reward' or critic
+
+  @property
+  def shapes(self) -> bool:
+    """Whether the rewards learnt from are not the environment's alone."""
+    return self.kl == 'reward' or self.overlong_buffer > 0
+
+
+def learnt_from(
+    batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
+) -> np.ndarray:
+  """`[E]` bool: the valid episodes that the loss sees."""
+  valid = np.array(batch.valid)
+  if plan.ties != 'keep':
+    tied = np.array([is_tied(group) for group in groups])
+    valid &= ~tied[np.asarray(batch.group_ids)]
+  if plan.truncated == 'mask':
+    valid &= ~np.asarray(batch.truncated)
+  return valid
+
+
+def update_policy(
+    state: TrainState,
+    batch: TokenBatch,
+    *,
+    steps: step_lib.Steps,
+    plan: UpdatePlan,
+    advantages: Callable[[TokenBatch], TokenBatch],
+    learnt: np.ndarray,
+    ref_params: Any,
+    kl_coef: float,
+    rl_step: int,
+    skips: int = 0,
+    suspects: list[int] | None = None,
+) -> tuple[TrainState, step_lib.Metrics, TokenBatch]:
+  """All updates on one collection.
+
+  With one update the policy that is updated is the one that sampled, so the
+  ratio is 1 by definition and old log-probabilities are not computed again;
+  `train/old_logprobs_skipped` says so.
+
+  Args:
+    state: donated.
+    batch: NumPy arrays, as collated.
+    steps: the compiled pieces, with the algorithm's loss.
+    plan: passes, minibatches and what shapes the rewards.
+    advantages: fills in advantages and, with a critic, returns.
+    learnt: `[E]` bool, the episodes that the loss sees.
+    ref_params: of the reference policy; None when nothing needs it.
+    kl_coef: weight of the KL to it.
+    rl_step: seeds the order of the rows.
+    skips: updates in a row before these whose gradient was not finite; with
+      `step.MAX_SKIPS` of them no more are tried.
+    suspects: gets the rows that such updates may be due to.
+
+  Returns:
+    The next state; metrics averaged over the updates (`_max`: the largest),
+    of which the sampler's agreement is that of the first update, before the
+    policy moved; and the batch with what was trained on, old
+    log-probabilities included in any case.
+  """
+  limit = dict(max_tokens=plan.max_tokens)
+  old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
+  scored = plan.scores(critic=state.critic is not None)
+  if scored:
+    scores = step_lib.score(steps, state.networks, batch, **limit)
+    old = scores.logprobs
+    if state.critic is not None:
+      last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
+      batch = batch.replace(
+          values=scores.values,
+          bootstrap_value=scores.next_values[np.arange(len(last)), last],
+      )
+  if ref_params is not None:
+    # It may wait in the memory of the host, and comes for this pass only.
+    reference = Networks(sharding.to_device(ref_params))
+    ref = step_lib.score(steps, reference, batch, **limit)
+    del reference
+    batch = batch.replace(ref_logprobs=ref.logprobs)
+  # What was computed anyhow is the same number as the ratio's 1, but it would
+  # come from a pass of other shapes: rounding is not a policy change.
+  fixed = old if plan.recomputes else None
+  if plan.ratio == 'sampler':
+    fixed = batch.sampler_logprobs
+  batch, shaped = batch.replace(old_logprobs=old), {}
+  if plan.overlong_buffer:
+    batch, shaped = reward.punish_length(
+        batch, buffer=plan.overlong_buffer, max_context=plan.max_context
+    )
+  if plan.kl == 'reward':
+    batch, charged = reward.charge_kl(
+        batch, coef=kl_coef, estimator=plan.kl_estimator
+    )
+    shaped |= charged
+  batch = jax.tree.map(np.asarray, advantages(batch))
+
+  parts, skipped = [], 0
+  used = batch.replace(valid=learnt, old_logprobs=fixed)
+  before = np.arange(len(learnt))  # rows that `old` speaks of
+  for epoch in range(plan.epochs):
+    order = np.arange(len(learnt))
+    if plan.updates > 1:
+      rng = np.random.default_rng((plan.seed, rl_step, epoch))
+      order = rng.permutation(order)
+    for rows in np.array_split(order, plan.minibatches):
+      if skips >= step_lib.MAX_SKIPS:
+        break
+      first = not scored and not parts
+      state, metrics = step_lib.update(
+          steps,
+          state,
+          used,
+          rows,
+          kl_coef=kl_coef,
+          logprobs=old if first else None,
+          suspects=suspects,
+          **limit,
+      )
+      if metrics:
+        before = rows if first else before
+        skips = step_lib.count_skips(skips, metrics)
+      if metrics.get('train/skipped'):
+        skipped += 1
+      elif metrics:
+        parts.append(metrics)
+  metrics = _average(parts) | shaped | _agreement(batch, old, before, learnt)
+  metrics['train/updates'] = float(len(parts))
+  metrics['train/skipped'] = float(skipped)
+  metrics['train/skips_in_row'] = float(skips)
+  metrics['train/old_logprobs_skipped'] = float(not scored)
+  metrics['train/learnt_share'] = float(learnt.mean())
+  used_logprobs = old if fixed is None else fixed
+  return state, metrics, batch.replace(old_logprobs=used_logprobs)
+
+
+def _agreement(
+    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
+) -> step_lib.Metrics:
+  """How far the trainer, before the policy moved, is from the sampler."""
+  rows = rows[learnt[rows] & np.isfinite(old[rows]).all(axis=1)]
+  mask = np.asarray(batch.completion_mask)[rows]
+  if not mask.any():
+    return {}
+  found = mismatch.metrics(
+      old[rows], np.asarray(batch.sampler_logprobs)[rows], mask, mask.sum()
+  )
+  return {name: float(value) for name, value in found.items()}
+
+
+def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
+  merged = {}
+  for name in dict.fromkeys(name for part in parts for name in part):
+    values = [part[name] for part in parts if name in part]
+    merged[name] = (
+        max(values) if name.endswith('_max') else float(np.mean(values))
+    )
+  return merged

@@ -1,0 +1,68 @@
+"""Rewards that are learnt from, where they are not the environment's alone."""
+
+import numpy as np
+
+from agentrl.batch import TokenBatch
+from agentrl.ops import kl
+
+
+def punish_length(
+    batch: TokenBatch, *, buffer: int, max_context: int
+) -> tuple[TokenBatch, dict[str, float]]:
+  """Lowers the return of long episodes (arXiv:2503.14476, soft overlong).
+
+  Linearly over the last tokens that fit, by 1 at the end, and on the last
+  sampled token, like every reward.
+
+  Args:
+    batch: NumPy arrays, one episode a row.
+    buffer: tokens before `max_context` in which the punishment grows.
+    max_context: tokens of the longest episode.
+
+  Returns:
+    The batch with other rewards and returns, and metrics.
+  """
+  rewards = np.array(batch.rewards)
+  mask = np.asarray(batch.completion_mask)
+  length = (np.asarray(batch.segment_ids) > 0).sum(axis=1)
+  penalty = np.clip((max_context - buffer - length) / buffer, -1, 0)
+  last = mask.shape[1] - 1 - np.argmax(mask[:, ::-1], axis=1)
+  rewards[np.arange(len(rewards)), last] += np.where(
+      mask.any(axis=1), penalty, 0
+  )
+  mean = float(penalty[np.asarray(batch.valid)].mean())
+  return _with_rewards(batch, rewards), {'reward/overlong_penalty': mean}
+
+
+def charge_kl(
+    batch: TokenBatch, *, coef: float, estimator: str
+) -> tuple[TokenBatch, dict[str, float]]:
+  """Takes the KL to the reference off each sampled token's reward.
+
+  As PPO for language models does (arXiv:1909.08593, section 2).
+
+  Args:
+    batch: NumPy arrays, one episode a row, with old and reference
+      log-probabilities.
+    coef: weight of the KL.
+    estimator: of it, see `ops.kl`.
+
+  Returns:
+    The batch with other rewards and returns, and metrics.
+  """
+  mask = np.asarray(batch.completion_mask)
+  divergence = np.asarray(
+      kl.estimate(
+          batch.old_logprobs, batch.ref_logprobs, mask, estimator=estimator
+      )
+  )
+  rewards = np.array(batch.rewards)
+  rewards -= coef * divergence
+  learnt = mask & np.asarray(batch.valid)[:, None]
+  return _with_rewards(batch, rewards), {
+      'reward/kl': float(divergence[learnt].mean())
+  }
+
+
+def _with_rewards(batch: TokenBatch, rewards: np.ndarray) -> TokenBatch:
+  return batch.replace(rewards=rewards, episode_return=rewards.sum(axis=1))

@@ -1,0 +1,216 @@
+"""Tests for agentrl.training.policy_update."""
+
+import dataclasses
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.algos import grpo, ppo
+from agentrl.training import policy_update, step as step_lib
+from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.state import Networks
+from tests import fakes, tiny
+
+ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=tiny.ROW, seed=0)
+FOUR_UPDATES = dataclasses.replace(ONE_UPDATE, epochs=2, minibatches=2)
+
+
+jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
+
+
+def score(batch):
+  return step_lib.score(
+      tiny.steps(), tiny.new_state().networks, batch, max_tokens=tiny.ROW
+  ).logprobs
+
+
+def update(batch, plan):
+  return policy_update.update_policy(
+      tiny.new_state(),
+      batch,
+      steps=tiny.steps(),
+      plan=plan,
+      advantages=functools.partial(jitted_advantages, num_groups=2),
+      learnt=np.array(batch.valid),
+      ref_params=None,
+      kl_coef=0.0,
+      rl_step=0,
+  )
+
+
+def test_one_update_skips_the_old_logprobs_and_returns_them_still():
+  batch = tiny.random_batch(0)
+  state, metrics, used = update(batch, ONE_UPDATE)
+  assert metrics['train/old_logprobs_skipped'] == 1
+  assert metrics['policy/ratio_max'] == 1
+  assert metrics['policy/clip_fraction'] == 0
+  before = score(batch)
+  np.testing.assert_allclose(used.old_logprobs, before, rtol=1e-5, atol=1e-6)
+  assert int(state.step) == 1
+
+
+def test_several_updates_move_the_ratio_away_from_one():
+  batch = tiny.random_batch(0)
+  state, metrics, _ = update(batch, FOUR_UPDATES)
+  assert int(state.step) == metrics['train/updates'] == 4
+  assert metrics['train/old_logprobs_skipped'] == 0
+  assert metrics['policy/ratio_max'] > 1.001
+
+
+def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
+  batch = tiny.random_batch(1)
+  skipped, _, _ = update(batch, ONE_UPDATE)
+  old = score(batch)
+  state, metrics = step_lib.update(
+      tiny.steps(),
+      tiny.new_state(),
+      batch.replace(old_logprobs=old),
+      np.arange(8),
+      max_tokens=tiny.ROW,
+  )
+  # Two programs computed the two log-probabilities: equal but for rounding.
+  assert metrics['policy/ratio_max'] == pytest.approx(1, abs=1e-5)
+  assert metrics['policy/approx_kl'] == pytest.approx(0, abs=1e-6)
+  tiny.assert_trees_close(state.params, skipped.params, rtol=1e-3, atol=1e-5)
+
+
+def test_agreement_with_the_sampler_is_that_of_the_first_update():
+  batch = tiny.random_batch(2)
+  agrees = score(batch)
+  batch = batch.replace(sampler_logprobs=agrees)
+  _, metrics, used = update(batch, FOUR_UPDATES)
+  # The later ones are off policy by more than this.
+  assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
+  assert metrics['policy/ratio_max'] > 1.001
+  np.testing.assert_array_equal(used.sampler_logprobs, agrees)
+
+
+def test_a_collection_without_a_valid_episode_changes_nothing():
+  batch = tiny.random_batch(3, failures=1.0)
+  state, metrics, _ = update(batch, FOUR_UPDATES)
+  tiny.assert_trees_equal(state.params, tiny.init_params())
+  assert metrics == {
+      'train/updates': 0.0,
+      'train/skipped': 0.0,
+      'train/skips_in_row': 0.0,
+      'train/old_logprobs_skipped': 0.0,
+      'train/learnt_share': 0.0,
+  }
+
+
+def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
+  seen = []
+
+  def fake_update(steps, state, batch, rows, **options):
+    seen.append(tuple(rows))
+    return state, {'train/grad_norm': 1.0}
+
+  monkeypatch.setattr(step_lib, 'update', fake_update)
+  batch = tiny.random_batch(4)
+  for rl_step in (0, 1, 0):
+    policy_update.update_policy(
+        tiny.new_state(),
+        batch,
+        steps=tiny.steps(),
+        plan=FOUR_UPDATES,
+        advantages=functools.partial(jitted_advantages, num_groups=2),
+        learnt=np.array(batch.valid),
+        ref_params=None,
+        kl_coef=0.0,
+        rl_step=rl_step,
+    )
+  epochs = [sum(seen[i : i + 2], ()) for i in range(0, 12, 2)]
+  assert all(sorted(epoch) == list(range(8)) for epoch in epochs)
+  assert len(set(epochs[:4])) == 4 and epochs[4:] == epochs[:2]
+
+
+# Which episodes the loss sees.
+
+
+@pytest.mark.parametrize('ties, learnt', [('keep', 8), ('mask', 4)])
+def test_tied_groups_are_kept_or_masked(ties, learnt):
+  groups = tiny.tied_and_not()
+  plan = dataclasses.replace(ONE_UPDATE, ties=ties)
+  found = policy_update.learnt_from(tiny.make_batch(groups), groups, plan)
+  assert found.sum() == learnt and found[4:].all()
+
+
+def test_truncated_episodes_may_be_masked():
+  groups = [fakes.make_group(1.0, 0.0)]  # cut at the horizon
+  batch = tiny.make_batch(groups)
+  plan = dataclasses.replace(ONE_UPDATE, truncated='mask')
+  assert policy_update.learnt_from(batch, groups, ONE_UPDATE).all()
+  assert not policy_update.learnt_from(batch, groups, plan).any()
+
+
+# With a critic.
+
+
+@functools.cache
+def jitted_gae(**knobs):
+  return jax.jit(
+      functools.partial(ppo.advantages, knobs=ppo.Knobs(**knobs)),
+      static_argnames='num_groups',
+  )
+
+
+def learn_values(critic, *, updates=30):
+  """Repeats PPO on one collection; the critic's loss, first and last."""
+  state, steps = tiny.make_learner(tiny.bound(ppo), critic=critic)
+  batch = tiny.random_batch(14)
+  # The environment ends every episode with a reward of 1.
+  width = batch.tokens.shape[1]
+  last = width - 1 - np.argmax(batch.completion_mask[:, ::-1], axis=1)
+  batch = batch.replace(
+      rewards=np.eye(width, dtype=np.float32)[last],
+      truncated=np.zeros_like(batch.truncated),
+  )
+  losses = []
+  for _ in range(updates):
+    state, metrics, used = policy_update.update_policy(
+        state,
+        batch,
+        steps=steps,
+        plan=ONE_UPDATE,
+        advantages=jitted_gae(),
+        learnt=np.array(batch.valid),
+        ref_params=None,
+        kl_coef=0.0,
+        rl_step=0,
+    )
+    losses.append(metrics['critic/loss'])
+  return losses, metrics, used
+
+
+@pytest.mark.parametrize('critic', ['own', 'shared'])
+def test_a_critic_learns_the_returns(critic):
+  losses, metrics, used = learn_values(critic)
+  assert losses[-1] < losses[0] / 4
+  assert metrics['critic/grad_norm'] > 0
+  assert metrics['train/old_logprobs_skipped'] == 0
+  error = np.abs(used.values[used.completion_mask] - 1)
+  assert error.mean() < 0.3
+
+
+def test_values_are_those_of_the_tokens_before():
+  state, steps = tiny.make_learner(tiny.bound(ppo), critic='shared')
+  critic = jax.tree.map(lambda x: x + 0.1, state.critic)
+  networks = Networks(state.params, critic)
+  batch = tiny.random_batch(15)
+  scores = step_lib.score(steps, networks, batch, max_tokens=tiny.ROW)
+  changed = batch.tokens.copy()
+  changed[0, 5:] = (changed[0, 5:] + 1) % tiny.CONFIG.vocab_size
+  other = step_lib.score(
+      steps, networks, batch.replace(tokens=changed), max_tokens=tiny.ROW
+  )
+  # V(tokens[:t]) does not see token t; what comes after it does.
+  np.testing.assert_allclose(
+      other.values[0, :6], scores.values[0, :6], rtol=1e-5, atol=1e-6
+  )
+  assert abs(other.values[0, 6] - scores.values[0, 6]) > 1e-5
+  n = int((batch.segment_ids[1] > 0).sum())
+  np.testing.assert_allclose(
+      scores.next_values[1, : n - 1], scores.values[1, 1:n], rtol=1e-5
+  )
