@@ -19,7 +19,6 @@ import functools
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
 from agentrl.models import transformer
@@ -80,8 +79,12 @@ def from_hidden(
     whole = _whole(kernel, 1 if tied else 0, module.dtype)
 
     def score(hidden, targets):
-      logits = unembed(whole, hidden)
-      return _from_logits(logits, targets, temperature=temperature)
+      return logprob.from_logits(
+          unembed(whole, hidden),
+          targets,
+          temperature=temperature,
+          axis=TENSOR if _split(TENSOR) else None,
+      )
 
     return logprob.in_chunks(score, states, firsts, chunk=chunk)
 
@@ -135,39 +138,3 @@ def _gather_backward(axis, dtype, saved, grad):
 
 
 _gather.defvjp(_gather_forward, _gather_backward)
-
-
-def _from_logits(
-    logits: jax.Array, targets: jax.Array, *, temperature: float
-) -> logprob.Scores:
-  """`ops.logprob.from_logits` of a device's part of the vocabulary.
-
-  As Megatron-LM does (arXiv:1909.08053, section 3): devices exchange a few
-  numbers a token and no logits.
-
-  Args:
-    logits: `[..., V / tensor]`.
-    targets: as there, ids of the whole vocabulary.
-    temperature: as there.
-  """
-  if not _split(TENSOR):
-    return logprob.from_logits(logits, targets, temperature=temperature)
-  logits = logits.astype(jnp.float32) / temperature
-  largest = jax.lax.stop_gradient(jnp.max(logits, axis=-1))
-  largest = jax.lax.pmax(largest, TENSOR)
-  weights = jnp.exp(logits - largest[..., None])
-  size = logits.shape[-1]
-  here = targets - size * jax.lax.axis_index(TENSOR)
-  chosen = jnp.take_along_axis(
-      logits, jnp.clip(here, 0, size - 1)[..., None], axis=-1
-  )[..., 0]
-  total, weighted, chosen = jax.lax.psum(
-      (
-          jnp.sum(weights, axis=-1),
-          jnp.sum(weights * logits, axis=-1),
-          jnp.where((here >= 0) & (here < size), chosen, 0.0),
-      ),
-      TENSOR,
-  )
-  normaliser = jnp.log(total) + largest
-  return chosen - normaliser, normaliser - weighted / total
