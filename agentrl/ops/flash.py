@@ -18,12 +18,12 @@ A kernel of our own, because what is public leaves out what packed rows need:
 Here a query sees up to two spans of keys, each from a first to a last: of its
 row, which is where its segment and its window begin until itself, and of the
 prefix if there is one. Tiles that nobody sees are neither read nor multiplied:
-a row that packs n episodes costs an n-th of its triangle.
+a row that packs n episodes costs about an n-th of its triangle.
 
 The kernels are compared with `ops.attention` in Pallas's interpreter, and lower
-to Triton for CUDA. They have not run on a card; tile sizes are those of
-Triton's fused-attention tutorial, made smaller where a head is wider, and not
-tuned.
+to Triton for CUDA. They have not run on a card: the forward tiles are those of
+Triton's fused-attention tutorial, smaller where a head is wider, the backward
+ones half of them, and none is tuned.
 """
 
 import functools
@@ -38,7 +38,7 @@ from jax.experimental.pallas import triton
 
 from agentrl.ops import attention
 
-# Finite, as in `attention`: the difference of two is not NaN.
+# Finite, as in `attention`: the difference of two is 0, not NaN.
 _MASKED = -1e30
 _LOG2_E = math.log2(math.e)  # exp2 is one instruction, exp is two
 
