@@ -66,7 +66,7 @@ class Experts(nn.Module):
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
     c, shape = self.config, x.shape
-    x = x.reshape(-1, c.hidden_size)
+    x = x.reshape(-1, c.hidden_size).astype(self.dtype)
     router = Dense(c.num_experts, self.dtype, self.out_first, name='router')
     weights, chosen = experts_lib.route(
         router(x), count=c.num_experts_per_token, normalise=c.norm_topk_prob
@@ -75,10 +75,7 @@ class Experts(nn.Module):
     inner = (c.num_experts, c.hidden_size, c.moe_intermediate_size)
     outer = (c.num_experts, c.moe_intermediate_size, c.hidden_size)
     shapes = dict(experts_gate=inner, experts_up=inner, experts_down=outer)
-    kernels = [
-        self.param(name, init, shape).astype(self.dtype)
-        for name, shape in shapes.items()
-    ]
+    kernels = [self.param(name, init, s) for name, s in shapes.items()]
     out = experts_lib.mixture(
         x, weights, chosen, *kernels, activation=ACTIVATIONS[c.hidden_act]
     )

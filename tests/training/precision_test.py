@@ -17,19 +17,22 @@ from tests import tiny
 CONFIG = dataclasses.replace(
     tiny.CONFIG, qkv_bias=True, qk_norm=True, tie_embeddings=False
 )
-MODULE = transformer.Transformer(
-    CONFIG, scan_layers=True, remat='dots', dtype=jnp.bfloat16
+EXPERTS = dataclasses.replace(
+    CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=12
 )
 # Sums and functions whose error in bfloat16 would be the network's.
 EXACT = {'reduce_sum', 'exp', 'log', 'rsqrt', 'cumsum', 'scatter-add', 'div'}
 
 
-def make_learner(name):
-  params = jax.jit(lambda: transformer.init_params(MODULE, jax.random.key(0)))()
+def make_learner(name, config=CONFIG):
+  module = transformer.Transformer(
+      config, scan_layers=True, remat='dots', dtype=jnp.bfloat16
+  )
+  params = jax.jit(lambda: transformer.init_params(module, jax.random.key(0)))()
   tx = optim.make_optimizer(1e-3, name=name)
   state, shardings = state_lib.create(params, tx, tiny.one_device())
   steps = step_lib.make_steps(
-      MODULE, tiny.bound(grpo), tx, tiny.one_device(), state, shardings
+      module, tiny.bound(grpo), tx, tiny.one_device(), state, shardings
   )
   return state, steps
 
@@ -66,13 +69,16 @@ def test_weights_and_moments_stay_float32(name):
   assert not not_float32((state, grads, new, metrics))
 
 
-def test_gradients_sums_and_logprobs_are_float32():
-  state, steps = make_learner('adamw')
+@pytest.mark.parametrize('config', [CONFIG, EXPERTS], ids=['dense', 'experts'])
+def test_gradients_sums_and_logprobs_are_float32(config):
+  state, steps = make_learner('adamw', config)
   batch = tiny.random_batch(0)
   args = (state.networks, jax.eval_shape(steps.zeros), batch, tiny.scale(batch))
   assert not not_float32(jax.eval_shape(steps.accumulate, *args))
   found = collections.Counter()
-  kernels = {x.shape[1:] for x in jax.tree.leaves(state.params['layers'])}
+  leaves = jax.tree.leaves(state.params['layers'])
+  # Experts' are [L, E, in, out], and one expert's gradient comes at a time.
+  kernels = {x.shape[-2:] for x in leaves if x.ndim > 2}
   kernels |= {(CONFIG.vocab_size, CONFIG.hidden_size)}
   for equation in equations(jax.make_jaxpr(steps.accumulate)(*args).jaxpr):
     name = equation.primitive.name
