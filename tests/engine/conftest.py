@@ -4,7 +4,7 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
-import time
+import threading
 import zipfile
 
 import jax
@@ -118,14 +118,19 @@ def engine(make_engine):
 
 @pytest.fixture
 def slow_decode(monkeypatch):
-  """Makes a completion last long enough to do something meanwhile."""
-  decode = Runner.decode
+  """Makes a completion last long enough to do something meanwhile.
+
+  A dispatch of up to 8 tokens takes 0.1 s, so 120 tokens 1.5 s, however late
+  the test gets the processor. Setting the event ends that.
+  """
+  fast, decode = threading.Event(), Runner.decode
 
   def slow(*args, **kwargs):
-    time.sleep(0.01)
+    fast.wait(0.1)
     return decode(*args, **kwargs)
 
   monkeypatch.setattr(Runner, 'decode', slow)
+  return fast
 
 
 @pytest.fixture

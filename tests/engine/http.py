@@ -7,6 +7,9 @@ import aiohttp
 
 from agentrl.text import tokenizer as tokenizer_lib
 
+# For what takes no second where nothing else runs; it may compile.
+PATIENCE_S = 300
+
 
 def talk(engine, body, headers=None):
   """Runs `body(call)`; `call(route, payload)` gives (status, decoded body)."""
@@ -28,7 +31,7 @@ def talk(engine, body, headers=None):
           except ValueError:
             return response.status, text
 
-      return await asyncio.wait_for(body(call), 60)
+      return await asyncio.wait_for(body(call), PATIENCE_S)
 
   return asyncio.run(main())
 
