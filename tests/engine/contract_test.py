@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from tests.engine.http import until
+from tests.waiting import until
 
 REQUESTS = [
     {'input_ids': [1, 2, 3]},

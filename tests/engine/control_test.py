@@ -10,7 +10,8 @@ import pytest
 
 from agentrl.models import transformer
 from agentrl.weights import hf
-from tests.engine.http import GREEDY, LONG, once, talk, until
+from tests.engine.http import GREEDY, LONG, once, talk
+from tests.waiting import until
 
 
 def test_flush_refuses_while_requests_run_and_can_wait(

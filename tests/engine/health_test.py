@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agentrl.engine.runner import Runner
-from tests.engine.http import LONG, PATIENCE_S, once, talk, until
+from tests.engine.http import LONG, PATIENCE_S, once, talk
+from tests.waiting import until
 
 ASK = {'input_ids': [1, 2, 3], 'sampling_params': {'max_new_tokens': 4}}
 

@@ -40,13 +40,6 @@ def once(engine, route, payload=None, *, headers=None, **kwargs):
   return talk(engine, lambda call: call(route, payload, **kwargs), headers)
 
 
-async def until(condition):
-  while True:
-    if condition():
-      return
-    await asyncio.sleep(0.005)
-
-
 # Byte-level, with ChatML's control tokens.
 WORDS = tokenizer_lib.train_bpe(
     ['the cat sat on the mat', 'naïve café \N{SNOWMAN} \N{HAMMER}'], 320

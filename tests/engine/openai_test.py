@@ -8,7 +8,8 @@ import pytest
 from agentrl.engine.auth import Keys
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
-from tests.engine.http import WORDS, once, until
+from tests.engine.http import WORDS, once
+from tests.waiting import until
 
 openai = pytest.importorskip('openai', reason='needs the openai package')
 

@@ -8,7 +8,8 @@ import pytest
 
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
-from tests.engine.http import LONG, once, talk, until
+from tests.engine.http import LONG, once, talk
+from tests.waiting import until
 
 REFUSALS = [
     # A plain text: the schema's gate. An object: a value that is refused.

@@ -8,7 +8,8 @@ import pytest
 from agentrl.engine.gate import Gate
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.runs import Runs
-from tests.engine.http import LONG, Letters, events, once, stream, talk, until
+from tests.engine.http import LONG, Letters, events, once, stream, talk
+from tests.waiting import until
 
 ASK = {
     'input_ids': [5, 6, 7],
