@@ -1,4 +1,7 @@
-"""Sharded equals unsharded: one update on meshes of simulated devices."""
+"""Sharded equals unsharded: one update on meshes of simulated devices.
+
+And two processes equal one.
+"""
 
 import itertools
 
@@ -32,6 +35,10 @@ QUICK = ['8x1x1x1/none/4', '2x2x2x1/none/2', '1x2x2x2/own/1']
 WORK = ['1x1x8x1/work', '1x1x1x8/work']
 OTHERS = ['1x2x2x2/copies', '1x2x1x4/chunks', '2x2x2x1/prefixes']
 ADAPTERS = ['1x2x2x2/adapter']
+# Two processes of four devices share rows, parameters or both.
+SHARED = '2x2x2x1/none/2'
+SLOW_SHARED = ['1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1']
+MODULE = 'tests.parallel.simulated_devices'
 
 
 def run(tmp_path_factory, cases):
@@ -41,7 +48,7 @@ def run(tmp_path_factory, cases):
   alone = [f'{case[:-1]}1' if case[-1].isdecimal() else case for case in alone]
   found = {}
   for key, value in eight_devices.arrays_of(
-      'tests.parallel.simulated_devices', path, *dict.fromkeys(alone + cases)
+      MODULE, path, *dict.fromkeys(alone + cases)
   ).items():
     case = next(c for c in [*cases, *alone] if key.startswith(f'{c}/'))
     found.setdefault(case, {})[key.removeprefix(f'{case}/')] = value
@@ -86,6 +93,23 @@ def test_any_mesh_gives_the_same_update(updates, case):
 @pytest.mark.parametrize('case', GRID)
 def test_every_mesh_critic_and_microbatch_gives_the_same_update(grid, case):
   assert_equals_one_device(grid, case)
+
+
+def assert_equals_one_process(updates, case, path):
+  found = eight_devices.arrays_of(MODULE, path, case, processes=2)
+  two = {name.removeprefix(f'{case}/'): x for name, x in found.items()}
+  assert len(two) > 40
+  assert_same(two, updates[case])
+
+
+def test_two_processes_make_the_update_of_one(updates, tmp_path):
+  assert_equals_one_process(updates, SHARED, tmp_path / 'two.npz')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('case', SLOW_SHARED)
+def test_two_processes_make_every_update_of_one(grid, tmp_path, case):
+  assert_equals_one_process(grid, case, tmp_path / 'two.npz')
 
 
 @pytest.mark.parametrize('case', OTHERS)
