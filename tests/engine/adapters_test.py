@@ -60,7 +60,7 @@ def talk(url, body):
         async with session.post(f'{url}/{route}', json=fields) as reply:
           return reply.status, await reply.json()
 
-      return await asyncio.wait_for(body(post), 120)
+      return await asyncio.wait_for(body(post), 300)
 
   return asyncio.run(main())
 

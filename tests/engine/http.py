@@ -81,6 +81,6 @@ def stream(engine, payload, route='generate'):
     url = f'{engine.url}/{route}'
     return [event async for event in events(url, payload)]
 
-  *chunks, last = asyncio.run(asyncio.wait_for(main(), 60))
+  *chunks, last = asyncio.run(asyncio.wait_for(main(), 300))
   assert last == '[DONE]'
   return chunks

@@ -31,7 +31,7 @@ SEQUENCES = json.loads(
     pathlib.Path(__file__).with_name('sequences.json').read_text()
 )
 PROMPT = [11, 12, 13, 14, 15, 16, 17, 18]  # in every vocabulary
-TIMEOUT = 120
+TIMEOUT = 300
 
 
 class Player:

@@ -196,7 +196,7 @@ def run_fakes(servers, body, directory, **settings):
       push = DiskPush(
           control, directory, tiny.CONFIG, **{'verify': False, **settings}
       )
-      return await asyncio.wait_for(body(push), 30)
+      return await asyncio.wait_for(body(push), 300)
 
   return asyncio.run(main())
 
