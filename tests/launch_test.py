@@ -17,7 +17,7 @@ def launch(*flags):
       capture_output=True,
       text=True,
       cwd=ROOT,
-      timeout=120,
+      timeout=600,
   )
 
 
@@ -129,7 +129,7 @@ def test_a_full_disk_is_one_line_whatever_was_being_written(tmp_path):
       capture_output=True,
       text=True,
       cwd=ROOT,
-      timeout=120,
+      timeout=600,
   )
   assert result.returncode == 2, result.stderr
   (line,) = result.stderr.strip().splitlines()

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import threading
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 
 from agentrl.algos import grpo, policy
 from agentrl.data import collate
+from agentrl.engine.runner import Runner
 from agentrl.engine.server import Engine
 from agentrl.models import transformer, value_head
 from agentrl.models.config import TransformerConfig
@@ -81,6 +83,22 @@ def serving(params, config=CONFIG, **settings):
     yield engine.start()
   finally:
     engine.stop()
+
+
+def slow_decode(monkeypatch):
+  """Makes a completion last long enough to do something meanwhile.
+
+  A dispatch of up to 8 tokens takes 0.1 s more, so 120 tokens 1.5 s, however
+  late the test gets the processor. Setting the event that this gives ends it.
+  """
+  fast, decode = threading.Event(), Runner.decode
+
+  def slow(*args, **kwargs):
+    fast.wait(0.1)
+    return decode(*args, **kwargs)
+
+  monkeypatch.setattr(Runner, 'decode', slow)
+  return fast
 
 
 # Adam divides by the size of a gradient: a large eps keeps the rounding of

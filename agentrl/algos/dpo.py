@@ -29,6 +29,11 @@ from agentrl.batch import TokenBatch
 from agentrl.ops import masked, preference_loss
 from agentrl.ops.aggregate import Scale
 
+# |h| below which a pair is undecided, in nats (a token, if length-normalised).
+# While the policy equals its reference h is what two sums of float32 round to,
+# and its sign depends on the shapes of the batch and the number of devices.
+UNDECIDED = 1e-4
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Knobs:
@@ -70,6 +75,7 @@ def loss(
   better, worse = gain[::2], gain[1::2]  # [P]
   here = per_episode(mask)[::2] > 0  # the other pairs are in other pieces
   margin = better - worse
+  won = jnp.where(jnp.abs(margin) < UNDECIDED, 0.5, margin > 0)
   mean = lambda x: masked.sum(x, here) / (scale.episodes / 2)
   total = mean(
       preference_loss.per_pair(
@@ -86,7 +92,7 @@ def loss(
       'policy/loss': total,
       'policy/nll': nll,  # nats a token of the better episode
       'policy/entropy': masked.sum(outputs.entropy, mask) / scale.tokens,
-      'preference/accuracy': mean(margin > 0),
+      'preference/accuracy': mean(won),  # an undecided pair is half won
       # h and its two parts, without beta: nats, or nats a token.
       'preference/margin': mean(margin),
       'preference/better': mean(better),

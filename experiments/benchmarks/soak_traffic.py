@@ -19,7 +19,7 @@ MAX_QUEUED = 256
 _CROWD = 200
 _COPIES = 4
 # Nothing here takes seconds; a request without an answer by then is lost.
-LOST_S = 60.0
+LOST_S = 300.0
 
 _STOPS = ('e', 'th', 'at ', ' the', 'cat', 'z')
 # Bodies that must be refused, whatever else is in them.

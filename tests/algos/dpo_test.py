@@ -107,7 +107,34 @@ def test_a_policy_that_is_its_reference_has_the_loss_of_a_coin():
   batch = batch.replace(ref_logprobs=outputs.logprobs)
   loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch))
   np.testing.assert_allclose(loss, math.log(2), rtol=1e-6)
-  assert metrics['preference/accuracy'] == 0
+  assert metrics['preference/accuracy'] == 0.5
+
+
+def test_a_margin_within_rounding_decides_nothing():
+  batch, outputs = pairs(2)
+  # 1e-6 on each token the policy chose, as two programs round differently.
+  noise = np.random.default_rng(0).choice(
+      np.float32([-1e-6, 1e-6]), batch.tokens.shape
+  )
+  batch = batch.replace(ref_logprobs=outputs.logprobs + noise)
+  _, metrics = dpo.loss(outputs, batch, tiny.scale(batch))
+  assert metrics['preference/margin'] != 0
+  assert metrics['preference/accuracy'] == 0.5
+
+  # The last token of a better and of a worse episode, by more than rounding.
+  reference = np.array(outputs.logprobs)
+  for row in (0, 3):
+    reference[row, np.flatnonzero(batch.completion_mask[row])[-1]] -= 1e-2
+  _, metrics = dpo.loss(
+      outputs, batch.replace(ref_logprobs=reference), tiny.scale(batch)
+  )
+  # Of four pairs one is won, one lost and two undecided.
+  assert metrics['preference/accuracy'] == 0.5
+  reference[3] = outputs.logprobs[3]
+  _, metrics = dpo.loss(
+      outputs, batch.replace(ref_logprobs=reference), tiny.scale(batch)
+  )
+  assert metrics['preference/accuracy'] == (1 + 3 * 0.5) / 4
 
 
 def test_a_split_keeps_pairs_whole_and_the_gradient():

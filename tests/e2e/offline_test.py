@@ -95,7 +95,7 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
   metrics = tmp_path / 'metrics.jsonl'
   wait_for(lambda: metrics.exists() and metrics.read_text(), process)
   process.send_signal(signal.SIGINT)
-  said, _ = process.communicate(timeout=120)
+  said, _ = process.communicate(timeout=400)
   assert process.returncode == 130 and 'same command' in said, said
   assert '8 preference pairs' in said
   finish(tmp_path, *flags, config=config)

@@ -25,7 +25,7 @@ def launch(workdir, *flags, config):
       cwd=ROOT,
       capture_output=True,
       text=True,
-      timeout=400,
+      timeout=900,
   )
 
 
@@ -41,7 +41,7 @@ def start(workdir, *flags, config):
 
 def wait_for(condition, process):
   """Returns when `condition()` holds, while the process runs."""
-  deadline = time.monotonic() + 300
+  deadline = time.monotonic() + 900
   while not condition():
     assert process.poll() is None and time.monotonic() < deadline
     time.sleep(0.05)

@@ -2,17 +2,16 @@
 
 import dataclasses
 import json
-import os
 import pathlib
 import signal
 import subprocess
-import time
 
 import pytest
 
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from tests.e2e.running import launch, lines, start, wait_for
+from tests.waiting import alive, gone
 
 # The smallest run that still warm-starts, evaluates, grows its horizon.
 SMALL = (
@@ -34,14 +33,6 @@ def children_of(pid):
       ['ps', '-o', 'pid=', '--ppid', str(pid)], capture_output=True, text=True
   )
   return [int(word) for word in listing.stdout.split()]
-
-
-def alive(pid):
-  try:
-    os.kill(pid, 0)
-  except ProcessLookupError:
-    return False
-  return True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +58,7 @@ def runs(tmp_path_factory):
   assert children, 'the run has no environment server?'
   process.send_signal(signal.SIGKILL)
   process.wait()
-  time.sleep(5)
+  gone(*children)
   orphans = [pid for pid in children if alive(pid)]
   again = launch(resumed, *SMALL, config=QUICKSTART)
   assert again.returncode == 0, again.stdout + again.stderr
@@ -195,7 +186,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   metrics = tmp_path / 'metrics.jsonl'
   wait_for(lambda: metrics.exists() and metrics.read_text(), process)
   process.send_signal(signal.SIGINT)
-  said, _ = process.communicate(timeout=60)
+  said, _ = process.communicate(timeout=400)
   if process.returncode == 0:
     pytest.fail('The run ended before it could be interrupted.')
   assert process.returncode == 130 and 'same command' in said

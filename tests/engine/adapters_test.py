@@ -11,6 +11,7 @@ from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
 from agentrl.weights import names, peft
 from tests.engine.conftest import CONFIG, Model
+from tests.waiting import until
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
@@ -59,7 +60,7 @@ def talk(url, body):
         async with session.post(f'{url}/{route}', json=fields) as reply:
           return reply.status, await reply.json()
 
-      return await asyncio.wait_for(body(post), 120)
+      return await asyncio.wait_for(body(post), 300)
 
   return asyncio.run(main())
 
@@ -106,12 +107,9 @@ def test_an_adapter_in_use_is_unloaded_when_its_requests_have_ended(
     await load(post, 'a', adapters['a'])
     engine.pause('in_place')  # so that the first request cannot end
     first = asyncio.create_task(post('generate', **greedy(12, lora_path='a')))
-    for _ in range(1000):
-      if engine.stats()['num_waiting_reqs']:
-        break
-      await asyncio.sleep(0.01)
+    await until(lambda: engine.stats()['num_waiting_reqs'])
     unload = asyncio.create_task(post('unload_lora_adapter', lora_name='a'))
-    await asyncio.sleep(0.2)
+    await until(lambda: 'a' in engine._scheduler._batcher.adapters._leaving)
     late = await post('generate', **greedy(4, lora_path='a'))
     done = unload.done()
     engine.resume()

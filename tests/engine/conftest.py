@@ -4,7 +4,6 @@ import dataclasses
 import importlib.util
 import os
 import pathlib
-import time
 import zipfile
 
 import jax
@@ -13,11 +12,11 @@ import numpy as np
 import pytest
 
 from agentrl.engine.request import Request, SamplingParams
-from agentrl.engine.runner import Runner
 from agentrl.engine.server import Engine
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
+from tests import tiny
 from tests.engine.http import WORDS
 
 _MEMBER = 'sglang/api/v1/api_types.py'
@@ -118,14 +117,8 @@ def engine(make_engine):
 
 @pytest.fixture
 def slow_decode(monkeypatch):
-  """Makes a completion last long enough to do something meanwhile."""
-  decode = Runner.decode
-
-  def slow(*args, **kwargs):
-    time.sleep(0.01)
-    return decode(*args, **kwargs)
-
-  monkeypatch.setattr(Runner, 'decode', slow)
+  """See `tiny.slow_decode`."""
+  return tiny.slow_decode(monkeypatch)
 
 
 @pytest.fixture

@@ -5,6 +5,8 @@ import asyncio
 import aiohttp
 import pytest
 
+from tests.waiting import until
+
 REQUESTS = [
     {'input_ids': [1, 2, 3]},
     {
@@ -102,7 +104,7 @@ def test_aborted_replies_follow_the_contract(engine, contract):
 
       engine.pause('in_place')
       request = asyncio.ensure_future(generate())
-      await asyncio.sleep(0.1)
+      await until(lambda: engine.stats()['num_waiting_reqs'])
       engine.abort('gone')
       return await request
 

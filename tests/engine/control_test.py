@@ -10,18 +10,22 @@ import pytest
 
 from agentrl.models import transformer
 from agentrl.weights import hf
-from tests.engine.http import GREEDY, LONG, once, talk, until
+from tests.engine.http import GREEDY, LONG, once, talk
+from tests.waiting import until
 
 
-def test_flush_refuses_while_requests_run_and_can_wait(engine, prompt_of):
+def test_flush_refuses_while_requests_run_and_can_wait(
+    engine, slow_decode, prompt_of
+):
   async def body(call):
     request = {'input_ids': prompt_of(8), 'sampling_params': LONG}
     running = asyncio.ensure_future(call('generate', request))
     await until(lambda: engine.stats()['num_running_reqs'])
     engine.pause('in_place')
     busy = await call('flush_cache', {})
+    slow_decode.set()
     engine.resume()
-    patient = await call('flush_cache?timeout=30', method='POST')
+    patient = await call('flush_cache?timeout=120', method='POST')
     await running
     again = await call('flush_cache')
     request['sampling_params'] = {'max_new_tokens': 1}
@@ -32,7 +36,10 @@ def test_flush_refuses_while_requests_run_and_can_wait(engine, prompt_of):
   assert reply['meta_info']['cached_tokens'] == 0
 
 
-def test_abort_ends_running_and_queued_requests(make_engine, prompt_of):
+def test_abort_ends_running_and_queued_requests(
+    make_engine, slow_decode, prompt_of
+):
+  del slow_decode
   engine = make_engine(max_running=1, slots=2)
 
   async def body(call):
@@ -170,7 +177,7 @@ def test_bad_directories_leave_the_old_weights(
 
 
 def test_an_update_waits_for_what_runs_and_holds_what_comes(
-    engine, saved, prompt_of
+    engine, slow_decode, saved, prompt_of
 ):
   async def body(call):
     ask = lambda: asyncio.ensure_future(
@@ -184,8 +191,9 @@ def test_an_update_waits_for_what_runs_and_holds_what_comes(
             {'model_path': saved, 'weight_version': '1'},
         )
     )
-    await asyncio.sleep(0.02)
+    await until(lambda: engine._routes._gate.closed)
     late = ask()
+    slow_decode.set()
     return await running, await update, await late
 
   (_, running), (_, update), (_, late) = talk(engine, body)
@@ -197,7 +205,7 @@ def test_an_update_waits_for_what_runs_and_holds_what_comes(
 
 
 def test_an_update_while_frozen_is_done_at_once_and_says_what_it_kept(
-    engine, saved, prompt_of
+    engine, slow_decode, saved, prompt_of
 ):
   async def body(call):
     running = asyncio.ensure_future(
@@ -210,6 +218,7 @@ def test_an_update_while_frozen_is_done_at_once_and_says_what_it_kept(
     )
     flushed = await update(weight_version='1')
     kept = await update(weight_version='2', flush_cache=False)
+    slow_decode.set()
     await call('continue_generation', {})
     return flushed, kept, await running
 
@@ -225,8 +234,6 @@ def test_an_update_while_frozen_is_done_at_once_and_says_what_it_kept(
 
 
 def test_a_version_can_be_named_anew(engine, slow_decode, prompt_of):
-  del slow_decode
-
   async def body(call):
     ask = lambda: asyncio.ensure_future(
         call('generate', {'input_ids': prompt_of(8), 'sampling_params': LONG})
@@ -238,6 +245,7 @@ def test_a_version_can_be_named_anew(engine, slow_decode, prompt_of):
     second = ask()
     await until(lambda: engine.stats()['num_running_reqs'])
     kept = await rename(new_version='8', abort_all_requests=False)
+    slow_decode.set()
     refused = [
         await rename(),
         await rename(new_version=3),

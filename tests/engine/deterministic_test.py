@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.engine import runner
 
-TIMEOUT = 120
+TIMEOUT = 300
 # Rows that compile other programs, and rows whose truncation needs a full sort.
 SETTINGS = (
     dict(),

@@ -11,7 +11,7 @@ import pytest
 from agentrl.engine import cache, runner
 from agentrl.errors import EngineError
 
-TIMEOUT = 60
+TIMEOUT = 300
 
 
 def wait(futures):
@@ -255,16 +255,19 @@ def test_a_full_queue_refuses(make_engine, ask, prompt_of):
 
 
 def test_new_weights_take_over_between_two_tokens(
-    engine, model, other_model, ask, prompt_of
+    engine, slow_decode, model, other_model, ask, prompt_of
 ):
+  slow_decode.set()
   prompt, size = prompt_of(20), 200
   compiled = None
   greedy = {'temperature': 0.0, 'max_new_tokens': size}
   alone = ask(engine, prompt, salt='warm-up', **greedy).result(TIMEOUT)
   compiled = engine.stats()['num_compiled_programs']
+  slow_decode.clear()
   future = ask(engine, prompt, **greedy)
   until(lambda: engine.stats()['num_sampled_tokens'] > size + 20)
   engine.update_params(other_model.params, '7')
+  slow_decode.set()
   result = future.result(TIMEOUT)
   (old, start, swap), (new, begin, end) = result.spans
   assert (old, start, new, end) == ('default', 0, '7', size)
@@ -339,23 +342,24 @@ def test_weights_that_give_nan_fail_their_requests_and_leave_nothing(
 
 
 def test_abort_matches_by_prefix_and_keeps_what_was_sampled(
-    engine, ask, prompt_of
+    engine, slow_decode, ask, prompt_of
 ):
+  del slow_decode
   future = ask(engine, prompt_of(8), rid='run-1', max_new_tokens=240)
   other = ask(engine, prompt_of(9), rid='other', max_new_tokens=3)
   until(lambda: engine.stats()['num_sampled_tokens'] > 0)
-  assert engine.abort('run-') in (0, 1)
+  assert engine.abort('run-') == 1
   result = future.result(TIMEOUT)
-  if result.finish_reason['type'] == 'abort':  # it may have been faster
-    assert result.finish_reason['status_code'] is None
-    assert 0 < len(result.output_ids) < 240
+  assert result.finish_reason['type'] == 'abort'
+  assert result.finish_reason['status_code'] is None
+  assert 0 < len(result.output_ids) < 240
   assert len(result.output_logprobs) == len(result.output_ids)
   assert other.result(TIMEOUT).finish_reason['type'] == 'length'
 
 
 @pytest.mark.parametrize('mode', ['retract', 'in_place'])
 def test_a_pause_delays_and_changes_nothing(
-    engine, model, ask, prompt_of, mode
+    engine, slow_decode, model, ask, prompt_of, mode
 ):
   prompt, size = prompt_of(20), 120
   future = ask(engine, prompt, temperature=0.0, max_new_tokens=size)
@@ -368,6 +372,7 @@ def test_a_pause_delays_and_changes_nothing(
   assert engine.stats()['num_sampled_tokens'] == sampled
   running = engine.stats()['num_running_reqs']
   assert running == (0 if mode == 'retract' else 1)
+  slow_decode.set()
   engine.resume()
   result = future.result(TIMEOUT)
   assert list(result.output_ids) == model.greedy(prompt, size)
@@ -377,13 +382,14 @@ def test_a_pause_delays_and_changes_nothing(
 
 
 def test_retract_swap_continue_recomputes_with_the_new_weights(
-    engine, other_model, ask, prompt_of
+    engine, slow_decode, other_model, ask, prompt_of
 ):
   prompt, size = prompt_of(20), 120
   future = ask(engine, prompt, temperature=0.0, max_new_tokens=size)
   until(lambda: engine.stats()['num_sampled_tokens'] > 10)
   engine.pause('retract')
   engine.update_params(other_model.params, '1')
+  slow_decode.set()
   engine.resume()
   result = future.result(TIMEOUT)
   (_, _, swap), (version, _, _) = result.spans
@@ -397,7 +403,10 @@ def test_retract_swap_continue_recomputes_with_the_new_weights(
   np.testing.assert_allclose(result.output_logprobs[swap:], expected, atol=1e-5)
 
 
-def test_a_pause_with_abort_ends_everything(engine, ask, prompt_of):
+def test_a_pause_with_abort_ends_everything(
+    engine, slow_decode, ask, prompt_of
+):
+  del slow_decode
   futures = [
       ask(engine, prompt_of(8, seed=i), max_new_tokens=240) for i in range(12)
   ]
@@ -405,17 +414,18 @@ def test_a_pause_with_abort_ends_everything(engine, ask, prompt_of):
   stats = engine.stats()
   assert stats['num_running_reqs'] == stats['num_waiting_reqs'] == 0
   kinds = {result.finish_reason['type'] for result in wait(futures)}
-  assert 'abort' in kinds
+  assert kinds == {'abort'}
 
 
-def test_stop_answers_everybody(make_engine, ask, prompt_of):
+def test_stop_answers_everybody(make_engine, slow_decode, ask, prompt_of):
+  del slow_decode
   engine = make_engine()
   futures = [
       ask(engine, prompt_of(5, seed=i), max_new_tokens=240) for i in range(20)
   ]
   engine.stop()
   codes = {result.finish_reason.get('status_code') for result in wait(futures)}
-  assert 503 in codes
+  assert codes == {503}
   with pytest.raises(EngineError, match='has stopped'):
     ask(engine, prompt_of(5))
   engine.stop()
@@ -424,7 +434,10 @@ def test_stop_answers_everybody(make_engine, ask, prompt_of):
 def test_random_aborts_leak_no_slot(engine, ask, prompt_of):
   rng = np.random.default_rng(0)
   futures = []
+  engine.pause('in_place')  # so that some are aborted, however fast it is
   for i in range(300):
+    if i == 100:
+      engine.resume()
     prompt = prompt_of(int(rng.integers(1, 60)), seed=i % 7)
     futures.append(
         ask(

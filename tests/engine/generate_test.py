@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from tests.engine.http import GREEDY, WORDS, Letters, once, talk, until
+from tests.engine.http import GREEDY, WORDS, Letters, once, talk
+from tests.waiting import until
 
 
 @pytest.mark.parametrize('method', ['POST', 'PUT'])

@@ -1,7 +1,7 @@
 """Tests for probes, metrics and limits of the engine's HTTP server."""
 
 import asyncio
-import time
+import threading
 import urllib.error
 import urllib.request
 
@@ -10,7 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agentrl.engine.runner import Runner
-from tests.engine.http import LONG, once, talk, until
+from tests.engine.http import LONG, PATIENCE_S, once, talk
+from tests.waiting import until
 
 ASK = {'input_ids': [1, 2, 3], 'sampling_params': {'max_new_tokens': 4}}
 
@@ -55,22 +56,24 @@ def test_the_health_check_fails_with_the_model(engine, monkeypatch):
 def test_the_health_check_gives_up_on_a_dispatch_that_hangs(
     engine, monkeypatch
 ):
-  decode = Runner.decode
+  hangs, ends, decode = threading.Event(), threading.Event(), Runner.decode
 
-  def slow(*args, **kwargs):
-    time.sleep(1.0)
+  def hang(*args, **kwargs):
+    hangs.set()
+    assert ends.wait(PATIENCE_S)
     return decode(*args, **kwargs)
 
-  monkeypatch.setattr(Runner, 'decode', slow)
+  monkeypatch.setattr(Runner, 'decode', hang)
   monkeypatch.setattr(engine._routes, '_health_timeout_s', 0.2)
 
   async def body(call):
-    idle = await call('health_generate')
-    running = asyncio.ensure_future(call('generate', ASK))
-    await until(lambda: engine.stats()['num_running_reqs'])
-    busy = await call('health_generate')
-    await running
-    return idle, busy
+    try:
+      idle = await call('health_generate')
+      # Its sample hangs; the next check finds the device busy with that.
+      await until(hangs.is_set)
+      return idle, await call('health_generate')
+    finally:
+      ends.set()
 
   (idle, _), (busy, _) = talk(engine, body)
   assert idle == busy == 503
@@ -197,7 +200,7 @@ def test_a_full_queue_names_a_time_to_come_back(make_engine, ask):
       f'{engine.url}/generate', data=b'{"input_ids": [1]}', method='POST'
   )
   with pytest.raises(urllib.error.HTTPError) as refused:
-    urllib.request.urlopen(request, timeout=10)
+    urllib.request.urlopen(request, timeout=PATIENCE_S)
   assert refused.value.code == 503
   assert refused.value.headers['Retry-After'] == '1'
 

@@ -7,6 +7,9 @@ import aiohttp
 
 from agentrl.text import tokenizer as tokenizer_lib
 
+# For what takes no second where nothing else runs; it may compile.
+PATIENCE_S = 300
+
 
 def talk(engine, body, headers=None):
   """Runs `body(call)`; `call(route, payload)` gives (status, decoded body)."""
@@ -28,20 +31,13 @@ def talk(engine, body, headers=None):
           except ValueError:
             return response.status, text
 
-      return await asyncio.wait_for(body(call), 60)
+      return await asyncio.wait_for(body(call), PATIENCE_S)
 
   return asyncio.run(main())
 
 
 def once(engine, route, payload=None, *, headers=None, **kwargs):
   return talk(engine, lambda call: call(route, payload, **kwargs), headers)
-
-
-async def until(condition):
-  while True:
-    if condition():
-      return
-    await asyncio.sleep(0.005)
 
 
 # Byte-level, with ChatML's control tokens.
@@ -85,6 +81,6 @@ def stream(engine, payload, route='generate'):
     url = f'{engine.url}/{route}'
     return [event async for event in events(url, payload)]
 
-  *chunks, last = asyncio.run(asyncio.wait_for(main(), 60))
+  *chunks, last = asyncio.run(asyncio.wait_for(main(), 300))
   assert last == '[DONE]'
   return chunks

@@ -8,7 +8,8 @@ import pytest
 
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
-from tests.engine.http import LONG, once, talk, until
+from tests.engine.http import LONG, once, talk
+from tests.waiting import until
 
 REFUSALS = [
     # A plain text: the schema's gate. An object: a value that is refused.
@@ -289,7 +290,7 @@ def test_concurrent_clients_that_come_and_go_leak_no_slot(engine, prompt_of):
       }
       leaves = rng.random() < 0.3
       try:
-        limit = 0.05 * rng.random() if leaves else 60
+        limit = 0.05 * rng.random() if leaves else 300
         return await asyncio.wait_for(call('generate', request), limit)
       except TimeoutError:
         return None

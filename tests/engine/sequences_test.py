@@ -31,7 +31,7 @@ SEQUENCES = json.loads(
     pathlib.Path(__file__).with_name('sequences.json').read_text()
 )
 PROMPT = [11, 12, 13, 14, 15, 16, 17, 18]  # in every vocabulary
-TIMEOUT = 120
+TIMEOUT = 300
 
 
 class Player:
@@ -218,7 +218,7 @@ def test_the_engine_plays_the_sequence(
   del slow_decode
   stacked = jax.device_get(transformer.stack_layers(other_model.params))
   hf.save(tmp_path / 'other', other_model.config, stacked)
-  play(sequence, engine.url, oracle, weights=str(tmp_path / 'other'), long=230)
+  play(sequence, engine.url, oracle, weights=str(tmp_path / 'other'), long=120)
 
 
 @pytest.mark.sglang

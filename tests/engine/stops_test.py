@@ -73,8 +73,8 @@ def test_ordinary_patterns_are_served(pattern):
 def test_the_worst_pattern_that_is_served_ends():
   stops.check(['[ab]*[ab]*c'])
   finder = StopPatterns(['[ab]*[ab]*c'], WORDS, True)
-  start = time.perf_counter()
+  start = time.thread_time()  # others may use the processor meanwhile
   ids = WORDS.encode('ab' * 64)
   for token in ids:
     assert finder.feed(token) is None
-  assert (time.perf_counter() - start) / len(ids) < 0.25
+  assert (time.thread_time() - start) / len(ids) < 0.25

@@ -8,7 +8,8 @@ import pytest
 from agentrl.engine.gate import Gate
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.runs import Runs
-from tests.engine.http import LONG, Letters, events, once, stream, talk, until
+from tests.engine.http import LONG, Letters, events, once, stream, talk
+from tests.waiting import until
 
 ASK = {
     'input_ids': [5, 6, 7],
@@ -17,7 +18,10 @@ ASK = {
 }
 
 
-def test_chunks_are_cumulative_and_end_with_the_whole_reply(engine):
+def test_chunks_are_cumulative_and_end_with_the_whole_reply(
+    engine, slow_decode
+):
+  del slow_decode  # who reads slower than it samples gets fewer chunks
   chunks = stream(engine, ASK | {'stream': True})
   _, whole = once(engine, 'generate', ASK)
   assert len(chunks) > 2
@@ -34,7 +38,8 @@ def test_chunks_are_cumulative_and_end_with_the_whole_reply(engine):
   assert 'index' not in last and 'text' not in last
 
 
-def test_deltas_add_up_to_the_whole_reply(make_engine):
+def test_deltas_add_up_to_the_whole_reply(make_engine, slow_decode):
+  del slow_decode
   engine = make_engine(Letters(), incremental_streaming_output=True)
   chunks = stream(engine, ASK | {'stream': True})
   _, whole = once(engine, 'generate', ASK)
@@ -48,7 +53,8 @@ def test_deltas_add_up_to_the_whole_reply(make_engine):
   assert chunks[-1]['meta_info']['completion_tokens'] == 40
 
 
-def test_streams_tell_the_likeliest_tokens_once(make_engine):
+def test_streams_tell_the_likeliest_tokens_once(make_engine, slow_decode):
+  del slow_decode
   engine = make_engine(incremental_streaming_output=True)
   ask = ASK | {'top_logprobs_num': 2, 'logprob_start_len': 0}
   chunks = stream(engine, ask | {'stream': True})
@@ -63,7 +69,8 @@ def test_streams_tell_the_likeliest_tokens_once(make_engine):
   assert all(len(meta['input_top_logprobs']) == 3 for meta in metas)
 
 
-def test_an_interval_makes_fewer_chunks(engine):
+def test_an_interval_makes_fewer_chunks(engine, slow_decode):
+  del slow_decode
   params = ASK['sampling_params'] | {'stream_interval': 20}
   ask = ASK | {'stream': True, 'sampling_params': params}
   chunks = stream(engine, ask)
@@ -71,7 +78,8 @@ def test_an_interval_makes_fewer_chunks(engine):
   assert len(sizes) <= 3 and 20 <= sizes[0] < 40 and sizes[-1] == 40
 
 
-def test_batches_and_copies_carry_their_index(engine):
+def test_batches_and_copies_carry_their_index(engine, slow_decode):
+  del slow_decode
   params = {'n': 2, 'max_new_tokens': 20, 'sampling_seed': 1}
   ask = {'input_ids': [[1, 2], [3]], 'sampling_params': params}
   chunks = stream(engine, ask | {'stream': True})
@@ -83,7 +91,10 @@ def test_batches_and_copies_carry_their_index(engine):
   ]
 
 
-def test_text_grows_by_whole_characters_and_stops_before_a_stop(words_engine):
+def test_text_grows_by_whole_characters_and_stops_before_a_stop(
+    words_engine, slow_decode
+):
+  slow_decode.set()
   params = {'max_new_tokens': 120, 'sampling_seed': 4, 'ignore_eos': True}
   ask = {'text': 'the cat', 'sampling_params': params}
   _, whole = once(words_engine, 'generate', ask)
@@ -94,6 +105,7 @@ def test_text_grows_by_whole_characters_and_stops_before_a_stop(words_engine):
       if '\ufffd' not in text
   )
   params = params | {'stop': stop}
+  slow_decode.clear()
   chunks = stream(
       words_engine, ask | {'stream': True, 'sampling_params': params}
   )
@@ -133,7 +145,7 @@ def test_an_abort_is_the_last_chunk(engine, slow_decode):
       chunks.append(event)
     return chunks
 
-  *_, last, done = asyncio.run(asyncio.wait_for(main(), 60))
+  *_, last, done = asyncio.run(asyncio.wait_for(main(), 300))
   assert done == '[DONE]'
   assert last['meta_info']['finish_reason']['type'] == 'abort'
   assert 0 < len(last['output_ids']) < 240
@@ -172,7 +184,7 @@ def test_a_reader_that_stops_holds_no_update_up(engine):
     gate = Gate()
     results = Runs(engine._scheduler, gate).follow([request])
     await anext(results)
-    async with asyncio.timeout(30), gate.writing():
+    async with asyncio.timeout(300), gate.writing():
       pass  # nobody has read the end
     rest = [result async for _, result in results]
     return rest[-1].finish_reason['type']
@@ -207,7 +219,7 @@ def test_a_name_stays_taken_until_the_device_is_done_with_it(engine):
     (result,) = await runs.finish([request])
     return result.finish_reason['type']
 
-  assert asyncio.run(asyncio.wait_for(main(), 60)) == 'length'
+  assert asyncio.run(asyncio.wait_for(main(), 300)) == 'length'
 
 
 def test_a_full_queue_refuses_a_stream_before_it_begins(make_engine):

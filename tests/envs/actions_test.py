@@ -341,9 +341,9 @@ def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
     ids=lambda text: repr(text[:12]),
 )
 def test_hostile_text_ends_soon_and_raises_nothing(format, text):
-  start = time.perf_counter()
+  start = time.thread_time()  # others may use the processor meanwhile
   action, error = actions.parse(format, text, FUNCTIONS['textcraft'])
-  assert time.perf_counter() - start < 2.0
+  assert time.thread_time() - start < 2.0
   assert bool(action) != bool(error) and len(error or '') < 500
 
 

@@ -323,8 +323,9 @@ async def check_hostile_actions_change_nothing(case: Case) -> None:
 
 async def check_64_creates_at_once(case: Case) -> None:
   """All succeed with ids of their own, and /health answers meanwhile."""
-  # A server that is held up is so each time; this machine may pause once.
-  for _ in range(3):
+  # A server that is held up is so each time; a machine with other
+  # work may pause a few times.
+  for _ in range(10):
     worst = await _worst_health_s(case)
     if worst < 0.5:  # the benchmark asks for 0.1 s on a quiet machine
       return
@@ -356,10 +357,10 @@ async def check_the_limit_says_when_to_come_back(case: Case) -> None:
 
 
 async def check_leases_end_what_nobody_uses(case: Case) -> None:
-  async with serving(case, lease_s=0.5) as at:
+  async with serving(case, lease_s=1.0) as at:
     number = await at.create(case.tasks[0])
     await at.reset(number, case.tasks[0])
-    for _ in range(200):
+    for _ in range(1200):
       await asyncio.sleep(0.05)
       if await at.metric('lease_expiries_total') == 1:
         break
@@ -449,7 +450,7 @@ def transcripts(case: Case, *, hash_seed: str) -> bytes:
       env=os.environ | {'PYTHONHASHSEED': hash_seed, 'PYTHONPATH': str(ROOT)},
       stdout=subprocess.PIPE,
       check=True,
-      timeout=120,
+      timeout=600,
   ).stdout
 
 

@@ -76,7 +76,7 @@ def test_it_is_learnt_from_the_command_line(guess, tmp_path):
       cwd=ROOT,
       capture_output=True,
       text=True,
-      timeout=400,
+      timeout=900,
   )
   assert done.returncode == 0, done.stdout + done.stderr
   assert json.loads((tmp_path / 'summary.json').read_text())['steps'] > 0

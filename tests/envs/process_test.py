@@ -10,7 +10,7 @@ import urllib.request
 
 import pytest
 
-from tests.waiting import wait_until
+from tests.waiting import gone, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
 COMMAND = [sys.executable, '-m', 'agentrl.envs.server', '--port=0']
@@ -34,7 +34,7 @@ def start(*flags, **kwargs):
   return child, json.loads(child.stdout.readline())
 
 
-def finish(child, timeout=15):
+def finish(child, timeout=60):
   """Its exit code, once the pipes that we hold are closed."""
   code = child.wait(timeout)
   child.stdin.close()
@@ -44,7 +44,7 @@ def finish(child, timeout=15):
 
 def is_up(url):
   try:
-    with urllib.request.urlopen(f'{url}/health', timeout=5) as response:
+    with urllib.request.urlopen(f'{url}/health', timeout=30) as response:
       return json.load(response)['status'] == 'ok'
   except OSError:
     return False
@@ -55,7 +55,7 @@ def test_it_says_one_line_when_it_is_ready_and_ends_with_its_stdin():
   assert ready['env'] == 'textcraft' and is_up(ready['url'])
   assert ready['url'].endswith(f':{ready["port"]}')
   child.stdin.close()
-  assert child.wait(15) == 0
+  assert child.wait(60) == 0
   assert child.stdout.read() == ''
   child.stdout.close()
 
@@ -74,7 +74,7 @@ def test_without_the_flag_it_outlives_its_stdin():
   time.sleep(0.3)
   assert is_up(ready['url'])
   child.terminate()
-  assert child.wait(15) == 0
+  assert child.wait(60) == 0
   child.stdout.close()
 
 
@@ -97,15 +97,7 @@ def test_it_does_not_outlive_a_parent_that_was_killed():
   parent.wait()
   parent.stdout.close()
   assert wait_until(lambda: not is_up(url))
-  assert wait_until(lambda: not _runs(int(pid)))
-
-
-def _runs(pid):
-  try:
-    with open(f'/proc/{pid}/stat') as stat:
-      return stat.read().split()[2] != 'Z'  # nobody may be there to reap it
-  except FileNotFoundError:
-    return False
+  assert gone(int(pid))
 
 
 def test_it_needs_no_accelerator_library():
@@ -128,7 +120,7 @@ def test_wrong_flags_are_one_line_and_code_one():
       ),
   ):
     done = subprocess.run(
-        [*COMMAND, *flags], capture_output=True, text=True, timeout=30
+        [*COMMAND, *flags], capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 1 and done.stdout == ''
     (line,) = done.stderr.splitlines()
@@ -146,9 +138,9 @@ def test_nothing_but_the_ready_line_reaches_stdout():
       request = urllib.request.Request(
           f'{ready["url"]}/{route}', json.dumps(body).encode()
       )
-      with urllib.request.urlopen(request, timeout=30) as response:
+      with urllib.request.urlopen(request, timeout=120) as response:
         assert response.status == 200
   child.stdin.close()
-  assert child.wait(15) == 0
+  assert child.wait(60) == 0
   assert child.stdout.read() == ''
   child.stdout.close()

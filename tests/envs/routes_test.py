@@ -15,7 +15,7 @@ from agentrl.types import StepResult
 
 
 class HeldEnv:
-  """`hold` waits until it is closed; `wait` a second; there is no task 13."""
+  """`hold` waits until it is closed; `wait` for `go`; there is no task 13."""
 
   def __init__(self, world):
     self.world = world
@@ -32,10 +32,12 @@ class HeldEnv:
 
   def step(self, action):
     if action == 'hold':
-      self.freed.wait(20)
+      self.freed.wait(120)
       raise EnvError('It was closed.')
     if action == 'wait':
-      time.sleep(1.0)
+      self.world.waits.set()
+      assert self.world.go.wait(120)
+      self.world.waited = True
     return StepResult('seen', 0.0, action == 'end', success=False)
 
   def available_actions(self):
@@ -52,6 +54,8 @@ class HeldWorld:
   def __init__(self, slots=None):
     self.slots = slots
     self.resets = []
+    self.waits, self.go = threading.Event(), threading.Event()
+    self.waited = False
     self.closed = False
 
   def make(self):
@@ -94,7 +98,7 @@ def with_world(world, body, **kwargs):
 
 async def queued(get, count):
   """Waits until /health tells of `count` resets in the queue."""
-  for _ in range(200):
+  for _ in range(3000):
     if (await get('health'))['queued'] == count:
       return
     await asyncio.sleep(0.02)
@@ -191,7 +195,7 @@ def test_a_queued_episode_does_not_expire():
     assert (await waiting)['observation'] == 'task 1'
     await post('step', 404, id=0, action='end')
 
-  with_world(HeldWorld(slots=1), body, lease_s=0.4)
+  with_world(HeldWorld(slots=1), body, lease_s=1.0)
 
 
 def test_a_call_beyond_the_deadline_ends_its_episode_and_frees_its_slot():
@@ -201,14 +205,14 @@ def test_a_call_beyond_the_deadline_ends_its_episode_and_frees_its_slot():
     await post('reset', id=0, data_idx=0)
     start = time.monotonic()
     reply = await post('step', 504, id=0, action='hold')
-    assert time.monotonic() - start < 5
-    assert 'within 0.3 s; the episode was closed' in reply['error']
+    assert time.monotonic() - start < 60
+    assert 'within 1 s; the episode was closed' in reply['error']
     await post('step', 404, id=0, action='end')
     await post('reset', id=1, data_idx=1)
     text = await get('metrics')
     assert 'agentrl_env_deadlines_exceeded_total{env="babyai"} 1.0' in text
 
-  with_world(HeldWorld(slots=1), body, deadline_s=0.3)
+  with_world(HeldWorld(slots=1), body, deadline_s=1.0)
 
 
 def test_a_slow_step_does_not_hold_up_others():
@@ -217,16 +221,19 @@ def test_a_slow_step_does_not_hold_up_others():
       await post('create')
       await post('reset', id=number, data_idx=number)
     slow = asyncio.create_task(post('step', id=0, action='wait'))
-    await asyncio.sleep(0.1)
-    await get('health')
+    while not world.waits.is_set():
+      await get('health')
     await post('step', id=1, action='go')
     # Closing what is busy waits for it.
     closing = asyncio.create_task(post('close', id=0))
     await asyncio.sleep(0.1)
     assert not slow.done() and not closing.done()
-    assert await closing is True and slow.done()
+    world.go.set()
+    assert await closing is True and world.waited
+    await slow
 
-  with_world(HeldWorld(), body)
+  world = HeldWorld()
+  with_world(world, body)
 
 
 def test_a_token_is_wanted_of_everything_but_health():

@@ -227,7 +227,7 @@ def metric(text, name):
 def test_a_lease_ends_what_nobody_uses_and_is_counted():
   async def body(session, url):
     await post(session, url, 'create')
-    for _ in range(100):
+    for _ in range(1200):
       await asyncio.sleep(0.05)
       text = await get(session, url, 'metrics')
       if metric(text, 'agentrl_env_lease_expiries_total'):
@@ -354,9 +354,9 @@ def test_no_action_makes_a_quick_step_slow(action):
   env = ENVS['babyai'].open().make()
   env.reset(38, 0)
   size = routes.MAX_BODY_BYTES // len(action)
-  start = time.perf_counter()
+  start = time.thread_time()  # others may use the processor meanwhile
   env.step(action * size)
-  assert time.perf_counter() - start < 1.0  # on a busy machine
+  assert time.thread_time() - start < 1.0
 
 
 @pytest.mark.parametrize(

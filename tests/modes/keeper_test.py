@@ -4,18 +4,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from agentrl.modes import keeper
+from tests.waiting import alive, gone
 
 # A server with a child of its own, as SGLang has; says both ids.
 FAMILY = """
 import os, subprocess, sys, time
-child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'])
+child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(999)'])
 print(os.getpid(), child.pid, flush=True)
-time.sleep(99)
+time.sleep(999)
 """
 STUBBORN = 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n'
 RUN = [sys.executable, keeper.__file__]
@@ -33,23 +33,6 @@ def start(code, command=RUN):
 
 def family(process):
   return [int(word) for word in process.stdout.readline().split()]
-
-
-def alive(pid):
-  try:
-    with open(f'/proc/{pid}/stat') as stat:
-      return stat.read().rpartition(')')[2].split()[0] != 'Z'
-  except (FileNotFoundError, ProcessLookupError):
-    return False  # gone before the file was opened, or before it was read
-
-
-def gone(pids, within=10.0):
-  deadline = time.monotonic() + within
-  while any(map(alive, pids)):
-    if time.monotonic() > deadline:
-      return False
-    time.sleep(0.05)
-  return True
 
 
 @pytest.fixture
@@ -75,7 +58,7 @@ def test_whatever_ends_the_keeper_ends_the_command(clean, end):
   else:
     process.send_signal(getattr(signal, end))
   # After SIGKILL the kernel ends the command, which has to end its own.
-  assert gone(pids if end != 'SIGKILL' else pids[:1])
+  assert gone(*(pids if end != 'SIGKILL' else pids[:1]))
   if end == 'SIGKILL':
     os.kill(pids[1], signal.SIGKILL)
 
@@ -93,8 +76,8 @@ sys.exit(keeper.main(sys.argv[1:]))
   clean(process)
   pids = family(process)
   process.stdin.close()
-  assert gone(pids)
-  assert process.wait(5) == 128 + signal.SIGKILL
+  assert gone(*pids)
+  assert process.wait(60) == 128 + signal.SIGKILL
 
 
 def test_a_crash_takes_what_it_leaves_behind_along(clean):
@@ -102,15 +85,15 @@ def test_a_crash_takes_what_it_leaves_behind_along(clean):
   clean(process)
   pids = family(process)
   os.kill(pids[0], signal.SIGKILL)
-  assert gone(pids)
-  assert process.wait(5) == 128 + signal.SIGKILL
+  assert gone(*pids)
+  assert process.wait(60) == 128 + signal.SIGKILL
 
 
 @pytest.mark.parametrize('code', [0, 3])
 def test_the_exit_code_is_the_commands(clean, code):
   process = start(f'import sys; print("bye"); sys.exit({code})')
   clean(process)
-  assert process.wait(10) == code
+  assert process.wait(60) == code
   assert process.stdout.read() == 'bye\n'
 
 
@@ -120,7 +103,7 @@ def test_a_command_that_does_not_exist_is_named():
       stdin=subprocess.PIPE,
       capture_output=True,
       text=True,
-      timeout=10,
+      timeout=60,
   )
   assert done.returncode == 127
   assert 'cannot run /no/such/python' in done.stderr

@@ -29,11 +29,11 @@ def test_launch_serves_an_environment_until_a_signal():
   )
   with child.stdout:
     url = json.loads(child.stdout.readline())['url']
-    with urllib.request.urlopen(f'{url}/health', timeout=10) as response:
+    with urllib.request.urlopen(f'{url}/health', timeout=60) as response:
       health = json.load(response)
       assert (health['status'], health['env']) == ('ok', 'babyai')
     child.send_signal(signal.SIGINT)
-    assert child.wait(20) == 0
+    assert child.wait(60) == 0
 
 
 def test_fields_that_nobody_reads_are_refused():

@@ -97,7 +97,7 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
     assert ask(url, 'flush_cache', 'for-all')[0] == 401
     assert ask(url, 'flush_cache', 'for-few')[0] == 200
     child.send_signal(signal.SIGINT)
-    assert child.wait(30) == 0
+    assert child.wait(60) == 0
   # The next start finds these.
   assert any('decode' in path.name for path in compiled.iterdir())
 

@@ -28,6 +28,7 @@ from agentrl.rollout.sampler import Sampler
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.disk_push import DiskPush
 from tests import tiny
+from tests.waiting import gone, wait_until
 
 MODULE = 'agentrl.modes.launch_server'
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
@@ -108,17 +109,6 @@ def process_of(server):
   return int(pid)
 
 
-def gone(pid, within=15.0):
-  deadline = time.monotonic() + within
-  while time.monotonic() < deadline:
-    try:
-      os.kill(pid, 0)
-    except ProcessLookupError:
-      return True
-    time.sleep(0.05)
-  return False
-
-
 async def until(condition, what):
   deadline = time.monotonic() + PATIENCE_S
   while not condition():
@@ -145,6 +135,7 @@ def test_a_fleet_lives_through_crashes_with_the_current_weights(tmp_path):
 
       # A request under way when its server dies ends elsewhere, by its seed.
       expected = await sample(run, 5, 300)
+      os.kill(first, signal.SIGSTOP)  # or it might have answered
       requests = [
           asyncio.create_task(sample(run, 5, 300, routing_key=key))
           for key in ('x', 'y')
@@ -179,7 +170,7 @@ def test_a_fleet_lives_through_crashes_with_the_current_weights(tmp_path):
       return [process_of(a), process_of(b)]
 
   pids = asyncio.run(story())
-  assert all(map(gone, pids))
+  assert gone(*pids)
   log = (tmp_path / 'servers' / '0.log').read_text()
   assert log.count('--model-path') == 3 and 'Serving' in log
 
@@ -275,12 +266,11 @@ time.sleep(99)
   with run.stdout:
     keeper = int(run.stdout.readline())
   listing = ['ps', '-o', 'pid=', '--ppid', str(keeper)]
-  for _ in range(100):
-    pids = subprocess.run(listing, capture_output=True, text=True).stdout
-    if pids.split():
-      break
-    time.sleep(0.05)
-  [pid] = map(int, pids.split())
+  children = lambda: subprocess.run(
+      listing, capture_output=True, text=True
+  ).stdout.split()
+  assert wait_until(children)
+  [pid] = map(int, children())
   run.kill()
   run.wait()
-  assert gone(pid) and gone(keeper)
+  assert gone(pid, keeper)

@@ -1,4 +1,7 @@
-"""Sharded equals unsharded: one update on meshes of simulated devices."""
+"""Sharded equals unsharded: one update on meshes of simulated devices.
+
+And two processes equal one.
+"""
 
 import itertools
 
@@ -38,6 +41,10 @@ OTHERS = [
 ]
 SENT = ['1x4x2x1/sent', '2x2x1x2/sent', '8x1x1x1/sent']
 ADAPTERS = ['1x2x2x2/adapter']
+# Two processes of four devices share rows, parameters or both.
+SHARED = '2x2x2x1/none/2'
+SLOW_SHARED = ['1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1']
+MODULE = 'tests.parallel.simulated_devices'
 
 
 def run(tmp_path_factory, cases):
@@ -47,7 +54,7 @@ def run(tmp_path_factory, cases):
   alone = [f'{case[:-1]}1' if case[-1].isdecimal() else case for case in alone]
   found = {}
   for key, value in eight_devices.arrays_of(
-      'tests.parallel.simulated_devices', path, *dict.fromkeys(alone + cases)
+      MODULE, path, *dict.fromkeys(alone + cases)
   ).items():
     case = next(c for c in [*cases, *alone] if key.startswith(f'{c}/'))
     found.setdefault(case, {})[key.removeprefix(f'{case}/')] = value
@@ -92,6 +99,23 @@ def test_any_mesh_gives_the_same_update(updates, case):
 @pytest.mark.parametrize('case', GRID)
 def test_every_mesh_critic_and_microbatch_gives_the_same_update(grid, case):
   assert_equals_one_device(grid, case)
+
+
+def assert_equals_one_process(updates, case, path):
+  found = eight_devices.arrays_of(MODULE, path, case, processes=2)
+  two = {name.removeprefix(f'{case}/'): x for name, x in found.items()}
+  assert len(two) > 40
+  assert_same(two, updates[case])
+
+
+def test_two_processes_make_the_update_of_one(updates, tmp_path):
+  assert_equals_one_process(updates, SHARED, tmp_path / 'two.npz')
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('case', SLOW_SHARED)
+def test_two_processes_make_every_update_of_one(grid, tmp_path, case):
+  assert_equals_one_process(grid, case, tmp_path / 'two.npz')
 
 
 @pytest.mark.parametrize('case', OTHERS)

@@ -23,23 +23,28 @@ def arrays_of(
 
 def run(command: list[str], *, processes: int, **options) -> None:
   """Runs a command in processes that share eight simulated devices."""
-  port = _free_port()
-  children = [
-      subprocess.Popen(
-          command,
-          cwd=ROOT,
-          env=os.environ | _environment(rank, processes, port),
-          **options,
-      )
-      for rank in range(processes)
-  ]
-  try:
-    for child in children:
-      assert child.wait(timeout=1800) == 0, command
-  finally:
-    for child in children:
-      child.kill()
-      child.wait()
+  with socket.socket() as reserved:
+    # Until they end nobody else is given this port; the coordinator, which
+    # listens with the same option, may share it.
+    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    reserved.bind(('127.0.0.1', 0))
+    port = reserved.getsockname()[1]
+    children = [
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=os.environ | _environment(rank, processes, port),
+            **options,
+        )
+        for rank in range(processes)
+    ]
+    try:
+      for child in children:
+        assert child.wait(timeout=1800) == 0, command
+    finally:
+      for child in children:
+        child.kill()
+        child.wait()
 
 
 def _environment(rank: int, processes: int, port: int) -> dict[str, str]:
@@ -55,9 +60,3 @@ def _environment(rank: int, processes: int, port: int) -> dict[str, str]:
       'MASTER_ADDR': '127.0.0.1',
       'MASTER_PORT': str(port),
   }
-
-
-def _free_port() -> int:
-  with socket.socket() as listener:
-    listener.bind(('127.0.0.1', 0))
-    return listener.getsockname()[1]

@@ -1,33 +1,11 @@
-"""Several processes equal one: updates, and checkpoints that change meshes."""
+"""Checkpoints that change meshes and processes; for updates see devices_test."""
 
 import numpy as np
 import pytest
 
 from tests.parallel import eight_devices
-from tests.parallel.devices_test import assert_same
 
-# Two processes of four devices share rows, parameters or both.
-CASES = ['2x2x2x1/none/2']
-SLOW_CASES = ['1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1']
 CHECKPOINTS = 'tests.parallel.simulated_checkpoints'
-
-
-@pytest.mark.parametrize(
-    'case',
-    CASES + [pytest.param(c, marks=pytest.mark.slow) for c in SLOW_CASES],
-)
-def test_two_processes_make_the_update_of_one(tmp_path, case):
-  one, two = (
-      eight_devices.arrays_of(
-          'tests.parallel.simulated_devices',
-          tmp_path / f'{processes}.npz',
-          case,
-          processes=processes,
-      )
-      for processes in (1, 2)
-  )
-  assert len(one) > 40
-  assert_same(two, one)
 
 
 @pytest.fixture(scope='module', name='saved')

@@ -10,6 +10,7 @@ from agentrl.errors import ConfigError, EngineError, EnvError
 from agentrl.rollout.collect import collect, rollout_metrics
 from agentrl.types import Group
 from tests import fakes
+from tests.waiting import until
 
 
 def run_collect(tasks, group_size, play, **settings):
@@ -54,8 +55,8 @@ def test_order_is_task_then_replica_whatever_ends_first():
 
   async def play(assignment):
     # The first to start is the last to end.
-    wait = 0.01 * (12 - 2 * (assignment.ordinal - 10) - assignment.replica)
-    await asyncio.sleep(wait)
+    later = 5 - 2 * (assignment.ordinal - 10) - assignment.replica
+    await until(lambda: len(finished) == later)
     return record(assignment)
 
   groups = run_collect(
@@ -215,7 +216,7 @@ def test_cancelling_closes_every_environment():
       task = asyncio.create_task(
           collect([(i, i) for i in range(9)], 1, play, seed=0, concurrency=4)
       )
-      await asyncio.wait_for(all_open.wait(), 5)
+      await asyncio.wait_for(all_open.wait(), 60)
       task.cancel()
       with pytest.raises(asyncio.CancelledError):
         await task

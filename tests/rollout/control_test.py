@@ -21,7 +21,7 @@ def with_control(engines, body, **settings):
       try:
         urls = [engine.url for engine in engines]
         return await asyncio.wait_for(
-            body(Control(session, urls, **settings)), 20
+            body(Control(session, urls, **settings)), 120
         )
       finally:
         for engine in engines:
@@ -37,7 +37,7 @@ def test_wait_ready_waits():
     return answers.pop() if answers else web.Response()
 
   engine = fakes.FakeEngine(routes={'health': health})
-  with_control([engine], lambda s: s.wait_ready(10))
+  with_control([engine], lambda s: s.wait_ready(60))
   assert len(engine.calls) == 3
 
 
@@ -159,7 +159,7 @@ def test_waiting_for_an_idle_server_ends_or_names_what_is_left():
     return {'loads': [{'num_running_reqs': left, 'num_waiting_reqs': 0}]}
 
   engine = fakes.FakeEngine(routes={'loads': loads})
-  with_control([engine], lambda c: c.wait_idle(10))
+  with_control([engine], lambda c: c.wait_idle(60))
   assert not answers
   busy = {'loads': [{'num_running_reqs': 7, 'num_waiting_reqs': 0}]}
   engine = fakes.FakeEngine(routes={'loads': busy})

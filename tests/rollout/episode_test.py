@@ -14,6 +14,7 @@ from agentrl.rollout.agent import Agent
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from tests import fakes
+from tests.waiting import until
 
 
 def play(env, agent, policy, **settings):
@@ -227,8 +228,7 @@ def test_cancelling_closes_the_environment(agent, go):
             deadline_s=60,
         )
     )
-    await asyncio.sleep(0.05)
-    assert live
+    await until(lambda: live)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
       await task

@@ -183,7 +183,7 @@ def test_training_is_the_same_in_every_process(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     outputs.add(done.stdout)
   assert len(outputs) == 1

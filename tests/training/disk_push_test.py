@@ -45,7 +45,7 @@ def run(body, urls, directory, **settings):
     async with aiohttp.ClientSession() as session:
       control = Control(session, urls)
       push = DiskPush(control, directory, tiny.CONFIG, **settings)
-      return await asyncio.wait_for(body(push, control), 60)
+      return await asyncio.wait_for(body(push, control), 300)
 
   return asyncio.run(main())
 
@@ -78,7 +78,9 @@ def test_every_server_answers_from_the_pushed_weights(tmp_path):
 
 
 @pytest.mark.parametrize('mode', disk_push.MODES)
-def test_requests_under_way_end_whatever_the_mode(tmp_path, mode):
+def test_requests_under_way_end_whatever_the_mode(tmp_path, monkeypatch, mode):
+  fast = tiny.slow_decode(monkeypatch)
+
   async def body(push, control):
     [url] = control.urls
     version = push.write(params_of(7), 7)
@@ -87,11 +89,12 @@ def test_requests_under_way_end_whatever_the_mode(tmp_path, mode):
       request = asyncio.create_task(
           sampler.generate(PROMPT, max_new_tokens=200, seed=1)
       )
-      for _ in range(10_000):
+      while True:
         if await control.num_requests():
           break
         await asyncio.sleep(0.001)
       await push.install(control, version)
+      fast.set()
       return await request, await control.server_info(), sampler.counts
 
   with engine() as url:
@@ -193,7 +196,7 @@ def run_fakes(servers, body, directory, **settings):
       push = DiskPush(
           control, directory, tiny.CONFIG, **{'verify': False, **settings}
       )
-      return await asyncio.wait_for(body(push), 30)
+      return await asyncio.wait_for(body(push), 300)
 
   return asyncio.run(main())
 

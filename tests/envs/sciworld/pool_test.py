@@ -111,7 +111,7 @@ def test_closing_ends_a_simulator_that_hangs():
   thread.join(0.5)
   assert thread.is_alive()
   env.close()
-  thread.join(10)
+  thread.join(120)
   assert len(failures) == 1 and 'look around' in failures[0]
   assert wait_until(lambda: is_gone(pid))
   assert pool.gauges()['simulators'] == 0
@@ -124,7 +124,7 @@ def test_closing_while_a_simulator_starts_leaves_none_in_use(monkeypatch):
 
   def greeting(process):
     started.set()
-    go_on.wait(20)
+    go_on.wait(120)
     return real(process)
 
   monkeypatch.setattr(simulator_lib, '_greeting', greeting)
@@ -139,10 +139,10 @@ def test_closing_while_a_simulator_starts_leaves_none_in_use(monkeypatch):
 
   thread = threading.Thread(target=reset)
   thread.start()
-  assert started.wait(20)
+  assert started.wait(120)
   env.close()
   go_on.set()
-  thread.join(20)
+  thread.join(120)
   assert len(failures) == 1 and 'not running' in failures[0]
   assert pool.take().alive  # it was given back
   pool.close()

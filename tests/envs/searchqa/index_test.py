@@ -117,7 +117,7 @@ def test_of_many_processes_one_builds_and_all_can_search(tmp_path):
       )
       for _ in range(3)
   ]
-  outputs = [process.communicate(timeout=120) for process in processes]
+  outputs = [process.communicate(timeout=600) for process in processes]
   assert [out for out, _ in outputs] == ['500 Aruba: Capital\n'] * 3, outputs
   assert log.read_text() == 'built\n'
   assert sum('indexing passages' in err for _, err in outputs) == 1

@@ -47,7 +47,7 @@ def made(hash_seed):
       capture_output=True,
       check=True,
       text=True,
-      timeout=120,
+      timeout=600,
   )
   return done.stdout.splitlines()
 
