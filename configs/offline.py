@@ -48,7 +48,7 @@ def _common(
   config.model = dict(
       name=model,
       dtype='float32',
-      remat='none' if small else 'full',
+      remat='dots' if small else 'full',
       attention='reference',
       lora=common.lora(),
   )

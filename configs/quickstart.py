@@ -37,7 +37,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(
-      name='tiny-1m', remat='none', attention='reference', lora=lora()
+      name='tiny-1m', remat='dots', attention='reference', lora=lora()
   )
   config.mesh = dict(data=1, fsdp=-1, tensor=1, sequence=1, offload=())
   config.sampler = sampler(8 if arg.tiny else 64)

@@ -26,7 +26,7 @@ NAME = 'attention'
 # computed only to be masked; a block has at least so many tokens, or the
 # products become too small to be fast.
 _MAX_BLOCKS = 8
-_MIN_BLOCK = 96
+_MIN_BLOCK = 128
 
 
 def _grouped(

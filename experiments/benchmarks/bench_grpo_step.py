@@ -114,7 +114,7 @@ class Ours:
   """A run that makes one step at a call."""
 
   def __init__(self, stack: contextlib.ExitStack, config: TransformerConfig):
-    module = Transformer(config, scan_layers=True)
+    module = Transformer(config, scan_layers=True, remat='dots')
     mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
     tx = optim.make_optimizer(1e-5)
     params = transformer.init_params(module, jax.random.key(0))

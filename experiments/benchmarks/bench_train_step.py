@@ -22,10 +22,11 @@ On a GPU, whose memory JAX and torch then share:
         --batch=2 --length=8192 --matmul=8192
 
 Prints one JSON line a model. Transformers makes a plain train step on as many
-tokens, tunix that of its GRPO learner; `peers` says how to get them, and they
-take turns with ours, and so do further kinds of attention. `gemm_share`, on one GPU its MFU, is the model's FLOPs (6
-per parameter and token, 4 per frozen one, plus attention; what is computed again
-does not count) over what a matrix product of that type reached in this run.
+tokens (with layers computed again if `--remat=full`), tunix that of its GRPO
+learner; `peers` says how to get them. They take turns with ours, and so do further
+kinds of attention. `gemm_share`, on one GPU its MFU, is the model's FLOPs (6 per
+parameter and token, 4 per frozen one, plus attention; what is computed again does
+not count) over what a matrix product of that type reached in this run.
 """
 
 import contextlib
@@ -56,7 +57,7 @@ _REPEATS = flags.DEFINE_integer('repeats', 5, 'Timed updates.')
 _DTYPE = flags.DEFINE_enum(
     'dtype', 'float32', ['float32', 'bfloat16'], 'Of activations.'
 )
-_REMAT = flags.DEFINE_enum('remat', 'none', list(REMAT), 'See model.remat.')
+_REMAT = flags.DEFINE_enum('remat', 'dots', list(REMAT), 'See model.remat.')
 _ATTENTION = flags.DEFINE_list(
     'attention', ['reference'], 'See model.attention; ours is the first.'
 )
@@ -141,7 +142,7 @@ def main(argv):
     jax.block_until_ready(state)
     return dict(seconds=time.perf_counter() - start)
 
-  settings = dict(dtype=_DTYPE.value, remat=_REMAT.value != 'none')
+  settings = dict(dtype=_DTYPE.value, remat=_REMAT.value == 'full')
   rate = functools.partial(
       reference_rates.matmul_gflops, _MATMUL.value, dtype=_DTYPE.value
   )
