@@ -1,6 +1,7 @@
 """Waiting for what other processes do."""
 
 import asyncio
+import pathlib
 import time
 
 
@@ -29,6 +30,14 @@ def alive(pid):
       return stat.read().rpartition(')')[2].split()[0] != 'Z'
   except (FileNotFoundError, ProcessLookupError):
     return False  # gone before the file was opened, or before it was read
+
+
+def stopped(pid):
+  """Whether all threads of a process have obeyed a SIGSTOP."""
+  return all(
+      task.joinpath('stat').read_text().rpartition(')')[2].split()[0] == 'T'
+      for task in pathlib.Path(f'/proc/{pid}/task').iterdir()
+  )
 
 
 def gone(*pids):

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
@@ -221,9 +222,7 @@ def make_workdir(workdir: str | None) -> pathlib.Path:
   path = pathlib.Path(workdir).absolute()
   try:
     path.mkdir(parents=True, exist_ok=True)
-    probe = path / '.writable'
-    probe.write_text('')
-    probe.unlink()
+    tempfile.TemporaryFile(dir=path).close()
   except OSError as error:
     raise ConfigError(
         f'Cannot write to --workdir={workdir}: {error}'

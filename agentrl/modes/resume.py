@@ -57,7 +57,10 @@ def keep_config(
           ' value to continue.'
       )
   if write:
-    path.write_text(text)
+    # At once: other processes may be reading the old one.
+    partial = path.with_name(path.name + '.new')
+    partial.write_text(text)
+    partial.replace(path)
 
 
 def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:

@@ -163,28 +163,35 @@ def in_chunks(
 
   Returns:
     `[B, T]` log-probabilities and `[B, T]` entropies, at the index of the
-    state; of the prefixes' `[B, T]` and `[B, 1]`.
+    state, and those that the prefixes' states say.
   """
-  score = jax.checkpoint(score)
   hidden, targets = states
   batch, length, _ = hidden.shape
-  if length <= chunk:
+  first, tokens = (None, targets) if firsts is None else firsts
+
+  @jax.checkpoint
+  def say(piece):
+    hidden, targets, tokens = piece
     scores = score(hidden, targets)
-  else:
-    extra = -length % chunk
+    if first is None:
+      return scores, None
+    # Again for each piece, though once would do: XLA's CPU backend gives no
+    # order to what devices exchange in a loop and beside it, and processes
+    # that differ in it fail.
+    firsts = score(first[:, None], tokens)
+    return scores, tuple(jnp.broadcast_to(x, tokens.shape) for x in firsts)
 
-    def split(x):  # [B, T, ...] -> [pieces, B, chunk, ...]
-      x = jnp.pad(x, ((0, 0), (0, extra)) + ((0, 0),) * (x.ndim - 2))
-      x = x.reshape(batch, -1, chunk, *x.shape[2:])
-      return jnp.moveaxis(x, 1, 0)
+  pieces = (hidden, targets, tokens)
+  if length <= chunk:
+    return say(pieces)
+  extra = -length % chunk
 
-    def merge(x):
-      return jnp.moveaxis(x, 0, 1).reshape(batch, -1)[:, :length]
+  def split(x):  # [B, T, ...] -> [pieces, B, chunk, ...]
+    x = jnp.pad(x, ((0, 0), (0, extra)) + ((0, 0),) * (x.ndim - 2))
+    x = x.reshape(batch, -1, chunk, *x.shape[2:])
+    return jnp.moveaxis(x, 1, 0)
 
-    pieces = split(hidden), split(targets)
-    scores = jax.lax.map(lambda piece: score(*piece), pieces)
-    scores = tuple(map(merge, scores))
-  if firsts is None:
-    return scores, None
-  first, tokens = firsts
-  return scores, score(first[:, None], tokens)
+  def merge(x):
+    return jnp.moveaxis(x, 0, 1).reshape(batch, -1)[:, :length]
+
+  return jax.tree.map(merge, jax.lax.map(say, jax.tree.map(split, pieces)))

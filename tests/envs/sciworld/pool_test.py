@@ -20,7 +20,7 @@ from agentrl.envs.sciworld import simulator as simulator_lib, tasks
 from agentrl.envs.sciworld.env import SciWorld
 from agentrl.envs.sciworld.pool import Pool
 from agentrl.errors import EnvError
-from tests.waiting import wait_until
+from tests.waiting import stopped, wait_until
 
 pytestmark = pytest.mark.slow  # each starts simulators of its own
 
@@ -98,6 +98,7 @@ def test_closing_ends_a_simulator_that_hangs():
   env.reset(ANIMAL, 0)
   pid = env._simulator.pid
   os.kill(pid, signal.SIGSTOP)
+  assert wait_until(lambda: stopped(pid))
   failures = []
 
   def step():
