@@ -23,7 +23,8 @@ a row that packs n episodes costs about an n-th of its triangle.
 The kernels are compared with `ops.attention` in Pallas's interpreter, and lower
 to Triton for CUDA. They have not run on a card: the forward tiles are those of
 Triton's fused-attention tutorial, smaller where a head is wider, the backward
-ones half of them, and none is tuned.
+ones half of them, and none is tuned. jax 0.12 warns that a later version will
+take Triton out of Pallas: these kernels are for the versions of requirements.txt.
 """
 
 import functools

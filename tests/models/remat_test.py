@@ -34,6 +34,9 @@ def gradient_of(remat):
   return jax.jit(jax.grad(loss)).lower(params_of(module)).compile()
 
 
+@pytest.mark.skipif(
+    jax.__version_info__ >= (0, 12), reason='jax 0.12 needs a GPU to lower this'
+)
 @pytest.mark.parametrize('remat, runs', [('none', 1), ('dots', 1), ('full', 2)])
 def test_the_flash_kernel_runs_again_only_if_its_results_are_not_kept(
     remat, runs
