@@ -9,6 +9,7 @@ import pytest
 
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
+from tests import cuda
 
 CONFIG = TransformerConfig(
     vocab_size=16,
@@ -34,9 +35,7 @@ def gradient_of(remat):
   return jax.jit(jax.grad(loss)).lower(params_of(module)).compile()
 
 
-@pytest.mark.skipif(
-    jax.__version_info__ >= (0, 12), reason='jax 0.12 needs a GPU to lower this'
-)
+@cuda.needs_lowering
 @pytest.mark.parametrize('remat, runs', [('none', 1), ('dots', 1), ('full', 2)])
 def test_the_flash_kernel_runs_again_only_if_its_results_are_not_kept(
     remat, runs
@@ -50,8 +49,7 @@ def test_the_flash_kernel_runs_again_only_if_its_results_are_not_kept(
     return jnp.sum(jnp.sin(hidden))
 
   shapes = jax.eval_shape(lambda: params_of(module))
-  gradient = jax.jit(jax.grad(loss)).trace(shapes)
-  text = gradient.lower(lowering_platforms=('cuda',)).as_text()
+  text = cuda.lowered(jax.grad(loss), shapes)
   # What nobody reads, the compiler does not run.
   read = []
   for function in text.split('func.func')[1:]:

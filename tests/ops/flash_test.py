@@ -10,6 +10,7 @@ import pytest
 
 from agentrl.models import variants
 from agentrl.ops import attention, flash
+from tests import cuda
 
 # Interpreted kernels take longer to compile than to run.
 quick_jit = functools.partial(
@@ -145,19 +146,12 @@ def test_rejects_heads_that_do_not_group():
     flash.causal(queries, keys, values, PACKED)
 
 
-# jax 0.12 wants a card, or the name of one, to lower Triton's kernels for it.
-lowers_for_cuda = pytest.mark.skipif(
-    jax.__version_info__ >= (0, 12), reason='jax 0.12 needs a GPU for this'
-)
-
-
 def lowered_for_cuda(function, *shapes):
-  """StableHLO of the gradient of `function`, with Triton's kernels inside."""
+  """`cuda.lowered` of the gradient of `function`."""
   gradient = jax.grad(
       lambda *x: jnp.sum(function(*x).astype(jnp.float32)), argnums=(0, 1, 2)
   )
-  traced = jax.jit(gradient).trace(*shapes)
-  return traced.lower(lowering_platforms=('cuda',)).as_text()
+  return cuda.lowered(gradient, *shapes)
 
 
 def largest_array(text):
@@ -166,7 +160,7 @@ def largest_array(text):
   return max(np.prod([int(n) for n in s.split('x')[:-1]]) for s in shapes)
 
 
-@lowers_for_cuda
+@cuda.needs_lowering
 @pytest.mark.parametrize('length', [4096, 16384, 32768])
 @pytest.mark.parametrize('size', ['0.5b', '1.5b', '3b', '7b'])
 def test_rows_of_qwen_lower_for_cuda_and_hold_no_scores(size, length):
@@ -190,7 +184,7 @@ def test_the_reference_holds_scores_of_an_eighth_of_a_row():
   assert largest_array(text) == 14 * 4096 * 4096 // 8
 
 
-@lowers_for_cuda
+@cuda.needs_lowering
 @pytest.mark.parametrize(
     'dim, dtype', [(80, 'bfloat16'), (256, 'bfloat16'), (128, 'float32')]
 )
