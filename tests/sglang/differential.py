@@ -1,0 +1,337 @@
+"""Compares the answers of an engine and a server, request by request.
+
+    python -m tests.sglang.differential URL_OF_ENGINE URL_OF_SERVER [PATTERN]
+
+Both must serve the same model and nobody else meanwhile. Compared are status,
+content type, shape (keys and types) and meaning (finish reasons, counts, codes,
+versions), not texts and numbers. `differences.json` lists the differences that
+stay, each with its reason.
+"""
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import fnmatch
+import json
+import pathlib
+import re
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+
+from tests.sglang import cases
+
+LISTED = pathlib.Path(__file__).with_name('differences.json')
+# Their value is compared, not only its type.
+_MEANING = frozenset(
+    'type length matched prompt_tokens completion_tokens total_tokens code'
+    ' object param success status retryable index num_retractions start end'
+    ' output_token_logprobs_length finish_reason matched_stop role'
+    ' num_waiting_reqs num_paused_requests new_version cached_tokens'.split()
+)
+_TIMEOUT = aiohttp.ClientTimeout(total=60)
+
+
+@dataclasses.dataclass(frozen=True)
+class Numbers:
+  """What fills the placeholders of a case."""
+
+  weights: str
+  context: int
+  vocab: int
+
+
+def read_listed() -> list[dict[str, Any]]:
+  """The listed differences: `cases` (patterns of names) and a `reason`."""
+  return json.loads(LISTED.read_text())
+
+
+def shape(value: Any, key: str | None = None) -> Any:
+  """What of a decoded reply is compared, as JSON."""
+  if isinstance(value, dict):
+    return {k: shape(v, k) for k, v in sorted(value.items())}
+  if isinstance(value, list):
+    items = [shape(item) for item in value]
+    same = items and all(item == items[0] for item in items)
+    return [f'{len(items)} x', items[0]] if same else items
+  if key in _MEANING or value is None or isinstance(value, bool):
+    return value
+  return f'<{type(value).__name__}>'
+
+
+class Side:
+  """One of the two servers."""
+
+  def __init__(self, session: aiohttp.ClientSession, url: str):
+    self._session = session
+    self._url = url.rstrip('/')
+
+  async def numbers(self, vocab: int) -> Numbers:
+    """Its own values for the placeholders."""
+    _, info = await self._get('/model_info')
+    _, models = await self._get('/v1/models')
+    return Numbers(
+        info['model_path'], models['data'][0]['max_model_len'], vocab
+    )
+
+  async def _get(self, path: str) -> tuple[int, Any]:
+    async with self._session.get(self._url + path) as response:
+      return response.status, await response.json()
+
+  async def healthy(self) -> bool:
+    async with self._session.get(f'{self._url}/health') as response:
+      return response.status == 200
+
+  async def play(self, steps: Sequence[cases.Step], numbers: Numbers) -> list:
+    """The compared part of each reply, in the order of the steps."""
+    running, first, replies = {}, {}, []
+    try:
+      for step in steps:
+        if 'first' in step:
+          await asyncio.wait_for(first[step['first']].wait(), 60)
+        elif 'waits' in step:
+          await asyncio.sleep(0.1)
+          replies.append(f'waits: {not running[step["waits"]].done()}')
+        elif 'join' in step:
+          replies.append(await running.pop(step['join']))
+        elif 'idle' in step:
+          await self._until_idle()
+        elif 'start' in step:
+          name = step['start']
+          first[name] = asyncio.Event()
+          running[name] = asyncio.create_task(
+              self._send(step, numbers, first[name])
+          )
+        else:
+          replies.append(await self._send(step, numbers))
+    finally:
+      for task in running.values():
+        task.cancel()
+      await asyncio.gather(*running.values(), return_exceptions=True)
+    return replies
+
+  async def _until_idle(self) -> None:
+    while True:
+      _, reply = await self._get('/v1/loads?include=core')
+      loads = reply['loads']
+      if not any(x['num_running_reqs'] + x['num_waiting_reqs'] for x in loads):
+        return
+      await asyncio.sleep(0.05)
+
+  async def _send(
+      self,
+      step: cases.Step,
+      numbers: Numbers,
+      first: asyncio.Event | None = None,
+  ) -> dict[str, Any]:
+    method, _, path = step['send'].partition(' ')
+    sent: dict[str, Any] = {}
+    if 'raw' in step:
+      sent = {'data': step['raw'], 'headers': step.get('headers')}
+      sent['skip_auto_headers'] = ('Content-Type',)
+    elif 'body' in step:
+      sent = {'json': _fill(step['body'], numbers)}
+    try:
+      async with self._session.request(
+          method, self._url + path, timeout=_TIMEOUT, **sent
+      ) as response:
+        out: dict[str, Any] = {'status': response.status}
+        kind = response.headers.get('Content-Type', '').partition(';')[0]
+        if kind == 'text/event-stream':
+          return out | {'kind': kind} | await _events(response, first)
+        text = await response.text(errors='replace')
+        if text:
+          out['kind'] = kind
+          with contextlib.suppress(ValueError):
+            out['reply'] = shape(json.loads(text))
+        return out
+    except (aiohttp.ClientError, TimeoutError) as error:
+      return {'status': f'no answer: {type(error).__name__}'}
+
+
+async def _events(
+    response: aiohttp.ClientResponse, first: asyncio.Event | None
+) -> dict[str, Any]:
+  """The end of a stream: its last chunk of each request, and `[DONE]`."""
+  last, before = {}, None
+  async for line in response.content:
+    data = line.decode().removeprefix('data: ').strip()
+    if not data:
+      continue
+    if data == '[DONE]':
+      last['done'] = True
+      break
+    event = json.loads(data)
+    if first is not None:
+      first.set()
+    choices = event.get('choices') or [event]
+    last[f'chunk {choices[0].get("index", 0)}'] = shape(event)
+    before = event
+  del before
+  return last
+
+
+def _fill(value: Any, numbers: Numbers) -> Any:
+  if isinstance(value, dict):
+    if set(value) == {'repeat', 'times'}:
+      return [value['repeat']] * _fill(value['times'], numbers)
+    return {key: _fill(item, numbers) for key, item in value.items()}
+  if isinstance(value, list):
+    return [_fill(item, numbers) for item in value]
+  if isinstance(value, str):
+    found = re.fullmatch(r'<(context|vocab|weights)(?: ([+-]\d+))?>', value)
+    if found is not None:
+      number = dataclasses.asdict(numbers)[found[1]]
+      return number if found[2] is None else number + int(found[2])
+  return value
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Difference:
+  """One place where the replies to one case differ."""
+
+  case: str
+  path: str  # from the index of the reply on, as `0.reply.meta_info.id`
+  engine: str  # JSON
+  server: str
+
+  def __str__(self) -> str:
+    return (
+        f'{self.case} at {self.path}: engine {self.engine:.200},'
+        f' server {self.server:.200}'
+    )
+
+
+_MISSING = 'missing'
+
+
+def differences(case: str, mine: Any, theirs: Any, path='') -> list[Difference]:
+  """All places, the deepest that two shapes share."""
+  if mine == theirs:
+    return []
+  keys: Sequence[Any] = ()
+  if isinstance(mine, dict) and isinstance(theirs, dict):
+    keys = sorted(mine.keys() | theirs.keys())
+    get = lambda value, key: value.get(key, _MISSING)
+  elif isinstance(mine, list) and isinstance(theirs, list):
+    if len(mine) == len(theirs):
+      keys, get = range(len(mine)), lambda value, key: value[key]
+  if not keys:
+    return [
+        Difference(
+            case, path.strip('.'), json.dumps(mine), json.dumps(theirs)
+        )
+    ]
+  return [
+      found
+      for key in keys
+      for found in differences(
+          case, get(mine, key), get(theirs, key), f'{path}.{key}'
+      )
+  ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+  """What came of a comparison."""
+
+  cases: int
+  requests: int
+  seconds: float
+  unlisted: list[Difference]
+  listed: dict[str, list[Difference]]  # by reason
+  stale: list[str]  # patterns of the list that no difference fits
+  healthy: bool  # whether the server was, at the end
+
+  def table(self) -> str:
+    """The figures, as text."""
+    names = lambda found: {difference.case for difference in found}
+    listed = names(d for found in self.listed.values() for d in found)
+    unlisted = names(self.unlisted)
+    lines = [
+        f'{self.cases} cases of {self.requests} requests in'
+        f' {self.seconds:.0f} s: {self.cases - len(listed | unlisted)} equal,'
+        f' {len(listed - unlisted)} with listed differences alone,'
+        f' {len(unlisted)} with others.'
+    ]
+    for reason, found in self.listed.items():
+      lines.append(f'{len(names(found)):5}  {reason}')
+    lines += [f'UNLISTED {difference}' for difference in self.unlisted]
+    lines += [f'LISTED BUT EQUAL {pattern}' for pattern in self.stale]
+    if not self.healthy:
+      lines.append('THE SERVER IS NOT HEALTHY ANY MORE')
+    return '\n'.join(lines)
+
+
+async def compare(
+    engine_url: str,
+    server_url: str,
+    *,
+    vocab: int,
+    pattern: str = '*',
+    headers: dict[str, str] | None = None,
+) -> Report:
+  """Sends all cases that fit `pattern` to both, one case after the other."""
+  start = time.monotonic()
+  found, steps = [], 0
+  async with aiohttp.ClientSession(headers=headers) as session:
+    sides = Side(session, engine_url), Side(session, server_url)
+    numbers = [await side.numbers(vocab) for side in sides]
+    chosen = {
+        name: case
+        for name, case in cases.all_cases().items()
+        if fnmatch.fnmatchcase(name, pattern)
+    }
+    for name, case in chosen.items():
+      steps += sum('send' in step for step in case)
+      replies = await asyncio.gather(
+          *(side.play(case, n) for side, n in zip(sides, numbers, strict=True))
+      )
+      found += differences(name, *replies)
+    healthy = await sides[1].healthy()
+  listed, stale, known = collections.defaultdict(list), [], set()
+  for entry in read_listed():
+    at = entry.get('at', '*')
+    for wanted in entry['cases']:
+      fits = {
+          d
+          for d in found
+          if fnmatch.fnmatchcase(d.case, wanted)
+          and fnmatch.fnmatchcase(d.path, at)
+      }
+      if not fits and any(fnmatch.fnmatchcase(n, wanted) for n in chosen):
+        stale.append(f'{wanted} at {at}')
+      listed[entry['reason']] += sorted(fits - known)
+      known |= fits
+  return Report(
+      cases=len(chosen),
+      requests=steps,
+      seconds=time.monotonic() - start,
+      unlisted=[d for d in found if d not in known],
+      listed=dict(listed),
+      stale=stale,
+      healthy=healthy,
+  )
+
+
+def main() -> None:
+  parser = argparse.ArgumentParser(description=__doc__)
+  parser.add_argument('engine')
+  parser.add_argument('server')
+  parser.add_argument('pattern', nargs='?', default='*')
+  parser.add_argument('--vocab', type=int, default=0)
+  given = parser.parse_args()
+  report = asyncio.run(
+      compare(
+          given.engine, given.server, vocab=given.vocab, pattern=given.pattern
+      )
+  )
+  print(report.table())
+
+
+if __name__ == '__main__':
+  main()
