@@ -57,11 +57,13 @@ def params_of(config: TransformerConfig, seed: int = 0):
   rng = np.random.default_rng(seed)
 
   def draw(path, leaf):
-    centre, width = 0.0, leaf.shape[-2] ** -0.5  # so that sizes stay
+    centre = 0.0
     if path[-1].key == 'scale':
       centre, width = 1.0 - config.norm_offset, 0.1
     elif path[-1].key == 'embed':  # it is the output as well
       width = 0.3
+    else:  # so that sizes stay
+      width = leaf.shape[-2] ** -0.5
     return rng.normal(centre, width, leaf.shape).astype(np.float32)
 
   return jax.tree_util.tree_map_with_path(
