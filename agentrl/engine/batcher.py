@@ -302,7 +302,10 @@ class Batcher:
       self._running.remove(sequence)
 
   def abort(self, rid: str | None) -> int:
-    """Ends sequences whose id begins with `rid` (None: all); counts them."""
+    """Ends sequences (None: all); counts them. See `Scheduler.abort`."""
+    known = {s.request.rid for s in (*self._running, *self._queue)}
+    if rid is not None and rid not in known:
+      return 0
     return self._abort(lambda s: rid is None or s.request.rid.startswith(rid))
 
   def abandon(self, requests: Iterable[Request]) -> int:

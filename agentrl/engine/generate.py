@@ -11,6 +11,7 @@ from aiohttp import web
 
 from agentrl.engine import protocol, replies, wire
 from agentrl.engine.detokenize import GrowingText
+from agentrl.engine.fields import BodyError, ContractError
 from agentrl.engine.protocol import Call
 from agentrl.engine.replies import Sent
 from agentrl.engine.request import Limits, Result
@@ -53,7 +54,7 @@ class Generate:
       call = self.parse(body)
       if call.stream:
         return await self._stream(request, call)
-    except protocol.ContractError:
+    except (BodyError, ContractError):
       raise
     except ValueError as error:
       if isinstance(body, dict) and body.get('stream') is True:
@@ -109,7 +110,14 @@ class Generate:
       async with contextlib.aclosing(self.chunks(call)) as chunks:
         async for index, result, sent in chunks:
           before = sent if self._incremental else None
-          yield replies.chunk(call, index, result, before, self._decode_one)
+          yield replies.chunk(
+              call,
+              index,
+              result,
+              before,
+              self._decode_one,
+              first=not sent.tokens,
+          )
 
     return await send_events(request, events())
 

@@ -7,24 +7,27 @@ it may be named.
 
 import dataclasses
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from agentrl.engine import request as request_lib
+from agentrl.engine import fields, request as request_lib
+from agentrl.engine.fields import ContractError
 from agentrl.engine.request import Limits, Request, SamplingParams
 
-# sampling_params that are SGLang's and not ours -> what has no effect.
+# sampling_params that are SGLang's and not ours -> the type of a value (None:
+# any) and what has no effect.
 _UNSUPPORTED_PARAMS = {
-    'json_schema': (None,),
-    'regex': (None,),
-    'ebnf': (None,),
-    'structural_tag': (None,),
-    'spaces_between_special_tokens': (None, True),
-    'custom_params': (None,),
-    'beam_width': (None,),
-    'watermark': (None,),
-    'choice': (None, []),
+    'json_schema': (str, (None, '')),
+    'regex': (str, (None, '')),
+    'ebnf': (str, (None, '')),
+    'structural_tag': (str, (None, '')),
+    'spaces_between_special_tokens': (bool, (None, True)),
+    'custom_params': (None, (None, {})),
+    'beam_width': (int, (None,)),
+    'watermark': (dict, (None,)),
+    'choice': (list, (None, [])),
 }
 _UNSUPPORTED_KEYS = {
     'input_embeds': (None,),
@@ -32,10 +35,10 @@ _UNSUPPORTED_KEYS = {
     'return_hidden_states': (None, False),
     'return_routed_experts': (None, False),
     'return_sampling_mask': (None, False),
-    'image_data': (None,),
-    'video_data': (None,),
-    'audio_data': (None,),
-    'session_params': (None,),
+    'image_data': (None, []),
+    'video_data': (None, []),
+    'audio_data': (None, []),
+    'session_params': (None, {}),
     'custom_logit_processor': (None,),
 }
 # Ours, with the types that their values may have.
@@ -60,12 +63,10 @@ _PARAMS = {
     'n': int,
     'stream_interval': int,
 }
+# Fields that may be no list where there are several completions of a prompt.
+_ONE_FOR_COPIES = ('return_logprob', 'logprob_start_len', 'top_logprobs_num')
 # Of a prompt. A large n would take the memory before the queue refused it.
 _MAX_COPIES = 4096
-
-
-class ContractError(ValueError):
-  """The request breaks the schema; SGLang's gate answers with a plain text."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +83,16 @@ class Call:
   stream_intervals: tuple[int | None, ...]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Given:
+  """What one object of sampling_params says."""
+
+  sampling: SamplingParams
+  copies: int  # n
+  stream_interval: int | None
+  default_length: bool  # whether it leaves max_new_tokens out
+
+
 def parse(body: Any, limits: Limits, encode) -> Call:
   """Reads the body of a /generate.
 
@@ -91,57 +102,53 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     encode: text -> ids, or None without a tokenizer.
 
   Raises:
-    ValueError: with what is wrong and the way out; ContractError among them.
+    ValueError: with what is wrong and the way out; the errors of `fields` among
+      them.
   """
-  if not isinstance(body, dict):
-    raise ContractError(f'The body must be an object, got {_kind(body)}.')
-  _refuse(body, _UNSUPPORTED_KEYS, '')
+  fields.check(body)
+  raw = body.get('sampling_params')
+  many = raw if isinstance(raw, list) else [raw or {}]
+  read = [_sampling_params(item, limits) for item in many]
+  for key, neutral in _UNSUPPORTED_KEYS.items():
+    _refuse(body.get(key), neutral, key)
   prompts, single = _prompts(body, encode)
   count = len(prompts)
-  params = _each(body.get('sampling_params'), count, 'sampling_params')
+  params = _each(
+      read if isinstance(raw, list) else read[0], count, 'sampling_params'
+  )
+  copies = _copies(body, params)
   rids = _rids(body.get('rid'), count, single)
   starts = _each(body.get('logprob_start_len'), count, 'logprob_start_len')
   wanted = _each(body.get('return_logprob'), count, 'return_logprob')
-  tops = _tops(body, count)
-  salts = [
-      _salt(extra, salt)
-      for extra, salt in zip(
-          _each(body.get('extra_key'), count, 'extra_key'),
-          _each(body.get('cache_salt'), count, 'cache_salt'),
-          strict=True,
-      )
-  ]
+  tops = _each(body.get('top_logprobs_num'), count, 'top_logprobs_num')
+  extras = _each(body.get('extra_key'), count, 'extra_key')
+  salts = _each(body.get('cache_salt'), count, 'cache_salt')
   adapters = _each(body.get('lora_path'), count, 'lora_path')
-  if not all(name is None or isinstance(name, str) for name in adapters):
-    raise ContractError(
-        'lora_path must be a name, or a list with one a prompt.'
-    )
-  requests, logprobs, intervals, many = [], [], [], False
+  requests, logprobs, intervals = [], [], []
   for i, prompt in enumerate(prompts):
-    sampling, copies, interval = _sampling_params(params[i] or {}, limits)
-    many = many or copies > 1
+    given = params[i]
+    sampling = given.sampling
+    if given.default_length:  # then a prompt is never refused for its sake
+      most = min(sampling.max_new_tokens, request_lib.room(len(prompt), limits))
+      sampling = dataclasses.replace(sampling, max_new_tokens=most)
     start = starts[i] if wanted[i] and starts[i] is not None else -1
-    if type(start) is not int:
-      raise ContractError(
-          f'logprob_start_len must be integers, got {_kind(start)}.'
-      )
     for copy in range(copies):
       request = Request(
-          rid=rids[i] if copies == 1 else f'{rids[i]}_{copy}',
+          # As SGLang, where copies of a prompt are requests of their own.
+          rid=rids[i] if copies == 1 else uuid.uuid4().hex,
           tokens=prompt,
           params=_reseed(sampling, copy),
           logprob_start=start,
-          top_logprobs=tops[i] if wanted[i] else 0,
-          salt=salts[i],
+          top_logprobs=(tops[i] or 0) if wanted[i] else 0,
+          salt=_salt(extras[i], salts[i]),
           adapter=adapters[i] or None,
       )
-      request_lib.check(request, limits)
-      requests.append(request)
+      requests.append(request_lib.fit(request, limits))
       logprobs.append(bool(wanted[i]))
-      intervals.append(interval)
+      intervals.append(given.stream_interval)
   return Call(
       requests=tuple(requests),
-      single=single and not many,
+      single=single and copies == 1,
       return_logprob=tuple(logprobs),
       return_prompt_token_ids=bool(body.get('return_prompt_token_ids')),
       text_in_logprobs=bool(body.get('return_text_in_logprobs')),
@@ -152,36 +159,39 @@ def parse(body: Any, limits: Limits, encode) -> Call:
 
 def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
   """The prompts as ids, and whether there is one outside a list."""
-  given = [k for k in ('text', 'input_ids') if body.get(k) is not None]
-  if len(given) != 1:
-    raise ValueError(
-        'Give exactly one of text and input_ids; got'
-        f' {" and ".join(given) or "neither"}.'
-    )
-  value = body[given[0]]
-  if given[0] == 'text':
+  name = next((k for k in ('text', 'input_ids') if body.get(k) is not None), '')
+  if not name:
+    raise ValueError('Give text or input_ids; got neither.')
+  value = body[name]
+  if name == 'text':  # as SGLang, which then looks at no ids
     single = isinstance(value, str)
-    texts = [value] if single else value
-    if not isinstance(texts, list) or not all(
-        isinstance(text, str) for text in texts
-    ):
-      raise ContractError('text must be a string or a list of strings.')
     if encode is None:
       raise ValueError(
           'The engine has no tokenizer, so it takes input_ids and no text.'
       )
-    prompts = [tuple(encode(text)) for text in texts]
+    prompts = [tuple(encode(text)) for text in ([value] if single else value)]
   else:
-    if not isinstance(value, list):
-      raise ContractError(f'input_ids must be a list, got {_kind(value)}.')
     single = not (value and isinstance(value[0], list))
-    rule = 'input_ids must be a list of integers or a list of such.'
-    prompts = [_ids(ids, rule) for ids in ([value] if single else value)]
+    prompts = [tuple(ids) for ids in ([value] if single else value)]
   if not prompts or not all(prompts):
-    raise ValueError(
-        f'{given[0]} has an empty prompt; give at least one token.'
-    )
+    raise ValueError(f'{name} has an empty prompt; give at least one token.')
   return prompts, single
+
+
+def _copies(body: dict[str, Any], params: Sequence[_Given]) -> int:
+  """Completions of each prompt."""
+  counts = {given.copies for given in params}
+  if len(counts) > 1:
+    raise ValueError(
+        f'n must be the same for all prompts of a call, got {sorted(counts)}.'
+    )
+  [copies] = counts
+  for name in _ONE_FOR_COPIES:
+    if copies > 1 and isinstance(body.get(name), list):
+      raise ValueError(
+          f'{name} must be one value where n is {copies}, not a list.'
+      )
+  return copies
 
 
 def _ids(value: Any, rule: str) -> tuple[int, ...]:
@@ -200,29 +210,19 @@ def _each(value: Any, count: int, name: str) -> list[Any]:
   return value
 
 
-def _tops(body: dict[str, Any], count: int) -> list[int]:
-  # An empty list asks for none, as null does.
-  tops = _each(body.get('top_logprobs_num') or 0, count, 'top_logprobs_num')
-  if not all(type(top) is int for top in tops):
-    raise ContractError(
-        'top_logprobs_num must be an integer, or a list with one a prompt.'
-    )
-  return tops
-
-
 def _rids(rid: Any, count: int, single: bool) -> list[str]:
   if rid is None:
     return [uuid.uuid4().hex for _ in range(count)]
   if isinstance(rid, str):
     return [rid] if single else [f'{rid}_{i}' for i in range(count)]
   rids = _each(rid, count, 'rid')
-  if not all(isinstance(r, str) for r in rids) or len(set(rids)) != count:
+  if len(set(rids)) != count:
     raise ValueError(f'rid must be distinct strings, one a prompt; got {rid}.')
   return rids
 
 
-def _salt(extra_key: Any, cache_salt: Any) -> str | None:
-  if extra_key is None and cache_salt is None:
+def _salt(extra_key: str | None, cache_salt: str | None) -> str | None:
+  if not extra_key and not cache_salt:
     return None
   return repr((extra_key, cache_salt))
 
@@ -236,22 +236,23 @@ def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
   return dataclasses.replace(params, sampling_seed=seed)
 
 
-def _sampling_params(
-    raw: Any, limits: Limits
-) -> tuple[SamplingParams, int, int | None]:
-  """The parameters, n, and the stream_interval."""
-  if not isinstance(raw, dict):
-    raise ContractError(f'sampling_params must be an object, got {_kind(raw)}.')
+def _sampling_params(raw: dict[str, Any], limits: Limits) -> _Given:
   for key in raw:
     if key not in _PARAMS and key not in _UNSUPPORTED_PARAMS:
       known = ', '.join(sorted(_PARAMS | _UNSUPPORTED_PARAMS))
       raise ContractError(
           f'sampling_params: unknown field {key!r}; known: {known}.'
       )
-  _refuse(raw, _UNSUPPORTED_PARAMS, 'sampling_params.')
+  for key, (wanted, _) in _UNSUPPORTED_PARAMS.items():
+    if wanted and raw.get(key) is not None and type(raw[key]) is not wanted:
+      raise ContractError(_mistyped(key, wanted, raw[key]))
   values = {key: raw[key] for key in _PARAMS if raw.get(key) is not None}
   for key, value in values.items():
     values[key] = _typed(key, value)
+  for key, (_, neutral) in _UNSUPPORTED_PARAMS.items():
+    _refuse(raw.get(key), neutral, f'sampling_params.{key}')
+  if 'max_new_tokens' in raw:  # null: as many as fit
+    values['max_new_tokens'] = raw['max_new_tokens']
   copies = values.pop('n', 1)
   if not 1 <= copies <= _MAX_COPIES:
     raise ValueError(f'n must be in [1, {_MAX_COPIES}], got {copies}.')
@@ -260,7 +261,12 @@ def _sampling_params(
     raise ValueError(f'stream_interval must be at least 1, got {interval}.')
   if values.get('top_k', -1) >= limits.vocab_size:
     values['top_k'] = -1  # SGLang's own default is 2**30
-  return SamplingParams(**values), copies, interval
+  return _Given(
+      SamplingParams(**values),
+      copies=copies,
+      stream_interval=interval,
+      default_length='max_new_tokens' not in raw,
+  )
 
 
 def _typed(key: str, value: Any) -> Any:
@@ -279,13 +285,15 @@ def _typed(key: str, value: Any) -> Any:
   wanted = _PARAMS[key]
   fits = type(value) is wanted or (wanted is float and type(value) is int)
   if not fits:
-    raise ContractError(
-        f'sampling_params.{key} must be {wanted.__name__}, got {_kind(value)}.'
-    )
-  try:
-    return wanted(value)
-  except OverflowError as error:  # an integer that no float holds
-    raise ValueError(f'sampling_params.{key} is too large.') from error
+    raise ContractError(_mistyped(key, wanted, value))
+  return wanted(value)
+
+
+def _mistyped(key: str, wanted: type, value: Any) -> str:
+  return (
+      f'sampling_params.{key} must be {wanted.__name__}, got'
+      f' {fields.kind(value)}.'
+  )
 
 
 def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
@@ -295,20 +303,15 @@ def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
     raise ContractError('logit_bias must be an object of numbers by token id.')
   try:
     return tuple((int(token), float(bias)) for token, bias in value.items())
-  except (ValueError, OverflowError) as error:  # no id, or beyond any float
+  except ValueError as error:  # no id
     raise ValueError(
         f'logit_bias must be numbers by token id: {error}.'
     ) from error
 
 
-def _refuse(given: dict, unsupported: dict, prefix: str) -> None:
-  for key, neutral in unsupported.items():
-    if key in given and given[key] not in neutral:
-      raise ValueError(
-          f'{prefix}{key} is not supported by the embedded engine; leave it out'
-          ' or use an SGLang server.'
-      )
-
-
-def _kind(value: Any) -> str:
-  return type(value).__name__
+def _refuse(value: Any, neutral: tuple, name: str) -> None:
+  if value is not None and value not in neutral:
+    raise ValueError(
+        f'{name} is not supported by the embedded engine; leave it out or use'
+        ' an SGLang server.'
+    )

@@ -1,6 +1,7 @@
 """Writing the JSON of SGLang's /generate."""
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,7 +38,13 @@ class Sent:
 
 
 def chunk(
-    call: Call, index: int, result: Result, sent: Sent | None, decode: DecodeOne
+    call: Call,
+    index: int,
+    result: Result,
+    sent: Sent | None,
+    decode: DecodeOne,
+    *,
+    first: bool,
 ) -> dict[str, Any]:
   """The JSON of one chunk of a stream.
 
@@ -47,8 +54,11 @@ def chunk(
     result: all there is so far; its text begins with that of `sent`.
     sent: what to leave out, or None for a cumulative chunk.
     decode: as in `write`.
+    first: whether no chunk of this request has been sent.
   """
   out = reply(call, index, result, decode)
+  if not first:
+    del out['meta_info']['response_sent_to_client_ts']
   if not call.single:
     out['index'] = index
   if sent is not None:
@@ -77,15 +87,27 @@ def reply(
       'prompt_tokens': result.prompt_tokens,
       'completion_tokens': len(result.output_ids),
       'cached_tokens': result.cached_tokens,
+      'cached_tokens_details': (
+          {'device': result.cached_tokens, 'host': 0}
+          if result.cached_tokens
+          else None
+      ),
       'reasoning_tokens': 0,
       'num_retractions': result.num_retractions,
       'weight_version': result.weight_version,
       'weight_versions': [
           {'version': version, 'start': start, 'end': end}
-          for version, start, end in result.spans
+          for version, start, end in (
+              # Nothing sampled is one span too.
+              result.spans
+              or ((result.weight_version, 0, 0),)
+          )
       ],
-      'e2e_latency': result.latency_s,
+      'dp_rank': None,
+      'response_sent_to_client_ts': time.time(),
   }
+  if result.finish_reason is not None:
+    meta['e2e_latency'] = result.latency_s
   if call.return_logprob[index]:
     text = decode if call.text_in_logprobs else None
     meta['output_token_logprobs'] = _triples(

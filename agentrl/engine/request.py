@@ -13,6 +13,8 @@ MAX_STOPS = 32
 # Most alternatives that are told for a token; SGLang has no limit, but a longer
 # list costs every row of a dispatch.
 MAX_TOP_LOGPROBS = 128
+# Tokens of the context that no prompt may take; SGLang's number.
+RESERVED = 7
 # Size of a logit_bias that survives a division by the least temperature.
 MAX_BIAS = 1e30
 
@@ -24,7 +26,7 @@ Top = tuple[tuple[float, int], ...]
 class SamplingParams:
   """How to continue a prompt; names and defaults are SGLang's."""
 
-  max_new_tokens: int = 128
+  max_new_tokens: int | None = 128  # None: as many as fit
   temperature: float = 1.0  # below 1e-6 is greedy
   top_p: float = 1.0
   top_k: int = -1  # -1 is off
@@ -93,6 +95,31 @@ class Limits:
   eos_ids: tuple[int, ...] = ()
 
 
+def room(size: int, limits: Limits) -> int:
+  """Most tokens that may follow a prompt: two positions stay empty."""
+  return max(limits.max_len - 2 - size, 0)
+
+
+def fit(request: Request, limits: Limits) -> Request:
+  """The request with a max_new_tokens that it has room for.
+
+  As SGLang, which refuses what exceeds the context, and cuts what then would
+  reach its last two positions.
+
+  Raises:
+    ValueError: the engine cannot serve it.
+  """
+  check(request, limits)
+  most, wanted = (
+      room(len(request.tokens), limits),
+      request.params.max_new_tokens,
+  )
+  if wanted is not None and wanted <= most:
+    return request
+  params = dataclasses.replace(request.params, max_new_tokens=most)
+  return dataclasses.replace(request, params=params)
+
+
 def check(request: Request, limits: Limits) -> None:
   """Raises ValueError if the engine cannot serve `request`."""
   params, size = request.params, len(request.tokens)
@@ -107,15 +134,18 @@ def check(request: Request, limits: Limits) -> None:
       raise ValueError(
           f'{what} id {bad} is outside the vocabulary of {limits.vocab_size}.'
       )
-  if size >= limits.max_len:
+  most = limits.max_len - RESERVED
+  if size > most:
     raise ValueError(
-        f'The prompt of {size} tokens does not leave room for one more in the'
-        f' context length of {limits.max_len} tokens.'
+        f'The prompt of {size} tokens exceeds the maximum allowed length of'
+        f' {most} tokens: {RESERVED} of the context length of'
+        f' {limits.max_len} are kept.'
     )
-  if size + params.max_new_tokens > limits.max_len:
+  wanted = params.max_new_tokens
+  if wanted is not None and size + wanted > limits.max_len:
     raise ValueError(
-        f'Requested {size + params.max_new_tokens} tokens: {size} of the prompt'
-        f' and max_new_tokens={params.max_new_tokens}; the context length is'
+        f'Requested {size + wanted} tokens: {size} of the prompt'
+        f' and max_new_tokens={wanted}; the context length is'
         f' {limits.max_len} tokens. Lower max_new_tokens or shorten the prompt.'
     )
   if not -1 <= request.logprob_start <= size:
@@ -129,11 +159,18 @@ def check(request: Request, limits: Limits) -> None:
         f' {request.top_logprobs}.'
     )
   for name, valid, rule in (
-      ('max_new_tokens', params.max_new_tokens >= 0, 'at least 0'),
+      ('max_new_tokens', wanted is None or wanted >= 0, 'at least 0'),
       (
           'min_new_tokens',
-          0 <= params.min_new_tokens <= params.max_new_tokens,
-          f'in [0, max_new_tokens={params.max_new_tokens}]',
+          0 <= params.min_new_tokens
+          and (wanted is None or params.min_new_tokens <= wanted),
+          f'in [0, max_new_tokens={wanted}]',
+      ),
+      (
+          'sampling_seed',
+          params.sampling_seed is None
+          or -(2**63) <= params.sampling_seed < 2**63,
+          'a number of 64 bits',
       ),
       ('temperature', 0 <= params.temperature < math.inf, 'at least 0'),
       ('top_p', 0 < params.top_p <= 1, 'in (0, 1]'),

@@ -196,7 +196,13 @@ class Scheduler:
       self._observe(future.result())
 
   def abort(self, rid: str | None) -> concurrent.futures.Future[int]:
-    """Aborts requests whose id begins with `rid`, all for None; counts them."""
+    """Aborts requests; counts them.
+
+    Args:
+      rid: of a request that has not ended, or nothing happens. As in SGLang,
+        whose scheduler compares beginnings, requests whose ids begin with it
+        end too: `job-1` takes `job-10` along. None: all requests.
+    """
     return self.call(lambda: self._batcher.abort(rid))
 
   def abandon(
@@ -230,10 +236,14 @@ class Scheduler:
     return self.call(run)
 
   def flush(self) -> concurrent.futures.Future[bool]:
-    """Empties the prefix cache; False, and nothing done, if requests exist."""
+    """Empties the prefix cache; False, and nothing done, if requests exist.
+
+    While paused, those that wait do not count: they have no entries.
+    """
 
     def run() -> bool:
-      if self._batcher.num_running or self._batcher.num_waiting:
+      waiting = self._batcher.num_waiting and not self._paused
+      if self._batcher.num_running or waiting:
         return False
       self._batcher.flush()
       return True

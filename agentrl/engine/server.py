@@ -246,8 +246,7 @@ class Engine:
       ValueError: the engine cannot serve it.
       EngineError: the queue is full, or the engine has stopped.
     """
-    request_lib.check(request, self._limits)
-    return self._scheduler.submit(request)
+    return self._scheduler.submit(request_lib.fit(request, self._limits))
 
   def update_params(
       self, params: Any, version: str, *, flush: bool = True
@@ -269,7 +268,7 @@ class Engine:
     self._scheduler.update_params(params, version, flush=flush).result()
 
   def abort(self, rid: str | None) -> int:
-    """Aborts requests whose id begins with `rid`, all for None; counts them."""
+    """Aborts requests, all for None; counts them. See `Scheduler.abort`."""
     return self._scheduler.abort(rid).result()
 
   def pause(self, mode: str) -> None:

@@ -5,14 +5,14 @@ of one server must be able to read the other, so each refusal is in the shape
 that SGLang 0.5.23 gives to its like.
 """
 
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine import protocol
+from agentrl.engine import strict_json
+from agentrl.engine.fields import BodyError, ContractError
 from agentrl.errors import ChatTemplateError, EngineError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -21,24 +21,21 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _RETRY_AFTER_S = 1
 
 
-class BodyError(ValueError):
-  """A body is no JSON, or misses a field: what SGLang's FastAPI refuses."""
-
-
 async def read_json(request: web.Request) -> Any:
   """The decoded body.
 
   Raises:
-    BodyError: it is not JSON (NaN and infinities are not).
+    BodyError: it is not JSON, or not said to be; see `strict_json`.
   """
-
-  def refuse(constant: str):
-    raise ValueError(f'{constant} is not JSON')
-
-  body = await request.read()
+  kind, _, suffix = request.content_type.rpartition('/')[2].partition('+')
+  if 'json' not in (kind, suffix):
+    raise BodyError(
+        f'The body is not JSON, but {request.content_type}; send it with the'
+        ' content type application/json.'
+    )
   try:
-    return json.loads(body, parse_constant=refuse)
-  except (ValueError, RecursionError) as error:
+    return strict_json.loads(await request.read())
+  except ValueError as error:
     raise BodyError(f'The body is not JSON: {error}.') from error
 
 
@@ -126,7 +123,7 @@ async def _answer(
   message = str(refused) if status != 500 else f'The engine failed: {refused!r}'
   if request.path.startswith('/v1/'):
     return web.json_response(openai_error(message, status), status=status)
-  if isinstance(refused, protocol.ContractError):
+  if isinstance(refused, ContractError):
     return web.json_response({'error': message}, status=status)
   if isinstance(refused, BodyError):
     return http_error(message, status, 'Bad Request')

@@ -8,8 +8,8 @@ A case is a list of steps, each a dictionary:
 - `waits`: a started request must still be without an answer;
 - `idle`: waits until the server has no request.
 
-`<weights>` in a body is the model path of the server, `<context>`, `<vocab>` and
-sums of these with integers are its numbers.
+`<weights>` in a body is the model path of the server; `<context>`, `<vocab>`,
+`<eos>` and sums of these with integers are numbers of its model.
 """
 
 import itertools
@@ -21,6 +21,10 @@ PROMPT = [5, 6, 7]
 JSON = {'Content-Type': 'application/json'}
 # More than either server samples while a few other requests are answered.
 LONG = {'max_new_tokens': 900, 'ignore_eos': True}
+# Enough for a few requests to be answered meanwhile, by a server on a CPU.
+FEW = {'max_new_tokens': 40}
+# Ends with the first token, the end id of the model.
+END = {'logit_bias': {'<eos>': 1000}, 'ignore_eos': False}
 # Bodies that end a real server's scheduler, and with it the server; the engine
 # refuses them with a 400. Nothing here sends them to a server.
 DEADLY = {
@@ -33,6 +37,10 @@ DEADLY = {
         'logprob_start_len': -2,
     },
 }
+
+
+# Cases whose names begin so change what others see, or look at it.
+APART = ('control:', 'state:', 'running:', 'paused:', 'idle:', 'cache:')
 
 
 def post(path: str, body: Any = None, **more: Any) -> Step:
@@ -49,9 +57,7 @@ def generate(params: dict | None = None, **body: Any) -> Step:
   sampling = {'max_new_tokens': 3, 'temperature': 0, 'ignore_eos': True}
   if 'text' not in body:
     body = {'input_ids': PROMPT} | body
-  return post(
-      'generate', {'sampling_params': sampling | (params or {})} | body
-  )
+  return post('generate', {'sampling_params': sampling | (params or {})} | body)
 
 
 def run(name: str, params: dict | None = None, **body: Any) -> Step:
@@ -81,10 +87,6 @@ def all_cases() -> dict[str, list[Step]]:
 def _good():
   scored = {'return_logprob': True}
   for name, step in {
-      'defaults': post('generate', {'input_ids': PROMPT}),
-      'no sampling_params': post(
-          'generate', {'input_ids': PROMPT, 'sampling_params': None}
-      ),
       'PUT': generate() | {'send': 'PUT /generate'},
       'text': generate(text='the cat'),
       'texts': generate(text=['the cat', 'a mat']),
@@ -96,16 +98,18 @@ def _good():
       'n 2 of a batch': generate({'n': 2}, input_ids=[[5], [6]]),
       'n 2 of a text': generate({'n': 2}, text='the cat'),
       'n 1.0': generate({'n': 1.0}),
-      'params for each': generate(input_ids=[[5], [6]])
-      | {
-          'body': {
-              'input_ids': [[5], [6]],
-              'sampling_params': [
-                  {'max_new_tokens': 1, 'ignore_eos': True},
-                  {'max_new_tokens': 2, 'ignore_eos': True},
-              ],
+      'params for each': (
+          generate(input_ids=[[5], [6]])
+          | {
+              'body': {
+                  'input_ids': [[5], [6]],
+                  'sampling_params': [
+                      {'max_new_tokens': 1, 'ignore_eos': True},
+                      {'max_new_tokens': 2, 'ignore_eos': True},
+                  ],
+              }
           }
-      },
+      ),
       'scored': generate(**scored),
       'scored, with text': generate(return_text_in_logprobs=True, **scored),
       'scored from 0': generate(logprob_start_len=0, **scored),
@@ -150,15 +154,13 @@ def _good():
       ),
       'stream of no tokens': generate({'max_new_tokens': 0}, stream=True),
       'rid': generate(rid='mine'),
-      'rid of a batch': generate(rid='mine', input_ids=[[5], [6]]),
-      'rids': generate(rid=['a', 'b'], input_ids=[[5], [6]]),
-      'rid with n 2': generate({'n': 2}, rid='mine'),
+      'rid of a batch': generate(rid='ours', input_ids=[[5], [6]]),
+      'rids': generate(rid=['one', 'two'], input_ids=[[5], [6]]),
+      'rid with n 2': generate({'n': 2}, rid='theirs'),
       'rid, empty': generate(rid=''),
       'extra_key': generate(extra_key='a'),
       'cache_salt': generate(cache_salt='a', extra_key='b'),
-      'salts of a batch': generate(
-          cache_salt=['a', 'b'], input_ids=[[5], [6]]
-      ),
+      'salts of a batch': generate(cache_salt=['a', 'b'], input_ids=[[5], [6]]),
       'key that is no field': generate(foo=1),
       'everything null': generate(
           **dict.fromkeys(
@@ -233,27 +235,31 @@ def _sampling():
     for value in values:
       label = repr(value)
       label = label if len(label) < 20 else f'{label[:9]}...{label[-6:]}'
-      yield f'param: {name} {label}', generate({name: value})
+      # At temperature 0 a server looks at no top_k.
+      more = {'temperature': 1} if name == 'top_k' else {}
+      if name == 'max_new_tokens' and value is None:
+        more = END  # or it goes on to the end of the context
+      yield f'param: {name} {label}', generate(more | {name: value})
   for name, params in {
-      'min_new_tokens of omitted max': {
-          'max_new_tokens': None,
-          'min_new_tokens': 2,
-          'stop_token_ids': [80],
-      },
-      'stops at an id': {'max_new_tokens': 9, 'ignore_eos': False}
-      | {'stop_token_ids': [80]},
+      'min_new_tokens of null max': (
+          END | {'max_new_tokens': None, 'min_new_tokens': 2}
+      ),
+      'stops at an id': (
+          {'max_new_tokens': 9, 'ignore_eos': False} | {'stop_token_ids': [80]}
+      ),
       'ignores a stop id too': {'stop_token_ids': [80]},
       'all penalties': {
           'frequency_penalty': 1,
           'presence_penalty': 1,
           'repetition_penalty': 1.5,
       },
-      'biased to the end': {'logit_bias': {'1': 1000}, 'ignore_eos': False},
-      'biased to the end, 2 at least': {
-          'logit_bias': {'1': 1000},
-          'ignore_eos': False,
-          'min_new_tokens': 2,
-      },
+      'biased to the end': END,
+      'biased to the end, 2 at least': (
+          {
+              'min_new_tokens': 2,
+          }
+          | END
+      ),
       'stop in a text': {'logit_bias': {'80': 1000}, 'stop': 'n'},
       'stop in a text, kept': {
           'logit_bias': {'80': 1000},
@@ -310,8 +316,8 @@ _FIELDS = {
     'rid': (5, ['a'], {}, [5]),
     'stream': ('x', 'yes', 1, 2, []),
     'return_logprob': ('x', 'true', 1, 2, [True], [], {}),
-    'logprob_start_len': ('x', '1', 0.5, 1.0, [0], [], {}, True),
-    'top_logprobs_num': ('x', '1', 0.5, 1.0, [1], [], {}, True),
+    'logprob_start_len': ('x', '1', 0.5, 1.0, {}, True),
+    'top_logprobs_num': ('x', '1', 0.5, 1.0, {}, True),
     'token_ids_logprob': ([], 'x', {}),
     'extra_key': (5, '', ['a'], []),
     'cache_salt': (5, '', ['a']),
@@ -406,9 +412,10 @@ def _lengths():
               'sampling_params': params,
           },
       )
-  for new in (-11, -10, -9):
+  # Stops at once, so that only the sum of the two counts.
+  for new in (-10, -9, -8):
     yield f'length: 9 and context {new:+d} new', generate(
-        {'max_new_tokens': f'<context {new:+d}>'}, input_ids=[9] * 9
+        END | {'max_new_tokens': f'<context {new:+d}>'}, input_ids=[9] * 9
     )
 
 
@@ -571,9 +578,7 @@ def _control():
     yield f'control: flush_cache{query}', post(f'flush_cache{query}')
   yield 'control: GET flush_cache', get('flush_cache')
   yield 'control: flush_cache with a body', post('flush_cache', raw=b'{')
-  for path in ('update_weights_from_tensor', 'init_weights_update_group',
-               'release_memory_occupation', 'open_session', 'weights_checker',
-               'encode', 'classify', 'v1/embeddings', 'start_profile_not'):  # fmt: skip
+  for path in ('encode', 'classify', 'tokenize', 'v1/embeddings', 'v1/score'):
     yield f'no route of ours: {path}', post(path, {'foo': 1})
   for method, path in (
       ('GET', 'generate'),
@@ -635,7 +640,7 @@ def _running():
       {'idle': True},
   ]  # fmt: skip
   yield 'running: abort by prefix', [
-      run('a', rid='alpha'), {'first': 'a'}, abort('alp'), {'join': 'a'},
+      run('a', FEW, rid='alpha'), {'first': 'a'}, abort('alp'), {'join': 'a'},
   ]  # fmt: skip
   yield 'running: abort by an id that begins another', [
       run('a', rid='alpha'), run('b', rid='alpha1'), {'first': 'a'},
@@ -645,11 +650,11 @@ def _running():
   two = {'input_ids': [[5], [6]]}
   for name, rid in (('its rid', 'beta'), ('one id', 'beta_0')):
     yield f'running: abort a batch by {name}', [
-        run('a', rid='beta', **two), {'first': 'a'}, abort(rid), {'join': 'a'},
+        run('a', FEW, rid='beta', **two), {'first': 'a'}, abort(rid), {'join': 'a'},
     ]  # fmt: skip
   for name, rid in (('its rid', 'gamma'), ('one id', 'gamma_0')):
     yield f'running: abort n 2 by {name}', [
-        run('a', {'n': 2}, rid='gamma'), {'first': 'a'}, abort(rid),
+        run('a', FEW | {'n': 2}, rid='gamma'), {'first': 'a'}, abort(rid),
         {'join': 'a'},
     ]  # fmt: skip
   yield 'running: abort all', [
@@ -676,7 +681,7 @@ def _running():
       {'idle': True}, get('model_info'),
   ]  # fmt: skip
   yield 'running: a new version, going on', [
-      run('a'), {'first': 'a'},
+      run('a', FEW), {'first': 'a'},
       post('update_weight_version',
            {'new_version': 'v2', 'abort_all_requests': False}),
       {'join': 'a'}, generate(),
@@ -685,7 +690,7 @@ def _running():
       'update_weights_from_disk', {'model_path': '<weights>'} | more
   )
   yield 'running: an update waits', [
-      run('a', {'max_new_tokens': 300}), {'first': 'a'},
+      run('a', FEW), {'first': 'a'},
       update(weight_version='v3'), {'join': 'a'}, get('model_info'),
   ]  # fmt: skip
   yield 'running: an update that aborts', [
@@ -701,7 +706,7 @@ def _running():
   for mode in ('abort', 'retract', 'in_place'):
     pause = post('pause_generation', {'mode': mode})
     yield f'paused: {mode}', [
-        run('a', {'max_new_tokens': 200}), {'first': 'a'}, pause,
+        run('a', FEW), {'first': 'a'}, pause,
         get('ready'), get('ping'), get('model_info'),
         generate() | {'start': 'b'}, {'waits': 'b'},
         get('v1/loads?include=core'), post('flush_cache'),
@@ -709,16 +714,16 @@ def _running():
         {'join': 'a'}, {'join': 'b'}, get('ready'), {'idle': True},
     ]  # fmt: skip
     yield f'paused: {mode}, and abort all', [
-        run('a', {'max_new_tokens': 200}), {'first': 'a'}, pause, end, go,
+        run('a', FEW), {'first': 'a'}, pause, end, go,
         {'join': 'a'}, {'idle': True},
     ]  # fmt: skip
   yield 'paused: an update that flushes', [
-      run('a', {'max_new_tokens': 200}), {'first': 'a'},
+      run('a', FEW), {'first': 'a'},
       post('pause_generation', {'mode': 'retract'}),
       update(weight_version='p-flush'), go, {'join': 'a'}, {'idle': True},
   ]  # fmt: skip
   yield 'paused: in place, an update that flushes', [
-      run('a', {'max_new_tokens': 200}), {'first': 'a'},
+      run('a', FEW), {'first': 'a'},
       post('pause_generation', {'mode': 'in_place'}),
       update(weight_version='p-place'), go, {'join': 'a'}, {'idle': True},
   ]  # fmt: skip

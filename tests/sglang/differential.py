@@ -14,11 +14,13 @@ import collections
 import contextlib
 import dataclasses
 import fnmatch
+import itertools
 import json
 import pathlib
 import re
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import aiohttp
@@ -31,8 +33,13 @@ _MEANING = frozenset(
     'type length matched prompt_tokens completion_tokens total_tokens code'
     ' object param success status retryable index num_retractions start end'
     ' output_token_logprobs_length finish_reason matched_stop role'
-    ' num_waiting_reqs num_paused_requests new_version cached_tokens'.split()
+    ' num_waiting_reqs num_paused_requests new_version'.split()
 )
+# Instead of a status.
+_LOST = 'no answer'
+# Cases at once, where they cannot disturb each other: a batch costs as much
+# time as one request.
+_AT_ONCE = 8
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
@@ -43,6 +50,7 @@ class Numbers:
   weights: str
   context: int
   vocab: int
+  eos: int
 
 
 def read_listed() -> list[dict[str, Any]]:
@@ -52,6 +60,8 @@ def read_listed() -> list[dict[str, Any]]:
 
 def shape(value: Any, key: str | None = None) -> Any:
   """What of a decoded reply is compared, as JSON."""
+  if key == 'cached_tokens_details':
+    return '<object or null>'  # by what the requests before have left
   if isinstance(value, dict):
     return {k: shape(v, k) for k, v in sorted(value.items())}
   if isinstance(value, list):
@@ -70,12 +80,12 @@ class Side:
     self._session = session
     self._url = url.rstrip('/')
 
-  async def numbers(self, vocab: int) -> Numbers:
+  async def numbers(self, vocab: int, eos: int) -> Numbers:
     """Its own values for the placeholders."""
     _, info = await self._get('/model_info')
     _, models = await self._get('/v1/models')
     return Numbers(
-        info['model_path'], models['data'][0]['max_model_len'], vocab
+        info['model_path'], models['data'][0]['max_model_len'], vocab, eos
     )
 
   async def _get(self, path: str) -> tuple[int, Any]:
@@ -83,8 +93,11 @@ class Side:
       return response.status, await response.json()
 
   async def healthy(self) -> bool:
-    async with self._session.get(f'{self._url}/health') as response:
-      return response.status == 200
+    try:
+      async with self._session.get(f'{self._url}/health') as response:
+        return response.status == 200
+    except aiohttp.ClientError:
+      return False
 
   async def play(self, steps: Sequence[cases.Step], numbers: Numbers) -> list:
     """The compared part of each reply, in the order of the steps."""
@@ -150,7 +163,7 @@ class Side:
             out['reply'] = shape(json.loads(text))
         return out
     except (aiohttp.ClientError, TimeoutError) as error:
-      return {'status': f'no answer: {type(error).__name__}'}
+      return {'status': f'{_LOST}: {type(error).__name__}'}
 
 
 async def _events(
@@ -175,18 +188,22 @@ async def _events(
   return last
 
 
-def _fill(value: Any, numbers: Numbers) -> Any:
+def _fill(value: Any, numbers: Numbers, kind: type = int) -> Any:
   if isinstance(value, dict):
     if set(value) == {'repeat', 'times'}:
       return [value['repeat']] * _fill(value['times'], numbers)
-    return {key: _fill(item, numbers) for key, item in value.items()}
+    return {
+        _fill(key, numbers, str): _fill(item, numbers)
+        for key, item in value.items()
+    }
   if isinstance(value, list):
     return [_fill(item, numbers) for item in value]
   if isinstance(value, str):
-    found = re.fullmatch(r'<(context|vocab|weights)(?: ([+-]\d+))?>', value)
+    found = re.fullmatch(r'<(context|vocab|eos)(?: ([+-]\d+))?>', value)
     if found is not None:
       number = dataclasses.asdict(numbers)[found[1]]
-      return number if found[2] is None else number + int(found[2])
+      return kind(number + int(found[2] or 0))
+    return numbers.weights if value == '<weights>' else value
   return value
 
 
@@ -215,16 +232,16 @@ def differences(case: str, mine: Any, theirs: Any, path='') -> list[Difference]:
     return []
   keys: Sequence[Any] = ()
   if isinstance(mine, dict) and isinstance(theirs, dict):
-    keys = sorted(mine.keys() | theirs.keys())
+    shared = mine.keys() & theirs.keys()
+    if 2 * len(shared) >= max(len(mine), len(theirs)):
+      keys = sorted(mine.keys() | theirs.keys())
     get = lambda value, key: value.get(key, _MISSING)
   elif isinstance(mine, list) and isinstance(theirs, list):
     if len(mine) == len(theirs):
       keys, get = range(len(mine)), lambda value, key: value[key]
   if not keys:
     return [
-        Difference(
-            case, path.strip('.'), json.dumps(mine), json.dumps(theirs)
-        )
+        Difference(case, path.strip('.'), json.dumps(mine), json.dumps(theirs))
     ]
   return [
       found
@@ -245,7 +262,7 @@ class Report:
   unlisted: list[Difference]
   listed: dict[str, list[Difference]]  # by reason
   stale: list[str]  # patterns of the list that no difference fits
-  healthy: bool  # whether the server was, at the end
+  healthy: bool  # whether both were, at the end
 
   def table(self) -> str:
     """The figures, as text."""
@@ -263,8 +280,19 @@ class Report:
     lines += [f'UNLISTED {difference}' for difference in self.unlisted]
     lines += [f'LISTED BUT EQUAL {pattern}' for pattern in self.stale]
     if not self.healthy:
-      lines.append('THE SERVER IS NOT HEALTHY ANY MORE')
+      lines.append('ONE OF THE TWO DOES NOT ANSWER ANY MORE')
     return '\n'.join(lines)
+
+
+def _together(names: Iterable[str]) -> Iterator[list[str]]:
+  """Names in their order, in groups of cases that may be played at once."""
+  for apart, group in itertools.groupby(
+      names, lambda name: name.startswith(cases.APART)
+  ):
+    size = 1 if apart else _AT_ONCE
+    group = list(group)
+    for start in range(0, len(group), size):
+      yield group[start : start + size]
 
 
 async def compare(
@@ -272,27 +300,44 @@ async def compare(
     server_url: str,
     *,
     vocab: int,
+    eos: int,
     pattern: str = '*',
     headers: dict[str, str] | None = None,
+    progress: Callable[[str], None] = lambda name: None,
 ) -> Report:
   """Sends all cases that fit `pattern` to both, one case after the other."""
   start = time.monotonic()
-  found, steps = [], 0
-  async with aiohttp.ClientSession(headers=headers) as session:
+  found: list[Difference] = []
+  # A server that answers 500 closes the connection, at times after the next
+  # request is on it.
+  connector = aiohttp.TCPConnector(force_close=True)
+  async with aiohttp.ClientSession(
+      headers=headers, connector=connector
+  ) as session:
     sides = Side(session, engine_url), Side(session, server_url)
-    numbers = [await side.numbers(vocab) for side in sides]
+    numbers = [await side.numbers(vocab, eos) for side in sides]
     chosen = {
         name: case
         for name, case in cases.all_cases().items()
         if fnmatch.fnmatchcase(name, pattern)
     }
-    for name, case in chosen.items():
-      steps += sum('send' in step for step in case)
-      replies = await asyncio.gather(
-          *(side.play(case, n) for side, n in zip(sides, numbers, strict=True))
+    steps = sum('send' in s for case in chosen.values() for s in case)
+
+    async def both(name: str) -> list[Difference]:
+      progress(name)
+      return differences(
+          name,
+          *await asyncio.gather(*(
+              side.play(chosen[name], n)
+              for side, n in zip(sides, numbers, strict=True)
+          )),
       )
-      found += differences(name, *replies)
-    healthy = await sides[1].healthy()
+
+    for names in _together(chosen):
+      found += sum(await asyncio.gather(*map(both, names)), [])
+      if any(_LOST in d.engine + d.server for d in found):
+        break  # whoever has gone will not answer the rest either
+    healthy = all([await side.healthy() for side in sides])
   listed, stale, known = collections.defaultdict(list), [], set()
   for entry in read_listed():
     at = entry.get('at', '*')
@@ -323,11 +368,17 @@ def main() -> None:
   parser.add_argument('engine')
   parser.add_argument('server')
   parser.add_argument('pattern', nargs='?', default='*')
-  parser.add_argument('--vocab', type=int, default=0)
+  parser.add_argument('--vocab', type=int, required=True, help='its size')
+  parser.add_argument('--eos', type=int, required=True, help='an end id')
   given = parser.parse_args()
   report = asyncio.run(
       compare(
-          given.engine, given.server, vocab=given.vocab, pattern=given.pattern
+          given.engine,
+          given.server,
+          vocab=given.vocab,
+          eos=given.eos,
+          pattern=given.pattern,
+          progress=lambda name: print(name, file=sys.stderr),
       )
   )
   print(report.table())

@@ -1,0 +1,147 @@
+"""Types of the fields of a /generate body, refused as SGLang refuses them.
+
+A server looks at them twice. FastAPI comes first and converts what reads like
+the type that it wants ('1' for 1); the schema's gate comes second and takes no
+conversion. Each has its own shape of a refusal, so the engine needs both.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+# Fields that may be null unless they are in `_NEVER_NULL`, by the type of a
+# value; those in `_LISTS` may have one in a list for each prompt.
+_TYPES = {
+    'text': str,
+    'rid': str,
+    'stream': bool,
+    'return_logprob': bool,
+    'logprob_start_len': int,
+    'top_logprobs_num': int,
+    'return_text_in_logprobs': bool,
+    'return_prompt_token_ids': bool,
+    'return_hidden_states': bool,
+    'return_routed_experts': bool,
+    'return_sampling_mask': bool,
+    'extra_key': str,
+    'cache_salt': str,
+    'lora_path': str,
+    'routing_key': str,
+    'session_id': str,
+    'priority': int,
+    'custom_logit_processor': str,
+    'log_metrics': bool,
+    'routed_dp_rank': int,
+    'max_thinking_tokens': int,
+}
+_LISTS = frozenset(
+    'text rid return_logprob logprob_start_len top_logprobs_num'
+    ' return_hidden_states return_sampling_mask extra_key cache_salt lora_path'
+    ' custom_logit_processor'.split()
+)
+_NULL_IN_LISTS = frozenset(('lora_path', 'custom_logit_processor'))
+_NEVER_NULL = frozenset(
+    'stream return_text_in_logprobs return_prompt_token_ids'
+    ' return_hidden_states return_routed_experts log_metrics'.split()
+)
+# Not in the gate's schema, so that conversions stay.
+_NO_GATE = frozenset(('return_routed_experts', 'log_metrics'))
+_TRUTHS = frozenset('0 off f false n no 1 on t true y yes'.split())
+_INTEGER = re.compile(r'\s*[+-]?\d+(?:\.0+)?\s*')
+
+
+class BodyError(ValueError):
+  """A body is no JSON, or misses a field: what SGLang's FastAPI refuses."""
+
+
+class ContractError(ValueError):
+  """The request breaks the schema; SGLang's gate answers with a plain text."""
+
+
+def check(body: Any) -> None:
+  """Refuses fields of types that they do not have.
+
+  Args:
+    body: decoded JSON.
+
+  Raises:
+    BodyError: FastAPI refuses it.
+    ContractError: only the gate does.
+  """
+  if not isinstance(body, dict):
+    raise BodyError(f'The body must be an object, got {kind(body)}.')
+  gated = []
+  for name, wanted in _TYPES.items():
+    value = body.get(name)
+    if value is None:
+      if name in body and name in _NEVER_NULL:
+        raise BodyError(f'{name} must be {wanted.__name__}, got null.')
+      continue
+    many = name in _LISTS and isinstance(value, list)
+    for item in value if many else [value]:
+      if type(item) is wanted or (item is None and name in _NULL_IN_LISTS):
+        continue
+      message = (
+          f'{name} must be {wanted.__name__}'
+          f'{", or a list with one a prompt" if name in _LISTS else ""}, got'
+          f' {kind(item)}.'
+      )
+      if not _converts(item, wanted):
+        raise BodyError(message)
+      if name not in _NO_GATE:
+        gated.append(message)
+  gated += _check_ids(body.get('input_ids'))
+  _check_objects(body)
+  if gated:
+    raise ContractError(gated[0])
+
+
+def _converts(value: Any, wanted: type) -> bool:
+  """Whether pydantic makes a `wanted` of it."""
+  if wanted is bool:
+    if isinstance(value, str):
+      return value.lower() in _TRUTHS
+    return isinstance(value, (int, float)) and value in (0, 1)
+  if wanted is int:
+    if isinstance(value, str):
+      return _INTEGER.fullmatch(value) is not None
+    return isinstance(value, (bool, int)) or (
+        isinstance(value, float) and value.is_integer()
+    )
+  return False
+
+
+def _check_ids(value: Any) -> list[str]:
+  """What the gate has against input_ids."""
+  rule = 'input_ids must be a list of integers or a list of such.'
+  if value is None:
+    return []
+  if not isinstance(value, list):
+    raise BodyError(f'{rule[:-1]}, got {kind(value)}.')
+  batch = bool(value) and isinstance(value[0], list)
+  gated = []
+  for ids in value if batch else [value]:
+    if not isinstance(ids, list) or not all(
+        isinstance(i, int) and -(2**63) <= i < 2**63 for i in ids
+    ):
+      raise BodyError(rule)
+    if any(isinstance(i, bool) for i in ids):
+      gated.append(rule)
+  return gated
+
+
+def _check_objects(body: Mapping[str, Any]) -> None:
+  params = body.get('sampling_params')
+  many = params if isinstance(params, list) else [params or {}]
+  if not all(isinstance(item, dict) for item in many):
+    raise BodyError(
+        'sampling_params must be an object, or a list with one a prompt.'
+    )
+  session = body.get('session_params')
+  if session is not None and not isinstance(session, dict):
+    raise BodyError('session_params must be an object.')
+
+
+def kind(value: Any) -> str:
+  """The name of a JSON value's type in Python."""
+  return type(value).__name__
