@@ -71,9 +71,7 @@ def refuse_vocabulary(url: str, vocab_size: int) -> None:
   )
 
 
-def _check_context(
-    url: str, info: Mapping[str, Any], max_context: int
-) -> None:
+def _check_context(url: str, info: Mapping[str, Any], max_context: int) -> None:
   # Prompts are shorter than this, and grow by one token at least.
   limit = info.get('max_req_input_len')
   if limit is None:

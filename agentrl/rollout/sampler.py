@@ -111,8 +111,10 @@ class Sampler(Control):
       ConfigError: a value is out of range.
     """
     if top_k == 1:
-      raise ConfigError('top_k=1 has no definite log-probability in SGLang;'
-                        ' temperature=0 is greedy too.')
+      raise ConfigError(
+          'top_k=1 has no definite log-probability in SGLang;'
+          ' temperature=0 is greedy too.'
+      )
     if max_attempts < 1:
       raise ConfigError(f'max_attempts must be at least 1, got {max_attempts}.')
     self._replicas = replicas or Replicas(urls)

@@ -385,9 +385,11 @@ def _digests(
   """Hashes of tensors of the last layer that no server keeps with others."""
   wanted = f'layers.{config.num_layers - 1}.self_attn.o_proj.weight'
   return {
-      entry.name: hashlib.sha256(
-          entry.fetch().astype(ml_dtypes.bfloat16).tobytes()
-      ).hexdigest()
+      entry.name: (
+          hashlib.sha256(
+              entry.fetch().astype(ml_dtypes.bfloat16).tobytes()
+          ).hexdigest()
+      )
       for entry in entries
       if entry.name.endswith(wanted)
   }
@@ -401,9 +403,7 @@ async def _same_rows(server: Control, version: Version) -> bool:
   """
   [url] = server.urls
   for name, expected in version.rows.items():
-    values = await server.get_weights_by_name(
-        name, truncate_size=_CHECKED_ROWS
-    )
+    values = await server.get_weights_by_name(name, truncate_size=_CHECKED_ROWS)
     if values is None:
       return False
     if not _same(np.asarray(values, np.float32), expected):
