@@ -9,7 +9,7 @@ from aiohttp import web
 from agentrl.engine.wire import Handler
 
 # Probes and scrapers carry no secret, and these routes tell none.
-_OPEN = ('/health', '/ready', '/metrics', '/ping')
+_OPEN = ('/health', '/ready', '/metrics')
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,10 +10,26 @@ from absl import logging
 from aiohttp import web
 
 from agentrl.engine import wire
+from agentrl.engine.fields import BodyError, Field
 from agentrl.engine.gate import Gate
 from agentrl.engine.scheduler import PAUSE_MODES, Scheduler
-from agentrl.engine.wire import BodyError, Handler
+from agentrl.engine.wire import Handler
 from agentrl.errors import EngineError, WeightsError
+
+# Those of SGLang that have no meaning here are checked and passed over.
+_UPDATE = {
+    'model_path': Field(str),
+    'load_format': Field(str, None),
+    'weight_version': Field(str, None),
+    'abort_all_requests': Field(bool, False),
+    'flush_cache': Field(bool, True),
+    'is_async': Field(bool, False),
+    'torch_empty_cache': Field(bool, False),
+    'keep_pause': Field(bool, False),
+    'recapture_cuda_graph': Field(bool, False),
+    'token_step': Field(int, 0),
+    'manifest': Field(dict, None),
+}
 
 
 class Control:
@@ -72,17 +88,17 @@ class Control:
     return web.Response(text='Cache flushed.\n')
 
   async def _abort_request(self, request: web.Request) -> web.Response:
-    body = await wire.read_object(request)
-    rid, everything = body.get('rid') or '', bool(body.get('abort_all'))
-    if rid or everything:  # as SGLang, an empty rid alone does nothing
-      await asyncio.wrap_future(
-          self._scheduler.abort(None if everything else str(rid))
-      )
+    given = await wire.read_fields(
+        request, rid=Field(str, None), abort_all=Field(bool, False)
+    )
+    if given['rid'] or given['abort_all']:  # an empty rid alone does nothing
+      rid = None if given['abort_all'] else given['rid']
+      await asyncio.wrap_future(self._scheduler.abort(rid))
     return web.Response()
 
   async def _pause(self, request: web.Request) -> web.Response:
-    body = await wire.read_object(request)
-    mode = body.get('mode') or 'abort'
+    given = await wire.read_fields(request, mode=Field(str, 'abort'))
+    mode = given['mode']
     if mode not in PAUSE_MODES:
       raise BodyError(
           f'Unknown pause mode {mode!r}; known: {", ".join(PAUSE_MODES)}.'
@@ -93,39 +109,39 @@ class Control:
     )
 
   async def _continue(self, request: web.Request) -> web.Response:
-    await wire.read_object(request)
+    await wire.read_fields(request, torch_empty_cache=Field(bool, True))
     await asyncio.wrap_future(self._scheduler.resume())
     return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
 
   async def _update_from_disk(self, request: web.Request) -> web.Response:
-    body = await wire.read_object(request)
-    path = body.get('model_path')
-    if not isinstance(path, str) or not path:
-      raise BodyError('update_weights_from_disk needs a model_path.')
-    if body.get('load_format') not in (None, 'auto', 'safetensors'):
+    given = await wire.read_fields(request, **_UPDATE)
+    if given['load_format'] not in (None, 'auto', 'safetensors'):
       raise ValueError(
-          f"load_format {body['load_format']!r} is not supported; leave it out."
+          f"load_format {given['load_format']!r} is not supported; leave it"
+          ' out.'
       )
-    if body.get('abort_all_requests'):
+    if given['abort_all_requests']:
       await asyncio.wrap_future(self._scheduler.abort(None))
     async with self._updating:
       # While paused nothing decodes, and what is frozen would never end.
       paused = self._scheduler.paused
       lock = contextlib.nullcontext() if paused else self._gate.writing()
       async with lock:
-        return await self._swap_from_disk(path, body)
+        return await self._swap_from_disk(
+            given['model_path'], given['weight_version'], given['flush_cache']
+        )
 
   async def _swap_from_disk(
-      self, path: str, body: dict[str, Any]
+      self, path: str, version: str | None, flush: bool
   ) -> web.Response:
-    version = body.get('weight_version') or self._scheduler.weight_version
-    flush = body.get('flush_cache')
-    flush = True if flush is None else bool(flush)
+    if not path:
+      return _updated(False, 'model_path is empty; the weights stay.')
+    version = version or self._scheduler.weight_version
     loop = asyncio.get_running_loop()
     try:
       params = await loop.run_in_executor(None, self._load_params, path)
       running = await asyncio.wrap_future(
-          self._scheduler.update_params(params, str(version), flush=flush)
+          self._scheduler.update_params(params, version, flush=flush)
       )
     except (WeightsError, EngineError, OSError) as error:
       logging.warning('Weights from %s were refused: %s', path, error)
@@ -140,15 +156,15 @@ class Control:
     return _updated(True, 'Weights were updated.')
 
   async def _update_version(self, request: web.Request) -> web.Response:
-    body = await wire.read_object(request)
-    version, abort = body.get('new_version'), body.get('abort_all_requests')
-    if not isinstance(version, str) or not version:
-      raise BodyError('update_weight_version needs a new_version, a string.')
-    if abort not in (None, True, False):
-      raise BodyError(f'abort_all_requests must be a boolean, got {abort!r}.')
+    given = await wire.read_fields(
+        request, new_version=Field(str), abort_all_requests=Field(bool, True)
+    )
+    version = given['new_version']
     async with self._updating:
       await asyncio.wrap_future(
-          self._scheduler.set_version(version, abort_all=abort is not False)
+          self._scheduler.set_version(
+              version, abort_all=given['abort_all_requests']
+          )
       )
     return web.json_response({
         'success': True,
@@ -157,23 +173,19 @@ class Control:
     })
 
   async def _get_weights(self, request: web.Request) -> web.Response:
-    body = dict(request.query)
-    if request.method == 'POST' or request.can_read_body:
-      body |= await wire.read_object(request)
-    name, size = body.get('name'), body.get('truncate_size') or 100
-    if not name:
-      raise BodyError('get_weights_by_name needs a name.')
-    try:
-      size = int(size)
-    except (OverflowError, TypeError, ValueError) as error:
-      raise BodyError(f'truncate_size must be a number: {error}.') from error
-    return web.json_response(self._read_weight(str(name), size))
+    # With a GET too, SGLang reads a body and no query.
+    given = await wire.read_fields(
+        request, name=Field(str), truncate_size=Field(int, 100)
+    )
+    return web.json_response(
+        self._read_weight(given['name'], given['truncate_size'])
+    )
 
   async def _load_lora(self, request: web.Request) -> web.Response:
-    body = await wire.read_object(request)
-    name, path = body.get('lora_name'), body.get('lora_path')
-    if not name or not path or {type(name), type(path)} != {str}:
-      raise BodyError('load_lora_adapter needs a lora_name and a lora_path.')
+    given = await wire.read_fields(
+        request, lora_name=Field(str), lora_path=Field(str)
+    )
+    name, path = given['lora_name'], given['lora_path']
     loop = asyncio.get_running_loop()
     async with self._updating:
       try:
@@ -187,10 +199,8 @@ class Control:
     return self._adapters()
 
   async def _unload_lora(self, request: web.Request) -> web.Response:
-    body = await wire.read_object(request)
-    name = body.get('lora_name')
-    if not isinstance(name, str) or not name:
-      raise BodyError('unload_lora_adapter needs a lora_name.')
+    given = await wire.read_fields(request, lora_name=Field(str))
+    name = given['lora_name']
     async with self._updating:
       try:
         # As SGLang: new requests are refused, those under way end first.

@@ -5,6 +5,7 @@ the type that it wants ('1' for 1); the schema's gate comes second and takes no
 conversion. Each has its own shape of a refusal, so the engine needs both.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,7 @@ _TYPES = {
     'log_metrics': bool,
     'routed_dp_rank': int,
     'max_thinking_tokens': int,
+    'bootstrap_host': str,
 }
 _LISTS = frozenset(
     'text rid return_logprob logprob_start_len top_logprobs_num'
@@ -46,8 +48,13 @@ _NEVER_NULL = frozenset(
 )
 # Not in the gate's schema, so that conversions stay.
 _NO_GATE = frozenset(('return_routed_experts', 'log_metrics'))
-_TRUTHS = frozenset('0 off f false n no 1 on t true y yes'.split())
+_TRUE = frozenset('1 on t true y yes'.split())
+_TRUTHS = _TRUE | frozenset('0 off f false n no'.split())
 _INTEGER = re.compile(r'\s*[+-]?\d+(?:\.0+)?\s*')
+
+
+# The default of a field that has none.
+REQUIRED = object()
 
 
 class BodyError(ValueError):
@@ -132,14 +139,64 @@ def _check_ids(value: Any) -> list[str]:
 
 def _check_objects(body: Mapping[str, Any]) -> None:
   params = body.get('sampling_params')
-  many = params if isinstance(params, list) else [params or {}]
+  params = {} if params is None else params
+  many = params if isinstance(params, list) else [params]
   if not all(isinstance(item, dict) for item in many):
     raise BodyError(
         'sampling_params must be an object, or a list with one a prompt.'
     )
-  session = body.get('session_params')
-  if session is not None and not isinstance(session, dict):
-    raise BodyError('session_params must be an object.')
+  for name, wanted in (
+      ('session_params', dict),
+      ('custom_labels', dict),
+      ('token_ids_logprob', list),
+  ):
+    value = body.get(name)
+    if value is not None and not isinstance(value, wanted):
+      raise BodyError(f'{name} must be {wanted.__name__}, got {kind(value)}.')
+  labels = body.get('custom_labels') or {}
+  if not all(isinstance(label, str) for label in labels.values()):
+    raise BodyError('custom_labels must be texts.')
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+  """One field of a control route's body.
+
+  Attributes:
+    type: of its value.
+    default: where the body has none; `REQUIRED` refuses that.
+  """
+
+  type: type
+  default: Any = REQUIRED
+
+
+def read(body: Any, wanted: Mapping[str, Field]) -> dict[str, Any]:
+  """A value for each of the `wanted` fields; others are passed over.
+
+  Control routes have no gate, so what FastAPI converts is taken. A field may be
+  null if that is its default.
+
+  Raises:
+    BodyError: the body is no object, or a field is missing or of another type.
+  """
+  if not isinstance(body, dict):
+    raise BodyError(f'The body must be an object, got {kind(body)}.')
+  return {name: _read(body, name, field) for name, field in wanted.items()}
+
+
+def _read(body: dict[str, Any], name: str, field: Field) -> Any:
+  value = body.get(name, field.default)
+  if value is REQUIRED:
+    raise BodyError(f'The body needs a {name}.')
+  if type(value) is field.type or (value is None and field.default is None):
+    return value
+  if not _converts(value, field.type):
+    raise BodyError(f'{name} must be {field.type.__name__}, got {kind(value)}.')
+  if field.type is bool and isinstance(value, str):
+    return value.lower() in _TRUE
+  text = value.partition('.')[0] if isinstance(value, str) else value
+  return field.type(text)
 
 
 def kind(value: Any) -> str:

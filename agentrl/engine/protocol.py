@@ -6,6 +6,7 @@ it may be named.
 """
 
 import dataclasses
+import functools
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +41,8 @@ _UNSUPPORTED_KEYS = {
     'audio_data': (None, []),
     'session_params': (None, {}),
     'custom_logit_processor': (None,),
+    'routed_dp_rank': (None, 0),
+    'max_thinking_tokens': (None,),
 }
 # Ours, with the types that their values may have.
 _PARAMS = {
@@ -63,6 +66,15 @@ _PARAMS = {
     'n': int,
     'stream_interval': int,
 }
+# Fields with a value for each prompt, or one for all.
+_FOR_EACH = (
+    'logprob_start_len',
+    'return_logprob',
+    'top_logprobs_num',
+    'extra_key',
+    'cache_salt',
+    'lora_path',
+)
 # Fields that may be no list where there are several completions of a prompt.
 _ONE_FOR_COPIES = ('return_logprob', 'logprob_start_len', 'top_logprobs_num')
 # Of a prompt. A large n would take the memory before the queue refused it.
@@ -113,17 +125,15 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     _refuse(body.get(key), neutral, key)
   prompts, single = _prompts(body, encode)
   count = len(prompts)
-  params = _each(
-      read if isinstance(raw, list) else read[0], count, 'sampling_params'
+  each = functools.partial(_each, count=count, single=single)
+  params = each(
+      read if isinstance(raw, list) else read[0], name='sampling_params'
   )
   copies = _copies(body, params)
   rids = _rids(body.get('rid'), count, single)
-  starts = _each(body.get('logprob_start_len'), count, 'logprob_start_len')
-  wanted = _each(body.get('return_logprob'), count, 'return_logprob')
-  tops = _each(body.get('top_logprobs_num'), count, 'top_logprobs_num')
-  extras = _each(body.get('extra_key'), count, 'extra_key')
-  salts = _each(body.get('cache_salt'), count, 'cache_salt')
-  adapters = _each(body.get('lora_path'), count, 'lora_path')
+  starts, wanted, tops, extras, salts, adapters = (
+      each(body.get(name), name=name) for name in _FOR_EACH
+  )
   requests, logprobs, intervals = [], [], []
   for i, prompt in enumerate(prompts):
     given = params[i]
@@ -159,11 +169,12 @@ def parse(body: Any, limits: Limits, encode) -> Call:
 
 def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
   """The prompts as ids, and whether there is one outside a list."""
-  name = next((k for k in ('text', 'input_ids') if body.get(k) is not None), '')
+  # As SGLang, which looks at no text beside ids.
+  name = next((k for k in ('input_ids', 'text') if body.get(k) is not None), '')
   if not name:
     raise ValueError('Give text or input_ids; got neither.')
   value = body[name]
-  if name == 'text':  # as SGLang, which then looks at no ids
+  if name == 'text':
     single = isinstance(value, str)
     if encode is None:
       raise ValueError(
@@ -201,10 +212,12 @@ def _ids(value: Any, rule: str) -> tuple[int, ...]:
   return tuple(value)
 
 
-def _each(value: Any, count: int, name: str) -> list[Any]:
+def _each(value: Any, count: int, name: str, *, single: bool) -> list[Any]:
   """One value for each of `count` prompts."""
   if not isinstance(value, list):
     return [value] * count
+  if single:
+    raise ValueError(f'{name} is a list, and there is one prompt, in no list.')
   if len(value) != count:
     raise ValueError(f'{name} has {len(value)} entries for {count} prompts.')
   return value
@@ -215,7 +228,7 @@ def _rids(rid: Any, count: int, single: bool) -> list[str]:
     return [uuid.uuid4().hex for _ in range(count)]
   if isinstance(rid, str):
     return [rid] if single else [f'{rid}_{i}' for i in range(count)]
-  rids = _each(rid, count, 'rid')
+  rids = _each(rid, count, 'rid', single=single)
   if len(set(rids)) != count:
     raise ValueError(f'rid must be distinct strings, one a prompt; got {rid}.')
   return rids

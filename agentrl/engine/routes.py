@@ -4,6 +4,8 @@ Health and state are here; `generate`, `openai` and `control` have the rest.
 """
 
 import asyncio
+import datetime
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +17,7 @@ from agentrl.engine import auth, wire
 from agentrl.engine.auth import Keys
 from agentrl.engine.control import Control
 from agentrl.engine.counters import Counters
+from agentrl.engine.fields import BodyError
 from agentrl.engine.gate import Gate
 from agentrl.engine.generate import Generate
 from agentrl.engine.openai import OpenAI
@@ -28,6 +31,22 @@ _HEALTH_S = 20.0
 # Prompts of as many lengths, so that each check takes over the slot of the one
 # before instead of an episode's; all are one chunk of prefill.
 _HEALTH_PROMPTS = 16
+# Of /model_info; /server_info has more.
+_MODEL_KEYS = (
+    'model_path',
+    'served_model_name',
+    'tokenizer_path',
+    'is_generation',
+    'preferred_sampling_params',
+    'load_format',
+    'reasoning_parser',
+    'tool_call_parser',
+    'disaggregation_mode',
+    'has_image_understanding',
+    'has_audio_understanding',
+    'model_type',
+    'architectures',
+)
 
 
 class Routes:
@@ -139,13 +158,18 @@ class Routes:
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
-    """Samples a token when idle; else sees that dispatches end."""
+    """Samples a token when idle; else sees that dispatches end.
+
+    While paused nothing is sampled: 503, as a server answers.
+    """
     del request
+    if self._scheduler.paused:
+      return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
     try:
       async with asyncio.timeout(self._health_timeout_s):
-        if idle and not self._scheduler.paused and not self._gate.closed:
+        if idle and not self._gate.closed:
           alive = await self._sample_one()
         else:
           await asyncio.wrap_future(self._scheduler.call(lambda: None))
@@ -168,8 +192,9 @@ class Routes:
 
   async def _model_info(self, request: web.Request) -> web.Response:
     del request
+    info = {key: self._info[key] for key in _MODEL_KEYS}
     version = self._scheduler.weight_version
-    return web.json_response(self._info | {'weight_version': version})
+    return web.json_response(info | {'weight_version': version})
 
   async def _server_info(self, request: web.Request) -> web.Response:
     del request
@@ -177,18 +202,24 @@ class Routes:
         self._info
         | {
             'weight_version': self._scheduler.weight_version,
-            'startup_time': self._started,
+            'startup_time': {'started': self._started},
             'paused': self._scheduler.paused,
             'internal_states': [self._scheduler.stats()],
         }
     )
 
   async def _loads(self, request: web.Request) -> web.Response:
-    del request
+    rank = request.query.get('dp_rank', '0')
+    if re.fullmatch(r'[+-]?\d{1,9}', rank) is None:
+      raise BodyError(f'dp_rank must be an integer, got {rank!r:.80}.')
+    now = datetime.datetime.now(datetime.UTC)
+    load = {'timestamp': now.timestamp(), 'dp_rank': 0}
     return web.json_response({
-        'timestamp': time.time(),
+        'timestamp': now.isoformat(),
         'version': self._info['version'],
-        'loads': [{'dp_rank': 0} | self._scheduler.stats()],
+        'accelerator': self._info['accelerator'],
+        'num_accelerators': 1,
+        'loads': [] if int(rank) else [load | self._scheduler.stats()],
     })
 
   async def _metrics(self, request: web.Request) -> web.Response:

@@ -162,6 +162,11 @@ class Engine:
             'is_generation': True,
             'preferred_sampling_params': None,
             'load_format': 'auto',
+            'reasoning_parser': None,
+            'tool_call_parser': None,
+            'disaggregation_mode': 'null',
+            'has_image_understanding': False,
+            'has_audio_understanding': False,
             'model_type': config.family,
             'architectures': [hf_config.FAMILIES[config.family].architecture],
             'version': VERSION,
@@ -176,6 +181,7 @@ class Engine:
             'random_seed': seed,
             'enable_deterministic_inference': deterministic,
             'device': jax.devices()[0].platform,
+            'accelerator': _accelerator(),
         },
         load_params=self._load_params,
         load_adapter=self._load_adapter,
@@ -301,6 +307,7 @@ class Engine:
         handler_cancellation=True,
         shutdown_timeout=_SHUTDOWN_S,
         access_log=None,
+        auto_decompress=False,  # as SGLang, which looks at no encoding
     )
 
     async def listen() -> int:
@@ -352,6 +359,8 @@ class Engine:
             self._config, lambda tensor: tensor.hf
         )
     }
+    if name == 'lm_head.weight' and self._config.tie_embeddings:
+      name = 'model.embed_tokens.weight'  # as SGLang, which has it by both
     if name not in table:
       raise ValueError(
           f'No weight is called {name!r}; one that is: {next(iter(table))!r}.'
@@ -364,3 +373,9 @@ class Engine:
     if tensor.per_expert:
       value = value[index[1]].T
     return np.asarray(value, np.float32)[:rows].tolist()
+
+
+def _accelerator() -> str | None:
+  """Its marketing name; None on a CPU."""
+  device = jax.devices()[0]
+  return None if device.platform == 'cpu' else device.device_kind

@@ -11,8 +11,8 @@ from typing import Any
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine import strict_json
-from agentrl.engine.fields import BodyError, ContractError
+from agentrl.engine import fields, strict_json
+from agentrl.engine.fields import BodyError, ContractError, Field
 from agentrl.errors import ChatTemplateError, EngineError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -40,15 +40,20 @@ async def read_json(request: web.Request) -> Any:
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
-  """The body of a control route; an empty one is an empty object.
+  """The body of an OpenAI route.
 
   Raises:
-    BodyError: it is something else.
+    BodyError: it is no object.
   """
-  body = await read_json(request) if await request.read() else {}
+  body = await read_json(request)
   if not isinstance(body, dict):
     raise BodyError(f'The body must be an object, got {body!r:.80}.')
   return body
+
+
+async def read_fields(request: web.Request, **wanted: Field) -> dict[str, Any]:
+  """The fields of a control route's body; see `fields.read`."""
+  return fields.read(await read_json(request), wanted)
 
 
 def refusal(message: str, status: int) -> web.Response:
@@ -71,7 +76,13 @@ def openai_error(message: str, status: int) -> dict[str, Any]:
 def http_error(message: str, status: int, kind: str) -> web.Response:
   """A refusal by the framework, in the shape of SGLang's."""
   return web.json_response(
-      {'object': 'error', 'message': message, 'type': kind, 'code': status},
+      {
+          'object': 'error',
+          'message': message,
+          'type': kind,
+          'param': None,
+          'code': status,
+      },
       status=status,
   )
 
@@ -110,9 +121,8 @@ async def _answer(
         ' or start the engine with a larger max_body.'
     )
     return http_error(message, 413, '413')
-  except web.HTTPException as error:
-    message = f'{request.method} {request.path}: {error.reason}'
-    return http_error(message, error.status, str(error.status))
+  except web.HTTPException as error:  # no such route, or not with this method
+    return web.json_response({'detail': error.reason}, status=error.status)
   except (ValueError, ChatTemplateError) as error:
     refused = error
   except EngineError as error:  # full or stopped
@@ -121,10 +131,10 @@ async def _answer(
     logging.exception('%s %s failed.', request.method, request.path)
     refused, status = error, 500
   message = str(refused) if status != 500 else f'The engine failed: {refused!r}'
+  if isinstance(refused, BodyError):
+    return http_error(message, status, 'Bad Request')
   if request.path.startswith('/v1/'):
     return web.json_response(openai_error(message, status), status=status)
   if isinstance(refused, ContractError):
     return web.json_response({'error': message}, status=status)
-  if isinstance(refused, BodyError):
-    return http_error(message, status, 'Bad Request')
   return refusal(message, status)
