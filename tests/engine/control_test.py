@@ -54,15 +54,17 @@ def test_abort_ends_running_and_queued_requests(
             },
         )
     )
-    first = ask('a-1')
+    first = ask('a')
     await until(lambda: engine.stats()['num_sampled_tokens'])
     engine.pause('in_place')
     second = ask('a-2')
     await until(lambda: engine.stats()['num_waiting_reqs'])
     nothing = await call('abort_request', {'rid': ''})
     unknown = await call('abort_request', {'rid': 'zzz'})
-    assert not first.done() and not second.done()
-    await call('abort_request', {'rid': 'a-'})
+    prefix = await call('abort_request', {'rid': 'a-'})
+    assert not first.done() and not second.done() and prefix == unknown
+    # A known id takes along those that begin so.
+    await call('abort_request', {'rid': 'a'})
     return nothing, unknown, await first, await second
 
   nothing, unknown, (code, running), (_, queued) = talk(engine, body)

@@ -341,14 +341,17 @@ def test_weights_that_give_nan_fail_their_requests_and_leave_nothing(
   assert list(result.result(TIMEOUT).output_ids) == model.greedy([1, 2, 3], 4)
 
 
-def test_abort_matches_by_prefix_and_keeps_what_was_sampled(
+def test_abort_takes_a_known_id_and_keeps_what_was_sampled(
     engine, slow_decode, ask, prompt_of
 ):
   del slow_decode
-  future = ask(engine, prompt_of(8), rid='run-1', max_new_tokens=240)
+  future = ask(engine, prompt_of(8), rid='run', max_new_tokens=240)
+  longer = ask(engine, prompt_of(7), rid='run-1', max_new_tokens=240)
   other = ask(engine, prompt_of(9), rid='other', max_new_tokens=3)
   until(lambda: engine.stats()['num_sampled_tokens'] > 0)
-  assert engine.abort('run-') == 1
+  assert engine.abort('run-') == engine.abort('ru') == 0
+  assert engine.abort('run') == 2
+  assert longer.result(TIMEOUT).finish_reason['type'] == 'abort'
   result = future.result(TIMEOUT)
   assert result.finish_reason['type'] == 'abort'
   assert result.finish_reason['status_code'] is None

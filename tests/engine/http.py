@@ -9,6 +9,7 @@ from agentrl.text import tokenizer as tokenizer_lib
 
 # For what takes no second where nothing else runs; it may compile.
 PATIENCE_S = 300
+JSON = {'Content-Type': 'application/json'}
 
 
 def talk(engine, body, headers=None):
@@ -23,6 +24,7 @@ def talk(engine, body, headers=None):
             f'{engine.url}/{route}',
             json=payload,
             data=data,
+            headers=None if data is None else JSON,
         )
         async with request as response:
           text = await response.text()

@@ -638,7 +638,11 @@ def _state():
 
 
 def _running():
-  """Requests beside one that runs. They leave nothing behind."""
+  """Requests beside one that runs. They leave nothing behind.
+
+  Each has ids of its own: a server aborts that of a stream once more, two
+  seconds after its end.
+  """
   abort = lambda rid: post('abort_request', {'rid': rid})
   end = post('abort_request', {'abort_all': True})
   yield 'running: abort by id', [
@@ -646,21 +650,21 @@ def _running():
       {'idle': True},
   ]  # fmt: skip
   yield 'running: abort by prefix', [
-      run('a', FEW, rid='alpha'), {'first': 'a'}, abort('alp'), {'join': 'a'},
+      run('a', FEW, rid='prefixed'), {'first': 'a'}, abort('pre'), {'join': 'a'},
   ]  # fmt: skip
   yield 'running: abort by an id that begins another', [
-      run('a', rid='alpha'), run('b', rid='alpha1'), {'first': 'a'},
-      {'first': 'b'}, abort('alpha'), {'join': 'a'}, {'join': 'b'},
+      run('a', rid='zeta'), run('b', rid='zeta1'), {'first': 'a'},
+      {'first': 'b'}, abort('zeta'), {'join': 'a'}, {'join': 'b'},
       {'idle': True},
   ]  # fmt: skip
   two = {'input_ids': [[5], [6]]}
-  for name, rid in (('its rid', 'beta'), ('one id', 'beta_0')):
+  for name, rid in (('its rid', 'beta'), ('one id', 'theta_0')):
     yield f'running: abort a batch by {name}', [
-        run('a', FEW, rid='beta', **two), {'first': 'a'}, abort(rid), {'join': 'a'},
+        run('a', FEW, rid=rid.partition('_')[0], **two), {'first': 'a'}, abort(rid), {'join': 'a'},
     ]  # fmt: skip
-  for name, rid in (('its rid', 'gamma'), ('one id', 'gamma_0')):
+  for name, rid in (('its rid', 'gamma'), ('one id', 'iota_0')):
     yield f'running: abort n 2 by {name}', [
-        run('a', FEW | {'n': 2}, rid='gamma'), {'first': 'a'}, abort(rid),
+        run('a', FEW | {'n': 2}, rid=rid.partition('_')[0]), {'first': 'a'}, abort(rid),
         {'join': 'a'},
     ]  # fmt: skip
   yield 'running: abort all', [

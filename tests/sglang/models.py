@@ -7,7 +7,7 @@ import jax
 import numpy as np
 
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
-from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.text import template, tokenizer as tokenizer_lib
 from agentrl.weights import hf, names
 
 _SHAPE = dict(
@@ -77,7 +77,8 @@ def tokenizer() -> tokenizer_lib.Tokenizer:
       'the agent goes to the red ball',
       'turn left, then right; 0123456789',
   ]
-  return tokenizer_lib.train_bpe(words, vocab_size=_SHAPE['vocab_size'])
+  plain = tokenizer_lib.train_bpe(words, vocab_size=_SHAPE['vocab_size'])
+  return plain.talking(template.CHATML, plain.eos_ids)
 
 
 def export(directory: pathlib.Path, family: str, *, seed: int = 0):
