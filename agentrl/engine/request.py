@@ -13,8 +13,8 @@ MAX_STOPS = 32
 # Most alternatives that are told for a token; SGLang has no limit, but a longer
 # list costs every row of a dispatch.
 MAX_TOP_LOGPROBS = 128
-# Tokens of the context that no prompt may take; SGLang's number.
-RESERVED = 7
+# A prompt must be shorter than the context less this; SGLang's number.
+RESERVED = 6
 # Size of a logit_bias that survives a division by the least temperature.
 MAX_BIAS = 1e30
 
@@ -90,14 +90,15 @@ class Limits:
   """What a request is checked against."""
 
   vocab_size: int
-  max_len: int
+  max_len: int  # the context length that clients are told
   has_tokenizer: bool
   eos_ids: tuple[int, ...] = ()
+  rows: int | None = None  # most tokens of a request; None: `max_len`
 
 
 def room(size: int, limits: Limits) -> int:
   """Most tokens that may follow a prompt: two positions stay empty."""
-  return max(limits.max_len - 2 - size, 0)
+  return max(min(limits.max_len - 2, limits.rows or limits.max_len) - size, 0)
 
 
 def fit(request: Request, limits: Limits) -> Request:
@@ -134,12 +135,11 @@ def check(request: Request, limits: Limits) -> None:
       raise ValueError(
           f'{what} id {bad} is outside the vocabulary of {limits.vocab_size}.'
       )
-  most = limits.max_len - RESERVED
-  if size > most:
+  if size >= limits.max_len - RESERVED:
     raise ValueError(
-        f'The prompt of {size} tokens exceeds the maximum allowed length of'
-        f' {most} tokens: {RESERVED} of the context length of'
-        f' {limits.max_len} are kept.'
+        f'The prompt of {size} tokens is not shorter than'
+        f' {limits.max_len - RESERVED}: the context length is'
+        f' {limits.max_len} tokens, and {RESERVED} of them are kept.'
     )
   wanted = params.max_new_tokens
   if wanted is not None and size + wanted > limits.max_len:

@@ -68,6 +68,7 @@ class Engine:
       stream_interval: int = 1,
       incremental_streaming_output: bool = False,
       deterministic: bool = False,
+      context_length: int | None = None,
   ):
     """Allocates the cache; `start` starts the threads.
 
@@ -99,6 +100,9 @@ class Engine:
       deterministic: the same requests get the same tokens and log-probabilities
         to the last bit, whatever is served beside them; see `Runner`. A weight
         update in the middle of a request ends that promise for this request.
+      context_length: what clients are told, and refused by as SGLang does, which
+        keeps some of it; None: `max_len`. A prompt of max_len - 1 tokens needs
+        `max_len + request.RESERVED`.
 
     Raises:
       ValueError: a size is impossible.
@@ -121,9 +125,10 @@ class Engine:
     self._param_dtype = jax.tree.leaves(params)[0].dtype
     self._limits = Limits(
         vocab_size=config.vocab_size,
-        max_len=max_len,
+        max_len=context_length or max_len,
         has_tokenizer=tokenizer is not None,
         eos_ids=tuple(eos_ids),
+        rows=max_len,
     )
     self._runner = Runner(
         Transformer(config, dtype=dtype),
@@ -171,7 +176,8 @@ class Engine:
             'architectures': [hf_config.FAMILIES[config.family].architecture],
             'version': VERSION,
             'skip_tokenizer_init': tokenizer is None,
-            'context_length': max_len,
+            'context_length': self._limits.max_len,
+            'max_req_input_len': self._limits.max_len - request_lib.RESERVED,
             'max_running_requests': max_running,
             'max_queued_requests': max_queued,
             'stream_interval': stream_interval,

@@ -57,8 +57,14 @@ def start_engine(
     port: int = 0,
     keys: Keys = Keys(),  # noqa: B008  (frozen)
     chat_template: str | None = None,
+    reserved: int = 0,
 ) -> tuple[Engine, str]:
-  """Starts the embedded engine; it stops when `stack` unwinds."""
+  """Starts the embedded engine; it stops when `stack` unwinds.
+
+  A client is told a context of `max_context` tokens and `reserved` more: that
+  of a run has prompts of all but one of its context.
+  """
+  max_len = min(max_context, model.config.max_positions)
   engine = Engine(
       model.config,
       weight_sync.engine_layout(model.params, DTYPES[dtype], model.base),
@@ -66,7 +72,8 @@ def start_engine(
       eos_ids=model.tokenizer.eos_ids,
       model_path=model.path,
       max_running=sampler.max_running,
-      max_len=min(max_context, model.config.max_positions),
+      max_len=max_len,
+      context_length=max_len + reserved,
       slots=sampler.num_slots,
       dtype=DTYPES[dtype],
       seed=seed,
@@ -123,6 +130,7 @@ def start_serving(
         seed=seed,
         version=str(version),
         chat_template=chat_template,
+        reserved=RESERVED,
     )
     push = weight_sync.EmbeddedPush(
         engine, dtype=DTYPES[dtype], base=model.base

@@ -38,7 +38,7 @@ _MEANING = frozenset(
 _LOST = 'no answer'
 # Cases at once, where they cannot disturb each other: a batch costs as much
 # time as one request.
-_AT_ONCE = 8
+_AT_ONCE = 16
 _COUNTS = frozenset(
     'completion_tokens start end output_token_logprobs_length'.split()
 )
@@ -83,8 +83,7 @@ def shape(
     items = [shape(item, loose=loose) for item in value]
     if not items or any(item != items[0] for item in items):
       return items
-    free = loose and key != 'weight_versions'
-    return ['some' if free else f'{len(items)} x', items[0]]
+    return ['some' if loose else f'{len(items)} x', items[0]]
   meaning = key in _MEANING and not (loose and key in _COUNTS)
   if meaning or value is None or isinstance(value, bool):
     return value
@@ -138,7 +137,8 @@ class Side:
               self._send(step, numbers, first[name])
           )
         else:
-          replies.append(await self._send(step, numbers))
+          reply = await self._send(step, numbers)
+          replies.append('<any>' if step.get('free') else reply)
     finally:
       for task in running.values():
         task.cancel()
