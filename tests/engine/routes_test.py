@@ -3,30 +3,38 @@
 import asyncio
 import re
 
+import aiohttp
 import numpy as np
 import pytest
 
+from agentrl.engine import request
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
 from tests.engine.http import LONG, once, talk
 from tests.waiting import until
 
 REFUSALS = [
-    # A plain text: the schema's gate. An object: a value that is refused.
+    # An error of FastAPI's; a plain text: the schema's gate; an object: a value
+    # that is refused.
     ({'input_ids': [1], 'sampling_params': {'seed': 1}}, 'gate', "'seed'"),
-    ({'input_ids': 'abc'}, 'gate', 'list'),
-    ({'input_ids': [1, 'a']}, 'gate', 'integers'),
+    ({'input_ids': 'abc'}, 'body', 'list'),
+    ({'input_ids': [1, 'a']}, 'body', 'integers'),
     ({'input_ids': [1, True]}, 'gate', 'integers'),
     ({'input_ids': [1], 'sampling_params': {'top_k': 1.5}}, 'gate', 'int'),
-    ([1, 2], 'gate', 'object'),
-    ({}, 'value', 'exactly one of text and input_ids'),
-    ({'input_ids': [1], 'text': 'a'}, 'value', 'exactly one'),
+    ([1, 2], 'body', 'object'),
+    ({'input_ids': [1], 'sampling_params': 3}, 'body', 'object'),
+    ({'input_ids': [1], 'stream': 'x'}, 'body', 'stream must be bool'),
+    ({'input_ids': [1], 'stream': 1}, 'gate', 'stream must be bool, got int'),
+    ({'input_ids': [1], 'return_logprob': 'x'}, 'body', 'return_logprob'),
+    ({'input_ids': [1], 'return_logprob': 'true'}, 'gate', 'return_logprob'),
+    ({'input_ids': [1], 'return_logprob': [True]}, 'value', 'in no list'),
+    ({}, 'value', 'Give text or input_ids'),
     ({'text': 'abc'}, 'value', 'no tokenizer'),
     ({'input_ids': []}, 'value', 'empty'),
     ({'input_ids': [[1], []]}, 'value', 'empty'),
     ({'input_ids': [1, 97]}, 'value', '97 is outside the vocabulary of 97'),
     ({'input_ids': [-1]}, 'value', '-1 is outside'),
-    ({'input_ids': [1] * 256}, 'value', '256 tokens does not leave room'),
+    ({'input_ids': [1] * 250}, 'value', '250 tokens is not shorter than 250'),
     (
         {'input_ids': [1] * 200, 'sampling_params': {'max_new_tokens': 57}},
         'value',
@@ -46,13 +54,23 @@ REFUSALS = [
     (
         # Likewise: no part of a prompt begins there.
         {'input_ids': [1], 'return_logprob': True, 'logprob_start_len': 0.5},
-        'gate',
-        'logprob_start_len must be integers, got float',
+        'body',
+        'logprob_start_len must be int.*, got float',
     ),
     (
         {'input_ids': [1], 'sampling_params': {'temperature': 10**400}},
+        'body',
+        'beyond any float',
+    ),
+    (
+        {'input_ids': [1], 'sampling_params': {'top_k': 2**70}},
+        'gate',
+        'top_k must be int, got float',
+    ),
+    (
+        {'input_ids': [1], 'sampling_params': {'sampling_seed': 2**63}},
         'value',
-        'temperature is too large',
+        'sampling_seed must be a number of 64 bits',
     ),
     ({'input_ids': [1], 'sampling_params': {'top_p': 0}}, 'value', 'top_p'),
     ({'input_ids': [1], 'sampling_params': {'top_k': 0}}, 'value', 'top_k'),
@@ -149,8 +167,8 @@ REFUSALS = [
     ),
     (
         {'input_ids': [1], 'top_logprobs_num': 'a'},
-        'gate',
-        'top_logprobs_num must be an integer',
+        'body',
+        'top_logprobs_num must be int',
     ),
     (
         {'input_ids': [[1], [2]], 'top_logprobs_num': [1]},
@@ -181,7 +199,21 @@ REFUSALS = [
             'sampling_params': [{'n': 2}, {}],
         },
         'value',
-        'Duplicate request ID detected: a_1',
+        r'n must be the same for all prompts of a call, got \[1, 2\]',
+    ),
+    (
+        {
+            'input_ids': [[1], [2]],
+            'return_logprob': [True, True],
+            'sampling_params': {'n': 2},
+        },
+        'value',
+        'return_logprob must be one value where n is 2',
+    ),
+    (
+        {'input_ids': [1], 'sampling_params': {'json_schema': 5}},
+        'gate',
+        'json_schema must be str, got int',
     ),
     (
         {'input_ids': [1, 2], 'return_logprob': True, 'logprob_start_len': 3},
@@ -199,24 +231,108 @@ def test_bad_requests_are_refused_with_their_reason(engine):
       REFUSALS, talk(engine, body), strict=True
   ):
     assert status == 400, payload
-    error = reply['error']
-    assert isinstance(error, str if kind == 'gate' else dict), payload
-    message = error if kind == 'gate' else error['message']
+    if kind == 'body':
+      assert reply.keys() == {'object', 'message', 'type', 'param', 'code'}
+      assert (reply['object'], reply['type']) == ('error', 'Bad Request')
+      message = reply['message']
+    else:
+      error = reply['error']
+      assert isinstance(error, str if kind == 'gate' else dict), payload
+      message = error if kind == 'gate' else error['message']
     assert re.search(reason, message), (payload, message)
 
 
-@pytest.mark.parametrize('data', [b'{', b'{"input_ids": [NaN]}', b'\xff{}'])
+@pytest.mark.parametrize(
+    'data',
+    [
+        b'',
+        b'{',
+        b'{"input_ids": [NaN]}',
+        b'\xff{}',
+        b'\xef\xbb\xbf{"input_ids": [5]}',
+        '{"input_ids": [5]}'.encode('utf-16'),
+        b'[' * 100_000 + b']' * 100_000,
+        b'{"input_ids": [' + b'9' * 5000 + b']}',
+        b'{"input_ids": [5], "foo": 1e999}',
+        b'{"input_ids": [5], "foo": "\\ud800"}',
+    ],
+    ids=range(10),
+)
 def test_a_body_that_is_not_json_is_refused(engine, data):
   status, reply = once(engine, 'generate', data=data, method='POST')
   assert status == 400 and reply['object'] == 'error'
   assert 'not JSON' in reply['message'] and reply['type'] == 'Bad Request'
 
 
+@pytest.mark.parametrize('kind', ['text/plain', 'application/octet-stream'])
+def test_a_body_that_is_not_said_to_be_json_is_refused(engine, kind):
+  async def main():
+    async with aiohttp.ClientSession() as session:
+      async with session.post(
+          f'{engine.url}/generate',
+          data=b'{"input_ids": [5]}',
+          headers={'Content-Type': kind},
+      ) as reply:
+        return reply.status, await reply.json()
+
+  status, reply = asyncio.run(main())
+  assert status == 400 and kind in reply['message']
+
+
 def test_unknown_routes_and_methods_answer_in_json(engine):
-  status, reply = once(engine, 'v1/embeddings', {})
-  assert status == reply['code'] == 404
-  status, reply = once(engine, 'generate')
-  assert status == reply['code'] == 405
+  assert once(engine, 'v1/embeddings', {}) == (404, {'detail': 'Not Found'})
+  assert once(engine, 'generate') == (405, {'detail': 'Method Not Allowed'})
+
+
+LENGTHS = [
+    # Prompt, what is asked for and what is sampled of a context of 256.
+    (249, {'max_new_tokens': 5}, 5),
+    (249, {'max_new_tokens': 7}, 5),  # two positions stay empty
+    (249, {'max_new_tokens': None}, 5),
+    (249, {}, 5),
+    (240, {}, 14),
+    (100, {}, 128),  # the default
+    (100, {'max_new_tokens': 156}, 154),
+]
+
+
+@pytest.mark.parametrize('size, params, sampled', LENGTHS)
+def test_a_length_that_nobody_gave_is_cut_and_never_refused(
+    engine, prompt_of, size, params, sampled
+):
+  payload = {'input_ids': prompt_of(size), 'sampling_params': params}
+  status, reply = once(engine, 'generate', payload)
+  assert status == 200
+  reason = reply['meta_info']['finish_reason']
+  assert reason == {'type': 'length', 'length': sampled}
+  assert len(reply['output_ids']) == sampled
+
+
+def test_a_context_length_of_its_own_leaves_the_rows_to_prompts(
+    make_engine, prompt_of
+):
+  engine = make_engine(context_length=256 + request.RESERVED)
+  payload = {
+      'input_ids': prompt_of(255),
+      'sampling_params': {'max_new_tokens': 1},
+  }
+  status, reply = once(engine, 'generate', payload)
+  assert status == 200 and len(reply['output_ids']) == 1
+  _, info = once(engine, 'server_info')
+  assert (info['context_length'], info['max_req_input_len']) == (262, 256)
+  status, reply = once(engine, 'generate', {'input_ids': prompt_of(256)})
+  assert status == 400 and 'not shorter than 256' in reply['error']['message']
+
+
+def test_copies_of_a_prompt_have_ids_of_their_own(engine):
+  payload = {
+      'input_ids': [1, 2],
+      'rid': 'mine',
+      'sampling_params': {'n': 2, 'max_new_tokens': 1},
+  }
+  _, replies = once(engine, 'generate', payload)
+  rids = {reply['meta_info']['id'] for reply in replies}
+  assert len(rids) == 2 and not any('mine' in rid for rid in rids)
 
 
 def test_information_routes_tell_the_state(engine):

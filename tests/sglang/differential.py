@@ -58,10 +58,10 @@ class Numbers:
 def read_listed() -> list[dict[str, Any]]:
   """The listed differences.
 
-  Each entry has `cases`, patterns of names, and a `reason`; patterns `at`,
-  `engine` and `server` narrow it to some places and replies.
+  Each entry has `cases`, patterns of names, and a `reason`; patterns `at` of
+  places and patterns `engine` and `server` of what is there narrow it.
   """
-  return json.loads(LISTED.read_text())
+  return [{'at': ['*']} | entry for entry in json.loads(LISTED.read_text())]
 
 
 def shape(
@@ -240,10 +240,11 @@ class Difference:
 
   def fits(self, case: str, entry: dict[str, Any]) -> bool:
     """Whether an entry of the list means it."""
-    fields = {'path': 'at', 'engine': 'engine', 'server': 'server'}
-    return fnmatch.fnmatchcase(self.case, case) and all(
-        fnmatch.fnmatchcase(getattr(self, name), entry.get(key, '*'))
-        for name, key in fields.items()
+    return (
+        fnmatch.fnmatchcase(self.case, case)
+        and any(fnmatch.fnmatchcase(self.path, at) for at in entry['at'])
+        and fnmatch.fnmatchcase(self.engine, entry.get('engine', '*'))
+        and fnmatch.fnmatchcase(self.server, entry.get('server', '*'))
     )
 
   def __str__(self) -> str:

@@ -120,11 +120,12 @@ def test_differences_are_told_where_they_are():
 
 def test_an_entry_means_what_its_patterns_fit():
   found = Difference('param: n 0', '0.reply.a', '1', '"missing"')
-  assert found.fits('param: *', {})
-  assert found.fits('param: n 0', {'at': '*.a', 'server': '"missing"'})
-  assert not found.fits('param: n 1', {})
-  assert not found.fits('param: *', {'at': '*.b'})
-  assert not found.fits('param: *', {'engine': '"missing"'})
+  any_place = {'at': ['*']}
+  assert found.fits('param: *', any_place)
+  assert found.fits('param: n 0', {'at': ['*.b', '*.a'], 'engine': '1'})
+  assert not found.fits('param: n 1', any_place)
+  assert not found.fits('param: *', {'at': ['*.b']})
+  assert not found.fits('param: *', any_place | {'engine': '"missing"'})
 
 
 def test_shapes_keep_types_and_meaning_and_leave_values_out():
