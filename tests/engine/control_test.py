@@ -114,6 +114,7 @@ def saved(tmp_path, other_model):
 def test_weights_come_from_disk(engine, other_model, saved, prompt_of):
   name = 'model.layers.1.mlp.down_proj.weight'
   request = {'input_ids': prompt_of(9), 'sampling_params': GREEDY}
+  three = {'name': name, 'truncate_size': 3}
 
   async def body(call):
     before = await call('generate', request)
@@ -126,12 +127,14 @@ def test_weights_come_from_disk(engine, other_model, saved, prompt_of):
         update,
         await call('generate', request),
         (await call('model_info'))[1],
-        (await call(f'get_weights_by_name?name={name}&truncate_size=3'))[1],
+        # With a GET too, what is asked for is in the body.
+        (await call('get_weights_by_name', three, 'GET'))[1],
         (await call('get_weights_by_name', {'name': 'model.norm.weight'}))[1],
         await call('get_weights_by_name', {'name': 'nonsense'}),
+        await call(f'get_weights_by_name?name={name}'),
     )
 
-  _, update, (_, after), info, rows, norm, missing = talk(engine, body)
+  _, update, (_, after), info, rows, norm, missing, query = talk(engine, body)
   assert update[0] == 200 and update[1]['success']
   assert after['output_ids'] == other_model.greedy(prompt_of(9), 6)
   assert after['meta_info']['weight_version'] == '12'
@@ -140,6 +143,7 @@ def test_weights_come_from_disk(engine, other_model, saved, prompt_of):
   kernel = other_model.params['layers_1']['mlp']['down']['kernel']
   np.testing.assert_allclose(rows, np.asarray(kernel)[:3], rtol=1e-6)
   assert len(norm) == 32
+  assert query[0] == 400
   assert missing[0] == 400 and 'nonsense' in missing[1]['error']['message']
 
 
@@ -338,6 +342,11 @@ def test_an_update_keeps_the_version_of_the_one_before_it(
         ('get_weights_by_name', {}),
         ('get_weights_by_name', {'name': 'x', 'truncate_size': 'all'}),
         ('pause_generation', [1]),
+        ('pause_generation', {'mode': None}),
+        ('abort_request', {'rid': 5}),
+        ('abort_request', {'abort_all': 'x'}),
+        ('update_weight_version', {'new_version': 5}),
+        ('continue_generation', {'torch_empty_cache': 'x'}),
         ('flush_cache?timeout=soon', {}),
         ('flush_cache?timeout=-1', {}),
     ],
@@ -348,10 +357,15 @@ def test_a_control_body_that_breaks_its_schema_is_refused(
   status, reply = once(engine, route, payload)
   assert status == 400
   assert reply.pop('message')
-  assert reply == {'object': 'error', 'type': 'Bad Request', 'code': 400}
+  assert reply == {
+      'object': 'error',
+      'type': 'Bad Request',
+      'param': None,
+      'code': 400,
+  }
 
 
 def test_a_number_of_rows_without_end_is_refused(engine):
   body = b'{"name": "lm_head.weight", "truncate_size": 1e999}'
   status, reply = once(engine, 'get_weights_by_name', data=body)
-  assert status == 400 and 'truncate_size' in reply['message']
+  assert status == 400 and 'beyond any float' in reply['message']

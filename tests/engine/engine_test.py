@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.engine import cache, runner
+from agentrl.engine.request import RESERVED
 from agentrl.errors import EngineError
 
 TIMEOUT = 300
@@ -225,12 +226,15 @@ def test_stop_ids_end_a_completion_and_are_kept(
   )
 
 
-def test_a_completion_may_fill_the_context(engine, model, ask, prompt_of):
+def test_a_completion_may_fill_the_rows(make_engine, model, ask, prompt_of):
+  engine = make_engine(context_length=256 + RESERVED)
   prompt = prompt_of(250)
   result = ask(engine, prompt, temperature=0.0, max_new_tokens=6)
   assert list(result.result(TIMEOUT).output_ids) == model.greedy(prompt, 6)
-  with pytest.raises(ValueError, match='257 tokens: 250 .* 256 tokens'):
-    ask(engine, prompt, max_new_tokens=7)
+  result = ask(engine, prompt, max_new_tokens=12).result(TIMEOUT)
+  assert result.finish_reason == {'type': 'length', 'length': 6}
+  with pytest.raises(ValueError, match='263 tokens: 250 .* 262 tokens'):
+    ask(engine, prompt, max_new_tokens=13)
 
 
 def test_more_requests_than_slots_wait_their_turn(
