@@ -41,8 +41,8 @@ def problems_of_reply(
 ) -> Iterator[str]:
   """What is wrong with one reply, its log-probabilities' values aside."""
   meta, ids, params = reply['meta_info'], reply['output_ids'], ask.params
-  rid = ask.rid if params['n'] == 1 else f'{ask.rid}_{index}'
-  if meta['id'] != rid:
+  # Copies have ids that the server draws.
+  if params['n'] == 1 and meta['id'] != ask.rid:
     yield f'the reply is of {meta["id"]}'
   if meta['completion_tokens'] != len(ids):
     yield f'{meta["completion_tokens"]} completion_tokens, {len(ids)} ids'

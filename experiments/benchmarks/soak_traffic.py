@@ -124,7 +124,7 @@ class Traffic:
     if self._chance(0.03):
       return Ask({'rid': rid} | self._pick(*_BAD), self.version, bad=True)
     prompt = history + self._ids(int(self._rng.integers(1, 25)))
-    room = MAX_LEN - len(prompt)  # at least 31
+    room = MAX_LEN - 2 - len(prompt)  # at least 29
     most = self._pick(0, 1, 8, 8, 16, 30, 60)
     params = {
         'max_new_tokens': min(most, room),
@@ -200,7 +200,9 @@ class Traffic:
     # Python writes NaN as it is, which is no JSON: it must be refused.
     data = json.dumps(ask.body)
     async with self._session.post(
-        f'{self._url}/generate', data=data
+        f'{self._url}/generate',
+        data=data,
+        headers={'Content-Type': 'application/json'},
     ) as response:
       if response.content_type == 'text/event-stream':
         await self._events(outcome, response)
