@@ -203,13 +203,11 @@ def check_round(report, traffic, outcomes, scorer, tokenizer) -> None:
     report.requests += 1
     end, *wrong = problems_of_outcome(traffic, outcome)
     report.ends[end] += 1
-    for index, reply in outcome.replies.items():
+    for reply in outcome.replies.values():
       if outcome.ask.bad:
         break  # it should have none, which is told already
       report.tokens += len(reply['output_ids'])
-      wrong += soak_replies.problems_of_reply(
-          outcome.ask, index, reply, tokenizer
-      )
+      wrong += soak_replies.problems_of_reply(outcome.ask, reply, tokenizer)
       new = list(soak_scores.spans(outcome.ask, reply, traffic.carried))
       found += new
       owners += [outcome] * len(new)

@@ -37,7 +37,7 @@ class Ask:
 
 
 def problems_of_reply(
-    ask: Ask, index: int, reply: dict[str, Any], tokenizer: Tokenizer
+    ask: Ask, reply: dict[str, Any], tokenizer: Tokenizer
 ) -> Iterator[str]:
   """What is wrong with one reply, its log-probabilities' values aside."""
   meta, ids, params = reply['meta_info'], reply['output_ids'], ask.params
