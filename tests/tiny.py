@@ -11,6 +11,7 @@ import numpy as np
 
 from agentrl.algos import grpo, policy
 from agentrl.data import collate
+from agentrl.engine.request import RESERVED
 from agentrl.engine.runner import Runner
 from agentrl.engine.server import Engine
 from agentrl.models import transformer, value_head
@@ -71,13 +72,16 @@ def random_params(config, seed=0):
 @contextlib.contextmanager
 def serving(params, config=CONFIG, **settings):
   """An engine with trainer parameters, on loopback; gives its URL."""
+  settings = dict(max_running=4, max_len=256, slots=8) | settings
+  # For runs whose max_context is `max_len`.
+  settings.setdefault('context_length', settings['max_len'] + RESERVED)
   engine = Engine(
       config,
       weight_sync.engine_layout(params),
       None,
       eos_ids=(),
       model_path='random',
-      **(dict(max_running=4, max_len=256, slots=8) | settings),
+      **settings,
   )
   try:
     yield engine.start()

@@ -61,8 +61,8 @@ def start_engine(
 ) -> tuple[Engine, str]:
   """Starts the embedded engine; it stops when `stack` unwinds.
 
-  A client is told a context of `max_context` tokens and `reserved` more: that
-  of a run has prompts of all but one of its context.
+  Clients are told a context of `max_context + reserved` tokens, as far as the
+  model has positions for what is not kept of it: a run needs all of its own.
   """
   max_len = min(max_context, model.config.max_positions)
   engine = Engine(
@@ -73,7 +73,9 @@ def start_engine(
       model_path=model.path,
       max_running=sampler.max_running,
       max_len=max_len,
-      context_length=max_len + reserved,
+      context_length=min(
+          max_context + reserved, model.config.max_positions + RESERVED
+      ),
       slots=sampler.num_slots,
       dtype=DTYPES[dtype],
       seed=seed,
