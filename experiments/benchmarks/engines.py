@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agentrl.engine.request import RESERVED
 from agentrl.engine.server import Engine
 from agentrl.models.config import TransformerConfig
 
@@ -19,6 +20,8 @@ def serving(
     params: engine layout.
     **settings: of `Engine`.
   """
+  # So that prompt and completion may fill all of `max_len`.
+  settings = {'context_length': settings['max_len'] + RESERVED} | settings
   engine = Engine(
       config, params, None, eos_ids=(), model_path='random', **settings
   )
