@@ -310,6 +310,8 @@ class Evaluation:
   sampler: Sampler
   rollout: Limits
   eval: Eval
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     _check_untrained(self.model, self.sampler)
@@ -335,8 +337,6 @@ class Serve:
   admin_api_key_file: str | None = None
   # Of chats, as `agent.template` is of episodes; None: the tokenizer's own.
   chat_template: str | None = None
-  # Keeps compiled programs for the next start; see `compile_cache.use`.
-  compile_cache: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -346,6 +346,8 @@ class ServePolicy:
   model: Model
   sampler: Sampler
   serve: Serve
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     _check_untrained(self.model, self.sampler)
@@ -373,6 +375,8 @@ class Inspection:
   """The whole of a `mode='inspect'` config."""
 
   inspect: Inspect
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -408,3 +412,5 @@ class Exporting:
 
   checkpoint: Source
   export: Export
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
