@@ -1,5 +1,6 @@
 """Tests for agentrl.modes.compile_cache: programs that outlive a process."""
 
+import importlib
 import os
 import pathlib
 import subprocess
@@ -10,10 +11,11 @@ import zlib
 import jax
 import pytest
 from absl import logging
+from ml_collections import ConfigDict
 
 from agentrl.envs import cache
 from agentrl.errors import ConfigError, EnvError
-from agentrl.modes import compile_cache
+from agentrl.modes import compile_cache, resume
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
@@ -220,3 +222,51 @@ def test_a_whole_entry_is_read_once(tmp_path):
   os.utime(entry, (0, 0))  # as if it had been there
   compile_cache.tidy(tmp_path, 1000)
   assert entry.exists()
+
+
+@pytest.mark.parametrize(
+    'name, arg',
+    [
+        ('quickstart', 'tiny'),
+        ('textcraft_grpo', None),
+        ('babyai_sft', None),
+        ('babyai_dpo', None),
+        ('babyai_agentevol', None),
+        ('evaluate', None),
+        ('serve_policy', None),
+        ('inspect', 'episodes=some.jsonl'),
+        ('export', 'run=some'),
+    ],
+)
+def test_every_mode_that_computes_asks_first_where_programs_are(
+    monkeypatch, tmp_path, name, arg
+):
+  class Asked(Exception):
+    pass
+
+  def ask(folder):
+    raise Asked(folder)
+
+  monkeypatch.setattr(compile_cache, 'use', ask)
+  config = importlib.import_module(f'configs.{name}').get_config(arg)
+  assert config.compile_cache is None
+  mode = importlib.import_module(f'agentrl.modes.{config.mode}')
+  config.compile_cache = 'named'
+  with pytest.raises(Asked, match='named'):
+    mode.run(config, str(tmp_path))
+  # A config of one's own need not have the field.
+  del config.compile_cache
+  assert mode.read(config).compile_cache is None
+
+
+def test_a_run_goes_on_wherever_its_programs_are(tmp_path):
+  config = ConfigDict(dict(mode='train', seed=0))
+  path = tmp_path / 'config.json'
+  resume.keep_config(config, path)
+  for folder in (None, 'here', ''):
+    config.compile_cache = folder
+    resume.keep_config(config, path)
+    del config.compile_cache
+  config.seed = 1
+  with pytest.raises(ConfigError, match='seed=0'):
+    resume.keep_config(config, path)
