@@ -26,5 +26,6 @@ def pytest_configure(config):
   del config
   compile_cache.use(None)
   if folder := jax.config.jax_compilation_cache_dir:
-    # For child processes, whatever cache folder a test gives them.
+    # For child processes, whatever they are and whatever cache folder they get.
     os.environ['JAX_COMPILATION_CACHE_DIR'] = folder
+    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
