@@ -24,24 +24,16 @@ from typing import Any
 
 import aiohttp
 
-from tests.sglang import cases
+from tests.sglang import cases, shapes
+from tests.sglang.shapes import Difference
+from tests.sglang.steps import APART, Step
 
 LISTED = pathlib.Path(__file__).with_name('differences.json')
-# Their value is compared, not only its type.
-_MEANING = frozenset(
-    'type length matched prompt_tokens completion_tokens total_tokens code'
-    ' object param success status retryable index num_retractions start end'
-    ' output_token_logprobs_length finish_reason matched_stop role'
-    ' num_waiting_reqs num_paused_requests new_version'.split()
-)
 # Instead of a status.
 _LOST = 'no answer'
 # Cases at once, where they cannot disturb each other: a batch costs as much
 # time as one request.
 _AT_ONCE = 16
-_COUNTS = frozenset(
-    'completion_tokens start end output_token_logprobs_length'.split()
-)
 _TIMEOUT = aiohttp.ClientTimeout(total=60)
 
 
@@ -62,32 +54,6 @@ def read_listed() -> list[dict[str, Any]]:
   places and patterns `engine` and `server` of what is there narrow it.
   """
   return [{'at': ['*']} | entry for entry in json.loads(LISTED.read_text())]
-
-
-def shape(
-    value: Any, key: str | None = None, *, loose: bool | None = False
-) -> Any:
-  """What of a decoded reply is compared, as JSON.
-
-  Args:
-    value: a part of the reply.
-    key: of it in its object.
-    loose: whether the reply is what there was when something came in between,
-      so that counts depend on speed.
-  """
-  if key == 'cached_tokens_details':
-    return '<object or null>'  # by what the requests before have left
-  if isinstance(value, dict):
-    return {k: shape(v, k, loose=loose) for k, v in sorted(value.items())}
-  if isinstance(value, list):
-    items = [shape(item, loose=loose) for item in value]
-    if not items or any(item != items[0] for item in items):
-      return items
-    return ['some' if loose else f'{len(items)} x', items[0]]
-  meaning = key in _MEANING and not (loose and key in _COUNTS)
-  if meaning or value is None or isinstance(value, bool):
-    return value
-  return f'<{type(value).__name__}>'
 
 
 class Side:
@@ -116,7 +82,7 @@ class Side:
     except aiohttp.ClientError:
       return False
 
-  async def play(self, steps: Sequence[cases.Step], numbers: Numbers) -> list:
+  async def play(self, steps: Sequence[Step], numbers: Numbers) -> list:
     """The compared part of each reply, in the order of the steps."""
     running, first, replies = {}, {}, []
     try:
@@ -155,7 +121,7 @@ class Side:
 
   async def _send(
       self,
-      step: cases.Step,
+      step: Step,
       numbers: Numbers,
       first: asyncio.Event | None = None,
   ) -> dict[str, Any]:
@@ -176,7 +142,7 @@ class Side:
           return out | await _events(response, first, step)
         text = await response.text(errors='replace')
         if text and kind == 'application/json':
-          out['reply'] = shape(json.loads(text), loose=step.get('loose'))
+          out['reply'] = shapes.shape(json.loads(text), loose=step.get('loose'))
         elif text:
           out['reply'] = '<text>'
         return out
@@ -187,7 +153,7 @@ class Side:
 async def _events(
     response: aiohttp.ClientResponse,
     first: asyncio.Event | None,
-    step: cases.Step,
+    step: Step,
 ) -> dict[str, Any]:
   """The end of a stream: its last chunk of each request, and `[DONE]`."""
   last = {}
@@ -204,7 +170,7 @@ async def _events(
     if first is not None:
       first.set()
     choices = event.get('choices') or [event]
-    last[f'chunk {choices[0].get("index", 0)}'] = shape(
+    last[f'chunk {choices[0].get("index", 0)}'] = shapes.shape(
         event, loose=step.get('loose')
     )
   return last
@@ -227,59 +193,6 @@ def _fill(value: Any, numbers: Numbers, kind: type = int) -> Any:
       return kind(number + int(found[2] or 0))
     return numbers.weights if value == '<weights>' else value
   return value
-
-
-@dataclasses.dataclass(frozen=True, order=True)
-class Difference:
-  """One place where the replies to one case differ."""
-
-  case: str
-  path: str  # from the index of the reply on, as `0.reply.meta_info.id`
-  engine: str  # JSON
-  server: str
-
-  def fits(self, case: str, entry: dict[str, Any]) -> bool:
-    """Whether an entry of the list means it."""
-    return (
-        fnmatch.fnmatchcase(self.case, case)
-        and any(fnmatch.fnmatchcase(self.path, at) for at in entry['at'])
-        and fnmatch.fnmatchcase(self.engine, entry.get('engine', '*'))
-        and fnmatch.fnmatchcase(self.server, entry.get('server', '*'))
-    )
-
-  def __str__(self) -> str:
-    return (
-        f'{self.case} at {self.path}: engine {self.engine:.200},'
-        f' server {self.server:.200}'
-    )
-
-
-_MISSING = 'missing'
-
-
-def differences(case: str, mine: Any, theirs: Any, path='') -> list[Difference]:
-  """All places, the deepest that two shapes share."""
-  if mine == theirs:
-    return []
-  keys: Sequence[Any] = ()
-  if isinstance(mine, dict) and isinstance(theirs, dict):
-    if mine.keys() & theirs.keys():
-      keys = sorted(mine.keys() | theirs.keys())
-    get = lambda value, key: value.get(key, _MISSING)
-  elif isinstance(mine, list) and isinstance(theirs, list):
-    if len(mine) == len(theirs):
-      keys, get = range(len(mine)), lambda value, key: value[key]
-  if not keys:
-    return [
-        Difference(case, path.strip('.'), json.dumps(mine), json.dumps(theirs))
-    ]
-  return [
-      found
-      for key in keys
-      for found in differences(
-          case, get(mine, key), get(theirs, key), f'{path}.{key}'
-      )
-  ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -317,7 +230,7 @@ class Report:
 def _together(names: Iterable[str]) -> Iterator[list[str]]:
   """Names in their order, in groups of cases that may be played at once."""
   for apart, group in itertools.groupby(
-      names, lambda name: name.startswith(cases.APART)
+      names, lambda name: name.startswith(APART)
   ):
     size = 1 if apart else _AT_ONCE
     group = list(group)
@@ -355,7 +268,7 @@ async def compare(
 
     async def both(name: str) -> list[Difference]:
       progress(name)
-      return differences(
+      return shapes.differences(
           name,
           *await asyncio.gather(*(
               side.play(chosen[name], n)

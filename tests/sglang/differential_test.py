@@ -18,8 +18,8 @@ from agentrl.models import transformer
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf
 from tests import tiny
-from tests.sglang import cases, differential
-from tests.sglang.differential import Difference
+from tests.sglang import cases, differential, shapes
+from tests.sglang.shapes import Difference
 
 # What none of these sample is a program that none of these compile.
 HOSTILE = ('field', 'body', 'raw', 'headers', 'route', 'no route')
@@ -111,11 +111,11 @@ def test_hostile_requests_leave_no_500(engine):
 def test_differences_are_told_where_they_are():
   mine = [{'status': 200, 'reply': {'a': 1, 'b': ['2 x', '<int>']}}]
   theirs = [{'status': 200, 'reply': {'a': 2, 'b': ['2 x', '<int>'], 'c': 3}}]
-  assert differential.differences('x', mine, theirs) == [
+  assert shapes.differences('x', mine, theirs) == [
       Difference('x', '0.reply.a', '1', '2'),
       Difference('x', '0.reply.c', '"missing"', '3'),
   ]
-  assert differential.differences('x', mine, mine) == []
+  assert shapes.differences('x', mine, mine) == []
 
 
 def test_an_entry_means_what_its_patterns_fit():
@@ -138,7 +138,7 @@ def test_shapes_keep_types_and_meaning_and_leave_values_out():
           'e2e_latency': 0.25,
       },
   }
-  assert differential.shape(reply) == {
+  assert shapes.shape(reply) == {
       'text': '<str>',
       'output_ids': ['2 x', '<int>'],
       'meta_info': {
@@ -147,6 +147,6 @@ def test_shapes_keep_types_and_meaning_and_leave_values_out():
           'e2e_latency': '<float>',
       },
   }
-  loose = differential.shape(reply, loose=True)
+  loose = shapes.shape(reply, loose=True)
   assert loose['output_ids'] == ['some', '<int>']
   assert loose['meta_info']['completion_tokens'] == '<int>'
