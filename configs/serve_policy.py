@@ -38,5 +38,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
       # Compiled programs, for the next start. None: in the user's cache folder
       # (or $JAX_COMPILATION_CACHE_DIR); an empty name keeps none.
       compile_cache=config_dict.placeholder(str),
+      # /health is 503 until what ordinary requests need is compiled: a minute
+      # or two, and seconds where `compile_cache` has it. False: the first
+      # request of each kind waits instead.
+      warmup=True,
   )
   return config

@@ -141,6 +141,8 @@ class Routes:
   async def _health_generate(self, request: web.Request) -> web.Response:
     """Samples a token when idle; else sees that dispatches end."""
     del request
+    if not self._scheduler.healthy:
+      return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
     try:

@@ -337,6 +337,8 @@ class Serve:
   chat_template: str | None = None
   # Keeps compiled programs for the next start; see `compile_cache.use`.
   compile_cache: str | None = None
+  # Compile before /health says ready; else the first requests wait for it.
+  warmup: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
