@@ -110,6 +110,7 @@ class Routes:
             auth.middleware(self._keys, {path for _, path, _ in control}),
         ],
     )
+    app.on_cleanup.append(self._close)
     for methods, path, handler in (
         ('POST PUT', '/generate', self._generate.handle),
         ('GET', '/health', self._health),
@@ -128,6 +129,10 @@ class Routes:
       for method in methods.split():
         app.router.add_route(method, path, handler)
     return app
+
+  async def _close(self, app: web.Application) -> None:
+    del app
+    self._generate.close()
 
   async def _health(self, request: web.Request) -> web.Response:
     del request

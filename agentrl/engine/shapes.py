@@ -214,16 +214,17 @@ def usual_programs(
     Which program, its kind and its shape.
   """
   several = [n for n in decode_rows if n in _USUAL_ROWS]
-  if not several or decode_rows[-1] < _USUAL_ROWS[-1]:
-    several.append(decode_rows[-1])
+  most = decode_rows[-1]
+  if not several or several[-1] < most < _USUAL_ROWS[-1]:
+    several.append(most)
   variants = [(False,) * 3, (True,) * 3]
   if deterministic:
     variants[1:] = [tuple(i == j for i in range(3)) for j in range(3)]
   for rows, variant in itertools.product(several, variants):
     yield DECODE, variant, (rows, length)
   for chunk, sizes in prefill_rows.items():
-    most = bucket(min(several[-1], sizes[-1]), sizes)
-    for rows in sizes[: sizes.index(most) + 1]:
+    needed = bucket(min(several[-1], sizes[-1]), sizes)
+    for rows in sizes[: sizes.index(needed) + 1]:
       yield PREFILL, chunk, (rows, length)
     for tops in (False, True) if deterministic else (True,):
       yield SCORE, (chunk, tops), (1, length)

@@ -101,7 +101,9 @@ def test_programs_that_stand_in_sample_the_same(warm):
   cold = make()
   cold.url = cold.start()
   try:
-    for ask in bodies():
+    # Each is of another variant, which the cold engine compiles.
+    every = list(bodies())
+    for ask in every[9], every[18], every[19]:
       (_, one), (_, two) = once(warm, 'generate', ask), once(
           cold, 'generate', ask
       )
