@@ -23,7 +23,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = ConfigDict()
   config.mode = 'serve_policy'
   config.model = dict(name=arg.model, dtype='float32')
-  config.sampler = dict(kind='embedded', max_running=16, slots=0)
+  # A slot is max_context positions of cache, 0.1 GB with the default model.
+  # More slots than max_running keep the prefixes of more conversations.
+  config.sampler = dict(kind='embedded', max_running=16, slots=16)
   config.serve = dict(
       host='127.0.0.1',
       port=arg.port,
