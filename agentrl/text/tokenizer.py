@@ -138,7 +138,8 @@ class Tokenizer:
     Bytes that are not UTF-8 become U+FFFD. Ids without a token (an embedding
     may have more rows than the tokenizer has tokens) give nothing.
     """
-    return self._backend.decode(list(ids), skip_special_tokens=skip_special)
+    ids = [i for i in ids if 0 <= i < self.vocab_size]
+    return self._backend.decode(ids, skip_special_tokens=skip_special)
 
   def id_to_token(self, token_id: int) -> str | None:
     """The vocabulary's name of an id, or None."""

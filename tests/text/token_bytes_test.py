@@ -101,6 +101,12 @@ def test_what_may_swallow_text_has_no_bound(changes):
   assert token_bytes.bound(changed(**changes)) is None
 
 
+def test_numbers_that_are_no_ids_decode_to_nothing():
+  ids = WORDS.encode('the cat')
+  for number in (-1, WORDS.vocab_size, 2**32, 10**30):
+    assert WORDS.decode([number, *ids, number]) == 'the cat'
+
+
 def test_long_texts_encode_like_short_ones():
   text = 'the cat sat on the mat, naïve <|im_end|> ' * 2000
   assert len(text) > tokenizer._LONG
