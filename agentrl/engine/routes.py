@@ -129,6 +129,7 @@ class Routes:
             auth.middleware(self._keys, {path for _, path, _ in control}),
         ],
     )
+    app.on_cleanup.append(self._close)
     for methods, path, handler in (
         ('POST PUT', '/generate', self._generate.handle),
         ('GET', '/health', self._health),
@@ -148,6 +149,10 @@ class Routes:
         app.router.add_route(method, path, handler)
     return app
 
+  async def _close(self, app: web.Application) -> None:
+    del app
+    self._generate.close()
+
   async def _health(self, request: web.Request) -> web.Response:
     del request
     return web.Response(status=200 if self._scheduler.healthy else 503)
@@ -163,7 +168,7 @@ class Routes:
     While paused nothing is sampled: 503, as a server answers.
     """
     del request
-    if self._scheduler.paused:
+    if not self._scheduler.healthy or self._scheduler.paused:
       return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])

@@ -345,6 +345,8 @@ class Serve:
   admin_api_key_file: str | None = None
   # Of chats, as `agent.template` is of episodes; None: the tokenizer's own.
   chat_template: str | None = None
+  # Compile before /health says ready; else the first requests wait for it.
+  warmup: bool = True
 
 
 @dataclasses.dataclass(frozen=True)

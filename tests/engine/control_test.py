@@ -255,7 +255,7 @@ def test_a_version_can_be_named_anew(engine, slow_decode, prompt_of):
     refused = [
         await rename(),
         await rename(new_version=3),
-        await rename(new_version='9', abort_all_requests='no'),
+        await rename(new_version='9', abort_all_requests='nobody'),
     ]
     return renamed, kept, await first, await second, refused
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agentrl.engine.runner import Runner
-from tests.engine.http import LONG, PATIENCE_S, once, talk
+from tests.engine.http import JSON, LONG, PATIENCE_S, once, talk
 from tests.waiting import until
 
 ASK = {'input_ids': [1, 2, 3], 'sampling_params': {'max_new_tokens': 4}}
@@ -197,7 +197,10 @@ def test_a_full_queue_names_a_time_to_come_back(make_engine, ask):
   engine.pause('in_place')
   ask(engine, [1])
   request = urllib.request.Request(
-      f'{engine.url}/generate', data=b'{"input_ids": [1]}', method='POST'
+      f'{engine.url}/generate',
+      data=b'{"input_ids": [1]}',
+      headers=JSON,
+      method='POST',
   )
   with pytest.raises(urllib.error.HTTPError) as refused:
     urllib.request.urlopen(request, timeout=PATIENCE_S)
