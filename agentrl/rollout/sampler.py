@@ -197,8 +197,9 @@ class Sampler(Control):
       url = await self._take(routing_key)
       if rid is not None:
         # A server may still be ending the try that timed out, and refuses a
-        # name that is in use.
-        payload['rid'] = f'{rid}.{next(self._serial)}'
+        # name that is in use. No name may be the beginning of another: when a
+        # client leaves, SGLang ends all requests whose names begin so.
+        payload['rid'] = f'{rid}.{next(self._serial)}.'
       if self._adapter is not None:
         adapter = self._adapter()
         payload['lora_path'] = adapter.name

@@ -51,7 +51,7 @@ def test_request_states_everything_that_shapes_a_sample():
   )
   assert engine.requests == [{
       'input_ids': [1, 2, 3],
-      'rid': 'e/0.0',
+      'rid': 'e/0.0.',
       'return_logprob': True,
       # A server's defaults come from the model's files, so nothing is left out.
       'sampling_params': {
@@ -85,7 +85,7 @@ def test_server_error_is_repeated_with_the_same_seed():
   assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
   first, second = engine.requests
   assert (first.pop('rid'), second.pop('rid')) == (
-      'e/0.0',
+      'e/0.0.',
       'e/0.1',
   )
   assert first == second
