@@ -23,6 +23,7 @@ class Writer:
       copies: int,
       token_ids: bool,
       decode: Callable[[int], str],
+      echo: Sequence[str] | None = None,
   ):
     """Keeps what the objects have in common.
 
@@ -33,12 +34,15 @@ class Writer:
       copies: completions of each prompt.
       token_ids: whether choices tell the ids of prompt and completion.
       decode: id -> text, control tokens too.
+      echo: texts of the prompts, to precede their completions; their
+        log-probabilities do too, where they were computed. None: no echo.
     """
     self._call = call
     self._is_chat = is_chat
     self._copies = copies
     self._token_ids = token_ids
     self._decode = decode
+    self._echo = echo
     prefix, kind = ('chatcmpl', 'chat.completion') if is_chat else (
         'cmpl', 'text_completion'
     )  # fmt: skip
@@ -53,8 +57,9 @@ class Writer:
     """The object of a call that has ended."""
     choices = []
     for index, result in enumerate(results):
-      message = {'role': 'assistant', 'content': result.text}
-      text = {'message': message} if self._is_chat else {'text': result.text}
+      text = {'text': self._echoed(index) + result.text}
+      if self._is_chat:
+        text = {'message': {'role': 'assistant', 'content': result.text}}
       choices.append(self._choice(index, result, Sent(), text))
     return self._common | {
         'choices': choices,
@@ -68,6 +73,8 @@ class Writer:
     """The chunks that tell what `sent` did not."""
     text = (result.text or '')[len(sent.text) :]
     if not self._is_chat:
+      if not sent.tokens:
+        text = self._echoed(index) + text
       yield self._chunk(self._choice(index, result, sent, {'text': text}))
       return
     if not sent.tokens:
@@ -90,6 +97,9 @@ class Writer:
     choices = [] if choice is None else [choice]
     return self._common | {'object': kind, 'choices': choices}
 
+  def _echoed(self, index: int) -> str:
+    return '' if self._echo is None else self._echo[index // self._copies]
+
   def _choice(
       self, index: int, result: Result, sent: Sent, text: dict[str, Any]
   ) -> dict[str, Any]:
@@ -110,11 +120,22 @@ class Writer:
   ) -> dict[str, Any] | None:
     if not self._call.return_logprob[index]:
       return None
-    texts = [self._decode(token) for token in result.output_ids]
-    pairs = list(zip(texts, result.output_logprobs, strict=True))[start:]
+    ids, logprobs = result.output_ids, result.output_logprobs
+    tops = result.output_tops
+    if self._echo is not None:
+      # An aborted request may have scored a part of its prompt.
+      scored = result.input_logprobs or ()
+      ids = (*self._call.requests[index].tokens[: len(scored)], *ids)
+      logprobs = (*scored, *logprobs)
+      if self._call.requests[index].top_logprobs:
+        tops = (*result.input_tops, *tops)
+      start = start and len(scored) + start
+    texts = [self._decode(token) for token in ids]
+    pairs = list(zip(texts, logprobs, strict=True))[start:]
     tops = [
-        [(self._decode(token), logprob) for logprob, token in top]
-        for top in result.output_tops[start:]
+        # Nothing predicts the first token of a prompt.
+        None if top is None else [(self._decode(id_), lp) for lp, id_ in top]
+        for top in tops[start:]
     ]
     if self._is_chat:
       content = [
@@ -128,7 +149,7 @@ class Writer:
         'token_logprobs': [logprob for _, logprob in pairs],
         # By text: of several ids that read alike, as halves of characters do,
         # the likeliest, which comes first.
-        'top_logprobs': [dict(reversed(top)) for top in tops] or None,
+        'top_logprobs': [top and dict(reversed(top)) for top in tops] or None,
         'text_offset': list(offsets)[start:-1],
     }
 

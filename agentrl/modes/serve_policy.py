@@ -70,6 +70,7 @@ def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
         port=where.port,
         keys=keys,
         chat_template=where.chat_template,
+        served_name=where.name or wanted.model.name,
     )
     print(f'Serving {wanted.model.name} at {url}', flush=True)
     stopped.wait()

@@ -63,6 +63,7 @@ def start_engine(
     port: int = 0,
     keys: Keys = Keys(),  # noqa: B008  (frozen)
     chat_template: str | None = None,
+    served_name: str | None = None,
 ) -> tuple[Engine, str]:
   """Starts the embedded engine; it stops when `stack` unwinds."""
   engine = Engine(
@@ -71,6 +72,7 @@ def start_engine(
       model.tokenizer,
       eos_ids=model.tokenizer.eos_ids,
       model_path=model.path,
+      served_name=served_name,
       max_running=sampler.max_running,
       max_len=min(max_context, model.config.max_positions),
       slots=sampler.num_slots,

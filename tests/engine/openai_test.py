@@ -385,7 +385,6 @@ def test_what_cannot_be_served_is_a_bad_request(client, change, reason):
 @pytest.mark.parametrize(
     'change, reason',
     [
-        ({'echo': True}, 'echo'),
         ({'best_of': 2}, 'best_of'),
         ({'logprobs': -1}, r'logprobs must be a number in \[0, 128\]'),
         ({'logprobs': True}, 'logprobs must be a number'),
