@@ -1,0 +1,91 @@
+"""Small random models of each family, as the files that servers load."""
+
+import functools
+import pathlib
+
+import jax
+import numpy as np
+
+from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.weights import hf, names
+
+_SHAPE = dict(
+    vocab_size=512,
+    hidden_size=128,
+    intermediate_size=256,
+    num_layers=3,
+    num_heads=4,
+    num_kv_heads=2,
+    head_dim=32,
+    max_positions=1024,
+)
+# What sets a family apart, beside the shape that all share.
+FAMILIES = {
+    'llama': {},
+    'qwen2': dict(qkv_bias=True),
+    'qwen3': dict(qk_norm=True),
+    'qwen3_moe': dict(
+        qk_norm=True,
+        num_experts=4,
+        num_experts_per_token=2,
+        moe_intermediate_size=64,
+        norm_topk_prob=True,
+    ),
+    'smollm3': dict(rope_layers=(True, True, False)),
+    'gemma3_text': dict(
+        qk_norm=True,
+        post_norms=True,
+        norm_offset=1.0,
+        scale_embeddings=True,
+        hidden_act='gelu_pytorch_tanh',
+        sliding_window=64,
+        layer_types=(SLIDING, SLIDING, FULL),
+        rope_theta=1e6,
+        rope_local_theta=1e4,
+        query_pre_attn_scalar=32.0,
+    ),
+}
+
+
+def config_of(family: str) -> TransformerConfig:
+  return TransformerConfig(family=family, **_SHAPE | FAMILIES[family])
+
+
+def params_of(config: TransformerConfig, seed: int = 0):
+  """Host arrays whose distributions are far from flat and from certain."""
+  rng = np.random.default_rng(seed)
+
+  def draw(path, leaf):
+    centre = 0.0
+    if path[-1].key == 'scale':
+      centre, width = 1.0 - config.norm_offset, 0.1
+    elif path[-1].key == 'embed':  # it is the output as well
+      width = 0.3
+    else:  # so that sizes stay
+      width = leaf.shape[-2] ** -0.5
+    return rng.normal(centre, width, leaf.shape).astype(np.float32)
+
+  return jax.tree_util.tree_map_with_path(
+      draw, names.shapes(config, np.float32)
+  )
+
+
+@functools.cache
+def tokenizer() -> tokenizer_lib.Tokenizer:
+  words = ['the agent goes to the red ball', 'turn left, then right; 0123456789']
+  return tokenizer_lib.train_bpe(words, vocab_size=_SHAPE['vocab_size'])
+
+
+def export(directory: pathlib.Path, family: str, *, seed: int = 0):
+  """Writes a model with its tokenizer; gives config and parameters."""
+  config = config_of(family)
+  params = params_of(config, seed)
+  hf.save(
+      directory,
+      config,
+      params,
+      eos_ids=tokenizer().eos_ids,
+      companions=[tokenizer().save],
+  )
+  return config, params
