@@ -73,7 +73,10 @@ def params_of(config: TransformerConfig, seed: int = 0):
 
 @functools.cache
 def tokenizer() -> tokenizer_lib.Tokenizer:
-  words = ['the agent goes to the red ball', 'turn left, then right; 0123456789']
+  words = [
+      'the agent goes to the red ball',
+      'turn left, then right; 0123456789',
+  ]
   return tokenizer_lib.train_bpe(words, vocab_size=_SHAPE['vocab_size'])
 
 
