@@ -108,7 +108,9 @@ class OpenAI:
         is_chat=is_chat,
         copies=body.get('n') or 1,
         token_ids=bool(body.get('return_token_ids')),
-        decode=self._runner.decode_one,
+        decode=functools.partial(
+            self._runner.tokenizer.decode, skip_special=False
+        ),
         echo=self._echoed(body) if body.get('echo') else None,
     )
     if call.stream:

@@ -1,6 +1,5 @@
 """Writing OpenAI's objects from results."""
 
-import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,7 @@ class Writer:
       is_chat: bool,
       copies: int,
       token_ids: bool,
-      decode: Callable[[int], str],
+      decode: Callable[[Sequence[int]], str],
       echo: Sequence[str] | None = None,
   ):
     """Keeps what the objects have in common.
@@ -33,7 +32,7 @@ class Writer:
       is_chat: chat completions, else completions.
       copies: completions of each prompt.
       token_ids: whether choices tell the ids of prompt and completion.
-      decode: id -> text, control tokens too.
+      decode: ids -> text, control tokens too.
       echo: texts of the prompts, to precede their completions; their
         log-probabilities do too, where they were computed. None: no echo.
     """
@@ -130,11 +129,11 @@ class Writer:
       if self._call.requests[index].top_logprobs:
         tops = (*result.input_tops, *tops)
       start = start and len(scored) + start
-    texts = [self._decode(token) for token in ids]
+    texts = [self._decode([token]) for token in ids]
     pairs = list(zip(texts, logprobs, strict=True))[start:]
     tops = [
         # Nothing predicts the first token of a prompt.
-        None if top is None else [(self._decode(id_), lp) for lp, id_ in top]
+        None if top is None else [(self._decode([id_]), lp) for lp, id_ in top]
         for top in tops[start:]
     ]
     if self._is_chat:
@@ -143,14 +142,13 @@ class Writer:
           for pair, top in zip(pairs, tops or [[]] * len(pairs), strict=True)
       ]
       return {'content': content}
-    offsets = itertools.accumulate(map(len, texts), initial=0)
     return {
         'tokens': [text for text, _ in pairs],
         'token_logprobs': [logprob for _, logprob in pairs],
         # By text: of several ids that read alike, as halves of characters do,
         # the likeliest, which comes first.
         'top_logprobs': [top and dict(reversed(top)) for top in tops] or None,
-        'text_offset': list(offsets)[start:-1],
+        'text_offset': _offsets(ids, self._decode)[start:],
     }
 
   def _usage(self, results: Sequence[Result]) -> dict[str, Any]:
@@ -174,6 +172,29 @@ def _entry(text: str, logprob: float) -> dict[str, Any]:
       'logprob': logprob,
       'bytes': list(text.encode()) if whole else None,
   }
+
+
+def _offsets(
+    ids: Sequence[int], decode: Callable[[Sequence[int]], str]
+) -> list[int]:
+  """Characters before each id, where several ids may be one character."""
+  offsets = []
+  # `last` is the text of ids[start : end - 1], `size` its length in its place:
+  # some decoders leave out a space where they begin.
+  start, before, last, size = 0, 0, '', 0
+  for end in range(1, len(ids) + 1):
+    text = decode(ids[start:end])
+    grown = len(text) - len(last)
+    # A character of which bytes are missing is one replacement character, and
+    # stays the same or becomes another with the next byte.
+    if last.endswith('\ufffd') and not (grown and text.startswith(last)):
+      offsets.append(before + size - 1)
+      last, size = text, size + grown
+    else:
+      before += size
+      offsets.append(before)
+      start, last, size = end - 1, decode(ids[end - 1 : end]), grown
+  return offsets
 
 
 def model_card(name: str, *, created: int, max_len: int) -> dict[str, Any]:

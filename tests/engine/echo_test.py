@@ -170,6 +170,22 @@ def test_a_stream_begins_with_the_prompt(complete, client, slow_decode):
       assert streamed == expected
 
 
+def test_offsets_are_those_of_characters(complete):
+  # The last letters are no merges of the tokenizer: two to four ids each.
+  text = 'na\u00efve \N{SNOWMAN} the \N{CAT FACE}\u00df cat'
+  (choice,) = complete(prompt=text, max_tokens=0, logprobs=0)
+  ids = WORDS.encode(text)
+  table = choice.logprobs
+  assert len(table.text_offset) == len(ids) > len(text.split())
+  assert any('\ufffd' in token for token in table.tokens)
+  assert table.text_offset == sorted(table.text_offset)
+  for token, offset in zip(table.tokens, table.text_offset, strict=True):
+    whole = token.rstrip('\ufffd')
+    if '\ufffd' not in whole:
+      assert text[offset:].startswith(whole)
+  assert text[table.text_offset[-1] :] == table.tokens[-1]
+
+
 def test_control_tokens_are_scored(complete):
   end = WORDS.eos_ids[0]
   text = WORDS.decode([end], skip_special=False)
