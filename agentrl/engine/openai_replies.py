@@ -63,6 +63,7 @@ class Writer:
     return self._common | {
         'choices': choices,
         'usage': self._usage(results),
+        # Strings alone, as in OpenAI's schema, which some clients check.
         'metadata': {'weight_version': results[-1].weight_version},
     }
 

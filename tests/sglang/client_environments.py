@@ -17,7 +17,7 @@ from agentrl.envs import cache
 ROOT = pathlib.Path(__file__).parents[2]
 _REQUIREMENTS = ROOT / 'third_party' / 'requirements'
 _SCRIPTS = pathlib.Path(__file__).parent / 'clients'
-_TIMEOUT_S = 540
+_TIMEOUT_S = 900  # some compile, and cores may be busy
 
 
 def python(name: str) -> pathlib.Path:

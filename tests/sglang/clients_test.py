@@ -176,7 +176,7 @@ def test_openai_is_told_what_is_wrong(url):
       assert refused.value.body['object'] == 'error'
 
 
-def test_litellm(url, kind):
+def test_litellm(url):
   said = json.loads(
       clients.run(
           clients.python('litellm'),
@@ -193,15 +193,21 @@ def test_litellm(url, kind):
 
 
 def test_pydantic_ai(url, kind):
-  said = json.loads(
-      clients.run(clients.python('clients'), 'pydantic_ai_client.py', url, NAME)
+  run = lambda: clients.run(
+      clients.python('clients'), 'pydantic_ai_client.py', url, NAME
   )
+  if kind == 'sglang':
+    # It checks OpenAI's schema, whose `metadata` is of strings; SGLang 0.5.23
+    # has a list in it. Here is the reason why the engine does not.
+    with pytest.raises(pytest.fail.Exception, match='metadata.weight_versions'):
+      run()
+    return
+  said = json.loads(run())
   assert said['whole'] == said['stream'] == PARIS
   assert said['again'] == 'The capital of Spain is Madrid.'
   assert said['usage'] == 8
-  if kind == 'engine':
-    status, body = said['refused']
-    assert status == 400 and 'tools is not supported' in body
+  status, body = said['refused']
+  assert status == 400 and 'tools is not supported' in body
 
 
 def test_inspect_ai(url, tmp_path):
