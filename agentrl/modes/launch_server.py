@@ -71,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             name=args.served_model_name,
             max_context=args.context_length or 0,
             seed=args.random_seed,
-            compile_cache=args.compile_cache,
         ),
+        compile_cache=args.compile_cache,
     )
     serve_policy.serve(wanted, Keys(args.api_key, args.admin_api_key))
   except AgentrlError as error:

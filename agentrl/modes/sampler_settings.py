@@ -1,6 +1,7 @@
 """What a config may say of who samples: `config.sampler`."""
 
 import dataclasses
+import itertools
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +11,24 @@ from agentrl.modes.reading import above, at_least, idle, one_of, read
 from agentrl.training.disk_push import MODES
 from agentrl.weights import hf
 
-# What the run itself tells a server that it starts.
-_OWN_FLAGS = ('--model-path', '--model', '--host', '--port')
+# What the run itself tells a server that it starts -> what to do instead.
+_OWN_FLAGS = {
+    '--model-path': 'leave it out',
+    '--model': 'leave it out',
+    '--host': 'leave it out',
+    '--port': 'set sampler.launch.port',
+    '--api-key': 'leave it out, as it listens on loopback only',
+    '--admin-api-key': 'leave it out, as it listens on loopback only',
+    '--weight-version': 'leave it out',
+}
+# What servers call the types that they compute in.
+SERVER_DTYPES = {
+    'float32': 'float32',
+    'float': 'float32',
+    'bfloat16': 'bfloat16',
+    'float16': 'float16',
+    'half': 'float16',
+}
 _LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
 
@@ -52,11 +69,22 @@ class Launch:
           " devices=('1', '2') with replicas=2."
       )
     for word in self.words:
-      if word.partition('=')[0] in _OWN_FLAGS:
+      instead = _OWN_FLAGS.get(word.partition('=')[0])
+      if instead is not None:
         raise ConfigError(
             f'sampler.launch.flags has {word!r}, which the run sets itself;'
-            ' leave it out (a port goes into sampler.launch.port).'
+            f' {instead}.'
         )
+
+  def value_of(self, flag: str) -> str | None:
+    """What `flags` say of one flag; None if they do not. The last one wins."""
+    found = None
+    following = itertools.chain(self.words[1:], (None,))
+    for word, after in zip(self.words, following, strict=False):
+      name, _, value = word.partition('=')
+      if name == flag:
+        found = value or after
+    return found
 
   @property
   def words(self) -> tuple[str, ...]:

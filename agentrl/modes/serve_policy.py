@@ -52,7 +52,7 @@ def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
       for compiled programs cannot be written.
   """
   where = wanted.serve
-  compile_cache.use(where.compile_cache)
+  compile_cache.use(wanted.compile_cache)
   model, version = checkpoints.load(wanted.model.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):

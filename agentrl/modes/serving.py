@@ -16,25 +16,18 @@ from agentrl.engine.server import Engine
 from agentrl.modes import hosts, memory, sglang
 from agentrl.modes.host import Host
 from agentrl.modes.parts import DTYPES, Model, check_context
-from agentrl.modes.sampler_settings import Sampler as Settings
+from agentrl.modes.sampler_settings import SERVER_DTYPES, Sampler as Settings
 from agentrl.parallel import distributed
+from agentrl.rollout.compatibility import RESERVED, Needs
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.rollout.sampler import Adapter, Sampler
 from agentrl.training import weight_sync
 from agentrl.training.adapter_push import AdapterPush, GatheredAdapterPush
 from agentrl.training.disk_push import DiskPush, check_room
-from agentrl.weights import peft
+from agentrl.weights import hf_config, peft
 
 _SHM = pathlib.Path('/dev/shm')
-# What servers call the types that they compute in.
-_SERVER_DTYPES = {
-    'float32': 'float32',
-    'float': 'float32',
-    'bfloat16': 'bfloat16',
-    'float16': 'float16',
-    'half': 'float16',
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +37,7 @@ class Serving:
   urls: Sequence[str]  # of the servers themselves
   replicas: Replicas  # who gets requests: those, or a router before them
   push: weight_sync.Push
+  vocab_size: int  # of the policy
   # Weight versions of use; None: there is one engine, and it is the run's own.
   accepts: Callable[[str], bool] | None = None
   # What requests ask for, where adapters are pushed; None: nothing.
@@ -135,7 +129,7 @@ def start_serving(
     push = weight_sync.EmbeddedPush(
         engine, dtype=DTYPES[dtype], base=model.base
     )
-    return Serving([url], Replicas([url]), push)
+    return Serving([url], Replicas([url]), push, model.config.vocab_size)
   if sampler.push_lora and distributed.count() > 1:
     # A push writes the base, which processes share, from the host's memory.
     keep = sampler.launch is not None or distributed.is_first()
@@ -144,12 +138,17 @@ def start_serving(
   start = _find
   if sampler.launch:
     start = functools.partial(_launch, directory=directory)
+  needs = Needs(
+      max_context=max_context,
+      vocab_size=model.config.vocab_size,
+      architecture=hf_config.FAMILIES[model.config.family].architecture,
+  )
   return start(
       stack,
       host,
       model,
       sampler=sampler,
-      max_context=max_context,
+      needs=needs,
       dtype=dtype,
       version=version,
   )
@@ -170,12 +169,11 @@ def make_sampler(
       replicas=serving.replicas,
       accepts=serving.accepts,
       adapter=serving.adapter,
+      vocab_size=serving.vocab_size,
   )
 
 
-def _find(
-    stack, host, model, *, sampler, max_context, dtype, version
-) -> Serving:
+def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
   keys = dict(
       timeout_s=sampler.timeout_s,
@@ -190,7 +188,9 @@ def _find(
     urls = await router.workers() if router else sampler.urls
     control = Control(host.session, urls, **keys)
     await control.wait_ready(sampler.timeout_s)
-    return control, await control.probe(max_context)
+    # Of a run that was killed in the middle of a push.
+    await control.continue_()
+    return control, await control.probe(needs)
 
   control, infos = hosts.alike(lambda: host.run(find()))
   urls = control.urls
@@ -203,12 +203,15 @@ def _find(
     push = _gathered(push, model, sampler, dtype, run)
   hosts.alike(lambda: host.run(push(model.params, version)))
   return _serving(
-      urls, Replicas([sampler.router] if router else control.urls), push
+      urls,
+      Replicas([sampler.router] if router else control.urls),
+      push,
+      needs.vocab_size,
   )
 
 
 def _launch(
-    stack, host, model, *, sampler, max_context, dtype, version, directory
+    stack, host, model, *, sampler, needs, dtype, version, directory
 ) -> Serving:
   """Servers of this run; they start from its weights."""
   launch = sampler.launch
@@ -218,7 +221,10 @@ def _launch(
   if several and sampler.push_dir:
     folder = pathlib.Path(sampler.push_dir) / f'process_{distributed.index()}'
     sampler = dataclasses.replace(sampler, push_dir=str(folder))
-  flags = ['--dtype', dtype, '--context-length', str(max_context)]
+  # What a request of the full length needs, if that is more than the model has:
+  # no token is ever there.
+  context = needs.max_context + RESERVED
+  flags = ['--dtype', dtype, '--context-length', str(context)]
   if sampler.push_lora:
     flags += ['--enable-lora', '--max-lora-rank', str(model.lora.rank)]
     modules = peft.modules(model.config, model.lora)
@@ -235,8 +241,7 @@ def _launch(
   ]
   replicas = Replicas([server.url for server in servers])
   control = Control(host.session, replicas.urls, timeout_s=sampler.timeout_s)
-  words = dict(zip(launch.words, launch.words[1:], strict=False))
-  dtype = _file_dtype({words.get('--dtype', dtype)}, dtype)
+  dtype = _file_dtype({launch.value_of('--dtype') or dtype}, dtype)
   run = _draw_name()
   own = _make_push(stack, control, model, sampler, dtype, run, watched=replicas)
   push, params = own, model.params
@@ -251,7 +256,7 @@ def _launch(
         launch,
         replicas,
         own,
-        max_context=max_context,
+        needs=needs,
         timeout_s=sampler.timeout_s,
     )
     stack.callback(fleet.stop)
@@ -261,14 +266,16 @@ def _launch(
       host.run(own.ask_for_current())
 
   hosts.alike(start)
-  return _serving(replicas.urls, replicas, push)
+  return _serving(replicas.urls, replicas, push, needs.vocab_size)
 
 
-def _serving(urls: Sequence[str], replicas: Replicas, push: Any) -> Serving:
+def _serving(
+    urls: Sequence[str], replicas: Replicas, push: Any, vocab_size: int
+) -> Serving:
   adapter = None
   if isinstance(push, AdapterPush | GatheredAdapterPush):
     adapter = lambda: push.asked
-  return Serving(urls, replicas, push, push.accepts, adapter)
+  return Serving(urls, replicas, push, vocab_size, push.accepts, adapter)
 
 
 def _draw_name() -> str:
@@ -337,7 +344,7 @@ def _file_dtype(serve: set[Any], dtype: str) -> str:
   A server rounds what it reads, so files of its own type are the smallest that
   lose nothing.
   """
-  known = {_SERVER_DTYPES.get(value) for value in serve}
+  known = {SERVER_DTYPES.get(value) for value in serve}
   [found] = known if len(known) == 1 else [None]
   if found is None:  # 'auto', which follows the files
     return dtype

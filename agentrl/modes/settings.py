@@ -19,7 +19,7 @@ from agentrl.models.transformer import REMAT
 from agentrl.models.variants import VARIANTS
 from agentrl.modes import reading
 from agentrl.modes.reading import above, at_least, idle, one_of, read
-from agentrl.modes.sampler_settings import Sampler
+from agentrl.modes.sampler_settings import SERVER_DTYPES, Sampler
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.training.optim import OPTIMIZERS, SCHEDULES
 
@@ -286,7 +286,15 @@ class Checkpoint:
 
 
 def check_push(model: Model, sampler: Sampler) -> None:
-  """Refuses to push an adapter that there is not."""
+  """Refuses what model and sampler say against each other."""
+  if sampler.launch:
+    found = sampler.launch.value_of('--dtype')
+    if found not in (None, 'auto') and SERVER_DTYPES.get(found) != model.dtype:
+      raise ConfigError(
+          f'sampler.launch.flags has --dtype {found}, and'
+          f' model.dtype={model.dtype!r}: log-probabilities of servers and'
+          ' trainer would differ. Leave the flag out, or set model.dtype.'
+      )
   if not model.lora.rank:
     reason = 'model.lora.rank=0 trains all parameters'
     idle(sampler, 'sampler', ('push_lora',), reason)
@@ -310,6 +318,8 @@ class Evaluation:
   sampler: Sampler
   rollout: Limits
   eval: Eval
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     _check_untrained(self.model, self.sampler)
@@ -336,8 +346,6 @@ class Serve:
   admin_api_key_file: str | None = None
   # Of chats, as `agent.template` is of episodes; None: the tokenizer's own.
   chat_template: str | None = None
-  # Keeps compiled programs for the next start; see `compile_cache.use`.
-  compile_cache: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -347,6 +355,8 @@ class ServePolicy:
   model: Model
   sampler: Sampler
   serve: Serve
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     _check_untrained(self.model, self.sampler)
@@ -374,6 +384,8 @@ class Inspection:
   """The whole of a `mode='inspect'` config."""
 
   inspect: Inspect
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -409,3 +421,5 @@ class Exporting:
 
   checkpoint: Source
   export: Export
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None

@@ -25,6 +25,7 @@ from absl import logging
 from agentrl.errors import EngineError
 from agentrl.modes import hosts, keeper
 from agentrl.modes.sampler_settings import Launch
+from agentrl.rollout.compatibility import Needs
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.training.disk_push import DiskPush, Version
@@ -80,6 +81,8 @@ class Server:
     command = self.command(model)
     # Where this process stands among those of the run is not the server's.
     env = {k: v for k, v in os.environ.items() if k not in hosts.VARIABLES}
+    # --context-length may be more than the model's; see `serving`.
+    env['SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN'] = '1'
     if self._devices is not None:
       env['CUDA_VISIBLE_DEVICES'] = self._devices
     self.log.parent.mkdir(parents=True, exist_ok=True)
@@ -151,7 +154,7 @@ class Fleet:
       replicas: Replicas,
       push: DiskPush,
       *,
-      max_context: int,
+      needs: Needs,
       timeout_s: float,
   ):
     """Holds all replicas; `start` begins to release them.
@@ -161,14 +164,14 @@ class Fleet:
       launch: patience, limits.
       replicas: where requests learn who serves.
       push: has a current version, and watches `replicas`.
-      max_context: tokens of the longest request.
+      needs: of the run.
       timeout_s: of one HTTP exchange.
     """
     self._servers = tuple(servers)
     self._launch = launch
     self._replicas = replicas
     self._push = push
-    self._max_context = max_context
+    self._needs = needs
     self._timeout_s = timeout_s
     self._stopping = threading.Event()
     self._threads = [
@@ -268,7 +271,7 @@ class Fleet:
       async def prepare():
         if first:
           await control.wait_ready(self._launch.start_timeout_s)
-          await control.probe(self._max_context)
+          await control.probe(self._needs)
         await self._push.install(control, version)
 
       await _while_alive(server, prepare())
@@ -289,13 +292,25 @@ async def _while_alive(
 
 
 def ports(launch: Launch) -> list[int]:
-  """One for each replica, those of the config or free ones."""
-  if launch.port:
-    return [launch.port + i for i in range(launch.replicas)]
+  """One for each replica, those of the config or free ones.
+
+  Raises:
+    EngineError: one of the config is taken.
+  """
+  found = []
   with contextlib.ExitStack() as stack:  # all at once, so that they differ
-    probes = [
-        stack.enter_context(socket.socket()) for _ in range(launch.replicas)
-    ]
-    for probe in probes:
-      probe.bind((HOST, 0))
-    return [probe.getsockname()[1] for probe in probes]
+    for i in range(launch.replicas):
+      wanted = launch.port + i if launch.port else 0
+      probe = stack.enter_context(socket.socket())
+      # As servers do; connections of a server before may linger.
+      probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+      try:
+        probe.bind((HOST, wanted))
+      except OSError as error:
+        raise EngineError(
+            f'Port {wanted} of sampler.launch.port={launch.port} cannot be'
+            f' used: {error}. Name another, or 0 for free ones.',
+            retryable=False,
+        ) from error
+      found.append(probe.getsockname()[1])
+  return found

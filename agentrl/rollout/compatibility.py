@@ -1,5 +1,6 @@
 """Whether an inference server is one that a run can use, by its own account."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -11,26 +12,77 @@ from agentrl.errors import EngineError
 # Releases of SGLang whose contract was read, the first and the last.
 _FIRST, _LAST = (0, 5, 11), (0, 5, 23)
 _OWN_ENGINE = 'agentrl'
+# Positions of its context that SGLang gives to no prompt: 5 of them stay empty
+# whatever is asked for, and a completion needs one.
+RESERVED = 6
 
 
-def check(url: str, info: Mapping[str, Any], max_context: int) -> None:
+@dataclasses.dataclass(frozen=True)
+class Needs:
+  """What a run asks of whoever samples for it.
+
+  Attributes:
+    max_context: tokens of the longest request, its completion included.
+    vocab_size: rows of the policy's embedding.
+    architecture: the policy's, as config.json names it.
+  """
+
+  max_context: int
+  vocab_size: int
+  architecture: str
+
+
+def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
   """Refuses a server that cannot do what a run needs; warns of unknown ones.
 
   Args:
     url: of the server.
-    info: its reply to `server_info`; what it leaves out is not checked.
-    max_context: tokens of the longest request.
+    info: its replies to `server_info` and `model_info`; what they leave out is
+      not checked.
+    needs: of the run.
 
   Raises:
-    EngineError: it is too old, or its context is too short.
+    EngineError: it is too old, its context is too short, or it was started
+      with another model.
   """
   _check_version(url, info.get('version'))
-  context = info.get('context_length')
-  if context is not None and context < max_context:
+  _check_context(url, info, needs.max_context)
+  found = info.get('architectures')
+  # SGLang would load what it knows of the weights, and report a success.
+  if found and needs.architecture not in found:
     raise EngineError(
-        f'{url} takes {context} tokens, fewer than'
+        f'{url} was started with a model of {", ".join(found)}, and the policy'
+        f' is {needs.architecture}; start the server with the model of this'
+        ' run.',
+        retryable=False,
+    )
+
+
+def refuse_vocabulary(url: str, vocab_size: int) -> None:
+  """Raises EngineError: the server has an embedding of another size.
+
+  SGLang ends when it is given such weights, so it must not be.
+  """
+  raise EngineError(
+      f'{url} was started with a model whose vocabulary does not have the'
+      f' {vocab_size} ids of the policy; start the server with the model of'
+      ' this run.',
+      retryable=False,
+  )
+
+
+def _check_context(url: str, info: Mapping[str, Any], max_context: int) -> None:
+  # Prompts are shorter than this, and grow by one token at least.
+  limit = info.get('max_req_input_len')
+  if limit is None:
+    limit = info.get('context_length')
+  if limit is not None and limit < max_context:
+    enough = max_context + RESERVED
+    raise EngineError(
+        f'{url} takes {limit} tokens, fewer than'
         f' rollout.max_context={max_context}; lower that, or start the'
-        f' server with --context-length {max_context}.',
+        f' server with --context-length {enough} (SGLang keeps {RESERVED}) and'
+        ' a cache that holds them.',
         retryable=False,
     )
 

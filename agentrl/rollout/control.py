@@ -5,15 +5,16 @@ itself, because SGLang's router does not hand it on.
 """
 
 import asyncio
+import collections
 import time
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import quote
 
 import aiohttp
 
 from agentrl.errors import EngineError
 from agentrl.rollout import compatibility, replies
+from agentrl.rollout.compatibility import Needs
 
 # SGLang's /health samples a token and takes a second or more.
 _HEALTH_S = 30.0
@@ -90,22 +91,50 @@ class Control:
 
     await _all(wait(url) for url in self._urls)
 
-  async def probe(self, max_context: int) -> list[dict[str, Any]]:
+  async def probe(self, needs: Needs) -> list[dict[str, Any]]:
     """Checks what the replicas say of themselves.
 
     Args:
-      max_context: tokens of the longest request.
+      needs: of the run.
 
     Returns:
       Their `server_info`, which holds their keys: not to be logged.
 
     Raises:
-      EngineError: one is too old, or its context is too short.
+      EngineError: one is too old, its context is too short, or it has another
+        model.
     """
-    infos = await _all(self.one(url).server_info() for url in self._urls)
-    for url, info in zip(self._urls, infos, strict=True):
-      compatibility.check(url, info, max_context)
-    return infos
+
+    async def probe(url: str) -> dict[str, Any]:
+      server = self.one(url)
+      info = await server.server_info()
+      compatibility.check(url, info | await server.model_info(), needs)
+      size = needs.vocab_size
+      if not await server.knows(size - 1) or await server.knows(size):
+        compatibility.refuse_vocabulary(url, size)
+      return info
+
+    return await _all(map(probe, self._urls))
+
+  async def knows(self, token: int) -> bool:
+    """Whether an id is in the vocabulary of the first replica.
+
+    A bias on it is refused where it is not; as part of a prompt it would end
+    an SGLang server.
+    """
+    sampling_params = {
+        'max_new_tokens': 1,
+        'temperature': 0.0,
+        'logit_bias': {str(token): 0.0},
+    }
+    payload = {'input_ids': [0], 'sampling_params': sampling_params}
+    try:
+      await self._call('POST', f'{self._urls[0]}/generate', payload=payload)
+    except EngineError as error:
+      if error.retryable:
+        raise
+      return False
+    return True
 
   async def model_info(self) -> dict[str, Any]:
     """What the first replica says of its model, `weight_version` included."""
@@ -171,7 +200,7 @@ class Control:
 
   async def get_weights_by_name(
       self, name: str, *, truncate_size: int = 100
-  ) -> list[Any]:
+  ) -> list[Any] | None:
     """First rows of one tensor of the first replica, to check a push.
 
     Args:
@@ -179,11 +208,37 @@ class Control:
       truncate_size: rows to give.
 
     Returns:
-      Nested lists of floats.
+      Nested lists of floats; None from a server whose model class cannot read
+      its weights by name, as SGLang's are but for the Llama family.
     """
-    query = f'name={quote(name, safe="")}&truncate_size={truncate_size}'
-    url = f'{self._urls[0]}/get_weights_by_name?{query}'
-    return replies.decode(await self._call('GET', url, admin=True), url)
+    url = f'{self._urls[0]}/get_weights_by_name'
+    payload = {'name': name, 'truncate_size': truncate_size}
+    text = await self._call('POST', url, payload=payload, admin=True)
+    return replies.decode(text, url)
+
+  async def weight_checksums(self, skip: Sequence[str]) -> dict[str, list[str]]:
+    """A hash of each tensor of the first replica, one for each of its ranks.
+
+    How they are made is the server's affair, and differs between CPU and GPU:
+    they can only be compared with each other.
+
+    Args:
+      skip: parts of names; tensors that have one are left out.
+    """
+    url = f'{self._urls[0]}/weights_checker'
+    payload = {'action': 'checksum', 'skip_tensor_list': list(skip)}
+    text = await self._call('POST', url, payload=payload, admin=True)
+    reply = replies.decode(text, url)
+    hashes = collections.defaultdict(list)
+    try:
+      for rank in reply['ranks']:
+        for name, value in rank['checksums'].items():
+          hashes[name].append(value)
+    except (AttributeError, KeyError, TypeError) as error:
+      raise EngineError(
+          f'{url} gave no checksums ({error!r}): {text[:200]}', retryable=False
+      ) from error
+    return dict(hashes)
 
   async def flush_cache(self, *, timeout_s: float = 30.0) -> None:
     """Empties the prefix cache of every replica.

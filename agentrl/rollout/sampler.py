@@ -8,6 +8,7 @@ import asyncio
 import collections
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -80,6 +81,7 @@ class Sampler(Control):
       replicas: Replicas | None = None,
       accepts: Callable[[str], bool] | None = None,
       adapter: Callable[[], Adapter] | None = None,
+      vocab_size: int | None = None,
   ):
     """Keeps the settings; connects to nothing yet.
 
@@ -89,7 +91,8 @@ class Sampler(Control):
       temperature: of sampling; 0 is greedy. The reported log-probabilities are
         taken at this temperature, so the trainer has to apply it too.
       top_p: 1 is off. Below 1, what is reported is not what was sampled from.
-      top_k: -1 is off; as `top_p`.
+      top_k: -1 is off; as `top_p`. 1 is refused: SGLang scores it at
+        temperature 1 or at `temperature`, as the requests beside it have it.
       timeout_s: limit of one HTTP exchange.
       max_attempts: tries of one request before `EngineError`.
       backoff_s: pause before the second try; doubles with each further one.
@@ -102,15 +105,22 @@ class Sampler(Control):
       adapter: gives what requests ask for at each try. A server then goes on
         reporting the version of its own weights; the completion gets that of
         the adapter. None: requests ask for none.
+      vocab_size: of the policy; ids of prompts are below it. None: not known.
 
     Raises:
       ConfigError: a value is out of range.
     """
+    if top_k == 1:
+      raise ConfigError(
+          'top_k=1 has no definite log-probability in SGLang;'
+          ' temperature=0 is greedy too.'
+      )
     if max_attempts < 1:
       raise ConfigError(f'max_attempts must be at least 1, got {max_attempts}.')
     self._replicas = replicas or Replicas(urls)
     self._accepts = accepts
     self._adapter = adapter
+    self._vocab_size = vocab_size
     super().__init__(
         session,
         urls,
@@ -149,11 +159,11 @@ class Sampler(Control):
     Args:
       input_ids: the whole transcript so far.
       max_new_tokens: limit, at least 1; the caller subtracts from the context.
-      seed: of this request; the same seed gives the same tokens where the
-        server is deterministic.
+      seed: of this request. The engine gives the same tokens for it, and
+        SGLang one with --enable-deterministic-inference; others ignore it.
       stop_token_ids: ids that end the completion; kept as its last id.
-      rid: what the name of the request starts with, for the server's log and
-        for aborting, which goes by prefix; a serial number follows.
+      rid: what the name of the request starts with, for the server's log; a
+        serial number follows.
       routing_key: requests with one key go to one replica, whose prefix cache
         then knows the earlier turns.
       partial: whether a request that was aborted with some ids is answered
@@ -165,7 +175,10 @@ class Sampler(Control):
     Raises:
       EngineError: all tries failed, the request was refused, or the reply does
         not follow the contract (a NaN log-probability included).
+      ValueError: an id is outside the vocabulary, or there is none; neither is
+        sent, since it can end an SGLang server.
     """
+    self._check_ids(input_ids)
     sampling_params = self._sampling_params | {
         'max_new_tokens': max_new_tokens,
         'sampling_seed': seed,
@@ -220,6 +233,17 @@ class Sampler(Control):
         self._replicas.give_back(url, failed=failed)
       await asyncio.sleep(self._backoff_s * 2**attempt)
     raise AssertionError('The last try returns or raises.')
+
+  def _check_ids(self, input_ids: Sequence[int]) -> None:
+    if not input_ids:
+      raise ValueError('The prompt has no token; a completion needs one.')
+    limit = math.inf if self._vocab_size is None else self._vocab_size
+    for index, token in enumerate(input_ids):
+      if not 0 <= token < limit:
+        raise ValueError(
+            f'The prompt has the id {token} at index {index}, outside the'
+            f' vocabulary of {limit}; do tokenizer and model belong together?'
+        )
 
   def _check_version(self, completion: Completion, url: str) -> None:
     """A server that somebody started again has other weights than the rest."""

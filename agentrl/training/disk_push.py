@@ -9,6 +9,7 @@ import collections
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import pathlib
 import shutil
 import threading
@@ -41,11 +42,13 @@ class Version:
     number: of the push, or another name for the weights.
     directory: a whole model.
     rows: first rows of some tensors, as the files have them, to check by.
+    digests: of other tensors, rounded as coarsely as any server does.
   """
 
   number: int | str
   directory: pathlib.Path
   rows: dict[str, np.ndarray] = dataclasses.field(repr=False)
+  digests: dict[str, str] = dataclasses.field(default_factory=dict, repr=False)
 
 
 class DiskPush:
@@ -111,6 +114,8 @@ class DiskPush:
     self._current: Version | None = None
     self._before: Version | None = None
     self._pins: collections.Counter[pathlib.Path] = collections.Counter()
+    # What servers that tell no weights said of which version, by URL.
+    self._checksums: dict[str, tuple[Version, dict[str, list[str]]]] = {}
 
   async def __call__(self, params: Any, version: int) -> None:
     """Writes `params` and makes every server load them.
@@ -168,7 +173,12 @@ class DiskPush:
         eos_ids=self._eos_ids,
         companions=companions,
     )
-    return Version(number, target, _some_rows(entries))
+    return Version(
+        number,
+        target,
+        _some_rows(entries, self._config),
+        _digests(entries, self._config),
+    )
 
   def model_of(self, version: Version) -> pathlib.Path:
     """The directory of a whole model that a server of a version starts from."""
@@ -227,7 +237,53 @@ class DiskPush:
       finally:
         await server.continue_()
     if self._verify:
-      await _check(server, version)
+      await self._check(server, version)
+
+  async def _check(self, server: Control, version: Version) -> None:
+    """Raises EngineError unless the server has this version."""
+    [url] = server.urls
+    found = (await server.model_info()).get('weight_version')
+    if str(found) != str(version.number):
+      raise EngineError(
+          f'{url} says it has weights {found!r} after the push of'
+          f' {version.number}.',
+          retryable=False,
+      )
+    try:
+      if not await _same_rows(server, version):
+        await self._check_by_checksum(server, version)
+    except EngineError as error:
+      raise EngineError(
+          f'{error} sampler.verify=False leaves this check out.',
+          retryable=error.retryable,
+      ) from error
+
+  async def _check_by_checksum(self, server: Control, version: Version) -> None:
+    """Tensors that changed between two pushes must have changed there too.
+
+    Raises:
+      EngineError: one did not.
+    """
+    [url] = server.urls
+    last = self._config.num_layers - 1
+    others = [f'layers.{i}.' for i in range(last)]
+    found = await server.weight_checksums([*others, 'embed_tokens', 'lm_head'])
+    before, known = self._checksums.get(url, (version, found))
+    for name, digest in version.digests.items():
+      if name not in found:
+        raise EngineError(
+            f'{url} has no checksum of {name!r}; it has {sorted(found)}.',
+            retryable=False,
+        )
+      if digest != before.digests[name] and found[name] == known[name]:
+        raise EngineError(
+            f'{url} has the same {name!r} after the push of version'
+            f' {version.number} as with version {before.number}, and they'
+            ' differ. Do trainer and server see the same folder'
+            f' {version.directory.parent}?',
+            retryable=False,
+        )
+    self._checksums[url] = version, found
 
   async def _targets(self, new: Version) -> Sequence[str]:
     """Who has to load it. Who is not among them will find it current."""
@@ -298,40 +354,58 @@ def check_room(directory: pathlib.Path, needed: int) -> None:
     )
 
 
-def _some_rows(entries: Sequence[shards.Entry]) -> dict[str, np.ndarray]:
+def _some_rows(
+    entries: Sequence[shards.Entry], config: TransformerConfig
+) -> dict[str, np.ndarray]:
   """First rows of the smallest vector and the smallest matrix of the last layer.
 
   Small ones, because SGLang makes a list of all of a tensor before it cuts it.
+  It keeps queries, keys and values in one, and finds them there again only where
+  the heads make up the width.
   """
+  fused = ('q_proj', 'k_proj', 'v_proj')
+  if config.num_heads * config.head_dim == config.hidden_size:
+    fused = ()
   rows = {}
   for rank in (1, 2):
-    some = [entry for entry in entries if len(entry.shape) == rank]
+    some = [
+        entry
+        for entry in entries
+        if len(entry.shape) == rank and not any(f in entry.name for f in fused)
+    ]
     smallest = min(entry.num_bytes for entry in some)
     entry = [entry for entry in some if entry.num_bytes == smallest][-1]
     rows[entry.name] = entry.fetch()[:_CHECKED_ROWS]
   return rows
 
 
-async def _check(server: Control, version: Version) -> None:
-  """Raises EngineError unless the server has this version."""
-  [url] = server.urls
-  found = (await server.model_info()).get('weight_version')
-  if str(found) != str(version.number):
-    raise EngineError(
-        f'{url} says it has weights {found!r} after the push of'
-        f' {version.number}.',
-        retryable=False,
-    )
-  for name, expected in version.rows.items():
-    hint = 'sampler.verify=False leaves this check out.'
-    try:
-      values = await server.get_weights_by_name(
-          name, truncate_size=_CHECKED_ROWS
+def _digests(
+    entries: Sequence[shards.Entry], config: TransformerConfig
+) -> dict[str, str]:
+  """Hashes of tensors of the last layer that no server keeps with others."""
+  wanted = f'layers.{config.num_layers - 1}.self_attn.o_proj.weight'
+  return {
+      entry.name: (
+          hashlib.sha256(
+              entry.fetch().astype(ml_dtypes.bfloat16).tobytes()
+          ).hexdigest()
       )
-    except EngineError as error:
-      raise EngineError(f'{error} {hint}', retryable=error.retryable) from error
-    if values is None:  # SGLang's answer where a model has no such route
-      raise EngineError(f'{url} cannot read {name!r} back; {hint}')
+      for entry in entries
+      if entry.name.endswith(wanted)
+  }
+
+
+async def _same_rows(server: Control, version: Version) -> bool:
+  """Compares rows; False if the server cannot tell any.
+
+  Raises:
+    EngineError: it has others.
+  """
+  [url] = server.urls
+  for name, expected in version.rows.items():
+    values = await server.get_weights_by_name(name, truncate_size=_CHECKED_ROWS)
+    if values is None:
+      return False
     if not _same(np.asarray(values, np.float32), expected):
       raise EngineError(
           f'{url} gives other weights back for {name!r} than were pushed as'
@@ -340,6 +414,7 @@ async def _check(server: Control, version: Version) -> None:
           f' same folder {version.directory.parent}?',
           retryable=False,
       )
+  return True
 
 
 def _same(values: np.ndarray, expected: np.ndarray) -> bool:

@@ -1,6 +1,9 @@
 """Tests for agentrl.modes.keeper: nothing that it runs outlives its parent."""
 
+import glob
+import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -107,3 +110,44 @@ def test_a_command_that_does_not_exist_is_named():
   )
   assert done.returncode == 127
   assert 'cannot run /no/such/python' in done.stderr
+
+
+# A process that maps files of shared memory; says their names.
+SHARES = """
+import mmap, os, sys, time
+maps = []
+for path in sys.argv[1:]:
+  with open(path, 'w+b') as file:
+    file.truncate(4096)
+    maps.append(mmap.mmap(file.fileno(), 4096))
+print('mapped', flush=True)
+time.sleep(999)
+"""
+
+
+def test_files_in_memory_that_nobody_else_uses_go_with_the_command(clean):
+  name = f'/dev/shm/test-{os.getpid()}'
+  own, others, folder = f'{name}-own', f'{name}-others', f'{name}-folder'
+  os.mkdir(folder)
+  paths = [own, others, f'{folder}/weights']
+  try:
+    command = [sys.executable, '-c', SHARES]
+    process = subprocess.Popen(
+        [*RUN, *command, *paths],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    clean(process)
+    assert process.stdout.readline() == 'mapped\n'
+    with open(others, 'r+b') as file, mmap.mmap(file.fileno(), 4096):
+      # Renamed, as semaphores are: it is the file that counts, not its name.
+      os.rename(own, f'{own}-renamed')
+      process.stdin.close()
+      process.wait(60)
+    left = [path for path in (f'{own}-renamed', *paths) if os.path.exists(path)]
+    assert left == [others, f'{folder}/weights']
+  finally:
+    shutil.rmtree(folder)
+    for path in glob.glob(f'{name}*'):
+      os.remove(path)

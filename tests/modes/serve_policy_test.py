@@ -71,7 +71,7 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
           'launch.py',
           f'--config=configs/serve_policy.py:model={model},port=0',
           *(f'--config.serve.{k}_file={tmp_path / k}' for k in keys),
-          f'--config.serve.compile_cache={compiled}',
+          f'--config.compile_cache={compiled}',
           '--config.serve.name=words',
       ],
       'launch_server': [
