@@ -28,6 +28,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.serve = dict(
       host='127.0.0.1',
       port=arg.port,
+      # The id in /v1/models; None: `model` as it stands above. Requests may name
+      # any model: there is one.
+      name=config_dict.placeholder(str),
       max_context=2048,  # 0: all positions of the model, and the memory for it
       seed=0,
       # Files of one line: `Authorization: Bearer KEY` opens all routes but

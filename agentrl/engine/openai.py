@@ -6,7 +6,8 @@
 `/v1/completions`, `/v1/chat/completions` and `/v1/models`, streaming too. A chat
 becomes ids through `text.chat.ChatFormat`, as an agent's does in training. What
 SGLang adds is understood in `extra_body`: top_k, min_p, stop_token_ids,
-return_token_ids and so on; replies name the weights in `metadata`.
+return_token_ids and so on; replies name the weights in `metadata`. With `echo`
+and `logprobs` a completion scores its prompt, as evaluation harnesses want it.
 """
 
 import contextlib
@@ -45,12 +46,14 @@ class OpenAI:
 
     Args:
       runner: reads and runs what the bodies mean in SGLang's words.
-      info: names the model that is served; changes with an update from disk.
+      info: its served_model_name is the name of the model; an update from
+        disk changes it, as SGLang's does, and the first one stays valid.
       chat_template: see `text.chat.ChatFormat`.
       adapters: gives the paths of adapters, by the name for `lora_path`.
     """
     self._runner = runner
     self._info = info
+    self._name = info['served_model_name']
     self._chat_template = chat_template
     self._adapters = adapters
     self._created = int(time.time())
@@ -100,14 +103,20 @@ class OpenAI:
       *,
       is_chat: bool,
   ) -> web.StreamResponse:
+    model = body.get('model') or self._info['served_model_name']
+    if adapter := self._adapter(model):
+      asked |= {'lora_path': adapter}
     call = await self._runner.read(request, lambda: self._runner.parse(asked))
     writer = Writer(
         call,
-        model=str(body.get('model') or self._info['served_model_name']),
+        model=model,
         is_chat=is_chat,
         copies=body.get('n') or 1,
         token_ids=bool(body.get('return_token_ids')),
-        decode=self._runner.decode_one,
+        decode=functools.partial(
+            self._runner.tokenizer.decode, skip_special=False
+        ),
+        echo=self._echoed(body) if body.get('echo') else None,
     )
     if call.stream:
       options = body.get('stream_options') or {}
@@ -145,7 +154,7 @@ class OpenAI:
 
   async def _models(self, request: web.Request) -> web.Response:
     del request
-    card = self._card()
+    card = self._card(self._info['served_model_name'])
     adapters = [
         card | {'id': name, 'root': path, 'parent': card['id']}
         for name, path in self._adapters().items()
@@ -154,7 +163,7 @@ class OpenAI:
 
   async def _model(self, request: web.Request) -> web.Response:
     name = request.match_info['model']
-    if name != self._info['served_model_name']:
+    if name not in self._names:
       message = f'The model {name!r} does not exist; /v1/models has the list.'
       return web.json_response(
           {
@@ -167,11 +176,35 @@ class OpenAI:
           },
           status=404,
       )
-    return web.json_response(self._card())
+    return web.json_response(self._card(name))
 
-  def _card(self) -> dict[str, Any]:
+  @property
+  def _names(self) -> tuple[str, str]:
+    return self._info['served_model_name'], self._name
+
+  def _adapter(self, model: str) -> str:
+    """The adapter in 'MODEL:ADAPTER', as SGLang reads it; '' asks for none."""
+    for name in self._names:
+      if model == name:
+        return ''
+      if model.startswith(f'{name}:'):
+        return model[len(name) + 1 :].strip()
+    return model.partition(':')[2].strip()
+
+  def _echoed(self, body: dict[str, Any]) -> list[str]:
+    """The texts of the prompts, control tokens among ids left out."""
+    given = body['prompt']
+    single = isinstance(given, str) or isinstance(given[0], int)
+    return [
+        prompt
+        if isinstance(prompt, str)
+        else self._runner.tokenizer.decode(prompt)
+        for prompt in ([given] if single else given)
+    ]
+
+  def _card(self, name: str) -> dict[str, Any]:
     return openai_replies.model_card(
-        self._info['served_model_name'],
+        name,
         created=self._created,
         max_len=self._runner.limits.max_len,
     )

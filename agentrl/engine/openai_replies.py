@@ -1,6 +1,5 @@
 """Writing OpenAI's objects from results."""
 
-import itertools
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +21,8 @@ class Writer:
       is_chat: bool,
       copies: int,
       token_ids: bool,
-      decode: Callable[[int], str],
+      decode: Callable[[Sequence[int]], str],
+      echo: Sequence[str] | None = None,
   ):
     """Keeps what the objects have in common.
 
@@ -32,13 +32,16 @@ class Writer:
       is_chat: chat completions, else completions.
       copies: completions of each prompt.
       token_ids: whether choices tell the ids of prompt and completion.
-      decode: id -> text, control tokens too.
+      decode: ids -> text, control tokens too.
+      echo: texts of the prompts, to precede their completions; their
+        log-probabilities do too, where they were computed. None: no echo.
     """
     self._call = call
     self._is_chat = is_chat
     self._copies = copies
     self._token_ids = token_ids
     self._decode = decode
+    self._echo = echo
     prefix, kind = ('chatcmpl', 'chat.completion') if is_chat else (
         'cmpl', 'text_completion'
     )  # fmt: skip
@@ -53,12 +56,14 @@ class Writer:
     """The object of a call that has ended."""
     choices = []
     for index, result in enumerate(results):
-      message = {'role': 'assistant', 'content': result.text}
-      text = {'message': message} if self._is_chat else {'text': result.text}
+      text = {'text': self._echoed(index) + result.text}
+      if self._is_chat:
+        text = {'message': {'role': 'assistant', 'content': result.text}}
       choices.append(self._choice(index, result, Sent(), text))
     return self._common | {
         'choices': choices,
         'usage': self._usage(results),
+        # Strings alone, as in OpenAI's schema, which some clients check.
         'metadata': {'weight_version': results[-1].weight_version},
     }
 
@@ -68,6 +73,8 @@ class Writer:
     """The chunks that tell what `sent` did not."""
     text = (result.text or '')[len(sent.text) :]
     if not self._is_chat:
+      if not sent.tokens:
+        text = self._echoed(index) + text
       yield self._chunk(self._choice(index, result, sent, {'text': text}))
       return
     if not sent.tokens:
@@ -90,6 +97,9 @@ class Writer:
     choices = [] if choice is None else [choice]
     return self._common | {'object': kind, 'choices': choices}
 
+  def _echoed(self, index: int) -> str:
+    return '' if self._echo is None else self._echo[index // self._copies]
+
   def _choice(
       self, index: int, result: Result, sent: Sent, text: dict[str, Any]
   ) -> dict[str, Any]:
@@ -110,11 +120,22 @@ class Writer:
   ) -> dict[str, Any] | None:
     if not self._call.return_logprob[index]:
       return None
-    texts = [self._decode(token) for token in result.output_ids]
-    pairs = list(zip(texts, result.output_logprobs, strict=True))[start:]
+    ids, logprobs = result.output_ids, result.output_logprobs
+    tops = result.output_tops
+    if self._echo is not None:
+      # An aborted request may have scored a part of its prompt.
+      scored = result.input_logprobs or ()
+      ids = (*self._call.requests[index].tokens[: len(scored)], *ids)
+      logprobs = (*scored, *logprobs)
+      if self._call.requests[index].top_logprobs:
+        tops = (*result.input_tops, *tops)
+      start = start and len(scored) + start
+    texts = [self._decode([token]) for token in ids]
+    pairs = list(zip(texts, logprobs, strict=True))[start:]
     tops = [
-        [(self._decode(token), logprob) for logprob, token in top]
-        for top in result.output_tops[start:]
+        # Nothing predicts the first token of a prompt.
+        None if top is None else [(self._decode([id_]), lp) for lp, id_ in top]
+        for top in tops[start:]
     ]
     if self._is_chat:
       content = [
@@ -122,14 +143,13 @@ class Writer:
           for pair, top in zip(pairs, tops or [[]] * len(pairs), strict=True)
       ]
       return {'content': content}
-    offsets = itertools.accumulate(map(len, texts), initial=0)
     return {
         'tokens': [text for text, _ in pairs],
         'token_logprobs': [logprob for _, logprob in pairs],
         # By text: of several ids that read alike, as halves of characters do,
         # the likeliest, which comes first.
-        'top_logprobs': [dict(reversed(top)) for top in tops] or None,
-        'text_offset': list(offsets)[start:-1],
+        'top_logprobs': [top and dict(reversed(top)) for top in tops] or None,
+        'text_offset': _offsets(ids, self._decode)[start:],
     }
 
   def _usage(self, results: Sequence[Result]) -> dict[str, Any]:
@@ -153,6 +173,29 @@ def _entry(text: str, logprob: float) -> dict[str, Any]:
       'logprob': logprob,
       'bytes': list(text.encode()) if whole else None,
   }
+
+
+def _offsets(
+    ids: Sequence[int], decode: Callable[[Sequence[int]], str]
+) -> list[int]:
+  """Characters before each id, where several ids may be one character."""
+  offsets = []
+  # `last` is the text of ids[start : end - 1], `size` its length in its place:
+  # some decoders leave out a space where they begin.
+  start, before, last, size = 0, 0, '', 0
+  for end in range(1, len(ids) + 1):
+    text = decode(ids[start:end])
+    grown = len(text) - len(last)
+    # A character of which bytes are missing is one replacement character, and
+    # stays the same or becomes another with the next byte.
+    if last.endswith('\ufffd') and not (grown and text.startswith(last)):
+      offsets.append(before + size - 1)
+      last, size = text, size + grown
+    else:
+      before += size
+      offsets.append(before)
+      start, last, size = end - 1, decode(ids[end - 1 : end]), grown
+  return offsets
 
 
 def model_card(name: str, *, created: int, max_len: int) -> dict[str, Any]:

@@ -37,7 +37,6 @@ _UNSUPPORTED = {
     'reasoning_effort': (None, 'none'),
     'chat_template_kwargs': (None, {}),
     'continue_final_message': (None, False),
-    'echo': (None, False),
     'suffix': (None, ''),
 }
 _ROLES = {
@@ -47,10 +46,15 @@ _ROLES = {
     'assistant': 'assistant',
 }
 _DEFAULT_TOKENS = 16  # of /v1/completions
+_BOOLEANS = ('stream', 'return_token_ids', 'echo')
 
 
 def completion(body: dict[str, Any]) -> dict[str, Any]:
   """The /generate body that a /v1/completions body means.
+
+  With `echo` the prompt is scored too, from its second token on, and no token
+  need be sampled (`max_tokens: 0`), as of OpenAI's; SGLang 0.5.23 wants at
+  least one token, and `logprobs` above 0 to score a prompt.
 
   Raises:
     ValueError: something in it is wrong or not supported.
@@ -67,8 +71,12 @@ def completion(body: dict[str, Any]) -> dict[str, Any]:
     )
   first = prompt[0] if isinstance(prompt, list) else prompt
   key = 'text' if isinstance(first, str) else 'input_ids'
-  limit = _positive(body, 'max_tokens') or _DEFAULT_TOKENS
-  return _native(body, limit, tops) | {key: prompt}
+  echo = bool(body.get('echo'))
+  limit = _limit(body, 'max_tokens', least=0 if echo else 1)
+  out = _native(body, _DEFAULT_TOKENS if limit is None else limit, tops)
+  if echo and tops is not None:
+    out['logprob_start_len'] = 0
+  return out | {key: prompt}
 
 
 def chat(
@@ -86,28 +94,30 @@ def chat(
     ChatTemplateError: the template refuses these messages.
   """
   _refuse(body)
+  if body.get('echo'):
+    raise ValueError('echo is for /v1/completions; a chat has none.')
   if body.get('logprobs') not in (None, False, True):
     raise ValueError('logprobs must be a boolean in a chat.')
   tops = _tops(body, 'top_logprobs') or 0
   if tops and not body.get('logprobs'):
     raise ValueError('top_logprobs has no effect without logprobs: true.')
-  ids = body.get('input_ids')  # SGLang's: a prompt that is rendered already
+  ids = _ids(body, 'input_ids')  # SGLang's: a prompt that is rendered already
   if ids is None:
     messages = _messages(body.get('messages'))
     # A template may trim contents, and does nothing else to them.
     contents = ''.join(message.content.strip() for message in messages)
     lengths.check(contents, chat_format.tokenizer, max_len)
     ids = chat_format.prompt(messages)
-  limit = _positive(body, 'max_completion_tokens') or _positive(
-      body, 'max_tokens'
-  )
+  given = _ids(body, 'stop_token_ids') or []
+  limit = _limit(body, 'max_completion_tokens')
+  if limit is None:
+    limit = _limit(body, 'max_tokens')
   if limit is None:
     limit = max(max_len - len(ids), 1)
   out = _native(body, limit, tops if body.get('logprobs') else None)
-  params = out['sampling_params']
   # A template may end a turn with another token than the model's own end.
-  given = params.get('stop_token_ids') or []
-  params['stop_token_ids'] = [*given, *chat_format.stop_ids]
+  ends = [*given, *chat_format.stop_ids]
+  out['sampling_params']['stop_token_ids'] = ends
   return out | {'input_ids': ids}
 
 
@@ -135,6 +145,12 @@ def _refuse(body: dict[str, Any]) -> None:
           f'{key} is not supported by the embedded engine; leave it out or use'
           ' an SGLang server.'
       )
+  # type() and not isinstance: 1 is no boolean.
+  for key in _BOOLEANS:
+    if type(body.get(key)) not in (bool, type(None)):
+      raise ValueError(f'{key} must be a boolean, got {body[key]!r:.80}.')
+  if not isinstance(body.get('model'), str | None):
+    raise ValueError(f"model must be a name, got {body['model']!r:.80}.")
 
 
 def _tops(body: dict[str, Any], key: str) -> int | None:
@@ -143,15 +159,25 @@ def _tops(body: dict[str, Any], key: str) -> int | None:
       type(value) is not int or not 0 <= value <= MAX_TOP_LOGPROBS
   ):
     raise ValueError(
-        f'{key} must be a number in [0, {MAX_TOP_LOGPROBS}], got {value!r}.'
+        f'{key} must be a number in [0, {MAX_TOP_LOGPROBS}], got {value!r:.80}.'
     )
   return value
 
 
-def _positive(body: dict[str, Any], key: str) -> int | None:
+def _limit(body: dict[str, Any], key: str, least: int = 1) -> int | None:
   value = body.get(key)
-  if value is not None and (type(value) is not int or value < 1):
-    raise ValueError(f'{key} must be a positive number, got {value!r}.')
+  if value is not None and (type(value) is not int or value < least):
+    rule = 'a positive number' if least else 'a number, at least 0'
+    raise ValueError(f'{key} must be {rule}, got {value!r:.80}.')
+  return value
+
+
+def _ids(body: dict[str, Any], key: str) -> list[int] | None:
+  value = body.get(key)
+  if value is not None and (
+      not isinstance(value, list) or any(type(i) is not int for i in value)
+  ):
+    raise ValueError(f'{key} must be a list of token ids, got {value!r:.80}.')
   return value
 
 
@@ -166,10 +192,10 @@ def _message(index: int, given: Any) -> Message:
   if not isinstance(given, dict):
     raise ValueError(f'{where} must be an object with role and content.')
   role = given.get('role')
-  if role not in _ROLES:
+  if not isinstance(role, str) or role not in _ROLES:
     raise ValueError(
-        f'{where} has the role {role!r}; known: {", ".join(_ROLES)}. Give the'
-        ' result of a tool as a user message.'
+        f'{where} has the role {role!r:.80}; known: {", ".join(_ROLES)}. Give'
+        ' the result of a tool as a user message.'
     )
   if given.get('tool_calls') or given.get('function_call'):
     raise ValueError(f'{where} calls tools, which is not supported.')

@@ -55,6 +55,7 @@ class Engine:
       *,
       eos_ids: Sequence[int],
       model_path: str,
+      served_name: str | None = None,
       max_running: int,
       max_len: int,
       slots: int,
@@ -80,6 +81,7 @@ class Engine:
         serves ids only.
       eos_ids: ids that end a completion.
       model_path: what /model_info names.
+      served_name: the model's on the OpenAI routes; None: `model_path`.
       max_running: requests that decode at once; more wait.
       max_len: most tokens of prompt and completion together.
       slots: rows of the cache; those over `max_running` keep what ended
@@ -145,7 +147,8 @@ class Engine:
         max_running=max_running,
         weight_version=weight_version,
     )
-    counters = Counters(model_path, self.stats)
+    served_name = served_name or model_path
+    counters = Counters(served_name, self.stats)
     self._scheduler = Scheduler(
         batcher,
         max_queued=max_queued,
@@ -162,7 +165,7 @@ class Engine:
         chat_template=chat_template,
         info={
             'model_path': model_path,
-            'served_model_name': model_path,
+            'served_model_name': served_name,
             'tokenizer_path': model_path if tokenizer is not None else None,
             'is_generation': True,
             'preferred_sampling_params': None,

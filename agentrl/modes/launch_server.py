@@ -24,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
       allow_abbrev=False,
   )
   parser.add_argument('--model-path', required=True)
+  parser.add_argument(
+      '--served-model-name', help="for OpenAI's clients; default: --model-path"
+  )
   parser.add_argument('--host', default='127.0.0.1')
   parser.add_argument('--port', type=int, default=30000)
   parser.add_argument('--dtype', default='float32', choices=tuple(parts.DTYPES))
@@ -70,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         serve=settings.Serve(
             host=args.host,
             port=args.port,
+            name=args.served_model_name,
             max_context=args.context_length or 0,
             seed=args.random_seed,
             warmup=not args.skip_server_warmup,

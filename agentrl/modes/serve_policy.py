@@ -76,6 +76,7 @@ def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
         port=where.port,
         keys=keys,
         chat_template=where.chat_template,
+        served_name=where.name or wanted.model.name,
     )
     if where.warmup:
       logging.info('%s answers /health once it has compiled.', url)

@@ -58,6 +58,7 @@ def start_engine(
     keys: Keys = Keys(),  # noqa: B008  (frozen)
     chat_template: str | None = None,
     reserved: int = 0,
+    served_name: str | None = None,
 ) -> tuple[Engine, str]:
   """Starts the embedded engine; it stops when `stack` unwinds.
 
@@ -71,6 +72,7 @@ def start_engine(
       model.tokenizer,
       eos_ids=model.tokenizer.eos_ids,
       model_path=model.path,
+      served_name=served_name,
       max_running=sampler.max_running,
       max_len=max_len,
       context_length=min(

@@ -338,6 +338,7 @@ class Serve:
 
   port: int
   host: str = '127.0.0.1'
+  name: str | None = None  # for OpenAI's clients; None: `model.name` as given
   max_context: int = 0  # 0: all positions of the model
   seed: int = 0  # of requests that bring none
   # Files of one line each; see `engine.auth.Keys`. None: no key.

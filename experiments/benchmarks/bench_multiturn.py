@@ -25,17 +25,13 @@ every observed token once. `times_as_long` is the peer's median over ours.
 `programs` were compiled in runs that count, and should be 0.
 """
 
-import asyncio
 import contextlib
 import dataclasses
 import json
 import os
-import statistics
-import time
 from typing import Any
 
 import jax
-import numpy as np
 from absl import app, flags
 
 from agentrl.models import transformer, variants
@@ -43,7 +39,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.modes.host import Host
 from agentrl.rollout.sampler import Sampler
-from experiments.benchmarks import engines, peers
+from experiments.benchmarks import engines, loops, peers
 
 _MODELS = flags.DEFINE_list(
     'models', ['tiny-4m', 'smollm2-135m'], 'Names of models.variants.'
@@ -55,61 +51,8 @@ _WARMUP = flags.DEFINE_integer(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-  """A loop of turns over a batch."""
-
-  batch: int
-  turns: int
-  observation: int
-  new: int
-
-  @property
-  def sampled(self) -> int:
-    return self.batch * self.turns * self.new
-
-  @property
-  def length(self) -> int:
-    return self.turns * (self.observation + self.new)
-
-
-CASES = {
-    'generate': (Case(1, 1, 64, 128), Case(16, 1, 64, 128)),
-    'turns': (Case(16, 10, 60, 30),),
-}
-
-
-async def play(
-    sampler: Sampler, case: Case, vocab_size: int, run: int
-) -> dict[str, Any]:
-  """One batch of episodes; `run` makes its tokens unlike those of others."""
-  rng = np.random.default_rng([run, case.batch])
-  rows = [[] for _ in range(case.batch)]
-  turn_s, prompted, cached = [], 0, 0
-  for turn in range(case.turns):
-    for row in rows:
-      row += rng.integers(vocab_size, size=case.observation).tolist()
-    start = time.perf_counter()
-    completions = await asyncio.gather(*(
-        sampler.generate(
-            row,
-            max_new_tokens=case.new,
-            seed=1000 * turn + i,
-            routing_key=f'{run}-{i}',
-        )
-        for i, row in enumerate(rows)
-    ))  # fmt: skip
-    turn_s.append(time.perf_counter() - start)
-    for row, completion in zip(rows, completions, strict=True):
-      row += completion.tokens
-      prompted += completion.prompt_tokens
-      cached += completion.cached_tokens
-  assert all(len(row) == case.length for row in rows)
-  return dict(turn_s=turn_s, prompted=prompted, cached=cached)
-
-
 def bench(
-    case: Case,
+    case: loops.Case,
     config: TransformerConfig,
     params: Any,
     rivals: list[peers.Peer],
@@ -128,9 +71,17 @@ def bench(
     host = stack.enter_context(Host())
     sampler = Sampler(host.session, [url], temperature=1.0, timeout_s=600)
     numbers = iter(range(10**6))
-    ours = lambda: host.run(
-        play(sampler, case, config.vocab_size, next(numbers))
-    )
+
+    def ours() -> dict[str, Any]:
+      run = next(numbers)
+      ask = lambda row, i, turn: sampler.generate(
+          row,
+          max_new_tokens=case.new,
+          seed=1000 * turn + i,
+          routing_key=f'{run}-{i}',
+      )
+      return host.run(loops.play(ask, case, config.vocab_size, run))
+
     cold_s = sum(ours()['turn_s'])
     engines.warm_up(engine, ours, _WARMUP.value)
     task = dataclasses.asdict(case)
@@ -141,12 +92,8 @@ def bench(
     compiled = engines.num_compiled(engine)
     runs = peers.alternate(sides, _REPEATS.value)
     compiled = engines.num_compiled(engine) - compiled
-  sides = {name: summary(case, side) for name, side in runs.items()}
-  for name in sides.keys() - {'ours'}:
-    ratio = (
-        sides[name]['seconds']['median'] / sides['ours']['seconds']['median']
-    )
-    sides[name]['times_as_long'] = ratio
+  sides = {name: loops.summary(case, side) for name, side in runs.items()}
+  loops.compare(sides, 'ours')
   last = runs['ours'][-1]
   sides['ours'] |= dict(
       prefilled=last['prompted'] - last['cached'],
@@ -155,17 +102,6 @@ def bench(
       programs=compiled,
   )
   return dict(cold_s=cold_s, runs=_REPEATS.value) | sides
-
-
-def summary(case: Case, runs: list[dict[str, Any]]) -> dict[str, Any]:
-  """Times of one side."""
-  seconds = [sum(run['turn_s']) for run in runs]
-  turns = zip(*(run['turn_s'] for run in runs), strict=True)
-  return dict(
-      seconds=peers.spread(seconds),
-      tokens_per_s=peers.spread([case.sampled / s for s in seconds]),
-      turn_s=[round(statistics.median(times), 4) for times in turns],
-  )
 
 
 def main(argv):
@@ -177,7 +113,7 @@ def main(argv):
     with contextlib.ExitStack() as stack:
       rivals = peers.start(stack, name, config, ('transformers', 'tunix'))
       for kind in _CASES.value:
-        for case in CASES[kind]:
+        for case in loops.CASES[kind]:
           about = dict(case=kind, model=name, device=device)
           about |= dict(cores=os.cpu_count()) | dataclasses.asdict(case)
           print(

@@ -11,6 +11,7 @@ from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
 from agentrl.weights import names, peft
 from tests.engine.conftest import CONFIG, Model
+from tests.engine.http import Letters
 from tests.waiting import until
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -98,6 +99,27 @@ def test_each_request_is_answered_by_the_adapter_it_names(
     assert reply['meta_info']['weight_version'] == 'default'
   for name, reply in zip(('b', None, 'a'), many, strict=True):
     assert reply['output_ids'] == expected[name]
+
+
+def test_openais_clients_name_an_adapter_after_the_model(
+    make_engine, adapters, expected
+):
+  engine = make_engine(Letters(), served_name='my:policy')
+
+  async def body(post):
+    await load(post, 'a', adapters['a'])
+    fields = dict(prompt=PROMPT, max_tokens=12, temperature=0)
+    return [
+        await post(
+            'v1/completions', model=name, return_token_ids=True, **fields
+        )
+        for name in ('my:policy:a', 'other:a', 'my:policy', 'any', 'any:b')
+    ]
+
+  *served, (status, refused) = talk(engine.url, body)
+  for name, (_, reply) in zip(('a', 'a', None, None), served, strict=True):
+    assert reply['choices'][0]['token_ids'] == expected[name]
+  assert status == 400 and "'b' is not loaded" in refused['message']
 
 
 def test_an_adapter_in_use_is_unloaded_when_its_requests_have_ended(

@@ -72,12 +72,14 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
           f'--config=configs/serve_policy.py:model={model},port=0',
           *(f'--config.serve.{k}_file={tmp_path / k}' for k in keys),
           f'--config.compile_cache={compiled}',
+          '--config.serve.name=words',
       ],
       'launch_server': [
           *('-m', 'agentrl.modes.launch_server'),
           *('--model-path', str(model), '--port', '0'),
           *('--api-key', 'for-all', '--admin-api-key', 'for-few'),
           *('--compile-cache', str(compiled), '--skip-server-warmup'),
+          *('--served-model-name', 'words'),
       ],
   }
   child = subprocess.Popen(
@@ -94,6 +96,9 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
     assert status == 200
     assert json.loads(reply)['choices'][0]['message']['role'] == 'assistant'
     assert ask(url, 'v1/chat/completions', 'none', chat)[0] == 401
+    assert json.loads(ask(url, 'v1/models/words', 'for-all')[1])['id'] == (
+        'words'
+    )
     assert ask(url, 'flush_cache', 'for-all')[0] == 401
     assert ask(url, 'flush_cache', 'for-few')[0] == 200
     child.send_signal(signal.SIGINT)
