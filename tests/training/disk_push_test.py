@@ -299,7 +299,6 @@ def test_a_watched_server_that_dies_does_not_fail_the_push(tmp_path):
   replicas = []
 
   async def die(request):
-    replicas[0].hold(f'http://{request.host}')  # its watcher has noticed
     return web.Response(status=500, text='dying')
 
   def watch(urls):
@@ -318,6 +317,7 @@ def test_a_watched_server_that_dies_does_not_fail_the_push(tmp_path):
       await push(params_of(2), 2)
       assert not push.release(url, version)
       assert replicas[0].serving() == (alive.url,)
+      assert 'gave 500: dying' in replicas[0].condemned(url)
       await push(params_of(3), 3)
       assert version.directory.exists()  # a server may be reading it
     with push.pinned() as version:
