@@ -99,8 +99,11 @@ def run_flags(*, engine: bool) -> tuple[str, ...]:
   return (
       f'--config={soak_run.ROOT}/configs/quickstart.py:tiny',
       f'--config.num_steps={_STEPS}',
-      '--config.eval.num_tasks=2',
+      # Short steps, so that faults meet pushes often.
+      '--config.eval.num_tasks=0',
       '--config.warmstart.episodes=8',
+      '--config.horizon.turns=(1,2)',
+      '--config.rollout.max_completion_tokens=4',
       f'--config.rollout.tasks_per_step={_TASKS}',
       f'--config.rollout.group_size={_GROUP}',
       f'--config.checkpoint.every={_CHECKPOINT_EVERY}',

@@ -190,7 +190,7 @@ class Traffic:
     """Adds the spans of a reply; gives the runs of its episode's entries."""
     meta, prompt = reply['meta_info'], payload['input_ids']
     self.replies[meta['finish_reason']['type']] += 1
-    if meta['num_retractions']:
+    if meta.get('num_retractions'):  # queued ones that end have no such key
       self.replies['retracted'] += 1
     if not reply['output_ids']:
       self.replies['empty'] += 1
