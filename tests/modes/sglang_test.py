@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,6 +34,7 @@ from tests.waiting import gone, wait_until
 
 MODULE = 'agentrl.modes.launch_server'
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
+NEEDS = Needs(max_context=512, vocab_size=300, architecture='LlamaForCausalLM')
 PROMPT = list(range(20, 40))
 # A process imports and compiles on a machine that may be busy.
 PATIENCE_S = 180
@@ -90,11 +92,7 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
         launch,
         watched,
         push,
-        needs=Needs(
-            max_context=512,
-            vocab_size=CONFIG.vocab_size,
-            architecture='LlamaForCausalLM',
-        ),
+        needs=NEEDS,
         timeout_s=timeout_s,
         look_s=0.5,
     )
@@ -286,7 +284,6 @@ def test_each_replica_sees_its_own_devices_and_port(tmp_path):
   launch = Launch(python=sys.executable, module='shows', replicas=3)
   ports = sglang.ports(launch)
   assert len(set(ports)) == 3
-  assert sglang.ports(dataclasses.replace(launch, port=5)) == [5, 6, 7]
   before = os.getcwd()
   os.chdir(tmp_path)
   try:
@@ -297,6 +294,17 @@ def test_each_replica_sees_its_own_devices_and_port(tmp_path):
     os.chdir(before)
     server.stop()
   assert f"2,3 ['--port', '{ports[0]}']" in server.last_words()
+
+
+def test_ports_of_the_config_are_used_unless_they_are_taken():
+  with socket.socket() as other:
+    other.bind((sglang.HOST, 0))
+    other.listen()
+    port = other.getsockname()[1]
+    launch = Launch(python=sys.executable, port=port)
+    with pytest.raises(EngineError, match=f'Port {port} .* cannot be used'):
+      sglang.ports(launch)
+  assert sglang.ports(launch) == [port]
 
 
 def test_sigkill_of_the_run_leaves_no_server(tmp_path):

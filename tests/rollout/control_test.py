@@ -7,6 +7,7 @@ import pytest
 from aiohttp import web
 
 from agentrl.errors import EngineError
+from agentrl.rollout.compatibility import Needs
 from agentrl.rollout.control import Control
 from tests import fakes
 
@@ -142,17 +143,69 @@ def test_weights_are_read_back_by_name():
       [engine], lambda s: s.get_weights_by_name('model.norm.weight')
   )
   assert rows == [[0.5, 1.5]]
+  # In the body: SGLang refuses a query.
+  body = {'name': 'model.norm.weight', 'truncate_size': 100}
+  assert engine.calls == [('get_weights_by_name', body)]
+
+
+def needs(max_context=64):
+  return Needs(
+      max_context=max_context, vocab_size=32, architecture='LlamaForCausalLM'
+  )
+
+
+def server_of(vocab_size=32, **info):
+  """A server that refuses a bias on ids that it does not know, as SGLang."""
+
+  async def generate(request):
+    params = (await request.json())['sampling_params']
+    [token] = map(int, params['logit_bias'])
+    if token >= vocab_size:
+      return web.Response(status=400, text='logit_bias must has keys in')
+    return fakes.generate_reply((1,))
+
+  routes = {
+      'server_info': {'version': '0.5.23', **info},
+      'model_info': {'architectures': ['LlamaForCausalLM']},
+  }
+  return fakes.FakeEngine([generate] * 8, routes=routes)
 
 
 def test_a_probe_asks_every_replica_and_names_the_one_that_will_not_do():
-  infos = [
-      {'version': '0.5.23', 'context_length': length} for length in (100, 64)
-  ]
-  engines = [fakes.FakeEngine(routes={'server_info': info}) for info in infos]
-  assert with_control(engines, lambda c: c.probe(64)) == infos
-  with pytest.raises(EngineError, match='64 tokens.*-length 65') as refused:
-    with_control(engines, lambda c: c.probe(65))
+  engines = [server_of(context_length=length) for length in (100, 64)]
+  infos = with_control(engines, lambda c: c.probe(needs()))
+  assert [info['context_length'] for info in infos] == [100, 64]
+  with pytest.raises(EngineError, match='64 tokens.*-length 71') as refused:
+    with_control(engines, lambda c: c.probe(needs(65)))
   assert engines[1].url in str(refused.value)
+
+
+@pytest.mark.parametrize('vocab_size', [31, 33])
+def test_a_server_of_another_vocabulary_is_found_out_without_harm(vocab_size):
+  engine = server_of(vocab_size)
+  with pytest.raises(EngineError, match='does not have the 32 ids'):
+    with_control([engine], lambda c: c.probe(needs()))
+  assert all(body['input_ids'] == [0] for body in engine.requests)
+
+
+def test_a_server_that_fails_is_not_said_to_have_another_vocabulary():
+  engine = server_of()
+  engine._script[0] = web.Response(status=500, text='broken')
+  with pytest.raises(EngineError, match='gave 500: broken'):
+    with_control([engine], lambda c: c.probe(needs()))
+
+
+def test_checksums_of_all_ranks_are_read():
+  ranks = [{'checksums': {'a': '1', 'b': '2'}}, {'checksums': {'a': '3'}}]
+  engine = fakes.FakeEngine(routes={'weights_checker': {'ranks': ranks}})
+  found = with_control([engine], lambda c: c.weight_checksums(['layers.0.']))
+  assert found == {'a': ['1', '3'], 'b': ['2']}
+  assert engine.calls[0][1] == {
+      'action': 'checksum', 'skip_tensor_list': ['layers.0.']
+  }  # fmt: skip
+  engine = fakes.FakeEngine(routes={'weights_checker': {'success': True}})
+  with pytest.raises(EngineError, match="no checksums .KeyError.'ranks'"):
+    with_control([engine], lambda c: c.weight_checksums([]))
 
 
 @pytest.mark.parametrize(

@@ -355,3 +355,23 @@ def test_nobody_there_is_one_clear_error():
 def test_unusable_urls_are_refused(urls):
   with pytest.raises(ConfigError, match='URL'):
     Sampler(None, urls, temperature=1.0)
+
+
+def test_a_greedy_top_k_is_refused():
+  with pytest.raises(ConfigError, match='temperature=0 is greedy too'):
+    Sampler(None, ['http://a'], temperature=0.7, top_k=1)
+
+
+@pytest.mark.parametrize(
+    'ids, said',
+    [
+        ((), 'no token'),
+        ((1, 32), 'id 32 at index 1, outside the vocabulary of 32'),
+        ((-1,), 'id -1 at index 0'),
+    ],
+)
+def test_no_prompt_that_ends_a_server_is_ever_sent(ids, said):
+  engine = fakes.FakeEngine()
+  with pytest.raises(ValueError, match=said):
+    with_sampler([engine], lambda s: generate(s, ids), vocab_size=32)
+  assert not engine.requests

@@ -61,7 +61,7 @@ def params_of(config: TransformerConfig, seed: int = 0):
     if path[-1].key == 'scale':
       centre, width = 1.0 - config.norm_offset, 0.1
     elif path[-1].key == 'embed':  # it is the output as well
-      width = 0.3
+      width = 0.15
     else:  # so that sizes stay
       width = leaf.shape[-2] ** -0.5
     return rng.normal(centre, width, leaf.shape).astype(np.float32)

@@ -1,0 +1,197 @@
+"""Whether a real server gives the log-probabilities that the trainer computes.
+
+Weights reach the server by a push, as in a run; what it then samples is scored
+by the trainer's network.
+"""
+
+import asyncio
+import contextlib
+import dataclasses
+
+import aiohttp
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.errors import EngineError
+from agentrl.models.transformer import Transformer
+from agentrl.rollout.compatibility import RESERVED, Needs
+from agentrl.rollout.control import Control
+from agentrl.training.disk_push import DiskPush
+from agentrl.weights import hf_config
+from tests.sglang import models, server as server_lib
+
+pytestmark = pytest.mark.sglang
+
+LENGTHS = (1, 16, 40, 120)
+NEW_TOKENS = 32
+# None of them changes the distribution that a log-probability is of.
+TRUNCATIONS = (
+    {},
+    {'top_k': 20},
+    {'top_p': 0.8},
+    {'min_p': 0.05},
+    {'top_k': 50, 'top_p': 0.9, 'min_p': 0.01},
+)
+# Largest and mean difference. The server itself is within 4e-6 of transformers.
+FLOAT32 = 1e-5, 2e-6
+# Seven bits of mantissa: a logit of 8 is known to 0.03.
+BFLOAT16 = 0.15, 0.01
+
+
+def prompts(vocab_size):
+  rng = np.random.default_rng(0)
+  return [rng.integers(3, vocab_size, size=n).tolist() for n in LENGTHS]
+
+
+async def push_and_sample(url, config, params, directory):
+  """Gives (prompt, sampling parameters, reply) of each request."""
+  async with aiohttp.ClientSession() as session:
+    control = Control(session, [url])
+    files = directory / 'tokenizer'
+    models.tokenizer().save(files)
+    push = DiskPush(
+        control, directory, config, eos_ids=(1,), tokenizer_files=files
+    )
+    await push(params, 1)
+    await push(jax.tree.map(lambda x: 1.02 * x, params), 2)
+    await push(params, 3)
+
+    async def sample(prompt, settings):
+      body = {
+          'input_ids': prompt,
+          'sampling_params': {
+              'max_new_tokens': NEW_TOKENS,
+              'ignore_eos': True,
+              **settings,
+          },
+          'return_logprob': True,
+      }
+      async with session.post(f'{url}/generate', json=body) as reply:
+        assert reply.status == 200, await reply.text()
+        return prompt, settings, await reply.json()
+
+    return await asyncio.gather(*(
+        sample(prompt, {'temperature': temperature, **truncation})
+        for prompt in prompts(config.vocab_size)
+        for temperature in (0.7, 1.0)
+        for truncation in TRUNCATIONS
+    ))
+
+
+def differences(config, params, replies):
+  """Of each sampled token: the server's log-probability less the trainer's."""
+  module = Transformer(config, scan_layers=True)
+
+  @jax.jit
+  def logits_of(tokens):
+    positions = jnp.arange(tokens.shape[1])[None]
+    hidden, _ = module.apply({'params': params}, tokens, positions)
+    return module.apply({'params': params}, hidden, method='unembed')
+
+  width = max(LENGTHS) + NEW_TOKENS
+  found = []
+  for prompt, settings, reply in replies:
+    meta = reply['meta_info']
+    assert meta['weight_version'] == '3'
+    ids = [token for _, token, _ in meta['output_token_logprobs']]
+    assert len(ids) == NEW_TOKENS and max(ids) < config.vocab_size
+    row = np.zeros((1, width), np.int32)
+    row[0, : len(prompt) + len(ids)] = prompt + ids
+    logits = logits_of(row)[0] / settings['temperature']
+    logprobs = np.asarray(jax.nn.log_softmax(logits, axis=-1))
+    first = len(prompt) - 1
+    for i, (theirs, token, _) in enumerate(meta['output_token_logprobs']):
+      found.append(theirs - logprobs[first + i, token])
+  return np.abs(found)
+
+
+def check(url, config, params, directory, bounds):
+  replies = asyncio.run(push_and_sample(url, config, params, directory))
+  found = differences(config, params, replies)
+  assert len(found) == 8 * len(TRUNCATIONS) * NEW_TOKENS
+  print(f'{len(found)} tokens: max {found.max():.1e}, mean {found.mean():.1e}')
+  most, mean = bounds
+  assert found.max() < most and found.mean() < mean
+
+
+@contextlib.contextmanager
+def restored(url, directory):
+  """Gives the shared server its own weights back."""
+  try:
+    yield
+  finally:
+
+    async def restore():
+      async with aiohttp.ClientSession() as session:
+        control = Control(session, [url])
+        await control.update_weights_from_disk(str(directory), 'default')
+
+    asyncio.run(restore())
+
+
+def test_sampler_and_trainer_agree_after_a_push(exported, real_url, tmp_path):
+  directory, config, _ = exported
+  with restored(real_url, directory):
+    params = models.params_of(config, seed=1)
+    check(real_url, config, params, tmp_path, FLOAT32)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('family', models.FAMILIES)
+def test_every_family_agrees(family, tmp_path):
+  config, _ = models.export(tmp_path / 'model', family)
+  log = tmp_path / 'server.log'
+  with server_lib.running(tmp_path / 'model', log) as server:
+    params = models.params_of(config, seed=1)
+    check(server.url, config, params, tmp_path / 'push', FLOAT32)
+
+
+@pytest.mark.slow
+def test_bfloat16_agrees_to_its_own_precision(exported, tmp_path):
+  directory, config, _ = exported
+  log = tmp_path / 'server.log'
+  flags = '--dtype', 'bfloat16'
+  with server_lib.running(directory, log, *flags) as server:
+    params = models.params_of(config, seed=1)
+    check(server.url, config, params, tmp_path / 'push', BFLOAT16)
+
+
+def needs(config, **changes):
+  found = Needs(
+      max_context=config.max_positions - RESERVED,
+      vocab_size=config.vocab_size,
+      architecture=hf_config.FAMILIES[config.family].architecture,
+  )
+  return dataclasses.replace(found, **changes)
+
+
+def probe(url, wanted):
+  async def ask():
+    async with aiohttp.ClientSession() as session:
+      return await Control(session, [url]).probe(wanted)
+
+  return asyncio.run(ask())
+
+
+def test_a_server_of_the_same_model_will_do(exported, real_url):
+  [info] = probe(real_url, needs(exported[1]))
+  assert info['version'].startswith('0.5.')
+
+
+@pytest.mark.parametrize(
+    'changes, said',
+    [
+        ({'max_context': 1024}, 'takes 1018 tokens.*--context-length 1030'),
+        ({'vocab_size': 511}, 'does not have the 511 ids'),
+        ({'vocab_size': 513}, 'does not have the 513 ids'),
+        ({'architecture': 'Qwen2ForCausalLM'}, 'model of LlamaForCausalLM'),
+    ],
+)
+def test_a_server_of_another_model_is_refused_and_lives(
+    exported, real_url, changes, said
+):
+  with pytest.raises(EngineError, match=said):
+    probe(real_url, needs(exported[1], **changes))
+  assert probe(real_url, needs(exported[1]))
