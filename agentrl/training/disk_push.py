@@ -227,6 +227,10 @@ class DiskPush:
       await server.wait_idle(self._timeout_s)
       await server.update_weights_from_disk(path, name)
     else:
+      if self._mode == 'abort':
+        # What somebody else paused in place cannot end, and a pause that aborts
+        # would wait for it and never let it go on.
+        await server.continue_()
       await server.pause(self._mode)
       try:
         await server.update_weights_from_disk(

@@ -295,6 +295,18 @@ def test_a_folder_without_room_is_named_before_anything_is_written(
   assert not list(tmp_path.iterdir())
 
 
+def test_a_push_that_aborts_ends_somebodys_pause_first(tmp_path):
+  server = accepting()[0]
+  push = lambda push: push(params_of(1), 1)
+  run_fakes([server], push, tmp_path, mode='abort')
+  assert [route for route, _ in server.calls] == [
+      'continue_generation',
+      'pause_generation',
+      'update_weights_from_disk',
+      'continue_generation',
+  ]
+
+
 def test_a_watched_server_that_dies_does_not_fail_the_push(tmp_path):
   replicas = []
 
