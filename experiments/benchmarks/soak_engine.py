@@ -33,7 +33,12 @@ from agentrl.engine.request import ABORT
 from agentrl.engine.server import Engine
 from agentrl.training import weight_sync
 from agentrl.weights import hf
-from experiments.benchmarks import soak_policy, soak_replies, soak_scores
+from experiments.benchmarks import (
+    soak_flags,
+    soak_policy,
+    soak_replies,
+    soak_scores,
+)
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_traffic import (
     MAX_QUEUED,
@@ -41,13 +46,9 @@ from experiments.benchmarks.soak_traffic import (
     Traffic,
 )
 
-_REQUESTS = flags.DEFINE_integer('requests', 20_000, 'Requests in all.')
 _ROUND = flags.DEFINE_integer('round', 500, 'Requests of a round.')
-_CLIENTS = flags.DEFINE_integer('clients', 32, 'Clients at once.')
-_SEED = flags.DEFINE_integer(
-    'traffic_seed', 0, 'Of the requests and the operator.'
-)
 
+_REQUESTS = 20_000
 _SLOTS = 48
 _MAX_RUNNING = 24
 # Requests between two deeds of the operator.
@@ -264,10 +265,10 @@ def main(argv):
   del argv
   report = asyncio.run(
       soak(
-          requests=_REQUESTS.value,
-          seed=_SEED.value,
+          requests=soak_flags.REQUESTS.value or _REQUESTS,
+          seed=soak_flags.SEED.value,
           round_size=_ROUND.value,
-          clients=_CLIENTS.value,
+          clients=soak_flags.CLIENTS.value,
       )
   )
   facts = vars(report) | dict(memory_growth=report.memory_growth())

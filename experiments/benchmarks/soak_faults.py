@@ -31,11 +31,10 @@ from absl import app, flags
 
 from agentrl.errors import EngineError
 from agentrl.rollout.control import Control
-from experiments.benchmarks import soak_run
+from experiments.benchmarks import soak_flags, soak_run
 from third_party.sglang_cpu import install
 
 _FAULTS = flags.DEFINE_integer('faults', 50, 'Faults in all.')
-_SEED = flags.DEFINE_integer('traffic_seed', 0, 'Of kinds and moments.')
 _ENGINE = flags.DEFINE_bool('engine', False, 'Embedded engines as servers.')
 _WORKDIR = flags.DEFINE_string('workdir', None, 'New; default: a passing one.')
 _KINDS = flags.DEFINE_list(
@@ -368,7 +367,7 @@ def main(argv):
         soak(
             pathlib.Path(_WORKDIR.value or f'{passing}/run').absolute(),
             faults=_FAULTS.value,
-            seed=_SEED.value,
+            seed=soak_flags.SEED.value,
             engine=_ENGINE.value,
             weights=weights,
         )

@@ -42,17 +42,15 @@ from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.sampler import Sampler
 from agentrl.training.disk_push import MODES, DiskPush
 from agentrl.weights import hf
-from experiments.benchmarks import soak_policy, soak_scores
+from experiments.benchmarks import soak_flags, soak_policy, soak_scores
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_scores import Span
 from third_party.sglang_cpu import install
 
-_REQUESTS = flags.DEFINE_integer('requests', 2000, 'Requests in all.')
-_CLIENTS = flags.DEFINE_integer('clients', 32, 'Clients at once.')
-_SEED = flags.DEFINE_integer('traffic_seed', 0, 'Of requests and operator.')
 _URL = flags.DEFINE_string('url', None, 'Of a server; default: a new one.')
 _WEIGHTS = flags.DEFINE_string('weights', None, 'What the server of --url has.')
 
+_REQUESTS = 2000
 _TEMPERATURES = (1.0, 0.7, 0.0)
 # Requests between two deeds of the operator, and deeds between two pushes.
 _CALM, _DEEDS = 20, 3
@@ -433,9 +431,9 @@ def main(argv):
             url,
             weights,
             base,
-            requests=_REQUESTS.value,
-            clients=_CLIENTS.value,
-            seed=_SEED.value,
+            requests=soak_flags.REQUESTS.value or _REQUESTS,
+            clients=soak_flags.CLIENTS.value,
+            seed=soak_flags.SEED.value,
         )
     )
   print(json.dumps(vars(report), indent=1))
