@@ -26,7 +26,7 @@ from agentrl.errors import EngineError
 from agentrl.modes import hosts, keeper
 from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.compatibility import Needs
-from agentrl.rollout.control import Control
+from agentrl.rollout.control import KEEP_ALIVE_S, Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.training.disk_push import DiskPush, Version
 
@@ -268,7 +268,8 @@ class Fleet:
     Raises:
       EngineError: says how. It ended, it hangs, or it has been condemned.
     """
-    async with aiohttp.ClientSession() as session:
+    connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S)
+    async with aiohttp.ClientSession(connector=connector) as session:
       control = Control(session, [server.url], timeout_s=self._timeout_s)
 
       async def look():

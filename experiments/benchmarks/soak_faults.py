@@ -6,8 +6,8 @@ r"""Troubles a run on two SGLang servers at random moments and checks its record
 The servers are real ones of `third_party/sglang_cpu/install.py`, or embedded
 engines in processes of their own (`--engine`). Processes of a server are killed
 or stopped, the trainer is killed and started again by the same command, and
-somebody else aborts, pauses and flushes; a third of the moments lie in a push, a
-third in the pause of one. After each fault the run must make a step with all of
+somebody else aborts, pauses and flushes; a quarter each of the moments lie in a
+push, in the pause of one and while a server has requests. After each fault the run must make a step with all of
 its servers. At the end it is interrupted, continued for two steps, and must
 have ended well: every step once, nothing doubled, no process and no memory
 left. Prints a JSON line a fault and a summary; exits with 1 if anything is off.
@@ -30,7 +30,7 @@ import psutil
 from absl import app, flags
 
 from agentrl.errors import EngineError
-from agentrl.rollout.control import Control
+from agentrl.rollout.control import KEEP_ALIVE_S, Control
 from experiments.benchmarks import soak_flags, soak_run
 from third_party.sglang_cpu import install
 
@@ -60,7 +60,7 @@ _TITLES = {
     'scheduler': 'sglang::scheduler',
     'detokenizer': 'sglang::detokenizer',
 }
-_MOMENTS = ('any', 'push', 'pause')
+_MOMENTS = ('any', 'request', 'push', 'pause')
 _REPLICAS = 2
 # Servers that answer nothing for this long are started again.
 _TIMEOUT_S = 60
@@ -177,6 +177,8 @@ class Faults:
         return name
       if name == 'pause' and await self._is_paused(server):
         return name
+      if name == 'request' and await self._is_busy(server):
+        return name
       await asyncio.sleep(0.003)
     return 'any'
 
@@ -187,6 +189,12 @@ class Faults:
       ) as response:
         return response.status == 503
     except (aiohttp.ClientError, TimeoutError):
+      return False
+
+  async def _is_busy(self, server: soak_run.Server) -> bool:
+    try:
+      return bool(await self._control(server).num_requests())
+    except EngineError:
       return False
 
   async def inject(self, kind: str, moment: str) -> tuple[str, str]:
@@ -301,7 +309,7 @@ async def soak(
   start = time.monotonic()
   names = sorted(weights)
   shares = np.array([weights[name] for name in names], float)
-  connector = aiohttp.TCPConnector(limit=0)
+  connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
   try:
     async with aiohttp.ClientSession(connector=connector) as session:
       troubled = Faults(run, session, rng)

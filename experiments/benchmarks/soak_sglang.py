@@ -39,6 +39,7 @@ from absl import app, flags
 from agentrl.errors import EngineError
 from agentrl.modes import sglang
 from agentrl.modes.sampler_settings import Launch
+from agentrl.rollout.control import KEEP_ALIVE_S
 from agentrl.rollout.sampler import Sampler
 from agentrl.training.disk_push import MODES, DiskPush
 from agentrl.weights import hf
@@ -338,7 +339,7 @@ async def soak(
   config, params = hf.load(weights)
   trees = draw_trees(params, 4, seed)
   report = Report(seed, requests=requests)
-  connector = aiohttp.TCPConnector(limit=0)
+  connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
   timeout = aiohttp.ClientTimeout(total=900)
   async with aiohttp.ClientSession(
       connector=connector, timeout=timeout
@@ -351,12 +352,12 @@ async def soak(
       traffic._pushes[mode] = DiskPush(control, base / mode, config, mode=mode)
     await traffic.push('retract')
     budget, ended = [requests], asyncio.Event()
-    operator = asyncio.create_task(traffic.operate(ended))
     async with asyncio.TaskGroup() as group:
-      for _ in range(clients):
-        group.create_task(traffic.client(budget))
-    ended.set()
-    await operator
+      group.create_task(traffic.operate(ended))
+      async with asyncio.TaskGroup() as players:
+        for _ in range(clients):
+          players.create_task(traffic.client(budget))
+      ended.set()
     await control.wait_idle(60.0)
   report.ends, report.operator = traffic.report_ends, traffic.done
   report.replies, report.versions = traffic.replies, traffic.version
