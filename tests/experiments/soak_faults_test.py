@@ -152,3 +152,21 @@ def test_entries_belong_to_the_versions_that_computed_them():
   assert runs_of(20, reply_of(0, (3, 0, 1)), before, carried) == [
       (20, 21, ((3, 0),))
   ]
+
+
+def test_a_token_under_way_in_a_pause_may_be_the_old_versions():
+  carried = {1: False, 2: True, 3: False}
+
+  def late(prompt, reply, runs):
+    payload = {'input_ids': list(range(prompt)), 'sampling_params': {}}
+    span = list(soak_sglang.spans_of(payload, reply, runs, carried))[-1]
+    other = soak_sglang.late(span, carried)
+    return other and other.runs
+
+  # Decoding, or computing the prompt after what was cached, or after nothing.
+  reply = reply_of(0, (1, 0, 2), (2, 2, 5))
+  assert late(10, reply, ()) == ((1, 0), (2, 12))
+  assert late(10, reply_of(4, (2, 0, 5)), ((1, 0),)) == ((1, 0), (2, 10))
+  assert late(10, reply_of(0, (2, 0, 5)), ()) == ((1, 0), (2, 10))
+  # Other pushes end what is under way first.
+  assert late(10, reply_of(0, (1, 0, 2), (3, 2, 5)), ()) is None
