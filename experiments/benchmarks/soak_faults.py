@@ -35,6 +35,7 @@ from experiments.benchmarks import soak_flags, soak_run
 from third_party.sglang_cpu import install
 
 _FAULTS = flags.DEFINE_integer('faults', 50, 'Faults in all.')
+_MINUTES = flags.DEFINE_float('minutes', None, 'No more faults after so long.')
 _ENGINE = flags.DEFINE_bool('engine', False, 'Embedded engines as servers.')
 _WORKDIR = flags.DEFINE_string('workdir', None, 'New; default: a passing one.')
 _KINDS = flags.DEFINE_list(
@@ -301,6 +302,7 @@ async def soak(
     seed: int,
     engine: bool,
     weights: dict[str, float],
+    minutes: float | None = None,
 ) -> Report:
   """Makes the run and the faults; raises nothing for what it finds."""
   report = Report(seed)
@@ -316,6 +318,8 @@ async def soak(
       run.start()
       await troubled.recovered()
       for number in range(faults):
+        if minutes and time.monotonic() - start > 60 * minutes:
+          break
         kind = str(rng.choice(names, p=shares / shares.sum()))
         wanted = str(rng.choice(_MOMENTS))
         step = run.steps()
@@ -378,6 +382,7 @@ def main(argv):
             seed=soak_flags.SEED.value,
             engine=_ENGINE.value,
             weights=weights,
+            minutes=_MINUTES.value,
         )
     )
   print(json.dumps(vars(report), indent=1))
