@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import numpy as np
 
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
@@ -36,3 +37,12 @@ def tiny() -> tuple[TransformerConfig, list[Any], Any]:
       for key in jax.random.split(jax.random.key(0), _TREES)
   ]
   return config, trees, tokenizer
+
+
+def near(params: Any, count: int, seed: int) -> list[Any]:
+  """Parameters near `params`, each of other distributions."""
+  rng = np.random.default_rng(seed)
+  shake = lambda x: np.asarray(
+      x * (1 + 0.5 * rng.normal(size=x.shape)), np.float32
+  )
+  return [jax.tree.map(shake, params) for _ in range(count)]

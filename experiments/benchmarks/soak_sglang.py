@@ -9,20 +9,7 @@ once, clients leave, decoding is paused and the cache flushed. Every reply that
 the server gave, also one that was cut off and asked again, is scored by the
 trainer's float32 forward under the versions that its spans name.
 
-After a push in mode `in_place` the cache holds entries of several versions, and
-replies say so in no way. Which version computed which entry follows from the
-replies before: an episode's prefix is nobody else's, entries past the cached
-ones are computed by the version of the first token, and a sampled token's entry
-by the version of the next. So those replies are scored over mixed caches, to the
-same bound, and are counted apart. Retraction would compute some entries again,
-and no reply tells how many; so somebody pauses by it only while all entries are
-of one version.
-
-One token more is in doubt: SGLang overlaps a forward with the work on the one
-before, a pause in place leaves that result where it is, and the span of the
-token ends up with the new version, though the old one sampled it. A span that
-only fits so is counted as `late`; an episode ends with such a push.
-
+Spans over entries of several versions are counted apart, see `soak_spans`.
 Prints a report; exits with 1 if anything is off.
 """
 
@@ -39,7 +26,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import aiohttp
-import jax
 import numpy as np
 from absl import app, flags
 
@@ -50,7 +36,12 @@ from agentrl.rollout.control import KEEP_ALIVE_S
 from agentrl.rollout.sampler import Sampler
 from agentrl.training.disk_push import MODES, DiskPush
 from agentrl.weights import hf
-from experiments.benchmarks import soak_flags, soak_policy, soak_scores
+from experiments.benchmarks import (
+    soak_flags,
+    soak_policy,
+    soak_scores,
+    soak_spans,
+)
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_scores import Span
 from third_party.sglang_cpu import install
@@ -206,7 +197,7 @@ class Traffic:
     if not reply['output_ids']:
       self.replies['empty'] += 1
       return runs
-    spans = list(spans_of(payload, reply, runs, self.carried))
+    spans = list(soak_spans.spans_of(payload, reply, runs, self.carried))
     if spans[-1].end != len(prompt) + len(reply['output_ids']):
       self.problems.append(f'spans {meta["weight_versions"]} of {reply}')
     versions = [version for span in spans for version, _ in span.runs[-1:]]
@@ -273,74 +264,6 @@ class Traffic:
     return f'flush {await self._post("flush_cache")}'
 
 
-def spans_of(payload, reply, runs, carried) -> Iterator[Span]:
-  """What to score of a reply.
-
-  Args:
-    payload: of its request.
-    reply: has one id at least.
-    runs: (version, first entry) of what is known of the prompt's entries.
-    carried: version -> whether its push left the entries of requests alone.
-  """
-  meta, prompt = reply['meta_info'], payload['input_ids']
-  cached, size = meta['cached_tokens'], len(payload['input_ids'])
-  before = None
-  for span in meta['weight_versions']:
-    version = int(span['version'])
-    if before is None:
-      known = tuple((v, start) for v, start in runs if start < cached)
-      runs = (*known, (version, cached))
-    elif all(carried[v] for v in range(before + 1, version + 1)):
-      # The last token before the swap had no entry yet.
-      runs = (*runs, (version, size + span['start'] - 1))
-    else:  # all was computed again
-      runs = ((version, 0),)
-    runs = tuple(_merged(runs))
-    reported = meta['output_token_logprobs'][span['start'] : span['end']]
-    yield Span(
-        tokens=prompt
-        + [token for _, token, _ in meta['output_token_logprobs']],
-        start=size + span['start'],
-        end=size + span['end'],
-        reported=[logprob for logprob, _, _ in reported],
-        params=payload['sampling_params'] | {'min_p': 0.0},
-        runs=runs,
-        suspects=(),
-        cached=cached,
-    )
-    before = version
-
-
-def late(span: Span, carried: dict[int, bool]) -> Span | None:
-  """The span if its first token was under way in a pause in place."""
-  *before, (version, first) = span.runs
-  if not carried[version]:
-    return None
-  if first == span.cached:  # the prompt, of which nothing was known, too
-    before = [*before, (version - 1, first)]
-  elif first != span.start - 1:
-    return None
-  runs = tuple(_merged((*before, (version, span.start))))
-  return dataclasses.replace(span, runs=runs)
-
-
-def _merged(runs) -> Iterator[tuple[int, int]]:
-  last = None
-  for version, start in runs:
-    if version != last:
-      yield version, start
-    last = version
-
-
-def draw_trees(params: Any, count: int, seed: int) -> list[Any]:
-  """Parameters near `params`, each of other distributions."""
-  rng = np.random.default_rng(seed)
-  shake = lambda x: np.asarray(
-      x * (1 + 0.5 * rng.normal(size=x.shape)), np.float32
-  )
-  return [jax.tree.map(shake, params) for _ in range(count)]
-
-
 async def soak(
     url: str,
     weights: pathlib.Path,
@@ -362,7 +285,7 @@ async def soak(
   """
   start = time.perf_counter()
   config, params = hf.load(weights)
-  trees = draw_trees(params, 4, seed)
+  trees = soak_policy.near(params, 4, seed)
   report = Report(seed, requests=requests)
   connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
   timeout = aiohttp.ClientTimeout(total=900)
@@ -405,7 +328,7 @@ def score(report: Report, found: list[Span], carried, scorer) -> None:
     report.tokens += sum(span.end - span.start for span in spans)
     for index, problem in scorer.problems(spans):
       span = spans[index]
-      other = late(span, carried)
+      other = soak_spans.late(span, carried)
       if other is not None and not scorer.problems([other]):
         report.spans['late'] = report.spans.get('late', 0) + 1
         continue

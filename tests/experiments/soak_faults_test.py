@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from experiments.benchmarks import soak_faults, soak_run, soak_sglang
+from experiments.benchmarks import soak_faults, soak_run, soak_spans
 
 STEPS, EPISODES = 3, 2
 
@@ -128,7 +128,7 @@ def reply_of(cached, *spans):
 
 def runs_of(prompt, reply, runs, carried):
   payload = {'input_ids': list(range(prompt)), 'sampling_params': {}}
-  found = soak_sglang.spans_of(payload, reply, runs, carried)
+  found = soak_spans.spans_of(payload, reply, runs, carried)
   return [(span.start, span.end, span.runs) for span in found]
 
 
@@ -159,8 +159,8 @@ def test_a_token_under_way_in_a_pause_may_be_the_old_versions():
 
   def late(prompt, reply, runs):
     payload = {'input_ids': list(range(prompt)), 'sampling_params': {}}
-    span = list(soak_sglang.spans_of(payload, reply, runs, carried))[-1]
-    other = soak_sglang.late(span, carried)
+    span = list(soak_spans.spans_of(payload, reply, runs, carried))[-1]
+    other = soak_spans.late(span, carried)
     return other and other.runs
 
   # Decoding, or computing the prompt after what was cached, or after nothing.
