@@ -36,6 +36,16 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   return ConfigDict(values)
 
 
+def begin(mode: str) -> ConfigDict:
+  """What the config of every mode that computes begins with."""
+  config = ConfigDict()
+  config.mode = mode
+  # Compiled programs, for the next start. None: in the user's cache folder (or
+  # $JAX_COMPILATION_CACHE_DIR); an empty name keeps none.
+  config.compile_cache = config_dict.placeholder(str)
+  return config
+
+
 def sampler(max_running: int) -> dict:
   """The embedded engine, with all that flags need to name servers instead.
 
@@ -85,8 +95,7 @@ def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
 
   The caller adds env, warmstart, rollout, horizon, eval and checkpoint.
   """
-  config = ConfigDict()
-  config.mode = 'train'
+  config = begin('train')
   config.seed = 0
   config.agent = dict(format='react', instructions='full')
   # Recomputed activations: the attention scores of one long episode in 30

@@ -16,7 +16,7 @@ import pathlib
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg, sampler
+from configs.common import begin, parse_arg, sampler
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -24,8 +24,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       arg, model='smollm2-135m', env='textcraft', n=100, task_file=''
   )
 
-  config = ConfigDict()
-  config.mode = 'evaluate'
+  config = begin('evaluate')
   config.env = dict(name=arg.env, url=config_dict.placeholder(str), options={})
   config.agent = dict(format='react', instructions='full')
   config.model = dict(name=arg.model, dtype='float32')

@@ -14,14 +14,13 @@ its name.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg
+from configs.common import begin, parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, run='')
 
-  config = ConfigDict()
-  config.mode = 'export'
+  config = begin('export')
   config.checkpoint = dict(
       path=arg.run,  # workdir of a run, or one of its checkpoints/N
       step=config_dict.placeholder(int),  # N; none: the newest

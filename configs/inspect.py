@@ -10,14 +10,13 @@ with GRPO, and old log-probabilities are missing.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg
+from configs.common import begin, parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, episodes='', tokenizer='', n=2)
 
-  config = ConfigDict()
-  config.mode = 'inspect'
+  config = begin('inspect')
   config.inspect = dict(
       episodes=arg.episodes,
       # Of the policy; none: the run's own, found from the episodes' place.

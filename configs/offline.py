@@ -31,8 +31,7 @@ def _common(
   mode learns from, algo and optim.
   """
   small = is_small(model)
-  config = ConfigDict()
-  config.mode = mode
+  config = common.begin(mode)
   config.seed = 0
   config.env = dict(
       name=env,

@@ -19,14 +19,13 @@ raised success on 256 held-out tasks from 0.50, 0.57, 0.62 (warm start) to 0.84,
 from ml_collections import ConfigDict, config_dict
 
 from configs import algorithms
-from configs.common import lora, parse_arg, sampler
+from configs.common import begin, lora, parse_arg, sampler
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', tiny=False)
 
-  config = ConfigDict()
-  config.mode = 'train'
+  config = begin('train')
   config.seed = 0
   config.num_steps = 2 if arg.tiny else 70
 

@@ -14,16 +14,17 @@ or the workdir of a training run, whose newest checkpoint is then served.
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import parse_arg
+from configs.common import begin, parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, model='smollm2-135m', port=30000)
 
-  config = ConfigDict()
-  config.mode = 'serve_policy'
+  config = begin('serve_policy')
   config.model = dict(name=arg.model, dtype='float32')
-  config.sampler = dict(kind='embedded', max_running=16, slots=0)
+  # A slot is max_context positions of cache, 0.1 GB with the default model.
+  # More slots than max_running keep the prefixes of more conversations.
+  config.sampler = dict(kind='embedded', max_running=16, slots=16)
   config.serve = dict(
       host='127.0.0.1',
       port=arg.port,
@@ -35,8 +36,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
       admin_api_key_file=config_dict.placeholder(str),
       # None: the tokenizer's own; 'chatml' where that is refused.
       chat_template=config_dict.placeholder(str),
-      # Compiled programs, for the next start. None: in the user's cache folder
-      # (or $JAX_COMPILATION_CACHE_DIR); an empty name keeps none.
-      compile_cache=config_dict.placeholder(str),
+      # /health is 503 until what ordinary requests need is compiled: a minute
+      # or two, and seconds where `compile_cache` has it. False: the first
+      # request of each kind waits instead.
+      warmup=True,
   )
   return config

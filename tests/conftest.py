@@ -3,6 +3,9 @@
 import os
 
 import hypothesis
+import jax
+
+from agentrl.modes import compile_cache
 
 # A test draws the same cases in every run, so that one which passed does not
 # fail elsewhere by chance; --hypothesis-profile=explore draws others each time.
@@ -15,11 +18,14 @@ hypothesis.settings.load_profile('repeatable')
 
 
 def pytest_configure(config):
-  """Keeps what JAX compiles with pytest's cache, here and in child processes.
+  """Shares the user's compiled programs, here and in child processes.
 
-  Most tiny tests are mostly compilation. Entries are keyed by program, version
-  and flags, so a stale one is never found; pytest --cache-clear drops them all.
+  Most tiny tests are mostly compilation, which outlives a checkout so. Entries
+  are found by program, version and flags: a stale one never is.
   """
-  folder = config.cache.mkdir('compiled')
-  os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(folder))
-  os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0.1')
+  del config
+  compile_cache.use(None)
+  if folder := jax.config.jax_compilation_cache_dir:
+    # For child processes, whatever they are and whatever cache folder they get.
+    os.environ['JAX_COMPILATION_CACHE_DIR'] = folder
+    os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')

@@ -3,6 +3,9 @@
 import io
 import json
 import math
+import pathlib
+import subprocess
+import sys
 import time
 
 import pytest
@@ -12,6 +15,8 @@ from tensorboard.backend.event_processing.event_accumulator import (
 )
 
 from agentrl import metrics
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 def make_writer(directory, output=None, **settings):
@@ -126,3 +131,13 @@ def test_a_bar_is_silent_where_there_is_no_terminal():
     task = bar.add_task('collecting', total=2)
     bar.advance(task)
   assert output.getvalue() == ''
+
+
+def test_torch_is_not_waited_for(tmp_path):
+  pytest.importorskip('torch')
+  program = (
+      'import pathlib, sys; from agentrl import metrics;'
+      f' metrics.Writer(pathlib.Path({str(tmp_path)!r}), total=1).close();'
+      ' assert "torch" not in sys.modules; import torch'
+  )
+  subprocess.run([sys.executable, '-c', program], check=True, cwd=ROOT)

@@ -68,6 +68,10 @@ class Batcher:
       return
     self._queue.append(sequence)
 
+  def warm_up(self, interrupted: Callable[[], bool]) -> None:
+    """Compiles what requests of usual sizes need; see `Runner.warm_up`."""
+    self._device.warm_up(interrupted)
+
   def step(
       self, interrupted: Callable[[], bool], receive: Callable[[], None]
   ) -> None:

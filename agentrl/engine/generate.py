@@ -1,21 +1,28 @@
 """The route /generate: one answer, or a stream of chunks."""
 
+import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
 
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine import protocol, replies, wire
+from agentrl.engine import lengths, protocol, replies, wire
 from agentrl.engine.detokenize import GrowingText
 from agentrl.engine.protocol import Call
 from agentrl.engine.replies import Sent
 from agentrl.engine.request import Limits, Result
 from agentrl.engine.runs import Runs
 from agentrl.text.tokenizer import Tokenizer
+
+# Threads that read large bodies; more would only share the processor.
+_READERS = 2
+
+T = TypeVar('T')
 
 
 class Generate:
@@ -44,13 +51,20 @@ class Generate:
     self.tokenizer = tokenizer
     self._incremental = incremental
     self._stream_interval = stream_interval
+    self._readers = concurrent.futures.ThreadPoolExecutor(
+        _READERS, 'engine-reader'
+    )
+
+  def close(self) -> None:
+    """Reads no more large bodies."""
+    self._readers.shutdown(wait=False, cancel_futures=True)
 
   async def handle(self, request: web.Request) -> web.StreamResponse:
     """POST or PUT /generate."""
     body = await wire.read_json(request)
     try:
       # Encoding and checking are the server's: a bad request costs no dispatch.
-      call = self.parse(body)
+      call = await self.read(request, lambda: self.parse(body))
       if call.stream:
         return await self._stream(request, call)
     except protocol.ContractError:
@@ -66,11 +80,26 @@ class Generate:
       return wire.refusal(message, status)
     return web.json_response(replies.write(call, results, self._decode_one))
 
+  async def read(self, request: web.Request, function: Callable[[], T]) -> T:
+    """`function()`, in another thread if the request's body is large.
+
+    To tokenize megabytes takes seconds, in which the loop has to serve others.
+    """
+    if len(await request.read()) < wire.LARGE:
+      return function()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(self._readers, function)
+
   def parse(self, body: Any) -> Call:
     """Reads a body; see `protocol.parse`."""
     encode = None
     if self.tokenizer is not None:
       encode = lambda text: self.tokenizer.encode(text, allow_special=True)
+      text = body.get('text') if isinstance(body, dict) else None
+      # All of them before the first is tokenized.
+      for part in text if isinstance(text, list) else [text]:
+        if isinstance(part, str):
+          lengths.check(part, self.tokenizer, self.limits.max_len)
     return protocol.parse(body, self.limits, encode)
 
   def decode_one(self, token: int) -> str:

@@ -76,7 +76,12 @@ class OpenAI:
 
   async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
-    asked = openai_requests.chat(body, self._chat, self._runner.limits.max_len)
+    asked = await self._runner.read(
+        request,
+        lambda: openai_requests.chat(
+            body, self._chat, self._runner.limits.max_len
+        ),
+    )
     return await self._answer(request, body, asked, is_chat=True)
 
   async def _body(self, request: web.Request) -> dict[str, Any]:
@@ -95,7 +100,7 @@ class OpenAI:
       *,
       is_chat: bool,
   ) -> web.StreamResponse:
-    call = self._runner.parse(asked)
+    call = await self._runner.read(request, lambda: self._runner.parse(asked))
     writer = Writer(
         call,
         model=str(body.get('model') or self._info['served_model_name']),

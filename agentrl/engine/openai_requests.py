@@ -7,6 +7,7 @@ default; what is no request to the model (user, metadata, store) is passed over.
 from collections.abc import Sequence
 from typing import Any
 
+from agentrl.engine import lengths
 from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
@@ -92,7 +93,11 @@ def chat(
     raise ValueError('top_logprobs has no effect without logprobs: true.')
   ids = body.get('input_ids')  # SGLang's: a prompt that is rendered already
   if ids is None:
-    ids = chat_format.prompt(_messages(body.get('messages')))
+    messages = _messages(body.get('messages'))
+    # A template may trim contents, and does nothing else to them.
+    contents = ''.join(message.content.strip() for message in messages)
+    lengths.check(contents, chat_format.tokenizer, max_len)
+    ids = chat_format.prompt(messages)
   limit = _positive(body, 'max_completion_tokens') or _positive(
       body, 'max_tokens'
   )

@@ -110,6 +110,7 @@ class Routes:
             auth.middleware(self._keys, {path for _, path, _ in control}),
         ],
     )
+    app.on_cleanup.append(self._close)
     for methods, path, handler in (
         ('POST PUT', '/generate', self._generate.handle),
         ('GET', '/health', self._health),
@@ -129,6 +130,10 @@ class Routes:
         app.router.add_route(method, path, handler)
     return app
 
+  async def _close(self, app: web.Application) -> None:
+    del app
+    self._generate.close()
+
   async def _health(self, request: web.Request) -> web.Response:
     del request
     return web.Response(status=200 if self._scheduler.healthy else 503)
@@ -141,6 +146,8 @@ class Routes:
   async def _health_generate(self, request: web.Request) -> web.Response:
     """Samples a token when idle; else sees that dispatches end."""
     del request
+    if not self._scheduler.healthy:
+      return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
     try:

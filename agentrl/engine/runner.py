@@ -5,18 +5,26 @@ The runner pads on NumPy, moves each batch over in one call and fetches results
 in one call.
 """
 
-import collections
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from agentrl.engine import adjustment, decode, sampling
-from agentrl.engine.shapes import Shapes, bucket
+from agentrl.engine import decode, padding
+from agentrl.engine.shapes import (
+    COPY,
+    DECODE,
+    PREFILL,
+    SCORE,
+    Kinds,
+    Shapes,
+    bucket,
+    usual_programs,
+)
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
@@ -45,7 +53,8 @@ LENGTHS = (
 )
 # What a deterministic runner uses instead, a row at a time.
 _FIXED_CHUNK = 64
-STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
+# Positions that `warm_up` compiles for.
+_USUAL_LENGTH = 1024
 # What one more dispatch costs, in tokens of each row.
 _DISPATCH_TOKENS = 8
 
@@ -111,13 +120,22 @@ class Runner:
       self._lengths, self._decode_rows = [max_len], [max_rows]
       self._prefill_rows = {_FIXED_CHUNK: (1,)}
       self.alignment = _FIXED_CHUNK
-    self._decode_shapes = collections.defaultdict(  # by `variant`
-        lambda: Shapes(self._decode_rows, self._lengths)
+    # By `variant`. A program with all features serves those that want some,
+    # but its last bits are others.
+    self._decode_kinds = Kinds(
+        lambda variant: Shapes(self._decode_rows, self._lengths),
+        lambda variant: variant if deterministic else (True, True, True),
     )
-    self._prefill_shapes = {
-        chunk: Shapes(rows, self._lengths, room=1)
-        for chunk, rows in self._prefill_rows.items()
-    }
+    self._prefill_kinds = Kinds(  # by chunk length
+        lambda chunk: Shapes(self._prefill_rows[chunk], self._lengths, room=1)
+    )
+    self._score_kinds = Kinds(  # by chunk length, and with the likeliest tokens
+        lambda kind: Shapes((1,), self._lengths),
+        lambda kind: kind if deterministic else (kind[0], True),
+    )
+    self._copy_kinds = Kinds(  # there is one
+        lambda kind: Shapes(self._decode_rows, self._lengths, room=1)
+    )
     self.params = jax.device_put(params)
     self.reset()
 
@@ -154,6 +172,42 @@ class Runner:
   def num_compiled(self) -> int:
     """Programs compiled so far."""
     return self._programs.num_compiled()
+
+  def warm_up(self, interrupted: Callable[[], bool] = lambda: False) -> None:
+    """Compiles what requests of usual sizes need, whatever they ask for.
+
+    Where that is larger than a dispatch needs, a better program is compiled
+    after as much waste as the slowest of these took.
+
+    Args:
+      interrupted: asked after each program; True ends it early.
+    """
+    decode = lambda kind, shape: self._decode([], shape, kind, steps=0, floor=1)
+    score = lambda kind, shape: self._score([], shape, kind)
+    runs = {
+        DECODE: (self._decode_kinds, decode),
+        PREFILL: (self._prefill_kinds, functools.partial(self._prefill, [])),
+        SCORE: (self._score_kinds, score),
+        COPY: (self._copy_kinds, lambda kind, shape: self._copy([], shape)),
+    }
+    slowest = 0.0
+    for name, kind, shape in usual_programs(
+        self._decode_rows,
+        self._prefill_rows,
+        bucket(min(_USUAL_LENGTH, self.max_len), self._lengths),
+        deterministic=self.deterministic,
+    ):
+      kinds, run = runs[name]
+      start = time.perf_counter()
+      run(kind, shape)
+      self.wait()
+      slowest = max(slowest, time.perf_counter() - start)
+      kinds[kind].add(shape)
+      if interrupted():
+        break
+    for kinds, _ in runs.values():
+      kinds.patience_s = max(kinds.patience_s, slowest)
+    self._scratch = {}
 
   def _use_scratch(self, shape: tuple[int, int]):
     """Working memory of (rows, positions)."""
@@ -194,12 +248,17 @@ class Runner:
 
   def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
     """Copies the first n positions of slot to slot: `(source, target, n)`."""
-    length = bucket(max(n for _, _, n in pairs), self._lengths)
-    rows = bucket(len(pairs), self._decode_rows)
-    sources = np.zeros(rows, np.int32)
-    targets = np.full(rows, self._slots, np.int32)
-    for i, (source, target, _) in enumerate(pairs):
-      sources[i], targets[i] = source, target
+    size = max(n for _, _, n in pairs)
+    choice = self._copy_kinds.choose(None, len(pairs), size)
+    start = time.perf_counter()
+    self._copy(pairs, choice.shape)
+    if choice.waste:
+      self.wait()
+      choice.waste(time.perf_counter() - start)
+
+  def _copy(self, pairs, shape: tuple[int, int]) -> None:
+    rows, length = shape
+    sources, targets = padding.copies(pairs, rows, unused=self._slots)
     self._cache = self._programs.copy(
         self._cache, sources, targets, length=length
     )
@@ -208,18 +267,20 @@ class Runner:
       self, pieces: Sequence[tuple[int, int, Sequence[int]]], chunk: int
   ) -> None:
     """Puts tokens into slots: `(slot, start, at most chunk tokens)` each."""
-    shapes = self._prefill_shapes[chunk]
-    need = len(pieces), max(start + len(ids) for _, start, ids in pieces)
-    shape, larger = shapes.choose(*need)
-    arrays = self._chunk(pieces, chunk, shape[0])
-    work = self._use_scratch(shape)
+    size = max(start + len(ids) for _, start, ids in pieces)
+    choice = self._prefill_kinds.choose(chunk, len(pieces), size)
     start = time.perf_counter()
+    self._prefill(pieces, chunk, choice.shape)
+    if choice.waste:
+      self.wait()
+      choice.waste(time.perf_counter() - start)
+
+  def _prefill(self, pieces, chunk: int, shape: tuple[int, int]) -> None:
+    arrays = padding.chunk(pieces, chunk, shape[0], unused=self._slots)
+    work = self._use_scratch(shape)
     self._cache, self._scratch[shape] = self._programs.prefill(
         self.params, self._cache, work, arrays
     )
-    if larger:
-      self.wait()
-      shapes.waste(*need, shape, time.perf_counter() - start)
 
   def score(
       self,
@@ -236,28 +297,31 @@ class Runner:
       The log-probabilities of `tokens[1:]` at temperature 1 and, for `tops`,
       the likeliest tokens there: `[T, K]` log-probabilities and ids.
     """
-    shape = 1, bucket(start + len(tokens) - 1, self._lengths)
-    arrays = self._chunk([(slot, start, tokens[:-1])], chunk, shape[0])
+    size = len(tokens) - 1
+    choice = self._score_kinds.choose((chunk, tops), 1, start + size)
+    began = time.perf_counter()
+    results = self._score(
+        [(slot, start, tokens[:-1])], choice.shape, choice.kind, tokens[1:]
+    )
+    if not tops:  # a stand-in gives what nobody wants to know
+      results[1] = None
+    scores, likeliest = jax.tree.map(
+        lambda x: x[0, :size], jax.device_get(results)
+    )
+    if choice.waste:
+      choice.waste(time.perf_counter() - began)
+    return scores.tolist(), likeliest
+
+  def _score(self, pieces, shape, kind, following: Sequence[int] = ()) -> list:
+    chunk, tops = kind
+    arrays = padding.chunk(pieces, chunk, shape[0], unused=self._slots)
     targets = np.zeros((1, chunk), np.int32)
-    targets[0, : len(tokens) - 1] = tokens[1:]
+    targets[0, : len(following)] = following
     work = self._use_scratch(shape)
     self._cache, self._scratch[shape], *results = self._programs.score(
         self.params, self._cache, work, arrays, targets, tops=tops
     )
-    scores, likeliest = jax.tree.map(
-        lambda x: x[0, : len(tokens) - 1], jax.device_get(results)
-    )
-    return scores.tolist(), likeliest
-
-  def _chunk(self, pieces, chunk, rows):
-    slots = np.full(rows, self._slots, np.int32)
-    tokens = np.zeros((rows, chunk), np.int32)
-    starts = np.zeros(rows, np.int32)
-    counts = np.zeros(rows, np.int32)
-    for i, (slot, start, ids) in enumerate(pieces):
-      slots[i], starts[i], counts[i] = slot, start, len(ids)
-      tokens[i, : len(ids)] = ids
-    return decode.Chunk(slots, tokens, starts, counts)
+    return results
 
   def variant(self, row: dict[str, Any]) -> tuple[bool, bool, bool]:
     """What a row of `decode` asks of its program.
@@ -285,7 +349,7 @@ class Runner:
 
     Args:
       rows: for each: slot, token, position, budget, seed, stop_ids (any number,
-        of which the first STOP_IDS end a row on the device), temperature,
+        of which the first padding.STOP_IDS end a row on the device), temperature,
         top_p, top_k, min_p, adjustment (an `adjustment.Wish` or None),
         top_logprobs.
       steps: at most decode.MAX_STEPS.
@@ -297,49 +361,31 @@ class Runner:
       tokens: `[MAX_STEPS, B, K]` log-probabilities and ids.
     """
     variant = tuple(map(any, zip(*map(self.variant, rows), strict=True)))
-    truncated, adjusted, tops = variant
-    shapes = self._decode_shapes[variant]
     size = max(row['position'] + min(steps, row['budget']) for row in rows)
-    shape, larger = shapes.choose(len(rows), size)
-    batch = shape[0]
-    column = lambda name, kind, rest: np.array(
-        [row[name] for row in rows] + [rest] * (batch - len(rows)), kind
+    choice = self._decode_kinds.choose(variant, len(rows), size)
+    start = time.perf_counter()
+    results = self._decode(
+        rows, choice.shape, choice.kind, steps=steps, floor=floor
     )
-    stop_ids = np.full((batch, STOP_IDS), -1, np.int32)
-    for i, row in enumerate(rows):
-      first = row['stop_ids'][:STOP_IDS]
-      stop_ids[i, : len(first)] = first
-    vocab = self._module.config.vocab_size
-    settings = sampling.Settings(
-        temperature=column('temperature', np.float32, 1.0),
-        top_p=column('top_p', np.float32, 1.0),
-        top_k=np.minimum(column('top_k', np.int64, vocab), vocab).astype(
-            np.int32
-        ),
-        min_p=column('min_p', np.float32, 0.0),
-    )
-    positions = column('position', np.int32, 0)
-    arrays = decode.Rows(
-        slots=column('slot', np.int32, self._slots),
-        tokens=column('token', np.int32, 0),
-        positions=positions,
-        budgets=column('budget', np.int32, 0),
-        uniforms=sampling.uniforms(
-            column('seed', np.uint64, 0),
-            positions[:, None] + np.arange(1, decode.MAX_STEPS + 1),
-        ),
-        stop_ids=stop_ids,
-        settings=settings,
-        adjustment=(
-            adjustment.collect(
-                [row['adjustment'] for row in rows], batch, vocab
-            )
-            if adjusted
-            else None
-        ),
+    if not variant[2]:  # a stand-in gives what nobody wants to know
+      results[3] = None
+    ids, logprobs, counts, likeliest = jax.device_get(results)
+    if choice.waste:
+      choice.waste(time.perf_counter() - start)
+    real = slice(len(rows))
+    return ids[real], logprobs[real], counts[real], likeliest
+
+  def _decode(self, rows, shape, variant, *, steps: int, floor: int) -> list:
+    """As `decode`, of a variant in a shape; on the device, with padding."""
+    truncated, adjusted, tops = variant
+    arrays = padding.decode_rows(
+        rows,
+        shape[0],
+        self._module.config.vocab_size,
+        adjusted=adjusted,
+        unused=self._slots,
     )
     work = self._use_scratch(shape)
-    start = time.perf_counter()
     self._cache, self._scratch[shape], *results = self._programs.decode(
         self.params,
         self._cache,
@@ -350,12 +396,7 @@ class Runner:
         truncated=truncated,
         tops=tops,
     )
-    ids, logprobs, counts, likeliest = jax.device_get(results)
-    if larger:
-      seconds = time.perf_counter() - start
-      shapes.waste(len(rows), size, shape, seconds)
-    real = slice(len(rows))
-    return ids[real], logprobs[real], counts[real], likeliest
+    return results
 
 
 def _first_difference(old: Any, new: Any) -> str:

@@ -61,13 +61,14 @@ class Scheduler:
     self._tokenizer = tokenizer
     self._rng = np.random.default_rng(seed)
     self._wake = threading.Condition()
-    # These five are guarded by `_wake`.
+    # These six are guarded by `_wake`.
     self._arrivals: collections.deque[Sequence] = collections.deque()
     self._commands: collections.deque[
         tuple[Callable[[], Any], concurrent.futures.Future]
     ] = collections.deque()
     self._paused = False
     self._stopping = False
+    self._warming = False
     self._closed: str | None = None  # why nothing is accepted any more
     self._thread = threading.Thread(
         target=self._run, name='engine-scheduler', daemon=True
@@ -94,8 +95,9 @@ class Scheduler:
 
   @property
   def healthy(self) -> bool:
-    """Whether requests are accepted."""
-    return self._closed is None and self._thread.is_alive()
+    """Whether requests are accepted and served at once."""
+    alive = self._closed is None and self._thread.is_alive()
+    return alive and not self._warming
 
   @property
   def paused(self) -> bool:
@@ -194,6 +196,22 @@ class Scheduler:
   def _ended(self, future: concurrent.futures.Future[Result]) -> None:
     if not future.cancelled():
       self._observe(future.result())
+
+  def warm_up(self) -> concurrent.futures.Future[None]:
+    """Compiles what requests of usual sizes need.
+
+    The engine is not healthy until it has ended; requests wait. A stop ends it
+    early.
+    """
+
+    def run() -> None:
+      try:
+        self._batcher.warm_up(lambda: self._stopping)
+      finally:
+        self._warming = False
+
+    self._warming = True
+    return self.call(run)
 
   def abort(self, rid: str | None) -> concurrent.futures.Future[int]:
     """Aborts requests whose id begins with `rid`, all for None; counts them."""

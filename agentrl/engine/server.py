@@ -226,6 +226,20 @@ class Engine:
       ) from error
     return f'http://{f"[{host}]" if ":" in host else host}:{port}'
 
+  def warm_up(self) -> concurrent.futures.Future[None]:
+    """Compiles what requests of usual sizes need, whatever they ask for.
+
+    Without it the first request of each kind waits until its programs are
+    compiled. Until the future is done health checks are answered with 503, and
+    requests wait; `stop` ends it after the program at hand.
+
+    Raises:
+      EngineError: the engine has not been started, or has stopped.
+    """
+    if self._server is None:
+      raise EngineError('The engine does not run; start it before warm_up.')
+    return self._scheduler.warm_up()
+
   def stop(self) -> None:
     """Ends both threads; open requests end with status 503. Idempotent."""
     self._started = True

@@ -8,12 +8,21 @@ best possible time is lost.
 """
 
 import collections
-from collections.abc import Sequence
+import functools
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 # What a program takes to compile, roughly; on many layers it is a few seconds.
-_COMPILE_S = 2.0
+COMPILE_S = 2.0
 # A dispatch costs each row this many positions' worth beyond its cache.
 _ROW_COST = 256
+# The share of a stand-in's time that the program it replaces would take.
+_STAND_IN = 0.75
+# Rows that ordinary use decodes at once: a caller or two; a full small server.
+_USUAL_ROWS = (4, 16)
+# Programs of a runner.
+DECODE, PREFILL, SCORE, COPY = 'decode', 'prefill', 'score', 'copy'
 
 
 def bucket(size: int, sizes: Sequence[int]) -> int:
@@ -45,8 +54,37 @@ class Shapes:
     self._compiled: set[tuple[int, int]] = set()
     self._wasted_s: collections.Counter = collections.Counter()
 
-  def choose(self, rows: int, length: int) -> tuple[tuple[int, int], bool]:
+  def add(self, shape: tuple[int, int]) -> None:
+    """Notes that a program was compiled without having been chosen."""
+    self._compiled.add(shape)
+
+  def stand_in(
+      self, other: 'Shapes', rows: int, length: int, patience_s: float
+  ) -> tuple[int, int] | None:
+    """A shape of `other` programs to use where these have none, or None.
+
+    None too once the time wasted that way, which `waste` is told, is more than
+    `patience_s`.
+    """
+    wanted = self._wanted(rows, length)
+    larger = [s for s in other._compiled if _holds(s, wanted)]
+    if (
+        any(_holds(s, wanted) for s in self._compiled)
+        or not larger
+        or self._wasted_s[wanted] >= patience_s
+    ):
+      return None
+    return min(larger, key=_cost)
+
+  def choose(
+      self, rows: int, length: int, patience_s: float = COMPILE_S
+  ) -> tuple[tuple[int, int], bool]:
     """The shape for a dispatch of so many rows and positions.
+
+    Args:
+      rows: of the dispatch.
+      length: its positions.
+      patience_s: time to waste before a program that fits is compiled.
 
     Returns:
       The shape, and whether it is larger than wanted: then `waste` is to be
@@ -56,19 +94,36 @@ class Shapes:
     if wanted in self._compiled:
       return wanted, False
     larger = [s for s in self._compiled if _holds(s, wanted)]
-    if larger and self._wasted_s[wanted] < _COMPILE_S:
+    if larger and self._wasted_s[wanted] < patience_s:
       return min(larger, key=_cost), True
     # The first of its kind is made roomy: what follows is often larger.
-    shape = wanted if larger else self._roomy(wanted)
+    paid = larger or self._wasted_s[wanted] >= patience_s
+    shape = wanted if paid else self._roomy(wanted)
     self._compiled.add(shape)
     return shape, False
 
   def waste(
-      self, rows: int, length: int, used: tuple[int, int], seconds: float
+      self,
+      rows: int,
+      length: int,
+      used: tuple[int, int],
+      seconds: float,
+      *,
+      share: float = 1.0,
   ) -> None:
-    """Notes that a dispatch which wanted less took `seconds` with `used`."""
+    """Notes that a dispatch which wanted less took `seconds` with `used`.
+
+    Args:
+      rows: of the dispatch.
+      length: its positions.
+      used: the shape of its program.
+      seconds: what it took.
+      share: of the time that a program without features that nobody asked for
+        would have taken in the same shape.
+    """
     wanted = self._wanted(rows, length)
-    self._wasted_s[wanted] += seconds * (1 - _cost(wanted) / _cost(used))
+    needed = share * _cost(wanted) / _cost(used)
+    self._wasted_s[wanted] += seconds * (1 - needed)
 
   def _wanted(self, rows: int, length: int) -> tuple[int, int]:
     return bucket(rows, self._rows), bucket(length, self._lengths)
@@ -80,6 +135,101 @@ class Shapes:
         max(r for r in self._rows if r <= self._room * rows),
         max(n for n in self._lengths if n <= 2 * length),
     )
+
+
+class Choice(NamedTuple):
+  """The program for a dispatch."""
+
+  kind: Any
+  shape: tuple[int, int]
+  # Is to be told how long the dispatch took; None: the program fits.
+  waste: Callable[[float], None] | None
+
+
+class Kinds:
+  """The shapes of several kinds of a program.
+
+  Attributes:
+    patience_s: time to waste before a program that fits is compiled.
+  """
+
+  def __init__(
+      self,
+      make: Callable[[Any], Shapes],
+      stand_in: Callable[[Any], Any] = lambda kind: kind,
+  ):
+    """Starts with nothing compiled.
+
+    Args:
+      make: the shapes of a kind.
+      stand_in: gives the kind that can do what a kind does, and more.
+    """
+    self.patience_s = COMPILE_S
+    self._make, self._stand_in = make, stand_in
+    self._shapes: dict[Hashable, Shapes] = {}
+
+  def __getitem__(self, kind: Hashable) -> Shapes:
+    if kind not in self._shapes:
+      self._shapes[kind] = self._make(kind)
+    return self._shapes[kind]
+
+  def choose(self, kind: Hashable, rows: int, length: int) -> Choice:
+    """The program for a dispatch of a kind; see `Shapes.choose`.
+
+    Of kinds that nothing is compiled for, one that can do more serves, if it
+    is there; so features that are rarely asked for need no programs each.
+    """
+    shapes, more = self[kind], self._stand_in(kind)
+    if more != kind and more in self._shapes:
+      need = rows, length
+      shape = shapes.stand_in(self[more], *need, self.patience_s)
+      if shape is not None:
+        waste = functools.partial(shapes.waste, *need, shape, share=_STAND_IN)
+        return Choice(more, shape, waste)
+    shape, larger = shapes.choose(rows, length, self.patience_s)
+    waste = functools.partial(shapes.waste, rows, length, shape)
+    return Choice(kind, shape, waste if larger else None)
+
+
+def usual_programs(
+    decode_rows: Sequence[int],
+    prefill_rows: Mapping[int, Sequence[int]],
+    length: int,
+    *,
+    deterministic: bool,
+) -> Iterator[tuple[str, Any, tuple[int, int]]]:
+  """The programs that serve ordinary requests with any feature.
+
+  A dispatch of up to 16 rows finds one. Programs that can do everything stand
+  in for those with some features, but for a deterministic runner: it has one
+  for each feature, and none for combinations.
+
+  Args:
+    decode_rows: ascending numbers of rows that decode.
+    prefill_rows: chunk length -> ascending numbers of rows.
+    length: positions.
+    deterministic: see `runner.Runner`.
+
+  Yields:
+    Which program, its kind and its shape.
+  """
+  several = [n for n in decode_rows if n in _USUAL_ROWS]
+  most = decode_rows[-1]
+  if not several or several[-1] < most < _USUAL_ROWS[-1]:
+    several.append(most)
+  variants = [(False,) * 3, (True,) * 3]
+  if deterministic:
+    variants[1:] = [tuple(i == j for i in range(3)) for j in range(3)]
+  for rows, variant in itertools.product(several, variants):
+    yield DECODE, variant, (rows, length)
+  for chunk, sizes in prefill_rows.items():
+    needed = bucket(min(several[-1], sizes[-1]), sizes)
+    for rows in sizes[: sizes.index(needed) + 1]:
+      yield PREFILL, chunk, (rows, length)
+    for tops in (False, True) if deterministic else (True,):
+      yield SCORE, (chunk, tops), (1, length)
+  for rows in dict.fromkeys((decode_rows[0], several[-1])):
+    yield COPY, None, (rows, length)
 
 
 def _holds(shape: tuple[int, int], wanted: tuple[int, int]) -> bool:

@@ -1,12 +1,23 @@
-"""Stopping at a regular expression.
+r"""Stopping at a regular expression.
 
-Patterns come from requests and Python's `re` has no time limit, so `check`
-takes none whose search may grow exponentially, and a match spans at most
-MAX_MATCH characters.
+Patterns come from requests and are searched for in the scheduler's thread, so
+they are RE2's, whose search takes time linear in the text whatever the pattern
+is. RE2 is the judge of what a pattern may be. Where Python's `re`, which SGLang
+uses, takes more or means something else:
+
+- refused: lookaround, backreferences, possessive and atomic groups, `(?x)`,
+  `(?#...)`, `(?a)`; the end of the text is `\z` and not `\Z`; a character by its
+  code point is `\x{2603}` and not `\u2603`; a repeat counts to 1000 at most;
+- `\w`, `\d`, `\s` and `\b` know ASCII only (`\pL` is a letter of any script), and
+  `$` matches at the very end, not before a last line break.
+
+A match spans at most MAX_MATCH characters.
 """
 
-import re
 from collections.abc import Sequence
+from typing import Any
+
+import re2
 
 from agentrl.text.tokenizer import Tokenizer
 
@@ -15,10 +26,12 @@ MAX_PATTERNS = 32
 MAX_PATTERN_BYTES = 256
 # Characters that a match is looked for in, at least.
 MAX_MATCH = 256
-# Each repeat is one more power of MAX_MATCH, each option a factor of two.
-_MAX_REPEATS = 2
-_MAX_OPTIONS = 8
-_REPEAT = re.compile(r'(?:[*+]|\{\d*,?\d*\})[?+]?')
+# Instructions of all compiled patterns of a request. Each token costs at most
+# so many steps a character of the window: some 20 ms, and microseconds where
+# RE2's automaton fits into its memory, as it does for ordinary patterns.
+MAX_INSTRUCTIONS = 4000
+# Bytes of a compiled pattern with its automaton. re2 keeps the last 128.
+_MAX_BYTES = 2**20
 
 
 class StopPatterns:
@@ -27,28 +40,27 @@ class StopPatterns:
   def __init__(
       self, patterns: Sequence[str], tokenizer: Tokenizer, skip_special: bool
   ):
-    self._patterns = [re.compile(pattern) for pattern in patterns]
+    self._patterns = [_compile(pattern) for pattern in patterns]
     self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
     self._window: list[int] = []
-    self._cut = False
+    # The last character before the window: `^` is the beginning of the output
+    # and `\b` a boundary in it, wherever the window begins.
+    self._before = ''
 
   def feed(self, token: int) -> str | None:
     """Takes one token; gives the pattern whose match it completes, if any."""
     self._window.append(token)
     # A character that is not complete is none yet, not even for `.`.
-    text = self._decode(self._window).rstrip('\ufffd')
-    # `^` is the beginning of the output, never that of the window.
-    start = int(self._cut)
+    text = self._before + self._decode(self._window).rstrip('\ufffd')
     for pattern in self._patterns:
-      if pattern.search('\0' * start + text, start):
+      if pattern.search(text, len(self._before)):
         return pattern.pattern
     half = len(self._window) // 2
-    if len(self._window) >= 64 and not self._decode(
-        self._window[:half]
-    ).endswith('\ufffd'):
-      rest = self._window[half:]
-      if len(self._decode(rest)) >= MAX_MATCH:
-        self._window, self._cut = rest, True
+    if len(self._window) >= 64:
+      gone, rest = self._window[:half], self._window[half:]
+      before = self._decode(gone)[-1:]
+      if before != '\ufffd' and len(self._decode(rest)) >= MAX_MATCH:
+        self._window, self._before = rest, before or self._before
     return None
 
 
@@ -58,6 +70,7 @@ def check(patterns: Sequence[str]) -> None:
     raise ValueError(
         f'stop_regex has {len(patterns)} patterns; {MAX_PATTERNS} are allowed.'
     )
+  instructions = 0
   for pattern in patterns:
     size = len(pattern.encode('utf-8', 'replace'))
     if not 0 < size <= MAX_PATTERN_BYTES:
@@ -65,37 +78,34 @@ def check(patterns: Sequence[str]) -> None:
           f'A stop_regex must have 1 to {MAX_PATTERN_BYTES} bytes, got {size}.'
       )
     try:
-      compiled = re.compile(pattern)
-    except (re.error, RecursionError, OverflowError) as error:
+      compiled = _compile(pattern)
+    except re2.error as error:
+      reason = error.args[0].decode('utf-8', 'replace')
       raise ValueError(
-          f'stop_regex {pattern!r} is no regular expression: {error}.'
+          f'stop_regex {pattern!r} is no regular expression of RE2: {reason}.'
+          ' It has neither lookaround nor references to groups, nor (?x); write'
+          ' the pattern without them, or stop at a plain string with stop.'
+      ) from error
+    except UnicodeEncodeError as error:
+      raise ValueError(
+          f'stop_regex {pattern!r} is no text: {error}; no reply can match it.'
       ) from error
     if compiled.search('') is not None:
       raise ValueError(
           f'stop_regex {pattern!r} matches nothing at all and so would stop'
           ' every request; give it a character that must be there.'
       )
-    _check_cost(pattern)
+    instructions += compiled.programsize
+    if instructions > MAX_INSTRUCTIONS:
+      raise ValueError(
+          f'stop_regex {pattern!r} is too large: with those before it'
+          f' {instructions} instructions, and {MAX_INSTRUCTIONS} are allowed.'
+          ' Repeat less often, or name fewer characters than \\pL has.'
+      )
 
 
-def _check_cost(pattern: str) -> None:
-  """Refuses repeats of groups, of references, and too many repeats."""
-  # Escapes and sets count as one character each, whatever is in them.
-  plain = re.sub(r'\\.', 'x', pattern, flags=re.DOTALL)
-  plain = re.sub(r'\[\^?\]?[^\]]*\]', 'x', plain)
-  # The `?` of (?:...) is no repeat.
-  plain = re.sub(r'\(\?[^)]?', '(', plain)
-  if re.search(r'\)[*+{]', plain):
-    raise ValueError(
-        f'stop_regex {pattern!r} repeats a group, whose search may take for'
-        ' ever; write the repeated characters as a set, as in [ab]+.'
-    )
-  rest, repeats = _REPEAT.subn('', plain)
-  options = rest.count('?')
-  refers = re.search(r'\\[1-9]|\(\?P=', pattern)
-  if repeats > _MAX_REPEATS or options > _MAX_OPTIONS or refers:
-    raise ValueError(
-        f'stop_regex {pattern!r} may take too long to search for: at most'
-        f' {_MAX_REPEATS} of * + {{}}, {_MAX_OPTIONS} of ? and no reference to'
-        ' a group are allowed.'
-    )
+def _compile(pattern: str) -> Any:
+  options = re2.Options()
+  options.log_errors = False  # they are told to the client
+  options.max_mem = _MAX_BYTES
+  return re2.compile(pattern, options)

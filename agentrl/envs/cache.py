@@ -11,12 +11,48 @@ from agentrl.errors import EnvError
 
 
 def root(name: str) -> pathlib.Path:
-  """The folder `name` in $AGENTRL_CACHE, else in the user's cache folder."""
+  """The folder `name` in $AGENTRL_CACHE, else in the user's cache folder.
+
+  Raises:
+    EnvError: neither that nor a home is known.
+  """
   if own := os.environ.get('AGENTRL_CACHE'):
     return pathlib.Path(own, name)
   shared = os.environ.get('XDG_CACHE_HOME')
-  home = pathlib.Path(shared) if shared else pathlib.Path.home() / '.cache'
+  try:
+    home = pathlib.Path(shared) if shared else pathlib.Path.home() / '.cache'
+  except RuntimeError as error:  # a user id without a name
+    raise EnvError(
+        f'There is no cache folder: {error}; set AGENTRL_CACHE to a folder that'
+        ' can be written.'
+    ) from error
   return home / 'agentrl' / name
+
+
+def private(name: str) -> pathlib.Path:
+  """The folder `root(name)` for what only this user may write, made if need be.
+
+  Raises:
+    EnvError: it cannot be written, or others can write into it.
+  """
+  wanted = root(name)
+  try:
+    wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(wanted, os.W_OK | os.X_OK):
+      raise PermissionError(f'{wanted} is read-only')
+    found = wanted.stat()
+  except OSError as error:
+    raise EnvError(
+        f'Cannot write {wanted}: {error}; set AGENTRL_CACHE'
+        ' to a folder that can be written.'
+    ) from error
+  if found.st_uid != os.getuid() or found.st_mode & 0o022:
+    raise EnvError(
+        f'{wanted} has mode {found.st_mode & 0o777:o} and owner'
+        f' {found.st_uid}: others may have written into it. Remove it, or set'
+        ' AGENTRL_CACHE to a folder of your own.'
+    )
+  return wanted
 
 
 def folder(

@@ -21,6 +21,7 @@ from agentrl.models import variants
 from agentrl.modes import (
     adapters,
     checkpoints as checkpoints_lib,
+    compile_cache,
     evaluate,
     hosts,
     meshes,
@@ -55,6 +56,7 @@ def start(
   Raises:
     AgentrlError: something that the user can mend.
   """
+  compile_cache.use(wanted.compile_cache)
   hosts.join(os.environ, config.mode, ready=True)
   directory = make_workdir(workdir)
   resume.keep_config(

@@ -13,7 +13,15 @@ from ml_collections import ConfigDict
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
-from agentrl.modes import checkpoints, hosts, parts, reading, serving, settings
+from agentrl.modes import (
+    checkpoints,
+    compile_cache,
+    hosts,
+    parts,
+    reading,
+    serving,
+    settings,
+)
 from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.modes.parts import Environment
 from agentrl.rollout.collect import Play
@@ -31,6 +39,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   sections = read(config)
+  compile_cache.use(sections.compile_cache)
   hosts.join(os.environ, config.mode, ready=False)
   wanted, rollout = sections.eval, sections.rollout
   model, sampler = sections.model, sections.sampler

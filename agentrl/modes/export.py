@@ -15,6 +15,7 @@ from ml_collections import ConfigDict
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.modes import (
     checkpoints,
+    compile_cache,
     hosts,
     model_card,
     parts,
@@ -46,6 +47,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   wanted = read(config)
+  compile_cache.use(wanted.compile_cache)
   hosts.join(os.environ, config.mode, ready=False)
   run_dir, number = find(wanted.checkpoint)
   directory = make_workdir(workdir)

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from agentrl.algos import grpo
 from agentrl.data import collate, episodes as episodes_lib, report, report_html
 from agentrl.errors import ConfigError, DataError
-from agentrl.modes import checkpoints, reading, settings
+from agentrl.modes import checkpoints, compile_cache, reading, settings
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
@@ -30,7 +30,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: the file or the tokenizer cannot be read.
   """
   del workdir
-  wanted = read(config).inspect
+  sections = read(config)
+  compile_cache.use(sections.compile_cache)
+  wanted = sections.inspect
   path = pathlib.Path(wanted.episodes)
   episodes = list(episodes_lib.read(path))
   if not episodes:

@@ -54,6 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
           "folder of compiled programs, '' for none; default: the user's cache"
       ),
   )
+  parser.add_argument(
+      '--skip-server-warmup',
+      action='store_true',
+      help='compile when a request first needs it, not before /health is 200',
+  )
   args = parser.parse_args(argv)
   try:
     wanted = settings.ServePolicy(
@@ -67,8 +72,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             port=args.port,
             max_context=args.context_length or 0,
             seed=args.random_seed,
-            compile_cache=args.compile_cache,
+            warmup=not args.skip_server_warmup,
         ),
+        compile_cache=args.compile_cache,
     )
     serve_policy.serve(wanted, Keys(args.api_key, args.admin_api_key))
   except AgentrlError as error:

@@ -170,6 +170,8 @@ class Base:
   optim: settings.Optim
   eval: settings.Eval
   checkpoint: settings.Checkpoint
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     settings.check_push(self.model, self.sampler)

@@ -220,6 +220,8 @@ class Train:
   warmstart: settings.Warmstart
   eval: settings.Eval
   checkpoint: settings.Checkpoint
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     at_least('num_steps', self.num_steps, 1)

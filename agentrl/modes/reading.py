@@ -1,7 +1,7 @@
 """Reading a config: sections become dataclasses, and what is wrong is named."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -13,7 +13,8 @@ def read_config(config: ConfigDict, cls: type, **readers: Callable[[Any], Any]):
   """Makes `cls`, the whole of a mode's config, whose sections are its fields.
 
   Args:
-    config: has `mode` and these sections, and nothing else.
+    config: has `mode` and these sections, and nothing else; one that has a
+      default may be missing.
     cls: a dataclass; a field that is one is read by `read`.
     **readers: of sections that are read otherwise.
 
@@ -21,9 +22,16 @@ def read_config(config: ConfigDict, cls: type, **readers: Callable[[Any], Any]):
     ConfigError: a section or a field is unknown or missing, or refused.
   """
   sections = {f.name: f.type for f in dataclasses.fields(cls)}
-  check_sections(config, ('mode', *sections))
+  optional = {
+      f.name
+      for f in dataclasses.fields(cls)
+      if f.default is not dataclasses.MISSING
+  }
+  check_sections(config, ('mode', *sections), optional)
   values = {}
   for name, kind in sections.items():
+    if name not in config:
+      continue
     if name in readers:
       values[name] = readers[name](config[name])
     elif dataclasses.is_dataclass(kind):
@@ -65,14 +73,19 @@ def read(cls: type, section: Any, name: str):
     ) from error
 
 
-def check_sections(config: ConfigDict, known: Sequence[str]) -> None:
-  """Refuses a config that lacks one of these top-level fields or has others."""
+def check_sections(
+    config: ConfigDict, known: Sequence[str], optional: Set[str]
+) -> None:
+  """Refuses a config that has other top-level fields than the known ones.
+
+  Or that lacks one of them which is not optional.
+  """
   unknown = sorted(set(config.keys()) - set(known))
   if unknown:
     raise ConfigError(
         f'Unknown section config.{unknown[0]}; known: {", ".join(known)}.'
     )
-  missing = sorted(set(known) - set(config.keys()))
+  missing = sorted(set(known) - optional - set(config.keys()))
   if missing:
     raise ConfigError(f'The config lacks the section {missing[0]!r}.')
 

@@ -16,8 +16,9 @@ from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 
 # More steps, other checkpoints, another panel, mesh or kernel continue the same
-# run.
+# run, wherever its programs are kept.
 _FREE = (
+    'compile_cache',
     'num_steps',
     'checkpoint.',
     'eval.',

@@ -4,6 +4,7 @@ import contextlib
 import signal
 import threading
 
+from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl.engine.auth import Keys
@@ -15,6 +16,9 @@ from agentrl.modes import (
     serving,
     settings,
 )
+
+# How often to look whether all is compiled.
+_POLL_S = 0.05
 
 
 def read(config: ConfigDict) -> settings.ServePolicy:
@@ -41,7 +45,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
   """Serves a policy behind `keys` until SIGTERM or SIGINT.
 
-  Either of them ends the process at once while the model is being loaded.
+  Either of them ends the process at once while the model is being loaded, and
+  after the program at hand while programs are compiled: /health is 503 until
+  that is done (`serve.warmup`).
 
   Args:
     wanted: the policy and where to serve it; its key files are not read.
@@ -52,13 +58,13 @@ def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
       for compiled programs cannot be written.
   """
   where = wanted.serve
-  compile_cache.use(where.compile_cache)
+  compile_cache.use(wanted.compile_cache)
   model, version = checkpoints.load(wanted.model.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stopped.set())
   with contextlib.ExitStack() as stack:
-    _, url = serving.start_engine(
+    engine, url = serving.start_engine(
         stack,
         model,
         sampler=wanted.sampler,
@@ -71,6 +77,13 @@ def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
         keys=keys,
         chat_template=where.chat_template,
     )
+    if where.warmup:
+      logging.info('%s answers /health once it has compiled.', url)
+      compiled = engine.warm_up()
+      while not compiled.done():
+        if stopped.wait(_POLL_S):
+          return
+      compiled.result()
     print(f'Serving {wanted.model.name} at {url}', flush=True)
     stopped.wait()
 

@@ -318,6 +318,8 @@ class Evaluation:
   sampler: Sampler
   rollout: Limits
   eval: Eval
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     _check_untrained(self.model, self.sampler)
@@ -343,8 +345,8 @@ class Serve:
   admin_api_key_file: str | None = None
   # Of chats, as `agent.template` is of episodes; None: the tokenizer's own.
   chat_template: str | None = None
-  # Keeps compiled programs for the next start; see `compile_cache.use`.
-  compile_cache: str | None = None
+  # Compile before /health says ready; else the first requests wait for it.
+  warmup: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -354,6 +356,8 @@ class ServePolicy:
   model: Model
   sampler: Sampler
   serve: Serve
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
   def __post_init__(self):
     _check_untrained(self.model, self.sampler)
@@ -381,6 +385,8 @@ class Inspection:
   """The whole of a `mode='inspect'` config."""
 
   inspect: Inspect
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -416,3 +422,5 @@ class Exporting:
 
   checkpoint: Source
   export: Export
+  # Keeps compiled programs for the next start; see `compile_cache.use`.
+  compile_cache: str | None = None

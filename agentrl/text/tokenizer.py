@@ -13,10 +13,14 @@ import tokenizers
 from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
-from agentrl.text import bpe
+from agentrl.text import bpe, token_bytes
 
 _JSON = 'tokenizer.json'
 _TEMPLATE = 'chat_template.jinja'
+
+# Characters of a text from which on it is encoded as a batch of one: that alone
+# lets other threads run. For less the library would warn after every fork.
+_LONG = 2**16
 
 # The control tokens of a tokenizer that is trained here: ChatML's.
 START, END, PAD = '<|im_start|>', '<|im_end|>', '<|pad|>'
@@ -32,6 +36,7 @@ class Tokenizer:
     chat_template: the model's Jinja template, or None.
     vocab_size: one more than the largest id: rows an embedding must have.
     control_ids: the special tokens, which `encode` gives only when allowed.
+    bound: how few tokens a text can become; None: any number.
   """
 
   def __init__(
@@ -86,11 +91,15 @@ class Tokenizer:
     self.control_ids = frozenset(
         i for i, token in added.items() if token.special or i in named
     )
-    self._plain = _without_control(backend, self.control_ids)
+    spec = json.loads(backend.to_str())
+    self.bound = token_bytes.bound(spec)
+    self._plain = _without_control(spec, self.control_ids)
     self._control = _control_pattern(added[i] for i in self.control_ids)
 
   def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
     """Ids of `text`, with nothing added.
+
+    Other threads run meanwhile where the text is long.
 
     Args:
       text: any string; lone surrogates, which JSON may carry, become '?'.
@@ -99,7 +108,10 @@ class Tokenizer:
     """
     backend = self._backend if allow_special else self._plain
     text = text.encode('utf-8', 'replace').decode('utf-8')
-    return backend.encode(text, add_special_tokens=False).ids
+    if len(text) < _LONG:
+      return backend.encode(text, add_special_tokens=False).ids
+    [encoding] = backend.encode_batch_fast([text], add_special_tokens=False)
+    return encoding.ids
 
   def split_special(self, text: str) -> list[tuple[str, int | None]]:
     """Cuts `text` at its special tokens.
@@ -126,7 +138,8 @@ class Tokenizer:
     Bytes that are not UTF-8 become U+FFFD. Ids without a token (an embedding
     may have more rows than the tokenizer has tokens) give nothing.
     """
-    return self._backend.decode(list(ids), skip_special_tokens=skip_special)
+    ids = [i for i in ids if 0 <= i < self.vocab_size]
+    return self._backend.decode(ids, skip_special_tokens=skip_special)
 
   def id_to_token(self, token_id: int) -> str | None:
     """The vocabulary's name of an id, or None."""
@@ -181,9 +194,8 @@ class Tokenizer:
       (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
 
 
-def _without_control(backend, control_ids) -> tokenizers.Tokenizer:
-  """A copy that spells the tokens `control_ids` out as plain text."""
-  spec = json.loads(backend.to_str())
+def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
+  """That of `spec`, but `control_ids` are spelled out as plain text."""
   for token in spec['added_tokens']:
     # A model's end token need not be marked special; here it is.
     token['special'] = token['id'] in control_ids

@@ -19,6 +19,8 @@ from agentrl.training import reward, step as step_lib
 from agentrl.training.state import Networks, TrainState
 from agentrl.types import Group
 
+_mismatch = jax.jit(mismatch.metrics)
+
 
 @dataclasses.dataclass(frozen=True)
 class UpdatePlan:
@@ -213,13 +215,13 @@ def _agreement(
     batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
 ) -> step_lib.Metrics:
   """How far the trainer, before the policy moved, is from the sampler."""
-  rows = rows[learnt[rows] & np.isfinite(old[rows]).all(axis=1)]
-  mask = np.asarray(batch.completion_mask)[rows]
+  # Masked rather than taken out: one program for all numbers of rows.
+  seen = np.isin(np.arange(len(old)), rows) & learnt
+  seen &= np.isfinite(old).all(axis=1)
+  mask = np.asarray(batch.completion_mask) & seen[:, None]
   if not mask.any():
     return {}
-  found = mismatch.metrics(
-      old[rows], np.asarray(batch.sampler_logprobs)[rows], mask, mask.sum()
-  )
+  found = _mismatch(old, batch.sampler_logprobs, mask, mask.sum())
   return {name: float(value) for name, value in found.items()}
 
 

@@ -55,13 +55,13 @@ def create(
   """
   networks = Networks(params, critic)
   _, shardings = shapes(params, tx, mesh, critic=critic)
-  # The copy keeps the caller's arrays alive when a train step donates ours.
-  networks = jax.tree.map(
-      lambda x, s: jnp.copy(sharding.put_array(x, s)),
-      networks,
-      shardings.networks,
+  networks = jax.tree.map(sharding.put_array, networks, shardings.networks)
+  # The copy keeps the caller's arrays alive when a train step donates ours. It
+  # is made in the program: one array at a time would take longer than that.
+  build = jax.jit(
+      lambda networks: _at_zero(tx, jax.tree.map(jnp.copy, networks)),
+      out_shardings=shardings,
   )
-  build = jax.jit(functools.partial(_at_zero, tx), out_shardings=shardings)
   state = build(networks)
   if not offload:
     return state, shardings

@@ -6,6 +6,7 @@ import pathlib
 import signal
 import subprocess
 
+import jax
 import pytest
 
 from agentrl import envs
@@ -60,7 +61,9 @@ def runs(tmp_path_factory):
   process.wait()
   gone(*children)
   orphans = [pid for pid in children if alive(pid)]
-  again = launch(resumed, *SMALL, config=QUICKSTART)
+  # Where programs are kept is no part of what the run is.
+  kept = f'--config.compile_cache={jax.config.jax_compilation_cache_dir or ""}'
+  again = launch(resumed, *SMALL, kept, config=QUICKSTART)
   assert again.returncode == 0, again.stdout + again.stderr
   return Runs(whole, resumed, orphans, again.stdout)
 
@@ -101,12 +104,11 @@ def test_turns_reuse_the_prefix_of_their_episode(runs):
   assert reused
 
 
-def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
-  assert 'Continuing after step' in runs.said
-  whole = lines(runs.whole / 'metrics.jsonl')
-  resumed = lines(runs.resumed / 'metrics.jsonl')
-  assert [line['step'] for line in resumed] == [0, 1, 2]
-  for a, b in zip(whole, resumed, strict=True):
+def assert_equal_to_the_bit(one, other):
+  """Two runs of the quickstart's three steps did and measured the same."""
+  for a, b in zip(
+      *(lines(run / 'metrics.jsonl') for run in (one, other)), strict=True
+  ):
     assert a.keys() == b.keys()
     timed = lambda name: name.startswith(CLOCKS) or name.endswith('_s_mean')
     for name in a:
@@ -114,19 +116,40 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
   for step in range(3):
     a, b = (
         list(episodes_lib.read(episodes_lib.step_path(run, 'train', step)))
-        for run in (runs.whole, runs.resumed)
+        for run in (one, other)
     )
     for field in dataclasses.fields(a[0]):
       if field.name != 'turns':  # which hold times
         for x, y in zip(a, b, strict=True):
           assert getattr(x, field.name) == getattr(y, field.name)
+
+
+def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
+  assert 'Continuing after step' in runs.said
+  resumed = lines(runs.resumed / 'metrics.jsonl')
+  assert [line['step'] for line in resumed] == [0, 1, 2]
+  assert_equal_to_the_bit(runs.whole, runs.resumed)
   summaries = [
       json.loads((run / 'summary.json').read_text())
       for run in (runs.whole, runs.resumed)
   ]
   config = json.loads((runs.whole / 'config.json').read_text())
-  expected = len(whole) * config['algo']['minibatches']
+  expected = len(resumed) * config['algo']['minibatches']
   assert [summary['updates'] for summary in summaries] == [expected] * 2
+
+
+@pytest.mark.slow
+def test_programs_that_were_kept_give_the_same_run(runs, tmp_path):
+  folder = tmp_path / 'compiled'
+  kept = f'--config.compile_cache={folder}'
+  cold, warm = tmp_path / 'cold', tmp_path / 'warm'
+  for run in (cold, warm):
+    done = launch(run, *SMALL, kept, config=QUICKSTART)
+    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+    found = {path.name.split('-')[0] for path in folder.glob('*-cache')}
+    assert {'jit_accumulate', 'jit_apply', 'jit__decode'} <= found
+  assert_equal_to_the_bit(cold, warm)
+  assert_equal_to_the_bit(cold, runs.whole)
 
 
 def test_a_killed_run_leaves_no_process(runs):

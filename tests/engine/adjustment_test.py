@@ -326,7 +326,7 @@ def test_ordinary_requests_pay_for_none_of_it(
   ]
   for future in futures:
     assert future.result(TIMEOUT).finish_reason['type'] != 'abort'
-  assert set(engine._runner._decode_shapes) == {(False, False, False)}
+  assert set(engine._runner._decode_kinds._shapes) == {(False, False, False)}
 
 
 def test_a_request_that_could_sample_nothing_is_refused():

@@ -96,9 +96,11 @@ def test_scored_prompts_are_equal_to_the_bit(deterministic, ask, prompt_of):
 
 def test_one_program_of_each_kind_is_compiled(deterministic, ask):
   together(ask, deterministic, range(6))
-  for shapes in deterministic._runner._decode_shapes.values():
+  for shapes in deterministic._runner._decode_kinds._shapes.values():
     assert shapes._compiled == {(8, 256)}
-  assert set(deterministic._runner._prefill_shapes) == {runner._FIXED_CHUNK}
+  assert set(deterministic._runner._prefill_kinds._shapes) == {
+      runner._FIXED_CHUNK
+  }
 
 
 def test_it_agrees_with_the_trainers_forward(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.engine import cache, runner
+from agentrl.engine import cache, padding
 from agentrl.errors import EngineError
 
 TIMEOUT = 300
@@ -218,7 +218,7 @@ def test_stop_ids_end_a_completion_and_are_kept(
   ignored = ask(engine, prompt, ignore_eos=True, **greedy).result(TIMEOUT)
   assert list(ignored.output_ids) == said
   # More stop ids than the device looks at: the host finds the others.
-  unused = [t for t in range(97) if t not in said][: 2 * runner.STOP_IDS]
+  unused = [t for t in range(97) if t not in said][: 2 * padding.STOP_IDS]
   many = ask(engine, prompt, stop_token_ids=(*unused, said[2]), **greedy)
   assert (
       list(many.result(TIMEOUT).output_ids) == said[: said.index(said[2]) + 1]

@@ -52,6 +52,7 @@ class Letters:
   """A tokenizer of one character an id; id 0 is its control token `$`."""
 
   eos_ids = (0,)
+  bound = None
 
   def encode(self, text, *, allow_special=False):
     assert allow_special, 'a prompt may have control tokens'

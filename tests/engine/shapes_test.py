@@ -3,7 +3,16 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from agentrl.engine.shapes import Shapes, bucket
+from agentrl.engine.shapes import (
+    COPY,
+    DECODE,
+    PREFILL,
+    SCORE,
+    Kinds,
+    Shapes,
+    bucket,
+    usual_programs,
+)
 
 ROWS, LENGTHS = (1, 4, 16, 64), (128, 256, 512)
 
@@ -55,3 +64,49 @@ def test_the_shape_always_holds_the_dispatch(dispatches):
       assert shape in compiled
       shapes.waste(rows, length, shape, seconds)
     compiled.add(shape)
+
+
+def test_another_kind_stands_in_until_its_waste_would_pay():
+  kinds = Kinds(lambda kind: Shapes(ROWS, LENGTHS), lambda kind: 'all')
+  assert kinds.choose('some', 1, 100).kind == 'some'  # nothing of 'all' exists
+  kinds['all'].add((16, 256))
+  choice = kinds.choose('other', 4, 200)
+  assert choice[:2] == ('all', (16, 256))
+  choice.waste(2.0)
+  assert kinds.choose('other', 4, 200).kind == 'all'
+  choice.waste(2.0)
+  choice = kinds.choose('other', 4, 200)
+  assert choice == ('other', (4, 256), None)
+  # What stands in for others is chosen as ever, and so is what fits nowhere.
+  assert kinds.choose('all', 4, 200).shape == (16, 256)
+  assert kinds.choose('third', 1, 500)[:2] == ('third', (4, 512))
+
+
+def test_a_stand_in_of_the_right_shape_wastes_a_quarter():
+  kinds = Kinds(lambda kind: Shapes(ROWS, LENGTHS), lambda kind: 'all')
+  kinds.patience_s = 5.0
+  kinds['all'].add((4, 256))
+  kinds.choose('some', 4, 256).waste(19.9)
+  assert kinds.choose('some', 4, 256).kind == 'all'
+  kinds.choose('some', 4, 256).waste(0.2)
+  assert kinds.choose('some', 4, 256).kind == 'some'
+
+
+@pytest.mark.parametrize('most', [1, 2, 4, 8, 16, 64])
+def test_every_dispatch_of_up_to_16_rows_has_a_usual_program(most):
+  decode = [n for n in (1, 4, 16, 64) if n < most] + [most]
+  prefill = {16: (1, 4, 16), 256: (1, 4)}
+  usual = list(usual_programs(decode, prefill, 128, deterministic=False))
+  assert len(usual) == len(set(usual))
+  for rows in range(1, min(most, 16) + 1):
+    holds = lambda name, kind: any(
+        (name, kind) == program[:2] and program[2][0] >= rows  # noqa: B023
+        for program in usual
+    )
+    assert holds(DECODE, (False,) * 3) and holds(DECODE, (True,) * 3)
+    assert holds(COPY, None) and holds(PREFILL, 16)
+    assert rows > 4 or holds(PREFILL, 256)
+  assert {kind for name, kind, _ in usual if name == SCORE} == {
+      (16, True),
+      (256, True),
+  }

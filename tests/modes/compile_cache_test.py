@@ -1,40 +1,58 @@
 """Tests for agentrl.modes.compile_cache: programs that outlive a process."""
 
+import importlib
 import os
 import pathlib
 import subprocess
 import sys
+import time
+import zlib
 
 import jax
 import pytest
 from absl import logging
+from ml_collections import ConfigDict
 
-from agentrl.errors import ConfigError
-from agentrl.modes import compile_cache
+from agentrl.envs import cache
+from agentrl.errors import ConfigError, EnvError
+from agentrl.modes import compile_cache, resume
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
-import sys
+import resource, signal, sys
 import jax, jax.numpy as jnp
 from agentrl.modes import compile_cache
 
 jax.config.update('jax_explain_cache_misses', True)
-compile_cache._MIN_COMPILE_S = 0.0
-compile_cache.use(*map(eval, sys.argv[1:]))
-jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((8, 8)))
+folder, room = map(eval, sys.argv[1:])
+compile_cache.use(folder)
+if room is not None:
+  signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+  resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+print(jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((8, 8)))[0, 0])
 """
+MISS = 'PERSISTENT COMPILATION CACHE MISS'
+BROKEN = 'Error reading persistent compilation cache'
 
 
-def run(env, folder=None):
-  """A process that compiles; gives what it wrote to stderr."""
-  done = subprocess.run(
-      [sys.executable, '-c', PROGRAM, repr(folder)],
-      env={'PATH': os.environ['PATH'], 'PYTHONPATH': str(ROOT)} | env,
-      capture_output=True,
+def start(env, folder=None, room=None):
+  """A process that compiles; no file of its may be larger than `room`."""
+  env = {'PATH': os.environ['PATH'], 'PYTHONPATH': str(ROOT)} | env
+  return subprocess.Popen(
+      [sys.executable, '-c', PROGRAM, repr(folder), repr(room)],
+      env=env,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
       text=True,
-      check=True,
   )
-  return done.stderr
+
+
+def run(env, folder=None, room=None):
+  """What such a process wrote to stderr, when it has computed."""
+  with start(env, folder, room) as child:
+    out, err = child.communicate(timeout=300)
+  assert child.returncode == 0 and out.startswith('6.7'), out + err
+  return err
 
 
 @pytest.fixture(autouse=True)
@@ -50,15 +68,60 @@ def settings():
     jax.config.update(name, value)
 
 
+@pytest.fixture
+def untold():
+  jax.config.update('jax_compilation_cache_dir', None)
+
+
+def entries(folder):
+  return {path.name for path in folder.glob('*-cache')}
+
+
 def test_a_second_process_finds_the_programs_of_the_first(tmp_path):
   env = {'AGENTRL_CACHE': str(tmp_path)}
-  assert 'PERSISTENT COMPILATION CACHE MISS' in run(env)
+  assert MISS in run(env)
   folder = tmp_path / 'compiled'
   assert folder.stat().st_mode & 0o077 == 0  # others could run code
-  first = {path.name for path in folder.iterdir()}
+  first = entries(folder)
   assert any('lambda' in name for name in first)
-  assert 'PERSISTENT COMPILATION CACHE MISS' not in run(env)
-  assert {path.name for path in folder.iterdir()} == first
+  assert MISS not in run(env)
+  assert entries(folder) == first
+
+
+def test_two_processes_may_write_at_once(tmp_path):
+  env = {'AGENTRL_CACHE': str(tmp_path)}
+  with start(env) as one, start(env) as other:
+    errors = [child.communicate(timeout=300)[1] for child in (one, other)]
+    assert [one.returncode, other.returncode] == [0, 0], errors
+  assert MISS not in run(env)
+
+
+def test_an_entry_of_garbage_is_written_again(tmp_path):
+  env = {'AGENTRL_CACHE': str(tmp_path)}
+  run(env)
+  for entry in (tmp_path / 'compiled').glob('*-cache'):
+    entry.write_bytes(b'garbage')
+  again = run(env)
+  assert MISS in again and BROKEN not in again
+  assert MISS not in run(env)
+
+
+def test_an_entry_that_breaks_in_use_is_a_warning(tmp_path):
+  told = {'JAX_COMPILATION_CACHE_DIR': str(tmp_path)}
+  run(told)
+  for entry in tmp_path.glob('*-cache'):
+    entry.write_bytes(entry.read_bytes()[:-9])
+  assert BROKEN in run(told)  # a folder that is JAX's own affair
+  assert BROKEN not in run({}, str(tmp_path))
+  assert MISS not in run({}, str(tmp_path))
+
+
+def test_a_full_disk_costs_entries_only(tmp_path):
+  env = {'AGENTRL_CACHE': str(tmp_path)}
+  assert 'Error writing' in run(env, room=100)
+  assert any(path.stat().st_size == 100 for path in tmp_path.rglob('*-cache'))
+  assert BROKEN not in run(env)
+  assert MISS not in run(env)
 
 
 def test_what_jax_was_told_stands(tmp_path, monkeypatch):
@@ -84,13 +147,124 @@ def test_a_named_folder_that_cannot_be_made_is_refused(tmp_path):
 
 
 def test_without_a_cache_folder_it_goes_on_and_says_so(
-    tmp_path, monkeypatch, caplog
+    tmp_path, monkeypatch, caplog, untold
 ):
-  jax.config.update('jax_compilation_cache_dir', None)
   (tmp_path / 'file').write_text('')
   monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path / 'file'))
   logging.use_absl_handler()
   with caplog.at_level('WARNING', logger='absl'):
     compile_cache.use(None)
   assert jax.config.jax_compilation_cache_dir is None
-  assert 'Set AGENTRL_CACHE to a folder' in caplog.text
+  assert 'set AGENTRL_CACHE to a folder' in caplog.text
+
+
+@pytest.mark.parametrize('mode', [0o770, 0o707])
+def test_a_folder_that_others_can_write_is_not_used_by_itself(
+    tmp_path, monkeypatch, caplog, untold, mode
+):
+  folder = tmp_path / 'compiled'
+  folder.mkdir()
+  folder.chmod(mode)
+  monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path))
+  logging.use_absl_handler()
+  with caplog.at_level('WARNING', logger='absl'):
+    compile_cache.use(None)
+  assert jax.config.jax_compilation_cache_dir is None
+  assert 'others may have written' in caplog.text
+  compile_cache.use(str(folder))  # but where somebody says so
+  assert jax.config.jax_compilation_cache_dir == str(folder)
+
+
+def test_a_folder_of_somebody_else_is_not_private(tmp_path, monkeypatch):
+  monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path))
+  cache.private('compiled')
+  monkeypatch.setattr(os, 'getuid', lambda: -1)
+  with pytest.raises(EnvError, match='others may have written into it'):
+    cache.private('compiled')
+
+
+def test_a_user_without_a_home_is_told_the_way_out(monkeypatch):
+  def homeless():
+    raise RuntimeError('Could not determine home directory.')
+
+  for name in ('AGENTRL_CACHE', 'XDG_CACHE_HOME'):
+    monkeypatch.delenv(name, raising=False)
+  monkeypatch.setattr(pathlib.Path, 'home', homeless)
+  with pytest.raises(EnvError, match='home directory.*set AGENTRL_CACHE'):
+    cache.root('compiled')
+
+
+def test_the_longest_unused_entries_go_first(tmp_path):
+  size = len(zlib.compress(b'program'))
+  names = ['new', 'used', 'old', 'oldest']
+  for name in names:
+    (tmp_path / f'{name}-cache').write_bytes(zlib.compress(b'program'))
+  (tmp_path / 'of-somebody-else').write_text('x' * 100)
+  compile_cache.tidy(tmp_path, 4 * size)
+  assert len(entries(tmp_path)) == 4
+  now = time.time()
+  for age, name in enumerate(names):
+    then = now - 3600 * age
+    os.utime(tmp_path / f'{name}-cache', (then, then))
+  os.utime(tmp_path / 'used-cache', (now, now - 7200))
+  compile_cache.tidy(tmp_path, 2 * size + 1)
+  assert entries(tmp_path) == {'new-cache', 'used-cache'}
+  assert (tmp_path / 'of-somebody-else').exists()
+
+
+def test_a_whole_entry_is_read_once(tmp_path):
+  (tmp_path / 'a-cache').write_bytes(zlib.compress(b'program'))
+  compile_cache.tidy(tmp_path, 1000)
+  entry = tmp_path / 'a-cache'
+  entry.write_bytes(b'garbage')
+  os.utime(entry, (0, 0))  # as if it had been there
+  compile_cache.tidy(tmp_path, 1000)
+  assert entry.exists()
+
+
+@pytest.mark.parametrize(
+    'name, arg',
+    [
+        ('quickstart', 'tiny'),
+        ('textcraft_grpo', None),
+        ('babyai_sft', None),
+        ('babyai_dpo', None),
+        ('babyai_agentevol', None),
+        ('evaluate', None),
+        ('serve_policy', None),
+        ('inspect', 'episodes=some.jsonl'),
+        ('export', 'run=some'),
+    ],
+)
+def test_every_mode_that_computes_asks_first_where_programs_are(
+    monkeypatch, tmp_path, name, arg
+):
+  class Asked(Exception):
+    pass
+
+  def ask(folder):
+    raise Asked(folder)
+
+  monkeypatch.setattr(compile_cache, 'use', ask)
+  config = importlib.import_module(f'configs.{name}').get_config(arg)
+  assert config.compile_cache is None
+  mode = importlib.import_module(f'agentrl.modes.{config.mode}')
+  config.compile_cache = 'named'
+  with pytest.raises(Asked, match='named'):
+    mode.run(config, str(tmp_path))
+  # A config of one's own need not have the field.
+  del config.compile_cache
+  assert mode.read(config).compile_cache is None
+
+
+def test_a_run_goes_on_wherever_its_programs_are(tmp_path):
+  config = ConfigDict(dict(mode='train', seed=0))
+  path = tmp_path / 'config.json'
+  resume.keep_config(config, path)
+  for folder in (None, 'here', ''):
+    config.compile_cache = folder
+    resume.keep_config(config, path)
+    del config.compile_cache
+  config.seed = 1
+  with pytest.raises(ConfigError, match='seed=0'):
+    resume.keep_config(config, path)

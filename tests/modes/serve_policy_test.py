@@ -71,13 +71,13 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
           'launch.py',
           f'--config=configs/serve_policy.py:model={model},port=0',
           *(f'--config.serve.{k}_file={tmp_path / k}' for k in keys),
-          f'--config.serve.compile_cache={compiled}',
+          f'--config.compile_cache={compiled}',
       ],
       'launch_server': [
           *('-m', 'agentrl.modes.launch_server'),
           *('--model-path', str(model), '--port', '0'),
           *('--api-key', 'for-all', '--admin-api-key', 'for-few'),
-          *('--compile-cache', str(compiled)),
+          *('--compile-cache', str(compiled), '--skip-server-warmup'),
       ],
   }
   child = subprocess.Popen(
@@ -99,7 +99,10 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
     child.send_signal(signal.SIGINT)
     assert child.wait(60) == 0
   # The next start finds these.
-  assert any('decode' in path.name for path in compiled.iterdir())
+  kept = [path.name for path in compiled.iterdir()]
+  assert any('decode' in name for name in kept)
+  # Nobody has asked for log-probabilities of a prompt.
+  assert any('score' in name for name in kept) == (command == 'launch')
 
 
 def test_a_key_that_cannot_be_read_stops_before_the_model_is_loaded(tmp_path):

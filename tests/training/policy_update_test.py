@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.algos import grpo, ppo
+from agentrl.ops import mismatch
 from agentrl.training import policy_update, step as step_lib
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.state import Networks
@@ -214,3 +215,26 @@ def test_values_are_those_of_the_tokens_before():
   np.testing.assert_allclose(
       scores.next_values[1, : n - 1], scores.values[1, 1:n], rtol=1e-5
   )
+
+
+def test_agreement_is_one_program_whichever_rows_are_learnt_from():
+  batch = tiny.random_batch(5)
+  old = score(batch)
+  old[0] = np.nan  # its update was skipped
+  agreement, program = policy_update._agreement, policy_update._mismatch
+  rows = np.array([0, 2, 3, 5, 7])
+  programs = None
+  for left_out in ([2], [2, 5]):
+    learnt = np.ones(8, bool)
+    learnt[left_out] = False
+    seen = [row for row in rows if row and row not in left_out]
+    mask = batch.completion_mask[seen]
+    expected = mismatch.metrics(
+        old[seen], batch.sampler_logprobs[seen], mask, mask.sum()
+    )
+    found = agreement(batch, old, rows, learnt)
+    assert found == pytest.approx(
+        {name: float(x) for name, x in expected.items()}, rel=1e-5, abs=1e-7
+    )
+    programs = programs or program._cache_size()
+    assert program._cache_size() == programs

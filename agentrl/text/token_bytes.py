@@ -1,0 +1,105 @@
+"""How much text a token can stand for: a bound that needs no tokenizing."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from tokenizers import pre_tokenizers
+
+# Bytes that NFC makes one of, at most: three of Hangul become one of its
+# syllables, the Kelvin sign becomes K. With some room.
+_NFC = 4
+# Steps before the model that take no character away.
+_CUTS = ('ByteLevel', 'Digits', 'Metaspace', 'Punctuation', 'Split')
+# Bytes that UTF-8 has.
+_UTF8 = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 256)}
+
+
+@dataclasses.dataclass(frozen=True)
+class Bound:
+  """How short a text can become.
+
+  Attributes:
+    most: bytes that one token stands for, at most.
+    lost: bytes that the vocabulary lacks and that become nothing.
+  """
+
+  most: int
+  lost: bytes = b''
+
+  def least_tokens(self, text: str) -> int:
+    """Fewest tokens that `text` can be."""
+    size = len(text.encode('utf-8', 'replace').translate(None, self.lost))
+    return -(-size // self.most)
+
+
+def bound(spec: Mapping[str, Any]) -> Bound | None:
+  """How short a tokenizer can make a text; None: any.
+
+  Known for BPE over bytes whose other steps are known to keep every character.
+
+  Args:
+    spec: a tokenizer.json, decoded.
+  """
+  model, added = spec['model'], spec['added_tokens']
+  factor = _shrinks(spec.get('normalizer'))
+  cuts = list(_steps(spec.get('pre_tokenizer'), 'pretokenizers'))
+  if (
+      model.get('type') != 'BPE'
+      or factor is None
+      or any(cut['type'] not in _CUTS for cut in cuts)
+      or any(cut.get('behavior') == 'Removed' for cut in cuts)
+      # These swallow any number of blanks beside them.
+      or any(token['lstrip'] or token['rstrip'] for token in added)
+  ):
+    return None
+  vocab = model['vocab']
+  if any(cut['type'] == 'ByteLevel' for cut in cuts):
+    letters, size = _LETTERS, len  # one a byte
+  elif model.get('byte_fallback'):
+    letters = {byte: f'<0x{byte:02X}>' for byte in range(256)}
+    size = lambda token: len(token.encode())
+  else:  # what the vocabulary lacks may become nothing
+    return None
+  lost = bytes(byte for byte in _UTF8 if letters[byte] not in vocab)
+  if lost and (factor > 1 or size is not len or model.get('unk_token')):
+    return None  # which bytes are lost, or how, is seen afterwards only
+  sizes = [*map(size, vocab), *(len(t['content'].encode()) for t in added)]
+  return Bound(factor * max(sizes), lost)
+
+
+def _letters() -> dict[int, str]:
+  """GPT-2's letter of each byte: printable ones are their own, others follow."""
+  letters = {byte: chr(byte) for byte in range(256)}
+  others = sorted(
+      {*letters.values()} - {*pre_tokenizers.ByteLevel.alphabet()}, key=ord
+  )
+  return letters | {ord(x): chr(256 + i) for i, x in enumerate(others)}
+
+
+_LETTERS = _letters()
+
+
+def _steps(step: Any, parts: str) -> Iterable[Mapping[str, Any]]:
+  if step is None:
+    return
+  if step['type'] != 'Sequence':
+    yield step
+    return
+  for part in step[parts]:
+    yield from _steps(part, parts)
+
+
+def _shrinks(normalizer: Any) -> int | None:
+  """How many times shorter a text may become, or None."""
+  factor = 1
+  for step in _steps(normalizer, 'normalizers'):
+    if step['type'] == 'NFC':
+      factor *= _NFC
+    elif step['type'] == 'Replace':
+      old = step['pattern'].get('String')
+      if old is None or len(step['content'].encode()) < len(old.encode()):
+        return None
+    elif step['type'] != 'Prepend':
+      return None
+  return factor
