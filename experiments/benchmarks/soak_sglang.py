@@ -117,7 +117,7 @@ class Traffic:
     self._vocab, self._rng = vocab_size, rng
     self._live: dict[str, Any] = {}
     self._serial = self._episodes = 0
-    self._mixed = False  # whether entries of several versions are cached
+    self._may_retract = False
     self._admitted = asyncio.Event()
     self._admitted.set()
 
@@ -219,6 +219,9 @@ class Traffic:
       seen, count = total, count + 1
       if count % _DEEDS == 0:
         name = await self.push(MODES[count // _DEEDS % len(MODES)])
+        following = MODES[(count // _DEEDS + 1) % len(MODES)]
+        # See `soak_spans`: what is retracted must not meet two versions.
+        self._may_retract = 'in_place' not in (name.split()[1], following)
       else:
         deeds = (self._abort, self._abort_all, self._pause, self._flush)
         name = await deeds[self._rng.integers(len(deeds))]()
@@ -232,7 +235,7 @@ class Traffic:
       self._admitted.clear()
     tree = self._trees[version % len(self._trees)]
     await self._pushes[mode](tree, version)
-    self.version, self._mixed = version, mode == 'in_place'
+    self.version = version
     self._admitted.set()
     return f'push {mode}'
 
@@ -253,7 +256,7 @@ class Traffic:
     return 'abort_all'
 
   async def _pause(self) -> str:
-    modes = ('in_place', 'abort', 'retract')[: 2 if self._mixed else 3]
+    modes = ('in_place', 'abort', 'retract')[: 3 if self._may_retract else 2]
     mode = modes[self._rng.integers(len(modes))]
     await self._post('pause_generation', mode=mode)
     await asyncio.sleep(self._rng.uniform(0, 0.5))

@@ -6,8 +6,8 @@ replies before: an episode's prefix is nobody else's, entries past the cached
 ones are computed by the version of the first token, and a sampled token's entry
 by the version of the next. So those replies are scored over mixed caches, to the
 same bound, and are counted apart. Retraction would compute some entries again,
-and no reply tells how many; so somebody pauses by it only while all entries are
-of one version.
+and no reply tells how many: its cached tokens are those of all its prefills. So
+somebody pauses by it only where the pushes before and after leave no entries.
 
 One token more is in doubt: SGLang overlaps a forward with the work on the one
 before, a pause in place leaves that result where it is, and the span of the
