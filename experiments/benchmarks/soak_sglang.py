@@ -51,8 +51,7 @@ _WEIGHTS = flags.DEFINE_string('weights', None, 'What the server of --url has.')
 
 _REQUESTS = 2000
 _TEMPERATURES = (1.0, 0.7, 0.0)
-# Requests between two deeds of the operator, and deeds between two pushes.
-_CALM, _DEEDS = 20, 3
+_CALM, _DEEDS = 20, 3  # requests between deeds, deeds between pushes
 _START_S = 600.0
 _LEAVE = 0.08  # of requests
 
@@ -282,9 +281,7 @@ async def soak(
     url: of a server.
     weights: the model that it was started with.
     base: a folder that it can read.
-    requests: in all.
-    clients: at once.
-    seed: of everything.
+    requests, clients, seed: as the flags.
   """
   start = time.perf_counter()
   config, params = hf.load(weights)
