@@ -107,7 +107,7 @@ class Traffic:
     self.version = 0
     self.carried: dict[int, bool] = {}  # whether a push left entries alone
     self.found: list[Span] = []
-    self.report_ends = collections.Counter()
+    self.ends = collections.Counter()
     self.replies = collections.Counter()
     self.done = collections.Counter()
     self.problems: list[str] = []
@@ -168,14 +168,14 @@ class Traffic:
       async with asyncio.timeout(patience):
         completion = await request
     except TimeoutError:
-      self.report_ends['left'] += 1
+      self.ends['left'] += 1
       completion = None
     except EngineError as error:
-      self.report_ends['failed'] += 1
+      self.ends['failed'] += 1
       self.problems.append(f'{prompt}: {error}')
       completion = None
     else:
-      self.report_ends[completion.finish_reason] += 1
+      self.ends[completion.finish_reason] += 1
     for payload, reply in sampler.heard:
       runs = self._take(payload, reply, runs)
     if completion is None:
@@ -211,7 +211,7 @@ class Traffic:
     """Deeds in turn with pushes, until there is no client left."""
     seen, count = 0, 0
     while not ended.is_set():
-      total = sum(self.report_ends.values())
+      total = sum(self.ends.values())
       if total - seen < _CALM:
         await asyncio.sleep(0.02)
         continue
@@ -281,10 +281,11 @@ async def soak(
     url: of a server.
     weights: the model that it was started with.
     base: a folder that it can read.
-    requests, clients, seed: as the flags.
+    requests: in all.
+    clients: at once.
+    seed: of all that is drawn.
   """
-  start = time.perf_counter()
-  config, params = hf.load(weights)
+  start, (config, params) = time.perf_counter(), hf.load(weights)
   trees = soak_policy.near(params, 4, seed)
   report = Report(seed, requests=requests)
   connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
@@ -307,7 +308,7 @@ async def soak(
           players.create_task(traffic.client(budget))
       ended.set()
     await control.wait_idle(60.0)
-  report.ends, report.operator = traffic.report_ends, traffic.done
+  report.ends, report.operator = traffic.ends, traffic.done
   report.replies, report.versions = traffic.replies, traffic.version
   report.failures += traffic.problems
   scorer = soak_scores.Scorer(config, trees, MAX_LEN)
