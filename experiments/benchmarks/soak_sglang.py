@@ -52,8 +52,7 @@ _WEIGHTS = flags.DEFINE_string('weights', None, 'What the server of --url has.')
 _REQUESTS = 2000
 _TEMPERATURES = (1.0, 0.7, 0.0)
 _CALM, _DEEDS = 20, 3  # requests between deeds, deeds between pushes
-_START_S = 600.0
-_LEAVE = 0.08  # of requests
+_START_S, _LEAVE = 600.0, 0.08  # patience; share of clients that leave
 
 
 @dataclasses.dataclass
