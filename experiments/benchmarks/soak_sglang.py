@@ -49,8 +49,7 @@ from third_party.sglang_cpu import install
 _URL = flags.DEFINE_string('url', None, 'Of a server; default: a new one.')
 _WEIGHTS = flags.DEFINE_string('weights', None, 'What the server of --url has.')
 
-_REQUESTS = 2000
-_TEMPERATURES = (1.0, 0.7, 0.0)
+_REQUESTS, _TEMPERATURES = 2000, (1.0, 0.7, 0.0)
 _CALM, _DEEDS = 20, 3  # requests between deeds, deeds between pushes
 _START_S, _LEAVE = 600.0, 0.08  # patience; share of clients that leave
 
@@ -72,7 +71,9 @@ class Report:
   )
   versions: int = 0
   tokens: int = 0
-  spans: dict[str, int] = dataclasses.field(default_factory=dict)
+  spans: collections.Counter = dataclasses.field(
+      default_factory=collections.Counter
+  )
   worst: dict[str, float] = dataclasses.field(default_factory=dict)
   seconds: float = 0.0
   failures: list[str] = dataclasses.field(default_factory=list)
@@ -103,7 +104,7 @@ class Traffic:
   """Clients and an operator of one server."""
 
   def __init__(self, session, url, pushes, trees, vocab_size, rng):
-    self.version = 0
+    self.version, self._may_retract = 0, False
     self.carried: dict[int, bool] = {}  # whether a push left entries alone
     self.found: list[Span] = []
     self.ends = collections.Counter()
@@ -115,7 +116,6 @@ class Traffic:
     self._vocab, self._rng = vocab_size, rng
     self._live: dict[str, Any] = {}
     self._serial = self._episodes = 0
-    self._may_retract = False
     self._admitted = asyncio.Event()
     self._admitted.set()
 
@@ -328,14 +328,14 @@ def score(report: Report, found: list[Span], carried, scorer) -> None:
     report.tokens += sum(span.end - span.start for span in spans)
     for index, problem in scorer.problems(spans):
       span = spans[index]
-      other = soak_spans.late(span, carried)
-      if other is not None and not scorer.problems([other]):
-        report.spans['late'] = report.spans.get('late', 0) + 1
-        continue
-      report.failures.append(
-          f'{problem}; tokens {span.start} to {span.end},'
-          f' {span.cached} cached, {span.params}'
-      )
+      for other in (soak_spans.late, soak_spans.retried):
+        guess = other(span, carried)
+        if guess is not None and not scorer.problems([guess]):
+          report.spans[other.__name__] += 1
+          break
+      else:
+        where = f'tokens {span.start} to {span.end}, {span.cached} cached'
+        report.failures.append(f'{problem}; {where}, {span.params}')
     report.worst[kind] = scorer.worst
 
 

@@ -12,7 +12,9 @@ somebody pauses by it only where the pushes before and after leave no entries.
 One token more is in doubt: SGLang overlaps a forward with the work on the one
 before, a pause in place leaves that result where it is, and the span of the
 token ends up with the new version, though the old one sampled it. A span that
-only fits so is counted as `late`; an episode ends with such a push.
+only fits so is counted as `late`; an episode ends with such a push. And a try
+that was aborted before its first token has computed entries, of which no reply
+tells: a span that fits with a beginning by the version before is `retried`.
 """
 
 import dataclasses
@@ -70,6 +72,20 @@ def late(span: Span, carried: dict[int, bool]) -> Span | None:
     return None
   runs = tuple(_merged((*before, (version, span.start))))
   return dataclasses.replace(span, runs=runs)
+
+
+def retried(span: Span, carried: dict[int, bool]) -> Span | None:
+  """The span if a try without a reply computed an unknown part of its prompt.
+
+  `Scorer` then looks for the entry from which on the new version computed.
+  """
+  version, first = span.runs[-1]
+  versions = [v for v in (version, version - 1) if carried.get(v)]
+  if not versions or first > span.cached:
+    return None
+  return dataclasses.replace(
+      span, runs=((version, 0),), suspects=(versions[0] - 1,)
+  )
 
 
 def _merged(runs) -> Iterator[tuple[int, int]]:
