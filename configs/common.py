@@ -64,6 +64,8 @@ def sampler(max_running: int) -> dict:
           flags=(),
           replicas=1,
           devices=(),
+          restarts=5,  # of one replica, in the whole run
+          backoff_s=1.0,  # before the first; doubles with each
       ),
       push_dir=config_dict.placeholder(str),  # none: /dev/shm, on one host
       push='retract',
@@ -71,6 +73,7 @@ def sampler(max_running: int) -> dict:
       verify=True,
       api_key=config_dict.placeholder(str),
       admin_key=config_dict.placeholder(str),
+      timeout_s=300.0,  # of one request
   )
 
 

@@ -17,6 +17,7 @@ import aiohttp
 from absl import logging
 
 from agentrl.errors import ConfigError, EnvError
+from agentrl.rollout import control
 
 T = TypeVar('T')
 _ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
@@ -83,8 +84,11 @@ class Host:
     self.close()
 
   async def _open(self) -> aiohttp.ClientSession:
-    # No cap: rollout.concurrency decides how many requests run.
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+    connector = aiohttp.TCPConnector(
+        limit=0,  # rollout.concurrency decides how many requests run
+        keepalive_timeout=control.KEEP_ALIVE_S,
+    )
+    return aiohttp.ClientSession(connector=connector)
 
   async def _watch(self, coroutine: Coroutine[Any, Any, T]) -> T:
     self._task = asyncio.current_task()

@@ -53,12 +53,12 @@ def main(command: list[str]) -> int:
   shared, look = set(), 0.0
   while child.poll() is None and not ended:
     if time.monotonic() >= look:
-      shared |= _shared_memory(child.pid)
+      shared |= shared_memory(child.pid)
       look = time.monotonic() + _LOOK_S
     readable, _, _ = select.select([0], [], [], _POLL_S)
     if readable and not os.read(0, 4096):
       ended.append(True)
-  shared |= _shared_memory(child.pid)
+  shared |= shared_memory(child.pid)
   _end(child)
   code = child.wait()
   if shared:
@@ -87,7 +87,7 @@ def _await_group(group: int) -> None:
       time.sleep(0.05)
 
 
-def _shared_memory(group: int | None) -> set[int]:
+def shared_memory(group: int | None) -> set[int]:
   """Inodes of files in /dev/shm that processes of a group use; None: of all."""
   inodes = set()
   for pid in filter(str.isdigit, os.listdir('/proc')):
@@ -106,7 +106,7 @@ def _shared_memory(group: int | None) -> set[int]:
 
 def _remove(shared: set[int]) -> None:
   """Removes files that nobody uses any more; folders are somebody else's."""
-  unused = shared - _shared_memory(None)
+  unused = shared - shared_memory(None)
   with os.scandir(_SHM) as entries:
     for entry in entries:
       if entry.is_file(follow_symlinks=False) and entry.inode() in unused:

@@ -18,6 +18,7 @@ from agentrl.modes.host import Host
 from agentrl.modes.parts import DTYPES, Model, check_context
 from agentrl.modes.sampler_settings import SERVER_DTYPES, Sampler as Settings
 from agentrl.parallel import distributed
+from agentrl.rollout import router_check
 from agentrl.rollout.compatibility import RESERVED, Needs
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
@@ -197,9 +198,8 @@ def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
   async def find() -> tuple[Control, list[dict[str, Any]]]:
     urls = await router.workers() if router else sampler.urls
     control = Control(host.session, urls, **keys)
-    await control.wait_ready(sampler.timeout_s)
-    # Of a run that was killed in the middle of a push.
-    await control.continue_()
+    # A run that was killed in the middle of a push left them paused.
+    await control.wait_ready(sampler.timeout_s, resume=True)
     return control, await control.probe(needs)
 
   control, infos = hosts.alike(lambda: host.run(find()))
@@ -212,6 +212,11 @@ def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
   if distributed.count() > 1:
     push = _gathered(push, model, sampler, dtype, run)
   hosts.alike(lambda: host.run(push(model.params, version)))
+  if router:
+    arrive = lambda: router_check.check(
+        router, vocab_size=needs.vocab_size, lora=sampler.push_lora
+    )
+    hosts.alike(lambda: host.run(arrive()))
   return _serving(
       urls,
       Replicas([sampler.router] if router else control.urls),

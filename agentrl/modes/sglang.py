@@ -26,12 +26,13 @@ from agentrl.errors import EngineError
 from agentrl.modes import hosts, keeper
 from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.compatibility import Needs
-from agentrl.rollout.control import Control
+from agentrl.rollout.control import KEEP_ALIVE_S, Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.training.disk_push import DiskPush, Version
 
 HOST = '127.0.0.1'
 _POLL_S = 0.1
+_LOOK_S = 15.0  # between two looks at the health of a server that serves
 _MAX_BACKOFF_S = 60.0
 _LAST_BYTES = 1000  # of a log, in an error message
 
@@ -113,11 +114,6 @@ class Server:
     name = {int(s) + 128: s.name for s in signal.Signals}.get(code)
     return f'was killed by {name}' if name else f'ended with exit code {code}'
 
-  def wait(self) -> str:
-    """Waits for its end, and says how it was."""
-    self._process.wait()
-    return self.ending()
-
   def hang_up(self) -> None:
     """Asks it to end; returns at once."""
     if self._process is not None:
@@ -156,6 +152,7 @@ class Fleet:
       *,
       needs: Needs,
       timeout_s: float,
+      look_s: float = _LOOK_S,
   ):
     """Holds all replicas; `start` begins to release them.
 
@@ -165,7 +162,9 @@ class Fleet:
       replicas: where requests learn who serves.
       push: has a current version, and watches `replicas`.
       needs: of the run.
-      timeout_s: of one HTTP exchange.
+      timeout_s: of one HTTP exchange. A server without health for so long,
+        whoever paused it, is started again.
+      look_s: between two looks at the health of a server.
     """
     self._servers = tuple(servers)
     self._launch = launch
@@ -173,6 +172,7 @@ class Fleet:
     self._push = push
     self._needs = needs
     self._timeout_s = timeout_s
+    self._look_s = look_s
     self._stopping = threading.Event()
     self._threads = [
         threading.Thread(target=self._keep, args=(server,), daemon=True)
@@ -225,7 +225,7 @@ class Fleet:
       try:
         self._bring_up(server)
         served = True
-        reason = server.wait()
+        asyncio.run(self._attend(server))
       except (EngineError, OSError) as error:
         reason = str(error)
       self._replicas.hold(server.url)
@@ -262,6 +262,23 @@ class Fleet:
       with self._push.pinned() as version:
         asyncio.run(self._prepare(server, version, first=False))
 
+  async def _attend(self, server: Server) -> None:
+    """Waits for a server that serves to fail.
+
+    Raises:
+      EngineError: says how. It ended, it hangs, or it has been condemned.
+    """
+    connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S)
+    async with aiohttp.ClientSession(connector=connector) as session:
+      control = Control(session, [server.url], timeout_s=self._timeout_s)
+
+      async def look():
+        while True:
+          await asyncio.sleep(self._look_s)
+          await control.wait_ready(self._timeout_s)
+
+      await self._while_well(server, look())
+
   async def _prepare(
       self, server: Server, version: Version, *, first: bool
   ) -> None:
@@ -274,21 +291,20 @@ class Fleet:
           await control.probe(self._needs)
         await self._push.install(control, version)
 
-      await _while_alive(server, prepare())
+      await self._while_well(server, prepare())
 
-
-async def _while_alive(
-    server: Server, coroutine: Coroutine[Any, Any, None]
-) -> None:
-  """Awaits it; EngineError as soon as the server has ended."""
-  task = asyncio.create_task(coroutine)
-  while not (await asyncio.wait([task], timeout=_POLL_S))[0]:
-    ending = server.ending()
-    if ending is not None:
-      task.cancel()
-      await asyncio.wait([task])
-      raise EngineError(ending)
-  task.result()
+  async def _while_well(
+      self, server: Server, coroutine: Coroutine[Any, Any, None]
+  ) -> None:
+    """Awaits it; EngineError as soon as the server has ended or is condemned."""
+    task = asyncio.create_task(coroutine)
+    while not (await asyncio.wait([task], timeout=_POLL_S))[0]:
+      failure = server.ending() or self._replicas.condemned(server.url)
+      if failure is not None:
+        task.cancel()
+        await asyncio.wait([task])
+        raise EngineError(failure)
+    task.result()
 
 
 def ports(launch: Launch) -> list[int]:

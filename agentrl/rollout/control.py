@@ -16,6 +16,9 @@ from agentrl.errors import EngineError
 from agentrl.rollout import compatibility, replies
 from agentrl.rollout.compatibility import Needs
 
+# For the connector of a session, below the 5 s after which an SGLang server hangs
+# up: a request on a connection that it closed meanwhile would fail.
+KEEP_ALIVE_S = 4.0
 # SGLang's /health samples a token and takes a second or more.
 _HEALTH_S = 30.0
 _MAX_HEALTH_PAUSE_S = 2.0
@@ -63,13 +66,19 @@ class Control:
         admin_key=self._admin_key,
     )
 
-  async def wait_ready(self, timeout_s: float) -> None:
+  async def wait_ready(self, timeout_s: float, *, resume: bool = False) -> None:
     """Returns once every replica reports health.
 
     SGLang samples a token for each question, so the pauses in between grow.
 
+    Args:
+      timeout_s: limit of it all.
+      resume: also end a pause, as of a run that was killed in a push: a server
+        that is paused reports no health.
+
     Raises:
       EngineError: a replica did not within `timeout_s`; quotes its last answer.
+        Or it refuses to be resumed.
     """
 
     async def wait(url: str) -> None:
@@ -78,9 +87,13 @@ class Control:
         async with asyncio.timeout(timeout_s):
           while True:
             try:
+              if resume:
+                await self.one(url).continue_()
               await self._call('GET', f'{url}/health', timeout_s=_HEALTH_S)
               return
             except EngineError as error:
+              if resume and not error.retryable:
+                raise
               last = str(error)
             await asyncio.sleep(pause)
             pause = min(1.5 * pause, _MAX_HEALTH_PAUSE_S)
@@ -127,14 +140,18 @@ class Control:
         'temperature': 0.0,
         'logit_bias': {str(token): 0.0},
     }
-    payload = {'input_ids': [0], 'sampling_params': sampling_params}
     try:
-      await self._call('POST', f'{self._urls[0]}/generate', payload=payload)
+      await self.ask({'input_ids': [0], 'sampling_params': sampling_params})
     except EngineError as error:
       if error.retryable:
         raise
       return False
     return True
+
+  async def ask(self, payload: dict[str, Any]) -> Any:
+    """The first URL's reply to one /generate as it is, asked once."""
+    url = f'{self._urls[0]}/generate'
+    return replies.decode(await self._call('POST', url, payload=payload), url)
 
   async def model_info(self) -> dict[str, Any]:
     """What the first replica says of its model, `weight_version` included."""

@@ -26,6 +26,7 @@ class _State:
   failures: int = 0  # since the last success
   cool_until: float = 0.0
   held: bool = False
+  condemned: str | None = None  # why it must be started again
   lost: str | None = None  # why it will not come back
 
 
@@ -137,13 +138,30 @@ class Replicas:
   def hold(self, url: str) -> None:
     """Nobody gets this server until it is released or lost."""
     with self._lock:
-      self._states[url].held = True
+      self._states[url].held, self._states[url].condemned = True, None
 
   def release(self, url: str) -> None:
     """The server is as good as new."""
     with self._lock:
+      self._states[url].held = False
+      self._states[url].condemned = None
+      self._states[url].failures, self._states[url].cool_until = 0, 0.0
+
+  def condemn(self, url: str, reason: str) -> None:
+    """Holds a server that did not do what all must, until it is released.
+
+    Whoever starts servers again does so with this one. One that is held is
+    being started already.
+    """
+    with self._lock:
       state = self._states[url]
-      state.held, state.failures, state.cool_until = False, 0, 0.0
+      if not state.held:
+        state.held, state.condemned = True, reason
+
+  def condemned(self, url: str) -> str | None:
+    """Why a server must be started again; None if it need not."""
+    with self._lock:
+      return self._states[url].condemned
 
   def lose(self, url: str, reason: str) -> None:
     """The server will not come back; `reason` is told once all are lost."""

@@ -75,6 +75,11 @@ def read_completion(
     finish_reason = finish['type']
     triples = meta['output_token_logprobs']
     tokens = tuple(int(token) for _, token, _ in triples)
+    if finish_reason == 'abort' and not (partial and tokens):
+      # One that was still queued has no counts.
+      raise Aborted(
+          f'{url}/generate was aborted: {finish.get("message")}', len(tokens)
+      )
     logprobs = tuple(logprob for logprob, _, _ in triples)
     counted = meta['completion_tokens']
     weight_version = str(meta['weight_version'])
@@ -85,10 +90,6 @@ def read_completion(
         f' {text[:_BODY_CHARS]}',
         retryable=False,
     ) from error
-  if finish_reason == 'abort' and not (partial and tokens):
-    raise Aborted(
-        f'{url}/generate was aborted: {finish.get("message")}', len(tokens)
-    )
   if finish_reason not in ('stop', 'length', 'abort'):
     raise EngineError(
         f'{url}/generate gave the unknown finish reason {finish_reason!r}.',

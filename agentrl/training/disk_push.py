@@ -30,8 +30,6 @@ from agentrl.weights import hf, names, shards
 # What becomes of requests under way, see `config.sampler.push`.
 MODES = ('retract', 'drain', 'abort', 'in_place')
 _CHECKED_ROWS = 4
-# Until a watched server that broke a connection is known to have died.
-_DEATH_S = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,9 +91,9 @@ class DiskPush:
         server reads the folder as a model of its own.
       timeout_s: how long mode 'drain' waits.
       router: lists the servers anew at each push; None: they stay `control`'s.
-      watched: the servers of somebody who starts them again when they die, and
-        installs the current version before they serve: those that are held do
-        not matter here.
+      watched: the servers of somebody who starts them again when they die or
+        are condemned, and installs the current version before they serve: those
+        that are held do not matter here.
     """
     self._control = control
     self._directory = directory
@@ -229,6 +227,10 @@ class DiskPush:
       await server.wait_idle(self._timeout_s)
       await server.update_weights_from_disk(path, name)
     else:
+      if self._mode == 'abort':
+        # What somebody else paused in place cannot end, and a pause that aborts
+        # would wait for it and never let it go on.
+        await server.continue_()
       await server.pause(self._mode)
       try:
         await server.update_weights_from_disk(
@@ -303,22 +305,22 @@ class DiskPush:
       try:
         await self.install(self._control.one(url), version)
       except EngineError as error:
-        return None if await self._died(url, error) else error
+        return None if self._condemned(url, error) else error
       return None
 
     results = await asyncio.gather(*map(install, urls))
     return {u: e for u, e in zip(urls, results, strict=True) if e is not None}
 
-  async def _died(self, url: str, error: EngineError) -> bool:
-    """Whether a watched server died, which is its watcher's business."""
+  def _condemned(self, url: str, error: EngineError) -> bool:
+    """Whether a failure is its watcher's business, who is told of it.
+
+    A server that died or hangs is started again, with the new version.
+    """
     if self._watched is None or not error.retryable:
       return False
-    for _ in range(int(_DEATH_S / 0.1)):
-      if url not in self._watched.serving():
-        logging.warning('%s died during a push: %s', url, error)
-        return True
-      await asyncio.sleep(0.1)
-    return False
+    logging.warning('%s failed in a push: %s', url, error)
+    self._watched.condemn(url, f'failed in a push: {error}')
+    return True
 
   def _in_use(self, path: pathlib.Path) -> bool:
     with self._lock:

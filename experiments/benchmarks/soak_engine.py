@@ -23,37 +23,32 @@ import pathlib
 import sys
 import tempfile
 import time
-from typing import Any
 
 import aiohttp
-import jax
 import numpy as np
 import psutil
 from absl import app, flags
 
 from agentrl.engine.request import ABORT
 from agentrl.engine.server import Engine
-from agentrl.models import transformer
-from agentrl.models.config import TransformerConfig
-from agentrl.models.transformer import Transformer
-from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import weight_sync
 from agentrl.weights import hf
-from experiments.benchmarks import soak_replies, soak_scores
+from experiments.benchmarks import (
+    soak_flags,
+    soak_policy,
+    soak_replies,
+    soak_scores,
+)
+from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_traffic import (
-    MAX_LEN,
     MAX_QUEUED,
     Outcome,
     Traffic,
 )
 
-_REQUESTS = flags.DEFINE_integer('requests', 20_000, 'Requests in all.')
 _ROUND = flags.DEFINE_integer('round', 500, 'Requests of a round.')
-_CLIENTS = flags.DEFINE_integer('clients', 32, 'Clients at once.')
-_SEED = flags.DEFINE_integer(
-    'traffic_seed', 0, 'Of the requests and the operator.'
-)
 
+_REQUESTS = 20_000
 _SLOTS = 48
 _MAX_RUNNING = 24
 # Requests between two deeds of the operator.
@@ -62,7 +57,6 @@ _CALM = 12
 # still being compiled.
 _MEMORY_GROWTH = 0.05
 _MEMORY_ROUNDS = 9
-_TREES = 4
 
 
 @dataclasses.dataclass
@@ -93,31 +87,6 @@ class Report:
     return self.rss_mb[-1] / self.rss_mb[third] - 1
 
 
-def tiny_policy() -> tuple[TransformerConfig, list[Any], Any]:
-  """A config, weights in the trainer's layout, and a tokenizer."""
-  tokenizer = tokenizer_lib.train_bpe(
-      ['the cat sat on the mat', 'naïve café \N{SNOWMAN} \N{HAMMER}'], 320
-  )
-  config = TransformerConfig(
-      vocab_size=tokenizer.vocab_size,
-      hidden_size=32,
-      intermediate_size=48,
-      num_layers=2,
-      num_heads=4,
-      num_kv_heads=2,
-      head_dim=8,
-      max_positions=MAX_LEN,
-  )
-  module = Transformer(config, scan_layers=True)
-  init = jax.jit(lambda key: transformer.init_params(module, key))
-  # Larger than at initialisation, so that distributions are far from flat.
-  trees = [
-      jax.tree.map(lambda x: 4 * x if x.ndim > 1 else x, init(key))
-      for key in jax.random.split(jax.random.key(0), _TREES)
-  ]
-  return config, trees, tokenizer
-
-
 def write_folders(base: pathlib.Path, config, trees) -> list[str]:
   """One of each tree, and one that lacks a shard."""
   folders = [base / str(i) for i in range(len(trees))]
@@ -134,7 +103,7 @@ async def soak(
 ) -> Report:
   """Runs the rounds; raises nothing for what it finds."""
   report = Report(seed)
-  config, trees, tokenizer = tiny_policy()
+  config, trees, tokenizer = soak_policy.tiny()
   engine = Engine(
       config,
       weight_sync.engine_layout(trees[0]),
@@ -294,10 +263,10 @@ def main(argv):
   del argv
   report = asyncio.run(
       soak(
-          requests=_REQUESTS.value,
-          seed=_SEED.value,
+          requests=soak_flags.REQUESTS.value or _REQUESTS,
+          seed=soak_flags.SEED.value,
           round_size=_ROUND.value,
-          clients=_CLIENTS.value,
+          clients=soak_flags.CLIENTS.value,
       )
   )
   facts = vars(report) | dict(memory_growth=report.memory_growth())

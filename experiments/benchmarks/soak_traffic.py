@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 
 from agentrl.training.weight_sync import EmbeddedPush
+from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_replies import Ask
 
-MAX_LEN = 256
 # Waiting requests; clients alone never fill the queue, a crowd does.
 MAX_QUEUED = 256
 _CROWD = 200

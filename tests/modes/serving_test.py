@@ -166,20 +166,21 @@ def test_the_pushed_folder_is_a_model_to_transformers(
 
 
 @contextlib.asynccontextmanager
-async def routing(workers, headers):
-  """A router: lists its workers, and hands only requests on."""
+async def routing(workers, headers, *, lost=None):
+  """A router: lists its workers, and hands only requests on, less `lost`."""
 
   async def generate(request):
     headers.append(request.headers.get('X-SMG-Routing-Key'))
     async with aiohttp.ClientSession() as session:
-      url = f'{workers[0]}/generate'
-      async with session.post(url, json=await request.json()) as answer:
+      url, body = f'{workers[0]}/generate', await request.json()
+      body['sampling_params'].pop(lost, None)
+      async with session.post(url, json=body) as answer:
         return web.json_response(await answer.json(), status=answer.status)
 
   listed = {
       'workers': [{'id': str(i), 'url': u} for i, u in enumerate(workers)]
   }
-  script = [generate] * 8
+  script = [generate] * 16
   async with fakes.FakeEngine(script, routes={'workers': listed}) as router:
     yield router
 
@@ -197,9 +198,31 @@ def test_a_router_gets_requests_and_its_workers_the_weights(
     assert served.replicas.urls == (router.url,)
     completion = sample(host, served, routing_key='episode-1')
     assert completion.weight_version == '3'
-    assert headers == ['episode-1']
+    assert headers[-1] == 'episode-1'  # after the check of the router
     # All that the router itself was asked is who its workers are.
     assert {route for route, _ in router.calls} == {'workers'}
+
+
+def test_a_router_that_loses_parameters_is_refused(
+    host, model, engines, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    context = routing(engines, [], lost='stop_token_ids')
+    router = host.run(context.__aenter__())
+    stack.callback(lambda: host.run(context.__aexit__(None, None, None)))
+    with pytest.raises(EngineError, match='drops stop_token_ids'):
+      start(stack, host, model, tmp_path, router=router.url)
+
+
+@pytest.mark.parametrize('mode', ['retract', 'in_place', 'abort'])
+def test_servers_that_a_killed_run_left_paused_are_resumed(
+    host, model, engines, tmp_path, mode
+):
+  control = Control(host.session, engines)
+  host.run(control.pause(mode))
+  with contextlib.ExitStack() as stack:
+    served = start(stack, host, model, tmp_path, urls=tuple(engines))
+    assert sample(host, served).weight_version == '3'
 
 
 def test_a_server_with_too_short_a_context_is_refused(

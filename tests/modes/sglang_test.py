@@ -57,7 +57,7 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(directory, *, replicas=2, **fields):
+async def running(directory, *, replicas=2, timeout_s=60, **fields):
   """A fleet that serves `params_of(0)`."""
   launch = Launch(
       python=sys.executable,
@@ -88,7 +88,13 @@ async def running(directory, *, replicas=2, **fields):
     )
     push.start_from(push.write(params_of(0), 0))
     fleet = sglang.Fleet(
-        servers, launch, watched, push, needs=NEEDS, timeout_s=60
+        servers,
+        launch,
+        watched,
+        push,
+        needs=NEEDS,
+        timeout_s=timeout_s,
+        look_s=0.5,
     )
     try:
       fleet.start()
@@ -110,6 +116,11 @@ def process_of(server):
   )
   [pid] = listing.stdout.split()
   return int(pid)
+
+
+def ending_of(server):
+  assert wait_until(server.ending)
+  return server.ending()
 
 
 async def until(condition, what):
@@ -178,6 +189,41 @@ def test_a_fleet_lives_through_crashes_with_the_current_weights(tmp_path):
   assert log.count('--model-path') == 3 and 'Serving' in log
 
 
+def test_a_server_that_hangs_is_started_again(tmp_path):
+  async def story():
+    async with running(tmp_path, replicas=1, timeout_s=3) as run:
+      [server] = run.servers
+      first = process_of(server)
+      os.kill(first, signal.SIGSTOP)
+      await until(lambda: not run.replicas.serving(), 'it is noticed')
+      assert gone(first)
+      await until(run.replicas.serving, 'it is back')
+      assert process_of(server) != first
+      completion = await asyncio.wait_for(sample(run, 5, 30), PATIENCE_S)
+      assert completion.weight_version == '0'
+
+  asyncio.run(story())
+
+
+def test_a_server_that_hangs_in_a_push_is_started_with_the_new_weights(
+    tmp_path,
+):
+  async def story():
+    async with running(tmp_path, timeout_s=8) as run:
+      a, b = run.servers
+      run.push._control = Control(  # less patient than who looks at health
+          run.control._session, run.control.urls, timeout_s=1
+      )
+      os.kill(process_of(a), signal.SIGSTOP)
+      await run.push(params_of(1), 1)
+      assert run.replicas.serving() == (b.url,)
+      assert await one_version(run, b.url) == '1'
+      await until(lambda: len(run.replicas.serving()) == 2, 'a is back')
+      assert await one_version(run, a.url) == '1'
+
+  asyncio.run(story())
+
+
 def test_a_server_that_dies_too_often_is_given_up(tmp_path):
   async def story():
     async with running(tmp_path, replicas=1, restarts=0) as run:
@@ -212,7 +258,7 @@ def test_a_python_that_does_not_exist_is_told_at_once(tmp_path):
   [port] = sglang.ports(launch)
   server = sglang.Server(launch, port, tmp_path / 'log')
   server.start(tmp_path)
-  assert server.wait() == 'ended with exit code 127'
+  assert ending_of(server) == 'ended with exit code 127'
   assert 'cannot run /no/such/python' in server.last_words()
   server.stop()
 
@@ -243,7 +289,7 @@ def test_each_replica_sees_its_own_devices_and_port(tmp_path):
   try:
     server = sglang.Server(launch, ports[0], tmp_path / 'log', devices='2,3')
     server.start(tmp_path)
-    assert server.wait() == 'ended with exit code 0'
+    assert ending_of(server) == 'ended with exit code 0'
   finally:
     os.chdir(before)
     server.stop()

@@ -42,6 +42,32 @@ def test_wait_ready_waits():
   assert len(engine.calls) == 3
 
 
+def test_a_paused_server_is_resumed_before_it_is_asked_for_health():
+  paused = [True]
+
+  async def health(request):
+    return web.Response(status=503 if paused else 200)
+
+  async def resume(request):
+    paused.clear()
+    return web.Response()
+
+  routes = {'health': health, 'continue_generation': resume}
+  engine = fakes.FakeEngine(routes=routes)
+  with pytest.raises(EngineError, match='not ready within 0.3 s'):
+    with_control([engine], lambda s: s.wait_ready(0.3))
+  with_control([engine], lambda s: s.wait_ready(60, resume=True))
+
+
+def test_a_server_that_may_not_be_resumed_is_told_at_once():
+  async def forbidden(request):
+    return web.Response(status=401, text='who are you?')
+
+  engine = fakes.FakeEngine(routes={'continue_generation': forbidden})
+  with pytest.raises(EngineError, match='check sampler.admin_key'):
+    with_control([engine], lambda s: s.wait_ready(60, resume=True))
+
+
 def test_weight_update_reaches_every_replica():
   routes = {
       'update_weights_from_disk': {'success': True, 'message': 'ok'},

@@ -123,3 +123,16 @@ def test_homes_of_ended_episodes_are_forgotten_in_order(monkeypatch):
 def test_unusable_urls_are_refused(urls):
   with pytest.raises(ConfigError, match='URL'):
     Replicas(urls)
+
+
+def test_a_condemned_replica_gets_nothing_until_it_is_released():
+  replicas, _ = make(A, B)
+  replicas.condemn(A, 'it hangs')
+  assert replicas.condemned(A) == 'it hangs'
+  assert replicas.serving() == (B,)
+  replicas.hold(A)  # it is being started again, and cannot fail meanwhile
+  replicas.condemn(A, 'it still hangs')
+  assert replicas.condemned(A) is None
+  replicas.release(A)
+  assert replicas.serving() == (A, B)
+  assert replicas.condemned(A) is None

@@ -100,6 +100,21 @@ def test_abort_is_repeated():
   assert list(completion.tokens) == fakes.pseudo_sample([1, 2, 3], 7, 8)
 
 
+def test_an_abort_in_the_queue_is_repeated():
+  # As SGLang 0.5.23 says it: without counts.
+  finish = {'type': 'abort', 'message': 'Abort in waiting queue'}
+  queued = fakes.generate_reply([], finish=finish)
+  for name in ('prompt_tokens', 'completion_tokens', 'cached_tokens'):
+    del queued['meta_info'][name]
+  engine = fakes.FakeEngine([queued])
+
+  async def body(sampler):
+    return await generate(sampler), dict(sampler.counts)
+
+  completion, counts = with_sampler([engine], body)
+  assert completion.tokens and counts['aborts'] == 1
+
+
 def test_aborted_tokens_are_counted_and_thrown_away():
   finish = {'type': 'abort', 'message': 'weights', 'status_code': None}
   engine = fakes.FakeEngine([fakes.generate_reply([5, 6], finish=finish)])

@@ -43,9 +43,10 @@ def running(
     log: file for what the server says.
     *flags: of SGLang, beside those that a CPU needs.
   """
-  launch = Launch(python=python(), module=MODULE, flags=flags)
+  launch = Launch(python=python(), module=MODULE)
   [port] = sglang.ports(launch)
-  server = sglang.Server(launch, port, log)
+  # Not by `launch`, which refuses those that a run sets, keys among them.
+  server = sglang.Server(launch, port, log, flags=flags)
   server.start(model)
   try:
     asyncio.run(_ready(server))

@@ -295,11 +295,22 @@ def test_a_folder_without_room_is_named_before_anything_is_written(
   assert not list(tmp_path.iterdir())
 
 
+def test_a_push_that_aborts_ends_somebodys_pause_first(tmp_path):
+  server = accepting()[0]
+  push = lambda push: push(params_of(1), 1)
+  run_fakes([server], push, tmp_path, mode='abort')
+  assert [route for route, _ in server.calls] == [
+      'continue_generation',
+      'pause_generation',
+      'update_weights_from_disk',
+      'continue_generation',
+  ]
+
+
 def test_a_watched_server_that_dies_does_not_fail_the_push(tmp_path):
   replicas = []
 
   async def die(request):
-    replicas[0].hold(f'http://{request.host}')  # its watcher has noticed
     return web.Response(status=500, text='dying')
 
   def watch(urls):
@@ -318,6 +329,7 @@ def test_a_watched_server_that_dies_does_not_fail_the_push(tmp_path):
       await push(params_of(2), 2)
       assert not push.release(url, version)
       assert replicas[0].serving() == (alive.url,)
+      assert 'gave 500: dying' in replicas[0].condemned(url)
       await push(params_of(3), 3)
       assert version.directory.exists()  # a server may be reading it
     with push.pinned() as version:
