@@ -2,19 +2,18 @@
 
 After a push in mode `in_place` the cache holds entries of several versions, and
 replies say so in no way. Which version computed which entry follows from the
-replies before: an episode's prefix is nobody else's, entries past the cached
-ones are computed by the version of the first token, and a sampled token's entry
-by the version of the next. So those replies are scored over mixed caches, to the
-same bound, and are counted apart. Retraction would compute some entries again,
-and no reply tells how many: its cached tokens are those of all its prefills. So
-somebody pauses by it only where the pushes before and after leave no entries.
+replies before, as far as it does: an episode's prefix is nobody else's, entries
+past the cached ones are computed by the version of the first token, and a
+sampled token's entry by the version of the next. So those replies are scored
+over mixed caches, to the same bound, and are counted apart.
 
 One token more is in doubt: SGLang overlaps a forward with the work on the one
 before, a pause in place leaves that result where it is, and the span of the
 token ends up with the new version, though the old one sampled it. A span that
-only fits so is counted as `late`; an episode ends with such a push. And a try
-that was aborted before its first token has computed entries, of which no reply
-tells: a span that fits with a beginning by the version before is `retried`.
+only fits so is counted as `late`; an episode ends with such a push. And some fit
+nothing that replies tell: tries that end without a reply compute entries too, and
+so does a retraction. These are counted as `unexplained`, with their differences.
+In the other modes a push empties the cache, and every span has to fit.
 """
 
 import dataclasses
@@ -72,20 +71,6 @@ def late(span: Span, carried: dict[int, bool]) -> Span | None:
     return None
   runs = tuple(_merged((*before, (version, span.start))))
   return dataclasses.replace(span, runs=runs)
-
-
-def retried(span: Span, carried: dict[int, bool]) -> Span | None:
-  """The span if a try without a reply computed an unknown part of its prompt.
-
-  `Scorer` then looks for the entry from which on the new version computed.
-  """
-  version, first = span.runs[-1]
-  versions = [v for v in (version, version - 1) if carried.get(v)]
-  if not versions or first > span.cached:
-    return None
-  return dataclasses.replace(
-      span, runs=((version, 0),), suspects=(versions[0] - 1,)
-  )
 
 
 def _merged(runs) -> Iterator[tuple[int, int]]:
