@@ -1,23 +1,14 @@
 """Recorded control sequences: the same against the engine and against SGLang.
 
 `sequences.json` holds requests, in their order, and what the replies must have.
-They run against the embedded engine; a user with a GPU runs the very same
-against a server, which serves nobody else meanwhile:
-
-    python -m sglang.launch_server --model-path DIR --port 30000
-    AGENTRL_SGLANG_URL=http://127.0.0.1:30000 python -m pytest -m sglang \
-        tests/engine/sequences_test.py
-
-A server updates its weights from its own model path, or from
-AGENTRL_SGLANG_WEIGHTS, a path as the server sees it; AGENTRL_SGLANG_KEY is sent
-where it wants a key. Requests and replies are checked with the contract types of
-the sglang wheel too, where that is installed.
+They run against the embedded engine here, and against a real server in
+`tests/sglang/sequences_test.py`. Requests and replies are checked with the
+contract types of the sglang wheel too, where that is installed.
 """
 
 import asyncio
 import contextlib
 import json
-import os
 import pathlib
 
 import aiohttp
@@ -219,23 +210,6 @@ def test_the_engine_plays_the_sequence(
   stacked = jax.device_get(transformer.stack_layers(other_model.params))
   hf.save(tmp_path / 'other', other_model.config, stacked)
   play(sequence, engine.url, oracle, weights=str(tmp_path / 'other'), long=120)
-
-
-@pytest.mark.sglang
-@pytest.mark.parametrize('sequence', SEQUENCES, ids=name_of)
-def test_a_server_plays_the_sequence(oracle, sequence):
-  url = os.environ.get('AGENTRL_SGLANG_URL')
-  if url is None:
-    pytest.fail('Name a server: AGENTRL_SGLANG_URL=http://HOST:PORT.')
-  play(
-      sequence,
-      url.rstrip('/'),
-      oracle,
-      weights=os.environ.get('AGENTRL_SGLANG_WEIGHTS'),
-      # Seconds on a GPU, so that what comes in between does.
-      long=int(os.environ.get('AGENTRL_SGLANG_LONG', '1000')),
-      key=os.environ.get('AGENTRL_SGLANG_KEY'),
-  )
 
 
 @pytest.mark.parametrize(
