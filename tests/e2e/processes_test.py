@@ -27,6 +27,7 @@ LAUNCH = (
     SERVERS,
     f'--config.sampler.launch.python={sys.executable}',
     '--config.sampler.launch.module=agentrl.modes.launch_server',
+    "--config.sampler.launch.flags=('--skip-server-warmup',)",
 )
 QUICKSTART = 'configs/quickstart.py:tiny'
 # What clocks say, and what each engine had cached.

@@ -18,6 +18,7 @@ FLAGS = (
     '--config.sampler.kind=sglang',
     f'--config.sampler.launch.python={sys.executable}',
     '--config.sampler.launch.module=agentrl.modes.launch_server',
+    "--config.sampler.launch.flags=('--skip-server-warmup',)",
 )
 
 

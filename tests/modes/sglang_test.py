@@ -70,7 +70,12 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
       },
   )
   servers = [
-      sglang.Server(launch, port, directory / 'servers' / f'{i}.log')
+      sglang.Server(
+          launch,
+          port,
+          directory / 'servers' / f'{i}.log',
+          flags=('--skip-server-warmup',),
+      )
       for i, port in enumerate(sglang.ports(launch))
   ]
   urls = [server.url for server in servers]
