@@ -57,7 +57,9 @@ def problems_of_reply(
       yield 'the log-probabilities are of other ids'
   versions, end = [ask.version], 0
   for span in meta['weight_versions']:
-    if span['start'] != end or span['end'] <= end:
+    # Where nothing was sampled there is one span, of nothing.
+    empty = ids and span['end'] == end
+    if span['start'] != end or span['end'] < end or empty:
       yield f'spans {meta["weight_versions"]}'
     versions, end = [*versions, int(span['version'])], span['end']
   versions.append(int(meta['weight_version']))

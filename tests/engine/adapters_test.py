@@ -174,10 +174,10 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(
       (
           'loaded already',
           'adapter_config.json',
-          'needs a lora_name and a lora_path',
+          'needs a lora_path',
           "'b' is not loaded",
           "'b' is not loaded; loaded: a",
-          'lora_path must be a name',
+          'lora_path must be str',
       ),
       strict=True,
   ):

@@ -23,7 +23,7 @@ from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.modes import sglang
 from agentrl.modes.sampler_settings import Launch
-from agentrl.rollout.compatibility import Needs
+from agentrl.rollout.compatibility import RESERVED, Needs
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.rollout.sampler import Sampler
@@ -35,6 +35,7 @@ from tests.waiting import gone, wait_until
 MODULE = 'agentrl.modes.launch_server'
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 NEEDS = Needs(max_context=512, vocab_size=300, architecture='LlamaForCausalLM')
+CONTEXT = '--context-length', str(NEEDS.max_context + RESERVED)
 PROMPT = list(range(20, 40))
 # A process imports and compiles on a machine that may be busy.
 PATIENCE_S = 180
@@ -74,7 +75,7 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
           launch,
           port,
           directory / 'servers' / f'{i}.log',
-          flags=('--skip-server-warmup',),
+          flags=(*CONTEXT, '--skip-server-warmup'),
       )
       for i, port in enumerate(sglang.ports(launch))
   ]
@@ -246,7 +247,7 @@ def test_a_server_that_dies_too_often_is_given_up(tmp_path):
         (dict(flags=('--no-such-flag',)), 'exit code 2; .*no-such-flag'),
         (dict(module='agentrl.no_such'), 'exit code 1; its log .*no_such'),
         (dict(start_timeout_s=0.3), 'was not ready within 0.3 s'),
-        (dict(flags=('--context-length', '64')), 'takes 64 tokens, fewer than'),
+        (dict(flags=('--context-length', '64')), 'takes 58 tokens, fewer than'),
     ],
 )
 def test_a_server_that_never_starts_is_told_at_once(tmp_path, fields, message):

@@ -86,7 +86,7 @@ def test_server_error_is_repeated_with_the_same_seed():
   first, second = engine.requests
   assert (first.pop('rid'), second.pop('rid')) == (
       'e/0.0.',
-      'e/0.1',
+      'e/0.1.',
   )
   assert first == second
 
