@@ -198,7 +198,9 @@ def fields():
       'token of the template': {'text': '<|im_start|>user'},
   }.items():
     if 'input_ids' in body or 'text' in body:
-      body = {'sampling_params': {'max_new_tokens': 2}} | body
+      body = {
+          'sampling_params': {'max_new_tokens': 2, 'ignore_eos': True}
+      } | body
     yield f'body: {name}', post('generate', body)
   for name, params, body in (
       ('temperature', {'temperature': -1}, {}),
