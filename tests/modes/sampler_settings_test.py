@@ -4,7 +4,7 @@ import pytest
 from ml_collections import ConfigDict
 
 from agentrl.errors import ConfigError
-from agentrl.modes import reading
+from agentrl.modes import reading, settings
 from agentrl.modes.sampler_settings import Launch, Sampler
 from configs import common, evaluate, quickstart, textcraft_grpo, textcraft_sft
 
@@ -95,6 +95,10 @@ def test_flags_are_words_or_a_dict(flags, words):
             'which the run sets itself',
         ),
         (
+            dict(launch=dict(python='p', flags=('--api-key', 'k'))),
+            'listens on loopback only',
+        ),
+        (
             dict(launch=dict(python='p', flags={'model_path': 'x'})),
             "'--model-path', which the run",
         ),
@@ -133,3 +137,18 @@ def test_keys_are_not_shown():
 def test_the_shared_section_says_what_the_defaults_are():
   section = ConfigDict(common.sampler(64))
   assert reading.read(Sampler, section, 'sampler') == Sampler()
+
+
+@pytest.mark.parametrize(
+    'flags', [('--dtype', 'bfloat16'), ('--dtype=half',), {'dtype': 'nonsense'}]
+)
+def test_servers_that_compute_in_another_type_are_refused(flags):
+  servers = sglang(launch=dict(python='p', flags=flags))
+  with pytest.raises(ConfigError, match="flags has --dtype .* model.dtype='fl"):
+    settings.check_push(settings.Model('m'), servers)
+
+
+@pytest.mark.parametrize('flags', [(), ('--dtype', 'auto'), ('--dtype=float',)])
+def test_servers_that_compute_in_the_trainers_type_will_do(flags):
+  servers = sglang(launch=dict(python='p', flags=flags))
+  settings.check_push(settings.Model('m'), servers)

@@ -6,6 +6,7 @@ how failures are treated, of a server whose answers are scripted.
 
 import asyncio
 import contextlib
+import dataclasses
 import shutil
 
 import aiohttp
@@ -22,7 +23,7 @@ from agentrl.rollout.replicas import Replicas
 from agentrl.rollout.sampler import Sampler
 from agentrl.training import disk_push
 from agentrl.training.disk_push import DiskPush
-from agentrl.weights import hf
+from agentrl.weights import hf, shards
 from tests import fakes, tiny
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -279,6 +280,54 @@ def test_a_wrong_version_and_unreadable_weights_name_the_way_out(tmp_path):
     )[0]
     with pytest.raises(EngineError, match='sampler.verify=False'):
       run_fakes([server], push, tmp_path, verify=True)
+
+
+def secretive(checksums):
+  """A server that cannot read weights by name; its checksums, push by push."""
+  checked = f'model.layers.{tiny.CONFIG.num_layers - 1}.self_attn.o_proj.weight'
+  remaining, engine, versions = list(checksums), *accepting()
+
+  async def model_info(request):
+    return {'weight_version': versions[-1]}
+
+  async def checker(request):
+    return {'ranks': [{'checksums': {checked: remaining.pop(0)}}]}
+
+  engine._routes |= {
+      'model_info': model_info,
+      'get_weights_by_name': lambda request: answered(None),
+      'weights_checker': checker,
+  }
+  return engine
+
+
+async def push_all(push, params):
+  for version, tree in enumerate(params):
+    await push(tree, version)
+
+
+def test_weights_that_no_name_reads_have_to_change_where_they_changed(tmp_path):
+  trees = [params_of(1), params_of(1), params_of(2)]
+  run_fakes(
+      [secretive('aab')], lambda p: push_all(p, trees), tmp_path / 'a',
+      verify=True,
+  )  # fmt: skip
+  with pytest.raises(EngineError, match='the same .*o_proj.* after the push'):
+    run_fakes(
+        [secretive('aaa')], lambda p: push_all(p, trees), tmp_path / 'b',
+        verify=True,
+    )  # fmt: skip
+
+
+def test_a_checked_matrix_is_one_that_a_server_finds_again():
+  shapes = {'q_proj': (2, 2), 'k_proj': (1, 2), 'o_proj': (3, 2)}
+  entries = [
+      shards.Entry(name, np.ones(shape), (), False, np.dtype('float32'))
+      for name, shape in (('norm', (2,)), *shapes.items())
+  ]
+  narrow = dataclasses.replace(tiny.CONFIG, head_dim=2 * tiny.CONFIG.head_dim)
+  for config, expected in ((tiny.CONFIG, 'k_proj'), (narrow, 'o_proj')):
+    assert list(disk_push._some_rows(entries, config)) == ['norm', expected]
 
 
 async def answered(answer):
