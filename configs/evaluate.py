@@ -8,7 +8,7 @@ r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
         --workdir=runs/smollm2-items  # an item file of AgentGym
 
 The workdir of a training run brings its environment, its way of talking and its
-limits along; `env` is for other models.
+limits along; `env` is for other models, and `temperature=0` is greedy.
 """
 
 import json
@@ -21,7 +21,12 @@ from configs.common import begin, parse_arg, sampler
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(
-      arg, model='smollm2-135m', env='textcraft', n=100, task_file=''
+      arg,
+      model='smollm2-135m',
+      env='textcraft',
+      n=100,
+      task_file='',
+      temperature=1.0,
   )
 
   config = begin('evaluate')
@@ -54,4 +59,5 @@ def get_config(arg: str | None = None) -> ConfigDict:
       del config.env.task_file
   if arg.task_file:
     config.eval.task_file = arg.task_file
+  config.eval.temperature = arg.temperature
   return config
