@@ -22,6 +22,8 @@ KEEP_ALIVE_S = 4.0
 # SGLang's /health samples a token and takes a second or more.
 _HEALTH_S = 30.0
 _MAX_HEALTH_PAUSE_S = 2.0
+# SGLang's words, with a 400, where a model class reads no weights by name.
+_UNREADABLE = 'Get parameter by name failed'
 
 
 class Control:
@@ -230,7 +232,12 @@ class Control:
     """
     url = f'{self._urls[0]}/get_weights_by_name'
     payload = {'name': name, 'truncate_size': truncate_size}
-    text = await self._call('POST', url, payload=payload, admin=True)
+    try:
+      text = await self._call('POST', url, payload=payload, admin=True)
+    except EngineError as error:
+      if _UNREADABLE in str(error):
+        return None
+      raise
     return replies.decode(text, url)
 
   async def weight_checksums(self, skip: Sequence[str]) -> dict[str, list[str]]:

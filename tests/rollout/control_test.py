@@ -148,6 +148,25 @@ def test_weights_are_read_back_by_name():
   assert engine.calls == [('get_weights_by_name', body)]
 
 
+def test_a_server_that_cannot_read_its_weights_by_name_says_none():
+  answers = [
+      ('Get parameter by name failed', 400), ('no such route', 404)
+  ]  # fmt: skip
+
+  async def weights(request):
+    text, status = answers.pop(0)
+    return web.json_response({'error': {'message': text}}, status=status)
+
+  engine = fakes.FakeEngine(routes={'get_weights_by_name': weights})
+
+  async def body(control):
+    assert await control.get_weights_by_name('model.norm.weight') is None
+    await control.get_weights_by_name('model.norm.weight')
+
+  with pytest.raises(EngineError, match='no such route'):
+    with_control([engine], body)
+
+
 def needs(max_context=64):
   return Needs(
       max_context=max_context, vocab_size=32, architecture='LlamaForCausalLM'
