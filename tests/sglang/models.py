@@ -27,6 +27,7 @@ FAMILIES = {
     'qwen3': dict(qk_norm=True),
     'qwen3_moe': dict(
         qk_norm=True,
+        tie_embeddings=False,  # SGLang has an output of its own, whatever is said
         num_experts=4,
         num_experts_per_token=2,
         moe_intermediate_size=64,
@@ -43,7 +44,7 @@ FAMILIES = {
         layer_types=(SLIDING, SLIDING, FULL),
         rope_theta=1e6,
         rope_local_theta=1e4,
-        query_pre_attn_scalar=32.0,
+        query_pre_attn_scalar=32,
     ),
 }
 
