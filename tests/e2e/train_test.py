@@ -226,7 +226,8 @@ def test_a_run_that_diverges_stops_with_what_is_good(tmp_path):
       '--config.rollout.tasks_per_step=1',
       '--config.rollout.group_size=2',
       '--config.checkpoint.every=1',
-      # 0 while the policy is its own reference, then beyond float32.
+      # Beyond float32 once the policy has moved. Before, it is 0 but for the
+      # rounding of two passes of different shapes, which some machines have.
       '--config.algo.kl_coef=1e38',
   )
   done = launch(tmp_path, *flags, config=QUICKSTART)
@@ -235,7 +236,7 @@ def test_a_run_that_diverges_stops_with_what_is_good(tmp_path):
   assert 'Traceback' not in done.stderr
   history = lines(tmp_path / 'metrics.jsonl')
   assert history[-1]['train/skips_in_row'] == 3
-  assert sum(line['train/skipped'] for line in history) == 3
+  assert sum(line['train/skipped'] for line in history) >= 3
   skipped = [line['step'] for line in history if line['train/skipped']]
   found = sorted((tmp_path / 'diverged').iterdir())
   assert [int(path.stem) for path in found] == skipped
