@@ -27,6 +27,6 @@ def test_a_server_plays_the_sequence(real_url, oracle, sequence):
       real_url,
       oracle,
       weights=os.environ.get('AGENTRL_SGLANG_WEIGHTS'),
-      long=int(os.environ.get('AGENTRL_SGLANG_LONG', '60')),
+      long=int(os.environ.get('AGENTRL_SGLANG_LONG', '250')),
       key=os.environ.get('AGENTRL_SGLANG_KEY'),
   )

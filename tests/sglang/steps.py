@@ -21,7 +21,7 @@ JSON = {'Content-Type': 'application/json'}
 # More than either server samples while a few other requests are answered.
 LONG = {'max_new_tokens': 900, 'ignore_eos': True}
 # Enough for a few requests to be answered meanwhile, by a server on a CPU.
-FEW = {'max_new_tokens': 40}
+FEW = {'max_new_tokens': 150, 'ignore_eos': True}
 # Ends with the first token, the end id of the model.
 END = {'logit_bias': {'<eos>': 1000}, 'ignore_eos': False}
 # Cases whose names begin so change what others see, or look at it.
