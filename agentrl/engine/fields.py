@@ -104,7 +104,7 @@ def check(body: Any) -> None:
 
 
 def _converts(value: Any, wanted: type) -> bool:
-  """Whether pydantic makes a `wanted` of it."""
+  """True if pydantic makes a `wanted` of it."""
   if wanted is bool:
     if isinstance(value, str):
       return value.lower() in _TRUTHS
@@ -119,7 +119,7 @@ def _converts(value: Any, wanted: type) -> bool:
 
 
 def _check_ids(value: Any) -> list[str]:
-  """What the gate has against input_ids."""
+  """The gate's objection to input_ids."""
   rule = 'input_ids must be a list of integers or a list of such.'
   if value is None:
     return []

@@ -97,7 +97,7 @@ class Call:
 
 @dataclasses.dataclass(frozen=True)
 class _Given:
-  """What one object of sampling_params says."""
+  """Reads one object of sampling_params."""
 
   sampling: SamplingParams
   copies: int  # n

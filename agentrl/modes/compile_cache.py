@@ -109,7 +109,7 @@ def tidy(path: pathlib.Path, most: int) -> None:
 
 
 def _is_whole(entry: bytes) -> bool:
-  """Whether JAX can unpack an entry."""
+  """True if JAX can unpack an entry."""
   if entry.startswith(b'\x28\xb5\x2f\xfd'):  # by zstandard, where there is one
     return True
   try:

@@ -77,7 +77,7 @@ class Launch:
         )
 
   def value_of(self, flag: str) -> str | None:
-    """What `flags` say of one flag; None if they do not. The last one wins."""
+    """The last value of one flag in `flags`; None if it is not there."""
     found = None
     following = itertools.chain(self.words[1:], (None,))
     for word, after in zip(self.words, following, strict=False):

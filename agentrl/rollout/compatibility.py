@@ -19,7 +19,7 @@ RESERVED = 6
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-  """What a run asks of whoever samples for it.
+  """Requirements of a run on the servers that sample for it.
 
   Attributes:
     max_context: tokens of the longest request, its completion included.

@@ -132,7 +132,7 @@ class Control:
     return await _all(map(probe, self._urls))
 
   async def knows(self, token: int) -> bool:
-    """Whether an id is in the vocabulary of the first replica.
+    """True if an id is in the vocabulary of the first replica.
 
     A bias on it is refused where it is not; as part of a prompt it would end
     an SGLang server.
