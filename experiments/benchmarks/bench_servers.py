@@ -43,6 +43,7 @@ import tempfile
 import time
 from typing import Any
 
+import aiohttp
 import jax
 import numpy as np
 from absl import app, flags
@@ -198,9 +199,12 @@ class Bench:
     )
 
   def _complete(self, side: Server, ids, new: int, **how: Any) -> list[int]:
-    return self._host.run(
-        side.complete(self._host.session, ids, new, **how)
-    ).tokens
+    async def ask():
+      # A session that is kept would send over connections to an earlier start.
+      async with aiohttp.ClientSession() as session:
+        return await side.complete(session, ids, new, **how)
+
+    return self._host.run(ask()).tokens
 
   def _num_compiled(self, side: Server) -> int:
     return self._host.run(side.num_compiled(self._host.session))
