@@ -34,6 +34,7 @@ _EXPERT_FIELDS = {
 }
 # Fields that would change the network, and the values that do not.
 _FIXED = {
+    'is_causal': (True, None),
     'attention_bias': (False, None),
     'mlp_bias': (False, None),
     'quantization_config': (None,),

@@ -202,6 +202,15 @@ def test_the_factor_of_yarn_follows_from_the_lengths():
   assert scaling.original_max_positions == 131072 and scaling.factor == 2
 
 
+@pytest.mark.parametrize('name', PUBLISHED)
+def test_attention_to_what_follows_is_refused(name):
+  fields = PUBLISHED[name]
+  fields = fields.get('text_config', fields)
+  parse(fields | dict(is_causal=True))
+  with pytest.raises(WeightsError, match='is_causal of .* is False; only True'):
+    parse(fields | dict(is_causal=False))
+
+
 def refused(name, changes, message):
   return pytest.param(name, changes, message, id=f'{name} {message}')
 
