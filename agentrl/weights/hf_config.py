@@ -32,11 +32,14 @@ _EXPERT_FIELDS = {
     'moe_intermediate_size': 'moe_intermediate_size',
     'norm_topk_prob': 'norm_topk_prob',
 }
+# Switch of config.json -> our fields, of the families that read it.
+_BIASES = {
+    'attention_bias': ('qkv_bias', 'o_bias'),
+    'mlp_bias': ('mlp_bias',),
+}
 # Fields that would change the network, and the values that do not.
 _FIXED = {
     'is_causal': (True, None),
-    'attention_bias': (False, None),
-    'mlp_bias': (False, None),
     'quantization_config': (None,),
     'partial_rotary_factor': (1.0, None),
 }
@@ -54,6 +57,7 @@ class Family:
       is num_attention_heads.
     fields: of config.json, beyond those of all families -> our field.
     fixed: as _FIXED, of this family.
+    biases: of _BIASES, those that it reads.
     windows: which layers slide where `layer_types` does not tell: none for
       None, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
       'pattern' (Gemma: all but every n-th).
@@ -65,6 +69,7 @@ class Family:
   fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
   fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
   windows: str | None = None
+  biases: tuple[str, ...] = ('attention_bias',)
 
 
 _DEFAULTS = dict(
@@ -74,7 +79,10 @@ _DEFAULTS = dict(
     max_position_embeddings=32768,
     rope_theta=10000.0,
 )
-_SILU = {'hidden_act': ('silu', None)}
+_SILU = {'hidden_act': ('silu', 'swish', None)}
+_QWEN_WINDOWS = dict(
+    num_key_value_heads=32, sliding_window=4096, max_window_layers=28
+)
 # Every key a model_type, and so a value of TransformerConfig.family.
 FAMILIES: Mapping[str, Family] = {
     'llama': Family(
@@ -82,26 +90,27 @@ FAMILIES: Mapping[str, Family] = {
         defaults=_DEFAULTS
         | dict(num_key_value_heads=None, max_position_embeddings=2048),
         fixed=_SILU,
+        biases=tuple(_BIASES),
     ),
     'qwen2': Family(
         'Qwen2ForCausalLM',
         network=dict(qkv_bias=True),
-        defaults=_DEFAULTS | dict(sliding_window=4096, max_window_layers=28),
+        defaults=_DEFAULTS | _QWEN_WINDOWS,
         fixed=_SILU,
         windows='late',
+        biases=(),
     ),
     'qwen3': Family(
         'Qwen3ForCausalLM',
         network=dict(qk_norm=True),
-        defaults=_DEFAULTS
-        | dict(head_dim=128, sliding_window=4096, max_window_layers=28),
+        defaults=_DEFAULTS | _QWEN_WINDOWS | dict(head_dim=128),
         fixed=_SILU,
         windows='late',
     ),
     'qwen3_moe': Family(
         'Qwen3MoeForCausalLM',
         network=dict(qk_norm=True),
-        defaults=_DEFAULTS | dict(norm_topk_prob=False),
+        defaults=_DEFAULTS | dict(num_key_value_heads=4, norm_topk_prob=False),
         fields=_EXPERT_FIELDS,
         fixed=_SILU
         | {
@@ -114,12 +123,14 @@ FAMILIES: Mapping[str, Family] = {
         'SmolLM3ForCausalLM',
         defaults=_DEFAULTS
         | dict(
+            num_key_value_heads=4,
             tie_word_embeddings=True,
             rope_theta=2000000.0,
             no_rope_layer_interval=4,
         ),
         fixed=_SILU,
         windows='unrotated',
+        biases=tuple(_BIASES),
     ),
     'gemma3_text': Family(
         'Gemma3ForCausalLM',
@@ -196,13 +207,19 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     known = ', '.join(repr(family) for family in FAMILIES)
     raise WeightsError(f'model_type of {source} is {name!r}; known: {known}.')
   family = FAMILIES[name]
-  for field, allowed in (_FIXED | dict(family.fixed)).items():
+  biases = {
+      field: (False, True, None) if field in family.biases else (False, None)
+      for field in _BIASES
+  }
+  for field, allowed in (_FIXED | biases | dict(family.fixed)).items():
     if fields.get(field) not in allowed:
       raise WeightsError(
           f'{field} of {source} is {fields[field]!r}; only {allowed[0]!r} is'
           ' supported.'
       )
-  # null says as much as a field that is left out.
+  # null says as much as a field that is left out, but for this one.
+  if fields.get('num_key_value_heads', 0) is None:
+    fields = {**fields, 'num_key_value_heads': fields.get('num_attention_heads')}
   given = {
       _RENAMED.get(field, field): x
       for field, x in fields.items()
@@ -215,6 +232,8 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   given = dict(family.defaults) | given
   values = {ours: given[theirs] for theirs, ours in read.items()}
   values['family'] = name
+  for field in family.biases:
+    values |= dict.fromkeys(_BIASES[field], bool(given.get(field)))
   values['num_kv_heads'] = values['num_kv_heads'] or values['num_heads']
   if values['head_dim'] is None:
     values['head_dim'] = values['hidden_size'] // values['num_heads']
@@ -347,8 +366,8 @@ def make(config: TransformerConfig) -> dict[str, Any]:
       'model_type': config.family,
       **{theirs: getattr(config, ours) for theirs, ours in read.items()},
       'hidden_act': config.hidden_act,
-      'attention_bias': False,
-      'mlp_bias': False,
+      'attention_bias': config.o_bias,
+      'mlp_bias': config.mlp_bias,
       **_layer_fields(config, family),
       **_rope_fields(config, family),
   }

@@ -77,6 +77,8 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
       path = ('attention', f'{name}_norm')
       yield _norm(path, f'self_attn.{name}_norm', f'{gguf}_norm')
   yield _kernel('attention', 'o', 'self_attn.o_proj', 'attn_output')
+  if config.o_bias:
+    yield _vector(('attention', 'o', 'bias'), 'self_attn.o_proj.bias', None)
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
@@ -88,6 +90,8 @@ def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
       yield _kernel('mlp', f'experts_{name}', hf, None, leaf=())
     else:
       yield _kernel('mlp', name, f'mlp.{name}_proj', f'ffn_{name}')
+      if config.mlp_bias:
+        yield _vector(('mlp', name, 'bias'), f'mlp.{name}_proj.bias', None)
 
 
 def _norms(config: TransformerConfig) -> Iterator[Tensor]:

@@ -61,7 +61,9 @@ SLOW = {
     'llama, dynamic',
     'qwen3, windows',
     'smollm3',
+    'smollm3, mlp_bias',
     'gemma3, untied',
+    'qwen3_moe, biases',
     'qwen3_moe, weights as they are',
 }
 NAMES = [
@@ -245,6 +247,7 @@ def test_the_text_part_of_a_model_of_images_is_read(tmp_path, text, images):
     'name, remat',
     [
         ('qwen2', 'full'),
+        ('llama, biases', 'full'),
         ('qwen3_moe', 'dots'),
         pytest.param('gemma3, untied', 'none', marks=pytest.mark.slow),
     ],
