@@ -44,7 +44,8 @@ class Writer:
       show_every: steps between such lines.
       console: where it is shown.
     """
-    self._file = open(directory / filename, 'a', encoding='utf-8')
+    self._path = directory / filename
+    self._file = open(self._path, 'a', encoding='utf-8')
     self._tensorboard = None
     if tensorboard:
       self._tensorboard = _import_tensorboard().SummaryWriter(
@@ -61,10 +62,7 @@ class Writer:
     line = {'step': step, 'time': time.time(), **values}
     self._file.write(json.dumps(line, allow_nan=True) + '\n')
     self._file.flush()
-    if self._tensorboard is not None:
-      for name, value in values.items():
-        if math.isfinite(value):
-          self._tensorboard.add_scalar(self._prefix + name, value, step)
+    self._add_scalars(step, values)
     if (step + 1) % self._show_every and step + 1 < self._total:
       return
     done = step + 1 - self._start
@@ -77,6 +75,25 @@ class Writer:
     ]
     parts.append(f'ETA {duration(left)}')
     self._console.print('  '.join(parts), highlight=False)
+
+  def amend(self, values: Mapping[str, float]) -> None:
+    """Adds to the last step's line what was measured after it."""
+    lines = self._path.read_text(encoding='utf-8').splitlines(keepends=True)
+    # None is there if somebody took the file away.
+    last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
+    line = json.dumps(last | values, allow_nan=True) + '\n'
+    # At once, so that a kill leaves a line and not a part of it.
+    _replace(self._path, ''.join([*lines, line]))
+    self._file.close()
+    self._file = open(self._path, 'a', encoding='utf-8')
+    self._add_scalars(last['step'], values)
+
+  def _add_scalars(self, step: int, values: Mapping[str, float]) -> None:
+    if self._tensorboard is None:
+      return
+    for name, value in values.items():
+      if math.isfinite(value):
+        self._tensorboard.add_scalar(self._prefix + name, value, step)
 
   def close(self) -> None:
     self._file.close()
@@ -145,7 +162,11 @@ def discard_from(path: pathlib.Path, step: int) -> int:
     discarded = path.with_name(path.name + '.discarded')
     with open(discarded, 'a', encoding='utf-8') as file:
       file.writelines(moved)
-    partial = path.with_name(path.name + '.tmp')
-    partial.write_text(''.join(kept), encoding='utf-8')
-    partial.replace(path)
+    _replace(path, ''.join(kept))
   return len(moved)
+
+
+def _replace(path: pathlib.Path, text: str) -> None:
+  partial = path.with_name(path.name + '.tmp')
+  partial.write_text(text, encoding='utf-8')
+  partial.replace(path)

@@ -60,6 +60,38 @@ def test_numbers_that_are_not_finite_are_written_and_read(tmp_path):
   assert math.isnan(line['train/a']) and line['train/b'] == math.inf
 
 
+def test_what_is_measured_after_a_step_joins_its_line(tmp_path):
+  writer = make_writer(tmp_path, tensorboard=True)
+  for step in range(2):
+    writer.write(step, {'train/loss': 1.0})
+    writer.amend({'eval/success': step / 2, 'eval/time': math.nan})
+  before = lines(tmp_path / 'metrics.jsonl')
+  writer.write(2, {'train/loss': 0.5})
+  writer.close()
+  after = lines(tmp_path / 'metrics.jsonl')
+  assert [line['step'] for line in after] == [0, 1, 2]
+  assert [line['train/loss'] for line in after] == [1.0, 1.0, 0.5]
+  assert [line.get('eval/success') for line in after] == [0.0, 0.5, None]
+  assert str(after[:2]) == str(before)
+  events = EventAccumulator(str(tmp_path / 'tensorboard')).Reload()
+  scalars = events.Scalars('eval/success')
+  assert [(x.step, x.value) for x in scalars] == [(0, 0.0), (1, 0.5)]
+  # The run's last evaluation, by a process that made no step.
+  writer = make_writer(tmp_path, start=3, total=3)
+  writer.amend({'eval/success': 1.0})
+  writer.close()
+  assert lines(tmp_path / 'metrics.jsonl')[-1]['eval/success'] == 1.0
+  assert len(lines(tmp_path / 'metrics.jsonl')) == 3
+
+
+def test_a_line_that_is_gone_is_made_anew(tmp_path):
+  writer = make_writer(tmp_path, start=3, total=3)
+  writer.amend({'eval/success': 1.0})
+  writer.close()
+  line = {'step': 2, 'eval/success': 1.0}
+  assert lines(tmp_path / 'metrics.jsonl') == [line]
+
+
 def test_tensorboard_gets_the_same_numbers_under_the_prefix(tmp_path):
   writer = make_writer(tmp_path, tensorboard=True, prefix='warmstart/')
   writer.write(0, {'train/loss': 2.0})

@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
+from agentrl.evaluation import evaluate as evaluation
 from agentrl.models import variants
 from agentrl.modes import (
     adapters,
@@ -98,6 +99,8 @@ class Run:
     # Kept in every checkpoint beside the loop's own bookkeeping.
     self.totals = {'wall_s': 0.0, 'tokens': 0.0}
     self.evals: dict[str, Any] = {}
+    # Of the loop's metrics, once it has begun; of the first process.
+    self.writer: metrics_lib.Writer | None = None
 
   def run(self) -> None:
     """The whole of it."""
@@ -274,7 +277,11 @@ class Run:
   # Evaluation, saving, the end.
 
   def evaluate(self, name: str, step: int, version: int) -> None:
-    """Success on the fixed panel, kept under `name`."""
+    """Success on the fixed panel, kept under `name`.
+
+    It joins the metrics of the step before it, as `eval/...`; what came before
+    the first step joins those of that (see `early_evals`).
+    """
     wanted = self.wanted.eval
     if not wanted.num_tasks:
       return
@@ -305,7 +312,20 @@ class Run:
           tokens=self.wanted.rollout.save_tokens,
       )
     self.evals[name] = result.summary
+    if self.writer is not None:
+      self.writer.amend(evaluation.as_metrics(result.summary, 'eval'))
     self.console.print(evaluate.describe(name, result.summary), highlight=False)
+
+  def early_evals(self, step: int) -> dict[str, float]:
+    """For the line of step 0: `eval_before/...`, `eval_untrained/...`."""
+    names = [n for n in ('untrained', 'before') if n in self.evals and not step]
+    return {
+        name: value
+        for early in names
+        for name, value in evaluation.as_metrics(
+            self.evals[early], f'eval_{early}'
+        ).items()
+    }
 
   def save(
       self, state: TrainState, books: dict[str, Any], *, ref_params: Any = None

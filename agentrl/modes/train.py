@@ -298,7 +298,7 @@ class _Run(base.Run):
             step, [e for group in groups for e in group.episodes], suspects
         )
       self._write_episodes(step, groups, batch)
-      self.writer.write(step, values)
+      self.writer.write(step, values | self.early_evals(step))
     self.totals['tokens'] += sum(
         len(e.tokens) for group in groups for e in group.episodes
     )

@@ -59,7 +59,11 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
   assert f'Skipped: {conversations}, line 4: ' in said
   assert '15 records, 1 broken' in said
   assert summary_of(whole)['updates'] == 6
-  assert list(summary_of(whole)['eval']) == ['before', 'after']
+  evals = summary_of(whole)['eval']
+  assert list(evals) == ['before', 'after']
+  history = lines(whole / 'metrics.jsonl')
+  assert history[0]['eval_before/success'] == evals['before']['mean']
+  assert history[-1]['eval/success'] == evals['after']['mean']
   learnt = list(episodes_lib.read(whole / 'episodes' / 'demonstrations.jsonl'))
   assert [turn.completion for turn in learnt[1].turns] == [
       'turn left 1',
@@ -134,6 +138,10 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   assert [line['step'] for line in history] == [0, 1]
   assert [line['policy/version'] for line in history] == [1, 2]
   assert history[1]['rollout/episodes'] == 8
+  evals = summary_of(tmp_path)['eval']
+  assert history[0]['eval_untrained/success'] == evals['untrained']['mean']
+  assert history[0]['eval/success'] == evals['before']['mean']
+  assert history[1]['eval/success'] == evals['after']['mean']
   assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
   kept = tmp_path / 'rounds' / '1' / 'kept.jsonl'
   assert len(list(episodes_lib.read(kept))) == history[1]['filter/kept']

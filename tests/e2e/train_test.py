@@ -78,6 +78,11 @@ def test_a_run_leaves_its_record_behind(runs):
     assert result['n'] == 4
   metrics = lines(runs.whole / 'metrics.jsonl')
   assert [line['step'] for line in metrics] == [0, 1, 2]
+  for name, line in (('before', metrics[0]), ('untrained', metrics[0])):
+    success = summary['eval'][name]['mean']
+    assert line[f'eval_{name}/success'] == success
+  assert metrics[-1]['eval/success'] == summary['eval']['after']['mean']
+  assert not any('eval' in name for name in metrics[1])
   assert [line['rollout/horizon'] for line in metrics] == [3, 6, 6]
   assert [line['policy/version'] for line in metrics] == [2, 3, 4]
   for line in metrics:
