@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 import psutil
-from absl import app, flags
+from absl import app, flags, logging
 
 from agentrl.modes import checkpoints
 from experiments.benchmarks import soak_flags, soak_run
@@ -145,8 +145,8 @@ def trouble(
   while True:
     if sum(done.values()) < kills:
       victim = VICTIMS[rng.integers(len(VICTIMS))]
-      # Short ones too, so that a start is met and later steps are reached.
-      _wait(run, rng.uniform(0, seconds) * rng.uniform(0.2, 1))
+      # Of less than a whole run: every start does the same again.
+      _wait(run, rng.uniform(0, seconds / 3))
       process = find(run, victim)
       if run.process.poll() is None and process is not None:
         process.kill()
@@ -175,6 +175,7 @@ def _wait(run: soak_run.Run, seconds: float) -> None:
 
 def main(argv):
   del argv
+  logging.set_verbosity(logging.WARNING)
   rng = np.random.default_rng(soak_flags.SEED.value)
   total, failures, number = collections.Counter(), [], 0
   with tempfile.TemporaryDirectory() as folder:
