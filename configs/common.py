@@ -71,6 +71,10 @@ def sampler(max_running: int) -> dict:
       push='retract',
       push_lora=False,
       verify=True,
+      # Files of one line; or set AGENTRL_SAMPLER_API_KEY and _ADMIN_KEY.
+      api_key_file=config_dict.placeholder(str),
+      admin_key_file=config_dict.placeholder(str),
+      # Keys themselves are refused, with a word on where they go.
       api_key=config_dict.placeholder(str),
       admin_key=config_dict.placeholder(str),
       timeout_s=300.0,  # of one request

@@ -40,6 +40,7 @@ def launch(*flags):
         ((QUICKSTART,), '--workdir=runs/NAME'),
         ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
         ((QUICKSTART, '--device_memory_gib=24'), 'with --dry_run only'),
+        ((QUICKSTART, '--config.sampler.api_key=k'), 'sampler.api_key_file'),
     ],
 )
 def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):

@@ -122,6 +122,7 @@ class Run:
     self.train_tasks = self.environment.tasks('train')
     # Refused now rather than after an hour.
     self.environment.panel(wanted.eval)
+    serving.read_keys(wanted.sampler)
 
   def build_policy(self, texts: Callable[[], Sequence[str]]) -> None:
     """Makes the network and how it talks.

@@ -22,6 +22,9 @@ from agentrl.rollout import control
 T = TypeVar('T')
 _ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
+# Variables with the keys of servers that sample: `sampler.api_key_file` and
+# `admin_key_file` may be left out where these are set. No child gets them.
+SECRETS = ('AGENTRL_SAMPLER_API_KEY', 'AGENTRL_SAMPLER_ADMIN_KEY')
 
 
 class Interrupted(Exception):
@@ -186,7 +189,7 @@ class EnvServer:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {'PYTHONPATH': path},
+        env=child_environment() | {'PYTHONPATH': path},
         # Ctrl-C in a terminal goes to the whole group; the parent decides.
         start_new_session=True,
     )
@@ -213,6 +216,11 @@ class EnvServer:
       for line in stderr:
         self._words.append(line.rstrip())
         logging.info('%s server: %s', self._name, line.rstrip())
+
+
+def child_environment() -> dict[str, str]:
+  """Variables of this process, without the secrets among them."""
+  return {k: v for k, v in os.environ.items() if k not in SECRETS}
 
 
 def make_workdir(workdir: str | None) -> pathlib.Path:

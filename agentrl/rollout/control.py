@@ -408,7 +408,7 @@ class Control:
     except aiohttp.ClientError as error:
       raise EngineError(f'{method} {url} failed: {error!r}') from error
     if status in (401, 403):
-      name = 'sampler.admin_key' if admin else 'sampler.api_key'
+      name = f'sampler.{"admin" if admin else "api"}_key_file'
       raise EngineError(
           f'{method} {url} gave {status}: {replies.reason(body)}; check'
           f' {name}.',

@@ -12,10 +12,11 @@ import pytest
 from absl import logging
 from aiohttp import web
 
-from agentrl.errors import EngineError, WeightsError
+from agentrl.engine.auth import Keys
+from agentrl.errors import ConfigError, EngineError, WeightsError
 from agentrl.models import transformer
 from agentrl.modes import base, parts, serving, train
-from agentrl.modes.host import Host
+from agentrl.modes.host import SECRETS, Host
 from agentrl.modes.sampler_settings import Sampler
 from agentrl.rollout.control import Control
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
@@ -231,6 +232,33 @@ def test_a_server_with_too_short_a_context_is_refused(
   with contextlib.ExitStack() as stack:
     with pytest.raises(EngineError, match='takes 256 tokens.*max_context=512'):
       start(stack, host, model, tmp_path, urls=tuple(engines), max_context=512)
+
+
+def test_keys_come_from_files_or_else_from_the_environment(tmp_path):
+  for name in ('api', 'admin'):
+    (tmp_path / name).write_text(f'{name}-of-a-file\n')
+  environ = dict(zip(SECRETS, ('api-of-env', 'admin-of-env'), strict=True))
+  ours = Sampler(kind='sglang', urls=('http://localhost:1',))
+  files = dict(
+      api_key_file=str(tmp_path / 'api'), admin_key_file=str(tmp_path / 'admin')
+  )
+  read = lambda environ, **fields: serving.read_keys(
+      dataclasses.replace(ours, **fields), environ
+  )
+  assert read({}) == read({SECRETS[0]: ''}) == Keys()
+  assert read(environ) == Keys('api-of-env', 'admin-of-env')
+  assert read(environ, **files) == Keys('api-of-a-file', 'admin-of-a-file')
+  assert read({}, api_key_file=files['api_key_file']).admin is None
+  # Who has no keys is sent none, wherever they come from.
+  assert serving.read_keys(Sampler(), environ) == Keys()
+  launched = Sampler(kind='sglang', launch=dict(python='p'))
+  assert serving.read_keys(launched, environ) == Keys()
+  for bad in ({SECRETS[0]: 'two\nlines'}, {SECRETS[0]: 'clé'}):
+    with pytest.raises(ConfigError, match=SECRETS[0]) as refused:
+      read(bad)
+    assert bad[SECRETS[0]] not in str(refused.value)
+  with pytest.raises(ConfigError, match='missing'):
+    read({}, api_key_file=str(tmp_path / 'missing'))
 
 
 def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):
