@@ -1,5 +1,9 @@
 """Helpers shared by config files."""
 
+import json
+import pathlib
+from typing import Any
+
 from ml_collections import ConfigDict, config_dict
 
 from configs import algorithms
@@ -34,6 +38,17 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
     else:
       values[key] = kind(text)
   return ConfigDict(values)
+
+
+def run_config(workdir: str | pathlib.Path) -> dict[str, Any] | None:
+  """The config of the run that trains in `workdir`; None where there is none."""
+  path = pathlib.Path(workdir) / 'config.json'
+  if not (path.parent / 'checkpoints').is_dir():
+    return None
+  try:
+    return json.loads(path.read_text())
+  except (OSError, ValueError) as error:
+    raise ValueError(f'{path} cannot be read: {error}') from error
 
 
 def begin(mode: str) -> ConfigDict:

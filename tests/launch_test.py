@@ -120,6 +120,8 @@ def test_an_environment_server_that_answers_html_is_one_clear_error(tmp_path):
   (line,) = result.stderr.strip().splitlines()
   for word in ('EnvError', '/create', '501'):
     assert word in line
+  # The corrected command finds a workdir that nobody has claimed.
+  assert not (tmp_path / 'run' / 'config.json').exists()
 
 
 def test_a_full_disk_is_one_line_whatever_was_being_written(tmp_path):
