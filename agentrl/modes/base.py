@@ -234,6 +234,8 @@ class Run:
   def start_sampling(self, version: int) -> None:
     """Starts or finds who samples, with the model's parameters."""
     wanted = self.wanted
+    if wanted.sampler.kind == 'embedded':
+      self.console.print('The engine compiles while its first requests wait.')
     self.serving = serving.start_serving(
         self.stack,
         self.host,
