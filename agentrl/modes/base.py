@@ -28,6 +28,7 @@ from agentrl.modes import (
     lock,
     meshes,
     parts,
+    remote,
     resume,
     serving,
     warmstart,
@@ -150,7 +151,9 @@ class Run:
     self.train_tasks = self.environment.tasks('train')
     # Refused now rather than after an hour.
     self.environment.panel(wanted.eval)
-    serving.read_keys(wanted.sampler)
+    remote.read_keys(wanted.sampler)
+    if self.first:
+      remote.look(wanted.sampler)
 
   def build_policy(self, texts: Callable[[], Sequence[str]]) -> None:
     """Makes the network and how it talks.

@@ -191,6 +191,7 @@ class Sampler:
           ' sampler.router and sampler.launch.python (servers that the run'
           f' starts); got {" and ".join(given) or "none"}.'
       )
+    _check_urls(self.urls, self.router)
     idle(self, 'sampler', ('slots',), "sampler.kind='sglang' has its own cache")
     idle(
         self,
@@ -224,6 +225,25 @@ class Sampler:
     hosts = [urllib.parse.urlsplit(url).hostname for url in urls]
     # A router may be here and its workers elsewhere.
     return not self.router and all(host in _LOOPBACK for host in hosts)
+
+
+def _check_urls(urls: Sequence[str], router: str | None) -> None:
+  if isinstance(urls, str):
+    raise ConfigError(
+        f'sampler.urls={urls!r} is one string; give a list, as in'
+        f" ('{urls}',)."
+    )
+  named = [('sampler.urls', url) for url in urls]
+  named += [('sampler.router', router)] if router else []
+  for name, url in named:
+    try:
+      parts = urllib.parse.urlsplit(url)
+      usable = parts.scheme in ('http', 'https') and parts.hostname
+      usable = usable and parts.port != 0
+    except ValueError:  # a port that is none
+      usable = False
+    if not usable:
+      raise ConfigError(f'{name} has {url!r}; a URL is like http://host:30000.')
 
 
 def _read_launch(section: Any) -> Launch | None:

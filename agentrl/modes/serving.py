@@ -3,10 +3,9 @@
 import contextlib
 import dataclasses
 import functools
-import os
 import pathlib
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,8 @@ from absl import logging
 
 from agentrl.engine.auth import Keys
 from agentrl.engine.server import Engine
-from agentrl.envs import tokens
-from agentrl.errors import ConfigError
-from agentrl.modes import hosts, memory, sglang
-from agentrl.modes.host import SECRETS, Host
+from agentrl.modes import hosts, memory, remote, sglang
+from agentrl.modes.host import Host
 from agentrl.modes.parts import DTYPES, Model, check_context
 from agentrl.modes.sampler_settings import SERVER_DTYPES, Sampler as Settings
 from agentrl.parallel import distributed
@@ -168,35 +165,11 @@ def start_serving(
   )
 
 
-def read_keys(
-    sampler: Settings, environ: Mapping[str, str] = os.environ
-) -> Keys:
-  """The keys of servers that somebody else started, wherever they are kept.
-
-  Args:
-    sampler: who samples; the files that it names come before `environ`.
-    environ: variables of this process, see `SECRETS`.
-
-  Raises:
-    ConfigError: a key cannot be read, or is not one line of visible ASCII.
-  """
-  if not sampler.urls and not sampler.router:
-    return Keys()  # the run's own servers listen on loopback, without keys
-  keys = []
-  files = (sampler.api_key_file, sampler.admin_key_file)
-  for file, variable in zip(files, SECRETS, strict=True):
-    key = tokens.read(file) if file else environ.get(variable, '').strip()
-    if not key.isascii() or (key and not key.isprintable()):
-      raise ConfigError(f'{variable} must be one line of visible ASCII.')
-    keys.append(key or None)
-  return Keys(*keys)
-
-
 def make_sampler(
     host: Host, serving: Serving, sampler: Settings, *, temperature: float
 ) -> Sampler:
   """A client of these servers; all clients count requests together."""
-  keys = read_keys(sampler)
+  keys = remote.read_keys(sampler)
   return Sampler(
       host.session,
       serving.urls,
@@ -214,7 +187,7 @@ def make_sampler(
 
 def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
-  secrets = read_keys(sampler)
+  secrets = remote.read_keys(sampler)
   keys = dict(
       timeout_s=sampler.timeout_s,
       api_key=secrets.api,
@@ -223,6 +196,9 @@ def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
   router = None
   if sampler.router:
     router = Control(host.session, [sampler.router], **keys)
+
+  if distributed.is_first():
+    remote.look(sampler)
 
   async def find() -> tuple[Control, list[dict[str, Any]]]:
     urls = await router.workers() if router else sampler.urls

@@ -72,6 +72,10 @@ def test_flags_are_words_or_a_dict(flags, words):
         (dict(urls=LOCAL, router='http://r'), 'got urls and router'),
         (dict(urls=REMOTE), 'sampler.push_dir is missing'),
         (dict(router='http://127.0.0.1:1'), 'sampler.push_dir is missing'),
+        (dict(urls='http://a'), r"is one string; .* \('http://a',\)"),
+        (dict(urls=('gpu1:30000',), push_dir='d'), 'is like http://host'),
+        (dict(urls=('http://a:x',), push_dir='d'), "urls has 'http://a:x'"),
+        (dict(router='gpu1', push_dir='d'), "sampler.router has 'gpu1'"),
         (dict(urls=LOCAL, slots=9), 'slots=9 has no effect'),
         (
             dict(urls=LOCAL, deterministic=True),

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import shutil
+import socket
 
 import aiohttp
 import jax
@@ -12,11 +13,10 @@ import pytest
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine.auth import Keys
-from agentrl.errors import ConfigError, EngineError, WeightsError
+from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer
 from agentrl.modes import base, parts, serving, train
-from agentrl.modes.host import SECRETS, Host
+from agentrl.modes.host import Host
 from agentrl.modes.sampler_settings import Sampler
 from agentrl.rollout.control import Control
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
@@ -234,31 +234,26 @@ def test_a_server_with_too_short_a_context_is_refused(
       start(stack, host, model, tmp_path, urls=tuple(engines), max_context=512)
 
 
-def test_keys_come_from_files_or_else_from_the_environment(tmp_path):
-  for name in ('api', 'admin'):
-    (tmp_path / name).write_text(f'{name}-of-a-file\n')
-  environ = dict(zip(SECRETS, ('api-of-env', 'admin-of-env'), strict=True))
-  ours = Sampler(kind='sglang', urls=('http://localhost:1',))
-  files = dict(
-      api_key_file=str(tmp_path / 'api'), admin_key_file=str(tmp_path / 'admin')
-  )
-  read = lambda environ, **fields: serving.read_keys(
-      dataclasses.replace(ours, **fields), environ
-  )
-  assert read({}) == read({SECRETS[0]: ''}) == Keys()
-  assert read(environ) == Keys('api-of-env', 'admin-of-env')
-  assert read(environ, **files) == Keys('api-of-a-file', 'admin-of-a-file')
-  assert read({}, api_key_file=files['api_key_file']).admin is None
-  # Who has no keys is sent none, wherever they come from.
-  assert serving.read_keys(Sampler(), environ) == Keys()
-  launched = Sampler(kind='sglang', launch=dict(python='p'))
-  assert serving.read_keys(launched, environ) == Keys()
-  for bad in ({SECRETS[0]: 'two\nlines'}, {SECRETS[0]: 'clé'}):
-    with pytest.raises(ConfigError, match=SECRETS[0]) as refused:
-      read(bad)
-    assert bad[SECRETS[0]] not in str(refused.value)
-  with pytest.raises(ConfigError, match='missing'):
-    read({}, api_key_file=str(tmp_path / 'missing'))
+def test_a_server_that_nobody_started_is_told_at_once_and_in_words(
+    host, model, tmp_path, caplog
+):
+  with socket.socket() as taken:  # but not listening
+    taken.bind(('127.0.0.1', 0))
+    url = f'http://127.0.0.1:{taken.getsockname()[1]}'
+    logging.use_absl_handler()
+    with (
+        caplog.at_level('WARNING', logger='absl'),
+        contextlib.ExitStack() as stack,
+        pytest.raises(EngineError) as refused,
+    ):
+      start(stack, host, model, tmp_path, urls=(url,), timeout_s=0.5)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f'{url} does not answer: Connection refused. ')
+    said = str(refused.value)
+    assert said.startswith(f'{url} was not ready within 0.5 s; last: POST')
+    assert said.endswith(' failed: Connection refused')
+    with pytest.raises(EngineError, match='failed: Connection refused$'):
+      start(stack, host, model, tmp_path, router=url)
 
 
 def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):
