@@ -17,7 +17,7 @@ from ml_collections import ConfigDict
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
-from agentrl.errors import CheckpointError, DivergedError
+from agentrl.errors import AgentrlError, CheckpointError, DivergedError
 from agentrl.models import variants
 from agentrl.modes import (
     adapters,
@@ -76,7 +76,7 @@ def start(
       sys.exit(130)
     except DivergedError as error:
       raise DivergedError(f'{error} {resume.way_out(directory)}') from error
-    except FileNotFoundError as error:
+    except (OSError, AgentrlError) as error:
       if directory.is_dir():
         raise
       raise CheckpointError(
