@@ -1,5 +1,9 @@
 """Helpers shared by config files."""
 
+import json
+import pathlib
+from typing import Any
+
 from ml_collections import ConfigDict, config_dict
 
 from configs import algorithms
@@ -34,6 +38,17 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
     else:
       values[key] = kind(text)
   return ConfigDict(values)
+
+
+def run_config(workdir: str | pathlib.Path) -> dict[str, Any] | None:
+  """The config of the run that trains in `workdir`; None where there is none."""
+  path = pathlib.Path(workdir) / 'config.json'
+  if not (path.parent / 'checkpoints').is_dir():
+    return None
+  try:
+    return json.loads(path.read_text())
+  except (OSError, ValueError) as error:
+    raise ValueError(f'{path} cannot be read: {error}') from error
 
 
 def begin(mode: str) -> ConfigDict:
@@ -71,6 +86,10 @@ def sampler(max_running: int) -> dict:
       push='retract',
       push_lora=False,
       verify=True,
+      # Files of one line; or set AGENTRL_SAMPLER_API_KEY and _ADMIN_KEY.
+      api_key_file=config_dict.placeholder(str),
+      admin_key_file=config_dict.placeholder(str),
+      # Keys themselves are refused, with a word on where they go.
       api_key=config_dict.placeholder(str),
       admin_key=config_dict.placeholder(str),
       timeout_s=300.0,  # of one request

@@ -11,12 +11,9 @@ The workdir of a training run brings its environment, its way of talking and its
 limits along; `env` is for other models, and `temperature=0` is greedy.
 """
 
-import json
-import pathlib
-
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import begin, parse_arg, sampler
+from configs.common import begin, parse_arg, run_config, sampler
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -47,9 +44,8 @@ def get_config(arg: str | None = None) -> ConfigDict:
       seed=0,
       samples=1,
   )
-  trained = pathlib.Path(arg.model) / 'config.json'
-  if (trained.parent / 'checkpoints').is_dir():
-    run = json.loads(trained.read_text())
+  run = run_config(arg.model)
+  if run is not None:
     for section in ('env', 'agent', 'eval'):
       config[section] = ConfigDict(run[section])
     for name in config.rollout:  # temperature and the like belong to training

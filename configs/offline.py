@@ -1,8 +1,5 @@
 """What the configs of sft, dpo and agentevol share."""
 
-import json
-import pathlib
-
 from ml_collections import ConfigDict, config_dict
 
 from configs import common
@@ -15,10 +12,9 @@ _HORIZONS = {'textcraft': 30, 'babyai': 20}
 
 def is_small(model: str) -> bool:
   """Whether a model is of the tiny family, or a run that began from one."""
-  run = pathlib.Path(model)
-  if (run / 'checkpoints').is_dir():
-    config = json.loads((run / 'config.json').read_text())
-    return is_small(config['model']['name'])
+  run = common.run_config(model)
+  if run is not None:
+    return is_small(run['model']['name'])
   return model.startswith('tiny')
 
 

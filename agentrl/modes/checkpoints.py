@@ -1,7 +1,6 @@
 """Models by name, the workdir of a run included."""
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
@@ -11,7 +10,7 @@ from jax.sharding import Mesh
 
 from agentrl.errors import CheckpointError
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import adapters, meshes, parts
+from agentrl.modes import adapters, meshes, parts, resume
 from agentrl.parallel import sharding
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.checkpoint import Checkpoints
@@ -109,7 +108,7 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The tokenizer of a run: its own, or that of the model it started from."""
   path = workdir / 'tokenizer'
   if not path.exists():
-    config = json.loads((workdir / 'config.json').read_text())
+    config = resume.read_config(workdir)
     name = config['model']['name']
     if (pathlib.Path(name) / 'checkpoints').is_dir():
       return run_tokenizer(pathlib.Path(name))  # it went on from another run

@@ -83,6 +83,9 @@ class _Run(offline.OfflineRun):
   def _begin(self, path: pathlib.Path, version: int) -> None:
     """Imitates, evaluates, plays, pairs: what comes before the first update."""
     wanted = self.wanted
+    if self.first:
+      # Of other pairs: a run that was killed before its first checkpoint.
+      path.with_suffix('.npz').unlink(missing_ok=True)
     if wanted.pairs.files:
       # Refused now rather than after the warm start.
       self._write_pairs(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import json
 import os
 import pathlib
 from typing import Any
@@ -20,6 +19,7 @@ from agentrl.modes import (
     model_card,
     parts,
     reading,
+    resume,
     settings,
 )
 from agentrl.modes.host import make_workdir
@@ -56,7 +56,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   # On the host, where a model fits that was trained on many accelerators.
   cpu = jax.devices('cpu')[0]
   model, host = checkpoints.load_run(run_dir, number, device=cpu)
-  run_config = json.loads((run_dir / 'config.json').read_text())
+  run_config = resume.read_config(run_dir)
   # Whoever loads the folder asks the policy as it was asked, and stops there.
   template = run_config['agent'].get('template')
   chat = ChatFormat(model.tokenizer, template)
@@ -121,7 +121,7 @@ def source_dtype(name: str) -> str:
     return 'float32'  # random numbers, drawn so
   workdir = pathlib.Path(name)
   if (workdir / 'checkpoints').is_dir():  # it went on from another run
-    config = json.loads((workdir / 'config.json').read_text())
+    config = resume.read_config(workdir)
     return source_dtype(config['model']['name'])
   path = weights.resolve(name)
   if path.is_dir():

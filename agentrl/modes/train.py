@@ -18,7 +18,7 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import base, hosts, online_settings, parts
+from agentrl.modes import base, hosts, online_settings, parts, resume
 from agentrl.modes.host import Interrupted
 from agentrl.parallel import sharding
 from agentrl.rollout import seeds
@@ -219,6 +219,8 @@ class _Run(base.Run):
   def _train(self, books: Bookkeeping) -> None:
     wanted = self.wanted
     if self.first:
+      # Of a run that was killed before its first checkpoint was complete.
+      resume.discard_from(self.directory, books.step)
       self.writer = metrics_lib.Writer(
           self.directory,
           total=wanted.num_steps,

@@ -6,6 +6,7 @@ itself, because SGLang's router does not hand it on.
 
 import asyncio
 import collections
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -406,9 +407,9 @@ class Control:
           f'{method} {url} gave no answer within {timeout_s:g} s.'
       ) from error
     except aiohttp.ClientError as error:
-      raise EngineError(f'{method} {url} failed: {error!r}') from error
+      raise EngineError(f'{method} {url} failed: {_in_words(error)}') from error
     if status in (401, 403):
-      name = 'sampler.admin_key' if admin else 'sampler.api_key'
+      name = f'sampler.{"admin" if admin else "api"}_key_file'
       raise EngineError(
           f'{method} {url} gave {status}: {replies.reason(body)}; check'
           f' {name}.',
@@ -420,6 +421,13 @@ class Control:
           retryable=status >= 500,
       )
     return body
+
+
+def _in_words(error: aiohttp.ClientError) -> str:
+  """What went wrong, as the system calls it."""
+  if isinstance(error, aiohttp.ClientOSError) and (error.errno or 0) > 0:
+    return os.strerror(error.errno)
+  return str(error) or type(error).__name__
 
 
 async def _all(calls) -> list[Any]:

@@ -176,7 +176,9 @@ class Tokenizer:
     """Writes the files that `from_directory` and transformers read."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    self._backend.save(str(directory / _JSON))
+    # Its own `save` reports a full disk as a bare Exception.
+    text = self._backend.to_str(pretty=True)
+    (directory / _JSON).write_text(text, encoding='utf-8')
     settings = {
         'tokenizer_class': 'PreTrainedTokenizerFast',
         'clean_up_tokenization_spaces': False,

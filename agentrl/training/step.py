@@ -358,7 +358,6 @@ def check_skips(skips: int) -> None:
   if skips >= MAX_SKIPS:
     raise DivergedError(
         f'The gradients of {skips} updates in a row were not finite; none of'
-        ' them was applied. Go on from the last checkpoint with a lower'
-        ' learning rate: another --workdir, with this one as config.model.name.'
-        ' The episodes in diverged/, if there are any, may say why.'
+        ' them was applied. The episodes in diverged/, if there are any, may'
+        ' say why.'
     )

@@ -3,6 +3,7 @@
 import json
 import signal
 
+import numpy as np
 import pytest
 
 from agentrl.data import episodes as episodes_lib
@@ -95,6 +96,9 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
       '--config.explore.samples=1',
       '--config.algo.minibatch_size=4',
   )
+  # What a run leaves that was killed before its first checkpoint.
+  (tmp_path / 'episodes').mkdir()
+  np.savez(tmp_path / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
   process = start(tmp_path, *flags, config=config)
   metrics = tmp_path / 'metrics.jsonl'
   wait_for(lambda: metrics.exists() and metrics.read_text(), process)

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import shutil
+import socket
 
 import aiohttp
 import jax
@@ -231,6 +232,28 @@ def test_a_server_with_too_short_a_context_is_refused(
   with contextlib.ExitStack() as stack:
     with pytest.raises(EngineError, match='takes 256 tokens.*max_context=512'):
       start(stack, host, model, tmp_path, urls=tuple(engines), max_context=512)
+
+
+def test_a_server_that_nobody_started_is_told_at_once_and_in_words(
+    host, model, tmp_path, caplog
+):
+  with socket.socket() as taken:  # but not listening
+    taken.bind(('127.0.0.1', 0))
+    url = f'http://127.0.0.1:{taken.getsockname()[1]}'
+    logging.use_absl_handler()
+    with (
+        caplog.at_level('WARNING', logger='absl'),
+        contextlib.ExitStack() as stack,
+        pytest.raises(EngineError) as refused,
+    ):
+      start(stack, host, model, tmp_path, urls=(url,), timeout_s=0.5)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f'{url} does not answer: Connection refused. ')
+    said = str(refused.value)
+    assert said.startswith(f'{url} was not ready within 0.5 s; last: POST')
+    assert said.endswith(' failed: Connection refused')
+    with pytest.raises(EngineError, match='failed: Connection refused$'):
+      start(stack, host, model, tmp_path, router=url)
 
 
 def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):
