@@ -17,6 +17,7 @@ from ml_collections import ConfigDict
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
+from agentrl.errors import DivergedError
 from agentrl.models import variants
 from agentrl.modes import (
     adapters,
@@ -64,8 +65,11 @@ def start(
   )
   with contextlib.ExitStack() as stack:
     host = stack.enter_context(Host())
+    started = run(wanted, directory, host, stack)
     try:
-      run(wanted, directory, host, stack).run()
+      started.run()
+    except DivergedError as error:
+      raise DivergedError(f'{error} {started.last_checkpoint()}') from error
     except Interrupted:
       print(
           'Stopped. The same command continues from the last checkpoint in'
@@ -102,6 +106,13 @@ class Run:
   def run(self) -> None:
     """The whole of it."""
     raise NotImplementedError
+
+  def last_checkpoint(self) -> str:
+    """A sentence that names it, for messages."""
+    number = self.checkpoints.latest
+    if number is None:
+      return 'There is no checkpoint yet.'
+    return f'It is {self.directory / "checkpoints" / str(number)}.'
 
   # Building the parts.
 
