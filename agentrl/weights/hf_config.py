@@ -453,7 +453,11 @@ def _layer_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
   layers = config.num_layers
   kinds = list(config.layer_types or (FULL,) * layers)
   slides = SLIDING in kinds
-  fields = {'layer_types': kinds, 'sliding_window': config.sliding_window}
+  window = config.sliding_window
+  if family.windows == 'pattern' and not slides:
+    # Transformers makes the mask of sliding layers even where there are none.
+    window = family.defaults['sliding_window']
+  fields = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':
     fields['use_sliding_window'] = slides
     fields['max_window_layers'] = kinds.index(SLIDING) if slides else layers
