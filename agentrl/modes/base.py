@@ -63,27 +63,28 @@ def start(
   compile_cache.use(wanted.compile_cache)
   hosts.join(os.environ, config.mode, ready=True)
   directory = make_workdir(workdir)
-  with contextlib.ExitStack() as stack:
-    if distributed.is_first():
-      take = lambda: stack.enter_context(lock.hold(directory))
-    else:
-      take = lambda: None
-    hosts.alike(take)
-    host = stack.enter_context(Host())
-    try:
+  try:
+    with contextlib.ExitStack() as stack:
+      if distributed.is_first():
+        take = lambda: stack.enter_context(lock.hold(directory))
+      else:
+        take = lambda: None
+      hosts.alike(take)
+      host = stack.enter_context(Host())
       run(wanted, directory, host, stack, config).run()
-    except Interrupted:
-      print(f'Stopped. {resume.way_on(directory)}')
-      sys.exit(130)
-    except DivergedError as error:
-      raise DivergedError(f'{error} {resume.way_out(directory)}') from error
-    except (OSError, AgentrlError) as error:
-      if directory.is_dir():
-        raise
-      raise CheckpointError(
-          f'{directory} was deleted while the run wrote to it, and all that it'
-          f' had left with it ({error}).'
-      ) from error
+  # Only now is a checkpoint complete that was being written.
+  except Interrupted:
+    print(f'Stopped. {resume.way_on(directory)}')
+    sys.exit(130)
+  except DivergedError as error:
+    raise DivergedError(f'{error} {resume.way_out(directory)}') from error
+  except (OSError, AgentrlError) as error:
+    if directory.is_dir():
+      raise
+    raise CheckpointError(
+        f'{directory} was deleted while the run wrote to it, and all that it'
+        f' had left with it ({error}).'
+    ) from error
 
 
 class Run:

@@ -113,4 +113,4 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
     if (pathlib.Path(name) / 'checkpoints').is_dir():
       return run_tokenizer(pathlib.Path(name))  # it went on from another run
     path = weights.resolve(name)
-  return tokenizer_lib.load(path)
+  return tokenizer_lib.load(path, weights.open_gguf(path))

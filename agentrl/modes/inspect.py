@@ -117,7 +117,8 @@ def _arrays(
 def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The named tokenizer, or that of the run which wrote the episodes."""
   if name:
-    return tokenizer_lib.load(weights.resolve(name))
+    path = weights.resolve(name)
+    return tokenizer_lib.load(path, weights.open_gguf(path))
   # workdir/episodes/train/000000.jsonl
   for workdir in path.absolute().parents[1:3]:
     if (workdir / 'config.json').exists():

@@ -48,7 +48,8 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> bool:
       Or the config that is kept there cannot be read.
   """
   path = workdir / _CONFIG
-  holds = holds_checkpoint(workdir) or _has_lines(workdir / 'metrics.jsonl')
+  last = last_checkpoint(workdir)
+  holds = last is not None or _has_lines(workdir / 'metrics.jsonl')
   if not path.exists():
     return holds
   try:
@@ -99,29 +100,29 @@ def read_config(workdir: pathlib.Path) -> dict[str, Any]:
   return config
 
 
-def holds_checkpoint(workdir: pathlib.Path) -> bool:
-  """Whether a run in this workdir can go on from a complete checkpoint."""
+def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
+  """The newest complete checkpoint of the run in this workdir."""
   # One that is being written has another name until it is complete.
   found = (workdir / 'checkpoints').glob('*')
-  return any(path.name.isdecimal() for path in found)
+  found = [path for path in found if path.name.isdecimal()]
+  return max(found, key=lambda path: int(path.name), default=None)
 
 
 def way_on(workdir: pathlib.Path) -> str:
   """What an interrupted run says last."""
-  if holds_checkpoint(workdir):
-    return (
-        'The same command continues from the last checkpoint in'
-        f' {workdir / "checkpoints"}.'
-    )
+  last = last_checkpoint(workdir)
+  if last is not None:
+    return f'The same command continues from the last checkpoint, {last}.'
   return 'There was no checkpoint yet: the same command begins anew.'
 
 
 def way_out(workdir: pathlib.Path) -> str:
   """What a run that diverged says last."""
-  if holds_checkpoint(workdir):
+  last = last_checkpoint(workdir)
+  if last is not None:
     return (
-        'Go on from the last checkpoint with a lower learning rate: another'
-        f' --workdir, with --config.model.name={workdir}.'
+        f'Go on from the last checkpoint, {last}, with a lower learning rate:'
+        f' another --workdir, with --config.model.name={workdir}.'
     )
   return 'There was no checkpoint yet: begin anew with a lower learning rate.'
 

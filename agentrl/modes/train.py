@@ -22,7 +22,7 @@ from agentrl.modes import base, hosts, online_settings, parts, resume
 from agentrl.modes.host import Interrupted
 from agentrl.parallel import sharding
 from agentrl.rollout import seeds
-from agentrl.training import optim, rl, state as state_lib, step
+from agentrl.training import optim, rl, state as state_lib, step, watch
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
@@ -230,6 +230,7 @@ class _Run(base.Run):
       )
       self.stack.callback(self.writer.close)
     self.task_iterator.restore(books.tasks)
+    self.watch = watch.DeadPolicyWatch(self.model.config.vocab_size)
     self.state, books = rl.train(
         self.state,
         books,
@@ -301,6 +302,9 @@ class _Run(base.Run):
         )
       self._write_episodes(step, groups, batch)
       self.writer.write(step, values | self.early_evals(step))
+    warning = self.watch.see(values)
+    if warning is not None:
+      self.console.print(warning, highlight=False)
     self.totals['tokens'] += sum(
         len(e.tokens) for group in groups for e in group.episodes
     )
