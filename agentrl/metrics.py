@@ -62,7 +62,7 @@ class Writer:
     self._after_first = None  # when the first step, which compiles, was done
     if start < total:
       self._console.print(
-          f'Step {start + 1} of {total} compiles first; later ones are faster.',
+          f'Step {start + 1} of {total} compiles its programs first.',
           highlight=False,
       )
 

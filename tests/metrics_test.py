@@ -174,7 +174,7 @@ def test_the_progress_line_shows_step_chosen_metrics_and_time_left(tmp_path):
   writer.close()
   said = output.getvalue().splitlines()
   assert said == [
-      'Step 2 of 3 compiles first; later ones are faster.',
+      'Step 2 of 3 compiles its programs first.',
       '2/3  success 0.25',
       '3/3  success 0.5  ETA 0:00',
   ]
