@@ -128,10 +128,11 @@ class ChatFormat:
     """Ids of a completion that nobody sampled (an expert's).
 
     Args:
-      text: what it says.
+      text: what it says; trimmed where the template trims, as the whole
+        conversation would be.
       ended: whether its end token follows.
     """
-    ids = self.tokenizer.encode(text)
+    ids = self.tokenizer.encode(self._trim('assistant', text))
     return [*ids, self.end_id] if ended else ids
 
   def _trim(self, role: str, content: str) -> str:

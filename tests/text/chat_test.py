@@ -195,6 +195,17 @@ def test_appended_pieces_read_as_the_whole_conversation(chatml, turns):
     assert show(chatml.tokenizer, ids) == whole
 
 
+@pytest.mark.parametrize('completion', ['go', ' go\n', '\n\n a b\t', '  '])
+def test_recorded_completions_are_trimmed_where_the_template_trims(
+    tok, completion
+):
+  chat = with_template(tok, TRIMS)
+  ids = chat.prompt([user('start')])
+  ids += chat.completion(completion) + chat.observation('on', ended=True)
+  messages = [user('start'), assistant(completion), user('on')]
+  assert show(tok, ids) == show(tok, chat.prompt(messages))
+
+
 def test_ids_are_those_of_transformers(smollm, tmp_path):
   transformers = pytest.importorskip(
       'transformers', reason='the reference, Python 3.11 only'
