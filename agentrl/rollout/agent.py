@@ -9,6 +9,10 @@ from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 
 
+# The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
+_THINK, _END_THINK = '<think>', '</think>'
+
+
 class Reading(NamedTuple):
   """What one completion says."""
 
@@ -80,9 +84,11 @@ class Agent:
     return self._chat.observation(observation, ended=ended)
 
   def read(self, completion_ids: Sequence[int]) -> Reading:
-    """Decodes a completion and looks for its action."""
+    """Decodes a completion and looks for its action, which no thought holds."""
     text = self._chat.tokenizer.decode(completion_ids)
-    action, parse_error = actions.parse(self._format, text, self._functions)
+    action, parse_error = actions.parse(
+        self._format, _answer(text), self._functions
+    )
     return Reading(text, action, parse_error)
 
   def correction(self, parse_error: str) -> str:
@@ -102,3 +108,15 @@ class Agent:
     return self._chat.completion(
         actions.write(self._format, action, self._functions)
     )
+
+
+def _answer(text: str) -> str:
+  """What follows the reasoning that opens a completion; else all of it.
+
+  Reasoning weighs actions up, and so may write several. One that was cut off
+  has no answer.
+  """
+  opened = text.lstrip()
+  if not opened.startswith(_THINK):
+    return text
+  return opened.partition(_END_THINK)[2].lstrip('\n')

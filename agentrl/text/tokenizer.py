@@ -17,6 +17,7 @@ from agentrl.text import bpe, token_bytes
 
 _JSON = 'tokenizer.json'
 _TEMPLATE = 'chat_template.jinja'
+_SETTINGS = 'tokenizer_config.json'
 
 # Characters of a text from which on it is encoded as a batch of one: that alone
 # lets other threads run. For less the library would warn after every fork.
@@ -34,6 +35,7 @@ class Tokenizer:
     bos_id: the id that begins a text, or None.
     pad_id: fills up rows; the first end id if the tokenizer has none.
     chat_template: the model's Jinja template, or None.
+    template_path: the file that it was read from, or None.
     vocab_size: one more than the largest id: rows an embedding must have.
     control_ids: the special tokens, which `encode` gives only when allowed.
     bound: how few tokens a text can become; None: any number.
@@ -47,6 +49,7 @@ class Tokenizer:
       bos_id: int | None = None,
       pad_id: int | None = None,
       chat_template: str | None = None,
+      template_path: str | None = None,
   ):
     """Wraps `backend`.
 
@@ -56,6 +59,7 @@ class Tokenizer:
       bos_id: an id or None.
       pad_id: an id; None takes the first of `eos_ids`.
       chat_template: Jinja source or None.
+      template_path: the file that it comes from, for messages.
 
     Raises:
       WeightsError: there is no end id, or an id is not in the vocabulary.
@@ -69,6 +73,7 @@ class Tokenizer:
     self.bos_id = bos_id
     self.pad_id = self.eos_ids[0] if pad_id is None else pad_id
     self.chat_template = chat_template
+    self.template_path = template_path
     for name, token_id in (
         *(('end', i) for i in self.eos_ids),
         ('begin', self.bos_id),
@@ -188,7 +193,7 @@ class Tokenizer:
         'pad_token_id': self.pad_id,
     }
     ids = {name: value for name, value in ids.items() if value is not None}
-    _write_json(directory / 'tokenizer_config.json', settings)
+    _write_json(directory / _SETTINGS, settings)
     _write_json(directory / 'generation_config.json', ids)
     if self.chat_template is not None:
       (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
@@ -263,7 +268,7 @@ def from_directory(directory: str | pathlib.Path) -> Tokenizer:
     backend = tokenizers.Tokenizer.from_str(path.read_text(encoding='utf-8'))
   except Exception as error:  # tokenizers raises nothing narrower
     raise WeightsError(f'{path} is not a tokenizer: {error}.') from error
-  settings = _read_json(directory / 'tokenizer_config.json')
+  settings = _read_json(directory / _SETTINGS)
   generation = _read_json(directory / 'generation_config.json')
   model = _read_json(directory / 'config.json')
 
@@ -285,23 +290,39 @@ def from_directory(directory: str | pathlib.Path) -> Tokenizer:
   listed = generation.get('eos_token_id', model.get('eos_token_id'))
   if listed is not None:
     eos_ids += listed if isinstance(listed, list) else [listed]
+  template, template_path = _chat_template(directory, settings)
   return Tokenizer(
       backend,
       eos_ids=eos_ids,
       bos_id=named('bos_token'),
       pad_id=named('pad_token'),
-      chat_template=_chat_template(directory, settings),
+      chat_template=template,
+      template_path=str(template_path),
   )
 
 
-def _chat_template(directory: pathlib.Path, settings: dict) -> str | None:
+def _chat_template(
+    directory: pathlib.Path, settings: dict
+) -> tuple[str | None, pathlib.Path]:
+  """The template, if there is one, and the file that has it or would.
+
+  Raises:
+    WeightsError: it is no text.
+  """
   path = directory / _TEMPLATE
   if path.is_file():
-    return path.read_text(encoding='utf-8')
+    return path.read_text(encoding='utf-8', errors='replace'), path
+  path = directory / _SETTINGS
   template = settings.get('chat_template')
   if isinstance(template, list):  # several, by name
-    template = {t['name']: t['template'] for t in template}.get('default')
-  return template
+    named = [t for t in template if isinstance(t, dict)]
+    template = {str(t.get('name')): t.get('template') for t in named}
+    template = template.get('default')
+  if not isinstance(template, str | None):
+    raise WeightsError(
+        f'chat_template of {path} is a {type(template).__name__}, not a text.'
+    )
+  return template, path
 
 
 def _read_json(path: pathlib.Path) -> dict:
@@ -329,6 +350,7 @@ def from_gguf(
       bos_id=fields.get('ggml.bos_token_id'),
       pad_id=fields.get('ggml.padding_token_id'),
       chat_template=fields.get('chat_template'),
+      template_path=str(path),
   )
 
 
