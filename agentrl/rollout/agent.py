@@ -8,7 +8,6 @@ from agentrl.envs.functions import Functions
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 
-
 # The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
 _THINK, _END_THINK = '<think>', '</think>'
 
