@@ -69,21 +69,21 @@ class Tokenizer:
           'The tokenizer names no end token; add eos_token to'
           ' tokenizer_config.json or eos_token_id to generation_config.json.'
       )
+    for name, token_id in (
+        *(('end', i) for i in eos_ids),
+        ('begin', bos_id),
+        ('padding', pad_id),
+    ):
+      if token_id is not None and not _has(backend, token_id):
+        raise WeightsError(
+            f'The {name} id {token_id!r:.40} is not in the vocabulary; the'
+            ' tokenizer and its configuration belong to different models.'
+        )
     self.eos_ids = tuple(dict.fromkeys(eos_ids))
     self.bos_id = bos_id
     self.pad_id = self.eos_ids[0] if pad_id is None else pad_id
     self.chat_template = chat_template
     self.template_path = template_path
-    for name, token_id in (
-        *(('end', i) for i in self.eos_ids),
-        ('begin', self.bos_id),
-        ('padding', self.pad_id),
-    ):
-      if token_id is not None and backend.id_to_token(token_id) is None:
-        raise WeightsError(
-            f'The {name} id {token_id} is not in the vocabulary; the tokenizer'
-            ' and its configuration belong to different models.'
-        )
     # A tokenizer.json may ask for either; both would change the transcript.
     backend.no_truncation()
     backend.no_padding()
@@ -199,6 +199,12 @@ class Tokenizer:
       (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
 
 
+def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
+  # Of a file that anybody wrote; larger ones are not asked for in the library.
+  is_id = type(token_id) is int and 0 <= token_id < 2**31
+  return is_id and backend.id_to_token(token_id) is not None
+
+
 def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
   """That of `spec`, but `control_ids` are spelled out as plain text."""
   for token in spec['added_tokens']:
@@ -274,14 +280,14 @@ def from_directory(directory: str | pathlib.Path) -> Tokenizer:
 
   def named(name: str) -> int | None:
     token = settings.get(name)
-    token = token['content'] if isinstance(token, dict) else token
+    token = token.get('content') if isinstance(token, dict) else token
     if token is None:
       return None
-    token_id = backend.token_to_id(token)
+    token_id = backend.token_to_id(token) if isinstance(token, str) else None
     if token_id is None:
       raise WeightsError(
-          f'{name} of {directory / "tokenizer_config.json"} is {token!r}, which'
-          f' is not in {_JSON}.'
+          f'{name} of {directory / _SETTINGS} is {token!r:.80}, which is not in'
+          f' {_JSON}.'
       )
     return token_id
 
@@ -329,9 +335,14 @@ def _read_json(path: pathlib.Path) -> dict:
   if not path.is_file():
     return {}
   try:
-    return json.loads(path.read_text(encoding='utf-8'))
-  except ValueError as error:
+    found = json.loads(path.read_text(encoding='utf-8'))
+  except (ValueError, RecursionError) as error:
     raise WeightsError(f'{path} is not JSON: {error}.') from error
+  if not isinstance(found, dict):
+    raise WeightsError(
+        f'{path} holds no JSON object but a {type(found).__name__}.'
+    )
+  return found
 
 
 def from_gguf(
