@@ -86,7 +86,7 @@ def export(directory, *, seed: int = 0) -> None:
       num_heads=4,
       num_kv_heads=2,
       head_dim=16,
-      max_positions=2048,
+      max_positions=4096,
       qk_norm=True,
   )
   hf.save(

@@ -92,11 +92,17 @@ class Load(Struct):
   num_running_reqs: Count | None = None
   num_waiting_reqs: Count | None = None
 
+  def __post_init__(self):
+    # Nobody may take a server for idle that does not say so.
+    if self.num_reqs is None:
+      if None in (self.num_running_reqs, self.num_waiting_reqs):
+        raise ValueError('neither num_reqs nor both of its parts are numbers')
+
   @property
   def total(self) -> int:
     if self.num_reqs is not None:
       return self.num_reqs
-    return (self.num_running_reqs or 0) + (self.num_waiting_reqs or 0)
+    return self.num_running_reqs + self.num_waiting_reqs
 
 
 class Loads(Struct):

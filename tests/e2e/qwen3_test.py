@@ -81,5 +81,5 @@ def test_a_qwen3_learns_and_plays_in_the_tokens_of_its_records(tmp_path):
   assert equal > len(played) / 2
 
   folder = tmp_path / 'export'
-  finish(folder, config=f'configs/export.py:{tmp_path / "grpo"}')
+  finish(folder, config=f'configs/export.py:run={tmp_path / "grpo"}')
   assert tokenizer_lib.load(folder).chat_template == template.QWEN3
