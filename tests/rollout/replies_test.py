@@ -246,7 +246,7 @@ def endless():
             'failed: no room',
         ),
         ('loads', b'{"loads": [{"num_reqs": null}]}', {}, 'neither num_reqs'),
-        ('loads', b'[{"num_waiting_reqs": 1}]', {}, r'at `\$\[...\]`'),
+        ('loads', b'[{"num_waiting_reqs": 1}]', {}, r'numbers - at `\$\[0\]'),
         ('loads', b'{"loads": [{"num_reqs": "1"}]}', {}, r'\.num_reqs'),
         ('model_info', b'{"architectures": 3}', {}, r'at `\$.architectures'),
         ('server_info', b'[]', {}, 'Expected `object`, got `array`'),
