@@ -6,7 +6,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -42,7 +42,7 @@ class _Line(msgspec.Struct):
   error: str | None
   prompt: tuple[Message, ...]
   turns: tuple[Turn, ...]
-  tokens: tuple[int, ...] = ()
+  tokens: tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...] = ()
   completion_mask: tuple[Literal[0, 1] | bool, ...] = ()
   sampler_logprobs: tuple[float, ...] = ()
 

@@ -169,6 +169,7 @@ def broken(change):
         (broken(lambda r: r.update(tokens='text')), r'at `\$.tokens`'),
         (broken(lambda r: r['turns'][0].update(reward='1')), r'\[0\]'),
         (broken(lambda r: r['tokens'].__setitem__(0, 1.5)), r'at `\$.tokens'),
+        (broken(lambda r: r['tokens'].__setitem__(0, 2**31)), '<= 2147483647'),
         (broken(lambda r: r['prompt'].append(3)), r'at `\$.prompt'),
         (
             broken(lambda r: r['turns'][0].update(completion_tokens=3)),
