@@ -88,12 +88,9 @@ class _Run(offline.OfflineRun):
       path.with_suffix('.npz').unlink(missing_ok=True)
     if wanted.pairs.files:
       # Refused now rather than after the warm start.
-      self._write_pairs(
-          path,
-          demonstrations.read_files(
-              wanted.pairs.files, preference.read, self.console
-          ),
-      )
+      read = functools.partial(preference.read, env=wanted.env.name)
+      found = demonstrations.read_files(wanted.pairs.files, read, self.console)
+      self._write_pairs(path, found)
     samples = bool(wanted.eval.num_tasks or wanted.explore.tasks)
     if samples:
       self.start_sampling(0)

@@ -1,6 +1,7 @@
 """What sft, dpo and agentevol share: data, exploring, updates that resume."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,9 +45,8 @@ class OfflineRun(base.Run):
       return list(episodes_lib.read(path))
     found = []
     if data.files:
-      found = demonstrations.read_files(
-          data.files, conversations.read, self.console
-      )
+      read = functools.partial(conversations.read, env=self.wanted.env.name)
+      found = demonstrations.read_files(data.files, read, self.console)
       found = demonstrations.worth_imitating(
           found, data.min_return, self.console
       )

@@ -64,7 +64,9 @@ class Agent:
 
   format: str = 'react'  # how an action is written, see envs.actions
   instructions: str = 'full'  # a style of envs.prompts
-  template: str | None = None  # chat template; None: the tokenizer's own
+  # A name of text.chat.TEMPLATES; None: the tokenizer's own, where it is
+  # append-only, or 'qwen3' in the place of Qwen3's.
+  template: str | None = None
 
   def __post_init__(self):
     one_of('agent.format', self.format, tuple(actions.FORMATS))

@@ -38,6 +38,7 @@ class Tokenizer:
     bos_id: the id that begins a text, or None.
     pad_id: fills up rows; the first end id if the tokenizer has none.
     chat_template: the model's Jinja template, or None.
+    template_path: the file that it was read from, or None.
     vocab_size: one more than the largest id: rows an embedding must have.
     control_ids: the special tokens, which `encode` gives only when allowed.
     bound: how few tokens a text can become; None: any number.
@@ -52,6 +53,7 @@ class Tokenizer:
       pad_id: int | None = None,
       chat_template: str | None = None,
       source: str = 'the tokenizer',
+      template_path: str | None = None,
   ):
     """Wraps `backend`.
 
@@ -62,6 +64,7 @@ class Tokenizer:
       pad_id: an id; None takes the first of `eos_ids`.
       chat_template: Jinja source or None.
       source: where it is from, for messages.
+      template_path: of `chat_template`, for messages.
 
     Raises:
       WeightsError: there is no end id, or an id is not in the vocabulary.
@@ -71,20 +74,22 @@ class Tokenizer:
           f'{source} names no end token; add eos_token to {_SETTINGS} or'
           ' eos_token_id to generation_config.json.'
       )
+    for name, token_id in (
+        *(('end', i) for i in eos_ids),
+        ('begin', bos_id),
+        ('padding', pad_id),
+    ):
+      if token_id is not None and not _has(backend, token_id):
+        raise WeightsError(
+            f'The {name} id {token_id!r:.40} is not in the vocabulary of'
+            f' {source}; the tokenizer and its configuration belong to'
+            ' different models.'
+        )
     self.eos_ids = tuple(dict.fromkeys(eos_ids))
     self.bos_id = bos_id
     self.pad_id = self.eos_ids[0] if pad_id is None else pad_id
     self.chat_template = chat_template
-    for name, token_id in (
-        *(('end', i) for i in self.eos_ids),
-        ('begin', self.bos_id),
-        ('padding', self.pad_id),
-    ):
-      if token_id is not None and backend.id_to_token(token_id) is None:
-        raise WeightsError(
-            f'The {name} id {token_id} is not in the vocabulary of {source};'
-            ' the tokenizer and its configuration belong to different models.'
-        )
+    self.template_path = template_path
     # A tokenizer.json may ask for either; both would change the transcript.
     backend.no_truncation()
     backend.no_padding()
@@ -202,6 +207,12 @@ class Tokenizer:
       (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
 
 
+def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
+  # Of a file that anybody wrote; larger ones are not asked for in the library.
+  is_id = type(token_id) is int and 0 <= token_id < 2**31
+  return is_id and backend.id_to_token(token_id) is not None
+
+
 def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
   """That of `spec`, but `control_ids` are spelled out as plain text."""
   for token in spec['added_tokens']:
@@ -302,14 +313,16 @@ def from_directory(directory: str | pathlib.Path) -> Tokenizer:
           ' an id, or a list of them.'
       )
     eos_ids += listed
+  template, template_path = _chat_template(directory, settings)
   try:
     return Tokenizer(
         backend,
         eos_ids=eos_ids,
         bos_id=named('bos_token'),
         pad_id=named('pad_token'),
-        chat_template=_chat_template(directory, settings),
+        chat_template=template,
         source=str(directory),
+        template_path=str(template_path),
     )
   # ValueError: there is no token at all.
   except ValueError as error:
@@ -338,13 +351,21 @@ def _check_ids(spec: dict, path: pathlib.Path) -> None:
       )
 
 
-def _chat_template(directory: pathlib.Path, settings: dict) -> str | None:
+def _chat_template(
+    directory: pathlib.Path, settings: dict
+) -> tuple[str | None, pathlib.Path]:
+  """The template, if there is one, and the file that has it or would.
+
+  Raises:
+    WeightsError: it is no text.
+  """
   path = directory / _TEMPLATE
   if path.is_file():
     try:
-      return path.read_text(encoding='utf-8')
+      return path.read_text(encoding='utf-8'), path
     except (OSError, ValueError) as error:
       raise WeightsError(f'{path} cannot be read: {error}.') from error
+  path = directory / _SETTINGS
   template = settings.get('chat_template')
   if isinstance(template, list):  # several, by name
     template = next(
@@ -357,10 +378,10 @@ def _chat_template(directory: pathlib.Path, settings: dict) -> str | None:
     )
   if not isinstance(template, str | None):
     raise WeightsError(
-        f'chat_template of {directory / _SETTINGS} is'
+        f'chat_template of {path} is'
         f' {reprlib.repr(template)}, which is no text.'
     )
-  return template
+  return template, path
 
 
 def _read_json(path: pathlib.Path) -> dict:
@@ -406,6 +427,7 @@ def from_gguf(
       pad_id=id_of('padding'),
       chat_template=template,
       source=str(path),
+      template_path=str(path),
   )
 
 

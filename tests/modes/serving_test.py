@@ -24,7 +24,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 from agentrl.weights import hf, names, shards
 from configs import quickstart
-from tests import fakes, tiny
+from tests import fakes, qwen3, tiny
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
@@ -82,14 +82,17 @@ def sample(host, served, **request):
   )
 
 
-@pytest.mark.parametrize('template', [None, 'chatml'])
+HELPS = '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
+
+
+@pytest.mark.parametrize(
+    'own, template', [(HELPS, None), (HELPS, 'chatml'), (qwen3.TEMPLATE, None)]
+)
 def test_a_policy_in_training_chats_as_its_agent_does(
-    host, model, tmp_path, template
+    host, model, tmp_path, own, template
 ):
   tokenizer = copy.copy(model.tokenizer)
-  tokenizer.chat_template = (
-      '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
-  )
+  tokenizer.chat_template = own
   config = quickstart.get_config('tiny')
   config.agent.template = template
   config.rollout.max_context = 256
@@ -97,8 +100,14 @@ def test_a_policy_in_training_chats_as_its_agent_does(
     run = base.Run(train.read(config), tmp_path, host, stack)
     run.model = dataclasses.replace(model, tokenizer=tokenizer)
     run.start_sampling(0)
+    thought = '<think>\nleft?\n</think>\n\ngo'
+    messages = [
+        Message('user', 'go'),
+        Message('assistant', thought),
+        Message('user', 'on'),
+    ]
     ask = {
-        'messages': [{'role': 'user', 'content': 'go'}],
+        'messages': [dataclasses.asdict(m) for m in messages],
         'max_tokens': 2,
         'return_token_ids': True,
     }
@@ -110,10 +119,15 @@ def test_a_policy_in_training_chats_as_its_agent_does(
           return await reply.json()
 
     (choice,) = host.run(chat())['choices']
-  expected = ChatFormat(tokenizer, template).prompt([Message('user', 'go')])
-  assert choice['prompt_token_ids'] == expected
-  helps = tokenizer.encode('You help.')
-  assert (str(helps)[1:-1] in str(expected)) == (template is None)
+  chat_format = ChatFormat(tokenizer, template)
+  assert choice['prompt_token_ids'] == [
+      *chat_format.prompt(messages[:1]),
+      *chat_format.completion(thought),
+      *chat_format.observation('on', ended=True),
+  ]
+  said = tokenizer.decode(choice['prompt_token_ids'])
+  assert ('You help.' in said) == (own == HELPS and template is None)
+  assert 'left?' in said
 
 
 def test_servers_that_are_found_get_the_runs_weights(
