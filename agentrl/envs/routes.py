@@ -25,7 +25,7 @@ import prometheus_client
 from absl import logging
 from aiohttp import web
 
-from agentrl.envs import EnvSpec
+from agentrl.envs import EnvSpec, wire
 from agentrl.envs.base import Env, World
 from agentrl.envs.counters import Counters
 from agentrl.envs.table import (
@@ -191,7 +191,7 @@ class Routes:
       )
 
   async def _name(self, request: web.Request) -> web.Response:
-    return web.json_response(f'agentrl {self._spec.name} environment server')
+    return web.json_response(wire.own_greeting(self._spec.name))
 
   async def _health(self, request: web.Request) -> web.Response:
     return web.json_response({
