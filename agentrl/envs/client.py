@@ -206,14 +206,13 @@ class EnvClient:
       if error.status != 404:  # the route is there: 409, the episode is new
         return
       raise ConfigError(
-          f'{self._base_url} has no expert (GET /expert gave 404), as'
-          " AgentGym's own servers have none, and this run wants its"
-          ' demonstrations. Set warmstart.episodes=0, or'
-          ' data.expert_episodes=0 with data.files; a tiny model, whose'
-          ' tokenizer comes from demonstrations too, first learns from a file'
-          ' (configs/textcraft_sft.py:data=FILE,model=NAME, and that workdir'
-          ' as model.name). A server of ours offers its expert when it is'
-          ' started with --expert.'
+          f"{self._base_url} has no expert (GET /expert gave 404; AgentGym's"
+          ' own servers have none), and this run wants its demonstrations. Set'
+          ' warmstart.episodes=0, or data.expert_episodes=0 with data.files. A'
+          ' tiny model, whose tokenizer is trained on demonstrations, learns'
+          ' from a file first: configs/textcraft_sft.py:data=FILE,model=NAME,'
+          ' and then that workdir as model.name. A server of ours has its'
+          ' expert when it is started with it: configs/serve_env.py:expert'
       ) from error
 
   async def _create(self, task_id: int) -> None:

@@ -27,7 +27,7 @@ async def serving(replies):
     )
 
   app = web.Application()
-  app.router.add_route('*', '/{path}', answer)
+  app.router.add_route('*', '/{path:.*}', answer)
   runner = web.AppRunner(app, shutdown_timeout=0.1)
   await runner.setup()
   await web.TCPSite(runner, '127.0.0.1', 0).start()
@@ -41,6 +41,7 @@ def textcraft(**replies):
   """AgentGym's TextCraft server, whose episode has the id 5."""
   reset = {'id': 5, 'observation': 'Goal', 'done': False, 'reward': 0}
   return {
+      '/': 'This is environment TextCraft.',
       '/create': reset,
       '/reset': reset,
       '/close': True,
