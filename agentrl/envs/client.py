@@ -266,9 +266,9 @@ class EnvClient:
         aiohttp.ClientPayloadError,  # it broke off
         TimeoutError,
     ) as error:
-      raise Unavailable(f'{asked} failed: {error!r}') from error
+      raise Unavailable(f'{asked} failed: {_why(error)}') from error
     except aiohttp.ClientError as error:
-      raise EnvError(f'{asked} failed: {error!r}') from error
+      raise EnvError(f'{asked} failed: {_why(error)}') from error
     words = replies.failure(body)
     if status != 200:
       message = f'{asked} gave {status}: {words or replies.shown(body)}'
@@ -281,3 +281,13 @@ class EnvClient:
     if decoder is None:
       return None
     return replies.decode(body, decoder, asked)
+
+
+def _why(error: Exception) -> str:
+  """An error in one line; a lying server may have written most of it."""
+  words = (
+      error.message if isinstance(error, aiohttp.ClientResponseError) else error
+  )
+  return f'{type(error).__name__} {" ".join(str(words).split())}'[
+      : replies.SHOWN
+  ]

@@ -186,7 +186,7 @@ def test_a_server_that_lies_gets_a_typed_error(caplog):
 
 @pytest.mark.slow
 def test_500_lies_get_a_typed_error(caplog):
-  counts = lie_often(1, 500)
+  counts = lie_often(4, 500)
   assert counts['errors'] > 200 and counts['answers'] > 50, counts
   assert 'Traceback' not in caplog.text
 
