@@ -27,7 +27,12 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
 
   config = begin('evaluate')
-  config.env = dict(name=arg.env, url=config_dict.placeholder(str), options={})
+  config.env = dict(
+      name=arg.env,
+      url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
+      options={},
+  )
   config.agent = dict(format='react', instructions='full')
   config.model = dict(name=arg.model, dtype='float32')
   config.sampler = sampler(64)
@@ -46,8 +51,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
   run = run_config(arg.model)
   if run is not None:
-    for section in ('env', 'agent', 'eval'):
-      config[section] = ConfigDict(run[section])
+    for section in ('agent', 'eval'):
+      config[section] = _section(run[section])
+    # Runs whose config does not list them know nothing of url and retry_s.
+    config.env = _section(config.env.to_dict() | run['env'])
     for name in config.rollout:  # temperature and the like belong to training
       config.rollout[name] = run['rollout'][name]
     config.eval.num_tasks = arg.n
@@ -57,3 +64,11 @@ def get_config(arg: str | None = None) -> ConfigDict:
     config.eval.task_file = arg.task_file
   config.eval.temperature = arg.temperature
   return config
+
+
+def _section(values: dict) -> ConfigDict:
+  """A recorded section, in which nulls are texts that nobody gave yet."""
+  return ConfigDict({
+      key: config_dict.placeholder(str) if value is None else value
+      for key, value in values.items()
+  })

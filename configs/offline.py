@@ -32,6 +32,7 @@ def _common(
   config.env = dict(
       name=env,
       url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
       options=_options(env, small),
   )
   config.agent = dict(

@@ -24,6 +24,7 @@ _FREE = (
     'checkpoint.',
     'eval.',
     'env.url',
+    'env.retry_s',
     'sampler.',
     'mesh.',
     'model.attention',

@@ -33,12 +33,18 @@ class Env:
   options: dict[str, Any] = dataclasses.field(default_factory=dict)
   task_file: str | None = None  # AgentGym item file instead of the train list
   timeout_s: float = 60.0  # of one request
+  # How long a server at `url` that has answered may be away (a restart, say).
+  retry_s: float = 60.0
   workers: int = 1  # server processes, when a child serves it
   token_file: str | None = None  # what the server at `url` wants to be told
 
   def __post_init__(self):
     at_least('env.workers', self.workers, 1)
     above('env.timeout_s', self.timeout_s, 0)
+    at_least('env.retry_s', self.retry_s, 0)
+    if not self.url:
+      reason = 'a child of the run that died is started again'
+      idle(self, 'env', ('retry_s',), reason)
     if self.url and self.workers > 1:
       raise ConfigError(
           f'env.workers={self.workers} has no effect with env.url; start more'

@@ -143,7 +143,9 @@ class _Run(base.Run):
     if not self.wanted.warmstart.episodes:
       raise ConfigError(
           'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
-          " the expert's episodes."
+          " the expert's episodes. Where there is no expert it learns from a"
+          ' file first: configs/textcraft_sft.py:data=FILE,model=NAME, and then'
+          ' that workdir as model.name.'
       )
     return self.expert_texts(self.wanted.warmstart.horizon)
 
