@@ -1,7 +1,6 @@
 """What the configs of sft, dpo and agentevol share."""
 
 import json
-import pathlib
 
 from ml_collections import ConfigDict, config_dict
 
@@ -15,8 +14,8 @@ _HORIZONS = {'textcraft': 30, 'babyai': 20}
 
 def is_small(model: str) -> bool:
   """Whether a model is of the tiny family, or a run that began from one."""
-  run = pathlib.Path(model)
-  if (run / 'checkpoints').is_dir():
+  run = common.run_of(model)
+  if run is not None:
     config = json.loads((run / 'config.json').read_text())
     return is_small(config['model']['name'])
   return model.startswith('tiny')
