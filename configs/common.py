@@ -40,13 +40,29 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   return ConfigDict(values)
 
 
-def run_config(workdir: str | pathlib.Path) -> dict[str, Any] | None:
-  """The config of the run that trains in `workdir`; None where there is none."""
-  path = pathlib.Path(workdir) / 'config.json'
-  if not (path.parent / 'checkpoints').is_dir():
+def run_of(model: str) -> pathlib.Path | None:
+  """The workdir of the training run that `model` is of; None: of none."""
+  path = pathlib.Path(model)
+  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+    path = path.parent.parent
+  return path if (path / 'checkpoints').is_dir() else None
+
+
+def trained_with(model: str) -> dict[str, Any] | None:
+  """The sections that a model was trained with, where it keeps them.
+
+  Args:
+    model: a name; workdirs of runs, their checkpoints/N and folders that were
+      exported have them.
+  """
+  run = run_of(model)
+  path = pathlib.Path(model) / 'agentrl.json'
+  if run is not None:
+    path = run / 'config.json'
+  elif not path.is_file():
     return None
   try:
-    return json.loads(path.read_text())
+    return json.loads(path.read_text(encoding='utf-8'))
   except (OSError, ValueError) as error:
     raise ValueError(f'{path} cannot be read: {error}') from error
 

@@ -4,16 +4,19 @@ r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
         --workdir=runs/quickstart-eval
     python launch.py --config=configs/evaluate.py:model=smollm2-135m,env=textcraft \
         --workdir=runs/smollm2-textcraft
+    python launch.py --config=configs/evaluate.py:model=runs/quickstart/checkpoints/4 \
+        --workdir=runs/quickstart-eval-4
     python launch.py --config=configs/evaluate.py:task_file=textcraft_test.json,n=100 \
         --workdir=runs/smollm2-items  # an item file of AgentGym
 
-The workdir of a training run brings its environment, its way of talking and its
-limits along; `env` is for other models, and `temperature=0` is greedy.
+The workdir of a training run, its checkpoints/N and a folder that was exported
+from it bring their environment, their way of talking and their limits along;
+`env` is for other models, and `temperature=0` is greedy.
 """
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import begin, parse_arg, run_config, sampler
+from configs.common import begin, parse_arg, sampler, trained_with
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -49,7 +52,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       seed=0,
       samples=1,
   )
-  run = run_config(arg.model)
+  run = trained_with(arg.model)
   if run is not None:
     for section in ('agent', 'eval'):
       config[section] = _section(run[section])

@@ -12,9 +12,8 @@ _HORIZONS = {'textcraft': 30, 'babyai': 20}
 
 def is_small(model: str) -> bool:
   """Whether a model is of the tiny family, or a run that began from one."""
-  run = common.run_config(model)
-  if run is not None:
-    return is_small(run['model']['name'])
+  if common.run_of(model) is not None:
+    return is_small(common.trained_with(model)['model']['name'])
   return model.startswith('tiny')
 
 
