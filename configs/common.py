@@ -41,7 +41,7 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
 
 
 def run_config(workdir: str | pathlib.Path) -> dict[str, Any] | None:
-  """The config of the run that trains in `workdir`; None where there is none."""
+  """The config of the run in `workdir`; None where there is none."""
   path = pathlib.Path(workdir) / 'config.json'
   if not (path.parent / 'checkpoints').is_dir():
     return None
