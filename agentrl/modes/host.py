@@ -25,7 +25,7 @@ T = TypeVar('T')
 _ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
 _POLL_S = 0.1
-_LAST_WORDS_S = 2.0  # to read what a server said before it ended
+_LAST_WORDS_S = 2.0  # for a server that ends, and to read what it said
 # Variables with the keys of servers that sample: `sampler.api_key_file` and
 # `admin_key_file` may be left out where these are set. No child gets them.
 SECRETS = ('AGENTRL_SAMPLER_API_KEY', 'AGENTRL_SAMPLER_ADMIN_KEY')
@@ -236,7 +236,7 @@ class EnvServer:
     """Why it does not serve, in words."""
     try:
       # Its output may have ended just before it did.
-      code = self._process.wait(_POLL_S)
+      code = self._process.wait(_LAST_WORDS_S)
     except subprocess.TimeoutExpired:
       return 'did not say where it listens'
     if code < 0:

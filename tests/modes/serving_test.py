@@ -13,10 +13,11 @@ import pytest
 from absl import logging
 from aiohttp import web
 
+from agentrl.engine.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer
 from agentrl.modes import base, parts, serving, train
-from agentrl.modes.host import Host
+from agentrl.modes.host import SECRETS, Host
 from agentrl.modes.sampler_settings import Sampler
 from agentrl.rollout.control import Control
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
@@ -246,6 +247,27 @@ def test_a_server_with_too_short_a_context_is_refused(
   with contextlib.ExitStack() as stack:
     with pytest.raises(EngineError, match='takes 256 tokens.*max_context=512'):
       start(stack, host, model, tmp_path, urls=tuple(engines), max_context=512)
+
+
+def test_servers_are_shown_the_keys_of_the_files(
+    host, model, tmp_path, monkeypatch
+):
+  files = {}
+  for name in ('api', 'admin'):
+    (tmp_path / name).write_text(f'{name}-key')
+    files[f'{name}_key_file'] = str(tmp_path / name)
+  keys = Keys('api-key', 'admin-key')
+  with (
+      tiny.serving(params_of(0), CONFIG, keys=keys) as url,
+      contextlib.ExitStack() as stack,
+  ):
+    served = start(stack, host, model, tmp_path, urls=(url,), **files)
+    for name, key in zip(SECRETS, ('api-key', 'admin-key'), strict=True):
+      monkeypatch.setenv(name, key)
+    assert sample(host, served).weight_version == '3'
+    monkeypatch.delenv(SECRETS[1])
+    with pytest.raises(EngineError, match='check sampler.admin_key_file'):
+      start(stack, host, model, tmp_path, urls=(url,))
 
 
 def test_a_server_that_nobody_started_is_told_at_once_and_in_words(
