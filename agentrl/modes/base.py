@@ -112,7 +112,8 @@ class Run:
     number = self.checkpoints.latest
     if number is None:
       return 'There is no checkpoint yet.'
-    return f'It is {self.directory / "checkpoints" / str(number)}.'
+    path = self.directory / 'checkpoints' / str(number)
+    return f'The last checkpoint is {path}.'
 
   # Building the parts.
 

@@ -33,7 +33,7 @@ class Diverging(base.Run):
     'numbers, said',
     [
         ((), 'There is no checkpoint yet.'),
-        ((2, 4), r'It is .*/checkpoints/4\.'),
+        ((2, 4), r'The last checkpoint is .*/checkpoints/4\.'),
     ],
 )
 def test_a_run_that_diverged_names_its_last_checkpoint(
