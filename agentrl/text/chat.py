@@ -128,6 +128,8 @@ class ChatFormat:
     Its text has changed several times, and derived models have their own. It
     renders as ours does where an assistant's message has no reasoning, and
     deletes reasoning: up to the last tag that closes it, and line ends behind.
+    Its generation prompt may open the reasoning, as that of models which cannot
+    do without: with ours they write the tag themselves.
     """
     own, ours = map(self._compile, (source, TEMPLATES['qwen3']))
 
@@ -139,7 +141,8 @@ class ChatFormat:
 
     try:
       return all(
-          own(messages) == ours([*map(without, messages)])
+          own(messages).removesuffix('<think>\n')
+          == ours([*map(without, messages)])
           for messages in _conversations(has_system=True)
       )
     except ChatTemplateError:

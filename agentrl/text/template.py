@@ -188,7 +188,11 @@ def trial(
   else:
     if not done.returncode:
       return
-    found = f'ended its process with status {done.returncode}'
+    said = done.stderr.decode('utf-8', 'replace').split('\n')
+    found = (
+        f'ended its process with status {done.returncode}'
+        f' ({" ".join(said[-2:]).strip()[:200]})'
+    )
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
       found = f'did not end within {_CPU_S} s of processor time'
     elif done.returncode == _TOO_LARGE:
@@ -205,9 +209,10 @@ _TOO_LARGE = 3
 def _try() -> None:
   """What the process of `trial` does."""
   job = json.load(sys.stdin)
-  resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S + 1))
-  resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-  resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+  _limit(resource.RLIMIT_CPU, _CPU_S)
+  _limit(resource.RLIMIT_CORE, 0)
+  if sys.platform == 'linux':  # others refuse it or do not heed it
+    _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
   try:
     render = compile_template(job['source'], job['special_tokens'])
   except ChatTemplateError as error:
@@ -218,6 +223,13 @@ def _try() -> None:
       render([Message(*message) for message in conversation])
     except ChatTemplateError as error:
       _leave(error)
+
+
+def _limit(kind: int, value: int) -> None:
+  _, most = resource.getrlimit(kind)
+  if most != resource.RLIM_INFINITY:
+    value = min(value, most)
+  resource.setrlimit(kind, (value, most))
 
 
 def _leave(error: ChatTemplateError) -> None:
