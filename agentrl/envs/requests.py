@@ -66,10 +66,6 @@ def text(body: Mapping[str, Any], key: str) -> str:
   value = body.get(key)
   if not isinstance(value, str):
     raise Refusal(422, f'"{key}" must be a string, got {value!r:.80}.')
-  try:
-    value.encode()
-  except UnicodeEncodeError as error:  # JSON can say half a surrogate pair
-    raise Refusal(422, f'"{key}" is no Unicode text: {error}') from error
   return value
 
 
