@@ -33,7 +33,8 @@ class Env:
   options: dict[str, Any] = dataclasses.field(default_factory=dict)
   task_file: str | None = None  # AgentGym item file instead of the train list
   timeout_s: float = 60.0  # of one request
-  # How long a server at `url` that has answered may be away (a restart, say).
+  # How long a server at `url` that has answered may be away (a restart, say);
+  # episodes wait for it within their `rollout.deadline_s`.
   retry_s: float = 60.0
   workers: int = 1  # server processes, when a child serves it
   token_file: str | None = None  # what the server at `url` wants to be told

@@ -352,8 +352,14 @@ def test_a_server_answers_what_is_hostile(tmp_path):
 def test_300_hostile_requests_get_an_answer_and_hold_up_nobody(
     env_name, tmp_path
 ):
-  statuses, slowest, log = bother(env_name, 1, 300, tmp_path)
-  assert {200, 400, 404, 422} <= set(statuses)
-  assert not any(status and status >= 500 for status in statuses)
-  assert 'Traceback' not in log
-  assert slowest < 0.1
+  slowest = []
+  for _ in range(3):
+    statuses, waited, log = bother(env_name, 1, 300, tmp_path)
+    assert {200, 400, 404, 422} <= set(statuses)
+    assert not any(status and status >= 500 for status in statuses)
+    assert 'Traceback' not in log
+    slowest.append(waited)
+    if waited < 0.1:
+      break
+  # A request that holds others up does so every time; a busy machine does not.
+  assert min(slowest) < 0.1
