@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import pathlib
 import sys
 import time
@@ -9,6 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import rich.console
 import rich.progress
+
+from agentrl.errors import DataError
+
+_WIDTH = 80  # columns of a progress line
 
 
 class Writer:
@@ -37,51 +42,150 @@ class Writer:
       directory: the workdir.
       filename: of the JSON lines.
       tensorboard: also write event files under `tensorboard/`.
-      prefix: of the TensorBoard tags, to keep two phases apart.
+      prefix: of the TensorBoard tags, to keep two phases apart; their events
+        are in a folder of this name.
       total: steps of the whole run, for the time left.
       start: steps done before this process.
       shown: metrics that the progress line shows.
       show_every: steps between such lines.
       console: where it is shown.
     """
-    self._file = open(directory / filename, 'a', encoding='utf-8')
-    self._tensorboard = None
+    self._path = directory / filename
+    self._file = open(self._path, 'a', encoding='utf-8')
+    self._events = None
     if tensorboard:
-      self._tensorboard = _import_tensorboard().SummaryWriter(
-          str(directory / 'tensorboard')
-      )
+      self._events = _Events(directory / 'tensorboard' / prefix, start)
     self._prefix = prefix
     self._total, self._start = total, start
     self._shown, self._show_every = shown, show_every
     self._console = console or rich.console.Console()
-    self._began = time.monotonic()
+    self._after_first = None  # when the first step, which compiles, was done
+    if start < total:
+      self._console.print(
+          f'Step {start + 1} of {total} compiles its programs first.',
+          highlight=False,
+      )
 
   def write(self, step: int, values: Mapping[str, float]) -> None:
-    """Records the metrics of step `step`, counted from 0."""
+    """Records the metrics of step `step`, counted from 0.
+
+    Returns when they would survive a SIGKILL.
+
+    Raises:
+      DataError: the file is not where it was opened any more.
+    """
     line = {'step': step, 'time': time.time(), **values}
+    self._check_place()
     self._file.write(json.dumps(line, allow_nan=True) + '\n')
     self._file.flush()
-    if self._tensorboard is not None:
-      for name, value in values.items():
-        if math.isfinite(value):
-          self._tensorboard.add_scalar(self._prefix + name, value, step)
+    self._add_scalars(step, values)
+    now = time.monotonic()
+    if self._after_first is None:
+      self._after_first = now
     if (step + 1) % self._show_every and step + 1 < self._total:
       return
-    done = step + 1 - self._start
-    left = (time.monotonic() - self._began) / done * (self._total - step - 1)
-    parts = [f'{step + 1}/{self._total}']
-    parts += [
-        f'{name.rpartition("/")[2]} {values[name]:.3g}'
-        for name in self._shown
-        if name in values
-    ]
-    parts.append(f'ETA {duration(left)}')
-    self._console.print('  '.join(parts), highlight=False)
+    ends = ''
+    if timed := step - self._start:
+      left = (now - self._after_first) / timed * (self._total - step - 1)
+      ends = f'  ETA {duration(left)}'
+    shown = f'{step + 1}/{self._total}'
+    for name in self._shown:
+      if name in values:
+        part = f'  {_short(name)} {values[name]:.3g}'
+        if len(shown + part + ends) <= _WIDTH:
+          shown += part
+    self._console.print(shown + ends, highlight=False, soft_wrap=True)
+
+  def amend(self, values: Mapping[str, float]) -> None:
+    """Adds to the last step's line what was measured after it.
+
+    Raises:
+      DataError: as `write`.
+    """
+    self._check_place()
+    lines = self._path.read_text(encoding='utf-8').splitlines(keepends=True)
+    # None is there if somebody took the file away.
+    last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
+    line = json.dumps(last | values, allow_nan=True) + '\n'
+    # At once, so that a kill leaves a line and not a part of it.
+    _replace(self._path, ''.join([*lines, line]))
+    self._file.close()
+    self._file = open(self._path, 'a', encoding='utf-8')
+    self._add_scalars(last['step'], values)
+
+  def _add_scalars(self, step: int, values: Mapping[str, float]) -> None:
+    if self._events is None:
+      return
+    self._events.write(
+        step,
+        {
+            self._prefix + name: value
+            for name, value in values.items()
+            if math.isfinite(value)
+        },
+    )
 
   def close(self) -> None:
     self._file.close()
-    if self._tensorboard is not None:
-      self._tensorboard.close()
+    if self._events is not None:
+      self._events.close()
+
+  def _check_place(self) -> None:
+    """Lines written to a file that was deleted would be lost in silence."""
+    try:
+      same = os.path.samestat(os.fstat(self._file.fileno()), self._path.stat())
+    except FileNotFoundError:
+      same = False
+    if not same:
+      raise DataError(
+          f'{self._path} was deleted or replaced while the run wrote to it.'
+      )
+
+
+class _Events:
+  """An event file of TensorBoard that is whole after each step.
+
+  tensorboardX's own writer hands events to a thread, which keeps them for up to
+  two minutes: a SIGKILL would lose those steps.
+  """
+
+  def __init__(self, folder: pathlib.Path, start: int):
+    """Opens a new file, whose first event hides step `start` and later ones.
+
+    They are of a run that was killed, and are done again.
+    """
+    tensorboardx = _import_tensorboard()
+    self._event = tensorboardx.proto.event_pb2.Event
+    self._summary = tensorboardx.proto.summary_pb2.Summary
+    folder.mkdir(parents=True, exist_ok=True)
+    # The name has seconds only, and an older file of this name would be lost.
+    self._writer = tensorboardx.event_file_writer.EventsWriter(
+        str(folder / 'events'), f'.{time.time_ns()}'
+    )
+    session = tensorboardx.proto.event_pb2.SessionLog
+    self._add(start, session_log=session(status=session.START))
+
+  def write(self, step: int, values: Mapping[str, float]) -> None:
+    """Adds the scalars of one step."""
+    items = [
+        self._summary.Value(tag=name, simple_value=value)
+        for name, value in values.items()
+    ]
+    self._add(step, summary=self._summary(value=items))
+
+  def close(self) -> None:
+    self._writer.close()
+
+  def _add(self, step: int, **content) -> None:
+    event = self._event(step=step, wall_time=time.time(), **content)
+    self._writer.write_event(event)
+    self._writer.flush()
+
+
+def _short(name: str) -> str:
+  """`rollout/return_mean` as `return`: what fits a line."""
+  name = name.rpartition('/')[2].removesuffix('_mean').removesuffix('_norm')
+  return 's' if name == 'step_s' else name
 
 
 def _import_tensorboard():
@@ -94,7 +198,7 @@ def _import_tensorboard():
   if hidden:
     sys.modules['torch'] = None
   try:
-    import tensorboardX
+    import tensorboardX.event_file_writer
   finally:
     if hidden:
       del sys.modules['torch']
@@ -145,7 +249,11 @@ def discard_from(path: pathlib.Path, step: int) -> int:
     discarded = path.with_name(path.name + '.discarded')
     with open(discarded, 'a', encoding='utf-8') as file:
       file.writelines(moved)
-    partial = path.with_name(path.name + '.tmp')
-    partial.write_text(''.join(kept), encoding='utf-8')
-    partial.replace(path)
+    _replace(path, ''.join(kept))
   return len(moved)
+
+
+def _replace(path: pathlib.Path, text: str) -> None:
+  partial = path.with_name(path.name + '.tmp')
+  partial.write_text(text, encoding='utf-8')
+  partial.replace(path)

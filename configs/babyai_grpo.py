@@ -28,6 +28,7 @@ def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
       # An item file of AgentGym; none: the train list.
       task_file=config_dict.placeholder(str),
       options=dict(levels=BABYAI_LEVELS[:1] if arg.tiny else BABYAI_LEVELS),

@@ -1,5 +1,9 @@
 """Helpers shared by config files."""
 
+import json
+import pathlib
+from typing import Any
+
 from ml_collections import ConfigDict, config_dict
 
 from configs import algorithms
@@ -34,6 +38,33 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
     else:
       values[key] = kind(text)
   return ConfigDict(values)
+
+
+def run_of(model: str) -> pathlib.Path | None:
+  """The workdir of the training run that `model` is of; None: of none."""
+  path = pathlib.Path(model)
+  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+    path = path.parent.parent
+  return path if (path / 'checkpoints').is_dir() else None
+
+
+def trained_with(model: str) -> dict[str, Any] | None:
+  """The sections that a model was trained with, where it keeps them.
+
+  Args:
+    model: a name; workdirs of runs, their checkpoints/N and folders that were
+      exported have them.
+  """
+  run = run_of(model)
+  path = pathlib.Path(model) / 'agentrl.json'
+  if run is not None:
+    path = run / 'config.json'
+  elif not path.is_file():
+    return None
+  try:
+    return json.loads(path.read_text(encoding='utf-8'))
+  except (OSError, ValueError) as error:
+    raise ValueError(f'{path} cannot be read: {error}') from error
 
 
 def begin(mode: str) -> ConfigDict:
@@ -71,6 +102,10 @@ def sampler(max_running: int) -> dict:
       push='retract',
       push_lora=False,
       verify=True,
+      # Files of one line; or set AGENTRL_SAMPLER_API_KEY and _ADMIN_KEY.
+      api_key_file=config_dict.placeholder(str),
+      admin_key_file=config_dict.placeholder(str),
+      # Keys themselves are refused, with a word on where they go.
       api_key=config_dict.placeholder(str),
       admin_key=config_dict.placeholder(str),
       timeout_s=300.0,  # of one request

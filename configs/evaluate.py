@@ -4,19 +4,19 @@ r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
         --workdir=runs/quickstart-eval
     python launch.py --config=configs/evaluate.py:model=smollm2-135m,env=textcraft \
         --workdir=runs/smollm2-textcraft
+    python launch.py --config=configs/evaluate.py:model=runs/quickstart/checkpoints/4 \
+        --workdir=runs/quickstart-eval-4
     python launch.py --config=configs/evaluate.py:task_file=textcraft_test.json,n=100 \
         --workdir=runs/smollm2-items  # an item file of AgentGym
 
-The workdir of a training run brings its environment, its way of talking and its
-limits along; `env` is for other models, and `temperature=0` is greedy.
+The workdir of a training run, its checkpoints/N and a folder that was exported
+from it bring their environment, their way of talking and their limits along;
+`env` is for other models, and `temperature=0` is greedy.
 """
-
-import json
-import pathlib
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import begin, parse_arg, sampler
+from configs.common import begin, parse_arg, sampler, trained_with
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -30,7 +30,12 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
 
   config = begin('evaluate')
-  config.env = dict(name=arg.env, url=config_dict.placeholder(str), options={})
+  config.env = dict(
+      name=arg.env,
+      url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
+      options={},
+  )
   config.agent = dict(format='react', instructions='full')
   config.model = dict(name=arg.model, dtype='float32')
   config.sampler = sampler(64)
@@ -47,11 +52,12 @@ def get_config(arg: str | None = None) -> ConfigDict:
       seed=0,
       samples=1,
   )
-  trained = pathlib.Path(arg.model) / 'config.json'
-  if (trained.parent / 'checkpoints').is_dir():
-    run = json.loads(trained.read_text())
-    for section in ('env', 'agent', 'eval'):
-      config[section] = ConfigDict(run[section])
+  run = trained_with(arg.model)
+  if run is not None:
+    for section in ('agent', 'eval'):
+      config[section] = _section(run[section])
+    # Runs whose config does not list them know nothing of url and retry_s.
+    config.env = _section(config.env.to_dict() | run['env'])
     for name in config.rollout:  # temperature and the like belong to training
       config.rollout[name] = run['rollout'][name]
     config.eval.num_tasks = arg.n
@@ -61,3 +67,11 @@ def get_config(arg: str | None = None) -> ConfigDict:
     config.eval.task_file = arg.task_file
   config.eval.temperature = arg.temperature
   return config
+
+
+def _section(values: dict) -> ConfigDict:
+  """A recorded section, in which nulls are texts that nobody gave yet."""
+  return ConfigDict({
+      key: config_dict.placeholder(str) if value is None else value
+      for key, value in values.items()
+  })

@@ -1,8 +1,5 @@
 """What the configs of sft, dpo and agentevol share."""
 
-import json
-import pathlib
-
 from ml_collections import ConfigDict, config_dict
 
 from configs import common
@@ -15,10 +12,8 @@ _HORIZONS = {'textcraft': 30, 'babyai': 20}
 
 def is_small(model: str) -> bool:
   """Whether a model is of the tiny family, or a run that began from one."""
-  run = pathlib.Path(model)
-  if (run / 'checkpoints').is_dir():
-    config = json.loads((run / 'config.json').read_text())
-    return is_small(config['model']['name'])
+  if common.run_of(model) is not None:
+    return is_small(common.trained_with(model)['model']['name'])
   return model.startswith('tiny')
 
 
@@ -36,6 +31,7 @@ def _common(
   config.env = dict(
       name=env,
       url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
       options=_options(env, small),
   )
   config.agent = dict(

@@ -32,6 +32,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.env = dict(
       name='babyai',
       url=config_dict.placeholder(str),
+      retry_s=60.0,  # how long a server there may be away
       options=dict(levels=('GoToRedBall',), style='compact'),
   )
   config.agent = dict(format='plain', instructions='compact')

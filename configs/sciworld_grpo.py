@@ -32,6 +32,7 @@ def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
   config.env = dict(
       name='sciworld',
       url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
       options=dict(
           tasks=('find-animal',) if arg.tiny else 'agentgym',
           simulators=2 if arg.tiny else 8,

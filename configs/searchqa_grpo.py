@@ -33,6 +33,7 @@ def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
   config.env = dict(
       name='searchqa',
       url=config_dict.placeholder(str),  # none: a child process serves it
+      retry_s=60.0,  # how long a server there may be away
       options=dict(
           topk=1 if arg.tiny else 3,
           # none: the embedded index, the generated questions

@@ -8,8 +8,9 @@ r"""Serves a policy over SGLang's and OpenAI's HTTP with the embedded engine.
         -H 'Content-Type: application/json' \
         http://127.0.0.1:30000/v1/chat/completions
 
-`model` may be a known name, a Hugging Face directory, a .gguf file, a hub name
-or the workdir of a training run, whose newest checkpoint is then served.
+`model` may be a known name, a Hugging Face directory, a .gguf file, a hub name,
+the workdir of a training run, whose newest checkpoint is then served, or its
+checkpoints/N.
 """
 
 from ml_collections import ConfigDict, config_dict

@@ -40,6 +40,7 @@ def launch(*flags):
         ((QUICKSTART,), '--workdir=runs/NAME'),
         ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
         ((QUICKSTART, '--device_memory_gib=24'), 'with --dry_run only'),
+        ((QUICKSTART, '--config.sampler.api_key=k'), 'sampler.api_key_file'),
     ],
 )
 def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
@@ -119,6 +120,8 @@ def test_an_environment_server_that_answers_html_is_one_clear_error(tmp_path):
   (line,) = result.stderr.strip().splitlines()
   for word in ('EnvError', '/create', '501'):
     assert word in line
+  # The corrected command finds a workdir that nobody has claimed.
+  assert not (tmp_path / 'run' / 'config.json').exists()
 
 
 def test_a_full_disk_is_one_line_whatever_was_being_written(tmp_path):

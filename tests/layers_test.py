@@ -19,7 +19,7 @@ ALLOWED = {
     'ops': set(),
     'parallel': set(),
     'schedules': set(),
-    'metrics': set(),
+    'metrics': {'errors'},
     'envs': {'types', 'errors'},
     'text': {'types', 'errors'},
     'models': {'ops', 'parallel', 'batch'},

@@ -15,6 +15,7 @@ from tensorboard.backend.event_processing.event_accumulator import (
 )
 
 from agentrl import metrics
+from agentrl.errors import DataError
 
 ROOT = pathlib.Path(__file__).parents[1]
 
@@ -60,14 +61,107 @@ def test_numbers_that_are_not_finite_are_written_and_read(tmp_path):
   assert math.isnan(line['train/a']) and line['train/b'] == math.inf
 
 
+def test_what_is_measured_after_a_step_joins_its_line(tmp_path):
+  writer = make_writer(tmp_path, tensorboard=True)
+  for step in range(2):
+    writer.write(step, {'train/loss': 1.0})
+    writer.amend({'eval/success': step / 2, 'eval/time': math.nan})
+  before = lines(tmp_path / 'metrics.jsonl')
+  writer.write(2, {'train/loss': 0.5})
+  writer.close()
+  after = lines(tmp_path / 'metrics.jsonl')
+  assert [line['step'] for line in after] == [0, 1, 2]
+  assert [line['train/loss'] for line in after] == [1.0, 1.0, 0.5]
+  assert [line.get('eval/success') for line in after] == [0.0, 0.5, None]
+  assert str(after[:2]) == str(before)
+  events = EventAccumulator(str(tmp_path / 'tensorboard')).Reload()
+  scalars = events.Scalars('eval/success')
+  assert [(x.step, x.value) for x in scalars] == [(0, 0.0), (1, 0.5)]
+  # The run's last evaluation, by a process that made no step.
+  writer = make_writer(tmp_path, start=3, total=3)
+  writer.amend({'eval/success': 1.0})
+  writer.close()
+  assert lines(tmp_path / 'metrics.jsonl')[-1]['eval/success'] == 1.0
+  assert len(lines(tmp_path / 'metrics.jsonl')) == 3
+
+
+def test_a_line_that_is_gone_is_made_anew(tmp_path):
+  writer = make_writer(tmp_path, start=3, total=3)
+  writer.amend({'eval/success': 1.0})
+  writer.close()
+  line = {'step': 2, 'eval/success': 1.0}
+  assert lines(tmp_path / 'metrics.jsonl') == [line]
+
+
 def test_tensorboard_gets_the_same_numbers_under_the_prefix(tmp_path):
   writer = make_writer(tmp_path, tensorboard=True, prefix='warmstart/')
   writer.write(0, {'train/loss': 2.0})
   writer.write(1, {'train/loss': 1.5})
   writer.close()
-  events = EventAccumulator(str(tmp_path / 'tensorboard')).Reload()
-  scalars = events.Scalars('warmstart/train/loss')
-  assert [(x.step, x.value) for x in scalars] == [(0, 2.0), (1, 1.5)]
+  assert scalars(tmp_path / 'tensorboard' / 'warmstart') == {
+      'warmstart/train/loss': [(0, 2.0), (1, 1.5)]
+  }
+
+
+def scalars(folder):
+  """(step, value) by tag, as TensorBoard shows them."""
+  events = EventAccumulator(str(folder)).Reload()
+  return {
+      tag: [(x.step, x.value) for x in events.Scalars(tag)]
+      for tag in events.Tags()['scalars']
+  }
+
+
+def test_a_sigkill_loses_no_step_that_was_written(tmp_path):
+  program = (
+      'import os, pathlib; from agentrl import metrics;'
+      f' writer = metrics.Writer(pathlib.Path({str(tmp_path)!r}), total=9);'
+      ' [writer.write(i, {"a": i / 2, "b": 1.0}) for i in range(3)];'
+      ' os.kill(os.getpid(), 9)'
+  )
+  done = subprocess.run([sys.executable, '-c', program], cwd=ROOT)
+  assert done.returncode == -9
+  kept = lines(tmp_path / 'metrics.jsonl')
+  assert [line['a'] for line in kept] == [0, 0.5, 1]
+  found = scalars(tmp_path / 'tensorboard')
+  assert found['a'] == [(0, 0), (1, 0.5), (2, 1)]
+  assert found['b'] == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_tensorboard_agrees_with_the_lines_of_a_run_that_went_on(tmp_path):
+  # The warm start's steps stay, whatever the steps after it are.
+  warm = make_writer(
+      tmp_path, tensorboard=True, prefix='warmstart/', filename='warm.jsonl'
+  )
+  for step in range(4):
+    warm.write(step, {'a': 9.0})
+  warm.close()
+  # Killed after step 3 with a checkpoint after step 1; again after step 2.
+  for start, end in ((0, 4), (2, 3), (2, 6)):
+    metrics.discard_from(tmp_path / 'metrics.jsonl', start)
+    writer = make_writer(tmp_path, tensorboard=True, start=start, total=6)
+    for step in range(start, end):
+      writer.write(step, {'a': step + 10.0 * end})
+    writer.close()
+  expected = [(x['step'], x['a']) for x in lines(tmp_path / 'metrics.jsonl')]
+  assert [step for step, _ in expected] == list(range(6))
+  assert scalars(tmp_path / 'tensorboard')['a'] == expected
+  assert (
+      len(scalars(tmp_path / 'tensorboard' / 'warmstart')['warmstart/a']) == 4
+  )
+
+
+@pytest.mark.parametrize('again', [False, True])
+def test_a_file_that_was_deleted_under_the_run_is_named(tmp_path, again):
+  writer = make_writer(tmp_path)
+  writer.write(0, {})
+  path = tmp_path / 'metrics.jsonl'
+  path.unlink()
+  if again:
+    path.write_text('')
+  with pytest.raises(DataError, match='metrics.jsonl was deleted'):
+    writer.write(1, {})
+  writer.close()
 
 
 def test_the_progress_line_shows_step_chosen_metrics_and_time_left(tmp_path):
@@ -78,9 +172,54 @@ def test_the_progress_line_shows_step_chosen_metrics_and_time_left(tmp_path):
   writer.write(1, {'a/success': 0.25, 'a/hidden': 3.0})
   writer.write(2, {'a/success': 0.5})
   writer.close()
-  first, last = output.getvalue().splitlines()
-  assert first.startswith('2/3  success 0.25  ETA 0:0')
-  assert last == '3/3  success 0.5  ETA 0:00'
+  said = output.getvalue().splitlines()
+  assert said == [
+      'Step 2 of 3 compiles its programs first.',
+      '2/3  success 0.25',
+      '3/3  success 0.5  ETA 0:00',
+  ]
+
+
+def test_the_time_left_leaves_the_first_step_out(tmp_path, monkeypatch):
+  clock = iter([100.0, 102.0, 106.0])  # after each step: the first took long
+  monkeypatch.setattr(metrics.time, 'monotonic', lambda: next(clock))
+  output = io.StringIO()
+  writer = make_writer(tmp_path, output, total=10)
+  for step in range(3):
+    writer.write(step, {})
+  writer.close()
+  assert output.getvalue().splitlines()[1:] == [
+      '1/10',
+      '2/10  ETA 0:16',
+      '3/10  ETA 0:21',
+  ]
+
+
+def test_nothing_compiles_for_a_run_that_is_over(tmp_path):
+  output = io.StringIO()
+  make_writer(tmp_path, output, total=3, start=3).close()
+  assert output.getvalue() == ''
+
+
+def test_lines_fit_in_80_columns(tmp_path, monkeypatch):
+  clock = iter([0.0, 9e5])
+  monkeypatch.setattr(metrics.time, 'monotonic', lambda: next(clock))
+  shown = tuple(
+      f'rollout/{name}'
+      for name in ('horizon', 'return_mean', 'success', 'entropy', 'grad_norm')
+  )
+  output = io.StringIO()
+  console = rich.console.Console(file=output, width=40)  # and none is cut
+  writer = make_writer(
+      tmp_path, total=10**5, shown=(*shown, 'time/step_s'), console=console
+  )
+  values = dict.fromkeys((*shown, 'time/step_s'), -1.2345e-10)
+  writer.write(0, {'rollout/horizon': 30})
+  writer.write(1, values)
+  writer.close()
+  *_, last = output.getvalue().splitlines()
+  assert last.startswith('2/100000  horizon -1.23e-10  return -1.23e-10')
+  assert last.endswith('ETA 24999500:00:00') and 70 < len(last) <= 80
 
 
 def test_discard_moves_later_and_broken_lines(tmp_path):

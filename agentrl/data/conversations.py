@@ -23,6 +23,9 @@ from agentrl.types import Conversation, Episode, Message
 
 OnBroken = Callable[[DataError], None]
 
+# What the json module raises for a text that is not JSON, or too deep.
+_BROKEN = (ValueError, RecursionError)
+
 _ROLES = {
     'system': 'system',
     'human': 'user',
@@ -33,12 +36,13 @@ _ROLES = {
 
 
 def read(
-    path: str | pathlib.Path, *, on_broken: OnBroken
+    path: str | pathlib.Path, *, on_broken: OnBroken, env: str | None = None
 ) -> Iterator[Conversation | Episode]:
   """Reads the usable records of a file.
 
   Args:
     path: the file.
+    env: the environment that they must be of, as far as they say; None: any.
     on_broken: called for each record that cannot be used, with an error that
       names the file, the line or record and the reason.
 
@@ -48,6 +52,7 @@ def read(
   for where, record in records(path, on_broken=on_broken):
     try:
       found = parse(record, name=where)
+      check_env(found, env)
     except DataError as error:
       on_broken(DataError(f'{where}: {error}'))
     else:
@@ -77,7 +82,8 @@ def parse(record: Any, *, name: str, prompt: int = 0) -> Conversation | Episode:
   _check(messages, learn)
   item = str(record.get('item_id', name))
   env, _, number = item.rpartition('_')
-  known = 'item_id' in record and number.isdecimal()
+  # Longer numbers than any list of tasks has are part of a name.
+  known = 'item_id' in record and re.fullmatch('[0-9]{1,18}', number)
   return Conversation(
       name=item,
       env=env if known else '',
@@ -85,6 +91,16 @@ def parse(record: Any, *, name: str, prompt: int = 0) -> Conversation | Episode:
       messages=messages,
       learn=learn,
   )
+
+
+def check_env(found: Conversation | Episode, env: str | None) -> None:
+  """Raises DataError: it was recorded in another environment than `env`."""
+  if env is not None and found.env not in ('', env):
+    name = found.name if isinstance(found, Conversation) else found.episode_id
+    raise DataError(
+        f'{name!r:.80} is of the environment {found.env!r:.40}, not of this'
+        f" run's env.name={env!r}"
+    )
 
 
 def _messages(items: Any) -> tuple[tuple[Message, ...], tuple[bool, ...]]:
@@ -162,7 +178,7 @@ def records(
   """The JSON values of a file, each with where it stands.
 
   Args:
-    path: a JSON list, or one value a line.
+    path: a JSON list, one value a line, or values over several lines.
     on_broken: as in `read`.
 
   Raises:
@@ -173,7 +189,10 @@ def records(
   except OSError as error:
     raise DataError(f'Cannot read {path}: {error}') from error
   if text.lstrip().startswith('['):
-    yield from _elements(path, text, on_broken)
+    yield from _elements(path, text, text.index('[') + 1, on_broken)
+    return
+  if _is_indented(text):
+    yield from _elements(path, text, 0, on_broken)
     return
   for number, line in enumerate(text.split('\n'), start=1):
     if not line.strip():
@@ -181,32 +200,53 @@ def records(
     where = f'{path}, line {number}'
     try:
       value = json.loads(line)
-    except ValueError as error:
+    except _BROKEN as error:
       on_broken(DataError(f'{where}: {error}'))
     else:
       yield where, value
 
 
+def _is_indented(text: str) -> bool:
+  """Whether the first value is whole, but not on one line."""
+  start = len(text) - len(text.lstrip())
+  first, _, _ = text[start:].partition('\n')
+  try:
+    json.loads(first)
+  except _BROKEN:
+    pass
+  else:
+    return False
+  try:
+    json.JSONDecoder().raw_decode(text, start)
+  except _BROKEN:
+    return False
+  return True
+
+
 def _elements(
-    path, text: str, on_broken: OnBroken
+    path, text: str, start: int, on_broken: OnBroken
 ) -> Iterator[tuple[str, Any]]:
-  """Elements of a JSON list; after a broken one, those that can be found."""
+  """Values from `start` on, those of a list or one after the other.
+
+  After a broken one, those that can be found.
+  """
   decode = json.JSONDecoder().raw_decode
   blank = re.compile(r'[\s,]*')
-  position = blank.match(text, text.index('[') + 1).end()
+  is_list = start > 0
+  position = blank.match(text, start).end()
   number = 0
-  while position < len(text) and text[position] != ']':
+  while position < len(text) and not (is_list and text[position] == ']'):
     where = f'{path}, record {number}'
     number += 1
     try:
       value, end = decode(text, position)
-    except ValueError as error:
+    except _BROKEN as error:
       on_broken(DataError(f'{where}: {error}'))
       position = _next_record(text, position + 1, decode)
       continue
     yield where, value
     position = blank.match(text, end).end()
-  if position >= len(text):
+  if is_list and position >= len(text):
     on_broken(DataError(f'{path}: it ends before its list does'))
 
 
@@ -215,7 +255,7 @@ def _next_record(text: str, position: int, decode: Callable) -> int:
   for match in re.compile(r'\{').finditer(text, position):
     try:
       value, _ = decode(text, match.start())
-    except ValueError:
+    except _BROKEN:
       continue
     if value.keys() & {'conversations', 'messages', 'turns', 'chosen'}:
       return match.start()

@@ -1,18 +1,19 @@
 """Episodes on disk: one JSON object a line, one file a step."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import msgspec
 import numpy as np
 
 from agentrl.errors import DataError
 from agentrl.types import Episode, Message, Turn
 
-_TURN_FIELDS = tuple(field.name for field in dataclasses.fields(Turn))
 _PLAIN_FIELDS = (
     'episode_id',
     'env',
@@ -24,6 +25,26 @@ _PLAIN_FIELDS = (
     'stop_reason',
     'success',
 )
+
+
+class _Line(msgspec.Struct):
+  """A line of an episode file; what follows from the rest is not read."""
+
+  episode_id: str
+  env: str
+  task_id: int
+  split: str
+  seed: int
+  policy_version: int
+  horizon: int
+  stop_reason: str
+  success: bool
+  error: str | None
+  prompt: tuple[Message, ...]
+  turns: tuple[Turn, ...]
+  tokens: tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...] = ()
+  completion_mask: tuple[Literal[0, 1] | bool, ...] = ()
+  sampler_logprobs: tuple[float, ...] = ()
 
 
 def step_path(
@@ -68,37 +89,41 @@ def from_line(line: str) -> Episode:
   """
   try:
     record = json.loads(line)
-  except ValueError as error:
+  except (ValueError, RecursionError) as error:
     raise DataError(str(error)) from error
   return from_record(record)
 
 
-def from_record(record: dict[str, Any]) -> Episode:
+def from_record(record: Any) -> Episode:
   """Decodes the JSON object of a line.
 
   Raises:
-    DataError: it is not such an object; says why.
+    DataError: it is not such an object, or contradicts itself; says why.
   """
   try:
-    return Episode(
-        **{name: record[name] for name in _PLAIN_FIELDS},
-        error=record['error'],
-        prompt=tuple(
-            Message(message['role'], message['content'])
-            for message in record['prompt']
-        ),
-        turns=tuple(
-            Turn(**{name: turn[name] for name in _TURN_FIELDS})
-            for turn in record['turns']
-        ),
-        tokens=tuple(record.get('tokens', ())),
-        completion_mask=tuple(map(bool, record.get('completion_mask', ()))),
-        sampler_logprobs=tuple(record.get('sampler_logprobs', ())),
-    )
-  except KeyError as error:
-    raise DataError(f'the key {error} is missing') from error
-  except (ValueError, TypeError) as error:
+    line = msgspec.convert(record, _Line)
+    values = {field: getattr(line, field) for field in line.__struct_fields__}
+    values['completion_mask'] = tuple(map(bool, line.completion_mask))
+    episode = Episode(**values)
+  except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(str(error)) from error
+  sampled = [
+      sum(1 for _ in run)
+      for on, run in itertools.groupby(episode.completion_mask)
+      if on
+  ]
+  said = [turn.completion_tokens for turn in episode.turns]
+  if episode.tokens and sampled != said:
+    raise DataError(
+        f'episode {episode.episode_id!r} contradicts itself: its mask has runs'
+        f' of {_short(sampled)} tokens, its turns sampled {_short(said)}'
+    )
+  return episode
+
+
+def _short(values: list[int]) -> str:
+  shown = ', '.join(map(str, values[:8]))
+  return f'[{shown}{", ..." if len(values) > 8 else ""}]'
 
 
 def write(

@@ -28,12 +28,13 @@ class Pair(NamedTuple):
 
 
 def read(
-    path: str | pathlib.Path, *, on_broken: OnBroken
+    path: str | pathlib.Path, *, on_broken: OnBroken, env: str | None = None
 ) -> Iterator[Pair | Episode]:
   """Reads the pairs of a file, and the episodes that pairs can be made of.
 
   Args:
     path: a JSON list or JSON lines, as in `data.conversations`.
+    env: the environment that records must be of, as far as they say.
     on_broken: called for each record that cannot be used, with an error that
       names the file, the line or record and the reason.
 
@@ -46,6 +47,7 @@ def read(
       found = (parse if is_pair else conversations.parse)(record, name=where)
       if isinstance(found, Conversation):
         raise DataError('a conversation alone is no pair and has no return')
+      conversations.check_env(found.better if is_pair else found, env)
     except DataError as error:
       on_broken(DataError(f'{where}: {error}'))
     else:

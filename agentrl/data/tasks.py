@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import re
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -118,7 +119,7 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
   """
   try:
     items: Any = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
-  except (OSError, ValueError) as error:
+  except (OSError, ValueError, RecursionError) as error:
     raise DataError(f'Cannot read task items from {path}: {error}') from error
   if not isinstance(items, list):
     raise DataError(f'{path} holds no JSON list but {type(items).__name__}.')
@@ -126,9 +127,10 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
   for index, item in enumerate(items):
     item_id = item.get('item_id') if isinstance(item, dict) else None
     name, _, number = str(item_id).rpartition('_')
-    if name != env_name or not number.isdecimal():
+    if name != env_name or not re.fullmatch('[0-9]{1,18}', number):
       raise DataError(
-          f'Item {index} of {path} is {item!r}; expected an item_id such as'
+          f'Item {index} of {path} is {item!r:.200}; expected an item_id'
+          ' such as'
           f" '{env_name}_12'."
       )
     task_id = int(number)

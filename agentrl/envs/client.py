@@ -1,26 +1,23 @@
 """Async client of environment servers, ours and AgentGym's own."""
 
-import json
-import math
+import errno
 import reprlib
-import time
-from collections.abc import Sequence
 from typing import Any
 
 import aiohttp
 from absl import logging
 
 from agentrl import envs
-from agentrl.envs import wire as wire_lib
-from agentrl.errors import EnvError
+from agentrl.envs import replies, wire as wire_lib
+from agentrl.envs.replies import Decoder, Refused, Unavailable
+from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
-_SHOWN = 200  # characters of a request or a reply that an error repeats
-# A server that failed is asked last for so long.
-_COOL_DOWN_S = 30.0
+# Too many episodes; a proxy before a server that is away; a busy one.
+_COME_AGAIN = (429, 502, 503)
 
 _repr = reprlib.Repr()  # it takes arguments only since Python 3.12
-_repr.maxstring, _repr.maxother, _repr.maxdict = 80, _SHOWN, 8
+_repr.maxstring, _repr.maxother, _repr.maxdict = 80, replies.SHOWN, 8
 _short = _repr.repr
 
 
@@ -34,7 +31,7 @@ class EnvClient:
   The session is the caller's: one connection pool serves every episode. The
   episode is created by the first `reset`, because some servers must know the
   task to create it, and closed at the end of the block. Nothing is tried twice
-  here: the collector decides.
+  here: the collector decides, and `pool` waits for servers that are started anew.
   """
 
   def __init__(
@@ -60,7 +57,12 @@ class EnvClient:
         {} if token is None else {'Authorization': f'Bearer {token}'}
     )
     self._base_url = base_url.rstrip('/')
-    self._wire = wire_lib.WIRES.get(env_name) or envs.get(env_name).wire
+    self._env_name = env_name
+    if env_name in wire_lib.WIRES:
+      self._name, self._wire = env_name, wire_lib.WIRES[env_name]
+    else:
+      spec = envs.get(env_name)
+      self._name, self._wire = spec.name, spec.wire
     self._timeout = aiohttp.ClientTimeout(total=timeout_s)
     self._episode: int | None = None
     self._total = 0.0
@@ -88,21 +90,16 @@ class EnvClient:
     request = {wire.task_key: task_id, **wire.reset_extra}
     if seed is not None:
       request['seed'] = seed
-    reply = await self._post_episode('reset', **request)
+    reply = await self._post_episode(replies.opened(wire), 'reset', **request)
     if wire.prompt_keys:
-      texts = [self._field(reply, key, 'reset') for key in wire.prompt_keys]
-      observation = '\n'.join(str(text) for text in texts)
-    else:
-      observation = reply
-    if not isinstance(observation, str) or (
-        wire.failed_reset is not None and observation == wire.failed_reset
-    ):
+      reply = '\n'.join(reply[key] for key in wire.prompt_keys)
+    if reply == wire.failed_reset:
       raise EnvError(
-          f'Resetting {self._base_url} to task {task_id} gave no observation:'
-          f' {_short(reply)}'
+          f'Resetting {self._base_url} to task {task_id} gave no observation'
+          f' but {reply!r}.'
       )
     self._total = 0.0
-    return observation
+    return reply
 
   async def step(self, action: str) -> StepResult:
     """Does `action`.
@@ -111,18 +108,14 @@ class EnvClient:
       EnvError: the server could not be reached or refused.
     """
     wire = self._wire
-    reply = await self._post_episode('step', action=action)
-    observation = self._field(reply, 'observation', 'step')
-    ended = bool(self._field(reply, wire.ended_key, 'step'))
-    truncated = bool(reply.get('truncated', False))
-    terminated = bool(reply.get('terminated', ended and not truncated))
-    number = self._field(reply, wire.reward_key, 'step')
-    if not isinstance(number, int | float) or not math.isfinite(number):
-      raise EnvError(
-          f'{self._base_url}/step gave the reward {_short(number)}, not a'
-          ' finite number.'
-      )
-    worth = wire.worth(number)
+    reply = await self._post_episode(
+        replies.stepped(wire), 'step', action=action
+    )
+    truncated = reply.get('truncated', False)
+    terminated = reply.get(
+        'terminated', reply[wire.ended_key] and not truncated
+    )
+    worth = wire.worth(reply[wire.reward_key])
     ended = terminated or truncated
     if wire.reward_kind == wire_lib.CUMULATIVE:
       reward, self._total = worth - self._total, worth
@@ -134,7 +127,7 @@ class EnvClient:
     if success is None and ended:
       success = terminated and wire.success(self._total)
     return StepResult(
-        observation=str(observation),
+        observation=reply['observation'],
         reward=reward,
         terminated=terminated,
         truncated=truncated,
@@ -149,11 +142,8 @@ class EnvClient:
     Raises:
       EnvError: the server could not be reached or refused.
     """
-    params = {self._wire.episode_key: str(self._live())}
-    reply = await self._request('GET', 'observation', params=params)
-    if isinstance(reply, dict):
-      reply = self._field(reply, 'observation', 'observation')
-    return str(reply)
+    reply = await self._get_episode(replies.OBSERVATION, 'observation')
+    return reply if isinstance(reply, str) else reply['observation']
 
   async def expert_action(self) -> str:
     """The expert's next action; only from our servers started with it.
@@ -161,9 +151,7 @@ class EnvClient:
     Raises:
       EnvError: the server has no expert, or it has no plan.
     """
-    params = {self._wire.episode_key: str(self._live())}
-    reply = await self._request('GET', 'expert', params=params)
-    return str(self._field(reply, 'action', 'expert'))
+    return (await self._get_episode(replies.EXPERT, 'expert'))['action']
 
   async def close(self) -> None:
     """Gives the episode back. A failure is only logged.
@@ -174,32 +162,76 @@ class EnvClient:
     if self._episode is None:
       return
     try:
-      await self._post_episode('close')
+      await self._post_episode(None, 'close')
     except EnvError as error:
       logging.warning('An environment was left open: %s', error)
     self._episode = None
 
-  async def probe(self, task_id: int) -> None:
+  async def probe(self, task_id: int, *, expert: bool = False) -> None:
     """Opens an episode, which the end of the block closes, and plays none.
 
+    Args:
+      task_id: of the episode.
+      expert: whether the server must offer its expert.
+
     Raises:
+      ConfigError: a server of another environment is at the URL, or one without
+        an expert.
       EnvError: no server of this environment is at the URL.
     """
+    await self._check_name()
     await self._create(task_id)
+    if expert:
+      await self._check_expert()
+
+  async def _check_name(self) -> None:
+    """Field names of environments coincide: the server says which it is."""
+    try:
+      said = await self._request(replies.TEXT, 'GET', '')
+    except Unavailable:
+      raise
+    except EnvError:  # it says nothing of the kind: /create will tell
+      return
+    other = wire_lib.other_environment(said, self._name, self._wire)
+    if other is not None:
+      raise ConfigError(
+          f'{self._base_url} serves {other}, and env.name is'
+          f' {self._env_name!r}; set one of them right.'
+      )
+
+  async def _check_expert(self) -> None:
+    try:
+      await self.expert_action()
+    except Refused as error:
+      if error.status != 404:  # the route is there: 409, the episode is new
+        return
+      raise ConfigError(
+          f"{self._base_url} has no expert (GET /expert gave 404; AgentGym's"
+          ' own servers have none), and this run wants its demonstrations. Set'
+          ' warmstart.episodes=0, or data.expert_episodes=0 with data.files. A'
+          ' tiny model, whose tokenizer is trained on demonstrations, learns'
+          ' from a file first: configs/textcraft_sft.py:data=FILE,model=NAME,'
+          ' and then that workdir as model.name. A server of ours has its'
+          ' expert when it is started with it: configs/serve_env.py:expert'
+      ) from error
 
   async def _create(self, task_id: int) -> None:
     wire = self._wire
     request = {wire.create_task_key: task_id} if wire.create_task_key else {}
-    reply = await self._request('POST', 'create', json=request)
-    if wire.created_key is not None:
-      reply = self._field(reply, wire.created_key, 'create')
-    if not isinstance(reply, int) or isinstance(reply, bool):
-      raise EnvError(f'{self._base_url}/create gave the id {_short(reply)}.')
-    self._episode = reply
+    reply = await self._request(
+        replies.created(wire), 'POST', 'create', json=request
+    )
+    self._episode = reply[wire.created_key] if wire.created_key else reply
 
-  async def _post_episode(self, route: str, **fields: Any) -> Any:
+  async def _post_episode(
+      self, decoder: Decoder | None, route: str, **fields: Any
+  ) -> Any:
     request = {self._wire.episode_key: self._live(), **fields}
-    return await self._request('POST', route, json=request)
+    return await self._request(decoder, 'POST', route, json=request)
+
+  async def _get_episode(self, decoder: Decoder, route: str) -> Any:
+    params = {self._wire.episode_key: str(self._live())}
+    return await self._request(decoder, 'GET', route, params=params)
 
   def _live(self) -> int:
     if self._episode is None:
@@ -208,131 +240,54 @@ class EnvClient:
       )
     return self._episode
 
-  def _field(self, reply: Any, key: str, route: str) -> Any:
-    if not isinstance(reply, dict) or key not in reply:
-      raise EnvError(
-          f'{self._base_url}/{route} gave no {key!r}: {_short(reply)}'
-      )
-    return reply[key]
+  async def _request(
+      self, decoder: Decoder | None, method: str, route: str, **content: Any
+  ) -> Any:
+    """The reply to one request as `decoder` reads it; None: unread.
 
-  async def _request(self, method: str, route: str, **content: Any) -> Any:
-    """The decoded reply to one request, or an EnvError that names both."""
+    Raises:
+      Unavailable: none, or one that says to come again.
+      Refused: another HTTP status.
+      EnvError: any other.
+    """
     url = f'{self._base_url}/{route}'
-    asked = f'{method} {url} with {_short(content)}'
+    asked = f'{method} {url}' + (f' with {_short(content)}' if content else '')
     try:
       async with self._session.request(
           method, url, timeout=self._timeout, headers=self._headers, **content
       ) as response:
-        status, body = response.status, await response.text()
-    except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError) as error:
-      raise EnvError(f'{asked} failed: {error!r}') from error
-    try:
-      reply = json.loads(body)
-    except ValueError:
-      reply = None
+        status, body = response.status, await replies.read_body(response)
+    except aiohttp.ClientConnectorError as error:
+      raise Unavailable(
+          f'{asked} failed: {error}', refused=error.errno == errno.ECONNREFUSED
+      ) from error
+    except (
+        aiohttp.ClientConnectionError,
+        aiohttp.ClientPayloadError,  # it broke off
+        TimeoutError,
+    ) as error:
+      raise Unavailable(f'{asked} failed: {_why(error)}') from error
+    except aiohttp.ClientError as error:
+      raise EnvError(f'{asked} failed: {_why(error)}') from error
+    words = replies.failure(body)
     if status != 200:
-      known = isinstance(reply, dict) and 'error' in reply
-      # A page of another server: in one line.
-      words = reply['error'] if known else ' '.join(body.split())[:_SHOWN]
-      raise EnvError(f'{asked} gave {status}: {words}')
-    if reply is None:
-      raise EnvError(
-          f'{asked} gave {response.content_type}, not JSON: {body[:_SHOWN]!r}'
-      )
+      message = f'{asked} gave {status}: {words or replies.shown(body)}'
+      if status in _COME_AGAIN:
+        raise Unavailable(message)
+      raise Refused(message, status)
     # AgentGym's servers say 200 whatever happens.
-    if isinstance(reply, dict) and 'error' in reply:
-      raise EnvError(f'{asked} gave the error {_short(reply["error"])}')
-    return reply
+    if words is not None:
+      raise EnvError(f'{asked} gave the error {words!r}')
+    if decoder is None:
+      return None
+    return replies.decode(body, decoder, asked)
 
 
-class EnvPool:
-  """Several servers of one environment; new episodes go to the least busy.
-
-  A server that failed is asked last for half a minute: it answers fastest, so
-  it would otherwise draw every episode to itself.
-  """
-
-  def __init__(
-      self,
-      session: aiohttp.ClientSession,
-      urls: Sequence[str],
-      *,
-      env_name: str,
-      timeout_s: float = 60.0,
-      token: str | None = None,
-  ):
-    if not urls:
-      raise EnvError('An environment pool needs at least one URL.')
-    self._session = session
-    self._env_name = env_name
-    self._timeout_s = timeout_s
-    self._token = token
-    self._live = dict.fromkeys(urls, 0)
-    self._failed_at = dict.fromkeys(urls, -_COOL_DOWN_S)
-
-  def client(self) -> EnvClient:
-    """A client for one episode; its server is chosen when it is opened."""
-    return _PooledClient(self)
-
-  async def probe(self, task_id: int) -> None:
-    """Asks every server for an episode, so that a wrong URL is told at once.
-
-    Raises:
-      EnvError: none of them gives one. Of some that fail, the log tells.
-    """
-    failures = []
-    for url in self._live:
-      try:
-        async with _PooledClient(self, url) as client:
-          await client.probe(task_id)
-      except EnvError as error:
-        failures.append(error)
-    if len(failures) == len(self._live):
-      raise EnvError(
-          f'No {self._env_name} server answers: {failures[0]}'
-      ) from failures[0]
-    for error in failures:
-      logging.warning('A %s server does not answer: %s', self._env_name, error)
-
-  def _choose(self) -> str:
-    now = time.monotonic()
-    return min(
-        self._live,
-        key=lambda url: (
-            now - self._failed_at[url] < _COOL_DOWN_S,
-            self._live[url],
-        ),
-    )
-
-
-class _PooledClient(EnvClient):
-  """A client whose pool learns how its server did, and may choose it."""
-
-  def __init__(self, pool: EnvPool, url: str | None = None):
-    super().__init__(
-        pool._session,
-        url or '',
-        env_name=pool._env_name,
-        timeout_s=pool._timeout_s,
-        token=pool._token,
-    )
-    self._pool = pool
-    self._url = url
-
-  async def __aenter__(self) -> 'EnvClient':
-    if self._url is None:
-      self._url = self._pool._choose()
-    self._base_url = self._url.rstrip('/')
-    self._pool._live[self._url] += 1
-    return self
-
-  async def __aexit__(self, *exc_info) -> None:
-    self._pool._live[self._url] -= 1
-    await self.close()
-
-  async def _request(self, method: str, route: str, **content: Any) -> Any:
-    try:
-      return await super()._request(method, route, **content)
-    except EnvError:
-      self._pool._failed_at[self._url] = time.monotonic()
-      raise
+def _why(error: Exception) -> str:
+  """An error in one line; a lying server may have written most of it."""
+  words = (
+      error.message if isinstance(error, aiohttp.ClientResponseError) else error
+  )
+  return f'{type(error).__name__} {" ".join(str(words).split())}'[
+      : replies.SHOWN
+  ]

@@ -9,13 +9,11 @@ import asyncio
 import base64
 import contextlib
 import hmac
-import json
 import time
 from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Mapping,
     Sequence,
 )
 from concurrent.futures import ThreadPoolExecutor
@@ -25,9 +23,10 @@ import prometheus_client
 from absl import logging
 from aiohttp import web
 
-from agentrl.envs import EnvSpec
+from agentrl.envs import EnvSpec, requests, wire
 from agentrl.envs.base import Env, World
 from agentrl.envs.counters import Counters
+from agentrl.envs.requests import Refusal
 from agentrl.envs.table import (
     GivenUp,
     LiveEpisode,
@@ -38,16 +37,6 @@ from agentrl.envs.table import (
 from agentrl.errors import AgentrlError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-MAX_BODY_BYTES = 256 * 1024
-
-
-class _Refusal(Exception):
-  """A request that is answered with `status` and a sentence."""
-
-  def __init__(self, status: int, message: str):
-    super().__init__(message)
-    self.status = status
 
 
 class _DeadlineExceeded(Exception):
@@ -104,7 +93,8 @@ class Routes:
   def app(self) -> web.Application:
     """The application; its start and end open and close what it needs."""
     app = web.Application(
-        client_max_size=MAX_BODY_BYTES, middlewares=[self._answer_failures]
+        client_max_size=requests.MAX_BODY_BYTES,
+        middlewares=[self._answer_failures],
     )
     app.add_routes([
         web.get('/', self._name),
@@ -153,7 +143,7 @@ class Routes:
     try:
       self._check_token(request)
       return await handler(request)
-    except _Refusal as refusal:
+    except Refusal as refusal:
       status, message = refusal.status, str(refusal)
       if status == 401:
         headers['WWW-Authenticate'] = 'Bearer'
@@ -171,27 +161,34 @@ class Routes:
       status, message = 422, str(error)
     except web.HTTPRequestEntityTooLarge as error:
       status = error.status
-      message = f'The request has more than {MAX_BODY_BYTES} bytes.'
+      message = f'The request has more than {requests.MAX_BODY_BYTES} bytes.'
     except web.HTTPException as error:  # aiohttp's own: 404, 405
       status, message = error.status, error.reason
     except Exception as error:  # the edge: every request gets an answer
       logging.exception('%s %s failed', request.method, request.path)
       status, message = 500, f'{type(error).__name__}: {error}'
     self._counters.errors.inc()
-    return web.json_response({'error': message}, status=status, headers=headers)
+    response = web.json_response(
+        {'error': message}, status=status, headers=headers
+    )
+    if request.content.exception() is not None:
+      response.force_close()  # nobody knows where the next request begins
+    return response
 
   def _check_token(self, request: web.Request) -> None:
     if self._token is None or request.path == '/health':
       return
     given = request.headers.get('Authorization', '')
     wanted = f'Bearer {self._token}'
-    if not hmac.compare_digest(given.encode(), wanted.encode()):
-      raise _Refusal(
+    # Headers are bytes, which need not be UTF-8.
+    given = given.encode('utf-8', 'surrogateescape')
+    if not hmac.compare_digest(given, wanted.encode()):
+      raise Refusal(
           401, 'This server wants its token: "Authorization: Bearer TOKEN".'
       )
 
   async def _name(self, request: web.Request) -> web.Response:
-    return web.json_response(f'agentrl {self._spec.name} environment server')
+    return web.json_response(wire.own_greeting(self._spec.name))
 
   async def _health(self, request: web.Request) -> web.Response:
     return web.json_response({
@@ -210,7 +207,8 @@ class Routes:
 
   async def _create(self, request: web.Request) -> web.Response:
     if request.can_read_body:
-      await _body(request)  # refuse what is not JSON; its fields are unused
+      # Its fields are unused, but what is not JSON is refused.
+      await requests.read_body(request)
     number, live = self._table.create()
     reply = {self._wire.episode_key: number}
     if self._wire.create_resets:
@@ -222,11 +220,13 @@ class Routes:
     )
 
   async def _reset(self, request: web.Request) -> web.Response:
-    body = await _body(request)
-    number = _integer(body, self._wire.episode_key)
+    body = await requests.read_body(request)
+    number = requests.integer(body, self._wire.episode_key)
     live = self._table.get(number)
-    task_id = _integer(body, self._wire.task_key, self._wire.default_task)
-    seed = _integer(body, 'seed', 0)
+    task_id = requests.integer(
+        body, self._wire.task_key, self._wire.default_task
+    )
+    seed = requests.integer(body, 'seed', 0)
     async with live.lock:
       reply = await self._start(request, number, task_id, seed)
     if not self._wire.prompt_keys:
@@ -234,16 +234,14 @@ class Routes:
     return web.json_response({self._wire.episode_key: number} | reply)
 
   async def _step(self, request: web.Request) -> web.Response:
-    body = await _body(request)
-    number = _integer(body, self._wire.episode_key)
+    body = await requests.read_body(request)
+    number = requests.integer(body, self._wire.episode_key)
     live = self._table.get(number)
-    action = body.get('action')
-    if not isinstance(action, str):
-      raise _Refusal(422, f'"action" must be a string, got {action!r:.80}.')
+    action = requests.text(body, 'action')
     async with live.lock:
       _check_started(live)
       if live.ended:
-        raise _Refusal(409, 'The episode has ended; reset it first.')
+        raise Refusal(409, 'The episode has ended; reset it first.')
       start = time.perf_counter()
       result = await self._call(number, live.env, 'step', action)
       self._counters.step_seconds.observe(time.perf_counter() - start)
@@ -266,7 +264,9 @@ class Routes:
     return web.json_response(reply | live.details)
 
   async def _close(self, request: web.Request) -> web.Response:
-    number = _integer(await _body(request), self._wire.episode_key)
+    number = requests.integer(
+        await requests.read_body(request), self._wire.episode_key
+    )
     with contextlib.suppress(UnknownEpisode):  # a second close says false
       live = self._table.get(number)
       if live.waiting is not None:  # it has nothing to be waited for
@@ -299,7 +299,9 @@ class Routes:
     return web.json_response(answer)
 
   async def _render(self, request: web.Request) -> web.Response:
-    number = _integer(await _body(request), self._wire.episode_key)
+    number = requests.integer(
+        await requests.read_body(request), self._wire.episode_key
+    )
     live = self._table.get(number)
     async with live.lock:
       _check_started(live)
@@ -317,7 +319,7 @@ class Routes:
     live = self._table.get(number)
     async with live.lock:
       if not live.started or live.ended:
-        raise _Refusal(409, 'The episode is not running; reset it first.')
+        raise Refusal(409, 'The episode is not running; reset it first.')
       return await self._call(number, live.env, method)
 
   async def _start(
@@ -329,7 +331,7 @@ class Routes:
     try:
       if request.transport is None or request.transport.is_closing():
         # Nobody waits for the answer: do not keep others from running.
-        raise _Refusal(499, 'The client went away.')
+        raise Refusal(499, 'The client went away.')
       observation = await self._call(number, live.env, 'reset', task_id, seed)
     except BaseException:
       self._table.release(live)
@@ -368,33 +370,9 @@ class Routes:
     return self._table.get(self._queried_number(request))
 
   def _queried_number(self, request: web.Request) -> int:
-    text = request.query.get(self._wire.episode_key, '')
-    if not text.isdecimal():
-      raise _Refusal(
-          422, f'"{self._wire.episode_key}" must be a number, got {text!r:.80}.'
-      )
-    return int(text)
+    return requests.queried(request, self._wire.episode_key)
 
 
 def _check_started(live: LiveEpisode) -> None:
   if not live.started:
-    raise _Refusal(409, 'The episode has no task yet; reset it first.')
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-  try:
-    body = json.loads(await request.read())
-  except ValueError as error:
-    raise _Refusal(400, f'The body is not JSON: {error}') from error
-  if not isinstance(body, dict):
-    raise _Refusal(422, 'The body must be a JSON object.')
-  return body
-
-
-def _integer(
-    body: Mapping[str, Any], key: str, default: int | None = None
-) -> int:
-  value = body.get(key, default)
-  if not isinstance(value, int) or isinstance(value, bool):
-    raise _Refusal(422, f'"{key}" must be an integer, got {value!r:.80}.')
-  return value
+    raise Refusal(409, 'The episode has no task yet; reset it first.')

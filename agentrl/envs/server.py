@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import signal
 import sys
@@ -19,7 +20,7 @@ import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from aiohttp import web
+from aiohttp import http, web
 
 from agentrl import envs
 from agentrl.envs import tokens
@@ -30,6 +31,26 @@ from agentrl.errors import AgentrlError, ConfigError, EnvError
 
 # An environment that does not let go is left behind after so long.
 _SHUTDOWN_S = 3.0
+
+
+class _OneLine(logging.Filter):
+  """Says in one line what clients did wrong: a traceback is for bugs of ours."""
+
+  def filter(self, record: logging.LogRecord) -> bool:
+    error = record.exc_info and record.exc_info[1]
+    if isinstance(
+        error,
+        (http.HttpProcessingError, web.RequestPayloadError, ConnectionError),
+    ):
+      words = ' '.join(str(error).split())[:200]
+      record.msg, record.args = f'{record.getMessage()}: %s', (words,)
+      record.levelno, record.levelname = logging.INFO, 'INFO'
+      record.exc_info = None
+    return True
+
+
+_logger = logging.getLogger(__name__)
+_logger.addFilter(_OneLine())
 
 
 @contextlib.asynccontextmanager
@@ -94,7 +115,10 @@ async def running(
       token=token,
   )
   runner = web.AppRunner(
-      routes.app(), access_log=None, shutdown_timeout=_SHUTDOWN_S
+      routes.app(),
+      access_log=None,
+      logger=_logger,
+      shutdown_timeout=_SHUTDOWN_S,
   )
   await runner.setup()
   try:

@@ -6,6 +6,7 @@ environments, the table says how.
 """
 
 import dataclasses
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,6 +46,7 @@ class Wire:
     queries: further GET routes; `Env.query` answers them.
     renders: whether POST /render answers with a picture, `Env.picture`.
     step_extra: further fields of the /step reply, which say nothing.
+    greeting: what the original's GET / says, where that names the environment.
   """
 
   success: Callable[[float], bool]
@@ -66,6 +68,7 @@ class Wire:
   queries: tuple[str, ...] = ()
   renders: bool = False
   step_extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  greeting: str | None = None
 
 
 TEXTCRAFT = Wire(
@@ -73,6 +76,7 @@ TEXTCRAFT = Wire(
     create_resets=True,
     default_task=0,
     queries=('commands', 'goal'),  # the original's only ever fail
+    greeting='This is environment TextCraft.',
 )
 
 # The original repeats its last reward in later replies and adds it to `score`
@@ -83,6 +87,7 @@ BABYAI = Wire(
     has_score=True,
     renders=True,
     observation_is_state=True,
+    greeting='This is environment BabyAI.',
 )
 
 # 0 to 100; -100 after a wrong focus, which forfeits what was earned.
@@ -94,6 +99,7 @@ SCIWORLD = Wire(
     worth=lambda score: max(score, 0.0) / 100,
     has_score=True,
     queries=('action_hint', 'goals'),
+    greeting='This is environment ScienceWorld.',
 )
 
 SEARCHQA = Wire(
@@ -124,3 +130,29 @@ WIRES = {
     'searchqa': SEARCHQA,
     'webarena': WEBARENA,
 }
+
+
+def own_greeting(name: str) -> str:
+  """What GET / of our server of environment `name` says."""
+  return f'agentrl {name} environment server'
+
+
+def other_environment(said: str, name: str, wire: Wire) -> str | None:
+  """What another environment's server calls itself; None: nothing is known.
+
+  Some of AgentGym's servers only say "ok".
+
+  Args:
+    said: the answer to GET /.
+    name: of the environment that is wanted.
+    wire: of it.
+  """
+  if said in (own_greeting(name), wire.greeting):
+    return None
+  ours = re.fullmatch(own_greeting('(.+)'), said)
+  if ours:
+    return repr(ours[1])
+  theirs = re.fullmatch(r'This is environment (.+)\.', said)
+  known = said in {x.greeting for x in WIRES.values()}
+  # A user's own wire may well be that of an environment that is not known here.
+  return repr(theirs[1]) if theirs and (known or wire.greeting) else None

@@ -2,7 +2,7 @@
 
 import statistics as stdlib_statistics
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl.evaluation import statistics
@@ -84,6 +84,43 @@ def summarise(
         name: _success(by_name[name], seed) for name in sorted(by_name)
     }
   return summary
+
+
+def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
+  """The numbers of a summary under the names of metrics; no None.
+
+  Args:
+    summary: by `summarise`.
+    prefix: of the names, without the slash.
+
+  Returns:
+    `PREFIX/success`, `success_low`, `success_high`, `episodes`, `invalid`,
+    `return_mean`, `turns_mean`, `pass_at_K` and, of each kind of task,
+    `PREFIX/KIND/success`.
+  """
+  numbers = {
+      'success': summary['mean'],
+      'success_low': summary['low'],
+      'success_high': summary['high'],
+      'episodes': summary['n'],
+      **{
+          name: summary[name]
+          for name in ('invalid', 'return_mean', 'turns_mean')
+      },
+      **{
+          f'pass_at_{k}': rate
+          for k, rate in summary.get('pass_at_k', {}).items()
+      },
+      **{
+          f'{kind}/success': part['mean']
+          for kind, part in summary.get('subtasks', {}).items()
+      },
+  }
+  return {
+      f'{prefix}/{name}': float(value)
+      for name, value in numbers.items()
+      if value is not None
+  }
 
 
 def _counts(groups: Sequence[Group]) -> list[tuple[int, int]]:

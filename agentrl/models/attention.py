@@ -127,7 +127,7 @@ class Attention(nn.Module):
       out = attention.cached(queries, *cache, positions, **options)
     out = out.reshape(*x.shape[:-1], c.num_heads * c.head_dim)
     out = sharding.place_activations(out, mesh.TENSOR)
-    return dense(c.hidden_size, name='o')(out), cache
+    return dense(c.hidden_size, bias=c.o_bias, name='o')(out), cache
 
 
 def _write(old: jax.Array, new: jax.Array, positions: jax.Array) -> jax.Array:

@@ -38,6 +38,8 @@ class TransformerConfig:
     query_pre_attn_scalar: attention scores are divided by its square root;
       None: by that of head_dim.
     qkv_bias: whether queries, keys and values have biases (Qwen2).
+    o_bias: whether attention's result has one.
+    mlp_bias: whether the products of the MLP have.
     qk_norm: whether each head of queries and keys is normalised before it is
       rotated (Qwen3, Gemma 3).
     post_norms: whether the results of attention and MLP are normalised too
@@ -72,6 +74,8 @@ class TransformerConfig:
   layer_types: tuple[str, ...] | None = None
   query_pre_attn_scalar: float | None = None
   qkv_bias: bool = False
+  o_bias: bool = False
+  mlp_bias: bool = False
   qk_norm: bool = False
   post_norms: bool = False
   norm_offset: float = 0.0
@@ -145,6 +149,8 @@ class TransformerConfig:
             'num_experts is 0: leave num_experts_per_token,'
             ' moe_intermediate_size and norm_topk_prob out.'
         )
+    elif self.mlp_bias:
+      raise ValueError('Experts have no biases: leave mlp_bias out.')
     elif min(sizes) < 1 or self.num_experts_per_token > self.num_experts:
       raise ValueError(
           f'{self.num_experts} experts need 1 <= num_experts_per_token <='
@@ -162,7 +168,8 @@ class TransformerConfig:
       layer += width * self.num_experts * (1 + 3 * self.moe_intermediate_size)
     else:
       layer += 3 * width * self.intermediate_size
-    layer += (q + 2 * kv) * self.qkv_bias
+    layer += (q + 2 * kv) * self.qkv_bias + width * self.o_bias
+    layer += (2 * self.intermediate_size + width) * self.mlp_bias
     layer += 2 * self.head_dim * self.qk_norm + 2 * width * self.post_norms
     embeddings = self.vocab_size * (1 if self.tie_embeddings else 2)
     return self.num_layers * layer + width * (embeddings + 1)

@@ -44,7 +44,12 @@ class MLP(nn.Module):
 
   @nn.compact
   def __call__(self, x: jax.Array) -> jax.Array:
-    dense = functools.partial(Dense, dtype=self.dtype, out_first=self.out_first)
+    dense = functools.partial(
+        Dense,
+        dtype=self.dtype,
+        out_first=self.out_first,
+        bias=self.config.mlp_bias,
+    )
     size = self.config.intermediate_size
     gate = ACTIVATIONS[self.config.hidden_act](dense(size, name='gate')(x))
     up = dense(size, name='up')(x)

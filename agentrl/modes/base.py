@@ -17,6 +17,8 @@ from ml_collections import ConfigDict
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
+from agentrl.errors import AgentrlError, CheckpointError, DivergedError
+from agentrl.evaluation import evaluate as evaluation
 from agentrl.models import variants
 from agentrl.modes import (
     adapters,
@@ -24,8 +26,10 @@ from agentrl.modes import (
     compile_cache,
     evaluate,
     hosts,
+    lock,
     meshes,
     parts,
+    remote,
     resume,
     serving,
     warmstart,
@@ -59,19 +63,28 @@ def start(
   compile_cache.use(wanted.compile_cache)
   hosts.join(os.environ, config.mode, ready=True)
   directory = make_workdir(workdir)
-  resume.keep_config(
-      config, directory / 'config.json', write=distributed.is_first()
-  )
-  with contextlib.ExitStack() as stack:
-    host = stack.enter_context(Host())
-    try:
-      run(wanted, directory, host, stack).run()
-    except Interrupted:
-      print(
-          'Stopped. The same command continues from the last checkpoint in'
-          f' {directory / "checkpoints"}.'
-      )
-      sys.exit(130)
+  try:
+    with contextlib.ExitStack() as stack:
+      if distributed.is_first():
+        take = lambda: stack.enter_context(lock.hold(directory))
+      else:
+        take = lambda: None
+      hosts.alike(take)
+      host = stack.enter_context(Host())
+      run(wanted, directory, host, stack, config).run()
+  # Only now is a checkpoint complete that was being written.
+  except Interrupted:
+    print(f'Stopped. {resume.way_on(directory)}')
+    sys.exit(130)
+  except DivergedError as error:
+    raise DivergedError(f'{error} {resume.way_out(directory)}') from error
+  except (OSError, AgentrlError) as error:
+    if directory.is_dir():
+      raise
+    raise CheckpointError(
+        f'{directory} was deleted while the run wrote to it, and all that it'
+        f' had left with it ({error}).'
+    ) from error
 
 
 class Run:
@@ -87,17 +100,37 @@ class Run:
       directory: pathlib.Path,
       host: Host,
       stack: contextlib.ExitStack,
+      config: ConfigDict | None = None,
   ):
+    """Keeps the settings and looks at what the workdir holds.
+
+    Args:
+      wanted: the mode's settings.
+      directory: the workdir.
+      host: runs what waits.
+      stack: ends what the run starts.
+      config: what the settings were read from; None: it is not kept.
+
+    Raises:
+      ConfigError: the workdir holds another run.
+    """
     self.wanted = wanted
     self.directory = directory
     self.host = host
     self.stack = stack
+    self.config = config
+    # Whether what the workdir holds is of this very run.
+    self.known = config is not None and hosts.alike(
+        lambda: resume.check_config(config, directory)
+    )
     self.first = distributed.is_first()
     self.console = rich.console.Console(quiet=not self.first)
     self.began = time.monotonic()
     # Kept in every checkpoint beside the loop's own bookkeeping.
     self.totals = {'wall_s': 0.0, 'tokens': 0.0}
     self.evals: dict[str, Any] = {}
+    # Of the loop's metrics, once it has begun; of the first process.
+    self.writer: metrics_lib.Writer | None = None
 
   def run(self) -> None:
     """The whole of it."""
@@ -122,6 +155,9 @@ class Run:
     self.train_tasks = self.environment.tasks('train')
     # Refused now rather than after an hour.
     self.environment.panel(wanted.eval)
+    remote.read_keys(wanted.sampler)
+    if self.first:
+      remote.look(wanted.sampler)
 
   def build_policy(self, texts: Callable[[], Sequence[str]]) -> None:
     """Makes the network and how it talks.
@@ -160,7 +196,8 @@ class Run:
       return checkpoints_lib.load(name, self.mesh, dtype=parts.DTYPES[dtype])[0]
     path = self.directory / 'tokenizer'
     shape = variants.get(name)
-    if not distributed.agree(path.exists()):
+    # That of a run which was refused may be of other tasks.
+    if not distributed.agree(self.known and path.exists()):
       self.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
       tokenizer = tokenizer_lib.train_bpe(texts(), shape.vocab_size)
       if self.first:
@@ -204,6 +241,8 @@ class Run:
   def start_sampling(self, version: int) -> None:
     """Starts or finds who samples, with the model's parameters."""
     wanted = self.wanted
+    if wanted.sampler.kind == 'embedded':
+      self.console.print('The engine compiles while its first requests wait.')
     self.serving = serving.start_serving(
         self.stack,
         self.host,
@@ -217,6 +256,17 @@ class Run:
         chat_template=wanted.agent.template,
     )
     self.eval_sampler = self.make_sampler(wanted.eval.temperature)
+    self.claim()
+
+  def claim(self) -> None:
+    """Keeps the config: all was checked, and there will be something to keep.
+
+    Until then a command that was refused leaves nothing which would refuse the
+    corrected one.
+    """
+    if self.first and self.config is not None:
+      resume.keep_config(self.config, self.directory)
+      self.config = None  # once
 
   def make_sampler(self, temperature: float):
     return serving.make_sampler(
@@ -274,7 +324,11 @@ class Run:
   # Evaluation, saving, the end.
 
   def evaluate(self, name: str, step: int, version: int) -> None:
-    """Success on the fixed panel, kept under `name`."""
+    """Success on the fixed panel, kept under `name`.
+
+    It joins the metrics of the step before it, as `eval/...`; what came before
+    the first step joins those of that (see `early_evals`).
+    """
     wanted = self.wanted.eval
     if not wanted.num_tasks:
       return
@@ -305,7 +359,20 @@ class Run:
           tokens=self.wanted.rollout.save_tokens,
       )
     self.evals[name] = result.summary
+    if self.writer is not None:
+      self.writer.amend(evaluation.as_metrics(result.summary, 'eval'))
     self.console.print(evaluate.describe(name, result.summary), highlight=False)
+
+  def early_evals(self, step: int) -> dict[str, float]:
+    """For the line of step 0: `eval_before/...`, `eval_untrained/...`."""
+    names = [n for n in ('untrained', 'before') if n in self.evals and not step]
+    return {
+        name: value
+        for early in names
+        for name, value in evaluation.as_metrics(
+            self.evals[early], f'eval_{early}'
+        ).items()
+    }
 
   def save(
       self, state: TrainState, books: dict[str, Any], *, ref_params: Any = None
@@ -317,6 +384,7 @@ class Run:
       books: the loop's own, JSON values; has `policy_version`.
       ref_params: of the reference policy, if there is one.
     """
+    self.claim()  # a run that does not sample has not yet
     now = time.monotonic()
     self.totals['wall_s'] += now - self.began
     self.began = now

@@ -1,7 +1,6 @@
 """Models by name, the workdir of a run included."""
 
 import dataclasses
-import json
 import pathlib
 from typing import Any
 
@@ -11,7 +10,7 @@ from jax.sharding import Mesh
 
 from agentrl.errors import CheckpointError
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import adapters, meshes, parts
+from agentrl.modes import adapters, meshes, parts, resume
 from agentrl.parallel import sharding
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.checkpoint import Checkpoints
@@ -25,19 +24,36 @@ def load(
 
   Args:
     name: workdir of a training run (its newest checkpoint is taken; one of an
-      adapter is merged into its base), or what `weights.resolve` knows: a known
-      name, a Hugging Face directory, a .gguf file, a hub name.
+      adapter is merged into its base) or its checkpoints/N, or what
+      `weights.resolve` knows: a known name, a Hugging Face directory, a .gguf
+      file, a hub name.
     mesh: where its parameters live; None: on one device, or on the host.
     dtype: of its parameters; of a run with an adapter it is that of its base.
 
   Raises:
     AgentrlError: there is no such model, or it cannot be read.
   """
-  workdir = pathlib.Path(name)
-  if (workdir / 'checkpoints').is_dir():
-    model, host = load_run(workdir, mesh=mesh, dtype=dtype)
-    return model, str(host['books']['policy_version'])
-  return parts.load_model(name, mesh, dtype=dtype), 'default'
+  found = split(name)
+  if found is None:
+    return parts.load_model(name, mesh, dtype=dtype), 'default'
+  workdir, number = found
+  model, host = load_run(workdir, number, mesh=mesh, dtype=dtype)
+  return model, str(host['books']['policy_version'])
+
+
+def split(name: str) -> tuple[pathlib.Path, int | None] | None:
+  """The run that `name` means, and the number of its checkpoint.
+
+  Args:
+    name: workdir of a training run, or one of its checkpoints/N.
+
+  Returns:
+    The workdir, and N or None; None where `name` is neither.
+  """
+  path, number = pathlib.Path(name), None
+  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+    path, number = path.parent.parent, int(path.name)
+  return (path, number) if (path / 'checkpoints').is_dir() else None
 
 
 def load_run(
@@ -109,9 +125,10 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The tokenizer of a run: its own, or that of the model it started from."""
   path = workdir / 'tokenizer'
   if not path.exists():
-    config = json.loads((workdir / 'config.json').read_text())
+    config = resume.read_config(workdir)
     name = config['model']['name']
-    if (pathlib.Path(name) / 'checkpoints').is_dir():
-      return run_tokenizer(pathlib.Path(name))  # it went on from another run
+    earlier = split(name)
+    if earlier is not None:
+      return run_tokenizer(earlier[0])  # it went on from another run
     path = weights.resolve(name)
-  return tokenizer_lib.load(path)
+  return tokenizer_lib.load(path, weights.open_gguf(path))

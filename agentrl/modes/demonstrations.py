@@ -40,7 +40,7 @@ def read_files(
 
   Args:
     files: paths.
-    read: `conversations.read` or `preference.read`.
+    read: `conversations.read` or `preference.read`, of one environment.
     console: where that is said.
 
   Raises:
@@ -111,8 +111,8 @@ def to_episodes(
 
   Args:
     agent: how the policy talks.
-    found: records that belong together: one alone, or the two of a pair.
-      Where one cannot be used, all of them are left out.
+    found: records that belong together: one alone, or the two of a pair, the
+      better one first. Where one cannot be used, all of them are left out.
     max_context: tokens; longer ones are cut after a completion that fits.
     own_opening: of conversations, see `replay.replay`.
     console: where is said what was left out, cut and tokenized.
@@ -128,6 +128,7 @@ def to_episodes(
   for items in found:
     try:
       whole = [_to_episode(agent, item, own_opening) for item in items]
+      _check_format(agent, whole[0])
       short = [_cut(episode, max_context) for episode in whole]
     except DataError as error:
       complaints(error)
@@ -170,6 +171,14 @@ def _to_episode(
   except DataError as error:
     name = item.name if isinstance(item, Conversation) else item.episode_id
     raise DataError(f'{name}: {error}') from error
+
+
+def _check_format(agent: Agent, episode: Episode) -> None:
+  """Refuses what is to be said and cannot be read; the worse of a pair may."""
+  try:
+    agent.check_format([turn.completion for turn in episode.turns])
+  except DataError as error:
+    raise DataError(f'{episode.episode_id}: {error}') from error
 
 
 def _cut(episode: Episode, max_context: int) -> Episode:

@@ -83,14 +83,14 @@ class _Run(offline.OfflineRun):
   def _begin(self, path: pathlib.Path, version: int) -> None:
     """Imitates, evaluates, plays, pairs: what comes before the first update."""
     wanted = self.wanted
+    if self.first:
+      # Of other pairs: a run that was killed before its first checkpoint.
+      path.with_suffix('.npz').unlink(missing_ok=True)
     if wanted.pairs.files:
       # Refused now rather than after the warm start.
-      self._write_pairs(
-          path,
-          demonstrations.read_files(
-              wanted.pairs.files, preference.read, self.console
-          ),
-      )
+      read = functools.partial(preference.read, env=wanted.env.name)
+      found = demonstrations.read_files(wanted.pairs.files, read, self.console)
+      self._write_pairs(path, found)
     samples = bool(wanted.eval.num_tasks or wanted.explore.tasks)
     if samples:
       self.start_sampling(0)

@@ -6,6 +6,8 @@ import os
 import pathlib
 import sys
 import time
+from collections.abc import Mapping
+from typing import Any
 
 import rich.console
 import rich.table
@@ -95,8 +97,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   }
   path = directory / 'summary.json'
   path.write_text(json.dumps(summary, indent=2) + '\n')
-  console.print(_table(sections.env.name, result))
-  console.print(f'See {path}', highlight=False)
+  show(console, sections.env.name, result.summary)
+  console.print(f'See {path}', highlight=False, soft_wrap=True)
 
 
 def run_panel(
@@ -154,11 +156,26 @@ def describe(name: str, summary: dict) -> str:
   )
 
 
-def _table(env_name: str, result: Evaluation) -> rich.table.Table:
+def show(
+    console: rich.console.Console, env_name: str, summary: Mapping[str, Any]
+) -> None:
+  """Prints success on each subtask and on all: a table, or lines in a pipe."""
+  rows = dict(summary.get('subtasks', {}), all=summary)
+  if console.is_terminal:
+    console.print(_table(env_name, rows))
+    return
+  for name, row in rows.items():
+    # What reads a pipe wants a line a fact, of letters that any encoding has.
+    text = describe(f'{env_name}, {name}', row)
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _table(
+    env_name: str, rows: Mapping[str, Mapping[str, Any]]
+) -> rich.table.Table:
   table = rich.table.Table(title=f'Success on {env_name}')
   for column in ('subtask', 'success', '95% interval', 'episodes'):
     table.add_column(column, justify='left' if column == 'subtask' else 'right')
-  rows = dict(result.summary.get('subtasks', {}), all=result.summary)
   for name, row in rows.items():
     if row['mean'] is not None:
       table.add_row(

@@ -20,6 +20,7 @@ from agentrl.modes import (
     model_card,
     parts,
     reading,
+    resume,
     settings,
 )
 from agentrl.modes.host import make_workdir
@@ -56,7 +57,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   # On the host, where a model fits that was trained on many accelerators.
   cpu = jax.devices('cpu')[0]
   model, host = checkpoints.load_run(run_dir, number, device=cpu)
-  run_config = json.loads((run_dir / 'config.json').read_text())
+  run_config = resume.read_config(run_dir)
   # Whoever loads the folder asks the policy as it was asked, and stops there.
   template = run_config['agent'].get('template')
   chat = ChatFormat(model.tokenizer, template)
@@ -79,6 +80,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       dtype=dtype,
       shard_bytes=wanted.export.shard_bytes,
       card=card,
+      trained=model_card.trained_with(run_config),
   )
   rich.console.Console().print(
       f'Checkpoint {host["books"]["step"]} of {run_dir} is in {directory}:'
@@ -95,20 +97,19 @@ def find(source: settings.Source) -> tuple[pathlib.Path, int | None]:
     CheckpointError: there is no such run.
     ConfigError: path and step name different checkpoints.
   """
-  path, number = pathlib.Path(source.path), source.step
-  if path.parent.name == 'checkpoints' and path.name.isdecimal():
-    if number not in (None, int(path.name)):
-      raise ConfigError(
-          f'checkpoint.path={source.path} is checkpoint {path.name}, and'
-          f' checkpoint.step={number} another; leave one of them out.'
-      )
-    path, number = path.parent.parent, int(path.name)
-  if not (path / 'checkpoints').is_dir():
+  found = checkpoints.split(source.path)
+  if found is None:
     raise CheckpointError(
         f'{source.path} is neither the workdir of a run that trains nor one of'
         ' its checkpoints/N.'
     )
-  return path, number
+  path, number = found
+  if None not in (number, source.step) and number != source.step:
+    raise ConfigError(
+        f'checkpoint.path={source.path} is checkpoint {number}, and'
+        f' checkpoint.step={source.step} another; leave one of them out.'
+    )
+  return path, source.step if number is None else number
 
 
 def source_dtype(name: str) -> str:
@@ -119,9 +120,9 @@ def source_dtype(name: str) -> str:
   """
   if settings.Model(name).from_scratch:
     return 'float32'  # random numbers, drawn so
-  workdir = pathlib.Path(name)
-  if (workdir / 'checkpoints').is_dir():  # it went on from another run
-    config = json.loads((workdir / 'config.json').read_text())
+  earlier = checkpoints.split(name)
+  if earlier is not None:  # it went on from another run
+    config = resume.read_config(earlier[0])
     return source_dtype(config['model']['name'])
   path = weights.resolve(name)
   if path.is_dir():
@@ -139,6 +140,7 @@ def write(
     dtype: str,
     shard_bytes: int = hf.SHARD_BYTES,
     card: str,
+    trained: dict[str, Any],
 ) -> None:
   """A policy as a folder that transformers and SGLang load.
 
@@ -148,6 +150,7 @@ def write(
     dtype: of the files.
     shard_bytes: most bytes of one file.
     card: the text of README.md.
+    trained: the sections of agentrl.json, see `model_card.trained_with`.
 
   Raises:
     WeightsError: the directory has content, the disk refuses, or what was read
@@ -163,6 +166,10 @@ def write(
       companions=(
           model.tokenizer.save,
           lambda folder: _write_text(folder / 'README.md', card),
+          lambda folder: _write_text(
+              folder / model_card.TRAINED,
+              json.dumps(trained, indent=2) + '\n',
+          ),
       ),
       checks=(functools.partial(_check_tokenizer, expected=model.tokenizer),),
   )

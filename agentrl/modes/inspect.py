@@ -1,5 +1,6 @@
 """mode='inspect': what will be trained, token by token."""
 
+import dataclasses
 import itertools
 import pathlib
 import zipfile
@@ -37,6 +38,12 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   episodes = list(episodes_lib.read(path))
   if not episodes:
     raise DataError(f'{path} holds no episode.')
+  for episode in episodes:
+    if not episode.tokens:
+      raise DataError(
+          f'{path}: episode {episode.episode_id!r} has no tokens to show; it'
+          ' was written without them.'
+      )
   tokenizer = _tokenizer(wanted.tokenizer, path)
   arrays = _arrays(path, episodes)
   shown = sum(len(g.episodes) for g in grouped(episodes)[: wanted.num_groups])
@@ -98,9 +105,16 @@ def _arrays(
   try:
     with np.load(beside) as trained:
       arrays |= dict(trained)
-  except (OSError, ValueError, zipfile.BadZipFile) as error:
+  except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
     raise DataError(f'{beside} cannot be read: {error}') from error
+  fields = dataclasses.fields(report.TokenTable)
+  known = {field.name for field in fields} - {'episode', 'texts'}
   for name, values in arrays.items():
+    if name not in known or values.dtype.kind not in 'biuf':
+      raise DataError(
+          f'{beside} holds {name!r} of type {values.dtype}, which no run'
+          f' writes; delete the file to see {path} alone.'
+      )
     if values.shape != batch.tokens.shape:
       raise DataError(
           f'{beside} holds {name} of shape {values.shape}, but the episodes of'
@@ -117,7 +131,8 @@ def _arrays(
 def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The named tokenizer, or that of the run which wrote the episodes."""
   if name:
-    return tokenizer_lib.load(weights.resolve(name))
+    path = weights.resolve(name)
+    return tokenizer_lib.load(path, weights.open_gguf(path))
   # workdir/episodes/train/000000.jsonl
   for workdir in path.absolute().parents[1:3]:
     if (workdir / 'config.json').exists():

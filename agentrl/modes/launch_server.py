@@ -33,7 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
   parser.add_argument('--context-length', type=int, help='default: the model')
   parser.add_argument('--max-running-requests', type=int, default=16)
   parser.add_argument('--random-seed', type=int, default=0)
-  parser.add_argument('--api-key', type=_key, help='for all but health')
+  parser.add_argument(
+      '--api-key',
+      type=_key,
+      help=(
+          'for all but health; anybody here can read it in the process list:'
+          ' configs/serve_policy.py takes files'
+      ),
+  )
   parser.add_argument(
       '--admin-api-key', type=_key, help='instead, for routes that change state'
   )

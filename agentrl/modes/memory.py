@@ -22,7 +22,7 @@ _OWNER = '.owner'
 def folder(parent: pathlib.Path) -> Iterator[pathlib.Path]:
   """A new folder, of a name that is never used again, for one block."""
   path = parent / f'{_PREFIX}{secrets.token_hex(6)}'
-  path.mkdir()
+  path.mkdir(mode=0o700)  # weights are not for everybody on this machine
   try:
     with (path / f'{_OWNER}.new').open('w') as owner:
       fcntl.flock(owner, fcntl.LOCK_EX)

@@ -26,6 +26,35 @@ _SECTIONS = (
 )
 
 
+# Beside it: how the policy was asked, for `configs/evaluate.py`.
+TRAINED = 'agentrl.json'
+_LIMITS = ('max_completion_tokens', 'max_context', 'concurrency')
+
+
+def trained_with(config: Mapping[str, Any]) -> dict[str, Any]:
+  """How a policy was asked in training: what agentrl.json of its folder has.
+
+  Args:
+    config: of the run, as its workdir keeps it.
+
+  Returns:
+    The sections env, agent, rollout (its limits) and eval of the config,
+    without what is of the place where it ran: servers, keys, files.
+  """
+  eval_section = {**config['eval'], 'task_file': None}
+  rollout = config['rollout']
+  return {
+      'env': {
+          'name': config['env']['name'],
+          'url': None,
+          'options': config['env'].get('options', {}),
+      },
+      'agent': dict(config['agent']),
+      'rollout': {name: rollout[name] for name in _LIMITS if name in rollout},
+      'eval': eval_section,
+  }
+
+
 class Evaluation(NamedTuple):
   """One evaluation of the run.
 

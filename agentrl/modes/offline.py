@@ -1,6 +1,7 @@
 """What sft, dpo and agentevol share: data, exploring, updates that resume."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,9 +45,8 @@ class OfflineRun(base.Run):
       return list(episodes_lib.read(path))
     found = []
     if data.files:
-      found = demonstrations.read_files(
-          data.files, conversations.read, self.console
-      )
+      read = functools.partial(conversations.read, env=self.wanted.env.name)
+      found = demonstrations.read_files(data.files, read, self.console)
       found = demonstrations.worth_imitating(
           found, data.min_return, self.console
       )
@@ -127,7 +127,7 @@ class OfflineRun(base.Run):
     if not self.first:
       return lambda index, values: None
     resume.discard_from(self.directory, start)
-    writer = metrics_lib.Writer(
+    self.writer = metrics_lib.Writer(
         self.directory,
         total=total,
         start=start,
@@ -135,8 +135,10 @@ class OfflineRun(base.Run):
         console=self.console,
         show_every=show_every,
     )
-    self.stack.callback(writer.close)
-    return writer.write
+    self.stack.callback(self.writer.close)
+    return lambda index, values: self.writer.write(
+        index, values | self.early_evals(index)
+    )
 
   def make_learner(self, size: int, loss: step.LossFn) -> warmstart.Learner:
     """A learner of `config.algo` and `config.optim`, of the model's parameters.

@@ -15,7 +15,8 @@ from jax.sharding import Mesh
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.data import tasks as tasks_lib
 from agentrl.envs import tokens
-from agentrl.envs.client import EnvClient, EnvPool
+from agentrl.envs.client import EnvClient
+from agentrl.envs.pool import EnvPool
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.models import lora as lora_lib, transformer
@@ -47,9 +48,10 @@ class Environment:
     Args:
       host: whose session the clients use.
       env: which environment, and where.
-      expert: whether servers started here offer the expert's actions.
+      expert: whether the servers must offer the expert's actions.
 
     Raises:
+      ConfigError: a URL has a server of another environment, or no expert.
       EnvError: they do not start, or no URL has one.
     """
     self.spec = envs.get(env.name)
@@ -67,7 +69,7 @@ class Environment:
         raise
     self._connect()
     if env.urls:
-      host.run(self._pool.probe(self.tasks('train')[0]))
+      host.run(self._pool.probe(self.tasks('train')[0], expert=expert))
 
   def tasks(self, split: str) -> tuple[int, ...]:
     """The fixed task list of a split, or the config's own training tasks."""
@@ -139,6 +141,8 @@ class Environment:
         urls,
         env_name=self._env.name,
         timeout_s=self._env.timeout_s,
+        # A child that died is started again by `revive`, at another URL.
+        retry_s=self._env.retry_s if self._env.urls else 0.0,
         token=(
             tokens.read(self._env.token_file) if self._env.token_file else None
         ),

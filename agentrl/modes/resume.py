@@ -15,6 +15,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 
+_CONFIG = 'config.json'
 # More steps, other checkpoints, another panel, mesh or kernel continue the same
 # run, wherever its programs are kept.
 _FREE = (
@@ -23,45 +24,116 @@ _FREE = (
     'checkpoint.',
     'eval.',
     'env.url',
+    'env.retry_s',
     'sampler.',
     'mesh.',
     'model.attention',
 )
 
 
-def keep_config(
-    config: ConfigDict, path: pathlib.Path, *, write: bool = True
-) -> None:
-  """Writes the config, or checks that a resumed run has the same one.
+def check_config(config: ConfigDict, workdir: pathlib.Path) -> bool:
+  """Refuses a workdir that holds another run than this one.
+
+  Only a run that left something counts: a refused one has nothing that could
+  be continued or lost.
 
   Args:
     config: of the run.
-    path: where it is kept.
-    write: whether it is this process that writes.
+    workdir: where it is to run.
+
+  Returns:
+    Whether what lies there is of this very run.
 
   Raises:
-    ConfigError: a field differs that would make it another run.
+    ConfigError: fields differ that would make it another run; names them all.
+      Or the config that is kept there cannot be read.
   """
-  text = config.to_json_best_effort(indent=2, sort_keys=True)
-  if path.exists():
-    old, new = (_flat(json.loads(t)) for t in (path.read_text(), text))
-    changed = [
-        name
-        for name in sorted(old.keys() | new.keys())
-        if old.get(name) != new.get(name) and not name.startswith(_FREE)
-    ]
-    if changed:
-      name = changed[0]
-      raise ConfigError(
-          f'{path.parent} holds a run with {name}={old.get(name)!r}, this'
-          f' config has {new.get(name)!r}; use another --workdir, or the old'
-          ' value to continue.'
-      )
-  if write:
-    # At once: other processes may be reading the old one.
-    partial = path.with_name(path.name + '.new')
-    partial.write_text(text)
-    partial.replace(path)
+  path = workdir / _CONFIG
+  last = last_checkpoint(workdir)
+  holds = last is not None or _has_lines(workdir / 'metrics.jsonl')
+  if not path.exists():
+    return holds
+  try:
+    old = _flat(read_config(workdir))
+  except ConfigError:
+    if holds:
+      raise
+    return False
+  new = _flat(json.loads(_to_json(config)))
+  changed = [
+      f'{name}={old.get(name)!r} (now {new.get(name)!r})'
+      for name in sorted(old.keys() | new.keys())
+      if old.get(name) != new.get(name) and not name.startswith(_FREE)
+  ]
+  if changed and holds:
+    raise ConfigError(
+        f'{workdir} holds a run with {", ".join(changed)}; use another'
+        ' --workdir, or the old values to continue.'
+    )
+  return not changed
+
+
+def keep_config(config: ConfigDict, workdir: pathlib.Path) -> None:
+  """Writes the config of a run that has been checked, for who continues it."""
+  path = workdir / _CONFIG
+  # At once: other processes may be reading the old one.
+  partial = path.with_name(path.name + '.new')
+  partial.write_text(_to_json(config), encoding='utf-8')
+  partial.replace(path)
+
+
+def read_config(workdir: pathlib.Path) -> dict[str, Any]:
+  """The config that a run keeps in its workdir.
+
+  Raises:
+    ConfigError: there is none, or it is damaged.
+  """
+  path = workdir / _CONFIG
+  try:
+    config = json.loads(path.read_text(encoding='utf-8'))
+  except (OSError, ValueError, RecursionError) as error:
+    raise ConfigError(
+        f'{path} cannot be read: {error}. A run keeps its config there; put it'
+        ' back, or use another --workdir.'
+    ) from error
+  if not isinstance(config, dict):
+    raise ConfigError(f'{path} does not hold the config of a run.')
+  return config
+
+
+def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
+  """The newest complete checkpoint of the run in this workdir."""
+  # One that is being written has another name until it is complete.
+  found = (workdir / 'checkpoints').glob('*')
+  found = [path for path in found if path.name.isdecimal()]
+  return max(found, key=lambda path: int(path.name), default=None)
+
+
+def way_on(workdir: pathlib.Path) -> str:
+  """What an interrupted run says last."""
+  last = last_checkpoint(workdir)
+  if last is not None:
+    return f'The same command continues from the last checkpoint, {last}.'
+  return 'There was no checkpoint yet: the same command begins anew.'
+
+
+def way_out(workdir: pathlib.Path) -> str:
+  """What a run that diverged says last."""
+  last = last_checkpoint(workdir)
+  if last is not None:
+    return (
+        f'Go on from the last checkpoint, {last}, with a lower learning rate:'
+        f' another --workdir, with --config.model.name={workdir}.'
+    )
+  return 'There was no checkpoint yet: begin anew with a lower learning rate.'
+
+
+def _has_lines(path: pathlib.Path) -> bool:
+  return path.exists() and path.stat().st_size > 0
+
+
+def _to_json(config: ConfigDict) -> str:
+  return config.to_json_best_effort(indent=2, sort_keys=True)
 
 
 def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:

@@ -69,10 +69,11 @@ class Launch:
           " devices=('1', '2') with replicas=2."
       )
     for word in self.words:
-      instead = _OWN_FLAGS.get(word.partition('=')[0])
-      if instead is not None:
+      flag = word.partition('=')[0]
+      instead = _OWN_FLAGS.get(flag)
+      if instead is not None:  # without its value, which may be a key
         raise ConfigError(
-            f'sampler.launch.flags has {word!r}, which the run sets itself;'
+            f'sampler.launch.flags has {flag!r}, which the run sets itself;'
             f' {instead}.'
         )
 
@@ -127,9 +128,14 @@ class Sampler:
   push_lora: bool = False
   verify: bool = True  # read weights back after each push and compare
   shard_bytes: int = hf.SHARD_BYTES  # of a pushed file
-  api_key: str | None = dataclasses.field(default=None, repr=False)
-  # For the routes that change something, if the servers have one.
-  admin_key: str | None = dataclasses.field(default=None, repr=False)
+  # Files of one line: the servers' key, and their admin key if they have one,
+  # for the routes that change something. None: what the environment variables
+  # of `host.SECRETS` hold, if anything.
+  api_key_file: str | None = None
+  admin_key_file: str | None = None
+  # Refused: a config is written into the workdir and shown by the process list.
+  api_key: None = dataclasses.field(default=None, repr=False)
+  admin_key: None = dataclasses.field(default=None, repr=False)
   max_running: int = 64  # embedded: sequences that decode together
   slots: int = 0  # embedded: cached sequences; 0: twice max_running
   # embedded: the same requests give the same tokens and log-probabilities to
@@ -146,6 +152,14 @@ class Sampler:
     at_least('sampler.max_attempts', self.max_attempts, 1)
     at_least('sampler.shard_bytes', self.shard_bytes, 1)
     above('sampler.timeout_s', self.timeout_s, 0)
+    for name in ('api_key', 'admin_key'):
+      if getattr(self, name) is not None:  # its value is shown nowhere
+        raise ConfigError(
+            f'sampler.{name} would stand in config.json and in the process'
+            ' list: put the key into a file that only you can read and name it'
+            f' in sampler.{name}_file, or set'
+            f' AGENTRL_SAMPLER_{name.upper()}.'
+        )
     object.__setattr__(self, 'launch', _read_launch(self.launch))
     if self.kind == 'embedded':
       self._check_embedded()
@@ -158,18 +172,13 @@ class Sampler:
           f'sampler.slots={self.slots} are fewer than sampler.max_running='
           f'{self.max_running} sequences.'
       )
-    for name in ('api_key', 'admin_key'):
-      if getattr(self, name):
-        raise ConfigError(
-            f"sampler.{name} has no effect with sampler.kind='embedded'; set"
-            " sampler.kind='sglang'."
-        )
     idle(
         self,
         'sampler',
         (
             *('urls', 'router', 'launch', 'push_dir'),
             *('push', 'push_lora', 'verify', 'shard_bytes'),
+            *('api_key_file', 'admin_key_file'),
         ),
         "it is about servers; set sampler.kind='sglang'",
     )
@@ -182,6 +191,7 @@ class Sampler:
           ' sampler.router and sampler.launch.python (servers that the run'
           f' starts); got {" and ".join(given) or "none"}.'
       )
+    _check_urls(self.urls, self.router)
     idle(self, 'sampler', ('slots',), "sampler.kind='sglang' has its own cache")
     idle(
         self,
@@ -189,11 +199,9 @@ class Sampler:
         ('deterministic',),
         'an SGLang server is told by --enable-deterministic-inference',
     )
-    if self.launch and (self.api_key or self.admin_key):
-      raise ConfigError(
-          'sampler.api_key and admin_key have no effect with sampler.launch:'
-          ' servers of the run listen on loopback only.'
-      )
+    if self.launch:
+      names = ('api_key_file', 'admin_key_file')
+      idle(self, 'sampler', names, 'servers of the run listen on loopback only')
     if not self.push_dir and not self.local:
       raise ConfigError(
           'sampler.push_dir is missing: servers on other hosts read the weights'
@@ -217,6 +225,25 @@ class Sampler:
     hosts = [urllib.parse.urlsplit(url).hostname for url in urls]
     # A router may be here and its workers elsewhere.
     return not self.router and all(host in _LOOPBACK for host in hosts)
+
+
+def _check_urls(urls: Sequence[str], router: str | None) -> None:
+  if isinstance(urls, str):
+    raise ConfigError(
+        f'sampler.urls={urls!r} is one string; give a list, as in'
+        f" ('{urls}',)."
+    )
+  named = [('sampler.urls', url) for url in urls]
+  named += [('sampler.router', router)] if router else []
+  for name, url in named:
+    try:
+      parts = urllib.parse.urlsplit(url)
+      usable = parts.scheme in ('http', 'https') and parts.hostname
+      usable = usable and parts.port != 0
+    except ValueError:  # a port that is none
+      usable = False
+    if not usable:
+      raise ConfigError(f'{name} has {url!r}; a URL is like http://host:30000.')
 
 
 def _read_launch(section: Any) -> Launch | None:

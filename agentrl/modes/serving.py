@@ -13,7 +13,7 @@ from absl import logging
 
 from agentrl.engine.auth import Keys
 from agentrl.engine.server import Engine
-from agentrl.modes import hosts, memory, sglang
+from agentrl.modes import hosts, memory, remote, sglang
 from agentrl.modes.host import Host
 from agentrl.modes.parts import DTYPES, Model, check_context
 from agentrl.modes.sampler_settings import SERVER_DTYPES, Sampler as Settings
@@ -169,14 +169,15 @@ def make_sampler(
     host: Host, serving: Serving, sampler: Settings, *, temperature: float
 ) -> Sampler:
   """A client of these servers; all clients count requests together."""
+  keys = remote.read_keys(sampler)
   return Sampler(
       host.session,
       serving.urls,
       temperature=temperature,
       timeout_s=sampler.timeout_s,
       max_attempts=sampler.max_attempts,
-      api_key=sampler.api_key,
-      admin_key=sampler.admin_key,
+      api_key=keys.api,
+      admin_key=keys.admin,
       replicas=serving.replicas,
       accepts=serving.accepts,
       adapter=serving.adapter,
@@ -186,14 +187,18 @@ def make_sampler(
 
 def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
+  secrets = remote.read_keys(sampler)
   keys = dict(
       timeout_s=sampler.timeout_s,
-      api_key=sampler.api_key,
-      admin_key=sampler.admin_key,
+      api_key=secrets.api,
+      admin_key=secrets.admin,
   )
   router = None
   if sampler.router:
     router = Control(host.session, [sampler.router], **keys)
+
+  if distributed.is_first():
+    remote.look(sampler)
 
   async def find() -> tuple[Control, list[dict[str, Any]]]:
     urls = await router.workers() if router else sampler.urls

@@ -33,12 +33,19 @@ class Env:
   options: dict[str, Any] = dataclasses.field(default_factory=dict)
   task_file: str | None = None  # AgentGym item file instead of the train list
   timeout_s: float = 60.0  # of one request
+  # How long a server at `url` that has answered may be away (a restart, say);
+  # episodes wait for it within their `rollout.deadline_s`.
+  retry_s: float = 60.0
   workers: int = 1  # server processes, when a child serves it
   token_file: str | None = None  # what the server at `url` wants to be told
 
   def __post_init__(self):
     at_least('env.workers', self.workers, 1)
     above('env.timeout_s', self.timeout_s, 0)
+    at_least('env.retry_s', self.retry_s, 0)
+    if not self.url:
+      reason = 'a child of the run that died is started again'
+      idle(self, 'env', ('retry_s',), reason)
     if self.url and self.workers > 1:
       raise ConfigError(
           f'env.workers={self.workers} has no effect with env.url; start more'
@@ -64,7 +71,9 @@ class Agent:
 
   format: str = 'react'  # how an action is written, see envs.actions
   instructions: str = 'full'  # a style of envs.prompts
-  template: str | None = None  # chat template; None: the tokenizer's own
+  # A name of text.chat.TEMPLATES; None: the tokenizer's own, where it is
+  # append-only, or 'qwen3' in the place of Qwen3's.
+  template: str | None = None
 
   def __post_init__(self):
     one_of('agent.format', self.format, tuple(actions.FORMATS))

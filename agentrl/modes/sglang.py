@@ -8,7 +8,6 @@ and only then gets requests.
 
 import asyncio
 import contextlib
-import os
 import pathlib
 import signal
 import socket
@@ -24,6 +23,7 @@ from absl import logging
 
 from agentrl.errors import EngineError
 from agentrl.modes import hosts, keeper
+from agentrl.modes.host import child_environment
 from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.compatibility import Needs
 from agentrl.rollout.control import KEEP_ALIVE_S, Control
@@ -81,7 +81,8 @@ class Server:
     """Starts it; it needs a while until it listens."""
     command = self.command(model)
     # Where this process stands among those of the run is not the server's.
-    env = {k: v for k, v in os.environ.items() if k not in hosts.VARIABLES}
+    ours = child_environment()
+    env = {k: v for k, v in ours.items() if k not in hosts.VARIABLES}
     # --context-length may be more than the model's; see `serving`.
     env['SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN'] = '1'
     if self._devices is not None:

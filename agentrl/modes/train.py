@@ -18,11 +18,11 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import base, hosts, online_settings, parts
+from agentrl.modes import base, hosts, online_settings, parts, resume
 from agentrl.modes.host import Interrupted
 from agentrl.parallel import sharding
 from agentrl.rollout import seeds
-from agentrl.training import optim, rl, state as state_lib, step
+from agentrl.training import optim, rl, state as state_lib, step, watch
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
@@ -143,7 +143,9 @@ class _Run(base.Run):
     if not self.wanted.warmstart.episodes:
       raise ConfigError(
           'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
-          " the expert's episodes."
+          " the expert's episodes. Where there is no expert it learns from a"
+          ' file first: configs/textcraft_sft.py:data=FILE,model=NAME, and then'
+          ' that workdir as model.name.'
       )
     return self.expert_texts(self.wanted.warmstart.horizon)
 
@@ -219,6 +221,8 @@ class _Run(base.Run):
   def _train(self, books: Bookkeeping) -> None:
     wanted = self.wanted
     if self.first:
+      # Of a run that was killed before its first checkpoint was complete.
+      resume.discard_from(self.directory, books.step)
       self.writer = metrics_lib.Writer(
           self.directory,
           total=wanted.num_steps,
@@ -228,6 +232,7 @@ class _Run(base.Run):
       )
       self.stack.callback(self.writer.close)
     self.task_iterator.restore(books.tasks)
+    self.watch = watch.DeadPolicyWatch(self.model.config.vocab_size)
     self.state, books = rl.train(
         self.state,
         books,
@@ -298,7 +303,10 @@ class _Run(base.Run):
             step, [e for group in groups for e in group.episodes], suspects
         )
       self._write_episodes(step, groups, batch)
-      self.writer.write(step, values)
+      self.writer.write(step, values | self.early_evals(step))
+    warning = self.watch.see(values)
+    if warning is not None:
+      self.console.print(warning, highlight=False)
     self.totals['tokens'] += sum(
         len(e.tokens) for group in groups for e in group.episodes
     )

@@ -10,6 +10,10 @@ With d = log p - log p_ref at a token sampled from p (John Schulman,
 As a loss, only k2's gradient is that of the reverse KL on policy: k1's has
 expectation zero and k3's is that of the forward KL. So `k3+` takes the value of
 k3 and the gradient of k2, and is the default.
+
+exp(-d) is infinite in float32 from d = -89 on, so k3 is bounded as verl bounds
+it: d to [-20, 20], and the value to 10. Beyond, k3 has no gradient (k3+ has
+k2's), and one token's value is too small.
 """
 
 import chex
@@ -17,6 +21,8 @@ import jax
 import jax.numpy as jnp
 
 ESTIMATORS = ('k1', 'k2', 'k3', 'k3+')
+_LARGEST_D = 20.0
+_LARGEST_K3 = 10.0
 
 
 def estimate(
@@ -38,7 +44,8 @@ def estimate(
   # Mask before exp: padding may hold anything, and inf * 0 is NaN.
   d = jnp.where(mask, logprobs - ref_logprobs, 0.0)
   k2 = d**2 / 2
-  k3 = jnp.exp(-d) - 1 + d
+  bounded = jnp.clip(d, -_LARGEST_D, _LARGEST_D)
+  k3 = jnp.minimum(jnp.exp(-bounded) - 1 + bounded, _LARGEST_K3)
   match estimator:
     case 'k1':
       return d
@@ -47,7 +54,8 @@ def estimate(
     case 'k3':
       return k3
     case 'k3+':
-      return k2 + jax.lax.stop_gradient(k3 - k2)
+      # Not k2 + sg(k3 - k2): a large k2 would round k3 away.
+      return (k2 - jax.lax.stop_gradient(k2)) + jax.lax.stop_gradient(k3)
   raise ValueError(
       f'Unknown KL estimator {estimator!r}; known: {", ".join(ESTIMATORS)}.'
   )

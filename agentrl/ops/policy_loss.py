@@ -29,7 +29,8 @@ def log_ratio(
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
     segment_ids: `[B, T]` int; an episode is whole in its microbatch.
     level: static. 'token': each token its own (PPO). 'sequence': its mean over
-      the episode's tokens, the same for each (GSPO, arXiv:2507.18071).
+      the episode's tokens, the same for each, with each token's own gradient
+      (GSPO-token, arXiv:2507.18071 eq. 14; of one advantage an episode, GSPO).
     num_episodes: E, the largest segment id possible; static.
   """
   chex.assert_rank([logprobs, old_logprobs, mask, segment_ids], 2)
@@ -42,7 +43,10 @@ def log_ratio(
     case 'sequence':
       total = lambda x: masked.sum_episodes(x, mask, segment_ids, num_episodes)
       mean = total(d) / jnp.maximum(total(mask), 1)
-      return jnp.where(mask, masked.gather_episodes(mean, segment_ids), 0.0)
+      # The mean's own gradient would give every token the mean of the episode's
+      # advantages and weights.
+      mean = jax.lax.stop_gradient(masked.gather_episodes(mean, segment_ids))
+      return jnp.where(mask, mean + (d - jax.lax.stop_gradient(d)), 0.0)
   raise ValueError(f'Unknown ratio level {level!r}; known: token, sequence.')
 
 

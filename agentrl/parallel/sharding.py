@@ -35,7 +35,7 @@ Index = tuple[slice, ...]
 # paths of their parameters inside, so the same rules place them.
 DECODER_RULES: Rules = (
     (r'/(q|k|v|gate|up)/kernel$', P(None, 'fsdp', TENSOR)),
-    (r'/(q|k|v)/bias$', P(None, TENSOR)),
+    (r'/(q|k|v|gate|up)/bias$', P(None, TENSOR)),
     (r'/(o|down)/kernel$', P(None, TENSOR, 'fsdp')),
     # Adapters: A [L, in, rank] and B [L, rank, out] as the kernel's dimensions.
     (r'/(q|k|v|gate|up)/a$', P(None, 'fsdp')),

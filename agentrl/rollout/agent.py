@@ -5,8 +5,15 @@ from typing import NamedTuple
 
 from agentrl.envs import actions
 from agentrl.envs.functions import Functions
+from agentrl.errors import DataError
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
+
+# The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
+_THINK, _END_THINK = '<think>', '</think>'
+
+# Formats that nothing is written in by chance.
+_MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
 
 
 class Reading(NamedTuple):
@@ -80,10 +87,49 @@ class Agent:
     return self._chat.observation(observation, ended=ended)
 
   def read(self, completion_ids: Sequence[int]) -> Reading:
-    """Decodes a completion and looks for its action."""
+    """Decodes a completion and looks for its action, which no thought holds."""
     text = self._chat.tokenizer.decode(completion_ids)
-    action, parse_error = actions.parse(self._format, text, self._functions)
+    action, parse_error = actions.parse(
+        self._format, _answer(text), self._functions
+    )
     return Reading(text, action, parse_error)
+
+  def check_format(self, completions: Sequence[str]) -> None:
+    """Refuses completions most of which have no action in this agent's format.
+
+    One that plain text can be read from, but that is written in another format,
+    has none either: `Thought:`, say, is no action.
+
+    Args:
+      completions: of one record.
+
+    Raises:
+      DataError: names the format that fits, if there is one.
+    """
+    texts = [_answer(completion) for completion in completions]
+    read = {
+        name: [
+            actions.parse(name, text, self._functions)[1] is None
+            for text in texts
+        ]
+        for name in actions.FORMATS
+    }
+    if self._format == 'plain':
+      others = zip(*(read[name] for name in _MARKED), strict=True)
+      read['plain'] = [
+          plain and not any(marked)
+          for plain, marked in zip(read['plain'], others, strict=True)
+      ]
+    found = sum(read[self._format])
+    if 2 * found >= len(texts):
+      return
+    best = max(_MARKED, key=lambda name: sum(read[name]))
+    fits = 2 * sum(read[best]) >= len(texts)
+    raise DataError(
+        f'agent.format={self._format!r} finds an action in {found} of its'
+        f' {len(texts)} completions'
+        + (f'; {best!r} does in {sum(read[best])}' if fits else '')
+    )
 
   def correction(self, parse_error: str) -> str:
     """The observation after a completion without an action.
@@ -102,3 +148,15 @@ class Agent:
     return self._chat.completion(
         actions.write(self._format, action, self._functions)
     )
+
+
+def _answer(text: str) -> str:
+  """What follows the reasoning that opens a completion; else all of it.
+
+  Reasoning weighs actions up, and so may write several. One that was cut off
+  has no answer.
+  """
+  opened = text.lstrip()
+  if not opened.startswith(_THINK):
+    return text
+  return opened.partition(_END_THINK)[2].lstrip('\n')

@@ -5,9 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from absl import logging
 
 from agentrl.errors import EngineError
+from agentrl.rollout.replies import Count
 
 # Releases of SGLang whose contract was read, the first and the last.
 _FIRST, _LAST = (0, 5, 11), (0, 5, 23)
@@ -15,6 +17,15 @@ _OWN_ENGINE = 'agentrl'
 # Positions of its context that SGLang gives to no prompt: 5 of them stay empty
 # whatever is asked for, and a completion needs one.
 RESERVED = 6
+
+
+class _Said(msgspec.Struct):
+  """What a server says of itself, as far as it matters here."""
+
+  version: Any = None
+  max_req_input_len: Count | None = None
+  context_length: Count | None = None
+  architectures: list[str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,20 +53,32 @@ def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
     needs: of the run.
 
   Raises:
-    EngineError: it is too old, its context is too short, or it was started
-      with another model.
+    EngineError: it is too old, its context is too short, it was started with
+      another model, or one of these is said in another type than SGLang's.
   """
-  _check_version(url, info.get('version'))
-  _check_context(url, info, needs.max_context)
-  found = info.get('architectures')
+  try:
+    said = msgspec.convert(dict(info), _Said)
+  except msgspec.ValidationError as error:
+    raise EngineError(
+        f'{url} says of itself what no SGLang server says: {error}.',
+        retryable=False,
+    ) from error
+  _check_version(url, _shown(str(said.version)))
+  _check_context(url, said, needs.max_context)
+  found = said.architectures
   # SGLang would load what it knows of the weights, and report a success.
   if found and needs.architecture not in found:
     raise EngineError(
-        f'{url} was started with a model of {", ".join(found)}, and the policy'
-        f' is {needs.architecture}; start the server with the model of this'
-        ' run.',
+        f'{url} was started with a model of {_shown(", ".join(found))}, and the'
+        f' policy is {needs.architecture}; start the server with the model of'
+        ' this run.',
         retryable=False,
     )
+
+
+def _shown(text: str) -> str:
+  """A server's words, as far as a line has room for them."""
+  return ' '.join(text.split())[:80]
 
 
 def refuse_vocabulary(url: str, vocab_size: int) -> None:
@@ -71,11 +94,11 @@ def refuse_vocabulary(url: str, vocab_size: int) -> None:
   )
 
 
-def _check_context(url: str, info: Mapping[str, Any], max_context: int) -> None:
+def _check_context(url: str, said: _Said, max_context: int) -> None:
   # Prompts are shorter than this, and grow by one token at least.
-  limit = info.get('max_req_input_len')
+  limit = said.max_req_input_len
   if limit is None:
-    limit = info.get('context_length')
+    limit = said.context_length
   if limit is not None and limit < max_context:
     enough = max_context + RESERVED
     raise EngineError(
@@ -87,15 +110,15 @@ def _check_context(url: str, info: Mapping[str, Any], max_context: int) -> None:
     )
 
 
-def _check_version(url: str, version: Any) -> None:
+def _check_version(url: str, version: str) -> None:
   """Refuses what is older than the contract that was read; warns of the rest."""
-  if str(version).startswith(_OWN_ENGINE):
+  if version.startswith(_OWN_ENGINE):
     return
   supported = f'{".".join(map(str, _FIRST))} to {".".join(map(str, _LAST))}'
-  found = re.match(r'(\d+)\.(\d+)\.(\d+)', str(version))
+  found = re.match(r'(\d+)\.(\d+)\.(\d+)', version)
   if found is None:
     logging.warning(
-        '%s gives the version %r; SGLang %s are supported.',
+        '%s gives the version %s; SGLang %s are supported.',
         url,
         version,
         supported,

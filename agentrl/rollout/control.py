@@ -6,6 +6,7 @@ itself, because SGLang's router does not hand it on.
 
 import asyncio
 import collections
+import os
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -150,30 +151,31 @@ class Control:
       return False
     return True
 
-  async def ask(self, payload: dict[str, Any]) -> Any:
-    """The first URL's reply to one /generate as it is, asked once."""
+  async def ask(self, payload: dict[str, Any]) -> replies.Loose:
+    """The first URL's reply to one /generate, asked once."""
     url = f'{self._urls[0]}/generate'
-    return replies.decode(await self._call('POST', url, payload=payload), url)
+    body = await self._call('POST', url, payload=payload)
+    return replies.decode(body, url, replies.Loose)
 
   async def model_info(self) -> dict[str, Any]:
     """What the first replica says of its model, `weight_version` included."""
-    return await self._get_json('model_info', 'get_model_info')
+    kind = dict[str, Any]
+    return await self._get_json('model_info', 'get_model_info', kind)
 
   async def server_info(self) -> dict[str, Any]:
     """The first replica's arguments and state."""
-    return await self._get_json('server_info', 'get_server_info')
+    kind = dict[str, Any]
+    return await self._get_json('server_info', 'get_server_info', kind)
 
   async def num_requests(self) -> int:
     """Requests that run or wait at the first replica, whoever sent them."""
-    reply = await self._get_json('v1/loads?include=core', 'get_load')
-    loads = reply['loads'] if isinstance(reply, dict) else reply
-    # Releases up to 0.5.20 count both in one number.
-    return sum(
-        load['num_reqs']
-        if 'num_reqs' in load
-        else load['num_running_reqs'] + load['num_waiting_reqs']
-        for load in loads
+    found = await self._get_json(
+        'v1/loads?include=core',
+        'get_load',
+        replies.Loads | list[replies.Load],
     )
+    loads = found.loads if isinstance(found, replies.Loads) else found
+    return sum(load.total for load in loads)
 
   async def wait_idle(self, timeout_s: float) -> None:
     """Returns once no replica has a request.
@@ -201,15 +203,16 @@ class Control:
       EngineError: it is no router, or has no worker.
     """
     url = f'{self._urls[0]}/workers'
-    reply = replies.decode(await self._call('GET', url), url)
+    body = await self._call('GET', url)
     try:
-      urls = tuple(worker['url'].rstrip('/') for worker in reply['workers'])
-    except (KeyError, TypeError, AttributeError) as error:
+      reply = replies.decode(body, url, replies.Workers)
+    except EngineError as error:
       raise EngineError(
-          f"{url} did not list workers ({error!r}); is an SGLang router's URL"
-          ' in sampler.router? A server goes into sampler.urls.',
+          f"{url} did not list workers; is an SGLang router's URL in"
+          f' sampler.router? A server goes into sampler.urls. {error}',
           retryable=False,
       ) from error
+    urls = tuple(worker.url.rstrip('/') for worker in reply.workers)
     if not urls:
       raise EngineError(
           f'The router at {self._urls[0]} has no worker yet; start some with'
@@ -219,7 +222,7 @@ class Control:
 
   async def get_weights_by_name(
       self, name: str, *, truncate_size: int = 100
-  ) -> list[Any] | None:
+  ) -> list[float] | list[list[float]] | None:
     """First rows of one tensor of the first replica, to check a push.
 
     Args:
@@ -233,12 +236,22 @@ class Control:
     url = f'{self._urls[0]}/get_weights_by_name'
     payload = {'name': name, 'truncate_size': truncate_size}
     try:
-      text = await self._call('POST', url, payload=payload, admin=True)
+      body = await self._call('POST', url, payload=payload, admin=True)
     except EngineError as error:
       if _UNREADABLE in str(error):
         return None
       raise
-    return replies.decode(text, url)
+    rows = replies.decode(body, url, list[float | list[float]] | None)
+    if (
+        len({len(row) if isinstance(row, list) else 0 for row in rows or ()})
+        > 1
+    ):
+      raise EngineError(
+          f'{url} gave rows of different lengths for {name!r}:'
+          f' {replies.excerpt(body)}',
+          retryable=False,
+      )
+    return rows
 
   async def weight_checksums(self, skip: Sequence[str]) -> dict[str, list[str]]:
     """A hash of each tensor of the first replica, one for each of its ranks.
@@ -251,17 +264,11 @@ class Control:
     """
     url = f'{self._urls[0]}/weights_checker'
     payload = {'action': 'checksum', 'skip_tensor_list': list(skip)}
-    text = await self._call('POST', url, payload=payload, admin=True)
-    reply = replies.decode(text, url)
+    body = await self._call('POST', url, payload=payload, admin=True)
     hashes = collections.defaultdict(list)
-    try:
-      for rank in reply['ranks']:
-        for name, value in rank['checksums'].items():
-          hashes[name].append(value)
-    except (AttributeError, KeyError, TypeError) as error:
-      raise EngineError(
-          f'{url} gave no checksums ({error!r}): {text[:200]}', retryable=False
-      ) from error
+    for rank in replies.decode(body, url, replies.Checksums).ranks:
+      for name, value in rank.checksums.items():
+        hashes[name].append(str(value))
     return dict(hashes)
 
   async def flush_cache(self, *, timeout_s: float = 30.0) -> None:
@@ -318,21 +325,22 @@ class Control:
         'weight_version': version,
         'flush_cache': flush_cache,
     }
-    texts = await self._control('update_weights_from_disk', payload)
-    for url, text in zip(self._urls, texts, strict=True):
-      reply = replies.decode(text, url)
-      if not reply['success']:
+    route = 'update_weights_from_disk'
+    bodies = await self._control(route, payload)
+    for url, body in zip(self._urls, bodies, strict=True):
+      reply = replies.decode(body, f'{url}/{route}', replies.Done)
+      if not reply.success:
         raise EngineError(
             f'{url} did not take weights {version!r} from {path}:'
-            f' {reply["message"]}',
+            f' {str(reply.message)[:300]}',
             retryable=False,
         )
 
   async def models(self) -> list[str]:
     """Names of the first replica's model and of its adapters."""
     url = f'{self._urls[0]}/v1/models'
-    reply = replies.decode(await self._call('GET', url), url)
-    return [card['id'] for card in reply['data']]
+    reply = replies.decode(await self._call('GET', url), url, replies.Models)
+    return [card.id for card in reply.data]
 
   async def load_lora_adapter(self, name: str, path: str) -> None:
     """Makes every replica serve requests of `name` with an adapter.
@@ -346,7 +354,7 @@ class Control:
     """
     payload = {'lora_name': name, 'lora_path': path}
     try:
-      await self._control('load_lora_adapter', payload)
+      await self._adapters('load_lora_adapter', payload)
     except EngineError as error:
       raise EngineError(
           f'{error}. An SGLang server takes adapters with --enable-lora,'
@@ -357,24 +365,35 @@ class Control:
 
   async def unload_lora_adapter(self, name: str) -> None:
     """Makes every replica forget an adapter, once its requests have ended."""
-    await self._control('unload_lora_adapter', {'lora_name': name})
+    await self._adapters('unload_lora_adapter', {'lora_name': name})
 
-  async def _control(self, route: str, payload: dict[str, Any]) -> list[str]:
+  async def _adapters(self, route: str, payload: dict[str, Any]) -> None:
+    bodies = await self._control(route, payload)
+    for url, body in zip(self._urls, bodies, strict=True):
+      reply = replies.decode(body, f'{url}/{route}', replies.DoneAdapter)
+      if not reply.success:
+        raise EngineError(
+            f'{url}/{route} failed: {str(reply.error_message)[:300]}',
+            retryable=False,
+        )
+
+  async def _control(self, route: str, payload: dict[str, Any]) -> list[bytes]:
     return await _all(
         self._call('POST', f'{url}/{route}', payload=payload, admin=True)
         for url in self._urls
     )
 
-  async def _get_json(self, route: str, old_route: str) -> Any:
+  async def _get_json(self, route: str, old_route: str, kind: Any) -> Any:
     """Asks the first replica; servers before the renaming know `old_route`."""
     url = f'{self._urls[0]}/{route}'
     try:
-      return replies.decode(await self._call('GET', url), url)
+      body = await self._call('GET', url)
     except EngineError as error:
       if error.retryable:
         raise
       url = f'{self._urls[0]}/{old_route}'
-      return replies.decode(await self._call('GET', url), url)
+      body = await self._call('GET', url)
+    return replies.decode(body, url, kind)
 
   async def _call(
       self,
@@ -385,7 +404,7 @@ class Control:
       headers: dict[str, str] | None = None,
       admin: bool = False,
       timeout_s: float | None = None,
-  ) -> str:
+  ) -> bytes:
     """One HTTP exchange; gives the body of a 200, else raises EngineError."""
     timeout_s = timeout_s or self._timeout_s
     key = self._admin_key if admin else self._api_key
@@ -399,16 +418,16 @@ class Control:
     )
     try:
       async with request as response:
-        body = await response.text(errors='replace')
+        body = await replies.read_body(response, url)
         status = response.status
     except TimeoutError as error:
       raise EngineError(
           f'{method} {url} gave no answer within {timeout_s:g} s.'
       ) from error
     except aiohttp.ClientError as error:
-      raise EngineError(f'{method} {url} failed: {error!r}') from error
+      raise EngineError(f'{method} {url} failed: {_in_words(error)}') from error
     if status in (401, 403):
-      name = 'sampler.admin_key' if admin else 'sampler.api_key'
+      name = f'sampler.{"admin" if admin else "api"}_key_file'
       raise EngineError(
           f'{method} {url} gave {status}: {replies.reason(body)}; check'
           f' {name}.',
@@ -420,6 +439,14 @@ class Control:
           retryable=status >= 500,
       )
     return body
+
+
+def _in_words(error: aiohttp.ClientError) -> str:
+  """What went wrong, as the system calls it."""
+  if isinstance(error, aiohttp.ClientOSError) and (error.errno or 0) > 0:
+    return os.strerror(error.errno)
+  # aiohttp breaks some of its lines.
+  return ' '.join(str(error).split()) or type(error).__name__
 
 
 async def _all(calls) -> list[Any]:

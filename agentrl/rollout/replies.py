@@ -1,14 +1,146 @@
-"""Reading SGLang's replies: completions, errors, and what is neither."""
+"""Reading SGLang's replies: completions, errors, and what is neither.
 
-import json
+Bodies are decoded into the structures below. Keys that these do not name are
+ignored, since releases differ in them; what they name must have its type. A
+server that answers otherwise, whatever it says, gives an EngineError.
+"""
+
 import math
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import aiohttp
+import msgspec
+from msgspec import Meta, Raw, Struct
 
 from agentrl.errors import EngineError
 from agentrl.types import Completion
 
+T = TypeVar('T')
+
 # The longest part of a server's body that an error message repeats.
 _BODY_CHARS = 300
+# Larger than any reply: a completion has 100 bytes a token, and 100 rows of the
+# widest matrix fill 40 MB.
+_MAX_BODY = 2**26
+# A probability of 1 may have a logarithm above 0. In torch on a CPU, with which
+# SGLang serves here, neither of its two ways does: the largest of 60,000 rows is
+# 0. A kernel that divides approximately may give 1 + 1.2e-7, and one that does
+# not shift its sum of exponentials is off by 6e-5 at logits of 1,000.
+_ROUNDING = 1e-3
+
+# JSON's numbers have no end, those of others do.
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+_Id = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+# Log-probability (null for NaN), id, and the token's text, if it was asked for.
+_Triple = tuple[float | None, _Id, Raw]
+
+
+class _Finish(Struct):
+  """What ended a completion."""
+
+  type: str
+  message: Any = None  # of an abort
+
+
+class _MetaInfo(Struct):
+  """What is said of a completion; one that was still queued has no counts."""
+
+  finish_reason: _Finish
+  output_token_logprobs: list[_Triple]
+  weight_version: str | int
+  prompt_tokens: Count | None = None
+  completion_tokens: Count | None = None
+  cached_tokens: Count | None = None
+
+
+class _Generated(Struct):
+  """A reply of /generate to a request of a run."""
+
+  meta_info: _MetaInfo
+
+
+class LooseMeta(Struct):
+  """What a router may have lost of `meta_info`."""
+
+  id: str | None = None
+  output_token_logprobs: list[_Triple] | None = None
+
+
+class Loose(Struct):
+  """A reply of /generate to a request that tries a server out."""
+
+  output_ids: list[_Id]
+  meta_info: LooseMeta
+
+
+class Done(Struct):
+  """Whether a server did what it was told."""
+
+  success: bool
+  message: Any = None
+
+
+class DoneAdapter(Struct):
+  """The same in the words of the routes of adapters."""
+
+  success: bool = True
+  error_message: Any = None
+
+
+class Load(Struct):
+  """Requests at a server; releases up to 0.5.20 count both in one number."""
+
+  num_reqs: Count | None = None
+  num_running_reqs: Count | None = None
+  num_waiting_reqs: Count | None = None
+
+  def __post_init__(self):
+    # Nobody may take a server for idle that does not say so.
+    if self.num_reqs is None:
+      if None in (self.num_running_reqs, self.num_waiting_reqs):
+        raise ValueError('neither num_reqs nor both of its parts are numbers')
+
+  @property
+  def total(self) -> int:
+    if self.num_reqs is not None:
+      return self.num_reqs
+    return self.num_running_reqs + self.num_waiting_reqs
+
+
+class Loads(Struct):
+  """A reply of /v1/loads."""
+
+  loads: list[Load]
+
+
+class _Worker(Struct):
+  url: str
+
+
+class Workers(Struct):
+  """A router's servers."""
+
+  workers: list[_Worker]
+
+
+class _Rank(Struct):
+  checksums: dict[str, str | int]
+
+
+class Checksums(Struct):
+  """Hashes of tensors, of each rank by itself."""
+
+  ranks: list[_Rank]
+
+
+class _Card(Struct):
+  id: str
+
+
+class Models(Struct):
+  """A reply of /v1/models."""
+
+  data: list[_Card]
 
 
 class Aborted(EngineError):
@@ -23,44 +155,99 @@ class Aborted(EngineError):
     self.num_tokens = num_tokens
 
 
-def reason(body: str) -> str:
+async def read_body(response: aiohttp.ClientResponse, url: str) -> bytes:
+  """Reads a body, which it is no matter how a server calls or packs.
+
+  Raises:
+    EngineError: it is longer than any reply.
+  """
+  body = bytearray()
+  async for chunk in response.content.iter_chunked(2**16):
+    body += chunk
+    if len(body) > _MAX_BODY:
+      raise EngineError(
+          f'{url} answers with more than {_MAX_BODY >> 20} MiB, which no reply'
+          f' of SGLang has. It begins: {excerpt(bytes(body[:_BODY_CHARS]))}',
+          retryable=False,
+      )
+  return bytes(body)
+
+
+def excerpt(body: bytes) -> str:
+  """The beginning of a body, on one line."""
+  text = body[: 4 * _BODY_CHARS].decode('utf-8', 'replace')
+  return ' '.join(text.split())[:_BODY_CHARS]
+
+
+def reason(body: bytes) -> str:
   """The server's own words, from any of SGLang's three error bodies."""
   try:
-    reply = json.loads(body)
-  except ValueError:
-    return body[:_BODY_CHARS]
-  # {'error': text}, {'error': {'message': text}} or {'message': text}; of the
-  # routes of adapters {'error_message': text}.
-  if isinstance(reply, dict):
-    reply = reply.get('error', reply)
-  if isinstance(reply, dict):
-    reply = reply.get('message', reply.get('error_message', reply))
-  return str(reply)[:_BODY_CHARS]
+    reply = msgspec.json.decode(body)
+    # {'error': text}, {'error': {'message': text}} or {'message': text}; of the
+    # routes of adapters {'error_message': text}.
+    if isinstance(reply, dict):
+      reply = reply.get('error', reply)
+    if isinstance(reply, dict):
+      reply = reply.get('message', reply.get('error_message', reply))
+    return ' '.join(str(reply).split())[:_BODY_CHARS]
+  except (ValueError, RecursionError):  # no JSON, or numbers without an end
+    return excerpt(body)
 
 
-def decode(text: str, url: str) -> Any:
-  """Reads a JSON body; EngineError when it is something else."""
+def decode(body: bytes, url: str, type: type[T] = Any) -> T:
+  """Reads a JSON body of a type.
+
+  Raises:
+    EngineError: it is something else; names the field, where one is wrong.
+  """
   try:
-    return json.loads(text)
-  except ValueError as error:
+    return msgspec.json.decode(body, type=type)
+  except msgspec.ValidationError as error:
+    _refuse(url, str(error), body, error)
+  except RecursionError as error:
+    _refuse(url, 'it is nested too deeply', body, error)
+  except ValueError as error:  # msgspec's own, and UnicodeDecodeError
+    if b'NaN' in body or b'Infinity' in body:
+      raise EngineError(
+          f'{url} answered with a number that is none, NaN or Infinity: the'
+          ' weights or the kernels of the server are broken. It said:'
+          f' {excerpt(body)}'
+      ) from error
     raise EngineError(
-        f'{url} did not answer with JSON; is an SGLang server there? It said:'
-        f' {text[:_BODY_CHARS]}',
+        f'{url} did not answer with JSON ({error}); is an SGLang server there?'
+        f' It said: {excerpt(body)}',
         retryable=False,
     ) from error
 
 
+def _refuse(
+    url: str, why: str, body: bytes, cause: Exception | None = None
+) -> None:
+  raise EngineError(
+      f'{url} answered outside its contract ({why}): {excerpt(body)}',
+      retryable=False,
+  ) from cause
+
+
 def read_completion(
-    text: str, url: str, latency_s: float, *, partial: bool = False
+    body: bytes,
+    url: str,
+    latency_s: float,
+    *,
+    max_new_tokens: int,
+    vocab_size: int | None = None,
+    partial: bool = False,
 ) -> Completion:
   """Reads a /generate reply; ids and log-probabilities from the same triples.
 
   `output_ids` and the text may be trimmed at a stop; the triples never are.
 
   Args:
-    text: the body.
+    body: what the server said.
     url: of the server.
     latency_s: for the record.
+    max_new_tokens: as they were asked for.
+    vocab_size: of the policy; ids are below it. None: not known.
     partial: whether what was sampled before an abort is an answer; if that is
       nothing, it is none in any case.
 
@@ -68,52 +255,65 @@ def read_completion(
     Aborted: the server ended it.
     EngineError: not as the contract says.
   """
-  reply = decode(text, url)
-  try:
-    meta = reply['meta_info']
-    finish = meta['finish_reason']
-    finish_reason = finish['type']
-    triples = meta['output_token_logprobs']
-    tokens = tuple(int(token) for _, token, _ in triples)
-    if finish_reason == 'abort' and not (partial and tokens):
-      # One that was still queued has no counts.
-      raise Aborted(
-          f'{url}/generate was aborted: {finish.get("message")}', len(tokens)
-      )
-    logprobs = tuple(logprob for logprob, _, _ in triples)
-    counted = meta['completion_tokens']
-    weight_version = str(meta['weight_version'])
-    prompt_tokens, cached_tokens = meta['prompt_tokens'], meta['cached_tokens']
-  except (KeyError, TypeError, ValueError) as error:
+  url = f'{url}/generate'
+  meta = decode(body, url, _Generated).meta_info
+  finish = meta.finish_reason
+  tokens = tuple(token for _, token, _ in meta.output_token_logprobs)
+  if finish.type == 'abort' and not (partial and tokens):
+    raise Aborted(
+        f'{url} was aborted: {str(finish.message)[:_BODY_CHARS]}', len(tokens)
+    )
+  if finish.type not in ('stop', 'length', 'abort'):
     raise EngineError(
-        f'{url}/generate answered outside its contract ({error!r}):'
-        f' {text[:_BODY_CHARS]}',
-        retryable=False,
-    ) from error
-  if finish_reason not in ('stop', 'length', 'abort'):
-    raise EngineError(
-        f'{url}/generate gave the unknown finish reason {finish_reason!r}.',
+        f'{url} gave the unknown finish reason {finish.type[:40]!r}.',
         retryable=False,
     )
-  if not tokens or len(tokens) != counted:
+  for name in ('prompt_tokens', 'cached_tokens'):
+    if getattr(meta, name) is None:
+      _refuse(url, f'meta_info has no {name}', body)
+  if not tokens or len(tokens) != meta.completion_tokens:
     raise EngineError(
-        f'{url}/generate gave {len(tokens)} scored ids and counted {counted};'
-        ' both should be the same and at least 1.',
+        f'{url} gave {len(tokens)} scored ids and counted'
+        f' {meta.completion_tokens}; both should be the same and at least 1.',
         retryable=False,
     )
-  for index, logprob in enumerate(logprobs):
-    if not isinstance(logprob, (int, float)) or not math.isfinite(logprob):
-      raise EngineError(
-          f'{url}/generate gave the log-probability {logprob!r} for id'
-          f' {tokens[index]} at index {index}; the weights or the kernels'
-          ' of the server are broken.'
-      )
+  if len(tokens) > max_new_tokens:
+    raise EngineError(
+        f'{url} gave {len(tokens)} tokens where max_new_tokens was'
+        f' {max_new_tokens}; more than that nobody may have sampled.',
+        retryable=False,
+    )
+  logprobs = tuple(logprob for logprob, _, _ in meta.output_token_logprobs)
+  _check_sampled(tokens, logprobs, url, vocab_size)
   return Completion(
       tokens=tokens,
-      logprobs=tuple(float(logprob) for logprob in logprobs),
-      finish_reason=finish_reason,
-      weight_version=weight_version,
-      prompt_tokens=prompt_tokens,
-      cached_tokens=cached_tokens,
+      logprobs=logprobs,
+      finish_reason=finish.type,
+      weight_version=str(meta.weight_version),
+      prompt_tokens=meta.prompt_tokens,
+      cached_tokens=meta.cached_tokens,
       latency_s=latency_s,
   )
+
+
+def _check_sampled(
+    tokens: tuple[int, ...],
+    logprobs: tuple[float | None, ...],
+    url: str,
+    vocab_size: int | None,
+) -> None:
+  """Raises EngineError for an id or a log-probability that none can be."""
+  limit = math.inf if vocab_size is None else vocab_size
+  for index, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+    if not 0 <= token < limit:
+      raise EngineError(
+          f'{url} gave the id {token} at index {index}, outside the'
+          f' vocabulary of {limit}; was the server started with the model of'
+          ' this run?',
+          retryable=False,
+      )
+    if logprob is None or logprob > _ROUNDING:
+      raise EngineError(
+          f'{url} gave the log-probability {logprob!r} for id {token} at index'
+          f' {index}; the weights or the kernels of the server are broken.'
+      )

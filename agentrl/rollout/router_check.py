@@ -10,6 +10,7 @@ import uuid
 from typing import Any
 
 from agentrl.errors import EngineError
+from agentrl.rollout import replies
 from agentrl.rollout.control import Control
 
 _TOKENS = 8
@@ -32,9 +33,9 @@ async def check(router: Control, *, vocab_size: int, lora: bool) -> None:
   rid = f'router-{uuid.uuid4().hex[:12]}'
   hot = dict(temperature=_HOT, max_new_tokens=_TOKENS)
   meta, tokens = await _ask(router, hot, rid=rid)
-  if meta.get('id') != rid:
-    _refuse(router, 'rid', f'the reply to {rid!r} is of {meta.get("id")!r}')
-  scored = meta.get('output_token_logprobs')
+  if meta.id != rid:
+    _refuse(router, 'rid', f'the reply to {rid!r} is of {meta.id!r:.80}')
+  scored = meta.output_token_logprobs
   if not scored or len(scored) != len(tokens):
     _refuse(router, 'return_logprob', 'the reply has no log-probabilities')
   if len(tokens) > _TOKENS:
@@ -43,8 +44,8 @@ async def check(router: Control, *, vocab_size: int, lora: bool) -> None:
         'max_new_tokens',
         f'{len(tokens)} tokens came for at most {_TOKENS}',
     )
-  uniform, found = -math.log(vocab_size), [logprob for logprob, *_ in scored]
-  if any(abs(logprob - uniform) > _UNIFORM for logprob in found):
+  uniform, found = -math.log(vocab_size), [p for p, *_ in scored]
+  if any(p is None or abs(p - uniform) > _UNIFORM for p in found):
     _refuse(
         router,
         'temperature',
@@ -87,7 +88,7 @@ async def _check_lora(router: Control) -> None:
 
 async def _ask(
     router: Control, params: dict[str, Any], **fields: Any
-) -> tuple[dict[str, Any], list[int]]:
+) -> tuple[replies.LooseMeta, list[int]]:
   """`meta_info` and ids, one at least, of a reply to a prompt of one id."""
   reply = await router.ask({
       'input_ids': [0],
@@ -95,15 +96,11 @@ async def _ask(
       'return_logprob': True,
       **fields,
   })
-  try:
-    first, *rest = reply['output_ids']
-    return reply['meta_info'], [first, *rest]
-  except (KeyError, TypeError, ValueError) as error:
+  if not reply.output_ids:
     raise EngineError(
-        f'{router.urls[0]}/generate answered outside its contract ({error!r}):'
-        f' {str(reply)[:300]}',
-        retryable=False,
-    ) from error
+        f'{router.urls[0]}/generate answered without a token.', retryable=False
+    )
+  return reply.meta_info, reply.output_ids
 
 
 def _refuse(router: Control, name: str, found: str) -> None:

@@ -105,7 +105,7 @@ class Sampler(Control):
       adapter: gives what requests ask for at each try. A server then goes on
         reporting the version of its own weights; the completion gets that of
         the adapter. None: requests ask for none.
-      vocab_size: of the policy; ids of prompts are below it. None: not known.
+      vocab_size: of the policy; ids are below it. None: not known.
 
     Raises:
       ConfigError: a value is out of range.
@@ -174,7 +174,8 @@ class Sampler(Control):
 
     Raises:
       EngineError: all tries failed, the request was refused, or the reply does
-        not follow the contract (a NaN log-probability included).
+        not follow the contract (a NaN log-probability, an id outside the
+        vocabulary or more than `max_new_tokens` ids included).
       ValueError: an id is outside the vocabulary, or there is none; neither is
         sent, since it can end an SGLang server.
     """
@@ -206,12 +207,17 @@ class Sampler(Control):
       self.counts['requests'] += 1
       failed = None  # cancelled, which says nothing of the replica
       try:
-        text = await self._call(
+        body = await self._call(
             'POST', f'{url}/generate', payload=payload, headers=headers
         )
         latency_s = time.perf_counter() - start
         completion = replies.read_completion(
-            text, url, latency_s, partial=partial
+            body,
+            url,
+            latency_s,
+            max_new_tokens=max_new_tokens,
+            vocab_size=self._vocab_size,
+            partial=partial,
         )
         if self._adapter is not None:
           completion = dataclasses.replace(

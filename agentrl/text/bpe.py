@@ -4,6 +4,7 @@ Both give a bare `tokenizers.Tokenizer`; `agentrl.text.tokenizer` wraps it.
 """
 
 import pathlib
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from agentrl.errors import WeightsError
 
+# Fields with a long list -> of what.
+_LISTS = {'ggml.tokens': str, 'ggml.token_type': int, 'ggml.merges': str}
 # Values of tokenizer.ggml.token_type.
 _CONTROL, _USER_DEFINED = 3, 4
 
@@ -71,34 +74,51 @@ def read_gguf(
   except (OSError, ValueError, IndexError) as error:
     raise WeightsError(f'{path} is not a whole GGUF file: {error}.') from error
   prefix = 'tokenizer.'
-  found = {
-      name.removeprefix(prefix): field.contents()
-      for name, field in fields.items()
-      if name.startswith(prefix)
-  }
+  try:
+    found = {
+        name.removeprefix(prefix): field.contents()
+        for name, field in fields.items()
+        if name.startswith(prefix)
+    }
+  except ValueError as error:  # a text that is no UTF-8
+    reason = ascii(str(error)[:300])[1:-1]
+    raise WeightsError(f'{path} has a damaged field: {reason}.') from error
   lists = {}
-  for name in ('ggml.tokens', 'ggml.token_type', 'ggml.merges'):
+  for name, kind in _LISTS.items():
     if name not in found:
       raise WeightsError(f'{path} has no field {prefix + name!r}.')
     lists[name] = found.pop(name)
+    if not isinstance(lists[name], list) or not all(
+        isinstance(x, kind) for x in lists[name]
+    ):
+      raise WeightsError(
+          f'{prefix}{name} of {path} is no list of {kind.__name__}.'
+      )
   kind, pre = found.get('ggml.model'), found.get('ggml.pre')
-  if kind != 'gpt2' or pre not in PRE_TOKENIZERS:
+  if kind != 'gpt2' or not isinstance(pre, str) or pre not in PRE_TOKENIZERS:
+    kind, pre = reprlib.repr(kind), reprlib.repr(pre)
     raise WeightsError(
-        f'{path} has a tokenizer of model {kind!r}, pre {pre!r}; known: model'
+        f'{path} has a tokenizer of model {kind}, pre {pre}; known: model'
         f" 'gpt2' with pre {', '.join(map(repr, PRE_TOKENIZERS))}. Use the"
         " model's Hugging Face directory instead."
     )
-  tokens = lists['ggml.tokens']
-  backend = _assemble(
-      models.BPE(
-          vocab={token: i for i, token in enumerate(tokens)},
-          merges=[tuple(pair.split(' ')) for pair in lists['ggml.merges']],
-          # Llama 3 has words that no chain of merges reaches.
-          ignore_merges=pre == 'llama-bpe',
-      ),
-      PRE_TOKENIZERS[pre](),
-  )
-  for token, kind in zip(tokens, lists['ggml.token_type'], strict=True):
+  tokens, kinds = lists['ggml.tokens'], lists['ggml.token_type']
+  if len(tokens) != len(kinds):
+    raise WeightsError(
+        f'{path} has {len(tokens)} tokens, and types of {len(kinds)}.'
+    )
+  try:
+    model = models.BPE(
+        vocab={token: i for i, token in enumerate(tokens)},
+        merges=[tuple(pair.split(' ')) for pair in lists['ggml.merges']],
+        # Llama 3 has words that no chain of merges reaches.
+        ignore_merges=pre == 'llama-bpe',
+    )
+  except Exception as error:  # tokenizers raises nothing narrower
+    reason = ascii(str(error)[:300])[1:-1]
+    raise WeightsError(f'{path} is not a tokenizer: {reason}.') from error
+  backend = _assemble(model, PRE_TOKENIZERS[pre]())
+  for token, kind in zip(tokens, kinds, strict=True):
     if kind in (_CONTROL, _USER_DEFINED):
       special = kind == _CONTROL
       added = tokenizers.AddedToken(token, special=special, normalized=False)

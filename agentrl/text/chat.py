@@ -9,10 +9,14 @@ probed when a `ChatFormat` is made: what follows a completion has to be
     head + observation + tail
 
 with a `head` (its end token first) and a `tail` that no probe changes. Else the
-template is refused. Text of an environment never becomes a control token.
+template is refused, but for Qwen3's, whose place one of ours takes. Text of an
+environment never becomes a control token.
 """
 
+import functools
 from collections.abc import Sequence
+
+from absl import logging
 
 from agentrl.errors import ChatTemplateError
 from agentrl.text import template as template_lib
@@ -20,7 +24,11 @@ from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
 
 # Templates by name, instead of the tokenizer's own.
-TEMPLATES = {'chatml': template_lib.CHATML}
+TEMPLATES = {
+    'chatml': template_lib.CHATML,
+    'qwen3': template_lib.QWEN3,
+    'qwen3_no_think': template_lib.QWEN3_NO_THINK,
+}
 
 # A text, and whether it is the template's (may hold control tokens).
 _Piece = tuple[str, bool]
@@ -68,14 +76,36 @@ class ChatFormat:
       raise ChatTemplateError(
           f'Unknown chat template {template!r}; known: {", ".join(TEMPLATES)}.'
       )
-    source = TEMPLATES[template or 'chatml']
-    if template is None and tokenizer.chat_template is not None:
-      source = tokenizer.chat_template
     self.tokenizer = tokenizer
+    own = tokenizer.chat_template
+    if template is not None or own is None:
+      self._adopt(TEMPLATES[template or 'chatml'])
+      return
+    try:
+      if own not in TEMPLATES.values():
+        _try(own, tuple(tokenizer.special_tokens().items()))
+      try:
+        self._adopt(own)
+      except ChatTemplateError:
+        if not self._is_qwen3(own):
+          raise
+        self._adopt(TEMPLATES['qwen3'])
+        logging.warning(
+            "The model's own chat template deletes the reasoning of earlier"
+            " turns, as Qwen3's does; template='qwen3' takes its place, which"
+            " keeps it. 'qwen3_no_think' switches reasoning off."
+        )
+    except ChatTemplateError as error:
+      raise ChatTemplateError(
+          f'{tokenizer.template_path}: {error}'
+          if tokenizer.template_path
+          else str(error)
+      ) from error
+
+  def _adopt(self, source: str) -> None:
+    """Reads and proves a template."""
     self.source = source
-    self._render = template_lib.compile_template(
-        source, tokenizer.special_tokens()
-    )
+    self._render = self._compile(source)
     self._trims = {
         role: self._finds_trim(role) for role in ('user', 'assistant')
     }
@@ -84,8 +114,39 @@ class ChatFormat:
       self._trims['system'] = self._finds_trim('system')
     self._head, self._tail = self._boundary()
     self.end_id = self._finds_end()
-    self.stop_ids = tuple(dict.fromkeys((self.end_id, *tokenizer.eos_ids)))
+    self.stop_ids = tuple(dict.fromkeys((self.end_id, *self.tokenizer.eos_ids)))
     self._prove()
+
+  def _compile(self, source: str) -> template_lib.Renderer:
+    return template_lib.compile_template(
+        source, self.tokenizer.special_tokens()
+    )
+
+  def _is_qwen3(self, source: str) -> bool:
+    """Whether a template is Qwen3's but for tools: told by what it does.
+
+    Its text has changed several times, and derived models have their own. It
+    renders as ours does where an assistant's message has no reasoning, and
+    deletes reasoning: up to the last tag that closes it, and line ends behind.
+    Its generation prompt may open the reasoning, as that of models which cannot
+    do without: with ours they write the tag themselves.
+    """
+    own, ours = map(self._compile, (source, TEMPLATES['qwen3']))
+
+    def without(message: Message) -> Message:
+      _, tag, answer = message.content.rpartition('</think>')
+      if not tag or message.role != 'assistant':
+        return message
+      return Message(message.role, answer.lstrip('\n'))
+
+    try:
+      return all(
+          own(messages).removesuffix('<think>\n')
+          == ours([*map(without, messages)])
+          for messages in _conversations(has_system=True)
+      )
+    except ChatTemplateError:
+      return False
 
   def prompt(self, messages: Sequence[Message]) -> list[int]:
     """Ids of the first messages and of the generation prompt.
@@ -128,10 +189,11 @@ class ChatFormat:
     """Ids of a completion that nobody sampled (an expert's).
 
     Args:
-      text: what it says.
+      text: what it says; trimmed where the template trims, as the whole
+        conversation would be.
       ended: whether its end token follows.
     """
-    ids = self.tokenizer.encode(text)
+    ids = self.tokenizer.encode(self._trim('assistant', text))
     return [*ids, self.end_id] if ended else ids
 
   def _trim(self, role: str, content: str) -> str:
@@ -255,6 +317,24 @@ def _marks(count: int) -> list[str]:
 
 def _join(pieces: Sequence[_Piece]) -> str:
   return ''.join(text for text, _ in pieces)
+
+
+@functools.lru_cache(maxsize=16)
+def _try(source: str, special_tokens: tuple[tuple[str, str], ...]) -> None:
+  """See `template.trial`; once for each template of a process."""
+  probes = list(_conversations(has_system=True))
+  template_lib.trial(source, dict(special_tokens), probes)
+
+
+def _conversations(has_system: bool):
+  """Yields what a probe renders: its history, and the whole of it."""
+  for history, completion, observation in _probes(has_system):
+    yield history
+    yield [
+        *history,
+        Message('assistant', completion),
+        Message('user', observation),
+    ]
 
 
 def _probes(has_system: bool):

@@ -7,7 +7,9 @@ needed at run time. `train_bpe` makes the small tokenizers of `tiny` policies.
 import json
 import pathlib
 import re
+import reprlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import tokenizers
 from gguf import GGUFReader
@@ -17,6 +19,8 @@ from agentrl.text import bpe, token_bytes
 
 _JSON = 'tokenizer.json'
 _TEMPLATE = 'chat_template.jinja'
+_SETTINGS = 'tokenizer_config.json'
+_MOST_IDS = 2**24  # many times those of the largest vocabularies
 
 # Characters of a text from which on it is encoded as a batch of one: that alone
 # lets other threads run. For less the library would warn after every fork.
@@ -34,6 +38,7 @@ class Tokenizer:
     bos_id: the id that begins a text, or None.
     pad_id: fills up rows; the first end id if the tokenizer has none.
     chat_template: the model's Jinja template, or None.
+    template_path: the file that it was read from, or None.
     vocab_size: one more than the largest id: rows an embedding must have.
     control_ids: the special tokens, which `encode` gives only when allowed.
     bound: how few tokens a text can become; None: any number.
@@ -47,6 +52,8 @@ class Tokenizer:
       bos_id: int | None = None,
       pad_id: int | None = None,
       chat_template: str | None = None,
+      source: str = 'the tokenizer',
+      template_path: str | None = None,
   ):
     """Wraps `backend`.
 
@@ -56,29 +63,33 @@ class Tokenizer:
       bos_id: an id or None.
       pad_id: an id; None takes the first of `eos_ids`.
       chat_template: Jinja source or None.
+      source: where it is from, for messages.
+      template_path: of `chat_template`, for messages.
 
     Raises:
       WeightsError: there is no end id, or an id is not in the vocabulary.
     """
     if not eos_ids:
       raise WeightsError(
-          'The tokenizer names no end token; add eos_token to'
-          ' tokenizer_config.json or eos_token_id to generation_config.json.'
+          f'{source} names no end token; add eos_token to {_SETTINGS} or'
+          ' eos_token_id to generation_config.json.'
       )
+    for name, token_id in (
+        *(('end', i) for i in eos_ids),
+        ('begin', bos_id),
+        ('padding', pad_id),
+    ):
+      if token_id is not None and not _has(backend, token_id):
+        raise WeightsError(
+            f'The {name} id {token_id!r:.40} is not in the vocabulary of'
+            f' {source}; the tokenizer and its configuration belong to'
+            ' different models.'
+        )
     self.eos_ids = tuple(dict.fromkeys(eos_ids))
     self.bos_id = bos_id
     self.pad_id = self.eos_ids[0] if pad_id is None else pad_id
     self.chat_template = chat_template
-    for name, token_id in (
-        *(('end', i) for i in self.eos_ids),
-        ('begin', self.bos_id),
-        ('padding', self.pad_id),
-    ):
-      if token_id is not None and backend.id_to_token(token_id) is None:
-        raise WeightsError(
-            f'The {name} id {token_id} is not in the vocabulary; the tokenizer'
-            ' and its configuration belong to different models.'
-        )
+    self.template_path = template_path
     # A tokenizer.json may ask for either; both would change the transcript.
     backend.no_truncation()
     backend.no_padding()
@@ -176,7 +187,9 @@ class Tokenizer:
     """Writes the files that `from_directory` and transformers read."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
-    self._backend.save(str(directory / _JSON))
+    # Its own `save` reports a full disk as a bare Exception.
+    text = self._backend.to_str(pretty=True)
+    (directory / _JSON).write_text(text, encoding='utf-8')
     settings = {
         'tokenizer_class': 'PreTrainedTokenizerFast',
         'clean_up_tokenization_spaces': False,
@@ -188,10 +201,16 @@ class Tokenizer:
         'pad_token_id': self.pad_id,
     }
     ids = {name: value for name, value in ids.items() if value is not None}
-    _write_json(directory / 'tokenizer_config.json', settings)
+    _write_json(directory / _SETTINGS, settings)
     _write_json(directory / 'generation_config.json', ids)
     if self.chat_template is not None:
       (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
+
+
+def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
+  # Of a file that anybody wrote; larger ones are not asked for in the library.
+  is_id = type(token_id) is int and 0 <= token_id < 2**31
+  return is_id and backend.id_to_token(token_id) is not None
 
 
 def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
@@ -259,23 +278,26 @@ def from_directory(directory: str | pathlib.Path) -> Tokenizer:
         f'{directory} has no {_JSON}; make one with transformers:'
         ' AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR).'
     )
+  _check_ids(_read_json(path), path)
   try:
     backend = tokenizers.Tokenizer.from_str(path.read_text(encoding='utf-8'))
   except Exception as error:  # tokenizers raises nothing narrower
-    raise WeightsError(f'{path} is not a tokenizer: {error}.') from error
-  settings = _read_json(directory / 'tokenizer_config.json')
+    reason = ascii(str(error)[:300])[1:-1]  # it may quote the file
+    raise WeightsError(f'{path} is not a tokenizer: {reason}.') from error
+  settings = _read_json(directory / _SETTINGS)
   generation = _read_json(directory / 'generation_config.json')
   model = _read_json(directory / 'config.json')
 
   def named(name: str) -> int | None:
     token = settings.get(name)
-    token = token['content'] if isinstance(token, dict) else token
+    token = token.get('content') if isinstance(token, dict) else token
     if token is None:
       return None
-    token_id = backend.token_to_id(token)
+    known = isinstance(token, str)
+    token_id = backend.token_to_id(token) if known else None
     if token_id is None:
       raise WeightsError(
-          f'{name} of {directory / "tokenizer_config.json"} is {token!r}, which'
+          f'{name} of {directory / _SETTINGS} is {reprlib.repr(token)}, which'
           f' is not in {_JSON}.'
       )
     return token_id
@@ -284,33 +306,96 @@ def from_directory(directory: str | pathlib.Path) -> Tokenizer:
   eos_ids = [] if eos is None else [eos]
   listed = generation.get('eos_token_id', model.get('eos_token_id'))
   if listed is not None:
-    eos_ids += listed if isinstance(listed, list) else [listed]
-  return Tokenizer(
-      backend,
-      eos_ids=eos_ids,
-      bos_id=named('bos_token'),
-      pad_id=named('pad_token'),
-      chat_template=_chat_template(directory, settings),
-  )
+    listed = listed if isinstance(listed, list) else [listed]
+    if not all(map(_is_id, listed)):
+      raise WeightsError(
+          f'eos_token_id of {directory} is {reprlib.repr(listed)}; it must be'
+          ' an id, or a list of them.'
+      )
+    eos_ids += listed
+  template, template_path = _chat_template(directory, settings)
+  try:
+    return Tokenizer(
+        backend,
+        eos_ids=eos_ids,
+        bos_id=named('bos_token'),
+        pad_id=named('pad_token'),
+        chat_template=template,
+        source=str(directory),
+        template_path=str(template_path),
+    )
+  # ValueError: there is no token at all.
+  except ValueError as error:
+    raise WeightsError(f'{path} has no vocabulary: {error}.') from error
 
 
-def _chat_template(directory: pathlib.Path, settings: dict) -> str | None:
+def _is_id(value: Any) -> bool:
+  return type(value) is int and 0 <= value < _MOST_IDS
+
+
+def _check_ids(spec: dict, path: pathlib.Path) -> None:
+  """Refuses ids so large that tokenizers would end the process.
+
+  It counts the ids that are left out, in memory.
+  """
+  model, added = spec.get('model'), spec.get('added_tokens')
+  vocab = model.get('vocab') if isinstance(model, dict) else None
+  ids = list(vocab.values()) if isinstance(vocab, dict) else []
+  if isinstance(added, list):
+    ids += [token.get('id') for token in added if isinstance(token, dict)]
+  for i in ids:
+    if not _is_id(i):
+      raise WeightsError(
+          f'{path} has a token of id {reprlib.repr(i)}; ids are whole numbers'
+          f' below {_MOST_IDS}.'
+      )
+
+
+def _chat_template(
+    directory: pathlib.Path, settings: dict
+) -> tuple[str | None, pathlib.Path]:
+  """The template, if there is one, and the file that has it or would.
+
+  Raises:
+    WeightsError: it is no text.
+  """
   path = directory / _TEMPLATE
   if path.is_file():
-    return path.read_text(encoding='utf-8')
+    try:
+      return path.read_text(encoding='utf-8'), path
+    except (OSError, ValueError) as error:
+      raise WeightsError(f'{path} cannot be read: {error}.') from error
+  path = directory / _SETTINGS
   template = settings.get('chat_template')
   if isinstance(template, list):  # several, by name
-    template = {t['name']: t['template'] for t in template}.get('default')
-  return template
+    template = next(
+        (
+            each.get('template')
+            for each in template
+            if isinstance(each, dict) and each.get('name') == 'default'
+        ),
+        None,
+    )
+  if not isinstance(template, str | None):
+    raise WeightsError(
+        f'chat_template of {path} is'
+        f' {reprlib.repr(template)}, which is no text.'
+    )
+  return template, path
 
 
 def _read_json(path: pathlib.Path) -> dict:
   if not path.is_file():
     return {}
   try:
-    return json.loads(path.read_text(encoding='utf-8'))
-  except ValueError as error:
+    found = json.loads(path.read_text(encoding='utf-8'))
+  except (OSError, ValueError, RecursionError) as error:
     raise WeightsError(f'{path} is not JSON: {error}.') from error
+  if not isinstance(found, dict):
+    raise WeightsError(
+        f'{path} has {reprlib.repr(found)}, which is no JSON object.'
+    )
+  return found
 
 
 def from_gguf(
@@ -322,13 +407,27 @@ def from_gguf(
     WeightsError: the file is damaged or its tokenizer is of an unknown kind.
   """
   backend, fields = bpe.read_gguf(path, reader)
-  ends = ('ggml.eos_token_id', 'ggml.eot_token_id')
+  template = fields.get('chat_template')
+  if not isinstance(template, str | None):
+    raise WeightsError(f'tokenizer.chat_template of {path} is no text.')
+
+  def id_of(name: str) -> int | None:
+    token_id = fields.get(f'ggml.{name}_token_id')
+    if token_id is not None and not _is_id(token_id):
+      raise WeightsError(
+          f'tokenizer.ggml.{name}_token_id of {path} is'
+          f' {reprlib.repr(token_id)}, which is no id.'
+      )
+    return token_id
+
   return Tokenizer(
       backend,
-      eos_ids=[fields[name] for name in ends if name in fields],
-      bos_id=fields.get('ggml.bos_token_id'),
-      pad_id=fields.get('ggml.padding_token_id'),
-      chat_template=fields.get('chat_template'),
+      eos_ids=[i for i in map(id_of, ('eos', 'eot')) if i is not None],
+      bos_id=id_of('bos'),
+      pad_id=id_of('padding'),
+      chat_template=template,
+      source=str(path),
+      template_path=str(path),
   )
 
 

@@ -2,19 +2,24 @@
 
 A checkpoint is everything a resume needs (invariant 12): the train state, the
 reference parameters when there are any, and a JSON record of the host's side
-(task cursor, horizon state, policy version, evaluations so far).
+(task cursor, horizon state, policy version, evaluations so far). Checksums of
+its files are the last thing written before it is renamed into place, and are
+checked before anything of it is used.
 """
 
+import asyncio
 import json
 import logging
 import pathlib
 import re
 import shutil
+from collections.abc import Collection
 from typing import Any
 
 import orbax.checkpoint as ocp
 
 from agentrl.errors import CheckpointError
+from agentrl.training import checksums
 
 # Orbax reports a failed write as one of these: the file system's own errors,
 # and TensorStore's status turned into a ValueError.
@@ -22,11 +27,25 @@ _WRITE_ERRORS = (OSError, ValueError, RuntimeError)
 # And an unusable one as one of these: no such step or item, another tree or
 # shape, a file that cannot be parsed.
 _READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
+_TEMPORARY = '.orbax-checkpoint-tmp'  # ends the name of an unfinished folder
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
   """False for Orbax's tracebacks: their errors are raised here, in one line."""
   return not (record.exc_info and 'orbax' in record.pathname)
+
+
+class _TemporaryPath(ocp.path.atomicity.AtomicRenameTemporaryPath):
+  """A folder that gets the checksums of its items and then its final name.
+
+  So a kill leaves no checkpoint without them. Orbax uses the class for the
+  folders of the items too, which lie in one that is still temporary.
+  """
+
+  async def finalize(self) -> None:
+    if not self.get_final().parent.name.endswith(_TEMPORARY):
+      await asyncio.to_thread(checksums.write, pathlib.Path(self.get()))
+    await super().finalize()
 
 
 class Checkpoints:
@@ -42,7 +61,11 @@ class Checkpoints:
     try:
       self._manager = ocp.CheckpointManager(
           self._directory,
-          options=ocp.CheckpointManagerOptions(max_to_keep=keep, create=True),
+          options=ocp.CheckpointManagerOptions(
+              max_to_keep=keep,
+              create=True,
+              temporary_path_class=_TemporaryPath,
+          ),
       )
     except OSError as error:
       raise CheckpointError(
@@ -100,8 +123,13 @@ class Checkpoints:
       raise self._failed(None, error) from error
 
   def host(self, number: int | None = None) -> dict[str, Any]:
-    """The host's record of a checkpoint, without its arrays."""
+    """The host's record of a checkpoint, without its arrays.
+
+    Raises:
+      CheckpointError: there is none, or it is damaged.
+    """
     number = self._number(number)
+    self._check(number, ['host'])
     try:
       restored = self._manager.restore(
           number, args=ocp.args.Composite(host=ocp.args.JsonRestore())
@@ -125,6 +153,7 @@ class Checkpoints:
         those of another model.
     """
     number = self._number(number)
+    self._check(number, like)
     try:
       restored = self._manager.restore(
           number,
@@ -154,6 +183,31 @@ class Checkpoints:
       raise CheckpointError(f'There is no checkpoint in {self._directory}.')
     return number
 
+  def _check(self, number: int, items: Collection[str]) -> None:
+    """Refuses a checkpoint whose files are not as they were written."""
+    directory = self._directory / str(number)
+    if not directory.is_dir():
+      return  # Orbax says so
+    if not checksums.exist(directory):
+      # Only earlier versions wrote one without.
+      logging.getLogger('absl').warning(
+          'Checkpoint %d in %s has no checksums: damage to it would not show.',
+          *(number, self._directory),
+      )
+      return
+    damage = checksums.find_damage(directory, items)
+    if damage is not None:
+      older = [x for x in self.numbers if x < number]
+      way_out = (
+          f'Remove {directory} to go on from checkpoint {older[-1]}'
+          if older
+          else 'There is no older one: begin again with another --workdir'
+      )
+      raise CheckpointError(
+          f'Checkpoint {number} in {self._directory} is damaged: {damage}.'
+          f' {way_out}.'
+      )
+
   def _unreadable(
       self, number: int, error: BaseException | None
   ) -> CheckpointError:
@@ -167,7 +221,7 @@ class Checkpoints:
     )
 
   def _failed(self, number: int | None, error: Exception) -> CheckpointError:
-    for partial in self._directory.glob('*.orbax-checkpoint-tmp*'):
+    for partial in self._directory.glob(f'*{_TEMPORARY}*'):
       shutil.rmtree(partial, ignore_errors=True)  # it takes the space needed
     self._manager.reload()  # what failed is no longer a checkpoint
     which = 'The last checkpoint' if number is None else f'Checkpoint {number}'

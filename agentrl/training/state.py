@@ -101,6 +101,13 @@ def infer(tree: Any, mesh: Mesh) -> Any:
   return sharding.infer_shardings(tree, mesh, sharding.DECODER_RULES)
 
 
+def is_finite(tree: Any) -> jax.Array:
+  """Whether all numbers in all arrays of a tree are finite, a scalar bool."""
+  # Not of a norm: the squares of large parameters overflow.
+  finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]
+  return jnp.stack(finite).all()
+
+
 def place(batch: Any, mesh: Mesh) -> Any:
   """Puts a NumPy batch on the mesh: `[B, T]` split both ways, `[E]` whole."""
   tokens = NamedSharding(mesh, sharding.TOKENS)

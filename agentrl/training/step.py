@@ -34,6 +34,8 @@ Metrics = dict[str, Any]
 
 # So many updates in a row without a finite gradient end a run.
 MAX_SKIPS = 3
+# Of `apply` alone: 1 once parameters are not finite, which ends a run.
+_BROKEN = 'train/broken'
 
 
 class Scores(NamedTuple):
@@ -136,6 +138,7 @@ def make_steps(
         'train/grad_norm': optax.tree.norm(grads.policy),
         'train/update_norm': optax.tree.norm(updates.policy),
         'train/skipped': 1.0 - finite,
+        _BROKEN: 1.0 - state_lib.is_finite(networks),
     }
     if networks.critic is not None:
       metrics['critic/grad_norm'] = optax.tree.norm(grads.critic)
@@ -246,6 +249,10 @@ def update(
     The next state, and the minibatch's metrics as floats; of a skipped update
     `train/skipped` alone, which is 1. A minibatch with no sampled token changes
     nothing and returns no metrics.
+
+  Raises:
+    DivergedError: the parameters after it are not finite. The state before it
+      is gone, and this one must not be kept.
   """
   scale = measure(batch, rows, kl_coef=kl_coef)
   if not scale.tokens:
@@ -267,6 +274,11 @@ def update(
     scores.append((places, values))
   state, metrics = steps.apply(state, grads)
   metrics = merge([metrics])
+  if metrics.pop(_BROKEN):
+    raise DivergedError(
+        f'After update {int(state.step)} the parameters are not finite; they'
+        ' are not kept.'
+    )
   if logprobs is not None:
     for places, values in scores:
       collate.unpack(distributed.to_host(values), places, logprobs)
@@ -358,7 +370,6 @@ def check_skips(skips: int) -> None:
   if skips >= MAX_SKIPS:
     raise DivergedError(
         f'The gradients of {skips} updates in a row were not finite; none of'
-        ' them was applied. Go on from the last checkpoint with a lower'
-        ' learning rate: another --workdir, with this one as config.model.name.'
-        ' The episodes in diverged/, if there are any, may say why.'
+        ' them was applied. The episodes in diverged/, if there are any, may'
+        ' say why.'
     )

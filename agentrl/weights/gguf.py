@@ -16,7 +16,7 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import TransformerConfig
-from agentrl.weights import names
+from agentrl.weights import bounds, gguf_header, names
 
 Params = Any
 
@@ -98,6 +98,8 @@ def load(
       lambda tensor: tensor.gguf,
       tensors.keys() - {_ROPE_FREQS},  # `_config` has read it
       read,
+      # GGUF lists the fastest dimension first.
+      shape_of=lambda name: tensors[name].shape[::-1].tolist(),
       dtype=dtype,
       source=str(path),
   )
@@ -107,28 +109,34 @@ def load(
 def open_file(path: str | pathlib.Path) -> gguf.GGUFReader:
   """Reads all but the tensors; WeightsError if it is not a whole file."""
   try:
+    gguf_header.check(path)
     return gguf.GGUFReader(str(path))
   except FileNotFoundError as error:
     raise WeightsError(f'There is no file {path}.') from error
-  # What its reads past the end of a cut file raise.
-  except (OSError, ValueError, IndexError) as error:
-    raise WeightsError(f'{path} is not a whole GGUF file: {error}.') from error
+  # KeyError: a field that is there twice, a type of tensor that it knows not.
+  except (OSError, ValueError, IndexError, KeyError) as error:
+    reason = bounds.one_line(error)
+    raise WeightsError(f'{path} is not a whole GGUF file: {reason}.') from error
 
 
 def _config(
     reader: gguf.GGUFReader, path: str | pathlib.Path
 ) -> TransformerConfig:
-  fields = {
-      name: field.contents()
-      for name, field in reader.fields.items()
-      if not name.startswith('tokenizer.')
-  }
+  try:
+    fields = {
+        name: field.contents()
+        for name, field in reader.fields.items()
+        if not name.startswith('tokenizer.')
+    }
+  except ValueError as error:  # a text that is no UTF-8
+    reason = bounds.one_line(error)
+    raise WeightsError(f'{path} has a damaged field: {reason}.') from error
   architecture = fields.get('general.architecture')
-  if architecture not in _ARCHITECTURES:
+  if not isinstance(architecture, str) or architecture not in _ARCHITECTURES:
     known = ', '.join(map(repr, _ARCHITECTURES))
     raise WeightsError(
-        f'{path} has architecture {architecture!r}; known: {known}. Of other'
-        ' models, give the directory of their safetensors.'
+        f'{path} has architecture {bounds.short(architecture)}; known: {known}.'
+        ' Of other models, give the directory of their safetensors.'
     )
   prefix = f'{architecture}.'
   fields = {
@@ -142,22 +150,43 @@ def _config(
   scaling = fields.get('rope.scaling.type', 'none')
   if scaling != 'none':
     raise WeightsError(
-        f'{prefix}rope.scaling.type of {path} is {scaling!r}; only unscaled'
-        ' rotary embeddings are supported.'
+        f'{prefix}rope.scaling.type of {path} is {bounds.short(scaling)}; only'
+        ' unscaled rotary embeddings are supported.'
     )
   tensors = {tensor.name: tensor for tensor in reader.tensors}
   if names.EMBED.gguf not in tensors:
     raise WeightsError(f'{path} has no tensor {names.EMBED.gguf!r}.')
-  values = {ours: fields[name] for name, ours in _REQUIRED.items()}
+
+  def checked(name: str, ours: str, default: Any = None) -> Any:
+    value = fields.get(name, default)
+    bounds.check(ours, value, f'{prefix}{name} of {path}')
+    return value
+
+  values = {ours: checked(name, ours) for name, ours in _REQUIRED.items()}
   heads = values['num_heads']
+  size = checked(
+      'attention.key_length', 'head_dim', values['hidden_size'] // heads
+  )
+  rotated = fields.get('rope.dimension_count', size)
+  if rotated != size:
+    raise WeightsError(
+        f'{path} rotates {bounds.short(rotated)} of {size} dimensions of a'
+        ' head; only full rotary embeddings are supported.'
+    )
+  # GGUF lists the fastest dimension first.
+  rows = tensors[names.EMBED.gguf].shape[1:].tolist()
   values |= {
-      'num_kv_heads': fields.get('attention.head_count_kv', heads),
-      'head_dim': _head_dim(fields, values['hidden_size'] // heads, path),
-      'rope_theta': fields.get('rope.freq_base', 10000.0),
-      # GGUF lists the fastest dimension first.
-      'vocab_size': int(tensors[names.EMBED.gguf].shape[1]),
+      'num_kv_heads': checked('attention.head_count_kv', 'num_kv_heads', heads),
+      'head_dim': size,
+      'rope_theta': checked('rope.freq_base', 'rope_theta', 10000.0),
+      'vocab_size': rows[0] if rows else None,
       'tie_embeddings': names.LM_HEAD.gguf not in tensors,
   }
+  bounds.check(
+      'vocab_size',
+      values['vocab_size'],
+      f'Rows of {names.EMBED.gguf} in {path}',
+  )
   for name in ('rms_norm_eps', 'rope_theta'):
     # The shortest decimal of a float32: 1e-05, not 9.999999747378752e-06.
     values[name] = float(str(np.float32(values[name])))
@@ -179,34 +208,24 @@ def _llama3(
   llama.cpp stores what Llama 3's scaling amounts to, not its terms; there is
   one set of terms in use, which is put to the test.
   """
-  if np.all(divisors == 1):
+  whole = divisors.shape == (values['head_dim'] // 2,)
+  if whole and np.all(divisors == 1):
     return None
   rotation = functools.partial(
       rotary.make_rotation, values['head_dim'], values['rope_theta']
   )
-  scaling = rotary.Scaling('llama3', max(1.0, float(divisors.max())), **_LLAMA3)
-  expected = rotation().frequencies / rotation(scaling).frequencies
-  if divisors.shape != expected.shape or not np.allclose(
-      divisors, expected, rtol=1e-4
-  ):
+  good = whole and np.all(np.isfinite(divisors))
+  if good:
+    factor = max(1.0, float(divisors.max()))
+    scaling = rotary.Scaling('llama3', factor, **_LLAMA3)
+    expected = rotation().frequencies / rotation(scaling).frequencies
+    good = np.allclose(divisors, expected, rtol=1e-4)
+  if not good:
     raise WeightsError(
         f'{_ROPE_FREQS!r} of {path} is not the scaling of Llama 3 with'
         f' {_LLAMA3}; give the directory of the safetensors.'
     )
   return scaling
-
-
-def _head_dim(
-    fields: Mapping[str, Any], default: int, path: str | pathlib.Path
-) -> int:
-  size = fields.get('attention.key_length', default)
-  rotated = fields.get('rope.dimension_count', size)
-  if rotated != size:
-    raise WeightsError(
-        f'{path} rotates {rotated} of {size} dimensions of a head; only full'
-        ' rotary embeddings are supported.'
-    )
-  return size
 
 
 def _unpermute(weight: np.ndarray, heads: int) -> np.ndarray:

@@ -13,7 +13,7 @@ import safetensors
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
-from agentrl.weights import hf_config, names, shards
+from agentrl.weights import bounds, hf_config, names, shards
 
 Params = Any
 
@@ -21,6 +21,9 @@ _CONFIG = 'config.json'
 # Of one file. Servers read files in parallel, and no file system minds a GB.
 SHARD_BYTES = 10**9
 _THREADS = 4
+# Types of tensors that hold weights as they are.
+_READABLE = ('F64', *shards.DTYPES.values())
+_MOST_JSON = 2**26  # bytes; the index of a model of 10^12 parameters has 10 MB
 
 # Buffers of old files; computed, not learnt.
 _IGNORED = ('rotary_emb.inv_freq',)
@@ -70,6 +73,7 @@ def load(
         lambda tensor: tensor.hf,
         stored,
         lambda name: stored[name].read(),
+        shape_of=lambda name: stored[name].slices().get_shape(),
         dtype=dtype,
         source=str(directory),
     )
@@ -132,12 +136,18 @@ def open_tensors(
       file = stack.enter_context(safetensors.safe_open(path, 'np'))
     except (safetensors.SafetensorError, OSError) as error:
       raise WeightsError(
-          f'{path} is not a whole safetensors file: {error}.'
+          f'{path} is not a whole safetensors file: {bounds.one_line(error)}.'
       ) from error
     for theirs in file.keys():
       name = _text_name(theirs)
       if not name.endswith(_IGNORED) and not name.startswith(_IMAGE_PREFIXES):
         stored[name] = Stored(file, theirs)
+        kind = stored[name].slices().get_dtype()
+        if kind not in _READABLE:
+          raise WeightsError(
+              f'{theirs!r} of {path} is of type {kind}; known:'
+              f' {", ".join(_READABLE)}.'
+          )
   if config.tie_embeddings and names.LM_HEAD.hf in stored:
     _check_tied(stored, directory)
     del stored[names.LM_HEAD.hf]
@@ -171,23 +181,46 @@ def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
         f' {shards.INDEX}. Convert other formats with transformers:'
         ' save_pretrained(DIR).'
     )
-  files = sorted(set(read_json(index)['weight_map'].values()))
+  listed = read_json(index).get('weight_map')
+  files = listed.values() if isinstance(listed, dict) else ()
+  if not files or not all(
+      isinstance(file, str) and pathlib.PurePath(file).name == file
+      for file in files
+  ):
+    raise WeightsError(
+        f'{index} has no weight_map from tensors to files of {directory}.'
+    )
+  files = sorted(set(files))
   for file in files:
-    if not (directory / file).is_file():
+    try:
+      there = (directory / file).is_file()
+    except OSError:  # no name that a file can have
+      there = False
+    if not there:
       raise WeightsError(
-          f'{directory} lacks {file!r}, which {shards.INDEX} lists.'
+          f'{directory} lacks {bounds.short(file)}, which {shards.INDEX} lists.'
       )
   return [directory / file for file in files]
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """What a JSON file of a model has; WeightsError where there is none."""
+  """The object in a JSON file of a model; WeightsError where there is none."""
   try:
-    return json.loads(path.read_text(encoding='utf-8'))
+    if path.stat().st_size > _MOST_JSON:
+      raise WeightsError(f'{path} has more than {_MOST_JSON >> 20} MiB.')
+    found = json.loads(path.read_text(encoding='utf-8'))
   except FileNotFoundError as error:
     raise WeightsError(f'{path.parent} has no {path.name}.') from error
-  except ValueError as error:
-    raise WeightsError(f'{path} is not JSON: {error}.') from error
+  except OSError as error:
+    raise WeightsError(f'Cannot read {path}: {error.strerror}.') from error
+  except (ValueError, RecursionError) as error:
+    reason = bounds.one_line(error)
+    raise WeightsError(f'{path} is not JSON: {reason}.') from error
+  if not isinstance(found, dict):
+    raise WeightsError(
+        f'{path} has {bounds.short(found)}, which is no JSON object.'
+    )
+  return found
 
 
 def save(

@@ -9,9 +9,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
+from agentrl.weights import bounds
 
 # Field of config.json -> our field, of all families.
 _FIELDS = {
@@ -32,10 +35,14 @@ _EXPERT_FIELDS = {
     'moe_intermediate_size': 'moe_intermediate_size',
     'norm_topk_prob': 'norm_topk_prob',
 }
+# Switch of config.json -> our fields, of the families that read it.
+_BIASES = {
+    'attention_bias': ('qkv_bias', 'o_bias'),
+    'mlp_bias': ('mlp_bias',),
+}
 # Fields that would change the network, and the values that do not.
 _FIXED = {
-    'attention_bias': (False, None),
-    'mlp_bias': (False, None),
+    'is_causal': (True, None),
     'quantization_config': (None,),
     'partial_rotary_factor': (1.0, None),
 }
@@ -53,6 +60,7 @@ class Family:
       is num_attention_heads.
     fields: of config.json, beyond those of all families -> our field.
     fixed: as _FIXED, of this family.
+    biases: of _BIASES, those that it reads.
     windows: which layers slide where `layer_types` does not tell: none for
       None, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
       'pattern' (Gemma: all but every n-th).
@@ -64,6 +72,7 @@ class Family:
   fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
   fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
   windows: str | None = None
+  biases: tuple[str, ...] = ('attention_bias',)
 
 
 _DEFAULTS = dict(
@@ -73,7 +82,10 @@ _DEFAULTS = dict(
     max_position_embeddings=32768,
     rope_theta=10000.0,
 )
-_SILU = {'hidden_act': ('silu', None)}
+_SILU = {'hidden_act': ('silu', 'swish', None)}
+_QWEN_WINDOWS = dict(
+    num_key_value_heads=32, sliding_window=4096, max_window_layers=28
+)
 # Every key a model_type, and so a value of TransformerConfig.family.
 FAMILIES: Mapping[str, Family] = {
     'llama': Family(
@@ -81,26 +93,27 @@ FAMILIES: Mapping[str, Family] = {
         defaults=_DEFAULTS
         | dict(num_key_value_heads=None, max_position_embeddings=2048),
         fixed=_SILU,
+        biases=tuple(_BIASES),
     ),
     'qwen2': Family(
         'Qwen2ForCausalLM',
         network=dict(qkv_bias=True),
-        defaults=_DEFAULTS | dict(sliding_window=4096, max_window_layers=28),
+        defaults=_DEFAULTS | _QWEN_WINDOWS,
         fixed=_SILU,
         windows='late',
+        biases=(),
     ),
     'qwen3': Family(
         'Qwen3ForCausalLM',
         network=dict(qk_norm=True),
-        defaults=_DEFAULTS
-        | dict(head_dim=128, sliding_window=4096, max_window_layers=28),
+        defaults=_DEFAULTS | _QWEN_WINDOWS | dict(head_dim=128),
         fixed=_SILU,
         windows='late',
     ),
     'qwen3_moe': Family(
         'Qwen3MoeForCausalLM',
         network=dict(qk_norm=True),
-        defaults=_DEFAULTS | dict(norm_topk_prob=False),
+        defaults=_DEFAULTS | dict(num_key_value_heads=4, norm_topk_prob=False),
         fields=_EXPERT_FIELDS,
         fixed=_SILU
         | {
@@ -113,12 +126,14 @@ FAMILIES: Mapping[str, Family] = {
         'SmolLM3ForCausalLM',
         defaults=_DEFAULTS
         | dict(
+            num_key_value_heads=4,
             tie_word_embeddings=True,
             rope_theta=2000000.0,
             no_rope_layer_interval=4,
         ),
         fixed=_SILU,
         windows='unrotated',
+        biases=tuple(_BIASES),
     ),
     'gemma3_text': Family(
         'Gemma3ForCausalLM',
@@ -186,22 +201,33 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     source: the file, for messages.
 
   Raises:
-    WeightsError: a field is missing, or describes a network that
-      `agentrl.models` does not have.
+    WeightsError: a field is missing, is of another type or size than a model
+      has, or describes a network that `agentrl.models` does not have.
   """
   fields = _text_part(fields, source)
   name = fields.get('model_type')
-  if name not in FAMILIES:
+  if not isinstance(name, str) or name not in FAMILIES:
     known = ', '.join(repr(family) for family in FAMILIES)
-    raise WeightsError(f'model_type of {source} is {name!r}; known: {known}.')
+    raise WeightsError(
+        f'model_type of {source} is {bounds.short(name)}; known: {known}.'
+    )
   family = FAMILIES[name]
-  for field, allowed in (_FIXED | dict(family.fixed)).items():
+  biases = {
+      field: (False, True, None) if field in family.biases else (False, None)
+      for field in _BIASES
+  }
+  for field, allowed in (_FIXED | biases | dict(family.fixed)).items():
     if fields.get(field) not in allowed:
       raise WeightsError(
-          f'{field} of {source} is {fields[field]!r}; only {allowed[0]!r} is'
-          ' supported.'
+          f'{field} of {source} is {bounds.short(fields[field])}; only'
+          f' {allowed[0]!r} is supported.'
       )
-  # null says as much as a field that is left out.
+  # null says as much as a field that is left out, but for this one.
+  if fields.get('num_key_value_heads', 0) is None:
+    fields = {
+        **fields,
+        'num_key_value_heads': fields.get('num_attention_heads'),
+    }
   given = {
       _RENAMED.get(field, field): x
       for field, x in fields.items()
@@ -212,23 +238,48 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   if missing:
     raise WeightsError(f'{source} has no {", ".join(missing)}.')
   given = dict(family.defaults) | given
-  values = {ours: given[theirs] for theirs, ours in read.items()}
+  values = {}
+  for theirs, ours in read.items():
+    values[ours] = given[theirs]
+    if given[theirs] is not None:  # a default that others decide
+      bounds.check(ours, given[theirs], f'{theirs} of {source}')
   values['family'] = name
-  values['num_kv_heads'] = values['num_kv_heads'] or values['num_heads']
+  for field in family.biases:
+    values |= dict.fromkeys(_BIASES[field], bool(given.get(field)))
+  if values['num_kv_heads'] is None:
+    values['num_kv_heads'] = values['num_heads']
   if values['head_dim'] is None:
     values['head_dim'] = values['hidden_size'] // values['num_heads']
+    bounds.check('head_dim', values['head_dim'], f'head_dim of {source}')
+  bounds.check_experts(
+      values['num_layers'], values.get('num_experts', 0), source
+  )
   try:
-    values |= _layers(family, given, values['num_layers'])
+    values |= _layers(family, given, values['num_layers'], source)
     values |= _rope(family, given, SLIDING in values['layer_types'], source)
+    _check_rotation(values)
     return TransformerConfig(**family.network, **values)
-  # Numbers that are text, an interval of 0 and the like among them.
+  # Numbers that do not go together: a factor of 0, more heads than there are.
   except (ValueError, TypeError, ArithmeticError) as error:
     raise WeightsError(f'{source}: {error}') from error
 
 
+def _check_rotation(values: Mapping[str, Any]) -> None:
+  """ValueError unless scaled rotary frequencies are numbers."""
+  if values['rope_scaling'] is None:
+    return
+  rotation = rotary.make_rotation(
+      values['head_dim'], values['rope_theta'], values['rope_scaling']
+  )
+  if not np.all(np.isfinite(rotation.frequencies)) or not np.isfinite(
+      1.0 if rotation.amplitude is None else rotation.amplitude
+  ):
+    raise ValueError(f'{values["rope_scaling"]} gives no finite frequencies.')
+
+
 def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
   kind = fields.get('model_type')
-  if kind not in _TEXT_PARTS:
+  if not isinstance(kind, str) or kind not in _TEXT_PARTS:
     return fields
   if not isinstance(fields.get('text_config'), Mapping):
     raise WeightsError(f'{source} has no text_config.')
@@ -238,28 +289,65 @@ def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
 
 
 def _layers(
-    family: Family, given: Mapping[str, Any], count: int
+    family: Family, given: Mapping[str, Any], count: int, source: str
 ) -> dict[str, Any]:
   """The fields that differ from layer to layer."""
+
+  def checked(name: str) -> Any:
+    if given.get(name) is not None:
+      bounds.check(name, given[name], f'{name} of {source}')
+    return given.get(name)
+
   rotated = None
   if family.windows == 'unrotated':
-    every = given['no_rope_layer_interval']
+    every = checked('no_rope_layer_interval')
     rotated = [bool((i + 1) % every) for i in range(count)]
-    rotated = given.get('no_rope_layers', rotated)  # 1: the layer has them
+    if 'no_rope_layers' in given:  # 1: the layer has them
+      rotated = _listed(given, 'no_rope_layers', (0, 1), count, source)
+  late, pattern = checked('max_window_layers'), None
+  if family.windows == 'pattern':
+    pattern = checked('sliding_window_pattern')
   slides = {
       None: lambda i: False,
-      'late': lambda i: i >= given['max_window_layers'],
+      'late': lambda i: i >= late,
       'unrotated': lambda i: not rotated[i],
-      'pattern': lambda i: bool((i + 1) % given['sliding_window_pattern']),
+      'pattern': lambda i: bool((i + 1) % pattern),
   }[family.windows]
-  if family.windows != 'pattern' and not given.get('use_sliding_window'):
+  window = None
+  if family.windows == 'pattern' or checked('use_sliding_window'):
+    window = given.get('sliding_window')
+  else:
     slides = lambda i: False
-    given = {**given, 'sliding_window': None}
   kinds = [SLIDING if slides(i) else FULL for i in range(count)]
-  if family.windows is not None:
-    kinds = given.get('layer_types', kinds)
-  window = given.get('sliding_window') if SLIDING in kinds else None
+  if family.windows is not None and 'layer_types' in given:
+    kinds = _listed(given, 'layer_types', (FULL, SLIDING), count, source)
+  if SLIDING not in kinds:
+    window = None
+  elif window is not None:
+    window = checked('sliding_window')
   return dict(layer_types=kinds, rope_layers=rotated, sliding_window=window)
+
+
+def _listed(
+    given: Mapping[str, Any],
+    name: str,
+    known: tuple[Any, ...],
+    count: int,
+    source: str,
+) -> list[Any]:
+  """A field that has an entry for each layer, of these values."""
+  found = given[name]
+  if not isinstance(found, list) or any(x not in known for x in found):
+    raise WeightsError(
+        f'{name} of {source} is {bounds.short(found)}; it must be a list of'
+        f' {" and ".join(map(str, known))}.'
+    )
+  if len(found) != count:
+    raise WeightsError(
+        f'{name} of {source} has {len(found)} entries; the model has'
+        f' {count} layers.'
+    )
+  return found
 
 
 def _rope(
@@ -267,14 +355,14 @@ def _rope(
 ) -> dict[str, Any]:
   """The rotary fields, as transformers 4 and 5 have them."""
   has_local = 'rope_local_base_freq' in family.defaults
-  parameters, local = given.get('rope_parameters', {}), {}
-  if has_local:
-    local = parameters.get(SLIDING) or {}
-    parameters = parameters.get(FULL) or {}
   # Transformers 5 lets the older field win where a file has both.
   field = 'rope_scaling' if 'rope_scaling' in given else 'rope_parameters'
   try:
-    kind, rope = _rotary_type(given.get('rope_scaling', parameters))
+    parameters, local = _object(given.get('rope_parameters')), {}
+    if has_local:
+      local = _object(parameters.get(SLIDING))
+      parameters = _object(parameters.get(FULL))
+    kind, rope = _rotary_type(_object(given.get('rope_scaling', parameters)))
     theta = parameters.get('rope_theta') or given['rope_theta']
     theta = rope.pop('rope_theta', theta)
     scaling = _scaling(kind, rope, given['max_position_embeddings'])
@@ -284,12 +372,22 @@ def _rope(
       raise ValueError(f'only {FULL} may be scaled')
   except ValueError as error:
     raise WeightsError(
-        f'{field} of {source} is {given[field]!r}: {error}'
+        f'{field} of {source} is {bounds.short(given.get(field))}: {error}'
     ) from error
+  bounds.check('rope_theta', theta, f'rope_theta of {source}')
   values = dict(rope_theta=float(theta), rope_scaling=scaling)
   if slides and has_local:
+    place = f'rope_local_base_freq of {source}'
+    bounds.check('rope_local_base_freq', local_theta, place)
     values['rope_local_theta'] = float(local_theta)
   return values
+
+
+def _object(value: Any) -> Mapping[str, Any]:
+  """A JSON object; null is one without fields."""
+  if value is not None and not isinstance(value, Mapping):
+    raise ValueError(f'{bounds.short(value)} is no object')
+  return value or {}
 
 
 def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -297,6 +395,8 @@ def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
   rest = {name: x for name, x in fields.items() if x is not None}
   older = rest.pop('type', 'default')
   kind = rest.pop('rope_type', older)
+  if not isinstance(kind, str):
+    raise ValueError(f'rope_type is {bounds.short(kind)}')
   if rest.pop('partial_rotary_factor', 1.0) != 1.0:
     raise ValueError('only full rotary embeddings are supported')
   return kind, rest
@@ -312,6 +412,12 @@ def _scaling(
     raise ValueError(f'rotary type {kind!r} has no {", ".join(unknown)}')
   if kind == 'default':
     return None
+  for name, value in fields.items():
+    good = (
+        isinstance(value, bool) if name == 'truncate' else bounds.is_real(value)
+    )
+    if not good or value < 0:
+      raise ValueError(f'{name} is {bounds.short(value)}')
   values = {_SCALING[name]: value for name, value in fields.items()}
   known = rotary.KINDS.get(kind, set())
   if 'original_max_positions' in known:
@@ -346,8 +452,8 @@ def make(config: TransformerConfig) -> dict[str, Any]:
       'model_type': config.family,
       **{theirs: getattr(config, ours) for theirs, ours in read.items()},
       'hidden_act': config.hidden_act,
-      'attention_bias': False,
-      'mlp_bias': False,
+      'attention_bias': config.o_bias,
+      'mlp_bias': config.mlp_bias,
       **_layer_fields(config, family),
       **_rope_fields(config, family),
   }
@@ -370,7 +476,11 @@ def _layer_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
   layers = config.num_layers
   kinds = list(config.layer_types or (FULL,) * layers)
   slides = SLIDING in kinds
-  fields = {'layer_types': kinds, 'sliding_window': config.sliding_window}
+  window = config.sliding_window
+  if family.windows == 'pattern' and not slides:
+    # Transformers makes the mask of sliding layers even where there are none.
+    window = family.defaults['sliding_window']
+  fields = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':
     fields['use_sliding_window'] = slides
     fields['max_window_layers'] = kinds.index(SLIDING) if slides else layers

@@ -34,7 +34,9 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
   """The directory or GGUF file of a model, downloaded if need be.
 
   Args:
-    name: a name of `NAMES`, a path, or a hub repository (`owner/name`).
+    name: a name of `NAMES`, a path, or a hub repository (`owner/name`). The hub
+      is not asked for what looks local: `./name`, or a name in a folder that is
+      here.
 
   Raises:
     WeightsError: it is none of these, or the download failed.
@@ -44,7 +46,13 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
     return NAMES[str(name)]()
   if path.is_dir() or (path.is_file() and path.suffix == '.gguf'):
     return path
-  if not path.exists() and re.fullmatch(r'[\w.-]+/[\w.-]+', str(name)):
+  if not path.exists() and re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(name)):
+    if path.parent.is_dir():
+      raise WeightsError(
+          f'No model at {str(name)!r}: the folder {path.parent} is here and has'
+          f' no {path.name}. If a hub repository is meant, download it and give'
+          ' its directory.'
+      )
     return _download(str(name))
   raise WeightsError(
       f'No model at {str(name)!r}: give a directory, a .gguf file, a hub'

@@ -77,6 +77,8 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
       path = ('attention', f'{name}_norm')
       yield _norm(path, f'self_attn.{name}_norm', f'{gguf}_norm')
   yield _kernel('attention', 'o', 'self_attn.o_proj', 'attn_output')
+  if config.o_bias:
+    yield _vector(('attention', 'o', 'bias'), 'self_attn.o_proj.bias', None)
 
 
 def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
@@ -88,6 +90,8 @@ def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
       yield _kernel('mlp', f'experts_{name}', hf, None, leaf=())
     else:
       yield _kernel('mlp', name, f'mlp.{name}_proj', f'ffn_{name}')
+      if config.mlp_bias:
+        yield _vector(('mlp', name, 'bias'), f'mlp.{name}_proj.bias', None)
 
 
 def _norms(config: TransformerConfig) -> Iterator[Tensor]:
@@ -138,6 +142,7 @@ def assemble(
     present: Collection[str],
     read: Callable[[str], np.ndarray],
     *,
+    shape_of: Callable[[str], Sequence[int]],
     dtype: Any,
     source: str,
 ) -> Params:
@@ -148,6 +153,7 @@ def assemble(
     name_of: which column of the table names the file's tensors.
     present: names of all tensors that the file has.
     read: gives the array of a name, in the file's orientation.
+    shape_of: gives the shape of a name, as its array will have.
     dtype: of the result.
     source: the file or directory, for messages.
 
@@ -159,14 +165,16 @@ def assemble(
   """
   rows = list(file_names(config, name_of))
   check_names({name for _, _, name in rows}, set(present), source)
-  params = jax.tree.map(
-      lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes(config, dtype)
-  )
+  wanted = shapes(config, dtype)
+  # All of them before the first: a config may ask for any amount of memory,
+  # tensors that are there fit into the file.
   for tensor, index, name in rows:
-    target = at(params, tensor.path)[index]
+    ours = at(wanted, tensor.path).shape[len(index) :]
+    check_shape(tensor, name, shape_of(name), ours, source)
+  params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), wanted)
+  for tensor, index, name in rows:
     value = read(name)
-    check_shape(tensor, name, value.shape, target.shape, source)
-    target[...] = value.T if tensor.transposed else value
+    at(params, tensor.path)[index] = value.T if tensor.transposed else value
   return params
 
 
@@ -195,7 +203,11 @@ def check_names(expected: set[str], present: set[str], source: str) -> None:
       ('has unknown', present - expected),
   ):
     if names:
-      some = ', '.join(sorted(names)[:3])
+      # Names of a file may have anything in them.
+      some = ', '.join(
+          name if name.isprintable() else ascii(name)
+          for name in sorted(names)[:3]
+      )
       raise WeightsError(
           f'{source} {kind} {len(names)} tensors of this architecture, among'
           f' them {some}; is its configuration of another model?'

@@ -18,7 +18,7 @@ from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import BLOCKS, TARGETS, Adapter, Lora
 from agentrl.parallel import distributed
-from agentrl.weights import hf, names
+from agentrl.weights import bounds, hf, names
 
 CONFIG = 'adapter_config.json'
 WEIGHTS = 'adapter_model.safetensors'
@@ -102,7 +102,8 @@ def load(
     stored = safetensors.numpy.load_file(directory / WEIGHTS)
   except (safetensors.SafetensorError, OSError) as error:
     raise WeightsError(
-        f'{directory / WEIGHTS} is not a whole safetensors file: {error}.'
+        f'{directory / WEIGHTS} is not a whole safetensors file:'
+        f' {bounds.one_line(error)}.'
     ) from error
   rows = list(_names(config, lora))
   source = str(directory)
@@ -130,34 +131,42 @@ def load(
 def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
   path = directory / CONFIG
   fields = hf.read_json(path)
-  if not isinstance(fields, dict) or fields.get('peft_type') != 'LORA':
+  if fields.get('peft_type') != 'LORA':
     raise WeightsError(f'{path} does not describe a LoRA adapter.')
   for name, nothing in _UNSUPPORTED.items():
     if (fields.get(name) or nothing) != nothing:
       raise WeightsError(
-          f'{path} has {name}={fields[name]!r}, which is not supported; merge'
+          f'{path} has {name}={bounds.short(fields[name])}, which is not'
+          ' supported; merge'
           ' the adapter with peft (merge_and_unload) and load the whole model.'
       )
   ours = {module: name for name, module in _modules(config, Lora()).items()}
   wanted = fields.get('target_modules')
-  unknown = set(wanted) - ours.keys() if isinstance(wanted, list) else wanted
-  if unknown or not wanted:
+  if (
+      not isinstance(wanted, list)
+      or not wanted
+      or any(not isinstance(x, str) or x not in ours for x in wanted)
+  ):
     raise WeightsError(
-        f'{path} has target_modules={wanted!r}; known: {", ".join(ours)}.'
+        f'{path} has target_modules={bounds.short(wanted)}; known:'
+        f' {", ".join(ours)}.'
     )
   targets = {ours[module] for module in wanted}
-  try:
-    lora = Lora(
-        rank=int(fields['r']),
-        alpha=float(fields['lora_alpha']),
-        targets=tuple(name for name in TARGETS if name in targets),
-        rslora=bool(fields.get('use_rslora')),
+  rank, alpha = fields.get('r'), fields.get('lora_alpha')
+  if not bounds.is_whole(rank) or rank < 1:
+    raise WeightsError(
+        f'{path} has r={bounds.short(rank)}; it must be at least 1.'
     )
-  except (KeyError, TypeError, ValueError) as error:
-    raise WeightsError(f'{path} lacks or has a wrong {error}.') from error
-  if lora.rank < 1:
-    raise WeightsError(f'{path} has r={lora.rank}; it must be at least 1.')
-  return lora
+  if not bounds.is_real(alpha):
+    raise WeightsError(
+        f'{path} has lora_alpha={bounds.short(alpha)}; it must be a number.'
+    )
+  return Lora(
+      rank=rank,
+      alpha=float(alpha),
+      targets=tuple(name for name in TARGETS if name in targets),
+      rslora=bool(fields.get('use_rslora')),
+  )
 
 
 def _tensors(config: TransformerConfig, lora: Lora) -> Iterator[names.Tensor]:

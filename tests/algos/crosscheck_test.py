@@ -291,9 +291,6 @@ SURROGATES = {
         dict(clip_ratio_high=0.28),
     ),
     'dual_clip': ('vanilla', dict(dual_clip=1.5), dict(clip_ratio_c=1.5)),
-    # verl multiplies each token's gradient by the sequence's ratio; ours is
-    # the ratio's own gradient. They are one where all tokens of an episode
-    # share their advantage, as they do in GSPO.
     'gspo': (
         'gspo',
         dict(ratio_level='sequence', clip_low=0.01, clip_high=0.01),
@@ -336,6 +333,27 @@ def test_policy_losses(verl, name, aggregation):
   assert 0.05 < clipped < 0.95  # something was clipped, and not everything
   if name != 'dual_clip':  # verl counts the second clip apart
     close(clipped, theirs['actor/pg_clipfrac'])
+
+
+@pytest.mark.parametrize('aggregation', AGGREGATIONS)
+def test_gspo_of_advantages_that_differ_inside_an_episode(verl, aggregation):
+  batch = random_batch(4)
+  signs = np.where(np.arange(batch.advantages.shape[1]) % 2, 1, -0.5)
+  batch = batch.replace(advantages=np.float32(batch.advantages * signs))
+  name, knobs, config = SURROGATES['gspo']
+  compare(
+      batch,
+      ours(batch, aggregation=aggregation, **knobs),
+      lambda logprobs: verl.core.get_policy_loss_fn(name)(
+          log_prob=logprobs,
+          loss_agg_mode=AGGREGATIONS[aggregation],
+          config=ActorConfig(
+              **config,
+              loss_scale_factor=CONSTANT if aggregation == 'constant' else None,
+          ),
+          **policy_arguments(batch),
+      )[0],
+  )
 
 
 @pytest.mark.parametrize('estimator', kl.ESTIMATORS)

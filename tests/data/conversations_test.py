@@ -120,7 +120,48 @@ def test_episodes_and_conversations_may_share_a_file(tmp_path):
   found, (message,) = read(path)
   assert [type(x) for x in found] == [Episode, Conversation]
   assert found[0] == episode
-  assert 'line 3' in message and 'is missing' in message
+  assert 'line 3' in message and 'missing required field' in message
+
+
+def test_records_of_another_environment_are_left_out_and_said(tmp_path):
+  path = tmp_path / 'data.jsonl'
+  episode = fakes.make_episode((1.0,))  # of 'fake'
+  lines = [json.dumps(GOOD), episodes_lib.to_line(episode), json.dumps(PLAIN)]
+  path.write_text('\n'.join(lines))
+  broken = []
+  found = conversations.read(path, on_broken=broken.append, env='babyai')
+  assert [x.name for x in found] == [f'{path}, line 3']  # does not say
+  first, second = map(str, broken)
+  assert "line 1: 'textcraft_12' is of the environment 'textcraft'" in first
+  assert "not of this run's env.name='babyai'" in first
+  assert "line 2: 'e' is of the environment 'fake'" in second
+  assert len(read(path)[0]) == 3
+
+
+@pytest.mark.parametrize('sep', ['\n', '\n\n', ''])
+def test_indented_records_are_read(tmp_path, sep):
+  path = tmp_path / 'data.json'
+  texts = [json.dumps(record, indent=2) for record in (GOOD, PLAIN)]
+  path.write_text(sep.join(texts) + '\n')
+  found, broken = read(path)
+  assert [len(x.messages) for x in found] == [
+      len(GOOD['conversations']),
+      len(PLAIN['messages']),
+  ]
+  assert not broken
+  path.write_text(texts[0] + '\n{\n  "broken": \n' + texts[1])
+  found, (message,) = read(path)
+  assert len(found) == 2 and 'record 1' in message
+
+
+def test_numbers_and_depths_without_an_end_are_said(tmp_path):
+  path = tmp_path / 'data.jsonl'
+  item = dict(PLAIN, item_id='babyai_' + '9' * 5000)
+  deep = '{"messages": ' + '[' * 99999 + ']' * 99999 + '}'
+  path.write_text(f'{json.dumps(item)}\n{deep}\n{{"a": {"9" * 5000}}}')
+  (found,), (first, second) = read(path)
+  assert (found.env, found.task_id) == ('', 0)
+  assert 'recursion' in first and 'line 3' in second
 
 
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):

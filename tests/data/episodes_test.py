@@ -1,6 +1,7 @@
 """Tests for agentrl.data.episodes."""
 
 import dataclasses
+import itertools
 import json
 import os
 
@@ -39,6 +40,10 @@ TURNS = st.builds(
 @st.composite
 def any_episode(draw):
   tokens = draw(st.lists(COUNTS, max_size=8))
+  mask = draw(
+      st.lists(st.booleans(), min_size=len(tokens), max_size=len(tokens))
+  )
+  runs = [sum(1 for _ in run) for on, run in itertools.groupby(mask) if on]
   arrays = lambda kind: st.lists(
       kind, min_size=len(tokens), max_size=len(tokens)
   ).map(tuple)
@@ -59,9 +64,12 @@ def any_episode(draw):
               )
           )
       ),
-      turns=tuple(draw(st.lists(TURNS, max_size=3))),
+      turns=tuple(
+          dataclasses.replace(draw(TURNS), completion_tokens=count)
+          for count in runs
+      ),
       tokens=tuple(tokens),
-      completion_mask=draw(arrays(st.booleans())),
+      completion_mask=tuple(mask),
       sampler_logprobs=draw(arrays(FLOATS)),
       error=draw(st.none() | TEXTS),
   )
@@ -154,9 +162,20 @@ def broken(change):
     'line, reason',
     [
         ('{"episode_id": "e", "env', 'control character'),
-        ('[]', 'list'),
-        (broken(lambda r: r.pop('seed')), "the key 'seed' is missing"),
-        (broken(lambda r: r['turns'][0].pop('reward')), "'reward' is missing"),
+        ('[]', 'got `array`'),
+        ('[' * 99999 + ']' * 99999, 'recursion'),
+        (broken(lambda r: r.pop('seed')), 'missing required field `seed`'),
+        (broken(lambda r: r['turns'][0].pop('reward')), 'field `reward`'),
+        (broken(lambda r: r.update(tokens='text')), r'at `\$.tokens`'),
+        (broken(lambda r: r['turns'][0].update(reward='1')), r'\[0\]'),
+        (broken(lambda r: r['tokens'].__setitem__(0, 1.5)), r'at `\$.tokens'),
+        (broken(lambda r: r['tokens'].__setitem__(0, 2**31)), '<= 2147483647'),
+        (broken(lambda r: r['prompt'].append(3)), r'at `\$.prompt'),
+        (
+            broken(lambda r: r['turns'][0].update(completion_tokens=3)),
+            r"'e' contradicts itself: .* of \[2\] tokens, its turns .* \[3\]",
+        ),
+        (broken(lambda r: r['turns'].clear()), 'contradicts itself'),
         (broken(lambda r: r.update(stop_reason='bored')), "'bored'"),
         (broken(lambda r: r['tokens'].pop()), 'differ in length'),
     ],

@@ -33,6 +33,16 @@ def read(path):
   return found, [str(error) for error in broken]
 
 
+def test_pairs_of_another_environment_are_left_out(tmp_path):
+  path = tmp_path / 'pairs.json'
+  path.write_text(json.dumps([RECORD]))
+  broken = []
+  found = preference.read(path, on_broken=broken.append, env='babyai')
+  assert not list(found)
+  assert "environment 'textcraft', not of" in str(broken[0])
+  assert len(read(path)[0]) == 1
+
+
 def played(*returns, task=0, prefix='', **fields):
   """Episodes of one task with these returns."""
   return [

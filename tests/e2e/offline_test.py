@@ -3,6 +3,7 @@
 import json
 import signal
 
+import numpy as np
 import pytest
 
 from agentrl.data import episodes as episodes_lib
@@ -48,6 +49,7 @@ def conversations(tmp_path_factory):
   path = tmp_path_factory.mktemp('data') / 'traj.jsonl'
   texts = [json.dumps(conversation(number)) for number in range(16)]
   texts[3] = texts[3][:-20]
+  texts[5] = texts[5].replace('babyai_5', 'textcraft_5')
   path.write_text('\n'.join(texts) + '\n')
   return path
 
@@ -57,9 +59,14 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
   whole, killed = tmp_path / 'whole', tmp_path / 'killed'
   said = finish(whole, *SMALL, config=config)
   assert f'Skipped: {conversations}, line 4: ' in said
-  assert '15 records, 1 broken' in said
+  assert "of the environment 'textcraft'" in ' '.join(said.split())
+  assert '14 records, 2 broken' in said
   assert summary_of(whole)['updates'] == 6
-  assert list(summary_of(whole)['eval']) == ['before', 'after']
+  evals = summary_of(whole)['eval']
+  assert list(evals) == ['before', 'after']
+  history = lines(whole / 'metrics.jsonl')
+  assert history[0]['eval_before/success'] == evals['before']['mean']
+  assert history[-1]['eval/success'] == evals['after']['mean']
   learnt = list(episodes_lib.read(whole / 'episodes' / 'demonstrations.jsonl'))
   assert [turn.completion for turn in learnt[1].turns] == [
       'turn left 1',
@@ -91,6 +98,9 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
       '--config.explore.samples=1',
       '--config.algo.minibatch_size=4',
   )
+  # What a run leaves that was killed before its first checkpoint.
+  (tmp_path / 'episodes').mkdir()
+  np.savez(tmp_path / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
   process = start(tmp_path, *flags, config=config)
   metrics = tmp_path / 'metrics.jsonl'
   wait_for(lambda: metrics.exists() and metrics.read_text(), process)
@@ -134,6 +144,10 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   assert [line['step'] for line in history] == [0, 1]
   assert [line['policy/version'] for line in history] == [1, 2]
   assert history[1]['rollout/episodes'] == 8
+  evals = summary_of(tmp_path)['eval']
+  assert history[0]['eval_untrained/success'] == evals['untrained']['mean']
+  assert history[0]['eval/success'] == evals['before']['mean']
+  assert history[1]['eval/success'] == evals['after']['mean']
   assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
   kept = tmp_path / 'rounds' / '1' / 'kept.jsonl'
   assert len(list(episodes_lib.read(kept))) == history[1]['filter/kept']

@@ -3,15 +3,20 @@
 import dataclasses
 import json
 import pathlib
+import shutil
 import signal
 import subprocess
 
 import jax
+import numpy as np
 import pytest
+from tensorboard.backend.event_processing.event_accumulator import (
+    EventAccumulator,
+)
 
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
-from tests.e2e.running import launch, lines, start, wait_for
+from tests.e2e.running import ROOT, command, launch, lines, start, wait_for
 from tests.waiting import alive, gone
 
 # The smallest run that still warm-starts, evaluates, grows its horizon.
@@ -42,6 +47,7 @@ class Runs:
   resumed: pathlib.Path  # was killed after a step, and started again
   orphans: list[int]  # children of the killed process that outlived it
   said: str  # by the process that continued
+  second: subprocess.CompletedProcess  # started while the first was running
 
 
 @pytest.fixture(scope='module')
@@ -52,6 +58,9 @@ def runs(tmp_path_factory):
   assert done.returncode == 0, done.stdout + done.stderr
 
   process = start(resumed, *SMALL, config=QUICKSTART)
+  lock = resumed / 'lock'
+  wait_for(lambda: lock.exists() and lock.read_text(), process)
+  second = launch(resumed, *SMALL, config=QUICKSTART)
   # Killed with a step recorded beyond the newest complete checkpoint or just
   # after it, whatever comes: both must continue.
   wait_for((resumed / 'checkpoints' / '1').exists, process)
@@ -65,7 +74,7 @@ def runs(tmp_path_factory):
   kept = f'--config.compile_cache={jax.config.jax_compilation_cache_dir or ""}'
   again = launch(resumed, *SMALL, kept, config=QUICKSTART)
   assert again.returncode == 0, again.stdout + again.stderr
-  return Runs(whole, resumed, orphans, again.stdout)
+  return Runs(whole, resumed, orphans, again.stdout, second)
 
 
 def test_a_run_leaves_its_record_behind(runs):
@@ -78,6 +87,11 @@ def test_a_run_leaves_its_record_behind(runs):
     assert result['n'] == 4
   metrics = lines(runs.whole / 'metrics.jsonl')
   assert [line['step'] for line in metrics] == [0, 1, 2]
+  for name, line in (('before', metrics[0]), ('untrained', metrics[0])):
+    success = summary['eval'][name]['mean']
+    assert line[f'eval_{name}/success'] == success
+  assert metrics[-1]['eval/success'] == summary['eval']['after']['mean']
+  assert not any('eval' in name for name in metrics[1])
   assert [line['rollout/horizon'] for line in metrics] == [3, 6, 6]
   assert [line['policy/version'] for line in metrics] == [2, 3, 4]
   for line in metrics:
@@ -136,6 +150,59 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
   config = json.loads((runs.whole / 'config.json').read_text())
   expected = len(resumed) * config['algo']['minibatches']
   assert [summary['updates'] for summary in summaries] == [expected] * 2
+
+
+def test_a_second_run_on_the_workdir_is_refused(runs):
+  assert runs.second.returncode == 2, runs.second.stdout
+  [line] = runs.second.stderr.strip().splitlines()
+  assert f'{runs.resumed} is in use: process ' in line
+
+
+def test_tensorboard_has_the_steps_of_metrics_and_no_others(runs):
+  for run in (runs.whole, runs.resumed):
+    events = EventAccumulator(str(run / 'tensorboard')).Reload()
+    recorded = lines(run / 'metrics.jsonl')
+    for name in ('rollout/return_mean', 'policy/version', 'train/grad_norm'):
+      shown = [(x.step, x.value) for x in events.Scalars(name)]
+      kept = [(x['step'], np.float32(x[name])) for x in recorded]
+      assert shown == kept, name
+
+
+@pytest.mark.slow
+def test_a_run_killed_before_its_first_checkpoint_begins_anew(runs, tmp_path):
+  anew = tmp_path / 'anew'
+  shutil.copytree(runs.whole, anew)
+  shutil.rmtree(anew / 'checkpoints')
+  done = launch(anew, *SMALL, config=QUICKSTART)
+  assert done.returncode == 0, done.stdout + done.stderr
+  assert_equal_to_the_bit(runs.whole, anew)
+  assert len(lines(anew / 'metrics.jsonl.discarded')) == 3
+
+
+@pytest.mark.slow
+def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
+  workdir = tmp_path / 'run'
+  process = subprocess.Popen(
+      command(
+          workdir,
+          *SMALL,
+          '--config.num_steps=99',
+          '--config.checkpoint.every=99',
+          config=QUICKSTART,
+      ),
+      stdout=subprocess.DEVNULL,
+      stderr=subprocess.PIPE,
+      text=True,
+      cwd=ROOT,
+  )
+  metrics = workdir / 'metrics.jsonl'
+  wait_for(lambda: metrics.exists() and metrics.read_text(), process)
+  while workdir.exists():  # whatever is written meanwhile
+    shutil.rmtree(workdir, ignore_errors=True)
+  _, said = process.communicate(timeout=400)
+  assert process.returncode == 2, said
+  assert 'was deleted' in said.strip().splitlines()[-1]
+  assert 'Traceback' not in said and str(workdir) in said
 
 
 @pytest.mark.slow

@@ -1,46 +1,14 @@
 """Tests for agentrl.envs.client against other people's servers."""
 
 import asyncio
-import contextlib
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from agentrl.envs.client import EnvClient, EnvPool
+from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
-
-
-@contextlib.asynccontextmanager
-async def serving(replies):
-  """A server with scripted replies; gives its URL and the requests it got.
-
-  Args:
-    replies: path -> a reply to encode, a response, or a list to take them from.
-  """
-  requests = []
-
-  async def answer(request):
-    body = await request.json() if request.can_read_body else None
-    requests.append((request.path, body))
-    reply = replies[request.path]
-    if isinstance(reply, list):
-      reply = reply.pop(0)
-    if callable(reply):
-      reply = await reply()
-    return (
-        reply if isinstance(reply, web.Response) else web.json_response(reply)
-    )
-
-  app = web.Application()
-  app.router.add_route('*', '/{path}', answer)
-  runner = web.AppRunner(app, shutdown_timeout=0.1)
-  await runner.setup()
-  await web.TCPSite(runner, '127.0.0.1', 0).start()
-  try:
-    yield f'http://127.0.0.1:{runner.addresses[0][1]}', requests
-  finally:
-    await runner.cleanup()
+from tests.envs.scripted import serving, step, textcraft
 
 
 def talk(replies, body, *, env_name='textcraft', **client):
@@ -55,17 +23,6 @@ def talk(replies, body, *, env_name='textcraft', **client):
       return await body(env), requests
 
   return asyncio.run(main())
-
-
-def textcraft(**replies):
-  """AgentGym's TextCraft server, whose episode has the id 5."""
-  reset = {'id': 5, 'observation': 'Goal', 'done': False, 'reward': 0}
-  return {
-      '/create': reset,
-      '/reset': reset,
-      '/close': True,
-      '/step': [],
-  } | {f'/{route}': reply for route, reply in replies.items()}
 
 
 async def reset_and_step(env):
@@ -188,33 +145,85 @@ def test_webarena_hides_failures_in_its_observation():
     'step, words',
     [
         ({'error': 'The id 5 is not valid.'}, 'error .*The id 5 is not valid'),
-        (web.Response(text='<html>', content_type='text/html'), 'text/html'),
+        (
+            web.Response(text='<html>\n<p>', content_type='text/html'),
+            'no JSON .*: <html> <p>$',
+        ),
         (web.Response(status=500, text='boom'), "'look'.* gave 500: boom"),
         (web.json_response({'error': 'gone'}, status=404), 'gave 404: gone'),
-        ({'reward': 0, 'done': False}, "gave no 'observation'"),
-        ({'observation': 'x', 'done': True}, "gave no 'reward'"),
+        (web.Response(status=503, text='busy'), 'gave 503: busy'),
+        ({'error': {'why': ['x']}}, r'gave the error .*\{"why": \["x"\]\}'),
+        (web.json_response([1, 2]), 'Expected `object`, got `array`'),
+        (web.Response(text=''), 'no JSON'),
+        (web.Response(body=b'\xff', charset='utf-8'), 'no JSON'),
+        (web.Response(body=b'{}', charset='klingon'), 'lacks|required field'),
         (
-            {'observation': 'x', 'done': True, 'reward': None},
-            'gave the reward None, not a finite number',
+            web.Response(body=b'{}', headers={'Content-Encoding': 'gzip'}),
+            'failed: ',
         ),
+        # Ended by the closing brace of a body that never came.
+        (web.Response(text='{"observation": "x"'), 'no JSON'),
+        (web.Response(text='[' * 10**6), 'got `array`'),
         (
-            web.Response(text='{"observation": "", "done": 1, "reward": NaN}'),
-            'gave the reward nan',
+            web.Response(text='{"error": ' + '[' * 10**6),
+            'JSON nested too deeply',
         ),
+        (step(x='[' * 10**5 + ']' * 10**5), 'JSON nested too deeply'),
+        (web.Response(body=b'x' * 10**7), 'gave more than 8388608 bytes'),
+        ({'reward': 0, 'done': False}, 'required field `observation`'),
+        ({'observation': 'x', 'done': True}, 'required field `reward`'),
+        (step(observation='null'), r'got `null` - at `\$.observation`'),
         (
-            web.Response(
-                text='{"observation": "", "done": 1, "reward": -1e999}'
-            ),
-            'gave the reward -inf',
+            step(observation='"%s"' % ('x' * (2**20 + 1))),
+            'of length <= 1048576',
         ),
-        (web.json_response([1, 2]), "gave no 'observation'"),
-        (web.Response(text=''), 'not JSON'),
-        (web.Response(body=b'\xff', charset='utf-8'), 'failed'),
+        (step(observation=r'"\ud800"'), 'no JSON .*surrogate'),
+        (step(observation='"\xff"'.encode('latin-1')), 'no JSON .*utf-8'),
+        (step(reward='null'), r'got `null` - at `\$.reward`'),
+        (step(reward='"1"'), r'got `str` - at `\$.reward`'),
+        (step(reward='true'), r'got `bool` - at `\$.reward`'),
+        (step(reward='NaN'), 'no JSON'),
+        (step(reward='-1e999'), r'out of range - at `\$.reward`'),
+        (step(reward='1' * 400), r'out of range - at `\$.reward`'),
+        (step(reward='1' * 5000), r'out of range - at `\$.reward`'),
+        (step(reward='1e308'), r'<= 1000000000.0 - at `\$.reward`'),
+        (step(done='1'), r'got `int` - at `\$.done`'),
+        (step(done='"false"'), r'got `str` - at `\$.done`'),
+        (step(terminated='"false"'), r'got `str` - at `\$.terminated`'),
+        (step(truncated='null'), r'got `null` - at `\$.truncated`'),
+        (step(success='"no"'), r'got `str` - at `\$.success`'),
     ],
 )
 def test_every_bad_answer_is_one_error_that_says_what_was_asked(step, words):
   with pytest.raises(EnvError, match=f'/step.*{words}'):
     talk(textcraft(step=[step]), reset_and_step)
+
+
+@pytest.mark.parametrize(
+    'route, body, words',
+    [
+        ('create', '{"id": 5.0}', r'got `float` - at `\$.id`'),
+        ('create', '{"id": true}', r'got `bool` - at `\$.id`'),
+        ('create', '{"id": -1}', r'>= 0 - at `\$.id`'),
+        ('create', '{"id": %s}' % ('1' * 5000), r'out of range - at `\$.id`'),
+        ('create', '{"idx": 5}', 'required field `id`'),
+        ('reset', '{"observation": null}', r'got `null` - at `\$.observation`'),
+        ('reset', '"Goal"', 'Expected `object`, got `str`'),
+    ],
+)
+def test_every_bad_beginning_is_an_error_that_names_the_field(
+    route, body, words
+):
+  replies = textcraft(**{route: web.Response(text=body)})
+  with pytest.raises(EnvError, match=f'/{route}.*{words}'):
+    talk(replies, lambda env: env.reset(3))
+
+
+def test_what_no_type_names_is_ignored():
+  extra = '{"deep": [[1e999]], "n": %s}' % ('1' * 400)
+  reply = step(reward='1', done='true', info=extra, moves='null')
+  result, _ = talk(textcraft(step=[reply]), reset_and_step)
+  assert (result.reward, result.terminated, result.success) == (1, True, True)
 
 
 def test_a_megabyte_is_not_repeated_in_an_error():
@@ -277,58 +286,3 @@ def test_a_cancelled_episode_is_closed():
 
   _, requests = talk(textcraft(step=[sleep]), body)
   assert requests[-1] == ('/close', {'id': 5})
-
-
-def test_a_pool_spreads_episodes_and_avoids_what_failed():
-  async def main():
-    good, bad = textcraft(), textcraft(create=web.Response(status=500))
-    async with (
-        serving(good) as (first, at_first),
-        serving(good) as (second, at_second),
-        serving(bad) as (third, at_third),
-        aiohttp.ClientSession() as session,
-        contextlib.AsyncExitStack() as stack,
-    ):
-      pool = EnvPool(session, [first, second, third], env_name='textcraft')
-      failures = 0
-      for _ in range(9):
-        env = await stack.enter_async_context(pool.client())
-        try:
-          await env.reset(0)
-        except EnvError:
-          failures += 1
-      counts = [
-          sum(path == '/reset' for path, _ in requests)
-          for requests in (at_first, at_second, at_third)
-      ]
-      return failures, counts
-
-  failures, counts = asyncio.run(main())
-  assert failures == 1 and counts == [4, 4, 0]
-
-
-def test_a_probe_opens_and_closes_an_episode_wherever_one_can_be_had(caplog):
-  good = textcraft()
-
-  def bad():  # a response can be sent once
-    return textcraft(create=web.Response(status=501, text='no'))
-
-  async def probe(*servers):
-    async with contextlib.AsyncExitStack() as stack:
-      at = [await stack.enter_async_context(serving(x)) for x in servers]
-      session = await stack.enter_async_context(aiohttp.ClientSession())
-      urls = [url for url, _ in at]
-      await EnvPool(session, urls, env_name='textcraft').probe(0)
-      return [[path for path, _ in requests] for _, requests in at]
-
-  assert asyncio.run(probe(good, good)) == 2 * [['/create', '/close']]
-  assert 'does not answer' not in caplog.text
-  assert asyncio.run(probe(bad(), good))[1] == ['/create', '/close']
-  assert 'does not answer' in caplog.text and '501: no' in caplog.text
-  with pytest.raises(EnvError, match='No textcraft server answers: .*501: no'):
-    asyncio.run(probe(bad(), bad()))
-
-
-def test_an_empty_pool_is_refused():
-  with pytest.raises(EnvError, match='at least one URL'):
-    EnvPool(None, [], env_name='babyai')

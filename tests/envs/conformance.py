@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 
 from agentrl import envs
-from agentrl.envs import routes, server
+from agentrl.envs import requests, server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
 from agentrl.modes.host import EnvServer
@@ -409,7 +409,7 @@ CHECKS = {
     for name, check in list(globals().items())
     if name.startswith('check_')
 }
-assert routes.MAX_BODY_BYTES < 2**20  # what the hostile actions count on
+assert requests.MAX_BODY_BYTES < 2**20  # what the hostile actions count on
 
 _CHILD = """
 import asyncio, os, pathlib, random, sys

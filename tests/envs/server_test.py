@@ -7,7 +7,7 @@ import time
 import aiohttp
 import pytest
 
-from agentrl.envs import ENVS, routes, server
+from agentrl.envs import ENVS, requests, server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import ConfigError, EnvError
 
@@ -353,7 +353,7 @@ def test_a_quick_step_takes_no_thread_and_a_reset_does(monkeypatch):
 def test_no_action_makes_a_quick_step_slow(action):
   env = ENVS['babyai'].open().make()
   env.reset(38, 0)
-  size = routes.MAX_BODY_BYTES // len(action)
+  size = requests.MAX_BODY_BYTES // len(action)
   start = time.thread_time()  # others may use the processor meanwhile
   env.step(action * size)
   assert time.thread_time() - start < 1.0

@@ -6,7 +6,8 @@ import aiohttp
 import pytest
 
 from agentrl.envs import server, tokens
-from agentrl.envs.client import EnvClient, EnvPool
+from agentrl.envs.client import EnvClient
+from agentrl.envs.pool import EnvPool
 from agentrl.errors import ConfigError, EnvError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentrl.errors import EnvError
 from agentrl.evaluation import statistics
-from agentrl.evaluation.evaluate import seeded, summarise
+from agentrl.evaluation.evaluate import as_metrics, seeded, summarise
 from agentrl.rollout.collect import collect
 from agentrl.types import Group
 from tests import fakes
@@ -97,6 +97,26 @@ def test_subtasks_have_a_row_each():
   }
 
 
+def test_a_summary_has_metrics():
+  kind = lambda task_id: 'even' if task_id % 2 == 0 else 'odd'
+  summary, _ = run_evaluate(even_succeed, [4, 1, 2, 6], subtask=kind)
+  assert as_metrics(summary, 'eval') == {
+      'eval/success': 0.75,
+      'eval/success_low': summary['low'],
+      'eval/success_high': summary['high'],
+      'eval/episodes': 4.0,
+      'eval/invalid': 0.0,
+      'eval/return_mean': 0.75,
+      'eval/turns_mean': 1.0,
+      'eval/even/success': 1.0,
+      'eval/odd/success': 0.0,
+  }
+  # Means of nothing are left out.
+  nothing = as_metrics(summarise([], seed=0), 'eval_before')
+  assert nothing['eval_before/episodes'] == 0
+  assert 'eval_before/success' not in nothing
+
+
 def test_several_samples_are_averaged_by_task():
   def outcomes(task_id, *successes):
     return Group(
@@ -112,5 +132,6 @@ def test_several_samples_are_averaged_by_task():
   assert (summary['low'], summary['high']) == statistics.bootstrap_interval(
       [0.5, 0.0, 1.0], seed=0
   )
+  assert as_metrics(summary, 'eval')['eval/pass_at_2'] == pytest.approx(2 / 3)
   # pass@2: tasks 0 and 2 succeed in at least one of their two.
   assert summary['pass_at_k'] == pytest.approx({'1': 0.5, '2': 2 / 3})

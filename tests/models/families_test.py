@@ -61,7 +61,9 @@ SLOW = {
     'llama, dynamic',
     'qwen3, windows',
     'smollm3',
+    'smollm3, mlp_bias',
     'gemma3, untied',
+    'qwen3_moe, biases',
     'qwen3_moe, weights as they are',
 }
 NAMES = [
@@ -241,10 +243,35 @@ def test_the_text_part_of_a_model_of_images_is_read(tmp_path, text, images):
   np.testing.assert_allclose(actual, expected, **CLOSE)
 
 
+def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
+  theirs = hugging_face.make('gemma3, untied')
+  theirs.save_pretrained(tmp_path / 'a')
+  config, params = hf.load(tmp_path / 'a')
+  config = dataclasses.replace(
+      config, layer_types=None, sliding_window=None, rope_local_theta=None
+  )
+  hf.save(tmp_path / 'b', config, params)
+  assert hf.load_config(tmp_path / 'b') == config
+  found = type(theirs).from_pretrained(tmp_path / 'b').float().eval()
+  tokens = np.random.default_rng(0).integers(0, 61, (ROWS, LENGTH))
+  expected = hugging_face.logits(found, tokens)
+  # Longer than the window that is gone.
+  assert np.abs(expected - hugging_face.logits(theirs, tokens)).max() > 0.1
+  actual, _ = run(
+      transformer.Transformer(config, scan_layers=True),
+      params,
+      tokens.astype(np.int32),
+      POSITIONS,
+      ONE_SEGMENT,
+  )
+  np.testing.assert_allclose(actual, expected, **CLOSE)
+
+
 @pytest.mark.parametrize(
     'name, remat',
     [
         ('qwen2', 'full'),
+        ('llama, biases', 'full'),
         ('qwen3_moe', 'dots'),
         pytest.param('gemma3, untied', 'none', marks=pytest.mark.slow),
     ],

@@ -32,6 +32,10 @@ MODELS = {
         'LlamaConfig',
         dict(rope_scaling=dict(type='linear', factor=2.5), num_hidden_layers=2),
     ),
+    'llama, biases': (
+        'LlamaConfig',
+        dict(attention_bias=True, mlp_bias=True, hidden_act='swish'),
+    ),
     'llama, dynamic': (
         'LlamaConfig',
         dict(
@@ -74,6 +78,10 @@ MODELS = {
         ),
     ),
     'smollm3': ('SmolLM3Config', dict(no_rope_layer_interval=2)),
+    'smollm3, mlp_bias': (
+        'SmolLM3Config',
+        dict(mlp_bias=True, num_attention_heads=8, num_key_value_heads=None),
+    ),
     'smollm3, yarn': (
         'SmolLM3Config',
         dict(
@@ -124,6 +132,16 @@ MODELS = {
             num_experts_per_tok=2,
             moe_intermediate_size=12,  # torch wants a multiple of 4
             norm_topk_prob=True,
+        ),
+    ),
+    'qwen3_moe, biases': (
+        'Qwen3MoeConfig',
+        dict(
+            attention_bias=True,
+            num_hidden_layers=2,
+            num_experts=4,
+            num_experts_per_tok=2,
+            moe_intermediate_size=8,
         ),
     ),
     'qwen3_moe, weights as they are': (

@@ -259,12 +259,13 @@ def test_every_mode_that_computes_asks_first_where_programs_are(
 
 def test_a_run_goes_on_wherever_its_programs_are(tmp_path):
   config = ConfigDict(dict(mode='train', seed=0))
-  path = tmp_path / 'config.json'
-  resume.keep_config(config, path)
+  (tmp_path / 'metrics.jsonl').write_text('{"step": 0}\n')
+  resume.keep_config(config, tmp_path)
   for folder in (None, 'here', ''):
     config.compile_cache = folder
-    resume.keep_config(config, path)
+    assert resume.check_config(config, tmp_path)
+    resume.keep_config(config, tmp_path)
     del config.compile_cache
   config.seed = 1
   with pytest.raises(ConfigError, match='seed=0'):
-    resume.keep_config(config, path)
+    resume.check_config(config, tmp_path)

@@ -116,3 +116,57 @@ def test_a_pair_of_which_one_cannot_be_used_is_left_out_whole(agent, console):
   found = [(good, bad), (good, talk('other', 'x', 'no'))]
   episodes = convert(agent, found, console, max_context=100)
   assert [e.episode_id for e in episodes] == ['good', 'other']
+
+
+REACT = 'Thought:\nThe ball is near.\n\nAction:\ngo'
+
+
+def with_format(agent, format):
+  return Agent(agent._chat, instructions='', format=format)
+
+
+@pytest.mark.parametrize(
+    'format, text, fits',
+    [
+        ('plain', REACT, "; 'react' does in 2"),
+        ('react', 'go', ''),
+        ('tags', REACT, "; 'react' does in 2"),
+        ('react', '<action>go</action>', "; 'tags' does in 2"),
+        ('plain', '<think>\nso\n</think>\n\n' + REACT, "'react' does in 2"),
+    ],
+)
+def test_demonstrations_that_the_format_cannot_read_are_refused(
+    agent, console, format, text, fits
+):
+  odd = talk('odd', 'a', text, 'b', text)
+  with pytest.raises(DataError) as found:
+    convert(with_format(agent, format), [(odd,)], console)
+  assert (
+      f'odd: agent.format={format!r} finds an action in 0 of its 2 completions'
+      in str(found.value)
+  )
+  assert fits in str(found.value)
+
+
+@pytest.mark.parametrize(
+    'format, texts',
+    [
+        ('plain', ('go', 'go\nstay')),
+        ('react', (REACT, 'hm')),  # a slip, as of any policy
+        ('raw', (REACT, REACT)),  # for the environment to read
+    ],
+)
+def test_demonstrations_that_can_be_read_are_learnt(
+    agent, console, format, texts
+):
+  first, second = texts
+  found = [(talk('good', 'a', first, 'b', second),)]
+  assert len(convert(with_format(agent, format), found, console)) == 1
+
+
+def test_the_worse_of_a_pair_need_not_be_readable(agent, console):
+  react = with_format(agent, 'react')
+  better, worse = talk('a', 'a', REACT), talk('b', 'a', 'hm')
+  assert len(convert(react, [(better, worse)], console)) == 2
+  with pytest.raises(DataError, match="b: agent.format='react' finds"):
+    convert(react, [(worse, better)], console)

@@ -18,6 +18,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.types import Message
 from agentrl.weights import hf, load as weights, names
+from configs import evaluate
 from configs.export import get_config
 
 TOKENIZER = tokenizer_lib.train_bpe(['go to the red ball', 'turn left'], 290)
@@ -65,11 +66,19 @@ FAMILIES = {
 CONFIG = dict(
     mode='train',
     seed=3,
-    env=dict(name='babyai', options={}, url=None),
+    env=dict(
+        name='babyai',
+        options={'levels': ['Pickup']},
+        url='http://user:a-secret@host',
+        token_file='/a-secret',
+    ),
     agent=dict(format='plain', instructions='compact'),
     model=dict(name='tiny-1m'),
     sampler=dict(kind='sglang', api_key='a-secret'),
-    eval=dict(split='test'),
+    rollout=dict(
+        max_completion_tokens=16, max_context=48, concurrency=4, group_size=8
+    ),
+    eval=dict(split='test', horizon=7, num_tasks=3, task_file='/my/tasks.json'),
     algo=dict(name='grpo'),
 )
 SUCCESS = dict(mean=0.25, low=0.1, high=0.5, n=16)
@@ -202,6 +211,7 @@ def test_the_newest_checkpoint_comes_back_bit_for_bit(a_run, tmp_path):
       'generation_config.json',
       'model.safetensors',
       'README.md',
+      'agentrl.json',
       'chat_template.jinja',
       'tokenizer.json',
       'tokenizer_config.json',
@@ -258,6 +268,70 @@ def test_a_card_says_what_is_known_and_keeps_secrets(a_run, tmp_path):
     assert fact in card
   assert 'None was made with these weights' in card
   assert '| before | 0.250 | 0.100 to 0.500 | 16 |' in card
+
+
+def test_a_folder_carries_how_the_policy_was_asked(a_run, tmp_path):
+  run_dir, _ = a_run
+  folder = exported(run_dir, tmp_path / 'a')
+  text = (folder / 'agentrl.json').read_text()
+  assert json.loads(text) == {
+      'env': {'name': 'babyai', 'url': None, 'options': {'levels': ['Pickup']}},
+      'agent': {'format': 'plain', 'instructions': 'compact'},
+      'rollout': {
+          'max_completion_tokens': 16,
+          'max_context': 48,
+          'concurrency': 4,
+      },
+      'eval': {
+          'split': 'test',
+          'horizon': 7,
+          'num_tasks': 3,
+          'task_file': None,
+      },
+  }
+
+
+def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
+  run_dir, _ = a_run
+  folder = exported(run_dir, tmp_path / 'a')
+  for model in (run_dir, run_dir / 'checkpoints' / '1', folder):
+    config = evaluate.get_config(f'model={model},n=5')
+    assert config.model.name == str(model)
+    assert config.env.name == 'babyai'
+    assert list(config.env.options.levels) == ['Pickup']
+    assert config.agent.to_dict() == CONFIG['agent']
+    assert config.rollout.to_dict() == {
+        'max_completion_tokens': 16,
+        'max_context': 48,
+        'concurrency': 4,
+    }
+    assert (config.eval.num_tasks, config.eval.horizon) == (5, 7)
+  # Others are asked as the flags say.
+  assert evaluate.get_config('env=textcraft').agent.format == 'react'
+
+
+def test_a_damaged_record_of_how_it_was_asked_is_named(tmp_path):
+  (tmp_path / 'agentrl.json').write_text('{"env"')
+  with pytest.raises(ValueError, match='agentrl.json cannot be read'):
+    evaluate.get_config(f'model={tmp_path}')
+
+
+def test_a_checkpoint_is_a_model_by_its_folder(a_run):
+  run_dir, params = a_run
+  for number in (1, 2):
+    model, version = checkpoints.load(f'{run_dir}/checkpoints/{number}')
+    assert version == str(number)
+    assert_same(model.params, params[number])
+  with pytest.raises(CheckpointError, match='has no checkpoint 7; known: 1, 2'):
+    checkpoints.load(f'{run_dir}/checkpoints/7')
+
+
+def test_a_run_that_began_from_a_checkpoint_has_its_tokenizer(a_run, tmp_path):
+  name = f'{a_run[0]}/checkpoints/1'
+  (tmp_path / 'config.json').write_text(json.dumps({'model': {'name': name}}))
+  found = checkpoints.run_tokenizer(tmp_path)
+  assert found.encode('go to') == TOKENIZER.encode('go to')
+  assert export.source_dtype(name) == 'float32'
 
 
 def test_a_card_marks_the_evaluations_of_these_weights(tmp_path):

@@ -1,6 +1,7 @@
 """Tests for agentrl.modes.memory, with a run that is killed for real."""
 
 import os
+import stat
 import subprocess
 import sys
 
@@ -33,6 +34,15 @@ def test_the_folder_of_a_killed_run_goes_with_the_next_one(tmp_path):
   assert folder.is_dir()
   memory.remove_unused(tmp_path)
   assert not list(tmp_path.iterdir())
+
+
+def test_weights_in_memory_are_this_users_alone(tmp_path):
+  before = os.umask(0)
+  try:
+    with memory.folder(tmp_path) as folder:
+      assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+  finally:
+    os.umask(before)
 
 
 def test_nothing_is_removed_but_unused_folders_of_runs(tmp_path, monkeypatch):

@@ -76,6 +76,35 @@ def test_training_tasks_are_refused_where_nothing_is_trained(items):
   reading.read_config(config, settings.Evaluation)
 
 
+@pytest.mark.parametrize('listed', [True, False])
+def test_a_run_is_evaluated_at_a_url_that_it_did_not_have(tmp_path, listed):
+  trained = textcraft_grpo.get_config('tiny')
+  recorded = json.loads(trained.to_json_best_effort())
+  assert recorded['env']['url'] is None
+  if not listed:
+    del recorded['env']['url'], recorded['env']['retry_s']
+  (tmp_path / 'checkpoints').mkdir()
+  (tmp_path / 'config.json').write_text(json.dumps(recorded))
+  config = evaluate.get_config(f'model={tmp_path}')
+  assert config.env.name == 'textcraft' and config.env.options.max_depth == 1
+  assert reading.read_config(config, settings.Evaluation).env.urls == ()
+  # Flags set what has a type.
+  assert config.env.get_type('url') is str
+  assert config.eval.get_type('task_file') is str
+  config.env.url, config.env.retry_s = 'http://h:1', 2.0
+  config.eval.task_file = 'items.json'
+  env = reading.read_config(config, settings.Evaluation).env
+  assert env.urls == ('http://h:1',) and env.retry_s == 2.0
+
+
+def test_waiting_for_a_server_is_for_urls():
+  assert settings.Env(name='babyai', url='http://h:1', retry_s=0).retry_s == 0
+  with pytest.raises(ConfigError, match='env.retry_s=5 has no effect'):
+    settings.Env(name='babyai', retry_s=5)
+  with pytest.raises(ConfigError, match='env.retry_s must be at least 0'):
+    settings.Env(name='babyai', url='http://h:1', retry_s=-1)
+
+
 @pytest.mark.parametrize('module', [textcraft_grpo, babyai_grpo])
 def test_item_files_can_be_named_on_the_command_line(module):
   config = module.get_config('tiny')

@@ -4,8 +4,9 @@ import dataclasses
 import json
 
 import pytest
+from ml_collections import ConfigDict
 
-from agentrl.errors import CheckpointError
+from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import variants
 from agentrl.models.config import SLIDING
 from agentrl.modes import resume
@@ -49,3 +50,72 @@ def test_a_checkpoint_of_another_architecture_is_refused(changes, said):
     resume.check_model(
         kept(CONFIG), dataclasses.replace(CONFIG, **changes), 'It'
     )
+
+
+def left(workdir, *, metrics='', checkpoint=False):
+  """A workdir as a run has left it, and that run's config."""
+  config = ConfigDict(dict(mode='train', seed=0, optim=dict(lr=1.0)))
+  workdir.mkdir(exist_ok=True)
+  resume.keep_config(config, workdir)
+  (workdir / 'metrics.jsonl').write_text(metrics)
+  (workdir / 'checkpoints').mkdir(exist_ok=True)
+  if checkpoint:
+    (workdir / 'checkpoints' / '0').mkdir()
+  return config
+
+
+@pytest.mark.parametrize(
+    'kept', [dict(checkpoint=True), dict(metrics='{"step": 0}\n')]
+)
+def test_another_run_is_refused_with_all_differences(tmp_path, kept):
+  config = left(tmp_path, **kept)
+  assert resume.check_config(config, tmp_path)
+  config.seed, config.optim.lr, config.num_steps = 1, 2.0, 9
+  config.extra = 'new'
+  with pytest.raises(ConfigError) as refused:
+    resume.check_config(config, tmp_path)
+  said = str(refused.value)
+  assert f'{tmp_path} holds a run with' in said and '\n' not in said
+  assert (
+      "extra=None (now 'new'), optim.lr=1.0 (now 2.0), seed=0 (now 1);" in said
+  )
+  assert 'num_steps' not in said  # more of them continue the run
+
+
+def test_a_run_that_left_nothing_refuses_no_other(tmp_path):
+  config = left(tmp_path)
+  # One that was not complete when the run was killed.
+  (tmp_path / 'checkpoints' / '0.orbax-checkpoint-tmp-1').mkdir()
+  assert resume.check_config(config, tmp_path)
+  config.seed = 1
+  # What it left besides, a tokenizer say, is of the other config.
+  assert not resume.check_config(config, tmp_path)
+  assert not resume.check_config(config, tmp_path / 'new')
+
+
+@pytest.mark.parametrize('damage', ['', '{"mode": "tr', '[]', '\0' * 64, 'ÿ'])
+def test_a_torn_config_is_one_line_that_names_the_file(tmp_path, damage):
+  config = left(tmp_path, checkpoint=True)
+  path = tmp_path / 'config.json'
+  path.write_bytes(damage.encode('latin-1'))
+  with pytest.raises(ConfigError) as refused:
+    resume.check_config(config, tmp_path)
+  assert str(path) in str(refused.value) and '\n' not in str(refused.value)
+  # Without a run that it could be about, it is none's.
+  (tmp_path / 'checkpoints' / '0').rmdir()
+  assert not resume.check_config(config, tmp_path)
+
+
+def test_a_checkpoint_without_its_config_is_gone_on_from(tmp_path):
+  config = left(tmp_path, checkpoint=True)
+  (tmp_path / 'config.json').unlink()
+  assert resume.check_config(config, tmp_path)
+
+
+def test_only_what_was_written_is_hinted_at(tmp_path):
+  left(tmp_path)
+  assert 'no checkpoint' in resume.way_on(tmp_path)
+  assert 'no checkpoint' in resume.way_out(tmp_path)
+  (tmp_path / 'checkpoints' / '3').mkdir()
+  assert 'continues from the last checkpoint' in resume.way_on(tmp_path)
+  assert f'model.name={tmp_path}' in resume.way_out(tmp_path)

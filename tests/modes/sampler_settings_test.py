@@ -72,6 +72,10 @@ def test_flags_are_words_or_a_dict(flags, words):
         (dict(urls=LOCAL, router='http://r'), 'got urls and router'),
         (dict(urls=REMOTE), 'sampler.push_dir is missing'),
         (dict(router='http://127.0.0.1:1'), 'sampler.push_dir is missing'),
+        (dict(urls='http://a'), r"is one string; .* \('http://a',\)"),
+        (dict(urls=('gpu1:30000',), push_dir='d'), 'is like http://host'),
+        (dict(urls=('http://a:x',), push_dir='d'), "urls has 'http://a:x'"),
+        (dict(router='gpu1', push_dir='d'), "sampler.router has 'gpu1'"),
         (dict(urls=LOCAL, slots=9), 'slots=9 has no effect'),
         (
             dict(urls=LOCAL, deterministic=True),
@@ -81,7 +85,7 @@ def test_flags_are_words_or_a_dict(flags, words):
         (dict(urls=LOCAL, push='abort', max_attempts=1), 'use at least 2'),
         (dict(urls=LOCAL, shard_bytes=0), 'shard_bytes must be at least 1'),
         (
-            dict(launch=dict(python='p'), api_key='k'),
+            dict(launch=dict(python='p'), api_key_file='k'),
             'loopback only',
         ),
         (dict(launch=dict(replicas=2)), 'without sampler.launch.python'),
@@ -119,8 +123,8 @@ def test_contradictions_are_refused_with_the_way_out(fields, message):
         dict(push='drain'),
         dict(verify=False),
         dict(shard_bytes=5),
-        dict(api_key='k'),
-        dict(admin_key='k'),
+        dict(api_key_file='k'),
+        dict(admin_key_file='k'),
     ],
 )
 def test_what_is_about_servers_has_no_effect_without(fields):
@@ -129,9 +133,21 @@ def test_what_is_about_servers_has_no_effect_without(fields):
     Sampler(**fields)
 
 
-def test_keys_are_not_shown():
-  shown = repr(sglang(urls=LOCAL, api_key='secret', admin_key='secret'))
-  assert 'secret' not in shown and '30000' in shown
+@pytest.mark.parametrize('name', ['api_key', 'admin_key'])
+def test_a_key_itself_is_refused_and_not_shown(name):
+  with pytest.raises(ConfigError) as refused:
+    sglang(urls=LOCAL, **{name: 'secret'})
+  said = str(refused.value)
+  assert f'sampler.{name}_file' in said and 'AGENTRL_SAMPLER_' in said
+  assert 'secret' not in said
+
+
+def test_a_key_among_the_flags_of_a_server_is_not_shown():
+  launch = dict(python='p', flags=('--admin-api-key=secret',))
+  with pytest.raises(ConfigError) as refused:
+    sglang(launch=launch)
+  assert '--admin-api-key' in str(refused.value)
+  assert 'secret' not in str(refused.value)
 
 
 def test_the_shared_section_says_what_the_defaults_are():

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import dataclasses
 import shutil
+import socket
 
 import aiohttp
 import jax
@@ -12,10 +13,11 @@ import pytest
 from absl import logging
 from aiohttp import web
 
+from agentrl.engine.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer
 from agentrl.modes import base, parts, serving, train
-from agentrl.modes.host import Host
+from agentrl.modes.host import SECRETS, Host
 from agentrl.modes.sampler_settings import Sampler
 from agentrl.rollout.control import Control
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
@@ -23,7 +25,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 from agentrl.weights import hf, names, shards
 from configs import quickstart
-from tests import fakes, tiny
+from tests import fakes, qwen3, tiny
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
@@ -81,14 +83,17 @@ def sample(host, served, **request):
   )
 
 
-@pytest.mark.parametrize('template', [None, 'chatml'])
+HELPS = '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
+
+
+@pytest.mark.parametrize(
+    'own, template', [(HELPS, None), (HELPS, 'chatml'), (qwen3.TEMPLATE, None)]
+)
 def test_a_policy_in_training_chats_as_its_agent_does(
-    host, model, tmp_path, template
+    host, model, tmp_path, own, template
 ):
   tokenizer = copy.copy(model.tokenizer)
-  tokenizer.chat_template = (
-      '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
-  )
+  tokenizer.chat_template = own
   config = quickstart.get_config('tiny')
   config.agent.template = template
   config.rollout.max_context = 256
@@ -96,8 +101,14 @@ def test_a_policy_in_training_chats_as_its_agent_does(
     run = base.Run(train.read(config), tmp_path, host, stack)
     run.model = dataclasses.replace(model, tokenizer=tokenizer)
     run.start_sampling(0)
+    thought = '<think>\nleft?\n</think>\n\ngo'
+    messages = [
+        Message('user', 'go'),
+        Message('assistant', thought),
+        Message('user', 'on'),
+    ]
     ask = {
-        'messages': [{'role': 'user', 'content': 'go'}],
+        'messages': [dataclasses.asdict(m) for m in messages],
         'max_tokens': 2,
         'return_token_ids': True,
     }
@@ -109,10 +120,15 @@ def test_a_policy_in_training_chats_as_its_agent_does(
           return await reply.json()
 
     (choice,) = host.run(chat())['choices']
-  expected = ChatFormat(tokenizer, template).prompt([Message('user', 'go')])
-  assert choice['prompt_token_ids'] == expected
-  helps = tokenizer.encode('You help.')
-  assert (str(helps)[1:-1] in str(expected)) == (template is None)
+  chat_format = ChatFormat(tokenizer, template)
+  assert choice['prompt_token_ids'] == [
+      *chat_format.prompt(messages[:1]),
+      *chat_format.completion(thought),
+      *chat_format.observation('on', ended=True),
+  ]
+  said = tokenizer.decode(choice['prompt_token_ids'])
+  assert ('You help.' in said) == (own == HELPS and template is None)
+  assert 'left?' in said
 
 
 def test_servers_that_are_found_get_the_runs_weights(
@@ -231,6 +247,49 @@ def test_a_server_with_too_short_a_context_is_refused(
   with contextlib.ExitStack() as stack:
     with pytest.raises(EngineError, match='takes 256 tokens.*max_context=512'):
       start(stack, host, model, tmp_path, urls=tuple(engines), max_context=512)
+
+
+def test_servers_are_shown_the_keys_of_the_files(
+    host, model, tmp_path, monkeypatch
+):
+  files = {}
+  for name in ('api', 'admin'):
+    (tmp_path / name).write_text(f'{name}-key')
+    files[f'{name}_key_file'] = str(tmp_path / name)
+  keys = Keys('api-key', 'admin-key')
+  with (
+      tiny.serving(params_of(0), CONFIG, keys=keys) as url,
+      contextlib.ExitStack() as stack,
+  ):
+    served = start(stack, host, model, tmp_path, urls=(url,), **files)
+    for name, key in zip(SECRETS, ('api-key', 'admin-key'), strict=True):
+      monkeypatch.setenv(name, key)
+    assert sample(host, served).weight_version == '3'
+    monkeypatch.delenv(SECRETS[1])
+    with pytest.raises(EngineError, match='check sampler.admin_key_file'):
+      start(stack, host, model, tmp_path, urls=(url,))
+
+
+def test_a_server_that_nobody_started_is_told_at_once_and_in_words(
+    host, model, tmp_path, caplog
+):
+  with socket.socket() as taken:  # but not listening
+    taken.bind(('127.0.0.1', 0))
+    url = f'http://127.0.0.1:{taken.getsockname()[1]}'
+    logging.use_absl_handler()
+    with (
+        caplog.at_level('WARNING', logger='absl'),
+        contextlib.ExitStack() as stack,
+        pytest.raises(EngineError) as refused,
+    ):
+      start(stack, host, model, tmp_path, urls=(url,), timeout_s=0.5)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f'{url} does not answer: Connection refused. ')
+    said = str(refused.value)
+    assert said.startswith(f'{url} was not ready within 0.5 s; last: POST')
+    assert said.endswith(' failed: Connection refused')
+    with pytest.raises(EngineError, match='failed: Connection refused$'):
+      start(stack, host, model, tmp_path, router=url)
 
 
 def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):

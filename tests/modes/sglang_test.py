@@ -282,10 +282,12 @@ def test_the_command_is_sglangs_and_flags_come_last():
   )
 
 
-def test_each_replica_sees_its_own_devices_and_port(tmp_path):
+def test_each_replica_sees_its_own_devices_and_port(tmp_path, monkeypatch):
+  monkeypatch.setenv('AGENTRL_SAMPLER_API_KEY', 'secret')
   # Any module that can be run shows what a process sees.
   (tmp_path / 'shows.py').write_text(
-      'import os, sys; print(os.environ["CUDA_VISIBLE_DEVICES"], sys.argv[5:])'
+      'import os, sys; print(os.environ["CUDA_VISIBLE_DEVICES"], sys.argv[5:],'
+      ' os.environ.get("AGENTRL_SAMPLER_API_KEY"))'
   )
   launch = Launch(python=sys.executable, module='shows', replicas=3)
   ports = sglang.ports(launch)
@@ -299,7 +301,7 @@ def test_each_replica_sees_its_own_devices_and_port(tmp_path):
   finally:
     os.chdir(before)
     server.stop()
-  assert f"2,3 ['--port', '{ports[0]}']" in server.last_words()
+  assert f"2,3 ['--port', '{ports[0]}'] None" in server.last_words()
 
 
 def test_ports_of_the_config_are_used_unless_they_are_taken():

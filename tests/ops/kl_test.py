@@ -120,6 +120,17 @@ def test_k3_is_never_negative():
   assert (estimate(*batch, estimator='k3') >= 0).all()
 
 
+@pytest.mark.parametrize('d', [-1e9, -1e4, -89.0, -20.0, -3.0, 12.0, 1e4])
+@pytest.mark.parametrize('estimator', ['k3', 'k3+'])
+def test_k3_is_bounded(estimator, d):
+  one = np.ones((1, 1), bool)
+  run = lambda x: estimate(x, np.zeros((1, 1)), one, estimator=estimator)[0, 0]
+  value, grad = jax.value_and_grad(run)(np.full((1, 1), d, np.float32))
+  assert value == 10
+  # k3 has no slope beyond its bounds, k3+ that of k2 everywhere.
+  np.testing.assert_allclose(grad, 0.0 if estimator == 'k3' else d)
+
+
 def test_equal_policies_have_no_divergence():
   logprobs, _, mask = random_batch(5)
   for estimator in kl.ESTIMATORS:

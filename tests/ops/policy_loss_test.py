@@ -163,6 +163,67 @@ def test_the_sequence_ratio_is_the_episode_s_geometric_mean(seed):
   )
 
 
+def gspo_token_oracle(logprobs, old, mask, advantages, low, high):
+  """Gradient of the summed loss, GSPO-token's eq. 16, in float64."""
+  ratio = np.exp(sequence_oracle(logprobs, old, mask))
+  grad = np.zeros(mask.shape)
+  for i in np.argwhere(mask):
+    a, r = np.float64(advantages[tuple(i)]), ratio[tuple(i)]
+    if r * a <= min(max(r, 1 - low), 1 + high) * a:
+      grad[tuple(i)] = -r * a
+  return grad
+
+
+@pytest.mark.parametrize('seed', range(3))
+def test_a_sequence_ratio_keeps_each_token_s_advantage(seed):
+  logprobs, old, mask = random_batch(seed, scale=0.1)
+  alternating = np.where(np.arange(7) % 2, -1.0, 1.0) * np.ones((3, 1))
+  for advantages in (alternating, random_terms(seed)[1][:, :7]):
+
+    def loss(x, advantages=advantages):
+      ratio = log_ratio(x, old, mask, SEGMENTS, level='sequence')
+      return clipped(ratio, advantages, clip_low=0.05, clip_high=0.05)[0].sum()
+
+    np.testing.assert_allclose(
+        jax.grad(loss)(jnp.asarray(logprobs)),
+        gspo_token_oracle(logprobs, old, mask, advantages, 0.05, 0.05),
+        rtol=1e-5,
+        atol=1e-7,
+    )
+
+
+def test_of_one_advantage_an_episode_it_is_gspo():
+  """Whose gradient is that of the mean itself, as long as weights are one."""
+  logprobs, old, mask = random_batch(4, scale=0.1)
+  advantages = np.array([0.0, 1.0, -0.5, 2.0, -1.5])[SEGMENTS]
+
+  def gspo(x):
+    out = 0.0
+    for episode in range(1, 5):
+      own = mask & (SEGMENTS == episode)
+      mean = jnp.sum(jnp.where(own, x - old, 0.0)) / own.sum()
+      out += clipped(
+          jnp.where(own, mean, 0.0), own * advantages, clip_low=0.05,
+          clip_high=0.05,
+      )[0].sum()  # fmt: skip
+    return out
+
+  def ours(x):
+    ratio = log_ratio(x, old, mask, SEGMENTS, level='sequence')
+    parts = clipped(ratio, mask * advantages, clip_low=0.05, clip_high=0.05)
+    return parts[0].sum()
+
+  found, expected = (
+      jax.value_and_grad(f)(jnp.asarray(logprobs)) for f in (ours, gspo)
+  )
+  jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6),
+      found,
+      expected,
+  )
+  assert np.any(found[1] != 0)
+
+
 @given(
     seed=st.integers(0, 2**32 - 1),
     junk=st.sampled_from([np.nan, np.inf, -np.inf, 1e30]),

@@ -1,5 +1,7 @@
 """Checkpoints that change meshes and processes; for updates see devices_test."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,22 @@ def test_a_checkpoint_moves_between_meshes_and_processes(
   assert found.keys() == expected.keys() and len(found) > 20
   for name, value in expected.items():
     np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+
+@pytest.mark.slow
+def test_every_process_refuses_a_checkpoint_that_one_finds_damaged(
+    saved, tmp_path
+):
+  directory = tmp_path / 'run'
+  shutil.copytree(saved[0], directory)
+  files = [path for path in directory.rglob('params/**/d/*') if path.is_file()]
+  damaged = max(files, key=lambda path: path.stat().st_size)
+  data = bytearray(damaged.read_bytes())
+  data[len(data) // 2] ^= 1
+  damaged.write_bytes(data)
+  eight_devices.arrays_of(
+      CHECKPOINTS,
+      tmp_path / 'state.npz',
+      *('refuse', '1x2x4x1', str(directory)),
+      processes=2,
+  )

@@ -1,4 +1,4 @@
-r"""Saves a state from one mesh, or restores it on another.
+r"""Saves a state from one mesh, restores it on another, or finds it damaged.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 \
         python -m tests.parallel.simulated_checkpoints OUT.npz ACTION MESH DIR
@@ -12,7 +12,9 @@ import sys
 
 import jax
 import numpy as np
+import pytest
 
+from agentrl.errors import CheckpointError
 from agentrl.modes import hosts
 from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
@@ -48,6 +50,10 @@ def main(path, action, shape, directory):
     items = change(items)
     checkpoints.save(3, items, HOST)
     check_gather(items['params'])
+  elif action == 'refuse':
+    # Whichever process reads the damaged file, all of them say so.
+    with pytest.raises(CheckpointError, match='is not what was written'):
+      checkpoints.restore(state_lib.abstract(items))
   else:
     like = state_lib.abstract(items)
     items = checkpoints.restore(like)

@@ -22,7 +22,7 @@ NEEDS = Needs(max_context=100, vocab_size=32, architecture='LlamaForCausalLM')
         ('agentrl-1', None),
         ('0.5.24', 'newer than the supported 0.5.11 to 0.5.23'),
         ('1.0.0', 'newer than the supported'),
-        ('unknown', "gives the version 'unknown'"),
+        ('unknown', 'gives the version unknown'),
         (None, 'gives the version None'),
     ],
 )

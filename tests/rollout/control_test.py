@@ -223,7 +223,7 @@ def test_checksums_of_all_ranks_are_read():
       'action': 'checksum', 'skip_tensor_list': ['layers.0.']
   }  # fmt: skip
   engine = fakes.FakeEngine(routes={'weights_checker': {'success': True}})
-  with pytest.raises(EngineError, match="no checksums .KeyError.'ranks'"):
+  with pytest.raises(EngineError, match='missing required field `ranks`'):
     with_control([engine], lambda c: c.weight_checksums([]))
 
 
@@ -290,13 +290,14 @@ def test_no_router_and_no_worker_are_told_apart(answer, message):
     with_control([engine], lambda c: c.workers())
 
 
-def guarded(key):
+def guarded(key, answer=None):
   """A handler that wants this key."""
+  answer = answer or {'success': True, 'message': 'ok'}
 
   async def handle(request):
     if request.headers.get('Authorization') != f'Bearer {key}':
       return web.json_response({'error': 'Unauthorized'}, status=401)
-    return {'success': True, 'message': 'ok'}
+    return answer
 
   return handle
 
@@ -304,7 +305,7 @@ def guarded(key):
 def test_the_admin_key_opens_control_routes_and_only_those():
   routes = {
       'update_weights_from_disk': guarded('admin'),
-      'get_weights_by_name': guarded('admin'),
+      'get_weights_by_name': guarded('admin', web.json_response([0.5])),
       'pause_generation': guarded('admin'),
       'flush_cache': guarded('admin'),
       'model_info': guarded('key'),

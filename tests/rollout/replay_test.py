@@ -15,7 +15,7 @@ from agentrl.rollout.episode import run_episode
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Conversation, Group, Message
-from tests import fakes
+from tests import fakes, qwen3
 
 
 def play(agent, words, *, steps=3, horizon=10):
@@ -181,3 +181,36 @@ def test_an_opening_that_the_template_refuses_is_a_clear_error(agent):
   )
   with pytest.raises(DataError, match='must end with a message to the policy'):
     replay.replay(agent, conversation)
+
+
+def qwen3_agent(format, tokenizer=None):
+  chat = ChatFormat(tokenizer or qwen3.tokenizer())
+  return Agent(chat, instructions='Say go.', format=format)
+
+
+def test_a_qwen3_rollout_has_the_tokens_of_its_recorded_conversation():
+  agent = qwen3_agent('plain')
+  words = ['<think>\nturn or go?\n</think>\n\ngo', 'go', '<think>\nno']
+  episode = play(agent, [*words, 'go'], steps=3)
+  assert [turn.action for turn in episode.turns] == ['go', 'go', '', 'go']
+  # What was thought, stays: in the record and in the tokens.
+  assert [turn.completion for turn in episode.turns] == [*words, 'go']
+  conversation = replay.to_conversation(episode)
+  assert replay.replay(agent, conversation).tokens == episode.tokens
+  assert replay.renew(agent, episode) is episode
+  whole = agent.prompt_ids(conversation.messages[:-1])
+  assert tuple(whole) == episode.tokens[: len(whole)]
+  assert len(episode.tokens) - len(whole) == episode.turns[-1].completion_tokens
+
+
+@pytest.mark.parametrize(
+    'format, answer', [('react', 'Thought:\n\nAction:\ngo'), ('raw', 'go')]
+)
+def test_no_action_is_read_from_a_thought(format, answer):
+  agent = qwen3_agent(format)
+  read = lambda text: agent.read(agent.completion_ids(text))
+  thought = '<think>\nAction:\nstay\n</think>\n\n'
+  assert read(thought + answer).action == 'go'
+  assert read(thought + answer).text == thought + answer
+  assert read(thought).parse_error is not None
+  assert read('<think>\nAction:\ngo').parse_error is not None

@@ -182,14 +182,22 @@ def test_html_answer_is_named_as_no_sglang_server():
   assert len(engine.requests) == 1
 
 
-@pytest.mark.parametrize('logprob', [None, float('nan'), float('-inf')])
-def test_logprob_that_is_no_number_is_an_error(logprob):
+@pytest.mark.parametrize(
+    'logprob, said',
+    [
+        (None, 'for id 6 at index 1'),
+        (float('nan'), 'a number that is none'),
+        (float('-inf'), 'a number that is none'),
+    ],
+)
+def test_logprob_that_is_no_number_is_an_error(logprob, said):
   reply = fakes.generate_reply([5, 6])
   reply['meta_info']['output_token_logprobs'][1][0] = logprob
   bad = lambda: web.Response(text=json.dumps(reply))
   engine = fakes.FakeEngine([bad(), bad()])
-  with pytest.raises(EngineError, match='for id 6 at index 1'):
+  with pytest.raises(EngineError, match=said):
     with_sampler([engine], generate, max_attempts=2)
+  assert len(engine.requests) == 2  # another server may be well
 
 
 @pytest.mark.parametrize(

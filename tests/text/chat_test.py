@@ -10,6 +10,7 @@ from agentrl.errors import ChatTemplateError
 from agentrl.text import template, tokenizer
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
+from tests import qwen3
 
 SPECIALS = (
     *(tokenizer.START, tokenizer.END, tokenizer.PAD),
@@ -195,6 +196,17 @@ def test_appended_pieces_read_as_the_whole_conversation(chatml, turns):
     assert show(chatml.tokenizer, ids) == whole
 
 
+@pytest.mark.parametrize('completion', ['go', ' go\n', '\n\n a b\t', '  '])
+def test_recorded_completions_are_trimmed_where_the_template_trims(
+    tok, completion
+):
+  chat = with_template(tok, TRIMS)
+  ids = chat.prompt([user('start')])
+  ids += chat.completion(completion) + chat.observation('on', ended=True)
+  messages = [user('start'), assistant(completion), user('on')]
+  assert show(tok, ids) == show(tok, chat.prompt(messages))
+
+
 def test_ids_are_those_of_transformers(smollm, tmp_path):
   transformers = pytest.importorskip(
       'transformers', reason='the reference, Python 3.11 only'
@@ -270,7 +282,6 @@ def test_a_template_may_put_the_system_message_elsewhere(tok):
 @pytest.mark.parametrize(
     'source, reason',
     [
-        (DROPS_REASONING, 'not append-only: after 1 message.*<think>'),
         (DROPS_REASONING_BEFORE_LAST_USER, 'not append-only.*</think>'),
         (NUMBERS_TURNS, 'not append-only: after 3 message'),
         (OPENS_REASONING, 'not append-only: after 1 message'),
@@ -281,6 +292,100 @@ def test_a_template_may_put_the_system_message_elsewhere(tok):
 )
 def test_templates_that_rewrite_are_refused(tok, source, reason):
   with pytest.raises(ChatTemplateError, match=f"(?s){reason}.*'chatml'"):
+    with_template(tok, source)
+
+
+# As of the models of Qwen3 that always reason.
+ALWAYS_THINKS = qwen3.TEMPLATE.replace(
+    r"'<|im_start|>assistant\n'", r"'<|im_start|>assistant\n<think>\n'"
+)
+
+
+@pytest.mark.parametrize(
+    'source', [qwen3.TEMPLATE, DROPS_REASONING, ALWAYS_THINKS]
+)
+def test_ours_takes_the_place_of_qwen3s_own_and_is_named(tok, source, caplog):
+  chat = with_template(tok, source)
+  assert chat.source == template.QWEN3
+  (record,) = caplog.records
+  assert "template='qwen3' takes its place" in record.getMessage()
+  thought = '<think>\nreasons\n</think>\n\ngo'
+  ids = chat.prompt([user('start')]) + chat.completion(thought)
+  later = ids + chat.observation('on', ended=True)
+  messages = [user('start'), assistant(thought), user('on')]
+  assert later == chat.prompt(messages)
+  # As the model's own renders it while it is not of an earlier turn.
+  own = template.compile_template(source, tok.special_tokens())
+  first = own(messages[:1]).removesuffix('<think>\n')
+  assert show(tok, chat.prompt(messages[:1])) == first
+  assert 'reasons' not in own(messages)
+
+
+def test_what_is_not_quite_qwen3s_is_not_replaced(tok):
+  shouts = qwen3.TEMPLATE.replace(
+      '{{- m.content }}', '{{- m.content | upper }}'
+  )
+  with pytest.raises(ChatTemplateError, match='not append-only'):
+    with_template(tok, shouts)
+
+
+def test_qwen3_without_thinking_keeps_its_empty_block_everywhere(tok):
+  chat = ChatFormat(tok, template='qwen3_no_think')
+  empty = '<|im_start|>assistant\n<think>\n\n</think>\n\n'
+  ids = chat.prompt([user('a')])
+  assert show(tok, ids).endswith(empty)
+  ids += chat.completion('go') + chat.observation('on', ended=True)
+  assert show(tok, ids).count(empty) == 2
+  own = template.compile_template(
+      '{% set enable_thinking = false %}' + qwen3.TEMPLATE, {}
+  )
+  assert show(tok, chat.prompt([user('a')])) == own([user('a')])
+  ours = template.compile_template(
+      '{% set enable_thinking = false %}' + template.QWEN3, {}
+  )
+  assert ours([user('a')]) == own([user('a')])
+
+
+@pytest.mark.parametrize(
+    'source, reason',
+    [
+        ('{{ 1 // 0 }}', 'by zero'),
+        ('{{ 2.0 ** 99999 }}', 'out of range'),
+        ('{{' + '(' * 5000 + '1' + ')' * 5000 + '}}', 'not Jinja'),
+        ('{{ messages.x.y.z }}', "has no attribute 'x'"),
+    ],
+)
+def test_a_template_that_breaks_down_is_one_line_with_its_file(
+    tok, source, reason
+):
+  tok = copy.copy(tok)
+  tok.template_path = 'model/chat_template.jinja'
+  with pytest.raises(
+      ChatTemplateError, match=f'^model/chat_template.jinja: The .*{reason}'
+  ) as found:
+    with_template(tok, source)
+  assert '\n' not in str(found.value)
+
+
+LOOP = '{% for a in range(99999) %}'
+DOUBLES = (
+    '{% set ns = namespace(x="x") %}'
+    + LOOP
+    + '{% set ns.x = ns.x + ns.x %}{% endfor %}'
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'source, reason',
+    [
+        (LOOP * 4 + '{% endfor %}' * 4, 'did not end within 10 s of processor'),
+        (DOUBLES, 'needs more than 512 MiB'),
+        ('{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}', 'recursion'),
+    ],
+)
+def test_a_template_without_an_end_is_stopped(tok, source, reason):
+  with pytest.raises(ChatTemplateError, match=reason):
     with_template(tok, source)
 
 

@@ -302,6 +302,45 @@ def test_damaged_files_are_named(tiny, tmp_path):
     tokenizer.load(tmp_path)
 
 
+@pytest.mark.parametrize(
+    'name, text, said',
+    [
+        ('generation_config.json', '{"eos_token_id": [[1]]}', r'is \[\[1\]\]'),
+        ('generation_config.json', '{"eos_token_id": "1"}', r"is \['1'\]"),
+        ('generation_config.json', '{"eos_token_id": true}', r'is \[True\]'),
+        (
+            'generation_config.json',
+            f'{{"eos_token_id": {10**400}}}',
+            'must be an id',
+        ),
+        ('generation_config.json', '[1]', r'generation.* no JSON object'),
+        ('generation_config.json', '[' * 99999, 'generation.* is not JSON'),
+        ('tokenizer_config.json', '{"eos_token": 3}', 'eos_token of .* is 3'),
+        ('tokenizer_config.json', '{"eos_token": {"a": 1}}', 'no end token'),
+        (
+            'tokenizer_config.json',
+            '{"eos_token": "<|im_end|>", "chat_template": 3}',
+            'chat_template of .*tokenizer_config.json is 3, which is no text',
+        ),
+        (
+            'tokenizer_config.json',
+            (
+                '{"eos_token": "<|im_end|>", "chat_template":'
+                ' [1, {"name": "default", "template": {}}]}'
+            ),
+            'chat_template of .* is {}, which is no text',
+        ),
+    ],
+)
+def test_hostile_files_are_one_line(tiny, tmp_path, name, text, said):
+  tiny.save(tmp_path)
+  (tmp_path / 'generation_config.json').unlink()
+  (tmp_path / name).write_text(text)
+  with pytest.raises(WeightsError, match=said) as found:
+    tokenizer.load(tmp_path)
+  assert '\n' not in str(found.value)
+
+
 def test_small_gguf_tokenizer(tmp_path):
   made = tokenizer.load(write_gguf(tmp_path / 'a.gguf'))
   names = [made.id_to_token(i) for i in made.encode('abc abx 12 <tool>')]

@@ -3,10 +3,14 @@
 import contextlib
 import errno
 import functools
+import json
 import logging
 import math
 import resource
+import shutil
 import subprocess
+import sys
+import time
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +19,7 @@ import orbax.checkpoint as ocp
 import pytest
 
 from agentrl.errors import CheckpointError
+from agentrl.training import checksums
 from agentrl.training.checkpoint import Checkpoints
 from tests import tiny
 
@@ -157,10 +162,151 @@ def test_a_damaged_checkpoint_names_itself_and_the_older_one_is_readable(
   damaged.write_bytes(damaged.read_bytes()[:1000])
   again = open_checkpoints()
   with pytest.raises(
-      CheckpointError, match='Checkpoint 2 .* damaged.* remove .*/2 to go on'
+      CheckpointError, match='Checkpoint 2 .* damaged.* Remove .*/2 to go on'
   ):
     again.restore(like(make_tree()))
   tiny.assert_trees_equal(again.restore(like(make_tree()), 1), make_tree(1))
+
+
+def flip(path, count, seed=0):
+  """Inverts one bit in each of `count` bytes of a file."""
+  data = np.frombuffer(path.read_bytes(), np.uint8).copy()
+  rng = np.random.default_rng(seed)
+  data[rng.choice(data.size, count, replace=False)] ^= 1
+  path.write_bytes(data.tobytes())
+
+
+@pytest.mark.parametrize('count', [1, 64])
+def test_flipped_bytes_are_found_and_the_file_is_named(
+    open_checkpoints, tmp_path, count
+):
+  checkpoints = open_checkpoints()
+  for number in (1, 2):
+    checkpoints.save(number, make_tree(number), {'number': number})
+  checkpoints.wait()
+  directory = tmp_path / 'checkpoints' / '2'
+  damaged = largest_file(directory / 'params')
+  flip(damaged, count)
+  again = open_checkpoints()
+  name = damaged.relative_to(directory)
+  with pytest.raises(
+      CheckpointError,
+      match=(
+          f'Checkpoint 2 in .* is damaged: {name} is not what was written.'
+          f' Remove {directory} to go on from checkpoint 1.$'
+      ),
+  ) as caught:
+    again.restore(like(make_tree()))
+  assert '\n' not in str(caught.value)
+  # Items that are not asked for are not read.
+  optimizer = like({'optimizer': make_tree()['optimizer']})
+  assert again.restore(optimizer)['optimizer']['n'] == 7
+  assert again.host() == {'number': 2}
+  tiny.assert_trees_equal(again.restore(like(make_tree()), 1), make_tree(1))
+
+
+def files_of(directory):
+  return sorted(
+      path
+      for path in directory.rglob('*')
+      if path.is_file() and path.parent != directory
+  )
+
+
+def test_damage_to_any_file_of_an_item_is_found(open_checkpoints, tmp_path):
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(), HOST)
+  checkpoints.wait()
+  directory = tmp_path / 'checkpoints' / '1'
+  paths = files_of(directory)
+  assert len(paths) > 10
+
+  def read():
+    checkpoints.host(1)
+    checkpoints.restore(like(make_tree()), 1)
+
+  for path in paths:
+    name = path.relative_to(directory)
+    content = path.read_bytes()
+    flip(path, 1)
+    with pytest.raises(CheckpointError, match=f'{name} is not what was writ'):
+      read()
+    path.unlink()
+    with pytest.raises(
+        CheckpointError, match=f'{name} is missing. There is no'
+    ):
+      read()
+    path.write_bytes(content)
+  read()
+
+
+@pytest.mark.parametrize(
+    'text', ['', '{"a', '[1]', '{"params/a": 3}', '7', '{}']
+)
+def test_a_damaged_list_of_checksums_is_refused(
+    open_checkpoints, tmp_path, text
+):
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(), HOST)
+  checkpoints.wait()
+  (tmp_path / 'checkpoints' / '1' / 'checksums.json').write_text(text)
+  with pytest.raises(CheckpointError, match='Checkpoint 1 .* is damaged: '):
+    checkpoints.restore(like(make_tree()))
+
+
+def test_a_checkpoint_of_before_there_were_checksums_is_read_with_a_warning(
+    open_checkpoints, tmp_path, caplog
+):
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(), HOST)
+  checkpoints.wait()
+  (tmp_path / 'checkpoints' / '1' / 'checksums.json').unlink()
+  logging.getLogger('absl').addHandler(caplog.handler)
+  try:
+    again = open_checkpoints().restore(like(make_tree()))
+  finally:
+    logging.getLogger('absl').removeHandler(caplog.handler)
+  tiny.assert_trees_equal(again, make_tree())
+  assert 'Checkpoint 1 in ' in caplog.text
+  assert 'has no checksums' in caplog.text
+
+
+def test_a_save_killed_at_its_last_act_is_no_checkpoint(
+    open_checkpoints, tmp_path
+):
+  """What has its checksums, but not its final name, does not count."""
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(1), {})
+  checkpoints.wait()
+  whole = tmp_path / 'checkpoints' / '1'
+  shutil.copytree(whole, tmp_path / 'checkpoints' / '2.orbax-checkpoint-tmp')
+  assert (whole / 'checksums.json').is_file()
+  again = open_checkpoints()
+  assert again.latest == 1 and again.numbers == [1]
+
+
+def test_checksums_are_of_every_item_and_written_before_the_final_name(
+    open_checkpoints, tmp_path, monkeypatch
+):
+  seen = []
+  write = checksums.write
+
+  def spy(directory):
+    seen.append((directory.name, files_of(directory)))
+    write(directory)
+
+  monkeypatch.setattr(checksums, 'write', spy)
+  checkpoints = open_checkpoints()
+  checkpoints.save(1, make_tree(), HOST)
+  checkpoints.wait()
+  [(name, files)] = seen
+  assert name == '1.orbax-checkpoint-tmp'
+  directory = tmp_path / 'checkpoints' / '1'
+  listed = json.loads((directory / 'checksums.json').read_text())
+  assert list(listed) == [
+      path.relative_to(directory).as_posix() for path in files_of(directory)
+  ]
+  assert len(listed) == len(files)
 
 
 def test_a_damaged_host_record_names_itself(open_checkpoints, tmp_path):
@@ -297,3 +443,46 @@ def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_is_loadable(
     again.save(2, small, {'number': 2})
     again.close()
     assert Checkpoints(directory / 'checkpoints').host() == {'number': 2}
+
+
+_SAVE_FOR_EVER = """
+import pathlib, sys
+import jax.numpy as jnp
+from agentrl.training.checkpoint import Checkpoints
+
+checkpoints = Checkpoints(pathlib.Path(sys.argv[1]), keep=1)
+number = -1 if checkpoints.latest is None else checkpoints.latest
+while True:
+  number += 1
+  tree = {'params': {'w': jnp.full(2**19, number, jnp.float32)}}
+  checkpoints.save(number, tree, {'number': number})
+  checkpoints.wait()
+  print(number, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(
+    open_checkpoints, tmp_path
+):
+  directory = tmp_path / 'checkpoints'
+  rng = np.random.default_rng(0)
+  before = -1
+  for _ in range(8):
+    with subprocess.Popen(
+        [sys.executable, '-c', _SAVE_FOR_EVER, str(directory)],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+      said = int(child.stdout.readline())  # it is at it
+      time.sleep(rng.uniform(0, 0.3))
+      child.kill()
+      said = max([said, *map(int, child.stdout)])
+    again = open_checkpoints(directory, keep=1)
+    newest = again.latest
+    # One may have been renamed and not yet been told of.
+    assert newest in (said, said + 1) and newest > before
+    before = newest
+    tree = {'params': {'w': jnp.full(2**19, newest, jnp.float32)}}
+    tiny.assert_trees_equal(again.restore(like(tree)), tree)
+    assert again.host() == {'number': newest}

@@ -317,7 +317,7 @@ def test_the_third_in_a_row_ends_the_run_with_a_state_that_is_good():
 
   # The same command again is told so before it plays anything.
   again = Run(disk=run.disk, lines=run.lines)
-  with pytest.raises(DivergedError, match='config.model.name'):
+  with pytest.raises(DivergedError, match='in a row were not finite'):
     again.go()
   assert not again.calls and sorted(run.disk) == [0, 5]
 
@@ -333,15 +333,28 @@ def test_two_in_a_row_do_not_end_it_even_over_a_resume():
   assert in_row == [0, 1, 2, 0, 1]
 
 
-def test_minibatches_are_skipped_one_by_one():
+def test_minibatches_are_skipped_one_by_one(monkeypatch):
+  def poison(batch, *, num_groups):
+    return batch.replace(advantages=batch.completion_mask * np.float32(np.nan))
+
   run = Run(num_steps=1, plan=FOUR_UPDATES)
-  broken = jax.tree.map(lambda x: x * jnp.nan, run.state.params)
-  run.state = run.state.replace(params=broken)
+  monkeypatch.setattr(run, '_advantages', poison)
   with pytest.raises(DivergedError):
     run.go()
   # Of its four updates no more than three were tried.
   assert run.lines[0]['train/skipped'] == 3
   assert run.lines[0]['train/updates'] == 0
+
+
+def test_parameters_that_are_not_finite_are_never_saved_or_served():
+  run = Run(num_steps=4, save_every=1)
+  run.go()
+  broken = jax.tree.map(lambda x: x * jnp.nan, run.state.params)
+  run.state = run.state.replace(params=broken)
+  run.num_steps, served = 6, run.serving
+  with pytest.raises(DivergedError, match='are not finite; they are not kept'):
+    run.go()
+  assert run.serving == served and max(run.disk) == 4 and max(run.lines) == 3
 
 
 def test_resume_with_a_reference_repeats_too():

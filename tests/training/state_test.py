@@ -43,3 +43,10 @@ def test_rows_and_tokens_are_split_and_episodes_are_whole():
   assert placed.valid.sharding.spec == P()
   assert placed.ref_logprobs is None
   np.testing.assert_array_equal(placed.tokens, batch.tokens)
+
+
+def test_parameters_are_not_called_infinite_for_their_size():
+  tree = {'a': jnp.full(4, 3e38), 'b': jnp.zeros((2, 2))}
+  assert state_lib.is_finite(tree)
+  assert not state_lib.is_finite(tree | {'c': jnp.array([0.0, jnp.nan])})
+  assert not state_lib.is_finite(tree | {'c': jnp.array([-jnp.inf])})

@@ -13,6 +13,7 @@ from agentrl.errors import WeightsError
 from agentrl.weights import hf, names
 
 WEIGHTS = 'model.safetensors'
+INDEX = 'model.safetensors.index.json'
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def shard(directory):
     safetensors.numpy.save_file(part, directory / name)
     weight_map |= dict.fromkeys(part, name)
   index = {'metadata': {}, 'weight_map': weight_map}
-  (directory / 'model.safetensors.index.json').write_text(json.dumps(index))
+  (directory / INDEX).write_text(json.dumps(index))
 
 
 def assert_same(actual, expected):
@@ -171,8 +172,8 @@ def test_absent_fields_have_the_defaults_of_llama(saved):
     [
         ('model_type', 'gpt2', "model_type of .* is 'gpt2'; known: 'llama'"),
         ('model_type', ..., 'model_type of .* is None'),
-        ('attention_bias', True, 'attention_bias of .* is True; only False'),
-        ('mlp_bias', True, 'mlp_bias of .* is True; only False'),
+        ('attention_bias', True, r'lacks 12 tensors .*self_attn.k_proj.bias'),
+        ('mlp_bias', True, r'lacks \d+ tensors .*mlp.down_proj.bias'),
         ('hidden_act', 'gelu', "hidden_act of .* is 'gelu'; only 'silu'"),
         ('quantization_config', {'bits': 4}, 'quantization_config of .*bits'),
         ('rope_scaling', {'factor': 8.0}, 'rope_scaling of .*factor'),
@@ -213,6 +214,37 @@ def test_a_missing_shard_is_named(saved):
   shard(saved)
   (saved / 'model-00002-of-00002.safetensors').unlink()
   with pytest.raises(WeightsError, match="lacks 'model-00002-of-00002.safe"):
+    hf.load(saved)
+
+
+@pytest.mark.parametrize(
+    'text, message',
+    [
+        ('{}', 'has no weight_map'),
+        ('{"weight_map": 3}', 'has no weight_map'),
+        ('{"weight_map": {}}', 'has no weight_map'),
+        ('{"weight_map": {"a": 5}}', 'has no weight_map'),
+        ('{"weight_map": {"a": ["b"]}}', 'has no weight_map'),
+        ('{"weight_map": {"a": "../b.safetensors"}}', 'has no weight_map'),
+        ('[1, 2]', 'no JSON object'),
+        ('{"weight_map": ', 'is not JSON'),
+        ('[' * 100_000, 'is not JSON'),
+    ],
+)
+def test_an_index_that_is_none_is_named(saved, text, message):
+  shard(saved)
+  (saved / INDEX).write_text(text)
+  with pytest.raises(WeightsError, match=f'{INDEX} .*{message}') as caught:
+    hf.load(saved)
+  assert str(caught.value).isprintable()
+
+
+def test_shapes_are_compared_before_memory_is_taken(saved):
+  # 2^24 rows of 2^20 numbers are 64 TiB.
+  change_config(saved, vocab_size=2**24, hidden_size=2**20)
+  with pytest.raises(
+      WeightsError, match='its configuration asks for .*1048576'
+  ):
     hf.load(saved)
 
 

@@ -58,6 +58,21 @@ def test_a_hub_that_cannot_be_reached_is_one_clear_error(monkeypatch, tmp_path):
     load.resolve('some/model')
 
 
+@pytest.mark.parametrize(
+    'name',
+    ['./model', '../model', '.cache/model', '/model', 'runs/typo', 'runs/./x'],
+)
+def test_the_hub_is_not_asked_for_what_looks_local(monkeypatch, tmp_path, name):
+  def download(*args, **kwargs):
+    raise AssertionError('the hub was asked')
+
+  monkeypatch.setattr(huggingface_hub, 'snapshot_download', download)
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / 'runs').mkdir()
+  with pytest.raises(WeightsError, match='^No model at'):
+    load.resolve(name)
+
+
 def test_a_hub_name_gives_the_downloaded_directory(
     monkeypatch, model, tmp_path
 ):

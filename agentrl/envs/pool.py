@@ -1,0 +1,230 @@
+"""Several servers of one environment, and their restarts."""
+
+import asyncio
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import aiohttp
+from absl import logging
+
+from agentrl.envs.client import EnvClient
+from agentrl.envs.replies import Decoder, Unavailable
+from agentrl.errors import EnvError
+
+# A server that failed is asked last for so long.
+_COOL_DOWN_S = 30.0
+# Between two tries to open an episode.
+_PAUSE_S = 0.5
+
+
+@dataclasses.dataclass
+class _Server:
+  """What is known of one server in this run."""
+
+  url: str
+  busy: int = 0  # clients that use it
+  answered: bool = False
+  failed_at: float = -math.inf
+  away_since: float | None = None  # its first failure since it last answered
+  told: bool = False  # the log tells that it is away
+  episodes: dict[int, '_PooledClient'] = dataclasses.field(default_factory=dict)
+
+
+class EnvPool:
+  """Servers of one environment; new episodes go to the least busy.
+
+  A server that failed is asked last for half a minute: it answers fastest, so
+  it would otherwise draw every episode to itself.
+
+  A server that has answered may go away for `retry_s`, to be started anew:
+  opening an episode waits for it. The episodes that lived there fail, and the
+  collector starts them again. Such a server counts its ids from 0 again, so an
+  old episode's id may name somebody else's: a client whose episode is gone asks
+  for it no more.
+  """
+
+  def __init__(
+      self,
+      session: aiohttp.ClientSession,
+      urls: Sequence[str],
+      *,
+      env_name: str,
+      timeout_s: float = 60.0,
+      retry_s: float = 0.0,
+      token: str | None = None,
+  ):
+    """Keeps the parts; nothing is sent yet.
+
+    Args:
+      session: of the caller.
+      urls: of the servers.
+      env_name: as `EnvClient` has it.
+      timeout_s: limit of one request.
+      retry_s: how long a server that has answered may be away.
+      token: as `EnvClient` has it.
+    """
+    if not urls:
+      raise EnvError('An environment pool needs at least one URL.')
+    self._session = session
+    self._env_name = env_name
+    self._timeout_s = timeout_s
+    self._retry_s = retry_s
+    self._token = token
+    self._servers = {url: _Server(url) for url in urls}
+
+  def client(self) -> EnvClient:
+    """A client for one episode; its server is chosen when it is opened."""
+    return _PooledClient(self)
+
+  async def probe(self, task_id: int, *, expert: bool = False) -> None:
+    """Asks every server for an episode, so that a wrong URL is told at once.
+
+    Args:
+      task_id: of the episode.
+      expert: whether the servers must offer their expert.
+
+    Raises:
+      ConfigError: one serves another environment, or no expert.
+      EnvError: none of them gives an episode. Of some that fail, the log tells.
+    """
+    failures = []
+    for server in self._servers.values():
+      try:
+        async with _PooledClient(self, server) as client:
+          await client.probe(task_id, expert=expert)
+      except EnvError as error:
+        failures.append(error)
+    if len(failures) == len(self._servers):
+      raise EnvError(
+          f'No {self._env_name} server answers: {failures[0]}'
+      ) from failures[0]
+    for error in failures:
+      logging.warning('A %s server does not answer: %s', self._env_name, error)
+
+  def _choose(self) -> _Server:
+    now = time.monotonic()
+
+    def order(server: _Server) -> tuple[float, int]:
+      cooling = now - server.failed_at < _COOL_DOWN_S
+      # Of those that failed, the one that had the longest rest.
+      return (server.failed_at if cooling else -math.inf, server.busy)
+
+    return min(self._servers.values(), key=order)
+
+  def _may_return(self, server: _Server) -> bool:
+    if not server.answered:
+      return False
+    away = time.monotonic() - (server.away_since or math.inf)
+    return away < self._retry_s
+
+  def _hopeful(self) -> bool:
+    """Whether a server answers, or may come back in time."""
+    return self._retry_s > 0 and any(
+        self._may_return(server) for server in self._servers.values()
+    )
+
+  def _failed(self, server: _Server, error: EnvError) -> None:
+    server.failed_at = time.monotonic()
+    if not isinstance(error, Unavailable):
+      self._answered(server)
+      return
+    if server.away_since is None:
+      server.away_since = server.failed_at
+    if not error.refused:
+      return
+    if server.answered and self._retry_s and not server.told:
+      server.told = True
+      logging.warning(
+          '%s is away; new episodes wait for it up to env.retry_s=%g s.',
+          server.url,
+          self._retry_s,
+      )
+    for client in tuple(server.episodes.values()):
+      client.lose()
+
+  def _answered(self, server: _Server) -> None:
+    if server.told:
+      away = time.monotonic() - server.away_since
+      logging.warning('%s answers again after %.1f s.', server.url, away)
+    server.answered, server.told, server.away_since = True, False, None
+
+
+class _PooledClient(EnvClient):
+  """A client whose pool learns how its server did, and may choose it."""
+
+  def __init__(self, pool: EnvPool, server: _Server | None = None):
+    super().__init__(
+        pool._session,
+        server.url if server else '',
+        env_name=pool._env_name,
+        timeout_s=pool._timeout_s,
+        token=pool._token,
+    )
+    self._pool = pool
+    self._server = server
+    self._lost = False
+
+  async def __aenter__(self) -> 'EnvClient':
+    self._use(self._server or self._pool._choose())
+    return self
+
+  async def __aexit__(self, *exc_info) -> None:
+    self._server.busy -= 1
+    await self.close()
+
+  def lose(self) -> None:
+    """Lets go of the episode: its server died and took it along."""
+    self._forget(self._episode)
+    self._episode, self._lost = None, True
+
+  async def close(self) -> None:
+    number = self._episode
+    await super().close()
+    self._forget(number)
+
+  def _use(self, server: _Server) -> None:
+    self._server, self._base_url = server, server.url.rstrip('/')
+    server.busy += 1
+
+  def _forget(self, number: int | None) -> None:
+    if self._server.episodes.get(number) is self:
+      del self._server.episodes[number]
+
+  def _live(self) -> int:
+    if self._lost:
+      raise EnvError(
+          f'{self._base_url} was started anew, and this episode is gone.'
+      )
+    return super()._live()
+
+  async def _create(self, task_id: int) -> None:
+    self._lost = False
+    while True:
+      try:
+        await super()._create(task_id)
+        break
+      except Unavailable:
+        if not self._pool._hopeful():
+          raise
+      await asyncio.sleep(_PAUSE_S)
+      self._server.busy -= 1
+      self._use(self._pool._choose())
+    # No server gives an id twice but one that was started anew.
+    older = self._server.episodes.get(self._episode)
+    if older is not None:
+      older.lose()
+    self._server.episodes[self._episode] = self
+
+  async def _request(
+      self, decoder: Decoder | None, method: str, route: str, **content: Any
+  ) -> Any:
+    try:
+      reply = await super()._request(decoder, method, route, **content)
+    except EnvError as error:
+      self._pool._failed(self._server, error)
+      raise
+    self._pool._answered(self._server)
+    return reply

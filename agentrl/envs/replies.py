@@ -1,0 +1,155 @@
+"""Typed, bounded reading of what environment servers answer.
+
+A server may be anybody's: whatever it says becomes a value of the type that the
+route has, or an EnvError that names the field. Fields that no type names are
+ignored, so AgentGym's own servers pass as they are.
+"""
+
+import functools
+from typing import Annotated, Any, NotRequired, TypedDict
+
+import aiohttp
+import msgspec
+
+from agentrl.envs.wire import Wire
+from agentrl.errors import EnvError
+
+# Far beyond any observation, far below what hurts the run.
+MAX_BYTES = 8 * 2**20  # of a reply, unpacked
+MAX_CHARS = 2**20  # of one text
+# The sum over an episode, and its square, stay finite in float32.
+MAX_REWARD = 1e9
+
+SHOWN = 200  # characters of a reply that an error repeats
+
+Text = Annotated[str, msgspec.Meta(max_length=MAX_CHARS)]
+Number = Annotated[float, msgspec.Meta(ge=-MAX_REWARD, le=MAX_REWARD)]
+Id = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+Decoder = msgspec.json.Decoder
+
+TEXT = Decoder(Text)
+EXPERT = Decoder(TypedDict('Expert', {'action': Text}))
+# Bare, or in what AgentGym's BabyAI calls the state.
+OBSERVATION = Decoder(Text | TypedDict('State', {'observation': Text}))
+_FAILURE = Decoder(TypedDict('Failure', {'error': NotRequired[msgspec.Raw]}))
+
+
+class Unavailable(EnvError):
+  """No answer, or one that says to come again: another try may succeed.
+
+  Attributes:
+    refused: whether nobody listens at the address, so that every episode there
+      is gone.
+  """
+
+  def __init__(self, message: str, *, refused: bool = False):
+    super().__init__(message)
+    self.refused = refused
+
+
+class Refused(EnvError):
+  """An answer with another HTTP status than 200, which is in `status`."""
+
+  def __init__(self, message: str, status: int):
+    super().__init__(message)
+    self.status = status
+
+
+def created(wire: Wire) -> Decoder:
+  """Reads /create: the episode's id, bare or under `wire.created_key`."""
+  return _created(wire.created_key)
+
+
+def opened(wire: Wire) -> Decoder:
+  """Reads /reset: the first observation, bare or in parts."""
+  return _texts(wire.prompt_keys) if wire.prompt_keys else TEXT
+
+
+def stepped(wire: Wire) -> Decoder:
+  """Reads /step: what AgentGym's servers say of it, and what ours add."""
+  return _step(wire.reward_key, wire.ended_key)
+
+
+def _object(fields: dict[str, Any]) -> Decoder:
+  return Decoder(TypedDict('Reply', fields))
+
+
+@functools.cache
+def _created(key: str | None) -> Decoder:
+  return Decoder(Id) if key is None else _object({key: Id})
+
+
+@functools.cache
+def _texts(keys: tuple[str, ...]) -> Decoder:
+  return _object(dict.fromkeys(keys, Text))
+
+
+@functools.cache
+def _step(reward_key: str, ended_key: str) -> Decoder:
+  return _object({
+      'success': NotRequired[bool | None],
+      'terminated': NotRequired[bool],
+      'truncated': NotRequired[bool],
+      'observation': Text,
+      reward_key: Number,
+      ended_key: bool,
+  })
+
+
+async def read_body(response: aiohttp.ClientResponse) -> bytes:
+  """The body of a reply.
+
+  Raises:
+    EnvError: it is longer than MAX_BYTES.
+    aiohttp.ClientError: it broke off, or its encoding is broken.
+  """
+  body = bytearray()
+  async for chunk in response.content.iter_any():
+    body += chunk
+    if len(body) > MAX_BYTES:
+      raise EnvError(f'{response.url} gave more than {MAX_BYTES} bytes.')
+  return bytes(body)
+
+
+def failure(body: bytes) -> str | None:
+  """The words of `{"error": ...}`; None for any other body."""
+  if b'"error"' not in body:
+    return None
+  try:
+    error = _FAILURE.decode(body).get('error')
+  except (ValueError, RecursionError):  # other JSON, or none
+    return None
+  if error is None:
+    return None
+  try:
+    return TEXT.decode(error)[:SHOWN]
+  except (ValueError, RecursionError):  # not a text
+    return shown(bytes(error))
+
+
+def decode(body: bytes, decoder: Decoder, asked: str) -> Any:
+  """The value of a body.
+
+  Args:
+    body: of a reply.
+    decoder: one of the above.
+    asked: the request, for the error.
+
+  Raises:
+    EnvError: it is not what the decoder reads; names the field.
+  """
+  try:
+    return decoder.decode(body)
+  except RecursionError:
+    reason = 'JSON nested too deeply'
+  except msgspec.ValidationError as error:
+    reason = f'JSON outside its contract ({error})'
+  except ValueError as error:
+    reason = f'no JSON ({error})'
+  raise EnvError(f'{asked} gave {reason}: {shown(body)}')
+
+
+def shown(body: bytes) -> str:
+  """The start of a body in one line: it may be a page of another server."""
+  text = body[: 4 * SHOWN].decode('utf-8', 'replace')
+  return ' '.join(text.split())[:SHOWN]

@@ -1,0 +1,99 @@
+"""What the fields of a model file may be, before anything is made of them.
+
+The limits are a few times those of the largest published models: a file that
+asks for more is damaged or hostile, and would take the machine's memory.
+"""
+
+import math
+import reprlib
+from typing import Any
+
+from agentrl.errors import WeightsError
+
+_MOST_POSITIONS = 2**31 - 1
+# Field -> its smallest and its largest value.
+_WHOLE = {
+    'vocab_size': (1, 2**24),
+    'hidden_size': (1, 2**20),
+    'intermediate_size': (1, 2**22),
+    'num_layers': (1, 2**12),
+    'num_heads': (1, 2**14),
+    'num_kv_heads': (1, 2**14),
+    'head_dim': (1, 2**14),
+    'max_positions': (1, _MOST_POSITIONS),
+    'num_experts': (1, 2**12),
+    'num_experts_per_token': (1, 2**12),
+    'moe_intermediate_size': (1, 2**22),
+    'sliding_window': (1, _MOST_POSITIONS),
+    'max_window_layers': (0, _MOST_POSITIONS),
+    'no_rope_layer_interval': (1, _MOST_POSITIONS),
+    'sliding_window_pattern': (1, _MOST_POSITIONS),
+}
+_REAL = {
+    'rms_norm_eps': (0.0, 1.0),
+    'rope_theta': (1e-3, 1e30),
+    'rope_local_base_freq': (1e-3, 1e30),
+    'query_pre_attn_scalar': (1e-6, 1e9),
+}
+_FLAGS = ('tie_embeddings', 'norm_topk_prob', 'use_sliding_window')
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 120  # characters
+# Layers times experts: each is some tensors, whose names are listed.
+_MOST_EXPERTS = 2**17
+
+
+def check(field: str, value: Any, place: str) -> None:
+  """Refuses a value that no model has.
+
+  Args:
+    field: of `TransformerConfig`, or of config.json where that has none.
+    value: as the file has it.
+    place: the field and its file, for the message.
+
+  Raises:
+    WeightsError: the value is of another type or beyond the limits.
+  """
+  if field in _FLAGS:
+    good, wanted = isinstance(value, bool), 'true or false'
+  elif field in _WHOLE:
+    least, most = _WHOLE[field]
+    good = is_whole(value) and least <= value <= most
+    wanted = f'a whole number from {least} to {most}'
+  else:
+    least, most = _REAL[field]
+    good = is_real(value) and least <= value <= most
+    wanted = f'a number from {least:g} to {most:g}'
+  if not good:
+    raise WeightsError(f'{place} is {short(value)}; it must be {wanted}.')
+
+
+def check_experts(layers: int, experts: int, source: str) -> None:
+  """Refuses more experts in all layers than any model has."""
+  if layers * experts > _MOST_EXPERTS:
+    raise WeightsError(
+        f'{source} asks for {layers} layers of {experts} experts; at most'
+        f' {_MOST_EXPERTS} experts in all layers are supported.'
+    )
+
+
+def is_whole(value: Any) -> bool:
+  """Whether a JSON value is a whole number; true and false are none."""
+  return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+  """Whether a JSON value is a finite number."""
+  if isinstance(value, float):
+    return math.isfinite(value)
+  return is_whole(value)
+
+
+def one_line(error: Exception) -> str:
+  """What a library says of a file: some quote a part of it, at any length."""
+  text = ' '.join(str(error).split())[:300].rstrip('.')
+  return text if text.isprintable() else ascii(text)
+
+
+def short(value: Any) -> str:
+  """A value out of a file, in one line that a message can hold."""
+  return _REPR.repr(value)

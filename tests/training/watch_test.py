@@ -1,0 +1,75 @@
+"""Tests for agentrl.training.watch."""
+
+import math
+
+import pytest
+
+from agentrl.training.watch import PATIENCE, DeadPolicyWatch
+
+V = 32
+ALIVE = {
+    'policy/entropy': 1.2,
+    'train/grad_norm': 0.3,
+    'rollout/tied_groups': 0.5,
+}
+NO_GRADIENT = ALIVE | {'train/grad_norm': 0.0}
+TIED = ALIVE | {'train/grad_norm': 0.0, 'rollout/tied_groups': 1.0}
+
+
+def warnings(*steps):
+  """What each step's metrics lead to, by the number of the step."""
+  watch = DeadPolicyWatch(V)
+  said = [watch.see(metrics) for metrics in steps]
+  return {i: text for i, text in enumerate(said) if text is not None}
+
+
+@pytest.mark.parametrize(
+    'metrics, sign',
+    [
+        (NO_GRADIENT, 'gradient is exactly 0, though returns differ'),
+        (ALIVE | {'policy/entropy': 0.0}, 'entropy is 0,'),
+        (ALIVE | {'policy/entropy': math.log(V)}, 'of a uniform choice'),
+        # One that always says the same has no returns that differ.
+        (TIED | {'policy/entropy': 0.0}, 'entropy is 0,'),
+        # A learning rate of 1e6 leaves this, but for rounding.
+        (
+            TIED | {'policy/entropy': math.log(V) * (1 - 7e-8)},
+            'of a uniform choice',
+        ),
+    ],
+)
+def test_five_dead_steps_in_a_row_are_warned_of_once(metrics, sign):
+  [(step, text)] = warnings(*[metrics] * 20).items()
+  assert step == PATIENCE - 1 and PATIENCE == 5
+  assert sign in text and 'lower learning rate' in text
+  assert '\n' not in text
+
+
+def test_four_in_a_row_are_not():
+  assert not warnings(*[*[NO_GRADIENT] * 4, ALIVE] * 3)
+
+
+def test_it_is_warned_of_again_after_signs_of_life():
+  five = [NO_GRADIENT] * PATIENCE
+  assert list(warnings(*five, ALIVE, *five)) == [4, 10]
+
+
+def test_ties_alone_are_neither_a_sign_of_death_nor_of_life():
+  assert not warnings(*[TIED] * 50)
+  steps = [NO_GRADIENT] * 3 + [TIED] * 4 + [NO_GRADIENT] * 2
+  assert list(warnings(*steps)) == [8]
+
+
+def test_a_policy_that_learns_is_left_alone():
+  near = [
+      ALIVE | {'policy/entropy': 1e-3},
+      ALIVE | {'policy/entropy': math.log(V) - 1e-3},
+      ALIVE | {'train/grad_norm': 1e-12},
+  ]
+  assert not warnings(*near * 5)
+
+
+def test_steps_without_an_update_or_an_episode_say_nothing():
+  skipped = {'train/skipped': 1.0, 'rollout/tied_groups': 0.0}
+  nothing = {'rollout/invalid': 8.0}
+  assert not warnings(*[skipped, nothing] * 10)
