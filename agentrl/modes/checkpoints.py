@@ -122,12 +122,30 @@ def load_run(
   return model, host
 
 
+def read_record(path: pathlib.Path) -> dict[str, Any]:
+  """What a run keeps in a JSON file of its workdir.
+
+  Raises:
+    CheckpointError: it is missing or torn.
+  """
+  try:
+    found = json.loads(path.read_text(encoding='utf-8'))
+  except OSError as error:
+    reason = error.strerror
+  except ValueError as error:
+    reason = f'it is not JSON ({error})'
+  else:
+    if isinstance(found, dict):
+      return found
+    reason = 'it is no JSON object'
+  raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
+
+
 def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The tokenizer of a run: its own, or that of the model it started from."""
   path = workdir / 'tokenizer'
   if not path.exists():
-    config = json.loads((workdir / 'config.json').read_text())
-    name = config['model']['name']
+    name = read_record(workdir / 'config.json')['model']['name']
     earlier = split(name)
     if earlier is not None:
       return run_tokenizer(earlier[0])  # it went on from another run
