@@ -125,8 +125,7 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The tokenizer of a run: its own, or that of the model it started from."""
   path = workdir / 'tokenizer'
   if not path.exists():
-    config = resume.read_config(workdir)
-    name = config['model']['name']
+    name = resume.read_record(workdir / 'config.json')['model']['name']
     earlier = split(name)
     if earlier is not None:
       return run_tokenizer(earlier[0])  # it went on from another run

@@ -57,7 +57,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   # On the host, where a model fits that was trained on many accelerators.
   cpu = jax.devices('cpu')[0]
   model, host = checkpoints.load_run(run_dir, number, device=cpu)
-  run_config = resume.read_config(run_dir)
+  run_config = resume.read_record(run_dir / 'config.json')
   # Whoever loads the folder asks the policy as it was asked, and stops there.
   template = run_config['agent'].get('template')
   chat = ChatFormat(model.tokenizer, template)
@@ -122,7 +122,7 @@ def source_dtype(name: str) -> str:
     return 'float32'  # random numbers, drawn so
   earlier = checkpoints.split(name)
   if earlier is not None:  # it went on from another run
-    config = resume.read_config(earlier[0])
+    config = resume.read_record(earlier[0] / 'config.json')
     return source_dtype(config['model']['name'])
   path = weights.resolve(name)
   if path.is_dir():

@@ -54,11 +54,13 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> bool:
   if not path.exists():
     return holds
   try:
-    old = _flat(read_config(workdir))
-  except ConfigError:
-    if holds:
-      raise
-    return False
+    old = _flat(read_record(path))
+  except CheckpointError as error:
+    if not holds:
+      return False
+    raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
+        error
+    )
   new = _flat(json.loads(_to_json(config)))
   changed = [
       f'{name}={old.get(name)!r} (now {new.get(name)!r})'
@@ -82,23 +84,23 @@ def keep_config(config: ConfigDict, workdir: pathlib.Path) -> None:
   partial.replace(path)
 
 
-def read_config(workdir: pathlib.Path) -> dict[str, Any]:
-  """The config that a run keeps in its workdir.
+def read_record(path: pathlib.Path) -> dict[str, Any]:
+  """What a run keeps in a JSON file of its workdir.
 
   Raises:
-    ConfigError: there is none, or it is damaged.
+    CheckpointError: it is missing or torn.
   """
-  path = workdir / _CONFIG
   try:
-    config = json.loads(path.read_text(encoding='utf-8'))
-  except (OSError, ValueError, RecursionError) as error:
-    raise ConfigError(
-        f'{path} cannot be read: {error}. A run keeps its config there; put it'
-        ' back, or use another --workdir.'
-    ) from error
-  if not isinstance(config, dict):
-    raise ConfigError(f'{path} does not hold the config of a run.')
-  return config
+    found = json.loads(path.read_text(encoding='utf-8'))
+  except OSError as error:
+    reason = error.strerror
+  except (ValueError, RecursionError) as error:
+    reason = f'it is not JSON ({error})'
+  else:
+    if isinstance(found, dict):
+      return found
+    reason = 'it is no JSON object'
+  raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
 
 
 def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:

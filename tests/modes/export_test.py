@@ -326,6 +326,15 @@ def test_a_checkpoint_is_a_model_by_its_folder(a_run):
     checkpoints.load(f'{run_dir}/checkpoints/7')
 
 
+@pytest.mark.parametrize('text', ['', '{"mode": "tra', '[]'])
+@pytest.mark.parametrize('name', ['config.json', 'summary.json'])
+def test_a_torn_record_of_the_run_is_named(tmp_path, name, text):
+  make_run(tmp_path)
+  (tmp_path / name).write_text(text)
+  with pytest.raises(CheckpointError, match=f'{name} of a run cannot be read'):
+    exported(tmp_path, tmp_path / 'out')
+
+
 def test_a_run_that_began_from_a_checkpoint_has_its_tokenizer(a_run, tmp_path):
   name = f'{a_run[0]}/checkpoints/1'
   (tmp_path / 'config.json').write_text(json.dumps({'model': {'name': name}}))
