@@ -74,10 +74,13 @@ _LLAMA_SERVER = flags.DEFINE_string(
 )
 _REPEATS = flags.DEFINE_integer('repeats', 3, 'Runs that count, of each side.')
 _WARMUP = flags.DEFINE_integer(
-    'warmup', 5, 'Most runs before them; one that compiles nothing is enough.'
+    'warmup', 40, 'Most runs before them, see _SETTLE_S.'
 )
 _STARTS = flags.DEFINE_integer('starts', 2, 'Of each server.')
 
+# Each side first runs a case for so long, and until a run compiles nothing: the
+# engine serves a new shape by a larger one until that has wasted two seconds.
+_SETTLE_S = 15.0
 _BATCH = 16
 _CONTEXT = {'tiny-4m': 2048, 'smollm2-135m': 1024}
 _FIRST_TOKEN = {'tiny-4m': 1500, 'smollm2-135m': 768}
@@ -170,10 +173,12 @@ class Bench:
   def run(self, case: Case) -> dict[str, Any]:
     """All sides of one case."""
     for side in self._sides:
+      begin = time.perf_counter()
       for _ in range(_WARMUP.value):
         compiled = self._num_compiled(side)
         self._play(side, case)
-        if self._num_compiled(side) == compiled:
+        settled = time.perf_counter() - begin > _SETTLE_S
+        if settled and self._num_compiled(side) == compiled:
           break
     compiled = self._num_compiled(self._sides[0])
     plays = {
