@@ -77,6 +77,16 @@ def begin(mode: str) -> ConfigDict:
   return config
 
 
+def agent(form: str, instructions: str) -> dict:
+  """How a policy talks; see `modes/settings.py` for all fields."""
+  return dict(
+      format=form,
+      instructions=instructions,
+      # A chat template by name; none: the model's own.
+      template=config_dict.placeholder(str),
+  )
+
+
 def sampler(max_running: int) -> dict:
   """The embedded engine, with all that flags need to name servers instead.
 
@@ -132,7 +142,7 @@ def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
   """
   config = begin('train')
   config.seed = 0
-  config.agent = dict(format='react', instructions='full')
+  config.agent = agent('react', 'full')
   # Recomputed activations: the attention scores of one long episode in 30
   # layers would fill a laptop's memory.
   config.model = dict(

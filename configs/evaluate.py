@@ -16,7 +16,7 @@ from it bring their environment, their way of talking and their limits along;
 
 from ml_collections import ConfigDict, config_dict
 
-from configs.common import begin, parse_arg, sampler, trained_with
+from configs.common import agent, begin, parse_arg, sampler, trained_with
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -36,7 +36,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       retry_s=60.0,  # how long a server there may be away
       options={},
   )
-  config.agent = dict(format='react', instructions='full')
+  config.agent = agent('react', 'full')
   config.model = dict(name=arg.model, dtype='float32')
   config.sampler = sampler(64)
   config.rollout = dict(
@@ -54,10 +54,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
   run = trained_with(arg.model)
   if run is not None:
-    for section in ('agent', 'eval'):
-      config[section] = _section(run[section])
-    # Runs whose config does not list them know nothing of url and retry_s.
-    config.env = _section(config.env.to_dict() | run['env'])
+    config.eval = _section(run['eval'])
+    # What the config of an older run does not list can be given all the same.
+    for section in ('env', 'agent'):
+      config[section] = _section(config[section].to_dict() | run[section])
     for name in config.rollout:  # temperature and the like belong to training
       config.rollout[name] = run['rollout'][name]
     config.eval.num_tasks = arg.n

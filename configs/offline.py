@@ -34,9 +34,8 @@ def _common(
       retry_s=60.0,  # how long a server there may be away
       options=_options(env, small),
   )
-  config.agent = dict(
-      format='plain' if small else 'react',
-      instructions='compact' if small else 'full',
+  config.agent = common.agent(
+      'plain' if small else 'react', 'compact' if small else 'full'
   )
   # Recomputed activations: the attention scores of one long episode in 30
   # layers would fill a laptop's memory.

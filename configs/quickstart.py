@@ -19,7 +19,7 @@ raised success on 256 held-out tasks from 0.50, 0.57, 0.62 (warm start) to 0.84,
 from ml_collections import ConfigDict, config_dict
 
 from configs import algorithms
-from configs.common import begin, lora, parse_arg, sampler
+from configs.common import agent, begin, lora, parse_arg, sampler
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
@@ -35,7 +35,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       retry_s=60.0,  # how long a server there may be away
       options=dict(levels=('GoToRedBall',), style='compact'),
   )
-  config.agent = dict(format='plain', instructions='compact')
+  config.agent = agent('plain', 'compact')
   config.model = dict(
       name='tiny-1m', remat='dots', attention='reference', lora=lora()
   )
