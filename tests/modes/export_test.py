@@ -299,7 +299,7 @@ def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
     assert config.model.name == str(model)
     assert config.env.name == 'babyai'
     assert list(config.env.options.levels) == ['Pickup']
-    assert config.agent.to_dict() == CONFIG['agent']
+    assert config.agent.to_dict() == CONFIG['agent'] | {'template': None}
     assert config.rollout.to_dict() == {
         'max_completion_tokens': 16,
         'max_context': 48,
