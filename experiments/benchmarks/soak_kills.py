@@ -142,6 +142,7 @@ def trouble(
   """
   done = collections.Counter()
   run.start()
+  killed = False  # in this start
   while True:
     if sum(done.values()) < kills:
       victim = VICTIMS[rng.integers(len(VICTIMS))]
@@ -151,6 +152,7 @@ def trouble(
       if run.process.poll() is None and process is not None:
         process.kill()
         done[victim] += 1
+        killed = True
         if victim == 'trainer':
           run.process.wait(_END_S)
     else:
@@ -160,11 +162,12 @@ def trouble(
       continue
     if code == 0:
       return done
-    if sum(done.values()) >= kills and code > 0:
+    if not killed:
       raise RuntimeError(
           f'{run.directory} ended with {code}: {run.last_words()}'
       )
     run.start()
+    killed = False
 
 
 def _wait(run: soak_run.Run, seconds: float) -> None:
