@@ -33,6 +33,7 @@ def hold(directory: pathlib.Path) -> Iterator[None]:
   with (directory / _NAME).open('a+', encoding='utf-8') as file:
     try:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      locked = True
     except BlockingIOError as error:
       file.seek(0)
       holder = file.read().strip() or 'another process'
@@ -43,6 +44,7 @@ def hold(directory: pathlib.Path) -> Iterator[None]:
     except OSError as error:
       if error.errno not in _NO_LOCKS:
         raise
+      locked = False
       logging.warning(
           '%s cannot be locked (%s): see to it that no other run uses it.',
           *(directory, error.strerror),
@@ -57,3 +59,7 @@ def hold(directory: pathlib.Path) -> Iterator[None]:
       yield
     finally:
       file.truncate(0)
+      if locked:
+        # Not by closing alone: a child that is just being started has the file
+        # too, for a moment.
+        fcntl.flock(file, fcntl.LOCK_UN)
