@@ -37,9 +37,8 @@ class Knobs:
   clip_high: float = 0.2  # above clip_low: clip-higher (DAPO)
   dual_clip: float | None = None  # above 1, 3 in arXiv:1912.09729
   surrogate: str = 'clip'  # 'clip' (PPO) | 'cispo' (arXiv:2506.13585)
-  ratio_level: str = (
-      'token'  # 'token' | 'sequence' (GSPO-token, arXiv:2507.18071)
-  )
+  # 'token' | 'sequence' (GSPO-token, arXiv:2507.18071)
+  ratio_level: str = 'token'
   aggregation: str = 'token'  # see ops.aggregate
   aggregation_constant: float | None = None  # tokens; of 'constant'
   entropy_coef: float = 0.0

@@ -207,7 +207,7 @@ def records(
 
 
 def _is_indented(text: str) -> bool:
-  """Whether the first value is whole, but not on one line."""
+  """True if the first value is whole, but not on one line."""
   start = len(text) - len(text.lstrip())
   first, _, _ = text[start:].partition('\n')
   try:

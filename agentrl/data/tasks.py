@@ -130,8 +130,7 @@ def read_items(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
     if name != env_name or not re.fullmatch('[0-9]{1,18}', number):
       raise DataError(
           f'Item {index} of {path} is {item!r:.200}; expected an item_id'
-          ' such as'
-          f" '{env_name}_12'."
+          f" such as '{env_name}_12'."
       )
     task_id = int(number)
     if task_id in seen:

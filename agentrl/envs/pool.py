@@ -22,7 +22,7 @@ _PAUSE_S = 0.5
 
 @dataclasses.dataclass
 class _Server:
-  """What is known of one server in this run."""
+  """The record of one server in this run."""
 
   url: str
   busy: int = 0  # clients that use it
@@ -121,7 +121,7 @@ class EnvPool:
     return away < self._retry_s
 
   def _hopeful(self) -> bool:
-    """Whether a server answers, or may come back in time."""
+    """True if a server answers, or may come back in time."""
     return self._retry_s > 0 and any(
         self._may_return(server) for server in self._servers.values()
     )

@@ -133,12 +133,12 @@ WIRES = {
 
 
 def own_greeting(name: str) -> str:
-  """What GET / of our server of environment `name` says."""
+  """The answer to GET / of our server of environment `name`."""
   return f'agentrl {name} environment server'
 
 
 def other_environment(said: str, name: str, wire: Wire) -> str | None:
-  """What another environment's server calls itself; None: nothing is known.
+  """The name of another environment whose server answers; None: not known.
 
   Some of AgentGym's servers only say "ok".
 

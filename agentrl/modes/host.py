@@ -216,7 +216,7 @@ class EnvServer:
       ) from error
 
   def _first_line(self) -> str:
-    """What says where it listens; '' if it ended before.
+    """The line that says where it listens; '' if it ended before.
 
     Raises:
       TimeoutError: it has said nothing, and still runs.

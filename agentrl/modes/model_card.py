@@ -33,7 +33,7 @@ _LIMITS = ('max_completion_tokens', 'max_context', 'concurrency')
 
 
 def trained_with(config: Mapping[str, Any]) -> dict[str, Any]:
-  """How a policy was asked in training: what agentrl.json of its folder has.
+  """The sections of agentrl.json: how a policy was asked in training.
 
   Args:
     config: of the run, as its workdir keeps it.

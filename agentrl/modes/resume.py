@@ -85,7 +85,7 @@ def keep_config(config: ConfigDict, workdir: pathlib.Path) -> None:
 
 
 def read_record(path: pathlib.Path) -> dict[str, Any]:
-  """What a run keeps in a JSON file of its workdir.
+  """The JSON object in a file that a run keeps in its workdir.
 
   Raises:
     CheckpointError: it is missing or torn.

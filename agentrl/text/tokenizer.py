@@ -208,9 +208,8 @@ class Tokenizer:
 
 
 def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
-  # Of a file that anybody wrote; larger ones are not asked for in the library.
-  is_id = type(token_id) is int and 0 <= token_id < 2**31
-  return is_id and backend.id_to_token(token_id) is not None
+  # Of a file that anybody wrote; others are not asked for in the library.
+  return _is_id(token_id) and backend.id_to_token(token_id) is not None
 
 
 def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
