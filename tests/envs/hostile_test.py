@@ -348,7 +348,9 @@ def test_a_server_answers_what_is_hostile(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('env_name', ['textcraft', 'babyai', 'searchqa'])
+@pytest.mark.parametrize(
+    'env_name', ['textcraft', 'babyai', 'sciworld', 'searchqa']
+)
 def test_300_hostile_requests_get_an_answer_and_hold_up_nobody(
     env_name, tmp_path
 ):
