@@ -1,0 +1,401 @@
+"""Hyperparameters of the algorithms: what `config.algo` may say.
+
+An online algorithm has its own beside those of `Online`, which decide how a
+collection is used and what the policy's loss is; the modules of the same names
+say what they compute. Imports no jax: configs are read before it is.
+"""
+
+import dataclasses
+from typing import ClassVar
+
+from agentrl.errors import ConfigError
+from agentrl.fields import ActsIf, field, section, when, when_set
+
+_UPDATES = ActsIf(
+    lambda config: config.algo.updates > 1 or config.algo.ratio == 'sampler',
+    {'algo.minibatches': 2},
+    'one update a collection keeps every ratio at 1; set algo.minibatches or'
+    " algo.epochs above 1, or algo.ratio='sampler'",
+)
+_OLD_VALUES = ActsIf(
+    lambda config: config.algo.updates > 1,
+    {'algo.minibatches': 2},
+    'one update a collection starts where the old values are; set'
+    ' algo.minibatches or algo.epochs above 1',
+)
+_KL = when_set('algo.kl_coef', 0.1, 'algo.kl_coef=0 leaves the reference out')
+_TRAINERS_WORD = ActsIf(
+    lambda config: config.algo.ratio == 'old',
+    {'algo.ratio': 'old'},
+    "algo.ratio='sampler' takes the sampler's word already",
+)
+_STD = when_set(
+    'algo.normalise_std', True, 'algo.normalise_std=False divides by nothing'
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Online:
+  """What the online algorithms share."""
+
+  name: ClassVar[str]
+  GROUPS: ClassVar[bool] = False  # compares the episodes of a group
+  CRITIC: ClassVar[bool] = False
+
+  # How a collection is used.
+  epochs: int = field(1, 'passes over a collection', at_least=1)
+  minibatches: int = field(1, 'updates a pass', at_least=1)
+  # 'sampler' costs no pass, and corrects for a sampler that is stale.
+  ratio: str = field(
+      'old',
+      'what the policy is compared with: the log-probabilities that the trainer'
+      ' computes before the first update, or those that came with the tokens',
+      one_of=('old', 'sampler'),
+  )
+  kl_coef: float = field(0.0, 'weight of the KL to the start', at_least=0)
+  kl_in: str = field(
+      'loss', 'where that KL acts', one_of=('loss', 'reward'), acts_if=_KL
+  )
+  kl_estimator: str = field(
+      'k3+', 'see ops.kl', one_of=('k1', 'k2', 'k3', 'k3+'), acts_if=_KL
+  )
+  kl_target: float | None = field(
+      None, 'KL that the weight is steered to', above=0, acts_if=_KL, example=0.1
+  )
+  kl_horizon: int = field(
+      10_000,
+      'episodes over which that controller acts',
+      at_least=1,
+      acts_if=(
+          _KL,
+          when_set('algo.kl_target', 0.1, 'algo.kl_target is not set'),
+      ),
+  )
+  # From groups of equal returns nothing follows. 'keep': they count in the
+  # denominators; 'mask': they do not; 'refill': nor do they, and other tasks
+  # take their place (dynamic sampling, arXiv:2503.14476).
+  ties: str = field(
+      'keep', 'groups of equal returns', one_of=('keep', 'mask', 'refill')
+  )
+  refill_rounds: int = field(
+      3,
+      'most further collections of a step',
+      at_least=1,
+      acts_if=ActsIf(
+          lambda config: config.algo.ties == 'refill',
+          {'algo.ties': 'refill'},
+          "algo.ties is not 'refill'",
+      ),
+  )
+  # 'mask': part of group statistics, not of the loss (overlong filtering, ibid.)
+  truncated: str = field(
+      'keep', 'episodes that we cut', one_of=('keep', 'mask')
+  )
+  # The return falls linearly, by 1 at the end (soft overlong punishment, ibid.)
+  overlong_buffer: int = field(
+      0, 'last tokens of the context that lower the return', at_least=0
+  )
+
+  # The policy's loss, see `algos.policy`.
+  clip_low: float = field(0.2, 'ratios below 1 - it', above=0, acts_if=_UPDATES)
+  # Above clip_low: clip-higher (DAPO).
+  clip_high: float = field(0.2, 'and above 1 + it', above=0, acts_if=_UPDATES)
+  dual_clip: float | None = field(
+      None,
+      'bound of the ratio where the advantage is negative (arXiv:1912.09729)',
+      above=1,
+      acts_if=(
+          _UPDATES,
+          ActsIf(
+              lambda config: config.algo.surrogate == 'clip',
+              {'algo.surrogate': 'clip'},
+              "algo.surrogate='cispo' clips no token",
+          ),
+      ),
+      example=3.0,
+  )
+  surrogate: str = field(
+      'clip',
+      "PPO's, or CISPO's (arXiv:2506.13585)",
+      one_of=('clip', 'cispo'),
+      acts_if=_UPDATES,
+  )
+  ratio_level: str = field(
+      'token',
+      "a token's own ratio, or GSPO-token's (arXiv:2507.18071)",
+      one_of=('token', 'sequence'),
+      acts_if=_UPDATES,
+  )
+  aggregation: str = field(
+      'token',
+      'the mean over a minibatch, see ops.aggregate',
+      one_of=('token', 'sequence', 'constant', 'turn'),
+  )
+  aggregation_constant: float | None = field(
+      None,
+      'tokens that an episode is divided by',
+      above=0,
+      acts_if=ActsIf(
+          lambda config: config.algo.aggregation == 'constant',
+          {'algo.aggregation': 'constant'},
+          "algo.aggregation is not 'constant'",
+      ),
+      example=512.0,
+  )
+  entropy_coef: float = field(0.0, 'weight of the entropy', at_least=0)
+  # Off-policy correction by the sampler's log-probabilities, `ops.correction`.
+  importance_cap: float | None = field(
+      None,
+      'truncated importance sampling',
+      above=0,
+      acts_if=_TRAINERS_WORD,
+      example=2.0,
+  )
+  sequence_low: float | None = field(
+      None, 'geometric sequence mask', acts_if=_TRAINERS_WORD, example=0.5
+  )
+  sequence_high: float | None = field(
+      None, 'its upper bound', acts_if=_TRAINERS_WORD, example=2.0
+  )
+
+  @property
+  def updates(self) -> int:
+    """Of one collection."""
+    return self.epochs * self.minibatches
+
+  @property
+  def recomputes(self) -> bool:
+    """Whether ratios compare with log-probabilities of an extra pass."""
+    return self.updates > 1 and self.ratio == 'old'
+
+  @property
+  def scores(self) -> bool:
+    """Whether a collection is scored before its first update."""
+    return self.recomputes or self.kl_in_reward or self.CRITIC
+
+  @property
+  def kl_in_loss(self) -> bool:
+    return self.kl_coef > 0 and self.kl_in == 'loss'
+
+  @property
+  def kl_in_reward(self) -> bool:
+    return self.kl_coef > 0 and self.kl_in == 'reward'
+
+  @property
+  def shapes_rewards(self) -> bool:
+    """Whether the rewards learnt from are not the environment's alone."""
+    return self.kl_in_reward or self.overlong_buffer > 0
+
+  @property
+  def compares(self) -> bool:
+    """Whether an advantage needs other episodes of the same task."""
+    return self.GROUPS
+
+  def check(self) -> None:
+    """Refuses what contradicts itself.
+
+    Raises:
+      ConfigError: says what, and the way out.
+    """
+    if self.clip_low > 1 or (self.clip_low == 1 and self.surrogate == 'clip'):
+      raise ConfigError(
+          f'algo.clip_low={self.clip_low} never clips: a ratio is above 0.'
+      )
+    if self.aggregation == 'constant' and self.aggregation_constant is None:
+      raise ConfigError(
+          "algo.aggregation='constant' divides by algo.aggregation_constant:"
+          ' set the tokens of a long episode.'
+      )
+    low, high = self.sequence_low, self.sequence_high
+    if (low is None) != (high is None):
+      raise ConfigError(
+          'algo.sequence_low and algo.sequence_high are one range: set both.'
+      )
+    if low is not None and not high > low:
+      raise ConfigError(
+          f'algo.sequence_high must be above {low}, the lower bound, got'
+          f' {high}.'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Grpo(Online):
+  """Of `algos.grpo`."""
+
+  name = 'grpo'
+  GROUPS = True
+
+  normalise_std: bool = field(True, 'False: Dr. GRPO')
+  ddof: int = field(
+      1, "of the group's deviation", one_of=(0, 1), acts_if=_STD
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rloo(Online):
+  """Of `algos.rloo`: those of all."""
+
+  name = 'rloo'
+  GROUPS = True
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReinforcePP(Online):
+  """Of `algos.reinforce_pp`."""
+
+  name = 'reinforce_pp'
+
+  gamma: float = field(
+      1.0,
+      'discount of a sampled token',
+      at_least=0,
+      at_most=1,
+      acts_if=ActsIf(
+          lambda config: not config.algo.group_baseline,
+          {'algo.group_baseline': False},
+          'algo.group_baseline compares whole returns',
+      ),
+  )
+  group_baseline: bool = field(False, "whether a task's mean is subtracted")
+
+  @property
+  def compares(self) -> bool:
+    return self.group_baseline
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Critic:
+  """A critic and its optimizer."""
+
+  # 'own': a network; 'shared': a head on the policy's.
+  kind: str = field('own', 'trunk', one_of=('own', 'shared'))
+  lr: float = field(1e-5, 'learning rate', above=0)
+  grad_clip: float = field(1.0, 'largest norm of its gradient', above=0)
+  warmup: int = field(0, 'rl steps in which only it learns', at_least=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ppo(Online):
+  """Of `algos.ppo`."""
+
+  name = 'ppo'
+  CRITIC = True
+
+  gamma: float = field(
+      1.0, 'discount of a sampled token, or a turn', at_least=0, at_most=1
+  )
+  lam: float = field(
+      1.0,
+      'decay of the trace, likewise',
+      at_least=0,
+      at_most=1,
+      acts_if=ActsIf(
+          lambda config: config.algo.gamma > 0,
+          {'algo.gamma': 1.0},
+          'algo.gamma=0 ends every trace',
+      ),
+  )
+  turn_level: bool = field(False, 'whether a decision is a turn')
+  # False: it has failed. With gamma 1 and no failure but the cut, a critic that
+  # continues such episodes learns that all is well.
+  bootstrap: bool = field(
+      True, 'whether the critic continues an episode that we cut'
+  )
+  whiten: bool = field(True, 'whether advantages are standardised')
+  value_clip: float | None = field(
+      0.5, 'in units of the return', above=0, acts_if=_OLD_VALUES
+  )
+  value_coef: float = field(0.5, "weight of the critic's loss", above=0)
+  critic: Critic = section(Critic, 'the critic')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GiGpo(Online):
+  """Of `algos.gigpo`."""
+
+  name = 'gigpo'
+  GROUPS = True
+
+  # Of both levels; False: the paper's F_norm = 1.
+  normalise_std: bool = field(True, 'False: nothing divides')
+  ddof: int = field(
+      1, "of the group's deviation", one_of=(0, 1), acts_if=_STD
+  )
+  gamma: float = field(
+      0.95,
+      'discount of a turn',
+      at_least=0,
+      at_most=1,
+      acts_if=when_set(
+          'algo.step_weight', 1.0, 'algo.step_weight=0 leaves turns out'
+      ),
+  )
+  step_weight: float = field(1.0, "the paper's omega", at_least=0)
+
+
+ONLINE = {cls.name: cls for cls in (Grpo, Rloo, ReinforcePP, Ppo, GiGpo)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Supervised:
+  """Passes over data: what the offline algorithms share."""
+
+  epochs: int = field(1, 'passes over the data', at_least=1)
+  minibatch_size: int = field(
+      16, 'demonstrations of an update, or pairs', at_least=1
+  )
+  warmup: float = field(0.1, 'share of the updates', at_least=0, at_most=1)
+
+  def check(self) -> None:
+    """There is nothing that could contradict itself."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sft(Supervised):
+  """Of `algos.sft`."""
+
+  heldout: float = field(
+      0.05, 'share for the validation loss', at_least=0, below=1
+  )
+  validate_every: int = field(
+      0,
+      'updates; 0: once an epoch',
+      at_least=0,
+      acts_if=when_set('algo.heldout', 0.05, 'algo.heldout is 0'),
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dpo(Supervised):
+  """Of `algos.dpo`; see `ops.preference_loss`."""
+
+  loss: str = field('sigmoid', 'form', one_of=('sigmoid', 'hinge', 'ipo'))
+  beta: float = field(0.1, 'more keeps closer to the reference', above=0)
+  label_smoothing: float = field(
+      0.0,
+      'share of pairs that are the wrong way round',
+      at_least=0,
+      below=0.5,
+      acts_if=when('algo.loss', 'sigmoid'),
+  )
+  reference_free: bool = field(False, 'one probability for all episodes')
+  length_normalised: bool = field(False, 'means over tokens instead of sums')
+  nll_coef: float = field(
+      0.0, 'weight of imitating the better episode', at_least=0
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgentEvol(Supervised):
+  """Of `algos.agentevol`."""
+
+  threshold: float = field(0.0, 'an episode is kept if its return is above it')
+  weighting: str = field('equal', 'of episodes', one_of=('equal', 'return'))
+
+  def check(self) -> None:
+    if self.weighting == 'return' and self.threshold < 0:
+      # A negative weight would unlearn, without a bound.
+      raise ConfigError(
+          "algo.threshold with weighting='return' must be at least 0, got"
+          f' {self.threshold}.'
+      )

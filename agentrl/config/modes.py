@@ -1,0 +1,416 @@
+"""The whole config of each mode: its sections, and what is about two of them.
+
+`BROUGHT` has the fields that a run brings along where a config is silent: paths
+of this mode, and where in the run's own config their values are.
+"""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from agentrl.algos import hyperparams
+from agentrl.config import sections
+from agentrl.errors import ConfigError
+from agentrl.fields import field, section
+
+# How a policy is asked comes with it, wherever it goes on.
+_AGENT = {
+    path: path
+    for path in ('agent.format', 'agent.instructions', 'agent.template')
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mode:
+  """What the config of every mode has."""
+
+  mode: ClassVar[str]
+  BROUGHT: ClassVar[Mapping[str, str]] = {}
+
+  def check(self) -> None:
+    """Refuses sections that contradict each other.
+
+    Raises:
+      ConfigError: says what, and the way out.
+    """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Computing(Mode):
+  """A mode that compiles programs."""
+
+  # None: the user's cache folder, or $JAX_COMPILATION_CACHE_DIR.
+  compile_cache: str | None = field(
+      None,
+      "folder of compiled programs; None: the user's; '': none is kept",
+      example='cache',
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sampling(Computing):
+  """A mode in which a policy plays."""
+
+  BROUGHT = _AGENT
+
+  env: sections.Env
+  agent: sections.Agent = section(sections.Agent, 'how the policy talks')
+  model: sections.Model
+  sampler: sections.Sampler = section(sections.Sampler, 'who samples')
+  rollout: sections.Limits
+
+  def check(self) -> None:
+    launch, dtype = self.sampler.launch, self.model.dtype
+    found = launch.value_of('--dtype') if launch.python else None
+    known = sections.SERVER_DTYPES.get(found)
+    if found not in (None, 'auto') and known != dtype:
+      raise ConfigError(
+          f'sampler.launch.flags has --dtype {found}, and'
+          f' model.dtype={dtype!r}: log-probabilities of servers and'
+          ' trainer would differ. Leave the flag out, or set model.dtype.'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Learning(Sampling):
+  """What the modes that learn share."""
+
+  seed: int = field(0, 'of all that is drawn')
+  env: sections.TrainEnv = section(sections.TrainEnv, 'the environment')
+  model: sections.TrainModel = section(sections.TrainModel, 'the network')
+  mesh: sections.Mesh = section(sections.Mesh, 'devices')
+  rollout: sections.Limits = section(sections.Limits, 'limits of episodes')
+  optim: sections.Optim = section(sections.Optim, 'the optimizer')
+  eval: sections.Eval = section(sections.Eval, 'held-out success')
+  checkpoint: sections.Checkpoint
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train(Learning):
+  """mode='train': online reinforcement learning."""
+
+  mode = 'train'
+
+  num_steps: int = field(100, 'rl steps', at_least=1)
+  mesh: sections.RlMesh = section(sections.RlMesh, 'devices')
+  rollout: sections.Rollout = section(sections.Rollout, 'collecting')
+  horizon: sections.Horizon = section(sections.Horizon, 'turns of an episode')
+  algo: hyperparams.Online = section(hyperparams.Grpo, 'the algorithm')
+  optim: sections.RlOptim = section(sections.RlOptim, 'the optimizer')
+  warmstart: sections.Warmstart = section(
+      sections.Warmstart, 'imitation of the expert before'
+  )
+  eval: sections.RlEval = section(sections.RlEval, 'held-out success')
+  checkpoint: sections.StepCheckpoint = section(
+      sections.StepCheckpoint, 'saving'
+  )
+
+  def check(self) -> None:
+    super().check()
+    rollout, algo = self.rollout, self.algo
+    size = rollout.group_size
+    if algo.compares and size < 2:
+      raise ConfigError(
+          f'{algo.name} compares the episodes of a group: rollout.group_size='
+          f'{size} gives every episode the advantage 0. Use at least 2.'
+      )
+    if algo.ties != 'keep' and size < 2:
+      raise ConfigError(
+          f'algo.ties={algo.ties!r} leaves out groups of equal returns: with'
+          f' rollout.group_size={size} that is every group. Use at least 2.'
+      )
+    if algo.CRITIC and algo.critic.warmup >= self.num_steps:
+      raise ConfigError(
+          f'algo.critic.warmup={algo.critic.warmup} leaves none of the'
+          f' num_steps={self.num_steps} to the policy.'
+      )
+    if 'reference' in self.mesh.offload and not algo.kl_coef:
+      raise ConfigError(
+          "mesh.offload='reference' has no effect: algo.kl_coef=0 leaves the"
+          ' reference out.'
+      )
+    if algo.overlong_buffer >= rollout.max_context:
+      raise ConfigError(
+          f'algo.overlong_buffer={algo.overlong_buffer} must be shorter than'
+          f' rollout.max_context={rollout.max_context}.'
+      )
+    rows = rollout.tasks_per_step * size
+    if algo.minibatches > rows:
+      raise ConfigError(
+          f'algo.minibatches={algo.minibatches} exceed the {rows} episodes of a'
+          ' collection (rollout.tasks_per_step * rollout.group_size).'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sft(Learning):
+  """mode='sft': supervised fine-tuning."""
+
+  mode = 'sft'
+
+  data: sections.Data = section(sections.Data, 'demonstrations')
+  algo: hyperparams.Sft = section(hyperparams.Sft, 'the algorithm')
+  checkpoint: sections.StepCheckpoint = section(
+      sections.StepCheckpoint, 'saving'
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Dpo(Learning):
+  """mode='dpo': learning from preferences."""
+
+  mode = 'dpo'
+
+  warmstart: sections.Warmstart = section(
+      sections.Warmstart, 'imitation of the expert before'
+  )
+  explore: sections.Explore = section(
+      sections.Explore, 'episodes that the policy plays'
+  )
+  pairs: sections.Pairs = section(sections.Pairs, 'pairs of episodes')
+  algo: hyperparams.Dpo = section(hyperparams.Dpo, 'the algorithm')
+  checkpoint: sections.StepCheckpoint = section(
+      sections.StepCheckpoint, 'saving'
+  )
+
+  def check(self) -> None:
+    super().check()
+    if bool(self.pairs.files) == bool(self.explore.tasks):
+      raise ConfigError(
+          'Pairs come from pairs.files or from episodes of explore.tasks'
+          f' tasks, one of the two; got files={self.pairs.files!r} and'
+          f' tasks={self.explore.tasks}.'
+      )
+    alone = self.explore.samples < 2 and not self.pairs.with_expert
+    if self.explore.tasks and alone:
+      raise ConfigError(
+          'A pair needs two episodes of a task: explore.samples=1 makes none.'
+      )
+    if self.model.from_scratch and not self.warmstart.episodes:
+      raise ConfigError(
+          'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
+          " the expert's episodes."
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgentEvol(Learning):
+  """mode='agentevol': rounds of exploring and of imitating what went well."""
+
+  mode = 'agentevol'
+
+  num_steps: int = field(
+      4, 'rounds of exploration and training, after the first', at_least=1
+  )
+  data: sections.Data = section(sections.Data, 'demonstrations')
+  explore: sections.Explore = section(
+      sections.Explore, 'episodes that the policy plays'
+  )
+  algo: hyperparams.AgentEvol = section(hyperparams.AgentEvol, 'the algorithm')
+  checkpoint: sections.Checkpoint = section(sections.Checkpoint, 'saving')
+
+  def check(self) -> None:
+    super().check()
+    if not self.explore.tasks:
+      raise ConfigError('explore.tasks must be at least 1, got 0.')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate(Sampling):
+  """mode='evaluate': success of a policy on held-out tasks."""
+
+  mode = 'evaluate'
+  BROUGHT = _AGENT | {
+      path: path
+      for path in (
+          'env.name',
+          'env.options',
+          'env.url',
+          'env.token_file',
+          'env.retry_s',
+          'env.timeout_s',
+          'model.dtype',
+          'rollout.max_completion_tokens',
+          'rollout.max_context',
+          'rollout.concurrency',
+          'eval.num_tasks',
+          'eval.horizon',
+          'eval.split',
+          'eval.task_file',
+          'eval.seed',
+          'eval.samples',
+      )
+  }
+
+  env: sections.Env = section(sections.Env, 'the environment')
+  model: sections.Model = section(sections.Model, 'the policy')
+  rollout: sections.Limits = section(sections.Limits, 'limits of episodes')
+  eval: sections.Eval = section(sections.Eval, 'tasks and turns')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EnvServer:
+  """A server of one environment."""
+
+  host: str = field('127.0.0.1', 'to listen on', example='0.0.0.0')
+  port: int = field(8000, 'to listen on', at_least=0, at_most=65535)
+  expert: bool = field(False, "whether to offer the expert's actions")
+  lease_s: float = field(
+      600.0, 'an episode that nobody used for so long is closed', above=0
+  )
+  max_episodes: int = field(4096, 'that may live at a time', at_least=1)
+  deadline_s: float = field(
+      120.0, 'a call that takes so long ends its episode', above=0
+  )
+  workers: int = field(
+      1, 'processes; more where the simulator is bound to them', at_least=1
+  )
+  # Runs name the same file in env.token_file.
+  token_file: str | None = field(
+      None,
+      'a file with what requests carry as "Authorization: Bearer TOKEN"',
+      example='token',
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServeEnv(Mode):
+  """mode='serve_env': one environment behind HTTP."""
+
+  mode = 'serve_env'
+
+  env: sections.World = section(sections.World, 'the environment')
+  serve: EnvServer = section(EnvServer, 'the server')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyServer:
+  """The standalone engine."""
+
+  host: str = field('127.0.0.1', 'to listen on', example='0.0.0.0')
+  port: int = field(30000, 'to listen on', at_least=0, at_most=65535)
+  name: str | None = field(
+      None, "for OpenAI's clients; None: model.name as given", example='policy'
+  )
+  # A run's own; memory for it is taken at the start.
+  max_context: int = field(
+      2048, 'tokens of a request; 0: all positions of the model', at_least=0
+  )
+  seed: int = field(0, 'of requests that bring none')
+  # `Authorization: Bearer KEY` opens all routes but health and metrics; with
+  # an admin key, that alone opens routes that change something.
+  api_key_file: str | None = field(None, 'a file of one line', example='key')
+  admin_api_key_file: str | None = field(
+      None, 'a file of one line', example='key'
+  )
+  chat_template: str | None = field(
+      None, "of chats; None: the run's, or the tokenizer's", example='chatml'
+  )
+  # Else the first request of each kind waits.
+  warmup: bool = field(True, 'compile before /health says ready')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServePolicy(Computing):
+  """mode='serve_policy': the engine behind SGLang's and OpenAI's HTTP."""
+
+  mode = 'serve_policy'
+  BROUGHT = {
+      'model.dtype': 'model.dtype',
+      'serve.max_context': 'rollout.max_context',
+      'serve.chat_template': 'agent.template',
+  }
+
+  model: sections.Model = section(sections.Model, 'the policy')
+  sampler: sections.Engine = section(sections.Engine, 'the engine')
+  serve: PolicyServer = section(PolicyServer, 'the server')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Shown:
+  """Which tokens are shown."""
+
+  episodes: str = field('', 'an episode file', example='e.jsonl')
+  tokenizer: str | None = field(
+      None, "a model's name or directory; None: the run's", example='m'
+  )
+  num_groups: int = field(2, 'of the file', at_least=1)
+  html: str | None = field(
+      None, 'the page; None: beside the episodes', example='p.html'
+  )
+
+  def check(self) -> None:
+    if not self.episodes:
+      raise ConfigError(
+          'Name an episode file: --config=configs/inspect.py:episodes=FILE'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inspect(Computing):
+  """mode='inspect': what will be trained, token by token."""
+
+  mode = 'inspect'
+
+  inspect: Shown = section(Shown, 'which tokens')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+  """A checkpoint of a run."""
+
+  path: str = field('', 'workdir, or one of its checkpoints/N', example='run')
+  step: int | None = field(None, 'N; None: the newest', example=3)
+
+  def check(self) -> None:
+    if not self.path:
+      raise ConfigError(
+          'Name a run: --config.checkpoint.path=WORKDIR, or one of its'
+          ' checkpoints: WORKDIR/checkpoints/N'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Folder:
+  """A Hugging Face folder."""
+
+  # 'source': as the run's own model has.
+  dtype: str = field(
+      'float32', 'of the files', one_of=('float32', 'bfloat16', 'source')
+  )
+  shard_bytes: int = field(10**9, 'most bytes of one file', at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export(Computing):
+  """mode='export': a checkpoint as a Hugging Face folder."""
+
+  mode = 'export'
+
+  checkpoint: Source = section(Source, 'which checkpoint')
+  export: Folder = section(Folder, 'the folder')
+
+
+MODES = {
+    cls.mode: cls
+    for cls in (
+        Train,
+        Sft,
+        Dpo,
+        AgentEvol,
+        Evaluate,
+        ServeEnv,
+        ServePolicy,
+        Inspect,
+        Export,
+    )
+}
+
+
+def record(config: Mode) -> dict[str, Any]:
+  """Every value of a config, as JSON has it: what a workdir keeps."""
+  values = {'mode': config.mode, **dataclasses.asdict(config)}
+  if isinstance(config, Train):
+    values['algo'] = {'name': config.algo.name, **values['algo']}
+  return json.loads(json.dumps(values))

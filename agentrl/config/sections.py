@@ -1,0 +1,731 @@
+"""Sections that several modes have, each field said once.
+
+A section checks itself where more than one of its fields is concerned; what is
+about two sections, `modes` checks.
+"""
+
+import dataclasses
+import itertools
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentrl.envs import ENVS, actions, prompts
+from agentrl.errors import ConfigError
+from agentrl.fields import ActsIf, field, section, when, when_set
+from agentrl.models import options
+from agentrl.models.options import Lora
+from agentrl.training.options import (
+    OPTIMIZERS,
+    PUSHES,
+    SCHEDULES,
+    SHARD_BYTES,
+)
+
+SPLITS = ('train', 'dev', 'test')
+
+_CHILD = ActsIf(
+    lambda config: not config.env.url,
+    {'env.url': None},
+    'env.url names servers that run; start more of them and list their URLs',
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class World:
+  """One environment."""
+
+  name: str = field(
+      'textcraft',
+      f'one of {", ".join(ENVS)}, or module:NAME of an EnvSpec',
+      example='babyai',
+  )
+  # None in a config: the environment's own default, see `envs.ENVS`.
+  options: dict[str, Any] = field({}, "the environment's options")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Env(World):
+  """Which environment, and where it is served."""
+
+  url: str | tuple[str, ...] | None = field(
+      None,
+      'of one server or several; None: a child process serves it',
+      example='http://127.0.0.1:1',
+  )
+  timeout_s: float = field(60.0, 'of one request', above=0)
+  # A server that was away (a restart, say); episodes wait for it within their
+  # `rollout.deadline_s`. A child that died is started again.
+  retry_s: float = field(
+      60.0,
+      'how long a server that has answered may be away',
+      at_least=0,
+      acts_if=when_set(
+          'env.url',
+          'http://127.0.0.1:1',
+          'a child of the run that died is started again; it acts with env.url',
+      ),
+  )
+  workers: int = field(1, 'processes of a child', at_least=1, acts_if=_CHILD)
+  token_file: str | None = field(
+      None,
+      'a file with what the server wants to be told',
+      acts_if=when_set(
+          'env.url',
+          'http://127.0.0.1:1',
+          'a child of the run listens on loopback only; it acts with env.url',
+      ),
+      example='token',
+  )
+
+  @property
+  def urls(self) -> tuple[str, ...]:
+    if not self.url:
+      return ()
+    return (self.url,) if isinstance(self.url, str) else self.url
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainEnv(Env):
+  """An environment that is trained in."""
+
+  task_file: str | None = field(
+      None,
+      "AgentGym item file in place of the environment's train list",
+      example='items.json',
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Agent:
+  """How the policy talks; a run brings its own."""
+
+  format: str = field(
+      'react', 'how an action is written', one_of=tuple(actions.FORMATS)
+  )
+  instructions: str = field('full', 'how much is said', one_of=prompts.STYLES)
+  # None: the tokenizer's own where that is append-only, or ours for its family.
+  template: str | None = field(
+      None, 'a name of text.chat.TEMPLATES', example='chatml'
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+  """The policy network, as it samples."""
+
+  name: str = field(
+      'smollm2-135m',
+      'a variant, a directory, a .gguf, a hub name, a run or its checkpoints/N',
+      example='other',
+  )
+  # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
+  dtype: str = field('float32', 'it computes in', one_of=options.DTYPES)
+
+  @property
+  def from_scratch(self) -> bool:
+    """Tiny variants start random, with a tokenizer trained for the task."""
+    return self.name in options.TINY
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainModel(Model):
+  """The policy network, as it learns."""
+
+  # 'dots': all but products with weights and attention. Less memory; on a CPU
+  # 'dots' is the fastest, since less is written and read.
+  remat: str = field(
+      'none',
+      'activations computed again in the backward pass',
+      one_of=options.REMAT,
+  )
+  # Nothing chooses 'flash' by itself, as it has not run on a card yet.
+  attention: str = field(
+      'reference',
+      "any device, or kernels for a GPU whose memory grows with a row's length",
+      one_of=options.ATTENTION,
+  )
+  lora: Lora = section(Lora, 'a low-rank adapter, in place of all parameters')
+
+  def check(self) -> None:
+    if not self.lora.targets:
+      raise ConfigError(
+          'model.lora.targets=() names no projection; give some of'
+          f' {options.LORA_TARGETS}.'
+      )
+    if self.lora.rank and self.from_scratch:
+      raise ConfigError(
+          f'model.lora.rank={self.lora.rank} adapts a pretrained model, and'
+          f' {self.name!r} starts random: train it in full first, and give that'
+          " run's workdir as model.name."
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mesh:
+  """Devices per axis, of which one may be -1: the rest; and their memory."""
+
+  data: int = field(1, 'rows of a batch')
+  fsdp: int = field(-1, 'rows too, parameters and their moments', example=2)
+  tensor: int = field(1, 'heads, the width of the MLP, the vocabulary')
+  sequence: int = field(1, 'the tokens of a row, for long episodes')
+  offload: tuple[str, ...] = field(
+      (), 'in the memory of the host between uses', one_of=('optimizer',)
+  )
+
+  @property
+  def axes(self) -> dict[str, int]:
+    """Devices by the name of their axis."""
+    return dict(
+        data=self.data,
+        fsdp=self.fsdp,
+        tensor=self.tensor,
+        sequence=self.sequence,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RlMesh(Mesh):
+  """A mesh that may hold the policy that the KL is to."""
+
+  offload: tuple[str, ...] = field(
+      (),
+      'in the memory of the host between uses',
+      one_of=('optimizer', 'reference'),
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+  """How far an episode may go, and how many run together."""
+
+  max_completion_tokens: int = field(512, 'of one turn', at_least=1)
+  max_context: int = field(8192, 'tokens of an episode', at_least=2)
+  concurrency: int = field(64, 'episodes at a time', at_least=1)
+  deadline_s: float = field(600.0, 'of one episode', above=0)
+  attempts: int = field(
+      3, 'of an episode that the infrastructure failed', at_least=1
+  )
+  max_failed_share: float = field(
+      0.5, 'more stops the run', at_least=0, at_most=1
+  )
+  save_tokens: bool = field(True, 'whether episode files have token arrays')
+
+  def check(self) -> None:
+    if self.max_completion_tokens >= self.max_context:
+      raise ConfigError(
+          f'rollout.max_completion_tokens={self.max_completion_tokens} leaves'
+          f' no room for a prompt in rollout.max_context={self.max_context}.'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rollout(Limits):
+  """Collecting episodes to train on."""
+
+  tasks_per_step: int = field(32, 'groups of a step', at_least=1)
+  group_size: int = field(8, 'episodes of a task', at_least=1)
+  # On both sides. top_p and top_k would sample from another distribution than
+  # the log-probabilities describe: there are none.
+  temperature: float = field(1.0, 'of sampling', above=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Horizon:
+  """Turns that an episode may take; see `schedules`."""
+
+  kind: str = field(
+      'fixed', 'how it grows', one_of=('fixed', 'stepwise'), example='stepwise'
+  )
+  turns: tuple[int, ...] = field((30,), 'of each stage', example=(3,))
+  every: int = field(
+      0,
+      'steps of a stage',
+      at_least=0,
+      acts_if=when('horizon.kind', 'stepwise'),
+      example=7,
+  )
+
+  def check(self) -> None:
+    if not self.turns or min(self.turns) < 1:
+      raise ConfigError(
+          f'horizon.turns are stages of at least 1 turn, got {self.turns}.'
+      )
+    if self.kind == 'fixed' and len(self.turns) != 1:
+      raise ConfigError(
+          "horizon.kind='fixed' takes one stage, got"
+          f" horizon.turns={self.turns}; horizon.kind='stepwise' takes several."
+      )
+    if self.kind == 'stepwise' and self.every < 1:
+      raise ConfigError(
+          f'A stage lasts at least 1 step, got horizon.every={self.every}.'
+      )
+
+
+def _of_optimizer(*names: str) -> ActsIf:
+  return when('optim.name', *names)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optim:
+  """An optimizer behind a clip of the global norm."""
+
+  lr: float = field(1e-6, 'learning rate', above=0)
+  name: str = field('adamw', 'which', one_of=OPTIMIZERS)
+  schedule: str = field(
+      'constant', 'what follows the warm-up', one_of=SCHEDULES
+  )
+  grad_clip: float = field(1.0, 'largest norm of the gradient', above=0)
+  weight_decay: float = field(0.0, 'decoupled', at_least=0)
+  b1: float = field(
+      0.9,
+      "decay of Adam's first moment; in 'muon', of embeddings and norms",
+      at_least=0,
+      below=1,
+      acts_if=_of_optimizer('adamw', 'adamw8bit', 'muon'),
+  )
+  b2: float = field(
+      0.999,
+      'of its second moment',
+      at_least=0,
+      below=1,
+      acts_if=_of_optimizer('adamw', 'adamw8bit', 'muon'),
+  )
+  momentum: float = field(
+      0.95, "Muon's", at_least=0, below=1, acts_if=_of_optimizer('muon')
+  )
+  max_tokens: int = field(
+      8192, 'of a microbatch: memory, not mathematics', at_least=1
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RlOptim(Optim):
+  """An optimizer whose number of updates is known beforehand."""
+
+  warmup_steps: int = field(0, 'updates of linear warm-up', at_least=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Warmstart:
+  """Supervised learning on the expert's episodes, before all else."""
+
+  episodes: int = field(0, 'of the expert; 0: no warm start', at_least=0)
+  epochs: int = field(1, 'passes over them', at_least=1)
+  minibatch_size: int = field(32, 'episodes of an update', at_least=1)
+  lr: float = field(1e-3, 'learning rate', above=0)
+  warmup_steps: int = field(0, 'updates of linear warm-up', at_least=0)
+  schedule: str = field(
+      'constant', 'what follows the warm-up', one_of=SCHEDULES
+  )
+  horizon: int = field(30, 'turns an expert may take', at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Eval:
+  """Success on a fixed list of held-out tasks, with an interval.
+
+  A policy without a warm start has no `untrained` evaluation apart from its
+  `before`.
+  """
+
+  num_tasks: int = field(100, '0: no evaluation', at_least=0)
+  # It does not grow, so that evaluations compare.
+  horizon: int = field(30, 'turns', at_least=1)
+  split: str = field('test', 'whose tasks', one_of=SPLITS)
+  task_file: str | None = field(
+      None, "AgentGym item file in place of the split's list", example='i.json'
+  )
+  seed: int = field(0, 'of sampling; the same at every evaluation')
+  temperature: float = field(1.0, 'of sampling; 0 is greedy', at_least=0)
+  samples: int = field(1, 'episodes of a task', at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RlEval(Eval):
+  """An evaluation between steps, too."""
+
+  every: int = field(
+      0,
+      'rl steps between evaluations; 0: only before and after',
+      at_least=0,
+      acts_if=when_set('eval.num_tasks', 8, 'eval.num_tasks is 0'),
+      example=5,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+  """Saving, where each round is saved."""
+
+  keep: int = field(2, 'newest ones that stay', at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StepCheckpoint(Checkpoint):
+  """Saving."""
+
+  every: int = field(10, 'steps or updates between two', at_least=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Data:
+  """Demonstrations: files, the environment's expert, or both."""
+
+  files: tuple[str, ...] = field(
+      (), 'conversations or episodes, JSON or JSON lines', example=('a.json',)
+  )
+  expert_episodes: int = field(
+      0, 'training tasks that the expert plays', at_least=0, example=5
+  )
+  expert_horizon: int = field(
+      30,
+      'turns it may take',
+      at_least=1,
+      acts_if=when_set('data.expert_episodes', 8, 'data.expert_episodes is 0'),
+  )
+  min_return: float | None = field(
+      None,
+      'least return of an episode of a file; None: those with success',
+      acts_if=when_set('data.files', ('a.json',), 'data.files is empty'),
+      example=0.5,
+  )
+  # So the policy is asked at evaluation what it was asked in training.
+  own_opening: bool = field(
+      False,
+      "whether our instructions take the place of a conversation's own",
+      acts_if=when_set('data.files', ('a.json',), 'data.files is empty'),
+  )
+
+  def check(self) -> None:
+    if not self.files and not self.expert_episodes:
+      raise ConfigError(
+          'There is nothing to learn from: set data.files or, for the'
+          " environment's expert, data.expert_episodes."
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Explore:
+  """Episodes that the policy plays to learn from them."""
+
+  tasks: int = field(
+      374, 'training tasks that are played, each round', at_least=0
+  )
+  samples: int = field(2, 'episodes of a task', at_least=1)
+  horizon: int = field(30, 'turns', at_least=1)
+  temperature: float = field(1.0, 'of sampling', above=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Pairs:
+  """Which episodes of a task make a preference pair."""
+
+  files: tuple[str, ...] = field(
+      (), 'pairs or episodes; none: explore plays them', example=('a.json',)
+  )
+  gap: float = field(0.01, 'least difference of the returns', above=0)
+  threshold: float = field(0.7, 'least return of the better one')
+  per_task: int = field(1, 'most pairs of one task', at_least=1)
+  # Those of the warm start where there is one (ETO, arXiv:2403.02502).
+  with_expert: bool = field(
+      False,
+      "whether the expert's episodes are paired with the policy's",
+      acts_if=when_set('explore.tasks', 8, 'explore.tasks is 0'),
+  )
+  own_opening: bool = field(
+      False,
+      'as in config.data',
+      acts_if=when_set('pairs.files', ('a.json',), 'pairs.files is empty'),
+  )
+
+
+# What the run itself tells a server that it starts -> what to do instead.
+_OWN_FLAGS = {
+    '--model-path': 'leave it out',
+    '--model': 'leave it out',
+    '--host': 'leave it out',
+    '--port': 'set sampler.launch.port',
+    '--api-key': 'leave it out, as it listens on loopback only',
+    '--admin-api-key': 'leave it out, as it listens on loopback only',
+    '--weight-version': 'leave it out',
+}
+# What servers call the types that they compute in.
+SERVER_DTYPES = {
+    'float32': 'float32',
+    'float': 'float32',
+    'bfloat16': 'bfloat16',
+    'float16': 'float16',
+    'half': 'float16',
+}
+_LOOPBACK = ('127.0.0.1', 'localhost', '::1')
+
+_LAUNCHED = when_set(
+    'sampler.launch.python',
+    'python',
+    'nothing is launched without sampler.launch.python',
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Launch:
+  """SGLang servers that the run starts, watches, starts again and stops.
+
+  They listen on loopback, and log into `servers/` of the workdir.
+  """
+
+  python: str | None = field(
+      None,
+      "of the servers' own virtual environment; None: none is started",
+      acts_if=when('sampler.kind', 'sglang'),
+      example='python',
+  )
+  module: str = field(
+      'sglang.launch_server',
+      'what `python -m` runs',
+      acts_if=_LAUNCHED,
+      example='other.server',
+  )
+  flags: tuple[str, ...] | dict[str, Any] = field(
+      (),
+      "more of its command line: words, or a dict like {'tp_size': 2}",
+      acts_if=_LAUNCHED,
+      example=('--tp-size', '2'),
+  )
+  replicas: int = field(1, 'servers', at_least=1, acts_if=_LAUNCHED)
+  devices: tuple[str, ...] = field(
+      (),
+      "CUDA_VISIBLE_DEVICES of each replica; (): the run's own",
+      acts_if=_LAUNCHED,
+      example=('1',),
+  )
+  # The next replicas' follow.
+  port: int = field(
+      0, 'of the first replica; 0: free ones', at_least=0, acts_if=_LAUNCHED
+  )
+  start_timeout_s: float = field(
+      900.0, 'until /health says yes', above=0, acts_if=_LAUNCHED
+  )
+  restarts: int = field(
+      5, 'of one replica, in the whole run', at_least=0, acts_if=_LAUNCHED
+  )
+  backoff_s: float = field(
+      1.0,
+      'before the first restart; doubles with each',
+      at_least=0,
+      acts_if=_LAUNCHED,
+  )
+
+  def check(self) -> None:
+    if not 0 <= self.port <= 65536 - self.replicas:
+      raise ConfigError(
+          f'sampler.launch.port={self.port} is no port for each of'
+          f' {self.replicas} replicas; use 0 for free ones.'
+      )
+    if self.devices and len(self.devices) != self.replicas:
+      raise ConfigError(
+          f'sampler.launch.devices has {len(self.devices)} entries for'
+          f' {self.replicas} replicas; give each one its own, as in'
+          " devices=('1', '2') with replicas=2."
+      )
+    for word in self.words:
+      flag = word.partition('=')[0]
+      instead = _OWN_FLAGS.get(flag)
+      if instead is not None:  # without its value, which may be a key
+        raise ConfigError(
+            f'sampler.launch.flags has {flag!r}, which the run sets itself;'
+            f' {instead}.'
+        )
+
+  def value_of(self, flag: str) -> str | None:
+    """The last value of one flag in `flags`; None if it is not there."""
+    found = None
+    following = itertools.chain(self.words[1:], (None,))
+    for word, after in zip(self.words, following, strict=False):
+      name, _, value = word.partition('=')
+      if name == flag:
+        found = value or after
+    return found
+
+  @property
+  def words(self) -> tuple[str, ...]:
+    """`flags` as words of a command line."""
+    if not isinstance(self.flags, Mapping):
+      return self.flags
+    words = []
+    for name, value in self.flags.items():
+      if value is None or value is False:
+        continue
+      words.append(f'--{name.replace("_", "-")}')
+      if value is not True:
+        values = value if isinstance(value, (list, tuple)) else (value,)
+        words += map(str, values)
+    return tuple(words)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Engine:
+  """The embedded engine."""
+
+  max_running: int = field(64, 'sequences that decode together', at_least=1)
+  slots: int = field(
+      0, 'cached sequences; 0: twice max_running', at_least=0, example=128
+  )
+  # To the last bit, whatever is served beside them; each costs a full batch.
+  deterministic: bool = field(
+      False, 'whether equal requests give equal tokens and log-probabilities'
+  )
+
+  @property
+  def num_slots(self) -> int:
+    """Sequences that the embedded engine keeps in its cache."""
+    return self.slots or 2 * self.max_running
+
+  def check(self) -> None:
+    if self.slots and self.slots < self.max_running:
+      raise ConfigError(
+          f'sampler.slots={self.slots} are fewer than sampler.max_running='
+          f'{self.max_running} sequences.'
+      )
+
+
+_SERVERS = ActsIf(
+    lambda config: config.sampler.kind == 'sglang',
+    {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)},
+    "it is about servers; set sampler.kind='sglang'",
+)
+_EMBEDDED = when('sampler.kind', 'embedded')
+_FOUND = ActsIf(
+    lambda config: not config.sampler.launch.python,
+    {'sampler.launch.python': None},
+    'servers of the run listen on loopback only',
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sampler(Engine):
+  """Who samples: the embedded engine, or SGLang servers."""
+
+  kind: str = field(
+      'embedded', 'who', one_of=('embedded', 'sglang'), example='sglang'
+  )
+  slots: int = field(
+      0,
+      'cached sequences; 0: twice max_running',
+      at_least=0,
+      acts_if=_EMBEDDED,
+      example=128,
+  )
+  deterministic: bool = field(
+      False,
+      'whether equal requests give equal tokens and log-probabilities; SGLang'
+      ' servers have --enable-deterministic-inference',
+      acts_if=_EMBEDDED,
+  )
+  # One of these three says where the SGLang servers are.
+  urls: tuple[str, ...] = field(
+      (),
+      'SGLang servers that run',
+      acts_if=_SERVERS,
+      example=('http://127.0.0.1:1',),
+  )
+  router: str | None = field(
+      None,
+      'an SGLang router, which lists its workers',
+      acts_if=_SERVERS,
+      example='http://127.0.0.1:1',
+  )
+  launch: Launch = section(Launch, 'SGLang servers that the run starts')
+  push_dir: str | None = field(
+      None,
+      'a folder that trainer and servers share; None: /dev/shm of one host',
+      acts_if=_SERVERS,
+      example='shared',
+  )
+  # 'retract': they go on under the new weights, their cache computed anew;
+  # 'in_place': with the old cache; 'abort': they are asked again; 'drain': the
+  # push waits for them.
+  push: str = field(
+      'retract',
+      'what a push does to requests under way',
+      one_of=PUSHES,
+      acts_if=_SERVERS,
+  )
+  # Requests then ask for it by name; False: merged into the whole model.
+  push_lora: bool = field(
+      False,
+      'whether a push has the adapter alone',
+      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
+  )
+  verify: bool = field(
+      True, 'read weights back after each push', acts_if=_SERVERS
+  )
+  shard_bytes: int = field(
+      SHARD_BYTES, 'of a pushed file', at_least=1, acts_if=_SERVERS
+  )
+  # Files of one line. None: what the environment variables
+  # AGENTRL_SAMPLER_API_KEY and AGENTRL_SAMPLER_ADMIN_KEY hold, if anything.
+  api_key_file: str | None = field(
+      None, "the servers' key", acts_if=(_SERVERS, _FOUND), example='key'
+  )
+  admin_key_file: str | None = field(
+      None,
+      'their admin key, if routes that change something want one',
+      acts_if=(_SERVERS, _FOUND),
+      example='key',
+  )
+  timeout_s: float = field(300.0, 'of one request', above=0)
+  max_attempts: int = field(4, 'of one request', at_least=1)
+
+  @property
+  def local(self) -> bool:
+    """Whether all servers are known to be on this host."""
+    urls = (self.router,) if self.router else self.urls
+    hosts = [urllib.parse.urlsplit(url).hostname for url in urls]
+    # A router may be here and its workers elsewhere.
+    return not self.router and all(host in _LOOPBACK for host in hosts)
+
+  def check(self) -> None:
+    super().check()
+    if self.kind == 'embedded':
+      return
+    given = [
+        name
+        for name, value in (
+            ('urls', self.urls),
+            ('router', self.router),
+            ('launch', self.launch.python),
+        )
+        if value
+    ]
+    if len(given) != 1:
+      raise ConfigError(
+          "sampler.kind='sglang' needs one of sampler.urls (servers that run),"
+          ' sampler.router and sampler.launch.python (servers that the run'
+          f' starts); got {" and ".join(given) or "none"}.'
+      )
+    _check_urls(self.urls, self.router)
+    if not self.push_dir and not self.local:
+      raise ConfigError(
+          'sampler.push_dir is missing: servers on other hosts read the weights'
+          ' from a folder that they share with the trainer. Name one.'
+      )
+    if self.push == 'abort' and self.max_attempts == 1:
+      raise ConfigError(
+          "sampler.push='abort' ends requests to have them asked again, but"
+          ' sampler.max_attempts=1 forbids that; use at least 2.'
+      )
+
+
+def _check_urls(urls: Sequence[str], router: str | None) -> None:
+  named = [('sampler.urls', url) for url in urls]
+  named += [('sampler.router', router)] if router else []
+  for name, url in named:
+    try:
+      parts = urllib.parse.urlsplit(url)
+      usable = parts.scheme in ('http', 'https') and parts.hostname
+      usable = usable and parts.port != 0
+    except ValueError:  # a port that is none
+      usable = False
+    if not usable:
+      raise ConfigError(f'{name} has {url!r}; a URL is like http://host:30000.')

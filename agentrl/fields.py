@@ -1,0 +1,222 @@
+"""Fields of a config's sections: type, default, meaning and constraint.
+
+A section is a frozen dataclass whose fields are made by `field`, beside the code
+that they are about. `agentrl.config` turns sections into a ConfigDict and back,
+and checks them. Only the standard library and errors are imported here and
+where sections stand: flags are parsed before jax is.
+"""
+
+import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from agentrl.errors import ConfigError
+
+_MEANING = 'agentrl'  # the key of a dataclass field's metadata
+
+
+@dataclasses.dataclass(frozen=True)
+class ActsIf:
+  """When a field acts; set where it does not, it is refused (invariant 11).
+
+  Attributes:
+    test: of the whole config of a mode.
+    witness: settings under which the field acts, dotted paths to values.
+    reason: the way out, after "PATH=VALUE has no effect: ".
+  """
+
+  test: Callable[[Any], bool]
+  witness: Mapping[str, Any]
+  reason: str
+
+
+def when(path: str, *values: Any) -> ActsIf:
+  """Acts where the field at `path` has one of these values."""
+  return ActsIf(
+      lambda config: get(config, path) in values,
+      {path: values[0]},
+      f'it acts with {" or ".join(f"{path}={value!r}" for value in values)}',
+  )
+
+
+def when_set(path: str, example: Any, reason: str = '') -> ActsIf:
+  """Acts where the field at `path` is neither 0, False, empty nor None."""
+  return ActsIf(
+      lambda config: bool(get(config, path)),
+      {path: example},
+      reason or f'it acts where {path} is set, as in {path}={example!r}',
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Meaning:
+  """What a field is for and which values it takes; bounds may be None."""
+
+  text: str
+  at_least: float | None = None
+  above: float | None = None
+  at_most: float | None = None
+  below: float | None = None
+  one_of: tuple[Any, ...] = ()  # the value, or each element of a tuple
+  acts_if: tuple[ActsIf, ...] = ()  # all of them
+  example: Any = None  # another value, where none follows from the rest
+
+  @property
+  def constraint(self) -> str:
+    """In words; empty without one."""
+    bounds = (
+        ('at least', self.at_least),
+        ('above', self.above),
+        ('at most', self.at_most),
+        ('below', self.below),
+    )
+    words = [f'{word} {bound}' for word, bound in bounds if bound is not None]
+    if self.one_of:
+      words.append(f'one of {", ".join(map(str, self.one_of))}')
+    words += [f'acts if {_setting(act.witness)}' for act in self.acts_if]
+    return '; '.join(words)
+
+
+def _setting(witness: Mapping[str, Any]) -> str:
+  return ', '.join(f'{path}={value!r}' for path, value in witness.items())
+
+
+def field(
+    default: Any,
+    text: str,
+    *,
+    acts_if: ActsIf | Sequence[ActsIf] = (),
+    **meaning: Any,
+) -> Any:
+  """A dataclass field; arguments as `Meaning` has them."""
+  acts_if = (acts_if,) if isinstance(acts_if, ActsIf) else tuple(acts_if)
+  metadata = {_MEANING: Meaning(text, acts_if=acts_if, **meaning)}
+  if isinstance(default, dict):  # which each instance has of its own
+    return dataclasses.field(default_factory=default.copy, metadata=metadata)
+  return dataclasses.field(default=default, metadata=metadata)
+
+
+def section(cls: type, text: str) -> Any:
+  """A dataclass field that is a section itself, with that section's defaults."""
+  return dataclasses.field(
+      default_factory=cls, metadata={_MEANING: Meaning(text)}
+  )
+
+
+def meaning(field: dataclasses.Field) -> Meaning:
+  """What was said of a field."""
+  return field.metadata[_MEANING]
+
+
+def default(field: dataclasses.Field) -> Any:
+  """The value that it has where a config is silent."""
+  if field.default_factory is not dataclasses.MISSING:
+    return field.default_factory()
+  return field.default
+
+
+def get(config: Any, path: str) -> Any:
+  """The value at a dotted path of nested dataclasses."""
+  return functools.reduce(getattr, path.split('.'), config)
+
+
+def is_optional(kind: Any) -> bool:
+  """Whether None is a value of this type."""
+  return kind is Any or type(None) in typing.get_args(kind)
+
+
+def base_type(kind: Any) -> Any:
+  """`int` of `int | None`, `tuple` of `tuple[str, ...]`, else `object`."""
+  rest = [k for k in typing.get_args(kind) if k is not type(None)]
+  if isinstance(kind, types.UnionType):
+    return base_type(rest[0]) if len(rest) == 1 else object
+  kind = typing.get_origin(kind) or kind
+  return kind if kind in (bool, int, float, str, tuple) else object
+
+
+_WORDS = {
+    bool: 'True or False',
+    int: 'a whole number',
+    float: 'a number',
+    str: 'a text',
+}
+
+
+def describe(kind: Any) -> str:
+  """A type in words."""
+  if isinstance(kind, types.UnionType):
+    return ' or '.join(map(describe, typing.get_args(kind)))
+  if kind is type(None):
+    return 'None'
+  if typing.get_origin(kind) is tuple:
+    inner = describe(typing.get_args(kind)[0])
+    return f'a list of {inner.removeprefix("a ")}s'
+  if typing.get_origin(kind) is dict or kind is dict:
+    return 'a dict'
+  return _WORDS.get(kind, 'any value')
+
+
+def convert(path: str, value: Any, kind: Any) -> Any:
+  """`value` as this type: integers may stand for floats, lists for tuples.
+
+  Raises:
+    ConfigError: it is of another type.
+  """
+  options = typing.get_args(kind) if isinstance(kind, types.UnionType) else ()
+  for option in options or (kind,):
+    found = _as(value, option)
+    if found is not _NOT:
+      return found
+  raise ConfigError(f'{path} is {describe(kind)}, got {value!r}.')
+
+
+_NOT = object()  # of this type
+
+
+def _as(value: Any, kind: Any) -> Any:
+  if kind is Any:
+    return value
+  if kind is type(None):
+    return None if value is None else _NOT
+  origin, inner = typing.get_origin(kind), typing.get_args(kind)
+  if origin is tuple:
+    if not isinstance(value, (tuple, list)):
+      return _NOT
+    values = tuple(_as(item, inner[0]) for item in value)
+    return _NOT if _NOT in values else values
+  if origin is dict:
+    return dict(value) if isinstance(value, Mapping) else _NOT
+  if kind is float and type(value) is int:
+    return float(value)
+  return value if type(value) is kind else _NOT
+
+
+def check(path: str, value: Any, meaning: Meaning) -> None:
+  """Refuses a value out of bounds or not among the known ones.
+
+  Raises:
+    ConfigError: names the field, the bound and the value.
+  """
+  if value is None:
+    return
+  if meaning.one_of:
+    for item in value if isinstance(value, tuple) else (value,):
+      if item not in meaning.one_of:
+        known = ', '.join(map(str, meaning.one_of))
+        raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
+  if not isinstance(value, (int, float)):
+    return
+  if math.isnan(value):
+    raise ConfigError(f'{path} must be a number, got {value}.')
+  for words, bound, holds in (
+      ('at least', meaning.at_least, lambda bound: value >= bound),
+      ('above', meaning.above, lambda bound: value > bound),
+      ('at most', meaning.at_most, lambda bound: value <= bound),
+      ('below', meaning.below, lambda bound: value < bound),
+  ):
+    if bound is not None and not holds(bound):
+      raise ConfigError(f'{path} must be {words} {bound}, got {value}.')
