@@ -61,4 +61,8 @@ def stepwise(turns: Sequence[int], every: int) -> Horizon:
   )
 
 
-HORIZONS = {'fixed': fixed, 'stepwise': stepwise}
+# By the name that configs use: from stages and the steps of each.
+HORIZONS = {
+    'fixed': lambda turns, every: fixed(turns[0]),
+    'stepwise': stepwise,
+}

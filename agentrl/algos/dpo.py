@@ -19,11 +19,10 @@ to episodes that are neither. `nll_coef` also imitates w (RPO,
 arXiv:2404.19733 eq. 2); |w| is the number of its tokens.
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 
+from agentrl.algos.hyperparams import Dpo as Hyperparams
 from agentrl.algos.policy import Metrics, Outputs
 from agentrl.batch import TokenBatch
 from agentrl.ops import masked, preference_loss
@@ -35,20 +34,11 @@ from agentrl.ops.aggregate import Scale
 UNDECIDED = 1e-4
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Knobs:
-  """Choices of the loss; see `ops.preference_loss`."""
-
-  loss: str = 'sigmoid'
-  beta: float = 0.1  # how closely the reference is kept: more is closer
-  label_smoothing: float = 0.0  # share of pairs that are the wrong way round
-  reference_free: bool = False  # p_ref the same for all episodes
-  length_normalised: bool = False  # h of means over tokens, not of sums
-  nll_coef: float = 0.0  # weight of imitating the better episode
-
-
 def loss(
-    outputs: Outputs, batch: TokenBatch, scale: Scale, knobs: Knobs = Knobs()
+    outputs: Outputs,
+    batch: TokenBatch,
+    scale: Scale,
+    hyperparams: Hyperparams = Hyperparams(),
 ) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's mean over pairs.
 
@@ -58,7 +48,7 @@ def loss(
       2i + 1 and 2i + 2 of the whole batch are a pair, the better one first.
       Needs `ref_logprobs`, unless the loss is reference-free.
     scale: of the whole minibatch, whose pairs are half of its episodes.
-    knobs: the choices.
+    hyperparams: the choices.
   """
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
   per_episode = lambda x: masked.sum_episodes(
@@ -66,11 +56,11 @@ def loss(
   )
   length = jnp.maximum(per_episode(mask), 1)  # [E]
   gain = outputs.logprobs
-  if not knobs.reference_free:
+  if not hyperparams.reference_free:
     # Per token, before the sum: a difference of two long sums is less exact.
     gain = gain - batch.ref_logprobs
   gain = per_episode(gain)
-  if knobs.length_normalised:
+  if hyperparams.length_normalised:
     gain = gain / length
   better, worse = gain[::2], gain[1::2]  # [P]
   here = per_episode(mask)[::2] > 0  # the other pairs are in other pieces
@@ -80,14 +70,14 @@ def loss(
   total = mean(
       preference_loss.per_pair(
           margin,
-          loss=knobs.loss,
-          beta=knobs.beta,
-          label_smoothing=knobs.label_smoothing,
+          loss=hyperparams.loss,
+          beta=hyperparams.beta,
+          label_smoothing=hyperparams.label_smoothing,
       )
   )
   nll = mean(-(per_episode(outputs.logprobs) / length)[::2])
-  if knobs.nll_coef:
-    total = total + knobs.nll_coef * nll
+  if hyperparams.nll_coef:
+    total = total + hyperparams.nll_coef * nll
   return total, {
       'policy/loss': total,
       'policy/nll': nll,  # nats a token of the better episode

@@ -12,37 +12,26 @@ tokens carry their turn's sum, and the anchor is the observation alone, as in
 the paper: turns that share it may have different histories.
 """
 
-import dataclasses
-
 from agentrl.algos import policy
+from agentrl.algos.hyperparams import GiGpo as Hyperparams
 from agentrl.batch import TokenBatch
 from agentrl.ops import advantage, returns
 
-GROUPS = True
-CRITIC = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Knobs(policy.Knobs):
-  """GiGPO's choices."""
-
-  normalise_std: bool = True  # of both levels; False: the paper's F_norm = 1
-  ddof: int = 1
-  gamma: float = 0.95  # discount per turn
-  step_weight: float = 1.0  # the paper's omega
-
 
 def advantages(
-    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int
+    batch: TokenBatch,
+    hyperparams: Hyperparams = Hyperparams(),
+    *,
+    num_groups: int
 ) -> TokenBatch:
   """The batch with `[B, T]` returns of turns, and advantages.
 
   Args:
     batch: whole collection, one episode a row, with `anchor_ids`.
-    knobs: the choices.
+    hyperparams: the choices.
     num_groups: distinct tasks in the batch; static.
   """
-  scale = dict(ddof=knobs.ddof, scale=knobs.normalise_std)
+  scale = dict(ddof=hyperparams.ddof, scale=hyperparams.normalise_std)
   per_episode = advantage.group_relative(
       batch.episode_return,
       batch.group_ids,
@@ -54,7 +43,7 @@ def advantages(
   first = returns.first_of_turn(turn_ids)
   turns = returns.sum_turns(first, turn_ids) > 0  # [B, T], column k: turn k
   to_go = returns.discounted(
-      returns.sum_turns(batch.rewards, turn_ids), turns, gamma=knobs.gamma
+      returns.sum_turns(batch.rewards, turn_ids), turns, gamma=hyperparams.gamma
   )
   anchors = returns.sum_turns(first * batch.anchor_ids, turn_ids).astype(int)
   per_turn = advantage.group_relative(
@@ -69,7 +58,7 @@ def advantages(
       advantages=advantage.to_tokens(
           per_episode, batch.segment_ids, batch.completion_mask
       )
-      + knobs.step_weight * returns.spread_turns(per_turn, turn_ids),
+      + hyperparams.step_weight * returns.spread_turns(per_turn, turn_ids),
   )
 
 

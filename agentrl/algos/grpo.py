@@ -12,32 +12,23 @@ mean and groups of equal returns sampled anew; GSPO (arXiv:2507.18071)
 `ratio_level='sequence'`; CISPO (arXiv:2506.13585) `surrogate='cispo'`.
 """
 
-import dataclasses
-
 from agentrl.algos import policy
+from agentrl.algos.hyperparams import Grpo as Hyperparams
 from agentrl.batch import TokenBatch
 from agentrl.ops import advantage
 
-GROUPS = True  # compares the episodes of a group
-CRITIC = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Knobs(policy.Knobs):
-  """GRPO's choices."""
-
-  normalise_std: bool = True  # False: Dr. GRPO
-  ddof: int = 1  # of the group's standard deviation; 1 as in the original
-
 
 def advantages(
-    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int
+    batch: TokenBatch,
+    hyperparams: Hyperparams = Hyperparams(),
+    *,
+    num_groups: int
 ) -> TokenBatch:
   """The batch with `[B, T]` advantages: 0 where nothing was sampled.
 
   Args:
     batch: whole collection: group statistics need every member.
-    knobs: the choices.
+    hyperparams: the choices.
     num_groups: distinct tasks in the batch; static.
   """
   per_episode = advantage.group_relative(
@@ -45,8 +36,8 @@ def advantages(
       batch.group_ids,
       batch.valid,
       num_groups=num_groups,
-      ddof=knobs.ddof,
-      scale=knobs.normalise_std,
+      ddof=hyperparams.ddof,
+      scale=hyperparams.normalise_std,
   )
   return batch.replace(
       advantages=advantage.to_tokens(

@@ -60,7 +60,11 @@ class Online:
       'k3+', 'see ops.kl', one_of=('k1', 'k2', 'k3', 'k3+'), acts_if=_KL
   )
   kl_target: float | None = field(
-      None, 'KL that the weight is steered to', above=0, acts_if=_KL, example=0.1
+      None,
+      'KL that the weight is steered to',
+      above=0,
+      acts_if=_KL,
+      example=0.1,
   )
   kl_horizon: int = field(
       10_000,
@@ -226,9 +230,7 @@ class Grpo(Online):
   GROUPS = True
 
   normalise_std: bool = field(True, 'False: Dr. GRPO')
-  ddof: int = field(
-      1, "of the group's deviation", one_of=(0, 1), acts_if=_STD
-  )
+  ddof: int = field(1, "of the group's deviation", one_of=(0, 1), acts_if=_STD)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -318,9 +320,7 @@ class GiGpo(Online):
 
   # Of both levels; False: the paper's F_norm = 1.
   normalise_std: bool = field(True, 'False: nothing divides')
-  ddof: int = field(
-      1, "of the group's deviation", one_of=(0, 1), acts_if=_STD
-  )
+  ddof: int = field(1, "of the group's deviation", one_of=(0, 1), acts_if=_STD)
   gamma: float = field(
       0.95,
       'discount of a turn',

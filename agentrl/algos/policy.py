@@ -6,14 +6,14 @@ An algorithm is an estimate of advantages and this loss:
 
 f is PPO's clipped surrogate or CISPO's; r the ratio of a token or of its whole
 sequence; w corrects for a sampler that is not the trainer; "mean" is one of
-`ops.aggregate`. `Knobs` names the choices and their papers.
+`ops.aggregate`. `hyperparams.Online` names the choices and their papers.
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import jax
 
+from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.ops import aggregate, correction, kl, masked, policy_loss
 from agentrl.ops.aggregate import Scale
@@ -29,34 +29,11 @@ class Outputs(NamedTuple):
   values: jax.Array | None = None  # with a critic
 
 
-@dataclasses.dataclass(frozen=True)
-class Knobs:
-  """Choices of the policy loss."""
-
-  clip_low: float = 0.2
-  clip_high: float = 0.2  # above clip_low: clip-higher (DAPO)
-  dual_clip: float | None = None  # above 1, 3 in arXiv:1912.09729
-  surrogate: str = 'clip'  # 'clip' (PPO) | 'cispo' (arXiv:2506.13585)
-  # 'token' | 'sequence' (GSPO-token, arXiv:2507.18071)
-  ratio_level: str = 'token'
-  aggregation: str = 'token'  # see ops.aggregate
-  aggregation_constant: float | None = None  # tokens; of 'constant'
-  entropy_coef: float = 0.0
-  kl_estimator: str = 'k3+'  # see ops.kl
-  # Off-policy correction by the sampler's log-probabilities; see
-  # ops.correction.
-  importance_cap: float | None = None  # truncated importance sampling
-  sequence_low: float | None = None  # geometric sequence mask
-  sequence_high: float | None = None
-
-
 def loss(
     outputs: Outputs,
     batch: TokenBatch,
     scale: Scale,
-    knobs: Knobs,
-    *,
-    use_kl: bool,
+    hyperparams: Online,
 ) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's loss.
 
@@ -66,9 +43,8 @@ def loss(
       the first and only update of the collection: then the ratio is 1 and only
       its gradient counts.
     scale: of the whole minibatch.
-    knobs: the choices.
-    use_kl: whether the loss holds the policy near a reference; needs
-      `batch.ref_logprobs` and `scale.kl_coef`.
+    hyperparams: the choices. Where the KL is in the loss, `batch.ref_logprobs`
+      and `scale.kl_coef` are needed.
 
   Returns:
     Scalar loss and metrics: summed over the microbatches of a minibatch they
@@ -85,9 +61,9 @@ def loss(
       mask,
       batch.segment_ids,
       scale,
-      mode=knobs.aggregation,
+      mode=hyperparams.aggregation,
       num_episodes=num_episodes,
-      constant=knobs.aggregation_constant,
+      constant=hyperparams.aggregation_constant,
   )
   # Metrics are token means whatever the loss is, so that runs compare.
   share = lambda x: masked.sum(x, mask) / scale.tokens
@@ -97,20 +73,20 @@ def loss(
       old,
       mask,
       batch.segment_ids,
-      level=knobs.ratio_level,
+      level=hyperparams.ratio_level,
       num_episodes=num_episodes,
   )
   advantages = jax.numpy.where(mask, batch.advantages, 0.0)
-  clips = dict(clip_low=knobs.clip_low, clip_high=knobs.clip_high)
-  if knobs.surrogate == 'cispo':
+  clips = dict(clip_low=hyperparams.clip_low, clip_high=hyperparams.clip_high)
+  if hyperparams.surrogate == 'cispo':
     per_token, clipped = policy_loss.cispo(
         jax.numpy.where(mask, logprobs, 0.0), log_ratio, advantages, **clips
     )
   else:
     per_token, clipped = policy_loss.clipped(
-        log_ratio, advantages, **clips, dual_clip=knobs.dual_clip
+        log_ratio, advantages, **clips, dual_clip=hyperparams.dual_clip
     )
-  weight, metrics = _correction(old, batch, mask, knobs, share)
+  weight, metrics = _correction(old, batch, mask, hyperparams, share)
   if weight is not None:
     per_token *= weight
 
@@ -125,36 +101,40 @@ def loss(
       'policy/ratio_max': masked.max(ratio, mask),
   }
   total = policy
-  if knobs.entropy_coef:
-    total -= knobs.entropy_coef * mean(outputs.entropy)
-  if use_kl:
+  if hyperparams.entropy_coef:
+    total -= hyperparams.entropy_coef * mean(outputs.entropy)
+  if hyperparams.kl_in_loss:
     estimate = lambda estimator: kl.estimate(
         logprobs, batch.ref_logprobs, mask, estimator=estimator
     )
-    total += scale.kl_coef * mean(estimate(knobs.kl_estimator))
+    total += scale.kl_coef * mean(estimate(hyperparams.kl_estimator))
     metrics['policy/kl_ref'] = share(estimate('k3'))
   return total, metrics
 
 
 def _correction(
-    old: jax.Array, batch: TokenBatch, mask: jax.Array, knobs: Knobs, share: Any
+    old: jax.Array,
+    batch: TokenBatch,
+    mask: jax.Array,
+    hyperparams: Online,
+    share: Any,
 ) -> tuple[jax.Array | None, Metrics]:
   """`[B, T]` weights of the tokens, or None, and what they did."""
   weight, metrics = None, {}
-  if knobs.importance_cap is not None:
+  if hyperparams.importance_cap is not None:
     weight = correction.truncated_importance(
-        old, batch.sampler_logprobs, mask, cap=knobs.importance_cap
+        old, batch.sampler_logprobs, mask, cap=hyperparams.importance_cap
     )
     metrics['correction/weight_mean'] = share(weight)
-    metrics['correction/capped'] = share(weight >= knobs.importance_cap)
-  if knobs.sequence_low is not None:
+    metrics['correction/capped'] = share(weight >= hyperparams.importance_cap)
+  if hyperparams.sequence_low is not None:
     keep = correction.sequence_mask(
         old,
         batch.sampler_logprobs,
         mask,
         batch.segment_ids,
-        low=knobs.sequence_low,
-        high=knobs.sequence_high,
+        low=hyperparams.sequence_low,
+        high=hyperparams.sequence_high,
         num_episodes=len(batch.valid),
     )
     weight = keep if weight is None else weight * keep

@@ -13,53 +13,36 @@ of a turn is the critic's before its first token, and all its tokens share one
 advantage (Turn-PPO, arXiv:2512.17008).
 """
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 
 from agentrl.algos import policy
+from agentrl.algos.hyperparams import Ppo as Hyperparams
 from agentrl.batch import TokenBatch
 from agentrl.ops import advantage, masked, returns, value_loss
 from agentrl.ops.aggregate import Scale
 
-GROUPS = False
-CRITIC = True
-
-
-@dataclasses.dataclass(frozen=True)
-class Knobs(policy.Knobs):
-  """PPO's choices."""
-
-  gamma: float = 1.0  # discount per sampled token, or per turn
-  lam: float = 1.0  # decay of the trace, likewise
-  turn_level: bool = False
-  # Whether the critic continues an episode that we cut. False: it has failed.
-  # With gamma 1 and no failure but the cut, a critic that continues it learns
-  # that all is well.
-  bootstrap: bool = True
-  whiten: bool = True
-  value_clip: float | None = 0.5  # in units of the return
-  value_coef: float = 0.5
-
 
 def advantages(
-    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int = 1
+    batch: TokenBatch,
+    hyperparams: Hyperparams = Hyperparams(),
+    *,
+    num_groups: int = 1
 ) -> TokenBatch:
   """The batch with `[B, T]` advantages and returns, the critic's targets.
 
   Args:
     batch: whole collection, one episode a row, with values and bootstrap.
-    knobs: the choices.
+    hyperparams: the choices.
     num_groups: unused: nothing is compared within groups.
   """
   del num_groups
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
   bootstrap = jnp.where(
-      batch.truncated & knobs.bootstrap, batch.bootstrap_value, 0.0
+      batch.truncated & hyperparams.bootstrap, batch.bootstrap_value, 0.0
   )
-  decay = dict(gamma=knobs.gamma, lam=knobs.lam)
-  if knobs.turn_level:
+  decay = dict(gamma=hyperparams.gamma, lam=hyperparams.lam)
+  if hyperparams.turn_level:
     turn_ids = batch.turn_ids
     first = returns.first_of_turn(turn_ids)
     estimate = returns.gae(
@@ -76,7 +59,7 @@ def advantages(
     )
   estimate = jnp.where(mask, estimate, 0.0)
   targets = jnp.where(mask, estimate + batch.values, 0.0)
-  if knobs.whiten:
+  if hyperparams.whiten:
     estimate = advantage.whiten(estimate, mask)
   return batch.replace(advantages=estimate, returns=targets)
 
@@ -85,15 +68,13 @@ def loss(
     outputs: policy.Outputs,
     batch: TokenBatch,
     scale: Scale,
-    knobs: Knobs,
-    *,
-    use_kl: bool,
+    hyperparams: Hyperparams,
 ) -> tuple[jax.Array, policy.Metrics]:
   """As `algos.policy.loss`, with the critic's; `outputs.values` are its own."""
-  total, metrics = policy.loss(outputs, batch, scale, knobs, use_kl=use_kl)
+  total, metrics = policy.loss(outputs, batch, scale, hyperparams)
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
   count = scale.tokens
-  if knobs.turn_level:
+  if hyperparams.turn_level:
     # Only a turn's first token has a target.
     mask &= returns.first_of_turn(batch.turn_ids)
     count = scale.turns
@@ -102,7 +83,7 @@ def loss(
       clean(outputs.values),
       clean(batch.values),
       clean(batch.returns),
-      clip=knobs.value_clip,
+      clip=hyperparams.value_clip,
   )
   value = masked.sum(per_token, mask) / count
   share = lambda x: masked.sum(x, mask) / count
@@ -112,4 +93,4 @@ def loss(
       'critic/value_mean': share(outputs.values),
       'critic/return_mean': share(batch.returns),
   }
-  return total + knobs.value_coef * value, metrics
+  return total + hyperparams.value_coef * value, metrics

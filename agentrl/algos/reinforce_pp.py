@@ -11,42 +11,33 @@ compared with its group's mean, and then whitened over the batch:
     A_e = R_e - mean(R of the group)
 """
 
-import dataclasses
-
 import jax.numpy as jnp
 
 from agentrl.algos import policy
+from agentrl.algos.hyperparams import ReinforcePP as Hyperparams
 from agentrl.batch import TokenBatch
 from agentrl.ops import advantage, masked, returns
 
-GROUPS = False
-CRITIC = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Knobs(policy.Knobs):
-  """REINFORCE++'s choices."""
-
-  gamma: float = 1.0  # discount per sampled token
-  group_baseline: bool = False
-
 
 def advantages(
-    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int
+    batch: TokenBatch,
+    hyperparams: Hyperparams = Hyperparams(),
+    *,
+    num_groups: int
 ) -> TokenBatch:
   """The batch with `[B, T]` returns and advantages.
 
   Args:
     batch: whole collection, one episode a row.
-    knobs: the choices.
+    hyperparams: the choices.
     num_groups: distinct tasks in the batch; static.
   """
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
   to_go = returns.discounted(
-      batch.rewards, batch.completion_mask, gamma=knobs.gamma
+      batch.rewards, batch.completion_mask, gamma=hyperparams.gamma
   )
   estimate = to_go
-  if knobs.group_baseline:
+  if hyperparams.group_baseline:
     centred = advantage.group_relative(
         batch.episode_return,
         batch.group_ids,

@@ -10,32 +10,26 @@ update a collection the surrogate of `algos.policy` has that gradient, up to
 the aggregation's denominator.
 """
 
-import dataclasses
-
 from agentrl.algos import policy
+from agentrl.algos.hyperparams import Rloo as Hyperparams
 from agentrl.batch import TokenBatch
 from agentrl.ops import advantage
 
-GROUPS = True
-CRITIC = False
-
-
-@dataclasses.dataclass(frozen=True)
-class Knobs(policy.Knobs):
-  """RLOO's choices: those of the policy loss."""
-
 
 def advantages(
-    batch: TokenBatch, knobs: Knobs = Knobs(), *, num_groups: int
+    batch: TokenBatch,
+    hyperparams: Hyperparams = Hyperparams(),
+    *,
+    num_groups: int
 ) -> TokenBatch:
   """The batch with `[B, T]` advantages: 0 where nothing was sampled.
 
   Args:
     batch: whole collection: the baseline needs every member of a group.
-    knobs: the choices; none concerns the advantages.
+    hyperparams: the choices; none concerns the advantages.
     num_groups: distinct tasks in the batch; static.
   """
-  del knobs
+  del hyperparams
   per_episode = advantage.leave_one_out(
       batch.episode_return, batch.group_ids, batch.valid, num_groups=num_groups
   )

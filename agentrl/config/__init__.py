@@ -5,7 +5,16 @@ flags reach every field of it; `read` makes the mode's dataclasses of it, and
 below the modes functions take those or named values. Imports no jax.
 """
 
-from agentrl.config.build import Leaf, brought, defaults, leaves, read
+from agentrl.config.build import Leaf, brought, defaults, leaves, read, usual
 from agentrl.config.modes import MODES, record
 
-__all__ = ['MODES', 'Leaf', 'brought', 'defaults', 'leaves', 'read', 'record']
+__all__ = [
+    'MODES',
+    'Leaf',
+    'brought',
+    'defaults',
+    'leaves',
+    'read',
+    'record',
+    'usual',
+]

@@ -6,6 +6,7 @@ whatever is chosen; one that the chosen one lacks is refused.
 """
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -161,9 +162,7 @@ def defaults(mode: str) -> ConfigDict:
   return config
 
 
-def read(
-    config: ConfigDict, run: Mapping[str, Any] | None = None
-) -> Any:
+def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   """The config as its mode's dataclass, checked: the only check there is.
 
   Args:
@@ -321,11 +320,26 @@ def _check_acting(made: Any, mode: str) -> None:
       elif value != fields.default(item):
         for act in fields.meaning(item).acts_if:
           if not act.test(made):
-            raise ConfigError(
-                f'{path}={value!r} has no effect: {act.reason}.'
-            )
+            raise ConfigError(f'{path}={value!r} has no effect: {act.reason}.')
 
   visit(made, '')
+
+
+def usual(record: Mapping[str, Any]) -> dict[str, Any]:
+  """The defaults of a recorded config, by their paths, as JSON has them.
+
+  They are what an older record of the same algorithm and environment means by
+  a field that it lacks.
+  """
+  found = dict(leaves(record['mode']))
+  if record['mode'] == 'train':
+    cls = ONLINE[record['algo']['name']]
+    found |= {leaf.path: leaf for leaf in _leaves(cls, 'algo.')}
+  values = {path: leaf.default for path, leaf in found.items()}
+  spec = ENVS.get(record.get('env', {}).get('name'))
+  if spec is not None:
+    values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}
+  return json.loads(json.dumps(values))
 
 
 _ALL = {mode: leaves(mode) for mode in MODES}

@@ -40,8 +40,10 @@ _OFFLINE = {
 _REFUSED_IN = {
     'sft': _OFFLINE,
     'dpo': _OFFLINE,
-    'agentevol': _OFFLINE
-    | {'checkpoint.every': 'checkpoint.every: each round is saved.'},
+    'agentevol': (
+        _OFFLINE
+        | {'checkpoint.every': 'checkpoint.every: each round is saved.'}
+    ),
 }
 # Old name -> new name.
 RENAMED: Mapping[str, str] = {}

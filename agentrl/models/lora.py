@@ -10,47 +10,21 @@ layout, with `{'a': [L, in, rank], 'b': [L, rank, out]}` where those have
 its 'params'; without one, it is the same program as ever.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import struct
 
+from agentrl.models.options import Lora
+
 Params = Any
 Adapter = Any
 
-# Where the projections that can have an adapter are.
+# Where the projections of `LORA_TARGETS` are.
 BLOCKS = dict.fromkeys('qkvo', 'attention') | dict.fromkeys(
     ('gate', 'up', 'down'), 'mlp'
 )
-TARGETS = tuple(BLOCKS)
-
-
-@dataclasses.dataclass(frozen=True)
-class Lora:
-  """Which projections have an adapter, and of what size.
-
-  Attributes:
-    rank: columns of A; 0: no adapter, all parameters are trained.
-    alpha: numerator of the scale, which is alpha / rank: the size of the first
-      updates does not depend on the rank.
-    targets: of `TARGETS`.
-    rslora: whether the scale is alpha / sqrt(rank), under which a larger rank
-      goes on learning as fast (rsLoRA, arXiv:2312.03732).
-  """
-
-  rank: int = 0
-  alpha: float = 16.0
-  targets: tuple[str, ...] = TARGETS
-  rslora: bool = False
-
-  @property
-  def scale(self) -> float:
-    """What multiplies (x A) B; 1 without an adapter."""
-    if not self.rank:
-      return 1.0
-    return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
 
 
 def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:

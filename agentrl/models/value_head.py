@@ -15,8 +15,6 @@ from agentrl.batch import SharedPrefix
 from agentrl.models import lora
 from agentrl.models.transformer import Transformer
 
-KINDS = ('own', 'shared')
-
 
 class ValueHead(nn.Module):
   """A linear map from states to values, in float32; it starts at 0."""
@@ -38,8 +36,6 @@ def init(kind: str, module: Transformer, params: Any) -> Any:
     params: the policy's; of one with an adapter, that. So does such a critic
       have an adapter of its own, beside its head, over the same frozen base.
   """
-  if kind not in KINDS:
-    raise ValueError(f'Unknown critic {kind!r}; known: {", ".join(KINDS)}.')
   size = module.config.hidden_size
   head = ValueHead().init(jax.random.key(0), jnp.zeros((1, size)))['params']
   if kind == 'shared':

@@ -16,11 +16,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from agentrl.config.sections import TrainModel
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import Lora
-from agentrl.modes import settings
 from agentrl.modes.parts import Model
 from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
@@ -62,7 +62,7 @@ def check_targets(config: TransformerConfig, lora: Lora) -> None:
     )
 
 
-def describe(model: Model, wanted: settings.Model) -> dict[str, Any] | None:
+def describe(model: Model, wanted: TrainModel) -> dict[str, Any] | None:
   """What a checkpoint has to say of the model's adapter; None without one."""
   if model.base is None:
     return None

@@ -14,9 +14,10 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import agentevol as algo_lib
+from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
-from agentrl.modes import base, offline, offline_settings, warmstart
+from agentrl.modes import base, offline, warmstart
 from agentrl.modes.host import Interrupted
 from agentrl.rollout import collect, seeds
 from agentrl.training import agentevol, state as state_lib, step, supervised
@@ -33,7 +34,7 @@ _SHOWN = (
 )
 
 
-read = offline_settings.read_agentevol
+read = base.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -42,13 +43,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), config, workdir)
+  base.start(_Run, read(config), workdir)
 
 
 class _Run(offline.OfflineRun):
   """One run, from its demonstrations to its summary."""
 
-  wanted: offline_settings.AgentEvolRun
+  wanted: modes.AgentEvol
 
   def run(self) -> None:
     wanted = self.wanted
@@ -110,7 +111,8 @@ class _Run(offline.OfflineRun):
         ),
         epochs=algo.epochs,
         minibatch_size=algo.minibatch_size,
-        optim=algo.with_warmup(self.wanted.optim, total),
+        optim=self.wanted.optim,
+        schedule=self.schedule(total),
         seed=seeds.derive_seed(self.wanted.seed, 'rows', number),
         directory=directory,
         name='sft',

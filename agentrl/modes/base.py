@@ -14,7 +14,7 @@ from typing import Any
 import rich.console
 from ml_collections import ConfigDict
 
-from agentrl import metrics as metrics_lib
+from agentrl import config as config_lib, metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import AgentrlError, CheckpointError, DivergedError
@@ -43,25 +43,28 @@ from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
 
+def read(config: ConfigDict) -> Any:
+  """The checked config; what a run brings comes from `config.model.name`."""
+  return config_lib.read(config, resume.trained_with(config.model.name))
+
+
 def start(
     run: type['Run'],
     wanted: Any,
-    config: ConfigDict,
     workdir: str | None,
 ) -> None:
-  """Runs `run` as `config` says; the same command continues it.
+  """Runs `run` as `wanted` says; the same command continues it.
 
   Args:
     run: the mode's class.
-    wanted: its settings.
-    config: what they were read from; the workdir keeps it.
+    wanted: its config; the workdir keeps it.
     workdir: gets all that the run leaves.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
   compile_cache.use(wanted.compile_cache)
-  hosts.join(os.environ, config.mode, ready=True)
+  hosts.join(os.environ, wanted.mode, ready=True)
   directory = make_workdir(workdir)
   try:
     with contextlib.ExitStack() as stack:
@@ -71,7 +74,7 @@ def start(
         take = lambda: None
       hosts.alike(take)
       host = stack.enter_context(Host())
-      run(wanted, directory, host, stack, config).run()
+      run(wanted, directory, host, stack).run()
   # Only now is a checkpoint complete that was being written.
   except Interrupted:
     print(f'Stopped. {resume.way_on(directory)}')
@@ -90,8 +93,7 @@ def start(
 class Run:
   """One run of a mode that learns.
 
-  `wanted` is the mode's settings: a dataclass with the sections seed, env,
-  agent, model, mesh, sampler, rollout, eval and checkpoint at least.
+  `wanted` is the mode's config, a `config.modes.Learning`.
   """
 
   def __init__(
@@ -100,16 +102,14 @@ class Run:
       directory: pathlib.Path,
       host: Host,
       stack: contextlib.ExitStack,
-      config: ConfigDict | None = None,
   ):
-    """Keeps the settings and looks at what the workdir holds.
+    """Keeps the config and looks at what the workdir holds.
 
     Args:
-      wanted: the mode's settings.
+      wanted: the mode's config.
       directory: the workdir.
       host: runs what waits.
       stack: ends what the run starts.
-      config: what the settings were read from; None: it is not kept.
 
     Raises:
       ConfigError: the workdir holds another run.
@@ -118,10 +118,11 @@ class Run:
     self.directory = directory
     self.host = host
     self.stack = stack
-    self.config = config
+    self.record = config_lib.record(wanted)
+    self.claimed = False
     # Whether what the workdir holds is of this very run.
-    self.known = config is not None and hosts.alike(
-        lambda: resume.check_config(config, directory)
+    self.known = hosts.alike(
+        lambda: resume.check_config(self.record, directory)
     )
     self.first = distributed.is_first()
     self.console = rich.console.Console(quiet=not self.first)
@@ -150,7 +151,12 @@ class Run:
     )
     self.stack.callback(self.checkpoints.close)
     self.environment = self.stack.enter_context(
-        parts.Environment(self.host, wanted.env, expert=expert)
+        parts.Environment(
+            self.host,
+            wanted.env,
+            task_file=wanted.env.task_file,
+            expert=expert,
+        )
     )
     self.train_tasks = self.environment.tasks('train')
     # Refused now rather than after an hour.
@@ -264,9 +270,9 @@ class Run:
     Until then a command that was refused leaves nothing which would refuse the
     corrected one.
     """
-    if self.first and self.config is not None:
-      resume.keep_config(self.config, self.directory)
-      self.config = None  # once
+    if self.first and not self.claimed:
+      resume.keep_config(self.record, self.directory)
+    self.claimed = True
 
   def make_sampler(self, temperature: float):
     return serving.make_sampler(
@@ -281,7 +287,7 @@ class Run:
 
   def warm_start(self, episodes: Sequence[Episode]) -> Any:
     """Parameters that imitate these episodes, as config.warmstart says."""
-    warm, rest = self.wanted.warmstart, self.wanted.optim
+    warm = self.wanted.warmstart
     if self.first:
       episodes_lib.write(
           self.directory / 'episodes' / 'warmstart.jsonl', episodes
@@ -291,12 +297,8 @@ class Run:
         warmstart.as_batch(episodes),
         epochs=warm.epochs,
         minibatch_size=warm.minibatch_size,
-        optim=dataclasses.replace(
-            rest,
-            lr=warm.lr,
-            warmup_steps=warm.warmup_steps,
-            schedule=warm.schedule,
-        ),
+        optim=self.wanted.optim,
+        schedule=warmstart.Schedule(warm.lr, warm.warmup_steps, warm.schedule),
         seed=seeds.derive_seed(self.wanted.seed, 'warmstart'),
         directory=self.directory,
     )

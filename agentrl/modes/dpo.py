@@ -14,6 +14,7 @@ from ml_collections import ConfigDict
 
 from agentrl.algos import dpo
 from agentrl.batch import TokenBatch
+from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib, preference
 from agentrl.data.preference import Pair
 from agentrl.data.tasks import TaskIterator
@@ -22,14 +23,13 @@ from agentrl.modes import (
     base,
     demonstrations,
     offline,
-    offline_settings,
     warmstart,
 )
 from agentrl.parallel import distributed
 from agentrl.training import step
 from agentrl.types import Episode
 
-read = offline_settings.read_dpo
+read = base.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -38,13 +38,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), config, workdir)
+  base.start(_Run, read(config), workdir)
 
 
 class _Run(offline.OfflineRun):
   """One run, from its pairs to its summary."""
 
-  wanted: offline_settings.DpoRun
+  wanted: modes.Dpo
 
   def run(self) -> None:
     wanted = self.wanted
@@ -61,7 +61,8 @@ class _Run(offline.OfflineRun):
       self._begin(path, version)
     batch = warmstart.as_batch(list(episodes_lib.read(path)))
     learner = self.make_learner(
-        len(batch.valid) // 2, functools.partial(dpo.loss, knobs=wanted.algo)
+        len(batch.valid) // 2,
+        functools.partial(dpo.loss, hyperparams=wanted.algo),
     )
     if not wanted.algo.reference_free:
       batch = self._with_reference(batch, learner, path.with_suffix('.npz'))

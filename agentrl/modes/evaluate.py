@@ -13,6 +13,9 @@ import rich.console
 import rich.table
 from ml_collections import ConfigDict
 
+from agentrl import config as config_lib
+from agentrl.config import sections
+from agentrl.config.modes import Evaluate
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
 from agentrl.modes import (
@@ -20,18 +23,17 @@ from agentrl.modes import (
     compile_cache,
     hosts,
     parts,
-    reading,
+    resume,
     serving,
-    settings,
 )
 from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.modes.parts import Environment
 from agentrl.rollout.collect import Play
 
 
-def read(config: ConfigDict) -> settings.Evaluation:
+def read(config: ConfigDict) -> Evaluate:
   """Reads and checks a config of mode 'evaluate'."""
-  return reading.read_config(config, settings.Evaluation)
+  return config_lib.read(config, resume.trained_with(config.model.name))
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -105,8 +107,8 @@ def run_panel(
     host: Host,
     environment: Environment,
     play: Play,
-    wanted: settings.Eval,
-    rollout: settings.Limits,
+    wanted: sections.Eval,
+    rollout: sections.Limits,
     console: rich.console.Console,
     *,
     name: str = 'evaluation',

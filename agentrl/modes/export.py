@@ -12,16 +12,17 @@ import numpy as np
 import rich.console
 from ml_collections import ConfigDict
 
+from agentrl import config as config_lib
+from agentrl.config.modes import Export, Source
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
+from agentrl.models import options
 from agentrl.modes import (
     checkpoints,
     compile_cache,
     hosts,
     model_card,
     parts,
-    reading,
     resume,
-    settings,
 )
 from agentrl.modes.host import make_workdir
 from agentrl.text import tokenizer as tokenizer_lib
@@ -36,9 +37,9 @@ _SAMPLE = (
 )
 
 
-def read(config: ConfigDict) -> settings.Exporting:
+def read(config: ConfigDict) -> Export:
   """Reads and checks a config of mode 'export'."""
-  return reading.read_config(config, settings.Exporting)
+  return config_lib.read(config)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -90,7 +91,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   )
 
 
-def find(source: settings.Source) -> tuple[pathlib.Path, int | None]:
+def find(source: Source) -> tuple[pathlib.Path, int | None]:
   """The run that is meant, and the number of its checkpoint, if one is named.
 
   Raises:
@@ -118,7 +119,7 @@ def source_dtype(name: str) -> str:
   Raises:
     ConfigError: they were quantised.
   """
-  if settings.Model(name).from_scratch:
+  if name in options.TINY:
     return 'float32'  # random numbers, drawn so
   earlier = checkpoints.split(name)
   if earlier is not None:  # it went on from another run
@@ -167,7 +168,7 @@ def write(
           model.tokenizer.save,
           lambda folder: _write_text(folder / 'README.md', card),
           lambda folder: _write_text(
-              folder / model_card.TRAINED,
+              folder / resume.EXPORTED,
               json.dumps(trained, indent=2) + '\n',
           ),
       ),

@@ -10,18 +10,20 @@ import numpy as np
 import rich.console
 from ml_collections import ConfigDict
 
+from agentrl import config as config_lib
 from agentrl.algos import grpo
+from agentrl.config.modes import Inspect
 from agentrl.data import collate, episodes as episodes_lib, report, report_html
 from agentrl.errors import ConfigError, DataError
-from agentrl.modes import checkpoints, compile_cache, reading, settings
+from agentrl.modes import checkpoints, compile_cache
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 
 
-def read(config: ConfigDict) -> settings.Inspection:
+def read(config: ConfigDict) -> Inspect:
   """Reads and checks a config of mode 'inspect'."""
-  return reading.read_config(config, settings.Inspection)
+  return config_lib.read(config)
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

@@ -10,10 +10,12 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from agentrl.config import sections
+from agentrl.config.modes import PolicyServer, ServePolicy
+from agentrl.config.sections import Model
 from agentrl.engine.auth import Keys
 from agentrl.errors import AgentrlError
-from agentrl.modes import parts, serve_policy, settings
-from agentrl.modes.sampler_settings import Sampler
+from agentrl.modes import parts, serve_policy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -71,13 +73,13 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   args = parser.parse_args(argv)
   try:
-    wanted = settings.ServePolicy(
-        model=settings.Model(args.model_path, dtype=args.dtype),
-        sampler=Sampler(
+    wanted = ServePolicy(
+        model=Model(name=args.model_path, dtype=args.dtype),
+        sampler=sections.Engine(
             max_running=args.max_running_requests,
             deterministic=args.enable_deterministic_inference,
         ),
-        serve=settings.Serve(
+        serve=PolicyServer(
             host=args.host,
             port=args.port,
             name=args.served_model_name,

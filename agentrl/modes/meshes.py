@@ -6,15 +6,15 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from agentrl.config import sections
 from agentrl.data import packing
 from agentrl.errors import ConfigError
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import settings
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.training import state as state_lib
 
 
-def make(wanted: settings.Mesh) -> Mesh:
+def make(wanted: sections.Mesh) -> Mesh:
   """The mesh over all devices.
 
   Raises:

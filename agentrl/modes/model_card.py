@@ -26,9 +26,6 @@ _SECTIONS = (
     'optim',
 )
 
-
-# Beside it: how the policy was asked, for `configs/evaluate.py`.
-TRAINED = 'agentrl.json'
 _LIMITS = ('max_completion_tokens', 'max_context', 'concurrency')
 
 

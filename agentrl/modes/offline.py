@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -147,14 +148,15 @@ class OfflineRun(base.Run):
 
     Args:
       size: demonstrations or pairs.
-      loss: of the algorithm, its knobs bound.
+      loss: of the algorithm, its hyperparameters bound.
     """
     algo = self.wanted.algo
     total = supervised.num_updates(size, algo.minibatch_size, algo.epochs)
     learner = warmstart.make_learner(
         self.model.params,
         total,
-        optim=algo.with_warmup(self.wanted.optim, total),
+        optim=self.wanted.optim,
+        schedule=self.schedule(total),
         module=self.module,
         mesh=self.mesh,
         loss=loss,
@@ -163,6 +165,13 @@ class OfflineRun(base.Run):
     )
     self.model = dataclasses.replace(self.model, params=learner.state.params)
     return learner
+
+  def schedule(self, total: int) -> warmstart.Schedule:
+    """The learning rate over a phase of `total` updates."""
+    optim = self.wanted.optim
+    return warmstart.Schedule(
+        optim.lr, math.ceil(self.wanted.algo.warmup * total), optim.schedule
+    )
 
   def at_checkpoint(self, learner: warmstart.Learner) -> warmstart.Learner:
     """The learner at the newest checkpoint; its parameters become the model's."""

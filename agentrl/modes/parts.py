@@ -13,6 +13,7 @@ from absl import logging
 from jax.sharding import Mesh
 
 from agentrl import envs, metrics as metrics_lib, types
+from agentrl.config import sections
 from agentrl.data import tasks as tasks_lib
 from agentrl.envs import tokens
 from agentrl.envs.client import EnvClient
@@ -21,8 +22,9 @@ from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.config import TransformerConfig
+from agentrl.models.options import Lora
 from agentrl.models.transformer import Transformer
-from agentrl.modes import hosts, meshes, settings
+from agentrl.modes import hosts, meshes
 from agentrl.modes.host import EnvServer, Host
 from agentrl.parallel import distributed
 from agentrl.rollout.agent import Agent
@@ -42,12 +44,20 @@ DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
 class Environment:
   """The servers of one environment, started here or found at URLs."""
 
-  def __init__(self, host: Host, env: settings.Env, *, expert: bool = False):
+  def __init__(
+      self,
+      host: Host,
+      env: sections.Env,
+      *,
+      task_file: str | None = None,
+      expert: bool = False,
+  ):
     """Starts or finds the servers.
 
     Args:
       host: whose session the clients use.
       env: which environment, and where.
+      task_file: an item file of tasks to train on; None: the train list.
       expert: whether the servers must offer the expert's actions.
 
     Raises:
@@ -57,6 +67,7 @@ class Environment:
     self.spec = envs.get(env.name)
     self.name = self.spec.name
     self._env = env
+    self._task_file = task_file
     self._host = host
     self._lock = asyncio.Lock()
     self._children: list[EnvServer] = []
@@ -73,15 +84,15 @@ class Environment:
 
   def tasks(self, split: str) -> tuple[int, ...]:
     """The fixed task list of a split, or the config's own training tasks."""
-    if split == 'train' and self._env.task_file:
-      return self._items(self._env.task_file)
+    if split == 'train' and self._task_file:
+      return self._items(self._task_file)
     return self.spec.tasks(split, **self._env.options)
 
   def subtasks(self) -> Callable[[int], str]:
     """What names the kind of a task."""
     return self.spec.subtasks(**self._env.options)
 
-  def panel(self, wanted: settings.Eval) -> tuple[int, ...]:
+  def panel(self, wanted: sections.Eval) -> tuple[int, ...]:
     """The tasks that evaluations compare on, evenly spread over those there are.
 
     Raises:
@@ -158,7 +169,7 @@ class Model:
   tokenizer: Tokenizer
   path: str
   base: lora_lib.Base | None = None  # frozen, see `adapters`
-  lora: lora_lib.Lora = lora_lib.Lora()  # of the adapter
+  lora: Lora = Lora()  # of the adapter
 
   def __post_init__(self):
     if self.tokenizer.vocab_size > self.config.vocab_size:
@@ -168,13 +179,13 @@ class Model:
           ' different models. Put the files of one model there.'
       )
 
-  def module(self, model: settings.Model) -> Transformer:
+  def module(self, model: sections.TrainModel) -> Transformer:
     """The trainer's module for it."""
     return make_module(self.config, model)
 
 
 def make_module(
-    config: TransformerConfig, model: settings.Model
+    config: TransformerConfig, model: sections.TrainModel
 ) -> Transformer:
   """The trainer's module of a decoder of this shape."""
   return Transformer(
@@ -186,7 +197,7 @@ def make_module(
   )
 
 
-def check_attention(model: settings.Model) -> None:
+def check_attention(model: sections.TrainModel) -> None:
   """Refuses kernels that are not for the devices of this run."""
   backend = jax.default_backend()
   if model.attention == 'flash' and backend != 'gpu':
@@ -257,7 +268,7 @@ def new_model(
 
 
 def make_agent(
-    spec: EnvSpec, agent: settings.Agent, tokenizer: Tokenizer
+    spec: EnvSpec, agent: sections.Agent, tokenizer: Tokenizer
 ) -> Agent:
   """How this policy talks in this environment."""
   return Agent(
@@ -272,7 +283,7 @@ def make_play(
     environment: Environment,
     agent: Agent,
     policy: Policy | None,
-    rollout: settings.Limits,
+    rollout: sections.Limits,
     *,
     name: str,
     split: str,
@@ -323,7 +334,7 @@ def collect_groups(
     tasks: Sequence[tuple[int, int]],
     group_size: int,
     play: Play,
-    limits: settings.Limits,
+    limits: sections.Limits,
     *,
     seed: int,
 ) -> list[Group]:

@@ -18,10 +18,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from agentrl.algos import agentevol, dpo, sft
+from agentrl.config import sections
 from agentrl.data import packing
 from agentrl.models import lora as lora_lib, transformer, value_head, variants
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import adapters, meshes, parts, settings, train, warmstart
+from agentrl.modes import adapters, meshes, parts, train, warmstart
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.training import footprint, state as state_lib, step as step_lib
 from agentrl.training.footprint import Program, Size
@@ -30,10 +31,10 @@ from agentrl.weights import hf, load as weights, names
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-  """What of a mode's settings decides its update.
+  """The part of a mode's config that decides its update.
 
   Attributes:
-    loss: of the algorithm, its knobs bound.
+    loss: of the algorithm, its hyperparameters bound.
     tx: the optimiser of `Networks`.
     fields: of the batch that the loss reads, beside those of every batch.
     episodes: in a step.
@@ -104,7 +105,7 @@ class Plan:
     )
 
 
-def find_shape(model: settings.Model) -> TransformerConfig | None:
+def find_shape(model: sections.TrainModel) -> TransformerConfig | None:
   """The shape of a model whose weights need not be there; None: unknown here.
 
   Raises:
@@ -122,7 +123,7 @@ def find_shape(model: settings.Model) -> TransformerConfig | None:
   return None
 
 
-def simulate(mesh: settings.Mesh) -> None:
+def simulate(mesh: sections.Mesh) -> None:
   """Makes this process have the devices that a mesh asks for; -1 counts as 1.
 
   To be called before anything asks jax for its devices.
@@ -141,7 +142,7 @@ def make(
 
   Args:
     mode: a key of WORK.
-    wanted: its settings.
+    wanted: its config.
     config: the shape of the policy.
     memory: bytes of a device.
 
@@ -225,7 +226,7 @@ def make(
 
 
 def _parameters(
-    config: TransformerConfig, model: settings.Model, mesh: Mesh
+    config: TransformerConfig, model: sections.TrainModel, mesh: Mesh
 ) -> tuple[Any, lora_lib.Base | None]:
   """Shapes of what is trained, and of what that adds to."""
   shapes = names.shapes(config, np.float32)
@@ -281,17 +282,16 @@ def _engine(wanted: Any, config: TransformerConfig) -> dict[str, int]:
 
 
 def _train(wanted: Any) -> Work:
-  algo, plan = wanted.algo, train.make_plan(wanted)
+  algo = wanted.algo
   rows = wanted.rollout.tasks_per_step * wanted.rollout.group_size
-  critic = algo.critic and algo.critic.kind
+  critic = algo.critic.kind if algo.CRITIC else None
   fields = ['anchor_ids', 'sampler_logprobs', 'advantages', 'returns']
-  if plan.updates > 1 or plan.ratio == 'sampler':
+  if algo.updates > 1 or algo.ratio == 'sampler':
     fields.append('old_logprobs')
-  if algo.kl is not None:
+  if algo.kl_coef:
     fields.append('ref_logprobs')
   if critic:
     fields += ['values', 'bootstrap_value']
-  scored = plan.scores(critic=critic is not None)
   tx, _ = train.make_optimizer(wanted)
   return Work(
       loss=train.bind_loss(algo),
@@ -300,17 +300,19 @@ def _train(wanted: Any) -> Work:
       episodes=rows,
       rows=-(-rows // algo.minibatches),
       length=packing.bucket_length(wanted.rollout.max_context),
-      updates=plan.updates,
-      passes=scored + (algo.kl is not None),
+      updates=algo.updates,
+      passes=algo.scores + (algo.kl_coef > 0),
       critic=critic,
-      reference=algo.kl is not None,
+      reference=algo.kl_coef > 0,
       unit='rl step',
   )
 
 
 def _offline(wanted: Any, loss: step_lib.LossFn, **options: Any) -> Work:
   """Work of an update on a minibatch of whole demonstrations."""
-  tx, _ = warmstart.make_optimizer(wanted.optim, total=1)
+  tx, _ = warmstart.make_optimizer(
+      wanted.optim, warmstart.Schedule(wanted.optim.lr, 0, 'constant'), total=1
+  )
   size = wanted.algo.minibatch_size
   options = dict(fields=('advantages',), episodes=size, rows=size) | options
   length = packing.bucket_length(wanted.rollout.max_context)
@@ -325,7 +327,7 @@ def _dpo(wanted: Any) -> Work:
   algo = wanted.algo
   return _offline(
       wanted,
-      functools.partial(dpo.loss, knobs=algo),
+      functools.partial(dpo.loss, hyperparams=algo),
       # Both episodes of a pair lie in one row. The reference speaks before the
       # first update, and its log-probabilities are kept instead of it.
       fields=() if algo.reference_free else ('ref_logprobs',),

@@ -19,7 +19,7 @@ def show(mode: str, wanted: Any, memory_gib: float | None) -> None:
 
   Args:
     mode: that learns.
-    wanted: its settings.
+    wanted: its config.
     memory_gib: of a device; None: `MEMORY_GIB`.
 
   Raises:

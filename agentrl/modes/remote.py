@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from absl import logging
 
+from agentrl.config.sections import Sampler
 from agentrl.engine.auth import Keys
 from agentrl.envs import tokens
 from agentrl.errors import ConfigError
 from agentrl.modes.host import SECRETS
-from agentrl.modes.sampler_settings import Sampler
 
 _CONNECT_S = 3.0  # until a server that says nothing is taken for dead
 

@@ -6,9 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from ml_collections import ConfigDict
-
-from agentrl import metrics
+from agentrl import config as config_lib, metrics
 from agentrl.data import episodes
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models.config import TransformerConfig
@@ -16,6 +14,8 @@ from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 
 _CONFIG = 'config.json'
+# In an exported folder: how the policy was asked.
+EXPORTED = 'agentrl.json'
 # More steps, other checkpoints, another panel, mesh or kernel continue the same
 # run, wherever its programs are kept.
 _FREE = (
@@ -31,14 +31,14 @@ _FREE = (
 )
 
 
-def check_config(config: ConfigDict, workdir: pathlib.Path) -> bool:
+def check_config(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
   """Refuses a workdir that holds another run than this one.
 
   Only a run that left something counts: a refused one has nothing that could
   be continued or lost.
 
   Args:
-    config: of the run.
+    config: of the run, from `config.record`.
     workdir: where it is to run.
 
   Returns:
@@ -61,7 +61,10 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> bool:
     raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
         error
     )
-  new = _flat(json.loads(_to_json(config)))
+  new = _flat(config)
+  # An older run's config lists what its file did: the rest was the default.
+  given = {name: value for name, value in old.items() if value is not None}
+  old = config_lib.usual(config) | given
   changed = [
       f'{name}={old.get(name)!r} (now {new.get(name)!r})'
       for name in sorted(old.keys() | new.keys())
@@ -75,12 +78,13 @@ def check_config(config: ConfigDict, workdir: pathlib.Path) -> bool:
   return not changed
 
 
-def keep_config(config: ConfigDict, workdir: pathlib.Path) -> None:
+def keep_config(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
   """Writes the config of a run that has been checked, for who continues it."""
   path = workdir / _CONFIG
   # At once: other processes may be reading the old one.
   partial = path.with_name(path.name + '.new')
-  partial.write_text(_to_json(config), encoding='utf-8')
+  text = json.dumps(config, indent=2, sort_keys=True)
+  partial.write_text(f'{text}\n', encoding='utf-8')
   partial.replace(path)
 
 
@@ -101,6 +105,33 @@ def read_record(path: pathlib.Path) -> dict[str, Any]:
       return found
     reason = 'it is no JSON object'
   raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
+
+
+def run_of(model: str) -> pathlib.Path | None:
+  """The workdir of the training run that `model` is of; None: of none."""
+  path = pathlib.Path(model)
+  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+    path = path.parent.parent
+  return path if (path / 'checkpoints').is_dir() else None
+
+
+def trained_with(model: str | None) -> dict[str, Any] | None:
+  """The sections that a model was trained with, where it keeps them.
+
+  Args:
+    model: a name; workdirs of runs, their checkpoints/N and folders that were
+      exported have them.
+
+  Raises:
+    CheckpointError: the file cannot be read.
+  """
+  if model is None:
+    return None
+  run = run_of(model)
+  if run is not None:
+    return read_record(run / 'config.json')
+  exported = pathlib.Path(model) / EXPORTED
+  return read_record(exported) if exported.is_file() else None
 
 
 def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
@@ -134,11 +165,7 @@ def _has_lines(path: pathlib.Path) -> bool:
   return path.exists() and path.stat().st_size > 0
 
 
-def _to_json(config: ConfigDict) -> str:
-  return config.to_json_best_effort(indent=2, sort_keys=True)
-
-
-def _flat(tree: dict[str, Any], prefix: str = '') -> dict[str, Any]:
+def _flat(tree: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
   flat = {}
   for key, value in tree.items():
     if isinstance(value, dict):

@@ -7,23 +7,24 @@ import threading
 from absl import logging
 from ml_collections import ConfigDict
 
+from agentrl import config as config_lib
+from agentrl.config.modes import ServePolicy
 from agentrl.engine.auth import Keys
 from agentrl.envs import tokens
 from agentrl.modes import (
     checkpoints,
     compile_cache,
-    reading,
+    resume,
     serving,
-    settings,
 )
 
 # How often to look whether all is compiled.
 _POLL_S = 0.05
 
 
-def read(config: ConfigDict) -> settings.ServePolicy:
+def read(config: ConfigDict) -> ServePolicy:
   """Reads and checks a config of mode 'serve_policy'."""
-  return reading.read_config(config, settings.ServePolicy)
+  return config_lib.read(config, resume.trained_with(config.model.name))
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -42,7 +43,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   serve(wanted, keys)
 
 
-def serve(wanted: settings.ServePolicy, keys: Keys) -> None:
+def serve(wanted: ServePolicy, keys: Keys) -> None:
   """Serves a policy behind `keys` until SIGTERM or SIGINT.
 
   Either of them ends the process at once while the model is being loaded, and

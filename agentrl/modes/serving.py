@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from agentrl.config import sections
 from agentrl.engine.auth import Keys
 from agentrl.engine.server import Engine
 from agentrl.modes import hosts, memory, remote, sglang
 from agentrl.modes.host import Host
 from agentrl.modes.parts import DTYPES, Model, check_context
-from agentrl.modes.sampler_settings import SERVER_DTYPES, Sampler as Settings
 from agentrl.parallel import distributed
 from agentrl.rollout import router_check
 from agentrl.rollout.compatibility import RESERVED, Needs
@@ -49,7 +49,7 @@ def start_engine(
     stack: contextlib.ExitStack,
     model: Model,
     *,
-    sampler: Settings,
+    sampler: sections.Engine,
     max_context: int,
     dtype: str,
     seed: int,
@@ -97,7 +97,7 @@ def start_serving(
     host: Host,
     model: Model,
     *,
-    sampler: Settings,
+    sampler: sections.Sampler,
     max_context: int,
     dtype: str,
     seed: int,
@@ -143,11 +143,11 @@ def start_serving(
     return Serving([url], Replicas([url]), push, model.config.vocab_size)
   if sampler.push_lora and distributed.count() > 1:
     # A push writes the base, which processes share, from the host's memory.
-    keep = sampler.launch is not None or distributed.is_first()
+    keep = sampler.launch.python is not None or distributed.is_first()
     params = distributed.gather(model.base.params, keep=keep)
     model = dataclasses.replace(model, base=model.base.replace(params=params))
   start = _find
-  if sampler.launch:
+  if sampler.launch.python:
     start = functools.partial(_launch, directory=directory)
   needs = Needs(
       max_context=max_context,
@@ -166,7 +166,11 @@ def start_serving(
 
 
 def make_sampler(
-    host: Host, serving: Serving, sampler: Settings, *, temperature: float
+    host: Host,
+    serving: Serving,
+    sampler: sections.Sampler,
+    *,
+    temperature: float,
 ) -> Sampler:
   """A client of these servers; all clients count requests together."""
   keys = remote.read_keys(sampler)
@@ -304,7 +308,11 @@ def _draw_name() -> str:
 
 
 def _gathered(
-    push: DiskPush | None, model: Model, sampler: Settings, dtype: str, run: str
+    push: DiskPush | None,
+    model: Model,
+    sampler: sections.Sampler,
+    dtype: str,
+    run: str,
 ) -> weight_sync.GatheredPush:
   """The push of this process of several, or of one that does not push."""
   if sampler.push_lora:
@@ -316,7 +324,7 @@ def _make_push(
     stack: contextlib.ExitStack,
     control: Control,
     model: Model,
-    sampler: Settings,
+    sampler: sections.Sampler,
     dtype: str,
     run: str,
     **who: Any,
@@ -347,7 +355,10 @@ def _make_push(
 
 
 def _push_folder(
-    stack: contextlib.ExitStack, model: Model, sampler: Settings, dtype: str
+    stack: contextlib.ExitStack,
+    model: Model,
+    sampler: sections.Sampler,
+    dtype: str,
 ) -> pathlib.Path:
   """The folder that is named, or one in memory that goes with the run."""
   if sampler.push_dir:
@@ -364,7 +375,7 @@ def _file_dtype(serve: set[Any], dtype: str) -> str:
   A server rounds what it reads, so files of its own type are the smallest that
   lose nothing.
   """
-  known = {SERVER_DTYPES.get(value) for value in serve}
+  known = {sections.SERVER_DTYPES.get(value) for value in serve}
   [found] = known if len(known) == 1 else [None]
   if found is None:  # 'auto', which follows the files
     return dtype

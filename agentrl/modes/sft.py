@@ -9,13 +9,14 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import sft
-from agentrl.modes import base, offline, offline_settings, warmstart
+from agentrl.config import modes
+from agentrl.modes import base, offline, warmstart
 from agentrl.rollout import seeds
 from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
-read = offline_settings.read_sft
+read = base.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -24,13 +25,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), config, workdir)
+  base.start(_Run, read(config), workdir)
 
 
 class _Run(offline.OfflineRun):
   """One run, from its data to its summary."""
 
-  wanted: offline_settings.SftRun
+  wanted: modes.Sft
 
   def run(self) -> None:
     train, heldout = split(

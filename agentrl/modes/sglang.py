@@ -21,10 +21,10 @@ from typing import Any
 import aiohttp
 from absl import logging
 
+from agentrl.config.sections import Launch
 from agentrl.errors import EngineError
 from agentrl.modes import hosts, keeper
 from agentrl.modes.host import child_environment
-from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.compatibility import Needs
 from agentrl.rollout.control import KEEP_ALIVE_S, Control
 from agentrl.rollout.replicas import Replicas

@@ -12,13 +12,16 @@ import jax
 import optax
 from ml_collections import ConfigDict
 
-from agentrl import metrics as metrics_lib
+from agentrl import metrics as metrics_lib, schedules
+from agentrl.algos.hyperparams import Online
+from agentrl.algos.online import ONLINE
 from agentrl.batch import TokenBatch
+from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import base, hosts, online_settings, parts, resume
+from agentrl.modes import base, hosts, parts, resume
 from agentrl.modes.host import Interrupted
 from agentrl.parallel import sharding
 from agentrl.rollout import seeds
@@ -38,7 +41,7 @@ _SHOWN = (
 )
 
 
-read = online_settings.read_train
+read = base.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -47,11 +50,11 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), config, workdir)
+  base.start(_Run, read(config), workdir)
 
 
 def make_optimizer(
-    wanted: online_settings.Train,
+    wanted: modes.Train,
 ) -> tuple[optax.GradientTransformation, optax.Schedule]:
   """The optimiser of all networks, and the policy's learning rate by update."""
   algo, optimizer = wanted.algo, wanted.optim
@@ -62,7 +65,7 @@ def make_optimizer(
   )
   # While a critic warms up, the policy stands still.
   frozen = 0
-  if algo.critic is not None:
+  if algo.CRITIC:
     frozen = algo.critic.warmup * algo.epochs * algo.minibatches
   learning_rate = optim.make_schedule(
       optimizer.lr, **schedule, frozen_steps=frozen
@@ -81,7 +84,7 @@ def make_optimizer(
       **schedule,
       frozen_steps=frozen,
   )
-  if algo.critic is not None:
+  if algo.CRITIC:
     tx = optim.with_critic(
         tx,
         optim.make_optimizer(
@@ -91,38 +94,16 @@ def make_optimizer(
   return tx, learning_rate
 
 
-def bind_loss(algo: online_settings.Algo) -> step.LossFn:
-  """The algorithm's loss, its knobs bound."""
-  return functools.partial(
-      algo.module.loss, knobs=algo.knobs, use_kl=algo.kl == 'loss'
-  )
-
-
-def make_plan(wanted: online_settings.Train) -> UpdatePlan:
-  """How collections are used."""
-  algo = wanted.algo
-  return UpdatePlan(
-      epochs=algo.epochs,
-      minibatches=algo.minibatches,
-      max_tokens=wanted.optim.max_tokens,
-      seed=seeds.derive_seed(wanted.seed, 'rows'),
-      ratio=algo.ratio,
-      kl=algo.kl,
-      kl_estimator=algo.knobs.kl_estimator,
-      kl_target=algo.kl_target,
-      kl_horizon=algo.kl_horizon,
-      ties=algo.ties,
-      refill_rounds=algo.refill_rounds,
-      truncated=algo.truncated,
-      overlong_buffer=algo.overlong_buffer,
-      max_context=wanted.rollout.max_context,
-  )
+def bind_loss(hyperparams: Online) -> step.LossFn:
+  """The algorithm's loss, its hyperparameters bound."""
+  loss = ONLINE[hyperparams.name].loss
+  return functools.partial(loss, hyperparams=hyperparams)
 
 
 class _Run(base.Run):
   """One training run, from its parts to its summary."""
 
-  wanted: online_settings.Train
+  wanted: modes.Train
 
   def run(self) -> None:
     wanted = self.wanted
@@ -155,11 +136,20 @@ class _Run(base.Run):
     self.loss = bind_loss(wanted.algo)
     self.advantages = jax.jit(
         functools.partial(
-            wanted.algo.module.advantages, knobs=wanted.algo.knobs
+            ONLINE[wanted.algo.name].advantages, hyperparams=wanted.algo
         ),
         static_argnames='num_groups',
     )
-    self.plan = make_plan(wanted)
+    self.plan = UpdatePlan(
+        wanted.algo,
+        max_tokens=wanted.optim.max_tokens,
+        seed=seeds.derive_seed(wanted.seed, 'rows'),
+        max_context=wanted.rollout.max_context,
+    )
+    horizon = wanted.horizon
+    self.horizon = schedules.HORIZONS[horizon.kind](
+        horizon.turns, horizon.every
+    )
     self.task_iterator = TaskIterator(
         self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
     )
@@ -186,7 +176,7 @@ class _Run(base.Run):
         step=0,
         policy_version=version,
         tasks=self.task_iterator.state(),
-        horizon=wanted.horizon.init(),
+        horizon=self.horizon.init(),
         stats={},
         kl_coef=wanted.algo.kl_coef,
     )
@@ -195,12 +185,13 @@ class _Run(base.Run):
 
   def _new_state(self, params: Any):
     """A state and its shardings; a critic starts from the policy."""
-    critic = self.wanted.algo.critic
+    algo = self.wanted.algo
+    kind = algo.critic.kind if algo.CRITIC else None
     return state_lib.create(
         params,
         self.tx,
         self.mesh,
-        critic=critic and value_head.init(critic.kind, self.module, params),
+        critic=kind and value_head.init(kind, self.module, params),
         offload=self.offload,
     )
 
@@ -239,7 +230,7 @@ class _Run(base.Run):
         num_steps=wanted.num_steps,
         tasks_per_step=wanted.rollout.tasks_per_step,
         tasks=self.task_iterator,
-        schedule=wanted.horizon,
+        schedule=self.horizon,
         collect=self._collect_step,
         advantages=self.advantages,
         steps=step.make_steps(
@@ -335,7 +326,9 @@ class _Run(base.Run):
           advantages=batch.advantages,
           old_logprobs=batch.old_logprobs,
           ref_logprobs=batch.ref_logprobs,
-          shaped_rewards=batch.rewards if self.plan.shapes else None,
+          shaped_rewards=batch.rewards
+          if self.wanted.algo.shapes_rewards
+          else None,
           returns=batch.returns,
           values=batch.values,
           # Numbered from 1: 0 is a token of no turn.

@@ -13,12 +13,13 @@ from jax.sharding import Mesh
 from agentrl import metrics as metrics_lib
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
+from agentrl.config import sections
 from agentrl.data import collate, conversations
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
-from agentrl.modes import parts, settings
+from agentrl.modes import parts
 from agentrl.modes.host import Host
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
@@ -40,7 +41,7 @@ def play_expert(
     host: Host,
     environment: parts.Environment,
     agent: Agent,
-    limits: settings.Limits,
+    limits: sections.Limits,
     count: int,
     *,
     horizon: int,
@@ -99,8 +100,8 @@ def expert_seed(seed: int) -> int:
 def expert_texts(
     host: Host,
     environment: parts.Environment,
-    agent: settings.Agent,
-    limits: settings.Limits,
+    agent: sections.Agent,
+    limits: sections.Limits,
     *,
     horizon: int,
     seed: int,
@@ -165,33 +166,37 @@ class Learner(NamedTuple):
   total: int  # updates
 
 
+class Schedule(NamedTuple):
+  """The learning rate of a phase."""
+
+  lr: float  # the highest
+  warmup_steps: int  # updates
+  schedule: str  # what follows them
+
+
 def make_optimizer(
-    optim: settings.Optim, total: int
+    optim: sections.Optim, schedule: Schedule, total: int
 ) -> tuple[optax.GradientTransformation, optax.Schedule]:
   """The optimiser of a phase of `total` updates, and its learning rate."""
-  schedule = dict(
-      warmup_steps=optim.warmup_steps,
-      schedule=optim.schedule,
-      total_steps=total,
-  )
+  rate = dict(**schedule._asdict(), total_steps=total)
   tx = optim_lib.make_optimizer(
-      optim.lr,
+      **rate,
       name=optim.name,
-      **schedule,
       grad_clip=optim.grad_clip,
       weight_decay=optim.weight_decay,
       b1=optim.b1,
       b2=optim.b2,
       momentum=optim.momentum,
   )
-  return tx, optim_lib.make_schedule(optim.lr, **schedule)
+  return tx, optim_lib.make_schedule(**rate)
 
 
 def make_learner(
     params: Any,
     total: int,
     *,
-    optim: settings.Optim,
+    optim: sections.Optim,
+    schedule: Schedule,
     module: Transformer,
     mesh: Mesh,
     loss: step.LossFn,
@@ -203,14 +208,15 @@ def make_learner(
   Args:
     params: trainer layout; not donated.
     total: updates, for the schedule.
-    optim: the optimiser.
+    optim: the optimizer; its rate is `schedule`'s.
+    schedule: of the learning rate.
     module: the trainer's.
     mesh: the devices.
-    loss: of an offline algorithm, its knobs bound.
+    loss: of an offline algorithm, its hyperparameters bound.
     offload: see `state.create`.
     base: what the parameters, an adapter's then, add to.
   """
-  tx, learning_rate = make_optimizer(optim, total)
+  tx, learning_rate = make_optimizer(optim, schedule, total)
   state, shardings = state_lib.create(params, tx, mesh, offload=offload)
   return Learner(
       state,
@@ -226,7 +232,8 @@ def imitate(
     *,
     epochs: int,
     minibatch_size: int,
-    optim: settings.Optim,
+    optim: sections.Optim,
+    schedule: Schedule,
     seed: int,
     module: Transformer,
     mesh: Mesh,
@@ -246,7 +253,8 @@ def imitate(
     batch: NumPy arrays; what to learn, one demonstration a row.
     epochs: passes over it.
     minibatch_size: demonstrations an update.
-    optim: the optimiser.
+    optim: the optimizer; its rate is `schedule`'s.
+    schedule: of the learning rate.
     seed: of the order.
     module: the trainer's.
     mesh: the devices.
@@ -254,7 +262,7 @@ def imitate(
     console: where progress is shown.
     check: called after each update; may raise to stop.
     name: of the phase.
-    loss: of an offline algorithm, its knobs bound.
+    loss: of an offline algorithm, its hyperparameters bound.
     base: what the parameters, an adapter's then, add to.
     write: whether it is this process that writes and shows.
     offload: see `state.create`.
@@ -268,6 +276,7 @@ def imitate(
       params,
       total,
       optim=optim,
+      schedule=schedule,
       module=module,
       mesh=mesh,
       loss=loss,

@@ -28,7 +28,6 @@ from agentrl.rollout.replicas import Replicas
 from agentrl.weights import hf, names, shards
 
 # What becomes of requests under way, see `config.sampler.push`.
-MODES = ('retract', 'drain', 'abort', 'in_place')
 _CHECKED_ROWS = 4
 
 
@@ -79,7 +78,7 @@ class DiskPush:
       control: client of the servers to update.
       directory: shared folder, /dev/shm on one host.
       config: the decoder's shape.
-      mode: one of `MODES`.
+      mode: one of `options.PUSHES`.
       verify: whether to read version and weights back from every server.
       dtype: in the files, best what the servers compute in; None keeps the
         trainer's.

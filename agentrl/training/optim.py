@@ -10,8 +10,6 @@ from optax import contrib
 from agentrl.training.adam8bit import scale_by_adam8bit
 from agentrl.training.state import Networks
 
-SCHEDULES = ('constant', 'linear', 'cosine')
-
 
 def make_schedule(
     lr: float,
@@ -39,10 +37,6 @@ def make_schedule(
     )
     return optax.join_schedules(
         [optax.constant_schedule(0.0), later], [frozen_steps]
-    )
-  if schedule not in SCHEDULES:
-    raise ValueError(
-        f'Unknown schedule {schedule!r}; known: {", ".join(SCHEDULES)}.'
     )
   rest = max(total_steps - warmup_steps, 1)
   after = {
@@ -99,10 +93,6 @@ def make_optimizer(
       total_steps=total_steps,
       frozen_steps=frozen_steps,
   )
-  if name not in OPTIMIZERS:
-    raise ValueError(
-        f'Unknown optimiser {name!r}; known: {", ".join(OPTIMIZERS)}.'
-    )
   adam = dict(b1=b1, b2=b2, eps=eps)
 
   def decayed(params):

@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.ops import mismatch
 from agentrl.parallel import sharding
@@ -24,64 +25,19 @@ _mismatch = jax.jit(mismatch.metrics)
 
 @dataclasses.dataclass(frozen=True)
 class UpdatePlan:
-  """How a collection is used, whatever the algorithm.
+  """How a collection is used.
 
   Attributes:
-    epochs: passes over it.
-    minibatches: updates per pass.
+    hyperparams: of the algorithm.
     max_tokens: per microbatch, padding included.
     seed: of the order of the rows.
-    ratio: what the policy is compared with. 'old': log-probabilities that the
-      trainer computes before the first update; 'sampler': those that came with
-      the tokens, which costs no pass and corrects for a stale sampler.
-    kl: where the KL to the reference acts: None, 'loss' or 'reward'.
-    kl_estimator: see `ops.kl`.
-    kl_target: KL that the coefficient is steered to; None keeps it fixed.
-    kl_horizon: episodes over which that controller acts.
-    ties: groups of equal returns, from which nothing follows. 'keep': they
-      count in the denominators; 'mask': they do not; 'refill': nor do they, and
-      other tasks take their place (dynamic sampling, arXiv:2503.14476).
-    refill_rounds: most collections more that a step may make for it.
-    truncated: episodes that we cut. 'keep': trained on like others; 'mask':
-      part of group statistics, but not of the loss (overlong filtering, ibid.).
-    overlong_buffer: the last tokens before `max_context` in which the return is
-      lowered linearly, by 1 at the end (soft overlong punishment, ibid.); 0: no
-      such punishment.
     max_context: tokens of the longest episode.
   """
 
-  epochs: int
-  minibatches: int
+  hyperparams: Online
   max_tokens: int
   seed: int
-  ratio: str = 'old'
-  kl: str | None = None
-  kl_estimator: str = 'k3+'
-  kl_target: float | None = None
-  kl_horizon: int = 10_000
-  ties: str = 'keep'
-  refill_rounds: int = 3
-  truncated: str = 'keep'
-  overlong_buffer: int = 0
   max_context: int = 0
-
-  @property
-  def updates(self) -> int:
-    return self.epochs * self.minibatches
-
-  @property
-  def recomputes(self) -> bool:
-    """Whether ratios compare with log-probabilities of an extra pass."""
-    return self.updates > 1 and self.ratio == 'old'
-
-  def scores(self, *, critic: bool) -> bool:
-    """Whether a collection is scored before its first update."""
-    return self.recomputes or self.kl == 'reward' or critic
-
-  @property
-  def shapes(self) -> bool:
-    """Whether the rewards learnt from are not the environment's alone."""
-    return self.kl == 'reward' or self.overlong_buffer > 0
 
 
 def learnt_from(
@@ -89,10 +45,11 @@ def learnt_from(
 ) -> np.ndarray:
   """`[E]` bool: the valid episodes that the loss sees."""
   valid = np.array(batch.valid)
-  if plan.ties != 'keep':
+  hyperparams = plan.hyperparams
+  if hyperparams.ties != 'keep':
     tied = np.array([is_tied(group) for group in groups])
     valid &= ~tied[np.asarray(batch.group_ids)]
-  if plan.truncated == 'mask':
+  if hyperparams.truncated == 'mask':
     valid &= ~np.asarray(batch.truncated)
   return valid
 
@@ -137,9 +94,10 @@ def update_policy(
     policy moved; and the batch with what was trained on, old
     log-probabilities included in any case.
   """
+  hyperparams = plan.hyperparams
   limit = dict(max_tokens=plan.max_tokens)
   old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
-  scored = plan.scores(critic=state.critic is not None)
+  scored = hyperparams.scores
   if scored:
     scores = step_lib.score(steps, state.networks, batch, **limit)
     old = scores.logprobs
@@ -157,17 +115,17 @@ def update_policy(
     batch = batch.replace(ref_logprobs=ref.logprobs)
   # What was computed anyhow is the same number as the ratio's 1, but it would
   # come from a pass of other shapes: rounding is not a policy change.
-  fixed = old if plan.recomputes else None
-  if plan.ratio == 'sampler':
+  fixed = old if hyperparams.recomputes else None
+  if hyperparams.ratio == 'sampler':
     fixed = batch.sampler_logprobs
   batch, shaped = batch.replace(old_logprobs=old), {}
-  if plan.overlong_buffer:
+  if hyperparams.overlong_buffer:
     batch, shaped = reward.punish_length(
-        batch, buffer=plan.overlong_buffer, max_context=plan.max_context
+        batch, buffer=hyperparams.overlong_buffer, max_context=plan.max_context
     )
-  if plan.kl == 'reward':
+  if hyperparams.kl_in_reward:
     batch, charged = reward.charge_kl(
-        batch, coef=kl_coef, estimator=plan.kl_estimator
+        batch, coef=kl_coef, estimator=hyperparams.kl_estimator
     )
     shaped |= charged
   batch = jax.tree.map(np.asarray, advantages(batch))
@@ -175,12 +133,12 @@ def update_policy(
   parts, skipped = [], 0
   used = batch.replace(valid=learnt, old_logprobs=fixed)
   before = np.arange(len(learnt))  # rows that `old` speaks of
-  for epoch in range(plan.epochs):
+  for epoch in range(hyperparams.epochs):
     order = np.arange(len(learnt))
-    if plan.updates > 1:
+    if hyperparams.updates > 1:
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
-    for rows in np.array_split(order, plan.minibatches):
+    for rows in np.array_split(order, hyperparams.minibatches):
       if skips >= step_lib.MAX_SKIPS:
         break
       first = not scored and not parts

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
@@ -53,15 +54,17 @@ def _collect(
     tasks: TaskIterator,
     books: Bookkeeping,
     *,
-    plan: UpdatePlan,
+    hyperparams: Online,
     tasks_per_step: int,
     horizon: int,
 ) -> list[Group]:
   """A step's groups; more than `tasks_per_step` where ties are replaced."""
   groups: list[Group] = []
-  for _ in range(1 + (plan.refill_rounds if plan.ties == 'refill' else 0)):
+  for _ in range(
+      1 + (hyperparams.refill_rounds if hyperparams.ties == 'refill' else 0)
+  ):
     missing = tasks_per_step - sum(not is_tied(group) for group in groups)
-    if groups and (missing <= 0 or plan.ties != 'refill'):
+    if groups and (missing <= 0 or hyperparams.ties != 'refill'):
       break
     groups += collect(
         books.step,
@@ -73,18 +76,18 @@ def _collect(
 
 
 def _next_kl_coef(
-    coef: float, metrics: step_lib.Metrics, plan: UpdatePlan
+    coef: float, metrics: step_lib.Metrics, hyperparams: Online
 ) -> float:
   """The coefficient after a step; the same without a target."""
   observed = metrics.get('policy/kl_ref', metrics.get('reward/kl'))
-  if plan.kl_target is None or observed is None:
+  if hyperparams.kl_target is None or observed is None:
     return coef
   return kl.adapt(
       coef,
       observed,
-      target=plan.kl_target,
+      target=hyperparams.kl_target,
       count=int(metrics['rollout/episodes']),
-      horizon=plan.kl_horizon,
+      horizon=hyperparams.kl_horizon,
   )
 
 
@@ -146,6 +149,7 @@ def train(
     DivergedError: several updates in a row had no finite gradient. None of
       them was applied, and the state is saved.
   """
+  hyperparams = plan.hyperparams
   skips = int(books.stats.get('train/skips_in_row', 0))
   step_lib.check_skips(skips)  # the same command again would not learn either
   complete, saved = True, books.step
@@ -159,7 +163,7 @@ def train(
           collect,
           tasks,
           books,
-          plan=plan,
+          hyperparams=hyperparams,
           tasks_per_step=tasks_per_step,
           horizon=horizon,
       )
@@ -210,7 +214,7 @@ def train(
             tasks=tasks.state(),
             horizon=horizon_state,
             stats=metrics,
-            kl_coef=_next_kl_coef(books.kl_coef, metrics, plan),
+            kl_coef=_next_kl_coef(books.kl_coef, metrics, hyperparams),
         )
         complete = True
       skips = int(metrics['train/skips_in_row'])

@@ -16,7 +16,8 @@ import safetensors.numpy
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
-from agentrl.models.lora import BLOCKS, TARGETS, Adapter, Lora
+from agentrl.models.lora import BLOCKS, Adapter
+from agentrl.models.options import LORA_TARGETS, Lora
 from agentrl.parallel import distributed
 from agentrl.weights import bounds, hf, names
 
@@ -164,7 +165,7 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
   return Lora(
       rank=rank,
       alpha=float(alpha),
-      targets=tuple(name for name in TARGETS if name in targets),
+      targets=tuple(name for name in LORA_TARGETS if name in targets),
       rslora=bool(fields.get('use_rslora')),
   )
 
