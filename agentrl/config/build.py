@@ -43,7 +43,8 @@ class Section(ConfigDict):
       raise KeyError(self._unknown(key))
     old = self[key] if key in self else None
     if isinstance(old, Section) and isinstance(value, Mapping | ConfigDict):
-      chosen = dict(value.items())
+      known = isinstance(value, ConfigDict)
+      chosen = value.to_dict() if known else dict(value)
       for name, default in old._defaults.items():
         old[name] = default
       old.update(chosen)

@@ -168,7 +168,9 @@ class Fleet:
       look_s: between two looks at the health of a server.
     """
     self._servers = tuple(servers)
-    self._launch = launch
+    self._restarts = launch.restarts
+    self._backoff_s = launch.backoff_s
+    self._start_timeout_s = launch.start_timeout_s
     self._replicas = replicas
     self._push = push
     self._needs = needs
@@ -235,16 +237,16 @@ class Fleet:
       words = server.last_words()
       server.stop()
       failures += 1
-      if not served or failures > self._launch.restarts:
+      if not served or failures > self._restarts:
         count = f', failure {failures} of this run' if served else ''
         return (
             f'The server at {server.url} {reason}{count}; its log'
             f' {server.log} ends: {words}'
         )
-      pause = min(self._launch.backoff_s * 2 ** (failures - 1), _MAX_BACKOFF_S)
+      pause = min(self._backoff_s * 2 ** (failures - 1), _MAX_BACKOFF_S)
       logging.warning(
           'The server at %s %s; starting it again in %g s (%d of %d).',
-          *(server.url, reason, pause, failures, self._launch.restarts),
+          *(server.url, reason, pause, failures, self._restarts),
       )
       self._stopping.wait(pause)
     return 'The run ends.'
@@ -288,7 +290,7 @@ class Fleet:
 
       async def prepare():
         if first:
-          await control.wait_ready(self._launch.start_timeout_s)
+          await control.wait_ready(self._start_timeout_s)
           await control.probe(self._needs)
         await self._push.install(control, version)
 

@@ -1,0 +1,288 @@
+"""Every field that a config may have is read, outside the config's own checks.
+
+Each mode runs tiny, in this process, with a config that notes by its dotted path
+which field is asked for (invariant 11: no field is without effect).
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import signal
+import sys
+import threading
+import time
+import urllib.request
+
+import pytest
+
+from agentrl import config as config_lib
+from agentrl.config import sections
+from agentrl.modes import (
+    agentevol,
+    dpo,
+    evaluate,
+    export,
+    inspect,
+    serve_env,
+    serve_policy,
+    sft,
+    sglang,
+    train,
+)
+from agentrl.modes.host import EnvServer
+from configs import quickstart
+
+pytestmark = pytest.mark.slow
+MODULES = dict(
+    train=train,
+    sft=sft,
+    dpo=dpo,
+    agentevol=agentevol,
+    evaluate=evaluate,
+    export=export,
+    inspect=inspect,
+    serve_env=serve_env,
+    serve_policy=serve_policy,
+)
+# Copies, prints and comparisons ask for every field and use none.
+_MACHINERY = ('dataclasses', 'copy', 'pickle')
+_GENERATED = ('__eq__', '__hash__', '__repr__')
+
+
+def watched(value, prefix, seen):
+  """The same dataclass, which adds the path of a field that is read to `seen`."""
+  cls = type(value)
+  names = {field.name for field in dataclasses.fields(cls)}
+
+  def read(self, name):
+    found = object.__getattribute__(self, name)
+    if name in names:
+      frame = sys._getframe(1)
+      machinery = frame.f_globals['__name__'] in _MACHINERY
+      if not machinery and frame.f_code.co_name not in _GENERATED:
+        seen.add(prefix + name)
+    return found
+
+  made = object.__new__(type(cls.__name__, (cls,), {'__getattribute__': read}))
+  for name in names:
+    inner = object.__getattribute__(value, name)
+    if dataclasses.is_dataclass(inner):
+      inner = watched(inner, f'{prefix}{name}.', seen)
+    object.__setattr__(made, name, inner)
+  return made
+
+
+class Recorder:
+  """Runs modes and keeps which of their fields were read."""
+
+  def __init__(self, directory):
+    self.directory = directory
+    self.seen = {mode: set() for mode in MODULES}
+    self._count = 0
+
+  def run(self, config):
+    """Runs a config to its end; returns the workdir."""
+    mode, self._count = config.mode, self._count + 1
+    workdir = self.directory / f'{mode}-{self._count}'
+    read = config_lib.read
+    with pytest.MonkeyPatch.context() as patch:
+      patch.setattr(
+          config_lib,
+          'read',
+          lambda *args: watched(read(*args), '', self.seen[mode]),
+      )
+      MODULES[mode].run(config, str(workdir))
+    return workdir
+
+
+@contextlib.contextmanager
+def interrupted_at(url):
+  """Sends this process Ctrl-C as soon as `url` answers."""
+
+  def wait():
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+      with contextlib.suppress(OSError):
+        urllib.request.urlopen(url).close()
+        break
+      time.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGINT)
+
+  thread = threading.Thread(target=wait)
+  thread.start()
+  yield
+  thread.join()
+
+
+def tiny(mode):
+  """A run of a mode that learns, from nothing and as small as it can be."""
+  config = config_lib.defaults(mode)
+  config.env = dict(
+      name='babyai', options=dict(levels=('GoToRedBall',), style='compact')
+  )
+  config.agent = dict(format='plain', instructions='compact')
+  config.model.name = 'tiny-1m'
+  config.sampler.max_running = 4
+  config.rollout = dict(max_completion_tokens=8, max_context=512, concurrency=4)
+  config.eval = dict(num_tasks=2, horizon=2)
+  if mode == 'train':
+    config.num_steps = 1
+    config.rollout.update(tasks_per_step=1, group_size=2)
+    config.horizon.turns = (2,)
+  if mode in ('train', 'dpo'):
+    config.warmstart = dict(episodes=4, minibatch_size=4, horizon=8)
+  if mode in ('sft', 'agentevol'):
+    config.data = dict(expert_episodes=8, expert_horizon=8)
+  if mode in ('dpo', 'agentevol'):
+    config.explore = dict(tasks=4, samples=2, horizon=2)
+  if mode == 'dpo':
+    config.pairs.with_expert = True
+  if mode == 'agentevol':
+    config.num_steps = 1
+    config.algo.threshold = -1.0  # a random policy fails: learn from it anyway
+  return config
+
+
+def adapted(mode, model):
+  """The same from a run, by an adapter, its servers started by the run."""
+  config = tiny(mode)
+  config.model = dict(name=str(model), lora=dict(rank=2, targets=('q', 'v')))
+  config.sampler = dict(
+      kind='sglang',
+      launch=dict(
+          python=sys.executable,
+          module='agentrl.modes.launch_server',
+          flags=('--max-running-requests', '4'),
+      ),
+  )
+  if mode in ('train', 'dpo'):
+    config.warmstart.episodes = 0
+  return config
+
+
+def conversations(path):
+  """A file of demonstrations."""
+  said = (
+      ('system', 'Go to the ball.'),
+      ('user', 'Your goal: go to red ball 1.'),
+      ('assistant', 'go to red ball 1'),
+  )
+  talk = [{'role': role, 'content': text} for role, text in said]
+  path.write_text((json.dumps({'messages': talk}) + '\n') * 4)
+  return str(path)
+
+
+def preferences(path):
+  """A file of pairs."""
+  asked = [{'role': 'user', 'content': 'Your goal: go to red ball 1.'}]
+  reply = lambda text: [*asked, {'role': 'assistant', 'content': text}]
+  pair = {'chosen': reply('go to red ball 1'), 'rejected': reply('turn left')}
+  path.write_text((json.dumps(pair) + '\n') * 2)
+  return str(path)
+
+
+def elsewhere(config, url, env_url, directory):
+  """The same with servers that run already, of the policy and of the world."""
+  config.sampler = dict(
+      kind='sglang',
+      urls=(url,),
+      push_dir=str(directory / 'pushed'),
+      api_key_file=str(directory / 'key'),
+      admin_key_file=str(directory / 'key'),
+  )
+  config.env.url = env_url
+  config.env.token_file = str(directory / 'key')
+  return config
+
+
+@pytest.fixture(scope='module')
+def seen(tmp_path_factory):
+  """Paths that were read, by mode."""
+  directory = tmp_path_factory.mktemp('runs')
+  recorder = Recorder(directory)
+  base = recorder.run(tiny('sft'))
+  for mode in ('dpo', 'agentevol'):
+    recorder.run(tiny(mode))
+
+  config = quickstart.get_config('tiny')
+  config.num_steps, config.eval.num_tasks = 2, 2
+  config.eval.every = 1
+  config.algo.update(kl_coef=0.1, kl_target=0.1)
+  played = recorder.run(config)
+  for algo in ('ppo', 'gigpo', 'reinforce_pp'):
+    config = tiny('train')
+    config.algo = dict(name=algo, minibatches=2, ties='refill')
+    if algo == 'gigpo':
+      config.algo.update(sequence_low=0.5, sequence_high=2.0)
+    recorder.run(config)
+
+  config = config_lib.defaults('evaluate')
+  config.model.name = str(base)
+  recorder.run(config)
+  config = config_lib.defaults('inspect')
+  config.inspect.episodes = str(played / 'episodes' / 'train' / '000000.jsonl')
+  recorder.run(config)
+  config = config_lib.defaults('export')
+  config.checkpoint.path = str(base)
+  folder = recorder.run(config)
+
+  (directory / 'key').write_text('secret\n')
+  launch = sections.Launch(
+      python=sys.executable, module='agentrl.modes.launch_server'
+  )
+  [port] = sglang.ports(launch)
+  server = sglang.Server(
+      launch, port, directory / 'log', flags=('--api-key', 'secret')
+  )
+  world = EnvServer(
+      'babyai',
+      {'levels': ('GoToRedBall',), 'style': 'compact'},
+      expert=True,
+      flags=[f'--token_file={directory / "key"}'],
+  )
+  server.start(folder)
+  try:
+    for mode in ('train', 'sft', 'dpo', 'agentevol'):
+      config = adapted(mode, base)
+      recorder.run(config)
+      config = elsewhere(adapted(mode, base), server.url, world.url, directory)
+      config.model.lora.rank = 0
+      config.model.lora.targets = sections.Lora().targets
+      if mode == 'dpo':
+        config.pairs = dict(files=(preferences(directory / 'pairs'),))
+        config.explore.tasks = 0
+      elif mode != 'train':
+        config.data = dict(files=(conversations(directory / 'talks'),))
+      recorder.run(config)
+    config = config_lib.defaults('evaluate')
+    config.model.name, config.eval.num_tasks = str(base), 2
+    recorder.run(elsewhere(config, server.url, world.url, directory))
+    config.env = {}
+    config.sampler = adapted('sft', base).sampler
+    recorder.run(config)
+  finally:
+    world.stop()
+    server.stop()
+
+  config = config_lib.defaults('serve_env')
+  config.serve.port = port
+  with interrupted_at(f'http://127.0.0.1:{port}/health'):
+    recorder.run(config)
+  config = config_lib.defaults('serve_policy')
+  config.model.name = str(base)
+  config.serve.update(port=port, warmup=False)
+  with interrupted_at(f'http://127.0.0.1:{port}/health'):
+    recorder.run(config)
+  return recorder.seen
+
+
+@pytest.mark.parametrize('mode', MODULES)
+def test_every_field_is_read_at_its_dotted_path(seen, mode):
+  paths = set()
+  for path in config_lib.leaves(mode):
+    # Options are the environment's own to read, and `algo.name` decides which
+    # class the hyperparameters are of.
+    options = path.startswith('env.options.')
+    paths.add('env.options' if options else path)
+  assert paths - seen[mode] - {'algo.name'} == set()
