@@ -119,10 +119,10 @@ def bound(module=grpo, **hyperparams):
   )
 
 
-def plan(*, max_tokens=ROW, seed=0, max_context=40, **hyperparams):
-  """How GRPO with these hyperparameters uses a collection."""
+def plan(module=grpo, *, max_tokens=ROW, seed=0, max_context=40, **hyperparams):
+  """How an algorithm with these hyperparameters uses a collection."""
   return UpdatePlan(
-      grpo.Hyperparams(**hyperparams), max_tokens, seed, max_context
+      module.Hyperparams(**hyperparams), max_tokens, seed, max_context
   )
 
 

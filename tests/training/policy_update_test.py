@@ -169,7 +169,7 @@ def learn_values(critic, *, updates=30):
         state,
         batch,
         steps=steps,
-        plan=ONE_UPDATE,
+        plan=tiny.plan(ppo),
         advantages=jitted_gae(),
         learnt=np.array(batch.valid),
         ref_params=None,
