@@ -332,7 +332,11 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   They are what an older record of the same algorithm and environment means by
   a field that it lacks.
   """
-  found = dict(leaves(record['mode']))
+  found = {
+      path: leaf
+      for path, leaf in leaves(record['mode']).items()
+      if not leaf.owners  # the chosen ones' own follow
+  }
   if record['mode'] == 'train':
     cls = ONLINE[record['algo']['name']]
     found |= {leaf.path: leaf for leaf in _leaves(cls, 'algo.')}
