@@ -137,7 +137,7 @@ class Ours:
     self._books = rl.Bookkeeping(
         step=0, policy_version=0, tasks=tasks.state(), horizon=None, stats={}
     )
-    knobs = grpo.Knobs()
+    hyperparams = grpo.Hyperparams()
 
     def collect(step, tasks, *, horizon, policy_version):
       del step, horizon
@@ -152,20 +152,18 @@ class Ours:
         schedule=fixed(1),
         collect=collect,
         advantages=jax.jit(
-            functools.partial(grpo.advantages, knobs=knobs),
+            functools.partial(grpo.advantages, hyperparams=hyperparams),
             static_argnames='num_groups',
         ),
         steps=step.make_steps(
             module,
-            functools.partial(grpo.loss, knobs=knobs, use_kl=False),
+            functools.partial(grpo.loss, hyperparams=hyperparams),
             tx,
             mesh,
             self._state,
             shardings,
         ),
-        plan=UpdatePlan(
-            epochs=1, minibatches=1, max_tokens=_MAX_TOKENS.value, seed=0
-        ),
+        plan=UpdatePlan(hyperparams, max_tokens=_MAX_TOKENS.value, seed=0),
         ref_params=None,
         learning_rate=lambda update: 1e-5,
         push=lambda params, version: host.run(push(params, version)),

@@ -33,10 +33,11 @@ from absl import app, flags
 
 from agentrl.algos import grpo
 from agentrl.batch import TokenBatch
+from agentrl.config import sections
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
 from agentrl.models.transformer import Transformer
-from agentrl.modes import parts, settings
+from agentrl.modes import parts
 from agentrl.modes.host import Host
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.rollout import collect
@@ -75,12 +76,12 @@ class Wanderer(Expert):
 def play(tokenizer) -> list[Group]:
   """Groups of episodes, of the tasks that a run would begin with."""
   console = rich.console.Console(stderr=True)
-  wanted = settings.Env('textcraft')
+  wanted = sections.Env(name='textcraft')
   with (
       Host() as host,
       parts.Environment(host, wanted, expert=True) as environment,
   ):
-    agent = parts.make_agent(environment.spec, settings.Agent(), tokenizer)
+    agent = parts.make_agent(environment.spec, sections.Agent(), tokenizer)
 
     async def episode(assignment: collect.Assignment) -> Episode:
       env = environment.client()
@@ -108,7 +109,7 @@ def play(tokenizer) -> list[Group]:
         tasks.next_tasks(_GROUPS.value),
         _GROUP.value,
         episode,
-        settings.Limits(max_completion_tokens=512, max_context=8192),
+        sections.Limits(max_completion_tokens=512, max_context=8192),
         seed=0,
     )
 
@@ -177,7 +178,7 @@ def main(argv):
   tx = optim.make_optimizer(1e-6)
   state, shardings = state_lib.create(model.params, tx, mesh)
   loss = lambda outputs, batch, scale: grpo.loss(
-      outputs, batch, scale, knobs=grpo.Knobs(), use_kl=False
+      outputs, batch, scale, hyperparams=grpo.Hyperparams()
   )
   steps = step.make_steps(module, loss, tx, mesh, state, shardings)
   ways = layouts(batch)

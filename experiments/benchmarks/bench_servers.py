@@ -48,12 +48,12 @@ import jax
 import numpy as np
 from absl import app, flags
 
+from agentrl.config.sections import Launch
 from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer, init_params
 from agentrl.modes import checkpoints, sglang
 from agentrl.modes.host import Host
-from agentrl.modes.sampler_settings import Launch
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf
 from experiments.benchmarks import gguf_files, loops, peers, servers

@@ -29,12 +29,13 @@ import aiohttp
 import numpy as np
 from absl import app, flags
 
+from agentrl.config.sections import Launch
 from agentrl.errors import EngineError
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.control import KEEP_ALIVE_S
 from agentrl.rollout.sampler import Sampler
-from agentrl.training.disk_push import MODES, DiskPush
+from agentrl.training.disk_push import DiskPush
+from agentrl.training.options import PUSHES
 from agentrl.weights import hf
 from experiments.benchmarks import (
     soak_flags,
@@ -218,8 +219,8 @@ class Traffic:
         continue
       seen, count = total, count + 1
       if count % _DEEDS == 0:
-        name = await self.push(MODES[count // _DEEDS % len(MODES)])
-        following = MODES[(count // _DEEDS + 1) % len(MODES)]
+        name = await self.push(PUSHES[count // _DEEDS % len(PUSHES)])
+        following = PUSHES[(count // _DEEDS + 1) % len(PUSHES)]
         # See `soak_spans`: what is retracted must not meet two versions.
         self._may_retract = 'in_place' not in (name.split()[1], following)
       else:
@@ -298,7 +299,7 @@ async def soak(
         session, url, {}, trees, config.vocab_size, np.random.default_rng(seed)
     )
     control = traffic.sampler(1.0)
-    for mode in MODES:
+    for mode in PUSHES:
       traffic._pushes[mode] = DiskPush(control, base / mode, config, mode=mode)
     await traffic.push('retract')
     budget, ended = [requests], asyncio.Event()

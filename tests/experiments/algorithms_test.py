@@ -6,7 +6,11 @@ import subprocess
 import sys
 
 import pytest
+from absl import flags
+from ml_collections import config_flags
 
+from agentrl import config as config_lib
+from configs import quickstart
 from experiments.sweeps import algorithms as sweep
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -45,6 +49,35 @@ def test_grids_multiply_and_become_overrides():
       '--config.optim.lr=1e-4',
       '--config.horizon.turns=(6,)',
   ]
+
+
+@pytest.mark.parametrize(
+    'grid, values',
+    [
+        ('algo.clip_high=0.2;0.3', [0.2, 0.3]),
+        ('algo.dual_clip=2.0;3.0', [2.0, 3.0]),
+        ('eval.every=0;1', [0, 1]),
+        ('env.options.style=compact;full', ['compact', 'full']),
+        ('horizon.turns=(3, 6);(6,)', [[3, 6], [6]]),
+        ('model.dtype=float32;bfloat16', ['float32', 'bfloat16']),
+        ('optim.weight_decay=0.0;0.1', [0.0, 0.1]),
+    ],
+)
+def test_a_grid_may_be_over_any_field(grid, values, monkeypatch):
+  path, found = grid.partition('=')[0], []
+  for run in sweep.cells(['grpo'], [4], [grid]):
+    known, config = flags.FlagValues(), quickstart.get_config('algo=grpo,tiny')
+    command = run.command('c.py', pathlib.Path('w'), tiny=True)
+    argv = ['launch.py', *(f for f in command if f.startswith('--config.'))]
+    monkeypatch.setattr(sys, 'argv', argv)  # where overrides are looked up
+    config_flags.DEFINE_config_dict('config', config, flag_values=known)
+    known(argv)
+    wanted = config_lib.read(config)
+    assert wanted.seed == 4 and wanted.num_steps == 2
+    found.append(config_lib.record(wanted))
+  for part in path.split('.'):
+    found = [record[part] for record in found]
+  assert found == values
 
 
 @pytest.mark.parametrize('grid', ('optim.lr', '=1', 'optim.lr='))
