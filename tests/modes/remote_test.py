@@ -5,12 +5,12 @@ import socket
 
 import pytest
 from absl import logging
+from agentrl.modes.sampler_settings import Sampler
 
 from agentrl.engine.auth import Keys
 from agentrl.errors import ConfigError
 from agentrl.modes import remote
 from agentrl.modes.host import SECRETS
-from agentrl.modes.sampler_settings import Sampler
 
 
 def test_keys_come_from_files_or_else_from_the_environment(tmp_path):

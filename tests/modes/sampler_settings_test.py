@@ -1,11 +1,11 @@
 """Tests for config.sampler: what it may say, and what contradicts itself."""
 
 import pytest
+from agentrl.modes.sampler_settings import Launch, Sampler
 from ml_collections import ConfigDict
 
 from agentrl.errors import ConfigError
 from agentrl.modes import reading, settings
-from agentrl.modes.sampler_settings import Launch, Sampler
 from configs import common, evaluate, quickstart, textcraft_grpo, textcraft_sft
 
 LOCAL = ('http://127.0.0.1:30000', 'http://localhost:30001')

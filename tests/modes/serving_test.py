@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from absl import logging
+from agentrl.modes.sampler_settings import Sampler
 from aiohttp import web
 
 from agentrl.engine.auth import Keys
@@ -18,7 +19,6 @@ from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer
 from agentrl.modes import base, parts, serving, train
 from agentrl.modes.host import SECRETS, Host
-from agentrl.modes.sampler_settings import Sampler
 from agentrl.rollout.control import Control
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat

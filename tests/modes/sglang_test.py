@@ -18,11 +18,11 @@ import aiohttp
 import jax
 import numpy as np
 import pytest
+from agentrl.modes.sampler_settings import Launch
 
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.compatibility import RESERVED, Needs
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
