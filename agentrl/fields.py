@@ -77,7 +77,7 @@ class Meaning:
     words = [f'{word} {bound}' for word, bound in bounds if bound is not None]
     if self.one_of:
       words.append(f'one of {", ".join(map(str, self.one_of))}')
-    words += [f'acts if {_setting(act.witness)}' for act in self.acts_if]
+    words += [f'acts with {_setting(act.witness)}' for act in self.acts_if]
     return '; '.join(words)
 
 
