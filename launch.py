@@ -59,6 +59,9 @@ def main(arguments):
   argv, given = arguments
   if len(argv) > 1:
     raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
+  for name in (_CONFIG.name, _WORKDIR.name):
+    if flags.FLAGS[name].present > 1:
+      raise ConfigError(f'--{name} is given twice: leave one out.')
   if _CONFIG.value is None:
     if _FIELDS.value is None or given:
       raise ConfigError('Name a config: --config=configs/quickstart.py')

@@ -10,6 +10,7 @@ included: one flag has the whole list.
 import ast
 import importlib.machinery
 import importlib.util
+import pathlib
 import re
 import traceback
 import types
@@ -62,6 +63,10 @@ def load(argument: str) -> ConfigDict:
     ConfigError: it cannot be loaded, or is of no mode.
   """
   path, colon, arg = argument.partition(':')
+  if not pathlib.Path(path).is_file():
+    raise ConfigError(
+        f'There is no config file {path!r}; --help lists those of configs/.'
+    )
   loader = importlib.machinery.SourceFileLoader('config_file', path)
   spec = importlib.util.spec_from_loader(loader.name, loader)
   module = importlib.util.module_from_spec(spec)
@@ -93,16 +98,16 @@ def _place(path: str, error: Exception) -> str:
 
 def _words(error: Exception) -> str:
   """The last line of an error, without the quotes that a KeyError adds."""
-  if isinstance(error.__context__, KeyError):  # of a name that ConfigDicts lack
-    error = error.__context__
-  if isinstance(error, OSError):
-    named = f': {error.filename}' if error.filename else ''
-    return f'{error.strerror}{named}'
-  text = str(error.args[0] if isinstance(error, KeyError) else error)
-  text = text.strip().splitlines()[-1] if text.strip() else 'no reason given'
-  if isinstance(error, (ConfigError, ValueError)) or ' ' in text:
-    return text
-  return f'{type(error).__name__}: {text}'
+  cause = error.__context__
+  if isinstance(error, AttributeError) and isinstance(cause, KeyError):
+    error = cause  # ConfigDict's own
+  if isinstance(error, KeyError) and ' ' in str(error.args[0]):
+    return error.args[0]
+  lines = str(error).strip().splitlines() or ['no reason is given']
+  kind = (
+      '' if type(error) in (ConfigError, ValueError) else type(error).__name__
+  )
+  return ': '.join(filter(None, (kind, lines[-1])))
 
 
 def override(config: ConfigDict, given: Sequence[Given]) -> set[str]:
@@ -125,11 +130,12 @@ def override(config: ConfigDict, given: Sequence[Given]) -> set[str]:
     if _is_section(path, known):
       sections.add(path)
     for name, value in _values(path, text, mode, known):
-      if values.setdefault(name, value) != value:
+      if name in values and values[name] != value:
         raise ConfigError(
             f'{name} is given twice, {values[name]!r} and {value!r}: leave one'
-            ' out.'
+            f' out{", or give the whole list" * isinstance(value, tuple)}.'
         )
+      values[name] = value
   for path in sorted(sections):  # the outer ones first
     _set(config, path, {})
   for path, value in values.items():
@@ -214,9 +220,11 @@ def _value(path: str, text: str | bool, kind: Any) -> Any:
   try:
     return fields.convert(path, _parse(text, kind), kind)
   except ConfigError:
-    raise ConfigError(
-        f'{path} is {fields.describe(kind)}, got {text!r}.'
-    ) from None
+    what = fields.describe(kind)
+  if isinstance(text, bool):
+    raise ConfigError(f'{path} is {what}: write --config.{path}=VALUE.')
+  example = ", like ('a', 'b')" if 'list of texts' in what else ''
+  raise ConfigError(f'{path} is {what}{example}, got {text!r}.')
 
 
 def _parse(text: str | bool, kind: Any) -> Any:

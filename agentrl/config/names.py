@@ -54,6 +54,8 @@ _SYNONYMS = {
     'optimiser': 'optim',
     'batch_size': 'tasks_per_step',
     'beta': 'kl_coef',
+    'kl': 'kl_coef',
+    'use_kl': 'kl_coef',
     'lambda': 'lam',
     'max_tokens': 'max_completion_tokens',
     'max_new_tokens': 'max_completion_tokens',

@@ -10,6 +10,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl import envs
 from agentrl.envs import ENVS, actions, prompts
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section, when, when_set
@@ -42,6 +43,11 @@ class World:
   )
   # None in a config: the environment's own default, see `envs.ENVS`.
   options: dict[str, Any] = field({}, "the environment's options")
+
+  def check(self) -> None:
+    # One of your own is imported by the server, after all else was checked.
+    if ':' not in self.name:
+      envs.get(self.name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
