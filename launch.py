@@ -1,11 +1,11 @@
 r"""Runs a config: `python launch.py --config=configs/NAME.py --workdir=DIR`.
 
-Fields are overridden on the command line (`--config.optim.lr=1e-5`), every one
-of every config; `--fields` lists them, `--fields=optim` those of one section. An
-argument of the config file follows a colon (`--config=configs/NAME.py:tiny`).
-`--dry_run` checks the config, prints every value and where it is from (default,
-config, flag, or run: the one that it goes on from) and starts nothing; of a run
-that learns it also prints what each device of its mesh needs.
+Every field of a config is a flag (`--config.optim.lr=1e-5`); `--fields` lists
+them, `--fields=optim` those of a section. An argument of the config file
+follows a colon (`--config=configs/NAME.py:tiny`). `--dry_run` checks the config
+and starts nothing: it prints every value and its origin (default, config, flag,
+or run: the one that it goes on from), and of a run that learns what each device
+of its mesh needs.
 """
 
 import errno
