@@ -66,7 +66,7 @@ def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
   assert result.stdout == ''
 
 
-@pytest.mark.parametrize('flag', ['--help', '--helpfull', '-h'])
+@pytest.mark.parametrize('flag', ['--help', '--helpfull', '-?'])
 def test_help_lists_modes_configs_and_flags(flag):
   shown = launch(flag).stdout
   for text in ('\n  serve_policy  ', '\n  configs/quickstart.py ', '--fields'):
