@@ -47,8 +47,21 @@ class Section(ConfigDict):
       for name, default in old._defaults.items():
         old[name] = default
       old.update(chosen)
-    else:
+      return
+    try:
       super().__setitem__(key, value)
+    except TypeError as error:
+      raise TypeError(self._mistyped(key, value)) from error
+
+  def update(self, *other, **values):
+    for key, value in dict(*other, **values).items():
+      old = self.get(key)
+      if isinstance(old, ConfigDict) and isinstance(
+          value, Mapping | ConfigDict
+      ):
+        old.update(value)
+      else:
+        self[key] = value
 
   def __setstate__(self, state):
     super().__setstate__(state)
@@ -67,6 +80,15 @@ class Section(ConfigDict):
     if '_mode' not in self.__dict__:  # it is being made
       return str(key)
     return names.unknown(f'{self._prefix}{key}', self._mode, _ALL)
+
+  def _mistyped(self, key: str, value: Any) -> str:
+    path = f'{self._prefix}{key}'
+    leaf = _ALL[self._mode].get(path)
+    if isinstance(value, ConfigDict):
+      value = value.to_dict()
+    if leaf is None:
+      return fields.no_section(path, value, self[key])
+    return fields.mistyped(path, value, leaf.kind, leaf.meaning)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,11 +249,8 @@ def _bring_options(env: dict[str, Any], found: Mapping[str, Any]) -> None:
 def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
   """The dataclass of a section."""
   if not isinstance(values, Mapping):
-    raise ConfigError(
-        f'{prefix[:-1]} is a section with the fields'
-        f' {", ".join(f.name for f in dataclasses.fields(cls))}, got'
-        f' {values!r}.'
-    )
+    known = [item.name for item in dataclasses.fields(cls)]
+    raise ConfigError(fields.no_section(prefix[:-1], values, known))
   known = {item.name: item for item in dataclasses.fields(cls)}
   for name in values:
     if name not in known:
@@ -246,8 +265,9 @@ def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
     elif path == _OPTIONS:
       made[name] = _options(values.get('name', 'textcraft'), values.get(name))
     elif name in values:
-      value = fields.convert(path, values[name], item.type)
-      fields.check(path, value, fields.meaning(item))
+      meaning = fields.meaning(item)
+      value = fields.convert(path, values[name], item.type, meaning)
+      fields.check(path, value, meaning)
       made[name] = value
   made = cls(**made)
   check = getattr(made, 'check', None)
@@ -259,7 +279,7 @@ def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
 def _make_algorithm(values: Any, path: str, mode: str) -> Online:
   """The hyperparameters of the algorithm that is named."""
   if not isinstance(values, Mapping):
-    raise ConfigError(f'{path} is a section, got {values!r}.')
+    raise ConfigError(fields.no_section(path, values, ('name', '...')))
   values = dict(values)
   name = values.pop('name', next(iter(ONLINE)))
   if name not in ONLINE:
