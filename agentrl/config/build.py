@@ -42,7 +42,7 @@ class Section(ConfigDict):
     if key not in self and self.is_locked:
       raise KeyError(self._unknown(key))
     old = self[key] if key in self else None
-    if isinstance(old, Section) and isinstance(value, Mapping | ConfigDict):
+    if _is_section(old) and isinstance(value, Mapping | ConfigDict):
       chosen = dict(value.items())
       for name, default in old._defaults.items():
         old[name] = default
@@ -56,9 +56,7 @@ class Section(ConfigDict):
   def update(self, *other, **values):
     for key, value in dict(*other, **values).items():
       old = self.get(key)
-      if isinstance(old, ConfigDict) and isinstance(
-          value, Mapping | ConfigDict
-      ):
+      if _is_section(old) and isinstance(value, Mapping | ConfigDict):
         old.update(value)
       else:
         self[key] = value
@@ -66,7 +64,8 @@ class Section(ConfigDict):
   def __setstate__(self, state):
     super().__setstate__(state)
     for name in _OWN:
-      object.__setattr__(self, name, state[name])
+      if name in state:
+        object.__setattr__(self, name, state[name])
 
   def _settle(self, mode: str, prefix: str) -> None:
     """Takes the present values for the defaults."""
@@ -77,7 +76,7 @@ class Section(ConfigDict):
       object.__setattr__(self, name, value)
 
   def _unknown(self, key: str) -> str:
-    if '_mode' not in self.__dict__:  # it is being made
+    if not _is_section(self):  # it is being made, or a value
       return str(key)
     return names.unknown(f'{self._prefix}{key}', self._mode, _ALL)
 
@@ -89,6 +88,18 @@ class Section(ConfigDict):
     if leaf is None:
       return fields.no_section(path, value, self[key])
     return fields.mistyped(path, value, leaf.kind, leaf.meaning)
+
+
+class _Options(Section):
+  """Of an environment: those of one from elsewhere are not known here."""
+
+  def lock(self):
+    return self
+
+
+def _is_section(value: Any) -> bool:
+  """Whether it is a section of a config, not a dict that is a value."""
+  return isinstance(value, Section) and '_mode' in value.__dict__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,9 +173,7 @@ def defaults(mode: str) -> ConfigDict:
     target = config
     for part in path:
       if part not in target:
-        # Of an environment elsewhere, options are not known here.
-        free = '.'.join(path) == _OPTIONS
-        target[part] = ConfigDict() if free else Section()
+        target[part] = (_Options if part == 'options' else Section)()
       target = target[part]
     kind = fields.base_type(leaf.kind)
     if leaf.path in brought:
@@ -179,8 +188,6 @@ def defaults(mode: str) -> ConfigDict:
       target[name] = leaf.default
   config._settle(mode, '')
   config.lock()
-  if 'env' in config:
-    config.env.options.unlock()
   return config
 
 
