@@ -618,9 +618,14 @@ class Sampler(Engine):
   )
   deterministic: bool = field(
       False,
-      'whether equal requests give equal tokens and log-probabilities; SGLang'
-      ' servers have --enable-deterministic-inference',
-      acts_if=_EMBEDDED,
+      'whether equal requests give equal tokens and log-probabilities',
+      acts_if=dataclasses.replace(
+          _EMBEDDED,
+          reason=(
+              f'{_EMBEDDED.reason}, and SGLang servers have a flag for it,'
+              ' --enable-deterministic-inference'
+          ),
+      ),
   )
   # One of these three says where the SGLang servers are.
   urls: tuple[str, ...] = field(
@@ -686,8 +691,8 @@ class Sampler(Engine):
     return not self.router and all(host in _LOOPBACK for host in hosts)
 
   def check(self) -> None:
-    super().check()
     if self.kind == 'embedded':
+      super().check()
       return
     given = [
         name
