@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from agentrl.envs import ENVS, actions, prompts
 from agentrl.errors import ConfigError
@@ -606,6 +606,8 @@ _FOUND = ActsIf(
 class Sampler(Engine):
   """Who samples: the embedded engine, or SGLang servers."""
 
+  push_lora: ClassVar[bool] = False  # a merged model is pushed
+
   kind: str = field(
       'embedded', 'who', one_of=('embedded', 'sglang'), example='sglang'
   )
@@ -655,12 +657,6 @@ class Sampler(Engine):
       'what a push does to requests under way',
       one_of=PUSHES,
       acts_if=_SERVERS,
-  )
-  # Requests then ask for it by name; False: merged into the whole model.
-  push_lora: bool = field(
-      False,
-      'whether a push has the adapter alone',
-      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
   )
   verify: bool = field(
       True, 'read weights back after each push', acts_if=_SERVERS
@@ -720,6 +716,18 @@ class Sampler(Engine):
           "sampler.push='abort' ends requests to have them asked again, but"
           ' sampler.max_attempts=1 forbids that; use at least 2.'
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainSampler(Sampler):
+  """Who samples from a policy that is trained."""
+
+  # Requests then ask for it by name; False: merged into the whole model.
+  push_lora: bool = field(
+      False,
+      'whether a push has the adapter alone',
+      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
+  )
 
 
 def _check_urls(urls: Sequence[str], router: str | None) -> None:
