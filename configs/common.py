@@ -5,16 +5,6 @@ from ml_collections import ConfigDict
 from agentrl.config import defaults
 from configs import algorithms
 
-# One level for each of the paper's six sub-tasks.
-BABYAI_LEVELS = (
-    'GoToLocalS8N7',
-    'Pickup',
-    'ActionObjDoor',
-    'FindObjS7',
-    'OneRoomS20',
-    'SynthLoc',
-)
-
 
 def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   """Reads `--config=file.py:key=value,flag` into the types of `defaults`."""
@@ -37,24 +27,43 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
   return ConfigDict(values)
 
 
-def scaling_inter(algo: str, model: str, *, tiny: bool) -> ConfigDict:
+def scaling_inter(algo: str, model: str) -> ConfigDict:
   """What AgentGym-RL's scripts have in common, for a pretrained policy.
 
   The original has scripts for GRPO only; the other algorithms keep its batch,
-  rate and KL.
-
-  The caller adds env, warmstart, rollout, horizon, eval and checkpoint.
+  rate and KL. The caller adds the environment, its horizons and its tasks.
   """
   config = defaults('train')
   # Recomputed activations: the attention scores of one long episode in 30
   # layers would fill a laptop's memory.
   config.model = dict(name=model, remat='full')
+  # The original starts from an instruct model. A small model needs to see the
+  # format first; episodes=0 leaves this out.
+  config.warmstart = dict(minibatch_size=16, lr=1e-5)
+  # The original has 8,192 tokens besides the prompt, on TextCraft 10,240; the
+  # context of SmolLM2 ends at 8192.
+  config.rollout = dict(max_completion_tokens=512, max_context=8192)
+  # Turns allowed per episode: the first number for 100 steps, then the next.
+  config.horizon.update(kind='stepwise', every=100)
   # Four minibatches of 8 tasks each. The original multiplies the gradient of
   # its low-variance KL by 1e-3; k3+ has the same value and the right gradient.
   config.algo = algorithms.get(algo, kl_coef=1e-3, minibatches=4)
   config.optim = dict(lr=1e-6, weight_decay=0.01, max_tokens=16384)
-  if tiny:
-    config.sampler.max_running = 4
-    config.algo.minibatches = 2
-    config.optim.max_tokens = 2048
+  config.eval.every = 50
+  config.checkpoint.every = 25
   return config
+
+
+def shrink(config: ConfigDict) -> None:
+  """Leaves two real steps of a `scaling_inter`, some minutes on a CPU."""
+  config.num_steps = 2
+  config.sampler.max_running = 4
+  config.warmstart.update(episodes=4, minibatch_size=4, horizon=8)
+  config.rollout.update(
+      tasks_per_step=2, group_size=2, max_completion_tokens=24, max_context=2048
+  )
+  config.horizon.update(turns=(2, 3), every=1)
+  config.algo.minibatches = 2
+  config.optim.max_tokens = 2048
+  config.eval.update(num_tasks=2, horizon=3, every=0)
+  config.checkpoint.every = 1

@@ -12,21 +12,16 @@ config here that takes model=DIR. It was read again and compared before it got
 its name.
 """
 
-from ml_collections import ConfigDict, config_dict
+from ml_collections import ConfigDict
 
-from configs.common import begin, parse_arg
+from agentrl.config import defaults
+from configs.common import parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, run='')
 
-  config = begin('export')
-  config.checkpoint = dict(
-      path=arg.run,  # workdir of a run, or one of its checkpoints/N
-      step=config_dict.placeholder(int),  # N; none: the newest
-  )
-  config.export = dict(
-      dtype='float32',  # or 'bfloat16', or 'source': as the run's own model has
-      shard_bytes=10**9,
-  )
+  config = defaults('export')
+  # The workdir of a run, whose newest checkpoint it is, or its checkpoints/N.
+  config.checkpoint.path = arg.run
   return config

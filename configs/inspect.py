@@ -8,20 +8,17 @@ training left beside the episodes; without them advantages are computed again
 with GRPO, and old log-probabilities are missing.
 """
 
-from ml_collections import ConfigDict, config_dict
+from ml_collections import ConfigDict
 
-from configs.common import begin, parse_arg
+from agentrl.config import defaults
+from configs.common import parse_arg
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, episodes='', tokenizer='', n=2)
 
-  config = begin('inspect')
-  config.inspect = dict(
-      episodes=arg.episodes,
-      # Of the policy; none: the run's own, found from the episodes' place.
-      tokenizer=arg.tokenizer or config_dict.placeholder(str),
-      num_groups=arg.n,
-      html=config_dict.placeholder(str),  # none: beside the episodes
-  )
+  config = defaults('inspect')
+  config.inspect.update(episodes=arg.episodes, num_groups=arg.n)
+  if arg.tokenizer:  # else the run's own, found from the episodes' place
+    config.inspect.tokenizer = arg.tokenizer
   return config

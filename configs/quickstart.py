@@ -30,7 +30,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.num_steps = 70
 
   config.env.name = 'babyai'
-  config.env.options = dict(levels=('GoToRedBall',), style='compact')
+  config.env.options.update(levels=('GoToRedBall',), style='compact')
   # Short answers, told tersely: a small policy learns them soon.
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name='tiny-1m', remat='dots')

@@ -12,65 +12,32 @@ and the corpus are this project's own; the environment's options take others
         --config.env.options.questions=nq.jsonl --workdir=runs/nq
     python launch.py --config=configs/searchqa_grpo.py:model=smollm2-135m,tiny \
         --workdir=runs/smoke  # two real steps on a CPU, some minutes
+
+`algo` may be any other name of configs/algorithms.py, with this batch and rate.
 """
 
-from ml_collections import ConfigDict, config_dict
+from ml_collections import ConfigDict
 
-from configs.common import parse_arg, scaling_inter
+from configs.common import parse_arg, scaling_inter, shrink
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
-  return with_algorithm('grpo', arg)
-
-
-def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
-  """This recipe under any entry of `configs.algorithms`."""
-  arg = parse_arg(arg, model='smollm2-135m', horizon='stepwise', tiny=False)
-
-  config = scaling_inter(algo, arg.model, tiny=arg.tiny)
-  config.num_steps = 2 if arg.tiny else 500
-
-  config.env = dict(
-      name='searchqa',
-      url=config_dict.placeholder(str),  # none: a child process serves it
-      retry_s=60.0,  # how long a server there may be away
-      options=dict(
-          topk=1 if arg.tiny else 3,
-          # none: the embedded index, the generated questions
-          retriever_url=config_dict.placeholder(str),
-          questions=config_dict.placeholder(str),
-      ),
+  arg = parse_arg(
+      arg, algo='grpo', model='smollm2-135m', horizon='stepwise', tiny=False
   )
-  # The original starts from an instruct model. A small model needs to see the
-  # format first; episodes=0 leaves this out.
-  config.warmstart = dict(
-      episodes=4 if arg.tiny else 512,
-      epochs=1,
-      minibatch_size=4 if arg.tiny else 16,
-      lr=1e-5,
-      horizon=8 if arg.tiny else 10,
-  )
-  config.rollout = dict(
-      tasks_per_step=2 if arg.tiny else 32,
-      group_size=2 if arg.tiny else 4,
-      max_completion_tokens=24 if arg.tiny else 512,
-      # The original: 1,024 of prompt and 8,192 of episode. SmolLM2 ends at 8192.
-      max_context=2048 if arg.tiny else 8192,
-      temperature=1.0,
-      concurrency=64,
-      deadline_s=600.0,
-  )
-  # Turns allowed per episode: 5 for the first 100 steps, then 8, then 10; the
-  # original's other script stays at 5.
-  turns, every = ((2, 3), 1) if arg.tiny else ((5, 8, 10), 100)
-  if arg.horizon == 'stepwise':
-    config.horizon = dict(kind='stepwise', turns=turns, every=every)
-  else:
-    config.horizon = dict(kind=arg.horizon, turns=turns[:1], every=0)
-  config.eval = dict(
-      num_tasks=2 if arg.tiny else 400,
-      horizon=3 if arg.tiny else 10,
-      every=0 if arg.tiny else 50,
-  )
-  config.checkpoint = dict(every=1 if arg.tiny else 25, keep=2)
+
+  config = scaling_inter(arg.algo, arg.model)
+  config.num_steps = 500
+  config.env.name = 'searchqa'
+  config.env.options.topk = 3
+  config.warmstart.update(episodes=512, horizon=10)
+  config.rollout.update(tasks_per_step=32, group_size=4)
+  config.horizon.turns = (5, 8, 10)
+  config.eval.update(num_tasks=400, horizon=10)
+
+  if arg.tiny:  # two steps, to see that everything works
+    shrink(config)
+    config.env.options.topk = 1
+  if arg.horizon != 'stepwise':  # the original's other script stays at 5
+    config.horizon = dict(kind=arg.horizon, turns=config.horizon.turns[:1])
   return config

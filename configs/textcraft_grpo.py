@@ -14,62 +14,27 @@ eight GPUs. No run of that size has been made with this code yet.
         --workdir=runs/lora  # an adapter over the frozen model
     python launch.py --config=configs/textcraft_grpo.py:model=smollm2-135m,tiny \
         --workdir=runs/smoke  # two real steps on a CPU, some minutes
+
+`algo` may be any other name of configs/algorithms.py, with this batch and rate.
 """
 
-from ml_collections import ConfigDict, config_dict
+from ml_collections import ConfigDict
 
-from configs.common import parse_arg, scaling_inter
+from configs.common import parse_arg, scaling_inter, shrink
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
-  return with_algorithm('grpo', arg)
+  arg = parse_arg(arg, algo='grpo', model='smollm2-135m', tiny=False)
 
+  config = scaling_inter(arg.algo, arg.model)
+  config.num_steps = 350
+  config.env.name = 'textcraft'
+  config.warmstart.update(episodes=374, horizon=30)
+  config.rollout.update(tasks_per_step=32, group_size=8)
+  config.horizon.turns = (10, 20, 30)
+  config.eval.update(num_tasks=100, horizon=30)
 
-def with_algorithm(algo: str, arg: str | None) -> ConfigDict:
-  """This recipe under any entry of `configs.algorithms`."""
-  arg = parse_arg(arg, model='smollm2-135m', tiny=False)
-
-  config = scaling_inter(algo, arg.model, tiny=arg.tiny)
-  config.num_steps = 2 if arg.tiny else 350
-
-  config.env = dict(
-      name='textcraft',
-      url=config_dict.placeholder(str),  # none: a child process serves it
-      retry_s=60.0,  # how long a server there may be away
-      # An item file of AgentGym; none: the train list.
-      task_file=config_dict.placeholder(str),
-      options=dict(max_depth=1) if arg.tiny else {},
-  )
-  # The original starts from an instruct model. A small model needs to see the
-  # format first; episodes=0 leaves this out.
-  config.warmstart = dict(
-      episodes=4 if arg.tiny else 374,
-      epochs=1,
-      minibatch_size=4 if arg.tiny else 16,
-      lr=1e-5,
-      horizon=8 if arg.tiny else 30,
-  )
-  config.rollout = dict(
-      tasks_per_step=2 if arg.tiny else 32,
-      group_size=2 if arg.tiny else 8,
-      max_completion_tokens=24 if arg.tiny else 512,
-      # The original: 512 of prompt and 10,240 of episode. SmolLM2 ends at 8192.
-      max_context=2048 if arg.tiny else 8192,
-      temperature=1.0,
-      concurrency=64,
-      deadline_s=600.0,
-  )
-  # Turns allowed per episode: 10 for the first 100 steps, then 20, then 30.
-  config.horizon = dict(
-      kind='stepwise',
-      turns=(2, 3) if arg.tiny else (10, 20, 30),
-      every=1 if arg.tiny else 100,
-  )
-  config.eval = dict(
-      task_file=config_dict.placeholder(str),  # none: the test list
-      num_tasks=2 if arg.tiny else 100,
-      horizon=3 if arg.tiny else 30,
-      every=0 if arg.tiny else 50,
-  )
-  config.checkpoint = dict(every=1 if arg.tiny else 25, keep=2)
+  if arg.tiny:  # two steps, to see that everything works
+    shrink(config)
+    config.env.options.max_depth = 1
   return config

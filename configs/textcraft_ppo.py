@@ -17,4 +17,4 @@ from configs import textcraft_grpo
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
-  return textcraft_grpo.with_algorithm('ppo', arg)
+  return textcraft_grpo.get_config(f'algo=ppo,{arg or ""}')

@@ -16,4 +16,4 @@ from configs import textcraft_grpo
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
-  return textcraft_grpo.with_algorithm('reinforce_pp', arg)
+  return textcraft_grpo.get_config(f'algo=reinforce_pp,{arg or ""}')

@@ -80,6 +80,7 @@ class Learning(Sampling):
   env: sections.TrainEnv = section(sections.TrainEnv, 'the environment')
   model: sections.TrainModel = section(sections.TrainModel, 'the network')
   mesh: sections.Mesh = section(sections.Mesh, 'devices')
+  sampler: sections.TrainSampler = section(sections.TrainSampler, 'who samples')
   rollout: sections.Limits = section(sections.Limits, 'limits of episodes')
   optim: sections.Optim = section(sections.Optim, 'the optimizer')
   eval: sections.Eval = section(sections.Eval, 'held-out success')
@@ -217,6 +218,14 @@ class AgentEvol(Learning):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateLimits(sections.Limits):
+  """Limits that suit a model which no run trained."""
+
+  max_completion_tokens: int = field(256, 'of one turn', at_least=1)
+  max_context: int = field(4096, 'tokens of an episode', at_least=2)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluate(Sampling):
   """mode='evaluate': success of a policy on held-out tasks."""
 
@@ -245,7 +254,7 @@ class Evaluate(Sampling):
 
   env: sections.Env = section(sections.Env, 'the environment')
   model: sections.Model = section(sections.Model, 'the policy')
-  rollout: sections.Limits = section(sections.Limits, 'limits of episodes')
+  rollout: EvaluateLimits = section(EvaluateLimits, 'limits of episodes')
   eval: sections.Eval = section(sections.Eval, 'tasks and turns')
 
 

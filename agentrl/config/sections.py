@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from agentrl import envs
 from agentrl.envs import ENVS, actions, prompts
@@ -612,6 +612,8 @@ _FOUND = ActsIf(
 class Sampler(Engine):
   """Who samples: the embedded engine, or SGLang servers."""
 
+  push_lora: ClassVar[bool] = False  # a merged model is pushed
+
   kind: str = field(
       'embedded', 'who', one_of=('embedded', 'sglang'), example='sglang'
   )
@@ -624,9 +626,14 @@ class Sampler(Engine):
   )
   deterministic: bool = field(
       False,
-      'whether equal requests give equal tokens and log-probabilities; SGLang'
-      ' servers have --enable-deterministic-inference',
-      acts_if=_EMBEDDED,
+      'whether equal requests give equal tokens and log-probabilities',
+      acts_if=dataclasses.replace(
+          _EMBEDDED,
+          reason=(
+              f'{_EMBEDDED.reason}, and SGLang servers have a flag for it,'
+              ' --enable-deterministic-inference'
+          ),
+      ),
   )
   # One of these three says where the SGLang servers are.
   urls: tuple[str, ...] = field(
@@ -657,12 +664,6 @@ class Sampler(Engine):
       one_of=PUSHES,
       acts_if=_SERVERS,
   )
-  # Requests then ask for it by name; False: merged into the whole model.
-  push_lora: bool = field(
-      False,
-      'whether a push has the adapter alone',
-      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
-  )
   verify: bool = field(
       True, 'read weights back after each push', acts_if=_SERVERS
   )
@@ -692,8 +693,8 @@ class Sampler(Engine):
     return not self.router and all(host in _LOOPBACK for host in hosts)
 
   def check(self) -> None:
-    super().check()
     if self.kind == 'embedded':
+      super().check()
       return
     given = [
         name
@@ -721,6 +722,18 @@ class Sampler(Engine):
           "sampler.push='abort' ends requests to have them asked again, but"
           ' sampler.max_attempts=1 forbids that; use at least 2.'
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainSampler(Sampler):
+  """Who samples from a policy that is trained."""
+
+  # Requests then ask for it by name; False: merged into the whole model.
+  push_lora: bool = field(
+      False,
+      'whether a push has the adapter alone',
+      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
+  )
 
 
 def _check_urls(urls: Sequence[str], router: str | None) -> None:
