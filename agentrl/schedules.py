@@ -29,8 +29,6 @@ class Horizon(NamedTuple):
 
 def fixed(turns: int) -> Horizon:
   """The same number of turns at every step."""
-  if not isinstance(turns, int) or turns < 1:
-    raise ValueError(f'A fixed horizon needs one number >= 1, got {turns!r}.')
   return Horizon(
       init=lambda: None,
       update=lambda state, step, stats: (state, turns),
@@ -45,10 +43,6 @@ def stepwise(turns: Sequence[int], every: int) -> Horizon:
   state: the stage follows from the step alone.
   """
   turns = tuple(turns)
-  if not turns or min(turns) < 1:
-    raise ValueError(
-        f'A stepwise horizon needs stages of at least 1 turn, got {turns}.'
-    )
   if every < 1:
     raise ValueError(f'A stage lasts at least 1 step, got every={every}.')
   return Horizon(

@@ -6,12 +6,14 @@ import an accelerator library; device packages do no I/O.
 
 import ast
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).parent.parent
 
-# package -> the agentrl packages that it may import (besides itself).
+# package -> the agentrl packages, or modules, that it may import besides itself.
 ALLOWED = {
     'types': set(),
     'errors': set(),
@@ -19,14 +21,15 @@ ALLOWED = {
     'ops': set(),
     'parallel': set(),
     'schedules': set(),
+    'fields': {'errors'},
     'metrics': {'errors'},
     'envs': {'types', 'errors'},
     'text': {'types', 'errors'},
-    'models': {'ops', 'parallel', 'batch'},
+    'models': {'ops', 'parallel', 'batch', 'fields'},
     'rollout': {'envs', 'text', 'types', 'errors'},
     'data': {'text', 'types', 'errors'},
     'weights': {'models', 'parallel', 'errors'},
-    'algos': {'ops', 'batch'},
+    'algos': {'ops', 'batch', 'fields', 'errors'},
     'evaluation': {
         'rollout', 'data', 'envs', 'text', 'metrics', 'types', 'errors'
     },
@@ -37,11 +40,15 @@ ALLOWED = {
 }  # fmt: skip
 BELOW_TRAINING = set(ALLOWED)
 ALLOWED['training'] = BELOW_TRAINING
-ALLOWED['modes'] = BELOW_TRAINING | {'training'}
+# Modules that say what a config may say of their packages: they are read before
+# flags are parsed, and so before jax.
+OF_CONFIGS = {'algos.hyperparams', 'models.options', 'training.options'}
+ALLOWED['config'] = OF_CONFIGS | {'envs', 'schedules', 'fields', 'errors'}
+ALLOWED['modes'] = BELOW_TRAINING | {'training', 'config'}
 
 HOST = {
     'types', 'errors', 'envs', 'text', 'rollout', 'data', 'evaluation',
-    'metrics', 'schedules',
+    'metrics', 'schedules', 'fields', 'config',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}
@@ -52,7 +59,7 @@ INPUT_OUTPUT = {
 # The border turns host records into the device world's batch.
 BORDER = 'agentrl/data/collate.py'
 # A ConfigDict stops in modes/: below it, functions take named values.
-KNOWS_CONFIGS = {'modes'}
+KNOWS_CONFIGS = {'config', 'modes'}
 
 
 def imports(path):
@@ -91,6 +98,8 @@ def test_imports_point_down(package):
       forbidden = ACCELERATOR
     if package in DEVICE:
       forbidden = INPUT_OUTPUT
+    if f'{package}.{path.stem}' in OF_CONFIGS:
+      allowed, forbidden = {'fields', 'errors'}, ACCELERATOR | INPUT_OUTPUT
     if name == BORDER:
       allowed, forbidden = allowed | {'batch'}, forbidden - {'jax'}
     if package not in KNOWS_CONFIGS:
@@ -98,7 +107,9 @@ def test_imports_point_down(package):
     for imported in imports(path):
       top, _, rest = imported.partition('.')
       where = f'{name} imports {imported}'
-      assert top != 'agentrl' or rest.split('.')[0] in allowed, where
+      package_and_module = rest.split('.')[:2]
+      names = {package_and_module[0], '.'.join(package_and_module)}
+      assert top != 'agentrl' or names & allowed, where
       assert top not in forbidden, where
       # Nobody but the border (and evaluation never) may cross it.
       crosses = imported.startswith('agentrl.data.collate') or (
@@ -106,3 +117,39 @@ def test_imports_point_down(package):
       )
       if crosses:
         assert package in ('training', 'modes'), where
+
+
+# As launch.py does, before it knows the flags.
+DEFAULTS = """
+import sys
+from ml_collections import config_flags
+from agentrl import config
+
+for mode in config.MODES:
+  config.defaults(mode)
+assert 'jax' not in sys.modules
+"""
+CONFIG = """
+import importlib, sys
+from ml_collections import config_flags
+
+for name in sys.argv[1:]:
+  importlib.import_module(f'configs.{name}').get_config()
+  assert 'jax' not in sys.modules, name
+"""
+
+
+def run(code, *arguments):
+  command = [sys.executable, '-c', code, *arguments]
+  subprocess.run(command, cwd=ROOT, check=True)
+
+
+def test_defaults_are_built_without_jax():
+  run(DEFAULTS)
+
+
+def test_configs_are_built_without_jax():
+  files = sorted((ROOT / 'configs').glob('*.py'))
+  names = [file.stem for file in files if 'def get_config' in file.read_text()]
+  assert 'quickstart' in names
+  run(CONFIG, *names)

@@ -24,6 +24,7 @@ from agentrl.training import (
     step as step_lib,
     weight_sync,
 )
+from agentrl.training.policy_update import UpdatePlan
 from agentrl.types import HORIZON, TERMINATED, Group
 from agentrl.weights import names
 from tests import fakes
@@ -111,10 +112,17 @@ OPTIMIZER = dict(lr=1e-2, warmup_steps=3, eps=1e-3)
 
 
 @functools.cache
-def bound(module=grpo, *, use_kl=False, **knobs):
-  """An algorithm's loss with its knobs, one object for equal arguments."""
+def bound(module=grpo, **hyperparams):
+  """An algorithm's loss, its hyperparameters bound; one for equal arguments."""
   return functools.partial(
-      module.loss, knobs=module.Knobs(**knobs), use_kl=use_kl
+      module.loss, hyperparams=module.Hyperparams(**hyperparams)
+  )
+
+
+def plan(module=grpo, *, max_tokens=ROW, seed=0, max_context=40, **hyperparams):
+  """How an algorithm with these hyperparameters uses a collection."""
+  return UpdatePlan(
+      module.Hyperparams(**hyperparams), max_tokens, seed, max_context
   )
 
 
@@ -294,17 +302,18 @@ _quick_jit = functools.partial(
 
 
 @functools.partial(
-    _quick_jit, static_argnames=('module', 'knobs', 'num_groups')
+    _quick_jit, static_argnames=('module', 'hyperparams', 'num_groups')
 )
-def _advantages(batch, module, knobs, num_groups):
-  return module.advantages(batch, knobs, num_groups=num_groups)
+def _advantages(batch, module, hyperparams, num_groups):
+  return module.advantages(batch, hyperparams, num_groups=num_groups)
 
 
-def advantages(module, batch, **knobs):
+def advantages(module, batch, **hyperparams):
   """The batch with an algorithm's advantages, as host arrays."""
+  chosen = module.Hyperparams(**hyperparams)
   num_groups = int(np.max(batch.group_ids)) + 1
   return jax.tree.map(
-      np.asarray, _advantages(batch, module, module.Knobs(**knobs), num_groups)
+      np.asarray, _advantages(batch, module, chosen, num_groups)
   )
 
 

@@ -1,16 +1,18 @@
-"""Every online algorithm and what its knobs make of it, with batches for them."""
+"""Every online algorithm and what its hyperparameters make of it, with batches for them."""
 
 import dataclasses
 
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.algos import ONLINE, policy
+from agentrl.algos import grpo, policy
+from agentrl.algos.hyperparams import Online
+from agentrl.algos.online import ONLINE
 from tests import tiny
 
 WIDTH = 128
 DECAY = dict(gamma=0.9, lam=0.8)
-# name -> (algorithm, knobs). The discounts are below 1, where they show.
+# name -> (algorithm, hyperparameters). The discounts are below 1, where they show.
 ADVANTAGES = {
     'grpo': ('grpo', {}),
     'grpo_ddof_0': ('grpo', dict(ddof=0)),
@@ -25,9 +27,10 @@ ADVANTAGES = {
     'gigpo_unscaled': ('gigpo', dict(gamma=0.9, normalise_std=False)),
 }
 CONSTANT = dict(aggregation='constant', aggregation_constant=32.0)
+KL = dict(kl_coef=0.1)
 LOSSES = {
     'grpo': ('grpo', {}),
-    'grpo_kl': ('grpo', dict(use_kl=True, entropy_coef=0.01)),
+    'grpo_kl': ('grpo', KL | dict(entropy_coef=0.01)),
     'dr_grpo': ('grpo', dict(normalise_std=False) | CONSTANT),
     'gspo': ('grpo', dict(ratio_level='sequence', aggregation='sequence')),
     'cispo': ('grpo', dict(surrogate='cispo', clip_low=1.0, clip_high=4.0)),
@@ -42,7 +45,7 @@ LOSSES = {
     'gigpo': ('gigpo', dict(gamma=0.9)),
 }
 _WINDOW = dict(sequence_low=0.5, sequence_high=2.0)
-# knob -> what it needs beside it, and another value than there or the default.
+# hyperparameter -> what it needs beside it, and another value than there or the default.
 CHANGES = {
     'clip_low': ({}, 0.05),
     'clip_high': ({}, 0.05),
@@ -52,7 +55,9 @@ CHANGES = {
     'aggregation': ({}, 'sequence'),
     'aggregation_constant': (CONSTANT, 64.0),
     'entropy_coef': ({}, 0.1),
-    'kl_estimator': ({}, 'k1'),
+    'kl_coef': ({}, 0.1),
+    'kl_in': (KL, 'reward'),
+    'kl_estimator': (KL, 'k1'),
     'importance_cap': ({}, 1.1),
     'sequence_low': (_WINDOW, 0.99),
     'sequence_high': (_WINDOW, 1.01),
@@ -70,7 +75,23 @@ CHANGES = {
     'value_clip': ({}, 0.1),
     'value_coef': ({}, 1.0),
 }
-OF_THE_LOSS = {f.name for f in dataclasses.fields(policy.Knobs)} | {'use_kl'}
+# Those that say how a collection is used, likewise; training.rl reads them.
+USES = {
+    'epochs': ({}, 2),
+    'minibatches': ({}, 2),
+    'ratio': ({}, 'sampler'),
+    'kl_coef': ({}, 0.1),
+    'kl_in': (KL, 'reward'),
+    'kl_estimator': (KL | dict(kl_in='reward'), 'k1'),
+    'kl_target': (KL, 1e-9),
+    'kl_horizon': (KL | dict(kl_target=1e-9), 32),
+    'ties': ({}, 'mask'),
+    'refill_rounds': (dict(ties='refill'), 1),
+    'truncated': ({}, 'mask'),
+    'overlong_buffer': ({}, 20),
+}
+# No estimate of advantages reads those that all algorithms have.
+SHARED = {field.name for field in dataclasses.fields(Online)}
 
 
 def with_values(batch, seed):
@@ -97,10 +118,10 @@ def random_batch(seed, **kwargs):
   return make_batch(tiny.random_groups(seed, **kwargs), seed)
 
 
-def estimate(algorithm, knobs, batch):
+def estimate(algorithm, hyperparams, batch):
   """The batch with advantages: one program where only the loss differs."""
-  knobs = {k: v for k, v in knobs.items() if k not in OF_THE_LOSS}
-  return tiny.advantages(ONLINE[algorithm], batch, **knobs)
+  own = {k: v for k, v in hyperparams.items() if k not in SHARED}
+  return tiny.advantages(ONLINE[algorithm], batch, **own)
 
 
 def advantages(name, batch):
@@ -129,21 +150,22 @@ def loss_batch(name, seed, **kwargs):
   )
 
 
-def bound(module, **knobs):
+def bound(module, **hyperparams):
   """A bound loss: one object, and program, where only advantages differ."""
   if module.loss is policy.loss:
-    module, knobs = policy, {k: knobs[k] for k in knobs if k in OF_THE_LOSS}
-  return tiny.bound(module, **knobs)
+    module = grpo
+    hyperparams = {k: v for k, v in hyperparams.items() if k in SHARED}
+  return tiny.bound(module, **hyperparams)
 
 
 def value_and_grad(name, batch, logits, *, scale=None, values=None):
   """`(loss, metrics), (gradient in logits, gradient in values)`."""
-  algorithm, knobs = LOSSES[name]
+  algorithm, hyperparams = LOSSES[name]
   if scale is None:
     scale = tiny.scale(batch, kl_coef=0.1)
   if values is None:
     values = random_values(batch)
-  loss = bound(ONLINE[algorithm], **knobs)
+  loss = bound(ONLINE[algorithm], **hyperparams)
   return tiny.value_and_grad(loss, batch, logits, scale, values)
 
 

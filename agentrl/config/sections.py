@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 
 from agentrl import envs
 from agentrl.envs import ENVS, actions, prompts
+from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section, when, when_set
 from agentrl.models import options
 from agentrl.models.options import Lora
+from agentrl.schedules import HORIZONS
 from agentrl.training.options import (
     OPTIMIZERS,
     PUSHES,
     SCHEDULES,
     SHARD_BYTES,
 )
-
-SPLITS = ('train', 'dev', 'test')
 
 _CHILD = ActsIf(
     lambda config: not config.env.url,
@@ -241,7 +241,7 @@ class Horizon:
   """Turns that an episode may take; see `schedules`."""
 
   kind: str = field(
-      'fixed', 'how it grows', one_of=('fixed', 'stepwise'), example='stepwise'
+      'fixed', 'how it grows', one_of=tuple(HORIZONS), example='stepwise'
   )
   turns: tuple[int, ...] = field((30,), 'of each stage', example=(3,))
   every: int = field(

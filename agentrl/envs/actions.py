@@ -45,11 +45,8 @@ def parse(format: str, text: str, functions: Functions = ()) -> Reading:
 
   Returns:
     `(action, None)` or `('', error)`; the error is a sentence for the policy.
-
-  Raises:
-    ValueError: the format is not known.
   """
-  return _get(format).read(text, functions)
+  return FORMATS[format].read(text, functions)
 
 
 def write(format: str, action: str, functions: Functions = ()) -> str:
@@ -61,17 +58,9 @@ def write(format: str, action: str, functions: Functions = ()) -> str:
     functions: of the environment, for formats in which they are called.
 
   Raises:
-    ValueError: the format is not known, or no function stands for the action.
+    ValueError: no function stands for the action.
   """
-  return _get(format).write(action, functions)
-
-
-def _get(format: str) -> Format:
-  if format not in FORMATS:
-    raise ValueError(
-        f'Unknown action format {format!r}; known: {", ".join(FORMATS)}.'
-    )
-  return FORMATS[format]
+  return FORMATS[format].write(action, functions)
 
 
 def parse_react(text: str) -> Reading:

@@ -175,15 +175,13 @@ def instructions(
     style: 'full' or 'compact'; compact plain and raw instructions are empty.
 
   Raises:
-    ValueError: one of them is not known, or the format calls functions and
-      there are none.
+    ValueError: the style is not known, or the format calls functions and there
+      are none.
   """
-  formats = _FORMATS | words.formats
-  for value, known in ((format, tuple(formats)), (style, STYLES)):
-    if value not in known:
-      raise ValueError(
-          f'No instructions for {value!r}; known: {", ".join(known)}.'
-      )
+  if style not in STYLES:
+    raise ValueError(
+        f'No instructions for {style!r}; known: {", ".join(STYLES)}.'
+    )
   calls = format in ('function_calling', 'code')
   if calls and not functions:
     raise ValueError(
@@ -193,7 +191,7 @@ def instructions(
   if style == 'compact':
     ending = _COMPACT_FORMATS[format]
     return '' if ending is None else f'{words.compact}{ending}'
-  ending = formats[format]
+  ending = (_FORMATS | words.formats)[format]
   if calls:
     ending = ending.format(functions=functions_lib.describe(functions))
   return f'{words.full}\n\n{ending}'

@@ -90,7 +90,7 @@ class EnvSpec:
     """What a policy is told before its first observation.
 
     Raises:
-      ConfigError: the format or the style is unknown or of no use here.
+      ConfigError: the style is unknown, or the format is of no use here.
     """
     try:
       return prompts.instructions(self.words, self.functions, format, style)

@@ -10,7 +10,6 @@ DTYPES = ('float32', 'bfloat16')
 REMAT = ('none', 'dots', 'full')
 ATTENTION = ('reference', 'flash')
 LORA_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
-CRITICS = ('own', 'shared')
 
 _RANK = when_set(
     'model.lora.rank', 8, 'model.lora.rank=0 trains all parameters'

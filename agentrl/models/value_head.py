@@ -15,6 +15,13 @@ from agentrl.batch import SharedPrefix
 from agentrl.models import lora
 from agentrl.models.transformer import Transformer
 
+# 'own': starts as a copy of the policy's. 'shared': none but the policy's, which
+# the critic's gradient shapes too.
+TRUNKS = {
+    'own': lambda params: {'trunk': jax.tree.map(jnp.copy, params)},
+    'shared': lambda params: {},
+}
+
 
 class ValueHead(nn.Module):
   """A linear map from states to values, in float32; it starts at 0."""
@@ -30,17 +37,14 @@ def init(kind: str, module: Transformer, params: Any) -> Any:
   """Parameters of a critic for a policy.
 
   Args:
-    kind: 'own': a trunk that starts as a copy of the policy's. 'shared': a head
-      on the policy's states, whose gradient shapes the policy's trunk too.
+    kind: a key of `TRUNKS`.
     module: the policy's, trainer layout.
     params: the policy's; of one with an adapter, that. So does such a critic
       have an adapter of its own, beside its head, over the same frozen base.
   """
   size = module.config.hidden_size
   head = ValueHead().init(jax.random.key(0), jnp.zeros((1, size)))['params']
-  if kind == 'shared':
-    return {'head': head}
-  return {'head': head, 'trunk': jax.tree.map(jnp.copy, params)}
+  return {'head': head, **TRUNKS[kind](params)}
 
 
 def apply(

@@ -15,8 +15,6 @@ import jax.numpy as jnp
 
 from agentrl.ops import masked
 
-MODES = ('token', 'sequence', 'constant', 'turn')
-
 
 class Scale(NamedTuple):
   """Numbers of the whole minibatch that each microbatch's loss needs.
@@ -52,7 +50,7 @@ def mean(
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
     segment_ids: `[B, T]` int; an episode is whole in its microbatch.
     scale: of the whole minibatch.
-    mode: one of `MODES`; static. 'token': every token weighs the same.
+    mode: static. 'token': every token weighs the same.
       'sequence': the mean over an episode's tokens, then over episodes.
       'constant': the sum over an episode's tokens divided by `constant`, then
       the mean over episodes. 'turn': the mean over a turn's tokens, then over
@@ -74,7 +72,7 @@ def mean(
       return masked.sum(x, mask) / (constant * scale.episodes)
     case 'turn':
       return masked.sum(x / _turn_size(mask), mask) / scale.turns
-  raise ValueError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+  raise ValueError(f'Unknown mode {mode!r}.')
 
 
 def _turn_size(mask: jax.Array) -> jax.Array:

@@ -47,7 +47,7 @@ def log_ratio(
       # advantages and weights.
       mean = jax.lax.stop_gradient(masked.gather_episodes(mean, segment_ids))
       return jnp.where(mask, mean + (d - jax.lax.stop_gradient(d)), 0.0)
-  raise ValueError(f'Unknown ratio level {level!r}; known: token, sequence.')
+  raise ValueError(f'Unknown ratio level {level!r}.')
 
 
 def clipped(

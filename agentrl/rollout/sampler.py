@@ -94,7 +94,7 @@ class Sampler(Control):
       top_k: -1 is off; as `top_p`. 1 is refused: SGLang scores it at
         temperature 1 or at `temperature`, as the requests beside it have it.
       timeout_s: limit of one HTTP exchange.
-      max_attempts: tries of one request before `EngineError`.
+      max_attempts: tries of one request before `EngineError`; at least 1.
       backoff_s: pause before the second try; doubles with each further one.
       api_key: sent as a bearer token.
       admin_key: see `Control`.
@@ -108,15 +108,13 @@ class Sampler(Control):
       vocab_size: of the policy; ids are below it. None: not known.
 
     Raises:
-      ConfigError: a value is out of range.
+      ConfigError: `top_k` is 1.
     """
     if top_k == 1:
       raise ConfigError(
           'top_k=1 has no definite log-probability in SGLang;'
           ' temperature=0 is greedy too.'
       )
-    if max_attempts < 1:
-      raise ConfigError(f'max_attempts must be at least 1, got {max_attempts}.')
     self._replicas = replicas or Replicas(urls)
     self._accepts = accepts
     self._adapter = adapter

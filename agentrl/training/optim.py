@@ -10,6 +10,13 @@ from optax import contrib
 from agentrl.training.adam8bit import scale_by_adam8bit
 from agentrl.training.state import Networks
 
+# (peak rate, updates until the end) -> what follows the warm-up.
+SCHEDULES = {
+    'constant': lambda lr, rest: optax.constant_schedule(lr),
+    'linear': lambda lr, rest: optax.linear_schedule(lr, 0.0, rest),
+    'cosine': optax.cosine_decay_schedule,
+}
+
 
 def make_schedule(
     lr: float,
@@ -24,7 +31,7 @@ def make_schedule(
   Args:
     lr: peak rate.
     warmup_steps: updates from 0 to `lr`.
-    schedule: 'constant', 'linear' or 'cosine'.
+    schedule: a key of SCHEDULES.
     total_steps: updates in the whole run, the warm-up included.
     frozen_steps: updates at rate 0 before all that, while a critic warms up.
   """
@@ -38,12 +45,7 @@ def make_schedule(
     return optax.join_schedules(
         [optax.constant_schedule(0.0), later], [frozen_steps]
     )
-  rest = max(total_steps - warmup_steps, 1)
-  after = {
-      'constant': lambda: optax.constant_schedule(lr),
-      'linear': lambda: optax.linear_schedule(lr, 0.0, rest),
-      'cosine': lambda: optax.cosine_decay_schedule(lr, rest),
-  }[schedule]()
+  after = SCHEDULES[schedule](lr, max(total_steps - warmup_steps, 1))
   if not warmup_steps:
     return after
   # The first update already moves: update i uses (i + 1) / warmup_steps.

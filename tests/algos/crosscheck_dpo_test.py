@@ -149,9 +149,14 @@ def test_losses_and_gradients(trainer, loss, length_normalised, named, seed):
   ).astype(np.float32)
   batch = batch.replace(ref_logprobs=reference)
   outputs = policy.Outputs(logprobs, entropy)
-  knobs = dpo.Knobs(loss=loss, beta=0.3, length_normalised=length_normalised)
+  hyperparams = dpo.Hyperparams(
+      loss=loss, beta=0.3, length_normalised=length_normalised
+  )
   (value, metrics), grad = tiny.outputs_grad(
-      lambda *args: dpo.loss(*args, knobs), outputs, batch, tiny.scale(batch)
+      lambda *args: dpo.loss(*args, hyperparams),
+      outputs,
+      batch,
+      tiny.scale(batch),
   )
   expected, expected_grad, their_metrics = theirs(
       trainer, batch, outputs, loss=named, beta=0.3

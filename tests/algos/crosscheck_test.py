@@ -26,7 +26,7 @@ import pytest
 from agentrl.algos import grpo, policy, ppo, reinforce_pp, rloo
 from agentrl.ops import correction, kl
 from agentrl.training import reward
-from tests import fakes, tiny
+from tests import choices, fakes, tiny
 
 SEEDS = pytest.mark.parametrize('seed', range(3))
 
@@ -239,11 +239,10 @@ AGGREGATIONS = {
 CONSTANT = 32.0
 
 
-def ours(batch, *, use_kl=False, kl_coef=0.0, entropy=None, module=grpo,
-         **knobs):  # fmt: skip
+def ours(batch, *, entropy=None, module=grpo, **hyperparams):
   """Loss, metrics and the gradient in the networks' outputs."""
-  if knobs.get('aggregation') == 'constant':
-    knobs['aggregation_constant'] = CONSTANT
+  if hyperparams.get('aggregation') == 'constant':
+    hyperparams['aggregation_constant'] = CONSTANT
   if entropy is None:
     entropy = np.zeros_like(batch.old_logprobs)
   values = batch.values + np.float32(0.4) * np.sin(
@@ -253,10 +252,10 @@ def ours(batch, *, use_kl=False, kl_coef=0.0, entropy=None, module=grpo,
       np.asarray(batch.sampler_logprobs, np.float32), entropy, values
   )
   (loss, metrics), grad = tiny.outputs_grad(
-      tiny.bound(module, use_kl=use_kl, **knobs),
+      tiny.bound(module, **hyperparams),
       outputs,
       batch,
-      tiny.scale(batch, kl_coef=kl_coef),
+      tiny.scale(batch, kl_coef=hyperparams.get('kl_coef', 0.0)),
   )
   return outputs, loss, metrics, grad
 
@@ -307,7 +306,7 @@ SURROGATES = {
 @pytest.mark.parametrize('name', SURROGATES)
 @pytest.mark.parametrize('aggregation', AGGREGATIONS)
 def test_policy_losses(verl, name, aggregation):
-  verl_name, knobs, config = SURROGATES[name]
+  verl_name, hyperparams, config = SURROGATES[name]
   batch = random_batch(4)
   given = policy_arguments(batch)
   config = ActorConfig(
@@ -327,7 +326,7 @@ def test_policy_losses(verl, name, aggregation):
     return loss
 
   metrics = compare(
-      batch, ours(batch, aggregation=aggregation, **knobs), evaluate
+      batch, ours(batch, aggregation=aggregation, **hyperparams), evaluate
   )
   clipped = metrics['policy/clip_fraction']
   assert 0.05 < clipped < 0.95  # something was clipped, and not everything
@@ -340,10 +339,10 @@ def test_gspo_of_advantages_that_differ_inside_an_episode(verl, aggregation):
   batch = random_batch(4)
   signs = np.where(np.arange(batch.advantages.shape[1]) % 2, 1, -0.5)
   batch = batch.replace(advantages=np.float32(batch.advantages * signs))
-  name, knobs, config = SURROGATES['gspo']
+  name, hyperparams, config = SURROGATES['gspo']
   compare(
       batch,
-      ours(batch, aggregation=aggregation, **knobs),
+      ours(batch, aggregation=aggregation, **hyperparams),
       lambda logprobs: verl.core.get_policy_loss_fn(name)(
           log_prob=logprobs,
           loss_agg_mode=AGGREGATIONS[aggregation],
@@ -356,7 +355,7 @@ def test_gspo_of_advantages_that_differ_inside_an_episode(verl, aggregation):
   )
 
 
-@pytest.mark.parametrize('estimator', kl.ESTIMATORS)
+@pytest.mark.parametrize('estimator', choices.KL_ESTIMATORS)
 @pytest.mark.parametrize('aggregation', ['token', 'sequence'])
 def test_kl_in_the_loss_and_entropy(verl, estimator, aggregation):
   # verl limits k3 to 10 and log-ratios to 20, to which these do not come.
@@ -379,7 +378,6 @@ def test_kl_in_the_loss_and_entropy(verl, estimator, aggregation):
 
   found = ours(
       batch,
-      use_kl=True,
       kl_coef=0.3,
       entropy=entropy,
       entropy_coef=0.1,
@@ -450,7 +448,7 @@ def test_value_loss(verl, clip):
   loss.backward()
   close(metrics['critic/loss'], loss)
   close(metrics['critic/clip_fraction'], clipped)
-  close(grad.values, ppo.Knobs().value_coef * values.grad, atol=1e-6)
+  close(grad.values, ppo.Hyperparams().value_coef * values.grad, atol=1e-6)
   assert (clipped > 0) == (clip == 0.2)
 
 

@@ -16,7 +16,7 @@ from agentrl.training.state import Networks
 from tests import tiny
 
 # One object, so that what is compiled for it is shared.
-LOSS = functools.partial(dpo.loss, knobs=dpo.Knobs(beta=0.5))
+LOSS = functools.partial(dpo.loss, hyperparams=dpo.Hyperparams(beta=0.5))
 
 
 def pairs(seed, count=4):
@@ -29,14 +29,14 @@ def pairs(seed, count=4):
   return batch.replace(ref_logprobs=reference), Outputs(logprobs, entropy)
 
 
-def margins(batch, outputs, knobs):
+def margins(batch, outputs, hyperparams):
   """h of each pair, token by token."""
   gain = np.zeros(len(batch.tokens))
   for row, column in np.argwhere(batch.completion_mask):
     gain[row] += outputs.logprobs[row, column]
-    if not knobs.reference_free:
+    if not hyperparams.reference_free:
       gain[row] -= batch.ref_logprobs[row, column]
-  if knobs.length_normalised:
+  if hyperparams.length_normalised:
     gain /= batch.completion_mask.sum(axis=1)
   return gain[0::2] - gain[1::2]
 
@@ -47,15 +47,15 @@ def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
     reference_free, length_normalised
 ):
   batch, outputs = pairs(0)
-  knobs = dpo.Knobs(
+  hyperparams = dpo.Hyperparams(
       beta=0.3,
       reference_free=reference_free,
       length_normalised=length_normalised,
   )
-  expected = margins(batch, outputs, knobs)
+  expected = margins(batch, outputs, hyperparams)
   if reference_free:
     batch = batch.replace(ref_logprobs=None)
-  loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch), knobs)
+  loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch), hyperparams)
   np.testing.assert_allclose(
       loss, np.mean([math.log1p(math.exp(-0.3 * h)) for h in expected]), 1e-5
   )
@@ -77,7 +77,7 @@ def test_imitating_adds_the_better_episodes_nll_a_token():
   batch, outputs = pairs(5)
   scale = tiny.scale(batch)
   plain, metrics = dpo.loss(outputs, batch, scale)
-  loss, _ = dpo.loss(outputs, batch, scale, dpo.Knobs(nll_coef=0.7))
+  loss, _ = dpo.loss(outputs, batch, scale, dpo.Hyperparams(nll_coef=0.7))
   mask = batch.completion_mask
   expected = np.mean([
       -outputs.logprobs[row][mask[row]].mean() for row in range(0, len(mask), 2)

@@ -61,17 +61,17 @@ def oracle(groups, *, gamma, step_weight, normalise_std):
 
 @pytest.mark.parametrize('seed', range(3))
 @pytest.mark.parametrize(
-    'knobs',
+    'hyperparams',
     [
         dict(gamma=0.95, step_weight=1.0, normalise_std=True),
         dict(gamma=0.5, step_weight=0.3, normalise_std=True),
         dict(gamma=0.9, step_weight=1.0, normalise_std=False),
     ],
 )
-def test_matches_oracle(seed, knobs):
+def test_matches_oracle(seed, hyperparams):
   groups = random_groups(seed)
-  batch = tiny.advantages(gigpo, tiny.make_batch(groups), **knobs)
-  expected = oracle(groups, **knobs)
+  batch = tiny.advantages(gigpo, tiny.make_batch(groups), **hyperparams)
+  expected = oracle(groups, **hyperparams)
   assert len(expected) > 12
   for row, t in np.argwhere(batch.completion_mask & batch.valid[:, None]):
     np.testing.assert_allclose(

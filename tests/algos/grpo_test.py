@@ -10,10 +10,10 @@ from agentrl.algos import grpo, policy
 from tests import fakes, tiny
 
 
-def value_and_grad(batch, logits, **knobs):
+def value_and_grad(batch, logits, **hyperparams):
   """`(loss, metrics), gradient` with respect to logits `[B, T, V]`."""
   return tiny.value_and_grad(
-      tiny.bound(**knobs), batch, logits, tiny.scale(batch)
+      tiny.bound(**hyperparams), batch, logits, tiny.scale(batch)
   )
 
 
@@ -43,7 +43,7 @@ def test_loss_matches_oracle(seed):
   entropy = np.abs(noise())
   scale = tiny.scale(batch, kl_coef=0.1)
   loss, metrics = jax.jit(
-      tiny.bound(use_kl=True, clip_high=0.28, entropy_coef=0.05)
+      tiny.bound(kl_coef=0.1, clip_high=0.28, entropy_coef=0.05)
   )(policy.Outputs(logprobs, entropy), batch, scale)
   expected = oracle_loss(logprobs, entropy, batch, scale.tokens, 0.1, 0.05)
   np.testing.assert_allclose(loss, expected, rtol=1e-4)
@@ -84,7 +84,7 @@ def test_a_good_episode_becomes_likelier_and_a_bad_one_less_likely():
 def test_hand_computed_advantages():
   # Returns 3 and 1: mean 2, unbiased deviation 2^0.5, the population's 1.
   batch = tiny.make_batch([fakes.make_group(3.0, 1.0)])
-  run = lambda **knobs: tiny.advantages(grpo, batch, **knobs).advantages[:, 4]
+  run = lambda **chosen: tiny.advantages(grpo, batch, **chosen).advantages[:, 4]
   close = functools.partial(np.testing.assert_allclose, rtol=1e-5)
   close(run(), [2**-0.5, -(2**-0.5)])
   close(run(ddof=0), [1, -1])
@@ -97,7 +97,9 @@ def test_dr_grpo_does_not_favour_easy_or_hard_tasks():
   batch = tiny.make_batch(
       [fakes.make_group(2.0, 0.0), fakes.make_group(4.0, 0.0)]
   )
-  first = lambda **knobs: tiny.advantages(grpo, batch, **knobs).advantages[:, 4]
+  first = lambda **chosen: tiny.advantages(grpo, batch, **chosen).advantages[
+      :, 4
+  ]
   np.testing.assert_array_equal(first(normalise_std=False), [1, -1, 2, -2])
   np.testing.assert_allclose(np.abs(first()), np.full(4, 2**-0.5), rtol=1e-5)
 

@@ -1,7 +1,7 @@
 """Properties that every online algorithm shares.
 
 Each is asked of each entry of `ONLINE`, and of the variants that are choices
-of their knobs.
+of their hyperparameters.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from agentrl.algos import ONLINE
+from agentrl.algos.online import ONLINE
 from agentrl.data import collate
 from agentrl.types import HORIZON, TERMINATED, Group
 from tests import fakes, tiny, variants
@@ -47,7 +47,7 @@ def test_gradient_is_zero_exactly_where_the_mask_is_zero(name):
   assert (size[learnt] > 0).all()
   assert np.isfinite(size).all() and np.isfinite(loss)
   assert all(np.isfinite(value) for value in metrics.values())
-  if not ONLINE[variants.LOSSES[name][0]].CRITIC:
+  if not ONLINE[variants.LOSSES[name][0]].Hyperparams.CRITIC:
     np.testing.assert_array_equal(value_grad, 0)
     return
   taught = mask
@@ -239,7 +239,12 @@ def test_failed_episodes_change_no_advantage(name, seed):
 
 
 @pytest.mark.parametrize(
-    'name', [n for n, (a, _) in variants.ADVANTAGES.items() if ONLINE[a].GROUPS]
+    'name',
+    [
+        n
+        for n, (a, _) in variants.ADVANTAGES.items()
+        if ONLINE[a].Hyperparams.GROUPS
+    ],
 )
 def test_a_group_that_can_teach_nothing_has_advantage_zero(name):
   # Equal returns; one valid episode; and two that do differ.
@@ -297,7 +302,7 @@ def episodes_ending_in_observations():
 
 
 @pytest.mark.parametrize(
-    'name, knobs, decay',
+    'name, hyperparams, decay',
     [
         ('ppo', dict(gamma=0.9, lam=0.8, whiten=False), 0.72),
         ('ppo', dict(gamma=1.0, lam=1.0, whiten=False), 1.0),
@@ -305,12 +310,12 @@ def episodes_ending_in_observations():
         ('reinforce_pp', dict(gamma=1.0), 1.0),
     ],
 )
-def test_the_last_reward_reaches_every_sampled_token(name, knobs, decay):
+def test_the_last_reward_reaches_every_sampled_token(name, hyperparams, decay):
   # Regression: the original AgentGym-RL put the reward on an episode's last
   # token. Where that is the end of an observation, which the mask zeroes, the
   # scan dropped it and no token ever heard of it.
   batch = episodes_ending_in_observations()
-  out = tiny.advantages(ONLINE[name], batch, **knobs)
+  out = tiny.advantages(ONLINE[name], batch, **hyperparams)
   heard = out.advantages if name == 'ppo' else out.returns
   mask = batch.completion_mask[0]
   # Six sampled tokens: the first is five decisions before the reward.
@@ -376,5 +381,5 @@ def test_critic_free_algorithms_ask_for_no_values():
   batch = tiny.random_batch(8)
   assert batch.values is None and batch.bootstrap_value is None
   for module in ONLINE.values():
-    if not module.CRITIC:
+    if not module.Hyperparams.CRITIC:
       assert tiny.advantages(module, batch).advantages.any()

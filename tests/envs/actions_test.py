@@ -347,13 +347,6 @@ def test_hostile_text_ends_soon_and_raises_nothing(format, text):
   assert bool(action) != bool(error) and len(error or '') < 500
 
 
-def test_unknown_formats_are_refused():
-  with pytest.raises(ValueError, match='known: react, plain, raw'):
-    actions.parse('xml', 'a')
-  with pytest.raises(ValueError, match='known: react, plain'):
-    actions.write('xml', 'a')
-
-
 @pytest.mark.parametrize('env_name', ENVS)
 @pytest.mark.parametrize('format', actions.FORMATS)
 def test_every_environment_has_instructions_for_every_format(env_name, format):
@@ -363,12 +356,9 @@ def test_every_environment_has_instructions_for_every_format(env_name, format):
   assert ('Action:' in full) == (format == 'react')
 
 
-@pytest.mark.parametrize('args', [('xml', 'full'), ('react', 'x')])
-def test_unknown_instructions_are_refused(args):
-  with pytest.raises(
-      ConfigError, match='babyai: No instructions for .*; known: '
-  ):
-    ENVS['babyai'].instructions(*args)
+def test_an_unknown_style_is_refused():
+  with pytest.raises(ConfigError, match="babyai: No instructions for 'x'; kn"):
+    ENVS['babyai'].instructions('react', 'x')
 
 
 def test_functions_cannot_be_called_where_there_are_none():

@@ -267,11 +267,6 @@ def test_on_policy_gradient_is_reinforce():
   )
 
 
-def test_unknown_level_names_the_known_ones():
-  with pytest.raises(ValueError, match="'turn'; known: token, sequence"):
-    log_ratio(*random_batch(0), SEGMENTS, level='turn')
-
-
 def test_rejects_mismatched_shapes():
   logprobs, old, mask = random_batch(0)
   with pytest.raises(AssertionError, match='shape'):

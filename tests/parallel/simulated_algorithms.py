@@ -12,7 +12,8 @@ import sys
 import jax
 import numpy as np
 
-from agentrl.algos import ONLINE, dpo, policy
+from agentrl.algos import dpo, policy
+from agentrl.algos.online import ONLINE
 from agentrl.parallel.mesh import make_mesh
 from agentrl.training import state as state_lib
 from tests import tiny, variants
@@ -45,16 +46,16 @@ def loss_on(mesh, name):
       rng.exponential(size=mask.shape).astype(np.float32),
       np.asarray(variants.random_values(batch)),
   )
-  algorithm, knobs = variants.LOSSES[name]
+  algorithm, hyperparams = variants.LOSSES[name]
   return tiny.outputs_grad(
-      variants.bound(ONLINE[algorithm], **knobs),
+      variants.bound(ONLINE[algorithm], **hyperparams),
       state_lib.place(outputs, mesh),
       state_lib.place(batch, mesh),
       tiny.scale(batch, kl_coef=0.1),
   )
 
 
-def dpo_on(mesh, **knobs):
+def dpo_on(mesh, **hyperparams):
   """As `loss_on`, of eight pairs: their two rows may be on two devices."""
   batch = tiny.random_batch(SEED, num_groups=8, group_size=2)
   rng = np.random.default_rng(SEED)
@@ -63,7 +64,7 @@ def dpo_on(mesh, **knobs):
   ).astype(np.float32)
   batch = batch.replace(ref_logprobs=reference)
   return tiny.outputs_grad(
-      functools.partial(dpo.loss, knobs=dpo.Knobs(**knobs)),
+      functools.partial(dpo.loss, hyperparams=dpo.Hyperparams(**hyperparams)),
       state_lib.place(policy.Outputs(logprobs, entropy), mesh),
       state_lib.place(batch, mesh),
       tiny.scale(batch),
@@ -82,7 +83,9 @@ def main(path):
     found = {
         'advantages': {n: advantages_on(mesh, n) for n in variants.ADVANTAGES},
         'losses': {n: loss_on(mesh, n) for n in variants.LOSSES},
-        'dpo': {n: dpo_on(mesh, **knobs) for n, knobs in DPO.items()},
+        'dpo': {
+            n: dpo_on(mesh, **hyperparams) for n, hyperparams in DPO.items()
+        },
     }
     for what, by_name in found.items():
       for name, tree in by_name.items():

@@ -19,7 +19,7 @@ ROWS, LENGTH = 8, 1024  # of an update, and of its only microbatch
 
 
 def read(shape, remat, **overrides):
-  """Settings of mode 'train' with one microbatch an update."""
+  """The config of mode 'train' with one microbatch an update."""
   config = textcraft_grpo.get_config(f'model={MODEL}')
   sizes = [int(size) for size in shape.split('x')]
   config.mesh.update(dict(zip(AXES, sizes, strict=True)))

@@ -10,10 +10,10 @@ import sys
 import aiohttp
 import pytest
 
+from agentrl.config.sections import Launch
 from agentrl.errors import EngineError
 from agentrl.models import variants
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout import router_check
 from agentrl.rollout.sampler import Sampler
 from agentrl.text import tokenizer as tokenizer_lib

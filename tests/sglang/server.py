@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
+from agentrl.config.sections import Launch
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.control import Control
 from third_party.sglang_cpu import install
 

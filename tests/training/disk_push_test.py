@@ -21,7 +21,7 @@ from agentrl.errors import EngineError, WeightsError
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
 from agentrl.rollout.sampler import Sampler
-from agentrl.training import disk_push
+from agentrl.training import disk_push, options
 from agentrl.training.disk_push import DiskPush
 from agentrl.weights import hf, shards
 from tests import fakes, tiny
@@ -78,7 +78,7 @@ def test_every_server_answers_from_the_pushed_weights(tmp_path):
       )
 
 
-@pytest.mark.parametrize('mode', disk_push.MODES)
+@pytest.mark.parametrize('mode', options.PUSHES)
 def test_requests_under_way_end_whatever_the_mode(tmp_path, monkeypatch, mode):
   fast = tiny.slow_decode(monkeypatch)
 

@@ -53,11 +53,6 @@ def test_a_policy_stands_still_while_its_critic_warms_up(schedule):
   np.testing.assert_allclose(found[3:], rates(9, **settings, total_steps=7))
 
 
-def test_unknown_schedule_names_the_known_ones():
-  with pytest.raises(ValueError, match="'step'; known: constant, linear"):
-    rates(1, schedule='step', total_steps=1)
-
-
 def one_update(grads, params, **settings):
   tx = optim.make_optimizer(**{'lr': 0.1, **settings})
   return jax.jit(lambda g, p: tx.update(g, tx.init(p), p)[0])(grads, params)

@@ -122,11 +122,6 @@ def test_decay_and_rate_are_applied_as_in_adamw(name):
     np.testing.assert_allclose(update, 0 * x if exempt else -0.5 * x, rtol=1e-6)
 
 
-def test_an_unknown_optimiser_names_the_known_ones():
-  with pytest.raises(ValueError, match="'sgd'; known: adamw, adamw8bit"):
-    optim.make_optimizer(1.0, name='sgd')
-
-
 @pytest.mark.parametrize('bits', [6, 7])
 def test_each_decade_has_half_the_values_of_the_one_above(bits):
   found = adam8bit.values(bits)

@@ -1,6 +1,5 @@
 """Tests for agentrl.training.policy_update."""
 
-import dataclasses
 import functools
 
 import jax
@@ -10,12 +9,11 @@ import pytest
 from agentrl.algos import grpo, ppo
 from agentrl.ops import mismatch
 from agentrl.training import policy_update, step as step_lib
-from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.state import Networks
 from tests import fakes, tiny
 
-ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=tiny.ROW, seed=0)
-FOUR_UPDATES = dataclasses.replace(ONE_UPDATE, epochs=2, minibatches=2)
+ONE_UPDATE = tiny.plan()
+FOUR_UPDATES = tiny.plan(epochs=2, minibatches=2)
 
 
 jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
@@ -133,7 +131,7 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
 @pytest.mark.parametrize('ties, learnt', [('keep', 8), ('mask', 4)])
 def test_tied_groups_are_kept_or_masked(ties, learnt):
   groups = tiny.tied_and_not()
-  plan = dataclasses.replace(ONE_UPDATE, ties=ties)
+  plan = tiny.plan(ties=ties)
   found = policy_update.learnt_from(tiny.make_batch(groups), groups, plan)
   assert found.sum() == learnt and found[4:].all()
 
@@ -141,7 +139,7 @@ def test_tied_groups_are_kept_or_masked(ties, learnt):
 def test_truncated_episodes_may_be_masked():
   groups = [fakes.make_group(1.0, 0.0)]  # cut at the horizon
   batch = tiny.make_batch(groups)
-  plan = dataclasses.replace(ONE_UPDATE, truncated='mask')
+  plan = tiny.plan(truncated='mask')
   assert policy_update.learnt_from(batch, groups, ONE_UPDATE).all()
   assert not policy_update.learnt_from(batch, groups, plan).any()
 
@@ -150,11 +148,8 @@ def test_truncated_episodes_may_be_masked():
 
 
 @functools.cache
-def jitted_gae(**knobs):
-  return jax.jit(
-      functools.partial(ppo.advantages, knobs=ppo.Knobs(**knobs)),
-      static_argnames='num_groups',
-  )
+def jitted_gae():
+  return jax.jit(ppo.advantages, static_argnames='num_groups')
 
 
 def learn_values(critic, *, updates=30):
@@ -174,7 +169,7 @@ def learn_values(critic, *, updates=30):
         state,
         batch,
         steps=steps,
-        plan=ONE_UPDATE,
+        plan=tiny.plan(ppo),
         advantages=jitted_gae(),
         learnt=np.array(batch.valid),
         ref_params=None,

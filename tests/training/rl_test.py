@@ -22,11 +22,12 @@ from agentrl.training import rl
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import Bookkeeping
 from agentrl.types import Group
-from tests import tiny
+from tests import tiny, variants
 
 HORIZON = schedules.stepwise((1, 2, 3), every=2)
-ONE_UPDATE = UpdatePlan(epochs=1, minibatches=1, max_tokens=tiny.ROW, seed=0)
-FOUR_UPDATES = dataclasses.replace(ONE_UPDATE, epochs=2, minibatches=2)
+ONE_UPDATE = tiny.plan()
+FOUR_UPDATES = tiny.plan(epochs=2, minibatches=2)
+WITH_KL = tiny.plan(kl_coef=0.1)
 
 
 jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
@@ -49,14 +50,13 @@ class Run:
     calls: what the loop asked for, in order.
   """
 
-  def __init__(self, *, disk=None, lines=None, fails=None, kl_coef=0.0,
-               num_steps=6, save_every=2, plan=ONE_UPDATE,
-               stop_after=None):  # fmt: skip
+  def __init__(self, *, disk=None, lines=None, fails=None, num_steps=6,
+               save_every=2, plan=ONE_UPDATE, stop_after=None):  # fmt: skip
     self.disk = {} if disk is None else disk
     self.lines = {} if lines is None else lines
     self.fails = fails or {}
     self.num_steps, self.save_every, self.plan = num_steps, save_every, plan
-    self.kl_coef = kl_coef
+    self.kl_coef = kl_coef = plan.hyperparams.kl_coef
     self.stop_after = stop_after
     self.calls = []
     self.batches = []
@@ -94,7 +94,7 @@ class Run:
         schedule=HORIZON,
         collect=self._collect,
         advantages=self._advantages,
-        steps=tiny.steps(tiny.bound(use_kl=self.kl_coef > 0)),
+        steps=tiny.steps(tiny.bound(**self._of_the_loss())),
         plan=self.plan,
         ref_params=self.ref_params,
         learning_rate=lambda update: 0.5 ** float(update),
@@ -105,6 +105,11 @@ class Run:
         stopped=lambda: len(self.lines) == self.stop_after,
     )
     return self
+
+  def _of_the_loss(self):
+    """Hyperparameters of the loss; those of a collection would compile it anew."""
+    hyperparams = self.plan.hyperparams
+    return dict(kl_coef=hyperparams.kl_coef) if hyperparams.kl_in_loss else {}
 
   def _called(self, name, step, *details):
     self.calls.append((name, step, *details))
@@ -173,8 +178,8 @@ def assert_same_run(actual, expected):
 
 
 @functools.cache
-def uninterrupted(plan=ONE_UPDATE, kl_coef=0.0):
-  return Run(plan=plan, kl_coef=kl_coef).go()
+def uninterrupted(plan=ONE_UPDATE):
+  return Run(plan=plan).go()
 
 
 def test_calls_come_in_order_with_the_horizon_and_the_version_of_each_step():
@@ -358,16 +363,16 @@ def test_parameters_that_are_not_finite_are_never_saved_or_served():
 
 
 def test_resume_with_a_reference_repeats_too():
-  expected = uninterrupted(kl_coef=0.1)
-  run = Run(kl_coef=0.1, fails={('collect', 4): EngineError('down')})
+  expected = uninterrupted(WITH_KL)
+  run = Run(plan=WITH_KL, fails={('collect', 4): EngineError('down')})
   with pytest.raises(EngineError):
     run.go()
-  again = Run(kl_coef=0.1, disk=run.disk, lines=run.lines).go()
+  again = Run(plan=WITH_KL, disk=run.disk, lines=run.lines).go()
   assert_same_run(again, expected)
 
 
 def test_the_reference_is_the_starting_policy_and_stays_it():
-  lines = uninterrupted(kl_coef=0.1).lines
+  lines = uninterrupted(WITH_KL).lines
   # At step 0 the policy is its own reference; later it has left it.
   assert lines[0]['policy/kl_ref'] == pytest.approx(0, abs=1e-9)
   assert lines[5]['policy/kl_ref'] > 1e-6
@@ -392,7 +397,7 @@ class Refilling(Run):
 
 
 def test_refill_replaces_tied_groups_and_stops_after_its_rounds():
-  plan = dataclasses.replace(ONE_UPDATE, ties='refill', refill_rounds=2)
+  plan = tiny.plan(ties='refill', refill_rounds=2)
   run = Refilling(plan=plan, num_steps=3)
   run.go()
   for step in range(3):
@@ -408,45 +413,30 @@ def test_refill_replaces_tied_groups_and_stops_after_its_rounds():
 
 
 def test_the_coefficient_of_the_kl_is_steered_and_resumed():
-  plan = dataclasses.replace(
-      ONE_UPDATE, kl='loss', kl_target=1e-9, kl_horizon=16
-  )
-  run = Run(plan=plan, kl_coef=0.1).go()
+  plan = tiny.plan(kl_coef=0.1, kl_target=1e-9, kl_horizon=16)
+  run = Run(plan=plan).go()
   coefs = [run.lines[step]['train/kl_coef'] for step in range(6)]
   # The first KL is 0 (below the target), later ones are above it.
   assert coefs[0] == 0.1 and coefs[1] < coefs[0]
   assert coefs[5] > coefs[4]
   disk = {2: run.disk[2]}
   lines = {step: run.lines[step] for step in (0, 1)}
-  again = Run(plan=plan, kl_coef=0.1, disk=disk, lines=lines).go()
+  again = Run(plan=plan, disk=disk, lines=lines).go()
   assert_same_run(again, run)
 
 
-# Field of a plan -> what it needs beside it, and another value.
-PLANS = {
-    'epochs': ({}, 2),
-    'minibatches': ({}, 2),
+# As `variants.USES`, of a plan; the size of a microbatch is memory, not
+# mathematics: see step_test.
+PLANS = variants.USES | {
     'seed': (dict(minibatches=2), 1),
-    'ratio': ({}, 'sampler'),
-    'kl': ({}, 'reward'),
-    'kl_estimator': (dict(kl='reward'), 'k1'),
-    'kl_target': (dict(kl='loss'), 1e-9),
-    'kl_horizon': (dict(kl='loss', kl_target=1e-9), 32),
-    'ties': ({}, 'mask'),
-    'refill_rounds': (dict(ties='refill'), 1),
-    'truncated': ({}, 'mask'),
-    'overlong_buffer': (dict(max_context=40), 20),
-    'max_context': (dict(overlong_buffer=20, max_context=40), 30),
+    'max_context': (dict(overlong_buffer=20), 30),
 }
 
 
 @functools.cache
 def learnt_under(plan):
-  """Parameters after three steps with a reference."""
-  run = Refilling(
-      plan=UpdatePlan(**dict(plan)), num_steps=3, save_every=9, kl_coef=0.1
-  )
-  return run.go().state.params
+  """Parameters after three steps."""
+  return Refilling(plan=plan, num_steps=3, save_every=9).go().state.params
 
 
 @pytest.mark.parametrize(
@@ -458,18 +448,14 @@ def learnt_under(plan):
 )
 def test_every_field_of_a_plan_acts(name):
   beside, value = PLANS[name]
-  base = {**dataclasses.asdict(ONE_UPDATE), **beside}
-  assert base[name] != value
-  before, after = (
-      jax.tree.leaves(learnt_under(tuple(plan.items())))
-      for plan in (base, base | {name: value})
-  )
+  plans = tiny.plan(**beside), tiny.plan(**(beside | {name: value}))
+  assert plans[0] != plans[1]
+  before, after = (jax.tree.leaves(learnt_under(plan)) for plan in plans)
   assert not all(
       np.array_equal(a, b) for a, b in zip(before, after, strict=True)
   )
 
 
 def test_every_field_of_a_plan_is_asked():
-  # The size of a microbatch is memory, not mathematics: see step_test.
   fields = {field.name for field in dataclasses.fields(UpdatePlan)}
-  assert fields - {'max_tokens'} == set(PLANS)
+  assert fields - {'hyperparams', 'max_tokens'} <= set(PLANS)

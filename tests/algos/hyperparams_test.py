@@ -1,7 +1,7 @@
-"""Each knob of each online algorithm changes what is learnt.
+"""Each hyperparameter of each online algorithm changes what is learnt.
 
-A new field of a `Knobs` fails here until it has a line in `variants.CHANGES`.
-Knobs that cannot act are refused: see tests/modes/online_settings_test.py.
+A new one fails here until it has a line in `variants.CHANGES` or, where it says
+how a collection is used, in `variants.USES`, which training/rl_test.py asks.
 """
 
 import dataclasses
@@ -11,14 +11,23 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.algos import ONLINE, policy
+from agentrl.algos import policy
+from agentrl.algos.hyperparams import Online
+from agentrl.algos.online import ONLINE
 from tests import tiny, variants
 
 CASES = [
     (algorithm, field.name)
     for algorithm, module in ONLINE.items()
-    for field in dataclasses.fields(module.Knobs)
+    for field in dataclasses.fields(module.Hyperparams)
+    if field.name not in set(variants.USES) - set(variants.CHANGES)
+    # The critic's network and its optimizer: value_head_test, optim_test.
+    if not dataclasses.is_dataclass(field.type)
 ]
+
+
+def test_only_what_all_algorithms_have_says_how_a_collection_is_used():
+  assert set(variants.USES) <= {f.name for f in dataclasses.fields(Online)}
 
 
 @functools.cache
@@ -36,10 +45,10 @@ def collection():
 
 
 @functools.cache
-def learn(algorithm, knobs):
+def learn(algorithm, hyperparams):
   """Advantages, targets, and the loss with its gradients."""
-  knobs = dict(knobs)
-  batch = variants.estimate(algorithm, knobs, collection())
+  hyperparams = dict(hyperparams)
+  batch = variants.estimate(algorithm, hyperparams, collection())
   if batch.returns is None:  # of one shape, to share the loss's program
     batch = batch.replace(returns=np.zeros_like(batch.advantages))
   entropy = np.random.default_rng(1).exponential(size=batch.tokens.shape)
@@ -48,21 +57,20 @@ def learn(algorithm, knobs):
       entropy.astype(np.float32),
       np.asarray(variants.random_values(batch)),
   )
-  loss = variants.bound(ONLINE[algorithm], use_kl=True, **knobs)
+  loss = variants.bound(ONLINE[algorithm], **hyperparams)
   (loss, _), grad = tiny.outputs_grad(
       loss, outputs, batch, tiny.scale(batch, kl_coef=0.1)
   )
   return jax.tree.map(np.asarray, (batch.advantages, batch.returns, loss, grad))
 
 
-@pytest.mark.parametrize('algorithm, knob', CASES)
-def test_every_knob_acts(algorithm, knob):
-  base, value = variants.CHANGES[knob]
-  knobs = dataclasses.asdict(ONLINE[algorithm].Knobs(**base))
-  assert knobs[knob] != value
+@pytest.mark.parametrize('algorithm, name', CASES)
+def test_every_hyperparameter_acts(algorithm, name):
+  base, value = variants.CHANGES[name]
+  assert getattr(ONLINE[algorithm].Hyperparams(**base), name) != value
   before, after = (
-      jax.tree.leaves(learn(algorithm, tuple(sorted(k.items()))))
-      for k in (base, base | {knob: value})
+      jax.tree.leaves(learn(algorithm, tuple(sorted(chosen.items()))))
+      for chosen in (base, base | {name: value})
   )
   mask = collection().completion_mask
   for x in after:
