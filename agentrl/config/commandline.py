@@ -24,6 +24,7 @@ from agentrl import fields
 from agentrl.config import build, names
 from agentrl.config.modes import MODES
 from agentrl.errors import ConfigError
+from agentrl.fields import Meaning
 
 # A path, and what was given: a text, or of a bare flag whether it lacks a `no`.
 Given = tuple[str, str | bool]
@@ -179,7 +180,7 @@ def _values(
   if _is_section(path, known):
     yield from _of_section(path, _literal(text), mode, known)
   else:
-    yield path, _value(path, text, _kind(path, known))
+    yield path, _value(text, _leaf(path, known))
 
 
 def _of_section(
@@ -195,7 +196,8 @@ def _of_section(
     if _is_section(name, known):
       yield from _of_section(name, value, mode, known)
     else:
-      yield name, fields.convert(name, value, _kind(name, known))
+      leaf = _leaf(name, known)
+      yield name, fields.convert(name, value, leaf.kind, leaf.meaning)
 
 
 def _no_section(path: str, value: Any, known: Mapping[str, build.Leaf]) -> str:
@@ -205,26 +207,28 @@ def _no_section(path: str, value: Any, known: Mapping[str, build.Leaf]) -> str:
       for name in known
       if name.startswith(start)
   )
-  text = f'{path} is a section with the fields {", ".join(names)}'
-  if isinstance(value, str) and value.startswith('{'):
-    return f'{text}; what was given is not a dict as Python writes it.'
-  return f'{text}, got {value!r}.'
+  if isinstance(value, str) and value.startswith('{'):  # it may hold a key
+    return f'{path} is a section: a dict as Python writes it.'
+  return fields.no_section(path, value, names)
 
 
-def _kind(path: str, known: Mapping[str, build.Leaf]) -> Any:
-  return known[path].kind if path in known else Any
+def _leaf(path: str, known: Mapping[str, build.Leaf]) -> build.Leaf:
+  """The field there; options of an environment elsewhere may be anything."""
+  return known.get(path) or build.Leaf(path, Any, None, Meaning('an option'))
 
 
-def _value(path: str, text: str | bool, kind: Any) -> Any:
+def _value(text: str | bool, leaf: build.Leaf) -> Any:
   """The value that the text of a flag means."""
+  path, kind, meaning = leaf.path, leaf.kind, leaf.meaning
   try:
-    return fields.convert(path, _parse(text, kind), kind)
+    return fields.convert(path, _parse(text, kind), kind, meaning)
   except ConfigError:
-    what = fields.describe(kind)
-  if isinstance(text, bool):
-    raise ConfigError(f'{path} is {what}: write --config.{path}=VALUE.')
-  example = ", like ('a', 'b')" if 'list of texts' in what else ''
-  raise ConfigError(f'{path} is {what}{example}, got {text!r}.')
+    if isinstance(text, bool):
+      what = fields.describe(kind)
+      text = f'{path} is {what}: write --config.{path}=VALUE.'
+    else:
+      text = fields.mistyped(path, text, kind, meaning)
+  raise ConfigError(text)
 
 
 def _parse(text: str | bool, kind: Any) -> Any:
