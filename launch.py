@@ -1,22 +1,26 @@
 r"""Runs a config: `python launch.py --config=configs/NAME.py --workdir=DIR`.
 
-Fields are overridden on the command line (`--config.optim.lr=1e-5`); an
-argument of the config file follows a colon (`--config=configs/NAME.py:tiny`).
-`--dry_run` checks the config, prints every value with its defaults and starts
-nothing; of a run that learns it also prints what each device of its mesh needs.
+Every field of a config is a flag (`--config.optim.lr=1e-5`); `--fields` lists
+them, `--fields=optim` those of a section. An argument of the config file
+follows a colon (`--config=configs/NAME.py:tiny`). `--dry_run` checks the config
+and starts nothing: it prints every value and its origin (default, config, flag,
+or run: the one that it goes on from), and of a run that learns what each device
+of its mesh needs.
 """
 
 import errno
 import importlib
-import pprint
+import pathlib
+import re
 import sys
 
 from absl import app, flags, logging
-from ml_collections import config_flags
 
+from agentrl.config import MODES, commandline, report
+from agentrl.config.modes import Learning
 from agentrl.errors import AgentrlError, ConfigError
 
-_CONFIG = config_flags.DEFINE_config_file(
+_CONFIG = flags.DEFINE_string(
     'config', None, 'Config file, with its argument after a colon.'
 )
 _WORKDIR = flags.DEFINE_string(
@@ -25,6 +29,12 @@ _WORKDIR = flags.DEFINE_string(
 _DRY_RUN = flags.DEFINE_bool(
     'dry_run', False, 'Check the config, print what it means and stop.'
 )
+_FIELDS = flags.DEFINE_string(
+    'fields',
+    None,
+    "List the fields of the config's mode, or of a section of it, and stop;"
+    " without a config those of mode 'train'.",
+)
 _DEVICE_MEMORY = flags.DEFINE_float(
     'device_memory_gib',
     None,
@@ -32,21 +42,8 @@ _DEVICE_MEMORY = flags.DEFINE_float(
     lower_bound=0.0,
 )
 
-# Modes are modules of agentrl.modes. They are imported late: an environment
-# server needs no accelerator, and XLA_FLAGS must be set before jax is imported.
-MODES = (
-    'train',
-    'sft',
-    'dpo',
-    'agentevol',
-    'evaluate',
-    'serve_env',
-    'serve_policy',
-    'inspect',
-    'export',
-)
 # Those that learn: a dry run plans their memory.
-PLANNED = ('train', 'sft', 'dpo', 'agentevol')
+PLANNED = tuple(name for name in MODES if issubclass(MODES[name], Learning))
 
 # A file that cannot be written: full, over quota, read-only, forbidden.
 _DISK = (
@@ -58,30 +55,40 @@ _DISK = (
 )
 
 
-def main(argv):
+def main(arguments):
+  argv, given = arguments
   if len(argv) > 1:
     raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
+  for name in (_CONFIG.name, _WORKDIR.name):
+    if flags.FLAGS[name].present > 1:
+      raise ConfigError(f'--{name} is given twice: leave one out.')
   if _CONFIG.value is None:
-    raise ConfigError('Name a config: --config=configs/quickstart.py')
-  config = _CONFIG.value
-  try:
-    mode = config.get('mode')
-  except OSError as error:  # it waited until somebody looked
-    raise ConfigError(
-        f'The config file cannot be loaded: {str(error).splitlines()[-1]}'
-    ) from error
-  if mode not in MODES:
-    raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+    if _FIELDS.value is None or given:
+      raise ConfigError('Name a config: --config=configs/quickstart.py')
+    report.show_fields('train', _FIELDS.value)
+    return
+  config = commandline.load(_CONFIG.value)
+  paths = commandline.override(config, given)
+  mode = config.mode
+  if _FIELDS.value is not None:
+    report.show_fields(mode, _FIELDS.value)
+    return
   memory = _DEVICE_MEMORY.value
   if memory is not None and not (_DRY_RUN.value and mode in PLANNED):
     raise ConfigError(
         f'--device_memory_gib={memory:g} acts with --dry_run only, in the modes'
         f' {", ".join(PLANNED)}.'
     )
+  # Imported late: an environment server needs no accelerator, and XLA_FLAGS
+  # must be set before jax is imported.
   module = importlib.import_module(f'agentrl.modes.{mode}')
   if _DRY_RUN.value:
     wanted = module.read(config)
-    pprint.pprint(wanted, width=80)
+    run = None
+    if MODES[mode].BROUGHT:
+      resume = importlib.import_module('agentrl.modes.resume')
+      run = resume.trained_with(config.model.name)
+    report.show_values(config, wanted, run, paths)
     if mode in PLANNED:
       plan_report = importlib.import_module('agentrl.modes.plan_report')
       plan_report.show(mode, wanted, memory)
@@ -90,25 +97,24 @@ def main(argv):
 
 
 def _parse(argv):
-  """Reads the flags; what a config file says of a wrong one is enough."""
+  """Reads the flags; the rest, and fields that are overridden, go to `main`."""
+  if any(re.fullmatch('-+(help.*|[?])', word) for word in argv):
+    files = report.overview(pathlib.Path(__file__).parent / 'configs')
+    # Where absl takes its text from.
+    sys.modules['__main__'].__doc__ = f'{__doc__}\n{files}\n'
   try:
-    return flags.FLAGS(argv)
+    argv = flags.FLAGS.read_flags_from_files(argv, force_gnu=False)
+    argv, given = commandline.split(argv)
+    all_fields = {'--fields': '--fields='}
+    return flags.FLAGS([all_fields.get(x, x) for x in argv]), given
   except flags.Error as error:
-    # A config file's own error comes as a traceback that ends in its words.
-    reason = str(error).strip().splitlines()[-1]
-  except (AttributeError, KeyError, TypeError, ValueError) as error:
-    reason = str(error)
-    unknown = error.__context__
-    if isinstance(unknown, KeyError):  # whose own text is a repr, of two lines
-      lines = f'the config has no field {unknown.args[0]}'.splitlines()
-      reason = '. '.join(lines)
-  _fail(ConfigError(f'The flags cannot be used: {reason}'))
+    _fail(ConfigError(f'The flags cannot be used: {error}'))
 
 
-def _main(argv):
+def _main(arguments):
   logging.set_verbosity(logging.WARNING)
   try:
-    main(argv)
+    main(arguments)
   except AgentrlError as error:
     _fail(error)
   except OSError as error:

@@ -11,7 +11,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from agentrl.errors import ConfigError
@@ -77,7 +77,7 @@ class Meaning:
     words = [f'{word} {bound}' for word, bound in bounds if bound is not None]
     if self.one_of:
       words.append(f'one of {", ".join(map(str, self.one_of))}')
-    words += [f'acts if {_setting(act.witness)}' for act in self.acts_if]
+    words += [f'acts with {_setting(act.witness)}' for act in self.acts_if]
     return '; '.join(words)
 
 
@@ -160,18 +160,39 @@ def describe(kind: Any) -> str:
   return _WORDS.get(kind, 'any value')
 
 
-def convert(path: str, value: Any, kind: Any) -> Any:
+def convert(path: str, value: Any, kind: Any, meaning: Meaning) -> Any:
   """`value` as this type: integers may stand for floats, lists for tuples.
 
   Raises:
     ConfigError: it is of another type.
   """
-  options = typing.get_args(kind) if isinstance(kind, types.UnionType) else ()
-  for option in options or (kind,):
+  for option in _options(kind):
     found = _as(value, option)
     if found is not _NOT:
       return found
-  raise ConfigError(f'{path} is {describe(kind)}, got {value!r}.')
+  raise ConfigError(mistyped(path, value, kind, meaning))
+
+
+def mistyped(path: str, value: Any, kind: Any, meaning: Meaning) -> str:
+  """What is said of a value of another type."""
+  found = f'{path} is {describe(kind)}, got {value!r}'
+  for option in _options(kind):
+    if _as((value,), option) is not _NOT:  # one in place of a list
+      example = meaning.example
+      example = example if isinstance(example, tuple) else (value,)
+      return f'{found}; a list is written as in {example!r}.'
+  return f'{found}.'
+
+
+def no_section(path: str, value: Any, known: Iterable[str]) -> str:
+  """What is said of a value where a section belongs."""
+  return (
+      f'{path} is a section with the fields {", ".join(known)}, got {value!r}.'
+  )
+
+
+def _options(kind: Any) -> tuple[Any, ...]:
+  return typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
 
 
 _NOT = object()  # of this type

@@ -204,11 +204,11 @@ def meaning_of(name):
 def test_constraints_in_words():
   assert meaning_of('name').constraint == 'one of a, b'
   assert (
-      meaning_of('size').constraint == "at least 1; below 9; acts if name='b'"
+      meaning_of('size').constraint == "at least 1; below 9; acts with name='b'"
   )
   assert (
       meaning_of('share').constraint
-      == "acts if name='b'; acts if inner.on=True"
+      == "acts with name='b'; acts with inner.on=True"
   )
   assert meaning_of('inner').constraint == ''
 

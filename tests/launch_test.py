@@ -1,11 +1,16 @@
 """Tests for launch.py: what it refuses, and how."""
 
+import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
+
+from agentrl.config import leaves, read, record
+from configs import quickstart
 
 ROOT = pathlib.Path(__file__).parent.parent
 QUICKSTART = '--config=configs/quickstart.py:tiny'
@@ -25,16 +30,25 @@ def launch(*flags):
     'flags, said',
     [
         ((), '--config=configs/quickstart.py'),
-        (('--config=configs/none.py',), 'none.py'),
+        (('--config=configs/none.py',), "no config file 'configs/none.py'"),
+        (('--config.seed=1', '--fields'), '--config=configs/quickstart.py'),
         ((QUICKSTART, '--config.mode=fly'), "'fly'; known: train, "),
         ((QUICKSTART, '--workdir=runs/x', 'extra'), "arguments ['extra']"),
-        ((QUICKSTART, '--config.num_steps=many'), 'many'),
-        ((QUICKSTART, '--config.algo.kl=1'), "has no field 'kl'"),
+        (
+            (QUICKSTART, '--workdir=a', '--workdir=b'),
+            '--workdir is given twice',
+        ),
+        ((QUICKSTART, '--config.num_steps=many'), "whole number, got 'many'"),
+        ((QUICKSTART, '--config.algo.kl=1'), 'Did you mean algo.kl_coef?'),
         (
             (QUICKSTART, '--config.optim.warmup_stepz=1'),
-            'has no field \'warmup_stepz\'. Did you mean "warmup_steps"',
+            'field optim.warmup_stepz. Did you mean optim.warmup_steps?',
         ),
+        ((QUICKSTART, '--config.env.name=babay'), "'babay'; known: textcraft,"),
+        ((QUICKSTART, '--config.env.options.level=x'), 'known: levels, style'),
+        ((QUICKSTART, '--fields=optimm'), 'Did you mean optim?'),
         ((QUICKSTART, '--wrokdir=x'), 'wrokdir'),
+        ((QUICKSTART, '--flagfile=none'), 'none'),
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
         ((QUICKSTART + ',speed=9',), "'speed'; known: algo, tiny"),
         ((QUICKSTART,), '--workdir=runs/NAME'),
@@ -52,36 +66,98 @@ def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
   assert result.stdout == ''
 
 
+@pytest.mark.parametrize('flag', ['--help', '--helpfull', '-?'])
+def test_help_lists_modes_configs_and_flags(flag):
+  shown = launch(flag).stdout
+  for text in ('\n  serve_policy  ', '\n  configs/quickstart.py ', '--fields'):
+    assert text in shown
+  assert max(map(len, shown.partition('\nflags:')[0].splitlines())) <= 80
+  assert ('--pdb' in shown) == (flag == '--helpfull')
+
+
+def test_fields_are_those_of_the_configs_mode():
+  shown = launch('--config=configs/quickstart.py', '--fields=optim').stdout
+  assert [line.split()[0] for line in shown.splitlines()] == [
+      'field',
+      *(path for path in leaves('train') if path.startswith('optim.')),
+  ]
+  shown = launch('--fields', '--config=configs/export.py').stdout
+  assert len(shown.splitlines()) == 1 + len(leaves('export'))
+  assert 'num_steps' in launch('--fields').stdout  # of mode 'train'
+
+
+def test_flags_are_parsed_before_jax_is_imported():
+  """Else XLA_FLAGS and the like, which modes set, would come too late."""
+  code = f"""
+import sys
+import launch
+from agentrl.config import commandline, report
+argv, given = launch._parse(['launch.py', {QUICKSTART!r}, '--config.seed=3'])
+config = commandline.load(launch._CONFIG.value)
+commandline.override(config, given)
+report.show_fields('train')
+assert config.seed == 3
+assert not sys.modules.keys() & {{'jax', 'flax', 'optax', 'numpy'}}
+"""
+  subprocess.run([sys.executable, '-c', code], check=True, cwd=ROOT)
+
+
+def shown_values(result):
+  """The values and origins that a dry run prints, by path."""
+  lines = result.stdout.partition('\n\n')[0].splitlines()
+  rows = [re.split(r'\s{2,}', line) for line in lines]
+  return {path: (value, origin) for path, value, origin in rows}
+
+
 @pytest.mark.parametrize(
-    'config, said',
+    'config, path, value',
     [
-        (
-            'textcraft_ppo.py:model=none',
-            'horizon=stepwise((10, 20, 30), every=100)',
-        ),
-        ('textcraft_dpo.py:model=none', "loss='sigmoid'"),
-        ('evaluate.py', 'max_running=64'),
-        ('inspect.py:episodes=x', "episodes='x'"),
-        ('serve_env.py:env=textcraft', "'name': 'textcraft'"),
-        ('serve_policy.py', 'port=30000'),
-        ('export.py:run=x', "dtype='float32'"),
+        ('textcraft_ppo.py:model=none', 'horizon.turns', '(10, 20, 30)'),
+        ('textcraft_dpo.py:model=none', 'algo.loss', "'sigmoid'"),
+        ('evaluate.py', 'sampler.max_running', '64'),
+        ('inspect.py:episodes=x', 'inspect.episodes', "'x'"),
+        ('serve_env.py:env=textcraft', 'env.name', "'textcraft'"),
+        ('serve_policy.py', 'serve.port', '30000'),
+        ('export.py:run=x', 'export.dtype', "'float32'"),
     ],
 )
 def test_a_dry_run_shows_what_a_config_means_and_starts_nothing(
-    tmp_path, config, said
+    tmp_path, config, path, value
 ):
   workdir = tmp_path / 'run'
   result = launch(
       '--dry_run', f'--config=configs/{config}', f'--workdir={workdir}'
   )
   assert result.returncode == 0, result.stderr
-  assert said in result.stdout
+  found = shown_values(result)
+  assert found[path][0] == value
+  assert {origin for _, origin in found.values()} <= {'default', 'config'}
   assert not workdir.exists()
+
+
+def test_a_dry_run_says_what_a_run_brought(tmp_path):
+  config = quickstart.get_config('tiny')
+  config.agent.format = 'react'
+  (tmp_path / 'checkpoints').mkdir()
+  (tmp_path / 'config.json').write_text(json.dumps(record(read(config))))
+  result = launch(
+      '--dry_run',
+      '--config=configs/evaluate.py',
+      f'--config.model.name={tmp_path}',
+      '--config.eval.seed=3',
+  )
+  assert result.returncode == 0, result.stderr
+  found = shown_values(result)
+  assert found['env.name'] == ("'babyai'", 'run')
+  assert found['agent.format'] == ("'react'", 'run')
+  assert found['model.name'] == (repr(str(tmp_path)), 'flag')
+  assert found['eval.seed'] == ('3', 'flag')
 
 
 def test_a_dry_run_plans_what_a_run_needs():
   result = launch('--dry_run', QUICKSTART, '--device_memory_gib=24')
   assert result.returncode == 0, result.stderr
+  assert shown_values(result)['mode'] == ("'train'", 'config')
   assert 'Plan of tiny-1m, 984,192 parameters, on 1 device' in result.stdout
   assert 'that fits 24 GiB beside the embedded engine' in result.stdout
 

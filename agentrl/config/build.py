@@ -42,19 +42,31 @@ class Section(ConfigDict):
     if key not in self and self.is_locked:
       raise KeyError(self._unknown(key))
     old = self[key] if key in self else None
-    if isinstance(old, Section) and isinstance(value, Mapping | ConfigDict):
+    if _is_section(old) and isinstance(value, Mapping | ConfigDict):
       known = isinstance(value, ConfigDict)
       chosen = value.to_dict() if known else dict(value)
       for name, default in old._defaults.items():
         old[name] = default
       old.update(chosen)
-    else:
+      return
+    try:
       super().__setitem__(key, value)
+    except TypeError as error:
+      raise TypeError(self._mistyped(key, value)) from error
+
+  def update(self, *other, **values):
+    for key, value in dict(*other, **values).items():
+      old = self.get(key)
+      if _is_section(old) and isinstance(value, Mapping | ConfigDict):
+        old.update(value)
+      else:
+        self[key] = value
 
   def __setstate__(self, state):
     super().__setstate__(state)
     for name in _OWN:
-      object.__setattr__(self, name, state[name])
+      if name in state:
+        object.__setattr__(self, name, state[name])
 
   def _settle(self, mode: str, prefix: str) -> None:
     """Takes the present values for the defaults."""
@@ -65,9 +77,30 @@ class Section(ConfigDict):
       object.__setattr__(self, name, value)
 
   def _unknown(self, key: str) -> str:
-    if '_mode' not in self.__dict__:  # it is being made
+    if not _is_section(self):  # it is being made, or a value
       return str(key)
     return names.unknown(f'{self._prefix}{key}', self._mode, _ALL)
+
+  def _mistyped(self, key: str, value: Any) -> str:
+    path = f'{self._prefix}{key}'
+    leaf = _ALL[self._mode].get(path)
+    if isinstance(value, ConfigDict):
+      value = value.to_dict()
+    if leaf is None:
+      return fields.no_section(path, value, self[key])
+    return fields.mistyped(path, value, leaf.kind, leaf.meaning)
+
+
+class _Options(Section):
+  """Of an environment: those of one from elsewhere are not known here."""
+
+  def lock(self):
+    return self
+
+
+def _is_section(value: Any) -> bool:
+  """Whether it is a section of a config, not a dict that is a value."""
+  return isinstance(value, Section) and '_mode' in value.__dict__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,9 +174,7 @@ def defaults(mode: str) -> ConfigDict:
     target = config
     for part in path:
       if part not in target:
-        # Of an environment elsewhere, options are not known here.
-        free = '.'.join(path) == _OPTIONS
-        target[part] = ConfigDict() if free else Section()
+        target[part] = (_Options if part == 'options' else Section)()
       target = target[part]
     kind = fields.base_type(leaf.kind)
     if leaf.path in brought:
@@ -158,8 +189,6 @@ def defaults(mode: str) -> ConfigDict:
       target[name] = leaf.default
   config._settle(mode, '')
   config.lock()
-  if 'env' in config:
-    config.env.options.unlock()
   return config
 
 
@@ -228,11 +257,8 @@ def _bring_options(env: dict[str, Any], found: Mapping[str, Any]) -> None:
 def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
   """The dataclass of a section."""
   if not isinstance(values, Mapping):
-    raise ConfigError(
-        f'{prefix[:-1]} is a section with the fields'
-        f' {", ".join(f.name for f in dataclasses.fields(cls))}, got'
-        f' {values!r}.'
-    )
+    known = [item.name for item in dataclasses.fields(cls)]
+    raise ConfigError(fields.no_section(prefix[:-1], values, known))
   known = {item.name: item for item in dataclasses.fields(cls)}
   for name in values:
     if name not in known:
@@ -247,8 +273,9 @@ def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
     elif path == _OPTIONS:
       made[name] = _options(values.get('name', 'textcraft'), values.get(name))
     elif name in values:
-      value = fields.convert(path, values[name], item.type)
-      fields.check(path, value, fields.meaning(item))
+      meaning = fields.meaning(item)
+      value = fields.convert(path, values[name], item.type, meaning)
+      fields.check(path, value, meaning)
       made[name] = value
   made = cls(**made)
   check = getattr(made, 'check', None)
@@ -260,7 +287,7 @@ def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
 def _make_algorithm(values: Any, path: str, mode: str) -> Online:
   """The hyperparameters of the algorithm that is named."""
   if not isinstance(values, Mapping):
-    raise ConfigError(f'{path} is a section, got {values!r}.')
+    raise ConfigError(fields.no_section(path, values, ('name', '...')))
   values = dict(values)
   name = values.pop('name', next(iter(ONLINE)))
   if name not in ONLINE:

@@ -80,6 +80,7 @@ class Learning(Sampling):
   env: sections.TrainEnv = section(sections.TrainEnv, 'the environment')
   model: sections.TrainModel = section(sections.TrainModel, 'the network')
   mesh: sections.Mesh = section(sections.Mesh, 'devices')
+  sampler: sections.TrainSampler = section(sections.TrainSampler, 'who samples')
   rollout: sections.Limits = section(sections.Limits, 'limits of episodes')
   optim: sections.Optim = section(sections.Optim, 'the optimizer')
   eval: sections.Eval = section(sections.Eval, 'held-out success')

@@ -54,6 +54,8 @@ _SYNONYMS = {
     'optimiser': 'optim',
     'batch_size': 'tasks_per_step',
     'beta': 'kl_coef',
+    'kl': 'kl_coef',
+    'use_kl': 'kl_coef',
     'lambda': 'lam',
     'max_tokens': 'max_completion_tokens',
     'max_new_tokens': 'max_completion_tokens',
@@ -80,7 +82,11 @@ def unknown(
       return reason
   if path in RENAMED:
     return f'{path} is called {RENAMED[path]} now.'
-  elsewhere = [other for other in known if path in known[other]]
+  elsewhere = [
+      other
+      for other in known
+      if any(f'{name}.'.startswith(f'{path}.') for name in known[other])
+  ]
   if elsewhere:
     return (
         f'{path} has no effect with mode={mode!r}; it acts in'
@@ -112,7 +118,6 @@ def _meant(path: str, known: Mapping[str, Any]) -> list[str]:
   if guess in known or guess in sections:
     return [guess]
   near = difflib.get_close_matches(guess, [*known, *sections], 1, 0.8)
-  if near:
-    return near
-  # The right name in another section.
-  return [x for x in known if x.rpartition('.')[2] == name][:3]
+  # The right name in another section, unless that one is close as a whole.
+  same = [x for x in known if x.rpartition('.')[2] == name][:3]
+  return same if same and not set(near) & set(same) else near

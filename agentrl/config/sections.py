@@ -8,8 +8,9 @@ import dataclasses
 import itertools
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
+from agentrl import envs
 from agentrl.envs import ENVS, actions, prompts
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
@@ -42,6 +43,11 @@ class World:
   )
   # None in a config: the environment's own default, see `envs.ENVS`.
   options: dict[str, Any] = field({}, "the environment's options")
+
+  def check(self) -> None:
+    # One of your own is imported by the server, after all else was checked.
+    if ':' not in self.name:
+      envs.get(self.name)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -606,6 +612,8 @@ _FOUND = ActsIf(
 class Sampler(Engine):
   """Who samples: the embedded engine, or SGLang servers."""
 
+  push_lora: ClassVar[bool] = False  # a merged model is pushed
+
   kind: str = field(
       'embedded', 'who', one_of=('embedded', 'sglang'), example='sglang'
   )
@@ -618,9 +626,14 @@ class Sampler(Engine):
   )
   deterministic: bool = field(
       False,
-      'whether equal requests give equal tokens and log-probabilities; SGLang'
-      ' servers have --enable-deterministic-inference',
-      acts_if=_EMBEDDED,
+      'whether equal requests give equal tokens and log-probabilities',
+      acts_if=dataclasses.replace(
+          _EMBEDDED,
+          reason=(
+              f'{_EMBEDDED.reason}, and SGLang servers have a flag for it,'
+              ' --enable-deterministic-inference'
+          ),
+      ),
   )
   # One of these three says where the SGLang servers are.
   urls: tuple[str, ...] = field(
@@ -651,12 +664,6 @@ class Sampler(Engine):
       one_of=PUSHES,
       acts_if=_SERVERS,
   )
-  # Requests then ask for it by name; False: merged into the whole model.
-  push_lora: bool = field(
-      False,
-      'whether a push has the adapter alone',
-      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
-  )
   verify: bool = field(
       True, 'read weights back after each push', acts_if=_SERVERS
   )
@@ -686,8 +693,8 @@ class Sampler(Engine):
     return not self.router and all(host in _LOOPBACK for host in hosts)
 
   def check(self) -> None:
-    super().check()
     if self.kind == 'embedded':
+      super().check()
       return
     given = [
         name
@@ -715,6 +722,18 @@ class Sampler(Engine):
           "sampler.push='abort' ends requests to have them asked again, but"
           ' sampler.max_attempts=1 forbids that; use at least 2.'
       )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainSampler(Sampler):
+  """Who samples from a policy that is trained."""
+
+  # Requests then ask for it by name; False: merged into the whole model.
+  push_lora: bool = field(
+      False,
+      'whether a push has the adapter alone',
+      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
+  )
 
 
 def _check_urls(urls: Sequence[str], router: str | None) -> None:

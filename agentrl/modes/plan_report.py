@@ -30,8 +30,9 @@ def show(mode: str, wanted: Any, memory_gib: float | None) -> None:
   config = plan_lib.find_shape(wanted.model)
   if config is None:
     console.print(
-        f'No plan: the shape of {wanted.model.name!r} is not known here. Name a'
-        ' variant of agentrl/models/variants.py or a folder with a config.json.'
+        f'\nNo plan: the shape of {wanted.model.name!r} is not known here. Name'
+        ' a variant of agentrl/models/variants.py or a folder with a'
+        ' config.json.'
     )
     return
   plan_lib.simulate(wanted.mesh)

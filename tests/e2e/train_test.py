@@ -185,7 +185,7 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
   process = subprocess.Popen(
       command(
           workdir,
-          *SMALL,
+          *SMALL[1:],
           '--config.num_steps=99',
           '--config.checkpoint.every=99',
           config=QUICKSTART,

@@ -1,0 +1,173 @@
+"""What the command line shows: modes and files, fields, values and origins."""
+
+import ast
+import dataclasses
+import pathlib
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import rich.console
+import rich.table
+from ml_collections import ConfigDict
+
+from agentrl import fields
+from agentrl.algos.hyperparams import ONLINE
+from agentrl.config import build, names
+from agentrl.config.build import Leaf
+from agentrl.config.modes import MODES, Mode, record
+from agentrl.envs import ENVS
+from agentrl.errors import ConfigError
+
+_WIDTH = 80
+
+
+def overview(folder: pathlib.Path) -> str:
+  """The modes, and the config files of a folder, a line each."""
+  modes = {
+      name: cls.__doc__.partition(': ')[2].splitlines()[0]
+      for name, cls in MODES.items()
+  }
+  files = {}
+  for path in sorted(folder.glob('*.py')):
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    defined = [getattr(node, 'name', None) for node in tree.body]
+    if 'get_config' in defined:
+      said = (ast.get_docstring(tree) or '').partition('\n')[0]
+      files[f'{folder.name}/{path.name}'] = said
+  return f'modes:\n{_listed(modes)}\n\nconfig files:\n{_listed(files)}'
+
+
+def _listed(meanings: Mapping[str, str]) -> str:
+  indent = max(map(len, meanings)) + 4
+  return '\n'.join(
+      textwrap.fill(
+          meaning,
+          _WIDTH,
+          initial_indent=f'  {name}'.ljust(indent),
+          subsequent_indent=' ' * indent,
+      )
+      for name, meaning in meanings.items()
+  )
+
+
+def show_fields(mode: str, section: str = '') -> None:
+  """Prints what is known of the fields of a mode, or of one section.
+
+  Raises:
+    ConfigError: there is no such section.
+  """
+  known = build.leaves(mode)
+  shown = [
+      leaf
+      for path, leaf in known.items()
+      if not section or f'{path}.'.startswith(f'{section}.')
+  ]
+  if not shown:
+    everything = {mode: build.leaves(mode) for mode in MODES}
+    raise ConfigError(names.unknown(section, mode, everything))
+  console = rich.console.Console(highlight=False, markup=False)
+  if not console.is_terminal:
+    console.width = 10_000  # one line a field
+  table = rich.table.Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+  for name in ('field', 'type', 'default', 'meaning', 'constraint'):
+    table.add_column(name, overflow='fold')
+  for leaf in shown:
+    table.add_row(
+        leaf.path,
+        fields.describe(leaf.kind).removeprefix('a '),
+        _default(leaf, mode),
+        leaf.meaning.text,
+        _constraint(leaf),
+    )
+  with console.capture() as capture:
+    console.print(table)
+  for line in capture.get().splitlines():
+    print(line.rstrip())
+
+
+def _default(leaf: Leaf, mode: str) -> str:
+  name = leaf.path.rpartition('.')[2]
+  default = leaf.default
+  if leaf.path.startswith('env.options.'):
+    default = ENVS[leaf.owners[0]].options[name]
+  elif leaf.path.startswith('algo.') and default is None and leaf.owners:
+    own = {
+        owner: fields.default(item)
+        for owner in leaf.owners
+        for item in dataclasses.fields(ONLINE[owner])
+        if item.name == name
+    }
+    if len(set(own.values())) > 1:
+      return ', '.join(f'{value!r} of {owner}' for owner, value in own.items())
+  run = "the run's, else " if leaf.path in MODES[mode].BROUGHT else ''
+  return f'{run}{default!r}'
+
+
+def _constraint(leaf: Leaf) -> str:
+  owner = 'env.name' if leaf.path.startswith('env.') else 'algo.name'
+  owned = f'{owner} is {" or ".join(leaf.owners)}' if leaf.owners else ''
+  return '; '.join(filter(None, (owned, leaf.meaning.constraint)))
+
+
+def show_values(
+    config: ConfigDict,
+    wanted: Mode,
+    run: Mapping[str, Any] | None,
+    given: Collection[str],
+) -> None:
+  """Prints every value of a config that was read, and where it is from.
+
+  Args:
+    config: as it was read.
+    wanted: the same, read.
+    run: the config of the run that it goes on from.
+    given: paths of fields and sections that flags set.
+  """
+  rows = list(origins(config, wanted, run, given))
+  wide = max(len(path) for path, _, _ in rows)
+  # A long value moves its own origin alone.
+  across = min(60, max(len(repr(value)) for _, value, _ in rows))
+  for path, value, origin in rows:
+    print(f'{path:{wide}}  {value!r:{across}}  {origin}')
+
+
+def origins(
+    config: ConfigDict,
+    wanted: Mode,
+    run: Mapping[str, Any] | None,
+    given: Collection[str],
+) -> Iterator[tuple[str, Any, str]]:
+  """Path, value and origin of every field; see `show_values`.
+
+  Yields:
+    origins 'flag', 'config', 'run' (what the config left open) or 'default'.
+  """
+  recorded = record(wanted)
+  usual = build.usual(recorded)
+  brought = _flat(build.brought(wanted.mode, run or {}), usual)
+  chosen = _flat(config.to_dict(), usual)
+  for path, value in _flat(recorded, usual).items():
+    if any(f'{path}.'.startswith(f'{name}.') for name in given):
+      origin = 'flag'
+    elif chosen.get(path) is None and brought.get(path, ...) == value:
+      origin = 'run'
+    elif path in usual and value == usual[path]:
+      origin = 'default'
+    else:
+      origin = 'config'
+    yield path, tuple(value) if isinstance(value, list) else value, origin
+
+
+def _flat(
+    values: Mapping[str, Any], known: Collection[str], prefix: str = ''
+) -> dict[str, Any]:
+  """Values by dotted paths; a dict that is a known field's value stays one."""
+  found = {}
+  for name, value in values.items():
+    path = prefix + name
+    if isinstance(value, Mapping) and path not in known:
+      found |= _flat(value, known, f'{path}.')
+    else:
+      found[path] = value
+  return found

@@ -1,0 +1,291 @@
+"""Every field of every config is a flag, and is found where it belongs."""
+
+import dataclasses
+import functools
+import pathlib
+
+import pytest
+
+from agentrl import config as config_lib, fields
+from agentrl.algos.hyperparams import ONLINE
+from agentrl.config import commandline
+from agentrl.envs import ENVS
+from agentrl.errors import ConfigError
+
+CONFIGS = pathlib.Path(__file__).parents[2] / 'configs'
+# What a file cannot do without.
+ARGUMENTS = {'export': ':run=x', 'inspect': ':episodes=x'}
+FILES = {
+    path.stem: f'{path}{ARGUMENTS.get(path.stem, "")}'
+    for path in sorted(CONFIGS.glob('*.py'))
+    if 'def get_config(' in path.read_text(encoding='utf-8')
+}
+SERVERS = {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)}
+# What a field, or one of its values, asks for beside it, where that is no
+# condition under which it acts.
+BESIDE = {
+    # A stage lasts, and a fixed horizon is one.
+    ('horizon.kind', 'stepwise'): {'horizon.every': 7},
+    ('horizon.kind', 'fixed'): {'horizon.every': 0, 'horizon.turns': (3,)},
+    # It alone divides by something, of which there is no default.
+    'algo.aggregation': {'algo.aggregation_constant': None},
+    ('algo.aggregation', 'constant'): {'algo.aggregation_constant': 512.0},
+    # One range.
+    'algo.sequence_low': {'algo.sequence_high': 2.0},
+    'algo.sequence_high': {'algo.sequence_low': 0.5},
+    # Pairs come from files or from exploring.
+    'pairs.files': {'explore.tasks': 0, 'pairs.with_expert': False},
+    # One of three says where servers are; a router's may be on other hosts.
+    ('sampler.kind', 'sglang'): {'sampler.urls': ('http://127.0.0.1:1',)},
+    'sampler.router': {'sampler.urls': (), 'sampler.push_dir': 'shared'},
+    'sampler.launch.python': {'sampler.urls': ()},
+    # Slots that a config gives are for as many sequences as it has.
+    'sampler.max_running': {'sampler.slots': 0},
+    # An adapter is of a pretrained model.
+    'model.lora.rank': {'model.name': 'smollm2-135m'},
+}
+
+
+def parse(file, *argv):
+  """The config of a command line, as launch.py gets it."""
+  _, given = commandline.split(argv)
+  config = commandline.load(file)
+  commandline.override(config, given)
+  return config
+
+
+def as_flags(values):
+  return [f'--config.{path}={value}' for path, value in values.items()]
+
+
+def find(made, path):
+  """What a config that was read has at a dotted path."""
+  if path.startswith('env.options.'):
+    return made.env.options[path.removeprefix('env.options.')]
+  return fields.get(made, path)
+
+
+def other(leaf, now):
+  """Another valid value of a field."""
+  meaning = leaf.meaning
+  tried = [meaning.example, *meaning.one_of]
+  if fields.base_type(leaf.kind) is tuple:
+    tried = [meaning.example, *((value,) for value in meaning.one_of)]
+  if leaf.path == 'env.name':
+    tried += ENVS
+  elif isinstance(now, bool):
+    tried.append(not now)
+  elif isinstance(now, int):
+    tried.append(now + 1)
+  elif fields.base_type(leaf.kind) is float:
+    tried += [(now or 0.0) / 2, (now or 0.0) + 1, 0.25]
+  elif leaf.path.startswith('env.options.'):
+    tried.append('another')
+  for value in tried:
+    if value is None or value == now:
+      continue
+    try:
+      fields.check(leaf.path, value, meaning)
+    except ConfigError:
+      continue
+    return value
+  raise AssertionError(f'No other value than {now!r} is known.')
+
+
+class Setting:
+  """The flags that set a field of a config, and what it asks for."""
+
+  def __init__(self, config, made):
+    self.config = config
+    self.made = made
+    self.known = config_lib.leaves(config.mode)
+    self.flags = {}
+
+  def set(self, path, value):
+    beside = BESIDE.get(path, {}) | BESIDE.get((path, value), {})
+    self.flags = beside | self.flags | {path: value}
+    self.enable(self.known[path])
+    if path in ('algo.name', 'env.name'):
+      self.reset(path, value)
+
+  def enable(self, leaf):
+    """Sets what a field needs to act."""
+    if leaf.owners:
+      chooser = 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
+      if self.now(chooser) not in leaf.owners:
+        self.set(chooser, leaf.owners[0])
+    for act in self.meaning(leaf).acts_if:
+      if not self.acts(act):
+        for path, value in act.witness.items():
+          if path not in self.flags:
+            self.set(path, value)
+
+  def meaning(self, leaf):
+    """What the chosen algorithm says of it, if it has it."""
+    if self.config.mode == 'train':
+      for item in dataclasses.fields(ONLINE[self.now('algo.name')]):
+        if leaf.path == f'algo.{item.name}':
+          return fields.meaning(item)
+    return leaf.meaning
+
+  def now(self, path):
+    return self.flags.get(path, find(self.made, path))
+
+  def acts(self, act):
+    try:
+      return act.test(self.made)
+    except AttributeError:  # of another algorithm
+      return False
+
+  def reset(self, chooser, chosen):
+    """Takes back what the config says of another algorithm or environment."""
+    section = 'algo.' if chooser == 'algo.name' else 'env.options.'
+    for path, leaf in self.known.items():
+      if path.startswith(section) and leaf.owners:
+        if chosen not in leaf.owners and path not in self.flags:
+          *parents, name = path.split('.')
+          place = functools.reduce(lambda x, key: x[key], parents, self.config)
+          if place[name] != leaf.default:
+            self.flags[path] = leaf.default
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_every_field_is_a_flag_and_found_at_its_path(name):
+  config = parse(FILES[name])
+  made = config_lib.read(config)
+  wrong = {}
+  for path, leaf in config_lib.leaves(config.mode).items():
+    setting = Setting(config, made)
+    try:
+      now = find(made, path)
+    except (AttributeError, KeyError):  # of another algorithm or environment
+      now = leaf.default
+    value = other(leaf, now)
+    setting.set(path, value)
+    argv = as_flags(setting.flags)
+    try:
+      found = find(config_lib.read(parse(FILES[name], *argv)), path)
+      if found != value:
+        wrong[path] = f'{found!r} of {argv}'
+    except Exception as error:
+      wrong[path] = f'{error!r} of {argv}'
+  assert not wrong, '\n'.join(f'{path}: {why}' for path, why in wrong.items())
+
+
+def read(name, *argv):
+  return config_lib.read(parse(FILES[name], *argv))
+
+
+@pytest.mark.parametrize('name', FILES)
+def test_every_section_is_a_flag_of_values_over_its_defaults(name):
+  made = read(name)
+  for item in dataclasses.fields(made):
+    section = getattr(made, item.name)
+    if not dataclasses.is_dataclass(section) or item.name == 'algo':
+      continue
+    # What the config has, but for one value, which is the default again.
+    values = {k: v for k, v in dataclasses.asdict(section).items() if v != {}}
+    dropped = next(
+        (
+            field.name
+            for field in dataclasses.fields(section)
+            if field.name in values
+            and values[field.name] == fields.default(field)
+        ),
+        None,
+    )
+    values.pop(dropped, None)
+    found = read(name, f'--config.{item.name}={values!r}')
+    assert getattr(found, item.name) == section
+
+
+def test_a_section_then_a_field_of_it():
+  made = read(
+      'textcraft_grpo',
+      "--config.optim={'lr': 1e-3, 'name': 'muon'}",
+      '--config.optim.momentum=0.5',
+  )
+  # The file's weight_decay was taken back with the rest of the section.
+  assert made.optim == dataclasses.replace(
+      type(made.optim)(), lr=1e-3, name='muon', momentum=0.5
+  )
+
+
+@pytest.mark.parametrize(
+    'flag, path, value',
+    [
+        ("--config.horizon={'turns': (4,)}", 'horizon.turns', (4,)),
+        ('--config.horizon.turns=(4, 5, 6)', 'horizon.turns', (4, 5, 6)),
+        ('--config.horizon.turns=4', 'horizon.turns', (4,)),
+        (
+            "--config.mesh.offload=('optimizer',)",
+            'mesh.offload',
+            ('optimizer',),
+        ),
+        ('--config.mesh.offload=optimizer', 'mesh.offload', ('optimizer',)),
+        ('--config.env.url=http://a:1', 'env.url', 'http://a:1'),
+        (
+            "--config.env.url=('http://a', 'http://b')",
+            'env.urls',
+            ('http://a', 'http://b'),
+        ),
+        (
+            "--config.env.options.levels=('Pickup',)",
+            'env.options',
+            {'levels': ('Pickup',), 'style': 'compact', 'expert_macros': True},
+        ),
+        ('--config.model.name=some/dir', 'model.name', 'some/dir'),
+        ('--config.optim.lr=1e-5', 'optim.lr', 1e-5),
+        ('--config.optim.lr=1', 'optim.lr', 1.0),
+        ('--config.rollout.save_tokens=false', 'rollout.save_tokens', False),
+        ('--noconfig.rollout.save_tokens', 'rollout.save_tokens', False),
+        ('--config.rollout.save_tokens', 'rollout.save_tokens', True),
+        ('--config.algo.kl_target=None', 'algo.kl_target', None),
+        ('--config.compile_cache=', 'compile_cache', ''),
+    ],
+)
+def test_values_are_written_as_texts(flag, path, value):
+  assert fields.get(read('quickstart', flag), path) == value
+
+
+def test_a_number_may_be_none():
+  argv = ['--config.algo.minibatches=2', '--config.algo.value_clip=None']
+  assert read('textcraft_ppo', *argv).algo.value_clip is None
+
+
+def test_options_of_an_environment_from_elsewhere_are_a_section():
+  made = read(
+      'textcraft_grpo',
+      '--config.env.name=my.module:SPEC',
+      "--config.env.options={'size': 3}",
+  )
+  assert made.env.options == {'size': 3}
+
+
+@pytest.mark.parametrize(
+    'flag, message',
+    [
+        ('num_steps=abc', "a whole number, got 'abc'"),
+        ('num_steps=1e3', "a whole number, got '1e3'"),
+        ('num_steps=None', "a whole number, got 'None'"),
+        ('optim.lr=fast', "is a number, got 'fast'"),
+        ('rollout.save_tokens=maybe', 'True or False, got .maybe'),
+        ('optim=3', 'is a section with the fields lr, .* got 3'),
+        ("optim={'learning_rate': 1}", 'Did you mean optim.lr'),
+        ('algo.kl_target=far', 'a number or None, got .far'),
+        ('horizon.turns=(1.5,)', 'a list of whole numbers, got'),
+        ('optim.learning_rate=1', 'Did you mean optim.lr'),
+        ('optimizer.lr=1', 'Did you mean optim'),
+        ('optimizer={}', 'Did you mean optim'),
+        ('algo.critic.rate=1', 'Did you mean algo.critic.lr'),
+        ('optim.lr.value=1', 'optim.lr'),
+        ('data.files=a.json', 'it acts in sft, agentevol'),
+        ('sampler.api_key=secret', 'sampler.api_key_file'),
+        ('env.options.max_depth=2', 'it acts in textcraft'),
+        ('env.options.depth=2', 'no option depth; known: levels'),
+    ],
+)
+def test_what_a_flag_cannot_say_is_refused_with_the_way_out(flag, message):
+  with pytest.raises(Exception, match=message) as refused:
+    read('quickstart', f'--config.{flag}')
+  assert 'secret' not in str(refused.value)
