@@ -366,11 +366,12 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   They are what an older record of the same algorithm and environment means by
   a field that it lacks.
   """
-  found = dict(leaves(record['mode']))
+  found = [
+      leaf for leaf in _leaves(MODES[record['mode']], '') if not leaf.owners
+  ]
   if record['mode'] == 'train':
-    cls = ONLINE[record['algo']['name']]
-    found |= {leaf.path: leaf for leaf in _leaves(cls, 'algo.')}
-  values = {path: leaf.default for path, leaf in found.items()}
+    found += _leaves(ONLINE[record['algo']['name']], 'algo.')
+  values = {leaf.path: leaf.default for leaf in found}
   spec = ENVS.get(record.get('env', {}).get('name'))
   if spec is not None:
     values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}

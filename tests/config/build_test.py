@@ -347,23 +347,40 @@ def test_a_record_is_of_the_chosen_algorithm_alone():
   assert algo['critic']['kind'] == 'own' and 'step_weight' not in algo
 
 
+def flat(tree, prefix=''):
+  found = {}
+  for name, value in tree.items():
+    inner = isinstance(value, dict)
+    found |= (
+        flat(value, f'{prefix}{name}.') if inner else {prefix + name: value}
+    )
+  return found
+
+
+def recorded(mode, **fields):
+  """What a config with these values records but for its mode, by paths."""
+  kept = record(read(set_fields(needed(mode), fields)))
+  found = flat(kept)
+  del found['mode']
+  return kept, found
+
+
 @pytest.mark.parametrize('mode', MODES)
 def test_what_is_usual_is_what_a_default_config_records(mode):
-  kept = record(read(needed(mode)))
-  for path, value in usual(kept).items():
-    chosen = {'algo.': 'grpo', 'env.o': 'textcraft'}.get(path[:5])
-    owners = leaves(mode)[path].owners
-    if path not in NEEDED.get(mode, {}) and (not owners or chosen in owners):
-      assert value_at({'algo': {}} | kept, path) == value, path
+  kept, found = recorded(mode)
+  assert usual(kept) | NEEDED.get(mode, {}) == found
 
 
-def test_what_is_usual_depends_on_algorithm_and_environment():
-  config = defaults('train')
-  config.algo.name = 'gigpo'
-  config.env.name = 'babyai'
-  found = usual(record(read(config)))
-  assert found['algo.gamma'] == 0.95
-  assert found['env.options.style'] == 'full'
+@pytest.mark.parametrize('algorithm', ONLINE)
+def test_what_is_usual_is_of_the_algorithm_that_is_recorded(algorithm):
+  kept, found = recorded('train', algo=dict(name=algorithm))
+  assert usual(kept) | {'algo.name': algorithm} == found
+
+
+@pytest.mark.parametrize('name', ENVS)
+def test_what_is_usual_is_of_the_environment_that_is_recorded(name):
+  kept, found = recorded('train', env=dict(name=name))
+  assert usual(kept) | {'env.name': name} == found
 
 
 # Names that are none.
