@@ -236,8 +236,10 @@ def _bring(
     section = values
     for part in parents:
       section = section.setdefault(part, {})
+    if not isinstance(section, dict):
+      continue  # `_make` refuses it
     if path == _OPTIONS:
-      _bring_options(values['env'], found)
+      _bring_options(section, found)
     elif section.get(name) is None:
       section[name] = found.get(path, section.get(name))
       if section[name] is None:
@@ -248,8 +250,9 @@ def _bring(
 
 def _bring_options(env: dict[str, Any], found: Mapping[str, Any]) -> None:
   """Options of the run's environment, where that is the one chosen."""
-  if env.get('name') in (None, found.get('env.name')):
-    options = dict(env.get('options', {}))
+  options = env.get('options', {})
+  same = env.get('name') in (None, found.get('env.name'))
+  if same and isinstance(options, Mapping):
     given = {name: x for name, x in options.items() if x is not None}
     env['options'] = {**found.get(_OPTIONS, {}), **given}
 
@@ -271,7 +274,9 @@ def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
     elif dataclasses.is_dataclass(item.type):
       made[name] = _make(item.type, values.get(name, {}), f'{path}.', mode)
     elif path == _OPTIONS:
-      made[name] = _options(values.get('name', 'textcraft'), values.get(name))
+      made[name] = _options(
+          values.get('name', 'textcraft'), values.get(name, {})
+      )
     elif name in values:
       meaning = fields.meaning(item)
       value = fields.convert(path, values[name], item.type, meaning)
@@ -294,25 +299,27 @@ def _make_algorithm(values: Any, path: str, mode: str) -> Online:
     raise ConfigError(
         f'Unknown {path}.name={name!r}; known: {", ".join(ONLINE)}.'
     )
-  known = leaves(mode)
   own = {item.name: item for item in dataclasses.fields(ONLINE[name])}
   for key in list(values):
-    if key in own:
-      if values[key] is None and not fields.is_optional(own[key].type):
-        del values[key]  # the algorithm's own default
-    elif any(leaf.startswith(f'{path}.{key}') for leaf in known):
-      _refuse_elsewhere(name, values.pop(key), f'{path}.{key}', known)
+    if key not in own:
+      _refuse_elsewhere(name, values.pop(key), f'{path}.{key}', mode)
+    elif values[key] is None and not fields.is_optional(own[key].type):
+      del values[key]  # the algorithm's own default
   return _make(ONLINE[name], values, f'{path}.', mode)
 
 
-def _refuse_elsewhere(
-    name: str, value: Any, path: str, known: Mapping[str, Leaf]
-) -> None:
+def _refuse_elsewhere(name: str, value: Any, path: str, mode: str) -> None:
   """Refuses what another algorithm has, if it was set."""
-  if isinstance(value, Mapping):
-    for key, inner in value.items():
-      _refuse_elsewhere(name, inner, f'{path}.{key}', known)
-  elif path in known and value != known[path].default:
+  known = _ALL[mode]
+  inner = [x[len(path) + 1 :] for x in known if x.startswith(f'{path}.')]
+  if inner and not isinstance(value, Mapping):
+    raise ConfigError(fields.no_section(path, value, inner))
+  if inner:
+    for key in value:
+      _refuse_elsewhere(name, value[key], f'{path}.{key}', mode)
+  elif path not in known:
+    raise ConfigError(names.unknown(path, mode, _ALL))
+  elif value != known[path].default:
     raise ConfigError(
         f'{path}={value!r} has no effect with algo.name={name!r}; it acts in'
         f' {", ".join(known[path].owners)}.'
@@ -321,9 +328,10 @@ def _refuse_elsewhere(
 
 def _options(env_name: Any, values: Any) -> dict[str, Any]:
   """Options of the chosen environment, its own defaults included."""
-  if not isinstance(values, Mapping | None):
-    raise ConfigError(f'{_OPTIONS} is a section, got {values!r}.')
-  given = {k: v for k, v in (values or {}).items() if v is not None}
+  if not isinstance(values, Mapping):
+    known = ENVS[env_name].options if env_name in ENVS else ('...',)
+    raise ConfigError(fields.no_section(_OPTIONS, values, known))
+  given = {k: v for k, v in values.items() if v is not None}
   if env_name not in ENVS:
     return given
   own = ENVS[env_name].options
@@ -359,15 +367,12 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   They are what an older record of the same algorithm and environment means by
   a field that it lacks.
   """
-  found = {
-      path: leaf
-      for path, leaf in leaves(record['mode']).items()
-      if not leaf.owners  # the chosen ones' own follow
-  }
+  found = [
+      leaf for leaf in _leaves(MODES[record['mode']], '') if not leaf.owners
+  ]
   if record['mode'] == 'train':
-    cls = ONLINE[record['algo']['name']]
-    found |= {leaf.path: leaf for leaf in _leaves(cls, 'algo.')}
-  values = {path: leaf.default for path, leaf in found.items()}
+    found += _leaves(ONLINE[record['algo']['name']], 'algo.')
+  values = {leaf.path: leaf.default for leaf in found}
   spec = ENVS.get(record.get('env', {}).get('name'))
   if spec is not None:
     values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}

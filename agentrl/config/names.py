@@ -50,6 +50,7 @@ RENAMED: Mapping[str, str] = {}
 # What others call a field.
 _SYNONYMS = {
     'learning_rate': 'lr',
+    'rate': 'lr',
     'optimizer': 'optim',
     'optimiser': 'optim',
     'batch_size': 'tasks_per_step',

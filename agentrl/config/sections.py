@@ -732,7 +732,10 @@ class TrainSampler(Sampler):
   push_lora: bool = field(
       False,
       'whether a push has the adapter alone',
-      acts_if=(_SERVERS, when_set('model.lora.rank', 8)),
+      acts_if=(
+          _SERVERS,
+          when_set('model.lora.rank', 8, 'model.lora.rank=0 has no adapter'),
+      ),
   )
 
 

@@ -38,8 +38,8 @@ def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
     key: of A.
   """
   adapter = {}
-  keys = jax.random.split(key, len(lora.targets))
-  for name, own in zip(lora.targets, keys, strict=True):
+  keys = jax.random.split(key, len(lora.projections))
+  for name, own in zip(lora.projections, keys, strict=True):
     block = BLOCKS[name]
     layers, rows, columns = params['layers'][block][name]['kernel'].shape
     bound = rows**-0.5

@@ -34,6 +34,11 @@ class Lora:
   )
 
   @property
+  def projections(self) -> tuple[str, ...]:
+    """`targets` in the order of the model's, each once."""
+    return tuple(name for name in LORA_TARGETS if name in self.targets)
+
+  @property
   def scale(self) -> float:
     """The factor of (x A) B; 1 without an adapter."""
     if not self.rank:

@@ -68,7 +68,7 @@ def describe(model: Model, wanted: TrainModel) -> dict[str, Any] | None:
     return None
   name = wanted.name
   return dataclasses.asdict(wanted.lora) | {
-      'targets': list(wanted.lora.targets),
+      'targets': list(wanted.lora.projections),
       # A hub's name means the same everywhere, a path only from here.
       'base': (
           str(pathlib.Path(name).absolute())
