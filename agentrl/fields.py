@@ -160,7 +160,9 @@ def describe(kind: Any) -> str:
   return _WORDS.get(kind, 'any value')
 
 
-def convert(path: str, value: Any, kind: Any, meaning: Meaning) -> Any:
+def convert(
+    path: str, value: Any, kind: Any, meaning: Meaning = Meaning('')
+) -> Any:
   """`value` as this type: integers may stand for floats, lists for tuples.
 
   Raises:
@@ -178,8 +180,7 @@ def mistyped(path: str, value: Any, kind: Any, meaning: Meaning) -> str:
   found = f'{path} is {describe(kind)}, got {value!r}'
   for option in _options(kind):
     if _as((value,), option) is not _NOT:  # one in place of a list
-      example = meaning.example
-      example = example if isinstance(example, tuple) else (value,)
+      example = meaning.example or meaning.one_of[:1] or (value,)
       return f'{found}; a list is written as in {example!r}.'
   return f'{found}.'
 
