@@ -13,12 +13,12 @@ import pytest
 from absl import logging
 from aiohttp import web
 
+from agentrl.config.sections import Sampler
 from agentrl.engine.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer
 from agentrl.modes import base, parts, serving, train
 from agentrl.modes.host import SECRETS, Host
-from agentrl.modes.sampler_settings import Sampler
 from agentrl.rollout.control import Control
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat

@@ -19,10 +19,10 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.config.sections import Launch
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
 from agentrl.rollout.compatibility import RESERVED, Needs
 from agentrl.rollout.control import Control
 from agentrl.rollout.replicas import Replicas
@@ -319,7 +319,7 @@ def test_sigkill_of_the_run_leaves_no_server(tmp_path):
   code = f"""
 import pathlib, sys, time
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
+from agentrl.config.sections import Launch
 launch = Launch(python=sys.executable, module={MODULE!r})
 log = pathlib.Path({str(tmp_path / 'log')!r})
 server = sglang.Server(launch, sglang.ports(launch)[0], log)
