@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import re
 import types
 
 import jax
@@ -9,18 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from agentrl.config.sections import TrainModel
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Lora
 from agentrl.modes import (
     adapters,
     checkpoints as checkpoints_lib,
-    offline_settings,
-    online_settings,
     parts,
-    reading,
     resume,
-    settings,
+    sft,
+    train,
 )
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.checkpoint import Checkpoints
@@ -28,6 +28,7 @@ from agentrl.training.state import TrainState
 from agentrl.weights import hf
 from configs import babyai_sft, evaluate, serve_policy, textcraft_grpo
 from tests import tiny
+from tests.config.refusals import refusal, set_fields
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300)
 LORA = Lora(rank=2, alpha=4.0, targets=('q', 'v', 'down'))
@@ -50,7 +51,7 @@ def write_base(directory, seed=0):
 
 def with_adapter(base, dtype='float32'):
   """The model in `base` with an adapter that was trained, and its record."""
-  wanted = settings.Model(str(base), dtype=dtype, lora=dataclasses.asdict(LORA))
+  wanted = TrainModel(name=str(base), dtype=dtype, lora=LORA)
   model = parts.load_model(str(base), dtype=parts.DTYPES[dtype])
   model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
   rng = np.random.default_rng(0)
@@ -110,7 +111,7 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
 def with_adapter_over(run):
   model, _ = checkpoints_lib.load(str(run))
   model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
-  return model, adapters.describe(model, settings.Model(str(run), lora=LORA))
+  return model, adapters.describe(model, TrainModel(name=str(run), lora=LORA))
 
 
 def test_a_checkpoint_goes_on_with_its_own_adapter_and_base_alone(tmp_path):
@@ -144,25 +145,39 @@ def test_experts_have_no_adapter():
     adapters.attach(model, Lora(rank=2), seed=0, mesh=tiny.one_device())
 
 
+def changed(**fields):
+  fields = {path.replace('__', '.'): value for path, value in fields.items()}
+  return set_fields(textcraft_grpo.get_config('tiny'), fields)
+
+
 def read(**fields):
-  config = textcraft_grpo.get_config('tiny')
-  for name, value in fields.items():
-    section = config
-    *path, last = name.split('__')
-    for part in path:
-      section = section[part]
-    with section.ignore_type():
-      section[last] = value
-  return online_settings.read_train(config)
+  return train.read(changed(**fields))
 
 
 def test_a_config_says_which_adapter_is_trained():
   assert not read().model.lora.rank
   found = read(model__lora__rank=8, model__lora__targets=('o', 'q'))
-  assert found.model.lora == Lora(rank=8, targets=('q', 'o'))
-  sft = babyai_sft.get_config('model=smollm2-135m')
-  sft.model.lora.rank = 4
-  assert offline_settings.read_sft(sft).model.lora == Lora(rank=4)
+  assert found.model.lora == Lora(rank=8, targets=('o', 'q'))
+  config = babyai_sft.get_config('model=smollm2-135m')
+  config.model.lora.rank = 4
+  assert sft.read(config).model.lora == Lora(rank=4)
+
+
+def test_an_adapter_is_the_same_in_whatever_order_its_targets_are_named():
+  wanted = [
+      TrainModel(name='m', lora=Lora(rank=2, targets=targets))
+      for targets in (('q', 'o'), ('o', 'q', 'o'))
+  ]
+  model = dataclasses.replace(
+      parts.Model(CONFIG, {}, types.SimpleNamespace(vocab_size=0), 'm'),
+      base=types.SimpleNamespace(params=params_of(0)),
+  )
+  one, other = (adapters.describe(model, w) for w in wanted)
+  assert one == other and one['targets'] == ['q', 'o']
+  key = jax.random.key(0)
+  tiny.assert_trees_equal(
+      *(lora_lib.init(w.lora, params_of(0), key) for w in wanted)
+  )
 
 
 @pytest.mark.parametrize(
@@ -174,20 +189,22 @@ def test_a_config_says_which_adapter_is_trained():
         (dict(model__lora__targets=('q',)), 'rank=0 trains all parameters'),
         (dict(rank=2, alpha=0.0), 'alpha must be above 0'),
         (dict(rank=2, targets=()), 'names no projection'),
-        (dict(rank=2, targets='q'), 'names no projection'),
-        (dict(rank=2, targets=('lm_head',)), "'lm_head': only the projections"),
+        (dict(rank=2, targets='q'), r"a list .* as in \('q',\)"),
+        (
+            dict(rank=2, targets=('lm_head',)),
+            "'lm_head'; known: q, k, v, o, gate, up, down",
+        ),
         (dict(rank=2, targets=('query',)), "'query'; known: q, k, v"),
         (dict(rank=2, model__name='tiny-1m'), "'tiny-1m' starts random"),
         (dict(sampler__push_lora=True), 'servers; set sampler.kind'),
     ],
 )
 def test_what_cannot_act_is_refused(fields, message):
-  short = {
-      name if '__' in name else f'model__lora__{name}': value
+  dotted = {
+      name.replace('__', '.') if '__' in name else f'model.lora.{name}': value
       for name, value in fields.items()
   }
-  with pytest.raises(ConfigError, match=message):
-    read(**short)
+  assert re.search(message, refusal(changed(), dotted))
 
 
 def test_an_adapter_that_there_is_not_is_not_pushed():
@@ -197,20 +214,12 @@ def test_an_adapter_that_there_is_not_is_not_pushed():
   assert read(model__lora__rank=2, sampler__push_lora=True, **served)
 
 
-@pytest.mark.parametrize(
-    'module, kind',
-    [(evaluate, settings.Evaluation), (serve_policy, settings.ServePolicy)],
-)
+@pytest.mark.parametrize('module', [evaluate, serve_policy])
+@pytest.mark.parametrize('field', ['attention', 'remat', 'lora', 'lora.rank'])
 def test_where_nothing_is_trained_what_acts_in_training_is_refused(
-    module, kind
+    module, field
 ):
   config = module.get_config()
-  config.model.attention = 'flash'
-  with pytest.raises(
-      ConfigError, match='attention=flash has no effect: nothing'
-  ):
-    reading.read_config(config, kind)
-  config.model.attention = 'reference'
-  config.model.lora = dict(rank=2)
-  with pytest.raises(ConfigError, match='a run with an adapter says so'):
-    reading.read_config(config, kind)
+  path = f'model.{field.partition(".")[0]}'
+  said = f'{path} has no effect with mode={config.mode!r}; it acts in train'
+  assert said in refusal(config, {f'model.{field}': 2})

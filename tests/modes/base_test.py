@@ -1,19 +1,13 @@
 """Tests for agentrl.modes.base."""
 
-import dataclasses
-
 import jax.numpy as jnp
 import pytest
-from ml_collections import ConfigDict
 
+from agentrl.config.modes import Sft
+from agentrl.config.sections import Data
 from agentrl.errors import DivergedError
 from agentrl.modes import base
 from agentrl.training.checkpoint import Checkpoints
-
-
-@dataclasses.dataclass
-class Wanted:
-  compile_cache: str | None = None
 
 
 class Diverging(base.Run):
@@ -41,6 +35,6 @@ def test_a_run_that_diverged_names_its_last_checkpoint(
 ):
   monkeypatch.setattr(Diverging, 'numbers', numbers)
   monkeypatch.setattr(base.compile_cache, 'use', lambda folder: None)
-  config = ConfigDict(dict(mode='train'))
+  wanted = Sft(data=Data(expert_episodes=1))
   with pytest.raises(DivergedError, match=f'^Update 7 was too much. {said}$'):
-    base.start(Diverging, Wanted(), config, str(tmp_path / 'run'))
+    base.start(Diverging, wanted, str(tmp_path / 'run'))

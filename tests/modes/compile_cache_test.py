@@ -13,6 +13,7 @@ import pytest
 from absl import logging
 from ml_collections import ConfigDict
 
+from agentrl.config import defaults, read, record
 from agentrl.envs import cache
 from agentrl.errors import ConfigError, EnvError
 from agentrl.modes import compile_cache, resume
@@ -253,19 +254,20 @@ def test_every_mode_that_computes_asks_first_where_programs_are(
   with pytest.raises(Asked, match='named'):
     mode.run(config, str(tmp_path))
   # A config of one's own need not have the field.
-  del config.compile_cache
-  assert mode.read(config).compile_cache is None
+  values = config.to_dict()
+  del values['compile_cache']
+  assert mode.read(ConfigDict(values)).compile_cache is None
 
 
 def test_a_run_goes_on_wherever_its_programs_are(tmp_path):
-  config = ConfigDict(dict(mode='train', seed=0))
+  config = record(read(defaults('train')))
   (tmp_path / 'metrics.jsonl').write_text('{"step": 0}\n')
   resume.keep_config(config, tmp_path)
   for folder in (None, 'here', ''):
-    config.compile_cache = folder
+    config['compile_cache'] = folder
     assert resume.check_config(config, tmp_path)
     resume.keep_config(config, tmp_path)
-    del config.compile_cache
-  config.seed = 1
+    del config['compile_cache']
+  config['seed'] = 1
   with pytest.raises(ConfigError, match='seed=0'):
     resume.check_config(config, tmp_path)

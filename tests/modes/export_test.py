@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from agentrl.config import sections
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
-from agentrl.modes import checkpoints, export, parts
+from agentrl.modes import (
+    checkpoints,
+    evaluate as evaluate_lib,
+    export,
+    parts,
+)
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.training.checkpoint import Checkpoints
@@ -296,24 +302,24 @@ def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
   folder = exported(run_dir, tmp_path / 'a')
   for model in (run_dir, run_dir / 'checkpoints' / '1', folder):
     config = evaluate.get_config(f'model={model},n=5')
-    assert config.model.name == str(model)
-    assert config.env.name == 'babyai'
-    assert list(config.env.options.levels) == ['Pickup']
-    assert config.agent.to_dict() == CONFIG['agent'] | {'template': None}
-    assert config.rollout.to_dict() == {
-        'max_completion_tokens': 16,
-        'max_context': 48,
-        'concurrency': 4,
-    }
-    assert (config.eval.num_tasks, config.eval.horizon) == (5, 7)
+    made = evaluate_lib.read(config)
+    assert made.model.name == str(model)
+    assert made.env.name == 'babyai'
+    assert list(made.env.options['levels']) == ['Pickup']
+    assert made.agent == sections.Agent(**CONFIG['agent'], template=None)
+    limits = dict(max_completion_tokens=16, max_context=48, concurrency=4)
+    assert made.rollout == type(made.rollout)(**limits)
+    assert (made.eval.num_tasks, made.eval.horizon) == (5, 7)
   # Others are asked as the flags say.
-  assert evaluate.get_config('env=textcraft').agent.format == 'react'
+  made = evaluate_lib.read(evaluate.get_config('env=textcraft'))
+  assert made.agent.format == 'react'
 
 
 def test_a_damaged_record_of_how_it_was_asked_is_named(tmp_path):
   (tmp_path / 'agentrl.json').write_text('{"env"')
-  with pytest.raises(ValueError, match='agentrl.json cannot be read'):
-    evaluate.get_config(f'model={tmp_path}')
+  config = evaluate.get_config(f'model={tmp_path}')
+  with pytest.raises(CheckpointError, match='agentrl.json of .* be read'):
+    evaluate_lib.read(config)
 
 
 def test_a_checkpoint_is_a_model_by_its_folder(a_run):

@@ -5,8 +5,9 @@ import dataclasses
 import jax
 import pytest
 
+from agentrl.config.sections import Mesh
 from agentrl.errors import ConfigError
-from agentrl.modes import meshes, settings
+from agentrl.modes import meshes
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.weights import names
 from tests import tiny
@@ -23,7 +24,7 @@ def place(mesh, **fields):
 
 
 def test_one_axis_takes_the_rest_of_the_devices():
-  found = meshes.make(settings.Mesh())
+  found = meshes.make(Mesh())
   assert tuple(found.shape) == mesh_lib.AXES
   assert found.shape['fsdp'] == jax.device_count()
 
@@ -37,9 +38,9 @@ def test_a_mesh_that_does_not_divide_the_devices_says_what_would():
           r' multiple of 3. Give axes that divide the devices, and -1'
       ),
   ):
-    meshes.make(settings.Mesh(tensor=3))
+    meshes.make(Mesh(tensor=3))
   with pytest.raises(ConfigError, match='at least 1, and one of them may be'):
-    meshes.make(settings.Mesh(data=-1))
+    meshes.make(Mesh(data=-1))
 
 
 def test_rows_that_cannot_be_split_are_refused(monkeypatch):
@@ -47,16 +48,16 @@ def test_rows_that_cannot_be_split_are_refused(monkeypatch):
       mesh_lib, 'make_mesh', lambda axes: abstract_mesh(sequence=3)
   )
   with pytest.raises(ConfigError, match='sequence=3 .* use a divisor of 32'):
-    meshes.make(settings.Mesh(sequence=3))
+    meshes.make(Mesh(sequence=3))
 
 
 def test_devices_without_the_hosts_memory_cannot_offload(monkeypatch):
-  wanted = settings.Mesh(offload=('optimizer',))
+  wanted = Mesh(offload=('optimizer',))
   assert meshes.make(wanted).size == jax.device_count()
   monkeypatch.setattr(sharding, 'has_host_memory', lambda mesh: False)
   with pytest.raises(ConfigError, match="mesh.offload=.'optimizer',. needs"):
     meshes.make(wanted)
-  meshes.make(settings.Mesh())
+  meshes.make(Mesh())
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ import types
 import pytest
 
 from agentrl import envs
+from agentrl.config import defaults, record, sections
 from agentrl.errors import ConfigError, DataError
 from agentrl.models import rotary
-from agentrl.modes import base, offline_settings, parts, reading, settings
+from agentrl.modes import base, evaluate as evaluate_lib, parts, sft, train
 from agentrl.text import tokenizer as tokenizer_lib
 from configs import babyai_grpo, evaluate, textcraft_grpo, textcraft_sft
 from tests import tiny
+from tests.config.refusals import refusal
 
 
 @pytest.fixture
@@ -28,16 +30,18 @@ def items(tmp_path):
   return write
 
 
-def environment(name, **env):
+def environment(name, task_file=None):
   """An environment whose server is not asked: no client is made."""
   host = types.SimpleNamespace(session=None, run=lambda asked: asked.close())
   return parts.Environment(
-      host, settings.Env(name=name, url='http://127.0.0.1:9', **env)
+      host,
+      sections.Env(name=name, url='http://127.0.0.1:9'),
+      task_file=task_file,
   )
 
 
 def wanted(num_tasks, **fields):
-  return settings.Eval(num_tasks=num_tasks, horizon=3, **fields)
+  return sections.Eval(num_tasks=num_tasks, horizon=3, **fields)
 
 
 @pytest.mark.parametrize('name', envs.ENVS)
@@ -69,40 +73,39 @@ def test_items_of_another_environment_and_tasks_that_are_none_are_named(items):
 
 def test_training_tasks_are_refused_where_nothing_is_trained(items):
   config = evaluate.get_config('env=babyai')
-  config.env.task_file = items('babyai_3')
-  with pytest.raises(ConfigError, match='name .* in eval.task_file'):
-    reading.read_config(config, settings.Evaluation)
-  config.eval.split = 'train'  # what the run trained on
-  reading.read_config(config, settings.Evaluation)
+  with pytest.raises(AttributeError, match='env.task_file .* mode=.evaluate'):
+    config.env.task_file = items('babyai_3')
 
 
 @pytest.mark.parametrize('listed', [True, False])
 def test_a_run_is_evaluated_at_a_url_that_it_did_not_have(tmp_path, listed):
   trained = textcraft_grpo.get_config('tiny')
-  recorded = json.loads(trained.to_json_best_effort())
+  trained.env.task_file = 'trained.json'
+  recorded = record(train.read(trained))
   assert recorded['env']['url'] is None
   if not listed:
     del recorded['env']['url'], recorded['env']['retry_s']
   (tmp_path / 'checkpoints').mkdir()
   (tmp_path / 'config.json').write_text(json.dumps(recorded))
   config = evaluate.get_config(f'model={tmp_path}')
-  assert config.env.name == 'textcraft' and config.env.options.max_depth == 1
-  assert reading.read_config(config, settings.Evaluation).env.urls == ()
+  env = evaluate_lib.read(config).env
+  assert env.name == 'textcraft' and env.options == {'max_depth': 1}
+  assert env.urls == ()
   # Flags set what has a type.
-  assert config.env.get_type('url') is str
+  assert config.env.get_type('url') is object  # a text or several
   assert config.eval.get_type('task_file') is str
   config.env.url, config.env.retry_s = 'http://h:1', 2.0
   config.eval.task_file = 'items.json'
-  env = reading.read_config(config, settings.Evaluation).env
+  env = evaluate_lib.read(config).env
   assert env.urls == ('http://h:1',) and env.retry_s == 2.0
 
 
 def test_waiting_for_a_server_is_for_urls():
-  assert settings.Env(name='babyai', url='http://h:1', retry_s=0).retry_s == 0
-  with pytest.raises(ConfigError, match='env.retry_s=5 has no effect'):
-    settings.Env(name='babyai', retry_s=5)
-  with pytest.raises(ConfigError, match='env.retry_s must be at least 0'):
-    settings.Env(name='babyai', url='http://h:1', retry_s=-1)
+  said = lambda **env: refusal(defaults('train'), {'env': env})
+  assert not said(url='http://h:1', retry_s=0)
+  assert 'env.retry_s=5.0 has no effect' in said(retry_s=5)
+  found = said(url='http://h:1', retry_s=-1)
+  assert 'env.retry_s must be at least 0' in found
 
 
 @pytest.mark.parametrize('module', [textcraft_grpo, babyai_grpo])
@@ -114,7 +117,7 @@ def test_item_files_can_be_named_on_the_command_line(module):
 
 def test_an_evaluation_takes_an_item_file_as_argument():
   config = evaluate.get_config('task_file=textcraft_test.json,n=90')
-  read = reading.read_config(config, settings.Evaluation)
+  read = evaluate_lib.read(config)
   assert read.eval.task_file == 'textcraft_test.json'
   assert read.eval.num_tasks == 90
 
@@ -134,8 +137,7 @@ class Scaled(base.Run):
 def test_kernels_for_a_gpu_are_refused_before_anything_starts(tmp_path):
   config = textcraft_sft.get_config('tiny')
   config.model.attention = 'flash'
-  read = offline_settings.read_sft(config)
-  run = base.Run(read, tmp_path, None, contextlib.ExitStack())
+  run = base.Run(sft.read(config), tmp_path, None, contextlib.ExitStack())
   with pytest.raises(
       ConfigError,
       match="'flash' needs a GPU, .* 'cpu'; set model.attention='reference'",
@@ -144,12 +146,12 @@ def test_kernels_for_a_gpu_are_refused_before_anything_starts(tmp_path):
   assert not list(tmp_path.iterdir())
 
 
-def test_rows_beyond_the_positions_of_a_model_are_refused():
+def test_rows_beyond_the_positions_of_a_model_are_refused(tmp_path):
   # Before anything is sampled: sft need not sample at all.
   config = textcraft_sft.get_config('tiny')
   config.rollout.max_context = 2049
-  wanted = offline_settings.read_sft(config)
-  run = Scaled(wanted, None, None, contextlib.ExitStack())
+  wanted = sft.read(config)
+  run = Scaled(wanted, tmp_path, None, contextlib.ExitStack())
   with pytest.raises(
       ConfigError, match='rollout.max_context=2049 exceeds the 2048 positions'
   ):

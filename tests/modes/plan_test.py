@@ -7,9 +7,10 @@ import types
 
 import pytest
 
+from agentrl.config.sections import Mesh, TrainModel
 from agentrl.errors import ConfigError, WeightsError
 from agentrl.models import variants
-from agentrl.modes import offline_settings, plan, plan_report, settings
+from agentrl.modes import dpo, plan, plan_report
 from agentrl.parallel import hlo
 from agentrl.training.footprint import Program, Size
 from agentrl.weights import hf_config, load
@@ -19,7 +20,7 @@ GIB = 1 << 30
 
 
 def test_a_variant_needs_no_weights_to_be_planned_and_some_to_be_run():
-  found = plan.find_shape(settings.Model('llama3-70b'))
+  found = plan.find_shape(TrainModel(name='llama3-70b'))
   assert found is variants.get('llama3-70b')
   with pytest.raises(WeightsError, match="No model at 'llama3-70b'"):
     load.resolve('llama3-70b')
@@ -28,13 +29,13 @@ def test_a_variant_needs_no_weights_to_be_planned_and_some_to_be_run():
 def test_a_folder_needs_its_config_alone(tmp_path):
   config = hf_config.make(variants.get('qwen2.5-7b'))
   (tmp_path / 'config.json').write_text(json.dumps(config))
-  found = plan.find_shape(settings.Model(str(tmp_path)))
+  found = plan.find_shape(TrainModel(name=str(tmp_path)))
   assert found == variants.get('qwen2.5-7b')
 
 
 @pytest.mark.parametrize('name', ['llama3', 'owner/no-such-model', 'a/b/c'])
 def test_a_shape_that_is_not_here_is_none(name):
-  assert plan.find_shape(settings.Model(name)) is None
+  assert plan.find_shape(TrainModel(name=name)) is None
 
 
 # One microbatch that takes 10 GiB, where the state takes 40.
@@ -56,8 +57,8 @@ PLAN = plan.Plan(
     largest=Size(16, 4096),
 )
 WANTED = types.SimpleNamespace(
-    model=settings.Model('qwen2.5-7b'),
-    mesh=settings.Mesh(fsdp=8),
+    model=TrainModel(name='qwen2.5-7b'),
+    mesh=Mesh(fsdp=8),
     sampler=types.SimpleNamespace(num_slots=128),
     optim=types.SimpleNamespace(max_tokens=32768),
 )
@@ -92,7 +93,7 @@ def test_what_fits_is_not_complained_of():
 
 
 def test_a_plan_says_that_its_attention_is_not_that_of_the_run():
-  model = settings.Model('qwen2.5-7b', attention='flash')
+  model = TrainModel(name='qwen2.5-7b', attention='flash')
   wanted = types.SimpleNamespace(**vars(WANTED) | {'model': model})
   said = '\n'.join(plan_report.remarks(PLAN, wanted, 80.0))
   assert 'a GPU needs less memory' in said
@@ -107,7 +108,7 @@ def test_the_peak_is_that_of_the_program_that_takes_most():
 
 
 def test_a_pair_lies_in_one_row():
-  wanted = offline_settings.read_dpo(babyai_dpo.get_config())
+  wanted = dpo.read(babyai_dpo.get_config())
   work = plan.WORK['dpo'](wanted)
   assert work.length == 2 * wanted.rollout.max_context
   pairs = wanted.algo.minibatch_size

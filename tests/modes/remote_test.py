@@ -7,6 +7,7 @@ import pytest
 from absl import logging
 from agentrl.modes.sampler_settings import Sampler
 
+from agentrl.config.sections import Launch, Sampler
 from agentrl.engine.auth import Keys
 from agentrl.errors import ConfigError
 from agentrl.modes import remote
@@ -30,7 +31,7 @@ def test_keys_come_from_files_or_else_from_the_environment(tmp_path):
   assert read({}, api_key_file=files['api_key_file']).admin is None
   # Who has no keys is sent none, wherever they come from.
   assert remote.read_keys(Sampler(), environ) == Keys()
-  launched = Sampler(kind='sglang', launch=dict(python='p'))
+  launched = Sampler(kind='sglang', launch=Launch(python='p'))
   assert remote.read_keys(launched, environ) == Keys()
   for bad in ({SECRETS[0]: 'two\nlines'}, {SECRETS[0]: 'clé'}):
     with pytest.raises(ConfigError, match=SECRETS[0]) as refused:
@@ -54,6 +55,6 @@ def test_only_servers_that_do_not_answer_are_mentioned(caplog):
     remote.look(Sampler(kind='sglang', urls=urls))
     remote.look(Sampler(kind='sglang', router=urls[1], push_dir='d'))
     remote.look(Sampler())
-    remote.look(Sampler(kind='sglang', launch=dict(python='p')))
+    remote.look(Sampler(kind='sglang', launch=Launch(python='p')))
   said = [record.getMessage().split('. ')[0] for record in caplog.records]
   assert said == [f'{urls[1]} does not answer: Connection refused'] * 2

@@ -4,8 +4,8 @@ import dataclasses
 import json
 
 import pytest
-from ml_collections import ConfigDict
 
+from agentrl.config import defaults, read, record
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import variants
 from agentrl.models.config import SLIDING
@@ -54,7 +54,9 @@ def test_a_checkpoint_of_another_architecture_is_refused(changes, said):
 
 def left(workdir, *, metrics='', checkpoint=False):
   """A workdir as a run has left it, and that run's config."""
-  config = ConfigDict(dict(mode='train', seed=0, optim=dict(lr=1.0)))
+  config = defaults('train')
+  config.optim.lr = 1.0
+  config = record(read(config))
   workdir.mkdir(exist_ok=True)
   resume.keep_config(config, workdir)
   (workdir / 'metrics.jsonl').write_text(metrics)
@@ -70,8 +72,8 @@ def left(workdir, *, metrics='', checkpoint=False):
 def test_another_run_is_refused_with_all_differences(tmp_path, kept):
   config = left(tmp_path, **kept)
   assert resume.check_config(config, tmp_path)
-  config.seed, config.optim.lr, config.num_steps = 1, 2.0, 9
-  config.extra = 'new'
+  config |= {'seed': 1, 'num_steps': 9, 'extra': 'new'}
+  config['optim']['lr'] = 2.0
   with pytest.raises(ConfigError) as refused:
     resume.check_config(config, tmp_path)
   said = str(refused.value)
@@ -82,12 +84,44 @@ def test_another_run_is_refused_with_all_differences(tmp_path, kept):
   assert 'num_steps' not in said  # more of them continue the run
 
 
+def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
+  config = left(tmp_path, checkpoint=True)
+  old = {
+      'mode': 'train',
+      'optim': {'lr': 1.0},
+      'algo': {'name': 'grpo', 'epochs': 1},
+      'env': {'name': 'textcraft', 'url': None},
+      'sampler': {'api_key': None, 'kind': 'sglang'},  # which is free
+  }
+  (tmp_path / 'config.json').write_text(json.dumps(old))
+  assert resume.check_config(config, tmp_path)
+  config['algo']['clip_high'] = 0.5
+  with pytest.raises(ConfigError, match=r'algo.clip_high=0.2 \(now 0.5\);'):
+    resume.check_config(config, tmp_path)
+  config['algo']['clip_high'] = 0.2
+  # What it lists and is no field any more would have to be said.
+  old['algo']['speed'] = 3
+  (tmp_path / 'config.json').write_text(json.dumps(old))
+  with pytest.raises(ConfigError, match=r'algo.speed=3 \(now None\);'):
+    resume.check_config(config, tmp_path)
+
+
+def test_another_algorithm_is_another_run(tmp_path):
+  left(tmp_path, checkpoint=True)
+  config = defaults('train')
+  config.optim.lr = 1.0
+  config.algo.name = 'rloo'
+  with pytest.raises(ConfigError) as refused:
+    resume.check_config(record(read(config)), tmp_path)
+  assert "algo.name='grpo' (now 'rloo')" in str(refused.value)
+
+
 def test_a_run_that_left_nothing_refuses_no_other(tmp_path):
   config = left(tmp_path)
   # One that was not complete when the run was killed.
   (tmp_path / 'checkpoints' / '0.orbax-checkpoint-tmp-1').mkdir()
   assert resume.check_config(config, tmp_path)
-  config.seed = 1
+  config['seed'] = 1
   # What it left besides, a tokenizer say, is of the other config.
   assert not resume.check_config(config, tmp_path)
   assert not resume.check_config(config, tmp_path / 'new')

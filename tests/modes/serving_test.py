@@ -14,6 +14,7 @@ from absl import logging
 from agentrl.modes.sampler_settings import Sampler
 from aiohttp import web
 
+from agentrl.config.sections import Sampler
 from agentrl.engine.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer

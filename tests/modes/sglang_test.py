@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from agentrl.modes.sampler_settings import Launch
 
+from agentrl.config.sections import Launch
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.modes import sglang
@@ -319,7 +320,7 @@ def test_sigkill_of_the_run_leaves_no_server(tmp_path):
   code = f"""
 import pathlib, sys, time
 from agentrl.modes import sglang
-from agentrl.modes.sampler_settings import Launch
+from agentrl.config.sections import Launch
 launch = Launch(python=sys.executable, module={MODULE!r})
 log = pathlib.Path({str(tmp_path / 'log')!r})
 server = sglang.Server(launch, sglang.ports(launch)[0], log)

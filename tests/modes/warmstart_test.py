@@ -6,8 +6,9 @@ import jax
 import numpy as np
 import rich.console
 
+from agentrl.config.sections import Optim
 from agentrl.models import transformer
-from agentrl.modes import settings, warmstart
+from agentrl.modes import warmstart
 from agentrl.parallel.mesh import make_mesh
 from tests import fakes, tiny
 
@@ -20,7 +21,9 @@ def test_updates_that_are_skipped_end_no_phase(tmp_path):
       batch,
       epochs=3,
       minibatch_size=2,
-      optim=settings.Optim(lr=1e30),  # gone after the first update
+      optim=Optim(),
+      # Gone after the first update.
+      schedule=warmstart.Schedule(1e30, 0, 'constant'),
       seed=0,
       module=tiny.MODULE,
       mesh=make_mesh(dict(data=1, fsdp=1, tensor=1, sequence=1)),
