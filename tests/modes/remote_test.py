@@ -5,7 +5,6 @@ import socket
 
 import pytest
 from absl import logging
-from agentrl.modes.sampler_settings import Sampler
 
 from agentrl.config.sections import Launch, Sampler
 from agentrl.engine.auth import Keys

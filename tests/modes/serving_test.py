@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import pytest
 from absl import logging
-from agentrl.modes.sampler_settings import Sampler
 from aiohttp import web
 
 from agentrl.config.sections import Sampler

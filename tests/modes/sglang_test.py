@@ -18,7 +18,6 @@ import aiohttp
 import jax
 import numpy as np
 import pytest
-from agentrl.modes.sampler_settings import Launch
 
 from agentrl.config.sections import Launch
 from agentrl.errors import EngineError
