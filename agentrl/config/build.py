@@ -21,6 +21,8 @@ from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
 _OPTIONS = 'env.options'
+# They come along with a URL, the run's or another.
+_OF_SERVERS = ('env.token_file', 'env.retry_s')
 _OPTION = Meaning("an option of the environment; None: the environment's own")
 
 _OWN = ('_defaults', '_mode', '_prefix')  # attributes of a section
@@ -241,9 +243,10 @@ def _bring(
     if path == _OPTIONS:
       _bring_options(section, found)
     elif section.get(name) is None:
-      section[name] = found.get(path, section.get(name))
-      if section[name] is None:
-        del section[name]
+      section.pop(name, None)
+      idle = path in _OF_SERVERS and not section.get('url')
+      if path in found and not idle:
+        section[name] = found[path]
     elif section[name] == '':
       section[name] = None
 

@@ -273,6 +273,19 @@ def test_an_empty_text_says_that_nothing_is_wanted():
   assert made.eval.task_file is None
 
 
+@pytest.mark.parametrize(
+    'url, token',
+    [(None, '/run/token'), ('http://b:2', '/run/token'), ('', None)],
+)
+def test_a_token_comes_along_where_there_is_a_server_for_it(url, token):
+  run = RUN | {'env': RUN['env'] | {'retry_s': 5.0}}
+  config = defaults('evaluate')
+  config.env.url = url
+  made = read(config, run)
+  assert made.env.token_file == token
+  assert made.env.retry_s == (5.0 if token else 60.0)
+
+
 def test_without_a_run_it_is_the_default():
   made = read(defaults('evaluate'))
   assert made.eval.num_tasks == 100 and made.env.name == 'textcraft'
