@@ -29,6 +29,8 @@ _FREE = (
     'mesh.',
     'model.attention',
 )
+# Fields of before that had one value which a run could have.
+_GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
 
 
 def check_config(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
@@ -63,11 +65,11 @@ def check_config(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     )
   new = _flat(config)
   # An older run's config lists what its file did: the rest was the default.
-  given = {name: value for name, value in old.items() if value is not None}
-  old = config_lib.usual(config) | given
+  old = config_lib.usual(config) | old
+  names = new.keys() | {name for name in old if name not in _GONE}
   changed = [
       f'{name}={old.get(name)!r} (now {new.get(name)!r})'
-      for name in sorted(old.keys() | new.keys())
+      for name in sorted(names)
       if old.get(name) != new.get(name) and not name.startswith(_FREE)
   ]
   if changed and holds:

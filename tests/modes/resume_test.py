@@ -91,6 +91,7 @@ def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
       'optim': {'lr': 1.0},
       'algo': {'name': 'grpo', 'epochs': 1},
       'env': {'name': 'textcraft', 'url': None},
+      'rollout': {'top_p': 1.0, 'top_k': -1},  # which are no fields any more
       'sampler': {'api_key': None, 'kind': 'sglang'},  # which is free
   }
   (tmp_path / 'config.json').write_text(json.dumps(old))
@@ -103,6 +104,19 @@ def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
   old['algo']['speed'] = 3
   (tmp_path / 'config.json').write_text(json.dumps(old))
   with pytest.raises(ConfigError, match=r'algo.speed=3 \(now None\);'):
+    resume.check_config(config, tmp_path)
+
+
+def test_none_in_place_of_a_default_is_remembered(tmp_path):
+  left(tmp_path, checkpoint=True)
+  config = defaults('train')
+  config.optim.lr = 1.0
+  config.algo = dict(name='ppo', minibatches=2, value_clip=None)
+  config = record(read(config))
+  resume.keep_config(config, tmp_path)
+  assert resume.check_config(config, tmp_path)
+  config['algo']['value_clip'] = 0.5
+  with pytest.raises(ConfigError, match=r'value_clip=None \(now 0.5\)'):
     resume.check_config(config, tmp_path)
 
 
