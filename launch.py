@@ -56,19 +56,14 @@ _DISK = (
 
 
 def main(arguments):
-  argv, given = arguments
+  config, argv, paths = arguments
   if len(argv) > 1:
     raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
   for name in (_CONFIG.name, _WORKDIR.name):
     if flags.FLAGS[name].present > 1:
       raise ConfigError(f'--{name} is given twice: leave one out.')
-  if _CONFIG.value is None:
-    if _FIELDS.value is None or given:
-      raise ConfigError('Name a config: --config=configs/quickstart.py')
-    report.show_fields('train', _FIELDS.value)
-    return
-  config = commandline.load(_CONFIG.value)
-  paths = commandline.override(config, given)
+  if _CONFIG.value is None and (_FIELDS.value is None or paths):
+    raise ConfigError('Name a config: --config=configs/quickstart.py')
   mode = config.mode
   if _FIELDS.value is not None:
     report.show_fields(mode, _FIELDS.value)
@@ -97,18 +92,19 @@ def main(arguments):
 
 
 def _parse(argv):
-  """Reads the flags; the rest, and fields that are overridden, go to `main`."""
+  """The config with its overrides, what is no flag, and what was overridden."""
   if any(re.fullmatch('-+(help.*|[?])', word) for word in argv):
     files = report.overview(pathlib.Path(__file__).parent / 'configs')
     # Where absl takes its text from.
     sys.modules['__main__'].__doc__ = f'{__doc__}\n{files}\n'
+  argv = ['--fields=' if word == '--fields' else word for word in argv]
   try:
-    argv = flags.FLAGS.read_flags_from_files(argv, force_gnu=False)
-    argv, given = commandline.split(argv)
-    all_fields = {'--fields': '--fields='}
-    return flags.FLAGS([all_fields.get(x, x) for x in argv]), given
+    config = commandline.named(argv)
+    return config, *commandline.override(config, argv, flags.FLAGS)
   except flags.Error as error:
     _fail(ConfigError(f'The flags cannot be used: {error}'))
+  except ConfigError as error:
+    _fail(error)
 
 
 def _main(arguments):

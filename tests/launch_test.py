@@ -48,6 +48,9 @@ def launch(*flags):
         ((QUICKSTART, '--config.env.options.level=x'), 'known: levels, style'),
         ((QUICKSTART, '--fields=optimm'), 'Did you mean optim?'),
         ((QUICKSTART, '--wrokdir=x'), 'wrokdir'),
+        ((QUICKSTART, '--nodry_run=x'), 'does not take an argument'),
+        ((QUICKSTART, '--config.seed'), 'Missing value for flag'),
+        ((QUICKSTART, 'extra', '--config.sampler.api_key=k'), 'api_key_file'),
         ((QUICKSTART, '--flagfile=none'), 'none'),
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
         ((QUICKSTART + ',speed=9',), "'speed'; known: algo, tiny"),
@@ -75,6 +78,13 @@ def test_help_lists_modes_configs_and_flags(flag):
   assert ('--pdb' in shown) == (flag == '--helpfull')
 
 
+def test_full_help_has_the_fields_of_the_configs_mode():
+  assert '--config.seed:' in launch('--helpfull').stdout
+  shown = launch('--helpfull', '--config=configs/export.py').stdout
+  assert '--config.export.dtype:' in shown
+  assert '--config.seed:' not in shown
+
+
 def test_fields_are_those_of_the_configs_mode():
   shown = launch('--config=configs/quickstart.py', '--fields=optim').stdout
   assert [line.split()[0] for line in shown.splitlines()] == [
@@ -91,10 +101,10 @@ def test_flags_are_parsed_before_jax_is_imported():
   code = f"""
 import sys
 import launch
-from agentrl.config import commandline, report
-argv, given = launch._parse(['launch.py', {QUICKSTART!r}, '--config.seed=3'])
-config = commandline.load(launch._CONFIG.value)
-commandline.override(config, given)
+from agentrl.config import report
+argv = ['launch.py', {QUICKSTART!r}, '--config.seed=3', '--fields']
+config, rest, paths = launch._parse(argv)
+assert rest == ['launch.py'] and paths == {{'seed'}}
 report.show_fields('train')
 assert config.seed == 3
 assert not sys.modules.keys() & {{'jax', 'flax', 'optax', 'numpy'}}

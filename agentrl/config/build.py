@@ -81,7 +81,7 @@ class Section(ConfigDict):
   def _unknown(self, key: str) -> str:
     if not _is_section(self):  # it is being made, or a value
       return str(key)
-    return names.unknown(f'{self._prefix}{key}', self._mode, _ALL)
+    return unknown(f'{self._prefix}{key}', self._mode)
 
   def _mistyped(self, key: str, value: Any) -> str:
     path = f'{self._prefix}{key}'
@@ -127,6 +127,15 @@ class Leaf:
 def leaves(mode: str) -> dict[str, Leaf]:
   """Every field that a config of this mode has, by its dotted path."""
   return {leaf.path: leaf for leaf in _leaves(MODES[mode], '')}
+
+
+def unknown(path: str, mode: str) -> str:
+  """What is said of a path that is no field of this mode."""
+  section = path.rpartition('.')[0]
+  if section in _ALL[mode]:
+    kind = fields.describe(_ALL[mode][section].kind)
+    return f'Unknown field {path}: {section} is {kind}, not a section.'
+  return names.unknown(path, mode, _ALL)
 
 
 def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
@@ -268,7 +277,7 @@ def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
   known = {item.name: item for item in dataclasses.fields(cls)}
   for name in values:
     if name not in known:
-      raise ConfigError(names.unknown(prefix + name, mode, _ALL))
+      raise ConfigError(unknown(prefix + name, mode))
   made = {}
   for name, item in known.items():
     path = prefix + name
@@ -321,7 +330,7 @@ def _refuse_elsewhere(name: str, value: Any, path: str, mode: str) -> None:
     for key in value:
       _refuse_elsewhere(name, value[key], f'{path}.{key}', mode)
   elif path not in known:
-    raise ConfigError(names.unknown(path, mode, _ALL))
+    raise ConfigError(unknown(path, mode))
   elif value != known[path].default:
     raise ConfigError(
         f'{path}={value!r} has no effect with algo.name={name!r}; it acts in'

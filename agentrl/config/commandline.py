@@ -1,60 +1,52 @@
 """Config files, and the flags that override their fields: `--config.PATH=VALUE`.
 
-A flag is read as its field's type, wherever it stands: text as it is, `None`
-where the field may be None, a list as Python writes it or its only element. A
-whole section is a dict over its defaults, `--config.optim="{'lr': 1e-4}"`; other
-flags set its fields further. What gets two different values is refused, lists
+A flag is read as its field's type: text as it is, `None` where the field may be
+None, a list as Python writes it or its only element. A whole section is a dict
+over its defaults, `--config.optim="{'lr': 1e-4}"`; other flags set its fields
+further, wherever they stand. What gets two different values is refused, lists
 included: one flag has the whole list.
 """
 
 import ast
+import contextlib
+import functools
 import importlib.machinery
 import importlib.util
+import operator
 import pathlib
 import re
 import traceback
-import types
-import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from absl import flags
 from ml_collections import ConfigDict
 
 from agentrl import fields
-from agentrl.config import build, names
-from agentrl.config.modes import MODES
+from agentrl.config import build
+from agentrl.config.build import Leaf
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
-# A path, and what was given: a text, or of a bare flag whether it lacks a `no`.
-Given = tuple[str, str | bool]
-
-_FLAG = re.compile(r'--?(no)?config\.([^=]+)(?:=(.*))?', re.DOTALL)
+_FLAG = re.compile(r'-{0,2}(?:no)?config\.([^=]+)(?:=.*)?', re.DOTALL)
 _OPTION = re.compile(r'env\.options\.\w+')  # checked with its environment
-_BOOLS = {'true': True, 't': True, '1': True}
-_BOOLS |= {'false': False, 'f': False, '0': False}
+_ANY = Leaf('', Any, None, Meaning('an option of the environment'))
+_MODE = Leaf('', str, None, Meaning('as the config has it'))
+_SECTION = Leaf('', dict, None, Meaning('a dict, over the defaults'))
 
 
-def split(argv: Sequence[str]) -> tuple[list[str], list[Given]]:
-  """The arguments that override no field, and the fields that others do."""
-  rest, given, words = [], [], list(argv)
-  while words:
-    word = words.pop(0)
-    found = _FLAG.fullmatch(word)
-    if word == '--':
-      return [*rest, word, *words], given
-    no, path, text = found.groups() if found else (None, None, None)
-    if path is None or (no and text is not None):
-      rest.append(word)
-      continue
-    if text is not None:
-      value = text
-    elif no or not words or re.match(r'-\D', words[0]):
-      value = not no
-    else:
-      value = words.pop(0)
-    given.append((path, value))
-  return rest, given
+def named(argv: Sequence[str]) -> ConfigDict:
+  """The config that `--config` names; without it the defaults of mode 'train'.
+
+  Raises:
+    ConfigError: it cannot be loaded, or is of no mode.
+    flags.Error: it is given no value.
+  """
+  known = flags.FlagValues()
+  known.set_gnu_getopt()
+  file = flags.DEFINE_string('config', None, 'Its file.', flag_values=known)
+  known(argv, known_only=True)
+  return build.defaults('train') if file.value is None else load(file.value)
 
 
 def load(argument: str) -> ConfigDict:
@@ -76,13 +68,11 @@ def load(argument: str) -> ConfigDict:
     config = module.get_config(*([arg] if colon else []))
   except Exception as error:  # whatever a user's file does
     raise ConfigError(f'{_place(path, error)}: {_words(error)}') from error
-  mode = config.get('mode') if isinstance(config, ConfigDict) else None
-  if mode not in MODES:
-    raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+  build.defaults(getattr(config, 'mode', None))  # there is such a mode
   if not isinstance(config, build.Section):
     raise ConfigError(
-        f'{path}: get_config() begins with config = defaults({mode!r}), from'
-        ' agentrl.config, and returns that.'
+        f'{path}: get_config() begins with config = defaults({config.mode!r}),'
+        ' from agentrl.config, and returns that.'
     )
   return config
 
@@ -111,163 +101,139 @@ def _words(error: Exception) -> str:
   return ': '.join(filter(None, (kind, lines[-1])))
 
 
-def override(config: ConfigDict, given: Sequence[Given]) -> set[str]:
-  """Sets fields of `config`; returns their paths, sections as such.
+def override(
+    config: ConfigDict,
+    argv: Sequence[str],
+    own: flags.FlagValues | None = None,
+) -> tuple[list[str], set[str]]:
+  """Sets the fields of `config` that flags name.
+
+  Args:
+    config: whose fields, and sections, become flags.
+    argv: the name of the program and its arguments.
+    own: the program's flags, which are parsed as well; gets those of fields.
+
+  Returns:
+    What remains of `argv`, and the paths of fields and sections that were set.
 
   Raises:
     ConfigError: names the field, the value and the way out.
+    flags.Error: `argv` is not of these flags.
   """
-  mode = config.mode
-  known = build.leaves(mode)
-  for path, _ in given:  # before any value: it may be a key
-    if path != 'mode' and not _is_section(path, known):
-      _check_name(path, mode, known)
+  own = flags.FlagValues() if own is None else own
+  own.set_gnu_getopt()
+  argv = own.read_flags_from_files(argv)
+  known = _known(config.mode, argv)
+  defined = {path: _define(path, leaf, own) for path, leaf in known.items()}
+  try:
+    rest = own(argv)  # before any value is looked at: it may be a key
+  except flags.UnrecognizedFlagError as error:
+    found = _FLAG.fullmatch(error.flagname)
+    if found and found[1] not in known:
+      raise ConfigError(build.unknown(found[1], config.mode)) from None
+    raise
+  given = {path: flag.value for path, flag in defined.items() if flag.present}
   values: dict[str, Any] = {}
-  sections = set()
-  for path, text in given:
-    if path == 'mode':
-      _check_mode(text, mode)
-      continue
-    if _is_section(path, known):
-      sections.add(path)
-    for name, value in _values(path, text, mode, known):
-      if name in values and values[name] != value:
-        raise ConfigError(
-            f'{name} is given twice, {values[name]!r} and {value!r}: leave one'
-            f' out{", or give the whole list" * isinstance(value, tuple)}.'
-        )
-      values[name] = value
-  for path in sorted(sections):  # the outer ones first
-    _set(config, path, {})
-  for path, value in values.items():
-    _set(config, path, value)
-  return {path for path, _ in given}
-
-
-def _is_section(path: str, known: Mapping[str, build.Leaf]) -> bool:
-  return any(name.startswith(f'{path}.') for name in known)
-
-
-def _check_name(path: str, mode: str, known: Mapping[str, Any]) -> None:
-  if path in known:
-    return
-  if _OPTION.fullmatch(path) and _is_section('env.options', known):
-    return
-  above = path.rpartition('.')[0]
-  if above in known:
+  for path, value in _values(given, known, config.mode):
+    if path in values and values[path] != value:
+      raise ConfigError(
+          f'{path} is given twice, {values[path]!r} and {value!r}: leave one'
+          f' out{", or give the whole list" * isinstance(value, tuple)}.'
+      )
+    values[path] = value
+  mode = values.pop('mode', config.mode)
+  if build.defaults(mode).mode != config.mode:
     raise ConfigError(
-        f'Unknown field {path}: {above} is'
-        f' {fields.describe(known[above].kind)}, not a section.'
+        f'The config is of mode={config.mode!r}; name one of mode={mode!r}'
+        ' instead, as listed by --help.'
     )
-  everything = {mode: build.leaves(mode) for mode in MODES}
-  raise ConfigError(names.unknown(path, mode, everything))
+  sections = {path: {} for path in sorted(given) if known[path].kind is dict}
+  for path, value in (sections | values).items():  # the outer ones first
+    *parents, name = path.split('.')
+    functools.reduce(operator.getitem, parents, config)[name] = value
+  return rest, set(given)
 
 
-def _check_mode(text: str | bool, mode: str) -> None:
-  if text not in MODES:
-    raise ConfigError(f'Unknown mode {text!r}; known: {", ".join(MODES)}.')
-  if text != mode:
-    raise ConfigError(
-        f'The config is of mode={mode!r}; name one of mode={text!r} instead,'
-        ' as listed by --help.'
-    )
+def _known(mode: str, argv: Sequence[str]) -> dict[str, Leaf]:
+  """What is a flag, by its path: fields, sections and options that are given."""
+  known = {'mode': _MODE}
+  for path, leaf in build.leaves(mode).items():
+    known.setdefault(path.rpartition('.')[0], _SECTION)
+    known[path] = leaf
+  known.pop('', None)
+  for found in filter(None, map(_FLAG.fullmatch, argv)):
+    if 'env.options' in known and _OPTION.fullmatch(found[1]):
+      known.setdefault(found[1], _ANY)
+  return known
+
+
+def _define(path: str, leaf: Leaf, own: flags.FlagValues) -> flags.Flag:
+  """A flag that keeps the texts that it is given."""
+  name, parser = f'config.{path}', flags.ArgumentParser()
+  boolean = leaf.kind is bool
+  flag = flags.MultiFlag(parser, None, name, None, '', boolean=boolean)
+  words = (leaf.meaning.text, leaf.meaning.constraint)
+  flag.help = '; '.join(filter(None, words))
+  flags.DEFINE_flag(flag, own)
+  return flag
 
 
 def _values(
-    path: str, text: str | bool, mode: str, known: Mapping[str, build.Leaf]
+    given: Mapping[str, Sequence[str]], known: Mapping[str, Leaf], mode: str
 ) -> Iterator[tuple[str, Any]]:
-  """Fields and their values, several of a section."""
-  if _is_section(path, known):
-    yield from _of_section(path, _literal(text), mode, known)
-  else:
-    yield path, _value(text, _leaf(path, known))
+  """Fields and their values, of the texts of flags."""
+  for path, texts in given.items():
+    for text in texts:
+      if text.startswith('-') and _FLAG.match(text):  # which may be a key's
+        raise ConfigError(f'{path} has no value: write --config.{path}=VALUE.')
+      if known[path].kind is dict:
+        yield from _of_section(path, _literal(text), known, mode)
+      else:
+        yield path, _value(path, text, known[path])
 
 
 def _of_section(
-    path: str, section: Any, mode: str, known: Mapping[str, build.Leaf]
+    path: str, section: Any, known: Mapping[str, Leaf], mode: str
 ) -> Iterator[tuple[str, Any]]:
+  if isinstance(section, str) and section.startswith('{'):  # it may hold a key
+    raise ConfigError(f'{path} is a section: a dict as Python writes it.')
   if not isinstance(section, Mapping):
-    raise ConfigError(_no_section(path, section, known))
-  for key in section:
-    if not _is_section(f'{path}.{key}', known):
-      _check_name(f'{path}.{key}', mode, known)
-  for key, value in section.items():
-    name = f'{path}.{key}'
-    if _is_section(name, known):
-      yield from _of_section(name, value, mode, known)
+    parts = [name.rpartition('.') for name in known]
+    own = [name for parent, _, name in parts if parent == path]
+    raise ConfigError(fields.no_section(path, section, own))
+  inner = {f'{path}.{name}': value for name, value in section.items()}
+  for name in inner:
+    if name not in known and not _OPTION.fullmatch(name):
+      raise ConfigError(build.unknown(name, mode))
+  for name, value in inner.items():
+    leaf = known.get(name, _ANY)
+    if leaf.kind is dict:
+      yield from _of_section(name, value, known, mode)
     else:
-      leaf = _leaf(name, known)
       yield name, fields.convert(name, value, leaf.kind, leaf.meaning)
 
 
-def _no_section(path: str, value: Any, known: Mapping[str, build.Leaf]) -> str:
-  start = f'{path}.'
-  names = dict.fromkeys(
-      name.removeprefix(start).partition('.')[0]
-      for name in known
-      if name.startswith(start)
-  )
-  if isinstance(value, str) and value.startswith('{'):  # it may hold a key
-    return f'{path} is a section: a dict as Python writes it.'
-  return fields.no_section(path, value, names)
-
-
-def _leaf(path: str, known: Mapping[str, build.Leaf]) -> build.Leaf:
-  """The field there; options of an environment elsewhere may be anything."""
-  return known.get(path) or build.Leaf(path, Any, None, Meaning('an option'))
-
-
-def _value(text: str | bool, leaf: build.Leaf) -> Any:
-  """The value that the text of a flag means."""
-  path, kind, meaning = leaf.path, leaf.kind, leaf.meaning
-  try:
-    return fields.convert(path, _parse(text, kind), kind, meaning)
-  except ConfigError:
-    if isinstance(text, bool):
-      what = fields.describe(kind)
-      text = f'{path} is {what}: write --config.{path}=VALUE.'
-    else:
-      text = fields.mistyped(path, text, kind, meaning)
-  raise ConfigError(text)
-
-
-def _parse(text: str | bool, kind: Any) -> Any:
-  """A text as one of its field's types; as it is where it is of none."""
-  kinds = typing.get_args(kind) if isinstance(kind, types.UnionType) else [kind]
-  lists = [kind for kind in kinds if typing.get_origin(kind) is tuple]
-  if not isinstance(text, str):
-    return text
-  if text == 'None' and types.NoneType in kinds:
-    return None
-  if bool in kinds:
-    return _BOOLS.get(text.lower(), text)
-  for number in (int, float):
-    if number in kinds:
-      try:
-        return number(text)
-      except ValueError:
-        pass
+def _value(path: str, text: str, leaf: Leaf) -> Any:
+  """The value that a text means, of the type of its field."""
   literal = _literal(text)
-  if Any in kinds or (lists and isinstance(literal, (tuple, list, dict))):
-    return literal
-  if not lists or str in kinds or text.startswith(('(', '[', '{')):
-    return text
-  of_texts = typing.get_args(lists[0])[0] is str
-  return (text if of_texts and not isinstance(literal, str) else literal,)
+  forms = [literal] if leaf.kind is Any or not isinstance(literal, str) else []
+  for read in (flags.BooleanParser().parse, float):
+    with contextlib.suppress(ValueError):
+      forms.append(read(text))
+  forms.append(text)
+  if not text.startswith(('(', '[', '{')):
+    forms += [(literal,), (text,)]  # the only element of a list
+  for form in forms:
+    with contextlib.suppress(ConfigError):
+      return fields.convert(path, form, leaf.kind, leaf.meaning)
+  raise ConfigError(fields.mistyped(path, text, leaf.kind, leaf.meaning))
 
 
-def _literal(text: str | bool) -> Any:
+def _literal(text: str) -> Any:
   """What Python reads in a text; the text itself where that is nothing."""
   if text in ('true', 'false'):
     return text == 'true'
   try:
-    return ast.literal_eval(text) if isinstance(text, str) else text
-  except (SyntaxError, ValueError, MemoryError, RecursionError):
+    return ast.literal_eval(text)
+  except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError):
     return text
-
-
-def _set(config: ConfigDict, path: str, value: Any) -> None:
-  *parents, name = path.split('.')
-  for part in parents:
-    config = config[part]
-  config[name] = value

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from agentrl import fields
 from agentrl.algos.hyperparams import ONLINE
-from agentrl.config import build, names
+from agentrl.config import build
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, record
 from agentrl.envs import ENVS
@@ -64,8 +64,7 @@ def show_fields(mode: str, section: str = '') -> None:
       if not section or f'{path}.'.startswith(f'{section}.')
   ]
   if not shown:
-    everything = {mode: build.leaves(mode) for mode in MODES}
-    raise ConfigError(names.unknown(section, mode, everything))
+    raise ConfigError(build.unknown(section, mode))
   console = rich.console.Console(highlight=False, markup=False)
   if not console.is_terminal:
     console.width = 10_000  # one line a field

@@ -1,6 +1,7 @@
 """Tests for flags of config fields and for loading config files."""
 
 import pytest
+from absl import flags
 
 from agentrl import config as config_lib
 from agentrl.config import commandline, names
@@ -8,10 +9,11 @@ from agentrl.errors import ConfigError
 
 
 def made(*words, mode='train'):
-  rest, given = commandline.split([f'--config.{word}' for word in words])
-  assert rest == []
   config = config_lib.defaults(mode)
-  return config, commandline.override(config, given)
+  argv = ['launch.py', *(f'--config.{word}' for word in words)]
+  rest, paths = commandline.override(config, argv)
+  assert rest == ['launch.py']
+  return config, paths
 
 
 def refused(*words, mode='train'):
@@ -21,31 +23,54 @@ def refused(*words, mode='train'):
   return line
 
 
-def test_flags_of_fields_are_taken_out_of_the_others():
-  rest, given = commandline.split([
+def test_flags_of_fields_stand_between_those_of_a_program(tmp_path):
+  own = flags.FlagValues()
+  dry_run = flags.DEFINE_bool('dry_run', False, '', flag_values=own)
+  flags.DEFINE_string('config', None, '', flag_values=own)
+  (tmp_path / 'more').write_text('--config.env.options.size=3\n')
+  argv = [
       'launch.py',
       '--config=x.py',
-      '--config.optim.lr=1=2',
+      '--config.model.name=1=2',
       '-config.num_steps',
       '3',
+      'a',
       '--config.seed',
       '-1',
       '--noconfig.sampler.verify',
       '--config.rollout.save_tokens',
       '--dry_run',
-      '--config.model.name',
-  ])
-  assert rest == ['launch.py', '--config=x.py', '--dry_run']
-  assert given == [
-      ('optim.lr', '1=2'),
-      ('num_steps', '3'),
-      ('seed', '-1'),
-      ('sampler.verify', False),
-      ('rollout.save_tokens', True),
-      ('model.name', True),
+      f'--flagfile={tmp_path}/more',
+      '--',
+      '--config.seed=1',
   ]
-  after = ['a', '--', '--config.seed=1']
-  assert commandline.split(after) == (after, [])
+  config = config_lib.defaults('train')
+  rest, paths = commandline.override(config, argv, own)
+  assert rest == ['launch.py', 'a', '--config.seed=1'] and dry_run.value
+  assert config.model.name == '1=2'
+  assert config.num_steps == 3 and config.seed == -1
+  assert config.sampler.verify is False
+  assert config.rollout.save_tokens is True
+  assert config.env.options['size'] == 3
+  assert paths == {
+      'model.name',
+      'num_steps',
+      'seed',
+      'sampler.verify',
+      'rollout.save_tokens',
+      'env.options.size',
+  }
+
+
+@pytest.mark.parametrize('mode', config_lib.MODES)
+def test_help_has_every_field(mode):
+  own = flags.FlagValues()
+  commandline.override(config_lib.defaults(mode), ['launch.py'], own)
+  for path, leaf in config_lib.leaves(mode).items():
+    flag = own[f'config.{path}']
+    assert leaf.meaning.text in flag.help
+    assert leaf.meaning.constraint in flag.help
+    assert flag.boolean == (leaf.kind is bool)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +99,8 @@ def test_flags_of_fields_are_taken_out_of_the_others():
         ('env.options.levels', "('GoToLocal',)", ('GoToLocal',)),
         ('env.options.style', 'compact', 'compact'),
         ('env.options.of_my_own', '3', 3),
+        ('env.options.of_my_own', "'3'", '3'),
+        ('env.options.of_my_own', 'true', True),
     ],
 )
 def test_a_flag_is_read_as_the_type_of_its_field(path, text, value):
@@ -103,7 +130,7 @@ def test_a_section_is_over_its_defaults_whatever_the_order():
     assert wanted.env.options['levels'] == ('GoToLocal',)
   config = config_lib.defaults('train')
   config.optim.lr = 0.5  # of a config file
-  commandline.override(config, [('optim', "{'b1': 0.8}")])
+  commandline.override(config, ['', "--config.optim={'b1': 0.8}"])
   assert config.optim.lr == 1e-6
 
 
@@ -116,8 +143,6 @@ def test_a_section_is_over_its_defaults_whatever_the_order():
         ('num_steps=(1, 2)', "num_steps is a whole number, got '(1, 2)'."),
         ('optim.lr=fast', "optim.lr is a number, got 'fast'."),
         ("optim.lr={'a': 1}", 'optim.lr is a number, got "{'),
-        ('optim.lr', 'optim.lr is a number: write --config.optim.lr=VALUE.'),
-        ('model.name', 'write --config.model.name=VALUE'),
         ('algo.dual_clip=x', "is a number or None, got 'x'"),
         ('sampler.verify=maybe', "is True or False, got 'maybe'"),
         ('horizon.turns=1.5', "is a list of whole numbers, got '1.5'"),
@@ -139,15 +164,29 @@ def test_a_section_is_over_its_defaults_whatever_the_order():
         ('nosection.x=1', 'known sections: agent, algo, '),
         ('data.files=x', "data.files has no effect with mode='train'; it acts"),
         ('env.options.a.b=1', 'Unknown field env.options.a.b'),
+        ("env.options={'a.b': 1}", 'Unknown field env.options.a.b'),
+        ('optim={[]: 1}', 'optim is a section: a dict as Python writes it.'),
     ],
 )
 def test_what_a_flag_cannot_be_is_one_line_with_the_way_out(word, said):
   assert said in refused(word)
 
 
+@pytest.mark.parametrize('word', ['optim.lr', 'model.name', 'optim'])
+def test_a_flag_without_its_value_is_refused(word):
+  with pytest.raises(flags.Error, match=f'Missing value .*{word}'):
+    made(word)
+  line = refused(word, 'sampler.api_key_file=k0k0')
+  assert f'write --config.{word}=VALUE' in line and 'k0k0' not in line
+  with pytest.raises(flags.Error, match=f'Unknown .*noconfig.{word}'):
+    commandline.override(
+        config_lib.defaults('train'), ['', f'--noconfig.{word}']
+    )
+
+
 def test_two_values_are_refused_and_the_same_one_is_not():
   assert '1.0 and 2.0: leave one out.' in refused('optim.lr=1', 'optim.lr=2')
-  assert '1.0 and 2.0' in refused('optim.lr=1', "optim={'lr': 2}")
+  assert '2.0 and 1.0' in refused('optim.lr=1', "optim={'lr': 2}")
   lists = refused('horizon.turns=3', 'horizon.turns=6')
   assert '(3,) and (6,): leave one out, or give the whole list.' in lists
   config, _ = made('optim.lr=1', 'optim.lr=1.0', 'optim.lr=1e0')

@@ -5,6 +5,7 @@ import functools
 import pathlib
 
 import pytest
+from absl import flags
 
 from agentrl import config as config_lib, fields
 from agentrl.algos.hyperparams import ONLINE
@@ -48,9 +49,11 @@ BESIDE = {
 
 def parse(file, *argv):
   """The config of a command line, as launch.py gets it."""
-  _, given = commandline.split(argv)
-  config = commandline.load(file)
-  commandline.override(config, given)
+  argv = ['launch.py', f'--config={file}', *argv]
+  own = flags.FlagValues()
+  flags.DEFINE_string('config', None, '', flag_values=own)
+  config = commandline.named(argv)
+  assert commandline.override(config, argv, own)[0] == argv[:1]
   return config
 
 

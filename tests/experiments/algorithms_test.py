@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from absl import flags
-from ml_collections import config_flags
 
 from agentrl import config as config_lib
+from agentrl.config import commandline
 from configs import quickstart
 from experiments.sweeps import algorithms as sweep
 
@@ -63,15 +62,13 @@ def test_grids_multiply_and_become_overrides():
         ('optim.weight_decay=0.0;0.1', [0.0, 0.1]),
     ],
 )
-def test_a_grid_may_be_over_any_field(grid, values, monkeypatch):
+def test_a_grid_may_be_over_any_field(grid, values):
   path, found = grid.partition('=')[0], []
   for run in sweep.cells(['grpo'], [4], [grid]):
-    known, config = flags.FlagValues(), quickstart.get_config('algo=grpo,tiny')
     command = run.command('c.py', pathlib.Path('w'), tiny=True)
     argv = ['launch.py', *(f for f in command if f.startswith('--config.'))]
-    monkeypatch.setattr(sys, 'argv', argv)  # where overrides are looked up
-    config_flags.DEFINE_config_dict('config', config, flag_values=known)
-    known(argv)
+    config = quickstart.get_config('algo=grpo,tiny')
+    commandline.override(config, argv)
     wanted = config_lib.read(config)
     assert wanted.seed == 4 and wanted.num_steps == 2
     found.append(config_lib.record(wanted))
