@@ -101,10 +101,10 @@ def _parse(argv):
   try:
     config = commandline.named(argv)
     return config, *commandline.override(config, argv, flags.FLAGS)
-  except flags.Error as error:
-    _fail(ConfigError(f'The flags cannot be used: {error}'))
   except ConfigError as error:
     _fail(error)
+  except (flags.Error, ValueError) as error:
+    _fail(ConfigError(f'The flags cannot be used: {error}'))
 
 
 def _main(arguments):

@@ -122,8 +122,8 @@ def test_imports_point_down(package):
 # As launch.py does, before it knows the flags.
 DEFAULTS = """
 import sys
-from ml_collections import config_flags
 from agentrl import config
+from agentrl.config import commandline
 
 for mode in config.MODES:
   config.defaults(mode)
@@ -131,7 +131,6 @@ assert 'jax' not in sys.modules
 """
 CONFIG = """
 import importlib, sys
-from ml_collections import config_flags
 
 for name in sys.argv[1:]:
   importlib.import_module(f'configs.{name}').get_config()
