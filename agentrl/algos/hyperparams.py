@@ -70,7 +70,9 @@ class Online:
       one_of=('old', 'sampler'),
   )
   kl_coef: float = field(0.0, 'weight of the KL to the start', ge=0)
-  kl_in: str = field('loss', 'where', one_of=('loss', 'reward'), acts_if=_KL)
+  kl_in: str = field(
+      'loss', 'where that KL acts', one_of=('loss', 'reward'), acts_if=_KL
+  )
   kl_estimator: str = field(
       'k3+', 'see ops.kl', one_of=('k1', 'k2', 'k3', 'k3+'), acts_if=_KL
   )
@@ -86,11 +88,13 @@ class Online:
   ties: str = field(
       'keep', 'groups of equal returns', one_of=('keep', 'mask', 'refill')
   )
-  refill_rounds: int = field(3, 'most in a step', ge=1, acts_if=_REFILL)
+  refill_rounds: int = field(3, 'collections of a step', ge=1, acts_if=_REFILL)
   # 'mask': part of group statistics, not of the loss (overlong filtering, ibid.)
   truncated: str = field('keep', 'cut episodes', one_of=('keep', 'mask'))
   # The return falls linearly, by 1 at the end (soft overlong punishment, ibid.)
-  overlong_buffer: int = field(0, 'last tokens that lower the return', ge=0)
+  overlong_buffer: int = field(
+      0, 'last tokens of the context that lower the return', ge=0
+  )
 
   # The policy's loss, see `algos.policy`.
   clip_low: float = field(0.2, 'ratios below 1 - it', gt=0, acts_if=_UPDATES)

@@ -230,15 +230,16 @@ def _flat(values: Any, section: str, mode: str) -> dict[str, Any]:
   inner = names.children(section, _ALL[mode])
   if not isinstance(values, Mapping):
     raise ConfigError(fields.no_section(section, values, inner))
-  paths = {f'{section}.{x}' if section else x: y for x, y in values.items()}
-  if section == _OPTIONS:  # which are checked with their environment
-    return {path: value for path, value in paths.items() if value is not None}
-  for path in paths:
-    if path.rpartition('.')[2] not in inner:
-      raise ConfigError(names.unknown(path, mode, _ALL))
+  start = f'{section}.' if section else ''
+  for name in values:
+    # Options are checked with their environment.
+    if name not in inner and section != _OPTIONS:
+      raise ConfigError(names.unknown(start + name, mode, _ALL))
   found = {}
-  for path, value in paths.items():
-    leaf = _ALL[mode].get(path)
+  for name, value in values.items():
+    path, leaf = start + name, _ALL[mode].get(start + name)
+    if leaf is None and section == _OPTIONS:
+      leaf = Leaf(path, Any, None, _OPTION)
     if leaf is None:
       found |= _flat(value, path, mode)
     elif value is not None or leaf.default is not None:

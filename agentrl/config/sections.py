@@ -247,8 +247,8 @@ class Optim:
   grad_clip: float = field(1.0, 'largest norm of the gradient', gt=0)
   weight_decay: float = field(0.0, 'decoupled', ge=0)
   # Of Adam; in 'muon', of embeddings and norms.
-  b1: float = field(0.9, 'of the first moment', ge=0, lt=1, acts_if=_ADAM)
-  b2: float = field(0.999, 'of its second moment', ge=0, lt=1, acts_if=_ADAM)
+  b1: float = field(0.9, 'decay of 1st moment', ge=0, lt=1, acts_if=_ADAM)
+  b2: float = field(0.999, 'decay of 2nd moment', ge=0, lt=1, acts_if=_ADAM)
   momentum: float = field(0.95, "Muon's", ge=0, lt=1, acts_if=_MUON)
   max_tokens: int = field(8192, 'of a microbatch; memory, not results', ge=1)
 
@@ -563,9 +563,9 @@ class Sampler(Engine):
   # 'in_place': with the old cache; 'abort': they are asked again; 'drain': the
   # push waits for them.
   push: str = field(
-      'retract', 'requests under way', one_of=PUSHES, acts_if=_SERVERS
+      'retract', 'what becomes of requests', one_of=PUSHES, acts_if=_SERVERS
   )
-  verify: bool = field(True, 'read weights after a push', acts_if=_SERVERS)
+  verify: bool = field(True, 'read back what was pushed', acts_if=_SERVERS)
   shard_bytes: int = field(
       SHARD_BYTES, 'of a pushed file', ge=1, acts_if=_SERVERS
   )
