@@ -9,9 +9,10 @@ where sections stand: flags are parsed before jax is.
 import dataclasses
 import functools
 import math
+import operator
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from agentrl.errors import ConfigError
@@ -34,77 +35,80 @@ class ActsIf:
   reason: str
 
 
-def when(path: str, *values: Any) -> ActsIf:
+def when(path: str, *values: Any, reason: str = '') -> ActsIf:
   """Acts where the field at `path` has one of these values."""
-  return ActsIf(
-      lambda config: get(config, path) in values,
-      {path: values[0]},
-      f'it acts with {" or ".join(f"{path}={value!r}" for value in values)}',
-  )
+  ways = ' or '.join(f'{path}={value!r}' for value in values)
+  test = lambda config: get(config, path) in values
+  return ActsIf(test, {path: values[0]}, reason or f'it acts with {ways}')
 
 
-def when_set(path: str, example: Any, reason: str = '') -> ActsIf:
+def when_set(path: str, example: Any, reason: str) -> ActsIf:
   """Acts where the field at `path` is neither 0, False, empty nor None."""
-  return ActsIf(
-      lambda config: bool(get(config, path)),
-      {path: example},
-      reason or f'it acts where {path} is set, as in {path}={example!r}',
-  )
+  return ActsIf(lambda config: bool(get(config, path)), {path: example}, reason)
+
+
+def unless_set(path: str, unset: Any, reason: str) -> ActsIf:
+  """Acts where the field at `path` is 0, False, empty or None."""
+  return ActsIf(lambda config: not get(config, path), {path: unset}, reason)
+
+
+_BOUNDS = {
+    'ge': ('at least', operator.ge),
+    'gt': ('above', operator.gt),
+    'le': ('at most', operator.le),
+    'lt': ('below', operator.lt),
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Meaning:
-  """What a field is for and which values it takes; bounds may be None."""
+  """What a field is for and which values it takes; bounds as in pydantic."""
 
   text: str
-  at_least: float | None = None
-  above: float | None = None
-  at_most: float | None = None
-  below: float | None = None
+  ge: float | None = None
+  gt: float | None = None
+  le: float | None = None
+  lt: float | None = None
   one_of: tuple[Any, ...] = ()  # the value, or each element of a tuple
   acts_if: tuple[ActsIf, ...] = ()  # all of them
   example: Any = None  # another value, where none follows from the rest
 
+  def bounds(self) -> Iterator[tuple[str, float, Callable[..., bool]]]:
+    """Words, bound and operator of each bound there is."""
+    for name, (words, holds) in _BOUNDS.items():
+      if (bound := getattr(self, name)) is not None:
+        yield words, bound, holds
+
   @property
   def constraint(self) -> str:
     """In words; empty without one."""
-    bounds = (
-        ('at least', self.at_least),
-        ('above', self.above),
-        ('at most', self.at_most),
-        ('below', self.below),
-    )
-    words = [f'{word} {bound}' for word, bound in bounds if bound is not None]
+    words = [f'{word} {bound}' for word, bound, _ in self.bounds()]
     if self.one_of:
       words.append(f'one of {", ".join(map(str, self.one_of))}')
-    words += [f'acts with {_setting(act.witness)}' for act in self.acts_if]
+    for act in self.acts_if:
+      ways = ', '.join(f'{path}={x!r}' for path, x in act.witness.items())
+      words.append(f'acts with {ways}')
     return '; '.join(words)
-
-
-def _setting(witness: Mapping[str, Any]) -> str:
-  return ', '.join(f'{path}={value!r}' for path, value in witness.items())
 
 
 def field(
     default: Any,
     text: str,
     *,
-    acts_if: ActsIf | Sequence[ActsIf] = (),
+    acts_if: ActsIf | tuple[ActsIf, ...] = (),
     **meaning: Any,
 ) -> Any:
   """A dataclass field; arguments as `Meaning` has them."""
-  acts_if = (acts_if,) if isinstance(acts_if, ActsIf) else tuple(acts_if)
+  acts_if = (acts_if,) if isinstance(acts_if, ActsIf) else acts_if
   metadata = {_MEANING: Meaning(text, acts_if=acts_if, **meaning)}
   if isinstance(default, dict):  # which each instance has of its own
     return dataclasses.field(default_factory=default.copy, metadata=metadata)
   return dataclasses.field(default=default, metadata=metadata)
 
 
-def section(cls: type, text: str) -> Any:
+def section(cls: type) -> Any:
   """A dataclass field that is a section itself, with that section's defaults."""
-  return dataclasses.field(
-      default_factory=cls, metadata={_MEANING: Meaning(text)}
-  )
+  return dataclasses.field(default_factory=cls)
 
 
 def meaning(field: dataclasses.Field) -> Meaning:
@@ -138,24 +142,18 @@ def base_type(kind: Any) -> Any:
   return kind if kind in (bool, int, float, str, tuple) else object
 
 
-_WORDS = {
-    bool: 'True or False',
-    int: 'a whole number',
-    float: 'a number',
-    str: 'a text',
-}
+_WORDS = {bool: 'True or False', int: 'a whole number', float: 'a number'}
+_WORDS |= {str: 'a text', types.NoneType: 'None'}
 
 
 def describe(kind: Any) -> str:
   """A type in words."""
   if isinstance(kind, types.UnionType):
     return ' or '.join(map(describe, typing.get_args(kind)))
-  if kind is type(None):
-    return 'None'
   if typing.get_origin(kind) is tuple:
     inner = describe(typing.get_args(kind)[0])
     return f'a list of {inner.removeprefix("a ")}s'
-  if typing.get_origin(kind) is dict or kind is dict:
+  if typing.get_origin(kind) is dict:
     return 'a dict'
   return _WORDS.get(kind, 'any value')
 
@@ -225,20 +223,13 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
   """
   if value is None:
     return
-  if meaning.one_of:
-    for item in value if isinstance(value, tuple) else (value,):
-      if item not in meaning.one_of:
-        known = ', '.join(map(str, meaning.one_of))
-        raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
-  if not isinstance(value, (int, float)):
-    return
-  if math.isnan(value):
-    raise ConfigError(f'{path} must be a number, got {value}.')
-  for words, bound, holds in (
-      ('at least', meaning.at_least, lambda bound: value >= bound),
-      ('above', meaning.above, lambda bound: value > bound),
-      ('at most', meaning.at_most, lambda bound: value <= bound),
-      ('below', meaning.below, lambda bound: value < bound),
-  ):
-    if bound is not None and not holds(bound):
-      raise ConfigError(f'{path} must be {words} {bound}, got {value}.')
+  for item in value if isinstance(value, tuple) else (value,):
+    if meaning.one_of and item not in meaning.one_of:
+      known = ', '.join(map(str, meaning.one_of))
+      raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
+  if isinstance(value, (int, float)):
+    if math.isnan(value):
+      raise ConfigError(f'{path} must be a number, got {value}.')
+    for words, bound, holds in meaning.bounds():
+      if not holds(value, bound):
+        raise ConfigError(f'{path} must be {words} {bound}, got {value}.')

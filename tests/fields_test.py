@@ -121,10 +121,10 @@ def test_the_type_of_a_flag(kind, base, optional):
 
 
 BOUNDS = {
-    'at_least': ('at least', float.__ge__),
-    'above': ('above', float.__gt__),
-    'at_most': ('at most', float.__le__),
-    'below': ('below', float.__lt__),
+    'ge': ('at least', float.__ge__),
+    'gt': ('above', float.__gt__),
+    'le': ('at most', float.__le__),
+    'lt': ('below', float.__lt__),
 }
 
 
@@ -152,9 +152,9 @@ def test_bounds(name, value, bound):
         (('a', 'c'), Meaning('', one_of=('a',)), "Unknown x='c'; known: a."),
         (2, Meaning('', one_of=(0, 1)), 'Unknown x=2; known: 0, 1.'),
         (math.nan, Meaning(''), 'x must be a number, got nan.'),
-        (math.nan, Meaning('', at_least=0), 'x must be a number, got nan.'),
-        (2, Meaning('', at_least=0, at_most=1), 'must be at most 1, got 2.'),
-        (-1, Meaning('', at_least=0, at_most=1), 'must be at least 0, got -1.'),
+        (math.nan, Meaning('', ge=0), 'x must be a number, got nan.'),
+        (2, Meaning('', ge=0, le=1), 'must be at most 1, got 2.'),
+        (-1, Meaning('', ge=0, le=1), 'must be at least 0, got -1.'),
     ],
 )
 def test_what_breaks_a_constraint_is_refused(value, meaning, said):
@@ -166,11 +166,11 @@ def test_what_breaks_a_constraint_is_refused(value, meaning, said):
 @pytest.mark.parametrize(
     'value, meaning',
     [
-        (None, Meaning('', one_of=('a',), above=0)),  # if its type allows it
+        (None, Meaning('', one_of=('a',), gt=0)),  # if its type allows it
         ((), Meaning('', one_of=('a',))),
         (('a', 'a'), Meaning('', one_of=('a', 'b'))),
-        (1, Meaning('', at_least=0, at_most=1)),
-        (math.inf, Meaning('', at_least=0)),
+        (1, Meaning('', ge=0, le=1)),
+        (math.inf, Meaning('', ge=0)),
         ('b', Meaning('')),
     ],
 )
@@ -188,7 +188,7 @@ class Inner:
 class Outer:
   name: str = fields.field('a', 'which', one_of=('a', 'b'))
   size: int = fields.field(
-      1, 'rows', at_least=1, below=9, acts_if=fields.when('name', 'b', 'c')
+      1, 'rows', ge=1, lt=9, acts_if=fields.when('name', 'b', 'c')
   )
   share: float = fields.field(
       0.5,
@@ -198,7 +198,7 @@ class Outer:
           fields.when_set('inner.on', True, 'inner.on=False leaves it out'),
       ),
   )
-  inner: Inner = fields.section(Inner, 'the rest')
+  inner: Inner = fields.section(Inner)
 
 
 def meaning_of(name):
@@ -215,7 +215,6 @@ def test_constraints_in_words():
       meaning_of('share').constraint
       == "acts with name='b'; acts with inner.on=True"
   )
-  assert meaning_of('inner').constraint == ''
 
 
 def test_fields_act_under_their_witness_and_say_the_way_out():
@@ -231,8 +230,11 @@ def test_fields_act_under_their_witness_and_say_the_way_out():
   assert size.test(Outer(name='c'))
   assert size.reason == "it acts with name='b' or name='c'"
   assert meaning_of('share').acts_if[1].reason == 'inner.on=False leaves it out'
-  assert fields.when_set('inner.on', True).reason == (
-      'it acts where inner.on is set, as in inner.on=True'
+  unless = fields.unless_set('inner.on', False, 'inner.on is for the rest')
+  assert unless.test(default) and not unless.test(witness)
+  assert fields.get(default, 'inner.on') is unless.witness['inner.on']
+  assert fields.when('name', 'b', reason='name is not b').reason == (
+      'name is not b'
   )
 
 

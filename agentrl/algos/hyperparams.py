@@ -9,7 +9,7 @@ import dataclasses
 from typing import ClassVar
 
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section, when, when_set
+from agentrl.fields import ActsIf, field, section, unless_set, when, when_set
 
 _UPDATES = ActsIf(
     lambda config: config.algo.updates > 1 or config.algo.ratio == 'sampler',
@@ -24,14 +24,31 @@ _OLD_VALUES = ActsIf(
     ' algo.minibatches or algo.epochs above 1',
 )
 _KL = when_set('algo.kl_coef', 0.1, 'algo.kl_coef=0 leaves the reference out')
-_TRAINERS_WORD = ActsIf(
-    lambda config: config.algo.ratio == 'old',
-    {'algo.ratio': 'old'},
-    "algo.ratio='sampler' takes the sampler's word already",
+_STEERED = when_set('algo.kl_target', 0.1, 'algo.kl_target is not set')
+_REFILL = when('algo.ties', 'refill', reason="algo.ties is not 'refill'")
+_CLIPS = when(
+    'algo.surrogate', 'clip', reason="algo.surrogate='cispo' clips no token"
+)
+_CONSTANT = when(
+    'algo.aggregation', 'constant', reason="algo.aggregation is not 'constant'"
+)
+_TRAINERS_WORD = when(
+    'algo.ratio',
+    'old',
+    reason="algo.ratio='sampler' takes the sampler's word already",
 )
 _STD = when_set(
     'algo.normalise_std', True, 'algo.normalise_std=False divides by nothing'
 )
+_TOKENS = unless_set(
+    'algo.group_baseline', False, 'algo.group_baseline compares whole returns'
+)
+_TRACES = when_set('algo.gamma', 1.0, 'algo.gamma=0 ends every trace')
+_STEPS = when_set(
+    'algo.step_weight', 1.0, 'algo.step_weight=0 leaves turns out'
+)
+_HELDOUT = when_set('algo.heldout', 0.05, 'algo.heldout is 0')
+_SIGMOID = when('algo.loss', 'sigmoid')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,8 +60,8 @@ class Online:
   CRITIC: ClassVar[bool] = False
 
   # How a collection is used.
-  epochs: int = field(1, 'passes over a collection', at_least=1)
-  minibatches: int = field(1, 'updates a pass', at_least=1)
+  epochs: int = field(1, 'passes over a collection', ge=1)
+  minibatches: int = field(1, 'updates a pass', ge=1)
   # 'sampler' costs no pass, and corrects for a sampler that is stale.
   ratio: str = field(
       'old',
@@ -52,7 +69,7 @@ class Online:
       ' computes before the first update, or those that came with the tokens',
       one_of=('old', 'sampler'),
   )
-  kl_coef: float = field(0.0, 'weight of the KL to the start', at_least=0)
+  kl_coef: float = field(0.0, 'weight of the KL to the start', ge=0)
   kl_in: str = field(
       'loss', 'where that KL acts', one_of=('loss', 'reward'), acts_if=_KL
   )
@@ -60,20 +77,10 @@ class Online:
       'k3+', 'see ops.kl', one_of=('k1', 'k2', 'k3', 'k3+'), acts_if=_KL
   )
   kl_target: float | None = field(
-      None,
-      'KL that the weight is steered to',
-      above=0,
-      acts_if=_KL,
-      example=0.1,
+      None, 'KL that the weight is steered to', gt=0, acts_if=_KL
   )
   kl_horizon: int = field(
-      10_000,
-      'episodes over which that controller acts',
-      at_least=1,
-      acts_if=(
-          _KL,
-          when_set('algo.kl_target', 0.1, 'algo.kl_target is not set'),
-      ),
+      10_000, 'episodes of that controller', ge=1, acts_if=(_KL, _STEERED)
   )
   # From groups of equal returns nothing follows. 'keep': they count in the
   # denominators; 'mask': they do not; 'refill': nor do they, and other tasks
@@ -81,41 +88,23 @@ class Online:
   ties: str = field(
       'keep', 'groups of equal returns', one_of=('keep', 'mask', 'refill')
   )
-  refill_rounds: int = field(
-      3,
-      'most further collections of a step',
-      at_least=1,
-      acts_if=ActsIf(
-          lambda config: config.algo.ties == 'refill',
-          {'algo.ties': 'refill'},
-          "algo.ties is not 'refill'",
-      ),
-  )
+  refill_rounds: int = field(3, 'collections of a step', ge=1, acts_if=_REFILL)
   # 'mask': part of group statistics, not of the loss (overlong filtering, ibid.)
-  truncated: str = field(
-      'keep', 'episodes that we cut', one_of=('keep', 'mask')
-  )
+  truncated: str = field('keep', 'cut episodes', one_of=('keep', 'mask'))
   # The return falls linearly, by 1 at the end (soft overlong punishment, ibid.)
   overlong_buffer: int = field(
-      0, 'last tokens of the context that lower the return', at_least=0
+      0, 'last tokens of the context that lower the return', ge=0
   )
 
   # The policy's loss, see `algos.policy`.
-  clip_low: float = field(0.2, 'ratios below 1 - it', above=0, acts_if=_UPDATES)
+  clip_low: float = field(0.2, 'ratios below 1 - it', gt=0, acts_if=_UPDATES)
   # Above clip_low: clip-higher (DAPO).
-  clip_high: float = field(0.2, 'and above 1 + it', above=0, acts_if=_UPDATES)
+  clip_high: float = field(0.2, 'and above 1 + it', gt=0, acts_if=_UPDATES)
   dual_clip: float | None = field(
       None,
       'bound of the ratio where the advantage is negative (arXiv:1912.09729)',
-      above=1,
-      acts_if=(
-          _UPDATES,
-          ActsIf(
-              lambda config: config.algo.surrogate == 'clip',
-              {'algo.surrogate': 'clip'},
-              "algo.surrogate='cispo' clips no token",
-          ),
-      ),
+      gt=1,
+      acts_if=(_UPDATES, _CLIPS),
       example=3.0,
   )
   surrogate: str = field(
@@ -136,27 +125,15 @@ class Online:
       one_of=('token', 'sequence', 'constant', 'turn'),
   )
   aggregation_constant: float | None = field(
-      None,
-      'tokens that an episode is divided by',
-      above=0,
-      acts_if=ActsIf(
-          lambda config: config.algo.aggregation == 'constant',
-          {'algo.aggregation': 'constant'},
-          "algo.aggregation is not 'constant'",
-      ),
-      example=512.0,
+      None, 'tokens that an episode is divided by', gt=0, acts_if=_CONSTANT
   )
-  entropy_coef: float = field(0.0, 'weight of the entropy', at_least=0)
+  entropy_coef: float = field(0.0, 'weight of the entropy', ge=0)
   # Off-policy correction by the sampler's log-probabilities, `ops.correction`.
   importance_cap: float | None = field(
-      None,
-      'truncated importance sampling',
-      above=0,
-      acts_if=_TRAINERS_WORD,
-      example=2.0,
+      None, 'truncated importance sampling', gt=0, acts_if=_TRAINERS_WORD
   )
   sequence_low: float | None = field(
-      None, 'geometric sequence mask', acts_if=_TRAINERS_WORD, example=0.5
+      None, 'geometric sequence mask', acts_if=_TRAINERS_WORD
   )
   sequence_high: float | None = field(
       None, 'its upper bound', acts_if=_TRAINERS_WORD, example=2.0
@@ -248,15 +225,7 @@ class ReinforcePP(Online):
   name = 'reinforce_pp'
 
   gamma: float = field(
-      1.0,
-      'discount of a sampled token',
-      at_least=0,
-      at_most=1,
-      acts_if=ActsIf(
-          lambda config: not config.algo.group_baseline,
-          {'algo.group_baseline': False},
-          'algo.group_baseline compares whole returns',
-      ),
+      1.0, 'discount of a sampled token', ge=0, le=1, acts_if=_TOKENS
   )
   group_baseline: bool = field(False, "whether a task's mean is subtracted")
 
@@ -271,9 +240,9 @@ class Critic:
 
   # 'own': a network; 'shared': a head on the policy's.
   kind: str = field('own', 'trunk', one_of=('own', 'shared'))
-  lr: float = field(1e-5, 'learning rate', above=0)
-  grad_clip: float = field(1.0, 'largest norm of its gradient', above=0)
-  warmup: int = field(0, 'rl steps in which only it learns', at_least=0)
+  lr: float = field(1e-5, 'learning rate', gt=0)
+  grad_clip: float = field(1.0, 'largest norm of its gradient', gt=0)
+  warmup: int = field(0, 'rl steps in which only it learns', ge=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -283,32 +252,18 @@ class Ppo(Online):
   name = 'ppo'
   CRITIC = True
 
-  gamma: float = field(
-      1.0, 'discount of a sampled token, or a turn', at_least=0, at_most=1
-  )
-  lam: float = field(
-      1.0,
-      'decay of the trace, likewise',
-      at_least=0,
-      at_most=1,
-      acts_if=ActsIf(
-          lambda config: config.algo.gamma > 0,
-          {'algo.gamma': 1.0},
-          'algo.gamma=0 ends every trace',
-      ),
-  )
+  gamma: float = field(1.0, 'discount of a token, or of a turn', ge=0, le=1)
+  lam: float = field(1.0, 'decay of the trace', ge=0, le=1, acts_if=_TRACES)
   turn_level: bool = field(False, 'whether a decision is a turn')
   # False: it has failed. With gamma 1 and no failure but the cut, a critic that
   # continues such episodes learns that all is well.
-  bootstrap: bool = field(
-      True, 'whether the critic continues an episode that we cut'
-  )
+  bootstrap: bool = field(True, 'the critic continues an episode that we cut')
   whiten: bool = field(True, 'whether advantages are standardised')
   value_clip: float | None = field(
-      0.5, 'in units of the return', above=0, acts_if=_OLD_VALUES
+      0.5, 'in units of the return', gt=0, acts_if=_OLD_VALUES
   )
-  value_coef: float = field(0.5, "weight of the critic's loss", above=0)
-  critic: Critic = section(Critic, 'the critic')
+  value_coef: float = field(0.5, "weight of the critic's loss", gt=0)
+  critic: Critic = section(Critic)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -321,16 +276,8 @@ class GiGpo(Online):
   # Of both levels; False: the paper's F_norm = 1.
   normalise_std: bool = field(True, 'False: nothing divides')
   ddof: int = field(1, "of the group's deviation", one_of=(0, 1), acts_if=_STD)
-  gamma: float = field(
-      0.95,
-      'discount of a turn',
-      at_least=0,
-      at_most=1,
-      acts_if=when_set(
-          'algo.step_weight', 1.0, 'algo.step_weight=0 leaves turns out'
-      ),
-  )
-  step_weight: float = field(1.0, "the paper's omega", at_least=0)
+  gamma: float = field(0.95, 'discount of a turn', ge=0, le=1, acts_if=_STEPS)
+  step_weight: float = field(1.0, "the paper's omega", ge=0)
 
 
 ONLINE = {cls.name: cls for cls in (Grpo, Rloo, ReinforcePP, Ppo, GiGpo)}
@@ -340,28 +287,18 @@ ONLINE = {cls.name: cls for cls in (Grpo, Rloo, ReinforcePP, Ppo, GiGpo)}
 class Supervised:
   """Passes over data: what the offline algorithms share."""
 
-  epochs: int = field(1, 'passes over the data', at_least=1)
-  minibatch_size: int = field(
-      16, 'demonstrations of an update, or pairs', at_least=1
-  )
-  warmup: float = field(0.1, 'share of the updates', at_least=0, at_most=1)
-
-  def check(self) -> None:
-    """There is nothing that could contradict itself."""
+  epochs: int = field(1, 'passes over the data', ge=1)
+  minibatch_size: int = field(16, 'demonstrations, or pairs, an update', ge=1)
+  warmup: float = field(0.1, 'share of the updates', ge=0, le=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sft(Supervised):
   """Of `algos.sft`."""
 
-  heldout: float = field(
-      0.05, 'share for the validation loss', at_least=0, below=1
-  )
+  heldout: float = field(0.05, 'share for the validation loss', ge=0, lt=1)
   validate_every: int = field(
-      0,
-      'updates; 0: once an epoch',
-      at_least=0,
-      acts_if=when_set('algo.heldout', 0.05, 'algo.heldout is 0'),
+      0, 'updates; 0: once an epoch', ge=0, acts_if=_HELDOUT
   )
 
 
@@ -370,19 +307,17 @@ class Dpo(Supervised):
   """Of `algos.dpo`; see `ops.preference_loss`."""
 
   loss: str = field('sigmoid', 'form', one_of=('sigmoid', 'hinge', 'ipo'))
-  beta: float = field(0.1, 'more keeps closer to the reference', above=0)
+  beta: float = field(0.1, 'more keeps closer to the reference', gt=0)
   label_smoothing: float = field(
       0.0,
-      'share of pairs that are the wrong way round',
-      at_least=0,
-      below=0.5,
-      acts_if=when('algo.loss', 'sigmoid'),
+      'share of pairs that are the wrong way',
+      ge=0,
+      lt=0.5,
+      acts_if=_SIGMOID,
   )
   reference_free: bool = field(False, 'one probability for all episodes')
   length_normalised: bool = field(False, 'means over tokens instead of sums')
-  nll_coef: float = field(
-      0.0, 'weight of imitating the better episode', at_least=0
-  )
+  nll_coef: float = field(0.0, 'weight of imitating the better episode', ge=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

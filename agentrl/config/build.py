@@ -13,9 +13,10 @@ from typing import Any
 from ml_collections import ConfigDict, FieldReference
 
 from agentrl import fields
-from agentrl.algos.hyperparams import ONLINE, Online
+from agentrl.algos.hyperparams import ONLINE, Grpo, Online
 from agentrl.config import names
-from agentrl.config.modes import MODES, Mode
+from agentrl.config.modes import MODES
+from agentrl.config.sections import World
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
@@ -140,7 +141,7 @@ def unknown(path: str, mode: str) -> str:
 
 def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
   for item in dataclasses.fields(cls):
-    path, meaning = prefix + item.name, fields.meaning(item)
+    path = prefix + item.name
     if item.type is Online:
       yield from _algorithms(path)
     elif dataclasses.is_dataclass(item.type):
@@ -150,23 +151,22 @@ def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
         for name in spec.options:
           yield Leaf(f'{path}.{name}', Any, None, _OPTION, (env_name,))
     else:
-      yield Leaf(path, item.type, fields.default(item), meaning)
+      yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
 
 
 def _algorithms(path: str) -> Iterator[Leaf]:
   meaning = Meaning('which', one_of=tuple(ONLINE))
-  yield Leaf(f'{path}.name', str, next(iter(ONLINE)), meaning)
-  found: dict[str, list[tuple[str, Leaf]]] = {}
+  yield Leaf(f'{path}.name', str, meaning.one_of[0], meaning)
+  found: dict[str, dict[str, Leaf]] = {}
   for name, cls in ONLINE.items():
     for leaf in _leaves(cls, f'{path}.'):
-      found.setdefault(leaf.path, []).append((name, leaf))
+      found.setdefault(leaf.path, {})[name] = leaf
   for same in found.values():
-    owners = tuple(name for name, _ in same)
-    leaf = same[0][1]
-    if any(other.default != leaf.default for _, other in same):
+    leaf = next(iter(same.values()))
+    if any(other.default != leaf.default for other in same.values()):
       leaf = dataclasses.replace(leaf, kind=leaf.kind | None, default=None)
-    everywhere = len(owners) == len(ONLINE)
-    yield dataclasses.replace(leaf, owners=() if everywhere else owners)
+    owners = () if len(same) == len(ONLINE) else tuple(same)
+    yield dataclasses.replace(leaf, owners=owners)
 
 
 def defaults(mode: str) -> ConfigDict:
@@ -181,23 +181,18 @@ def defaults(mode: str) -> ConfigDict:
     raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
   config, brought = Section({'mode': mode}), MODES[mode].BROUGHT
   for leaf in leaves(mode).values():
-    *path, name = leaf.path.split('.')
+    *parents, name = leaf.path.split('.')
     target = config
-    for part in path:
+    for part in parents:
       if part not in target:
         target[part] = (_Options if part == 'options' else Section)()
       target = target[part]
-    kind = fields.base_type(leaf.kind)
+    default, kind = leaf.default, fields.base_type(leaf.kind)
     if leaf.path in brought:
-      target[name] = FieldReference(None, field_type=kind)
-    elif fields.is_optional(leaf.kind):
-      # Numbers that may be None are literals on the command line.
-      kind = str if kind is str else object
-      target[name] = FieldReference(leaf.default, field_type=kind)
-    elif kind is object:
-      target[name] = FieldReference(leaf.default, field_type=object)
-    else:
-      target[name] = leaf.default
+      default = None
+    elif fields.is_optional(leaf.kind) and kind is not str:
+      kind = object  # literals on the command line
+    target[name] = FieldReference(default, field_type=kind)
   config._settle(mode, '')
   config.lock()
   return config
@@ -218,9 +213,11 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   mode = values.pop('mode', None)
   if mode not in MODES:
     raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
-  _bring(values, MODES[mode], run or {})
-  made = _make(MODES[mode], values, '', mode)
-  _check_acting(made, mode)
+  chosen = _flat(values, '', mode)
+  _bring(chosen, mode, run or {})
+  _check_owners(chosen, mode)
+  made = _make(MODES[mode], chosen, '')
+  _check_acting(made, made, '')
   made.check()
   return made
 
@@ -237,140 +234,109 @@ def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
   return found
 
 
-def _bring(
-    values: dict[str, Any], cls: type[Mode], run: Mapping[str, Any]
-) -> None:
-  """Fills what is open; an empty text says that nothing is wanted."""
-  found = brought(cls.mode, run)
-  for path in cls.BROUGHT:
-    *parents, name = path.split('.')
-    section = values
-    for part in parents:
-      section = section.setdefault(part, {})
-    if not isinstance(section, dict):
-      continue  # `_make` refuses it
-    if path == _OPTIONS:
-      _bring_options(section, found)
-    elif section.get(name) is None:
-      section.pop(name, None)
-      idle = path in _OF_SERVERS and not section.get('url')
-      if path in found and not idle:
-        section[name] = found[path]
-    elif section[name] == '':
-      section[name] = None
-
-
-def _bring_options(env: dict[str, Any], found: Mapping[str, Any]) -> None:
-  """Options of the run's environment, where that is the one chosen."""
-  options = env.get('options', {})
-  same = env.get('name') in (None, found.get('env.name'))
-  if same and isinstance(options, Mapping):
-    given = {name: x for name, x in options.items() if x is not None}
-    env['options'] = {**found.get(_OPTIONS, {}), **given}
-
-
-def _make(cls: type, values: Any, prefix: str, mode: str) -> Any:
-  """The dataclass of a section."""
+def _flat(values: Any, section: str, mode: str) -> dict[str, Any]:
+  """Values by their paths; refuses names that the mode lacks."""
+  inner = names.children(section, _ALL[mode])
   if not isinstance(values, Mapping):
-    known = [item.name for item in dataclasses.fields(cls)]
-    raise ConfigError(fields.no_section(prefix[:-1], values, known))
-  known = {item.name: item for item in dataclasses.fields(cls)}
+    raise ConfigError(fields.no_section(section, values, inner))
+  start = f'{section}.' if section else ''
   for name in values:
-    if name not in known:
-      raise ConfigError(unknown(prefix + name, mode))
-  made = {}
-  for name, item in known.items():
-    path = prefix + name
-    if item.type is Online:
-      made[name] = _make_algorithm(values.get(name, {}), path, mode)
-    elif dataclasses.is_dataclass(item.type):
-      made[name] = _make(item.type, values.get(name, {}), f'{path}.', mode)
-    elif path == _OPTIONS:
-      made[name] = _options(
-          values.get('name', 'textcraft'), values.get(name, {})
+    # Options are checked with their environment.
+    if name not in inner and section != _OPTIONS:
+      raise ConfigError(unknown(start + name, mode))
+  found = {}
+  for name, value in values.items():
+    path, leaf = start + name, _ALL[mode].get(start + name)
+    if leaf is None and section == _OPTIONS:
+      leaf = Leaf(path, Any, None, _OPTION)
+    if leaf is None:
+      found |= _flat(value, path, mode)
+    elif value is not None or leaf.default is not None:
+      found[path] = value  # else the default, which may be an algorithm's own
+  return found
+
+
+def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
+  """Fills what is open; an empty text says that nothing is wanted."""
+  found = brought(mode, run)
+  if values.get('env.name') not in (None, found.get('env.name')):
+    # Another environment than the run's has other servers, options and tasks.
+    elsewhere = lambda path: path.startswith('env.') or path == 'eval.task_file'
+    found = {path: x for path, x in found.items() if not elsewhere(path)}
+  for path in MODES[mode].BROUGHT:
+    if path == _OPTIONS:
+      for name, value in found.get(path, {}).items():
+        values.setdefault(f'{path}.{name}', value)
+    elif values.get(path) == '':
+      values[path] = None
+    elif values.get(path) is None:
+      values.pop(path, None)
+      idle = path in _OF_SERVERS and not values.get('env.url')
+      if path in found and not idle:
+        values[path] = found[path]
+
+
+def _check_owners(values: dict[str, Any], mode: str) -> None:
+  """Refuses what another algorithm or environment has, if it was set."""
+  name = values.setdefault('algo.name', Grpo.name)
+  values.setdefault('env.name', World.name)
+  if name not in ONLINE:
+    raise ConfigError(
+        f'Unknown algo.name={name!r}; known: {", ".join(ONLINE)}.'
+    )
+  for path, value in values.items():
+    leaf = _ALL[mode].get(path)
+    if leaf is None or not leaf.owners or value == leaf.default:
+      continue
+    options = path.startswith(_OPTIONS)
+    chooser, known = ('env.name', ENVS) if options else ('algo.name', ONLINE)
+    name = values[chooser]
+    if name in known and name not in leaf.owners:
+      raise ConfigError(
+          f'{path}={value!r} has no effect with {chooser}={name!r}; it acts in'
+          f' {", ".join(leaf.owners)}.'
       )
-    elif name in values:
+
+
+def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
+  """The dataclass of a section, checked unless it is a whole mode's."""
+  made = {}
+  for item in dataclasses.fields(cls):
+    path, kind = prefix + item.name, item.type
+    if dataclasses.is_dataclass(kind):
+      kind = ONLINE[values['algo.name']] if kind is Online else kind
+      made[item.name] = _make(kind, values, f'{path}.')
+    elif path == _OPTIONS:
+      made[item.name] = _options(values)
+    elif path in values:
       meaning = fields.meaning(item)
-      value = fields.convert(path, values[name], item.type, meaning)
+      value = fields.convert(path, values[path], kind, meaning)
       fields.check(path, value, meaning)
-      made[name] = value
+      made[item.name] = value
   made = cls(**made)
-  check = getattr(made, 'check', None)
-  if check is not None and not isinstance(made, Mode):
-    check()
+  if hasattr(made, 'check') and prefix:
+    made.check()
   return made
 
 
-def _make_algorithm(values: Any, path: str, mode: str) -> Online:
-  """The hyperparameters of the algorithm that is named."""
-  if not isinstance(values, Mapping):
-    raise ConfigError(fields.no_section(path, values, ('name', '...')))
-  values = dict(values)
-  name = values.pop('name', next(iter(ONLINE)))
-  if name not in ONLINE:
-    raise ConfigError(
-        f'Unknown {path}.name={name!r}; known: {", ".join(ONLINE)}.'
-    )
-  own = {item.name: item for item in dataclasses.fields(ONLINE[name])}
-  for key in list(values):
-    if key not in own:
-      _refuse_elsewhere(name, values.pop(key), f'{path}.{key}', mode)
-    elif values[key] is None and not fields.is_optional(own[key].type):
-      del values[key]  # the algorithm's own default
-  return _make(ONLINE[name], values, f'{path}.', mode)
-
-
-def _refuse_elsewhere(name: str, value: Any, path: str, mode: str) -> None:
-  """Refuses what another algorithm has, if it was set."""
-  known = _ALL[mode]
-  inner = [x[len(path) + 1 :] for x in known if x.startswith(f'{path}.')]
-  if inner and not isinstance(value, Mapping):
-    raise ConfigError(fields.no_section(path, value, inner))
-  if inner:
-    for key in value:
-      _refuse_elsewhere(name, value[key], f'{path}.{key}', mode)
-  elif path not in known:
-    raise ConfigError(unknown(path, mode))
-  elif value != known[path].default:
-    raise ConfigError(
-        f'{path}={value!r} has no effect with algo.name={name!r}; it acts in'
-        f' {", ".join(known[path].owners)}.'
-    )
-
-
-def _options(env_name: Any, values: Any) -> dict[str, Any]:
+def _options(values: Mapping[str, Any]) -> dict[str, Any]:
   """Options of the chosen environment, its own defaults included."""
-  if not isinstance(values, Mapping):
-    known = ENVS[env_name].options if env_name in ENVS else ('...',)
-    raise ConfigError(fields.no_section(_OPTIONS, values, known))
-  given = {k: v for k, v in values.items() if v is not None}
-  if env_name not in ENVS:
-    return given
-  own = ENVS[env_name].options
-  for name, value in given.items():
-    owners = [other for other, spec in ENVS.items() if name in spec.options]
-    if name not in own and owners:
-      raise ConfigError(
-          f'{_OPTIONS}.{name}={value!r} has no effect with'
-          f' env.name={env_name!r}; it acts in {", ".join(owners)}.'
-      )
-  return ENVS[env_name].check_options(given)
+  start = f'{_OPTIONS}.'
+  given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
+  spec = ENVS.get(values['env.name'])
+  return given if spec is None else spec.check_options(given)
 
 
-def _check_acting(made: Any, mode: str) -> None:
+def _check_acting(config: Any, section: Any, prefix: str) -> None:
   """Refuses fields that were set although they cannot act (invariant 11)."""
-
-  def visit(section: Any, prefix: str) -> None:
-    for item in dataclasses.fields(section):
-      path, value = prefix + item.name, getattr(section, item.name)
-      if dataclasses.is_dataclass(value):
-        visit(value, f'{path}.')
-      elif value != fields.default(item):
-        for act in fields.meaning(item).acts_if:
-          if not act.test(made):
-            raise ConfigError(f'{path}={value!r} has no effect: {act.reason}.')
-
-  visit(made, '')
+  for item in dataclasses.fields(section):
+    path, value = prefix + item.name, getattr(section, item.name)
+    if dataclasses.is_dataclass(value):
+      _check_acting(config, value, f'{path}.')
+    elif value != fields.default(item):
+      for act in fields.meaning(item).acts_if:
+        if not act.test(config):
+          raise ConfigError(f'{path}={value!r} has no effect: {act.reason}.')
 
 
 def usual(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -379,14 +345,11 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   They are what an older record of the same algorithm and environment means by
   a field that it lacks.
   """
-  found = [
-      leaf for leaf in _leaves(MODES[record['mode']], '') if not leaf.owners
-  ]
+  found = [leaf for leaf in _ALL[record['mode']].values() if not leaf.owners]
   if record['mode'] == 'train':
     found += _leaves(ONLINE[record['algo']['name']], 'algo.')
   values = {leaf.path: leaf.default for leaf in found}
-  spec = ENVS.get(record.get('env', {}).get('name'))
-  if spec is not None:
+  if spec := ENVS.get(record.get('env', {}).get('name')):
     values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}
   return json.loads(json.dumps(values))
 

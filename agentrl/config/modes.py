@@ -13,12 +13,16 @@ from agentrl.algos import hyperparams
 from agentrl.config import sections
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
+from agentrl.models.options import DTYPES
+
+
+def _same(section: str, *names: str) -> dict[str, str]:
+  """Fields that have one path in a run's config and in this one."""
+  return {f'{section}.{name}': f'{section}.{name}' for name in names}
+
 
 # How a policy is asked comes with it, wherever it goes on.
-_AGENT = {
-    path: path
-    for path in ('agent.format', 'agent.instructions', 'agent.template')
-}
+_AGENT = _same('agent', 'format', 'instructions', 'template')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -42,9 +46,7 @@ class Computing(Mode):
 
   # None: the user's cache folder, or $JAX_COMPILATION_CACHE_DIR.
   compile_cache: str | None = field(
-      None,
-      "folder of compiled programs; None: the user's; '': none is kept",
-      example='cache',
+      None, "folder of compiled programs; None: the user's; '': none is kept"
   )
 
 
@@ -55,9 +57,9 @@ class Sampling(Computing):
   BROUGHT = _AGENT
 
   env: sections.Env
-  agent: sections.Agent = section(sections.Agent, 'how the policy talks')
+  agent: sections.Agent = section(sections.Agent)
   model: sections.Model
-  sampler: sections.Sampler = section(sections.Sampler, 'who samples')
+  sampler: sections.Sampler = section(sections.Sampler)
   rollout: sections.Limits
 
   def check(self) -> None:
@@ -77,13 +79,13 @@ class Learning(Sampling):
   """What the modes that learn share."""
 
   seed: int = field(0, 'of all that is drawn')
-  env: sections.TrainEnv = section(sections.TrainEnv, 'the environment')
-  model: sections.TrainModel = section(sections.TrainModel, 'the network')
-  mesh: sections.Mesh = section(sections.Mesh, 'devices')
-  sampler: sections.TrainSampler = section(sections.TrainSampler, 'who samples')
-  rollout: sections.Limits = section(sections.Limits, 'limits of episodes')
-  optim: sections.Optim = section(sections.Optim, 'the optimizer')
-  eval: sections.Eval = section(sections.Eval, 'held-out success')
+  env: sections.TrainEnv = section(sections.TrainEnv)
+  model: sections.TrainModel = section(sections.TrainModel)
+  mesh: sections.Mesh = section(sections.Mesh)
+  sampler: sections.TrainSampler = section(sections.TrainSampler)
+  rollout: sections.Limits = section(sections.Limits)
+  optim: sections.Optim = section(sections.Optim)
+  eval: sections.Eval = section(sections.Eval)
   checkpoint: sections.Checkpoint
 
 
@@ -93,19 +95,15 @@ class Train(Learning):
 
   mode = 'train'
 
-  num_steps: int = field(100, 'rl steps', at_least=1)
-  mesh: sections.RlMesh = section(sections.RlMesh, 'devices')
-  rollout: sections.Rollout = section(sections.Rollout, 'collecting')
-  horizon: sections.Horizon = section(sections.Horizon, 'turns of an episode')
-  algo: hyperparams.Online = section(hyperparams.Grpo, 'the algorithm')
-  optim: sections.RlOptim = section(sections.RlOptim, 'the optimizer')
-  warmstart: sections.Warmstart = section(
-      sections.Warmstart, 'imitation of the expert before'
-  )
-  eval: sections.RlEval = section(sections.RlEval, 'held-out success')
-  checkpoint: sections.StepCheckpoint = section(
-      sections.StepCheckpoint, 'saving'
-  )
+  num_steps: int = field(100, 'rl steps', ge=1)
+  mesh: sections.RlMesh = section(sections.RlMesh)
+  rollout: sections.Rollout = section(sections.Rollout)
+  horizon: sections.Horizon = section(sections.Horizon)
+  algo: hyperparams.Online = section(hyperparams.Grpo)
+  optim: sections.RlOptim = section(sections.RlOptim)
+  warmstart: sections.Warmstart = section(sections.Warmstart)
+  eval: sections.RlEval = section(sections.RlEval)
+  checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
 
   def check(self) -> None:
     super().check()
@@ -150,11 +148,9 @@ class Sft(Learning):
 
   mode = 'sft'
 
-  data: sections.Data = section(sections.Data, 'demonstrations')
-  algo: hyperparams.Sft = section(hyperparams.Sft, 'the algorithm')
-  checkpoint: sections.StepCheckpoint = section(
-      sections.StepCheckpoint, 'saving'
-  )
+  data: sections.Data = section(sections.Data)
+  algo: hyperparams.Sft = section(hyperparams.Sft)
+  checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -163,17 +159,11 @@ class Dpo(Learning):
 
   mode = 'dpo'
 
-  warmstart: sections.Warmstart = section(
-      sections.Warmstart, 'imitation of the expert before'
-  )
-  explore: sections.Explore = section(
-      sections.Explore, 'episodes that the policy plays'
-  )
-  pairs: sections.Pairs = section(sections.Pairs, 'pairs of episodes')
-  algo: hyperparams.Dpo = section(hyperparams.Dpo, 'the algorithm')
-  checkpoint: sections.StepCheckpoint = section(
-      sections.StepCheckpoint, 'saving'
-  )
+  warmstart: sections.Warmstart = section(sections.Warmstart)
+  explore: sections.Explore = section(sections.Explore)
+  pairs: sections.Pairs = section(sections.Pairs)
+  algo: hyperparams.Dpo = section(hyperparams.Dpo)
+  checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
 
   def check(self) -> None:
     super().check()
@@ -201,15 +191,11 @@ class AgentEvol(Learning):
 
   mode = 'agentevol'
 
-  num_steps: int = field(
-      4, 'rounds of exploration and training, after the first', at_least=1
-  )
-  data: sections.Data = section(sections.Data, 'demonstrations')
-  explore: sections.Explore = section(
-      sections.Explore, 'episodes that the policy plays'
-  )
-  algo: hyperparams.AgentEvol = section(hyperparams.AgentEvol, 'the algorithm')
-  checkpoint: sections.Checkpoint = section(sections.Checkpoint, 'saving')
+  num_steps: int = field(4, 'rounds after the first', ge=1)
+  data: sections.Data = section(sections.Data)
+  explore: sections.Explore = section(sections.Explore)
+  algo: hyperparams.AgentEvol = section(hyperparams.AgentEvol)
+  checkpoint: sections.Checkpoint = section(sections.Checkpoint)
 
   def check(self) -> None:
     super().check()
@@ -221,8 +207,8 @@ class AgentEvol(Learning):
 class EvaluateLimits(sections.Limits):
   """Limits that suit a model which no run trained."""
 
-  max_completion_tokens: int = field(256, 'of one turn', at_least=1)
-  max_context: int = field(4096, 'tokens of an episode', at_least=2)
+  max_completion_tokens: int = field(256, 'of one turn', ge=1)
+  max_context: int = field(4096, 'tokens of an episode', ge=2)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -230,56 +216,37 @@ class Evaluate(Sampling):
   """mode='evaluate': success of a policy on held-out tasks."""
 
   mode = 'evaluate'
-  BROUGHT = _AGENT | {
-      path: path
-      for path in (
-          'env.name',
-          'env.options',
-          'env.url',
-          'env.token_file',
-          'env.retry_s',
-          'env.timeout_s',
-          'model.dtype',
-          'rollout.max_completion_tokens',
-          'rollout.max_context',
-          'rollout.concurrency',
-          'eval.num_tasks',
-          'eval.horizon',
-          'eval.split',
-          'eval.task_file',
-          'eval.seed',
-          'eval.samples',
-      )
-  }
+  BROUGHT = (
+      _AGENT
+      | _same('env', 'name', 'options', 'url', 'token_file')
+      | _same('env', 'retry_s', 'timeout_s')
+      | _same('model', 'dtype')
+      | _same('rollout', 'max_completion_tokens', 'max_context', 'concurrency')
+      | _same('eval', 'num_tasks', 'horizon', 'split', 'task_file')
+      | _same('eval', 'seed', 'samples')
+  )
 
-  env: sections.Env = section(sections.Env, 'the environment')
-  model: sections.Model = section(sections.Model, 'the policy')
-  rollout: EvaluateLimits = section(EvaluateLimits, 'limits of episodes')
-  eval: sections.Eval = section(sections.Eval, 'tasks and turns')
+  env: sections.Env = section(sections.Env)
+  model: sections.Model = section(sections.Model)
+  rollout: EvaluateLimits = section(EvaluateLimits)
+  eval: sections.Eval = section(sections.Eval)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EnvServer:
   """A server of one environment."""
 
-  host: str = field('127.0.0.1', 'to listen on', example='0.0.0.0')
-  port: int = field(8000, 'to listen on', at_least=0, at_most=65535)
+  host: str = field('127.0.0.1', 'to listen on')
+  port: int = field(8000, 'to listen on', ge=0, le=65535)
   expert: bool = field(False, "whether to offer the expert's actions")
-  lease_s: float = field(
-      600.0, 'an episode that nobody used for so long is closed', above=0
-  )
-  max_episodes: int = field(4096, 'that may live at a time', at_least=1)
-  deadline_s: float = field(
-      120.0, 'a call that takes so long ends its episode', above=0
-  )
-  workers: int = field(
-      1, 'processes; more where the simulator is bound to them', at_least=1
-  )
+  lease_s: float = field(600.0, 'an episode unused for so long is closed', gt=0)
+  max_episodes: int = field(4096, 'that may live at a time', ge=1)
+  deadline_s: float = field(120.0, 'a call this long ends its episode', gt=0)
+  # More where the simulator is bound to them.
+  workers: int = field(1, 'processes', ge=1)
   # Runs name the same file in env.token_file.
   token_file: str | None = field(
-      None,
-      'a file with what requests carry as "Authorization: Bearer TOKEN"',
-      example='token',
+      None, 'a file with what requests carry as "Authorization: Bearer TOKEN"'
   )
 
 
@@ -289,30 +256,26 @@ class ServeEnv(Mode):
 
   mode = 'serve_env'
 
-  env: sections.World = section(sections.World, 'the environment')
-  serve: EnvServer = section(EnvServer, 'the server')
+  env: sections.World = section(sections.World)
+  serve: EnvServer = section(EnvServer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PolicyServer:
   """The standalone engine."""
 
-  host: str = field('127.0.0.1', 'to listen on', example='0.0.0.0')
-  port: int = field(30000, 'to listen on', at_least=0, at_most=65535)
+  host: str = field('127.0.0.1', 'to listen on')
+  port: int = field(30000, 'to listen on', ge=0, le=65535)
   name: str | None = field(
-      None, "for OpenAI's clients; None: model.name as given", example='policy'
+      None, "for OpenAI's clients; None: model.name as given"
   )
   # A run's own; memory for it is taken at the start.
-  max_context: int = field(
-      2048, 'tokens of a request; 0: all positions of the model', at_least=0
-  )
+  max_context: int = field(2048, "of a request; 0: all the model's", ge=0)
   seed: int = field(0, 'of requests that bring none')
   # `Authorization: Bearer KEY` opens all routes but health and metrics; with
   # an admin key, that alone opens routes that change something.
-  api_key_file: str | None = field(None, 'a file of one line', example='key')
-  admin_api_key_file: str | None = field(
-      None, 'a file of one line', example='key'
-  )
+  api_key_file: str | None = field(None, 'a file of one line')
+  admin_api_key_file: str | None = field(None, 'a file of one line')
   chat_template: str | None = field(
       None, "of chats; None: the run's, or the tokenizer's", example='chatml'
   )
@@ -331,23 +294,21 @@ class ServePolicy(Computing):
       'serve.chat_template': 'agent.template',
   }
 
-  model: sections.Model = section(sections.Model, 'the policy')
-  sampler: sections.Engine = section(sections.Engine, 'the engine')
-  serve: PolicyServer = section(PolicyServer, 'the server')
+  model: sections.Model = section(sections.Model)
+  sampler: sections.Engine = section(sections.Engine)
+  serve: PolicyServer = section(PolicyServer)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Shown:
   """Which tokens are shown."""
 
-  episodes: str = field('', 'an episode file', example='e.jsonl')
+  episodes: str = field('', 'an episode file')
   tokenizer: str | None = field(
-      None, "a model's name or directory; None: the run's", example='m'
+      None, "a model's name or directory; None: the run's"
   )
-  num_groups: int = field(2, 'of the file', at_least=1)
-  html: str | None = field(
-      None, 'the page; None: beside the episodes', example='p.html'
-  )
+  num_groups: int = field(2, 'of the file', ge=1)
+  html: str | None = field(None, 'the page; None: beside the episodes')
 
   def check(self) -> None:
     if not self.episodes:
@@ -362,14 +323,14 @@ class Inspect(Computing):
 
   mode = 'inspect'
 
-  inspect: Shown = section(Shown, 'which tokens')
+  inspect: Shown = section(Shown)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
   """A checkpoint of a run."""
 
-  path: str = field('', 'workdir, or one of its checkpoints/N', example='run')
+  path: str = field('', 'workdir, or one of its checkpoints/N')
   step: int | None = field(None, 'N; None: the newest', example=3)
 
   def check(self) -> None:
@@ -385,10 +346,8 @@ class Folder:
   """A Hugging Face folder."""
 
   # 'source': as the run's own model has.
-  dtype: str = field(
-      'float32', 'of the files', one_of=('float32', 'bfloat16', 'source')
-  )
-  shard_bytes: int = field(10**9, 'most bytes of one file', at_least=1)
+  dtype: str = field('float32', 'of the files', one_of=(*DTYPES, 'source'))
+  shard_bytes: int = field(10**9, 'most bytes of one file', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -397,24 +356,13 @@ class Export(Computing):
 
   mode = 'export'
 
-  checkpoint: Source = section(Source, 'which checkpoint')
-  export: Folder = section(Folder, 'the folder')
+  checkpoint: Source = section(Source)
+  export: Folder = section(Folder)
 
 
-MODES = {
-    cls.mode: cls
-    for cls in (
-        Train,
-        Sft,
-        Dpo,
-        AgentEvol,
-        Evaluate,
-        ServeEnv,
-        ServePolicy,
-        Inspect,
-        Export,
-    )
-}
+_LEARN = (Train, Sft, Dpo, AgentEvol)
+_REST = (Evaluate, ServeEnv, ServePolicy, Inspect, Export)
+MODES = {cls.mode: cls for cls in _LEARN + _REST}
 
 
 def record(config: Mode) -> dict[str, Any]:

@@ -1,30 +1,24 @@
 """Names that a config lacks: what was meant, and where it went."""
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # Refused whatever the mode, with the way out; `api_key` would stand in
 # config.json and in the process list.
 _REFUSED = {
-    'sampler.api_key': (
-        'sampler.api_key would stand in config.json and in the process list:'
-        ' put the key into a file that only you can read and name it in'
-        ' sampler.api_key_file, or set AGENTRL_SAMPLER_API_KEY.'
-    ),
-    'sampler.admin_key': (
-        'sampler.admin_key would stand in config.json and in the process list:'
-        ' put the key into a file that only you can read and name it in'
-        ' sampler.admin_key_file, or set AGENTRL_SAMPLER_ADMIN_KEY.'
-    ),
-    'rollout.top_p': (
-        'rollout.top_p would sample from another distribution than the'
+    f'sampler.{key}': (
+        f'sampler.{key} would stand in config.json and in the process list: put'
+        ' the key into a file that only you can read and name it in'
+        f' sampler.{key}_file, or set AGENTRL_SAMPLER_{key.upper()}.'
+    )
+    for key in ('api_key', 'admin_key')
+} | {
+    f'rollout.{name}': (
+        f'rollout.{name} would sample from another distribution than the'
         ' log-probabilities describe: training has top_p=1.0 and top_k=-1.'
-    ),
-    'rollout.top_k': (
-        'rollout.top_k would sample from another distribution than the'
-        ' log-probabilities describe: training has top_p=1.0 and top_k=-1.'
-    ),
+    )
+    for name in ('top_p', 'top_k')
 }
 # In these modes the data decides how many updates there are.
 _OFFLINE = {
@@ -37,14 +31,8 @@ _OFFLINE = {
         ' and agentevol after each round.'
     ),
 }
-_REFUSED_IN = {
-    'sft': _OFFLINE,
-    'dpo': _OFFLINE,
-    'agentevol': (
-        _OFFLINE
-        | {'checkpoint.every': 'checkpoint.every: each round is saved.'}
-    ),
-}
+_ROUNDS = {'checkpoint.every': 'checkpoint.every: each round is saved.'}
+_REFUSED_IN = dict(sft=_OFFLINE, dpo=_OFFLINE, agentevol=_OFFLINE | _ROUNDS)
 # Old name -> new name.
 RENAMED: Mapping[str, str] = {}
 # What others call a field.
@@ -78,42 +66,33 @@ def unknown(
     known: the fields of each mode, by their paths.
   """
   refused = _REFUSED | _REFUSED_IN.get(mode, {})
-  for name, reason in refused.items():
-    if path == name:
-      return reason
+  if path in refused:
+    return refused[path]
   if path in RENAMED:
     return f'{path} is called {RENAMED[path]} now.'
-  elsewhere = [
-      other
-      for other in known
-      if any(f'{name}.'.startswith(f'{path}.') for name in known[other])
-  ]
+  elsewhere = [x for x in known if path in known[x] or children(path, known[x])]
   if elsewhere:
-    return (
-        f'{path} has no effect with mode={mode!r}; it acts in'
-        f' {", ".join(elsewhere)}.'
-    )
-  found = f'Unknown field {path}'
-  meant = _meant(path, known[mode])
-  if meant:
-    return f'{found}. Did you mean {" or ".join(meant)}?'
-  section, _, _ = path.rpartition('.')
-  beside = {
-      name[len(section) + bool(section) :].partition('.')[0]
-      for name in known[mode]
-      if name.startswith(f'{section}.' if section else '')
-  }
-  if not beside:
-    beside = {name.partition('.')[0] for name in known[mode]}
-    return f'{found}; known sections: {", ".join(sorted(beside))}.'
-  return f'{found}; known: {", ".join(sorted(beside))}.'
+    modes = ', '.join(elsewhere)
+    return f'{path} has no effect with mode={mode!r}; it acts in {modes}.'
+  if meant := _meant(path, known[mode]):
+    return f'Unknown field {path}. Did you mean {" or ".join(meant)}?'
+  section = path.rpartition('.')[0]
+  beside = section and children(section, known[mode])
+  which = 'known' if beside or not section else 'known sections'
+  listed = ', '.join(sorted(beside or children('', known[mode])))
+  return f'Unknown field {path}; {which}: {listed}.'
+
+
+def children(section: str, known: Iterable[str]) -> list[str]:
+  """Names in a section, the whole config by '', among the known paths."""
+  start = f'{section}.' if section else ''
+  inner = (path[len(start) :] for path in known if path.startswith(start))
+  return list(dict.fromkeys(name.partition('.')[0] for name in inner))
 
 
 def _meant(path: str, known: Mapping[str, Any]) -> list[str]:
   """The fields, or the section, that a wrong path may mean."""
-  *parents, name = path.split('.')
-  parents = [_SYNONYMS.get(part, part) for part in parents]
-  name = _SYNONYMS.get(name, name)
+  *parents, name = [_SYNONYMS.get(part, part) for part in path.split('.')]
   sections = {path.rpartition('.')[0] for path in known}
   guess = '.'.join([*parents, name])
   if guess in known or guess in sections:

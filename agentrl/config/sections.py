@@ -14,20 +14,28 @@ from agentrl import envs
 from agentrl.envs import ENVS, actions, prompts
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section, when, when_set
-from agentrl.models import options
-from agentrl.models.options import Lora
-from agentrl.schedules import HORIZONS
-from agentrl.training.options import (
-    OPTIMIZERS,
-    PUSHES,
-    SCHEDULES,
-    SHARD_BYTES,
+from agentrl.fields import ActsIf, field, section, unless_set, when, when_set
+from agentrl.models.options import (
+    ATTENTION,
+    DTYPES,
+    LORA_TARGETS,
+    REMAT,
+    TINY,
+    Lora,
 )
+from agentrl.schedules import HORIZONS
+from agentrl.training.options import OPTIMIZERS, PUSHES, SCHEDULES, SHARD_BYTES
 
-_CHILD = ActsIf(
-    lambda config: not config.env.url,
-    {'env.url': None},
+_URL = 'http://127.0.0.1:1'
+_SERVED = when_set(
+    'env.url',
+    _URL,
+    'a child of the run is started again, and listens on loopback only; it acts'
+    ' with env.url',
+)
+_CHILD = unless_set(
+    'env.url',
+    None,
     'env.url names servers that run; start more of them and list their URLs',
 )
 
@@ -36,11 +44,7 @@ _CHILD = ActsIf(
 class World:
   """One environment."""
 
-  name: str = field(
-      'textcraft',
-      f'one of {", ".join(ENVS)}, or module:NAME of an EnvSpec',
-      example='babyai',
-  )
+  name: str = field('textcraft', f'one of {", ".join(ENVS)}, or module:NAME')
   # None in a config: the environment's own default, see `envs.ENVS`.
   options: dict[str, Any] = field({}, "the environment's options")
 
@@ -55,33 +59,20 @@ class Env(World):
   """Which environment, and where it is served."""
 
   url: str | tuple[str, ...] | None = field(
-      None,
-      'of one server or several; None: a child process serves it',
-      example='http://127.0.0.1:1',
+      None, 'of one server or several; None: of a child process', example=_URL
   )
-  timeout_s: float = field(60.0, 'of one request', above=0)
+  timeout_s: float = field(60.0, 'of one request', gt=0)
   # A server that was away (a restart, say); episodes wait for it within their
   # `rollout.deadline_s`. A child that died is started again.
   retry_s: float = field(
       60.0,
       'how long a server that has answered may be away',
-      at_least=0,
-      acts_if=when_set(
-          'env.url',
-          'http://127.0.0.1:1',
-          'a child of the run that died is started again; it acts with env.url',
-      ),
+      ge=0,
+      acts_if=_SERVED,
   )
-  workers: int = field(1, 'processes of a child', at_least=1, acts_if=_CHILD)
+  workers: int = field(1, 'processes of a child', ge=1, acts_if=_CHILD)
   token_file: str | None = field(
-      None,
-      'a file with what the server wants to be told',
-      acts_if=when_set(
-          'env.url',
-          'http://127.0.0.1:1',
-          'a child of the run listens on loopback only; it acts with env.url',
-      ),
-      example='token',
+      None, 'a file with what the server wants to be told', acts_if=_SERVED
   )
 
   @property
@@ -95,20 +86,14 @@ class Env(World):
 class TrainEnv(Env):
   """An environment that is trained in."""
 
-  task_file: str | None = field(
-      None,
-      "AgentGym item file in place of the environment's train list",
-      example='items.json',
-  )
+  task_file: str | None = field(None, 'AgentGym items in place of train tasks')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Agent:
   """How the policy talks; a run brings its own."""
 
-  format: str = field(
-      'react', 'how an action is written', one_of=tuple(actions.FORMATS)
-  )
+  format: str = field('react', 'of an action', one_of=tuple(actions.FORMATS))
   instructions: str = field('full', 'how much is said', one_of=prompts.STYLES)
   # None: the tokenizer's own where that is append-only, or ours for its family.
   template: str | None = field(
@@ -123,15 +108,14 @@ class Model:
   name: str = field(
       'smollm2-135m',
       'a variant, a directory, a .gguf, a hub name, a run or its checkpoints/N',
-      example='other',
   )
   # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
-  dtype: str = field('float32', 'it computes in', one_of=options.DTYPES)
+  dtype: str = field('float32', 'it computes in', one_of=DTYPES)
 
   @property
   def from_scratch(self) -> bool:
     """Tiny variants start random, with a tokenizer trained for the task."""
-    return self.name in options.TINY
+    return self.name in TINY
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,24 +124,20 @@ class TrainModel(Model):
 
   # 'dots': all but products with weights and attention. Less memory; on a CPU
   # 'dots' is the fastest, since less is written and read.
-  remat: str = field(
-      'none',
-      'activations computed again in the backward pass',
-      one_of=options.REMAT,
-  )
+  remat: str = field('none', 'recomputed in the backward pass', one_of=REMAT)
   # Nothing chooses 'flash' by itself, as it has not run on a card yet.
   attention: str = field(
       'reference',
       "any device, or kernels for a GPU whose memory grows with a row's length",
-      one_of=options.ATTENTION,
+      one_of=ATTENTION,
   )
-  lora: Lora = section(Lora, 'a low-rank adapter, in place of all parameters')
+  lora: Lora = section(Lora)
 
   def check(self) -> None:
     if not self.lora.targets:
       raise ConfigError(
           'model.lora.targets=() names no projection; give some of'
-          f' {options.LORA_TARGETS}.'
+          f' {LORA_TARGETS}.'
       )
     if self.lora.rank and self.from_scratch:
       raise ConfigError(
@@ -182,12 +162,8 @@ class Mesh:
   @property
   def axes(self) -> dict[str, int]:
     """Devices by the name of their axis."""
-    return dict(
-        data=self.data,
-        fsdp=self.fsdp,
-        tensor=self.tensor,
-        sequence=self.sequence,
-    )
+    names = ('data', 'fsdp', 'tensor', 'sequence')
+    return {name: getattr(self, name) for name in names}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,9 +171,7 @@ class RlMesh(Mesh):
   """A mesh that may hold the policy that the KL is to."""
 
   offload: tuple[str, ...] = field(
-      (),
-      'in the memory of the host between uses',
-      one_of=('optimizer', 'reference'),
+      (), 'in host memory between uses', one_of=('optimizer', 'reference')
   )
 
 
@@ -205,16 +179,12 @@ class RlMesh(Mesh):
 class Limits:
   """How far an episode may go, and how many run together."""
 
-  max_completion_tokens: int = field(512, 'of one turn', at_least=1)
-  max_context: int = field(8192, 'tokens of an episode', at_least=2)
-  concurrency: int = field(64, 'episodes at a time', at_least=1)
-  deadline_s: float = field(600.0, 'of one episode', above=0)
-  attempts: int = field(
-      3, 'of an episode that the infrastructure failed', at_least=1
-  )
-  max_failed_share: float = field(
-      0.5, 'more stops the run', at_least=0, at_most=1
-  )
+  max_completion_tokens: int = field(512, 'of one turn', ge=1)
+  max_context: int = field(8192, 'tokens of an episode', ge=2)
+  concurrency: int = field(64, 'episodes at a time', ge=1)
+  deadline_s: float = field(600.0, 'of one episode', gt=0)
+  attempts: int = field(3, 'of an episode that infrastructure failed', ge=1)
+  max_failed_share: float = field(0.5, 'more stops the run', ge=0, le=1)
   save_tokens: bool = field(True, 'whether episode files have token arrays')
 
   def check(self) -> None:
@@ -229,28 +199,23 @@ class Limits:
 class Rollout(Limits):
   """Collecting episodes to train on."""
 
-  tasks_per_step: int = field(32, 'groups of a step', at_least=1)
-  group_size: int = field(8, 'episodes of a task', at_least=1)
+  tasks_per_step: int = field(32, 'groups of a step', ge=1)
+  group_size: int = field(8, 'episodes of a task', ge=1)
   # On both sides. top_p and top_k would sample from another distribution than
   # the log-probabilities describe: there are none.
-  temperature: float = field(1.0, 'of sampling', above=0)
+  temperature: float = field(1.0, 'of sampling', gt=0)
+
+
+_STEPWISE = when('horizon.kind', 'stepwise')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Horizon:
   """Turns that an episode may take; see `schedules`."""
 
-  kind: str = field(
-      'fixed', 'how it grows', one_of=tuple(HORIZONS), example='stepwise'
-  )
+  kind: str = field('fixed', 'how it grows', one_of=tuple(HORIZONS))
   turns: tuple[int, ...] = field((30,), 'of each stage', example=(3,))
-  every: int = field(
-      0,
-      'steps of a stage',
-      at_least=0,
-      acts_if=when('horizon.kind', 'stepwise'),
-      example=7,
-  )
+  every: int = field(0, 'steps of a stage', ge=0, acts_if=_STEPWISE)
 
   def check(self) -> None:
     if not self.turns or min(self.turns) < 1:
@@ -268,63 +233,44 @@ class Horizon:
       )
 
 
-def _of_optimizer(*names: str) -> ActsIf:
-  return when('optim.name', *names)
+_ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon')
+_MUON = when('optim.name', 'muon')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optim:
   """An optimizer behind a clip of the global norm."""
 
-  lr: float = field(1e-6, 'learning rate', above=0)
+  lr: float = field(1e-6, 'learning rate', gt=0)
   name: str = field('adamw', 'which', one_of=OPTIMIZERS)
-  schedule: str = field(
-      'constant', 'what follows the warm-up', one_of=SCHEDULES
-  )
-  grad_clip: float = field(1.0, 'largest norm of the gradient', above=0)
-  weight_decay: float = field(0.0, 'decoupled', at_least=0)
-  b1: float = field(
-      0.9,
-      "decay of Adam's first moment; in 'muon', of embeddings and norms",
-      at_least=0,
-      below=1,
-      acts_if=_of_optimizer('adamw', 'adamw8bit', 'muon'),
-  )
-  b2: float = field(
-      0.999,
-      'of its second moment',
-      at_least=0,
-      below=1,
-      acts_if=_of_optimizer('adamw', 'adamw8bit', 'muon'),
-  )
-  momentum: float = field(
-      0.95, "Muon's", at_least=0, below=1, acts_if=_of_optimizer('muon')
-  )
-  max_tokens: int = field(
-      8192, 'of a microbatch: memory, not mathematics', at_least=1
-  )
+  schedule: str = field('constant', 'after the warm-up', one_of=SCHEDULES)
+  grad_clip: float = field(1.0, 'largest norm of the gradient', gt=0)
+  weight_decay: float = field(0.0, 'decoupled', ge=0)
+  # Of Adam; in 'muon', of embeddings and norms.
+  b1: float = field(0.9, 'decay of 1st moment', ge=0, lt=1, acts_if=_ADAM)
+  b2: float = field(0.999, 'decay of 2nd moment', ge=0, lt=1, acts_if=_ADAM)
+  momentum: float = field(0.95, "Muon's", ge=0, lt=1, acts_if=_MUON)
+  max_tokens: int = field(8192, 'of a microbatch; memory, not results', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RlOptim(Optim):
   """An optimizer whose number of updates is known beforehand."""
 
-  warmup_steps: int = field(0, 'updates of linear warm-up', at_least=0)
+  warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Warmstart:
   """Supervised learning on the expert's episodes, before all else."""
 
-  episodes: int = field(0, 'of the expert; 0: no warm start', at_least=0)
-  epochs: int = field(1, 'passes over them', at_least=1)
-  minibatch_size: int = field(32, 'episodes of an update', at_least=1)
-  lr: float = field(1e-3, 'learning rate', above=0)
-  warmup_steps: int = field(0, 'updates of linear warm-up', at_least=0)
-  schedule: str = field(
-      'constant', 'what follows the warm-up', one_of=SCHEDULES
-  )
-  horizon: int = field(30, 'turns an expert may take', at_least=1)
+  episodes: int = field(0, 'of the expert; 0: no warm start', ge=0)
+  epochs: int = field(1, 'passes over them', ge=1)
+  minibatch_size: int = field(32, 'episodes of an update', ge=1)
+  lr: float = field(1e-3, 'learning rate', gt=0)
+  warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
+  schedule: str = field('constant', 'after the warm-up', one_of=SCHEDULES)
+  horizon: int = field(30, 'turns an expert may take', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -335,16 +281,17 @@ class Eval:
   `before`.
   """
 
-  num_tasks: int = field(100, '0: no evaluation', at_least=0)
+  num_tasks: int = field(100, '0: no evaluation', ge=0)
   # It does not grow, so that evaluations compare.
-  horizon: int = field(30, 'turns', at_least=1)
+  horizon: int = field(30, 'turns', ge=1)
   split: str = field('test', 'whose tasks', one_of=SPLITS)
-  task_file: str | None = field(
-      None, "AgentGym item file in place of the split's list", example='i.json'
-  )
+  task_file: str | None = field(None, "AgentGym items in place of the split's")
   seed: int = field(0, 'of sampling; the same at every evaluation')
-  temperature: float = field(1.0, 'of sampling; 0 is greedy', at_least=0)
-  samples: int = field(1, 'episodes of a task', at_least=1)
+  temperature: float = field(1.0, 'of sampling; 0 is greedy', ge=0)
+  samples: int = field(1, 'episodes of a task', ge=1)
+
+
+_EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -352,11 +299,7 @@ class RlEval(Eval):
   """An evaluation between steps, too."""
 
   every: int = field(
-      0,
-      'rl steps between evaluations; 0: only before and after',
-      at_least=0,
-      acts_if=when_set('eval.num_tasks', 8, 'eval.num_tasks is 0'),
-      example=5,
+      0, 'rl steps; 0: only before and after', ge=0, acts_if=_EVALUATES
   )
 
 
@@ -364,14 +307,18 @@ class RlEval(Eval):
 class Checkpoint:
   """Saving, where each round is saved."""
 
-  keep: int = field(2, 'newest ones that stay', at_least=1)
+  keep: int = field(2, 'newest ones that stay', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepCheckpoint(Checkpoint):
   """Saving."""
 
-  every: int = field(10, 'steps or updates between two', at_least=1)
+  every: int = field(10, 'steps or updates between two', ge=1)
+
+
+_EXPERT = when_set('data.expert_episodes', 8, 'data.expert_episodes is 0')
+_FILES = when_set('data.files', ('a.json',), 'data.files is empty')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -381,26 +328,14 @@ class Data:
   files: tuple[str, ...] = field(
       (), 'conversations or episodes, JSON or JSON lines', example=('a.json',)
   )
-  expert_episodes: int = field(
-      0, 'training tasks that the expert plays', at_least=0, example=5
-  )
-  expert_horizon: int = field(
-      30,
-      'turns it may take',
-      at_least=1,
-      acts_if=when_set('data.expert_episodes', 8, 'data.expert_episodes is 0'),
-  )
+  expert_episodes: int = field(0, 'training tasks that the expert plays', ge=0)
+  expert_horizon: int = field(30, 'turns it may take', ge=1, acts_if=_EXPERT)
   min_return: float | None = field(
-      None,
-      'least return of an episode of a file; None: those with success',
-      acts_if=when_set('data.files', ('a.json',), 'data.files is empty'),
-      example=0.5,
+      None, 'least return in files; None: those with success', acts_if=_FILES
   )
   # So the policy is asked at evaluation what it was asked in training.
   own_opening: bool = field(
-      False,
-      "whether our instructions take the place of a conversation's own",
-      acts_if=when_set('data.files', ('a.json',), 'data.files is empty'),
+      False, "our instructions, in place of a conversation's", acts_if=_FILES
   )
 
   def check(self) -> None:
@@ -415,12 +350,14 @@ class Data:
 class Explore:
   """Episodes that the policy plays to learn from them."""
 
-  tasks: int = field(
-      374, 'training tasks that are played, each round', at_least=0
-  )
-  samples: int = field(2, 'episodes of a task', at_least=1)
-  horizon: int = field(30, 'turns', at_least=1)
-  temperature: float = field(1.0, 'of sampling', above=0)
+  tasks: int = field(374, 'training tasks that are played, each round', ge=0)
+  samples: int = field(2, 'episodes of a task', ge=1)
+  horizon: int = field(30, 'turns', ge=1)
+  temperature: float = field(1.0, 'of sampling', gt=0)
+
+
+_EXPLORES = when_set('explore.tasks', 8, 'explore.tasks is 0')
+_PAIRS = when_set('pairs.files', ('a.json',), 'pairs.files is empty')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -430,20 +367,14 @@ class Pairs:
   files: tuple[str, ...] = field(
       (), 'pairs or episodes; none: explore plays them', example=('a.json',)
   )
-  gap: float = field(0.01, 'least difference of the returns', above=0)
+  gap: float = field(0.01, 'least difference of the returns', gt=0)
   threshold: float = field(0.7, 'least return of the better one')
-  per_task: int = field(1, 'most pairs of one task', at_least=1)
+  per_task: int = field(1, 'most pairs of one task', ge=1)
   # Those of the warm start where there is one (ETO, arXiv:2403.02502).
   with_expert: bool = field(
-      False,
-      "whether the expert's episodes are paired with the policy's",
-      acts_if=when_set('explore.tasks', 8, 'explore.tasks is 0'),
+      False, "pair the expert's episodes with the policy's", acts_if=_EXPLORES
   )
-  own_opening: bool = field(
-      False,
-      'as in config.data',
-      acts_if=when_set('pairs.files', ('a.json',), 'pairs.files is empty'),
-  )
+  own_opening: bool = field(False, 'as in config.data', acts_if=_PAIRS)
 
 
 # What the run itself tells a server that it starts -> what to do instead.
@@ -466,6 +397,7 @@ SERVER_DTYPES = {
 }
 _LOOPBACK = ('127.0.0.1', 'localhost', '::1')
 
+_SGLANG = when('sampler.kind', 'sglang')
 _LAUNCHED = when_set(
     'sampler.launch.python',
     'python',
@@ -481,16 +413,10 @@ class Launch:
   """
 
   python: str | None = field(
-      None,
-      "of the servers' own virtual environment; None: none is started",
-      acts_if=when('sampler.kind', 'sglang'),
-      example='python',
+      None, "of the servers' own environment; None: no launch", acts_if=_SGLANG
   )
   module: str = field(
-      'sglang.launch_server',
-      'what `python -m` runs',
-      acts_if=_LAUNCHED,
-      example='other.server',
+      'sglang.launch_server', 'what `python -m` runs', acts_if=_LAUNCHED
   )
   flags: tuple[str, ...] | dict[str, Any] = field(
       (),
@@ -498,7 +424,7 @@ class Launch:
       acts_if=_LAUNCHED,
       example=('--tp-size', '2'),
   )
-  replicas: int = field(1, 'servers', at_least=1, acts_if=_LAUNCHED)
+  replicas: int = field(1, 'servers', ge=1, acts_if=_LAUNCHED)
   devices: tuple[str, ...] = field(
       (),
       "CUDA_VISIBLE_DEVICES of each replica; (): the run's own",
@@ -506,20 +432,13 @@ class Launch:
       example=('1',),
   )
   # The next replicas' follow.
-  port: int = field(
-      0, 'of the first replica; 0: free ones', at_least=0, acts_if=_LAUNCHED
-  )
+  port: int = field(0, 'of the first; 0: free ones', ge=0, acts_if=_LAUNCHED)
   start_timeout_s: float = field(
-      900.0, 'until /health says yes', above=0, acts_if=_LAUNCHED
+      900.0, 'until /health says yes', gt=0, acts_if=_LAUNCHED
   )
-  restarts: int = field(
-      5, 'of one replica, in the whole run', at_least=0, acts_if=_LAUNCHED
-  )
+  restarts: int = field(5, 'of one replica in a run', ge=0, acts_if=_LAUNCHED)
   backoff_s: float = field(
-      1.0,
-      'before the first restart; doubles with each',
-      at_least=0,
-      acts_if=_LAUNCHED,
+      1.0, 'before a restart; doubles with each', ge=0, acts_if=_LAUNCHED
   )
 
   def check(self) -> None:
@@ -573,14 +492,12 @@ class Launch:
 class Engine:
   """The embedded engine."""
 
-  max_running: int = field(64, 'sequences that decode together', at_least=1)
+  max_running: int = field(64, 'sequences that decode together', ge=1)
   slots: int = field(
-      0, 'cached sequences; 0: twice max_running', at_least=0, example=128
+      0, 'cached sequences; 0: twice max_running', ge=0, example=128
   )
   # To the last bit, whatever is served beside them; each costs a full batch.
-  deterministic: bool = field(
-      False, 'whether equal requests give equal tokens and log-probabilities'
-  )
+  deterministic: bool = field(False, 'equal results for equal requests')
 
   @property
   def num_slots(self) -> int:
@@ -597,14 +514,20 @@ class Engine:
 
 _SERVERS = ActsIf(
     lambda config: config.sampler.kind == 'sglang',
-    {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)},
+    {'sampler.kind': 'sglang', 'sampler.urls': (_URL,)},
     "it is about servers; set sampler.kind='sglang'",
 )
 _EMBEDDED = when('sampler.kind', 'embedded')
-_FOUND = ActsIf(
-    lambda config: not config.sampler.launch.python,
-    {'sampler.launch.python': None},
-    'servers of the run listen on loopback only',
+_NO_FLAG = when(
+    'sampler.kind',
+    'embedded',
+    reason=(
+        f'{_EMBEDDED.reason}, and SGLang servers have a flag for it,'
+        ' --enable-deterministic-inference'
+    ),
+)
+_FOUND = unless_set(
+    'sampler.launch.python', None, 'servers of the run listen on loopback only'
 )
 
 
@@ -614,75 +537,48 @@ class Sampler(Engine):
 
   push_lora: ClassVar[bool] = False  # a merged model is pushed
 
-  kind: str = field(
-      'embedded', 'who', one_of=('embedded', 'sglang'), example='sglang'
-  )
+  kind: str = field('embedded', 'who', one_of=('embedded', 'sglang'))
   slots: int = field(
       0,
       'cached sequences; 0: twice max_running',
-      at_least=0,
+      ge=0,
       acts_if=_EMBEDDED,
       example=128,
   )
   deterministic: bool = field(
-      False,
-      'whether equal requests give equal tokens and log-probabilities',
-      acts_if=dataclasses.replace(
-          _EMBEDDED,
-          reason=(
-              f'{_EMBEDDED.reason}, and SGLang servers have a flag for it,'
-              ' --enable-deterministic-inference'
-          ),
-      ),
+      False, 'equal results for equal requests', acts_if=_NO_FLAG
   )
   # One of these three says where the SGLang servers are.
   urls: tuple[str, ...] = field(
-      (),
-      'SGLang servers that run',
-      acts_if=_SERVERS,
-      example=('http://127.0.0.1:1',),
+      (), 'SGLang servers that run', acts_if=_SERVERS, example=(_URL,)
   )
   router: str | None = field(
-      None,
-      'an SGLang router, which lists its workers',
-      acts_if=_SERVERS,
-      example='http://127.0.0.1:1',
+      None, 'an SGLang router', acts_if=_SERVERS, example=_URL
   )
-  launch: Launch = section(Launch, 'SGLang servers that the run starts')
+  launch: Launch = section(Launch)
   push_dir: str | None = field(
-      None,
-      'a folder that trainer and servers share; None: /dev/shm of one host',
-      acts_if=_SERVERS,
-      example='shared',
+      None, 'a folder servers share; None: /dev/shm, one host', acts_if=_SERVERS
   )
   # 'retract': they go on under the new weights, their cache computed anew;
   # 'in_place': with the old cache; 'abort': they are asked again; 'drain': the
   # push waits for them.
   push: str = field(
-      'retract',
-      'what a push does to requests under way',
-      one_of=PUSHES,
-      acts_if=_SERVERS,
+      'retract', 'what becomes of requests', one_of=PUSHES, acts_if=_SERVERS
   )
-  verify: bool = field(
-      True, 'read weights back after each push', acts_if=_SERVERS
-  )
+  verify: bool = field(True, 'read back what was pushed', acts_if=_SERVERS)
   shard_bytes: int = field(
-      SHARD_BYTES, 'of a pushed file', at_least=1, acts_if=_SERVERS
+      SHARD_BYTES, 'of a pushed file', ge=1, acts_if=_SERVERS
   )
   # Files of one line. None: what the environment variables
   # AGENTRL_SAMPLER_API_KEY and AGENTRL_SAMPLER_ADMIN_KEY hold, if anything.
   api_key_file: str | None = field(
-      None, "the servers' key", acts_if=(_SERVERS, _FOUND), example='key'
+      None, "the servers' key", acts_if=(_SERVERS, _FOUND)
   )
   admin_key_file: str | None = field(
-      None,
-      'their admin key, if routes that change something want one',
-      acts_if=(_SERVERS, _FOUND),
-      example='key',
+      None, 'their admin key, if they want one', acts_if=(_SERVERS, _FOUND)
   )
-  timeout_s: float = field(300.0, 'of one request', above=0)
-  max_attempts: int = field(4, 'of one request', at_least=1)
+  timeout_s: float = field(300.0, 'of one request', gt=0)
+  max_attempts: int = field(4, 'of one request', ge=1)
 
   @property
   def local(self) -> bool:
@@ -696,15 +592,8 @@ class Sampler(Engine):
     if self.kind == 'embedded':
       super().check()
       return
-    given = [
-        name
-        for name, value in (
-            ('urls', self.urls),
-            ('router', self.router),
-            ('launch', self.launch.python),
-        )
-        if value
-    ]
+    ways = dict(urls=self.urls, router=self.router, launch=self.launch.python)
+    given = [name for name, value in ways.items() if value]
     if len(given) != 1:
       raise ConfigError(
           "sampler.kind='sglang' needs one of sampler.urls (servers that run),"
@@ -724,18 +613,16 @@ class Sampler(Engine):
       )
 
 
+_RANK = when_set('model.lora.rank', 8, 'model.lora.rank=0 has no adapter')
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainSampler(Sampler):
   """Who samples from a policy that is trained."""
 
   # Requests then ask for it by name; False: merged into the whole model.
   push_lora: bool = field(
-      False,
-      'whether a push has the adapter alone',
-      acts_if=(
-          _SERVERS,
-          when_set('model.lora.rank', 8, 'model.lora.rank=0 has no adapter'),
-      ),
+      False, 'whether a push has the adapter alone', acts_if=(_SERVERS, _RANK)
   )
 
 

@@ -20,18 +20,14 @@ _RANK = when_set(
 class Lora:
   """Which projections have a low-rank adapter, and of what size."""
 
-  rank: int = field(
-      0, 'columns of A; 0: no adapter, all is trained', at_least=0
-  )
+  rank: int = field(0, 'columns of A; 0: no adapter, all is trained', ge=0)
   # The scale is alpha / rank: the first updates do not depend on the rank.
-  alpha: float = field(16.0, 'numerator of the scale', above=0, acts_if=_RANK)
+  alpha: float = field(16.0, 'numerator of the scale', gt=0, acts_if=_RANK)
   targets: tuple[str, ...] = field(
       LORA_TARGETS, 'projections', one_of=LORA_TARGETS, acts_if=_RANK
   )
   # Under it a larger rank goes on learning as fast (rsLoRA, arXiv:2312.03732).
-  rslora: bool = field(
-      False, 'whether the scale is alpha / sqrt(rank)', acts_if=_RANK
-  )
+  rslora: bool = field(False, 'scale by alpha / sqrt(rank)', acts_if=_RANK)
 
   @property
   def projections(self) -> tuple[str, ...]:

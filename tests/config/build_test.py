@@ -304,6 +304,18 @@ def test_options_are_brought_to_the_same_environment_alone():
   assert read(config, RUN).env.options['levels'] == ['Pickup']
 
 
+def test_another_environment_gets_no_servers_and_tasks_of_the_runs():
+  env = RUN['env'] | {'url': 'http://127.0.0.1:1'}
+  run = RUN | {'env': env, 'eval': RUN['eval'] | {'task_file': 'i.json'}}
+  config = defaults('evaluate')
+  made = read(config, run)
+  assert made.env.url == env['url'] and made.eval.task_file == 'i.json'
+  config.env.name = 'textcraft'
+  made = read(config, run)
+  assert made.env.url is None and made.eval.task_file is None
+  assert made.eval.horizon == RUN['eval']['horizon']
+
+
 def test_modes_that_learn_go_on_as_the_policy_was_asked():
   for mode in ('train', 'sft', 'dpo', 'agentevol'):
     made = read(needed(mode), RUN)

@@ -82,7 +82,7 @@ def other(leaf, now):
     tried.append(now + 1)
   elif fields.base_type(leaf.kind) is float:
     tried += [(now or 0.0) / 2, (now or 0.0) + 1, 0.25]
-  elif leaf.path.startswith('env.options.'):
+  elif fields.base_type(leaf.kind) is str or 'env.options.' in leaf.path:
     tried.append('another')
   for value in tried:
     if value is None or value == now:
