@@ -62,15 +62,15 @@ class Run:
     self._shared: set[int] = set()
 
   def start(self, *flags: str) -> None:
-    """Starts the command, or the same with more flags."""
+    """Starts the command, or the same with more or other flags."""
+    given = {flag.partition('=')[0]: flag for flag in (*self._flags, *flags)}
     with self.log.open('ab') as log:
       self.process = subprocess.Popen(
           [
               sys.executable,
               str(ROOT / 'launch.py'),
               f'--workdir={self.directory}',
-              *self._flags,
-              *flags,
+              *given.values(),
           ],
           cwd=ROOT,
           stdout=log,

@@ -144,18 +144,21 @@ def tiny(mode):
   return config
 
 
+LAUNCHED = dict(
+    kind='sglang',
+    launch=dict(
+        python=sys.executable,
+        module='agentrl.modes.launch_server',
+        flags=('--max-running-requests', '4'),
+    ),
+)
+
+
 def adapted(mode, model):
   """The same from a run, by an adapter, its servers started by the run."""
   config = tiny(mode)
   config.model = dict(name=str(model), lora=dict(rank=2, targets=('q', 'v')))
-  config.sampler = dict(
-      kind='sglang',
-      launch=dict(
-          python=sys.executable,
-          module='agentrl.modes.launch_server',
-          flags=('--max-running-requests', '4'),
-      ),
-  )
+  config.sampler = LAUNCHED
   if mode in ('train', 'dpo'):
     config.warmstart.episodes = 0
   return config
@@ -212,9 +215,11 @@ def seen(tmp_path_factory):
   played = recorder.run(config)
   for algo in ('ppo', 'gigpo', 'reinforce_pp'):
     config = tiny('train')
-    config.algo = dict(name=algo, minibatches=2, ties='refill')
+    config.algo = dict(name=algo, minibatches=2)
     if algo == 'gigpo':
       config.algo.update(sequence_low=0.5, sequence_high=2.0)
+    if algo == 'reinforce_pp':
+      config.algo.ties = 'refill'
     recorder.run(config)
 
   config = config_lib.defaults('evaluate')
@@ -259,7 +264,7 @@ def seen(tmp_path_factory):
     config.model.name, config.eval.num_tasks = str(base), 2
     recorder.run(elsewhere(config, server.url, world.url, directory))
     config.env = {}
-    config.sampler = adapted('sft', base).sampler
+    config.sampler = LAUNCHED
     recorder.run(config)
   finally:
     world.stop()

@@ -10,6 +10,8 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 
 
 def command(workdir, *flags, config):
+  """A command line, in which the last of two flags of a name counts."""
+  flags = {flag.partition('=')[0]: flag for flag in flags}.values()
   return [
       sys.executable,
       str(ROOT / 'launch.py'),
