@@ -65,51 +65,67 @@ class Online:
   # 'sampler' costs no pass, and corrects for a sampler that is stale.
   ratio: str = field(
       'old',
-      'what the policy is compared with: the log-probabilities that the trainer'
-      ' computes before the first update, or those that came with the tokens',
+      "log-probabilities that the policy's are compared with: the trainer's"
+      " before the first update, or the sampler's",
       one_of=('old', 'sampler'),
   )
-  kl_coef: float = field(0.0, 'weight of the KL to the start', ge=0)
+  kl_coef: float = field(0.0, 'weight of the KL to the starting policy', ge=0)
   kl_in: str = field(
       'loss', 'where that KL acts', one_of=('loss', 'reward'), acts_if=_KL
   )
   kl_estimator: str = field(
-      'k3+', 'see ops.kl', one_of=('k1', 'k2', 'k3', 'k3+'), acts_if=_KL
+      'k3+',
+      'estimator of that KL, see ops.kl',
+      one_of=('k1', 'k2', 'k3', 'k3+'),
+      acts_if=_KL,
   )
   kl_target: float | None = field(
-      None, 'KL that the weight is steered to', gt=0, acts_if=_KL
+      None, 'KL that the weight is steered to; None: fixed', gt=0, acts_if=_KL
   )
   kl_horizon: int = field(
-      10_000, 'episodes of that controller', ge=1, acts_if=(_KL, _STEERED)
+      10_000,
+      'episodes over which the weight is steered',
+      ge=1,
+      acts_if=(_KL, _STEERED),
   )
   # From groups of equal returns nothing follows. 'keep': they count in the
   # denominators; 'mask': they do not; 'refill': nor do they, and other tasks
   # take their place (dynamic sampling, arXiv:2503.14476).
   ties: str = field(
-      'keep', 'groups of equal returns', one_of=('keep', 'mask', 'refill')
+      'keep',
+      'treatment of groups of equal returns',
+      one_of=('keep', 'mask', 'refill'),
   )
-  refill_rounds: int = field(3, 'collections of a step', ge=1, acts_if=_REFILL)
+  refill_rounds: int = field(
+      3, 'further collections of a step, at most', ge=1, acts_if=_REFILL
+  )
   # 'mask': part of group statistics, not of the loss (overlong filtering, ibid.)
-  truncated: str = field('keep', 'cut episodes', one_of=('keep', 'mask'))
+  truncated: str = field(
+      'keep', 'treatment of episodes that we cut', one_of=('keep', 'mask')
+  )
   # The return falls linearly, by 1 at the end (soft overlong punishment, ibid.)
   overlong_buffer: int = field(
       0, 'last tokens of the context that lower the return', ge=0
   )
 
   # The policy's loss, see `algos.policy`.
-  clip_low: float = field(0.2, 'ratios below 1 - it', gt=0, acts_if=_UPDATES)
+  clip_low: float = field(
+      0.2, 'ratios are clipped below 1 - clip_low', gt=0, acts_if=_UPDATES
+  )
   # Above clip_low: clip-higher (DAPO).
-  clip_high: float = field(0.2, 'and above 1 + it', gt=0, acts_if=_UPDATES)
+  clip_high: float = field(
+      0.2, 'ratios are clipped above 1 + clip_high', gt=0, acts_if=_UPDATES
+  )
   dual_clip: float | None = field(
       None,
-      'bound of the ratio where the advantage is negative (arXiv:1912.09729)',
+      'bound of the ratio at a negative advantage (arXiv:1912.09729)',
       gt=1,
       acts_if=(_UPDATES, _CLIPS),
       example=3.0,
   )
   surrogate: str = field(
       'clip',
-      "PPO's, or CISPO's (arXiv:2506.13585)",
+      "PPO's clip, or CISPO (arXiv:2506.13585)",
       one_of=('clip', 'cispo'),
       acts_if=_UPDATES,
   )
@@ -121,22 +137,31 @@ class Online:
   )
   aggregation: str = field(
       'token',
-      'the mean over a minibatch, see ops.aggregate',
+      'mean over a minibatch, see ops.aggregate',
       one_of=('token', 'sequence', 'constant', 'turn'),
   )
   aggregation_constant: float | None = field(
-      None, 'tokens that an episode is divided by', gt=0, acts_if=_CONSTANT
+      None,
+      "tokens that an episode's sum is divided by",
+      gt=0,
+      acts_if=_CONSTANT,
   )
-  entropy_coef: float = field(0.0, 'weight of the entropy', ge=0)
+  entropy_coef: float = field(0.0, 'weight of the entropy bonus', ge=0)
   # Off-policy correction by the sampler's log-probabilities, `ops.correction`.
   importance_cap: float | None = field(
-      None, 'truncated importance sampling', gt=0, acts_if=_TRAINERS_WORD
+      None,
+      'cap of truncated importance sampling; None: none',
+      gt=0,
+      acts_if=_TRAINERS_WORD,
   )
   sequence_low: float | None = field(
-      None, 'geometric sequence mask', acts_if=_TRAINERS_WORD
+      None, 'lower bound of the geometric sequence mask', acts_if=_TRAINERS_WORD
   )
   sequence_high: float | None = field(
-      None, 'its upper bound', acts_if=_TRAINERS_WORD, example=2.0
+      None,
+      'upper bound of the geometric sequence mask',
+      acts_if=_TRAINERS_WORD,
+      example=2.0,
   )
 
   @property
@@ -206,8 +231,15 @@ class Grpo(Online):
   name = 'grpo'
   GROUPS = True
 
-  normalise_std: bool = field(True, 'False: Dr. GRPO')
-  ddof: int = field(1, "of the group's deviation", one_of=(0, 1), acts_if=_STD)
+  normalise_std: bool = field(
+      True, "divide by the group's deviation; False: Dr. GRPO"
+  )
+  ddof: int = field(
+      1,
+      'delta degrees of freedom of that deviation',
+      one_of=(0, 1),
+      acts_if=_STD,
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -227,7 +259,7 @@ class ReinforcePP(Online):
   gamma: float = field(
       1.0, 'discount of a sampled token', ge=0, le=1, acts_if=_TOKENS
   )
-  group_baseline: bool = field(False, "whether a task's mean is subtracted")
+  group_baseline: bool = field(False, "subtract the mean of the task's returns")
 
   @property
   def compares(self) -> bool:
@@ -239,10 +271,10 @@ class Critic:
   """A critic and its optimizer."""
 
   # 'own': a network; 'shared': a head on the policy's.
-  kind: str = field('own', 'trunk', one_of=('own', 'shared'))
+  kind: str = field('own', 'trunk of the critic', one_of=('own', 'shared'))
   lr: float = field(1e-5, 'learning rate', gt=0)
-  grad_clip: float = field(1.0, 'largest norm of its gradient', gt=0)
-  warmup: int = field(0, 'rl steps in which only it learns', ge=0)
+  grad_clip: float = field(1.0, 'norm of its gradient, at most', gt=0)
+  warmup: int = field(0, 'rl steps in which only the critic learns', ge=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -252,15 +284,26 @@ class Ppo(Online):
   name = 'ppo'
   CRITIC = True
 
-  gamma: float = field(1.0, 'discount of a token, or of a turn', ge=0, le=1)
-  lam: float = field(1.0, 'decay of the trace', ge=0, le=1, acts_if=_TRACES)
-  turn_level: bool = field(False, 'whether a decision is a turn')
+  gamma: float = field(
+      1.0, 'discount of a sampled token, or of a turn', ge=0, le=1
+  )
+  lam: float = field(
+      1.0,
+      'decay of the trace, of a token or a turn',
+      ge=0,
+      le=1,
+      acts_if=_TRACES,
+  )
+  turn_level: bool = field(False, 'decide by turns, not by tokens')
   # False: it has failed. With gamma 1 and no failure but the cut, a critic that
   # continues such episodes learns that all is well.
-  bootstrap: bool = field(True, 'the critic continues an episode that we cut')
-  whiten: bool = field(True, 'whether advantages are standardised')
+  bootstrap: bool = field(True, 'continue episodes that we cut by the critic')
+  whiten: bool = field(True, 'standardise advantages over the collection')
   value_clip: float | None = field(
-      0.5, 'in units of the return', gt=0, acts_if=_OLD_VALUES
+      0.5,
+      "clip of the critic's values, in units of the return",
+      gt=0,
+      acts_if=_OLD_VALUES,
   )
   value_coef: float = field(0.5, "weight of the critic's loss", gt=0)
   critic: Critic = section(Critic)
@@ -274,10 +317,17 @@ class GiGpo(Online):
   GROUPS = True
 
   # Of both levels; False: the paper's F_norm = 1.
-  normalise_std: bool = field(True, 'False: nothing divides')
-  ddof: int = field(1, "of the group's deviation", one_of=(0, 1), acts_if=_STD)
+  normalise_std: bool = field(True, "divide by the groups' deviations")
+  ddof: int = field(
+      1,
+      'delta degrees of freedom of those deviations',
+      one_of=(0, 1),
+      acts_if=_STD,
+  )
   gamma: float = field(0.95, 'discount of a turn', ge=0, le=1, acts_if=_STEPS)
-  step_weight: float = field(1.0, "the paper's omega", ge=0)
+  step_weight: float = field(
+      1.0, "weight of turns' advantages, the paper's omega", ge=0
+  )
 
 
 ONLINE = {cls.name: cls for cls in (Grpo, Rloo, ReinforcePP, Ppo, GiGpo)}
@@ -288,17 +338,21 @@ class Supervised:
   """Passes over data: what the offline algorithms share."""
 
   epochs: int = field(1, 'passes over the data', ge=1)
-  minibatch_size: int = field(16, 'demonstrations, or pairs, an update', ge=1)
-  warmup: float = field(0.1, 'share of the updates', ge=0, le=1)
+  minibatch_size: int = field(
+      16, 'demonstrations, or pairs, of an update', ge=1
+  )
+  warmup: float = field(0.1, 'share of the updates that warm up', ge=0, le=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sft(Supervised):
   """Of `algos.sft`."""
 
-  heldout: float = field(0.05, 'share for the validation loss', ge=0, lt=1)
+  heldout: float = field(
+      0.05, 'share of the demonstrations for the validation loss', ge=0, lt=1
+  )
   validate_every: int = field(
-      0, 'updates; 0: once an epoch', ge=0, acts_if=_HELDOUT
+      0, 'updates between validations; 0: an epoch', ge=0, acts_if=_HELDOUT
   )
 
 
@@ -306,16 +360,22 @@ class Sft(Supervised):
 class Dpo(Supervised):
   """Of `algos.dpo`; see `ops.preference_loss`."""
 
-  loss: str = field('sigmoid', 'form', one_of=('sigmoid', 'hinge', 'ipo'))
-  beta: float = field(0.1, 'more keeps closer to the reference', gt=0)
+  loss: str = field(
+      'sigmoid',
+      'form of the loss, see ops.preference_loss',
+      one_of=('sigmoid', 'hinge', 'ipo'),
+  )
+  beta: float = field(0.1, 'weight of the reference: more keeps closer', gt=0)
   label_smoothing: float = field(
       0.0,
-      'share of pairs that are the wrong way',
+      'share of pairs that are the wrong way round',
       ge=0,
       lt=0.5,
       acts_if=_SIGMOID,
   )
-  reference_free: bool = field(False, 'one probability for all episodes')
+  reference_free: bool = field(
+      False, 'one reference probability for all episodes'
+  )
   length_normalised: bool = field(False, 'means over tokens instead of sums')
   nll_coef: float = field(0.0, 'weight of imitating the better episode', ge=0)
 
@@ -324,8 +384,10 @@ class Dpo(Supervised):
 class AgentEvol(Supervised):
   """Of `algos.agentevol`."""
 
-  threshold: float = field(0.0, 'an episode is kept if its return is above it')
-  weighting: str = field('equal', 'of episodes', one_of=('equal', 'return'))
+  threshold: float = field(0.0, 'return above which an episode is kept')
+  weighting: str = field(
+      'equal', 'weights of kept episodes', one_of=('equal', 'return')
+  )
 
   def check(self) -> None:
     if self.weighting == 'return' and self.threshold < 0:

@@ -46,7 +46,7 @@ class Computing(Mode):
 
   # None: the user's cache folder, or $JAX_COMPILATION_CACHE_DIR.
   compile_cache: str | None = field(
-      None, "folder of compiled programs; None: the user's; '': none is kept"
+      None, "folder of compiled programs; None: the user's; '': keep none"
   )
 
 
@@ -78,7 +78,7 @@ class Sampling(Computing):
 class Learning(Sampling):
   """What the modes that learn share."""
 
-  seed: int = field(0, 'of all that is drawn')
+  seed: int = field(0, 'seed of everything that is drawn')
   env: sections.TrainEnv = section(sections.TrainEnv)
   model: sections.TrainModel = section(sections.TrainModel)
   mesh: sections.Mesh = section(sections.Mesh)
@@ -191,7 +191,9 @@ class AgentEvol(Learning):
 
   mode = 'agentevol'
 
-  num_steps: int = field(4, 'rounds after the first', ge=1)
+  num_steps: int = field(
+      4, 'rounds of exploration and training after the first', ge=1
+  )
   data: sections.Data = section(sections.Data)
   explore: sections.Explore = section(sections.Explore)
   algo: hyperparams.AgentEvol = section(hyperparams.AgentEvol)
@@ -207,8 +209,8 @@ class AgentEvol(Learning):
 class EvaluateLimits(sections.Limits):
   """Limits that suit a model which no run trained."""
 
-  max_completion_tokens: int = field(256, 'of one turn', ge=1)
-  max_context: int = field(4096, 'tokens of an episode', ge=2)
+  max_completion_tokens: int = field(256, 'tokens of a turn, at most', ge=1)
+  max_context: int = field(4096, 'tokens of an episode, at most', ge=2)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -236,17 +238,21 @@ class Evaluate(Sampling):
 class EnvServer:
   """A server of one environment."""
 
-  host: str = field('127.0.0.1', 'to listen on')
-  port: int = field(8000, 'to listen on', ge=0, le=65535)
-  expert: bool = field(False, "whether to offer the expert's actions")
-  lease_s: float = field(600.0, 'an episode unused for so long is closed', gt=0)
-  max_episodes: int = field(4096, 'that may live at a time', ge=1)
-  deadline_s: float = field(120.0, 'a call this long ends its episode', gt=0)
+  host: str = field('127.0.0.1', 'address to listen on')
+  port: int = field(8000, 'port to listen on; 0: a free one', ge=0, le=65535)
+  expert: bool = field(False, "offer the expert's actions")
+  lease_s: float = field(
+      600.0, 'seconds after which an unused episode is closed', gt=0
+  )
+  max_episodes: int = field(4096, 'live episodes, at most', ge=1)
+  deadline_s: float = field(
+      120.0, 'seconds after which a call ends its episode', gt=0
+  )
   # More where the simulator is bound to them.
-  workers: int = field(1, 'processes', ge=1)
+  workers: int = field(1, 'server processes', ge=1)
   # Runs name the same file in env.token_file.
   token_file: str | None = field(
-      None, 'a file with what requests carry as "Authorization: Bearer TOKEN"'
+      None, 'file with the bearer token of requests; None: none'
   )
 
 
@@ -264,20 +270,26 @@ class ServeEnv(Mode):
 class PolicyServer:
   """The standalone engine."""
 
-  host: str = field('127.0.0.1', 'to listen on')
-  port: int = field(30000, 'to listen on', ge=0, le=65535)
+  host: str = field('127.0.0.1', 'address to listen on')
+  port: int = field(30000, 'port to listen on; 0: a free one', ge=0, le=65535)
   name: str | None = field(
-      None, "for OpenAI's clients; None: model.name as given"
+      None, "model id for OpenAI's clients; None: model.name"
   )
   # A run's own; memory for it is taken at the start.
-  max_context: int = field(2048, "of a request; 0: all the model's", ge=0)
-  seed: int = field(0, 'of requests that bring none')
+  max_context: int = field(
+      2048, "tokens of a request, at most; 0: the model's", ge=0
+  )
+  seed: int = field(0, 'seed of requests that bring none')
   # `Authorization: Bearer KEY` opens all routes but health and metrics; with
   # an admin key, that alone opens routes that change something.
-  api_key_file: str | None = field(None, 'a file of one line')
-  admin_api_key_file: str | None = field(None, 'a file of one line')
+  api_key_file: str | None = field(None, 'file with the key of all routes')
+  admin_api_key_file: str | None = field(
+      None, 'file with the key of control routes'
+  )
   chat_template: str | None = field(
-      None, "of chats; None: the run's, or the tokenizer's", example='chatml'
+      None,
+      "chat template; None: the run's, or the tokenizer's",
+      example='chatml',
   )
   # Else the first request of each kind waits.
   warmup: bool = field(True, 'compile before /health says ready')
@@ -303,12 +315,12 @@ class ServePolicy(Computing):
 class Shown:
   """Which tokens are shown."""
 
-  episodes: str = field('', 'an episode file')
+  episodes: str = field('', 'episode file')
   tokenizer: str | None = field(
-      None, "a model's name or directory; None: the run's"
+      None, "name or directory of a model; None: the run's"
   )
-  num_groups: int = field(2, 'of the file', ge=1)
-  html: str | None = field(None, 'the page; None: beside the episodes')
+  num_groups: int = field(2, 'groups of the file to show', ge=1)
+  html: str | None = field(None, 'page to write; None: beside the episodes')
 
   def check(self) -> None:
     if not self.episodes:
@@ -330,8 +342,10 @@ class Inspect(Computing):
 class Source:
   """A checkpoint of a run."""
 
-  path: str = field('', 'workdir, or one of its checkpoints/N')
-  step: int | None = field(None, 'N; None: the newest', example=3)
+  path: str = field('', 'workdir of a run, or one of its checkpoints/N')
+  step: int | None = field(
+      None, 'number of the checkpoint; None: the newest', example=3
+  )
 
   def check(self) -> None:
     if not self.path:
@@ -346,8 +360,12 @@ class Folder:
   """A Hugging Face folder."""
 
   # 'source': as the run's own model has.
-  dtype: str = field('float32', 'of the files', one_of=(*DTYPES, 'source'))
-  shard_bytes: int = field(10**9, 'most bytes of one file', ge=1)
+  dtype: str = field(
+      'float32',
+      "type of the weights; 'source': the first model's",
+      one_of=(*DTYPES, 'source'),
+  )
+  shard_bytes: int = field(10**9, 'bytes of a file, at most', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -59,20 +59,24 @@ class Env(World):
   """Which environment, and where it is served."""
 
   url: str | tuple[str, ...] | None = field(
-      None, 'of one server or several; None: of a child process', example=_URL
+      None,
+      'URL of the server, or several; None: the run starts one',
+      example=_URL,
   )
-  timeout_s: float = field(60.0, 'of one request', gt=0)
+  timeout_s: float = field(60.0, 'seconds until a request has failed', gt=0)
   # A server that was away (a restart, say); episodes wait for it within their
   # `rollout.deadline_s`. A child that died is started again.
   retry_s: float = field(
       60.0,
-      'how long a server that has answered may be away',
+      'seconds that a server which has answered may be away',
       ge=0,
       acts_if=_SERVED,
   )
-  workers: int = field(1, 'processes of a child', ge=1, acts_if=_CHILD)
+  workers: int = field(
+      1, 'processes of the server that the run starts', ge=1, acts_if=_CHILD
+  )
   token_file: str | None = field(
-      None, 'a file with what the server wants to be told', acts_if=_SERVED
+      None, "file with the server's bearer token", acts_if=_SERVED
   )
 
   @property
@@ -86,18 +90,22 @@ class Env(World):
 class TrainEnv(Env):
   """An environment that is trained in."""
 
-  task_file: str | None = field(None, 'AgentGym items in place of train tasks')
+  task_file: str | None = field(
+      None, 'AgentGym item file in place of the train list'
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Agent:
   """How the policy talks; a run brings its own."""
 
-  format: str = field('react', 'of an action', one_of=tuple(actions.FORMATS))
-  instructions: str = field('full', 'how much is said', one_of=prompts.STYLES)
+  format: str = field('react', 'action format', one_of=tuple(actions.FORMATS))
+  instructions: str = field(
+      'full', 'length of the instructions', one_of=prompts.STYLES
+  )
   # None: the tokenizer's own where that is append-only, or ours for its family.
   template: str | None = field(
-      None, 'a name of text.chat.TEMPLATES', example='chatml'
+      None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
   )
 
 
@@ -107,10 +115,10 @@ class Model:
 
   name: str = field(
       'smollm2-135m',
-      'a variant, a directory, a .gguf, a hub name, a run or its checkpoints/N',
+      'variant, directory, .gguf, hub name, run or its checkpoints/N',
   )
   # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
-  dtype: str = field('float32', 'it computes in', one_of=DTYPES)
+  dtype: str = field('float32', 'type of activations', one_of=DTYPES)
 
   @property
   def from_scratch(self) -> bool:
@@ -124,11 +132,14 @@ class TrainModel(Model):
 
   # 'dots': all but products with weights and attention. Less memory; on a CPU
   # 'dots' is the fastest, since less is written and read.
-  remat: str = field('none', 'recomputed in the backward pass', one_of=REMAT)
+  remat: str = field(
+      'none', 'activations recomputed in the backward pass', one_of=REMAT
+  )
   # Nothing chooses 'flash' by itself, as it has not run on a card yet.
   attention: str = field(
       'reference',
-      "any device, or kernels for a GPU whose memory grows with a row's length",
+      'attention of rows: on any device, or kernels for a GPU whose memory does'
+      " not grow with a row's square",
       one_of=ATTENTION,
   )
   lora: Lora = section(Lora)
@@ -151,12 +162,16 @@ class TrainModel(Model):
 class Mesh:
   """Devices per axis, of which one may be -1: the rest; and their memory."""
 
-  data: int = field(1, 'rows of a batch')
-  fsdp: int = field(-1, 'rows too, parameters and their moments', example=2)
-  tensor: int = field(1, 'heads, the width of the MLP, the vocabulary')
-  sequence: int = field(1, 'the tokens of a row, for long episodes')
+  data: int = field(1, 'devices for rows of a batch; -1: the rest')
+  fsdp: int = field(
+      -1, 'devices for rows, parameters and moments; -1: the rest', example=2
+  )
+  tensor: int = field(
+      1, 'devices for heads, MLP width, vocabulary; -1: the rest'
+  )
+  sequence: int = field(1, 'devices for the tokens of a row; -1: the rest')
   offload: tuple[str, ...] = field(
-      (), 'in the memory of the host between uses', one_of=('optimizer',)
+      (), 'arrays kept in host memory between uses', one_of=('optimizer',)
   )
 
   @property
@@ -171,7 +186,9 @@ class RlMesh(Mesh):
   """A mesh that may hold the policy that the KL is to."""
 
   offload: tuple[str, ...] = field(
-      (), 'in host memory between uses', one_of=('optimizer', 'reference')
+      (),
+      'arrays kept in host memory between uses',
+      one_of=('optimizer', 'reference'),
   )
 
 
@@ -179,13 +196,17 @@ class RlMesh(Mesh):
 class Limits:
   """How far an episode may go, and how many run together."""
 
-  max_completion_tokens: int = field(512, 'of one turn', ge=1)
-  max_context: int = field(8192, 'tokens of an episode', ge=2)
+  max_completion_tokens: int = field(512, 'tokens of a turn, at most', ge=1)
+  max_context: int = field(8192, 'tokens of an episode, at most', ge=2)
   concurrency: int = field(64, 'episodes at a time', ge=1)
-  deadline_s: float = field(600.0, 'of one episode', gt=0)
-  attempts: int = field(3, 'of an episode that infrastructure failed', ge=1)
-  max_failed_share: float = field(0.5, 'more stops the run', ge=0, le=1)
-  save_tokens: bool = field(True, 'whether episode files have token arrays')
+  deadline_s: float = field(600.0, 'seconds of an episode, at most', gt=0)
+  attempts: int = field(
+      3, 'tries of an episode that the infrastructure failed', ge=1
+  )
+  max_failed_share: float = field(
+      0.5, 'share of failed episodes beyond which the run stops', ge=0, le=1
+  )
+  save_tokens: bool = field(True, 'write token arrays into the episode files')
 
   def check(self) -> None:
     if self.max_completion_tokens >= self.max_context:
@@ -199,11 +220,11 @@ class Limits:
 class Rollout(Limits):
   """Collecting episodes to train on."""
 
-  tasks_per_step: int = field(32, 'groups of a step', ge=1)
+  tasks_per_step: int = field(32, 'tasks (groups) of an rl step', ge=1)
   group_size: int = field(8, 'episodes of a task', ge=1)
   # On both sides. top_p and top_k would sample from another distribution than
   # the log-probabilities describe: there are none.
-  temperature: float = field(1.0, 'of sampling', gt=0)
+  temperature: float = field(1.0, 'sampling temperature, on both sides', gt=0)
 
 
 _STEPWISE = when('horizon.kind', 'stepwise')
@@ -213,9 +234,11 @@ _STEPWISE = when('horizon.kind', 'stepwise')
 class Horizon:
   """Turns that an episode may take; see `schedules`."""
 
-  kind: str = field('fixed', 'how it grows', one_of=tuple(HORIZONS))
-  turns: tuple[int, ...] = field((30,), 'of each stage', example=(3,))
-  every: int = field(0, 'steps of a stage', ge=0, acts_if=_STEPWISE)
+  kind: str = field('fixed', 'how the horizon grows', one_of=tuple(HORIZONS))
+  turns: tuple[int, ...] = field(
+      (30,), 'turns of an episode in each stage', example=(3,)
+  )
+  every: int = field(0, 'rl steps of a stage', ge=0, acts_if=_STEPWISE)
 
   def check(self) -> None:
     if not self.turns or min(self.turns) < 1:
@@ -242,15 +265,23 @@ class Optim:
   """An optimizer behind a clip of the global norm."""
 
   lr: float = field(1e-6, 'learning rate', gt=0)
-  name: str = field('adamw', 'which', one_of=OPTIMIZERS)
-  schedule: str = field('constant', 'after the warm-up', one_of=SCHEDULES)
-  grad_clip: float = field(1.0, 'largest norm of the gradient', gt=0)
-  weight_decay: float = field(0.0, 'decoupled', ge=0)
+  name: str = field('adamw', 'optimizer', one_of=OPTIMIZERS)
+  schedule: str = field(
+      'constant', 'learning rate after the warm-up', one_of=SCHEDULES
+  )
+  grad_clip: float = field(1.0, 'global norm of the gradient, at most', gt=0)
+  weight_decay: float = field(0.0, 'decoupled weight decay', ge=0)
   # Of Adam; in 'muon', of embeddings and norms.
-  b1: float = field(0.9, 'decay of 1st moment', ge=0, lt=1, acts_if=_ADAM)
-  b2: float = field(0.999, 'decay of 2nd moment', ge=0, lt=1, acts_if=_ADAM)
-  momentum: float = field(0.95, "Muon's", ge=0, lt=1, acts_if=_MUON)
-  max_tokens: int = field(8192, 'of a microbatch; memory, not results', ge=1)
+  b1: float = field(
+      0.9, "decay of Adam's first moment", ge=0, lt=1, acts_if=_ADAM
+  )
+  b2: float = field(
+      0.999, "decay of Adam's second moment", ge=0, lt=1, acts_if=_ADAM
+  )
+  momentum: float = field(0.95, "Muon's momentum", ge=0, lt=1, acts_if=_MUON)
+  max_tokens: int = field(
+      8192, 'tokens of a microbatch: memory, not results', ge=1
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -264,13 +295,15 @@ class RlOptim(Optim):
 class Warmstart:
   """Supervised learning on the expert's episodes, before all else."""
 
-  episodes: int = field(0, 'of the expert; 0: no warm start', ge=0)
+  episodes: int = field(0, 'expert episodes to imitate first; 0: none', ge=0)
   epochs: int = field(1, 'passes over them', ge=1)
   minibatch_size: int = field(32, 'episodes of an update', ge=1)
   lr: float = field(1e-3, 'learning rate', gt=0)
   warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
-  schedule: str = field('constant', 'after the warm-up', one_of=SCHEDULES)
-  horizon: int = field(30, 'turns an expert may take', ge=1)
+  schedule: str = field(
+      'constant', 'learning rate after the warm-up', one_of=SCHEDULES
+  )
+  horizon: int = field(30, 'turns of an expert episode, at most', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -281,13 +314,15 @@ class Eval:
   `before`.
   """
 
-  num_tasks: int = field(100, '0: no evaluation', ge=0)
+  num_tasks: int = field(100, 'held-out tasks; 0: no evaluation', ge=0)
   # It does not grow, so that evaluations compare.
-  horizon: int = field(30, 'turns', ge=1)
-  split: str = field('test', 'whose tasks', one_of=SPLITS)
-  task_file: str | None = field(None, "AgentGym items in place of the split's")
-  seed: int = field(0, 'of sampling; the same at every evaluation')
-  temperature: float = field(1.0, 'of sampling; 0 is greedy', ge=0)
+  horizon: int = field(30, 'turns of an episode, at most', ge=1)
+  split: str = field('test', 'split of the tasks', one_of=SPLITS)
+  task_file: str | None = field(
+      None, "AgentGym item file in place of the split's list"
+  )
+  seed: int = field(0, 'sampling seed, the same at every evaluation')
+  temperature: float = field(1.0, 'sampling temperature; 0: greedy', ge=0)
   samples: int = field(1, 'episodes of a task', ge=1)
 
 
@@ -299,7 +334,10 @@ class RlEval(Eval):
   """An evaluation between steps, too."""
 
   every: int = field(
-      0, 'rl steps; 0: only before and after', ge=0, acts_if=_EVALUATES
+      0,
+      'rl steps between evaluations; 0: before and after',
+      ge=0,
+      acts_if=_EVALUATES,
   )
 
 
@@ -307,14 +345,14 @@ class RlEval(Eval):
 class Checkpoint:
   """Saving, where each round is saved."""
 
-  keep: int = field(2, 'newest ones that stay', ge=1)
+  keep: int = field(2, 'newest checkpoints that stay', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepCheckpoint(Checkpoint):
   """Saving."""
 
-  every: int = field(10, 'steps or updates between two', ge=1)
+  every: int = field(10, 'rl steps or updates between checkpoints', ge=1)
 
 
 _EXPERT = when_set('data.expert_episodes', 8, 'data.expert_episodes is 0')
@@ -326,16 +364,20 @@ class Data:
   """Demonstrations: files, the environment's expert, or both."""
 
   files: tuple[str, ...] = field(
-      (), 'conversations or episodes, JSON or JSON lines', example=('a.json',)
+      (),
+      'files of conversations or episodes, JSON or JSON lines',
+      example=('a.json',),
   )
   expert_episodes: int = field(0, 'training tasks that the expert plays', ge=0)
-  expert_horizon: int = field(30, 'turns it may take', ge=1, acts_if=_EXPERT)
+  expert_horizon: int = field(
+      30, 'turns of an expert episode, at most', ge=1, acts_if=_EXPERT
+  )
   min_return: float | None = field(
-      None, 'least return in files; None: those with success', acts_if=_FILES
+      None, 'least return to imitate in files; None: success', acts_if=_FILES
   )
   # So the policy is asked at evaluation what it was asked in training.
   own_opening: bool = field(
-      False, "our instructions, in place of a conversation's", acts_if=_FILES
+      False, "our instructions in place of a conversation's own", acts_if=_FILES
   )
 
   def check(self) -> None:
@@ -350,10 +392,12 @@ class Data:
 class Explore:
   """Episodes that the policy plays to learn from them."""
 
-  tasks: int = field(374, 'training tasks that are played, each round', ge=0)
+  tasks: int = field(
+      374, 'training tasks that the policy plays, each round', ge=0
+  )
   samples: int = field(2, 'episodes of a task', ge=1)
-  horizon: int = field(30, 'turns', ge=1)
-  temperature: float = field(1.0, 'of sampling', gt=0)
+  horizon: int = field(30, 'turns of an episode, at most', ge=1)
+  temperature: float = field(1.0, 'sampling temperature', gt=0)
 
 
 _EXPLORES = when_set('explore.tasks', 8, 'explore.tasks is 0')
@@ -365,16 +409,20 @@ class Pairs:
   """Which episodes of a task make a preference pair."""
 
   files: tuple[str, ...] = field(
-      (), 'pairs or episodes; none: explore plays them', example=('a.json',)
+      (),
+      'files of pairs or episodes; (): explore plays them',
+      example=('a.json',),
   )
-  gap: float = field(0.01, 'least difference of the returns', gt=0)
-  threshold: float = field(0.7, 'least return of the better one')
-  per_task: int = field(1, 'most pairs of one task', ge=1)
+  gap: float = field(0.01, 'least difference of the returns of a pair', gt=0)
+  threshold: float = field(0.7, 'least return of the better episode')
+  per_task: int = field(1, 'pairs of a task, at most', ge=1)
   # Those of the warm start where there is one (ETO, arXiv:2403.02502).
   with_expert: bool = field(
       False, "pair the expert's episodes with the policy's", acts_if=_EXPLORES
   )
-  own_opening: bool = field(False, 'as in config.data', acts_if=_PAIRS)
+  own_opening: bool = field(
+      False, "our instructions in place of a conversation's own", acts_if=_PAIRS
+  )
 
 
 # What the run itself tells a server that it starts -> what to do instead.
@@ -413,32 +461,41 @@ class Launch:
   """
 
   python: str | None = field(
-      None, "of the servers' own environment; None: no launch", acts_if=_SGLANG
+      None,
+      "Python of the servers' environment; None: no launch",
+      acts_if=_SGLANG,
   )
   module: str = field(
-      'sglang.launch_server', 'what `python -m` runs', acts_if=_LAUNCHED
+      'sglang.launch_server', 'module that `python -m` runs', acts_if=_LAUNCHED
   )
   flags: tuple[str, ...] | dict[str, Any] = field(
       (),
-      "more of its command line: words, or a dict like {'tp_size': 2}",
+      "further flags of a server: words, or a dict like {'tp_size': 2}",
       acts_if=_LAUNCHED,
       example=('--tp-size', '2'),
   )
   replicas: int = field(1, 'servers', ge=1, acts_if=_LAUNCHED)
   devices: tuple[str, ...] = field(
       (),
-      "CUDA_VISIBLE_DEVICES of each replica; (): the run's own",
+      "CUDA_VISIBLE_DEVICES of each server; (): the run's own",
       acts_if=_LAUNCHED,
       example=('1',),
   )
   # The next replicas' follow.
-  port: int = field(0, 'of the first; 0: free ones', ge=0, acts_if=_LAUNCHED)
-  start_timeout_s: float = field(
-      900.0, 'until /health says yes', gt=0, acts_if=_LAUNCHED
+  port: int = field(
+      0, 'port of the first server; 0: free ones', ge=0, acts_if=_LAUNCHED
   )
-  restarts: int = field(5, 'of one replica in a run', ge=0, acts_if=_LAUNCHED)
+  start_timeout_s: float = field(
+      900.0, 'seconds until a server is ready, at most', gt=0, acts_if=_LAUNCHED
+  )
+  restarts: int = field(
+      5, 'restarts of a server in a run, at most', ge=0, acts_if=_LAUNCHED
+  )
   backoff_s: float = field(
-      1.0, 'before a restart; doubles with each', ge=0, acts_if=_LAUNCHED
+      1.0,
+      'seconds before the first restart; doubles with each',
+      ge=0,
+      acts_if=_LAUNCHED,
   )
 
   def check(self) -> None:
@@ -497,7 +554,9 @@ class Engine:
       0, 'cached sequences; 0: twice max_running', ge=0, example=128
   )
   # To the last bit, whatever is served beside them; each costs a full batch.
-  deterministic: bool = field(False, 'equal results for equal requests')
+  deterministic: bool = field(
+      False, 'equal requests give equal results, to the last bit'
+  )
 
   @property
   def num_slots(self) -> int:
@@ -537,7 +596,7 @@ class Sampler(Engine):
 
   push_lora: ClassVar[bool] = False  # a merged model is pushed
 
-  kind: str = field('embedded', 'who', one_of=('embedded', 'sglang'))
+  kind: str = field('embedded', 'who samples', one_of=('embedded', 'sglang'))
   slots: int = field(
       0,
       'cached sequences; 0: twice max_running',
@@ -546,39 +605,53 @@ class Sampler(Engine):
       example=128,
   )
   deterministic: bool = field(
-      False, 'equal results for equal requests', acts_if=_NO_FLAG
+      False,
+      'equal requests give equal results, to the last bit',
+      acts_if=_NO_FLAG,
   )
   # One of these three says where the SGLang servers are.
   urls: tuple[str, ...] = field(
-      (), 'SGLang servers that run', acts_if=_SERVERS, example=(_URL,)
+      (), 'SGLang servers that run already', acts_if=_SERVERS, example=(_URL,)
   )
   router: str | None = field(
-      None, 'an SGLang router', acts_if=_SERVERS, example=_URL
+      None,
+      'SGLang router, which lists its workers',
+      acts_if=_SERVERS,
+      example=_URL,
   )
   launch: Launch = section(Launch)
   push_dir: str | None = field(
-      None, 'a folder servers share; None: /dev/shm, one host', acts_if=_SERVERS
+      None,
+      'folder that trainer and servers share; None: /dev/shm',
+      acts_if=_SERVERS,
   )
   # 'retract': they go on under the new weights, their cache computed anew;
   # 'in_place': with the old cache; 'abort': they are asked again; 'drain': the
   # push waits for them.
   push: str = field(
-      'retract', 'what becomes of requests', one_of=PUSHES, acts_if=_SERVERS
+      'retract',
+      'what a push does to requests under way',
+      one_of=PUSHES,
+      acts_if=_SERVERS,
   )
-  verify: bool = field(True, 'read back what was pushed', acts_if=_SERVERS)
+  verify: bool = field(
+      True, 'read weights back after each push', acts_if=_SERVERS
+  )
   shard_bytes: int = field(
-      SHARD_BYTES, 'of a pushed file', ge=1, acts_if=_SERVERS
+      SHARD_BYTES, 'bytes of a pushed file, at most', ge=1, acts_if=_SERVERS
   )
   # Files of one line. None: what the environment variables
   # AGENTRL_SAMPLER_API_KEY and AGENTRL_SAMPLER_ADMIN_KEY hold, if anything.
   api_key_file: str | None = field(
-      None, "the servers' key", acts_if=(_SERVERS, _FOUND)
+      None, "file with the servers' key", acts_if=(_SERVERS, _FOUND)
   )
   admin_key_file: str | None = field(
-      None, 'their admin key, if they want one', acts_if=(_SERVERS, _FOUND)
+      None,
+      "file with the servers' admin key, if they have one",
+      acts_if=(_SERVERS, _FOUND),
   )
-  timeout_s: float = field(300.0, 'of one request', gt=0)
-  max_attempts: int = field(4, 'of one request', ge=1)
+  timeout_s: float = field(300.0, 'seconds until a request has failed', gt=0)
+  max_attempts: int = field(4, 'tries of a request', ge=1)
 
   @property
   def local(self) -> bool:
@@ -622,7 +695,9 @@ class TrainSampler(Sampler):
 
   # Requests then ask for it by name; False: merged into the whole model.
   push_lora: bool = field(
-      False, 'whether a push has the adapter alone', acts_if=(_SERVERS, _RANK)
+      False,
+      'push the adapter alone, not merged into its base',
+      acts_if=(_SERVERS, _RANK),
   )
 
 

@@ -20,11 +20,16 @@ _RANK = when_set(
 class Lora:
   """Which projections have a low-rank adapter, and of what size."""
 
-  rank: int = field(0, 'columns of A; 0: no adapter, all is trained', ge=0)
+  rank: int = field(
+      0, 'columns of A; 0: no adapter, all parameters are trained', ge=0
+  )
   # The scale is alpha / rank: the first updates do not depend on the rank.
   alpha: float = field(16.0, 'numerator of the scale', gt=0, acts_if=_RANK)
   targets: tuple[str, ...] = field(
-      LORA_TARGETS, 'projections', one_of=LORA_TARGETS, acts_if=_RANK
+      LORA_TARGETS,
+      'projections with an adapter',
+      one_of=LORA_TARGETS,
+      acts_if=_RANK,
   )
   # Under it a larger rank goes on learning as fast (rsLoRA, arXiv:2312.03732).
   rslora: bool = field(False, 'scale by alpha / sqrt(rank)', acts_if=_RANK)
