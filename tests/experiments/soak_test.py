@@ -13,29 +13,36 @@ from experiments.benchmarks import soak_engine, soak_scores, soak_traffic
 from experiments.benchmarks.soak_replies import Ask
 
 
-def soak(requests, **kwargs):
-  return asyncio.run(soak_engine.soak(requests=requests, seed=0, **kwargs))
+def soak(requests, seed=0, **kwargs):
+  return asyncio.run(soak_engine.soak(requests=requests, seed=seed, **kwargs))
 
 
-def check_clean(report, requests):
+def missing(report, requests):
+  """Ends and deeds that a clean report lacks."""
   assert report.failures == []
   assert report.requests == sum(report.ends.values()) == requests
   assert report.spans['fresh']
-  ends = ' '.join(report.ends)
-  for end in ('left', 'stop', 'length', 'abort', 'stream', 'bad 400'):
-    assert end in ends, report.ends
-  deeds = ' '.join(report.operator)
-  assert 'update' in deeds and 'abort' in deeds, report.operator
+  ends, deeds = ' '.join(report.ends), ' '.join(report.operator)
+  wanted = ('left', 'stop', 'length', 'abort', 'stream', 'bad 400')
+  return [end for end in wanted if end not in ends] + [
+      deed for deed in ('update', 'abort') if deed not in deeds
+  ]
 
 
 def test_a_short_soak_finds_nothing():
-  check_clean(soak(300, round_size=150), 300)
+  # Whether the operator meets requests under way is chance, the less likely the
+  # busier the machine: a few seeds have met all of it.
+  for seed in range(4):
+    lacks = missing(soak(300, seed, round_size=150), 300)
+    if not lacks:
+      break
+  assert not lacks
 
 
 @pytest.mark.slow
 def test_a_long_soak_finds_nothing():
   report = soak(2000)
-  check_clean(report, 2000)
+  assert not missing(report, 2000)
   # Tokens that went on over entries of older weights: too rare in a short one.
   assert report.spans['carried']
 
