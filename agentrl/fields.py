@@ -62,7 +62,7 @@ _BOUNDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Meaning:
-  """What a field is for and which values it takes; bounds as in pydantic."""
+  """Purpose and values of a field; bounds are named as in pydantic."""
 
   text: str
   ge: float | None = None
@@ -112,7 +112,7 @@ def section(cls: type) -> Any:
 
 
 def meaning(field: dataclasses.Field) -> Meaning:
-  """What was said of a field."""
+  """The purpose and values of a field."""
   return field.metadata[_MEANING]
 
 
@@ -129,7 +129,7 @@ def get(config: Any, path: str) -> Any:
 
 
 def is_optional(kind: Any) -> bool:
-  """Whether None is a value of this type."""
+  """True if None is a value of this type."""
   return kind is Any or type(None) in typing.get_args(kind)
 
 
@@ -174,7 +174,7 @@ def convert(
 
 
 def mistyped(path: str, value: Any, kind: Any, meaning: Meaning) -> str:
-  """What is said of a value of another type."""
+  """The message about a value of another type."""
   found = f'{path} is {describe(kind)}, got {value!r}'
   for option in _options(kind):
     if _as((value,), option) is not _NOT:  # one in place of a list
@@ -184,7 +184,7 @@ def mistyped(path: str, value: Any, kind: Any, meaning: Meaning) -> str:
 
 
 def no_section(path: str, value: Any, known: Iterable[str]) -> str:
-  """What is said of a value where a section belongs."""
+  """The message about a value where a section belongs."""
   return (
       f'{path} is a section with the fields {", ".join(known)}, got {value!r}.'
   )

@@ -26,6 +26,7 @@ from agentrl.modes import parts
 from agentrl.ops import aggregate, kl, policy_loss, preference_loss
 from agentrl.schedules import HORIZONS
 from agentrl.training import optim, options as training_options
+from agentrl.weights import hf
 from tests import choices, tiny
 
 
@@ -56,6 +57,10 @@ def cases(function):
 )
 def test_names_are_said_twice_alike(said, known):
   assert tuple(said) == tuple(known)
+
+
+def test_files_are_as_large_by_default_as_weights_writes_them():
+  assert training_options.SHARD_BYTES == hf.SHARD_BYTES
 
 
 @pytest.mark.parametrize('name', hyperparams.ONLINE)

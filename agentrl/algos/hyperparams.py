@@ -53,7 +53,7 @@ _SIGMOID = when('algo.loss', 'sigmoid')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Online:
-  """What the online algorithms share."""
+  """Base of the online algorithms."""
 
   name: ClassVar[str]
   GROUPS: ClassVar[bool] = False  # compares the episodes of a group
@@ -166,17 +166,17 @@ class Online:
 
   @property
   def updates(self) -> int:
-    """Of one collection."""
+    """Number of updates on one collection."""
     return self.epochs * self.minibatches
 
   @property
   def recomputes(self) -> bool:
-    """Whether ratios compare with log-probabilities of an extra pass."""
+    """True if ratios compare with log-probabilities of an extra pass."""
     return self.updates > 1 and self.ratio == 'old'
 
   @property
   def scores(self) -> bool:
-    """Whether a collection is scored before its first update."""
+    """True if a collection is scored before its first update."""
     return self.recomputes or self.kl_in_reward or self.CRITIC
 
   @property
@@ -189,12 +189,12 @@ class Online:
 
   @property
   def shapes_rewards(self) -> bool:
-    """Whether the rewards learnt from are not the environment's alone."""
+    """True if the rewards learnt from are not the environment's alone."""
     return self.kl_in_reward or self.overlong_buffer > 0
 
   @property
   def compares(self) -> bool:
-    """Whether an advantage needs other episodes of the same task."""
+    """True if an advantage needs other episodes of the same task."""
     return self.GROUPS
 
   def check(self) -> None:
@@ -226,7 +226,7 @@ class Online:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Grpo(Online):
-  """Of `algos.grpo`."""
+  """Hyperparameters of `algos.grpo`."""
 
   name = 'grpo'
   GROUPS = True
@@ -244,7 +244,7 @@ class Grpo(Online):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Rloo(Online):
-  """Of `algos.rloo`: those of all."""
+  """Hyperparameters of `algos.rloo`: those of all."""
 
   name = 'rloo'
   GROUPS = True
@@ -252,7 +252,7 @@ class Rloo(Online):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReinforcePP(Online):
-  """Of `algos.reinforce_pp`."""
+  """Hyperparameters of `algos.reinforce_pp`."""
 
   name = 'reinforce_pp'
 
@@ -279,7 +279,7 @@ class Critic:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Ppo(Online):
-  """Of `algos.ppo`."""
+  """Hyperparameters of `algos.ppo`."""
 
   name = 'ppo'
   CRITIC = True
@@ -311,7 +311,7 @@ class Ppo(Online):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GiGpo(Online):
-  """Of `algos.gigpo`."""
+  """Hyperparameters of `algos.gigpo`."""
 
   name = 'gigpo'
   GROUPS = True
@@ -346,7 +346,7 @@ class Supervised:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sft(Supervised):
-  """Of `algos.sft`."""
+  """Hyperparameters of `algos.sft`."""
 
   heldout: float = field(
       0.05, 'share of the demonstrations for the validation loss', ge=0, lt=1
@@ -358,7 +358,7 @@ class Sft(Supervised):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Dpo(Supervised):
-  """Of `algos.dpo`; see `ops.preference_loss`."""
+  """Hyperparameters of `algos.dpo`; see `ops.preference_loss`."""
 
   loss: str = field(
       'sigmoid',
@@ -382,7 +382,7 @@ class Dpo(Supervised):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AgentEvol(Supervised):
-  """Of `algos.agentevol`."""
+  """Hyperparameters of `algos.agentevol`."""
 
   threshold: float = field(0.0, 'return above which an episode is kept')
   weighting: str = field(

@@ -6,13 +6,14 @@ below the modes functions take those or named values. Imports no jax.
 """
 
 from agentrl.config.build import Leaf, brought, defaults, leaves, read, usual
-from agentrl.config.modes import MODES, record
+from agentrl.config.modes import MODES, flat, record
 
 __all__ = [
     'MODES',
     'Leaf',
     'brought',
     'defaults',
+    'flat',
     'leaves',
     'read',
     'record',

@@ -95,14 +95,14 @@ class Section(ConfigDict):
 
 
 class _Options(Section):
-  """Of an environment: those of one from elsewhere are not known here."""
+  """Options of an environment; those of one from elsewhere are not known here."""
 
   def lock(self):
     return self
 
 
 def _is_section(value: Any) -> bool:
-  """Whether it is a section of a config, not a dict that is a value."""
+  """True for a section of a config, not a dict that is a value."""
   return isinstance(value, Section) and '_mode' in value.__dict__
 
 
@@ -127,11 +127,11 @@ class Leaf:
 
 def leaves(mode: str) -> dict[str, Leaf]:
   """Every field that a config of this mode has, by its dotted path."""
-  return {leaf.path: leaf for leaf in _leaves(MODES[mode], '')}
+  return dict(_ALL[mode])
 
 
 def unknown(path: str, mode: str) -> str:
-  """What is said of a path that is no field of this mode."""
+  """The message about a path that is no field of this mode."""
   section = path.rpartition('.')[0]
   if section in _ALL[mode]:
     kind = fields.describe(_ALL[mode][section].kind)
@@ -169,6 +169,16 @@ def _algorithms(path: str) -> Iterator[Leaf]:
     yield dataclasses.replace(leaf, owners=owners)
 
 
+def check_mode(mode: Any) -> None:
+  """Refuses what is no mode's name.
+
+  Raises:
+    ConfigError: there is no such mode.
+  """
+  if mode not in MODES:
+    raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+
+
 def defaults(mode: str) -> ConfigDict:
   """The config of a mode before anything was chosen: locked, typed, complete.
 
@@ -177,8 +187,7 @@ def defaults(mode: str) -> ConfigDict:
   Raises:
     ConfigError: there is no such mode.
   """
-  if mode not in MODES:
-    raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+  check_mode(mode)
   config, brought = Section({'mode': mode}), MODES[mode].BROUGHT
   for leaf in leaves(mode).values():
     *parents, name = leaf.path.split('.')
@@ -211,8 +220,7 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   """
   values = config.to_dict()
   mode = values.pop('mode', None)
-  if mode not in MODES:
-    raise ConfigError(f'Unknown mode {mode!r}; known: {", ".join(MODES)}.')
+  check_mode(mode)
   chosen = _flat(values, '', mode)
   _bring(chosen, mode, run or {})
   _check_owners(chosen, mode)
@@ -223,7 +231,7 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
 
 
 def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
-  """What a run brings to a config of this mode: values by their paths here."""
+  """Values that a run brings to a config of this mode, by their paths here."""
   found = {}
   for path, source in MODES[mode].BROUGHT.items():
     value: Any = run
@@ -354,4 +362,7 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   return json.loads(json.dumps(values))
 
 
-_ALL = {mode: leaves(mode) for mode in MODES}
+_ALL = {
+    mode: {leaf.path: leaf for leaf in _leaves(cls, '')}
+    for mode, cls in MODES.items()
+}

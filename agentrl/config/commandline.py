@@ -68,7 +68,7 @@ def load(argument: str) -> ConfigDict:
     config = module.get_config(*([arg] if colon else []))
   except Exception as error:  # whatever a user's file does
     raise ConfigError(f'{_place(path, error)}: {_words(error)}') from error
-  build.defaults(getattr(config, 'mode', None))  # there is such a mode
+  build.check_mode(getattr(config, 'mode', None))
   if not isinstance(config, build.Section):
     raise ConfigError(
         f'{path}: get_config() begins with config = defaults({config.mode!r}),'
@@ -142,7 +142,8 @@ def override(
       )
     values[path] = value
   mode = values.pop('mode', config.mode)
-  if build.defaults(mode).mode != config.mode:
+  build.check_mode(mode)
+  if mode != config.mode:
     raise ConfigError(
         f'The config is of mode={config.mode!r}; name one of mode={mode!r}'
         ' instead, as listed by --help.'
@@ -155,7 +156,7 @@ def override(
 
 
 def _known(mode: str, argv: Sequence[str]) -> dict[str, Leaf]:
-  """What is a flag, by its path: fields, sections and options that are given."""
+  """The flags, by their paths: fields, sections and options that are given."""
   known = {'mode': _MODE}
   for path, leaf in build.leaves(mode).items():
     known.setdefault(path.rpartition('.')[0], _SECTION)
@@ -230,7 +231,7 @@ def _value(path: str, text: str, leaf: Leaf) -> Any:
 
 
 def _literal(text: str) -> Any:
-  """What Python reads in a text; the text itself where that is nothing."""
+  """The literal that a text is in Python; the text itself where it is none."""
   if text in ('true', 'false'):
     return text == 'true'
   try:

@@ -6,14 +6,15 @@ of this mode, and where in the run's own config their values are.
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
-from agentrl.config import sections
+from agentrl.config import sampler as sampler_lib, sections
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
 from agentrl.models.options import DTYPES
+from agentrl.training.options import SHARD_BYTES
 
 
 def _same(section: str, *names: str) -> dict[str, str]:
@@ -27,7 +28,7 @@ _AGENT = _same('agent', 'format', 'instructions', 'template')
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Mode:
-  """What the config of every mode has."""
+  """Base of the configs of all modes."""
 
   mode: ClassVar[str]
   BROUGHT: ClassVar[Mapping[str, str]] = {}
@@ -59,13 +60,13 @@ class Sampling(Computing):
   env: sections.Env
   agent: sections.Agent = section(sections.Agent)
   model: sections.Model
-  sampler: sections.Sampler = section(sections.Sampler)
+  sampler: sampler_lib.Sampler = section(sampler_lib.Sampler)
   rollout: sections.Limits
 
   def check(self) -> None:
     launch, dtype = self.sampler.launch, self.model.dtype
     found = launch.value_of('--dtype') if launch.python else None
-    known = sections.SERVER_DTYPES.get(found)
+    known = sampler_lib.SERVER_DTYPES.get(found)
     if found not in (None, 'auto') and known != dtype:
       raise ConfigError(
           f'sampler.launch.flags has --dtype {found}, and'
@@ -76,13 +77,13 @@ class Sampling(Computing):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Learning(Sampling):
-  """What the modes that learn share."""
+  """Base of the modes that learn."""
 
   seed: int = field(0, 'seed of everything that is drawn')
   env: sections.TrainEnv = section(sections.TrainEnv)
   model: sections.TrainModel = section(sections.TrainModel)
   mesh: sections.Mesh = section(sections.Mesh)
-  sampler: sections.TrainSampler = section(sections.TrainSampler)
+  sampler: sampler_lib.TrainSampler = section(sampler_lib.TrainSampler)
   rollout: sections.Limits = section(sections.Limits)
   optim: sections.Optim = section(sections.Optim)
   eval: sections.Eval = section(sections.Eval)
@@ -307,7 +308,7 @@ class ServePolicy(Computing):
   }
 
   model: sections.Model = section(sections.Model)
-  sampler: sections.Engine = section(sections.Engine)
+  sampler: sampler_lib.Engine = section(sampler_lib.Engine)
   serve: PolicyServer = section(PolicyServer)
 
 
@@ -365,7 +366,7 @@ class Folder:
       "type of the weights; 'source': the first model's",
       one_of=(*DTYPES, 'source'),
   )
-  shard_bytes: int = field(10**9, 'bytes of a file, at most', ge=1)
+  shard_bytes: int = field(SHARD_BYTES, 'bytes of a file, at most', ge=1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -389,3 +390,17 @@ def record(config: Mode) -> dict[str, Any]:
   if isinstance(config, Train):
     values['algo'] = {'name': config.algo.name, **values['algo']}
   return json.loads(json.dumps(values))
+
+
+def flat(
+    values: Mapping[str, Any], known: Container[str] = (), prefix: str = ''
+) -> dict[str, Any]:
+  """Values by dotted paths; a dict that is a known field's value stays one."""
+  found = {}
+  for name, value in values.items():
+    path = prefix + name
+    if isinstance(value, Mapping) and path not in known:
+      found |= flat(value, known, f'{path}.')
+    else:
+      found[path] = value
+  return found

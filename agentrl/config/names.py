@@ -58,7 +58,7 @@ _SYNONYMS = {
 def unknown(
     path: str, mode: str, known: Mapping[str, Mapping[str, Any]]
 ) -> str:
-  """What is said of a field that the configs of a mode lack.
+  """The message about a field that the configs of a mode lack.
 
   Args:
     path: dotted.

@@ -1,4 +1,4 @@
-"""What the command line shows: modes and files, fields, values and origins."""
+"""Listings of the command line: modes and files, fields, values and origins."""
 
 import ast
 import dataclasses
@@ -15,7 +15,7 @@ from agentrl import fields
 from agentrl.algos.hyperparams import ONLINE
 from agentrl.config import build
 from agentrl.config.build import Leaf
-from agentrl.config.modes import MODES, Mode, record
+from agentrl.config.modes import MODES, Mode, flat, record
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 
@@ -144,9 +144,9 @@ def origins(
   """
   recorded = record(wanted)
   usual = build.usual(recorded)
-  brought = _flat(build.brought(wanted.mode, run or {}), usual)
-  chosen = _flat(config.to_dict(), usual)
-  for path, value in _flat(recorded, usual).items():
+  brought = flat(build.brought(wanted.mode, run or {}), usual)
+  chosen = flat(config.to_dict(), usual)
+  for path, value in flat(recorded, usual).items():
     if any(f'{path}.'.startswith(f'{name}.') for name in given):
       origin = 'flag'
     elif chosen.get(path) is None and brought.get(path, ...) == value:
@@ -156,17 +156,3 @@ def origins(
     else:
       origin = 'config'
     yield path, tuple(value) if isinstance(value, list) else value, origin
-
-
-def _flat(
-    values: Mapping[str, Any], known: Collection[str], prefix: str = ''
-) -> dict[str, Any]:
-  """Values by dotted paths; a dict that is a known field's value stays one."""
-  found = {}
-  for name, value in values.items():
-    path = prefix + name
-    if isinstance(value, Mapping) and path not in known:
-      found |= _flat(value, known, f'{path}.')
-    else:
-      found[path] = value
-  return found

@@ -1,4 +1,4 @@
-"""What a config may say of networks; imports no jax."""
+"""Choices that a config has of networks; imports no jax."""
 
 import dataclasses
 

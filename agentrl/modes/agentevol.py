@@ -17,7 +17,7 @@ from agentrl.algos import agentevol as algo_lib
 from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
-from agentrl.modes import base, offline, warmstart
+from agentrl.modes import base, offline, resume, warmstart
 from agentrl.modes.host import Interrupted
 from agentrl.rollout import collect, seeds
 from agentrl.training import agentevol, state as state_lib, step, supervised
@@ -34,7 +34,7 @@ _SHOWN = (
 )
 
 
-read = base.read
+read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

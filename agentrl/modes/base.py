@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import rich.console
-from ml_collections import ConfigDict
 
 from agentrl import config as config_lib, metrics as metrics_lib
 from agentrl.batch import TokenBatch
@@ -41,11 +40,6 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
-
-
-def read(config: ConfigDict) -> Any:
-  """The checked config; what a run brings comes from `config.model.name`."""
-  return config_lib.read(config, resume.trained_with(config.model.name))
 
 
 def start(

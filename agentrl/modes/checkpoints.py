@@ -33,27 +33,12 @@ def load(
   Raises:
     AgentrlError: there is no such model, or it cannot be read.
   """
-  found = split(name)
+  found = resume.split(name)
   if found is None:
     return parts.load_model(name, mesh, dtype=dtype), 'default'
   workdir, number = found
   model, host = load_run(workdir, number, mesh=mesh, dtype=dtype)
   return model, str(host['books']['policy_version'])
-
-
-def split(name: str) -> tuple[pathlib.Path, int | None] | None:
-  """The run that `name` means, and the number of its checkpoint.
-
-  Args:
-    name: workdir of a training run, or one of its checkpoints/N.
-
-  Returns:
-    The workdir, and N or None; None where `name` is neither.
-  """
-  path, number = pathlib.Path(name), None
-  if path.parent.name == 'checkpoints' and path.name.isdecimal():
-    path, number = path.parent.parent, int(path.name)
-  return (path, number) if (path / 'checkpoints').is_dir() else None
 
 
 def load_run(
@@ -126,7 +111,7 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   path = workdir / 'tokenizer'
   if not path.exists():
     name = resume.read_record(workdir / 'config.json')['model']['name']
-    earlier = split(name)
+    earlier = resume.split(name)
     if earlier is not None:
       return run_tokenizer(earlier[0])  # it went on from another run
     path = weights.resolve(name)

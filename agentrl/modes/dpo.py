@@ -23,13 +23,14 @@ from agentrl.modes import (
     base,
     demonstrations,
     offline,
+    resume,
     warmstart,
 )
 from agentrl.parallel import distributed
 from agentrl.training import step
 from agentrl.types import Episode
 
-read = base.read
+read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

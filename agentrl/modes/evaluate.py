@@ -13,9 +13,7 @@ import rich.console
 import rich.table
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
 from agentrl.config import sections
-from agentrl.config.modes import Evaluate
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
 from agentrl.modes import (
@@ -30,10 +28,7 @@ from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.modes.parts import Environment
 from agentrl.rollout.collect import Play
 
-
-def read(config: ConfigDict) -> Evaluate:
-  """Reads and checks a config of mode 'evaluate'."""
-  return config_lib.read(config, resume.trained_with(config.model.name))
+read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

@@ -98,7 +98,7 @@ def find(source: Source) -> tuple[pathlib.Path, int | None]:
     CheckpointError: there is no such run.
     ConfigError: path and step name different checkpoints.
   """
-  found = checkpoints.split(source.path)
+  found = resume.split(source.path)
   if found is None:
     raise CheckpointError(
         f'{source.path} is neither the workdir of a run that trains nor one of'
@@ -121,7 +121,7 @@ def source_dtype(name: str) -> str:
   """
   if name in options.TINY:
     return 'float32'  # random numbers, drawn so
-  earlier = checkpoints.split(name)
+  earlier = resume.split(name)
   if earlier is not None:  # it went on from another run
     config = resume.read_record(earlier[0] / 'config.json')
     return source_dtype(config['model']['name'])

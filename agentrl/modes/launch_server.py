@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from agentrl.config import sections
+from agentrl.config import sampler as sampler_lib
 from agentrl.config.modes import PolicyServer, ServePolicy
 from agentrl.config.sections import Model
 from agentrl.engine.auth import Keys
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   try:
     wanted = ServePolicy(
         model=Model(name=args.model_path, dtype=args.dtype),
-        sampler=sections.Engine(
+        sampler=sampler_lib.Engine(
             max_running=args.max_running_requests,
             deterministic=args.enable_deterministic_inference,
         ),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from agentrl.config.sections import Sampler
+from agentrl.config.sampler import Sampler
 from agentrl.engine.auth import Keys
 from agentrl.envs import tokens
 from agentrl.errors import ConfigError

@@ -6,6 +6,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+from ml_collections import ConfigDict
+
 from agentrl import config as config_lib, metrics
 from agentrl.data import episodes
 from agentrl.errors import CheckpointError, ConfigError
@@ -56,14 +58,14 @@ def check_config(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
   if not path.exists():
     return holds
   try:
-    old = _flat(read_record(path))
+    old = config_lib.flat(read_record(path))
   except CheckpointError as error:
     if not holds:
       return False
     raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
         error
     )
-  new = _flat(config)
+  new = config_lib.flat(config)
   # An older run's config lists what its file did: the rest was the default.
   old = config_lib.usual(config) | old
   names = new.keys() | {name for name in old if name not in _GONE}
@@ -109,12 +111,19 @@ def read_record(path: pathlib.Path) -> dict[str, Any]:
   raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
 
 
-def run_of(model: str) -> pathlib.Path | None:
-  """The workdir of the training run that `model` is of; None: of none."""
-  path = pathlib.Path(model)
+def split(name: str) -> tuple[pathlib.Path, int | None] | None:
+  """The run that `name` means, and the number of its checkpoint.
+
+  Args:
+    name: workdir of a training run, or one of its checkpoints/N.
+
+  Returns:
+    The workdir, and N or None; None where `name` is neither.
+  """
+  path, number = pathlib.Path(name), None
   if path.parent.name == 'checkpoints' and path.name.isdecimal():
-    path = path.parent.parent
-  return path if (path / 'checkpoints').is_dir() else None
+    path, number = path.parent.parent, int(path.name)
+  return (path, number) if (path / 'checkpoints').is_dir() else None
 
 
 def trained_with(model: str | None) -> dict[str, Any] | None:
@@ -129,11 +138,16 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
   """
   if model is None:
     return None
-  run = run_of(model)
+  run = split(model)
   if run is not None:
-    return read_record(run / 'config.json')
+    return read_record(run[0] / 'config.json')
   exported = pathlib.Path(model) / EXPORTED
   return read_record(exported) if exported.is_file() else None
+
+
+def read(config: ConfigDict) -> Any:
+  """The checked config; what a run brings is that of `config.model.name`."""
+  return config_lib.read(config, trained_with(config.model.name))
 
 
 def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
@@ -165,16 +179,6 @@ def way_out(workdir: pathlib.Path) -> str:
 
 def _has_lines(path: pathlib.Path) -> bool:
   return path.exists() and path.stat().st_size > 0
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
-  flat = {}
-  for key, value in tree.items():
-    if isinstance(value, dict):
-      flat |= _flat(value, f'{prefix}{key}.')
-    else:
-      flat[prefix + key] = value
-  return flat
 
 
 def check_model(

@@ -7,7 +7,6 @@ import threading
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl import config as config_lib
 from agentrl.config.modes import ServePolicy
 from agentrl.engine.auth import Keys
 from agentrl.envs import tokens
@@ -22,9 +21,7 @@ from agentrl.modes import (
 _POLL_S = 0.05
 
 
-def read(config: ConfigDict) -> ServePolicy:
-  """Reads and checks a config of mode 'serve_policy'."""
-  return config_lib.read(config, resume.trained_with(config.model.name))
+read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

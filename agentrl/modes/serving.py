@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from agentrl.config import sections
+from agentrl.config import sampler as sampler_lib
 from agentrl.engine.auth import Keys
 from agentrl.engine.server import Engine
 from agentrl.modes import hosts, memory, remote, sglang
@@ -49,7 +49,7 @@ def start_engine(
     stack: contextlib.ExitStack,
     model: Model,
     *,
-    sampler: sections.Engine,
+    sampler: sampler_lib.Engine,
     max_context: int,
     dtype: str,
     seed: int,
@@ -97,7 +97,7 @@ def start_serving(
     host: Host,
     model: Model,
     *,
-    sampler: sections.Sampler,
+    sampler: sampler_lib.Sampler,
     max_context: int,
     dtype: str,
     seed: int,
@@ -168,7 +168,7 @@ def start_serving(
 def make_sampler(
     host: Host,
     serving: Serving,
-    sampler: sections.Sampler,
+    sampler: sampler_lib.Sampler,
     *,
     temperature: float,
 ) -> Sampler:
@@ -310,7 +310,7 @@ def _draw_name() -> str:
 def _gathered(
     push: DiskPush | None,
     model: Model,
-    sampler: sections.Sampler,
+    sampler: sampler_lib.Sampler,
     dtype: str,
     run: str,
 ) -> weight_sync.GatheredPush:
@@ -324,7 +324,7 @@ def _make_push(
     stack: contextlib.ExitStack,
     control: Control,
     model: Model,
-    sampler: sections.Sampler,
+    sampler: sampler_lib.Sampler,
     dtype: str,
     run: str,
     **who: Any,
@@ -357,7 +357,7 @@ def _make_push(
 def _push_folder(
     stack: contextlib.ExitStack,
     model: Model,
-    sampler: sections.Sampler,
+    sampler: sampler_lib.Sampler,
     dtype: str,
 ) -> pathlib.Path:
   """The folder that is named, or one in memory that goes with the run."""
@@ -375,7 +375,7 @@ def _file_dtype(serve: set[Any], dtype: str) -> str:
   A server rounds what it reads, so files of its own type are the smallest that
   lose nothing.
   """
-  known = {sections.SERVER_DTYPES.get(value) for value in serve}
+  known = {sampler_lib.SERVER_DTYPES.get(value) for value in serve}
   [found] = known if len(known) == 1 else [None]
   if found is None:  # 'auto', which follows the files
     return dtype

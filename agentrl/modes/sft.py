@@ -10,13 +10,13 @@ from ml_collections import ConfigDict
 
 from agentrl.algos import sft
 from agentrl.config import modes
-from agentrl.modes import base, offline, warmstart
+from agentrl.modes import base, offline, resume, warmstart
 from agentrl.rollout import seeds
 from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
-read = base.read
+read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import aiohttp
 from absl import logging
 
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.modes import hosts, keeper
 from agentrl.modes.host import child_environment

@@ -41,7 +41,7 @@ _SHOWN = (
 )
 
 
-read = base.read
+read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:

@@ -25,7 +25,7 @@ _mismatch = jax.jit(mismatch.metrics)
 
 @dataclasses.dataclass(frozen=True)
 class UpdatePlan:
-  """How a collection is used.
+  """The use of a collection.
 
   Attributes:
     hyperparams: of the algorithm.

@@ -48,7 +48,7 @@ import jax
 import numpy as np
 from absl import app, flags
 
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer, init_params

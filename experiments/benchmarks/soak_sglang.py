@@ -29,7 +29,7 @@ import aiohttp
 import numpy as np
 from absl import app, flags
 
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.modes import sglang
 from agentrl.rollout.control import KEEP_ALIVE_S

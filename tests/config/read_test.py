@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 
 from agentrl import config as config_lib
-from agentrl.config import sections
+from agentrl.config import sampler as sampler_lib, sections
 from agentrl.modes import (
     agentevol,
     dpo,
@@ -233,7 +233,7 @@ def seen(tmp_path_factory):
   folder = recorder.run(config)
 
   (directory / 'key').write_text('secret\n')
-  launch = sections.Launch(
+  launch = sampler_lib.Launch(
       python=sys.executable, module='agentrl.modes.launch_server'
   )
   [port] = sglang.ports(launch)

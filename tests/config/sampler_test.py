@@ -5,7 +5,7 @@ import re
 import pytest
 
 from agentrl.config import defaults, read
-from agentrl.config.sections import Launch, Sampler
+from agentrl.config.sampler import Launch, Sampler
 from agentrl.errors import ConfigError
 from configs import evaluate, quickstart, textcraft_grpo, textcraft_sft
 from tests.config.refusals import refusal

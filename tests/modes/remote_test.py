@@ -6,7 +6,7 @@ import socket
 import pytest
 from absl import logging
 
-from agentrl.config.sections import Launch, Sampler
+from agentrl.config.sampler import Launch, Sampler
 from agentrl.engine.auth import Keys
 from agentrl.errors import ConfigError
 from agentrl.modes import remote

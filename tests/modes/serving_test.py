@@ -13,7 +13,7 @@ import pytest
 from absl import logging
 from aiohttp import web
 
-from agentrl.config.sections import Sampler
+from agentrl.config.sampler import Sampler
 from agentrl.engine.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.models import transformer

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.modes import sglang
@@ -319,7 +319,7 @@ def test_sigkill_of_the_run_leaves_no_server(tmp_path):
   code = f"""
 import pathlib, sys, time
 from agentrl.modes import sglang
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 launch = Launch(python=sys.executable, module={MODULE!r})
 log = pathlib.Path({str(tmp_path / 'log')!r})
 server = sglang.Server(launch, sglang.ports(launch)[0], log)

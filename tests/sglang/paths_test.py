@@ -10,7 +10,7 @@ import sys
 import aiohttp
 import pytest
 
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.models import variants
 from agentrl.modes import sglang

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from agentrl.config.sections import Launch
+from agentrl.config.sampler import Launch
 from agentrl.modes import sglang
 from agentrl.rollout.control import Control
 from third_party.sglang_cpu import install
