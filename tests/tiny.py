@@ -120,7 +120,7 @@ def bound(module=grpo, **hyperparams):
 
 
 def plan(module=grpo, *, max_tokens=ROW, seed=0, max_context=40, **hyperparams):
-  """How an algorithm with these hyperparameters uses a collection."""
+  """The use of a collection by an algorithm with these hyperparameters."""
   return UpdatePlan(
       module.Hyperparams(**hyperparams), max_tokens, seed, max_context
   )

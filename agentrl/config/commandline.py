@@ -23,7 +23,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from agentrl import fields
-from agentrl.config import build
+from agentrl.config import build, names
 from agentrl.config.build import Leaf
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
@@ -199,9 +199,8 @@ def _of_section(
   if isinstance(section, str) and section.startswith('{'):  # it may hold a key
     raise ConfigError(f'{path} is a section: a dict as Python writes it.')
   if not isinstance(section, Mapping):
-    parts = [name.rpartition('.') for name in known]
-    own = [name for parent, _, name in parts if parent == path]
-    raise ConfigError(fields.no_section(path, section, own))
+    inner = names.children(path, known)
+    raise ConfigError(fields.no_section(path, section, inner))
   inner = {f'{path}.{name}': value for name, value in section.items()}
   for name in inner:
     if name not in known and not _OPTION.fullmatch(name):

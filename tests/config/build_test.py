@@ -14,6 +14,7 @@ from agentrl.config import (
     MODES,
     brought,
     defaults,
+    flat,
     leaves,
     read,
     record,
@@ -372,18 +373,8 @@ def test_a_record_is_of_the_chosen_algorithm_alone():
   assert algo['critic']['kind'] == 'own' and 'step_weight' not in algo
 
 
-def flat(tree, prefix=''):
-  found = {}
-  for name, value in tree.items():
-    inner = isinstance(value, dict)
-    found |= (
-        flat(value, f'{prefix}{name}.') if inner else {prefix + name: value}
-    )
-  return found
-
-
 def recorded(mode, **fields):
-  """What a config with these values records but for its mode, by paths."""
+  """The record of a config with these values but for its mode, by paths."""
   kept = record(read(set_fields(needed(mode), fields)))
   found = flat(kept)
   del found['mode']

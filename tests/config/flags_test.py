@@ -62,7 +62,7 @@ def as_flags(values):
 
 
 def find(made, path):
-  """What a config that was read has at a dotted path."""
+  """The value of a config that was read at a dotted path."""
   if path.startswith('env.options.'):
     return made.env.options[path.removeprefix('env.options.')]
   return fields.get(made, path)
@@ -124,7 +124,7 @@ class Setting:
             self.set(path, value)
 
   def meaning(self, leaf):
-    """What the chosen algorithm says of it, if it has it."""
+    """The chosen algorithm's own meaning of it, if it has it."""
     if self.config.mode == 'train':
       for item in dataclasses.fields(ONLINE[self.now('algo.name')]):
         if leaf.path == f'algo.{item.name}':

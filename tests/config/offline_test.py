@@ -1,4 +1,4 @@
-"""What configs of modes 'sft', 'dpo' and 'agentevol' may and may not say."""
+"""Tests for what configs of modes 'sft', 'dpo' and 'agentevol' may and may not say."""
 
 import re
 

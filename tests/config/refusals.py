@@ -1,4 +1,4 @@
-"""What a config says of values that it does not take."""
+"""The messages about values that a config does not take."""
 
 from agentrl import config as config_lib
 from agentrl.errors import ConfigError

@@ -1,4 +1,4 @@
-"""What config.sampler may say, and what contradicts itself."""
+"""Tests for config.sampler: what it may say, and what contradicts itself."""
 
 import re
 

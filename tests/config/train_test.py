@@ -1,4 +1,4 @@
-"""What a config of mode 'train' may and may not say."""
+"""Tests for what a config of mode 'train' may and may not say."""
 
 import dataclasses
 import re
@@ -19,7 +19,7 @@ def changed(**fields):
 
 
 def said(**fields):
-  """What the quickstart answers to these values."""
+  """The answer of the quickstart to these values."""
   fields = {path.replace('__', '.'): value for path, value in fields.items()}
   return refusal(quickstart.get_config('tiny'), fields)
 
