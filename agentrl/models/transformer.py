@@ -15,6 +15,7 @@ needs few of them, or needs them in chunks, does not pay for all.
 """
 
 import functools
+import threading
 from typing import Any
 
 import jax
@@ -135,6 +136,30 @@ REMAT = {
     'dots': functools.partial(nn.remat, prevent_cse=False, policy=_SAVED),
     'full': functools.partial(nn.remat, prevent_cse=False),
 }
+# Traced once for all layers; inlined again when compiled.
+_JITTED = nn.jit(Block)
+_DERIVING = threading.Lock()
+
+
+@functools.cache
+def _derive_scanned(remat: str, length: int) -> type[nn.Module]:
+  return nn.scan(
+      REMAT[remat](Block),
+      variable_axes={'params': 0, 'lora': 0},
+      split_rngs={'params': True},
+      in_axes=(nn.broadcast, nn.broadcast, 0, nn.broadcast, nn.broadcast),
+      length=length,
+  )
+
+
+def scanned(remat: str, length: int) -> type[nn.Module]:
+  """`length` Blocks in one, as the trainer has them.
+
+  The class is derived once: flax changes Block for a moment while it does so,
+  and threads (two engines, or an engine and the trainer) may be tracing it.
+  """
+  with _DERIVING:
+    return _derive_scanned(remat, length)
 
 
 class Transformer(nn.Module):
@@ -164,20 +189,12 @@ class Transformer(nn.Module):
       if not self.scan_layers:
         shape = shape[::-1]
       self.lm_head = self.param('lm_head', init, shape)
-    block = REMAT[self.remat](Block)
     if self.scan_layers:
-      self.layers = nn.scan(
-          block,
-          variable_axes={'params': 0, 'lora': 0},
-          split_rngs={'params': True},
-          in_axes=(nn.broadcast, nn.broadcast, 0, nn.broadcast, nn.broadcast),
-          length=c.num_layers,
-      )(c, self.dtype, False, self.attention)
+      layers = scanned(self.remat, c.num_layers)
+      self.layers = layers(c, self.dtype, False, self.attention)
     else:
-      # Traced once for all layers; inlined again when compiled.
-      block = nn.jit(block)
       parts = (c, self.dtype, True, self.attention)
-      self.layers = [block(*parts) for _ in range(c.num_layers)]
+      self.layers = [_JITTED(*parts) for _ in range(c.num_layers)]
     self.final_norm = norm(c)
 
   def __call__(
