@@ -85,7 +85,7 @@ def main(arguments):
       run = resume.trained_with(config.model.name)
     report.show_values(config, wanted, run, paths)
     if mode in PLANNED:
-      plan_report = importlib.import_module('agentrl.modes.plan_report')
+      plan_report = importlib.import_module('agentrl.planning.report')
       plan_report.show(mode, wanted, memory)
     return
   module.run(config, _WORKDIR.value)

@@ -5,7 +5,7 @@ import os
 import hypothesis
 import jax
 
-from agentrl.modes import compile_cache
+from agentrl.training import compile_cache
 
 # A test draws the same cases in every run, so that one which passed does not
 # fail elsewhere by chance; --hypothesis-profile=explore draws others each time.

@@ -18,13 +18,9 @@ from agentrl.models import transformer, value_head
 from agentrl.models.config import TransformerConfig
 from agentrl.ops import logprob
 from agentrl.parallel.mesh import make_mesh
-from agentrl.training import (
-    optim,
-    state as state_lib,
-    step as step_lib,
-    weight_sync,
-)
+from agentrl.training import optim, state as state_lib, step as step_lib
 from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import HORIZON, TERMINATED, Group
 from agentrl.weights import names
 from tests import fakes

@@ -23,12 +23,12 @@ from absl import logging
 from aiohttp import web
 
 from agentrl.engine import request as request_lib
-from agentrl.engine.auth import Keys
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
-from agentrl.engine.counters import Counters
+from agentrl.engine.http.auth import Keys
+from agentrl.engine.http.counters import Counters
+from agentrl.engine.http.routes import Routes
 from agentrl.engine.request import Limits, Request, Result
-from agentrl.engine.routes import Routes
 from agentrl.engine.runner import Runner
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError, WeightsError

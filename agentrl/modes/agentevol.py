@@ -18,8 +18,8 @@ from agentrl.config import modes
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.modes import base, offline, resume, warmstart
-from agentrl.modes.host import Interrupted
 from agentrl.rollout import collect, seeds
+from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import agentevol, state as state_lib, step, supervised
 from agentrl.training.agentevol import Bookkeeping
 from agentrl.training.state import TrainState

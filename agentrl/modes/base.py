@@ -20,23 +20,19 @@ from agentrl.errors import AgentrlError, CheckpointError, DivergedError
 from agentrl.evaluation import evaluate as evaluation
 from agentrl.models import variants
 from agentrl.modes import (
-    adapters,
     checkpoints as checkpoints_lib,
-    compile_cache,
     evaluate,
-    hosts,
-    lock,
-    meshes,
     parts,
-    remote,
     resume,
-    serving,
     warmstart,
 )
-from agentrl.modes.host import Host, Interrupted, make_workdir
 from agentrl.parallel import distributed
 from agentrl.rollout import seeds
+from agentrl.runtime import lock
+from agentrl.runtime.event_loop import EventLoop, Interrupted, make_workdir
+from agentrl.serving import remote, start as serving
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import adapters, compile_cache, meshes, ranks
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
@@ -58,7 +54,7 @@ def start(
     AgentrlError: something that the user can mend.
   """
   compile_cache.use(wanted.compile_cache)
-  hosts.join(os.environ, wanted.mode, ready=True)
+  ranks.join(os.environ, wanted.mode, ready=True)
   directory = make_workdir(workdir)
   try:
     with contextlib.ExitStack() as stack:
@@ -66,8 +62,8 @@ def start(
         take = lambda: stack.enter_context(lock.hold(directory))
       else:
         take = lambda: None
-      hosts.alike(take)
-      host = stack.enter_context(Host())
+      ranks.same(take)
+      host = stack.enter_context(EventLoop())
       run(wanted, directory, host, stack).run()
   # Only now is a checkpoint complete that was being written.
   except Interrupted:
@@ -94,7 +90,7 @@ class Run:
       self,
       wanted: Any,
       directory: pathlib.Path,
-      host: Host,
+      host: EventLoop,
       stack: contextlib.ExitStack,
   ):
     """Keeps the config and looks at what the workdir holds.
@@ -115,9 +111,7 @@ class Run:
     self.record = config_lib.record(wanted)
     self.claimed = False
     # Whether what the workdir holds is of this very run.
-    self.known = hosts.alike(
-        lambda: resume.check_config(self.record, directory)
-    )
+    self.known = ranks.same(lambda: resume.check_config(self.record, directory))
     self.first = distributed.is_first()
     self.console = rich.console.Console(quiet=not self.first)
     self.began = time.monotonic()
@@ -275,7 +269,7 @@ class Run:
 
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
-    hosts.alike(lambda: self.host.run(self.serving.push(params, version)))
+    ranks.same(lambda: self.host.run(self.serving.push(params, version)))
 
   # Learning from demonstrations.
 
@@ -310,7 +304,7 @@ class Run:
         base=self.model.base,
         mesh=self.mesh,
         console=self.console,
-        check=functools.partial(hosts.check, self.host),
+        check=functools.partial(ranks.check, self.host),
         write=self.first,
         offload=self.offload,
     )

@@ -10,9 +10,10 @@ from jax.sharding import Mesh
 
 from agentrl.errors import CheckpointError
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import adapters, meshes, parts, resume
+from agentrl.modes import parts, resume
 from agentrl.parallel import sharding
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import adapters, meshes
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.weights import load as weights, names
 

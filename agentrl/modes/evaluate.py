@@ -16,17 +16,12 @@ from ml_collections import ConfigDict
 from agentrl.config import sections
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
-from agentrl.modes import (
-    checkpoints,
-    compile_cache,
-    hosts,
-    parts,
-    resume,
-    serving,
-)
-from agentrl.modes.host import Host, Interrupted, make_workdir
+from agentrl.modes import checkpoints, parts, resume
 from agentrl.modes.parts import Environment
 from agentrl.rollout.collect import Play
+from agentrl.runtime.event_loop import EventLoop, Interrupted, make_workdir
+from agentrl.serving import start as serving
+from agentrl.training import compile_cache, ranks
 
 read = resume.read
 
@@ -39,14 +34,14 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """
   sections = read(config)
   compile_cache.use(sections.compile_cache)
-  hosts.join(os.environ, config.mode, ready=False)
+  ranks.join(os.environ, config.mode, ready=False)
   wanted, rollout = sections.eval, sections.rollout
   model, sampler = sections.model, sections.sampler
   directory = make_workdir(workdir)
   console = rich.console.Console()
   began = time.monotonic()
   with contextlib.ExitStack() as stack:
-    host = stack.enter_context(Host())
+    host = stack.enter_context(EventLoop())
     environment = stack.enter_context(Environment(host, sections.env))
     environment.panel(wanted)  # refused now, not after the model is loaded
     policy, version = checkpoints.load(model.name)
@@ -99,7 +94,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 
 
 def run_panel(
-    host: Host,
+    host: EventLoop,
     environment: Environment,
     play: Play,
     wanted: sections.Eval,

@@ -16,18 +16,12 @@ from agentrl import config as config_lib
 from agentrl.config.modes import Export, Source
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import options
-from agentrl.modes import (
-    checkpoints,
-    compile_cache,
-    hosts,
-    model_card,
-    parts,
-    resume,
-)
-from agentrl.modes.host import make_workdir
+from agentrl.modes import checkpoints, parts, resume
+from agentrl.runtime.event_loop import make_workdir
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
+from agentrl.training import compile_cache, model_card, ranks
 from agentrl.weights import export, hf, load as weights
 
 # Words, blanks, digits, other scripts, what JSON and code need, a control token.
@@ -50,7 +44,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """
   wanted = read(config)
   compile_cache.use(wanted.compile_cache)
-  hosts.join(os.environ, config.mode, ready=False)
+  ranks.join(os.environ, config.mode, ready=False)
   run_dir, number = find(wanted.checkpoint)
   directory = make_workdir(workdir)
   if any(directory.iterdir()):  # before a large model is read

@@ -15,8 +15,9 @@ from agentrl.algos import grpo
 from agentrl.config.modes import Inspect
 from agentrl.data import collate, episodes as episodes_lib, report, report_html
 from agentrl.errors import ConfigError, DataError
-from agentrl.modes import checkpoints, compile_cache
+from agentrl.modes import checkpoints
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import compile_cache
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 

@@ -10,18 +10,16 @@ from typing import Any
 from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import conversations, episodes as episodes_lib
-from agentrl.modes import (
-    base,
-    demonstrations,
-    hosts,
-    parts,
-    resume,
-    warmstart,
-)
-from agentrl.modes.host import Interrupted
+from agentrl.modes import base, demonstrations, parts, resume, warmstart
 from agentrl.parallel import distributed
 from agentrl.rollout import seeds
-from agentrl.training import state as state_lib, step, supervised
+from agentrl.runtime.event_loop import Interrupted
+from agentrl.training import (
+    ranks,
+    state as state_lib,
+    step,
+    supervised,
+)
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
@@ -222,7 +220,7 @@ class OfflineRun(base.Run):
       self.totals['tokens'] += values.get('train/tokens', 0.0)
       values = values | {'train/lr': float(learner.learning_rate(index))}
       write(index, values | self.measure(learner, done, state))
-      stop = hosts.interrupted(self.host)
+      stop = ranks.interrupted(self.host)
       if stop or done % wanted.checkpoint.every == 0 or done == total:
         self.keep(state, version)
       if stop:

@@ -20,21 +20,21 @@ from agentrl.envs.client import EnvClient
 from agentrl.envs.pool import EnvPool
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError, EnvError
+from agentrl.inference.sampler import Policy
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.options import Lora
 from agentrl.models.transformer import Transformer
-from agentrl.modes import hosts, meshes
-from agentrl.modes.host import EnvServer, Host
 from agentrl.parallel import distributed
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import Assignment, Play, collect
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
-from agentrl.rollout.sampler import Policy
+from agentrl.runtime.event_loop import EnvServer, EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
+from agentrl.training import meshes, ranks
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 
@@ -46,7 +46,7 @@ class Environment:
 
   def __init__(
       self,
-      host: Host,
+      host: EventLoop,
       env: sections.Env,
       *,
       task_file: str | None = None,
@@ -328,7 +328,7 @@ def make_play(
 
 
 def collect_groups(
-    host: Host,
+    host: EventLoop,
     console: rich.console.Console,
     title: str,
     tasks: Sequence[tuple[int, int]],
@@ -365,4 +365,4 @@ def collect_groups(
           )
       )
 
-  return sorted(hosts.together(work), key=lambda group: group.ordinal)
+  return sorted(ranks.gather(work), key=lambda group: group.ordinal)

@@ -8,14 +8,11 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from agentrl.config.modes import ServePolicy
-from agentrl.engine.auth import Keys
+from agentrl.engine.http.auth import Keys
 from agentrl.envs import tokens
-from agentrl.modes import (
-    checkpoints,
-    compile_cache,
-    resume,
-    serving,
-)
+from agentrl.modes import checkpoints, resume
+from agentrl.serving import start as serving
+from agentrl.training import compile_cache
 
 # How often to look whether all is compiled.
 _POLL_S = 0.05

@@ -21,11 +21,18 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.models import value_head
-from agentrl.modes import base, hosts, parts, resume
-from agentrl.modes.host import Interrupted
+from agentrl.modes import base, parts, resume
 from agentrl.parallel import sharding
 from agentrl.rollout import seeds
-from agentrl.training import optim, rl, state as state_lib, step, watch
+from agentrl.runtime.event_loop import Interrupted
+from agentrl.training import (
+    optim,
+    ranks,
+    rl,
+    state as state_lib,
+    step,
+    watch,
+)
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
@@ -250,10 +257,10 @@ class _Run(base.Run):
         record=self._record,
         save=self._save,
         save_every=wanted.checkpoint.every,
-        stopped=functools.partial(hosts.interrupted, self.host),
+        stopped=functools.partial(ranks.interrupted, self.host),
     )
     self.checkpoints.wait()
-    hosts.check(self.host)
+    ranks.check(self.host)
     self.evaluate('after', books.step, books.policy_version)
     self.summarise('train', books.step, updates=int(self.state.step))
 
@@ -352,7 +359,7 @@ class _Run(base.Run):
     counts = self.sampler.counts
     names = ('retries', 'aborts', 'aborted_tokens')
     # Each process has asked for its share of the episodes.
-    shares = hosts.together(lambda: [{name: counts[name] for name in names}])
+    shares = ranks.gather(lambda: [{name: counts[name] for name in names}])
     metrics = {
         f'sampler/{name}': float(sum(share[name] for share in shares))
         for name in names

@@ -20,9 +20,9 @@ from agentrl.errors import ConfigError
 from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
 from agentrl.modes import parts
-from agentrl.modes.host import Host
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
+from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import (
     optim as optim_lib,
@@ -38,7 +38,7 @@ _TOKENIZER_EPISODES = 64
 
 
 def play_expert(
-    host: Host,
+    host: EventLoop,
     environment: parts.Environment,
     agent: Agent,
     limits: sections.Limits,
@@ -98,7 +98,7 @@ def expert_seed(seed: int) -> int:
 
 
 def expert_texts(
-    host: Host,
+    host: EventLoop,
     environment: parts.Environment,
     agent: sections.Agent,
     limits: sections.Limits,

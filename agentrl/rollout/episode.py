@@ -8,9 +8,9 @@ import time
 from agentrl import types
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EngineError, EnvError
+from agentrl.inference.sampler import Policy
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
-from agentrl.rollout.sampler import Policy
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import Episode, Message, StepResult, Turn
 

@@ -19,7 +19,7 @@ from typing import Any
 import orbax.checkpoint as ocp
 
 from agentrl.errors import CheckpointError
-from agentrl.training import checksums
+from agentrl.training.weight_sync import checksums
 
 # Orbax reports a failed write as one of these: the file system's own errors,
 # and TensorStore's status turned into a ValueError.

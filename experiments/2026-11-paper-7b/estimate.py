@@ -9,8 +9,9 @@ README.md. No such run has been made.
 
 import dataclasses
 
-from agentrl.modes import plan as plan_lib, train
-from agentrl.modes.plan import Plan
+from agentrl.modes import train
+from agentrl.planning import plan as plan_lib
+from agentrl.planning.plan import Plan
 from configs import textcraft_grpo
 
 GPUS = 8

@@ -26,15 +26,16 @@ from absl import app, flags
 
 from agentrl.algos import grpo
 from agentrl.data.tasks import TaskIterator
+from agentrl.inference.sampler import Sampler
 from agentrl.models import transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
-from agentrl.modes.host import Host
 from agentrl.parallel import mesh as mesh_lib
-from agentrl.rollout.sampler import Sampler
+from agentrl.runtime.event_loop import EventLoop
 from agentrl.schedules import fixed
-from agentrl.training import optim, rl, state as state_lib, step, weight_sync
+from agentrl.training import optim, rl, state as state_lib, step
 from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import TERMINATED, Episode, Group, Turn
 from experiments.benchmarks import engines, peers
 
@@ -130,7 +131,7 @@ class Ours:
         )
     )
     del params
-    host = stack.enter_context(Host())
+    host = stack.enter_context(EventLoop())
     sampler = Sampler(host.session, [url], temperature=1.0, timeout_s=600)
     push = weight_sync.EmbeddedPush(engine)
     tasks = TaskIterator(range(1000), seed=0)

@@ -34,11 +34,11 @@ from typing import Any
 import jax
 from absl import app, flags
 
+from agentrl.inference.sampler import Sampler
 from agentrl.models import transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
-from agentrl.modes.host import Host
-from agentrl.rollout.sampler import Sampler
+from agentrl.runtime.event_loop import EventLoop
 from experiments.benchmarks import engines, loops, peers
 
 _MODELS = flags.DEFINE_list(
@@ -68,7 +68,7 @@ def bench(
             slots=2 * case.batch,
         )
     )
-    host = stack.enter_context(Host())
+    host = stack.enter_context(EventLoop())
     sampler = Sampler(host.session, [url], temperature=1.0, timeout_s=600)
     numbers = iter(range(10**6))
 

@@ -38,11 +38,11 @@ from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
 from agentrl.models.transformer import Transformer
 from agentrl.modes import parts
-from agentrl.modes.host import Host
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.rollout import collect
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
+from agentrl.runtime.event_loop import EventLoop
 from agentrl.training import optim, state as state_lib, step
 from agentrl.types import Completion, Episode, Group
 from experiments.benchmarks import peers
@@ -78,7 +78,7 @@ def play(tokenizer) -> list[Group]:
   console = rich.console.Console(stderr=True)
   wanted = sections.Env(name='textcraft')
   with (
-      Host() as host,
+      EventLoop() as host,
       parts.Environment(host, wanted, expert=True) as environment,
   ):
     agent = parts.make_agent(environment.spec, sections.Agent(), tokenizer)

@@ -52,8 +52,9 @@ from agentrl.config.sampler import Launch
 from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer, init_params
-from agentrl.modes import checkpoints, sglang
-from agentrl.modes.host import Host
+from agentrl.modes import checkpoints
+from agentrl.runtime.event_loop import EventLoop
+from agentrl.serving import sglang
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf
 from experiments.benchmarks import gguf_files, loops, peers, servers
@@ -137,7 +138,7 @@ class Bench:
   """Servers of one model, and a client in a thread of its own."""
 
   def __init__(
-      self, host: Host, sides: list[Server], config: TransformerConfig
+      self, host: EventLoop, sides: list[Server], config: TransformerConfig
   ):
     self._host = host
     self._sides = sides
@@ -227,7 +228,7 @@ def main(argv):
           stack.enter_context(tempfile.TemporaryDirectory(prefix='bench-'))
       )
       config = write_files(name, folder)
-      host = stack.enter_context(Host())
+      host = stack.enter_context(EventLoop())
       bench = Bench(host, make_servers(folder, _CONTEXT[name]), config)
       about = dict(model=name, cores=os.cpu_count())
       print(

@@ -52,7 +52,7 @@ def start(model: str, folder: str) -> dict[str, float]:
   """
   command = [
       sys.executable,
-      *('-m', 'agentrl.modes.launch_server'),
+      *('-m', 'agentrl.serving.launch_server'),
       *('--model-path', model),
       *('--port', '0'),
       *('--context-length', str(_CONTEXT.value)),

@@ -31,7 +31,7 @@ from absl import app, flags
 from agentrl.models import transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
-from agentrl.modes.host import Host
+from agentrl.runtime.event_loop import EventLoop
 from experiments.benchmarks import engines, peers
 
 _MODELS = flags.DEFINE_list(
@@ -161,7 +161,7 @@ def bench(
             slots=_STREAMS.value + 2,
         )
     )
-    host = stack.enter_context(Host())
+    host = stack.enter_context(EventLoop())
     rng = np.random.default_rng(0)
     run = lambda: host.run(trial(host.session, url, config, prompt, rng))
     engines.warm_up(engine, run, _WARMUP.value)

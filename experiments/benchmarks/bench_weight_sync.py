@@ -33,11 +33,11 @@ from absl import app, flags
 
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.server import Engine
+from agentrl.inference.control import Control
 from agentrl.models import transformer, variants
 from agentrl.models.transformer import Transformer
-from agentrl.rollout.control import Control
-from agentrl.training import weight_sync
-from agentrl.training.disk_push import DiskPush
+from agentrl.training.weight_sync import push as weight_sync
+from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.weights import names, shards
 
 _MODELS = flags.DEFINE_list(

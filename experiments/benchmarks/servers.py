@@ -185,7 +185,7 @@ def engine(
     model: pathlib.Path, log: pathlib.Path, port: int, **sizes: int
 ) -> Server:
   """The embedded engine under the command line of SGLang."""
-  command = [sys.executable, '-m', 'agentrl.modes.launch_server']
+  command = [sys.executable, '-m', 'agentrl.serving.launch_server']
   return Server('engine', command + _flags(model, **sizes), port, log)
 
 

@@ -31,7 +31,7 @@ from absl import app, flags
 
 from agentrl.engine.request import ABORT
 from agentrl.engine.server import Engine
-from agentrl.training import weight_sync
+from agentrl.training.weight_sync import push as weight_sync
 from agentrl.weights import hf
 from experiments.benchmarks import (
     soak_flags,

@@ -30,7 +30,7 @@ import psutil
 from absl import app, flags
 
 from agentrl.errors import EngineError
-from agentrl.rollout.control import KEEP_ALIVE_S, Control
+from agentrl.inference.control import KEEP_ALIVE_S, Control
 from experiments.benchmarks import soak_flags, soak_run
 from third_party.sglang_cpu import install
 
@@ -93,7 +93,7 @@ class Report:
 
 def run_flags(*, engine: bool) -> tuple[str, ...]:
   """The run: small, and of more steps than it is let make."""
-  python, module = sys.executable, 'agentrl.modes.launch_server'
+  python, module = sys.executable, 'agentrl.serving.launch_server'
   if not engine:
     python, module = install.python(), 'sglang_on_cpu'
   return (

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from agentrl.modes import keeper
+from agentrl.runtime import keeper
 
 ROOT = pathlib.Path(__file__).parents[2]
 _SHM = pathlib.Path('/dev/shm')

@@ -31,11 +31,11 @@ from absl import app, flags
 
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
-from agentrl.modes import sglang
-from agentrl.rollout.control import KEEP_ALIVE_S
-from agentrl.rollout.sampler import Sampler
-from agentrl.training.disk_push import DiskPush
+from agentrl.inference.control import KEEP_ALIVE_S
+from agentrl.inference.sampler import Sampler
+from agentrl.serving import sglang
 from agentrl.training.options import PUSHES
+from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.weights import hf
 from experiments.benchmarks import (
     soak_flags,

@@ -27,10 +27,10 @@ from agentrl.modes import (
     serve_env,
     serve_policy,
     sft,
-    sglang,
     train,
 )
-from agentrl.modes.host import EnvServer
+from agentrl.runtime.event_loop import EnvServer
+from agentrl.serving import sglang
 from configs import quickstart
 
 pytestmark = pytest.mark.slow
@@ -148,7 +148,7 @@ LAUNCHED = dict(
     kind='sglang',
     launch=dict(
         python=sys.executable,
-        module='agentrl.modes.launch_server',
+        module='agentrl.serving.launch_server',
         flags=('--max-running-requests', '4'),
     ),
 )
@@ -234,7 +234,7 @@ def seen(tmp_path_factory):
 
   (directory / 'key').write_text('secret\n')
   launch = sampler_lib.Launch(
-      python=sys.executable, module='agentrl.modes.launch_server'
+      python=sys.executable, module='agentrl.serving.launch_server'
   )
   [port] = sglang.ports(launch)
   server = sglang.Server(

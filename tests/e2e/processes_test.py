@@ -26,7 +26,7 @@ SERVERS = '--config.sampler.kind=sglang'
 LAUNCH = (
     SERVERS,
     f'--config.sampler.launch.python={sys.executable}',
-    '--config.sampler.launch.module=agentrl.modes.launch_server',
+    '--config.sampler.launch.module=agentrl.serving.launch_server',
     "--config.sampler.launch.flags=('--skip-server-warmup',)",
 )
 QUICKSTART = 'configs/quickstart.py:tiny'

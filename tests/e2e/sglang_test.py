@@ -17,7 +17,7 @@ FLAGS = (
     '--config.eval.num_tasks=2',
     '--config.sampler.kind=sglang',
     f'--config.sampler.launch.python={sys.executable}',
-    '--config.sampler.launch.module=agentrl.modes.launch_server',
+    '--config.sampler.launch.module=agentrl.serving.launch_server',
     "--config.sampler.launch.flags=('--skip-server-warmup',)",
 )
 

@@ -11,7 +11,7 @@ from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
 from agentrl.weights import names, peft
 from tests.engine.conftest import CONFIG, Model
-from tests.engine.http import Letters
+from tests.engine.talking import Letters
 from tests.waiting import until
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]

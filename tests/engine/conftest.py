@@ -17,7 +17,7 @@ from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from tests import tiny
-from tests.engine.http import WORDS
+from tests.engine.talking import WORDS
 
 _MEMBER = 'sglang/api/v1/api_types.py'
 

@@ -10,7 +10,7 @@ import pytest
 from agentrl.models import transformer
 from agentrl.models.config import FULL, SLIDING
 from tests import tiny
-from tests.engine.http import GREEDY, once
+from tests.engine.talking import GREEDY, once
 
 GEMMA = dict(
     family='gemma3_text',

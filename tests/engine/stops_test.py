@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.engine import stops
 from agentrl.engine.stops import StopPatterns
-from tests.engine.http import WORDS
+from tests.engine.talking import WORDS
 
 
 @given(

@@ -14,7 +14,7 @@ from agentrl.errors import EngineError
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
 from tests.engine.conftest import CONFIG
-from tests.engine.http import PATIENCE_S, WORDS, once, talk
+from tests.engine.talking import PATIENCE_S, WORDS, once, talk
 from tests.waiting import until
 
 # Of a module that no other test compiles.

@@ -6,8 +6,8 @@ import types
 
 import pytest
 
-from agentrl.parallel import hlo
-from agentrl.training.footprint import Program, Size
+from agentrl.planning import hlo
+from agentrl.planning.footprint import Program, Size
 
 paper = importlib.import_module('experiments.2026-11-paper-7b.estimate')
 PLAN = types.SimpleNamespace(

@@ -15,7 +15,8 @@ from agentrl.errors import ConfigError
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
-from agentrl.modes import launch_server, serve_policy
+from agentrl.modes import serve_policy
+from agentrl.serving import launch_server
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf
 from configs.serve_policy import get_config
@@ -75,7 +76,7 @@ def test_a_policy_is_served_behind_its_keys(model, tmp_path, command):
           '--config.serve.name=words',
       ],
       'launch_server': [
-          *('-m', 'agentrl.modes.launch_server'),
+          *('-m', 'agentrl.serving.launch_server'),
           *('--model-path', str(model), '--port', '0'),
           *('--api-key', 'for-all', '--admin-api-key', 'for-few'),
           *('--compile-cache', str(compiled), '--skip-server-warmup'),

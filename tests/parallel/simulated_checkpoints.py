@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from agentrl.errors import CheckpointError
-from agentrl.modes import hosts
 from agentrl.parallel import distributed
-from agentrl.training import state as state_lib
+from agentrl.training import ranks, state as state_lib
 from agentrl.training.checkpoint import Checkpoints
 from tests.parallel.simulated_devices import flat, make_learner, make_mesh
 
@@ -37,7 +36,7 @@ def check_gather(params):
 
 
 def main(path, action, shape, directory):
-  hosts.join(os.environ, 'train', ready=True)
+  ranks.join(os.environ, 'train', ready=True)
   state, _ = make_learner(make_mesh(shape), 'none')
   items = {
       'params': state.params,

@@ -28,14 +28,15 @@ from agentrl.models import (
     transformer,
     value_head,
 )
-from agentrl.modes import hosts
-from agentrl.parallel import distributed, hlo, mesh as mesh_lib, sharding
+from agentrl.parallel import distributed, mesh as mesh_lib, sharding
+from agentrl.planning import hlo
 from agentrl.training import (
     optim,
+    ranks,
     state as state_lib,
     step as step_lib,
-    weight_sync,
 )
+from agentrl.training.weight_sync import push as weight_sync
 from tests import tiny
 
 # Eight heads, so that eight devices can share them; two key heads, so that they
@@ -317,7 +318,7 @@ def flat(prefix, tree):
 
 def main(path, cases):
   jax.config.update('jax_disable_most_optimizations', True)
-  hosts.join(os.environ, 'train', ready=True)
+  ranks.join(os.environ, 'train', ready=True)
   assert jax.device_count() == 8
   arrays = {}
   for case_name in cases:

@@ -11,8 +11,9 @@ import types
 import jax
 import numpy as np
 
-from agentrl.modes import meshes, parts
+from agentrl.modes import parts
 from agentrl.parallel import sharding
+from agentrl.training import meshes
 from agentrl.weights import load
 from tests.parallel.simulated_devices import flat, make_mesh
 

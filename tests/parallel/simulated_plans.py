@@ -10,8 +10,9 @@ import sys
 
 import numpy as np
 
-from agentrl.modes import plan, train
+from agentrl.modes import train
 from agentrl.parallel.mesh import AXES
+from agentrl.planning import plan
 from configs import textcraft_grpo
 
 MODEL = 'llama3.2-1b'

@@ -11,11 +11,11 @@ from agentrl.envs.client import EnvClient
 from agentrl.envs.functions import FUNCTIONS
 from agentrl.errors import EnvError
 from agentrl.evaluation.evaluate import seeded, summarise
+from agentrl.inference.sampler import Sampler
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import collect, rollout_metrics
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
-from agentrl.rollout.sampler import Sampler
 from tests import fakes
 
 

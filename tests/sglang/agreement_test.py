@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from agentrl.errors import EngineError
+from agentrl.inference.compatibility import RESERVED, Needs
+from agentrl.inference.control import Control
 from agentrl.models.transformer import Transformer
-from agentrl.rollout.compatibility import RESERVED, Needs
-from agentrl.rollout.control import Control
-from agentrl.training.disk_push import DiskPush
+from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.weights import hf_config
 from tests.sglang import models, server as server_lib
 

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-from agentrl.envs import cache
+from agentrl.runtime import cache
 
 ROOT = pathlib.Path(__file__).parents[2]
 _REQUIREMENTS = ROOT / 'third_party' / 'requirements'

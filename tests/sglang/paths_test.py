@@ -12,12 +12,12 @@ import pytest
 
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
+from agentrl.inference import router_check
+from agentrl.inference.sampler import Sampler
 from agentrl.models import variants
-from agentrl.modes import sglang
-from agentrl.rollout import router_check
-from agentrl.rollout.sampler import Sampler
+from agentrl.serving import sglang
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training.disk_push import DiskPush
+from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.weights import hf
 from tests.e2e.running import command, launch, lines
 from tests.parallel import eight_devices

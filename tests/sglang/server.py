@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from agentrl.config.sampler import Launch
-from agentrl.modes import sglang
-from agentrl.rollout.control import Control
+from agentrl.inference.control import Control
+from agentrl.serving import sglang
 from third_party.sglang_cpu import install
 
 MODULE = 'sglang_on_cpu'

@@ -19,8 +19,8 @@ import orbax.checkpoint as ocp
 import pytest
 
 from agentrl.errors import CheckpointError
-from agentrl.training import checksums
 from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.weight_sync import checksums
 from tests import tiny
 
 HOST = {'books': {'step': 3, 'stats': {'a/b': 0.1, 'a/c': math.inf}}}

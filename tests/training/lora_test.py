@@ -14,14 +14,10 @@ from agentrl.errors import CheckpointError
 from agentrl.models import lora as lora_lib, transformer, value_head
 from agentrl.models.lora import Base, Lora
 from agentrl.modes import resume
-from agentrl.training import (
-    optim,
-    state as state_lib,
-    step as step_lib,
-    weight_sync,
-)
+from agentrl.training import optim, state as state_lib, step as step_lib
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import Networks, TrainState
+from agentrl.training.weight_sync import push as weight_sync
 from agentrl.weights import names
 from tests import tiny
 

@@ -14,11 +14,11 @@ from agentrl.envs.searchqa import (
     expert,
     index,
     question_files,
-    questions as questions_lib,
     scoring as scoring_lib,
 )
-from agentrl.envs.searchqa.corpus import Passage
-from agentrl.envs.searchqa.questions import Question
+from agentrl.envs.searchqa.dataset import questions as questions_lib
+from agentrl.envs.searchqa.dataset.corpus import Passage
+from agentrl.envs.searchqa.dataset.questions import Question
 from agentrl.envs.searchqa.retriever import Retriever
 from agentrl.errors import ConfigError
 from agentrl.types import StepResult

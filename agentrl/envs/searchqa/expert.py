@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from agentrl.envs.searchqa import scoring
-from agentrl.envs.searchqa.corpus import Passage
-from agentrl.envs.searchqa.questions import Hop, Question
-from agentrl.envs.searchqa.sources import fold
+from agentrl.envs.searchqa.dataset.corpus import Passage
+from agentrl.envs.searchqa.dataset.questions import Hop, Question
+from agentrl.envs.searchqa.dataset.sources import fold
 from agentrl.errors import EnvError
 
 

@@ -15,10 +15,10 @@ from typing import Any
 import rich.console
 import rich.progress
 
-from agentrl.envs import cache
-from agentrl.envs.searchqa import corpus, sources
-from agentrl.envs.searchqa.corpus import Passage
+from agentrl.envs.searchqa.dataset import corpus, sources
+from agentrl.envs.searchqa.dataset.corpus import Passage
 from agentrl.errors import EnvError
+from agentrl.runtime import cache
 
 VERSION = '0.27.0'  # of tantivy; another may rank differently
 _MAX_TERMS = 32  # of a query; more would only make it slow

@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.envs.searchqa.questions import SPLITS, Question
+from agentrl.envs.searchqa.dataset.questions import SPLITS, Question
 from agentrl.errors import ConfigError, DataError
 
 _ANSWER_KEYS = ('golden_answers', 'answers', 'answer')

@@ -4,7 +4,11 @@ import collections
 
 import pytest
 
-from agentrl.envs.searchqa import corpus, questions as questions_lib, sources
+from agentrl.envs.searchqa.dataset import (
+    corpus,
+    questions as questions_lib,
+    sources,
+)
 
 
 @pytest.fixture(scope='session')

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from agentrl.envs import cache
 from agentrl.envs.searchqa import index
-from agentrl.envs.searchqa.corpus import Passage
+from agentrl.envs.searchqa.dataset.corpus import Passage
 from agentrl.errors import EnvError
+from agentrl.runtime import cache
 
 ROOT = pathlib.Path(__file__).parents[3]
 

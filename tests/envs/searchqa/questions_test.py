@@ -9,14 +9,9 @@ import sys
 
 import pytest
 
-from agentrl.envs.searchqa import (
-    expert,
-    questions as questions_lib,
-    scoring,
-    sources,
-    tasks,
-)
-from agentrl.envs.searchqa.sources import fold
+from agentrl.envs.searchqa import expert, scoring, tasks
+from agentrl.envs.searchqa.dataset import questions as questions_lib, sources
+from agentrl.envs.searchqa.dataset.sources import fold
 from agentrl.errors import EnvError
 
 ROOT = pathlib.Path(__file__).parents[3]

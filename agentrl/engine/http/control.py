@@ -1,0 +1,230 @@
+"""Control routes: pause, abort, flush, and new weights."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+from aiohttp import web
+
+from agentrl.engine.gate import Gate
+from agentrl.engine.http import wire
+from agentrl.engine.http.fields import BodyError, Field
+from agentrl.engine.http.wire import Handler
+from agentrl.engine.scheduler import PAUSE_MODES, Scheduler
+from agentrl.errors import EngineError, WeightsError
+
+# Those of SGLang that have no meaning here are checked and passed over.
+_UPDATE = {
+    'model_path': Field(str),
+    'load_format': Field(str, None),
+    'weight_version': Field(str, None),
+    'abort_all_requests': Field(bool, False),
+    'flush_cache': Field(bool, True),
+    'is_async': Field(bool, False),
+    'torch_empty_cache': Field(bool, False),
+    'keep_pause': Field(bool, False),
+    'recapture_cuda_graph': Field(bool, False),
+    'token_step': Field(int, 0),
+    'manifest': Field(dict, None),
+}
+
+
+class Control:
+  """The handlers of what an admin key guards."""
+
+  def __init__(
+      self,
+      scheduler: Scheduler,
+      gate: Gate,
+      info: dict[str, Any],
+      *,
+      load_params: Callable[[str], Any],
+      load_adapter: Callable[[str], Any],
+      read_weight: Callable[[str, int], Any],
+  ):
+    """Keeps what the routes need; see `routes.Routes`."""
+    self._scheduler = scheduler
+    self._gate = gate
+    self._info = info
+    self._load_params = load_params
+    self._load_adapter = load_adapter
+    self._read_weight = read_weight
+    # One update at a time, paused or not: path, version and weights belong
+    # together. The second waits.
+    self._updating = asyncio.Lock()
+
+  def routes(self) -> list[tuple[str, str, Handler]]:
+    """Methods, path and handler of each route."""
+    return [
+        ('GET POST', '/flush_cache', self._flush_cache),
+        ('POST', '/abort_request', self._abort_request),
+        ('POST', '/pause_generation', self._pause),
+        ('POST', '/continue_generation', self._continue),
+        ('POST', '/update_weights_from_disk', self._update_from_disk),
+        ('POST', '/update_weight_version', self._update_version),
+        ('GET POST', '/get_weights_by_name', self._get_weights),
+        ('POST', '/load_lora_adapter', self._load_lora),
+        ('POST', '/unload_lora_adapter', self._unload_lora),
+    ]
+
+  async def _flush_cache(self, request: web.Request) -> web.Response:
+    try:
+      patience = float(request.query.get('timeout', '0'))
+    except ValueError as error:
+      raise BodyError(f'timeout must be a number: {error}.') from error
+    if not patience >= 0:
+      raise BodyError(f'timeout must be at least 0, got {patience}.')
+    deadline = time.monotonic() + patience
+    while not await asyncio.wrap_future(self._scheduler.flush()):
+      if time.monotonic() >= deadline:
+        return web.Response(
+            text='The cache was not flushed: requests run or wait.\n',
+            status=400,
+        )
+      await asyncio.sleep(0.02)
+    return web.Response(text='Cache flushed.\n')
+
+  async def _abort_request(self, request: web.Request) -> web.Response:
+    given = await wire.read_fields(
+        request, rid=Field(str, None), abort_all=Field(bool, False)
+    )
+    if given['rid'] or given['abort_all']:  # an empty rid alone does nothing
+      rid = None if given['abort_all'] else given['rid']
+      await asyncio.wrap_future(self._scheduler.abort(rid))
+    return web.Response()
+
+  async def _pause(self, request: web.Request) -> web.Response:
+    given = await wire.read_fields(request, mode=Field(str, 'abort'))
+    mode = given['mode']
+    if mode not in PAUSE_MODES:
+      raise BodyError(
+          f'Unknown pause mode {mode!r}; known: {", ".join(PAUSE_MODES)}.'
+      )
+    await asyncio.wrap_future(self._scheduler.pause(mode))
+    return web.json_response(
+        {'message': f'Generation is paused ({mode}).', 'status': 'ok'}
+    )
+
+  async def _continue(self, request: web.Request) -> web.Response:
+    await wire.read_fields(request, torch_empty_cache=Field(bool, True))
+    await asyncio.wrap_future(self._scheduler.resume())
+    return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
+
+  async def _update_from_disk(self, request: web.Request) -> web.Response:
+    given = await wire.read_fields(request, **_UPDATE)
+    if given['load_format'] not in (None, 'auto', 'safetensors'):
+      raise ValueError(
+          f"load_format {given['load_format']!r} is not supported; leave it"
+          ' out.'
+      )
+    if given['abort_all_requests']:
+      await asyncio.wrap_future(self._scheduler.abort(None))
+    async with self._updating:
+      # While paused nothing decodes, and what is frozen would never end.
+      paused = self._scheduler.paused
+      lock = contextlib.nullcontext() if paused else self._gate.writing()
+      async with lock:
+        return await self._swap_from_disk(
+            given['model_path'], given['weight_version'], given['flush_cache']
+        )
+
+  async def _swap_from_disk(
+      self, path: str, version: str | None, flush: bool
+  ) -> web.Response:
+    if not path:
+      return _updated(False, 'model_path is empty; the weights stay.')
+    version = version or self._scheduler.weight_version
+    loop = asyncio.get_running_loop()
+    try:
+      params = await loop.run_in_executor(None, self._load_params, path)
+      running = await asyncio.wrap_future(
+          self._scheduler.update_params(params, version, flush=flush)
+      )
+    except (WeightsError, EngineError, OSError) as error:
+      logging.warning('Weights from %s were refused: %s', path, error)
+      return _updated(False, f'The weights stay as they are: {error}')
+    self._info['model_path'] = self._info['served_model_name'] = path
+    if flush and running:
+      return _updated(
+          False,
+          'Weights were updated, but the cache was not flushed: '
+          f'{running} requests are running.',
+      )
+    return _updated(True, 'Weights were updated.')
+
+  async def _update_version(self, request: web.Request) -> web.Response:
+    given = await wire.read_fields(
+        request, new_version=Field(str), abort_all_requests=Field(bool, True)
+    )
+    version = given['new_version']
+    async with self._updating:
+      await asyncio.wrap_future(
+          self._scheduler.set_version(
+              version, abort_all=given['abort_all_requests']
+          )
+      )
+    return web.json_response({
+        'success': True,
+        'message': f'The weights are called {version!r} now.',
+        'new_version': version,
+    })
+
+  async def _get_weights(self, request: web.Request) -> web.Response:
+    # With a GET too, SGLang reads a body and no query.
+    given = await wire.read_fields(
+        request, name=Field(str), truncate_size=Field(int, 100)
+    )
+    return web.json_response(
+        self._read_weight(given['name'], given['truncate_size'])
+    )
+
+  async def _load_lora(self, request: web.Request) -> web.Response:
+    given = await wire.read_fields(
+        request, lora_name=Field(str), lora_path=Field(str)
+    )
+    name, path = given['lora_name'], given['lora_path']
+    loop = asyncio.get_running_loop()
+    async with self._updating:
+      try:
+        params = await loop.run_in_executor(None, self._load_adapter, path)
+        await asyncio.wrap_future(
+            self._scheduler.load_adapter(name, path, params)
+        )
+      except (WeightsError, EngineError, OSError) as error:
+        logging.warning('The adapter %s was refused: %s', path, error)
+        return self._adapters(error)
+    return self._adapters()
+
+  async def _unload_lora(self, request: web.Request) -> web.Response:
+    given = await wire.read_fields(request, lora_name=Field(str))
+    name = given['lora_name']
+    async with self._updating:
+      try:
+        # As SGLang: new requests are refused, those under way end first.
+        while True:
+          if await asyncio.wrap_future(self._scheduler.unload_adapter(name)):
+            break
+          await asyncio.sleep(0.02)
+      except EngineError as error:
+        return self._adapters(error)
+    return self._adapters()
+
+  def _adapters(self, error: Exception | None = None) -> web.Response:
+    return web.json_response(
+        {
+            'success': error is None,
+            'error_message': None if error is None else str(error),
+            'loaded_adapters': self._scheduler.adapters,
+        },
+        status=200 if error is None else 400,
+    )
+
+
+def _updated(success: bool, message: str) -> web.Response:
+  return web.json_response(
+      {'success': success, 'message': message, 'num_paused_requests': 0},
+      status=200 if success else 400,
+  )

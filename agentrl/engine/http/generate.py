@@ -1,0 +1,210 @@
+"""The route /generate: one answer, or a stream of chunks."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+from absl import logging
+from aiohttp import web
+
+from agentrl.engine.http import lengths, protocol, replies, wire
+from agentrl.engine.http.detokenize import GrowingText
+from agentrl.engine.http.fields import BodyError, ContractError
+from agentrl.engine.http.protocol import Call
+from agentrl.engine.http.replies import Sent
+from agentrl.engine.http.runs import Runs
+from agentrl.engine.request import Limits, Result
+from agentrl.text.tokenizer import Tokenizer
+
+# Threads that read large bodies; more would only share the processor.
+_READERS = 2
+
+T = TypeVar('T')
+
+
+class Generate:
+  """The handler of /generate, and what the OpenAI routes share with it."""
+
+  def __init__(
+      self,
+      runs: Runs,
+      limits: Limits,
+      tokenizer: Tokenizer | None,
+      *,
+      incremental: bool,
+      stream_interval: int,
+  ):
+    """Keeps what the route needs.
+
+    Args:
+      runs: runs the requests.
+      limits: what requests are checked against.
+      tokenizer: None takes and gives ids only.
+      incremental: whether chunks hold what is new instead of all so far.
+      stream_interval: tokens between two chunks, for requests that do not say.
+    """
+    self.runs = runs
+    self.limits = limits
+    self.tokenizer = tokenizer
+    self._incremental = incremental
+    self._stream_interval = stream_interval
+    self._readers = concurrent.futures.ThreadPoolExecutor(
+        _READERS, 'engine-reader'
+    )
+
+  def close(self) -> None:
+    """Reads no more large bodies."""
+    self._readers.shutdown(wait=False, cancel_futures=True)
+
+  async def handle(self, request: web.Request) -> web.StreamResponse:
+    """POST or PUT /generate."""
+    body = await wire.read_json(request)
+    try:
+      # Encoding and checking are the server's: a bad request costs no dispatch.
+      call = await self.read(request, lambda: self.parse(body))
+      if call.stream:
+        return await self._stream(request, call)
+    except (BodyError, ContractError):
+      raise
+    except ValueError as error:
+      if isinstance(body, dict) and body.get('stream') is True:
+        return await self._refuse_stream(request, error)
+      raise
+    results = await self.runs.finish(call.requests)
+    failed = replies.failure(results)
+    if failed is not None:
+      status, message = failed
+      return wire.refusal(message, status)
+    return web.json_response(replies.write(call, results, self._decode_one))
+
+  async def read(self, request: web.Request, function: Callable[[], T]) -> T:
+    """`function()`, in another thread if the request's body is large.
+
+    To tokenize megabytes takes seconds, in which the loop has to serve others.
+    """
+    if len(await request.read()) < wire.LARGE:
+      return function()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(self._readers, function)
+
+  def parse(self, body: Any) -> Call:
+    """Reads a body; see `protocol.parse`."""
+    encode = None
+    if self.tokenizer is not None:
+      encode = lambda text: self.tokenizer.encode(text, allow_special=True)
+      text = body.get('text') if isinstance(body, dict) else None
+      # All of them before the first is tokenized.
+      for part in text if isinstance(text, list) else [text]:
+        if isinstance(part, str):
+          lengths.check(part, self.tokenizer, self.limits.max_len)
+    return protocol.parse(body, self.limits, encode)
+
+  def decode_one(self, token: int) -> str:
+    """The text of one id, control tokens too."""
+    return self.tokenizer.decode([token], skip_special=False)
+
+  @property
+  def _decode_one(self) -> replies.DecodeOne:
+    return None if self.tokenizer is None else self.decode_one
+
+  async def chunks(self, call: Call) -> AsyncIterator[tuple[int, Result, Sent]]:
+    """Yields (index, all there is so far, what was told before).
+
+    The text of an unfinished result is what no later token can change.
+    """
+    texts = [None] * len(call.requests)
+    if self.tokenizer is not None:
+      texts = [GrowingText(self.tokenizer, r) for r in call.requests]
+    sent = [Sent()] * len(call.requests)
+    async with contextlib.aclosing(self.runs.follow(call.requests)) as results:
+      async for index, result in results:
+        if result.finish_reason is None:
+          interval = call.stream_intervals[index] or self._stream_interval
+          if len(result.output_ids) - sent[index].tokens < interval:
+            continue
+          if texts[index] is not None:
+            text = texts[index].update(result.output_ids)
+            result = dataclasses.replace(result, text=text)
+        yield index, result, sent[index]
+        sent[index] = Sent(len(result.output_ids), result.text or '')
+
+  async def _stream(
+      self, request: web.Request, call: Call
+  ) -> web.StreamResponse:
+    async def events():
+      async with contextlib.aclosing(self.chunks(call)) as chunks:
+        async for index, result, sent in chunks:
+          before = sent if self._incremental else None
+          yield replies.chunk(
+              call,
+              index,
+              result,
+              before,
+              self._decode_one,
+              first=not sent.tokens,
+          )
+
+    return await send_events(request, events())
+
+  async def _refuse_stream(
+      self, request: web.Request, error: ValueError
+  ) -> web.StreamResponse:
+    """As SGLang, whose stream is open when it looks at the values."""
+
+    async def events():
+      yield stream_error(str(error), 400)
+
+    return await send_events(request, events())
+
+
+async def send_events(
+    request: web.Request, events: AsyncIterator[Any]
+) -> web.StreamResponse:
+  """Sends JSON values as server-sent events, and `[DONE]` after them.
+
+  What fails before the first event is the caller's to answer.
+  """
+  async with contextlib.aclosing(events):
+    first = await anext(events)
+    response = web.StreamResponse(
+        headers={
+            'Content-Type': 'text/event-stream; charset=utf-8',
+            'Cache-Control': 'no-cache',
+        }
+    )
+    with contextlib.suppress(ConnectionResetError):  # the client has gone
+      await response.prepare(request)
+      await response.write(_event(first))
+      try:
+        async for event in events:
+          await response.write(_event(event))
+      except ConnectionResetError:
+        raise
+      except (
+          Exception
+      ) as error:  # too late for a status, and yet a client reads
+        logging.exception('A stream failed.')
+        await response.write(_event(stream_error(f'{error!r}', 500)))
+      await response.write(b'data: [DONE]\n\n')
+      await response.write_eof()
+  return response
+
+
+def stream_error(message: str, status: int) -> dict[str, Any]:
+  """What a stream says instead of a chunk."""
+  return {
+      'error': {
+          'message': message,
+          'type': 'invalid_request_error',
+          'code': status,
+          'retryable': False,
+      }
+  }
+
+
+def _event(value: Any) -> bytes:
+  return b'data: ' + json.dumps(value).encode() + b'\n\n'

@@ -1,0 +1,217 @@
+"""Reading OpenAI's bodies: as bodies of SGLang's /generate.
+
+What a client may send and has no effect here is refused, unless it is at its
+default; what is no request to the model (user, metadata, store) is passed over.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from agentrl.engine.http import lengths
+from agentrl.engine.request import MAX_TOP_LOGPROBS
+from agentrl.text.chat import ChatFormat
+from agentrl.types import Message
+
+# OpenAI's and SGLang's names where they are one or nearly one.
+_PARAMS = {
+    name: name
+    for name in (
+        'temperature top_p top_k min_p n stop stop_regex stop_token_ids'
+        ' ignore_eos skip_special_tokens no_stop_trim frequency_penalty'
+        ' presence_penalty repetition_penalty logit_bias json_schema regex ebnf'
+        ' custom_params'
+    ).split()
+} | {'seed': 'sampling_seed', 'min_tokens': 'min_new_tokens'}
+_KEYS = ('stream', 'rid', 'extra_key', 'cache_salt', 'lora_path')
+# What has no effect -> where it asks for none.
+_UNSUPPORTED = {
+    'tools': (None, []),
+    'functions': (None, []),
+    'tool_choice': (None, 'none', 'auto'),
+    'function_call': (None, 'none', 'auto'),
+    'response_format': (None, {'type': 'text'}),
+    'modalities': (None, ['text']),
+    'audio': (None,),
+    'prediction': (None,),
+    'web_search_options': (None,),
+    'reasoning_effort': (None, 'none'),
+    'chat_template_kwargs': (None, {}),
+    'continue_final_message': (None, False),
+    'suffix': (None, ''),
+}
+_ROLES = {
+    'system': 'system',
+    'developer': 'system',
+    'user': 'user',
+    'assistant': 'assistant',
+}
+_DEFAULT_TOKENS = 16  # of /v1/completions
+_BOOLEANS = ('stream', 'return_token_ids', 'echo')
+
+
+def completion(body: dict[str, Any]) -> dict[str, Any]:
+  """The /generate body that a /v1/completions body means.
+
+  With `echo` the prompt is scored too, from its second token on, and no token
+  need be sampled (`max_tokens: 0`), as of OpenAI's; SGLang 0.5.23 wants at
+  least one token, and `logprobs` above 0 to score a prompt.
+
+  Raises:
+    ValueError: something in it is wrong or not supported.
+  """
+  _refuse(body)
+  copies = body.get('n') or 1
+  if body.get('best_of') not in (None, copies):
+    raise ValueError('best_of is not supported; ask for n completions.')
+  tops = _tops(body, 'logprobs')
+  prompt = body.get('prompt')
+  if not isinstance(prompt, (str, list)) or not prompt:
+    raise ValueError(
+        'prompt must be a text, a list of texts, or one or more lists of ids.'
+    )
+  first = prompt[0] if isinstance(prompt, list) else prompt
+  key = 'text' if isinstance(first, str) else 'input_ids'
+  echo = bool(body.get('echo'))
+  limit = _limit(body, 'max_tokens', least=0 if echo else 1)
+  out = _native(body, _DEFAULT_TOKENS if limit is None else limit, tops)
+  if echo and tops is not None:
+    out['logprob_start_len'] = 0
+  return out | {key: prompt}
+
+
+def chat(
+    body: dict[str, Any], chat_format: ChatFormat, max_len: int
+) -> dict[str, Any]:
+  """The /generate body that a /v1/chat/completions body means.
+
+  Args:
+    body: decoded JSON.
+    chat_format: of the policy.
+    max_len: tokens of prompt and completion; the limit where none is given.
+
+  Raises:
+    ValueError: something in it is wrong or not supported.
+    ChatTemplateError: the template refuses these messages.
+  """
+  _refuse(body)
+  if body.get('echo'):
+    raise ValueError('echo is for /v1/completions; a chat has none.')
+  if body.get('logprobs') not in (None, False, True):
+    raise ValueError('logprobs must be a boolean in a chat.')
+  tops = _tops(body, 'top_logprobs') or 0
+  if tops and not body.get('logprobs'):
+    raise ValueError('top_logprobs has no effect without logprobs: true.')
+  ids = _ids(body, 'input_ids')  # SGLang's: a prompt that is rendered already
+  if ids is None:
+    messages = _messages(body.get('messages'))
+    # A template may trim contents, and does nothing else to them.
+    contents = ''.join(message.content.strip() for message in messages)
+    lengths.check(contents, chat_format.tokenizer, max_len)
+    ids = chat_format.prompt(messages)
+  given = _ids(body, 'stop_token_ids') or []
+  limit = _limit(body, 'max_completion_tokens')
+  if limit is None:
+    limit = _limit(body, 'max_tokens')
+  if limit is None:
+    limit = max(max_len - len(ids), 1)
+  out = _native(body, limit, tops if body.get('logprobs') else None)
+  # A template may end a turn with another token than the model's own end.
+  ends = [*given, *chat_format.stop_ids]
+  out['sampling_params']['stop_token_ids'] = ends
+  return out | {'input_ids': ids}
+
+
+def _native(
+    body: dict[str, Any], max_new_tokens: int, tops: int | None
+) -> dict[str, Any]:
+  """What both routes share; `tops` None wants no log-probabilities at all."""
+  params = {
+      name: body[key]
+      for key, name in _PARAMS.items()
+      if body.get(key) is not None
+  }
+  params['max_new_tokens'] = max_new_tokens
+  return {key: body[key] for key in _KEYS if body.get(key) is not None} | {
+      'sampling_params': params,
+      'return_logprob': tops is not None,
+      'top_logprobs_num': tops or 0,
+  }
+
+
+def _refuse(body: dict[str, Any]) -> None:
+  for key, neutral in _UNSUPPORTED.items():
+    if key in body and body[key] not in neutral:
+      raise ValueError(
+          f'{key} is not supported by the embedded engine; leave it out or use'
+          ' an SGLang server.'
+      )
+  # type() and not isinstance: 1 is no boolean.
+  for key in _BOOLEANS:
+    if type(body.get(key)) not in (bool, type(None)):
+      raise ValueError(f'{key} must be a boolean, got {body[key]!r:.80}.')
+  if not isinstance(body.get('model'), str | None):
+    raise ValueError(f"model must be a name, got {body['model']!r:.80}.")
+
+
+def _tops(body: dict[str, Any], key: str) -> int | None:
+  value = body.get(key)
+  if value is not None and (
+      type(value) is not int or not 0 <= value <= MAX_TOP_LOGPROBS
+  ):
+    raise ValueError(
+        f'{key} must be a number in [0, {MAX_TOP_LOGPROBS}], got {value!r:.80}.'
+    )
+  return value
+
+
+def _limit(body: dict[str, Any], key: str, least: int = 1) -> int | None:
+  value = body.get(key)
+  if value is not None and (type(value) is not int or value < least):
+    rule = 'a positive number' if least else 'a number, at least 0'
+    raise ValueError(f'{key} must be {rule}, got {value!r:.80}.')
+  return value
+
+
+def _ids(body: dict[str, Any], key: str) -> list[int] | None:
+  value = body.get(key)
+  if value is not None and (
+      not isinstance(value, list) or any(type(i) is not int for i in value)
+  ):
+    raise ValueError(f'{key} must be a list of token ids, got {value!r:.80}.')
+  return value
+
+
+def _messages(given: Any) -> Sequence[Message]:
+  if not isinstance(given, list) or not given:
+    raise ValueError('messages must be a list of at least one message.')
+  return [_message(index, message) for index, message in enumerate(given)]
+
+
+def _message(index: int, given: Any) -> Message:
+  where = f'messages[{index}]'
+  if not isinstance(given, dict):
+    raise ValueError(f'{where} must be an object with role and content.')
+  role = given.get('role')
+  if not isinstance(role, str) or role not in _ROLES:
+    raise ValueError(
+        f'{where} has the role {role!r:.80}; known: {", ".join(_ROLES)}. Give'
+        ' the result of a tool as a user message.'
+    )
+  if given.get('tool_calls') or given.get('function_call'):
+    raise ValueError(f'{where} calls tools, which is not supported.')
+  content = given.get('content')
+  if isinstance(content, list):
+    content = ''.join(_part(where, part) for part in content)
+  if not isinstance(content, str):
+    raise ValueError(f'{where} must have a text as its content.')
+  return Message(_ROLES[role], content)
+
+
+def _part(where: str, part: Any) -> str:
+  if isinstance(part, dict) and part.get('type') == 'text':
+    text = part.get('text')
+    if isinstance(text, str):
+      return text
+  raise ValueError(
+      f'{where} has a part that is no text; the policy reads text alone.'
+  )

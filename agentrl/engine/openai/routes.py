@@ -1,0 +1,208 @@
+"""OpenAI-compatible routes, so that any agent library can talk to a policy.
+
+    client = openai.OpenAI(base_url=f'{url}/v1', api_key='any')
+    client.chat.completions.create(model='policy', messages=[...])
+
+`/v1/completions`, `/v1/chat/completions` and `/v1/models`, streaming too. A chat
+becomes ids through `text.chat.ChatFormat`, as an agent's does in training. What
+SGLang adds is understood in `extra_body`: top_k, min_p, stop_token_ids,
+return_token_ids and so on; replies name the weights in `metadata`. With `echo`
+and `logprobs` a completion scores its prompt, as evaluation harnesses want it.
+"""
+
+import contextlib
+import functools
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from aiohttp import web
+
+from agentrl.engine.http import generate, replies, wire
+from agentrl.engine.http.generate import Generate
+from agentrl.engine.http.protocol import Call
+from agentrl.engine.http.wire import Handler
+from agentrl.engine.openai import (
+    replies as openai_replies,
+    requests as openai_requests,
+)
+from agentrl.engine.openai.replies import Writer
+from agentrl.text.chat import ChatFormat
+
+
+class OpenAI:
+  """The handlers of the /v1 routes."""
+
+  def __init__(
+      self,
+      runner: Generate,
+      info: dict[str, Any],
+      chat_template: str | None,
+      adapters: Callable[[], dict[str, str]],
+  ):
+    """Keeps what the routes need.
+
+    Args:
+      runner: reads and runs what the bodies mean in SGLang's words.
+      info: its served_model_name is the name of the model; an update from
+        disk changes it, as SGLang's does, and the first one stays valid.
+      chat_template: see `text.chat.ChatFormat`.
+      adapters: gives the paths of adapters, by the name for `lora_path`.
+    """
+    self._runner = runner
+    self._info = info
+    self._name = info['served_model_name']
+    self._chat_template = chat_template
+    self._adapters = adapters
+    self._created = int(time.time())
+
+  def routes(self) -> list[tuple[str, str, Handler]]:
+    """Methods, path and handler of each route."""
+    return [
+        ('POST', '/v1/completions', self._completions),
+        ('POST', '/v1/chat/completions', self._chat_completions),
+        ('GET', '/v1/models', self._models),
+        ('GET', '/v1/models/{model:.+}', self._model),
+    ]
+
+  @functools.cached_property
+  def _chat(self) -> ChatFormat:
+    """Made when first used: a run that never chats needs no template."""
+    return ChatFormat(self._runner.tokenizer, self._chat_template)
+
+  async def _completions(self, request: web.Request) -> web.StreamResponse:
+    body = await self._body(request)
+    asked = openai_requests.completion(body)
+    return await self._answer(request, body, asked, is_chat=False)
+
+  async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
+    body = await self._body(request)
+    asked = await self._runner.read(
+        request,
+        lambda: openai_requests.chat(
+            body, self._chat, self._runner.limits.max_len
+        ),
+    )
+    return await self._answer(request, body, asked, is_chat=True)
+
+  async def _body(self, request: web.Request) -> dict[str, Any]:
+    if self._runner.tokenizer is None:
+      raise ValueError(
+          'The engine has no tokenizer, so it has no OpenAI routes; send'
+          ' input_ids to /generate.'
+      )
+    return await wire.read_object(request)
+
+  async def _answer(
+      self,
+      request: web.Request,
+      body: dict[str, Any],
+      asked: dict[str, Any],
+      *,
+      is_chat: bool,
+  ) -> web.StreamResponse:
+    model = body.get('model') or self._info['served_model_name']
+    if adapter := self._adapter(model):
+      asked |= {'lora_path': adapter}
+    call = await self._runner.read(request, lambda: self._runner.parse(asked))
+    writer = Writer(
+        call,
+        model=model,
+        is_chat=is_chat,
+        copies=body.get('n') or 1,
+        token_ids=bool(body.get('return_token_ids')),
+        decode=functools.partial(
+            self._runner.tokenizer.decode, skip_special=False
+        ),
+        echo=self._echoed(body) if body.get('echo') else None,
+    )
+    if call.stream:
+      options = body.get('stream_options') or {}
+      if not isinstance(options, dict):
+        raise ValueError(f'stream_options must be an object, got {options!r}.')
+      events = self._events(call, writer, bool(options.get('include_usage')))
+      return await generate.send_events(request, events)
+    results = await self._runner.runs.finish(call.requests)
+    failed = replies.failure(results)
+    if failed is not None:
+      status, message = failed
+      return web.json_response(
+          wire.openai_error(message, status), status=status
+      )
+    return web.json_response(writer.whole(results))
+
+  async def _events(
+      self, call: Call, writer: Writer, include_usage: bool
+  ) -> AsyncIterator[dict[str, Any]]:
+    ended = {}
+    async with contextlib.aclosing(self._runner.chunks(call)) as chunks:
+      async for index, result, sent in chunks:
+        if result.finish_reason is not None:
+          ended[index] = result
+          failed = replies.failure([result])
+          if failed is not None:
+            status, message = failed
+            yield {'error': wire.openai_error(message, status)}
+            continue
+        for event in writer.chunks(index, result, sent):
+          yield event
+    if include_usage:
+      # By index: a prompt with several completions counts once.
+      yield writer.usage_chunk([ended[index] for index in sorted(ended)])
+
+  async def _models(self, request: web.Request) -> web.Response:
+    del request
+    card = self._card(self._info['served_model_name'])
+    adapters = [
+        card | {'id': name, 'root': path, 'parent': card['id']}
+        for name, path in self._adapters().items()
+    ]
+    return web.json_response({'object': 'list', 'data': [card, *adapters]})
+
+  async def _model(self, request: web.Request) -> web.Response:
+    name = request.match_info['model']
+    if name not in self._names:
+      message = f'The model {name!r} does not exist; /v1/models has the list.'
+      return web.json_response(
+          {
+              'error': {
+                  'message': message,
+                  'type': 'invalid_request_error',
+                  'param': 'model',
+                  'code': 'model_not_found',
+              }
+          },
+          status=404,
+      )
+    return web.json_response(self._card(name))
+
+  @property
+  def _names(self) -> tuple[str, str]:
+    return self._info['served_model_name'], self._name
+
+  def _adapter(self, model: str) -> str:
+    """The adapter in 'MODEL:ADAPTER', as SGLang reads it; '' asks for none."""
+    for name in self._names:
+      if model == name:
+        return ''
+      if model.startswith(f'{name}:'):
+        return model[len(name) + 1 :].strip()
+    return model.partition(':')[2].strip()
+
+  def _echoed(self, body: dict[str, Any]) -> list[str]:
+    """The texts of the prompts, control tokens among ids left out."""
+    given = body['prompt']
+    single = isinstance(given, str) or isinstance(given[0], int)
+    return [
+        prompt
+        if isinstance(prompt, str)
+        else self._runner.tokenizer.decode(prompt)
+        for prompt in ([given] if single else given)
+    ]
+
+  def _card(self, name: str) -> dict[str, Any]:
+    return openai_replies.model_card(
+        name,
+        created=self._created,
+        max_len=self._runner.limits.max_len,
+    )

@@ -1,0 +1,141 @@
+"""Whether an inference server is one that a run can use, by its own account."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from absl import logging
+
+from agentrl.errors import EngineError
+from agentrl.inference.replies import Count
+
+# Releases of SGLang whose contract was read, the first and the last.
+_FIRST, _LAST = (0, 5, 11), (0, 5, 23)
+_OWN_ENGINE = 'agentrl'
+# Positions of its context that SGLang gives to no prompt: 5 of them stay empty
+# whatever is asked for, and a completion needs one.
+RESERVED = 6
+
+
+class _Said(msgspec.Struct):
+  """What a server says of itself, as far as it matters here."""
+
+  version: Any = None
+  max_req_input_len: Count | None = None
+  context_length: Count | None = None
+  architectures: list[str] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Needs:
+  """Requirements of a run on the servers that sample for it.
+
+  Attributes:
+    max_context: tokens of the longest request, its completion included.
+    vocab_size: rows of the policy's embedding.
+    architecture: the policy's, as config.json names it.
+  """
+
+  max_context: int
+  vocab_size: int
+  architecture: str
+
+
+def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
+  """Refuses a server that cannot do what a run needs; warns of unknown ones.
+
+  Args:
+    url: of the server.
+    info: its replies to `server_info` and `model_info`; what they leave out is
+      not checked.
+    needs: of the run.
+
+  Raises:
+    EngineError: it is too old, its context is too short, it was started with
+      another model, or one of these is said in another type than SGLang's.
+  """
+  try:
+    said = msgspec.convert(dict(info), _Said)
+  except msgspec.ValidationError as error:
+    raise EngineError(
+        f'{url} says of itself what no SGLang server says: {error}.',
+        retryable=False,
+    ) from error
+  _check_version(url, _shown(str(said.version)))
+  _check_context(url, said, needs.max_context)
+  found = said.architectures
+  # SGLang would load what it knows of the weights, and report a success.
+  if found and needs.architecture not in found:
+    raise EngineError(
+        f'{url} was started with a model of {_shown(", ".join(found))}, and the'
+        f' policy is {needs.architecture}; start the server with the model of'
+        ' this run.',
+        retryable=False,
+    )
+
+
+def _shown(text: str) -> str:
+  """A server's words, as far as a line has room for them."""
+  return ' '.join(text.split())[:80]
+
+
+def refuse_vocabulary(url: str, vocab_size: int) -> None:
+  """Raises EngineError: the server has an embedding of another size.
+
+  SGLang ends when it is given such weights, so it must not be.
+  """
+  raise EngineError(
+      f'{url} was started with a model whose vocabulary does not have the'
+      f' {vocab_size} ids of the policy; start the server with the model of'
+      ' this run.',
+      retryable=False,
+  )
+
+
+def _check_context(url: str, said: _Said, max_context: int) -> None:
+  # Prompts are shorter than this, and grow by one token at least.
+  limit = said.max_req_input_len
+  if limit is None:
+    limit = said.context_length
+  if limit is not None and limit < max_context:
+    enough = max_context + RESERVED
+    raise EngineError(
+        f'{url} takes {limit} tokens, fewer than'
+        f' rollout.max_context={max_context}; lower that, or start the'
+        f' server with --context-length {enough} (SGLang keeps {RESERVED}) and'
+        ' a cache that holds them.',
+        retryable=False,
+    )
+
+
+def _check_version(url: str, version: str) -> None:
+  """Refuses what is older than the contract that was read; warns of the rest."""
+  if version.startswith(_OWN_ENGINE):
+    return
+  supported = f'{".".join(map(str, _FIRST))} to {".".join(map(str, _LAST))}'
+  found = re.match(r'(\d+)\.(\d+)\.(\d+)', version)
+  if found is None:
+    logging.warning(
+        '%s gives the version %s; SGLang %s are supported.',
+        url,
+        version,
+        supported,
+    )
+    return
+  number = tuple(map(int, found.groups()))
+  if number < _FIRST:
+    raise EngineError(
+        f'{url} runs SGLang {version}; {supported} are supported, and older'
+        ' ones lack what a weight push needs. Install'
+        ' third_party/requirements/sglang.txt in its virtual environment.',
+        retryable=False,
+    )
+  if number > _LAST:
+    logging.warning(
+        '%s runs SGLang %s, newer than the supported %s.',
+        url,
+        version,
+        supported,
+    )

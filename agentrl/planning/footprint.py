@@ -1,0 +1,191 @@
+"""What an update takes on each device: bytes, products and collectives.
+
+The programs of `step.make_steps` are compiled for arrays of shapes alone: no
+number of them exists. So an update of any size on any mesh is measured on any
+machine, with simulated devices.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+
+from agentrl.batch import TokenBatch
+from agentrl.ops.aggregate import Scale
+from agentrl.parallel import sharding
+from agentrl.planning import hlo
+from agentrl.training import step as step_lib
+from agentrl.training.state import TrainState
+
+# `TokenBatch` fields of other types than float32, and those that are `[E]`.
+_INTS = (
+    'tokens',
+    'segment_ids',
+    'positions',
+    'turn_ids',
+    'anchor_ids',
+    'group_ids',
+)
+_BOOLS = ('completion_mask', 'valid', 'truncated')
+_OF_EPISODES = (
+    'group_ids',
+    'valid',
+    'episode_return',
+    'truncated',
+    'bootstrap_value',
+)
+# Fields that every batch has.
+ALWAYS = (
+    'tokens',
+    'segment_ids',
+    'positions',
+    'completion_mask',
+    'turn_ids',
+    'rewards',
+    'group_ids',
+    'valid',
+    'episode_return',
+    'truncated',
+)
+
+# A program that never runs needs no fast code: what it holds and sends is
+# decided before code is made of it. Without these it takes four times as long.
+_QUICK = {'xla_backend_optimization_level': 0}
+if jax.__version_info__ < (0, 11):  # later ones do not have this option
+  _QUICK['xla_cpu_use_fusion_emitters'] = False
+
+
+class Program(NamedTuple):
+  """A compiled program, on each device."""
+
+  bytes: int  # that it takes beyond the arrays that outlive it
+  work: hlo.Work
+
+
+class Size(NamedTuple):
+  """A microbatch as it is packed."""
+
+  rows: int  # on all devices
+  length: int
+
+  @property
+  def tokens(self) -> int:
+    return self.rows * self.length
+
+
+def device_bytes(tree: Any) -> int:
+  """Bytes on one device of arrays, or of shapes with shardings."""
+  return sum(
+      math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+      for leaf in jax.tree.leaves(tree)
+  )
+
+
+def gradients(state: TrainState) -> Any:
+  """Shapes of the accumulated gradients: float32, placed as the networks."""
+  return jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32, sharding=x.sharding),
+      state.networks,
+  )
+
+
+def batch_shapes(
+    size: Size, episodes: int, mesh: Mesh, fields: Iterable[str] = ()
+) -> TokenBatch:
+  """Shapes of a microbatch, placed as `state.place` does.
+
+  Args:
+    size: of its `[B, T]` fields.
+    episodes: E.
+    mesh: the devices.
+    fields: that the loss reads beside those which every batch has.
+  """
+
+  def shape(name):
+    dtype = jnp.float32
+    dtype = jnp.int32 if name in _INTS else dtype
+    dtype = jnp.bool if name in _BOOLS else dtype
+    if name in _OF_EPISODES:
+      place = NamedSharding(mesh, P())
+      return jax.ShapeDtypeStruct((episodes,), dtype, sharding=place)
+    place = NamedSharding(mesh, sharding.TOKENS)
+    return jax.ShapeDtypeStruct(size, dtype, sharding=place)
+
+  return TokenBatch(**{name: shape(name) for name in (*ALWAYS, *fields)})
+
+
+def score(
+    steps: step_lib.Steps, state: TrainState, batch: TokenBatch
+) -> Program:
+  """Log-probabilities (and values) of a microbatch."""
+  return _compile(steps.score, state.networks, batch, passing=batch)
+
+
+def accumulate(
+    steps: step_lib.Steps, state: TrainState, batch: TokenBatch
+) -> Program:
+  """The gradient of a microbatch, added to the others."""
+  scale = Scale(*(jax.ShapeDtypeStruct((), jnp.float32) for _ in Scale._fields))
+  args = state.networks, gradients(state), batch, scale
+  return _compile(steps.accumulate, *args, passing=batch)
+
+
+def apply(steps: step_lib.Steps, state: TrainState) -> Program:
+  """The optimiser."""
+  return _compile(steps.apply, state, gradients(state))
+
+
+def _compile(fn: Any, *args: Any, passing: Any = ()) -> Program:
+  """Compiles for shapes; `passing` arguments are gone after the call."""
+  bound = {}
+  if isinstance(fn, functools.partial):  # a frozen base, see `make_steps`
+    fn, bound = fn.func, fn.keywords
+  compiled = fn.lower(*args, **bound).compile(compiler_options=_QUICK)
+  memory = compiled.memory_analysis()
+  results = memory.output_size_in_bytes - memory.alias_size_in_bytes
+  return Program(
+      memory.temp_size_in_bytes + results + device_bytes(passing),
+      hlo.work(compiled.as_text()),
+  )
+
+
+def largest(
+    measure: Callable[[int], int], room: int, *, start: int, most: int
+) -> int:
+  """The most rows a shard whose program fits; 0 if not even one does.
+
+  Bytes grow by about as much with each row, so the line through two sizes says
+  which to try next; what is returned was measured.
+
+  Args:
+    measure: bytes of a program for so many rows a shard.
+    room: bytes that there are.
+    start: rows a shard to try first.
+    most: rows a shard that an update has.
+  """
+  measured: dict[int, int] = {}
+  best, limit, guess = 0, most + 1, min(start, most)
+  while limit - best > 1:
+    guess = min(max(guess, best + 1), limit - 1)
+    measured[guess] = measure(guess)
+    if measured[guess] <= room:
+      best = guess
+    else:
+      limit = guess
+    guess = _fill(measured, room)
+    if len(measured) > 1 and 0 < best >= guess:
+      break
+  return best
+
+
+def _fill(measured: dict[int, int], room: int) -> int:
+  """Rows that fill `room`, by the line through the outermost measurements."""
+  low, high = min(measured), max(measured)
+  if low == high:  # the line through nothing: too few, where there is a base
+    return low * room // max(measured[low], 1)
+  slope = (measured[high] - measured[low]) / (high - low)
+  return int(low + (room - measured[low]) / max(slope, 1))

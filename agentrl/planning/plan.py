@@ -1,0 +1,351 @@
+"""What a learning run will take on its mesh, before there is one.
+
+The mode's own steps are compiled for simulated devices, as many as `config.mesh`
+has, and never run: no weights, no tokenizer and no server are needed, and no
+array exists.
+"""
+
+import dataclasses
+import functools
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import huggingface_hub
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from agentrl.algos import agentevol, dpo, sft
+from agentrl.config import sections
+from agentrl.data import packing
+from agentrl.models import lora as lora_lib, transformer, value_head, variants
+from agentrl.models.config import TransformerConfig
+from agentrl.modes import parts, train, warmstart
+from agentrl.parallel import mesh as mesh_lib, sharding
+from agentrl.planning import footprint
+from agentrl.planning.footprint import Program, Size
+from agentrl.training import (
+    adapters,
+    meshes,
+    state as state_lib,
+    step as step_lib,
+)
+from agentrl.weights import hf, load as weights, names
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+  """The part of a mode's config that decides its update.
+
+  Attributes:
+    loss: of the algorithm, its hyperparameters bound.
+    tx: the optimiser of `Networks`.
+    fields: of the batch that the loss reads, beside those of every batch.
+    episodes: in a step.
+    rows: packed rows of an update, if each episode is as long as it may be.
+    length: tokens of a packed row.
+    updates: in a step.
+    passes: over all episodes before the first update, without a gradient. With
+      a critic one of the reference alone is cheaper than it is counted.
+    critic: kind of the critic, if there is one.
+    reference: whether a frozen copy of the policy stays beside it.
+    samples: whether the policy is sampled from.
+    unit: what a step is called.
+  """
+
+  loss: step_lib.LossFn
+  tx: Any
+  fields: tuple[str, ...]
+  episodes: int
+  rows: int
+  length: int
+  updates: int = 1
+  passes: int = 0
+  critic: str | None = None
+  reference: bool = False
+  samples: bool = True
+  unit: str = 'update'
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+  """What each device needs; bytes unless said otherwise.
+
+  Attributes:
+    mesh: devices by axis.
+    work: what was planned.
+    held: by name, what outlives every program.
+    waiting: by name, what is in the host's memory but for one program.
+    gradients: accumulated in an update.
+    engine: by name, what the embedded engine adds on the first device.
+    size: of the microbatch that the config asks for.
+    programs: by name, for this microbatch.
+    runs: of each program in a step, if every episode is as long as it may be.
+    room: for the microbatch: what is left of the memory.
+    beside_engine: whether the engine's share was taken from it; False: there is
+      none, or it leaves nothing.
+    largest: the microbatch that fills the room; of no rows if none fits.
+  """
+
+  mesh: Mapping[str, int]
+  work: Work
+  held: dict[str, int]
+  waiting: dict[str, int]
+  gradients: int
+  engine: dict[str, int]
+  size: Size
+  programs: dict[str, Program]
+  runs: dict[str, int]
+  room: int
+  beside_engine: bool
+  largest: Size
+
+  @property
+  def peak(self) -> int:
+    """Of the trainer, in whichever program takes most."""
+    return sum(self.held.values()) + max(
+        program.bytes + (name != 'score') * self.gradients
+        for name, program in self.programs.items()
+    )
+
+
+def find_shape(model: sections.TrainModel) -> TransformerConfig | None:
+  """The shape of a model whose weights need not be there; None: unknown here.
+
+  Raises:
+    WeightsError: its config.json cannot be used.
+  """
+  name = model.name
+  if pathlib.Path(name).exists() and not model.from_scratch:
+    return weights.load_config(name)
+  if name in variants.VARIANTS:
+    return variants.get(name)
+  if name.count('/') == 1:  # the hub's, if it was downloaded before
+    found = huggingface_hub.try_to_load_from_cache(name, 'config.json')
+    if isinstance(found, str):
+      return hf.load_config(pathlib.Path(found).parent)
+  return None
+
+
+def simulate(mesh: sections.Mesh) -> None:
+  """Makes this process have the devices that a mesh asks for; -1 counts as 1.
+
+  To be called before anything asks jax for its devices.
+  """
+  sizes = [getattr(mesh, axis) for axis in mesh_lib.AXES]
+  jax.config.update('jax_platforms', 'cpu')
+  jax.config.update(
+      'jax_num_cpu_devices', max(math.prod(max(size, 1) for size in sizes), 1)
+  )
+
+
+def make(
+    mode: str, wanted: Any, config: TransformerConfig, memory: int
+) -> Plan:
+  """Plans a run.
+
+  Args:
+    mode: a key of WORK.
+    wanted: its config.
+    config: the shape of the policy.
+    memory: bytes of a device.
+
+  Raises:
+    ConfigError: the mesh does not divide the model, or episodes are longer than
+      the model's positions.
+  """
+  work = WORK[mode](wanted)
+  engine = _engine(wanted, config) if work.samples else {}
+  mesh = meshes.make(wanted.mesh)
+  # A CPU compiles no kernels for GPUs; `plan_report` says so.
+  model = dataclasses.replace(wanted.model, attention='reference')
+  module = parts.make_module(config, model)
+  params, base = _parameters(config, wanted.model, mesh)
+  critic = work.critic and jax.eval_shape(
+      functools.partial(value_head.init, work.critic, module), params
+  )
+  state, shardings = state_lib.shapes(params, work.tx, mesh, critic=critic)
+  steps = step_lib.make_steps(
+      module, work.loss, work.tx, mesh, state, shardings, base=base
+  )
+  shards = mesh_lib.batch_size(mesh)
+
+  @functools.cache
+  def batch(rows):
+    size = Size(rows * shards, work.length)
+    return footprint.batch_shapes(size, work.episodes, mesh, work.fields)
+
+  @functools.cache
+  def accumulate(rows):
+    return footprint.accumulate(steps, state, batch(rows))
+
+  # Rows a shard: of a whole update, and of the config's microbatch.
+  update = -(-work.rows // shards)
+  limit = packing.most_rows(wanted.optim.max_tokens, work.length, shards)
+  rows = min(limit // shards, update)
+  pieces = lambda count: -(-count // (rows * shards))
+  programs, runs = {}, {}
+  if work.passes:
+    programs['score'] = footprint.score(steps, state, batch(rows))
+    runs['score'] = work.passes * pieces(work.episodes)
+  programs['accumulate'] = accumulate(rows)
+  runs['accumulate'] = work.updates * pieces(work.rows)
+  programs['apply'] = footprint.apply(steps, state)
+  runs['apply'] = work.updates
+
+  held = {
+      'frozen base': footprint.device_bytes(base),
+      'parameters'
+      if base is None
+      else 'adapter': footprint.device_bytes(state.params),
+      'critic': footprint.device_bytes(state.critic),
+      'optimiser state': footprint.device_bytes(state.opt_state),
+      'reference': footprint.device_bytes(state.params) * work.reference,
+  }
+  waiting = _offload(held, programs, wanted.mesh.offload)
+  gradients = footprint.device_bytes(footprint.gradients(state))
+  room = memory - sum(held.values()) - gradients
+  beside_engine = 0 < sum(engine.values()) < room
+  room -= beside_engine * sum(engine.values())
+  largest = footprint.largest(
+      lambda rows: accumulate(rows).bytes,
+      room,
+      start=rows,
+      most=update if room > 0 else 0,
+  )
+  return Plan(
+      mesh=dict(mesh.shape),
+      work=work,
+      held={name: size for name, size in held.items() if size},
+      waiting=waiting,
+      gradients=gradients,
+      engine=engine,
+      size=Size(rows * shards, work.length),
+      programs=programs,
+      runs=runs,
+      room=room,
+      beside_engine=beside_engine,
+      largest=Size(largest * shards, work.length),
+  )
+
+
+def _parameters(
+    config: TransformerConfig, model: sections.TrainModel, mesh: Mesh
+) -> tuple[Any, lora_lib.Base | None]:
+  """Shapes of what is trained, and of what that adds to."""
+  shapes = names.shapes(config, np.float32)
+  places = meshes.shardings(config, shapes, mesh)  # refused if it cannot be
+  if not model.lora.rank:
+    return shapes, None
+  adapters.check_targets(config, model.lora)
+  frozen = sharding.placed(
+      names.shapes(config, parts.DTYPES[model.dtype]), places
+  )
+  adapter = jax.eval_shape(
+      functools.partial(lora_lib.init, model.lora, shapes), jax.random.key(0)
+  )
+  return adapter, lora_lib.Base(frozen, model.lora.scale)
+
+
+def _offload(
+    held: dict[str, int], programs: dict[str, Program], offload: Sequence[str]
+) -> dict[str, int]:
+  """Takes what waits on the host out of `held`, into the program that needs it.
+
+  Returns:
+    What waits there.
+  """
+  waiting = {}
+  for who, name, program in (
+      ('optimizer', 'optimiser state', 'apply'),
+      ('reference', 'reference', 'score'),
+  ):
+    if who in offload:
+      size = waiting[name] = held.pop(name)
+      old = programs[program]
+      programs[program] = old._replace(bytes=old.bytes + size)
+  return waiting
+
+
+def _engine(wanted: Any, config: TransformerConfig) -> dict[str, int]:
+  """What the embedded engine holds: all of it on one device."""
+  max_context, sampler = wanted.rollout.max_context, wanted.sampler
+  parts.check_context(config, 'rollout.max_context', max_context)
+  if sampler.kind != 'embedded':
+    return {}
+  dtype = parts.DTYPES[wanted.model.dtype]
+  cache = jax.eval_shape(
+      functools.partial(
+          transformer.init_cache, config, sampler.num_slots, max_context, dtype
+      )
+  )
+  size = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
+  params = size(names.shapes(config, np.float32))
+  width = jax.numpy.dtype(dtype).itemsize
+  return {'engine weights': width * params, 'KV cache': width * size(cache)}
+
+
+def _train(wanted: Any) -> Work:
+  algo = wanted.algo
+  rows = wanted.rollout.tasks_per_step * wanted.rollout.group_size
+  critic = algo.critic.kind if algo.CRITIC else None
+  fields = ['anchor_ids', 'sampler_logprobs', 'advantages', 'returns']
+  if algo.updates > 1 or algo.ratio == 'sampler':
+    fields.append('old_logprobs')
+  if algo.kl_coef:
+    fields.append('ref_logprobs')
+  if critic:
+    fields += ['values', 'bootstrap_value']
+  tx, _ = train.make_optimizer(wanted)
+  return Work(
+      loss=train.bind_loss(algo),
+      tx=tx,
+      fields=tuple(fields),
+      episodes=rows,
+      rows=-(-rows // algo.minibatches),
+      length=packing.bucket_length(wanted.rollout.max_context),
+      updates=algo.updates,
+      passes=algo.scores + (algo.kl_coef > 0),
+      critic=critic,
+      reference=algo.kl_coef > 0,
+      unit='rl step',
+  )
+
+
+def _offline(wanted: Any, loss: step_lib.LossFn, **options: Any) -> Work:
+  """Work of an update on a minibatch of whole demonstrations."""
+  tx, _ = warmstart.make_optimizer(
+      wanted.optim, warmstart.Schedule(wanted.optim.lr, 0, 'constant'), total=1
+  )
+  size = wanted.algo.minibatch_size
+  options = dict(fields=('advantages',), episodes=size, rows=size) | options
+  length = packing.bucket_length(wanted.rollout.max_context)
+  return Work(loss=loss, tx=tx, **dict(length=length) | options)
+
+
+def _sft(wanted: Any) -> Work:
+  return _offline(wanted, sft.loss, samples=bool(wanted.eval.num_tasks))
+
+
+def _dpo(wanted: Any) -> Work:
+  algo = wanted.algo
+  return _offline(
+      wanted,
+      functools.partial(dpo.loss, hyperparams=algo),
+      # Both episodes of a pair lie in one row. The reference speaks before the
+      # first update, and its log-probabilities are kept instead of it.
+      fields=() if algo.reference_free else ('ref_logprobs',),
+      episodes=2 * algo.minibatch_size,
+      length=packing.bucket_length(2 * wanted.rollout.max_context),
+      samples=bool(wanted.eval.num_tasks or wanted.explore.tasks),
+  )
+
+
+def _agentevol(wanted: Any) -> Work:
+  # Each round starts from the same policy, which is kept.
+  return _offline(wanted, agentevol.loss, reference=True)
+
+
+WORK = {'train': _train, 'sft': _sft, 'dpo': _dpo, 'agentevol': _agentevol}

@@ -1,0 +1,198 @@
+"""What `--dry_run` prints of a plan: tables, and what does not fit."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import rich.console
+import rich.table
+
+from agentrl.planning import plan as plan_lib
+from agentrl.planning.plan import Plan
+
+_GIB = 1 << 30
+MEMORY_GIB = 80.0
+
+
+def show(mode: str, wanted: Any, memory_gib: float | None) -> None:
+  """Plans a run and prints what it needs.
+
+  Args:
+    mode: that learns.
+    wanted: its config.
+    memory_gib: of a device; None: `MEMORY_GIB`.
+
+  Raises:
+    ConfigError: the mesh does not divide the model.
+    WeightsError: the model's config.json cannot be used.
+  """
+  console = rich.console.Console(highlight=False, soft_wrap=True)
+  config = plan_lib.find_shape(wanted.model)
+  if config is None:
+    console.print(
+        f'\nNo plan: the shape of {wanted.model.name!r} is not known here. Name'
+        ' a variant of agentrl/models/variants.py or a folder with a'
+        ' config.json.'
+    )
+    return
+  plan_lib.simulate(wanted.mesh)
+  memory_gib = MEMORY_GIB if memory_gib is None else memory_gib
+  plan = plan_lib.make(mode, wanted, config, int(memory_gib * _GIB))
+  console.print(
+      f'\nPlan of {wanted.model.name}, {config.num_params:,} parameters, on'
+      f' {_mesh(plan)}: compiled for a CPU, not run.\n'
+  )
+  tables = [_memory(plan), _work(plan)]
+  if any(p.work.collectives for p in plan.programs.values()):
+    tables.append(_collectives(plan))
+  for table in tables:
+    console.print(table)
+    console.print()
+  for line in remarks(plan, wanted, memory_gib):
+    console.print(f'- {line}')
+
+
+def _mesh(plan: Plan) -> str:
+  count = math.prod(plan.mesh.values())
+  axes = ', '.join(f'{axis} {size}' for axis, size in plan.mesh.items())
+  return f'{count} device{"s" * (count > 1)} ({axes})'
+
+
+def _memory(plan: Plan) -> rich.table.Table:
+  table = _table('memory of a device', 'GiB')
+  row = lambda name, size: table.add_row(name, f'{size / _GIB:,.2f}')
+  for name, size in plan.held.items():
+    row(name, size)
+  row('gradients', plan.gradients)
+  rows, length = plan.size
+  for name, program in plan.programs.items():
+    of = '' if name == 'apply' else f' {rows} x {length:,} tokens'
+    row(f'{name}{of}: activations and temporaries', program.bytes)
+  row("the trainer's peak", plan.peak)
+  for name, size in plan.waiting.items():
+    row(f"{name}, in the host's memory", size)
+  for name, size in plan.engine.items():
+    row(f'{name}, first device only', size)
+  return table
+
+
+def _work(plan: Plan) -> rich.table.Table:
+  unit = plan.work.unit
+  table = _table(
+      'work of a device',
+      f'runs per {unit}',
+      'TFLOP per run',
+      f'TFLOP per {unit}',
+  )
+  total = 0.0
+  for name, program in plan.programs.items():
+    flops, runs = program.work.flops / 1e12, plan.runs[name]
+    total += runs * flops
+    table.add_row(name, f'{runs}', _number(flops), _number(runs * flops))
+  table.add_row('together', '', '', _number(total))
+  return table
+
+
+def _collectives(plan: Plan) -> rich.table.Table:
+  unit = plan.work.unit
+  table = _table('collectives of a device', f'per {unit}', f'GiB per {unit}')
+  counts: dict[tuple[str, int], list[int]] = {}
+  for name, program in plan.programs.items():
+    for found in program.work.collectives:
+      sums = counts.setdefault((found.kind, found.devices), [0, 0])
+      sums[0] += plan.runs[name] * found.count
+      sums[1] += plan.runs[name] * found.bytes
+  for (kind, devices), (count, size) in counts.items():
+    name = f'{kind} among {devices}'
+    table.add_row(name, f'{count:,}', f'{size / _GIB:,.2f}')
+  return table
+
+
+def _number(x: float) -> str:
+  return f'{x:,.0f}' if x >= 100 else f'{x:.3g}'
+
+
+def _table(*columns: str) -> rich.table.Table:
+  first, *rest = columns
+  table = rich.table.Table(first, box=None, pad_edge=False)
+  for column in rest:
+    table.add_column(column, justify='right')
+  return table
+
+
+def remarks(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
+  """What the tables do not say, sentence by sentence."""
+  work = plan.work
+  yield (
+      f'Counts per {work.unit} are for episodes as long as rollout.max_context:'
+      f' {work.updates} update{"s" * (work.updates > 1)} of {work.rows} rows,'
+      f' {work.length:,} tokens each.'
+  )
+  yield from _fit(plan, wanted, memory_gib)
+  if plan.engine and not plan.beside_engine:
+    yield (
+        'The embedded engine does not fit: it keeps a whole copy of the weights'
+        f' and {wanted.sampler.num_slots} sequences on one device, on any mesh.'
+        " Use sampler.kind='sglang', or lower sampler.max_running and"
+        ' rollout.max_context.'
+    )
+  yield (
+      'Bytes, products and collectives are those of the CPU compiler, which'
+      ' reduces whole gradients where others reduce and scatter, and keeps a'
+      ' block of attention scores where a GPU may fuse them.'
+  )
+  if wanted.model.attention == 'flash':
+    yield (
+        "Attention is that of model.attention='reference': without its blocks"
+        ' of scores, a GPU needs less memory and fits more.'
+    )
+  if wanted.model.dtype == 'bfloat16':
+    yield (
+        'It computes bfloat16 in float32: temporaries and collectives are'
+        ' overestimated.'
+    )
+  if -1 in vars(wanted.mesh).values():
+    yield 'An axis of config.mesh that is -1, the rest, counts as 1 here.'
+
+
+def _fit(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
+  """Which microbatch fits, or why none does."""
+  need = plan.programs['accumulate'].bytes
+  where = f'{memory_gib:g} GiB'
+  if plan.beside_engine:
+    where += ' beside the embedded engine'
+  missing = plan.programs['apply'].bytes - plan.room
+  if 0 < missing and plan.room > 0:
+    yield (
+        f'The optimiser does not fit {where}: {missing / _GIB:,.1f} GiB are'
+        ' missing while it is applied. Raise mesh.fsdp or mesh.tensor.'
+    )
+  if plan.room <= 0:
+    yield (
+        f'The state does not fit {where}: {-plan.room / _GIB:,.1f} GiB are'
+        ' missing. Raise mesh.fsdp or mesh.tensor.'
+    )
+  elif not plan.largest.rows:
+    yield (
+        f'No microbatch fits {where}: {plan.room / _GIB:,.1f} GiB are left for'
+        f' one row of {plan.work.length:,} tokens a shard. Raise mesh.sequence,'
+        ' mesh.tensor or mesh.fsdp, or lower rollout.max_context'
+        + ('.' if wanted.model.remat == 'full' else "; set model.remat='full'.")
+        + (
+            " With sampler.kind='sglang' there is no engine to leave room for."
+            if plan.beside_engine
+            else ''
+        )
+    )
+  else:
+    rows, length = plan.largest
+    whole = ' (a whole update)' if rows >= plan.work.rows else ''
+    yield (
+        f'The largest microbatch that fits {where}: {rows} rows of'
+        f' {length:,} tokens{whole}, optim.max_tokens={rows * length}.'
+    )
+    if need > plan.room:
+      yield (
+          f'optim.max_tokens={wanted.optim.max_tokens} does not fit:'
+          f' {(need - plan.room) / _GIB:,.1f} GiB are missing.'
+      )

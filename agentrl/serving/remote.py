@@ -1,0 +1,65 @@
+"""Servers that somebody else started: their keys, and whether they answer."""
+
+import concurrent.futures
+import os
+import socket
+import urllib.parse
+from collections.abc import Mapping
+
+from absl import logging
+
+from agentrl.config.sampler import Sampler
+from agentrl.engine.http.auth import Keys
+from agentrl.envs import tokens
+from agentrl.errors import ConfigError
+from agentrl.runtime.event_loop import SECRETS
+
+_CONNECT_S = 3.0  # until a server that says nothing is taken for dead
+
+
+def read_keys(
+    sampler: Sampler, environ: Mapping[str, str] = os.environ
+) -> Keys:
+  """The keys of servers that somebody else started, wherever they are kept.
+
+  Args:
+    sampler: who samples; the files that it names come before `environ`.
+    environ: variables of this process, see `SECRETS`.
+
+  Raises:
+    ConfigError: a key cannot be read, or is not one line of visible ASCII.
+  """
+  if not sampler.urls and not sampler.router:
+    return Keys()  # the run's own servers listen on loopback, without keys
+  keys = []
+  files = (sampler.api_key_file, sampler.admin_key_file)
+  for file, variable in zip(files, SECRETS, strict=True):
+    key = tokens.read(file) if file else environ.get(variable, '').strip()
+    if not key.isascii() or (key and not key.isprintable()):
+      raise ConfigError(f'{variable} must be one line of visible ASCII.')
+    keys.append(key or None)
+  return Keys(*keys)
+
+
+def look(sampler: Sampler) -> None:
+  """Warns of servers that do not answer; they may still be starting."""
+  urls = (sampler.router,) if sampler.router else sampler.urls
+  with concurrent.futures.ThreadPoolExecutor(len(urls) or 1) as pool:
+    for url, failure in zip(urls, pool.map(_connect, urls), strict=True):
+      if failure is not None:
+        logging.warning(
+            '%s does not answer: %s. The run waits for it, up to'
+            ' sampler.timeout_s=%g s from when it samples.',
+            *(url, failure, sampler.timeout_s),
+        )
+
+
+def _connect(url: str) -> str | None:
+  """Why nobody listens there; None: somebody does."""
+  parts = urllib.parse.urlsplit(url)
+  port = parts.port or (443 if parts.scheme == 'https' else 80)
+  try:
+    socket.create_connection((parts.hostname, port), _CONNECT_S).close()
+  except OSError as error:
+    return error.strerror or str(error)
+  return None

@@ -1,0 +1,335 @@
+"""Inference servers as child processes: started, watched, started again.
+
+One thread a server does all of that, since the event loop of a run stands still
+during updates. Starting the first time and after a crash are the same steps: the
+server loads the current weights from disk, is told their version and checked,
+and only then gets requests.
+"""
+
+import asyncio
+import contextlib
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import aiohttp
+from absl import logging
+
+from agentrl.config.sampler import Launch
+from agentrl.errors import EngineError
+from agentrl.inference.compatibility import Needs
+from agentrl.inference.control import KEEP_ALIVE_S, Control
+from agentrl.inference.replicas import Replicas
+from agentrl.runtime import keeper, ranks
+from agentrl.runtime.event_loop import child_environment
+from agentrl.training.weight_sync.disk import DiskPush, Version
+
+HOST = '127.0.0.1'
+_POLL_S = 0.1
+_LOOK_S = 15.0  # between two looks at the health of a server that serves
+_MAX_BACKOFF_S = 60.0
+_LAST_BYTES = 1000  # of a log, in an error message
+
+
+class Server:
+  """One server process on a port of its own, and its log file."""
+
+  def __init__(
+      self,
+      launch: Launch,
+      port: int,
+      log: pathlib.Path,
+      *,
+      flags: Sequence[str] = (),
+      devices: str | None = None,
+  ):
+    """Keeps the settings; starts nothing.
+
+    Args:
+      launch: how to start it.
+      port: where it listens.
+      log: file that gets what it says, after what is there.
+      flags: of every replica, before those of `launch`, which win.
+      devices: its CUDA_VISIBLE_DEVICES; None: those of this process.
+    """
+    self.port = port
+    self.url = f'http://{HOST}:{port}'
+    self.log = log
+    self._launch = launch
+    self._flags = tuple(flags)
+    self._devices = devices
+    self._process: subprocess.Popen | None = None
+
+  def command(self, model: pathlib.Path) -> list[str]:
+    """What starts it with this model."""
+    return [
+        self._launch.python,
+        *('-m', self._launch.module),
+        *('--model-path', str(model)),
+        *('--host', HOST, '--port', str(self.port)),
+        *self._flags,
+        *self._launch.words,
+    ]
+
+  def start(self, model: pathlib.Path) -> None:
+    """Starts it; it needs a while until it listens."""
+    command = self.command(model)
+    # Where this process stands among those of the run is not the server's.
+    ours = child_environment()
+    env = {k: v for k, v in ours.items() if k not in ranks.VARIABLES}
+    # --context-length may be more than the model's; see `serving`.
+    env['SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN'] = '1'
+    if self._devices is not None:
+      env['CUDA_VISIBLE_DEVICES'] = self._devices
+    self.log.parent.mkdir(parents=True, exist_ok=True)
+    with self.log.open('ab') as log:
+      stamp = time.strftime('%Y-%m-%d %H:%M:%S')
+      log.write(f'--- {stamp} {" ".join(command)}\n'.encode())
+      log.flush()
+      self._process = subprocess.Popen(
+          [sys.executable, keeper.__file__, *command],
+          stdin=subprocess.PIPE,  # its end is the end of the server
+          stdout=log,
+          stderr=subprocess.STDOUT,
+          env=env,
+          # Ctrl-C in a terminal goes to the whole group; the parent decides.
+          start_new_session=True,
+      )
+
+  @property
+  def pid(self) -> int:
+    """Of the keeper, whose child the server is."""
+    return self._process.pid
+
+  def ending(self) -> str | None:
+    """How it ended, in words; None while it runs."""
+    code = self._process.poll()
+    if code is None:
+      return None
+    name = {int(s) + 128: s.name for s in signal.Signals}.get(code)
+    return f'was killed by {name}' if name else f'ended with exit code {code}'
+
+  def hang_up(self) -> None:
+    """Asks it to end; returns at once."""
+    if self._process is not None:
+      self._process.stdin.close()
+
+  def stop(self) -> None:
+    """Ends it; never hangs."""
+    if self._process is None:
+      return
+    self.hang_up()
+    try:
+      self._process.wait(keeper.GRACE_S + 5)
+    except subprocess.TimeoutExpired:
+      self._process.kill()
+      self._process.wait()
+
+  def last_words(self) -> str:
+    """The end of its log."""
+    try:
+      data = self.log.read_bytes()
+    except OSError as error:
+      return f'(it cannot be read: {error})'
+    text = data[-_LAST_BYTES:].decode(errors='replace')
+    return ' | '.join(text.splitlines()[-8:])
+
+
+class Fleet:
+  """Keeps all replicas of a run alive, with the current weights."""
+
+  def __init__(
+      self,
+      servers: Sequence[Server],
+      launch: Launch,
+      replicas: Replicas,
+      push: DiskPush,
+      *,
+      needs: Needs,
+      timeout_s: float,
+      look_s: float = _LOOK_S,
+  ):
+    """Holds all replicas; `start` begins to release them.
+
+    Args:
+      servers: not started.
+      launch: patience, limits.
+      replicas: where requests learn who serves.
+      push: has a current version, and watches `replicas`.
+      needs: of the run.
+      timeout_s: of one HTTP exchange. A server without health for so long,
+        whoever paused it, is started again.
+      look_s: between two looks at the health of a server.
+    """
+    self._servers = tuple(servers)
+    self._restarts = launch.restarts
+    self._backoff_s = launch.backoff_s
+    self._start_timeout_s = launch.start_timeout_s
+    self._replicas = replicas
+    self._push = push
+    self._needs = needs
+    self._timeout_s = timeout_s
+    self._look_s = look_s
+    self._stopping = threading.Event()
+    self._threads = [
+        threading.Thread(target=self._keep, args=(server,), daemon=True)
+        for server in self._servers
+    ]
+    for server in self._servers:
+      replicas.hold(server.url)
+
+  def start(self) -> None:
+    """Starts the servers, all at once."""
+    for thread in self._threads:
+      thread.start()
+
+  async def started(self) -> None:
+    """Returns once every replica serves the current weights.
+
+    Raises:
+      EngineError: one cannot be started; quotes its last words.
+    """
+    while len(self._replicas.serving()) < len(self._servers):
+      for reason in self._replicas.losses():
+        raise EngineError(reason, retryable=False)
+      await asyncio.sleep(_POLL_S)
+
+  def stop(self) -> None:
+    """Ends all servers and threads."""
+    self._stopping.set()
+    for server in self._servers:
+      server.hang_up()  # they end side by side
+    for server in self._servers:
+      server.stop()
+    for thread in self._threads:
+      if thread.ident is not None:
+        thread.join(5)
+
+  def _keep(self, server: Server) -> None:
+    """The thread of one server; whatever ends it, nobody waits for ever."""
+    reason = f'The server at {server.url} lost its watcher.'
+    try:
+      reason = self._watch(server)
+    finally:
+      if not self._stopping.is_set():
+        self._replicas.lose(server.url, reason)
+        logging.error('%s', reason)
+
+  def _watch(self, server: Server) -> str:
+    """Starts and restarts a server; says why it gives up."""
+    failures, served = 0, False
+    while not self._stopping.is_set():
+      try:
+        self._bring_up(server)
+        served = True
+        asyncio.run(self._attend(server))
+      except (EngineError, OSError) as error:
+        reason = str(error)
+      self._replicas.hold(server.url)
+      if self._stopping.is_set():
+        break
+      words = server.last_words()
+      server.stop()
+      failures += 1
+      if not served or failures > self._restarts:
+        count = f', failure {failures} of this run' if served else ''
+        return (
+            f'The server at {server.url} {reason}{count}; its log'
+            f' {server.log} ends: {words}'
+        )
+      pause = min(self._backoff_s * 2 ** (failures - 1), _MAX_BACKOFF_S)
+      logging.warning(
+          'The server at %s %s; starting it again in %g s (%d of %d).',
+          *(server.url, reason, pause, failures, self._restarts),
+      )
+      self._stopping.wait(pause)
+    return 'The run ends.'
+
+  def _bring_up(self, server: Server) -> None:
+    """From nothing to serving the current weights.
+
+    Raises:
+      EngineError: it died, was not ready in time or did not take them.
+    """
+    with self._push.pinned() as version:
+      server.start(self._push.model_of(version))
+      asyncio.run(self._prepare(server, version, first=True))
+    while not self._push.release(server.url, version):
+      # A push came meanwhile, and left this one out.
+      with self._push.pinned() as version:
+        asyncio.run(self._prepare(server, version, first=False))
+
+  async def _attend(self, server: Server) -> None:
+    """Waits for a server that serves to fail.
+
+    Raises:
+      EngineError: says how. It ended, it hangs, or it has been condemned.
+    """
+    connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S)
+    async with aiohttp.ClientSession(connector=connector) as session:
+      control = Control(session, [server.url], timeout_s=self._timeout_s)
+
+      async def look():
+        while True:
+          await asyncio.sleep(self._look_s)
+          await control.wait_ready(self._timeout_s)
+
+      await self._while_well(server, look())
+
+  async def _prepare(
+      self, server: Server, version: Version, *, first: bool
+  ) -> None:
+    async with aiohttp.ClientSession() as session:
+      control = Control(session, [server.url], timeout_s=self._timeout_s)
+
+      async def prepare():
+        if first:
+          await control.wait_ready(self._start_timeout_s)
+          await control.probe(self._needs)
+        await self._push.install(control, version)
+
+      await self._while_well(server, prepare())
+
+  async def _while_well(
+      self, server: Server, coroutine: Coroutine[Any, Any, None]
+  ) -> None:
+    """Awaits it; EngineError as soon as the server has ended or is condemned."""
+    task = asyncio.create_task(coroutine)
+    while not (await asyncio.wait([task], timeout=_POLL_S))[0]:
+      failure = server.ending() or self._replicas.condemned(server.url)
+      if failure is not None:
+        task.cancel()
+        await asyncio.wait([task])
+        raise EngineError(failure)
+    task.result()
+
+
+def ports(launch: Launch) -> list[int]:
+  """One for each replica, those of the config or free ones.
+
+  Raises:
+    EngineError: one of the config is taken.
+  """
+  found = []
+  with contextlib.ExitStack() as stack:  # all at once, so that they differ
+    for i in range(launch.replicas):
+      wanted = launch.port + i if launch.port else 0
+      probe = stack.enter_context(socket.socket())
+      # As servers do; connections of a server before may linger.
+      probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+      try:
+        probe.bind((HOST, wanted))
+      except OSError as error:
+        raise EngineError(
+            f'Port {wanted} of sampler.launch.port={launch.port} cannot be'
+            f' used: {error}. Name another, or 0 for free ones.',
+            retryable=False,
+        ) from error
+      found.append(probe.getsockname()[1])
+  return found

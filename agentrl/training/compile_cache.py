@@ -1,0 +1,119 @@
+"""Compiled programs that outlive the process: JAX's persistent cache."""
+
+import os
+import pathlib
+import zlib
+
+import jax
+from absl import logging
+
+from agentrl.errors import ConfigError, EnvError
+from agentrl.runtime import cache
+
+# All are kept: the smallest takes four times as long to compile as to read.
+_MIN_COMPILE_S = 0.0
+# Of a folder; a run of a tiny policy leaves 2 MiB.
+_MOST_BYTES = 4 * 2**30
+
+
+def use(folder: str | None) -> None:
+  """Makes this process keep what it compiles; to be called before it does.
+
+  An entry is found by program, versions, flags and kind of processor, so a
+  stale one is never used. Those that were not used for longest go when there
+  are too many, and the folder may be deleted at any time. Whoever can write
+  into it can make the process run anything: unless it is named, it is one that
+  others cannot write.
+
+  Args:
+    folder: where; None: where JAX_COMPILATION_CACHE_DIR says, which is left to
+      JAX, else compiled/ in $AGENTRL_CACHE or the user's cache folder; empty:
+      nothing is kept.
+
+  Raises:
+    ConfigError: the folder that is named cannot be written.
+  """
+  if folder == '':
+    jax.config.update('jax_compilation_cache_dir', None)
+    return
+  if 'JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS' not in os.environ:
+    jax.config.update(
+        'jax_persistent_cache_min_compile_time_secs', _MIN_COMPILE_S
+    )
+  if folder is None and jax.config.jax_compilation_cache_dir:
+    return
+  try:
+    path = _named(folder) if folder else cache.private('compiled')
+  except EnvError as error:
+    logging.warning('Every start will compile anew: %s', error)
+    return
+  jax.config.update('jax_compilation_cache_dir', str(path))
+  try:
+    tidy(path, _MOST_BYTES)
+  except OSError as error:
+    logging.warning('Compiled programs stay as they are: %s', error)
+
+
+def _named(folder: str) -> pathlib.Path:
+  path = pathlib.Path(folder)
+  try:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK | os.X_OK):
+      raise PermissionError(f'{path} is read-only')
+  except OSError as error:
+    raise ConfigError(
+        f'Cannot keep compiled programs in {path}: {error}; name another'
+        ' folder, or none with an empty name.'
+    ) from error
+  return path
+
+
+def tidy(path: pathlib.Path, most: int) -> None:
+  """Removes entries that are broken, and the longest unused beyond `most`.
+
+  JAX neither writes a broken one again nor at once: a full disk or a kill would
+  have it compiled at every start. And JAX's own bound locks the folder at every
+  read and keeps a second file beside each entry: before jax 0.12, if one of
+  them is missing, nothing is written any more.
+
+  Args:
+    path: the folder.
+    most: bytes of all entries.
+
+  Raises:
+    OSError: the folder cannot be changed.
+  """
+  # What was there the last time is whole.
+  stamp = path / 'tidied'
+  since = stamp.stat().st_mtime if stamp.exists() else 0.0
+  stamp.touch()
+  entries = []
+  for entry in path.glob('*-cache'):
+    try:
+      found = entry.stat()
+      whole = found.st_mtime < since or _is_whole(entry.read_bytes())
+    except FileNotFoundError:  # another process is tidying
+      continue
+    if whole:
+      # Reading is not recorded everywhere.
+      used = max(found.st_atime, found.st_mtime)
+      entries.append((used, found.st_size, entry))
+    else:
+      entry.unlink(missing_ok=True)
+  total = sum(size for _, size, _ in entries)
+  for _, size, entry in sorted(entries):
+    if total <= most:
+      break
+    entry.unlink(missing_ok=True)
+    total -= size
+
+
+def _is_whole(entry: bytes) -> bool:
+  """True if JAX can unpack an entry."""
+  if entry.startswith(b'\x28\xb5\x2f\xfd'):  # by zstandard, where there is one
+    return True
+  try:
+    zlib.decompress(entry)
+  except zlib.error:
+    return False
+  return True

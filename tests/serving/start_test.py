@@ -1,0 +1,360 @@
+"""Tests for agentrl.serving.start: who samples, as a config says."""
+
+import contextlib
+import copy
+import dataclasses
+import shutil
+import socket
+
+import aiohttp
+import jax
+import numpy as np
+import pytest
+from absl import logging
+from aiohttp import web
+
+from agentrl.config.sampler import Sampler
+from agentrl.engine.http.auth import Keys
+from agentrl.errors import EngineError, WeightsError
+from agentrl.inference.control import Control
+from agentrl.models import transformer
+from agentrl.modes import base, parts, train
+from agentrl.runtime.event_loop import SECRETS, EventLoop
+from agentrl.serving import start as serving
+from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
+from agentrl.text.chat import ChatFormat
+from agentrl.types import Message
+from agentrl.weights import hf, names, shards
+from configs import quickstart
+from tests import fakes, qwen3, tiny
+
+CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
+
+
+def params_of(version):
+  module = transformer.Transformer(CONFIG, scan_layers=True)
+  params = transformer.init_params(module, jax.random.key(version))
+  return jax.tree.map(lambda x: 4 * np.asarray(x), params)
+
+
+@pytest.fixture(scope='module')
+def model():
+  tokenizer = tokenizer_lib.train_bpe(['go there'], vocab_size=300)
+  return parts.Model(CONFIG, params_of(1), tokenizer, 'random')
+
+
+@pytest.fixture
+def host():
+  with EventLoop() as value:
+    yield value
+
+
+@pytest.fixture
+def engines():
+  """Two servers that somebody else started, with other weights."""
+  with contextlib.ExitStack() as stack:
+    yield [
+        stack.enter_context(tiny.serving(params_of(0), CONFIG))
+        for _ in range(2)
+    ]
+
+
+def start(stack, host, model, tmp_path, *, max_context=256, **sampler):
+  return serving.start_serving(
+      stack,
+      host,
+      model,
+      sampler=Sampler(
+          kind='sglang', **{'push_dir': str(tmp_path / 'push'), **sampler}
+      ),
+      max_context=max_context,
+      dtype='float32',
+      seed=0,
+      version=3,
+      directory=tmp_path,
+      chat_template=None,
+  )
+
+
+def sample(host, served, **request):
+  settings = Sampler(kind='sglang', urls=('http://localhost',))
+  sampler = serving.make_sampler(host, served, settings, temperature=0.0)
+  return host.run(
+      sampler.generate([20, 21, 22], max_new_tokens=8, seed=1, **request)
+  )
+
+
+HELPS = '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
+
+
+@pytest.mark.parametrize(
+    'own, template', [(HELPS, None), (HELPS, 'chatml'), (qwen3.TEMPLATE, None)]
+)
+def test_a_policy_in_training_chats_as_its_agent_does(
+    host, model, tmp_path, own, template
+):
+  tokenizer = copy.copy(model.tokenizer)
+  tokenizer.chat_template = own
+  config = quickstart.get_config('tiny')
+  config.agent.template = template
+  config.rollout.max_context = 256
+  with contextlib.ExitStack() as stack:
+    run = base.Run(train.read(config), tmp_path, host, stack)
+    run.model = dataclasses.replace(model, tokenizer=tokenizer)
+    run.start_sampling(0)
+    thought = '<think>\nleft?\n</think>\n\ngo'
+    messages = [
+        Message('user', 'go'),
+        Message('assistant', thought),
+        Message('user', 'on'),
+    ]
+    ask = {
+        'messages': [dataclasses.asdict(m) for m in messages],
+        'max_tokens': 2,
+        'return_token_ids': True,
+    }
+
+    async def chat():
+      url = f'{run.serving.urls[0]}/v1/chat/completions'
+      async with aiohttp.ClientSession() as session:
+        async with session.post(url, json=ask) as reply:
+          return await reply.json()
+
+    (choice,) = host.run(chat())['choices']
+  chat_format = ChatFormat(tokenizer, template)
+  assert choice['prompt_token_ids'] == [
+      *chat_format.prompt(messages[:1]),
+      *chat_format.completion(thought),
+      *chat_format.observation('on', ended=True),
+  ]
+  said = tokenizer.decode(choice['prompt_token_ids'])
+  assert ('You help.' in said) == (own == HELPS and template is None)
+  assert 'left?' in said
+
+
+def test_servers_that_are_found_get_the_runs_weights(
+    host, model, engines, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    served = start(stack, host, model, tmp_path, urls=tuple(engines))
+    assert list(served.urls) == engines
+    first = [sample(host, served) for _ in range(2)]
+    assert {c.weight_version for c in first} == {'3'}
+    host.run(served.push(params_of(2), 4))
+    assert sample(host, served).weight_version == '4'
+  directory = tmp_path / 'push' / 'version_3'
+  assert hf.load_config(directory) == CONFIG
+  assert tokenizer_lib.load(directory).vocab_size == model.tokenizer.vocab_size
+
+
+def test_a_server_that_lost_the_weights_is_not_used(
+    host, model, engines, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    served = start(stack, host, model, tmp_path, urls=tuple(engines))
+    host.run(served.push(params_of(2), 4))
+
+    # As if somebody had started the first one again, from its first model.
+    async def lose():
+      async with aiohttp.ClientSession() as session:
+        lost = Control(session, engines[:1])
+        path = str(tmp_path / 'push' / 'version_3')
+        await lost.update_weights_from_disk(path, 'default')
+
+    host.run(lose())
+    for _ in range(3):
+      assert sample(host, served).weight_version == '4'
+    assert served.accepts('3') and not served.accepts('default')
+
+
+def test_the_pushed_folder_is_a_model_to_transformers(
+    host, model, engines, tmp_path
+):
+  transformers = pytest.importorskip('transformers')
+  with contextlib.ExitStack() as stack:
+    start(stack, host, model, tmp_path, urls=tuple(engines))
+  directory = tmp_path / 'push' / 'version_3'
+  theirs = transformers.AutoTokenizer.from_pretrained(directory)
+  assert theirs('go there')['input_ids'] == list(
+      model.tokenizer.encode('go there')
+  )
+  config = transformers.AutoConfig.from_pretrained(directory)
+  assert config.eos_token_id == list(model.tokenizer.eos_ids)
+
+
+@contextlib.asynccontextmanager
+async def routing(workers, headers, *, lost=None):
+  """A router: lists its workers, and hands only requests on, less `lost`."""
+
+  async def generate(request):
+    headers.append(request.headers.get('X-SMG-Routing-Key'))
+    async with aiohttp.ClientSession() as session:
+      url, body = f'{workers[0]}/generate', await request.json()
+      body['sampling_params'].pop(lost, None)
+      async with session.post(url, json=body) as answer:
+        return web.json_response(await answer.json(), status=answer.status)
+
+  listed = {
+      'workers': [{'id': str(i), 'url': u} for i, u in enumerate(workers)]
+  }
+  script = [generate] * 16
+  async with fakes.FakeEngine(script, routes={'workers': listed}) as router:
+    yield router
+
+
+def test_a_router_gets_requests_and_its_workers_the_weights(
+    host, model, engines, tmp_path
+):
+  headers = []
+  with contextlib.ExitStack() as stack:
+    context = routing(engines, headers)
+    router = host.run(context.__aenter__())
+    stack.callback(lambda: host.run(context.__aexit__(None, None, None)))
+    served = start(stack, host, model, tmp_path, router=router.url)
+    assert list(served.urls) == engines
+    assert served.replicas.urls == (router.url,)
+    completion = sample(host, served, routing_key='episode-1')
+    assert completion.weight_version == '3'
+    assert headers[-1] == 'episode-1'  # after the check of the router
+    # All that the router itself was asked is who its workers are.
+    assert {route for route, _ in router.calls} == {'workers'}
+
+
+def test_a_router_that_loses_parameters_is_refused(
+    host, model, engines, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    context = routing(engines, [], lost='stop_token_ids')
+    router = host.run(context.__aenter__())
+    stack.callback(lambda: host.run(context.__aexit__(None, None, None)))
+    with pytest.raises(EngineError, match='drops stop_token_ids'):
+      start(stack, host, model, tmp_path, router=router.url)
+
+
+@pytest.mark.parametrize('mode', ['retract', 'in_place', 'abort'])
+def test_servers_that_a_killed_run_left_paused_are_resumed(
+    host, model, engines, tmp_path, mode
+):
+  control = Control(host.session, engines)
+  host.run(control.pause(mode))
+  with contextlib.ExitStack() as stack:
+    served = start(stack, host, model, tmp_path, urls=tuple(engines))
+    assert sample(host, served).weight_version == '3'
+
+
+def test_a_server_with_too_short_a_context_is_refused(
+    host, model, engines, tmp_path
+):
+  with contextlib.ExitStack() as stack:
+    with pytest.raises(EngineError, match='takes 256 tokens.*max_context=512'):
+      start(stack, host, model, tmp_path, urls=tuple(engines), max_context=512)
+
+
+def test_servers_are_shown_the_keys_of_the_files(
+    host, model, tmp_path, monkeypatch
+):
+  files = {}
+  for name in ('api', 'admin'):
+    (tmp_path / name).write_text(f'{name}-key')
+    files[f'{name}_key_file'] = str(tmp_path / name)
+  keys = Keys('api-key', 'admin-key')
+  with (
+      tiny.serving(params_of(0), CONFIG, keys=keys) as url,
+      contextlib.ExitStack() as stack,
+  ):
+    served = start(stack, host, model, tmp_path, urls=(url,), **files)
+    for name, key in zip(SECRETS, ('api-key', 'admin-key'), strict=True):
+      monkeypatch.setenv(name, key)
+    assert sample(host, served).weight_version == '3'
+    monkeypatch.delenv(SECRETS[1])
+    with pytest.raises(EngineError, match='check sampler.admin_key_file'):
+      start(stack, host, model, tmp_path, urls=(url,))
+
+
+def test_a_server_that_nobody_started_is_told_at_once_and_in_words(
+    host, model, tmp_path, caplog
+):
+  with socket.socket() as taken:  # but not listening
+    taken.bind(('127.0.0.1', 0))
+    url = f'http://127.0.0.1:{taken.getsockname()[1]}'
+    logging.use_absl_handler()
+    with (
+        caplog.at_level('WARNING', logger='absl'),
+        contextlib.ExitStack() as stack,
+        pytest.raises(EngineError) as refused,
+    ):
+      start(stack, host, model, tmp_path, urls=(url,), timeout_s=0.5)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f'{url} does not answer: Connection refused. ')
+    said = str(refused.value)
+    assert said.startswith(f'{url} was not ready within 0.5 s; last: POST')
+    assert said.endswith(' failed: Connection refused')
+    with pytest.raises(EngineError, match='failed: Connection refused$'):
+      start(stack, host, model, tmp_path, router=url)
+
+
+def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):
+  monkeypatch.setattr(serving, '_SHM', tmp_path)
+  settings = Sampler(kind='sglang', urls=('http://localhost:1',))
+  folder_of = lambda stack: serving._push_folder(
+      stack, model, settings, 'bfloat16'
+  )
+  with contextlib.ExitStack() as stack, contextlib.ExitStack() as other:
+    folder, another = folder_of(stack), folder_of(other)
+    assert folder.is_dir() and folder.parent == tmp_path
+    assert another.is_dir() and another != folder
+  assert not list(tmp_path.iterdir())
+
+
+def test_too_little_shared_memory_is_told_with_the_way_out(
+    model, tmp_path, monkeypatch
+):
+  settings = Sampler(kind='sglang', urls=('http://localhost:1',))
+  monkeypatch.setattr(serving, '_SHM', tmp_path / 'none')
+  with pytest.raises(WeightsError, match='has 0.00 GB.*push_dir.*--shm-size'):
+    serving._push_folder(contextlib.ExitStack(), model, settings, 'float32')
+  named = dataclasses.replace(settings, push_dir='/shared')
+  folder = serving._push_folder(contextlib.ExitStack(), model, named, 'float32')
+  assert str(folder) == '/shared'
+
+
+@pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
+def test_two_versions_have_to_find_room_in_memory(
+    model, tmp_path, monkeypatch, dtype
+):
+  monkeypatch.setattr(serving, '_SHM', tmp_path)
+  settings = Sampler(kind='sglang', urls=('http://localhost:1',))
+  entries = names.disassemble(CONFIG, model.params, dtype=dtype)
+  usage = shutil.disk_usage(tmp_path)
+
+  def folder(free):
+    monkeypatch.setattr(
+        shutil, 'disk_usage', lambda path: usage._replace(free=free)
+    )
+    with contextlib.ExitStack() as stack:
+      return serving._push_folder(stack, model, settings, dtype)
+
+  needed = 2 * shards.total_bytes(entries)
+  assert folder(needed).parent == tmp_path
+  with pytest.raises(WeightsError, match='two versions'):
+    folder(needed - 1)
+
+
+@pytest.mark.parametrize(
+    'serve, trains, files, warns',
+    [
+        ({'bfloat16'}, 'bfloat16', 'bfloat16', False),
+        ({'bfloat16'}, 'float32', 'bfloat16', True),
+        ({'half'}, 'bfloat16', 'float16', True),
+        ({'auto'}, 'bfloat16', 'bfloat16', False),
+        ({None}, 'float32', 'float32', False),
+        ({'bfloat16', 'float32'}, 'float32', 'float32', False),
+    ],
+)
+def test_files_have_the_type_that_servers_compute_in(
+    serve, trains, files, warns, caplog
+):
+  logging.use_absl_handler()
+  with caplog.at_level('WARNING', logger='absl'):
+    assert serving._file_dtype(serve, trains) == files
+  assert ('their log-probabilities will differ' in caplog.text) == warns

@@ -1,0 +1,225 @@
+"""Tests for agentrl.training.adapters, and for what a config may say of them."""
+
+import dataclasses
+import functools
+import re
+import types
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentrl.config.sections import TrainModel
+from agentrl.errors import CheckpointError, ConfigError
+from agentrl.models import lora as lora_lib
+from agentrl.models.lora import Lora
+from agentrl.modes import (
+    checkpoints as checkpoints_lib,
+    parts,
+    resume,
+    sft,
+    train,
+)
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import adapters
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.state import TrainState
+from agentrl.weights import hf
+from configs import babyai_sft, evaluate, serve_policy, textcraft_grpo
+from tests import tiny
+from tests.config.refusals import refusal, set_fields
+
+CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300)
+LORA = Lora(rank=2, alpha=4.0, targets=('q', 'v', 'down'))
+
+
+@pytest.fixture(scope='module', autouse=True)
+def quick_compilation():
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)
+
+
+params_of = functools.partial(tiny.random_params, CONFIG)
+
+
+def write_base(directory, seed=0):
+  files = tokenizer_lib.train_bpe(['go'], vocab_size=300).save
+  hf.save(directory, CONFIG, params_of(seed), companions=[files])
+
+
+def with_adapter(base, dtype='float32'):
+  """The model in `base` with an adapter that was trained, and its record."""
+  wanted = TrainModel(name=str(base), dtype=dtype, lora=LORA)
+  model = parts.load_model(str(base), dtype=parts.DTYPES[dtype])
+  model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
+  rng = np.random.default_rng(0)
+  params = jax.tree.map(
+      lambda x: jnp.asarray(rng.normal(0, 0.2, x.shape), jnp.float32),
+      model.params,
+  )
+  model = dataclasses.replace(model, params=params)
+  return model, adapters.describe(model, wanted)
+
+
+def write_run(workdir, model, record):
+  checkpoints = Checkpoints(workdir / 'checkpoints')
+  state = TrainState(jnp.int32(5), model.params, opt_state=None)
+  host = {
+      'books': {'step': 5, 'policy_version': 7},
+      'model': dataclasses.asdict(model.config),
+      'adapter': record,
+  }
+  resume.save(checkpoints, state, None, host)
+  checkpoints.close()
+
+
+@pytest.mark.parametrize(
+    'dtype', ['bfloat16', pytest.param('float32', marks=pytest.mark.slow)]
+)
+def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
+  base, run = tmp_path / 'base', tmp_path / 'run'
+  write_base(base)
+  model, record = with_adapter(base, dtype)
+  write_run(run, model, record)
+  found, version = checkpoints_lib.load(str(run))
+  assert version == '7' and found.base is None and found.path == str(run)
+  assert found.tokenizer.vocab_size == model.tokenizer.vocab_size
+  expected = lora_lib.merge(model.params, model.base)
+  tiny.assert_trees_equal(
+      jax.tree.map(np.float32, found.params),
+      jax.tree.map(np.float32, expected),
+  )
+  assert found.params['embed'].dtype == dtype
+  kernel = lambda p: np.float32(p['layers']['attention']['q']['kernel'])
+  assert np.abs(kernel(found.params) - kernel(params_of(0))).max() > 0.1
+
+  # A run of an adapter over that one.
+  again, record = with_adapter_over(run)
+  assert record['base'] == str(run) and record['rank'] == 2
+  tiny.assert_trees_equal(again.base.params, found.params)
+
+  # Another model in its base's place.
+  for path in base.iterdir():
+    path.unlink()
+  write_base(base, seed=1)
+  with pytest.raises(CheckpointError, match='not the model that the adapter'):
+    checkpoints_lib.load(str(run))
+
+
+def with_adapter_over(run):
+  model, _ = checkpoints_lib.load(str(run))
+  model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
+  return model, adapters.describe(model, TrainModel(name=str(run), lora=LORA))
+
+
+def test_a_checkpoint_goes_on_with_its_own_adapter_and_base_alone(tmp_path):
+  write_base(tmp_path / 'base')
+  _, record = with_adapter(tmp_path / 'base')
+  adapters.check(record, record, 'x')
+  adapters.check(None, None, 'x')
+  moved = record | {'base': '/elsewhere'}  # the same model at another place
+  adapters.check(record, moved, 'x')
+  mark = adapters.fingerprint(params_of(1))
+  assert record['fingerprint'] == adapters.fingerprint(params_of(0)) != mark
+  for other in (
+      record | {'rank': 4},
+      record | {'targets': ['q']},
+      record | {'dtype': 'bfloat16'},
+      record | {'fingerprint': mark},
+      None,
+  ):
+    for pair in ((record, other), (other, record)):
+      with pytest.raises(CheckpointError, match='^x has an adapter with'):
+        adapters.check(*pair, 'x')
+
+
+def test_experts_have_no_adapter():
+  config = dataclasses.replace(
+      CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
+  )
+  tokenizer = types.SimpleNamespace(vocab_size=0)
+  model = parts.Model(config, params_of(0), tokenizer, 'some/moe')
+  with pytest.raises(ConfigError, match="experts.*targets=.'q', 'k', 'v'"):
+    adapters.attach(model, Lora(rank=2), seed=0, mesh=tiny.one_device())
+
+
+def changed(**fields):
+  fields = {path.replace('__', '.'): value for path, value in fields.items()}
+  return set_fields(textcraft_grpo.get_config('tiny'), fields)
+
+
+def read(**fields):
+  return train.read(changed(**fields))
+
+
+def test_a_config_says_which_adapter_is_trained():
+  assert not read().model.lora.rank
+  found = read(model__lora__rank=8, model__lora__targets=('o', 'q'))
+  assert found.model.lora == Lora(rank=8, targets=('o', 'q'))
+  config = babyai_sft.get_config('model=smollm2-135m')
+  config.model.lora.rank = 4
+  assert sft.read(config).model.lora == Lora(rank=4)
+
+
+def test_an_adapter_is_the_same_in_whatever_order_its_targets_are_named():
+  wanted = [
+      TrainModel(name='m', lora=Lora(rank=2, targets=targets))
+      for targets in (('q', 'o'), ('o', 'q', 'o'))
+  ]
+  model = dataclasses.replace(
+      parts.Model(CONFIG, {}, types.SimpleNamespace(vocab_size=0), 'm'),
+      base=types.SimpleNamespace(params=params_of(0)),
+  )
+  one, other = (adapters.describe(model, w) for w in wanted)
+  assert one == other and one['targets'] == ['q', 'o']
+  key = jax.random.key(0)
+  tiny.assert_trees_equal(
+      *(lora_lib.init(w.lora, params_of(0), key) for w in wanted)
+  )
+
+
+@pytest.mark.parametrize(
+    'fields, message',
+    [
+        (dict(model__lora__rank=-1), 'rank must be at least 0'),
+        (dict(model__lora__alpha=8.0), 'rank=0 trains all parameters'),
+        (dict(model__lora__rslora=True), 'rank=0 trains all parameters'),
+        (dict(model__lora__targets=('q',)), 'rank=0 trains all parameters'),
+        (dict(rank=2, alpha=0.0), 'alpha must be above 0'),
+        (dict(rank=2, targets=()), 'names no projection'),
+        (dict(rank=2, targets='q'), r"a list .* as in \('q',\)"),
+        (
+            dict(rank=2, targets=('lm_head',)),
+            "'lm_head'; known: q, k, v, o, gate, up, down",
+        ),
+        (dict(rank=2, targets=('query',)), "'query'; known: q, k, v"),
+        (dict(rank=2, model__name='tiny-1m'), "'tiny-1m' starts random"),
+        (dict(sampler__push_lora=True), 'servers; set sampler.kind'),
+    ],
+)
+def test_what_cannot_act_is_refused(fields, message):
+  dotted = {
+      name.replace('__', '.') if '__' in name else f'model.lora.{name}': value
+      for name, value in fields.items()
+  }
+  assert re.search(message, refusal(changed(), dotted))
+
+
+def test_an_adapter_that_there_is_not_is_not_pushed():
+  served = dict(sampler__kind='sglang', sampler__urls=('http://127.0.0.1:1',))
+  with pytest.raises(ConfigError, match='push_lora=True has no effect: model'):
+    read(sampler__push_lora=True, **served)
+  assert read(model__lora__rank=2, sampler__push_lora=True, **served)
+
+
+@pytest.mark.parametrize('module', [evaluate, serve_policy])
+@pytest.mark.parametrize('field', ['attention', 'remat', 'lora', 'lora.rank'])
+def test_where_nothing_is_trained_what_acts_in_training_is_refused(
+    module, field
+):
+  config = module.get_config()
+  path = f'model.{field.partition(".")[0]}'
+  said = f'{path} has no effect with mode={config.mode!r}; it acts in train'
+  assert said in refusal(config, {f'model.{field}': 2})
