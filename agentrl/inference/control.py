@@ -17,9 +17,6 @@ from agentrl.errors import EngineError
 from agentrl.inference import compatibility, replies
 from agentrl.inference.compatibility import Needs
 
-# For the connector of a session, below the 5 s after which an SGLang server hangs
-# up: a request on a connection that it closed meanwhile would fail.
-KEEP_ALIVE_S = 4.0
 # SGLang's /health samples a token and takes a second or more.
 _HEALTH_S = 30.0
 _MAX_HEALTH_PAUSE_S = 2.0

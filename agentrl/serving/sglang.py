@@ -24,10 +24,10 @@ from absl import logging
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import Needs
-from agentrl.inference.control import KEEP_ALIVE_S, Control
+from agentrl.inference.control import Control
 from agentrl.inference.replicas import Replicas
 from agentrl.runtime import keeper, ranks
-from agentrl.runtime.event_loop import child_environment
+from agentrl.runtime.event_loop import KEEP_ALIVE_S, child_environment
 from agentrl.training.weight_sync.disk import DiskPush, Version
 
 HOST = '127.0.0.1'
