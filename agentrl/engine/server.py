@@ -63,7 +63,7 @@ class Engine:
       seed: int = 0,
       weight_version: str = 'default',
       max_queued: int = 4096,
-      keys: Keys = Keys(),
+      keys: Keys = Keys(),  # noqa: B008  (frozen)
       chat_template: str | None = None,
       max_body: int = 64 * 2**20,
       stream_interval: int = 1,

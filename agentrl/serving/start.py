@@ -66,7 +66,7 @@ def start_engine(
     version: str,
     host: str = '127.0.0.1',
     port: int = 0,
-    keys: Keys = Keys(),
+    keys: Keys = Keys(),  # noqa: B008  (frozen)
     chat_template: str | None = None,
     reserved: int = 0,
     served_name: str | None = None,
@@ -306,7 +306,7 @@ def _serving(
     replicas: Replicas,
     push: Any,
     vocab_size: int,
-    keys: Keys = Keys(),
+    keys: Keys = Keys(),  # noqa: B008  (frozen)
 ) -> Serving:
   adapter = None
   if isinstance(push, AdapterPush | GatheredAdapterPush):

@@ -369,7 +369,7 @@ def _probes(has_system: bool):
 def _difference(whole: str, appended: str) -> str:
   """Where two renderings part, in words."""
   same = next(
-      (i for i, (a, b) in enumerate(zip(whole, appended)) if a != b),
+      (i for i, (a, b) in enumerate(zip(whole, appended)) if a != b),  # noqa: B905
       min(len(whole), len(appended)),
   )
   start = max(0, same - 20)
