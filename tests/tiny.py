@@ -333,9 +333,11 @@ def make_batch(groups, width=ROW):
   return advantages(grpo, pad(batch, len(batch.tokens), width))
 
 
-def scale(batch, *, kl_coef=0.0):
+def denominators(batch, *, kl_coef=0.0):
   """The denominators of a whole batch."""
-  return step_lib.measure(batch, np.arange(len(batch.valid)), kl_coef=kl_coef)
+  return step_lib.denominators(
+      batch, np.arange(len(batch.valid)), kl_coef=kl_coef
+  )
 
 
 def random_batch(seed, **groups):
@@ -364,9 +366,9 @@ def _score_backwards(logits, tokens, positions, cotangents):
 
 
 @functools.partial(_quick_jit, static_argnames='loss')
-def outputs_grad(loss, outputs, batch, scale):
+def outputs_grad(loss, outputs, batch, denominators):
   """`(loss, metrics), gradient` of a bound loss in the networks' outputs."""
-  return jax.value_and_grad(loss, has_aux=True)(outputs, batch, scale)
+  return jax.value_and_grad(loss, has_aux=True)(outputs, batch, denominators)
 
 
 def logprobs_of(logits, batch):
@@ -374,7 +376,7 @@ def logprobs_of(logits, batch):
   return _score(logits, batch.tokens, batch.positions)[0]
 
 
-def value_and_grad(loss, batch, logits, scale, values=None):
+def value_and_grad(loss, batch, logits, denominators, values=None):
   """`(loss, metrics), gradient` of a bound loss.
 
   The gradient is with respect to the logits, or `(logits, values)` if the
@@ -383,7 +385,7 @@ def value_and_grad(loss, batch, logits, scale, values=None):
   """
   layout = (batch.tokens, batch.positions)
   outputs = policy.Outputs(*_score(logits, *layout), values)
-  result, grad = outputs_grad(loss, outputs, batch, scale)
+  result, grad = outputs_grad(loss, outputs, batch, denominators)
   pulled = _score_backwards(logits, *layout, (grad.logprobs, grad.entropy))
   return result, pulled if values is None else (pulled, grad.values)
 

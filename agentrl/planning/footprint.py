@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from agentrl.batch import TokenBatch
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import sharding
 from agentrl.planning import hlo
 from agentrl.training import step as step_lib
@@ -129,8 +129,10 @@ def accumulate(
     steps: step_lib.Steps, state: TrainState, batch: TokenBatch
 ) -> Program:
   """The gradient of a microbatch, added to the others."""
-  scale = Scale(*(jax.ShapeDtypeStruct((), jnp.float32) for _ in Scale._fields))
-  args = state.networks, gradients(state), batch, scale
+  denominators = Denominators(
+      *(jax.ShapeDtypeStruct((), jnp.float32) for _ in Denominators._fields)
+  )
+  args = state.networks, gradients(state), batch, denominators
   return _compile(steps.accumulate, *args, passing=batch)
 
 

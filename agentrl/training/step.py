@@ -23,12 +23,12 @@ from agentrl.errors import DivergedError
 from agentrl.models import lora, mesh_logprob, value_head
 from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import distributed, mesh as mesh_lib, sharding
 from agentrl.training import state as state_lib
 from agentrl.training.state import Networks, TrainState
 
-# (outputs, batch, scale) -> loss, metrics
+# (outputs, batch, denominators) -> loss, metrics
 LossFn = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 Metrics = dict[str, Any]
 
@@ -51,8 +51,8 @@ class Steps(NamedTuple):
 
   # (networks, batch) -> scores
   score: Callable[[Networks, TokenBatch], Scores]
-  # (networks, grads, batch, scale) -> grads, metrics, [B, T] logprobs; donates
-  # grads
+  # (networks, grads, batch, denominators) -> grads, metrics, [B, T] logprobs;
+  # donates grads
   accumulate: Callable[..., tuple[Any, Metrics, jax.Array]]
   # (state, grads) -> state, metrics; donates the state. A gradient that is not
   # finite changes nothing but the count of updates
@@ -110,18 +110,18 @@ def make_steps(
     values = logprob.shift_right(raw, batch.positions, first)
     return Outputs(logprobs, entropy, values), raw
 
-  def objective(networks, batch, scale, base):
+  def objective(networks, batch, denominators, base):
     outputs, _ = forward(networks, batch, base)
-    loss, metrics = loss_fn(outputs, batch, scale)
+    loss, metrics = loss_fn(outputs, batch, denominators)
     return loss, (metrics, outputs.logprobs)
 
   def score(networks, batch, base=None):
     outputs, raw = forward(networks, batch, base)
     return Scores(outputs.logprobs, outputs.values, raw)
 
-  def accumulate(networks, grads, batch, scale, base=None):
+  def accumulate(networks, grads, batch, denominators, base=None):
     new, (metrics, logprobs) = jax.grad(objective, has_aux=True)(
-        networks, batch, scale, base
+        networks, batch, denominators, base
     )
     return jax.tree.map(jnp.add, grads, new), metrics, logprobs
 
@@ -205,14 +205,14 @@ def merge(parts: list[Metrics]) -> Metrics:
   return merged
 
 
-def measure(
+def denominators(
     batch: TokenBatch, rows: np.ndarray, *, kl_coef: float = 0.0
-) -> Scale:
+) -> Denominators:
   """The loss's denominators: what is valid and sampled in these rows."""
   rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
   mask = np.asarray(batch.completion_mask)[rows]
   starts = mask & ~np.pad(mask[:, :-1], ((0, 0), (1, 0)))
-  return Scale(*(
+  return Denominators(*(
       np.float32(n)
       for n in (mask.sum(), mask.any(axis=1).sum(), starts.sum(), kl_coef)
   ))
@@ -254,8 +254,8 @@ def update(
     DivergedError: the parameters after it are not finite. The state before it
       is gone, and this one must not be kept.
   """
-  scale = measure(batch, rows, kl_coef=kl_coef)
-  if not scale.tokens:
+  counts = denominators(batch, rows, kl_coef=kl_coef)
+  if not counts.tokens:
     return state, {}
   grads, parts, scores = steps.zeros(), [], []
   computed = padded = 0
@@ -268,7 +268,7 @@ def update(
         padded += part.tokens.size
     piece = state_lib.place(piece, steps.mesh)
     grads, metrics, values = steps.accumulate(
-        state.networks, grads, piece, scale
+        state.networks, grads, piece, counts
     )
     parts.append(metrics)
     scores.append((places, values))

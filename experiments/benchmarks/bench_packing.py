@@ -148,20 +148,20 @@ def shape_of(piece: TokenBatch) -> tuple[tuple[int, int], ...]:
 
 
 def time_shapes(
-    pieces: list[TokenBatch], steps: step.Steps, state, scale
+    pieces: list[TokenBatch], steps: step.Steps, state, denominators
 ) -> dict[tuple, list[float]]:
   """Seconds of the gradient of a piece of each shape, the shapes in turns."""
   examples = {shape_of(piece): piece for piece in pieces}
   grads, programs = steps.zeros(), {}
   for shape, piece in examples.items():
     piece = examples[shape] = state_lib.place(piece, steps.mesh)
-    args = (state.networks, grads, piece, scale)
+    args = (state.networks, grads, piece, denominators)
     programs[shape] = steps.accumulate.lower(*args).compile()
   samples = collections.defaultdict(list)
   for _ in range(_REPEATS.value):
     for shape, piece in examples.items():
       start = time.perf_counter()
-      grads, *_ = programs[shape](state.networks, grads, piece, scale)
+      grads, *_ = programs[shape](state.networks, grads, piece, denominators)
       jax.block_until_ready(grads)
       samples[shape].append(time.perf_counter() - start)
   return samples
@@ -177,8 +177,8 @@ def main(argv):
   mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
   tx = optim.make_optimizer(1e-6)
   state, shardings = state_lib.create(model.params, tx, mesh)
-  loss = lambda outputs, batch, scale: grpo.loss(
-      outputs, batch, scale, hyperparams=grpo.Hyperparams()
+  loss = lambda outputs, batch, denominators: grpo.loss(
+      outputs, batch, denominators, hyperparams=grpo.Hyperparams()
   )
   steps = step.make_steps(module, loss, tx, mesh, state, shardings)
   ways = layouts(batch)
@@ -186,7 +186,7 @@ def main(argv):
       [piece for pieces in ways.values() for piece in pieces],
       steps,
       state,
-      step.measure(batch, np.arange(len(batch.tokens))),
+      step.denominators(batch, np.arange(len(batch.tokens))),
   )
   lengths = (batch.segment_ids > 0).sum(axis=1)
   result = dict(

@@ -55,7 +55,9 @@ def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
   expected = margins(batch, outputs, hyperparams)
   if reference_free:
     batch = batch.replace(ref_logprobs=None)
-  loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch), hyperparams)
+  loss, metrics = dpo.loss(
+      outputs, batch, tiny.denominators(batch), hyperparams
+  )
   np.testing.assert_allclose(
       loss, np.mean([math.log1p(math.exp(-0.3 * h)) for h in expected]), 1e-5
   )
@@ -75,9 +77,11 @@ def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
 
 def test_imitating_adds_the_better_episodes_nll_a_token():
   batch, outputs = pairs(5)
-  scale = tiny.scale(batch)
-  plain, metrics = dpo.loss(outputs, batch, scale)
-  loss, _ = dpo.loss(outputs, batch, scale, dpo.Hyperparams(nll_coef=0.7))
+  denominators = tiny.denominators(batch)
+  plain, metrics = dpo.loss(outputs, batch, denominators)
+  loss, _ = dpo.loss(
+      outputs, batch, denominators, dpo.Hyperparams(nll_coef=0.7)
+  )
   mask = batch.completion_mask
   expected = np.mean([
       -outputs.logprobs[row][mask[row]].mean() for row in range(0, len(mask), 2)
@@ -93,9 +97,9 @@ def test_only_the_policys_tokens_have_a_gradient_and_the_right_sign():
   logprobs = jnp.where(chosen, outputs.logprobs, jnp.nan)
   batch = batch.replace(ref_logprobs=np.where(chosen, batch.ref_logprobs, -9e9))
   grad = jax.grad(
-      lambda x: dpo.loss(Outputs(x, outputs.entropy), batch, tiny.scale(batch))[
-          0
-      ]
+      lambda x: dpo.loss(
+          Outputs(x, outputs.entropy), batch, tiny.denominators(batch)
+      )[0]
   )(logprobs)
   assert np.all(grad[~chosen] == 0)
   assert np.all(grad[0::2][chosen[0::2]] < 0)
@@ -105,7 +109,7 @@ def test_only_the_policys_tokens_have_a_gradient_and_the_right_sign():
 def test_a_policy_that_is_its_reference_has_the_loss_of_a_coin():
   batch, outputs = pairs(2)
   batch = batch.replace(ref_logprobs=outputs.logprobs)
-  loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch))
+  loss, metrics = dpo.loss(outputs, batch, tiny.denominators(batch))
   np.testing.assert_allclose(loss, math.log(2), rtol=1e-6)
   assert metrics['preference/accuracy'] == 0.5
 
@@ -117,7 +121,7 @@ def test_a_margin_within_rounding_decides_nothing():
       np.float32([-1e-6, 1e-6]), batch.tokens.shape
   )
   batch = batch.replace(ref_logprobs=outputs.logprobs + noise)
-  _, metrics = dpo.loss(outputs, batch, tiny.scale(batch))
+  _, metrics = dpo.loss(outputs, batch, tiny.denominators(batch))
   assert metrics['preference/margin'] != 0
   assert metrics['preference/accuracy'] == 0.5
 
@@ -126,13 +130,13 @@ def test_a_margin_within_rounding_decides_nothing():
   for row in (0, 3):
     reference[row, np.flatnonzero(batch.completion_mask[row])[-1]] -= 1e-2
   _, metrics = dpo.loss(
-      outputs, batch.replace(ref_logprobs=reference), tiny.scale(batch)
+      outputs, batch.replace(ref_logprobs=reference), tiny.denominators(batch)
   )
   # Of four pairs one is won, one lost and two undecided.
   assert metrics['preference/accuracy'] == 0.5
   reference[3] = outputs.logprobs[3]
   _, metrics = dpo.loss(
-      outputs, batch.replace(ref_logprobs=reference), tiny.scale(batch)
+      outputs, batch.replace(ref_logprobs=reference), tiny.denominators(batch)
   )
   assert metrics['preference/accuracy'] == (1 + 3 * 0.5) / 4
 
@@ -144,7 +148,7 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
 
   def gradient(max_tokens):
     grads, parts = steps.zeros(), []
-    scale = tiny.scale(batch)
+    denominators = tiny.denominators(batch)
     pieces = collate.microbatches(
         batch, np.arange(16), max_tokens=max_tokens, together=2
     )
@@ -155,7 +159,7 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
       )
       piece = state_lib.place(piece, steps.mesh)
       grads, metrics, _ = steps.accumulate(
-          Networks(params), grads, piece, scale
+          Networks(params), grads, piece, denominators
       )
       parts.append(metrics)
     return grads.policy, step_lib.merge(parts), len(pieces)

@@ -120,7 +120,7 @@ def update_on(mesh, critic, microbatches):
         state.networks,
         grads,
         state_lib.place(piece, mesh),
-        step_lib.measure(batch, rows),
+        step_lib.denominators(batch, rows),
     )
     parts.append(metrics)
     collate.unpack(distributed.to_host(values), places, logprobs)
@@ -301,7 +301,7 @@ def work_on(mesh):
   [(piece, _)] = collate.microbatches(
       batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
   )
-  args = (state_lib.place(piece, mesh), step_lib.measure(batch, rows))
+  args = (state_lib.place(piece, mesh), step_lib.denominators(batch, rows))
   lowered = steps.accumulate.lower(state.networks, steps.zeros(), *args)
   return np.array(lowered.compile().cost_analysis()['flops'])
 

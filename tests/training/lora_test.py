@@ -83,7 +83,7 @@ def bytes_of(tree):
 def accumulate(steps, params, batch):
   batch = jax.tree.map(jnp.asarray, batch)
   return steps.accumulate(
-      Networks(params), steps.zeros(), batch, tiny.scale(batch)
+      Networks(params), steps.zeros(), batch, tiny.denominators(batch)
   )
 
 

@@ -202,7 +202,7 @@ def learn(name, updates=40):
   steps, batch = tiny.steps(sft.loss), tiny.random_batch(0)
   rows = np.arange(len(batch.tokens))
   [(piece, _)] = collate.microbatches(batch, rows, max_tokens=8 * tiny.ROW)
-  scale = step_lib.measure(batch, rows)
+  denominators = step_lib.denominators(batch, rows)
 
   @jax.jit
   def apply(networks, opt_state, grads):
@@ -212,7 +212,9 @@ def learn(name, updates=40):
   networks, losses = Networks(tiny.init_params()), []
   opt_state = jax.jit(tx.init)(networks)
   for _ in range(updates):
-    grads, metrics, _ = steps.accumulate(networks, steps.zeros(), piece, scale)
+    grads, metrics, _ = steps.accumulate(
+        networks, steps.zeros(), piece, denominators
+    )
     networks, opt_state = apply(networks, opt_state, grads)
     losses.append(float(metrics['policy/loss']))
   return np.array(losses)

@@ -73,7 +73,12 @@ def test_weights_and_moments_stay_float32(name):
 def test_gradients_sums_and_logprobs_are_float32(config):
   state, steps = make_learner('adamw', config)
   batch = tiny.random_batch(0)
-  args = (state.networks, jax.eval_shape(steps.zeros), batch, tiny.scale(batch))
+  args = (
+      state.networks,
+      jax.eval_shape(steps.zeros),
+      batch,
+      tiny.denominators(batch),
+  )
   assert not not_float32(jax.eval_shape(steps.accumulate, *args))
   found = collections.Counter()
   leaves = jax.tree.leaves(state.params['layers'])

@@ -51,7 +51,7 @@ def gradient(learner, batch, *, share, max_tokens):
         state.networks,
         grads,
         state_lib.place(piece, steps.mesh),
-        step_lib.measure(batch, rows),
+        step_lib.denominators(batch, rows),
     )
     parts.append(metrics)
     collate.unpack(np.asarray(found), places, logprobs)

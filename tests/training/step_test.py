@@ -10,7 +10,7 @@ from agentrl.algos import policy, sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
 from agentrl.ops import logprob
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 from agentrl.training import state as state_lib, step as step_lib
 from agentrl.training.state import Networks
 from tests import tiny
@@ -29,8 +29,8 @@ def direct_loss(params, batch):
   )
   mask = batch.completion_mask & batch.valid[:, None]
   count = jnp.sum(mask)
-  scale = Scale(count, batch.valid.sum(), count, 0.0)
-  return tiny.bound()(policy.Outputs(logprobs, entropy), batch, scale)
+  denominators = Denominators(count, batch.valid.sum(), count, 0.0)
+  return tiny.bound()(policy.Outputs(logprobs, entropy), batch, denominators)
 
 
 direct_grad = jax.jit(jax.grad(direct_loss, has_aux=True))
@@ -39,11 +39,11 @@ direct_grad = jax.jit(jax.grad(direct_loss, has_aux=True))
 def gradient(steps, params, batch, rows, max_tokens):
   """Accumulated over the microbatches, as `update` does."""
   grads = steps.zeros()
-  networks, scale = Networks(params), step_lib.measure(batch, rows)
+  networks, denominators = Networks(params), step_lib.denominators(batch, rows)
   pieces = collate.microbatches(batch, rows, max_tokens=max_tokens)
   for piece, _ in pieces:
     piece = state_lib.place(piece, steps.mesh)
-    grads, *_ = steps.accumulate(networks, grads, piece, scale)
+    grads, *_ = steps.accumulate(networks, grads, piece, denominators)
   return grads.policy, len(pieces)
 
 

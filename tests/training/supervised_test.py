@@ -102,8 +102,8 @@ def test_the_same_seed_gives_the_same_parameters():
 
 
 def test_a_gradient_that_is_no_number_stops_it():
-  def loss(outputs, batch, scale):
-    value, metrics = sft.loss(outputs, batch, scale)
+  def loss(outputs, batch, denominators):
+    value, metrics = sft.loss(outputs, batch, denominators)
     return value * np.nan, metrics
 
   seen = []
