@@ -18,7 +18,7 @@ from agentrl.models import transformer, value_head
 from agentrl.models.config import TransformerConfig
 from agentrl.ops import logprob
 from agentrl.parallel.mesh import make_mesh
-from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.training import optim, programs as programs_lib, state as state_lib
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import HORIZON, TERMINATED, Group
@@ -145,7 +145,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
   if critic is not None:
     critic = value_head.init(critic, MODULE, params)
   state, shardings = state_lib.create(params, tx, mesh, critic=critic)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       MODULE,
       loss or bound(),
       tx,
@@ -154,7 +154,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
       shardings,
       temperature=temperature,
   )
-  return state, steps
+  return state, programs
 
 
 _cached_learner = functools.cache(make_learner)
@@ -165,7 +165,7 @@ def new_state():
   return jax.tree.map(jnp.copy, _cached_learner()[0])
 
 
-def steps(loss=None, temperature=1.0):
+def programs(loss=None, temperature=1.0):
   """The compiled pieces on one device, shared by all tests."""
   if (loss or bound(), temperature) == (bound(), 1.0):
     return _cached_learner()[1]
@@ -335,7 +335,7 @@ def make_batch(groups, width=ROW):
 
 def denominators(batch, *, kl_coef=0.0):
   """The denominators of a whole batch."""
-  return step_lib.denominators(
+  return programs_lib.denominators(
       batch, np.arange(len(batch.valid)), kl_coef=kl_coef
   )
 

@@ -20,8 +20,13 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.modes import base, offline, resume, warmstart
 from agentrl.rollout import collect, seeds
 from agentrl.runtime.event_loop import Interrupted
-from agentrl.training import agentevol, state as state_lib, step, supervised
+from agentrl.training import (
+    agentevol,
+    state as state_lib,
+    supervised,
+)
 from agentrl.training.agentevol import Bookkeeping
+from agentrl.training.programs import Metrics
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
@@ -88,9 +93,7 @@ class _Run(offline.OfflineRun):
   def _explore(self, number, tasks, *, policy_version):
     return self.explore(f'round-{number}', tasks, policy_version=policy_version)
 
-  def _learn(
-      self, number: int, kept: Sequence[Episode]
-  ) -> tuple[Any, step.Metrics]:
+  def _learn(self, number: int, kept: Sequence[Episode]) -> tuple[Any, Metrics]:
     """What the base policy becomes on the demonstrations and these episodes."""
     algo = self.wanted.algo
     episodes = [*self.demonstrations, *kept]
@@ -123,7 +126,7 @@ class _Run(offline.OfflineRun):
   def _record(
       self,
       number: int,
-      values: step.Metrics,
+      values: Metrics,
       groups: Sequence[Group],
       kept: Sequence[Episode],
       version: int,

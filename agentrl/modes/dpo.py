@@ -27,7 +27,7 @@ from agentrl.modes import (
     warmstart,
 )
 from agentrl.parallel import distributed
-from agentrl.training import step
+from agentrl.training import programs as programs_lib
 from agentrl.types import Episode
 
 read = resume.read
@@ -173,8 +173,8 @@ class _Run(offline.OfflineRun):
     They are computed once and kept: later the policy is another.
     """
     if not distributed.agree(path.exists()):
-      scores = step.score(
-          learner.steps,
+      scores = programs_lib.score(
+          learner.programs,
           learner.state.networks,
           batch,
           max_tokens=self.wanted.optim.max_tokens,

@@ -17,9 +17,9 @@ from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import (
     ranks,
     state as state_lib,
-    step,
     supervised,
 )
+from agentrl.training.programs import LossFn
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
@@ -139,7 +139,7 @@ class OfflineRun(base.Run):
         index, values | self.early_evals(index)
     )
 
-  def make_learner(self, size: int, loss: step.LossFn) -> warmstart.Learner:
+  def make_learner(self, size: int, loss: LossFn) -> warmstart.Learner:
     """A learner of `config.algo` and `config.optim`, of the model's parameters.
 
     From then on the model has the learner's, which its first update donates.
@@ -230,7 +230,7 @@ class OfflineRun(base.Run):
     state = supervised.fit(
         learner.state,
         batch,
-        steps=learner.steps,
+        programs=learner.programs,
         epochs=algo.epochs,
         minibatch_size=algo.minibatch_size,
         max_tokens=wanted.optim.max_tokens,

@@ -69,7 +69,7 @@ class _Run(offline.OfflineRun):
         'policy/heldout_loss': supervised.mean_loss(
             state,
             self.heldout,
-            steps=learner.steps,
+            programs=learner.programs,
             max_tokens=self.wanted.optim.max_tokens,
         )
     }

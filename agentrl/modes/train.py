@@ -27,13 +27,14 @@ from agentrl.rollout import seeds
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import (
     optim,
+    programs as programs_lib,
     ranks,
     rl,
     state as state_lib,
-    step,
     watch,
 )
 from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.programs import LossFn, Metrics
 from agentrl.training.rl import Bookkeeping
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
@@ -101,7 +102,7 @@ def make_optimizer(
   return tx, learning_rate
 
 
-def bind_loss(hyperparams: Online) -> step.LossFn:
+def bind_loss(hyperparams: Online) -> LossFn:
   """The algorithm's loss, its hyperparameters bound."""
   loss = ONLINE[hyperparams.name].loss
   return functools.partial(loss, hyperparams=hyperparams)
@@ -240,7 +241,7 @@ class _Run(base.Run):
         schedule=self.horizon,
         collect=self._collect_step,
         advantages=self.advantages,
-        steps=step.make_steps(
+        programs=programs_lib.compile_programs(
             self.module,
             self.loss,
             self.tx,
@@ -289,7 +290,7 @@ class _Run(base.Run):
   def _record(
       self,
       step: int,
-      values: step.Metrics,
+      values: Metrics,
       groups: list[Group],
       batch: TokenBatch,
       suspects: list[int],
@@ -354,7 +355,7 @@ class _Run(base.Run):
         highlight=False,
     )
 
-  def _sampler_metrics(self, groups: list[Group]) -> step.Metrics:
+  def _sampler_metrics(self, groups: list[Group]) -> Metrics:
     """What went wrong at the sampler in this step and was mended."""
     counts = self.sampler.counts
     names = ('retries', 'aborts', 'aborted_tokens')

@@ -26,10 +26,11 @@ from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import (
     optim as optim_lib,
+    programs as programs_lib,
     state as state_lib,
-    step,
     supervised,
 )
+from agentrl.training.programs import LossFn, Metrics, Programs
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
@@ -161,7 +162,7 @@ class Learner(NamedTuple):
   """A supervised phase before its first update."""
 
   state: TrainState
-  steps: step.Steps
+  programs: Programs
   learning_rate: optax.Schedule
   total: int  # updates
 
@@ -199,7 +200,7 @@ def make_learner(
     schedule: Schedule,
     module: Transformer,
     mesh: Mesh,
-    loss: step.LossFn,
+    loss: LossFn,
     offload: bool = False,
     base: Base | None = None,
 ) -> Learner:
@@ -220,7 +221,9 @@ def make_learner(
   state, shardings = state_lib.create(params, tx, mesh, offload=offload)
   return Learner(
       state,
-      step.make_steps(module, loss, tx, mesh, state, shardings, base=base),
+      programs_lib.compile_programs(
+          module, loss, tx, mesh, state, shardings, base=base
+      ),
       learning_rate,
       total,
   )
@@ -241,11 +244,11 @@ def imitate(
     console: rich.console.Console,
     check: Callable[[], None],
     name: str = 'warmstart',
-    loss: step.LossFn = sft.loss,
+    loss: LossFn = sft.loss,
     base: Base | None = None,
     write: bool = True,
     offload: bool = False,
-) -> tuple[Any, step.Metrics]:
+) -> tuple[Any, Metrics]:
   """Supervised learning on episodes, from its start to its end.
 
   Args:
@@ -299,7 +302,7 @@ def imitate(
       )
       stack.callback(writer.close)
 
-    def on_update(index: int, _: TrainState, values: step.Metrics) -> None:
+    def on_update(index: int, _: TrainState, values: Metrics) -> None:
       nonlocal tokens, last
       # A skipped update has learnt from none.
       tokens, last = tokens + values.get('train/tokens', 0.0), values
@@ -310,7 +313,7 @@ def imitate(
     state = supervised.fit(
         learner.state,
         batch,
-        steps=learner.steps,
+        programs=learner.programs,
         epochs=epochs,
         minibatch_size=minibatch_size,
         max_tokens=optim.max_tokens,

@@ -29,9 +29,10 @@ from agentrl.planning.footprint import Program, Size
 from agentrl.training import (
     adapters,
     meshes,
+    programs as programs_lib,
     state as state_lib,
-    step as step_lib,
 )
+from agentrl.training.programs import LossFn
 from agentrl.weights import hf, load as weights, names
 
 
@@ -55,7 +56,7 @@ class Work:
     unit: what a step is called.
   """
 
-  loss: step_lib.LossFn
+  loss: LossFn
   tx: Any
   fields: tuple[str, ...]
   episodes: int
@@ -167,7 +168,7 @@ def make(
       functools.partial(value_head.init, work.critic, module), params
   )
   state, shardings = state_lib.shapes(params, work.tx, mesh, critic=critic)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       module, work.loss, work.tx, mesh, state, shardings, base=base
   )
   shards = mesh_lib.batch_size(mesh)
@@ -179,20 +180,20 @@ def make(
 
   @functools.cache
   def accumulate(rows):
-    return footprint.accumulate(steps, state, batch(rows))
+    return footprint.accumulate(programs, state, batch(rows))
 
   # Rows a shard: of a whole update, and of the config's microbatch.
   update = -(-work.rows // shards)
   limit = packing.most_rows(wanted.optim.max_tokens, work.length, shards)
   rows = min(limit // shards, update)
   pieces = lambda count: -(-count // (rows * shards))
-  programs, runs = {}, {}
+  costs, runs = {}, {}
   if work.passes:
-    programs['score'] = footprint.score(steps, state, batch(rows))
+    costs['score'] = footprint.score(programs, state, batch(rows))
     runs['score'] = work.passes * pieces(work.episodes)
-  programs['accumulate'] = accumulate(rows)
+  costs['accumulate'] = accumulate(rows)
   runs['accumulate'] = work.updates * pieces(work.rows)
-  programs['apply'] = footprint.apply(steps, state)
+  costs['apply'] = footprint.apply(programs, state)
   runs['apply'] = work.updates
 
   held = {
@@ -204,7 +205,7 @@ def make(
       'optimiser state': footprint.device_bytes(state.opt_state),
       'reference': footprint.device_bytes(state.params) * work.reference,
   }
-  waiting = _offload(held, programs, wanted.mesh.offload)
+  waiting = _offload(held, costs, wanted.mesh.offload)
   gradients = footprint.device_bytes(footprint.gradients(state))
   room = memory - sum(held.values()) - gradients
   beside_engine = 0 < sum(engine.values()) < room
@@ -223,7 +224,7 @@ def make(
       gradients=gradients,
       engine=engine,
       size=Size(rows * shards, work.length),
-      programs=programs,
+      programs=costs,
       runs=runs,
       room=room,
       beside_engine=beside_engine,
@@ -314,7 +315,7 @@ def _train(wanted: Any) -> Work:
   )
 
 
-def _offline(wanted: Any, loss: step_lib.LossFn, **options: Any) -> Work:
+def _offline(wanted: Any, loss: LossFn, **options: Any) -> Work:
   """Work of an update on a minibatch of whole demonstrations."""
   tx, _ = warmstart.make_optimizer(
       wanted.optim, warmstart.Schedule(wanted.optim.lr, 0, 'constant'), total=1

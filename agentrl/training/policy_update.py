@@ -16,7 +16,8 @@ from agentrl.batch import TokenBatch
 from agentrl.ops import mismatch
 from agentrl.parallel import sharding
 from agentrl.rollout.collect import is_tied
-from agentrl.training import reward, step as step_lib
+from agentrl.training import programs as programs_lib, reward
+from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks, TrainState
 from agentrl.types import Group
 
@@ -58,7 +59,7 @@ def update_policy(
     state: TrainState,
     batch: TokenBatch,
     *,
-    steps: step_lib.Steps,
+    programs: Programs,
     plan: UpdatePlan,
     advantages: Callable[[TokenBatch], TokenBatch],
     learnt: np.ndarray,
@@ -67,7 +68,7 @@ def update_policy(
     rl_step: int,
     skips: int = 0,
     suspects: list[int] | None = None,
-) -> tuple[TrainState, step_lib.Metrics, TokenBatch]:
+) -> tuple[TrainState, Metrics, TokenBatch]:
   """All updates on one collection.
 
   With one update the policy that is updated is the one that sampled, so the
@@ -77,7 +78,7 @@ def update_policy(
   Args:
     state: donated.
     batch: NumPy arrays, as collated.
-    steps: the compiled pieces, with the algorithm's loss.
+    programs: the compiled pieces, with the algorithm's loss.
     plan: passes, minibatches and what shapes the rewards.
     advantages: fills in advantages and, with a critic, returns.
     learnt: `[E]` bool, the episodes that the loss sees.
@@ -85,7 +86,7 @@ def update_policy(
     kl_coef: weight of the KL to it.
     rl_step: seeds the order of the rows.
     skips: updates in a row before these whose gradient was not finite; with
-      `step.MAX_SKIPS` of them no more are tried.
+      `programs.MAX_SKIPS` of them no more are tried.
     suspects: gets the rows that such updates may be due to.
 
   Returns:
@@ -99,7 +100,7 @@ def update_policy(
   old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
   scored = hyperparams.scores
   if scored:
-    scores = step_lib.score(steps, state.networks, batch, **limit)
+    scores = programs_lib.score(programs, state.networks, batch, **limit)
     old = scores.logprobs
     if state.critic is not None:
       last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
@@ -110,7 +111,7 @@ def update_policy(
   if ref_params is not None:
     # It may wait in the memory of the host, and comes for this pass only.
     reference = Networks(sharding.to_device(ref_params))
-    ref = step_lib.score(steps, reference, batch, **limit)
+    ref = programs_lib.score(programs, reference, batch, **limit)
     del reference
     batch = batch.replace(ref_logprobs=ref.logprobs)
   # What was computed anyhow is the same number as the ratio's 1, but it would
@@ -139,11 +140,11 @@ def update_policy(
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
     for rows in np.array_split(order, hyperparams.minibatches):
-      if skips >= step_lib.MAX_SKIPS:
+      if skips >= programs_lib.MAX_SKIPS:
         break
       first = not scored and not parts
-      state, metrics = step_lib.update(
-          steps,
+      state, metrics = programs_lib.update(
+          programs,
           state,
           used,
           rows,
@@ -154,7 +155,7 @@ def update_policy(
       )
       if metrics:
         before = rows if first else before
-        skips = step_lib.count_skips(skips, metrics)
+        skips = programs_lib.count_skips(skips, metrics)
       if metrics.get('train/skipped'):
         skipped += 1
       elif metrics:
@@ -171,7 +172,7 @@ def update_policy(
 
 def _agreement(
     batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
-) -> step_lib.Metrics:
+) -> Metrics:
   """How far the trainer, before the policy moved, is from the sampler."""
   # Masked rather than taken out: one program for all numbers of rows.
   seen = np.isin(np.arange(len(old)), rows) & learnt
@@ -183,7 +184,7 @@ def _agreement(
   return {name: float(value) for name, value in found.items()}
 
 
-def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
+def _average(parts: Sequence[Metrics]) -> Metrics:
   merged = {}
   for name in dict.fromkeys(name for part in parts for name in part):
     values = [part[name] for part in parts if name in part]

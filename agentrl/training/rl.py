@@ -17,8 +17,9 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.ops import kl
 from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
-from agentrl.training import policy_update, step as step_lib
+from agentrl.training import policy_update, programs as programs_lib
 from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import TrainState
 from agentrl.types import Group
 
@@ -75,9 +76,7 @@ def _collect(
   return groups
 
 
-def _next_kl_coef(
-    coef: float, metrics: step_lib.Metrics, hyperparams: Online
-) -> float:
+def _next_kl_coef(coef: float, metrics: Metrics, hyperparams: Online) -> float:
   """The coefficient after a step; the same without a target."""
   observed = metrics.get('policy/kl_ref', metrics.get('reward/kl'))
   if hyperparams.kl_target is None or observed is None:
@@ -101,14 +100,12 @@ def train(
     schedule: Horizon,
     collect: Collect,
     advantages: Callable[..., TokenBatch],
-    steps: step_lib.Steps,
+    programs: Programs,
     plan: UpdatePlan,
     ref_params: Any,
     learning_rate: Callable[[int], Any],
     push: Callable[[Any, int], None],
-    record: Callable[
-        [int, step_lib.Metrics, list[Group], TokenBatch, list[int]], None
-    ],
+    record: Callable[[int, Metrics, list[Group], TokenBatch, list[int]], None],
     save: Callable[[TrainState, Bookkeeping], None],
     save_every: int,
     stopped: Callable[[], bool],
@@ -130,7 +127,7 @@ def train(
     collect: plays the episodes.
     advantages: `advantages(batch, num_groups=)` fills them in, and with a
       critic the returns.
-    steps: the compiled pieces.
+    programs: the compiled pieces.
     plan: how a collection is used.
     ref_params: of the reference policy, or None.
     learning_rate: of update i, for the record.
@@ -151,7 +148,8 @@ def train(
   """
   hyperparams = plan.hyperparams
   skips = int(books.stats.get('train/skips_in_row', 0))
-  step_lib.check_skips(skips)  # the same command again would not learn either
+  # The same command again would not learn either.
+  programs_lib.check_skips(skips)
   complete, saved = True, books.step
   try:
     while books.step < num_steps and not stopped():
@@ -175,7 +173,7 @@ def train(
       state, metrics, batch = policy_update.update_policy(
           state,
           batch,
-          steps=steps,
+          programs=programs,
           plan=plan,
           advantages=functools.partial(advantages, num_groups=len(groups)),
           learnt=policy_update.learnt_from(batch, groups, plan),
@@ -218,7 +216,7 @@ def train(
         )
         complete = True
       skips = int(metrics['train/skips_in_row'])
-      step_lib.check_skips(skips)
+      programs_lib.check_skips(skips)
       if books.step % save_every == 0 or books.step == num_steps:
         save(state, books)
         saved = books.step

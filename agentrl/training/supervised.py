@@ -6,10 +6,11 @@ import numpy as np
 from absl import logging
 
 from agentrl.batch import TokenBatch
-from agentrl.training import step as step_lib
+from agentrl.training import programs as programs_lib
+from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import TrainState
 
-OnUpdate = Callable[[int, TrainState, step_lib.Metrics], None]
+OnUpdate = Callable[[int, TrainState, Metrics], None]
 
 
 def minibatches(
@@ -36,7 +37,7 @@ def fit(
     state: TrainState,
     batch: TokenBatch,
     *,
-    steps: step_lib.Steps,
+    programs: Programs,
     epochs: int,
     minibatch_size: int,
     max_tokens: int,
@@ -45,12 +46,12 @@ def fit(
     start: int = 0,
     together: int = 1,
 ) -> TrainState:
-  """Minimises the loss of `steps` over the rows of a batch.
+  """Minimises the loss of `programs` over the rows of a batch.
 
   Args:
     state: after update `start`; donated.
     batch: NumPy arrays; all the demonstrations, one a row.
-    steps: made with the loss of an offline algorithm.
+    programs: made with the loss of an offline algorithm.
     epochs: passes over the rows.
     minibatch_size: demonstrations per update, or pairs of them.
     max_tokens: per microbatch, padding included.
@@ -73,8 +74,8 @@ def fit(
     if index < start:
       continue
     suspects: list[int] = []
-    state, metrics = step_lib.update(
-        steps,
+    state, metrics = programs_lib.update(
+        programs,
         state,
         batch,
         rows_of(chosen, together),
@@ -82,7 +83,7 @@ def fit(
         together=together,
         suspects=suspects,
     )
-    skips = step_lib.count_skips(skips, metrics)
+    skips = programs_lib.count_skips(skips, metrics)
     if suspects:
       logging.warning(
           'Update %d is skipped: its gradient is not finite. Demonstrations in'
@@ -90,7 +91,7 @@ def fit(
           *(index, sorted(suspects)),
       )
     on_update(index, state, metrics)
-    step_lib.check_skips(skips)
+    programs_lib.check_skips(skips)
   return state
 
 
@@ -98,10 +99,12 @@ def mean_loss(
     state: TrainState,
     batch: TokenBatch,
     *,
-    steps: step_lib.Steps,
+    programs: Programs,
     max_tokens: int,
 ) -> float:
   """Mean negative log-likelihood of the tokens that a batch would teach."""
-  scores = step_lib.score(steps, state.networks, batch, max_tokens=max_tokens)
+  scores = programs_lib.score(
+      programs, state.networks, batch, max_tokens=max_tokens
+  )
   mask = np.asarray(batch.completion_mask)
   return -float(scores.logprobs[mask].mean())

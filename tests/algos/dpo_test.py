@@ -11,7 +11,7 @@ import pytest
 from agentrl.algos import dpo
 from agentrl.algos.policy import Outputs
 from agentrl.data import collate, packing
-from agentrl.training import state as state_lib, step as step_lib
+from agentrl.training import programs as programs_lib, state as state_lib
 from agentrl.training.state import Networks
 from tests import tiny
 
@@ -143,11 +143,11 @@ def test_a_margin_within_rounding_decides_nothing():
 
 def test_a_split_keeps_pairs_whole_and_the_gradient():
   batch, _ = pairs(3, count=8)
-  steps = tiny.steps(LOSS)
+  programs = tiny.programs(LOSS)
   params = tiny.new_state().params
 
   def gradient(max_tokens):
-    grads, parts = steps.zeros(), []
+    grads, parts = programs.zeros(), []
     denominators = tiny.denominators(batch)
     pieces = collate.microbatches(
         batch, np.arange(16), max_tokens=max_tokens, together=2
@@ -157,12 +157,12 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
           a.row + 1 == b.row and a.packed_row == b.packed_row
           for a, b in zip(places[::2], places[1::2], strict=True)
       )
-      piece = state_lib.place(piece, steps.mesh)
-      grads, metrics, _ = steps.accumulate(
+      piece = state_lib.place(piece, programs.mesh)
+      grads, metrics, _ = programs.accumulate(
           Networks(params), grads, piece, denominators
       )
       parts.append(metrics)
-    return grads.policy, step_lib.merge(parts), len(pieces)
+    return grads.policy, programs_lib.merge(parts), len(pieces)
 
   whole, expected, pieces = gradient(1 << 20)
   assert pieces == 1
@@ -179,14 +179,16 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
 @pytest.mark.slow
 def test_learning_makes_the_better_episode_likelier():
   batch, _ = pairs(4, count=4)
-  steps = tiny.steps(LOSS)
+  programs = tiny.programs(LOSS)
   state = tiny.new_state()
-  reference = step_lib.score(steps, state.networks, batch, max_tokens=1 << 20)
+  reference = programs_lib.score(
+      programs, state.networks, batch, max_tokens=1 << 20
+  )
   batch = batch.replace(ref_logprobs=reference.logprobs)
   history = []
   for _ in range(8):
-    state, metrics = step_lib.update(
-        steps, state, batch, np.arange(8), max_tokens=1 << 20, together=2
+    state, metrics = programs_lib.update(
+        programs, state, batch, np.arange(8), max_tokens=1 << 20, together=2
     )
     history.append(metrics)
   np.testing.assert_allclose(history[0]['policy/loss'], math.log(2), rtol=1e-4)

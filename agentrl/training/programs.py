@@ -46,7 +46,7 @@ class Scores(NamedTuple):
   next_values: Any = None  # V(tokens[b, :t + 1]): after the last, a bootstrap
 
 
-class Steps(NamedTuple):
+class Programs(NamedTuple):
   """Compiled functions for one network, loss, optimiser and mesh."""
 
   # (networks, batch) -> scores
@@ -61,7 +61,7 @@ class Steps(NamedTuple):
   mesh: Mesh
 
 
-def make_steps(
+def compile_programs(
     module: Transformer,
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
@@ -71,7 +71,7 @@ def make_steps(
     *,
     temperature: float = 1.0,
     base: lora.Base | None = None,
-) -> Steps:
+) -> Programs:
   """Compiles the pieces.
 
   Args:
@@ -158,7 +158,7 @@ def make_steps(
     # An argument: what is closed over would be a constant of the program.
     return function if base is None else functools.partial(function, base=base)
 
-  return Steps(
+  return Programs(
       score=bind(jax.jit(sharding.on_mesh(score, mesh))),
       accumulate=bind(
           jax.jit(
@@ -219,7 +219,7 @@ def denominators(
 
 
 def update(
-    steps: Steps,
+    programs: Programs,
     state: TrainState,
     batch: TokenBatch,
     rows: np.ndarray,
@@ -233,7 +233,7 @@ def update(
   """One optimiser update on a minibatch, skipped if its gradient is not finite.
 
   Args:
-    steps: the compiled pieces.
+    programs: the compiled pieces.
     state: donated.
     batch: NumPy arrays; the minibatch is a choice of its rows.
     rows: indices of the minibatch's rows.
@@ -257,22 +257,22 @@ def update(
   counts = denominators(batch, rows, kl_coef=kl_coef)
   if not counts.tokens:
     return state, {}
-  grads, parts, scores = steps.zeros(), [], []
+  grads, parts, scores = programs.zeros(), [], []
   computed = padded = 0
   for piece, places in _microbatches(
-      steps, batch, rows, max_tokens=max_tokens, together=together
+      programs, batch, rows, max_tokens=max_tokens, together=together
   ):
     for part in (piece, piece.prefix):
       if part is not None:
         computed += int((part.segment_ids > 0).sum())
         padded += part.tokens.size
-    piece = state_lib.place(piece, steps.mesh)
-    grads, metrics, values = steps.accumulate(
+    piece = state_lib.place(piece, programs.mesh)
+    grads, metrics, values = programs.accumulate(
         state.networks, grads, piece, counts
     )
     parts.append(metrics)
     scores.append((places, values))
-  state, metrics = steps.apply(state, grads)
+  state, metrics = programs.apply(state, grads)
   metrics = merge([metrics])
   if metrics.pop(_BROKEN):
     raise DivergedError(
@@ -295,20 +295,24 @@ def update(
   }
 
 
-def _microbatches(steps, batch, rows, **options) -> list[collate.Microbatch]:
+def _microbatches(programs, batch, rows, **options) -> list[collate.Microbatch]:
   """As the mesh of these steps needs them."""
   return collate.microbatches(
       batch,
       rows,
-      multiple=mesh_lib.batch_size(steps.mesh),
+      multiple=mesh_lib.batch_size(programs.mesh),
       # Devices that split the tokens of a row have no whole rows to share.
-      share_prefixes=steps.mesh.shape[mesh_lib.SEQUENCE] == 1,
+      share_prefixes=programs.mesh.shape[mesh_lib.SEQUENCE] == 1,
       **options,
   )
 
 
 def score(
-    steps: Steps, networks: Networks, batch: TokenBatch, *, max_tokens: int
+    programs: Programs,
+    networks: Networks,
+    batch: TokenBatch,
+    *,
+    max_tokens: int,
 ) -> Scores:
   """`[B, T]` host arrays: what `networks` say of every valid row.
 
@@ -316,9 +320,9 @@ def score(
   """
   out = None
   for piece, places in _microbatches(
-      steps, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
+      programs, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
   ):
-    scores = steps.score(networks, state_lib.place(piece, steps.mesh))
+    scores = programs.score(networks, state_lib.place(piece, programs.mesh))
     if out is None:
       empty = lambda _: np.zeros(batch.tokens.shape, np.float32)
       out = jax.tree.map(empty, scores)
