@@ -19,7 +19,7 @@ from agentrl.types import Episode, Group
 _WORTH_SHARING = 0.9
 
 
-class Place(NamedTuple):
+class Placement(NamedTuple):
   """Where an episode, or what follows its shared prefix, is in a microbatch."""
 
   row: int  # of the whole batch
@@ -43,7 +43,7 @@ class Microbatch(NamedTuple):
   """Packed rows, and where each episode of them came from."""
 
   batch: TokenBatch  # `[b, t]` fields packed, `[E]` fields whole
-  places: tuple[Place, ...]
+  places: tuple[Placement, ...]
 
 
 def turn_spans(episode: Episode) -> list[tuple[int, int]]:
@@ -203,7 +203,7 @@ def _pack(batch, used, skip, sets, piece: packing.Piece) -> Microbatch:
     start = 0
     for row in sets[members].ravel().tolist():
       length = int(used[row] - skip[row])
-      places.append(Place(row, packed_row, start, length, int(skip[row])))
+      places.append(Placement(row, packed_row, start, length, int(skip[row])))
       start += length
 
   def fill(name):
@@ -236,7 +236,7 @@ def _prefix(batch, piece: packing.Piece, places) -> SharedPrefix:
 
 
 def unpack(
-    values: np.ndarray, places: Sequence[Place], out: np.ndarray
+    values: np.ndarray, places: Sequence[Placement], out: np.ndarray
 ) -> None:
   """Copies a microbatch's `[b, t]` values to their rows of `[B, T]` `out`.
 

@@ -340,7 +340,7 @@ def score(
 
 
 def _suspects(
-    parts: Sequence[Metrics], places: Sequence[Sequence[collate.Place]]
+    parts: Sequence[Metrics], places: Sequence[Sequence[collate.Placement]]
 ) -> list[int]:
   """Rows of the microbatches whose metrics are not finite, or of all."""
   bad = [
