@@ -137,7 +137,7 @@ def microbatches(
     *,
     max_tokens: int,
     multiple: int = 1,
-    together: int = 1,
+    rows_per_example: int = 1,
     share_prefixes: bool = False,
 ) -> list[Microbatch]:
   """Packs rows into pieces of at most `max_tokens`.
@@ -157,12 +157,12 @@ def microbatches(
     max_tokens: largest rows times length of a piece, prefixes and padding
       included. A piece of `multiple` rows may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
-    together: so many rows, one after the other in `rows`, share a packed row:
-      2 for pairs that a loss compares. One invalid row leaves all of them out.
+    rows_per_example: neighbours in `rows` that share a packed row, 2 for pairs
+      that a loss compares. One invalid row leaves all of them out.
     share_prefixes: whether prompts may be computed once for a group.
   """
   used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
-  sets = np.asarray(rows).reshape(-1, together)
+  sets = np.asarray(rows).reshape(-1, rows_per_example)
   sets = sets[np.asarray(batch.valid)[sets].all(axis=1)]
   if not len(sets):
     return []

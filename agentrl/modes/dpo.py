@@ -79,7 +79,7 @@ class _Run(offline.OfflineRun):
         batch,
         version=version,
         shown=('policy/loss', 'preference/accuracy', 'preference/margin'),
-        together=2,
+        rows_per_example=2,
     )
 
   def _begin(self, path: pathlib.Path, version: int) -> None:

@@ -190,7 +190,7 @@ class OfflineRun(base.Run):
       *,
       version: int,
       shown: Sequence[str],
-      together: int = 1,
+      rows_per_example: int = 1,
   ) -> None:
     """Makes the updates that are left, evaluates and writes the summary.
 
@@ -200,7 +200,7 @@ class OfflineRun(base.Run):
       batch: NumPy arrays, `[B, T]`.
       version: of the policy before the first update.
       shown: metrics of the progress line.
-      together: rows that the loss compares.
+      rows_per_example: rows that the loss compares.
 
     Raises:
       Interrupted: the user asked to stop; what was done is saved.
@@ -237,7 +237,7 @@ class OfflineRun(base.Run):
         seed=seeds.derive_seed(wanted.seed, 'rows'),
         on_update=on_update,
         start=start,
-        together=together,
+        rows_per_example=rows_per_example,
     )
     self.checkpoints.wait()
     if wanted.eval.num_tasks:

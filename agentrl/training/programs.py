@@ -227,7 +227,7 @@ def update(
     max_tokens: int,
     kl_coef: float = 0.0,
     logprobs: np.ndarray | None = None,
-    together: int = 1,
+    rows_per_example: int = 1,
     suspects: list[int] | None = None,
 ) -> tuple[TrainState, Metrics]:
   """One optimiser update on a minibatch, skipped if its gradient is not finite.
@@ -241,7 +241,7 @@ def update(
     kl_coef: weight of the KL to the reference, where the loss has one.
     logprobs: `[B, T]` host array; if given, the rows used get the tokens'
       log-probabilities under the parameters before the update.
-    together: neighbours in `rows` that share a microbatch, see `collate`.
+    rows_per_example: neighbours in `rows` that a loss compares, see `collate`.
     suspects: if given, gets the rows that a skipped update may be due to: those
       of the microbatches with a number that is not finite, or all of them.
 
@@ -260,7 +260,11 @@ def update(
   grads, parts, scores = programs.zeros(), [], []
   computed = padded = 0
   for piece, places in _microbatches(
-      programs, batch, rows, max_tokens=max_tokens, together=together
+      programs,
+      batch,
+      rows,
+      max_tokens=max_tokens,
+      rows_per_example=rows_per_example,
   ):
     for part in (piece, piece.prefix):
       if part is not None:

@@ -23,9 +23,11 @@ def minibatches(
       yield order[start : start + minibatch_size]
 
 
-def rows_of(members: np.ndarray, together: int) -> np.ndarray:
-  """The rows of these members, of `together` neighbouring rows each."""
-  return (members[:, None] * together + np.arange(together)).ravel()
+def rows_of(members: np.ndarray, rows_per_example: int) -> np.ndarray:
+  """The rows of these members, of `rows_per_example` neighbouring rows each."""
+  return (
+      members[:, None] * rows_per_example + np.arange(rows_per_example)
+  ).ravel()
 
 
 def num_updates(size: int, minibatch_size: int, epochs: int) -> int:
@@ -44,7 +46,7 @@ def fit(
     seed: int,
     on_update: OnUpdate,
     start: int = 0,
-    together: int = 1,
+    rows_per_example: int = 1,
 ) -> TrainState:
   """Minimises the loss of `programs` over the rows of a batch.
 
@@ -59,7 +61,7 @@ def fit(
     on_update: called with the update's index, the state after it, which the
       next update donates, and metrics; may raise to stop.
     start: updates done before, by a run that was stopped.
-    together: neighbouring rows that the loss compares: 2 for pairs.
+    rows_per_example: neighbouring rows that the loss compares: 2 for pairs.
 
   Returns:
     The state after the last update.
@@ -67,7 +69,7 @@ def fit(
   Raises:
     DivergedError: several updates in a row had no finite gradient.
   """
-  members = len(batch.tokens) // together
+  members = len(batch.tokens) // rows_per_example
   order = minibatches(members, minibatch_size, epochs, seed)
   skips = 0
   for index, chosen in enumerate(order):
@@ -78,9 +80,9 @@ def fit(
         programs,
         state,
         batch,
-        rows_of(chosen, together),
+        rows_of(chosen, rows_per_example),
         max_tokens=max_tokens,
-        together=together,
+        rows_per_example=rows_per_example,
         suspects=suspects,
     )
     skips = programs_lib.count_skips(skips, metrics)

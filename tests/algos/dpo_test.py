@@ -150,7 +150,7 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
     grads, parts = programs.zeros(), []
     denominators = tiny.denominators(batch)
     pieces = collate.microbatches(
-        batch, np.arange(16), max_tokens=max_tokens, together=2
+        batch, np.arange(16), max_tokens=max_tokens, rows_per_example=2
     )
     for piece, places in pieces:
       assert all(
@@ -188,7 +188,12 @@ def test_learning_makes_the_better_episode_likelier():
   history = []
   for _ in range(8):
     state, metrics = programs_lib.update(
-        programs, state, batch, np.arange(8), max_tokens=1 << 20, together=2
+        programs,
+        state,
+        batch,
+        np.arange(8),
+        max_tokens=1 << 20,
+        rows_per_example=2,
     )
     history.append(metrics)
   np.testing.assert_allclose(history[0]['policy/loss'], math.log(2), rtol=1e-4)

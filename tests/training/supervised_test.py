@@ -159,13 +159,13 @@ def test_rows_that_belong_together_are_learnt_together():
   batch, seen = demonstrations(), []
 
   def spy(programs, state, batch, rows, **options):
-    assert options['together'] == 2
+    assert options['rows_per_example'] == 2
     seen.append(rows.reshape(-1, 2))
     return state, {}
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(supervised.programs_lib, 'update', spy)
-    fit(batch, epochs=1, together=2)
+    fit(batch, epochs=1, rows_per_example=2)
   assert [len(pairs) for pairs in seen] == [5, 1]
   pairs = np.concatenate(seen)
   np.testing.assert_array_equal(pairs[:, 1], pairs[:, 0] + 1)
