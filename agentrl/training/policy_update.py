@@ -41,7 +41,7 @@ class UpdatePlan:
   max_context: int = 0
 
 
-def learnt_from(
+def trainable(
     batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
 ) -> np.ndarray:
   """`[E]` bool: the valid episodes that the loss sees."""
@@ -62,7 +62,7 @@ def update_policy(
     programs: Programs,
     plan: UpdatePlan,
     advantages: Callable[[TokenBatch], TokenBatch],
-    learnt: np.ndarray,
+    trainable: np.ndarray,
     ref_params: Any,
     kl_coef: float,
     rl_step: int,
@@ -81,7 +81,7 @@ def update_policy(
     programs: the compiled pieces, with the algorithm's loss.
     plan: passes, minibatches and what shapes the rewards.
     advantages: fills in advantages and, with a critic, returns.
-    learnt: `[E]` bool, the episodes that the loss sees.
+    trainable: `[E]` bool, the episodes that the loss sees.
     ref_params: of the reference policy; None when nothing needs it.
     kl_coef: weight of the KL to it.
     rl_step: seeds the order of the rows.
@@ -132,10 +132,10 @@ def update_policy(
   batch = jax.tree.map(np.asarray, advantages(batch))
 
   parts, skipped = [], 0
-  used = batch.replace(valid=learnt, old_logprobs=fixed)
-  before = np.arange(len(learnt))  # rows that `old` speaks of
+  used = batch.replace(valid=trainable, old_logprobs=fixed)
+  before = np.arange(len(trainable))  # rows that `old` speaks of
   for epoch in range(hyperparams.epochs):
-    order = np.arange(len(learnt))
+    order = np.arange(len(trainable))
     if hyperparams.updates > 1:
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
@@ -160,22 +160,22 @@ def update_policy(
         skipped += 1
       elif metrics:
         parts.append(metrics)
-  metrics = _average(parts) | shaped | _agreement(batch, old, before, learnt)
+  metrics = _average(parts) | shaped | _agreement(batch, old, before, trainable)
   metrics['train/updates'] = float(len(parts))
   metrics['train/skipped'] = float(skipped)
   metrics['train/skips_in_row'] = float(skips)
   metrics['train/old_logprobs_skipped'] = float(not scored)
-  metrics['train/learnt_share'] = float(learnt.mean())
+  metrics['train/learnt_share'] = float(trainable.mean())
   used_logprobs = old if fixed is None else fixed
   return state, metrics, batch.replace(old_logprobs=used_logprobs)
 
 
 def _agreement(
-    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
+    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, trainable: np.ndarray
 ) -> Metrics:
   """How far the trainer, before the policy moved, is from the sampler."""
   # Masked rather than taken out: one program for all numbers of rows.
-  seen = np.isin(np.arange(len(old)), rows) & learnt
+  seen = np.isin(np.arange(len(old)), rows) & trainable
   seen &= np.isfinite(old).all(axis=1)
   mask = np.asarray(batch.completion_mask) & seen[:, None]
   if not mask.any():

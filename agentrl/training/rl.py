@@ -176,7 +176,7 @@ def train(
           programs=programs,
           plan=plan,
           advantages=functools.partial(advantages, num_groups=len(groups)),
-          learnt=policy_update.learnt_from(batch, groups, plan),
+          trainable=policy_update.trainable(batch, groups, plan),
           ref_params=ref_params,
           kl_coef=books.kl_coef,
           rl_step=books.step,

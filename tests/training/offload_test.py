@@ -74,18 +74,18 @@ def test_the_reference_is_on_the_device_for_its_scores_alone():
     return programs.score(networks, batch)
 
   def update(ref_params):
-    _, metrics, learnt = policy_update.update_policy(
+    _, metrics, updated = policy_update.update_policy(
         tiny.new_state(),
         batch,
         programs=programs._replace(score=score),
         plan=tiny.plan(max_tokens=tiny.ROW * 8, kl_coef=0.1, kl_in='reward'),
         advantages=lambda batch: batch,
-        learnt=np.asarray(batch.valid),
+        trainable=np.asarray(batch.valid),
         ref_params=ref_params,
         kl_coef=0.1,
         rl_step=0,
     )
-    return metrics, learnt.ref_logprobs
+    return metrics, updated.ref_logprobs
 
   on_device = jax.device_put(tiny.init_params(1), jax.devices()[0])
   metrics, logprobs = update(on_device)

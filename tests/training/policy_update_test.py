@@ -32,7 +32,7 @@ def update(batch, plan):
       programs=tiny.programs(),
       plan=plan,
       advantages=functools.partial(jitted_advantages, num_groups=2),
-      learnt=np.array(batch.valid),
+      trainable=np.array(batch.valid),
       ref_params=None,
       kl_coef=0.0,
       rl_step=0,
@@ -115,7 +115,7 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
         programs=tiny.programs(),
         plan=FOUR_UPDATES,
         advantages=functools.partial(jitted_advantages, num_groups=2),
-        learnt=np.array(batch.valid),
+        trainable=np.array(batch.valid),
         ref_params=None,
         kl_coef=0.0,
         rl_step=rl_step,
@@ -128,20 +128,20 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
 # Which episodes the loss sees.
 
 
-@pytest.mark.parametrize('ties, learnt', [('keep', 8), ('mask', 4)])
-def test_tied_groups_are_kept_or_masked(ties, learnt):
+@pytest.mark.parametrize('ties, trainable', [('keep', 8), ('mask', 4)])
+def test_tied_groups_are_kept_or_masked(ties, trainable):
   groups = tiny.tied_and_not()
   plan = tiny.plan(ties=ties)
-  found = policy_update.learnt_from(tiny.make_batch(groups), groups, plan)
-  assert found.sum() == learnt and found[4:].all()
+  found = policy_update.trainable(tiny.make_batch(groups), groups, plan)
+  assert found.sum() == trainable and found[4:].all()
 
 
 def test_truncated_episodes_may_be_masked():
   groups = [fakes.make_group(1.0, 0.0)]  # cut at the horizon
   batch = tiny.make_batch(groups)
   plan = tiny.plan(truncated='mask')
-  assert policy_update.learnt_from(batch, groups, ONE_UPDATE).all()
-  assert not policy_update.learnt_from(batch, groups, plan).any()
+  assert policy_update.trainable(batch, groups, ONE_UPDATE).all()
+  assert not policy_update.trainable(batch, groups, plan).any()
 
 
 # With a critic.
@@ -171,7 +171,7 @@ def learn_values(critic, *, updates=30):
         programs=programs,
         plan=tiny.plan(ppo),
         advantages=jitted_gae(),
-        learnt=np.array(batch.valid),
+        trainable=np.array(batch.valid),
         ref_params=None,
         kl_coef=0.0,
         rl_step=0,
@@ -220,14 +220,14 @@ def test_agreement_is_one_program_whichever_rows_are_learnt_from():
   rows = np.array([0, 2, 3, 5, 7])
   programs = None
   for left_out in ([2], [2, 5]):
-    learnt = np.ones(8, bool)
-    learnt[left_out] = False
+    trainable = np.ones(8, bool)
+    trainable[left_out] = False
     seen = [row for row in rows if row and row not in left_out]
     mask = batch.completion_mask[seen]
     expected = mismatch.metrics(
         old[seen], batch.sampler_logprobs[seen], mask, mask.sum()
     )
-    found = agreement(batch, old, rows, learnt)
+    found = agreement(batch, old, rows, trainable)
     assert found == pytest.approx(
         {name: float(x) for name, x in expected.items()}, rel=1e-5, abs=1e-7
     )
