@@ -167,7 +167,9 @@ def make(
   critic = work.critic and jax.eval_shape(
       functools.partial(value_head.init, work.critic, module), params
   )
-  state, shardings = state_lib.shapes(params, work.tx, mesh, critic=critic)
+  state, shardings = state_lib.create_abstract(
+      params, work.tx, mesh, critic=critic
+  )
   programs = programs_lib.compile_programs(
       module, work.loss, work.tx, mesh, state, shardings, base=base
   )
@@ -241,7 +243,7 @@ def _parameters(
   if not model.lora.rank:
     return shapes, None
   adapters.check_targets(config, model.lora)
-  frozen = sharding.placed(
+  frozen = sharding.with_shardings(
       names.shapes(config, parts.DTYPES[model.dtype]), places
   )
   adapter = jax.eval_shape(

@@ -44,7 +44,7 @@ def attach(model: Model, lora: Lora, *, seed: int, mesh: Mesh) -> Model:
   check_targets(model.config, lora)
   init = functools.partial(lora_lib.init, lora, _shapes(model.params))
   key = jax.random.key(seed)
-  places = state_lib.infer(jax.eval_shape(init, key), mesh)
+  places = state_lib.infer_shardings(jax.eval_shape(init, key), mesh)
   return dataclasses.replace(
       model,
       params=jax.jit(init, out_shardings=places)(key),

@@ -54,7 +54,7 @@ def create(
     The state, and a `TrainState` of its shardings.
   """
   networks = Networks(params, critic)
-  _, shardings = shapes(params, tx, mesh, critic=critic)
+  _, shardings = create_abstract(params, tx, mesh, critic=critic)
   networks = jax.tree.map(sharding.put_array, networks, shardings.networks)
   # The copy keeps the caller's arrays alive when a train step donates ours. It
   # is made in the program: one array at a time would take longer than that.
@@ -69,7 +69,7 @@ def create(
   return place(state), place(shardings)
 
 
-def shapes(
+def create_abstract(
     params: Any,
     tx: optax.GradientTransformation,
     mesh: Mesh,
@@ -80,11 +80,13 @@ def shapes(
   state = jax.eval_shape(
       functools.partial(_at_zero, tx), Networks(params, critic)
   )
-  shardings = infer(state, mesh)
+  shardings = infer_shardings(state, mesh)
   shardings = shardings.replace(
-      opt_state=jax.tree.map(sharding.fit, state.opt_state, shardings.opt_state)
+      opt_state=jax.tree.map(
+          sharding.drop_indivisible, state.opt_state, shardings.opt_state
+      )
   )
-  return sharding.placed(state, shardings), shardings
+  return sharding.with_shardings(state, shardings), shardings
 
 
 def _at_zero(tx: optax.GradientTransformation, networks: Networks):
@@ -96,7 +98,7 @@ def _at_zero(tx: optax.GradientTransformation, networks: Networks):
   )
 
 
-def infer(tree: Any, mesh: Mesh) -> Any:
+def infer_shardings(tree: Any, mesh: Mesh) -> Any:
   """Shardings of a tree of decoder parameters or of anything made of them."""
   return sharding.infer_shardings(tree, mesh, sharding.DECODER_RULES)
 

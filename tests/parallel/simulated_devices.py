@@ -166,7 +166,9 @@ def adapter_on(mesh):
   tx = optim.with_critic(tx, optim.make_optimizer(**tiny.OPTIMIZER))
   state, shardings = state_lib.create(adapter, tx, mesh, critic=critic)
   base = init_params()
-  base = jax.tree.map(sharding.put_array, base, state_lib.infer(base, mesh))
+  base = jax.tree.map(
+      sharding.put_array, base, state_lib.infer_shardings(base, mesh)
+  )
   base = lora_lib.Base(base, lora.scale)
   loss = tiny.bound(ppo)
   programs = programs_lib.compile_programs(
@@ -245,7 +247,7 @@ def sent_on(mesh):
         out_shardings=rows if frozen else (rows, placed),
     ).lower(
         jax.ShapeDtypeStruct((*shape, 16), dtype, sharding=rows),
-        sharding.placed(params, placed),
+        sharding.with_shardings(params, placed),
         jax.ShapeDtypeStruct(shape, jnp.int32, sharding=rows),
     )
     work = hlo.work(lowered.compile().as_text())
