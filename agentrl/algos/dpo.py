@@ -1,4 +1,4 @@
-"""DPO: direct preference optimisation (arXiv:2305.18290) of whole episodes.
+"""DPO: direct preference optimization (arXiv:2305.18290) of whole episodes.
 
 Of two episodes of a task, w is better than l. The policy learns to prefer w,
 measured against a reference, the policy that it starts from:

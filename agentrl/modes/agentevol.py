@@ -151,7 +151,7 @@ class _Run(offline.OfflineRun):
         )
 
   def _save(self, params: Any, books: Bookkeeping) -> None:
-    # A round starts from the base policy with a new optimiser: nothing of the
+    # A round starts from the base policy with a new optimizer: nothing of the
     # last one's is needed.
     self.save(self._state(books.step, params), dataclasses.asdict(books))
     self.checkpoints.wait()

@@ -132,7 +132,7 @@ class Run:
     wanted = self.wanted
     parts.check_attention(wanted.model)
     self.mesh = meshes.make(wanted.mesh)
-    # Whether the optimiser's state waits in the memory of the host.
+    # Whether the optimizer's state waits in the memory of the host.
     self.offload = 'optimizer' in wanted.mesh.offload
     self.checkpoints = Checkpoints(
         self.directory / 'checkpoints', keep=wanted.checkpoint.keep

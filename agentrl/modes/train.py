@@ -64,7 +64,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 def make_optimizer(
     wanted: modes.Train,
 ) -> tuple[optax.GradientTransformation, optax.Schedule]:
-  """The optimiser of all networks, and the policy's learning rate by update."""
+  """The optimizer of all networks, and the policy's learning rate by update."""
   algo, optimizer = wanted.algo, wanted.optim
   schedule = dict(
       warmup_steps=optimizer.warmup_steps,

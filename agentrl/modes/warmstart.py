@@ -178,7 +178,7 @@ class Schedule(NamedTuple):
 def make_optimizer(
     optim: sections.Optim, schedule: Schedule, total: int
 ) -> tuple[optax.GradientTransformation, optax.Schedule]:
-  """The optimiser of a phase of `total` updates, and its learning rate."""
+  """The optimizer of a phase of `total` updates, and its learning rate."""
   rate = dict(**schedule._asdict(), total_steps=total)
   tx = optim_lib.make_optimizer(
       **rate,

@@ -135,7 +135,7 @@ def accumulate(
 
 
 def apply(programs: Programs, state: TrainState) -> Program:
-  """The optimiser."""
+  """The optimizer."""
   return _compile(programs.apply, state, gradients(state))
 
 

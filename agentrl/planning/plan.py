@@ -42,7 +42,7 @@ class Work:
 
   Attributes:
     loss: of the algorithm, its hyperparameters bound.
-    tx: the optimiser of `Networks`.
+    tx: the optimizer of `Networks`.
     fields: of the batch that the loss reads, beside those of every batch.
     episodes: in a step.
     rows: packed rows of an update, if each episode is as long as it may be.
@@ -204,7 +204,7 @@ def make(
       if base is None
       else 'adapter': footprint.device_bytes(state.params),
       'critic': footprint.device_bytes(state.critic),
-      'optimiser state': footprint.device_bytes(state.opt_state),
+      'optimizer state': footprint.device_bytes(state.opt_state),
       'reference': footprint.device_bytes(state.params) * work.reference,
   }
   waiting = _offload(held, costs, wanted.mesh.offload)
@@ -262,7 +262,7 @@ def _offload(
   """
   waiting = {}
   for who, name, program in (
-      ('optimizer', 'optimiser state', 'apply'),
+      ('optimizer', 'optimizer state', 'apply'),
       ('reference', 'reference', 'score'),
   ):
     if who in offload:

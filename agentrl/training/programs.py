@@ -47,7 +47,7 @@ class Scores(NamedTuple):
 
 
 class Programs(NamedTuple):
-  """Compiled functions for one network, loss, optimiser and mesh."""
+  """Compiled functions for one network, loss, optimizer and mesh."""
 
   # (networks, batch) -> scores
   score: Callable[[Networks, TokenBatch], Scores]
@@ -77,7 +77,7 @@ def compile_programs(
   Args:
     module: the decoder, trainer layout.
     loss_fn: an algorithm's `loss`, its hyperparameters bound.
-    tx: the optimiser that made the state.
+    tx: the optimizer that made the state.
     mesh: the devices.
     state: of the shapes to come; only its shapes are read.
     shardings: of the state, from `state.create`.
@@ -179,7 +179,7 @@ def compile_programs(
 
 
 def _with_offload(apply):
-  """`apply` of a state whose optimiser's part waits in the host's memory."""
+  """`apply` of a state whose optimizer's part waits in the host's memory."""
 
   def offloaded(state, grads):
     waiting = state.opt_state
@@ -230,7 +230,7 @@ def update(
     rows_per_example: int = 1,
     suspects: list[int] | None = None,
 ) -> tuple[TrainState, Metrics]:
-  """One optimiser update on a minibatch, skipped if its gradient is not finite.
+  """One optimizer update on a minibatch, skipped if its gradient is not finite.
 
   Args:
     programs: the compiled pieces.

@@ -13,7 +13,7 @@ from agentrl.parallel import sharding
 
 
 class Networks(NamedTuple):
-  """What is differentiated and optimised together."""
+  """What is differentiated and optimized together."""
 
   policy: Any
   critic: Any = None  # None without one
@@ -21,9 +21,9 @@ class Networks(NamedTuple):
 
 @struct.dataclass
 class TrainState:
-  """Parameters in the trainer's layout, and their optimiser's state."""
+  """Parameters in the trainer's layout, and their optimizer's state."""
 
-  step: jax.Array  # scalar int32: optimiser updates so far
+  step: jax.Array  # scalar int32: optimizer updates so far
   params: Any  # the policy's
   opt_state: Any  # of `networks`
   critic: Any = None  # the critic's, see models.value_head
@@ -45,10 +45,10 @@ def create(
 
   Args:
     params: trainer layout, arrays of the host or of a device.
-    tx: the optimiser, of `Networks`.
+    tx: the optimizer, of `Networks`.
     mesh: where the state lives.
     critic: parameters of the critic, if there is one.
-    offload: whether the optimiser's state waits in the memory of the host.
+    offload: whether the optimizer's state waits in the memory of the host.
 
   Returns:
     The state, and a `TrainState` of its shardings.

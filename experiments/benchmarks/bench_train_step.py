@@ -1,4 +1,4 @@
-"""Times one optimiser update: forward, backward, AdamW.
+"""Times one optimizer update: forward, backward, AdamW.
 
     python -m experiments.benchmarks.bench_train_step --model=tiny-4m
     python -m experiments.benchmarks.bench_train_step --model=smollm2-135m \

@@ -1,4 +1,4 @@
-"""Updates by every optimiser on meshes of simulated devices.
+"""Updates by every optimizer on meshes of simulated devices.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 \
         python -m tests.parallel.simulated_optimizers OUT.npz NAME/MESH...

@@ -39,7 +39,7 @@ def updated(state, programs, batch):
   )
 
 
-def test_the_optimisers_state_is_on_the_device_for_the_update_alone(tmp_path):
+def test_the_optimizers_state_is_on_the_device_for_the_update_alone(tmp_path):
   batch = tiny.random_batch(0)
   expected, programs = learner(offload=False)
   state, offloading = learner(offload=True)

@@ -1,4 +1,4 @@
-"""Tests for the optimisers beside AdamW, and for Adam in 8 bits."""
+"""Tests for the optimizers beside AdamW, and for Adam in 8 bits."""
 
 import functools
 
@@ -233,6 +233,6 @@ def test_8_bits_learn_as_32_do():
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['adafactor', 'muon'])
-def test_every_optimiser_learns(name):
+def test_every_optimizer_learns(name):
   losses, adams = learn(name), learn('adamw')
   assert losses[0] - losses[-1] > 0.5 * (adams[0] - adams[-1])
