@@ -32,7 +32,7 @@ from agentrl.runtime import lock
 from agentrl.runtime.event_loop import EventLoop, Interrupted, make_workdir
 from agentrl.serving import remote, start as serving
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import adapters, compile_cache, meshes, ranks
+from agentrl.training import adapters, checkpoint, compile_cache, meshes, ranks
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
@@ -378,7 +378,7 @@ class Run:
     now = time.monotonic()
     self.totals['wall_s'] += now - self.began
     self.began = now
-    resume.save(
+    checkpoint.save(
         self.checkpoints,
         state,
         ref_params,
@@ -400,9 +400,9 @@ class Run:
       The state, the reference's parameters (None without one), the books.
     """
     host, place = self.checkpoints.host(), f'The checkpoint in {self.directory}'
-    resume.check_model(host['model'], self.model.config, place)
+    checkpoint.check_model(host['model'], self.model.config, place)
     adapters.check(host.get('adapter'), self.adapter, place)
-    state, ref_params, host = resume.restore(
+    state, ref_params, host = checkpoint.restore(
         self.checkpoints, like, reference=reference
     )
     self.evals, self.totals = host['evals'], host['totals']

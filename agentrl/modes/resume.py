@@ -1,6 +1,5 @@
 """What a run keeps, so that the same command continues it (invariant 12)."""
 
-import dataclasses
 import json
 import pathlib
 from collections.abc import Mapping
@@ -11,9 +10,6 @@ from ml_collections import ConfigDict
 from agentrl import config as config_lib, metrics
 from agentrl.data import episodes
 from agentrl.errors import CheckpointError, ConfigError
-from agentrl.models.config import TransformerConfig
-from agentrl.training.checkpoint import Checkpoints
-from agentrl.training.state import TrainState
 
 _CONFIG = 'config.json'
 # In an exported folder: how the policy was asked.
@@ -179,82 +175,6 @@ def way_out(workdir: pathlib.Path) -> str:
 
 def _has_lines(path: pathlib.Path) -> bool:
   return path.exists() and path.stat().st_size > 0
-
-
-def check_model(
-    found: Mapping[str, Any], ours: TransformerConfig, place: str
-) -> None:
-  """Refuses a checkpoint of another architecture, whatever its arrays fit.
-
-  Args:
-    found: fields of a `TransformerConfig`, in the checkpoint.
-    ours: of this run.
-    place: of the checkpoint, for the message.
-
-  Raises:
-    CheckpointError: they differ.
-  """
-  theirs = TransformerConfig(**found)
-  for field in dataclasses.fields(TransformerConfig):
-    then, now = getattr(theirs, field.name), getattr(ours, field.name)
-    if then != now:
-      raise CheckpointError(
-          f'{place} is of a model with {field.name}={then!r}, and model.name is'
-          f' now one with {now!r}: put the model back that the run began with,'
-          ' or use another --workdir.'
-      )
-
-
-def save(
-    checkpoints: Checkpoints,
-    state: TrainState,
-    ref_params: Any,
-    host: dict[str, Any],
-) -> None:
-  """Starts a checkpoint of the arrays and of the host's record.
-
-  Args:
-    checkpoints: of the run.
-    state: after step `host['books']['step']`.
-    ref_params: of the reference policy, or None.
-    host: JSON values.
-  """
-  # Apart, so that whoever serves or evaluates reads the parameters alone.
-  items = {
-      'params': state.params,
-      'optimizer': {'step': state.step, 'opt_state': state.opt_state},
-  }
-  if state.critic is not None:
-    items['critic'] = state.critic
-  if ref_params is not None:
-    items['ref_params'] = ref_params
-  checkpoints.save(host['books']['step'], items, host)
-
-
-def restore(
-    checkpoints: Checkpoints, like: TrainState, *, reference: bool
-) -> tuple[TrainState, Any, dict[str, Any]]:
-  """The newest checkpoint: train state, reference parameters, host's record.
-
-  Args:
-    checkpoints: of the run; holds one at least.
-    like: the wanted shapes and places, see `state.abstract`.
-    reference: whether the run has reference parameters; None without them.
-  """
-  host = checkpoints.host()
-  items = {
-      'params': like.params,
-      'optimizer': {'step': like.step, 'opt_state': like.opt_state},
-  }
-  if like.critic is not None:
-    items['critic'] = like.critic
-  if reference:
-    items['ref_params'] = like.params
-  items = checkpoints.restore(items)
-  state = TrainState(
-      params=items['params'], critic=items.get('critic'), **items['optimizer']
-  )
-  return state, items.get('ref_params'), host
 
 
 def discard_from(workdir: pathlib.Path, step: int) -> int:

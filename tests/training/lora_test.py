@@ -13,8 +13,12 @@ from agentrl.algos import ppo
 from agentrl.errors import CheckpointError
 from agentrl.models import lora as lora_lib, transformer, value_head
 from agentrl.models.lora import Base, Lora
-from agentrl.modes import resume
-from agentrl.training import optim, programs as programs_lib, state as state_lib
+from agentrl.training import (
+    checkpoint,
+    optim,
+    programs as programs_lib,
+    state as state_lib,
+)
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import Networks, TrainState
 from agentrl.training.weight_sync import push as weight_sync
@@ -216,7 +220,7 @@ def test_a_checkpoint_is_of_the_adapter_s_size(tmp_path):
   for name, tree in dict(whole=params, adapter=adapter).items():
     state, directory = random_state(tree), tmp_path / name
     checkpoints = Checkpoints(directory)
-    resume.save(checkpoints, state, None, {'books': {'step': 1}})
+    checkpoint.save(checkpoints, state, None, {'books': {'step': 1}})
     checkpoints.close()
     written[name] = sum(
         path.stat().st_size
@@ -231,9 +235,9 @@ def test_a_checkpoint_is_of_the_adapter_s_size(tmp_path):
   # Neither is taken for the other.
   checkpoints = Checkpoints(tmp_path / 'adapter')
   like = state_lib.abstract(state)
-  found, _, _ = resume.restore(checkpoints, like, reference=False)
+  found, _, _ = checkpoint.restore(checkpoints, like, reference=False)
   tiny.assert_trees_equal(found, state)
   with pytest.raises(CheckpointError, match='not of this model'):
     like = state_lib.abstract(random_state(params))
-    resume.restore(checkpoints, like, reference=False)
+    checkpoint.restore(checkpoints, like, reference=False)
   checkpoints.close()
