@@ -92,20 +92,20 @@ def compile_programs(
   def forward(networks, batch, base):
     layout = (batch.tokens, batch.positions, batch.segment_ids)
     params = lora.variables(networks.policy, base)
-    hidden, first = module.apply(params, *layout, prefix=batch.prefix)
+    states = module.apply(params, *layout, prefix=batch.prefix)
     logprobs, entropy = mesh_logprob.from_hidden(
-        hidden,
+        states.hidden,
         module,
         params['params'],
         batch.tokens,
         batch.positions,
-        first=first,
+        first=states.first,
         temperature=temperature,
     )
     if networks.critic is None:
       return Outputs(logprobs, entropy), None
     raw, first = value_head.apply(
-        networks.critic, module, (hidden, first), *layout, batch.prefix, base
+        networks.critic, module, states, *layout, batch.prefix, base
     )
     values = logprob.shift_right(raw, batch.positions, first)
     return Outputs(logprobs, entropy, values), raw

@@ -143,12 +143,12 @@ def test_a_critic_has_an_adapter_of_its_own_over_the_same_base():
       programs, state.networks, batch, max_tokens=tiny.ROW
   )
   # Its trunk starts as a copy of the policy.
-  hidden, _ = tiny.MODULE.apply(
+  hidden = tiny.MODULE.apply(
       {'params': merged(random_adapter())},
       batch.tokens,
       batch.positions,
       batch.segment_ids,
-  )
+  ).hidden
   head = state.critic['head']['value']
   expected = np.asarray(hidden @ head['kernel'] + head['bias'])[..., 0]
   mask = batch.segment_ids > 0

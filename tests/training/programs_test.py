@@ -20,9 +20,9 @@ ROWS = np.arange(8)
 
 def direct_loss(params, batch):
   """The loss of a whole batch in one piece: no buckets, no microbatches."""
-  hidden, _ = tiny.MODULE.apply(
+  hidden = tiny.MODULE.apply(
       {'params': params}, batch.tokens, batch.positions, batch.segment_ids
-  )
+  ).hidden
   unembed = lambda h: tiny.MODULE.apply({'params': params}, h, method='unembed')
   logprobs, entropy = logprob.from_hidden(
       hidden, unembed, batch.tokens, batch.positions
@@ -172,7 +172,7 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
   @jax.jit
   def logits_of(tokens):
     positions = jnp.arange(64)[None]
-    hidden, _ = tiny.MODULE.apply({'params': params}, tokens, positions)
+    hidden = tiny.MODULE.apply({'params': params}, tokens, positions).hidden
     return tiny.MODULE.apply({'params': params}, hidden, method='unembed')
 
   for row in range(8):
