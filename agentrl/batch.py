@@ -41,7 +41,8 @@ class TokenBatch:
   episode_return: jax.Array  # [E] float32, sum of the rewards
   truncated: jax.Array  # [E] bool, cut by us (horizon, context)
   # [B, T] int32 on sampled ids: turns of a group that answer one observation
-  # share a number in [0, turns of the batch); -1 elsewhere.
+  # share a number in [0, turns of the batch); -1 elsewhere. Files of episodes
+  # (.npz) have it, plus 1, as `turn_groups`.
   anchor_ids: jax.Array | None = None
   sampler_logprobs: jax.Array | None = None  # [B, T] float32
   old_logprobs: jax.Array | None = None  # [B, T] float32

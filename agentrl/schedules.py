@@ -4,7 +4,7 @@ ScalingInter-RL (AgentGym-RL, arXiv:2509.08755) lets the horizon grow: short
 episodes first, to learn to exploit what is near, longer ones later, to explore
 without collapse.
 
-A schedule is a pair of pure functions, as an optimiser is in optax: its state
+A schedule is a pair of pure functions, as an optimizer is in optax: its state
 is checkpointed, so a resume can neither advance twice nor stand still.
 """
 

@@ -70,7 +70,7 @@ def test_an_algorithm_and_its_hyperparameters_have_one_name(name):
 
 
 X = jnp.zeros((1, 2))
-SCALE = aggregate.Scale(1.0, 1.0, 1.0, 0.0)
+DENOMINATORS = aggregate.Denominators(1.0, 1.0, 1.0, 0.0)
 WRONG = {
     'optimizer': lambda: optim.make_optimizer(1.0, name='?'),
     'schedule': lambda: optim.make_schedule(
@@ -79,7 +79,7 @@ WRONG = {
     'critic': lambda: value_head.init('?', tiny.MODULE, tiny.init_params()),
     'estimator': lambda: kl.estimate(X, X, X > 0, estimator='?'),
     'aggregation': lambda: aggregate.mean(
-        X, X > 0, X, SCALE, mode='?', num_episodes=1
+        X, X > 0, X, DENOMINATORS, mode='?', num_episodes=1
     ),
     'level': lambda: policy_loss.log_ratio(
         X, X, X > 0, X, level='?', num_episodes=1

@@ -18,7 +18,7 @@ from agentrl.models import transformer, value_head
 from agentrl.models.config import TransformerConfig
 from agentrl.ops import logprob
 from agentrl.parallel.mesh import make_mesh
-from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.training import optim, programs as programs_lib, state as state_lib
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import HORIZON, TERMINATED, Group
@@ -145,7 +145,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
   if critic is not None:
     critic = value_head.init(critic, MODULE, params)
   state, shardings = state_lib.create(params, tx, mesh, critic=critic)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       MODULE,
       loss or bound(),
       tx,
@@ -154,7 +154,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
       shardings,
       temperature=temperature,
   )
-  return state, steps
+  return state, programs
 
 
 _cached_learner = functools.cache(make_learner)
@@ -165,7 +165,7 @@ def new_state():
   return jax.tree.map(jnp.copy, _cached_learner()[0])
 
 
-def steps(loss=None, temperature=1.0):
+def programs(loss=None, temperature=1.0):
   """The compiled pieces on one device, shared by all tests."""
   if (loss or bound(), temperature) == (bound(), 1.0):
     return _cached_learner()[1]
@@ -333,9 +333,11 @@ def make_batch(groups, width=ROW):
   return advantages(grpo, pad(batch, len(batch.tokens), width))
 
 
-def scale(batch, *, kl_coef=0.0):
+def denominators(batch, *, kl_coef=0.0):
   """The denominators of a whole batch."""
-  return step_lib.measure(batch, np.arange(len(batch.valid)), kl_coef=kl_coef)
+  return programs_lib.denominators(
+      batch, np.arange(len(batch.valid)), kl_coef=kl_coef
+  )
 
 
 def random_batch(seed, **groups):
@@ -364,9 +366,9 @@ def _score_backwards(logits, tokens, positions, cotangents):
 
 
 @functools.partial(_quick_jit, static_argnames='loss')
-def outputs_grad(loss, outputs, batch, scale):
+def outputs_grad(loss, outputs, batch, denominators):
   """`(loss, metrics), gradient` of a bound loss in the networks' outputs."""
-  return jax.value_and_grad(loss, has_aux=True)(outputs, batch, scale)
+  return jax.value_and_grad(loss, has_aux=True)(outputs, batch, denominators)
 
 
 def logprobs_of(logits, batch):
@@ -374,7 +376,7 @@ def logprobs_of(logits, batch):
   return _score(logits, batch.tokens, batch.positions)[0]
 
 
-def value_and_grad(loss, batch, logits, scale, values=None):
+def value_and_grad(loss, batch, logits, denominators, values=None):
   """`(loss, metrics), gradient` of a bound loss.
 
   The gradient is with respect to the logits, or `(logits, values)` if the
@@ -383,7 +385,7 @@ def value_and_grad(loss, batch, logits, scale, values=None):
   """
   layout = (batch.tokens, batch.positions)
   outputs = policy.Outputs(*_score(logits, *layout), values)
-  result, grad = outputs_grad(loss, outputs, batch, scale)
+  result, grad = outputs_grad(loss, outputs, batch, denominators)
   pulled = _score_backwards(logits, *layout, (grad.logprobs, grad.entropy))
   return result, pulled if values is None else (pulled, grad.values)
 

@@ -158,15 +158,15 @@ def bound(module, **hyperparams):
   return tiny.bound(module, **hyperparams)
 
 
-def value_and_grad(name, batch, logits, *, scale=None, values=None):
+def value_and_grad(name, batch, logits, *, denominators=None, values=None):
   """`(loss, metrics), (gradient in logits, gradient in values)`."""
   algorithm, hyperparams = LOSSES[name]
-  if scale is None:
-    scale = tiny.scale(batch, kl_coef=0.1)
+  if denominators is None:
+    denominators = tiny.denominators(batch, kl_coef=0.1)
   if values is None:
     values = random_values(batch)
   loss = bound(ONLINE[algorithm], **hyperparams)
-  return tiny.value_and_grad(loss, batch, logits, scale, values)
+  return tiny.value_and_grad(loss, batch, logits, denominators, values)
 
 
 def random_values(batch):

@@ -15,11 +15,11 @@ import jax.numpy as jnp
 from agentrl.algos.policy import Metrics, Outputs
 from agentrl.batch import TokenBatch
 from agentrl.ops import masked
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 
 
 def loss(
-    outputs: Outputs, batch: TokenBatch, scale: Scale
+    outputs: Outputs, batch: TokenBatch, denominators: Denominators
 ) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's weighted log-likelihood.
 
@@ -27,11 +27,11 @@ def loss(
     outputs: of the current policy; the entropy is logged only.
     batch: one microbatch; `completion_mask` is True on the tokens to learn, and
       `advantages` is R on the tokens of an episode.
-    scale: of the whole minibatch.
+    denominators: of the whole minibatch.
   """
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
   weight = jnp.where(mask, batch.advantages, 0.0)
-  mean = lambda x: masked.sum(x, mask) / scale.tokens
+  mean = lambda x: masked.sum(x, mask) / denominators.tokens
   total = -mean(weight * outputs.logprobs)
   return total, {
       'policy/loss': total,

@@ -1,4 +1,4 @@
-"""DPO: direct preference optimisation (arXiv:2305.18290) of whole episodes.
+"""DPO: direct preference optimization (arXiv:2305.18290) of whole episodes.
 
 Of two episodes of a task, w is better than l. The policy learns to prefer w,
 measured against a reference, the policy that it starts from:
@@ -26,7 +26,7 @@ from agentrl.algos.hyperparams import Dpo as Hyperparams
 from agentrl.algos.policy import Metrics, Outputs
 from agentrl.batch import TokenBatch
 from agentrl.ops import masked, preference_loss
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 
 # |h| below which a pair is undecided, in nats (a token, if length-normalised).
 # While the policy equals its reference h is what two sums of float32 round to,
@@ -37,7 +37,7 @@ UNDECIDED = 1e-4
 def loss(
     outputs: Outputs,
     batch: TokenBatch,
-    scale: Scale,
+    denominators: Denominators,
     hyperparams: Hyperparams = Hyperparams(),
 ) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's mean over pairs.
@@ -47,7 +47,7 @@ def loss(
     batch: one microbatch that holds both episodes of a pair, or none. Segments
       2i + 1 and 2i + 2 of the whole batch are a pair, the better one first.
       Needs `ref_logprobs`, unless the loss is reference-free.
-    scale: of the whole minibatch, whose pairs are half of its episodes.
+    denominators: of the whole minibatch, whose pairs are half of its episodes.
     hyperparams: the choices.
   """
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
@@ -66,7 +66,7 @@ def loss(
   here = per_episode(mask)[::2] > 0  # the other pairs are in other pieces
   margin = better - worse
   won = jnp.where(jnp.abs(margin) < UNDECIDED, 0.5, margin > 0)
-  mean = lambda x: masked.sum(x, here) / (scale.episodes / 2)
+  mean = lambda x: masked.sum(x, here) / (denominators.episodes / 2)
   total = mean(
       preference_loss.per_pair(
           margin,
@@ -81,7 +81,7 @@ def loss(
   return total, {
       'policy/loss': total,
       'policy/nll': nll,  # nats a token of the better episode
-      'policy/entropy': masked.sum(outputs.entropy, mask) / scale.tokens,
+      'policy/entropy': masked.sum(outputs.entropy, mask) / denominators.tokens,
       'preference/accuracy': mean(won),  # an undecided pair is half won
       # h and its two parts, without beta: nats, or nats a token.
       'preference/margin': mean(margin),

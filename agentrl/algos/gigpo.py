@@ -1,4 +1,4 @@
-"""GiGPO: group-in-group policy optimisation (arXiv:2505.10978).
+"""GiGPO: group-in-group policy optimization (arXiv:2505.10978).
 
 Two advantages are added. The episode's is GRPO's. The turn's compares what
 followed from the same state: turns of one task's group that answer the same

@@ -1,4 +1,4 @@
-"""GRPO: group relative policy optimisation (arXiv:2402.03300, section 4.1).
+"""GRPO: group relative policy optimization (arXiv:2402.03300, section 4.1).
 
 For each task, sample a group of episodes. An episode's advantage is its return
 standardised within its group, the same for each of its sampled tokens:

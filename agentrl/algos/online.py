@@ -1,8 +1,8 @@
 """Online algorithms, by the name that configs use.
 
 Each is a module with `Hyperparams`, `advantages(batch, hyperparams,
-num_groups=)` and `loss(outputs, batch, scale, hyperparams)`. To add one, write
-its file, its hyperparameters in `hyperparams`, and its line here.
+num_groups=)` and `loss(outputs, batch, denominators, hyperparams)`. To add one,
+write its file, its hyperparameters in `hyperparams`, and its line here.
 """
 
 import functools

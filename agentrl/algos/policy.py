@@ -16,7 +16,7 @@ import jax
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.ops import aggregate, correction, kl, masked, policy_loss
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 
 Metrics = dict[str, jax.Array]
 
@@ -32,7 +32,7 @@ class Outputs(NamedTuple):
 def loss(
     outputs: Outputs,
     batch: TokenBatch,
-    scale: Scale,
+    denominators: Denominators,
     hyperparams: Online,
 ) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's loss.
@@ -42,9 +42,9 @@ def loss(
     batch: one microbatch with advantages. `old_logprobs=None` says that this is
       the first and only update of the collection: then the ratio is 1 and only
       its gradient counts.
-    scale: of the whole minibatch.
+    denominators: of the whole minibatch.
     hyperparams: the choices. Where the KL is in the loss, `batch.ref_logprobs`
-      and `scale.kl_coef` are needed.
+      and `denominators.kl_coef` are needed.
 
   Returns:
     Scalar loss and metrics: summed over the microbatches of a minibatch they
@@ -60,13 +60,13 @@ def loss(
       x,
       mask,
       batch.segment_ids,
-      scale,
+      denominators,
       mode=hyperparams.aggregation,
       num_episodes=num_episodes,
       constant=hyperparams.aggregation_constant,
   )
   # Metrics are token means whatever the loss is, so that runs compare.
-  share = lambda x: masked.sum(x, mask) / scale.tokens
+  share = lambda x: masked.sum(x, mask) / denominators.tokens
 
   log_ratio = policy_loss.log_ratio(
       logprobs,
@@ -107,7 +107,7 @@ def loss(
     estimate = lambda estimator: kl.estimate(
         logprobs, batch.ref_logprobs, mask, estimator=estimator
     )
-    total += scale.kl_coef * mean(estimate(hyperparams.kl_estimator))
+    total += denominators.kl_coef * mean(estimate(hyperparams.kl_estimator))
     metrics['policy/kl_ref'] = share(estimate('k3'))
   return total, metrics
 

@@ -20,7 +20,7 @@ from agentrl.algos import policy
 from agentrl.algos.hyperparams import Ppo as Hyperparams
 from agentrl.batch import TokenBatch
 from agentrl.ops import advantage, masked, returns, value_loss
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 
 
 def advantages(
@@ -67,17 +67,17 @@ def advantages(
 def loss(
     outputs: policy.Outputs,
     batch: TokenBatch,
-    scale: Scale,
+    denominators: Denominators,
     hyperparams: Hyperparams,
 ) -> tuple[jax.Array, policy.Metrics]:
   """As `algos.policy.loss`, with the critic's; `outputs.values` are its own."""
-  total, metrics = policy.loss(outputs, batch, scale, hyperparams)
+  total, metrics = policy.loss(outputs, batch, denominators, hyperparams)
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
-  count = scale.tokens
+  count = denominators.tokens
   if hyperparams.turn_level:
     # Only a turn's first token has a target.
     mask &= returns.first_of_turn(batch.turn_ids)
-    count = scale.turns
+    count = denominators.turns
   clean = lambda x: jnp.where(mask, x, 0.0)
   per_token, clipped = value_loss.clipped(
       clean(outputs.values),

@@ -11,20 +11,20 @@ import jax
 from agentrl.algos.policy import Metrics, Outputs
 from agentrl.batch import TokenBatch
 from agentrl.ops import masked
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 
 
 def loss(
-    outputs: Outputs, batch: TokenBatch, scale: Scale
+    outputs: Outputs, batch: TokenBatch, denominators: Denominators
 ) -> tuple[jax.Array, Metrics]:
   """This microbatch's share of the minibatch's negative log-likelihood.
 
   Args:
     outputs: of the current policy; the entropy is logged only.
     batch: one microbatch; `completion_mask` is True on the tokens to learn.
-    scale: of the whole minibatch.
+    denominators: of the whole minibatch.
   """
   mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
-  total = -masked.sum(outputs.logprobs, mask) / scale.tokens
-  mean_entropy = masked.sum(outputs.entropy, mask) / scale.tokens
+  total = -masked.sum(outputs.logprobs, mask) / denominators.tokens
+  mean_entropy = masked.sum(outputs.entropy, mask) / denominators.tokens
   return total, {'policy/loss': total, 'policy/entropy': mean_entropy}

@@ -19,7 +19,7 @@ from agentrl.types import Episode, Group
 _WORTH_SHARING = 0.9
 
 
-class Place(NamedTuple):
+class Placement(NamedTuple):
   """Where an episode, or what follows its shared prefix, is in a microbatch."""
 
   row: int  # of the whole batch
@@ -43,7 +43,7 @@ class Microbatch(NamedTuple):
   """Packed rows, and where each episode of them came from."""
 
   batch: TokenBatch  # `[b, t]` fields packed, `[E]` fields whole
-  places: tuple[Place, ...]
+  places: tuple[Placement, ...]
 
 
 def turn_spans(episode: Episode) -> list[tuple[int, int]]:
@@ -137,7 +137,7 @@ def microbatches(
     *,
     max_tokens: int,
     multiple: int = 1,
-    together: int = 1,
+    rows_per_example: int = 1,
     share_prefixes: bool = False,
 ) -> list[Microbatch]:
   """Packs rows into pieces of at most `max_tokens`.
@@ -157,12 +157,12 @@ def microbatches(
     max_tokens: largest rows times length of a piece, prefixes and padding
       included. A piece of `multiple` rows may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
-    together: so many rows, one after the other in `rows`, share a packed row:
-      2 for pairs that a loss compares. One invalid row leaves all of them out.
+    rows_per_example: neighbours in `rows` that share a packed row, 2 for pairs
+      that a loss compares. One invalid row leaves all of them out.
     share_prefixes: whether prompts may be computed once for a group.
   """
   used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
-  sets = np.asarray(rows).reshape(-1, together)
+  sets = np.asarray(rows).reshape(-1, rows_per_example)
   sets = sets[np.asarray(batch.valid)[sets].all(axis=1)]
   if not len(sets):
     return []
@@ -203,7 +203,7 @@ def _pack(batch, used, skip, sets, piece: packing.Piece) -> Microbatch:
     start = 0
     for row in sets[members].ravel().tolist():
       length = int(used[row] - skip[row])
-      places.append(Place(row, packed_row, start, length, int(skip[row])))
+      places.append(Placement(row, packed_row, start, length, int(skip[row])))
       start += length
 
   def fill(name):
@@ -236,7 +236,7 @@ def _prefix(batch, piece: packing.Piece, places) -> SharedPrefix:
 
 
 def unpack(
-    values: np.ndarray, places: Sequence[Place], out: np.ndarray
+    values: np.ndarray, places: Sequence[Placement], out: np.ndarray
 ) -> None:
   """Copies a microbatch's `[b, t]` values to their rows of `[B, T]` `out`.
 

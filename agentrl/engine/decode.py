@@ -131,7 +131,7 @@ def _extend(module, params, cache, scratch, chunk):
   real = index < chunk.counts[:, None]
   # Position `length` is outside the working cache, where writes are dropped.
   positions = jnp.where(real, chunk.starts[:, None] + index, length)
-  hidden, work = module.apply(
+  hidden, work, _ = module.apply(
       {'params': params}, chunk.tokens, positions, cache=work
   )
   return hidden, _write_back(cache, work, chunk.slots, positions), work
@@ -183,7 +183,7 @@ def _decode(
     # Rows that are done go on into their own part of the working cache, of
     # which nothing past their count is written back.
     positions = rows.positions + step
-    hidden, work = module.apply(
+    hidden, work, _ = module.apply(
         {'params': params}, tokens[:, None], positions[:, None], cache=work
     )
     logits = module.apply({'params': params}, hidden[:, 0], method='unembed')

@@ -2,7 +2,7 @@
 
 A projection x W of the decoder becomes x W + scale (x A) B, where W is frozen
 and A [in, rank] and B [rank, out] are trained. No gradient of the size of W is
-ever made, and the optimiser has no state for it.
+ever made, and the optimizer has no state for it.
 
 An adapter is a tree parallel to the decoder's parameters in the trainer's
 layout, with `{'a': [L, in, rank], 'b': [L, rank, out]}` where those have

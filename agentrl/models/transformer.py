@@ -16,7 +16,7 @@ needs few of them, or needs them in chunks, does not pay for all.
 
 import functools
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +34,21 @@ from agentrl.parallel import mesh, sharding
 Params = Any
 # Per layer: keys and values, each [B, kv_heads, S, head_dim].
 KVCache = tuple[tuple[jax.Array, jax.Array], ...]
+
+
+class States(NamedTuple):
+  """Results of a forward pass: states after the final norm.
+
+  Attributes:
+    hidden: `[B, T, D]`.
+    cache: with the new tokens in it; None if none was given.
+    first: `[B, D]`, the last state of each row's prefix, which predicts the
+      row's first token; None without prefixes.
+  """
+
+  hidden: jax.Array
+  cache: KVCache | None = None
+  first: jax.Array | None = None
 
 
 class MLP(nn.Module):
@@ -204,8 +219,8 @@ class Transformer(nn.Module):
       segment_ids: jax.Array | None = None,
       cache: KVCache | None = None,
       prefix: SharedPrefix | None = None,
-  ) -> tuple[jax.Array, KVCache | None]:
-    """Runs the layers.
+  ) -> States:
+    """States of all tokens.
 
     Args:
       tokens: `[B, T]` int ids.
@@ -218,11 +233,6 @@ class Transformer(nn.Module):
         engine layout only. A token sees entries up to its own position.
       prefix: of which every segment is a continuation, without a cache, and
         without a mesh that splits the tokens of a row.
-
-    Returns:
-      `[B, T, hidden]` states after the final norm, and the cache with the new
-      tokens in it (None if none was given); with a prefix `[B, hidden]`, the
-      state of the last token of each row's, which predicts the row's first.
     """
     if segment_ids is None:
       segment_ids = jnp.ones_like(tokens)
@@ -256,15 +266,16 @@ class Transformer(nn.Module):
         )
         caches.append(layer_cache)
       cache = None if cache is None else tuple(caches)
+    first = None
     if prefix is not None:
       shapes = [prefix.tokens.shape, tokens.shape]
       states, x = sharding.split_rows(x, shapes)
       ends = jnp.maximum(jnp.sum(prefix.segment_ids, axis=1) - 1, 0)
       last = jnp.take_along_axis(states, ends[:, None, None], axis=1)[:, 0]
       last = self.final_norm(jnp.take(last, prefix.rows, axis=0, mode='clip'))
-      cache = sharding.place_activations(last)
+      first = sharding.place_activations(last)
     x = self.final_norm(x).reshape(*tokens.shape, -1)
-    return sharding.place_activations(x), cache
+    return States(sharding.place_activations(x), cache, first)
 
   def unembed(self, hidden: jax.Array) -> jax.Array:
     """Logits `[..., vocab]` in float32 of `[..., hidden]` states."""

@@ -13,7 +13,7 @@ from flax import linen as nn
 
 from agentrl.batch import SharedPrefix
 from agentrl.models import lora
-from agentrl.models.transformer import Transformer
+from agentrl.models.transformer import States, Transformer
 
 # 'own': starts as a copy of the policy's. 'shared': none but the policy's, which
 # the critic's gradient shapes too.
@@ -50,7 +50,7 @@ def init(kind: str, module: Transformer, params: Any) -> Any:
 def apply(
     critic: Any,
     module: Transformer,
-    states: tuple[jax.Array, jax.Array | None],
+    states: States,
     tokens: jax.Array,
     positions: jax.Array,
     segment_ids: jax.Array,
@@ -64,8 +64,7 @@ def apply(
   Args:
     critic: what `init` gave.
     module: the policy's.
-    states: what the policy's module gave for these rows: `[B, T, D]`, and
-      `[B, D]` with a prefix; read by a shared critic only.
+    states: of the policy's module for these rows; read by a shared critic only.
     tokens: `[B, T]` int.
     positions: `[B, T]` int.
     segment_ids: `[B, T]` int.
@@ -80,6 +79,6 @@ def apply(
         segment_ids,
         prefix=prefix,
     )
-  hidden, last = states
   value = lambda x: ValueHead().apply({'params': critic['head']}, x)
-  return value(hidden), None if prefix is None else value(last)[:, None]
+  first = None if prefix is None else value(states.first)[:, None]
+  return value(states.hidden), first

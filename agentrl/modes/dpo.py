@@ -25,7 +25,7 @@ from agentrl.modes.session import Session
 from agentrl.parallel import distributed
 from agentrl.rollout import demonstrations
 from agentrl.serving.start import Serving
-from agentrl.training import collection, step, supervised
+from agentrl.training import collection, programs as programs_lib, supervised
 from agentrl.training.supervised import Learner
 from agentrl.types import Episode
 
@@ -64,7 +64,7 @@ def _run(session: Session) -> None:
       params,
       len(batch.valid),
       functools.partial(dpo.loss, hyperparams=config.algo),
-      together=2,
+      rows_per_example=2,
   )
   del params  # the learner has a copy, which its first update donates
   if not config.algo.reference_free:
@@ -190,8 +190,8 @@ def _with_reference(
   They are computed once and kept: later the policy is another.
   """
   if not distributed.agree(path.exists()):
-    scores = step.score(
-        learner.steps,
+    scores = programs_lib.score(
+        learner.programs,
         learner.state.networks,
         batch,
         max_tokens=session.config.optim.max_tokens,

@@ -18,7 +18,12 @@ from agentrl.parallel import distributed
 from agentrl.rollout import demonstrations
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
-from agentrl.training import ranks, state as state_lib, step, supervised
+from agentrl.training import (
+    programs as programs_lib,
+    ranks,
+    state as state_lib,
+    supervised,
+)
 from agentrl.training.optim import Rate
 from agentrl.training.state import TrainState
 from agentrl.training.supervised import Learner
@@ -120,7 +125,12 @@ def rate(run: Run, total: int) -> Rate:
 
 
 def make_learner(
-    run: Run, params: Any, rows: int, loss: step.LossFn, *, together: int = 1
+    run: Run,
+    params: Any,
+    rows: int,
+    loss: programs_lib.LossFn,
+    *,
+    rows_per_example: int = 1,
 ) -> Learner:
   """A learner of `config.algo` and `config.optim`.
 
@@ -129,7 +139,7 @@ def make_learner(
     params: that it begins with; not donated.
     rows: of the batch that it will learn from.
     loss: of the algorithm, its hyperparameters bound.
-    together: neighbouring rows that the loss compares.
+    rows_per_example: neighbouring rows that the loss compares.
   """
   config = run.session.config
   return supervised.make_learner(
@@ -144,7 +154,7 @@ def make_learner(
           config.algo.minibatch_size,
           config.optim.max_tokens,
           run.session.seed('rows'),
-          together,
+          rows_per_example,
       ),
   )
 

@@ -60,7 +60,7 @@ def _run(session: Session) -> None:
         'policy/heldout_loss': supervised.mean_loss(
             state,
             heldout,
-            steps=learner.steps,
+            programs=learner.programs,
             max_tokens=config.optim.max_tokens,
         )
     }

@@ -26,10 +26,10 @@ from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import (
     collection,
+    programs as programs_lib,
     ranks,
     rl,
     state as state_lib,
-    step,
     watch,
 )
 from agentrl.training.policy_update import UpdatePlan
@@ -117,7 +117,7 @@ def _run(session: Session) -> None:
       tasks=tasks,
       schedule=schedule,
       update=rl.Update(
-          step.make_steps(
+          programs_lib.compile_programs(
               run.network.module,
               online.bind_loss(config.algo),
               tx,

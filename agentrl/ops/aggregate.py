@@ -4,7 +4,7 @@ The papers differ in who weighs the same: each sampled token (DAPO,
 arXiv:2503.14476), each episode (GRPO, arXiv:2402.03300), each episode before
 it is divided by a constant (Dr. GRPO, arXiv:2503.20783) or each turn. Every
 mode divides by a number of the whole minibatch, on all devices, that is given
-in a `Scale`: a mean over one microbatch would weigh microbatches.
+in `Denominators`: a mean over one microbatch would weigh microbatches.
 """
 
 from typing import NamedTuple
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from agentrl.ops import masked
 
 
-class Scale(NamedTuple):
+class Denominators(NamedTuple):
   """Numbers of the whole minibatch that each microbatch's loss needs.
 
   Attributes:
@@ -37,7 +37,7 @@ def mean(
     x: jax.Array,
     mask: jax.Array,
     segment_ids: jax.Array,
-    scale: Scale,
+    denominators: Denominators,
     *,
     mode: str = 'token',
     num_episodes: int,
@@ -49,7 +49,7 @@ def mean(
     x: `[B, T]` per token.
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
     segment_ids: `[B, T]` int; an episode is whole in its microbatch.
-    scale: of the whole minibatch.
+    denominators: of the whole minibatch.
     mode: static. 'token': every token weighs the same.
       'sequence': the mean over an episode's tokens, then over episodes.
       'constant': the sum over an episode's tokens divided by `constant`, then
@@ -61,17 +61,17 @@ def mean(
   chex.assert_equal_shape([x, mask, segment_ids])
   match mode:
     case 'token':
-      return masked.sum(x, mask) / scale.tokens
+      return masked.sum(x, mask) / denominators.tokens
     case 'sequence':
       size = masked.sum_episodes(mask, mask, segment_ids, num_episodes)
       size = masked.gather_episodes(jnp.maximum(size, 1), segment_ids)
-      return masked.sum(x / size, mask) / scale.episodes
+      return masked.sum(x / size, mask) / denominators.episodes
     case 'constant':
       if not constant or constant <= 0:
         raise ValueError(f"Mode 'constant' needs one above 0, got {constant}.")
-      return masked.sum(x, mask) / (constant * scale.episodes)
+      return masked.sum(x, mask) / (constant * denominators.episodes)
     case 'turn':
-      return masked.sum(x / _turn_size(mask), mask) / scale.turns
+      return masked.sum(x / _turn_size(mask), mask) / denominators.turns
   raise ValueError(f'Unknown mode {mode!r}.')
 
 

@@ -72,12 +72,12 @@ def infer_shardings(tree: Any, mesh: Mesh, rules: Rules) -> Any:
   return jax.tree_util.tree_map_with_path(spec_for, tree)
 
 
-def alone(tree: Any, device: jax.Device) -> Any:
+def single_device(tree: Any, device: jax.Device) -> Any:
   """Gives each leaf the sharding of one device."""
   return jax.tree.map(lambda _: SingleDeviceSharding(device), tree)
 
 
-def fit(leaf: Any, wanted: NamedSharding) -> NamedSharding:
+def drop_indivisible(leaf: Any, wanted: NamedSharding) -> NamedSharding:
   """`wanted` as far as it fits: for what is smaller than its parameter.
 
   An axis is whole if its devices do not divide it, and so is an array of fewer
@@ -127,7 +127,7 @@ def _move(x: Any, kind: str) -> Any:
   return there if x is place else jax.device_put(x, there)
 
 
-def put(
+def shard(
     read: Callable[[Index], np.ndarray],
     shape: tuple[int, ...],
     sharding: jax.sharding.Sharding,
@@ -154,7 +154,7 @@ def put(
   return jax.make_array_from_single_device_arrays(shape, sharding, pieces)
 
 
-def placed(shapes: Any, shardings: Any) -> Any:
+def with_shardings(shapes: Any, shardings: Any) -> Any:
   """Arrays or their shapes, as shapes with these shardings."""
   return jax.tree.map(
       lambda x, s: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=s),
@@ -168,7 +168,7 @@ def put_array(x: Any, sharding: jax.sharding.Sharding) -> jax.Array:
   spans = isinstance(x, jax.Array) and not x.is_fully_addressable
   if spans or sharding.is_fully_addressable:
     return jax.device_put(x, sharding)
-  return put(np.asarray(x).__getitem__, np.shape(x), sharding)
+  return shard(np.asarray(x).__getitem__, np.shape(x), sharding)
 
 
 def on_mesh(fn: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:

@@ -1,8 +1,8 @@
 """What an update takes on each device: bytes, products and collectives.
 
-The programs of `step.make_steps` are compiled for arrays of shapes alone: no
-number of them exists. So an update of any size on any mesh is measured on any
-machine, with simulated devices.
+The programs of an update are compiled for arrays of shapes alone: no number of
+them exists. So an update of any size on any mesh is measured on any machine,
+with simulated devices.
 """
 
 import functools
@@ -15,10 +15,10 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from agentrl.batch import TokenBatch
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import sharding
 from agentrl.planning import hlo
-from agentrl.training import step as step_lib
+from agentrl.training.programs import Programs
 from agentrl.training.state import TrainState
 
 # `TokenBatch` fields of other types than float32, and those that are `[E]`.
@@ -118,31 +118,31 @@ def batch_shapes(
   return TokenBatch(**{name: shape(name) for name in (*ALWAYS, *fields)})
 
 
-def score(
-    steps: step_lib.Steps, state: TrainState, batch: TokenBatch
-) -> Program:
+def score(programs: Programs, state: TrainState, batch: TokenBatch) -> Program:
   """Log-probabilities (and values) of a microbatch."""
-  return _compile(steps.score, state.networks, batch, passing=batch)
+  return _compile(programs.score, state.networks, batch, passing=batch)
 
 
 def accumulate(
-    steps: step_lib.Steps, state: TrainState, batch: TokenBatch
+    programs: Programs, state: TrainState, batch: TokenBatch
 ) -> Program:
   """The gradient of a microbatch, added to the others."""
-  scale = Scale(*(jax.ShapeDtypeStruct((), jnp.float32) for _ in Scale._fields))
-  args = state.networks, gradients(state), batch, scale
-  return _compile(steps.accumulate, *args, passing=batch)
+  denominators = Denominators(
+      *(jax.ShapeDtypeStruct((), jnp.float32) for _ in Denominators._fields)
+  )
+  args = state.networks, gradients(state), batch, denominators
+  return _compile(programs.accumulate, *args, passing=batch)
 
 
-def apply(steps: step_lib.Steps, state: TrainState) -> Program:
-  """The optimiser."""
-  return _compile(steps.apply, state, gradients(state))
+def apply(programs: Programs, state: TrainState) -> Program:
+  """The optimizer."""
+  return _compile(programs.apply, state, gradients(state))
 
 
 def _compile(fn: Any, *args: Any, passing: Any = ()) -> Program:
   """Compiles for shapes; `passing` arguments are gone after the call."""
   bound = {}
-  if isinstance(fn, functools.partial):  # a frozen base, see `make_steps`
+  if isinstance(fn, functools.partial):  # a frozen base, see `compile_programs`
     fn, bound = fn.func, fn.keywords
   compiled = fn.lower(*args, **bound).compile(compiler_options=_QUICK)
   memory = compiled.memory_analysis()

@@ -1,7 +1,7 @@
 """What a compiled program does: products and collectives, loops counted.
 
 `cost_analysis` of a compiled program counts the body of a loop once, and layers
-and chunks of the vocabulary are loops here. So the optimised HLO text is read
+and chunks of the vocabulary are loops here. So the optimized HLO text is read
 instead: every instruction counts as often as the loops around it turn.
 """
 

@@ -31,9 +31,9 @@ from agentrl.training import (
     meshes,
     optim as optim_lib,
     options,
+    programs as programs_lib,
     rl,
     state as state_lib,
-    step as step_lib,
 )
 from agentrl.weights import hf, load as weights, names
 
@@ -44,7 +44,7 @@ class Work:
 
   Attributes:
     loss: of the algorithm, its hyperparameters bound.
-    tx: the optimiser of `Networks`.
+    tx: the optimizer of `Networks`.
     fields: of the batch that the loss reads, beside those of every batch.
     episodes: in a step.
     rows: packed rows of an update, if each episode is as long as it may be.
@@ -58,7 +58,7 @@ class Work:
     unit: what a step is called.
   """
 
-  loss: step_lib.LossFn
+  loss: programs_lib.LossFn
   tx: Any
   fields: tuple[str, ...]
   episodes: int
@@ -167,8 +167,10 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
   critic = work.critic and jax.eval_shape(
       functools.partial(value_head.init, work.critic, module), params
   )
-  state, shardings = state_lib.shapes(params, work.tx, mesh, critic=critic)
-  steps = step_lib.make_steps(
+  state, shardings = state_lib.create_abstract(
+      params, work.tx, mesh, critic=critic
+  )
+  compiled = programs_lib.compile_programs(
       module, work.loss, work.tx, mesh, state, shardings, base=base
   )
   shards = mesh_lib.batch_size(mesh)
@@ -180,7 +182,7 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
 
   @functools.cache
   def accumulate(rows):
-    return footprint.accumulate(steps, state, batch(rows))
+    return footprint.accumulate(compiled, state, batch(rows))
 
   # Rows a shard: of a whole update, and of the config's microbatch.
   update = -(-work.rows // shards)
@@ -189,11 +191,11 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
   pieces = lambda count: -(-count // (rows * shards))
   programs, runs = {}, {}
   if work.passes:
-    programs['score'] = footprint.score(steps, state, batch(rows))
+    programs['score'] = footprint.score(compiled, state, batch(rows))
     runs['score'] = work.passes * pieces(work.episodes)
   programs['accumulate'] = accumulate(rows)
   runs['accumulate'] = work.updates * pieces(work.rows)
-  programs['apply'] = footprint.apply(steps, state)
+  programs['apply'] = footprint.apply(compiled, state)
   runs['apply'] = work.updates
 
   held = {
@@ -202,7 +204,7 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
       if base is None
       else 'adapter': footprint.device_bytes(state.params),
       'critic': footprint.device_bytes(state.critic),
-      'optimiser state': footprint.device_bytes(state.opt_state),
+      'optimizer state': footprint.device_bytes(state.opt_state),
       'reference': footprint.device_bytes(state.params) * work.reference,
   }
   waiting = _offload(held, programs, config.mesh.offload)
@@ -241,7 +243,7 @@ def _parameters(
   if not model.lora.rank:
     return shapes, None
   adapters.check_targets(shape, model.lora)
-  frozen = sharding.placed(
+  frozen = sharding.with_shardings(
       names.shapes(shape, language_model.DTYPES[model.dtype]), places
   )
   adapter = jax.eval_shape(
@@ -260,7 +262,7 @@ def _offload(
   """
   waiting = {}
   for who, name, program in (
-      ('optimizer', 'optimiser state', 'apply'),
+      ('optimizer', 'optimizer state', 'apply'),
       ('reference', 'reference', 'score'),
   ):
     if who in offload:
@@ -315,7 +317,7 @@ def _train(config: Any) -> Work:
   )
 
 
-def _offline(config: Any, loss: step_lib.LossFn, **options: Any) -> Work:
+def _offline(config: Any, loss: programs_lib.LossFn, **options: Any) -> Work:
   """Work of an update on a minibatch of whole demonstrations."""
   rate = optim_lib.Rate(config.optim.lr, 0, 'constant', total_steps=1)
   tx, _ = optim_lib.make(config.optim, rate)

@@ -164,7 +164,7 @@ def _fit(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
   missing = plan.programs['apply'].bytes - plan.room
   if 0 < missing and plan.room > 0:
     yield (
-        f'The optimiser does not fit {where}: {missing / _GIB:,.1f} GiB are'
+        f'The optimizer does not fit {where}: {missing / _GIB:,.1f} GiB are'
         ' missing while it is applied. Raise mesh.fsdp or mesh.tensor.'
     )
   if plan.room <= 0:

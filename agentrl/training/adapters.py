@@ -49,7 +49,7 @@ def attach(
   check_targets(config, lora)
   init = functools.partial(lora_lib.init, lora, _shapes(base))
   key = jax.random.key(seed)
-  places = state_lib.infer(jax.eval_shape(init, key), mesh)
+  places = state_lib.infer_shardings(jax.eval_shape(init, key), mesh)
   params = jax.jit(init, out_shardings=places)(key)
   return params, lora_lib.Base(base, lora.scale)
 

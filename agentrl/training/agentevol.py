@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from agentrl.data.tasks import TaskIterator
-from agentrl.training.step import Metrics
+from agentrl.training.programs import Metrics
 from agentrl.types import Episode, Group
 
 

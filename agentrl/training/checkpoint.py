@@ -8,17 +8,20 @@ checked before anything of it is used.
 """
 
 import asyncio
+import dataclasses
 import json
 import logging
 import pathlib
 import re
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import orbax.checkpoint as ocp
 
 from agentrl.errors import CheckpointError
+from agentrl.models.config import TransformerConfig
+from agentrl.training.state import TrainState
 from agentrl.training.weight_sync import checksums
 
 # Orbax reports a failed write as one of these: the file system's own errors,
@@ -235,6 +238,76 @@ class Checkpoints:
         f'{which} could not be written to {self._directory}: {reason}. {rest};'
         ' free some space and start the same command again.'
     )
+
+
+def save(
+    checkpoints: Checkpoints,
+    state: TrainState,
+    ref_params: Any,
+    host: dict[str, Any],
+) -> None:
+  """Starts a checkpoint of the arrays and of the host's record.
+
+  Args:
+    checkpoints: of the run.
+    state: after step `host['books']['step']`.
+    ref_params: of the reference policy, or None.
+    host: JSON values.
+  """
+  checkpoints.save(host['books']['step'], _items(state, ref_params), host)
+
+
+def restore(
+    checkpoints: Checkpoints, like: TrainState, *, reference: bool
+) -> tuple[TrainState, Any, dict[str, Any]]:
+  """The newest checkpoint: train state, reference parameters, host's record.
+
+  Args:
+    checkpoints: of the run; holds one at least.
+    like: shapes and shardings to restore to, see `state.abstract`.
+    reference: whether the run has reference parameters; None without them.
+  """
+  host = checkpoints.host()
+  items = checkpoints.restore(_items(like, like.params if reference else None))
+  state = TrainState(
+      params=items['params'], critic=items.get('critic'), **items['optimizer']
+  )
+  return state, items.get('ref_params'), host
+
+
+def _items(state: TrainState, ref_params: Any) -> dict[str, Any]:
+  """Trees by name, apart: serving and evaluation read `params` alone."""
+  items = {
+      'params': state.params,
+      'optimizer': {'step': state.step, 'opt_state': state.opt_state},
+      'critic': state.critic,
+      'ref_params': ref_params,
+  }
+  return {name: tree for name, tree in items.items() if tree is not None}
+
+
+def check_model(
+    found: Mapping[str, Any], ours: TransformerConfig, place: str
+) -> None:
+  """Refuses a checkpoint of another architecture, even if its arrays fit.
+
+  Args:
+    found: fields of a `TransformerConfig`, in the checkpoint.
+    ours: of this run.
+    place: of the checkpoint, for the message.
+
+  Raises:
+    CheckpointError: they differ.
+  """
+  theirs = TransformerConfig(**found)
+  for field in dataclasses.fields(TransformerConfig):
+    then, now = getattr(theirs, field.name), getattr(ours, field.name)
+    if then != now:
+      raise CheckpointError(
+          f'{place} is of a model with {field.name}={then!r}, and model.name is'
+          f' now one with {now!r}: put the model back that the run began with,'
+          ' or use another --workdir.'
+      )
 
 
 def _why_not_written(error: Exception) -> str:

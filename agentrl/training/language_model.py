@@ -198,11 +198,11 @@ def load_run(
 
     def read(config: TransformerConfig, shapes: Any) -> Any:
       places = (
-          sharding.alone(shapes, device)
+          sharding.single_device(shapes, device)
           if mesh is None
           else meshes.shardings(config, shapes, mesh)
       )
-      like = {'params': sharding.placed(shapes, places)}
+      like = {'params': sharding.with_shardings(shapes, places)}
       return checkpoints.restore(like, number)['params']
 
     adapter = host.get('adapter')

@@ -70,7 +70,7 @@ def shardings(config: TransformerConfig, shapes: Any, mesh: Mesh) -> Any:
         ' or a divisor of it, and give the other devices to mesh.fsdp or'
         ' mesh.data.'
     )
-  found = state_lib.infer(shapes, mesh)
+  found = state_lib.infer_shardings(shapes, mesh)
   jax.tree_util.tree_map_with_path(_check_leaf, shapes, found)
   return found
 

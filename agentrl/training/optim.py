@@ -1,4 +1,4 @@
-"""The optimiser: an optax chain from named values."""
+"""The optimizer: an optax chain from named values."""
 
 from typing import Any, NamedTuple
 
@@ -97,7 +97,7 @@ def make_optimizer(
     momentum: float = 0.95,
     eps: float = 1e-8,
 ) -> optax.GradientTransformation:
-  """An optimiser behind a clip of the gradient's global norm.
+  """An optimizer behind a clip of the gradient's global norm.
 
   All of them make steps of about AdamW's size, so that rates compare.
 
@@ -137,7 +137,7 @@ def make_optimizer(
   )
 
 
-# What a parameter is, by its name: optimisers tell these apart.
+# What a parameter is, by its name: optimizers tell these apart.
 _VECTOR, _EMBEDDING, _MATRIX = 'vector', 'embedding', 'matrix'
 
 
@@ -227,7 +227,7 @@ OPTIMIZERS = {
 def with_critic(
     policy: optax.GradientTransformation, critic: optax.GradientTransformation
 ) -> optax.GradientTransformation:
-  """One optimiser of `Networks`: each network has its own rate and clip."""
+  """One optimizer of `Networks`: each network has its own rate and clip."""
   return optax.multi_transform(
       {'policy': policy, 'critic': critic}, Networks('policy', 'critic')
   )

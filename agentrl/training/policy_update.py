@@ -16,7 +16,8 @@ from agentrl.batch import TokenBatch
 from agentrl.ops import mismatch
 from agentrl.parallel import sharding
 from agentrl.rollout.collect import is_tied
-from agentrl.training import reward, step as step_lib
+from agentrl.training import programs as programs_lib, reward
+from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks, TrainState
 from agentrl.types import Group
 
@@ -40,7 +41,7 @@ class UpdatePlan:
   max_context: int = 0
 
 
-def learnt_from(
+def trainable(
     batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
 ) -> np.ndarray:
   """`[E]` bool: the valid episodes that the loss sees."""
@@ -58,16 +59,16 @@ def update_policy(
     state: TrainState,
     batch: TokenBatch,
     *,
-    steps: step_lib.Steps,
+    programs: Programs,
     plan: UpdatePlan,
     advantages: Callable[[TokenBatch], TokenBatch],
-    learnt: np.ndarray,
+    trainable: np.ndarray,
     ref_params: Any,
     kl_coef: float,
     rl_step: int,
     skips: int = 0,
     suspects: list[int] | None = None,
-) -> tuple[TrainState, step_lib.Metrics, TokenBatch]:
+) -> tuple[TrainState, Metrics, TokenBatch]:
   """All updates on one collection.
 
   With one update the policy that is updated is the one that sampled, so the
@@ -77,15 +78,15 @@ def update_policy(
   Args:
     state: donated.
     batch: NumPy arrays, as collated.
-    steps: the compiled pieces, with the algorithm's loss.
+    programs: the compiled pieces, with the algorithm's loss.
     plan: passes, minibatches and what shapes the rewards.
     advantages: fills in advantages and, with a critic, returns.
-    learnt: `[E]` bool, the episodes that the loss sees.
+    trainable: `[E]` bool, the episodes that the loss sees.
     ref_params: of the reference policy; None when nothing needs it.
     kl_coef: weight of the KL to it.
     rl_step: seeds the order of the rows.
     skips: updates in a row before these whose gradient was not finite; with
-      `step.MAX_SKIPS` of them no more are tried.
+      `programs.MAX_SKIPS` of them no more are tried.
     suspects: gets the rows that such updates may be due to.
 
   Returns:
@@ -99,7 +100,7 @@ def update_policy(
   old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
   scored = hyperparams.scores
   if scored:
-    scores = step_lib.score(steps, state.networks, batch, **limit)
+    scores = programs_lib.score(programs, state.networks, batch, **limit)
     old = scores.logprobs
     if state.critic is not None:
       last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
@@ -110,7 +111,7 @@ def update_policy(
   if ref_params is not None:
     # It may wait in the memory of the host, and comes for this pass only.
     reference = Networks(sharding.to_device(ref_params))
-    ref = step_lib.score(steps, reference, batch, **limit)
+    ref = programs_lib.score(programs, reference, batch, **limit)
     del reference
     batch = batch.replace(ref_logprobs=ref.logprobs)
   # What was computed anyhow is the same number as the ratio's 1, but it would
@@ -131,19 +132,19 @@ def update_policy(
   batch = jax.tree.map(np.asarray, advantages(batch))
 
   parts, skipped = [], 0
-  used = batch.replace(valid=learnt, old_logprobs=fixed)
-  before = np.arange(len(learnt))  # rows that `old` speaks of
+  used = batch.replace(valid=trainable, old_logprobs=fixed)
+  before = np.arange(len(trainable))  # rows that `old` speaks of
   for epoch in range(hyperparams.epochs):
-    order = np.arange(len(learnt))
+    order = np.arange(len(trainable))
     if hyperparams.updates > 1:
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
     for rows in np.array_split(order, hyperparams.minibatches):
-      if skips >= step_lib.MAX_SKIPS:
+      if skips >= programs_lib.MAX_SKIPS:
         break
       first = not scored and not parts
-      state, metrics = step_lib.update(
-          steps,
+      state, metrics = programs_lib.update(
+          programs,
           state,
           used,
           rows,
@@ -154,27 +155,27 @@ def update_policy(
       )
       if metrics:
         before = rows if first else before
-        skips = step_lib.count_skips(skips, metrics)
+        skips = programs_lib.count_skips(skips, metrics)
       if metrics.get('train/skipped'):
         skipped += 1
       elif metrics:
         parts.append(metrics)
-  metrics = _average(parts) | shaped | _agreement(batch, old, before, learnt)
+  metrics = _average(parts) | shaped | _agreement(batch, old, before, trainable)
   metrics['train/updates'] = float(len(parts))
   metrics['train/skipped'] = float(skipped)
   metrics['train/skips_in_row'] = float(skips)
   metrics['train/old_logprobs_skipped'] = float(not scored)
-  metrics['train/learnt_share'] = float(learnt.mean())
+  metrics['train/learnt_share'] = float(trainable.mean())
   used_logprobs = old if fixed is None else fixed
   return state, metrics, batch.replace(old_logprobs=used_logprobs)
 
 
 def _agreement(
-    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, learnt: np.ndarray
-) -> step_lib.Metrics:
+    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, trainable: np.ndarray
+) -> Metrics:
   """How far the trainer, before the policy moved, is from the sampler."""
   # Masked rather than taken out: one program for all numbers of rows.
-  seen = np.isin(np.arange(len(old)), rows) & learnt
+  seen = np.isin(np.arange(len(old)), rows) & trainable
   seen &= np.isfinite(old).all(axis=1)
   mask = np.asarray(batch.completion_mask) & seen[:, None]
   if not mask.any():
@@ -183,7 +184,7 @@ def _agreement(
   return {name: float(value) for name, value in found.items()}
 
 
-def _average(parts: Sequence[step_lib.Metrics]) -> step_lib.Metrics:
+def _average(parts: Sequence[Metrics]) -> Metrics:
   merged = {}
   for name in dict.fromkeys(name for part in parts for name in part):
     values = [part[name] for part in parts if name in part]

@@ -58,9 +58,9 @@ def charge_kl(
   )
   rewards = np.array(batch.rewards)
   rewards -= coef * divergence
-  learnt = mask & np.asarray(batch.valid)[:, None]
+  trainable = mask & np.asarray(batch.valid)[:, None]
   return _with_rewards(batch, rewards), {
-      'reward/kl': float(divergence[learnt].mean())
+      'reward/kl': float(divergence[trainable].mean())
   }
 
 

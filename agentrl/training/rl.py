@@ -19,7 +19,11 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.ops import kl
 from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
-from agentrl.training import optim as optim_lib, policy_update, step as step_lib
+from agentrl.training import (
+    optim as optim_lib,
+    policy_update,
+    programs as programs_lib,
+)
 from agentrl.training.options import RlOptim
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.state import TrainState
@@ -43,7 +47,7 @@ class Update:
   """The use of a step's groups.
 
   Attributes:
-    steps: the compiled pieces, with the algorithm's loss.
+    programs: the compiled pieces, with the algorithm's loss.
     plan: passes and minibatches.
     advantages: `advantages(batch, num_groups=)` fills them in, and with a
       critic the returns.
@@ -51,7 +55,7 @@ class Update:
     ref_params: of the reference policy, or None.
   """
 
-  steps: step_lib.Steps
+  programs: programs_lib.Programs
   plan: UpdatePlan
   advantages: Callable[..., TokenBatch]
   learning_rate: optax.Schedule
@@ -71,7 +75,7 @@ class StepRecord:
   """
 
   step: int
-  metrics: step_lib.Metrics
+  metrics: programs_lib.Metrics
   groups: list[Group]
   batch: TokenBatch
   suspects: list[int]
@@ -130,7 +134,7 @@ def _collect(
 
 
 def _next_kl_coef(
-    coef: float, metrics: step_lib.Metrics, hyperparams: Online
+    coef: float, metrics: programs_lib.Metrics, hyperparams: Online
 ) -> float:
   """The coefficient after a step; the same without a target."""
   observed = metrics.get('policy/kl_ref', metrics.get('reward/kl'))
@@ -184,7 +188,9 @@ def train(
   """
   hyperparams = update.plan.hyperparams
   skips = int(loop.stats.get('train/skips_in_row', 0))
-  step_lib.check_skips(skips)  # the same command again would not learn either
+  programs_lib.check_skips(
+      skips
+  )  # the same command again would not learn either
   complete, saved = True, loop.step
   try:
     while loop.step < num_steps and not run.stopped():
@@ -201,12 +207,12 @@ def train(
       state, metrics, batch = policy_update.update_policy(
           state,
           batch,
-          steps=update.steps,
+          programs=update.programs,
           plan=update.plan,
           advantages=functools.partial(
               update.advantages, num_groups=len(groups)
           ),
-          learnt=policy_update.learnt_from(batch, groups, update.plan),
+          trainable=policy_update.trainable(batch, groups, update.plan),
           ref_params=update.ref_params,
           kl_coef=loop.kl_coef,
           rl_step=loop.step,
@@ -248,7 +254,7 @@ def train(
         )
         complete = True
       skips = int(metrics['train/skips_in_row'])
-      step_lib.check_skips(skips)
+      programs_lib.check_skips(skips)
       if loop.step % save_every == 0 or loop.step == num_steps:
         run.save(state, loop)
         saved = loop.step

@@ -13,7 +13,7 @@ from agentrl.parallel import sharding
 
 
 class Networks(NamedTuple):
-  """What is differentiated and optimised together."""
+  """What is differentiated and optimized together."""
 
   policy: Any
   critic: Any = None  # None without one
@@ -21,9 +21,9 @@ class Networks(NamedTuple):
 
 @struct.dataclass
 class TrainState:
-  """Parameters in the trainer's layout, and their optimiser's state."""
+  """Parameters in the trainer's layout, and their optimizer's state."""
 
-  step: jax.Array  # scalar int32: optimiser updates so far
+  step: jax.Array  # scalar int32: optimizer updates so far
   params: Any  # the policy's
   opt_state: Any  # of `networks`
   critic: Any = None  # the critic's, see models.value_head
@@ -45,16 +45,16 @@ def create(
 
   Args:
     params: trainer layout, arrays of the host or of a device.
-    tx: the optimiser, of `Networks`.
+    tx: the optimizer, of `Networks`.
     mesh: where the state lives.
     critic: parameters of the critic, if there is one.
-    offload: whether the optimiser's state waits in the memory of the host.
+    offload: whether the optimizer's state waits in the memory of the host.
 
   Returns:
     The state, and a `TrainState` of its shardings.
   """
   networks = Networks(params, critic)
-  _, shardings = shapes(params, tx, mesh, critic=critic)
+  _, shardings = create_abstract(params, tx, mesh, critic=critic)
   networks = jax.tree.map(sharding.put_array, networks, shardings.networks)
   # The copy keeps the caller's arrays alive when a train step donates ours. It
   # is made in the program: one array at a time would take longer than that.
@@ -69,7 +69,7 @@ def create(
   return place(state), place(shardings)
 
 
-def shapes(
+def create_abstract(
     params: Any,
     tx: optax.GradientTransformation,
     mesh: Mesh,
@@ -80,11 +80,13 @@ def shapes(
   state = jax.eval_shape(
       functools.partial(_at_zero, tx), Networks(params, critic)
   )
-  shardings = infer(state, mesh)
+  shardings = infer_shardings(state, mesh)
   shardings = shardings.replace(
-      opt_state=jax.tree.map(sharding.fit, state.opt_state, shardings.opt_state)
+      opt_state=jax.tree.map(
+          sharding.drop_indivisible, state.opt_state, shardings.opt_state
+      )
   )
-  return sharding.placed(state, shardings), shardings
+  return sharding.with_shardings(state, shardings), shardings
 
 
 def _at_zero(tx: optax.GradientTransformation, networks: Networks):
@@ -96,7 +98,7 @@ def _at_zero(tx: optax.GradientTransformation, networks: Networks):
   )
 
 
-def infer(tree: Any, mesh: Mesh) -> Any:
+def infer_shardings(tree: Any, mesh: Mesh) -> Any:
   """Shardings of a tree of decoder parameters or of anything made of them."""
   return sharding.infer_shardings(tree, mesh, sharding.DECODER_RULES)
 

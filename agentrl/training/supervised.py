@@ -19,14 +19,14 @@ from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
 from agentrl.training import (
     optim as optim_lib,
+    programs as programs_lib,
     state as state_lib,
-    step as step_lib,
 )
 from agentrl.training.options import Optim
 from agentrl.training.state import TrainState
 from agentrl.types import Episode, Group
 
-OnUpdate = Callable[[int, TrainState, step_lib.Metrics], None]
+OnUpdate = Callable[[int, TrainState, programs_lib.Metrics], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,27 +38,29 @@ class Passes:
     minibatch_size: demonstrations of an update, or pairs of them.
     max_tokens: of a microbatch, padding included.
     seed: of their order.
-    together: neighbouring rows that the loss compares: 2 for pairs.
+    rows_per_example: neighbouring rows that the loss compares: 2 for pairs.
   """
 
   epochs: int
   minibatch_size: int
   max_tokens: int
   seed: int
-  together: int = 1
+  rows_per_example: int = 1
 
   def num_updates(self, rows: int) -> int:
     """The number of minibatches in all passes."""
-    return self.epochs * -(-rows // self.together // self.minibatch_size)
+    return self.epochs * -(
+        -rows // self.rows_per_example // self.minibatch_size
+    )
 
   def minibatches(self, rows: int) -> Iterator[np.ndarray]:
     """Rows of each minibatch: every epoch in an order of its own."""
     for epoch in range(self.epochs):
       rng = np.random.default_rng((self.seed, epoch))
-      order = rng.permutation(rows // self.together)
+      order = rng.permutation(rows // self.rows_per_example)
       for start in range(0, len(order), self.minibatch_size):
         members = order[start : start + self.minibatch_size]
-        yield rows_of(members, self.together)
+        yield rows_of(members, self.rows_per_example)
 
 
 class Network(NamedTuple):
@@ -81,7 +83,7 @@ class Learner(NamedTuple):
   """A supervised phase; `state` is the one before its next update."""
 
   state: TrainState
-  steps: step_lib.Steps
+  programs: programs_lib.Programs
   learning_rate: optax.Schedule
   total: int  # updates of the phase
   passes: Passes
@@ -92,7 +94,7 @@ def make_learner(
     rows: int,
     *,
     network: Network,
-    loss: step_lib.LossFn,
+    loss: programs_lib.LossFn,
     optim: Optim,
     rate: Callable[[int], optim_lib.Rate],
     passes: Passes,
@@ -112,10 +114,10 @@ def make_learner(
   tx, learning_rate = optim_lib.make(optim, rate(total))
   module, mesh, base, offload = network
   state, shardings = state_lib.create(params, tx, mesh, offload=offload)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       module, loss, tx, mesh, state, shardings, base=base
   )
-  return Learner(state, steps, learning_rate, total, passes)
+  return Learner(state, programs, learning_rate, total, passes)
 
 
 def as_batch(episodes: Sequence[Episode]) -> TokenBatch:
@@ -125,9 +127,11 @@ def as_batch(episodes: Sequence[Episode]) -> TokenBatch:
   return batch.replace(sampler_logprobs=None)
 
 
-def rows_of(members: np.ndarray, together: int) -> np.ndarray:
-  """The rows of these members, of `together` neighbouring rows each."""
-  return (members[:, None] * together + np.arange(together)).ravel()
+def rows_of(members: np.ndarray, rows_per_example: int) -> np.ndarray:
+  """The rows of these members, of `rows_per_example` neighbouring rows each."""
+  return (
+      members[:, None] * rows_per_example + np.arange(rows_per_example)
+  ).ravel()
 
 
 def fit(
@@ -147,22 +151,22 @@ def fit(
   Raises:
     DivergedError: several updates in a row had no finite gradient.
   """
-  state, steps, _, _, passes = learner
+  state, programs, _, _, passes = learner
   start, skips = int(state.step), 0
   for index, rows in enumerate(passes.minibatches(len(batch.tokens))):
     if index < start:
       continue
     suspects: list[int] = []
-    state, metrics = step_lib.update(
-        steps,
+    state, metrics = programs_lib.update(
+        programs,
         state,
         batch,
         rows,
         max_tokens=passes.max_tokens,
-        together=passes.together,
+        rows_per_example=passes.rows_per_example,
         suspects=suspects,
     )
-    skips = step_lib.count_skips(skips, metrics)
+    skips = programs_lib.count_skips(skips, metrics)
     if suspects:
       logging.warning(
           'Update %d is skipped: its gradient is not finite. Demonstrations in'
@@ -170,7 +174,7 @@ def fit(
           *(index, sorted(suspects)),
       )
     on_update(index, state, metrics)
-    step_lib.check_skips(skips)
+    programs_lib.check_skips(skips)
   return state
 
 
@@ -183,7 +187,7 @@ def imitate(
     check: Callable[[], None],
     name: str,
     write: bool,
-) -> tuple[Any, step_lib.Metrics]:
+) -> tuple[Any, programs_lib.Metrics]:
   """A whole phase, with metrics in a file of its own.
 
   Args:
@@ -215,7 +219,9 @@ def imitate(
       )
       stack.callback(writer.close)
 
-    def on_update(index: int, _: TrainState, values: step_lib.Metrics) -> None:
+    def on_update(
+        index: int, _: TrainState, values: programs_lib.Metrics
+    ) -> None:
       nonlocal tokens, last
       # A skipped update has learnt nothing.
       tokens, last = tokens + values.get('train/tokens', 0.0), values
@@ -231,10 +237,12 @@ def mean_loss(
     state: TrainState,
     batch: TokenBatch,
     *,
-    steps: step_lib.Steps,
+    programs: programs_lib.Programs,
     max_tokens: int,
 ) -> float:
   """Mean negative log-likelihood of the tokens that a batch would teach."""
-  scores = step_lib.score(steps, state.networks, batch, max_tokens=max_tokens)
+  scores = programs_lib.score(
+      programs, state.networks, batch, max_tokens=max_tokens
+  )
   mask = np.asarray(batch.completion_mask)
   return -float(scores.logprobs[mask].mean())

@@ -67,7 +67,7 @@ def load(
             tensor, name, part.get_shape(), shape.shape[lead:], str(directory)
         )
       read = functools.partial(_read, tensor, shape, slices)
-      return sharding_lib.put(read, shape.shape, sharding)
+      return sharding_lib.shard(read, shape.shape, sharding)
 
     params = jax.tree_util.tree_map_with_path(load_leaf, shapes, shardings)
   return config, params

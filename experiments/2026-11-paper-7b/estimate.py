@@ -112,7 +112,7 @@ def estimate(plan: Plan, horizon: int, numbers: int, a: Assumptions) -> Step:
       tokens=tokens,
       sample_s=sample_s,
       score_s=seconds('score', passes=plan.work.passes),
-      # The optimiser is bound by memory: it reads and writes all it holds.
+      # The optimizer is bound by memory: it reads and writes all it holds.
       update_s=seconds('accumulate')
       + plan.work.updates * 2 * sum(plan.held.values()) / HBM,
       # Written to memory once, and read from it by the servers.

@@ -33,7 +33,12 @@ from agentrl.models.transformer import Transformer
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.schedules import fixed
-from agentrl.training import optim, rl, state as state_lib, step
+from agentrl.training import (
+    optim,
+    programs as programs_lib,
+    rl,
+    state as state_lib,
+)
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import TERMINATED, Episode, Group, Turn
@@ -156,7 +161,7 @@ class Ours:
             functools.partial(grpo.advantages, hyperparams=hyperparams),
             static_argnames='num_groups',
         ),
-        steps=step.make_steps(
+        programs=programs_lib.compile_programs(
             module,
             functools.partial(grpo.loss, hyperparams=hyperparams),
             tx,

@@ -43,7 +43,8 @@ from agentrl.rollout import collect
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.runtime.event_loop import EventLoop
-from agentrl.training import optim, state as state_lib, step
+from agentrl.training import optim, programs as programs_lib, state as state_lib
+from agentrl.training.programs import Programs
 from agentrl.types import Completion, Episode, Group
 from experiments.benchmarks import peers
 
@@ -148,20 +149,23 @@ def shape_of(piece: TokenBatch) -> tuple[tuple[int, int], ...]:
 
 
 def time_shapes(
-    pieces: list[TokenBatch], steps: step.Steps, state, scale
+    pieces: list[TokenBatch],
+    programs: Programs,
+    state,
+    denominators,
 ) -> dict[tuple, list[float]]:
   """Seconds of the gradient of a piece of each shape, the shapes in turns."""
   examples = {shape_of(piece): piece for piece in pieces}
-  grads, programs = steps.zeros(), {}
+  grads, compiled = programs.zeros(), {}
   for shape, piece in examples.items():
-    piece = examples[shape] = state_lib.place(piece, steps.mesh)
-    args = (state.networks, grads, piece, scale)
-    programs[shape] = steps.accumulate.lower(*args).compile()
+    piece = examples[shape] = state_lib.place(piece, programs.mesh)
+    args = (state.networks, grads, piece, denominators)
+    compiled[shape] = programs.accumulate.lower(*args).compile()
   samples = collections.defaultdict(list)
   for _ in range(_REPEATS.value):
     for shape, piece in examples.items():
       start = time.perf_counter()
-      grads, *_ = programs[shape](state.networks, grads, piece, scale)
+      grads, *_ = compiled[shape](state.networks, grads, piece, denominators)
       jax.block_until_ready(grads)
       samples[shape].append(time.perf_counter() - start)
   return samples
@@ -177,16 +181,18 @@ def main(argv):
   mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
   tx = optim.make_optimizer(1e-6)
   state, shardings = state_lib.create(model.params, tx, mesh)
-  loss = lambda outputs, batch, scale: grpo.loss(
-      outputs, batch, scale, hyperparams=grpo.Hyperparams()
+  loss = lambda outputs, batch, denominators: grpo.loss(
+      outputs, batch, denominators, hyperparams=grpo.Hyperparams()
   )
-  steps = step.make_steps(module, loss, tx, mesh, state, shardings)
+  programs = programs_lib.compile_programs(
+      module, loss, tx, mesh, state, shardings
+  )
   ways = layouts(batch)
   samples = time_shapes(
       [piece for pieces in ways.values() for piece in pieces],
-      steps,
+      programs,
       state,
-      step.measure(batch, np.arange(len(batch.tokens))),
+      programs_lib.denominators(batch, np.arange(len(batch.tokens))),
   )
   lengths = (batch.segment_ids > 0).sum(axis=1)
   result = dict(

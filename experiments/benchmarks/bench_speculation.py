@@ -89,7 +89,7 @@ def pass_s(config, params, batch: int, width: int) -> float:
 
   @jax.jit
   def run(params, cache):
-    hidden, cache = module.apply(
+    hidden, cache, _ = module.apply(
         {'params': params}, tokens, positions, cache=cache
     )
     logits = module.apply({'params': params}, hidden, method='unembed')

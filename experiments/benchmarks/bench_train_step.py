@@ -1,4 +1,4 @@
-"""Times one optimiser update: forward, backward, AdamW.
+"""Times one optimizer update: forward, backward, AdamW.
 
     python -m experiments.benchmarks.bench_train_step --model=tiny-4m
     python -m experiments.benchmarks.bench_train_step --model=smollm2-135m \
@@ -47,7 +47,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import Lora
 from agentrl.models.transformer import REMAT, Transformer
 from agentrl.parallel import mesh as mesh_lib
-from agentrl.training import optim, state as state_lib, step
+from agentrl.training import optim, programs as programs_lib, state as state_lib
 from experiments.benchmarks import peers, reference_rates
 
 _MODEL = flags.DEFINE_string('model', 'tiny-4m', 'A name of models.variants.')
@@ -120,8 +120,8 @@ def main(argv):
   state, shardings = state_lib.create(params, tx, mesh)
   del params
   batch = make_batch(rows, length, config.vocab_size)
-  steps = {
-      name: step.make_steps(
+  programs = {
+      name: programs_lib.compile_programs(
           module.clone(attention=name),
           sft.loss,
           tx,
@@ -133,11 +133,11 @@ def main(argv):
       for name in _ATTENTION.value
   }
 
-  def update(steps):
+  def update(programs):
     nonlocal state  # of all kinds of attention
     start = time.perf_counter()
-    state, _ = step.update(
-        steps, state, batch, np.arange(rows), max_tokens=rows * length
+    state, _ = programs_lib.update(
+        programs, state, batch, np.arange(rows), max_tokens=rows * length
     )
     jax.block_until_ready(state)
     return dict(seconds=time.perf_counter() - start)
@@ -150,7 +150,7 @@ def main(argv):
       'ours'
       if name == _ATTENTION.value[0]
       else name: functools.partial(update, made)
-      for name, made in steps.items()
+      for name, made in programs.items()
   }
   with contextlib.ExitStack() as stack:
     for peer in peers.start(

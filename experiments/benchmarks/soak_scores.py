@@ -130,7 +130,7 @@ class Scorer:
     @jax.jit
     def whole(params, tokens, temperatures):
       positions = jnp.broadcast_to(jnp.arange(length), tokens.shape)
-      hidden, _ = trainer.apply({'params': params}, tokens, positions)
+      hidden = trainer.apply({'params': params}, tokens, positions).hidden
       logits = trainer.apply({'params': params}, hidden, method='unembed')
       return _judge(logits, tokens, temperatures)
 
@@ -140,7 +140,7 @@ class Scorer:
       index = jnp.arange(length)
       # Past the cache nothing is written.
       positions = jnp.where(index >= starts[:, None], index, length)
-      hidden, cache = engine.apply(
+      hidden, cache, _ = engine.apply(
           {'params': params}, tokens, positions, cache=cache
       )
       new = engine.apply({'params': params}, hidden, method='unembed')

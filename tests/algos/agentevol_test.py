@@ -24,7 +24,9 @@ def test_the_weight_of_an_episode_scales_each_of_its_tokens():
   weights = np.random.default_rng(1).random(len(batch.valid))
   outputs = random_outputs(batch)
   batch = weighted(batch, weights)
-  loss, metrics = jax.jit(agentevol.loss)(outputs, batch, tiny.scale(batch))
+  loss, metrics = jax.jit(agentevol.loss)(
+      outputs, batch, tiny.denominators(batch)
+  )
   chosen = np.argwhere(batch.completion_mask)
   expected = np.mean([-weights[b] * outputs.logprobs[b, t] for b, t in chosen])
   np.testing.assert_allclose(loss, expected, rtol=1e-5)
@@ -37,8 +39,8 @@ def test_equal_weights_are_sft():
   batch = tiny.random_batch(1, failures=0.3)
   batch = weighted(batch, np.ones(len(batch.valid)))
   outputs = random_outputs(batch)
-  first, _ = agentevol.loss(outputs, batch, tiny.scale(batch))
-  second, _ = sft.loss(outputs, batch, tiny.scale(batch))
+  first, _ = agentevol.loss(outputs, batch, tiny.denominators(batch))
+  second, _ = sft.loss(outputs, batch, tiny.denominators(batch))
   np.testing.assert_allclose(first, second, rtol=1e-6)
 
 
@@ -48,7 +50,7 @@ def test_an_episode_of_weight_zero_teaches_nothing():
   outputs = random_outputs(batch)
   grad = jax.grad(
       lambda x: agentevol.loss(
-          Outputs(x, outputs.entropy), batch, tiny.scale(batch)
+          Outputs(x, outputs.entropy), batch, tiny.denominators(batch)
       )[0]
   )(outputs.logprobs)
   assert np.all(grad[0] == 0)

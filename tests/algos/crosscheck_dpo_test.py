@@ -156,7 +156,7 @@ def test_losses_and_gradients(trainer, loss, length_normalised, named, seed):
       lambda *args: dpo.loss(*args, hyperparams),
       outputs,
       batch,
-      tiny.scale(batch),
+      tiny.denominators(batch),
   )
   expected, expected_grad, their_metrics = theirs(
       trainer, batch, outputs, loss=named, beta=0.3

@@ -255,7 +255,7 @@ def ours(batch, *, entropy=None, module=grpo, **hyperparams):
       tiny.bound(module, **hyperparams),
       outputs,
       batch,
-      tiny.scale(batch, kl_coef=hyperparams.get('kl_coef', 0.0)),
+      tiny.denominators(batch, kl_coef=hyperparams.get('kl_coef', 0.0)),
   )
   return outputs, loss, metrics, grad
 

@@ -11,7 +11,7 @@ import pytest
 from agentrl.algos import dpo
 from agentrl.algos.policy import Outputs
 from agentrl.data import collate, packing
-from agentrl.training import state as state_lib, step as step_lib
+from agentrl.training import programs as programs_lib, state as state_lib
 from agentrl.training.state import Networks
 from tests import tiny
 
@@ -55,7 +55,9 @@ def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
   expected = margins(batch, outputs, hyperparams)
   if reference_free:
     batch = batch.replace(ref_logprobs=None)
-  loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch), hyperparams)
+  loss, metrics = dpo.loss(
+      outputs, batch, tiny.denominators(batch), hyperparams
+  )
   np.testing.assert_allclose(
       loss, np.mean([math.log1p(math.exp(-0.3 * h)) for h in expected]), 1e-5
   )
@@ -75,9 +77,11 @@ def test_the_loss_is_the_mean_over_pairs_of_whole_episodes(
 
 def test_imitating_adds_the_better_episodes_nll_a_token():
   batch, outputs = pairs(5)
-  scale = tiny.scale(batch)
-  plain, metrics = dpo.loss(outputs, batch, scale)
-  loss, _ = dpo.loss(outputs, batch, scale, dpo.Hyperparams(nll_coef=0.7))
+  denominators = tiny.denominators(batch)
+  plain, metrics = dpo.loss(outputs, batch, denominators)
+  loss, _ = dpo.loss(
+      outputs, batch, denominators, dpo.Hyperparams(nll_coef=0.7)
+  )
   mask = batch.completion_mask
   expected = np.mean([
       -outputs.logprobs[row][mask[row]].mean() for row in range(0, len(mask), 2)
@@ -93,9 +97,9 @@ def test_only_the_policys_tokens_have_a_gradient_and_the_right_sign():
   logprobs = jnp.where(chosen, outputs.logprobs, jnp.nan)
   batch = batch.replace(ref_logprobs=np.where(chosen, batch.ref_logprobs, -9e9))
   grad = jax.grad(
-      lambda x: dpo.loss(Outputs(x, outputs.entropy), batch, tiny.scale(batch))[
-          0
-      ]
+      lambda x: dpo.loss(
+          Outputs(x, outputs.entropy), batch, tiny.denominators(batch)
+      )[0]
   )(logprobs)
   assert np.all(grad[~chosen] == 0)
   assert np.all(grad[0::2][chosen[0::2]] < 0)
@@ -105,7 +109,7 @@ def test_only_the_policys_tokens_have_a_gradient_and_the_right_sign():
 def test_a_policy_that_is_its_reference_has_the_loss_of_a_coin():
   batch, outputs = pairs(2)
   batch = batch.replace(ref_logprobs=outputs.logprobs)
-  loss, metrics = dpo.loss(outputs, batch, tiny.scale(batch))
+  loss, metrics = dpo.loss(outputs, batch, tiny.denominators(batch))
   np.testing.assert_allclose(loss, math.log(2), rtol=1e-6)
   assert metrics['preference/accuracy'] == 0.5
 
@@ -117,7 +121,7 @@ def test_a_margin_within_rounding_decides_nothing():
       np.float32([-1e-6, 1e-6]), batch.tokens.shape
   )
   batch = batch.replace(ref_logprobs=outputs.logprobs + noise)
-  _, metrics = dpo.loss(outputs, batch, tiny.scale(batch))
+  _, metrics = dpo.loss(outputs, batch, tiny.denominators(batch))
   assert metrics['preference/margin'] != 0
   assert metrics['preference/accuracy'] == 0.5
 
@@ -126,39 +130,39 @@ def test_a_margin_within_rounding_decides_nothing():
   for row in (0, 3):
     reference[row, np.flatnonzero(batch.completion_mask[row])[-1]] -= 1e-2
   _, metrics = dpo.loss(
-      outputs, batch.replace(ref_logprobs=reference), tiny.scale(batch)
+      outputs, batch.replace(ref_logprobs=reference), tiny.denominators(batch)
   )
   # Of four pairs one is won, one lost and two undecided.
   assert metrics['preference/accuracy'] == 0.5
   reference[3] = outputs.logprobs[3]
   _, metrics = dpo.loss(
-      outputs, batch.replace(ref_logprobs=reference), tiny.scale(batch)
+      outputs, batch.replace(ref_logprobs=reference), tiny.denominators(batch)
   )
   assert metrics['preference/accuracy'] == (1 + 3 * 0.5) / 4
 
 
 def test_a_split_keeps_pairs_whole_and_the_gradient():
   batch, _ = pairs(3, count=8)
-  steps = tiny.steps(LOSS)
+  programs = tiny.programs(LOSS)
   params = tiny.new_state().params
 
   def gradient(max_tokens):
-    grads, parts = steps.zeros(), []
-    scale = tiny.scale(batch)
+    grads, parts = programs.zeros(), []
+    denominators = tiny.denominators(batch)
     pieces = collate.microbatches(
-        batch, np.arange(16), max_tokens=max_tokens, together=2
+        batch, np.arange(16), max_tokens=max_tokens, rows_per_example=2
     )
     for piece, places in pieces:
       assert all(
           a.row + 1 == b.row and a.packed_row == b.packed_row
           for a, b in zip(places[::2], places[1::2], strict=True)
       )
-      piece = state_lib.place(piece, steps.mesh)
-      grads, metrics, _ = steps.accumulate(
-          Networks(params), grads, piece, scale
+      piece = state_lib.place(piece, programs.mesh)
+      grads, metrics, _ = programs.accumulate(
+          Networks(params), grads, piece, denominators
       )
       parts.append(metrics)
-    return grads.policy, step_lib.merge(parts), len(pieces)
+    return grads.policy, programs_lib.merge(parts), len(pieces)
 
   whole, expected, pieces = gradient(1 << 20)
   assert pieces == 1
@@ -175,14 +179,21 @@ def test_a_split_keeps_pairs_whole_and_the_gradient():
 @pytest.mark.slow
 def test_learning_makes_the_better_episode_likelier():
   batch, _ = pairs(4, count=4)
-  steps = tiny.steps(LOSS)
+  programs = tiny.programs(LOSS)
   state = tiny.new_state()
-  reference = step_lib.score(steps, state.networks, batch, max_tokens=1 << 20)
+  reference = programs_lib.score(
+      programs, state.networks, batch, max_tokens=1 << 20
+  )
   batch = batch.replace(ref_logprobs=reference.logprobs)
   history = []
   for _ in range(8):
-    state, metrics = step_lib.update(
-        steps, state, batch, np.arange(8), max_tokens=1 << 20, together=2
+    state, metrics = programs_lib.update(
+        programs,
+        state,
+        batch,
+        np.arange(8),
+        max_tokens=1 << 20,
+        rows_per_example=2,
     )
     history.append(metrics)
   np.testing.assert_allclose(history[0]['policy/loss'], math.log(2), rtol=1e-4)

@@ -13,7 +13,7 @@ from tests import fakes, tiny
 def value_and_grad(batch, logits, **hyperparams):
   """`(loss, metrics), gradient` with respect to logits `[B, T, V]`."""
   return tiny.value_and_grad(
-      tiny.bound(**hyperparams), batch, logits, tiny.scale(batch)
+      tiny.bound(**hyperparams), batch, logits, tiny.denominators(batch)
   )
 
 
@@ -41,11 +41,13 @@ def test_loss_matches_oracle(seed):
       old_logprobs=logprobs + noise(), ref_logprobs=logprobs + noise()
   )
   entropy = np.abs(noise())
-  scale = tiny.scale(batch, kl_coef=0.1)
+  denominators = tiny.denominators(batch, kl_coef=0.1)
   loss, metrics = jax.jit(
       tiny.bound(kl_coef=0.1, clip_high=0.28, entropy_coef=0.05)
-  )(policy.Outputs(logprobs, entropy), batch, scale)
-  expected = oracle_loss(logprobs, entropy, batch, scale.tokens, 0.1, 0.05)
+  )(policy.Outputs(logprobs, entropy), batch, denominators)
+  expected = oracle_loss(
+      logprobs, entropy, batch, denominators.tokens, 0.1, 0.05
+  )
   np.testing.assert_allclose(loss, expected, rtol=1e-4)
   assert metrics['policy/kl_ref'] > 0
 
@@ -114,4 +116,4 @@ def test_rejects_mismatched_shapes():
   batch = tiny.random_batch(0)
   short = batch.sampler_logprobs[:, 1:]
   with pytest.raises(AssertionError, match='shape'):
-    tiny.bound()(policy.Outputs(short, short), batch, tiny.scale(batch))
+    tiny.bound()(policy.Outputs(short, short), batch, tiny.denominators(batch))

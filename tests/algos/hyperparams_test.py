@@ -59,7 +59,7 @@ def learn(algorithm, hyperparams):
   )
   loss = variants.bound(ONLINE[algorithm], **hyperparams)
   (loss, _), grad = tiny.outputs_grad(
-      loss, outputs, batch, tiny.scale(batch, kl_coef=0.1)
+      loss, outputs, batch, tiny.denominators(batch, kl_coef=0.1)
   )
   return jax.tree.map(np.asarray, (batch.advantages, batch.returns, loss, grad))
 

@@ -62,10 +62,10 @@ def test_gradient_is_zero_exactly_where_the_mask_is_zero(name):
 @pytest.mark.parametrize('pieces', [1, 2, 4])
 def test_microbatches_sum_to_the_whole_minibatch(name, pieces):
   batch = variants.loss_batch(name, 2, failures=0.2)
-  scale = tiny.scale(batch, kl_coef=0.1)
+  denominators = tiny.denominators(batch, kl_coef=0.1)
   logits, values = tiny.random_logits(batch, 2), variants.random_values(batch)
   (expected, whole), (grad, value_grad) = variants.value_and_grad(
-      name, batch, logits, scale=scale, values=values
+      name, batch, logits, denominators=denominators, values=values
   )
   total, parts = 0.0, []
   summed, value_summed = np.zeros(logits.shape), np.zeros(values.shape)
@@ -75,7 +75,11 @@ def test_microbatches_sum_to_the_whole_minibatch(name, pieces):
       packed = tiny.pad(piece, len(batch.tokens), variants.WIDTH)
       cut = lambda x, places=places: _pack(np.asarray(x), places)
       (loss, metrics), grads = variants.value_and_grad(
-          name, packed, cut(logits), scale=scale, values=cut(values)
+          name,
+          packed,
+          cut(logits),
+          denominators=denominators,
+          values=cut(values),
       )
       total += loss
       parts.append(metrics)

@@ -59,7 +59,7 @@ def test_the_critic_learns_one_value_a_turn():
       tiny.bound(ppo, turn_level=True, value_clip=None),
       policy.Outputs(logprobs, np.zeros_like(logprobs), values),
       batch,
-      tiny.scale(batch),
+      tiny.denominators(batch),
   )
   errors = [
       (np.float64(values[row, t[0]]) - batch.returns[row, t[0]]) ** 2 / 2

@@ -17,7 +17,7 @@ def test_loss_is_the_mean_negative_log_likelihood(seed):
   logprobs, entropy = -rng.exponential(size=(2, *batch.tokens.shape))
   chosen = np.argwhere(batch.completion_mask & batch.valid[:, None])
   loss, metrics = jax.jit(sft.loss)(
-      Outputs(logprobs, entropy), batch, tiny.scale(batch)
+      Outputs(logprobs, entropy), batch, tiny.denominators(batch)
   )
   mean = lambda x: np.mean([x[b, t] for b, t in chosen])
   np.testing.assert_allclose(loss, -mean(logprobs), rtol=1e-5)
@@ -32,7 +32,7 @@ def test_gradient_counts_every_chosen_token_once_and_no_other():
   chosen = batch.completion_mask & batch.valid[:, None]
   logprobs = jnp.where(chosen, -1.0, jnp.nan)
   grad = jax.grad(
-      lambda x: sft.loss(Outputs(x, x), batch, tiny.scale(batch))[0]
+      lambda x: sft.loss(Outputs(x, x), batch, tiny.denominators(batch))[0]
   )(logprobs)
   np.testing.assert_allclose(grad, -1.0 * chosen / chosen.sum(), rtol=1e-6)
 
@@ -42,7 +42,7 @@ def test_the_advantage_and_the_reward_play_no_part():
   other = batch.replace(advantages=None, rewards=batch.rewards * 7)
   outputs = Outputs(batch.sampler_logprobs, batch.sampler_logprobs)
   first, second = (
-      sft.loss(outputs, b, tiny.scale(b))[0] for b in (batch, other)
+      sft.loss(outputs, b, tiny.denominators(b))[0] for b in (batch, other)
   )
   assert first == second
 
@@ -53,5 +53,5 @@ def test_rejects_mismatched_shapes():
     sft.loss(
         Outputs(batch.sampler_logprobs[:, 1:], batch.sampler_logprobs),
         batch,
-        tiny.scale(batch),
+        tiny.denominators(batch),
     )

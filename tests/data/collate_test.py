@@ -207,7 +207,9 @@ def test_only_invalid_rows_give_no_piece():
 def test_rows_that_belong_together_share_a_packed_row(max_tokens):
   batch = tiny.random_batch(0, num_groups=4)
   rows = np.random.default_rng(0).permutation(16)
-  pieces = collate.microbatches(batch, rows, max_tokens=max_tokens, together=2)
+  pieces = collate.microbatches(
+      batch, rows, max_tokens=max_tokens, rows_per_example=2
+  )
   partner = dict(rows.reshape(-1, 2).tolist())
   seen = []
   for _, places in pieces:
@@ -223,7 +225,10 @@ def test_an_invalid_row_leaves_its_partner_out():
   batch = tiny.random_batch(0)
   valid = np.arange(8) != 3
   ((_, places),) = collate.microbatches(
-      batch.replace(valid=valid), np.arange(8), max_tokens=4096, together=2
+      batch.replace(valid=valid),
+      np.arange(8),
+      max_tokens=4096,
+      rows_per_example=2,
   )
   assert sorted(p.row for p in places) == [0, 1, 4, 5, 6, 7]
 
@@ -289,7 +294,11 @@ def test_pairs_share_their_prompt_and_a_row():
       tiny.with_prompt(group, [group.task_id] * 120) for group in groups
   ])  # fmt: skip
   pieces = collate.microbatches(
-      batch, np.arange(12), max_tokens=4096, together=2, share_prefixes=True
+      batch,
+      np.arange(12),
+      max_tokens=4096,
+      rows_per_example=2,
+      share_prefixes=True,
   )
   assert all(piece.prefix is not None for piece, _ in pieces)
   for _, places in pieces:

@@ -52,7 +52,7 @@ class Model:
     @jax.jit
     def logits(tokens):
       positions = jnp.arange(tokens.shape[1])[None]
-      hidden, _ = MODULE.apply({'params': params}, tokens, positions)
+      hidden = MODULE.apply({'params': params}, tokens, positions).hidden
       return MODULE.apply({'params': params}, hidden, method='unembed')
 
     self._logits = logits

@@ -107,9 +107,9 @@ def test_samples_have_the_trainer_s_logprobs(name):
   assert info['architectures'] == [ARCHITECTURES[name]]
   np.testing.assert_array_equal(weight, find(params, name)[:3])
   tokens = np.array([turn + next_reply['output_ids']], np.int32)
-  hidden, _ = module.apply(
+  hidden = module.apply(
       {'params': params}, tokens, np.arange(tokens.size)[None]
-  )
+  ).hidden
   logits = module.apply({'params': params}, hidden, method='unembed')
   logprobs = np.asarray(jax.nn.log_softmax(logits))[0]
   for start, answer in ((len(prompt), reply), (len(turn), next_reply)):

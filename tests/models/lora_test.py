@@ -81,9 +81,9 @@ def test_the_scale_is_that_of_the_papers():
 
 
 def loss(params, base=None):
-  hidden, _ = tiny.MODULE.apply(
+  hidden = tiny.MODULE.apply(
       lora_lib.variables(params, base), TOKENS, POSITIONS
-  )
+  ).hidden
   return jnp.sum(jnp.sin(hidden * 3))
 
 

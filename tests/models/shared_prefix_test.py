@@ -63,16 +63,16 @@ def test_states_and_gradients_of_every_feature_are_the_same():
   weights = rng.normal(size=(4, 16, CONFIG.hidden_size)).astype(np.float32)
 
   def shared(params):
-    hidden, _ = MODULE.apply(
+    hidden = MODULE.apply(
         {'params': params}, tokens, positions, SEGMENTS, prefix=prefix
-    )
+    ).hidden
     real = SEGMENTS > 0
     of = weights[np.maximum(SEGMENTS - 1, 0), positions]
     return jnp.sum(jnp.where(real[..., None], of * hidden, 0)), hidden
 
   def alone(params):
     every = np.tile(np.arange(16), (4, 1))
-    hidden, _ = MODULE.apply({'params': params}, whole, every)
+    hidden = MODULE.apply({'params': params}, whole, every).hidden
     before = np.array(LENGTHS)[ROWS[[0, 0, 1, 2]]]
     read = (every >= before[:, None]) & (every < lengths[:, None])
     return jnp.sum(jnp.where(read[..., None], weights * hidden, 0)), hidden

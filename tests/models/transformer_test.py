@@ -63,7 +63,7 @@ def arange(batch, length):
 @functools.partial(jax.jit, static_argnums=0)
 def run(module, params, tokens, positions, segment_ids=None, cache=None):
   """Logits `[B, T, V]` and the cache."""
-  hidden, cache = module.apply(
+  hidden, cache, _ = module.apply(
       {'params': params}, tokens, positions, segment_ids, cache
   )
   return module.apply({'params': params}, hidden, method='unembed'), cache

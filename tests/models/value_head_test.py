@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.models import value_head
+from agentrl.models.transformer import States
 from tests import tiny
 
 LAYOUT = (
@@ -33,7 +34,7 @@ def hidden_of(params, layout):
 
 @jax.jit
 def values_of(critic, hidden, layout):
-  raw, _ = value_head.apply(critic, tiny.MODULE, (hidden, None), *layout)
+  raw, _ = value_head.apply(critic, tiny.MODULE, States(hidden), *layout)
   return raw
 
 

@@ -142,7 +142,7 @@ def logits_of(config, params, tokens):
   @jax.jit
   def forward(params, tokens):
     positions = np.broadcast_to(np.arange(tokens.shape[1]), tokens.shape)
-    hidden, _ = module.apply({'params': params}, tokens, positions)
+    hidden = module.apply({'params': params}, tokens, positions).hidden
     return module.apply({'params': params}, hidden, method='unembed')
 
   return np.array(forward(params, tokens))

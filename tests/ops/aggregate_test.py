@@ -37,14 +37,20 @@ TURNS = [
     [(2, 2), (2, 3)],
 ]
 EPISODES = [TURNS[0] + TURNS[1], TURNS[2] + TURNS[3] + TURNS[4], TURNS[5]]
-SCALE = aggregate.Scale(
+DENOMINATORS = aggregate.Denominators(
     *map(np.float32, (MASK.sum(), len(EPISODES), len(TURNS), 0.0))
 )
 
 
-def value(x, mode, mask=MASK, segments=SEGMENTS, scale=SCALE):
+def value(x, mode, mask=MASK, segments=SEGMENTS, denominators=DENOMINATORS):
   return mean(
-      x, mask, segments, scale, mode=mode, num_episodes=4, constant=CONSTANT
+      x,
+      mask,
+      segments,
+      denominators,
+      mode=mode,
+      num_episodes=4,
+      constant=CONSTANT,
   )
 
 
@@ -136,12 +142,12 @@ def test_an_empty_mask_gives_zero(mode):
 
 def test_turns_that_touch_a_row_s_edges_are_counted():
   mask = np.array([[True, False, True]])
-  scale = aggregate.Scale(*map(np.float32, (2, 1, 2, 0)))
+  denominators = aggregate.Denominators(*map(np.float32, (2, 1, 2, 0)))
   out = mean(
       np.float32([[1, 100, 3]]),
       mask,
       np.ones((1, 3), int),
-      scale,
+      denominators,
       mode='turn',
       num_episodes=1,
   )
@@ -155,7 +161,7 @@ def test_constant_mode_needs_its_constant(constant):
         random_values(0),
         MASK,
         SEGMENTS,
-        SCALE,
+        DENOMINATORS,
         mode='constant',
         num_episodes=4,
         constant=constant,

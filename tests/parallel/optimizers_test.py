@@ -1,4 +1,4 @@
-"""Optimisers whose state is spread over simulated devices."""
+"""Optimizers whose state is spread over simulated devices."""
 
 import numpy as np
 import pytest

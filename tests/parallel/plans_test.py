@@ -89,7 +89,7 @@ def assert_hand_calculation(plan, case):
   assert plan['held/parameters'] == plan['held/reference'] == 4 * params
   assert plan['gradients'] == 4 * params
   # Two moments, and three counters: of Adam, of the schedule, of the state.
-  assert 0 <= plan['held/optimiser state'] - 2 * 4 * params <= 64
+  assert 0 <= plan['held/optimizer state'] - 2 * 4 * params <= 64
   assert plan['engine/engine weights'] == 4 * config.num_params
   # 128 sequences of 1,024 positions of 8 heads of 64 in 16 layers, twice.
   assert plan['engine/KV cache'] == 4 * 128 * 1024 * 8 * 64 * 16 * 2
@@ -187,7 +187,7 @@ def test_a_large_model_is_planned_in_a_minute_of_two_cores(model, fsdp, tensor):
   gib = lambda size: f'{size / 2**30:,.2f}'
   assert rows['parameters'] == rows['gradients'] == gib(4 * params)
   assert rows['reference'] == rows['parameters']
-  assert rows['optimiser state'] == gib(8 * params)
+  assert rows['optimizer state'] == gib(8 * params)
   assert rows['engine weights, first device only'] == gib(4 * config.num_params)
   cache = 4 * 128 * 8192 * config.num_kv_heads * 128 * config.num_layers * 2
   assert rows['KV cache, first device only'] == gib(cache)

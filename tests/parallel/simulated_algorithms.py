@@ -51,7 +51,7 @@ def loss_on(mesh, name):
       variants.bound(ONLINE[algorithm], **hyperparams),
       state_lib.place(outputs, mesh),
       state_lib.place(batch, mesh),
-      tiny.scale(batch, kl_coef=0.1),
+      tiny.denominators(batch, kl_coef=0.1),
   )
 
 
@@ -67,7 +67,7 @@ def dpo_on(mesh, **hyperparams):
       functools.partial(dpo.loss, hyperparams=dpo.Hyperparams(**hyperparams)),
       state_lib.place(policy.Outputs(logprobs, entropy), mesh),
       state_lib.place(batch, mesh),
-      tiny.scale(batch),
+      tiny.denominators(batch),
   )
 
 

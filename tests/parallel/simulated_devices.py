@@ -32,9 +32,9 @@ from agentrl.parallel import distributed, mesh as mesh_lib, sharding
 from agentrl.planning import hlo
 from agentrl.training import (
     optim,
+    programs as programs_lib,
     ranks,
     state as state_lib,
-    step as step_lib,
 )
 from agentrl.training.weight_sync import push as weight_sync
 from tests import tiny
@@ -84,8 +84,10 @@ def make_learner(mesh, critic):
         lambda x: rng.normal(size=x.shape).astype(np.float32), critic['head']
     )
   state, shardings = state_lib.create(params, tx, mesh, critic=critic)
-  steps = step_lib.make_steps(MODULE, loss, tx, mesh, state, shardings)
-  return state, steps
+  programs = programs_lib.compile_programs(
+      MODULE, loss, tx, mesh, state, shardings
+  )
+  return state, programs
 
 
 @functools.cache
@@ -105,7 +107,7 @@ def update_on(mesh, critic, microbatches):
   """Gradient, log-probabilities, metrics and state of one update."""
   batch = random_batch()
   rows = np.arange(len(batch.tokens))
-  state, steps = make_learner(mesh, critic)
+  state, programs = make_learner(mesh, critic)
   pieces = collate.microbatches(
       batch,
       rows,
@@ -113,24 +115,24 @@ def update_on(mesh, critic, microbatches):
       multiple=mesh_lib.batch_size(mesh),
   )
   assert len(pieces) == microbatches, len(pieces)
-  grads, parts = steps.zeros(), []
+  grads, parts = programs.zeros(), []
   logprobs = np.zeros(batch.tokens.shape, np.float32)
   for piece, places in pieces:
-    grads, metrics, values = steps.accumulate(
+    grads, metrics, values = programs.accumulate(
         state.networks,
         grads,
         state_lib.place(piece, mesh),
-        step_lib.measure(batch, rows),
+        programs_lib.denominators(batch, rows),
     )
     parts.append(metrics)
     collate.unpack(distributed.to_host(values), places, logprobs)
   # Copies: the next call donates them.
   grads_now = jax.tree.map(distributed.to_host, grads)
   out = dict(grads=grads_now, logprobs=logprobs)
-  state, metrics = steps.apply(state, grads)
+  state, metrics = programs.apply(state, grads)
   out |= dict(
       state=state,
-      metrics=step_lib.merge(parts) | step_lib.merge([metrics]),
+      metrics=programs_lib.merge(parts) | programs_lib.merge([metrics]),
       shard=np.array(state.params['embed'].addressable_shards[0].data.shape),
   )
   return out
@@ -139,9 +141,9 @@ def update_on(mesh, critic, microbatches):
 def copies_on(mesh):
   """What leaves the mesh: scores, and the engine's parameters."""
   batch = random_batch()
-  state, steps = make_learner(mesh, 'none')
-  scores = step_lib.score(
-      steps, state.networks, batch, max_tokens=tiny.ROW * PACKED_ROWS
+  state, programs = make_learner(mesh, 'none')
+  scores = programs_lib.score(
+      programs, state.networks, batch, max_tokens=tiny.ROW * PACKED_ROWS
   )
   copy = weight_sync.engine_layout(state.params)
   assert {len(x.devices()) for x in jax.tree.leaves(copy)} == {1}
@@ -164,18 +166,20 @@ def adapter_on(mesh):
   tx = optim.with_critic(tx, optim.make_optimizer(**tiny.OPTIMIZER))
   state, shardings = state_lib.create(adapter, tx, mesh, critic=critic)
   base = init_params()
-  base = jax.tree.map(sharding.put_array, base, state_lib.infer(base, mesh))
+  base = jax.tree.map(
+      sharding.put_array, base, state_lib.infer_shardings(base, mesh)
+  )
   base = lora_lib.Base(base, lora.scale)
   loss = tiny.bound(ppo)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       MODULE, loss, tx, mesh, state, shardings, base=base
   )
   batch, shards = random_batch(), state.params['layers']['mlp']['up']
   split = [shards[x].addressable_shards[0].data.size for x in 'ab']
   copy = weight_sync.engine_layout(state.params, base=base)
   rows = np.arange(len(batch.tokens))
-  state, metrics = step_lib.update(
-      steps, state, batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
+  state, metrics = programs_lib.update(
+      programs, state, batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
   )
   out = dict(state=state, metrics=metrics, copy=copy)
   return out, np.array(split) * mesh.devices.size
@@ -243,7 +247,7 @@ def sent_on(mesh):
         out_shardings=rows if frozen else (rows, placed),
     ).lower(
         jax.ShapeDtypeStruct((*shape, 16), dtype, sharding=rows),
-        sharding.placed(params, placed),
+        sharding.with_shardings(params, placed),
         jax.ShapeDtypeStruct(shape, jnp.int32, sharding=rows),
     )
     work = hlo.work(lowered.compile().as_text())
@@ -280,10 +284,10 @@ def prefixes_on(mesh):
   )
   if mesh.size == 1:
     batch = batch.replace(group_ids=rows.astype(np.int32))
-  state, steps = make_learner(mesh, critic)
+  state, programs = make_learner(mesh, critic)
   limit = dict(max_tokens=1024)
-  scores = step_lib.score(steps, state.networks, batch, **limit)
-  state, metrics = step_lib.update(steps, state, batch, rows, **limit)
+  scores = programs_lib.score(programs, state.networks, batch, **limit)
+  state, metrics = programs_lib.update(programs, state, batch, rows, **limit)
   assert (metrics['train/shared'] > 0.4) == (mesh.size > 1)
   read = batch.completion_mask
   return dict(
@@ -295,14 +299,14 @@ def prefixes_on(mesh):
 
 def work_on(mesh):
   """Floating point operations of each device for a gradient."""
-  state, steps = make_learner(mesh, 'none')
+  state, programs = make_learner(mesh, 'none')
   batch = random_batch()
   rows = np.arange(len(batch.tokens))
   [(piece, _)] = collate.microbatches(
       batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
   )
-  args = (state_lib.place(piece, mesh), step_lib.measure(batch, rows))
-  lowered = steps.accumulate.lower(state.networks, steps.zeros(), *args)
+  args = (state_lib.place(piece, mesh), programs_lib.denominators(batch, rows))
+  lowered = programs.accumulate.lower(state.networks, programs.zeros(), *args)
   return np.array(lowered.compile().cost_analysis()['flops'])
 
 

@@ -51,7 +51,7 @@ def gradients(shape):
 
   def loss(params, tokens, positions):
     variables = {'params': params}
-    hidden, _ = module.apply(variables, tokens, positions)
+    hidden = module.apply(variables, tokens, positions).hidden
     logprobs, entropy = mesh_logprob.from_hidden(
         hidden, module, params, tokens, positions
     )

@@ -1,4 +1,4 @@
-"""Updates by every optimiser on meshes of simulated devices.
+"""Updates by every optimizer on meshes of simulated devices.
 
     XLA_FLAGS=--xla_force_host_platform_device_count=8 \
         python -m tests.parallel.simulated_optimizers OUT.npz NAME/MESH...
@@ -15,7 +15,7 @@ import numpy as np
 
 from agentrl.models import transformer
 from agentrl.parallel import sharding
-from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.training import optim, programs as programs_lib, state as state_lib
 from agentrl.weights import names
 from tests import tiny
 from tests.parallel.simulated_devices import flat, make_mesh
@@ -42,14 +42,16 @@ def updated(name, shape):
       random_params(0), tx, mesh, offload=offload
   )
   module = transformer.Transformer(CONFIG, scan_layers=True)
-  steps = step_lib.make_steps(module, tiny.bound(), tx, mesh, state, shardings)
+  programs = programs_lib.compile_programs(
+      module, tiny.bound(), tx, mesh, state, shardings
+  )
   for seed in (1, 2, None):
     grads = random_params(seed or 3)
     if seed is None:
       grads['embed'][0, 0] = np.nan
     place = functools.partial(jax.tree.map, sharding.put_array)
     grads = state_lib.Networks(place(grads, shardings.params))
-    state, metrics = steps.apply(state, grads)
+    state, metrics = programs.apply(state, grads)
     assert float(metrics['train/skipped']) == (seed is None)
     assert sharding.is_on_host(state.opt_state) == offload
   return state

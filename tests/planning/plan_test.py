@@ -42,7 +42,7 @@ def test_a_shape_that_is_not_here_is_none(name):
 PLAN = plan.Plan(
     mesh=dict(data=1, fsdp=8, tensor=1, sequence=1),
     work=plan.Work(None, None, (), episodes=64, rows=32, length=4096),
-    held={'parameters': 10 * GIB, 'optimiser state': 20 * GIB},
+    held={'parameters': 10 * GIB, 'optimizer state': 20 * GIB},
     waiting={},
     gradients=10 * GIB,
     engine={'engine weights': 15 * GIB, 'KV cache': 5 * GIB},
@@ -75,7 +75,7 @@ def remarks(**changes):
         ({}, '80 GiB beside the embedded engine: 16 rows of 4,096 tokens'),
         ({'largest': Size(32, 4096)}, '(a whole update), optim.max_tokens=131'),
         ({'room': 8 * GIB}, 'max_tokens=32768 does not fit: 2.0 GiB'),
-        ({'room': 4 * GIB}, 'The optimiser does not fit 80 GiB'),
+        ({'room': 4 * GIB}, 'The optimizer does not fit 80 GiB'),
         ({'room': -GIB}, 'The state does not fit 80 GiB'),
         ({'largest': Size(0, 4096)}, 'one row of 4,096 tokens a shard'),
         ({'largest': Size(0, 4096)}, "set model.remat='full'"),
@@ -164,9 +164,9 @@ def usual():
 def test_what_waits_on_the_host_is_on_a_device_for_one_program(usual):
   found = plan_of(**{'mesh.offload': ('optimizer', 'reference')})
   moments, reference = (
-      usual.held[name] for name in ('optimiser state', 'reference')
+      usual.held[name] for name in ('optimizer state', 'reference')
   )
-  assert found.waiting == {'optimiser state': moments, 'reference': reference}
+  assert found.waiting == {'optimizer state': moments, 'reference': reference}
   assert sum(usual.held.values()) - sum(found.held.values()) == (
       moments + reference
   )
@@ -185,5 +185,5 @@ def test_an_adapter_is_what_has_gradients_and_moments(usual):
   assert found.held['frozen base'] == 2 * config.num_params
   assert found.held['adapter'] == found.gradients == adapter
   assert found.held['reference'] == adapter
-  assert 2 * adapter <= found.held['optimiser state'] < 2 * adapter + 64
+  assert 2 * adapter <= found.held['optimizer state'] < 2 * adapter + 64
   assert found.gradients < usual.gradients / 4

@@ -88,7 +88,7 @@ def differences(config, params, replies):
   @jax.jit
   def logits_of(tokens):
     positions = jnp.arange(tokens.shape[1])[None]
-    hidden, _ = module.apply({'params': params}, tokens, positions)
+    hidden = module.apply({'params': params}, tokens, positions).hidden
     return module.apply({'params': params}, hidden, method='unembed')
 
   width = max(LENGTHS) + NEW_TOKENS

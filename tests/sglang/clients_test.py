@@ -56,7 +56,7 @@ class Reference:
     @jax.jit
     def logprobs(params, tokens):
       positions = jnp.arange(LENGTH)[None]
-      hidden, _ = module.apply({'params': params}, tokens, positions)
+      hidden = module.apply({'params': params}, tokens, positions).hidden
       logits = module.apply({'params': params}, hidden, method='unembed')
       return jax.nn.log_softmax(logits[0])
 

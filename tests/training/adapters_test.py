@@ -17,12 +17,11 @@ from agentrl.models.lora import Lora
 from agentrl.modes import (
     checkpoints as checkpoints_lib,
     parts,
-    resume,
     sft,
     train,
 )
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import adapters
+from agentrl.training import adapters, checkpoint
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 from agentrl.weights import hf
@@ -71,7 +70,7 @@ def write_run(workdir, model, record):
       'model': dataclasses.asdict(model.config),
       'adapter': record,
   }
-  resume.save(checkpoints, state, None, host)
+  checkpoint.save(checkpoints, state, None, host)
   checkpoints.close()
 
 

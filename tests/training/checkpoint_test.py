@@ -1,6 +1,7 @@
 """Tests for agentrl.training.checkpoint."""
 
 import contextlib
+import dataclasses
 import errno
 import functools
 import json
@@ -19,6 +20,9 @@ import orbax.checkpoint as ocp
 import pytest
 
 from agentrl.errors import CheckpointError
+from agentrl.models import variants
+from agentrl.models.config import SLIDING
+from agentrl.training import checkpoint
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.weight_sync import checksums
 from tests import tiny
@@ -448,6 +452,9 @@ def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_is_loadable(
 _SAVE_FOR_EVER = """
 import pathlib, sys
 import jax.numpy as jnp
+from agentrl.models import variants
+from agentrl.models.config import SLIDING
+from agentrl.training import checkpoint
 from agentrl.training.checkpoint import Checkpoints
 
 checkpoints = Checkpoints(pathlib.Path(sys.argv[1]), keep=1)
@@ -486,3 +493,43 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(
     tree = {'params': {'w': jnp.full(2**19, newest, jnp.float32)}}
     tiny.assert_trees_equal(again.restore(like(tree)), tree)
     assert again.host() == {'number': newest}
+
+
+def kept(config):
+  """As a checkpoint has it."""
+  return json.loads(json.dumps(dataclasses.asdict(config)))
+
+
+@pytest.mark.parametrize('name', ['tiny-1m', 'gemma3-1b', 'llama3.2-1b'])
+def test_a_model_goes_on_from_its_own_checkpoint(name):
+  config = variants.get(name)
+  checkpoint.check_model(kept(config), config, 'It')
+  # Fields that came after a checkpoint have the values of before.
+  old = kept(tiny.CONFIG)
+  del old['num_experts'], old['hidden_act']
+  checkpoint.check_model(old, tiny.CONFIG, 'It')
+
+
+@pytest.mark.parametrize(
+    'changes, said',
+    [
+        (
+            dict(num_layers=tiny.CONFIG.num_layers + 1),
+            f'num_layers={tiny.CONFIG.num_layers},',
+        ),
+        # The arrays of these would fit.
+        (dict(rope_theta=5e5), 'rope_theta=10000.0, .* 500000.0'),
+        (
+            dict(
+                layer_types=(SLIDING,) * tiny.CONFIG.num_layers,
+                sliding_window=8,
+            ),
+            'sliding_window=None, .* 8',
+        ),
+    ],
+)
+def test_a_checkpoint_of_another_architecture_is_refused(changes, said):
+  with pytest.raises(CheckpointError, match=f'^It is of .*{said}.*--workdir'):
+    checkpoint.check_model(
+        kept(tiny.CONFIG), dataclasses.replace(tiny.CONFIG, **changes), 'It'
+    )

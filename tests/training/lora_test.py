@@ -13,8 +13,12 @@ from agentrl.algos import ppo
 from agentrl.errors import CheckpointError
 from agentrl.models import lora as lora_lib, transformer, value_head
 from agentrl.models.lora import Base, Lora
-from agentrl.modes import resume
-from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.training import (
+    checkpoint,
+    optim,
+    programs as programs_lib,
+    state as state_lib,
+)
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import Networks, TrainState
 from agentrl.training.weight_sync import push as weight_sync
@@ -51,7 +55,7 @@ def make_learner(loss=None, critic=None):
     )
   mesh = tiny.one_device()
   state, shardings = state_lib.create(adapter, tx, mesh, critic=critic)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       tiny.MODULE,
       loss or tiny.bound(),
       tx,
@@ -60,7 +64,7 @@ def make_learner(loss=None, critic=None):
       shardings,
       base=Base(base_params(), LORA.scale),
   )
-  return state, steps
+  return state, programs
 
 
 @functools.cache
@@ -80,10 +84,10 @@ def bytes_of(tree):
   return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
-def accumulate(steps, params, batch):
+def accumulate(programs, params, batch):
   batch = jax.tree.map(jnp.asarray, batch)
-  return steps.accumulate(
-      Networks(params), steps.zeros(), batch, tiny.scale(batch)
+  return programs.accumulate(
+      Networks(params), programs.zeros(), batch, tiny.denominators(batch)
   )
 
 
@@ -91,7 +95,7 @@ def accumulate(steps, params, batch):
 def test_the_gradient_is_that_of_the_merged_policy_by_the_chain_rule():
   batch, adapter = tiny.random_batch(0), random_adapter()
   grads, _, logprobs = accumulate(steps_of(), adapter, batch)
-  whole, _, expected = accumulate(tiny.steps(), merged(adapter), batch)
+  whole, _, expected = accumulate(tiny.programs(), merged(adapter), batch)
   np.testing.assert_allclose(logprobs, expected, rtol=1e-4, atol=1e-5)
   for name, block in lora_lib.BLOCKS.items():
     kernel = np.float64(whole.policy['layers'][block][name]['kernel'])
@@ -111,7 +115,7 @@ def test_an_update_trains_the_adapter_alone():
   before = jax.tree.map(np.array, base_params())
   state, old = new_state(), random_adapter()
   for seed in range(2):
-    state, metrics = step_lib.update(
+    state, metrics = programs_lib.update(
         steps_of(), state, tiny.random_batch(seed), ROWS, max_tokens=tiny.ROW
     )
   assert metrics['train/grad_norm'] > 0
@@ -132,17 +136,19 @@ def test_the_optimizer_knows_of_nothing_but_the_adapter():
 
 @pytest.mark.slow
 def test_a_critic_has_an_adapter_of_its_own_over_the_same_base():
-  state, steps = make_learner(tiny.bound(ppo), 'own')
+  state, programs = make_learner(tiny.bound(ppo), 'own')
   assert bytes_of(state.critic) < bytes_of(state.params) + 256
   batch = tiny.random_batch(0)
-  scores = step_lib.score(steps, state.networks, batch, max_tokens=tiny.ROW)
+  scores = programs_lib.score(
+      programs, state.networks, batch, max_tokens=tiny.ROW
+  )
   # Its trunk starts as a copy of the policy.
-  hidden, _ = tiny.MODULE.apply(
+  hidden = tiny.MODULE.apply(
       {'params': merged(random_adapter())},
       batch.tokens,
       batch.positions,
       batch.segment_ids,
-  )
+  ).hidden
   head = state.critic['head']['value']
   expected = np.asarray(hidden @ head['kernel'] + head['bias'])[..., 0]
   mask = batch.segment_ids > 0
@@ -151,8 +157,8 @@ def test_a_critic_has_an_adapter_of_its_own_over_the_same_base():
   )
   batch = batch.replace(values=scores.values, returns=scores.values + 1)
   before = jax.tree.map(np.array, state.critic)
-  state, metrics = step_lib.update(
-      steps, state, batch, ROWS, max_tokens=tiny.ROW
+  state, metrics = programs_lib.update(
+      programs, state, batch, ROWS, max_tokens=tiny.ROW
   )
   assert metrics['critic/grad_norm'] > 0
   for old, new in zip(
@@ -214,7 +220,7 @@ def test_a_checkpoint_is_of_the_adapter_s_size(tmp_path):
   for name, tree in dict(whole=params, adapter=adapter).items():
     state, directory = random_state(tree), tmp_path / name
     checkpoints = Checkpoints(directory)
-    resume.save(checkpoints, state, None, {'books': {'step': 1}})
+    checkpoint.save(checkpoints, state, None, {'books': {'step': 1}})
     checkpoints.close()
     written[name] = sum(
         path.stat().st_size
@@ -229,9 +235,9 @@ def test_a_checkpoint_is_of_the_adapter_s_size(tmp_path):
   # Neither is taken for the other.
   checkpoints = Checkpoints(tmp_path / 'adapter')
   like = state_lib.abstract(state)
-  found, _, _ = resume.restore(checkpoints, like, reference=False)
+  found, _, _ = checkpoint.restore(checkpoints, like, reference=False)
   tiny.assert_trees_equal(found, state)
   with pytest.raises(CheckpointError, match='not of this model'):
     like = state_lib.abstract(random_state(params))
-    resume.restore(checkpoints, like, reference=False)
+    checkpoint.restore(checkpoints, like, reference=False)
   checkpoints.close()

@@ -8,8 +8,8 @@ from agentrl.parallel import sharding
 from agentrl.training import (
     optim,
     policy_update,
+    programs as programs_lib,
     state as state_lib,
-    step as step_lib,
 )
 from agentrl.training.checkpoint import Checkpoints
 from tests import tiny
@@ -25,28 +25,30 @@ def learner(*, offload):
   state, shardings = state_lib.create(
       tiny.init_params(), tx, mesh, offload=offload
   )
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       tiny.MODULE, tiny.bound(), tx, mesh, state, shardings
   )
   # The gradient is not what differs: compiled once for all tests.
-  return state, steps._replace(accumulate=tiny.steps().accumulate)
+  return state, programs._replace(accumulate=tiny.programs().accumulate)
 
 
-def updated(state, steps, batch):
+def updated(state, programs, batch):
   rows = np.arange(len(batch.tokens))
-  return step_lib.update(steps, state, batch, rows, max_tokens=tiny.ROW * 8)
+  return programs_lib.update(
+      programs, state, batch, rows, max_tokens=tiny.ROW * 8
+  )
 
 
-def test_the_optimisers_state_is_on_the_device_for_the_update_alone(tmp_path):
+def test_the_optimizers_state_is_on_the_device_for_the_update_alone(tmp_path):
   batch = tiny.random_batch(0)
-  expected, steps = learner(offload=False)
+  expected, programs = learner(offload=False)
   state, offloading = learner(offload=True)
   for _ in range(2):
     waiting = jax.tree.leaves(state.opt_state)
     assert kinds(state.opt_state) == {'pinned_host'}
     assert kinds(state.params) == {'device'}
     state, metrics = updated(state, offloading, batch)
-    expected, same = updated(expected, steps, batch)
+    expected, same = updated(expected, programs, batch)
     assert metrics == same
     assert all(leaf.is_deleted() for leaf in waiting)
   tiny.assert_trees_equal(state, expected)
@@ -64,26 +66,26 @@ def test_the_optimisers_state_is_on_the_device_for_the_update_alone(tmp_path):
 
 @pytest.mark.slow
 def test_the_reference_is_on_the_device_for_its_scores_alone():
-  scored, steps = [], tiny.steps()
+  scored, programs = [], tiny.programs()
   batch = tiny.random_batch(0)
 
   def score(networks, batch):
     scored.append(kinds(networks))
-    return steps.score(networks, batch)
+    return programs.score(networks, batch)
 
   def update(ref_params):
-    _, metrics, learnt = policy_update.update_policy(
+    _, metrics, updated = policy_update.update_policy(
         tiny.new_state(),
         batch,
-        steps=steps._replace(score=score),
+        programs=programs._replace(score=score),
         plan=tiny.plan(max_tokens=tiny.ROW * 8, kl_coef=0.1, kl_in='reward'),
         advantages=lambda batch: batch,
-        learnt=np.asarray(batch.valid),
+        trainable=np.asarray(batch.valid),
         ref_params=ref_params,
         kl_coef=0.1,
         rl_step=0,
     )
-    return metrics, learnt.ref_logprobs
+    return metrics, updated.ref_logprobs
 
   on_device = jax.device_put(tiny.init_params(1), jax.devices()[0])
   metrics, logprobs = update(on_device)

@@ -1,4 +1,4 @@
-"""Tests for the optimisers beside AdamW, and for Adam in 8 bits."""
+"""Tests for the optimizers beside AdamW, and for Adam in 8 bits."""
 
 import functools
 
@@ -14,8 +14,8 @@ from agentrl.models import variants
 from agentrl.training import (
     adam8bit,
     optim,
+    programs as programs_lib,
     state as state_lib,
-    step as step_lib,
 )
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import Networks
@@ -199,10 +199,10 @@ def test_a_checkpoint_brings_the_state_back(name, tmp_path):
 def learn(name, updates=40):
   """Losses of SFT on a few random episodes."""
   tx = optim.make_optimizer(3e-3, name=name)
-  steps, batch = tiny.steps(sft.loss), tiny.random_batch(0)
+  programs, batch = tiny.programs(sft.loss), tiny.random_batch(0)
   rows = np.arange(len(batch.tokens))
   [(piece, _)] = collate.microbatches(batch, rows, max_tokens=8 * tiny.ROW)
-  scale = step_lib.measure(batch, rows)
+  denominators = programs_lib.denominators(batch, rows)
 
   @jax.jit
   def apply(networks, opt_state, grads):
@@ -212,7 +212,9 @@ def learn(name, updates=40):
   networks, losses = Networks(tiny.init_params()), []
   opt_state = jax.jit(tx.init)(networks)
   for _ in range(updates):
-    grads, metrics, _ = steps.accumulate(networks, steps.zeros(), piece, scale)
+    grads, metrics, _ = programs.accumulate(
+        networks, programs.zeros(), piece, denominators
+    )
     networks, opt_state = apply(networks, opt_state, grads)
     losses.append(float(metrics['policy/loss']))
   return np.array(losses)
@@ -231,6 +233,6 @@ def test_8_bits_learn_as_32_do():
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', ['adafactor', 'muon'])
-def test_every_optimiser_learns(name):
+def test_every_optimizer_learns(name):
   losses, adams = learn(name), learn('adamw')
   assert losses[0] - losses[-1] > 0.5 * (adams[0] - adams[-1])

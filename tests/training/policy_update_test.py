@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.algos import grpo, ppo
 from agentrl.ops import mismatch
-from agentrl.training import policy_update, step as step_lib
+from agentrl.training import policy_update, programs as programs_lib
 from agentrl.training.state import Networks
 from tests import fakes, tiny
 
@@ -20,8 +20,8 @@ jitted_advantages = jax.jit(grpo.advantages, static_argnames='num_groups')
 
 
 def score(batch):
-  return step_lib.score(
-      tiny.steps(), tiny.new_state().networks, batch, max_tokens=tiny.ROW
+  return programs_lib.score(
+      tiny.programs(), tiny.new_state().networks, batch, max_tokens=tiny.ROW
   ).logprobs
 
 
@@ -29,10 +29,10 @@ def update(batch, plan):
   return policy_update.update_policy(
       tiny.new_state(),
       batch,
-      steps=tiny.steps(),
+      programs=tiny.programs(),
       plan=plan,
       advantages=functools.partial(jitted_advantages, num_groups=2),
-      learnt=np.array(batch.valid),
+      trainable=np.array(batch.valid),
       ref_params=None,
       kl_coef=0.0,
       rl_step=0,
@@ -62,8 +62,8 @@ def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
   batch = tiny.random_batch(1)
   skipped, _, _ = update(batch, ONE_UPDATE)
   old = score(batch)
-  state, metrics = step_lib.update(
-      tiny.steps(),
+  state, metrics = programs_lib.update(
+      tiny.programs(),
       tiny.new_state(),
       batch.replace(old_logprobs=old),
       np.arange(8),
@@ -102,20 +102,20 @@ def test_a_collection_without_a_valid_episode_changes_nothing():
 def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
   seen = []
 
-  def fake_update(steps, state, batch, rows, **options):
+  def fake_update(programs, state, batch, rows, **options):
     seen.append(tuple(rows))
     return state, {'train/grad_norm': 1.0}
 
-  monkeypatch.setattr(step_lib, 'update', fake_update)
+  monkeypatch.setattr(programs_lib, 'update', fake_update)
   batch = tiny.random_batch(4)
   for rl_step in (0, 1, 0):
     policy_update.update_policy(
         tiny.new_state(),
         batch,
-        steps=tiny.steps(),
+        programs=tiny.programs(),
         plan=FOUR_UPDATES,
         advantages=functools.partial(jitted_advantages, num_groups=2),
-        learnt=np.array(batch.valid),
+        trainable=np.array(batch.valid),
         ref_params=None,
         kl_coef=0.0,
         rl_step=rl_step,
@@ -128,20 +128,20 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
 # Which episodes the loss sees.
 
 
-@pytest.mark.parametrize('ties, learnt', [('keep', 8), ('mask', 4)])
-def test_tied_groups_are_kept_or_masked(ties, learnt):
+@pytest.mark.parametrize('ties, trainable', [('keep', 8), ('mask', 4)])
+def test_tied_groups_are_kept_or_masked(ties, trainable):
   groups = tiny.tied_and_not()
   plan = tiny.plan(ties=ties)
-  found = policy_update.learnt_from(tiny.make_batch(groups), groups, plan)
-  assert found.sum() == learnt and found[4:].all()
+  found = policy_update.trainable(tiny.make_batch(groups), groups, plan)
+  assert found.sum() == trainable and found[4:].all()
 
 
 def test_truncated_episodes_may_be_masked():
   groups = [fakes.make_group(1.0, 0.0)]  # cut at the horizon
   batch = tiny.make_batch(groups)
   plan = tiny.plan(truncated='mask')
-  assert policy_update.learnt_from(batch, groups, ONE_UPDATE).all()
-  assert not policy_update.learnt_from(batch, groups, plan).any()
+  assert policy_update.trainable(batch, groups, ONE_UPDATE).all()
+  assert not policy_update.trainable(batch, groups, plan).any()
 
 
 # With a critic.
@@ -154,7 +154,7 @@ def jitted_gae():
 
 def learn_values(critic, *, updates=30):
   """Repeats PPO on one collection; the critic's loss, first and last."""
-  state, steps = tiny.make_learner(tiny.bound(ppo), critic=critic)
+  state, programs = tiny.make_learner(tiny.bound(ppo), critic=critic)
   batch = tiny.random_batch(14)
   # The environment ends every episode with a reward of 1.
   width = batch.tokens.shape[1]
@@ -168,10 +168,10 @@ def learn_values(critic, *, updates=30):
     state, metrics, used = policy_update.update_policy(
         state,
         batch,
-        steps=steps,
+        programs=programs,
         plan=tiny.plan(ppo),
         advantages=jitted_gae(),
-        learnt=np.array(batch.valid),
+        trainable=np.array(batch.valid),
         ref_params=None,
         kl_coef=0.0,
         rl_step=0,
@@ -191,15 +191,15 @@ def test_a_critic_learns_the_returns(critic):
 
 
 def test_values_are_those_of_the_tokens_before():
-  state, steps = tiny.make_learner(tiny.bound(ppo), critic='shared')
+  state, programs = tiny.make_learner(tiny.bound(ppo), critic='shared')
   critic = jax.tree.map(lambda x: x + 0.1, state.critic)
   networks = Networks(state.params, critic)
   batch = tiny.random_batch(15)
-  scores = step_lib.score(steps, networks, batch, max_tokens=tiny.ROW)
+  scores = programs_lib.score(programs, networks, batch, max_tokens=tiny.ROW)
   changed = batch.tokens.copy()
   changed[0, 5:] = (changed[0, 5:] + 1) % tiny.CONFIG.vocab_size
-  other = step_lib.score(
-      steps, networks, batch.replace(tokens=changed), max_tokens=tiny.ROW
+  other = programs_lib.score(
+      programs, networks, batch.replace(tokens=changed), max_tokens=tiny.ROW
   )
   # V(tokens[:t]) does not see token t; what comes after it does.
   np.testing.assert_allclose(
@@ -220,14 +220,14 @@ def test_agreement_is_one_program_whichever_rows_are_learnt_from():
   rows = np.array([0, 2, 3, 5, 7])
   programs = None
   for left_out in ([2], [2, 5]):
-    learnt = np.ones(8, bool)
-    learnt[left_out] = False
+    trainable = np.ones(8, bool)
+    trainable[left_out] = False
     seen = [row for row in rows if row and row not in left_out]
     mask = batch.completion_mask[seen]
     expected = mismatch.metrics(
         old[seen], batch.sampler_logprobs[seen], mask, mask.sum()
     )
-    found = agreement(batch, old, rows, learnt)
+    found = agreement(batch, old, rows, trainable)
     assert found == pytest.approx(
         {name: float(x) for name, x in expected.items()}, rel=1e-5, abs=1e-7
     )

@@ -11,7 +11,7 @@ from jax.extend import core
 
 from agentrl.algos import grpo
 from agentrl.models import transformer
-from agentrl.training import optim, state as state_lib, step as step_lib
+from agentrl.training import optim, programs as programs_lib, state as state_lib
 from tests import tiny
 
 CONFIG = dataclasses.replace(
@@ -31,10 +31,10 @@ def make_learner(name, config=CONFIG):
   params = jax.jit(lambda: transformer.init_params(module, jax.random.key(0)))()
   tx = optim.make_optimizer(1e-3, name=name)
   state, shardings = state_lib.create(params, tx, tiny.one_device())
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       module, tiny.bound(grpo), tx, tiny.one_device(), state, shardings
   )
-  return state, steps
+  return state, programs
 
 
 def not_float32(tree):
@@ -63,24 +63,29 @@ def half(variable):
 
 @pytest.mark.parametrize('name', optim.OPTIMIZERS)
 def test_weights_and_moments_stay_float32(name):
-  state, steps = make_learner(name)
-  grads = jax.eval_shape(steps.zeros)
-  new, metrics = jax.eval_shape(steps.apply, state, grads)
+  state, programs = make_learner(name)
+  grads = jax.eval_shape(programs.zeros)
+  new, metrics = jax.eval_shape(programs.apply, state, grads)
   assert not not_float32((state, grads, new, metrics))
 
 
 @pytest.mark.parametrize('config', [CONFIG, EXPERTS], ids=['dense', 'experts'])
 def test_gradients_sums_and_logprobs_are_float32(config):
-  state, steps = make_learner('adamw', config)
+  state, programs = make_learner('adamw', config)
   batch = tiny.random_batch(0)
-  args = (state.networks, jax.eval_shape(steps.zeros), batch, tiny.scale(batch))
-  assert not not_float32(jax.eval_shape(steps.accumulate, *args))
+  args = (
+      state.networks,
+      jax.eval_shape(programs.zeros),
+      batch,
+      tiny.denominators(batch),
+  )
+  assert not not_float32(jax.eval_shape(programs.accumulate, *args))
   found = collections.Counter()
   leaves = jax.tree.leaves(state.params['layers'])
   # Experts' are [L, E, in, out], and one expert's gradient comes at a time.
   kernels = {x.shape[-2:] for x in leaves if x.ndim > 2}
   kernels |= {(CONFIG.vocab_size, CONFIG.hidden_size)}
-  for equation in equations(jax.make_jaxpr(steps.accumulate)(*args).jaxpr):
+  for equation in equations(jax.make_jaxpr(programs.accumulate)(*args).jaxpr):
     name = equation.primitive.name
     variables = [*equation.invars, *equation.outvars]
     if name in EXACT:

@@ -94,7 +94,7 @@ class Run:
         schedule=HORIZON,
         collect=self._collect,
         advantages=self._advantages,
-        steps=tiny.steps(tiny.bound(**self._of_the_loss())),
+        programs=tiny.programs(tiny.bound(**self._of_the_loss())),
         plan=self.plan,
         ref_params=self.ref_params,
         learning_rate=lambda update: 0.5 ** float(update),
@@ -426,7 +426,7 @@ def test_the_coefficient_of_the_kl_is_steered_and_resumed():
 
 
 # As `variants.USES`, of a plan; the size of a microbatch is memory, not
-# mathematics: see step_test.
+# mathematics: see programs_test.
 PLANS = variants.USES | {
     'seed': (dict(minibatches=2), 1),
     'max_context': (dict(overlong_buffer=20), 30),

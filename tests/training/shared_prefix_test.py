@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.algos import ppo
 from agentrl.data import collate
-from agentrl.training import state as state_lib, step as step_lib
+from agentrl.training import programs as programs_lib, state as state_lib
 from agentrl.types import Group
 from tests import tiny
 
@@ -38,25 +38,25 @@ def make_batch(groups, seed=0):
 
 def gradient(learner, batch, *, share, max_tokens):
   """Gradient, log-probabilities and metrics of a minibatch of all rows."""
-  state, steps = learner
+  state, programs = learner
   rows = np.arange(len(batch.tokens))
-  grads, parts = steps.zeros(), []
+  grads, parts = programs.zeros(), []
   logprobs = np.zeros(batch.tokens.shape, np.float32)
   pieces = collate.microbatches(
       batch, rows, max_tokens=max_tokens, share_prefixes=share
   )
   for piece, places in pieces:
     assert (piece.prefix is not None) == share
-    grads, metrics, found = steps.accumulate(
+    grads, metrics, found = programs.accumulate(
         state.networks,
         grads,
-        state_lib.place(piece, steps.mesh),
-        step_lib.measure(batch, rows),
+        state_lib.place(piece, programs.mesh),
+        programs_lib.denominators(batch, rows),
     )
     parts.append(metrics)
     collate.unpack(np.asarray(found), places, logprobs)
   logprobs = np.where(batch.completion_mask, logprobs, 0)
-  return grads, logprobs, step_lib.merge(parts), len(pieces)
+  return grads, logprobs, programs_lib.merge(parts), len(pieces)
 
 
 def assert_shares_right(learner, batch, max_tokens):
@@ -85,14 +85,14 @@ def assert_gradients_close(actual, expected):
 @pytest.fixture(scope='module', name='critics')
 def _critics():
   """A learner whose critic has a trunk of its own."""
-  state, steps = tiny.make_learner(tiny.bound(ppo), critic='own')
+  state, programs = tiny.make_learner(tiny.bound(ppo), critic='own')
   # A head of zeros, as it starts, would give its trunk no gradient.
   rng = np.random.default_rng(3)
   state.critic['head'] = jax.tree.map(
       lambda x: rng.normal(size=x.shape).astype(np.float32),
       state.critic['head'],
   )
-  return state, steps
+  return state, programs
 
 
 # Whole, or a packed row and its prefix a piece, so that groups are in several.
@@ -109,10 +109,10 @@ def test_policy_and_critic_get_the_same_gradient(critics, max_tokens, pieces):
 
 
 def test_scores_are_those_of_one_row_at_a_time(critics):
-  state, steps = critics
+  state, programs = critics
   batch = make_batch(groups_with_prompts(1, (50, 61)))
-  score = lambda batch: step_lib.score(
-      steps, state.networks, batch, max_tokens=128
+  score = lambda batch: programs_lib.score(
+      programs, state.networks, batch, max_tokens=128
   )
   shared = score(batch)
   alone = [score(batch.replace(valid=np.arange(8) == row)) for row in range(8)]
@@ -141,15 +141,15 @@ def various_groups():
 
 @pytest.mark.slow
 def test_groups_that_share_nothing_and_lone_episodes_go_along():
-  learner = tiny.new_state(), tiny.steps()
+  learner = tiny.new_state(), tiny.programs()
   assert_shares_right(learner, make_batch(various_groups()), 2048)
 
 
 def test_an_update_says_what_it_saved():
   batch = make_batch(various_groups())
   rows = np.arange(len(batch.tokens))
-  _, metrics = step_lib.update(
-      tiny.steps(), tiny.new_state(), batch, rows, max_tokens=2048
+  _, metrics = programs_lib.update(
+      tiny.programs(), tiny.new_state(), batch, rows, max_tokens=2048
   )
   # Each of two groups of four has its prompt once, and what follows may begin
   # alike as well.
@@ -173,8 +173,8 @@ def test_random_groups_give_the_same_update(seed, lengths, max_tokens):
   rows = np.random.default_rng(seed).permutation(len(batch.tokens))
   apart = batch.replace(group_ids=np.arange(len(rows), dtype=np.int32))
   found, expected = (
-      step_lib.update(
-          tiny.steps(), tiny.new_state(), b, rows, max_tokens=max_tokens
+      programs_lib.update(
+          tiny.programs(), tiny.new_state(), b, rows, max_tokens=max_tokens
       )
       for b in (batch, apart)
   )

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from agentrl.algos import sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
-from agentrl.training import step, supervised
+from agentrl.training import programs as programs_lib, supervised
 from agentrl.types import Group
 from tests import fakes, tiny
 
@@ -44,7 +44,7 @@ def fit(
   return supervised.fit(
       state or tiny.new_state(),
       batch,
-      steps=tiny.steps(sft.loss),
+      programs=tiny.programs(sft.loss),
       epochs=epochs,
       minibatch_size=5,
       max_tokens=tiny.ROW,
@@ -102,8 +102,8 @@ def test_the_same_seed_gives_the_same_parameters():
 
 
 def test_a_gradient_that_is_no_number_stops_it():
-  def loss(outputs, batch, scale):
-    value, metrics = sft.loss(outputs, batch, scale)
+  def loss(outputs, batch, denominators):
+    value, metrics = sft.loss(outputs, batch, denominators)
     return value * np.nan, metrics
 
   seen = []
@@ -111,7 +111,7 @@ def test_a_gradient_that_is_no_number_stops_it():
     supervised.fit(
         tiny.new_state(),
         demonstrations(),
-        steps=tiny.steps(loss),
+        programs=tiny.programs(loss),
         epochs=3,
         minibatch_size=5,
         max_tokens=tiny.ROW,
@@ -158,14 +158,14 @@ def test_a_stopped_run_goes_on_exactly(done):
 def test_rows_that_belong_together_are_learnt_together():
   batch, seen = demonstrations(), []
 
-  def spy(steps, state, batch, rows, **options):
-    assert options['together'] == 2
+  def spy(programs, state, batch, rows, **options):
+    assert options['rows_per_example'] == 2
     seen.append(rows.reshape(-1, 2))
     return state, {}
 
   with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(supervised.step_lib, 'update', spy)
-    fit(batch, epochs=1, together=2)
+    patch.setattr(supervised.programs_lib, 'update', spy)
+    fit(batch, epochs=1, rows_per_example=2)
   assert [len(pairs) for pairs in seen] == [5, 1]
   pairs = np.concatenate(seen)
   np.testing.assert_array_equal(pairs[:, 1], pairs[:, 0] + 1)
@@ -176,9 +176,9 @@ def test_the_mean_loss_is_that_of_the_tokens_to_learn():
   batch = demonstrations()
   state = tiny.new_state()
   found = supervised.mean_loss(
-      state, batch, steps=tiny.steps(sft.loss), max_tokens=tiny.ROW
+      state, batch, programs=tiny.programs(sft.loss), max_tokens=tiny.ROW
   )
-  _, metrics = step.update(
-      tiny.steps(sft.loss), state, batch, np.arange(12), max_tokens=tiny.ROW
+  _, metrics = programs_lib.update(
+      tiny.programs(sft.loss), state, batch, np.arange(12), max_tokens=tiny.ROW
   )
   np.testing.assert_allclose(found, metrics['policy/loss'], rtol=1e-5)

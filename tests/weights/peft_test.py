@@ -122,7 +122,7 @@ def logits(config, params, tokens, base=None):
   module = transformer.Transformer(config, scan_layers=True)
   variables = lora_lib.variables(params, base)
   positions = np.tile(np.arange(tokens.shape[1]), (len(tokens), 1))
-  hidden, _ = module.apply(variables, tokens, positions)
+  hidden = module.apply(variables, tokens, positions).hidden
   return module.apply(variables, hidden, method='unembed')
 
 

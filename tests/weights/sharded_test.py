@@ -20,7 +20,7 @@ WEIGHTS = 'model.safetensors'
 
 def place(config, shapes):
   del config
-  return state_lib.infer(shapes, tiny.one_device())
+  return state_lib.infer_shardings(shapes, tiny.one_device())
 
 
 @pytest.fixture(name='saved')

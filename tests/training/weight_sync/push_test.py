@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentrl.models import transformer
-from agentrl.training import step as step_lib
+from agentrl.training import programs as programs_lib
 from agentrl.training.weight_sync import push as weight_sync
 from tests import tiny
 
@@ -35,8 +35,8 @@ def test_the_engines_copy_outlives_the_donated_state():
   before = jax.tree.map(np.array, state.params)
   copy = weight_sync.engine_layout(state.params)
   leaves = jax.tree.leaves(state.params)
-  state, _ = step_lib.update(
-      tiny.steps(),
+  state, _ = programs_lib.update(
+      tiny.programs(),
       state,
       tiny.random_batch(0),
       np.arange(8),

@@ -23,12 +23,12 @@ from agentrl.errors import DivergedError
 from agentrl.models import lora, mesh_logprob, value_head
 from agentrl.models.transformer import Transformer
 from agentrl.ops import logprob
-from agentrl.ops.aggregate import Scale
+from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import distributed, mesh as mesh_lib, sharding
 from agentrl.training import state as state_lib
 from agentrl.training.state import Networks, TrainState
 
-# (outputs, batch, scale) -> loss, metrics
+# (outputs, batch, denominators) -> loss, metrics
 LossFn = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 Metrics = dict[str, Any]
 
@@ -46,13 +46,13 @@ class Scores(NamedTuple):
   next_values: Any = None  # V(tokens[b, :t + 1]): after the last, a bootstrap
 
 
-class Steps(NamedTuple):
-  """Compiled functions for one network, loss, optimiser and mesh."""
+class Programs(NamedTuple):
+  """Compiled functions for one network, loss, optimizer and mesh."""
 
   # (networks, batch) -> scores
   score: Callable[[Networks, TokenBatch], Scores]
-  # (networks, grads, batch, scale) -> grads, metrics, [B, T] logprobs; donates
-  # grads
+  # (networks, grads, batch, denominators) -> grads, metrics, [B, T] logprobs;
+  # donates grads
   accumulate: Callable[..., tuple[Any, Metrics, jax.Array]]
   # (state, grads) -> state, metrics; donates the state. A gradient that is not
   # finite changes nothing but the count of updates
@@ -61,7 +61,7 @@ class Steps(NamedTuple):
   mesh: Mesh
 
 
-def make_steps(
+def compile_programs(
     module: Transformer,
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
@@ -71,13 +71,13 @@ def make_steps(
     *,
     temperature: float = 1.0,
     base: lora.Base | None = None,
-) -> Steps:
+) -> Programs:
   """Compiles the pieces.
 
   Args:
     module: the decoder, trainer layout.
     loss_fn: an algorithm's `loss`, its hyperparameters bound.
-    tx: the optimiser that made the state.
+    tx: the optimizer that made the state.
     mesh: the devices.
     state: of the shapes to come; only its shapes are read.
     shardings: of the state, from `state.create`.
@@ -92,36 +92,36 @@ def make_steps(
   def forward(networks, batch, base):
     layout = (batch.tokens, batch.positions, batch.segment_ids)
     params = lora.variables(networks.policy, base)
-    hidden, first = module.apply(params, *layout, prefix=batch.prefix)
+    states = module.apply(params, *layout, prefix=batch.prefix)
     logprobs, entropy = mesh_logprob.from_hidden(
-        hidden,
+        states.hidden,
         module,
         params['params'],
         batch.tokens,
         batch.positions,
-        first=first,
+        first=states.first,
         temperature=temperature,
     )
     if networks.critic is None:
       return Outputs(logprobs, entropy), None
     raw, first = value_head.apply(
-        networks.critic, module, (hidden, first), *layout, batch.prefix, base
+        networks.critic, module, states, *layout, batch.prefix, base
     )
     values = logprob.shift_right(raw, batch.positions, first)
     return Outputs(logprobs, entropy, values), raw
 
-  def objective(networks, batch, scale, base):
+  def objective(networks, batch, denominators, base):
     outputs, _ = forward(networks, batch, base)
-    loss, metrics = loss_fn(outputs, batch, scale)
+    loss, metrics = loss_fn(outputs, batch, denominators)
     return loss, (metrics, outputs.logprobs)
 
   def score(networks, batch, base=None):
     outputs, raw = forward(networks, batch, base)
     return Scores(outputs.logprobs, outputs.values, raw)
 
-  def accumulate(networks, grads, batch, scale, base=None):
+  def accumulate(networks, grads, batch, denominators, base=None):
     new, (metrics, logprobs) = jax.grad(objective, has_aux=True)(
-        networks, batch, scale, base
+        networks, batch, denominators, base
     )
     return jax.tree.map(jnp.add, grads, new), metrics, logprobs
 
@@ -158,7 +158,7 @@ def make_steps(
     # An argument: what is closed over would be a constant of the program.
     return function if base is None else functools.partial(function, base=base)
 
-  return Steps(
+  return Programs(
       score=bind(jax.jit(sharding.on_mesh(score, mesh))),
       accumulate=bind(
           jax.jit(
@@ -179,7 +179,7 @@ def make_steps(
 
 
 def _with_offload(apply):
-  """`apply` of a state whose optimiser's part waits in the host's memory."""
+  """`apply` of a state whose optimizer's part waits in the host's memory."""
 
   def offloaded(state, grads):
     waiting = state.opt_state
@@ -205,21 +205,21 @@ def merge(parts: list[Metrics]) -> Metrics:
   return merged
 
 
-def measure(
+def denominators(
     batch: TokenBatch, rows: np.ndarray, *, kl_coef: float = 0.0
-) -> Scale:
+) -> Denominators:
   """The loss's denominators: what is valid and sampled in these rows."""
   rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
   mask = np.asarray(batch.completion_mask)[rows]
   starts = mask & ~np.pad(mask[:, :-1], ((0, 0), (1, 0)))
-  return Scale(*(
+  return Denominators(*(
       np.float32(n)
       for n in (mask.sum(), mask.any(axis=1).sum(), starts.sum(), kl_coef)
   ))
 
 
 def update(
-    steps: Steps,
+    programs: Programs,
     state: TrainState,
     batch: TokenBatch,
     rows: np.ndarray,
@@ -227,13 +227,13 @@ def update(
     max_tokens: int,
     kl_coef: float = 0.0,
     logprobs: np.ndarray | None = None,
-    together: int = 1,
+    rows_per_example: int = 1,
     suspects: list[int] | None = None,
 ) -> tuple[TrainState, Metrics]:
-  """One optimiser update on a minibatch, skipped if its gradient is not finite.
+  """One optimizer update on a minibatch, skipped if its gradient is not finite.
 
   Args:
-    steps: the compiled pieces.
+    programs: the compiled pieces.
     state: donated.
     batch: NumPy arrays; the minibatch is a choice of its rows.
     rows: indices of the minibatch's rows.
@@ -241,7 +241,7 @@ def update(
     kl_coef: weight of the KL to the reference, where the loss has one.
     logprobs: `[B, T]` host array; if given, the rows used get the tokens'
       log-probabilities under the parameters before the update.
-    together: neighbours in `rows` that share a microbatch, see `collate`.
+    rows_per_example: neighbours in `rows` that a loss compares, see `collate`.
     suspects: if given, gets the rows that a skipped update may be due to: those
       of the microbatches with a number that is not finite, or all of them.
 
@@ -254,25 +254,29 @@ def update(
     DivergedError: the parameters after it are not finite. The state before it
       is gone, and this one must not be kept.
   """
-  scale = measure(batch, rows, kl_coef=kl_coef)
-  if not scale.tokens:
+  counts = denominators(batch, rows, kl_coef=kl_coef)
+  if not counts.tokens:
     return state, {}
-  grads, parts, scores = steps.zeros(), [], []
+  grads, parts, scores = programs.zeros(), [], []
   computed = padded = 0
   for piece, places in _microbatches(
-      steps, batch, rows, max_tokens=max_tokens, together=together
+      programs,
+      batch,
+      rows,
+      max_tokens=max_tokens,
+      rows_per_example=rows_per_example,
   ):
     for part in (piece, piece.prefix):
       if part is not None:
         computed += int((part.segment_ids > 0).sum())
         padded += part.tokens.size
-    piece = state_lib.place(piece, steps.mesh)
-    grads, metrics, values = steps.accumulate(
-        state.networks, grads, piece, scale
+    piece = state_lib.place(piece, programs.mesh)
+    grads, metrics, values = programs.accumulate(
+        state.networks, grads, piece, counts
     )
     parts.append(metrics)
     scores.append((places, values))
-  state, metrics = steps.apply(state, grads)
+  state, metrics = programs.apply(state, grads)
   metrics = merge([metrics])
   if metrics.pop(_BROKEN):
     raise DivergedError(
@@ -295,20 +299,24 @@ def update(
   }
 
 
-def _microbatches(steps, batch, rows, **options) -> list[collate.Microbatch]:
+def _microbatches(programs, batch, rows, **options) -> list[collate.Microbatch]:
   """As the mesh of these steps needs them."""
   return collate.microbatches(
       batch,
       rows,
-      multiple=mesh_lib.batch_size(steps.mesh),
+      multiple=mesh_lib.batch_size(programs.mesh),
       # Devices that split the tokens of a row have no whole rows to share.
-      share_prefixes=steps.mesh.shape[mesh_lib.SEQUENCE] == 1,
+      share_prefixes=programs.mesh.shape[mesh_lib.SEQUENCE] == 1,
       **options,
   )
 
 
 def score(
-    steps: Steps, networks: Networks, batch: TokenBatch, *, max_tokens: int
+    programs: Programs,
+    networks: Networks,
+    batch: TokenBatch,
+    *,
+    max_tokens: int,
 ) -> Scores:
   """`[B, T]` host arrays: what `networks` say of every valid row.
 
@@ -316,9 +324,9 @@ def score(
   """
   out = None
   for piece, places in _microbatches(
-      steps, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
+      programs, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
   ):
-    scores = steps.score(networks, state_lib.place(piece, steps.mesh))
+    scores = programs.score(networks, state_lib.place(piece, programs.mesh))
     if out is None:
       empty = lambda _: np.zeros(batch.tokens.shape, np.float32)
       out = jax.tree.map(empty, scores)
@@ -336,7 +344,7 @@ def score(
 
 
 def _suspects(
-    parts: Sequence[Metrics], places: Sequence[Sequence[collate.Place]]
+    parts: Sequence[Metrics], places: Sequence[Sequence[collate.Placement]]
 ) -> list[int]:
   """Rows of the microbatches whose metrics are not finite, or of all."""
   bad = [

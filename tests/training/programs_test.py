@@ -1,4 +1,4 @@
-"""Tests for agentrl.training.step."""
+"""Tests for agentrl.training.programs."""
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +10,8 @@ from agentrl.algos import policy, sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
 from agentrl.ops import logprob
-from agentrl.ops.aggregate import Scale
-from agentrl.training import state as state_lib, step as step_lib
+from agentrl.ops.aggregate import Denominators
+from agentrl.training import programs as programs_lib, state as state_lib
 from agentrl.training.state import Networks
 from tests import tiny
 
@@ -20,30 +20,31 @@ ROWS = np.arange(8)
 
 def direct_loss(params, batch):
   """The loss of a whole batch in one piece: no buckets, no microbatches."""
-  hidden, _ = tiny.MODULE.apply(
+  hidden = tiny.MODULE.apply(
       {'params': params}, batch.tokens, batch.positions, batch.segment_ids
-  )
+  ).hidden
   unembed = lambda h: tiny.MODULE.apply({'params': params}, h, method='unembed')
   logprobs, entropy = logprob.from_hidden(
       hidden, unembed, batch.tokens, batch.positions
   )
   mask = batch.completion_mask & batch.valid[:, None]
   count = jnp.sum(mask)
-  scale = Scale(count, batch.valid.sum(), count, 0.0)
-  return tiny.bound()(policy.Outputs(logprobs, entropy), batch, scale)
+  denominators = Denominators(count, batch.valid.sum(), count, 0.0)
+  return tiny.bound()(policy.Outputs(logprobs, entropy), batch, denominators)
 
 
 direct_grad = jax.jit(jax.grad(direct_loss, has_aux=True))
 
 
-def gradient(steps, params, batch, rows, max_tokens):
+def gradient(programs, params, batch, rows, max_tokens):
   """Accumulated over the microbatches, as `update` does."""
-  grads = steps.zeros()
-  networks, scale = Networks(params), step_lib.measure(batch, rows)
+  grads = programs.zeros()
+  networks = Networks(params)
+  denominators = programs_lib.denominators(batch, rows)
   pieces = collate.microbatches(batch, rows, max_tokens=max_tokens)
   for piece, _ in pieces:
-    piece = state_lib.place(piece, steps.mesh)
-    grads, *_ = steps.accumulate(networks, grads, piece, scale)
+    piece = state_lib.place(piece, programs.mesh)
+    grads, *_ = programs.accumulate(networks, grads, piece, denominators)
   return grads.policy, len(pieces)
 
 
@@ -52,17 +53,17 @@ def test_any_number_of_microbatches_gives_the_same_update(rows_a_piece, count):
   # Sixteen episodes, packed into six rows of at most 64 tokens.
   batch, rows = tiny.random_batch(0, num_groups=4), np.arange(16)
   max_tokens = tiny.ROW * rows_a_piece
-  steps, params = tiny.steps(), tiny.new_state().params
+  programs, params = tiny.programs(), tiny.new_state().params
   expected, metrics = direct_grad(params, batch)
-  grads, pieces = gradient(steps, params, batch, rows, max_tokens)
+  grads, pieces = gradient(programs, params, batch, rows, max_tokens)
   assert pieces == count
   tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
 
-  state, found = step_lib.update(
-      steps, tiny.new_state(), batch, rows, max_tokens=max_tokens
+  state, found = programs_lib.update(
+      programs, tiny.new_state(), batch, rows, max_tokens=max_tokens
   )
-  whole, _ = step_lib.update(
-      steps, tiny.new_state(), batch, rows, max_tokens=tiny.ROW * 8
+  whole, _ = programs_lib.update(
+      programs, tiny.new_state(), batch, rows, max_tokens=tiny.ROW * 8
   )
   tiny.assert_trees_close(state.params, whole.params, rtol=1e-5, atol=1e-6)
   assert int(state.step) == 1
@@ -81,7 +82,7 @@ def test_a_long_row_is_a_shape_of_its_own_and_weighs_by_its_tokens():
   batch = tiny.make_batch(groups, width=192)
   params = tiny.new_state().params
   expected, _ = direct_grad(params, batch)
-  grads, pieces = gradient(tiny.steps(), params, batch, ROWS, 128)
+  grads, pieces = gradient(tiny.programs(), params, batch, ROWS, 128)
   assert pieces > 1
   tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
 
@@ -94,8 +95,8 @@ def test_failed_episodes_change_nothing():
       advantages=np.where(batch.valid[:, None], batch.advantages, np.nan),
   )
   clean, dirty = (
-      step_lib.update(
-          tiny.steps(), tiny.new_state(), b, ROWS, max_tokens=tiny.ROW
+      programs_lib.update(
+          tiny.programs(), tiny.new_state(), b, ROWS, max_tokens=tiny.ROW
       )
       for b in (batch, junk)
   )
@@ -109,7 +110,7 @@ def test_a_minibatch_is_its_rows_and_no_others():
   only = batch.replace(valid=np.isin(np.arange(16), rows))
   expected, _ = direct_grad(tiny.new_state().params, only)
   grads, _ = gradient(
-      tiny.steps(), tiny.new_state().params, batch, rows, tiny.ROW
+      tiny.programs(), tiny.new_state().params, batch, rows, tiny.ROW
   )
   tiny.assert_trees_close(grads, expected, rtol=1e-4, atol=1e-7)
 
@@ -118,14 +119,14 @@ def test_parameters_that_are_not_finite_end_the_run():
   # A gradient that is finite, and a learning rate that no parameters can bear.
   tx, mesh = optax.sgd(np.inf), tiny.one_device()
   state, shardings = state_lib.create(tiny.init_params(), tx, mesh)
-  steps = step_lib.make_steps(
+  programs = programs_lib.compile_programs(
       tiny.MODULE, tiny.bound(), tx, mesh, state, shardings
   )
   with pytest.raises(
       DivergedError, match='After update 1 the parameters are not finite'
   ):
-    step_lib.update(
-        steps, state, tiny.random_batch(0), ROWS, max_tokens=tiny.ROW
+    programs_lib.update(
+        programs, state, tiny.random_batch(0), ROWS, max_tokens=tiny.ROW
     )
 
 
@@ -133,8 +134,8 @@ def test_a_minibatch_without_sampled_tokens_changes_nothing():
   batch = tiny.random_batch(4)
   batch = batch.replace(valid=np.zeros(8, bool))
   state = tiny.new_state()
-  same, metrics = step_lib.update(
-      tiny.steps(), state, batch, ROWS, max_tokens=tiny.ROW
+  same, metrics = programs_lib.update(
+      tiny.programs(), state, batch, ROWS, max_tokens=tiny.ROW
   )
   assert same is state and metrics == {}
 
@@ -142,8 +143,8 @@ def test_a_minibatch_without_sampled_tokens_changes_nothing():
 def test_an_update_donates_its_state_and_counts():
   state = tiny.new_state()
   leaf = state.params['embed']
-  state, metrics = step_lib.update(
-      tiny.steps(), state, tiny.random_batch(5), ROWS, max_tokens=tiny.ROW
+  state, metrics = programs_lib.update(
+      tiny.programs(), state, tiny.random_batch(5), ROWS, max_tokens=tiny.ROW
   )
   assert leaf.is_deleted()
   assert int(state.step) == 1
@@ -160,8 +161,8 @@ def test_an_update_donates_its_state_and_counts():
 def test_score_equals_one_unpadded_row_at_a_time(temperature):
   batch = tiny.random_batch(6, failures=0.3)
   params = tiny.new_state().params
-  found = step_lib.score(
-      tiny.steps(temperature=temperature),
+  found = programs_lib.score(
+      tiny.programs(temperature=temperature),
       Networks(params),
       batch,
       max_tokens=tiny.ROW,
@@ -171,7 +172,7 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
   @jax.jit
   def logits_of(tokens):
     positions = jnp.arange(64)[None]
-    hidden, _ = tiny.MODULE.apply({'params': params}, tokens, positions)
+    hidden = tiny.MODULE.apply({'params': params}, tokens, positions).hidden
     return tiny.MODULE.apply({'params': params}, hidden, method='unembed')
 
   for row in range(8):
@@ -187,17 +188,17 @@ def test_score_equals_one_unpadded_row_at_a_time(temperature):
 
 def test_merge_adds_shares_and_takes_the_largest_maximum():
   parts = [{'a/x': 0.25, 'a/x_max': 3.0}, {'a/x': 0.5, 'a/x_max': 2.0}]
-  assert step_lib.merge(parts) == {'a/x': 0.75, 'a/x_max': 3.0}
+  assert programs_lib.merge(parts) == {'a/x': 0.75, 'a/x_max': 3.0}
 
 
 def test_skips_are_counted_in_a_row_and_the_third_is_an_error():
   skipped, applied = {'train/skipped': 1.0}, {'train/skipped': 0.0}
-  assert step_lib.count_skips(0, skipped) == 1
-  assert step_lib.count_skips(2, skipped) == 3
-  assert step_lib.count_skips(2, applied) == 0
-  step_lib.check_skips(2)
+  assert programs_lib.count_skips(0, skipped) == 1
+  assert programs_lib.count_skips(2, skipped) == 3
+  assert programs_lib.count_skips(2, applied) == 0
+  programs_lib.check_skips(2)
   with pytest.raises(DivergedError, match='3 updates in a row were not finite'):
-    step_lib.check_skips(3)
+    programs_lib.check_skips(3)
 
 
 @pytest.mark.parametrize('value', [np.nan, np.inf])
@@ -207,8 +208,8 @@ def test_a_number_that_is_not_finite_skips_the_update(value):
   advantages = np.array(batch.advantages)
   advantages[b, t] = value
   before, suspects = tiny.new_state(), []
-  state, metrics = step_lib.update(
-      tiny.steps(),
+  state, metrics = programs_lib.update(
+      tiny.programs(),
       tiny.new_state(),
       batch.replace(advantages=advantages),
       ROWS,
@@ -227,6 +228,8 @@ def test_supervised_and_grpo_losses_share_the_machinery():
   batch = tiny.random_batch(9)
   ones = batch.replace(advantages=np.ones_like(batch.advantages))
   params = tiny.new_state().params
-  policy, _ = gradient(tiny.steps(), params, ones, ROWS, tiny.ROW)
-  likelihood, _ = gradient(tiny.steps(sft.loss), params, batch, ROWS, tiny.ROW)
+  policy, _ = gradient(tiny.programs(), params, ones, ROWS, tiny.ROW)
+  likelihood, _ = gradient(
+      tiny.programs(sft.loss), params, batch, ROWS, tiny.ROW
+  )
   tiny.assert_trees_close(policy, likelihood, rtol=1e-4, atol=1e-7)
