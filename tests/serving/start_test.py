@@ -18,11 +18,12 @@ from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.inference.control import Control
 from agentrl.models import transformer
-from agentrl.modes import base, parts, train
+from agentrl.modes import base, train
 from agentrl.runtime.event_loop import SECRETS, EventLoop
 from agentrl.serving import start as serving
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
+from agentrl.training import language_model
 from agentrl.types import Message
 from agentrl.weights import hf, names, shards
 from configs import quickstart
@@ -40,7 +41,7 @@ def params_of(version):
 @pytest.fixture(scope='module')
 def model():
   tokenizer = tokenizer_lib.train_bpe(['go there'], vocab_size=300)
-  return parts.Model(CONFIG, params_of(1), tokenizer, 'random')
+  return language_model.LanguageModel(CONFIG, params_of(1), tokenizer, 'random')
 
 
 @pytest.fixture
