@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from aiohttp import web
 
-from agentrl.engine.http.wire import Handler
+from agentrl.engine.http.errors import Handler
 
 # Probes and scrapers carry no secret, and these routes tell none.
 _OPEN = ('/health', '/ready', '/metrics')

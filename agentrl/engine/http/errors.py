@@ -1,73 +1,30 @@
-"""What all routes share: reading bodies, and the shapes of refusals.
+"""Errors of the routes, and the shapes in which clients get them.
 
 SGLang has three shapes for an error, and its OpenAI routes a fourth. A client
 of one server must be able to read the other, so each refusal is in the shape
 that SGLang 0.5.23 gives to its like.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine.http import fields, strict_json
-from agentrl.engine.http.fields import BodyError, ContractError, Field
 from agentrl.errors import ChatTemplateError, EngineError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # When to come back to a full engine: a completion takes about so long.
 _RETRY_AFTER_S = 1
-# Bytes of a body that takes milliseconds to read, and so too long for the loop.
-LARGE = 2**15
 
 
-async def read_json(request: web.Request) -> Any:
-  """The decoded body.
-
-  A large one is decoded in another thread. That helps where the decoder lets
-  others run, between containers: a flat list of ids holds the interpreter, and
-  so the loop, for a second and a half a 64 MB.
-
-  Raises:
-    BodyError: it is not JSON, or not said to be; see `strict_json`.
-  """
-  kind, _, suffix = request.content_type.rpartition('/')[2].partition('+')
-  if 'json' not in (kind, suffix):
-    raise BodyError(
-        f'The body is not JSON, but {request.content_type}; send it with the'
-        ' content type application/json.'
-    )
-  body = await request.read()
-  if len(body) < LARGE:
-    return _decode(body)
-  return await asyncio.to_thread(_decode, body)
+class BodyError(ValueError):
+  """A body is no JSON, or misses a field: what SGLang's FastAPI refuses."""
 
 
-def _decode(body: bytes) -> Any:
-  try:
-    return strict_json.loads(body)
-  except ValueError as error:
-    raise BodyError(f'The body is not JSON: {error}.') from error
-
-
-async def read_object(request: web.Request) -> dict[str, Any]:
-  """The body of an OpenAI route.
-
-  Raises:
-    BodyError: it is no object.
-  """
-  body = await read_json(request)
-  if not isinstance(body, dict):
-    raise BodyError(f'The body must be an object, got {body!r:.80}.')
-  return body
-
-
-async def read_fields(request: web.Request, **wanted: Field) -> dict[str, Any]:
-  """The fields of a control route's body; see `fields.read`."""
-  return fields.read(await read_json(request), wanted)
+class ContractError(ValueError):
+  """The request breaks the schema; SGLang's gate answers with a plain text."""
 
 
 def refusal(message: str, status: int) -> web.Response:
@@ -101,7 +58,7 @@ def http_error(message: str, status: int, kind: str) -> web.Response:
   )
 
 
-def errors(max_body: int, count: Callable[[int], None]):
+def middleware(max_body: int, count: Callable[[int], None]):
   """A middleware that gives refusals the shapes that SGLang's clients know.
 
   Args:
@@ -110,7 +67,7 @@ def errors(max_body: int, count: Callable[[int], None]):
   """
 
   @web.middleware
-  async def middleware(
+  async def handle(
       request: web.Request, handler: Handler
   ) -> web.StreamResponse:
     response = await _answer(request, handler, max_body)
@@ -120,7 +77,7 @@ def errors(max_body: int, count: Callable[[int], None]):
       response.headers['Retry-After'] = str(_RETRY_AFTER_S)
     return response
 
-  return middleware
+  return handle
 
 
 async def _answer(
