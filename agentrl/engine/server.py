@@ -26,7 +26,7 @@ from agentrl.engine import request as request_lib
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
 from agentrl.engine.http.auth import Keys
-from agentrl.engine.http.counters import Counters
+from agentrl.engine.http.metrics import EngineMetrics
 from agentrl.engine.http.routes import Routes
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import Limits, Request, Result
@@ -150,19 +150,19 @@ class Engine:
         weight_version=weight_version,
     )
     served_name = served_name or model_path
-    counters = Counters(served_name, self.stats)
+    metrics = EngineMetrics(served_name, self.stats)
     self._scheduler = Scheduler(
         batcher,
         max_queued=max_queued,
         eos_ids=tuple(eos_ids),
         tokenizer=tokenizer,
         seed=seed,
-        observe=counters.observe,
+        observe=metrics.observe,
     )
     self._routes = Routes(
         self._scheduler,
         self._limits,
-        counters,
+        metrics,
         tokenizer=tokenizer,
         chat_template=chat_template,
         info={

@@ -15,11 +15,11 @@ from jax.sharding import Mesh
 from agentrl import envs, metrics as metrics_lib, types
 from agentrl.config import sections
 from agentrl.data import tasks as tasks_lib
-from agentrl.envs import tokens
 from agentrl.envs.client import EnvClient
 from agentrl.envs.pool import EnvPool
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError, EnvError
+from agentrl.http import auth
 from agentrl.inference.sampler import Policy
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.config import TransformerConfig
@@ -155,7 +155,9 @@ class Environment:
         # A child that died is started again by `revive`, at another URL.
         retry_s=self._env.retry_s if self._env.urls else 0.0,
         token=(
-            tokens.read(self._env.token_file) if self._env.token_file else None
+            auth.read_token(self._env.token_file)
+            if self._env.token_file
+            else None
         ),
     )
 

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from agentrl.config.modes import ServePolicy
 from agentrl.engine.http.auth import Keys
-from agentrl.envs import tokens
+from agentrl.http import auth
 from agentrl.modes import checkpoints, resume
 from agentrl.serving import start as serving
 from agentrl.training import compile_cache
@@ -85,4 +85,4 @@ def serve(wanted: ServePolicy, keys: Keys) -> None:
 
 
 def _key(path: str | None) -> str | None:
-  return None if path is None else tokens.read(path)
+  return None if path is None else auth.read_token(path)

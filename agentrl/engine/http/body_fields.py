@@ -13,8 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
-from agentrl.engine.http import strict_json
 from agentrl.engine.http.errors import BodyError, ContractError
+from agentrl.http import strict_json
 
 # Fields that may be null unless they are in `_NEVER_NULL`, by the type of a
 # value; those in `_LISTS` may have one in a list for each prompt.

@@ -11,10 +11,11 @@ from aiohttp import web
 
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.body_fields import Field
-from agentrl.engine.http.errors import BodyError, Handler
+from agentrl.engine.http.errors import BodyError
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import PAUSE_MODES, Scheduler
 from agentrl.errors import EngineError, WeightsError
+from agentrl.http.errors import Handler
 
 # Those of SGLang that have no meaning here are checked and passed over.
 _UPDATE = {

@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import prometheus_client
 from aiohttp import web
 
 from agentrl.engine.http import auth, errors
 from agentrl.engine.http.auth import Keys
 from agentrl.engine.http.control import Control
-from agentrl.engine.http.counters import Counters
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.http.generate import Generate
+from agentrl.engine.http.metrics import EngineMetrics
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
 from agentrl.engine.read_write_lock import ReadWriteLock
@@ -56,7 +55,7 @@ class Routes:
       self,
       scheduler: Scheduler,
       limits: Limits,
-      counters: Counters,
+      metrics: EngineMetrics,
       *,
       tokenizer: Tokenizer | None,
       chat_template: str | None,
@@ -75,7 +74,7 @@ class Routes:
     Args:
       scheduler: runs the requests.
       limits: what requests are checked against.
-      counters: of /metrics.
+      metrics: of /metrics.
       tokenizer: for text in and out; None takes and gives ids.
       chat_template: see `text.chat.ChatFormat`.
       info: what /model_info and /server_info tell beside the state; its
@@ -91,7 +90,7 @@ class Routes:
     """
     self._scheduler = scheduler
     self._limits = limits
-    self._counters = counters
+    self._metrics = metrics
     self._info = info
     self._keys = keys
     self._max_body = max_body
@@ -125,7 +124,7 @@ class Routes:
     app = web.Application(
         client_max_size=self._max_body,
         middlewares=[
-            errors.middleware(self._max_body, self._counters.refused),
+            errors.middleware(self._max_body, self._metrics.refused),
             auth.middleware(self._keys, {path for _, path, _ in control}),
         ],
     )
@@ -141,7 +140,7 @@ class Routes:
         ('GET', '/server_info', self._server_info),
         ('GET', '/get_server_info', self._server_info),
         ('GET', '/v1/loads', self._loads),
-        ('GET', '/metrics', self._metrics),
+        ('GET', '/metrics', self._metrics.handle),
         *self._openai.routes(),
         *control,
     ):
@@ -226,10 +225,3 @@ class Routes:
         'num_accelerators': 1,
         'loads': [] if int(rank) else [load | self._scheduler.stats()],
     })
-
-  async def _metrics(self, request: web.Request) -> web.Response:
-    del request
-    return web.Response(
-        body=self._counters.render(),
-        headers={'Content-Type': prometheus_client.CONTENT_TYPE_LATEST},
-    )

@@ -25,13 +25,13 @@ from agentrl.engine.http import (
     replies,
 )
 from agentrl.engine.http.bodies import Call
-from agentrl.engine.http.errors import Handler
 from agentrl.engine.http.generate import Generate
 from agentrl.engine.openai import (
     bodies as openai_bodies,
     replies as openai_replies,
 )
 from agentrl.engine.openai.replies import Writer
+from agentrl.http.errors import Handler
 from agentrl.text.chat import ChatFormat
 
 
