@@ -11,10 +11,11 @@ from typing import Any
 from absl import logging
 
 from agentrl import envs, types
-from agentrl.envs import items, options, tokens
+from agentrl.envs import items, options
 from agentrl.envs.client import EnvClient
 from agentrl.envs.pool import EnvPool
 from agentrl.errors import ConfigError, DataError, EnvError
+from agentrl.http import auth
 from agentrl.inference.sampler import Policy
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import Assignment, Play
@@ -146,7 +147,9 @@ class Environment:
         # A child that died is started again by `revive`, at another URL.
         retry_s=self._env.retry_s if self._env.urls else 0.0,
         token=(
-            tokens.read(self._env.token_file) if self._env.token_file else None
+            auth.read_token(self._env.token_file)
+            if self._env.token_file
+            else None
         ),
     )
 

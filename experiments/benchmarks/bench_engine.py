@@ -23,7 +23,7 @@ import numpy as np
 from absl import app, flags
 
 from agentrl.engine import decode
-from agentrl.engine.runner import Runner
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.models import transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
@@ -50,7 +50,7 @@ def bench_dispatch(
 ) -> dict[str, float]:
   """Full dispatches of `batch` rows near the end of their cache."""
   length = _LENGTH.value
-  runner = Runner(
+  runner = ModelRunner(
       Transformer(config), params, slots=batch, max_len=length, max_rows=batch
   )
   rows = [
@@ -65,7 +65,7 @@ def bench_dispatch(
           top_p=1.0,
           top_k=config.vocab_size,
           min_p=0.0,
-          adjustment=None,
+          logit_params=None,
           top_logprobs=0,
       )
       for i in range(batch)
