@@ -15,7 +15,7 @@ from agentrl.parallel import sharding
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import adapters, meshes
 from agentrl.training.checkpoint import Checkpoints
-from agentrl.weights import load as weights, names
+from agentrl.weights import names, pretrained
 
 
 def load(
@@ -26,7 +26,7 @@ def load(
   Args:
     name: workdir of a training run (its newest checkpoint is taken; one of an
       adapter is merged into its base) or its checkpoints/N, or what
-      `weights.resolve` knows: a known name, a Hugging Face directory, a .gguf
+      `pretrained.resolve` knows: a known name, a Hugging Face directory, a .gguf
       file, a hub name.
     mesh: where its parameters live; None: on one device, or on the host.
     dtype: of its parameters; of a run with an adapter it is that of its base.
@@ -115,5 +115,5 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
     earlier = resume.split(name)
     if earlier is not None:
       return run_tokenizer(earlier[0])  # it went on from another run
-    path = weights.resolve(name)
-  return tokenizer_lib.load(path, weights.open_gguf(path))
+    path = pretrained.resolve(name)
+  return tokenizer_lib.load(path, pretrained.open_gguf(path))

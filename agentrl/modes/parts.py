@@ -36,7 +36,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import meshes, ranks
 from agentrl.types import Episode, Group
-from agentrl.weights import load as weights
+from agentrl.weights import pretrained
 
 DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
 
@@ -239,10 +239,12 @@ def load_model(
   Raises:
     AgentrlError: it cannot be read, or does not fit on the mesh.
   """
-  path = weights.resolve(name)
-  reader = weights.open_gguf(path)
+  path = pretrained.resolve(name)
+  reader = pretrained.open_gguf(path)
   place = mesh and functools.partial(meshes.shardings, mesh=mesh)
-  config, params = weights.load(path, dtype=dtype, reader=reader, place=place)
+  config, params = pretrained.load(
+      path, dtype=dtype, reader=reader, place=place
+  )
   return Model(config, params, tokenizer_lib.load(path, reader), str(path))
 
 

@@ -32,7 +32,7 @@ from agentrl.training import (
     state as state_lib,
     step as step_lib,
 )
-from agentrl.weights import hf, load as weights, names
+from agentrl.weights import hf, names, pretrained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +119,7 @@ def find_shape(model: sections.TrainModel) -> TransformerConfig | None:
   """
   name = model.name
   if pathlib.Path(name).exists() and not model.from_scratch:
-    return weights.load_config(name)
+    return pretrained.load_config(name)
   if name in variants.VARIANTS:
     return variants.get(name)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
