@@ -369,7 +369,7 @@ class Engine:
 
   def _load_adapter(self, path: str) -> Any:
     """The weights in use with an adapter of peft's format merged into them."""
-    lora, adapter = peft.load(path, self._config)
+    lora, adapter = peft.load_adapter(path, self._config)
     return lora_lib.merge(
         transformer.unstack_layers(adapter),
         lora_lib.Base(self.params, lora.scale),

@@ -18,7 +18,7 @@ from agentrl.errors import ConfigError, DataError
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import compile_cache, language_model
 from agentrl.types import Episode, Group
-from agentrl.weights import load as weights
+from agentrl.weights import pretrained
 
 
 def read(config: ConfigDict) -> Inspect:
@@ -133,8 +133,8 @@ def _arrays(
 def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The named tokenizer, or that of the run which wrote the episodes."""
   if name:
-    path = weights.resolve(name)
-    return tokenizer_lib.load(path, weights.open_gguf(path))
+    path = pretrained.resolve(name)
+    return tokenizer_lib.load(path, pretrained.open_gguf(path))
   # workdir/episodes/train/000000.jsonl
   for workdir in path.absolute().parents[1:3]:
     if (workdir / 'config.json').exists():

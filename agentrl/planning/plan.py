@@ -35,7 +35,7 @@ from agentrl.training import (
     rl,
     state as state_lib,
 )
-from agentrl.weights import hf, load as weights, names
+from agentrl.weights import hf, names, pretrained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +122,7 @@ def find_shape(model: TrainModel) -> TransformerConfig | None:
   """
   name = model.name
   if pathlib.Path(name).exists() and not model.from_scratch:
-    return weights.load_config(name)
+    return pretrained.load_config(name)
   if name in variants.VARIANTS:
     return variants.get(name)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
