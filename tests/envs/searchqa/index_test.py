@@ -87,7 +87,7 @@ def test_threads_get_what_one_gets(whole):
 
 RACER = """
 import itertools, sys, time
-from agentrl.envs import cache
+from agentrl.runtime import cache
 from agentrl.envs.searchqa import corpus, index, sources
 
 def write(folder):
