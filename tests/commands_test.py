@@ -14,11 +14,10 @@ from experiments.benchmarks import gpu
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = ('launch.py', 'agentrl', 'configs', 'experiments')
-PAGES = [
-    path
-    for path in sorted(ROOT.rglob('*.md'))
-    if path.name == 'README.md'
-    and not path.relative_to(ROOT).parts[0][0] == '.'
+PAGES = [ROOT / 'README.md'] + [
+    page
+    for folder in ('agentrl', 'experiments', 'third_party')
+    for page in sorted((ROOT / folder).rglob('README.md'))
 ]
 PROGRAM = re.compile(
     r'(?:python|PYTHON) (launch\.py .*|-m (?:agentrl|experiments)\..*)'
