@@ -59,8 +59,8 @@ def check(argv: list[str]) -> str:
     if end.code:
       return said.getvalue().strip() or str(end.code)
     return ''
-  except BaseException:
-    return traceback.format_exc()
+  except Exception as error:
+    return ''.join(traceback.format_exception(error)[-2:])
   return 'it does not parse flags'
 
 
