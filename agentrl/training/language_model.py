@@ -138,7 +138,7 @@ def new(
 def load(
     name: str, mesh: Mesh | None = None, *, dtype: Any = np.float32
 ) -> tuple[LanguageModel, str]:
-  """A policy and the version of its pretrained.
+  """A policy and the version of its weights.
 
   Args:
     name: workdir of a training run (its newest checkpoint is taken; one of an
