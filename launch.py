@@ -78,15 +78,15 @@ def main(arguments):
   # must be set before jax is imported.
   module = importlib.import_module(f'agentrl.modes.{mode}')
   if _DRY_RUN.value:
-    wanted = module.read(config)
+    checked = module.read(config)
     run = None
     if MODES[mode].BROUGHT:
-      resume = importlib.import_module('agentrl.modes.resume')
+      resume = importlib.import_module('agentrl.config.resume')
       run = resume.trained_with(config.model.name)
-    report.show_values(config, wanted, run, paths)
+    report.show_values(config, checked, run, paths)
     if mode in PLANNED:
       plan_report = importlib.import_module('agentrl.planning.report')
-      plan_report.show(mode, wanted, memory)
+      plan_report.show(mode, checked, memory)
     return
   module.run(config, _WORKDIR.value)
 

@@ -22,10 +22,9 @@ from agentrl.models import (
     value_head,
     variants,
 )
-from agentrl.modes import parts
 from agentrl.ops import aggregate, kl, policy_loss, preference_loss
 from agentrl.schedules import HORIZONS
-from agentrl.training import optim, options as training_options
+from agentrl.training import language_model, optim, options as training_options
 from agentrl.weights import hf
 from tests import choices, tiny
 
@@ -43,7 +42,7 @@ def cases(function):
         (options.REMAT, transformer.REMAT),
         (options.ATTENTION, mesh_attention.IMPLEMENTATIONS),
         (options.LORA_TARGETS, lora.BLOCKS),
-        (options.DTYPES, parts.DTYPES),
+        (options.DTYPES, language_model.DTYPES),
         (options.TINY, [n for n in variants.VARIANTS if n.startswith('tiny-')]),
         (training_options.OPTIMIZERS, optim.OPTIMIZERS),
         (training_options.SCHEDULES, optim.SCHEDULES),

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from agentrl import config as config_lib, schedules
-from agentrl.modes import resume
+from agentrl.config import resume
 from configs import (
     algorithms,
     babyai_dpo,
@@ -91,7 +91,7 @@ def run(tmp_path):
 
 def keep(path, config):
   """Writes the config of the run in this workdir, as it does itself."""
-  resume.keep_config(config_lib.record(read(config)), path)
+  resume.keep(config_lib.record(read(config)), path)
 
 
 def schedule(config):

@@ -16,8 +16,8 @@ from agentrl import fields
 from agentrl.algos.hyperparams import ONLINE, Grpo, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
-from agentrl.config.sections import World
 from agentrl.envs import ENVS
+from agentrl.envs.options import World
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 

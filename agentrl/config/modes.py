@@ -11,10 +11,18 @@ from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
 from agentrl.config import sampler as sampler_lib, sections
+from agentrl.envs.options import Env, TrainEnv, World
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
-from agentrl.models.options import DTYPES
-from agentrl.training.options import SHARD_BYTES
+from agentrl.models.options import DTYPES, Model, TrainModel
+from agentrl.rollout.options import Limits, Rollout
+from agentrl.training.options import (
+    SHARD_BYTES,
+    Mesh,
+    Optim,
+    RlMesh,
+    RlOptim,
+)
 
 
 def _same(section: str, *names: str) -> dict[str, str]:
@@ -57,11 +65,11 @@ class Sampling(Computing):
 
   BROUGHT = _AGENT
 
-  env: sections.Env
+  env: Env
   agent: sections.Agent = section(sections.Agent)
-  model: sections.Model
+  model: Model
   sampler: sampler_lib.Sampler = section(sampler_lib.Sampler)
-  rollout: sections.Limits
+  rollout: Limits
 
   def check(self) -> None:
     launch, dtype = self.sampler.launch, self.model.dtype
@@ -80,12 +88,12 @@ class Learning(Sampling):
   """Base of the modes that learn."""
 
   seed: int = field(0, 'seed of everything that is drawn')
-  env: sections.TrainEnv = section(sections.TrainEnv)
-  model: sections.TrainModel = section(sections.TrainModel)
-  mesh: sections.Mesh = section(sections.Mesh)
+  env: TrainEnv = section(TrainEnv)
+  model: TrainModel = section(TrainModel)
+  mesh: Mesh = section(Mesh)
   sampler: sampler_lib.TrainSampler = section(sampler_lib.TrainSampler)
-  rollout: sections.Limits = section(sections.Limits)
-  optim: sections.Optim = section(sections.Optim)
+  rollout: Limits = section(Limits)
+  optim: Optim = section(Optim)
   eval: sections.Eval = section(sections.Eval)
   checkpoint: sections.Checkpoint
 
@@ -97,11 +105,11 @@ class Train(Learning):
   mode = 'train'
 
   num_steps: int = field(100, 'rl steps', ge=1)
-  mesh: sections.RlMesh = section(sections.RlMesh)
-  rollout: sections.Rollout = section(sections.Rollout)
+  mesh: RlMesh = section(RlMesh)
+  rollout: Rollout = section(Rollout)
   horizon: sections.Horizon = section(sections.Horizon)
   algo: hyperparams.Online = section(hyperparams.Grpo)
-  optim: sections.RlOptim = section(sections.RlOptim)
+  optim: RlOptim = section(RlOptim)
   warmstart: sections.Warmstart = section(sections.Warmstart)
   eval: sections.RlEval = section(sections.RlEval)
   checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
@@ -207,7 +215,7 @@ class AgentEvol(Learning):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EvaluateLimits(sections.Limits):
+class EvaluateLimits(Limits):
   """Limits that suit a model which no run trained."""
 
   max_completion_tokens: int = field(256, 'tokens of a turn, at most', ge=1)
@@ -229,8 +237,8 @@ class Evaluate(Sampling):
       | _same('eval', 'seed', 'samples')
   )
 
-  env: sections.Env = section(sections.Env)
-  model: sections.Model = section(sections.Model)
+  env: Env = section(Env)
+  model: Model = section(Model)
   rollout: EvaluateLimits = section(EvaluateLimits)
   eval: sections.Eval = section(sections.Eval)
 
@@ -263,7 +271,7 @@ class ServeEnv(Mode):
 
   mode = 'serve_env'
 
-  env: sections.World = section(sections.World)
+  env: World = section(World)
   serve: EnvServer = section(EnvServer)
 
 
@@ -307,7 +315,7 @@ class ServePolicy(Computing):
       'serve.chat_template': 'agent.template',
   }
 
-  model: sections.Model = section(sections.Model)
+  model: Model = section(Model)
   sampler: sampler_lib.Engine = section(sampler_lib.Engine)
   serve: PolicyServer = section(PolicyServer)
 

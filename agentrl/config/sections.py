@@ -5,91 +5,13 @@ about two sections, `modes` checks.
 """
 
 import dataclasses
-from typing import Any
 
-from agentrl import envs
-from agentrl.envs import ENVS, actions, prompts
+from agentrl.envs import actions, prompts
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
-from agentrl.fields import field, section, unless_set, when, when_set
-from agentrl.models.options import (
-    ATTENTION,
-    DTYPES,
-    LORA_TARGETS,
-    REMAT,
-    TINY,
-    Lora,
-)
+from agentrl.fields import field, when, when_set
 from agentrl.schedules import HORIZONS
-from agentrl.training.options import OPTIMIZERS, SCHEDULES
-
-_URL = 'http://127.0.0.1:1'
-_SERVED = when_set(
-    'env.url',
-    _URL,
-    'a child of the run is started again, and listens on loopback only; it acts'
-    ' with env.url',
-)
-_CHILD = unless_set(
-    'env.url',
-    None,
-    'env.url names servers that run; start more of them and list their URLs',
-)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class World:
-  """One environment."""
-
-  name: str = field('textcraft', f'one of {", ".join(ENVS)}, or module:NAME')
-  # None in a config: the environment's own default, see `envs.ENVS`.
-  options: dict[str, Any] = field({}, "the environment's options")
-
-  def check(self) -> None:
-    # One of your own is imported by the server, after all else was checked.
-    if ':' not in self.name:
-      envs.get(self.name)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Env(World):
-  """Which environment, and where it is served."""
-
-  url: str | tuple[str, ...] | None = field(
-      None,
-      'URL of the server, or several; None: the run starts one',
-      example=_URL,
-  )
-  timeout_s: float = field(60.0, 'seconds until a request has failed', gt=0)
-  # A server that was away (a restart, say); episodes wait for it within their
-  # `rollout.deadline_s`. A child that died is started again.
-  retry_s: float = field(
-      60.0,
-      'seconds that a server which has answered may be away',
-      ge=0,
-      acts_if=_SERVED,
-  )
-  workers: int = field(
-      1, 'processes of the server that the run starts', ge=1, acts_if=_CHILD
-  )
-  token_file: str | None = field(
-      None, "file with the server's bearer token", acts_if=_SERVED
-  )
-
-  @property
-  def urls(self) -> tuple[str, ...]:
-    if not self.url:
-      return ()
-    return (self.url,) if isinstance(self.url, str) else self.url
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainEnv(Env):
-  """An environment that is trained in."""
-
-  task_file: str | None = field(
-      None, 'AgentGym item file in place of the train list'
-  )
+from agentrl.training.options import SCHEDULES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -104,124 +26,6 @@ class Agent:
   template: str | None = field(
       None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
   )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Model:
-  """The policy network, as it samples."""
-
-  name: str = field(
-      'smollm2-135m',
-      'variant, directory, .gguf, hub name, run or its checkpoints/N',
-  )
-  # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
-  dtype: str = field('float32', 'type of activations', one_of=DTYPES)
-
-  @property
-  def from_scratch(self) -> bool:
-    """Tiny variants start random, with a tokenizer trained for the task."""
-    return self.name in TINY
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainModel(Model):
-  """The policy network, as it learns."""
-
-  # 'dots': all but products with weights and attention. Less memory; on a CPU
-  # 'dots' is the fastest, since less is written and read.
-  remat: str = field(
-      'none', 'activations recomputed in the backward pass', one_of=REMAT
-  )
-  # Nothing chooses 'flash' by itself, as it has not run on a card yet.
-  attention: str = field(
-      'reference',
-      'attention of rows: on any device, or kernels for a GPU whose memory does'
-      " not grow with a row's square",
-      one_of=ATTENTION,
-  )
-  lora: Lora = section(Lora)
-
-  def check(self) -> None:
-    if not self.lora.targets:
-      raise ConfigError(
-          'model.lora.targets=() names no projection; give some of'
-          f' {LORA_TARGETS}.'
-      )
-    if self.lora.rank and self.from_scratch:
-      raise ConfigError(
-          f'model.lora.rank={self.lora.rank} adapts a pretrained model, and'
-          f' {self.name!r} starts random: train it in full first, and give that'
-          " run's workdir as model.name."
-      )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Mesh:
-  """Devices per axis, of which one may be -1: the rest; and their memory."""
-
-  data: int = field(1, 'devices for rows of a batch; -1: the rest')
-  fsdp: int = field(
-      -1, 'devices for rows, parameters and moments; -1: the rest', example=2
-  )
-  tensor: int = field(
-      1, 'devices for heads, MLP width, vocabulary; -1: the rest'
-  )
-  sequence: int = field(1, 'devices for the tokens of a row; -1: the rest')
-  offload: tuple[str, ...] = field(
-      (), 'arrays kept in host memory between uses', one_of=('optimizer',)
-  )
-
-  @property
-  def axes(self) -> dict[str, int]:
-    """Devices by the name of their axis."""
-    names = ('data', 'fsdp', 'tensor', 'sequence')
-    return {name: getattr(self, name) for name in names}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RlMesh(Mesh):
-  """A mesh that may hold the policy that the KL is to."""
-
-  offload: tuple[str, ...] = field(
-      (),
-      'arrays kept in host memory between uses',
-      one_of=('optimizer', 'reference'),
-  )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Limits:
-  """Limits of an episode, and of episodes at a time."""
-
-  max_completion_tokens: int = field(512, 'tokens of a turn, at most', ge=1)
-  max_context: int = field(8192, 'tokens of an episode, at most', ge=2)
-  concurrency: int = field(64, 'episodes at a time', ge=1)
-  deadline_s: float = field(600.0, 'seconds of an episode, at most', gt=0)
-  attempts: int = field(
-      3, 'tries of an episode that the infrastructure failed', ge=1
-  )
-  max_failed_share: float = field(
-      0.5, 'share of failed episodes beyond which the run stops', ge=0, le=1
-  )
-  save_tokens: bool = field(True, 'write token arrays into the episode files')
-
-  def check(self) -> None:
-    if self.max_completion_tokens >= self.max_context:
-      raise ConfigError(
-          f'rollout.max_completion_tokens={self.max_completion_tokens} leaves'
-          f' no room for a prompt in rollout.max_context={self.max_context}.'
-      )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Rollout(Limits):
-  """Collecting episodes to train on."""
-
-  tasks_per_step: int = field(32, 'tasks (groups) of an rl step', ge=1)
-  group_size: int = field(8, 'episodes of a task', ge=1)
-  # On both sides. top_p and top_k would sample from another distribution than
-  # the log-probabilities describe: there are none.
-  temperature: float = field(1.0, 'sampling temperature, on both sides', gt=0)
 
 
 _STEPWISE = when('horizon.kind', 'stepwise')
@@ -251,41 +55,6 @@ class Horizon:
       raise ConfigError(
           f'A stage lasts at least 1 step, got horizon.every={self.every}.'
       )
-
-
-_ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon')
-_MUON = when('optim.name', 'muon')
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Optim:
-  """An optimizer behind a clip of the global norm."""
-
-  lr: float = field(1e-6, 'learning rate', gt=0)
-  name: str = field('adamw', 'optimizer', one_of=OPTIMIZERS)
-  schedule: str = field(
-      'constant', 'learning rate after the warm-up', one_of=SCHEDULES
-  )
-  grad_clip: float = field(1.0, 'global norm of the gradient, at most', gt=0)
-  weight_decay: float = field(0.0, 'decoupled weight decay', ge=0)
-  # Of Adam; in 'muon', of embeddings and norms.
-  b1: float = field(
-      0.9, "decay of Adam's first moment", ge=0, lt=1, acts_if=_ADAM
-  )
-  b2: float = field(
-      0.999, "decay of Adam's second moment", ge=0, lt=1, acts_if=_ADAM
-  )
-  momentum: float = field(0.95, "Muon's momentum", ge=0, lt=1, acts_if=_MUON)
-  max_tokens: int = field(
-      8192, 'tokens of a microbatch: memory, not results', ge=1
-  )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RlOptim(Optim):
-  """An optimizer whose number of updates is known beforehand."""
-
-  warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,9 @@
-"""Choices that a config has of networks; imports no jax."""
+"""Sections of a config about the network; imports no jax."""
 
 import dataclasses
 
-from agentrl.fields import field, when_set
+from agentrl.errors import ConfigError
+from agentrl.fields import field, section, when_set
 
 # Variants that start from random weights.
 TINY = ('tiny-1m', 'tiny-4m')
@@ -45,3 +46,52 @@ class Lora:
     if not self.rank:
       return 1.0
     return self.alpha / (self.rank**0.5 if self.rslora else self.rank)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Model:
+  """The policy network, as it samples."""
+
+  name: str = field(
+      'smollm2-135m',
+      'variant, directory, .gguf, hub name, run or its checkpoints/N',
+  )
+  # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
+  dtype: str = field('float32', 'type of activations', one_of=DTYPES)
+
+  @property
+  def from_scratch(self) -> bool:
+    """Tiny variants start random, with a tokenizer trained for the task."""
+    return self.name in TINY
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainModel(Model):
+  """The policy network, as it learns."""
+
+  # 'dots': all but products with weights and attention. Less memory; on a CPU
+  # 'dots' is the fastest, since less is written and read.
+  remat: str = field(
+      'none', 'activations recomputed in the backward pass', one_of=REMAT
+  )
+  # Nothing chooses 'flash' by itself, as it has not run on a card yet.
+  attention: str = field(
+      'reference',
+      'attention of rows: on any device, or kernels for a GPU whose memory does'
+      " not grow with a row's square",
+      one_of=ATTENTION,
+  )
+  lora: Lora = section(Lora)
+
+  def check(self) -> None:
+    if not self.lora.targets:
+      raise ConfigError(
+          'model.lora.targets=() names no projection; give some of'
+          f' {LORA_TARGETS}.'
+      )
+    if self.lora.rank and self.from_scratch:
+      raise ConfigError(
+          f'model.lora.rank={self.lora.rank} adapts a pretrained model, and'
+          f' {self.name!r} starts random: train it in full first, and give that'
+          " run's workdir as model.name."
+      )

@@ -6,6 +6,7 @@ is started again.
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Sequence
 from typing import Any
@@ -14,21 +15,19 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import agentevol as algo_lib
-from agentrl.config import modes
+from agentrl.config import modes, resume
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
-from agentrl.modes import base, offline, resume, warmstart
-from agentrl.rollout import collect, seeds
+from agentrl.modes import learning, offline, session as session_lib
+from agentrl.modes.build import Run
+from agentrl.modes.session import Session
+from agentrl.rollout import collect
 from agentrl.runtime.event_loop import Interrupted
-from agentrl.training import (
-    agentevol,
-    state as state_lib,
-    supervised,
-)
-from agentrl.training.agentevol import Bookkeeping
-from agentrl.training.programs import Metrics
+from agentrl.serving.start import Serving
+from agentrl.training import agentevol, state as state_lib, supervised
+from agentrl.training.agentevol import LoopState
 from agentrl.training.state import TrainState
-from agentrl.types import Episode, Group
+from agentrl.types import Episode
 
 _SHOWN = (
     'rollout/return_mean',
@@ -48,125 +47,129 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), workdir)
+  session_lib.run(_run, read(config), workdir)
 
 
-class _Run(offline.OfflineRun):
-  """One run, from its demonstrations to its summary."""
-
-  wanted: modes.AgentEvol
-
-  def run(self) -> None:
-    wanted = self.wanted
-    self.demonstrations = self.build_data()
-    # Where each round starts.
-    self.base_params = self.model.params
-    tasks = TaskIterator(
-        self.train_tasks, seed=seeds.derive_seed(wanted.seed, 'tasks')
+def _run(session: Session) -> None:
+  config: modes.AgentEvol = session.config
+  run, params, episodes = offline.build_data(session)
+  tasks = TaskIterator(run.tasks, seed=session.seed('tasks'))
+  loop, kept, current = LoopState(0, 0, tasks.state()), [], params
+  if run.checkpoints.latest is not None:
+    state, _, found = learning.restore(
+        run, state_lib.abstract(_state(run, 0, params))
     )
-    books, kept = Bookkeeping(0, 0, tasks.state()), []
-    if self.checkpoints.latest is not None:
-      books, kept = self._restore()
-    tasks.restore(books.tasks)
-    self.start_sampling(books.policy_version)
-    if not books.step:
-      self.evaluate('untrained', 0, 0)
-    self.write = self.make_writer(
-        wanted.num_steps + 1, books.step, shown=_SHOWN
-    )
-    books = agentevol.train(
-        books,
-        kept,
-        num_rounds=wanted.num_steps,
-        tasks_per_round=wanted.explore.tasks,
-        tasks=tasks,
-        threshold=wanted.algo.threshold,
-        explore=self._explore,
-        learn=self._learn,
-        push=self.push,
-        record=self._record,
-        save=self._save,
-    )
-    self.evaluate('after', wanted.num_steps, books.policy_version)
-    self.summarise('agentevol', books.step)
+    current, loop = state.params, LoopState(**found)
+    kept = list(episodes_lib.read(_kept_path(session, loop.step - 1)))
+  tasks.restore(loop.tasks)
+  serving = learning.start_sampling(run, current, loop.policy_version)
+  del current
+  if not loop.step:
+    learning.evaluate(run, serving, 'untrained', 0, 0)
+  run.record.open(session.stack, config.num_steps + 1, loop.step, shown=_SHOWN)
+  loop = agentevol.train(
+      loop,
+      kept,
+      num_rounds=config.num_steps,
+      tasks_per_round=config.explore.tasks,
+      tasks=tasks,
+      threshold=config.algo.threshold,
+      run=_Surroundings(run, serving, params, episodes),
+  )
+  learning.evaluate(
+      run, serving, 'after', config.num_steps, loop.policy_version
+  )
+  run.record.summarise('agentevol', loop.step)
 
-  def _explore(self, number, tasks, *, policy_version):
-    return self.explore(f'round-{number}', tasks, policy_version=policy_version)
 
-  def _learn(self, number: int, kept: Sequence[Episode]) -> tuple[Any, Metrics]:
-    """What the base policy becomes on the demonstrations and these episodes."""
-    algo = self.wanted.algo
+@dataclasses.dataclass(frozen=True)
+class _Surroundings(agentevol.Run):
+  """The surroundings of the loop.
+
+  Attributes:
+    run: its parts.
+    serving: samples.
+    base_params: where each round starts.
+    demonstrations: learnt in every round.
+  """
+
+  run: Run
+  serving: Serving
+  base_params: Any
+  demonstrations: Sequence[Episode]
+
+  def explore(self, number, tasks, *, policy_version):
+    name = f'round-{number}'
+    return offline.explore(
+        self.run, self.serving, name, tasks, policy_version=policy_version
+    )
+
+  def learn(self, number, kept):
+    session = self.run.session
+    algo = session.config.algo
     episodes = [*self.demonstrations, *kept]
     weights = np.ones(len(episodes))
     if algo.weighting == 'return' and kept:
       # A demonstration is as good as it gets.
       weights[-len(kept) :] = [episode.episode_return for episode in kept]
-    total = supervised.num_updates(
-        len(episodes), algo.minibatch_size, algo.epochs
-    )
-    directory = self.directory / 'rounds' / str(number)
+    directory = session.directory / 'rounds' / str(number)
     directory.mkdir(parents=True, exist_ok=True)
-    batch = warmstart.as_batch(episodes)
-    params, values = self.imitate(
+    batch = supervised.as_batch(episodes)
+    passes = supervised.Passes(
+        algo.epochs,
+        algo.minibatch_size,
+        session.config.optim.max_tokens,
+        session.seed('rows', number),
+    )
+    params, values = learning.imitate(
+        self.run,
         self.base_params,
         batch.replace(
             advantages=batch.completion_mask * np.float32(weights)[:, None]
         ),
-        epochs=algo.epochs,
-        minibatch_size=algo.minibatch_size,
-        optim=self.wanted.optim,
-        schedule=self.schedule(total),
-        seed=seeds.derive_seed(self.wanted.seed, 'rows', number),
-        directory=directory,
-        name='sft',
+        passes=passes,
+        rate=functools.partial(offline.rate, self.run),
         loss=algo_lib.loss,
+        name='sft',
+        directory=directory,
     )
+    total = passes.num_updates(len(episodes))
     return params, values | {'train/updates': float(total)}
 
-  def _record(
-      self,
-      number: int,
-      values: Metrics,
-      groups: Sequence[Group],
-      kept: Sequence[Episode],
-      version: int,
-  ) -> None:
+  def push(self, params, version):
+    learning.push(self.run, self.serving, params, version)
+
+  def record(self, number, values, groups, kept, version):
+    session, config = self.run.session, self.run.session.config
     if groups:
-      self.write_episodes(
-          episodes_lib.step_path(self.directory, 'train', number),
+      offline.write_episodes(
+          session,
+          episodes_lib.step_path(session.directory, 'train', number),
           [episode for group in groups for episode in group.episodes],
-          tokens=self.wanted.rollout.save_tokens,
+          tokens=config.rollout.save_tokens,
       )
-      values = values | collect.rollout_metrics(
-          groups, self.wanted.explore.horizon
-      )
-    self.write_episodes(self._kept_path(number), kept)
-    self.write(number, values)
-    if number < self.wanted.num_steps:
+      values = values | collect.rollout_metrics(groups, config.explore.horizon)
+    offline.write_episodes(session, _kept_path(session, number), kept)
+    self.run.record.write(number, values)
+    if number < config.num_steps:
       # The round is done and recorded: a signal that comes now ends this
       # evaluation, and the loop saves the round before it stops.
       with contextlib.suppress(Interrupted):
-        self.evaluate(
-            f'round_{number}' if number else 'before', number, version
-        )
+        name = f'round_{number}' if number else 'before'
+        learning.evaluate(self.run, self.serving, name, number, version)
 
-  def _save(self, params: Any, books: Bookkeeping) -> None:
+  def save(self, params, loop):
     # A round starts from the base policy with a new optimizer: nothing of the
     # last one's is needed.
-    self.save(self._state(books.step, params), dataclasses.asdict(books))
-    self.checkpoints.wait()
+    state = _state(self.run, loop.step, params)
+    learning.save(self.run, state, dataclasses.asdict(loop))
+    self.run.checkpoints.wait()
 
-  def _restore(self) -> tuple[Bookkeeping, list[Episode]]:
-    """The bookkeeping after the last whole round, and what it had kept."""
-    like = state_lib.abstract(self._state(0, self.base_params))
-    state, _, books = self.restore(like)
-    self.model = dataclasses.replace(self.model, params=state.params)
-    kept = list(episodes_lib.read(self._kept_path(books['step'] - 1)))
-    return Bookkeeping(**books), kept
 
-  def _state(self, rounds: int, params: Any) -> TrainState:
-    done = state_lib.place(np.int32(rounds), self.mesh)
-    return TrainState(done, params, opt_state=None)
+def _state(run: Run, rounds: int, params: Any) -> TrainState:
+  done = state_lib.place(np.int32(rounds), run.mesh)
+  return TrainState(done, params, opt_state=None)
 
-  def _kept_path(self, number: int) -> pathlib.Path:
-    return self.directory / 'rounds' / str(number) / 'kept.jsonl'
+
+def _kept_path(session: Session, number: int) -> pathlib.Path:
+  return session.directory / 'rounds' / str(number) / 'kept.jsonl'

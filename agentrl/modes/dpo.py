@@ -4,30 +4,29 @@ The pairs come from files, or from episodes that the policy plays first. A run
 that was killed continues when the same command is started again.
 """
 
-import dataclasses
 import functools
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import dpo
 from agentrl.batch import TokenBatch
-from agentrl.config import modes
+from agentrl.config import modes, resume
 from agentrl.data import episodes as episodes_lib, preference
 from agentrl.data.preference import Pair
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import DataError
-from agentrl.modes import (
-    base,
-    demonstrations,
-    offline,
-    resume,
-    warmstart,
-)
+from agentrl.modes import build, learning, offline, session as session_lib
+from agentrl.modes.build import Run
+from agentrl.modes.session import Session
 from agentrl.parallel import distributed
-from agentrl.training import programs as programs_lib
+from agentrl.rollout import demonstrations
+from agentrl.serving.start import Serving
+from agentrl.training import collection, programs as programs_lib, supervised
+from agentrl.training.supervised import Learner
 from agentrl.types import Episode
 
 read = resume.read
@@ -39,148 +38,166 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), workdir)
+  session_lib.run(_run, read(config), workdir)
 
 
-class _Run(offline.OfflineRun):
-  """One run, from its pairs to its summary."""
+def _run(session: Session) -> None:
+  config: modes.Dpo = session.config
+  world = build.make_world(
+      session,
+      expert=config.warmstart.episodes > 0 or config.pairs.with_expert,
+  )
+  run, params = build.make_run(
+      world, lambda: build.expert_texts(world, config.warmstart.horizon)
+  )
+  # The policy before the first update: a warm start makes version 1 of it.
+  version = int(config.warmstart.episodes > 0)
+  # The better episode of each pair before the worse one.
+  path = session.directory / 'episodes' / 'pairs.jsonl'
+  resumed = run.checkpoints.latest is not None
+  serving = None
+  if not resumed:
+    params, serving = _begin(run, params, path, version)
+  batch = supervised.as_batch(list(episodes_lib.read(path)))
+  learner = offline.make_learner(
+      run,
+      params,
+      len(batch.valid),
+      functools.partial(dpo.loss, hyperparams=config.algo),
+      rows_per_example=2,
+  )
+  del params  # the learner has a copy, which its first update donates
+  if not config.algo.reference_free:
+    batch = _with_reference(session, batch, learner, path.with_suffix('.npz'))
+  if resumed:
+    learner = offline.at_checkpoint(run, learner)
+    if config.eval.num_tasks:
+      serving = learning.start_sampling(
+          run, learner.state.params, version + int(learner.state.step)
+      )
+  else:
+    offline.save(run, learner.state, version)
+  offline.learn(
+      run,
+      serving,
+      learner,
+      batch,
+      version=version,
+      shown=('policy/loss', 'preference/accuracy', 'preference/margin'),
+  )
 
-  wanted: modes.Dpo
 
-  def run(self) -> None:
-    wanted = self.wanted
-    self.build_world(
-        expert=wanted.warmstart.episodes > 0 or wanted.pairs.with_expert
+def _begin(
+    run: Run, params: Any, path: pathlib.Path, version: int
+) -> tuple[Any, Serving | None]:
+  """Imitates, evaluates, plays, pairs: all that comes before the first update.
+
+  Returns:
+    The parameters that the updates begin with, and the servers that sample.
+  """
+  session, config = run.session, run.session.config
+  if session.first:
+    # Of other pairs: a run that was killed before its first checkpoint.
+    path.with_suffix('.npz').unlink(missing_ok=True)
+  if config.pairs.files:
+    # Refused now rather than after the warm start.
+    read = functools.partial(preference.read, env=config.env.name)
+    found = demonstrations.read_files(config.pairs.files, read, session.console)
+    _write_pairs(run, path, found)
+  serving, expert = None, []
+  if config.eval.num_tasks or config.explore.tasks:
+    serving = learning.start_sampling(run, params, 0)
+  if config.pairs.with_expert and not config.warmstart.episodes:
+    # As many turns as the policy will have: its equal but for skill.
+    expert = learning.play_expert(
+        run, config.explore.tasks, config.explore.horizon
     )
-    self.build_policy(lambda: self.expert_texts(wanted.warmstart.horizon))
-    # The policy before the first update: a warm start makes version 1 of it.
-    version = int(wanted.warmstart.episodes > 0)
-    # The better episode of each pair before the worse one.
-    path = self.directory / 'episodes' / 'pairs.jsonl'
-    resumed = self.checkpoints.latest is not None
-    if not resumed:
-      self._begin(path, version)
-    batch = warmstart.as_batch(list(episodes_lib.read(path)))
-    learner = self.make_learner(
-        len(batch.valid) // 2,
-        functools.partial(dpo.loss, hyperparams=wanted.algo),
+  if config.warmstart.episodes:
+    learning.evaluate(run, serving, 'untrained', 0, 0)
+    expert = learning.play_expert(
+        run, config.warmstart.episodes, config.warmstart.horizon
     )
-    if not wanted.algo.reference_free:
-      batch = self._with_reference(batch, learner, path.with_suffix('.npz'))
-    if resumed:
-      learner = self.at_checkpoint(learner)
-      if wanted.eval.num_tasks:
-        self.start_sampling(version + int(learner.state.step))
-    else:
-      self.keep(learner.state, version)
-    self.learn(
-        'dpo',
-        learner,
+    params = learning.warm_start(run, params, expert)
+    if serving is not None:
+      learning.push(run, serving, params, version)
+  learning.evaluate(run, serving, 'before', 0, version)
+  if config.explore.tasks:
+    found = _explore(run, serving, version)
+    _write_pairs(
+        run, path, expert + found if config.pairs.with_expert else found
+    )
+  return params, serving
+
+
+def _explore(run: Run, serving: Serving, version: int) -> list[Episode]:
+  """Episodes of the policy, on the tasks that the expert met first."""
+  config = run.session.config
+  tasks = TaskIterator(
+      run.tasks, seed=collection.expert_seed(config.seed)
+  ).next_tasks(config.explore.tasks)
+  groups = offline.explore(
+      run, serving, 'explore', tasks, policy_version=version
+  )
+  played = [episode for group in groups for episode in group.episodes]
+  path = run.session.directory / 'episodes' / 'explore.jsonl'
+  offline.write_episodes(
+      run.session, path, played, tokens=config.rollout.save_tokens
+  )
+  return played
+
+
+def _write_pairs(
+    run: Run, path: pathlib.Path, found: Sequence[Pair | Episode]
+) -> None:
+  """Keeps these pairs, and those that can be made of these episodes.
+
+  Raises:
+    DataError: there are none; says why.
+  """
+  config, console = run.session.config, run.session.console
+  pairs, without = preference.build(
+      [item for item in found if isinstance(item, Episode)],
+      gap=config.pairs.gap,
+      threshold=config.pairs.threshold,
+      per_task=config.pairs.per_task,
+  )
+  pairs += [item for item in found if isinstance(item, Pair)]
+  reasons = [f'{count} tasks {why}' for why, count in without.items()]
+  if not pairs:
+    raise DataError(
+        f'No preference pair in {len(found)} episodes: {"; ".join(reasons)}.'
+        ' Play more (explore.tasks, explore.samples) or lower'
+        ' pairs.threshold or pairs.gap.'
+    )
+  console.print(
+      '; '.join([f'{len(pairs)} preference pairs', *reasons]), highlight=False
+  )
+  episodes = demonstrations.to_episodes(
+      run.collector.agent,
+      pairs,
+      max_context=config.rollout.max_context,
+      own_opening=config.pairs.own_opening,
+      console=console,
+  )
+  offline.write_episodes(run.session, path, episodes)
+
+
+def _with_reference(
+    session: Session, batch: TokenBatch, learner: Learner, path: pathlib.Path
+) -> TokenBatch:
+  """The batch with log-probabilities of the starting policy.
+
+  They are computed once and kept: later the policy is another.
+  """
+  if not distributed.agree(path.exists()):
+    scores = programs_lib.score(
+        learner.programs,
+        learner.state.networks,
         batch,
-        version=version,
-        shown=('policy/loss', 'preference/accuracy', 'preference/margin'),
-        rows_per_example=2,
+        max_tokens=session.config.optim.max_tokens,
     )
-
-  def _begin(self, path: pathlib.Path, version: int) -> None:
-    """Imitates, evaluates, plays, pairs: what comes before the first update."""
-    wanted = self.wanted
-    if self.first:
-      # Of other pairs: a run that was killed before its first checkpoint.
-      path.with_suffix('.npz').unlink(missing_ok=True)
-    if wanted.pairs.files:
-      # Refused now rather than after the warm start.
-      read = functools.partial(preference.read, env=wanted.env.name)
-      found = demonstrations.read_files(wanted.pairs.files, read, self.console)
-      self._write_pairs(path, found)
-    samples = bool(wanted.eval.num_tasks or wanted.explore.tasks)
-    if samples:
-      self.start_sampling(0)
-    expert: list[Episode] = []
-    if wanted.pairs.with_expert and not wanted.warmstart.episodes:
-      # As many turns as the policy will have: its equal but for skill.
-      expert = self.play_expert(wanted.explore.tasks, wanted.explore.horizon)
-    if wanted.warmstart.episodes:
-      self.evaluate('untrained', 0, 0)
-      expert = self.play_expert(
-          wanted.warmstart.episodes, wanted.warmstart.horizon
-      )
-      params = self.warm_start(expert)
-      self.model = dataclasses.replace(self.model, params=params)
-      if samples:
-        self.push(params, version)
-    self.evaluate('before', 0, version)
-    if wanted.explore.tasks:
-      found = self._explored(version)
-      self._write_pairs(
-          path, expert + found if wanted.pairs.with_expert else found
-      )
-
-  def _explored(self, version: int) -> list[Episode]:
-    """Episodes of the policy, on the tasks that the expert met first."""
-    wanted = self.wanted
-    tasks = TaskIterator(
-        self.train_tasks, seed=warmstart.expert_seed(wanted.seed)
-    ).next_tasks(wanted.explore.tasks)
-    groups = self.explore('explore', tasks, policy_version=version)
-    played = [episode for group in groups for episode in group.episodes]
-    path = self.directory / 'episodes' / 'explore.jsonl'
-    self.write_episodes(path, played, tokens=wanted.rollout.save_tokens)
-    return played
-
-  def _write_pairs(
-      self, path: pathlib.Path, found: Sequence[Pair | Episode]
-  ) -> None:
-    """Keeps these pairs, and those that can be made of these episodes.
-
-    Raises:
-      DataError: there are none; says why.
-    """
-    wanted = self.wanted
-    pairs, without = preference.build(
-        [item for item in found if isinstance(item, Episode)],
-        gap=wanted.pairs.gap,
-        threshold=wanted.pairs.threshold,
-        per_task=wanted.pairs.per_task,
-    )
-    pairs += [item for item in found if isinstance(item, Pair)]
-    reasons = [f'{count} tasks {why}' for why, count in without.items()]
-    if not pairs:
-      raise DataError(
-          f'No preference pair in {len(found)} episodes: {"; ".join(reasons)}.'
-          ' Play more (explore.tasks, explore.samples) or lower'
-          ' pairs.threshold or pairs.gap.'
-      )
-    self.console.print(
-        '; '.join([f'{len(pairs)} preference pairs', *reasons]), highlight=False
-    )
-    self.write_episodes(
-        path,
-        demonstrations.to_episodes(
-            self.agent,
-            pairs,
-            max_context=wanted.rollout.max_context,
-            own_opening=wanted.pairs.own_opening,
-            console=self.console,
-        ),
-    )
-
-  def _with_reference(
-      self, batch: TokenBatch, learner: warmstart.Learner, path: pathlib.Path
-  ) -> TokenBatch:
-    """The batch with log-probabilities of the starting policy.
-
-    They are computed once and kept: later the policy is another.
-    """
-    if not distributed.agree(path.exists()):
-      scores = programs_lib.score(
-          learner.programs,
-          learner.state.networks,
-          batch,
-          max_tokens=self.wanted.optim.max_tokens,
-      )
-      if self.first:
-        episodes_lib.write_learned(path, ref_logprobs=scores.logprobs)
-      distributed.wait(path.name)
-    with np.load(path) as kept:
-      return batch.replace(ref_logprobs=kept['ref_logprobs'])
+    if session.first:
+      episodes_lib.write_learned(path, ref_logprobs=scores.logprobs)
+    distributed.wait(path.name)
+  with np.load(path) as kept:
+    return batch.replace(ref_logprobs=kept['ref_logprobs'])

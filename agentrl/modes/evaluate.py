@@ -1,6 +1,7 @@
 """mode='evaluate': success of a policy on a fixed list of held-out tasks."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,15 +14,17 @@ import rich.console
 import rich.table
 from ml_collections import ConfigDict
 
-from agentrl.config import sections
+from agentrl.config import resume, sections
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
-from agentrl.modes import checkpoints, parts, resume
-from agentrl.modes.parts import Environment
-from agentrl.rollout.collect import Play
-from agentrl.runtime.event_loop import EventLoop, Interrupted, make_workdir
-from agentrl.serving import start as serving
-from agentrl.training import compile_cache, ranks
+from agentrl.inference.sampler import Sampler
+from agentrl.rollout.agent import make_agent
+from agentrl.rollout.environment import Environment
+from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime.event_loop import EventLoop, Interrupted
+from agentrl.serving import start as serving_lib
+from agentrl.training import compile_cache, language_model, ranks
+from agentrl.training.collection import Collector
 
 read = resume.read
 
@@ -32,50 +35,53 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  sections = read(config)
-  compile_cache.use(sections.compile_cache)
+  config = read(config)
+  compile_cache.use(config.compile_cache)
   ranks.join(os.environ, config.mode, ready=False)
-  wanted, rollout = sections.eval, sections.rollout
-  model, sampler = sections.model, sections.sampler
-  directory = make_workdir(workdir)
+  directory = workdir_lib.make(workdir)
   console = rich.console.Console()
   began = time.monotonic()
   with contextlib.ExitStack() as stack:
-    host = stack.enter_context(EventLoop())
-    environment = stack.enter_context(Environment(host, sections.env))
-    environment.panel(wanted)  # refused now, not after the model is loaded
-    policy, version = checkpoints.load(model.name)
+    loop = stack.enter_context(EventLoop())
+    environment = stack.enter_context(Environment(loop, config.env))
+    panel(
+        environment, config.eval
+    )  # refused now, not after the model is loaded
+    policy, version = language_model.load(config.model.name)
     number = int(version) if version.isdecimal() else 0
+    agent = make_agent(
+        environment.spec, policy.tokenizer, **dataclasses.asdict(config.agent)
+    )
     try:
-      served = serving.start_serving(
+      serving = serving_lib.start_serving(
           stack,
-          host,
+          loop,
           policy,
-          sampler=sampler,
-          max_context=rollout.max_context,
-          dtype=model.dtype,
-          seed=wanted.seed,
+          sampler=config.sampler,
+          max_context=config.rollout.max_context,
+          dtype=config.model.dtype,
+          seed=config.eval.seed,
           version=number,
           directory=directory,
-          chat_template=sections.agent.template,
+          chat_template=config.agent.template,
       )
-      play = parts.make_play(
-          environment,
-          parts.make_agent(environment.spec, sections.agent, policy.tokenizer),
-          serving.make_sampler(
-              host, served, sampler, temperature=wanted.temperature
+      result = run_panel(
+          Collector(loop, console, environment, agent, config.rollout),
+          serving_lib.make_sampler(
+              loop,
+              serving,
+              config.sampler,
+              temperature=config.eval.temperature,
           ),
-          rollout,
+          config.eval,
           name='eval',
-          split=wanted.split,
-          horizon=wanted.horizon,
+          title='evaluation',
           policy_version=number,
       )
-      result = run_panel(host, environment, play, wanted, rollout, console)
     except Interrupted:
       print('Stopped; nothing was written.')
       sys.exit(130)
-  write_episodes(directory, 'eval', result, tokens=rollout.save_tokens)
+  write_episodes(directory, 'eval', result, tokens=config.rollout.save_tokens)
   summary = {
       'mode': 'evaluate',
       'steps': 0,
@@ -83,45 +89,64 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       'tokens': sum(
           len(e.tokens) for group in result.groups for e in group.episodes
       ),
-      'model': model.name,
+      'model': config.model.name,
       'weight_version': version,
-      'eval': {wanted.split: result.summary},
+      'eval': {config.eval.split: result.summary},
   }
   path = directory / 'summary.json'
   path.write_text(json.dumps(summary, indent=2) + '\n')
-  show(console, sections.env.name, result.summary)
+  show(console, config.env.name, result.summary)
   console.print(f'See {path}', highlight=False, soft_wrap=True)
 
 
-def run_panel(
-    host: EventLoop,
-    environment: Environment,
-    play: Play,
-    wanted: sections.Eval,
-    rollout: sections.Limits,
-    console: rich.console.Console,
-    *,
-    name: str = 'evaluation',
-) -> Evaluation:
-  """Plays the fixed panel that `wanted` describes.
+def panel(environment: Environment, config: sections.Eval) -> tuple[int, ...]:
+  """The tasks that evaluations compare on.
 
   Raises:
-    ConfigError: there are fewer tasks.
+    ConfigError: there are fewer.
     DataError: the item file is none for this environment.
+  """
+  return environment.panel(config.split, config.num_tasks, config.task_file)
+
+
+def run_panel(
+    collector: Collector,
+    sampler: Sampler,
+    config: sections.Eval,
+    *,
+    name: str,
+    title: str,
+    policy_version: int,
+) -> Evaluation:
+  """Plays the fixed panel.
+
+  Args:
+    collector: plays the episodes.
+    sampler: of the policy.
+    config: which panel, and how it is played.
+    name: prefix of the episodes' ids.
+    title: of the progress bar.
+    policy_version: for the record.
+
+  Raises:
+    AgentrlError: as `panel` and `Collector.collect`.
     Interrupted: the user asked to stop.
   """
-  groups = parts.collect_groups(
-      host,
-      console,
-      name,
-      list(enumerate(environment.panel(wanted))),
-      wanted.samples,
-      seeded(play, wanted.seed),
-      rollout,
-      seed=wanted.seed,
+  environment = collector.environment
+  groups = collector.collect(
+      list(enumerate(panel(environment, config))),
+      config.samples,
+      sampler,
+      name=name,
+      title=title,
+      split=config.split,
+      horizon=config.horizon,
+      policy_version=policy_version,
+      seed=config.seed,
+      wrap=lambda play: seeded(play, config.seed),
   )
   return Evaluation(
-      summarise(groups, seed=wanted.seed, subtask=environment.subtasks()),
+      summarise(groups, seed=config.seed, subtask=environment.subtasks()),
       groups,
   )
 

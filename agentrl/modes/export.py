@@ -16,12 +16,12 @@ from agentrl import config as config_lib
 from agentrl.config.modes import Export, Source
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import options
-from agentrl.modes import checkpoints, parts, resume
-from agentrl.runtime.event_loop import make_workdir
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.training import compile_cache, model_card, ranks
+from agentrl.training import compile_cache, language_model, model_card, ranks
+from agentrl.training.language_model import DTYPES, LanguageModel
 from agentrl.weights import export, hf, load as weights
 
 # Words, blanks, digits, other scripts, what JSON and code need, a control token.
@@ -42,23 +42,23 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  wanted = read(config)
-  compile_cache.use(wanted.compile_cache)
+  config = read(config)
+  compile_cache.use(config.compile_cache)
   ranks.join(os.environ, config.mode, ready=False)
-  run_dir, number = find(wanted.checkpoint)
-  directory = make_workdir(workdir)
+  run_dir, number = find(config.checkpoint)
+  directory = workdir_lib.make(workdir)
   if any(directory.iterdir()):  # before a large model is read
     raise ConfigError(f'{directory} is not empty; name another --workdir.')
   # On the host, where a model fits that was trained on many accelerators.
   cpu = jax.devices('cpu')[0]
-  model, host = checkpoints.load_run(run_dir, number, device=cpu)
-  run_config = resume.read_record(run_dir / 'config.json')
+  model, host = language_model.load_run(run_dir, number, device=cpu)
+  run_config = workdir_lib.read_record(run_dir / workdir_lib.CONFIG)
   # Whoever loads the folder asks the policy as it was asked, and stops there.
   template = run_config['agent'].get('template')
   chat = ChatFormat(model.tokenizer, template)
   tokenizer = model.tokenizer.talking(chat.source, chat.stop_ids)
   model = dataclasses.replace(model, tokenizer=tokenizer)
-  dtype = wanted.export.dtype
+  dtype = config.export.dtype
   if dtype == 'source':
     dtype = source_dtype(run_config['model']['name'])
   card = model_card.make(
@@ -73,7 +73,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       directory,
       model,
       dtype=dtype,
-      shard_bytes=wanted.export.shard_bytes,
+      shard_bytes=config.export.shard_bytes,
       card=card,
       trained=model_card.trained_with(run_config),
   )
@@ -92,7 +92,7 @@ def find(source: Source) -> tuple[pathlib.Path, int | None]:
     CheckpointError: there is no such run.
     ConfigError: path and step name different checkpoints.
   """
-  found = resume.split(source.path)
+  found = workdir_lib.run_of(source.path)
   if found is None:
     raise CheckpointError(
         f'{source.path} is neither the workdir of a run that trains nor one of'
@@ -115,9 +115,9 @@ def source_dtype(name: str) -> str:
   """
   if name in options.TINY:
     return 'float32'  # random numbers, drawn so
-  earlier = resume.split(name)
+  earlier = workdir_lib.run_of(name)
   if earlier is not None:  # it went on from another run
-    config = resume.read_record(earlier[0] / 'config.json')
+    config = workdir_lib.read_record(earlier[0] / workdir_lib.CONFIG)
     return source_dtype(config['model']['name'])
   path = weights.resolve(name)
   if path.is_dir():
@@ -130,7 +130,7 @@ def source_dtype(name: str) -> str:
 
 def write(
     directory: str | pathlib.Path,
-    model: parts.Model,
+    model: LanguageModel,
     *,
     dtype: str,
     shard_bytes: int = hf.SHARD_BYTES,
@@ -155,14 +155,14 @@ def write(
       directory,
       model.config,
       model.params,
-      dtype=np.dtype(parts.DTYPES[dtype]),
+      dtype=np.dtype(DTYPES[dtype]),
       shard_bytes=shard_bytes,
       eos_ids=model.tokenizer.eos_ids,
       companions=(
           model.tokenizer.save,
           lambda folder: _write_text(folder / 'README.md', card),
           lambda folder: _write_text(
-              folder / resume.EXPORTED,
+              folder / workdir_lib.EXPORTED,
               json.dumps(trained, indent=2) + '\n',
           ),
       ),

@@ -15,9 +15,8 @@ from agentrl.algos import grpo
 from agentrl.config.modes import Inspect
 from agentrl.data import collate, episodes as episodes_lib, report, report_html
 from agentrl.errors import ConfigError, DataError
-from agentrl.modes import checkpoints
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import compile_cache
+from agentrl.training import compile_cache, language_model
 from agentrl.types import Episode, Group
 from agentrl.weights import load as weights
 
@@ -139,7 +138,7 @@ def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
   # workdir/episodes/train/000000.jsonl
   for workdir in path.absolute().parents[1:3]:
     if (workdir / 'config.json').exists():
-      return checkpoints.run_tokenizer(workdir)
+      return language_model.run_tokenizer(workdir)
   raise ConfigError(
       f'{path} is not in the workdir of a run, so its tokenizer is not known;'
       ' name it with tokenizer=DIR.'

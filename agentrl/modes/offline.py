@@ -1,253 +1,226 @@
-"""What sft, dpo and agentevol share: data, exploring, updates that resume."""
+"""The steps that sft, dpo and agentevol share: data, exploring, learning.
 
-import dataclasses
+Every process of several reads the same files and has all episodes.
+"""
+
 import functools
 import math
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
 from agentrl.data import conversations, episodes as episodes_lib
-from agentrl.modes import base, demonstrations, parts, resume, warmstart
+from agentrl.modes import build, learning
+from agentrl.modes.build import Run
+from agentrl.modes.session import Session
 from agentrl.parallel import distributed
-from agentrl.rollout import seeds
+from agentrl.rollout import demonstrations
 from agentrl.runtime.event_loop import Interrupted
+from agentrl.serving.start import Serving
 from agentrl.training import (
+    programs as programs_lib,
     ranks,
     state as state_lib,
     supervised,
 )
-from agentrl.training.programs import LossFn
+from agentrl.training.optim import Rate
 from agentrl.training.state import TrainState
+from agentrl.training.supervised import Learner
 from agentrl.types import Episode, Group
 
+# (updates done, state) -> more metrics
+Measure = Callable[[int, TrainState], dict[str, float]]
 
-class OfflineRun(base.Run):
-  """A run that learns from a fixed set of episodes, once or in rounds.
 
-  Every process of several reads the same files and has all episodes.
+def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
+  """The run, its first parameters, and what `config.data` describes.
+
+  The episodes are kept in the workdir: a run that goes on needs neither the
+  files nor the expert.
   """
+  config, data = session.config, session.config.data
+  world = build.make_world(session, expert=data.expert_episodes > 0)
+  path = session.directory / 'episodes' / 'demonstrations.jsonl'
+  if world.checkpoints.latest is not None:
+    run, params = build.make_run(world, lambda: [])  # there is a tokenizer
+    return run, params, list(episodes_lib.read(path))
+  found = []
+  if data.files:
+    read = functools.partial(conversations.read, env=config.env.name)
+    found = demonstrations.read_files(data.files, read, session.console)
+    found = demonstrations.worth_imitating(
+        found, data.min_return, session.console
+    )
 
-  def build_data(self) -> list[Episode]:
-    """Makes the environment, the policy and what `config.data` describes.
-
-    The episodes are kept in the workdir: a run that goes on needs neither the
-    files nor the expert.
-    """
-    data = self.wanted.data
-    self.build_world(expert=data.expert_episodes > 0)
-    path = self.directory / 'episodes' / 'demonstrations.jsonl'
-    if self.checkpoints.latest is not None:
-      self.build_policy(lambda: [])  # there is a tokenizer
-      return list(episodes_lib.read(path))
-    found = []
-    if data.files:
-      read = functools.partial(conversations.read, env=self.wanted.env.name)
-      found = demonstrations.read_files(data.files, read, self.console)
-      found = demonstrations.worth_imitating(
-          found, data.min_return, self.console
-      )
-
-    def texts() -> list[str]:
-      texts = [text for item in found for text in conversations.texts_of(item)]
-      if data.expert_episodes:
-        texts += self.expert_texts(data.expert_horizon)
-      return texts
-
-    self.build_policy(texts)
-    episodes = []
-    if found:
-      episodes += demonstrations.to_episodes(
-          self.agent,
-          [(item,) for item in found],
-          max_context=self.wanted.rollout.max_context,
-          own_opening=data.own_opening,
-          console=self.console,
-      )
+  def texts() -> list[str]:
+    texts = [text for item in found for text in conversations.texts_of(item)]
     if data.expert_episodes:
-      episodes += self.play_expert(data.expert_episodes, data.expert_horizon)
-    self.write_episodes(path, episodes)
-    return episodes
+      texts += build.expert_texts(world, data.expert_horizon)
+    return texts
 
-  def write_episodes(
-      self, path: pathlib.Path, episodes: Sequence[Episode], **options: Any
-  ) -> None:
-    """Writes a file once; afterwards every process can read it."""
-    if self.first:
-      episodes_lib.write(path, episodes, **options)
-    distributed.wait(path.name)
-
-  def explore(
-      self,
-      name: str,
-      tasks: Sequence[tuple[int, int]],
-      *,
-      policy_version: int,
-  ) -> list[Group]:
-    """Episodes of the policy, as `config.explore` says.
-
-    Args:
-      name: begins the episodes' names, and decides their seeds.
-      tasks: (ordinal, task id) of each group.
-      policy_version: for the record.
-    """
-    wanted = self.wanted.explore
-    play = parts.make_play(
-        self.environment,
-        self.agent,
-        self.make_sampler(wanted.temperature),
-        self.wanted.rollout,
-        name=name,
-        split='train',
-        horizon=wanted.horizon,
-        policy_version=policy_version,
+  run, params = build.make_run(world, texts)
+  episodes = []
+  if found:
+    episodes += demonstrations.to_episodes(
+        run.collector.agent,
+        [(item,) for item in found],
+        max_context=config.rollout.max_context,
+        own_opening=data.own_opening,
+        console=session.console,
     )
-    return parts.collect_groups(
-        self.host,
-        self.console,
-        name,
-        tasks,
-        wanted.samples,
-        play,
-        self.wanted.rollout,
-        seed=seeds.derive_seed(self.wanted.seed, name),
+  if data.expert_episodes:
+    episodes += learning.play_expert(
+        run, data.expert_episodes, data.expert_horizon
     )
+  write_episodes(session, path, episodes)
+  return run, params, episodes
 
-  def make_writer(
-      self, total: int, start: int, *, shown: Sequence[str], show_every: int = 1
-  ) -> Callable[[int, dict[str, Any]], None]:
-    """`write(index, values)` adds to `metrics.jsonl`, from line `start` on.
 
-    Lines beyond it, of a run that was killed before its first checkpoint was
-    complete, are set aside.
-    """
-    if not self.first:
-      return lambda index, values: None
-    resume.discard_from(self.directory, start)
-    self.writer = metrics_lib.Writer(
-        self.directory,
-        total=total,
-        start=start,
-        shown=shown,
-        console=self.console,
-        show_every=show_every,
-    )
-    self.stack.callback(self.writer.close)
-    return lambda index, values: self.writer.write(
-        index, values | self.early_evals(index)
-    )
+def write_episodes(
+    session: Session,
+    path: pathlib.Path,
+    episodes: Sequence[Episode],
+    **options: Any,
+) -> None:
+  """Writes a file once; afterwards every process can read it."""
+  if session.first:
+    episodes_lib.write(path, episodes, **options)
+  distributed.wait(path.name)
 
-  def make_learner(self, size: int, loss: LossFn) -> warmstart.Learner:
-    """A learner of `config.algo` and `config.optim`, of the model's parameters.
 
-    From then on the model has the learner's, which its first update donates.
+def explore(
+    run: Run,
+    serving: Serving,
+    name: str,
+    tasks: Sequence[tuple[int, int]],
+    *,
+    policy_version: int,
+) -> list[Group]:
+  """Groups of the policy's episodes, as `config.explore` says.
 
-    Args:
-      size: demonstrations or pairs.
-      loss: of the algorithm, its hyperparameters bound.
-    """
-    algo = self.wanted.algo
-    total = supervised.num_updates(size, algo.minibatch_size, algo.epochs)
-    learner = warmstart.make_learner(
-        self.model.params,
-        total,
-        optim=self.wanted.optim,
-        schedule=self.schedule(total),
-        module=self.module,
-        mesh=self.mesh,
-        loss=loss,
-        offload=self.offload,
-        base=self.model.base,
-    )
-    self.model = dataclasses.replace(self.model, params=learner.state.params)
-    return learner
+  Args:
+    run: of the mode.
+    serving: samples.
+    name: prefix of the episodes' ids; decides their seeds.
+    tasks: (ordinal, task id) of each group.
+    policy_version: for the record.
+  """
+  config = run.session.config.explore
+  return run.collector.collect(
+      tasks,
+      config.samples,
+      learning.make_sampler(run, serving, config.temperature),
+      name=name,
+      horizon=config.horizon,
+      policy_version=policy_version,
+      seed=run.session.seed(name),
+  )
 
-  def schedule(self, total: int) -> warmstart.Schedule:
-    """The learning rate over a phase of `total` updates."""
-    optim = self.wanted.optim
-    return warmstart.Schedule(
-        optim.lr, math.ceil(self.wanted.algo.warmup * total), optim.schedule
-    )
 
-  def at_checkpoint(self, learner: warmstart.Learner) -> warmstart.Learner:
-    """The learner at the newest checkpoint; its parameters become the model's."""
-    state, _, _ = self.restore(state_lib.abstract(learner.state))
-    self.model = dataclasses.replace(self.model, params=state.params)
-    return learner._replace(state=state)
+def rate(run: Run, total: int) -> Rate:
+  """The learning rate of a phase of `total` updates."""
+  optim, warmup = run.session.config.optim, run.session.config.algo.warmup
+  return Rate(optim.lr, math.ceil(warmup * total), optim.schedule, total)
 
-  def keep(self, state: TrainState, version: int) -> None:
-    """Saves; `version` is that of the policy before the first update."""
-    done = int(state.step)
-    self.save(state, {'step': done, 'policy_version': version + done})
 
-  def learn(
-      self,
-      mode: str,
-      learner: warmstart.Learner,
-      batch: TokenBatch,
-      *,
-      version: int,
-      shown: Sequence[str],
-      rows_per_example: int = 1,
-  ) -> None:
-    """Makes the updates that are left, evaluates and writes the summary.
+def make_learner(
+    run: Run,
+    params: Any,
+    rows: int,
+    loss: programs_lib.LossFn,
+    *,
+    rows_per_example: int = 1,
+) -> Learner:
+  """A learner of `config.algo` and `config.optim`.
 
-    Args:
-      mode: for the summary.
-      learner: its state is donated.
-      batch: NumPy arrays, `[B, T]`.
-      version: of the policy before the first update.
-      shown: metrics of the progress line.
-      rows_per_example: rows that the loss compares.
+  Args:
+    run: of the mode.
+    params: that it begins with; not donated.
+    rows: of the batch that it will learn from.
+    loss: of the algorithm, its hyperparameters bound.
+    rows_per_example: neighbouring rows that the loss compares.
+  """
+  config = run.session.config
+  return supervised.make_learner(
+      params,
+      rows,
+      network=run.network,
+      loss=loss,
+      optim=config.optim,
+      rate=functools.partial(rate, run),
+      passes=supervised.Passes(
+          config.algo.epochs,
+          config.algo.minibatch_size,
+          config.optim.max_tokens,
+          run.session.seed('rows'),
+          rows_per_example,
+      ),
+  )
 
-    Raises:
-      Interrupted: the user asked to stop; what was done is saved.
-    """
-    wanted, algo = self.wanted, self.wanted.algo
-    total, start = learner.total, int(learner.state.step)
-    write = self.make_writer(
-        total,
-        start,
-        shown=(*shown, 'train/grad_norm'),
-        show_every=max(total // 20, 1),
-    )
 
-    def on_update(index: int, state: TrainState, values: dict[str, Any]):
-      done = index + 1
-      # A skipped update has learnt from none.
-      self.totals['tokens'] += values.get('train/tokens', 0.0)
-      values = values | {'train/lr': float(learner.learning_rate(index))}
-      write(index, values | self.measure(learner, done, state))
-      stop = ranks.interrupted(self.host)
-      if stop or done % wanted.checkpoint.every == 0 or done == total:
-        self.keep(state, version)
-      if stop:
-        self.checkpoints.wait()
-        raise Interrupted
+def at_checkpoint(run: Run, learner: Learner) -> Learner:
+  """The learner at the newest checkpoint."""
+  state, _, _ = learning.restore(run, state_lib.abstract(learner.state))
+  return learner._replace(state=state)
 
-    state = supervised.fit(
-        learner.state,
-        batch,
-        programs=learner.programs,
-        epochs=algo.epochs,
-        minibatch_size=algo.minibatch_size,
-        max_tokens=wanted.optim.max_tokens,
-        seed=seeds.derive_seed(wanted.seed, 'rows'),
-        on_update=on_update,
-        start=start,
-        rows_per_example=rows_per_example,
-    )
-    self.checkpoints.wait()
-    if wanted.eval.num_tasks:
-      self.push(state.params, version + total)
-      self.evaluate('after', total, version + total)
-    self.summarise(mode, total, updates=total)
 
-  def measure(
-      self, learner: warmstart.Learner, done: int, state: TrainState
-  ) -> dict[str, float]:
-    """More metrics, after `done` updates."""
-    del learner, done, state
-    return {}
+def save(run: Run, state: TrainState, version: int) -> None:
+  """Saves; `version` is that of the policy before the first update."""
+  done = int(state.step)
+  learning.save(run, state, {'step': done, 'policy_version': version + done})
+
+
+def learn(
+    run: Run,
+    serving: Serving | None,
+    learner: Learner,
+    batch: TokenBatch,
+    *,
+    version: int,
+    shown: Sequence[str],
+    measure: Measure = lambda done, state: {},
+) -> None:
+  """Makes the updates that are left, evaluates and writes the summary.
+
+  Args:
+    run: of the mode.
+    serving: samples in evaluations; None: there is none.
+    learner: its state is donated.
+    batch: NumPy arrays, `[B, T]`.
+    version: of the policy before the first update.
+    shown: metrics of the progress line.
+    measure: gives more metrics after an update.
+
+  Raises:
+    Interrupted: the user asked to stop; what was done is saved.
+  """
+  session, total = run.session, learner.total
+  run.record.open(
+      session.stack,
+      total,
+      int(learner.state.step),
+      shown=(*shown, 'train/grad_norm'),
+      show_every=max(total // 20, 1),
+  )
+
+  def on_update(index: int, state: TrainState, values: dict[str, Any]):
+    done = index + 1
+    # A skipped update has learnt nothing.
+    run.record.add_tokens(values.get('train/tokens', 0.0))
+    values = values | {'train/lr': float(learner.learning_rate(index))}
+    run.record.write(index, values | measure(done, state))
+    stop = ranks.interrupted(session.loop)
+    every = session.config.checkpoint.every
+    if stop or done % every == 0 or done == total:
+      save(run, state, version)
+    if stop:
+      run.checkpoints.wait()
+      raise Interrupted
+
+  state = supervised.fit(learner, batch, on_update=on_update)
+  run.checkpoints.wait()
+  if serving is not None and session.config.eval.num_tasks:
+    learning.push(run, serving, state.params, version + total)
+    learning.evaluate(run, serving, 'after', total, version + total)
+  run.record.summarise(session.config.mode, total, updates=total)

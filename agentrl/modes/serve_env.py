@@ -21,8 +21,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: something that the user can mend.
   """
   del workdir
-  wanted = read(config)
-  env, serve = wanted.env, wanted.serve
+  config = read(config)
+  env, serve = config.env, config.serve
   asyncio.run(
       server.serve(
           env.name,

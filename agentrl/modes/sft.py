@@ -9,9 +9,9 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import sft
-from agentrl.config import modes
-from agentrl.modes import base, offline, resume, warmstart
-from agentrl.rollout import seeds
+from agentrl.config import modes, resume
+from agentrl.modes import learning, offline, session as session_lib
+from agentrl.modes.session import Session
 from agentrl.training import supervised
 from agentrl.training.state import TrainState
 from agentrl.types import Episode
@@ -25,54 +25,55 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  base.start(_Run, read(config), workdir)
+  session_lib.run(_run, read(config), workdir)
 
 
-class _Run(offline.OfflineRun):
-  """One run, from its data to its summary."""
-
-  wanted: modes.Sft
-
-  def run(self) -> None:
-    train, heldout = split(
-        self.build_data(),
-        self.wanted.algo.heldout,
-        seed=seeds.derive_seed(self.wanted.seed, 'heldout'),
+def _run(session: Session) -> None:
+  config: modes.Sft = session.config
+  run, params, episodes = offline.build_data(session)
+  train, heldout = split(
+      episodes, config.algo.heldout, seed=session.seed('heldout')
+  )
+  heldout = supervised.as_batch(heldout) if heldout else None
+  learner = offline.make_learner(run, params, len(train), sft.loss)
+  del params  # the learner has a copy, which its first update donates
+  resumed = run.checkpoints.latest is not None
+  if resumed:
+    learner = offline.at_checkpoint(run, learner)
+  serving = None
+  if config.eval.num_tasks:
+    serving = learning.start_sampling(
+        run, learner.state.params, int(learner.state.step)
     )
-    self.heldout = warmstart.as_batch(heldout) if heldout else None
-    learner = self.make_learner(len(train), sft.loss)
-    resumed = self.checkpoints.latest is not None
-    if resumed:
-      learner = self.at_checkpoint(learner)
-    if self.wanted.eval.num_tasks:
-      self.start_sampling(int(learner.state.step))
-    if not resumed:
-      self.evaluate('before', 0, 0)
-      self.keep(learner.state, 0)
-    self.learn(
-        'sft',
-        learner,
-        warmstart.as_batch(train),
-        version=0,
-        shown=('policy/loss', 'policy/heldout_loss'),
-    )
+  if not resumed:
+    if serving is not None:
+      learning.evaluate(run, serving, 'before', 0, 0)
+    offline.save(run, learner.state, 0)
 
-  def measure(
-      self, learner: warmstart.Learner, done: int, state: TrainState
-  ) -> dict[str, float]:
+  def measure(done: int, state: TrainState) -> dict[str, float]:
     """The loss of the held-out demonstrations, when it is time."""
-    algo = self.wanted.algo
+    algo = config.algo
     every = algo.validate_every or learner.total // algo.epochs
-    if self.heldout is None or (done % every and done != learner.total):
+    if heldout is None or (done % every and done != learner.total):
       return {}
     return {
         'policy/heldout_loss': supervised.mean_loss(
             state,
-            self.heldout,
+            heldout,
             programs=learner.programs,
-            max_tokens=self.wanted.optim.max_tokens,
+            max_tokens=config.optim.max_tokens,
         )
     }
+
+  offline.learn(
+      run,
+      serving,
+      learner,
+      supervised.as_batch(train),
+      version=0,
+      shown=('policy/loss', 'policy/heldout_loss'),
+      measure=measure,
+  )
 
 
 def split(

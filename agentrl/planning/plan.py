@@ -17,22 +17,24 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from agentrl.algos import agentevol, dpo, sft
-from agentrl.config import sections
+from agentrl.algos import agentevol, dpo, online, sft
 from agentrl.data import packing
 from agentrl.models import lora as lora_lib, transformer, value_head, variants
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import parts, train, warmstart
+from agentrl.models.options import TrainModel
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.planning import footprint
 from agentrl.planning.footprint import Program, Size
 from agentrl.training import (
     adapters,
+    language_model,
     meshes,
+    optim as optim_lib,
+    options,
     programs as programs_lib,
+    rl,
     state as state_lib,
 )
-from agentrl.training.programs import LossFn
 from agentrl.weights import hf, load as weights, names
 
 
@@ -56,7 +58,7 @@ class Work:
     unit: what a step is called.
   """
 
-  loss: LossFn
+  loss: programs_lib.LossFn
   tx: Any
   fields: tuple[str, ...]
   episodes: int
@@ -112,7 +114,7 @@ class Plan:
     )
 
 
-def find_shape(model: sections.TrainModel) -> TransformerConfig | None:
+def find_shape(model: TrainModel) -> TransformerConfig | None:
   """The shape of a model whose weights need not be there; None: unknown here.
 
   Raises:
@@ -130,7 +132,7 @@ def find_shape(model: sections.TrainModel) -> TransformerConfig | None:
   return None
 
 
-def simulate(mesh: sections.Mesh) -> None:
+def simulate(mesh: options.Mesh) -> None:
   """Makes this process have the devices that a mesh asks for; -1 counts as 1.
 
   To be called before anything asks jax for its devices.
@@ -142,35 +144,33 @@ def simulate(mesh: sections.Mesh) -> None:
   )
 
 
-def make(
-    mode: str, wanted: Any, config: TransformerConfig, memory: int
-) -> Plan:
+def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
   """Plans a run.
 
   Args:
     mode: a key of WORK.
-    wanted: its config.
-    config: the shape of the policy.
+    config: its config.
+    shape: the shape of the policy.
     memory: bytes of a device.
 
   Raises:
     ConfigError: the mesh does not divide the model, or episodes are longer than
       the model's positions.
   """
-  work = WORK[mode](wanted)
-  engine = _engine(wanted, config) if work.samples else {}
-  mesh = meshes.make(wanted.mesh)
-  # A CPU compiles no kernels for GPUs; `plan_report` says so.
-  model = dataclasses.replace(wanted.model, attention='reference')
-  module = parts.make_module(config, model)
-  params, base = _parameters(config, wanted.model, mesh)
+  work = WORK[mode](config)
+  engine = _engine(config, shape) if work.samples else {}
+  mesh = meshes.make(config.mesh)
+  # A CPU compiles no kernels for GPUs; `report` says so.
+  model = dataclasses.replace(config.model, attention='reference')
+  module = language_model.make_module(shape, model)
+  params, base = _parameters(shape, config.model, mesh)
   critic = work.critic and jax.eval_shape(
       functools.partial(value_head.init, work.critic, module), params
   )
   state, shardings = state_lib.create_abstract(
       params, work.tx, mesh, critic=critic
   )
-  programs = programs_lib.compile_programs(
+  compiled = programs_lib.compile_programs(
       module, work.loss, work.tx, mesh, state, shardings, base=base
   )
   shards = mesh_lib.batch_size(mesh)
@@ -182,20 +182,20 @@ def make(
 
   @functools.cache
   def accumulate(rows):
-    return footprint.accumulate(programs, state, batch(rows))
+    return footprint.accumulate(compiled, state, batch(rows))
 
   # Rows a shard: of a whole update, and of the config's microbatch.
   update = -(-work.rows // shards)
-  limit = packing.most_rows(wanted.optim.max_tokens, work.length, shards)
+  limit = packing.most_rows(config.optim.max_tokens, work.length, shards)
   rows = min(limit // shards, update)
   pieces = lambda count: -(-count // (rows * shards))
-  costs, runs = {}, {}
+  programs, runs = {}, {}
   if work.passes:
-    costs['score'] = footprint.score(programs, state, batch(rows))
+    programs['score'] = footprint.score(compiled, state, batch(rows))
     runs['score'] = work.passes * pieces(work.episodes)
-  costs['accumulate'] = accumulate(rows)
+  programs['accumulate'] = accumulate(rows)
   runs['accumulate'] = work.updates * pieces(work.rows)
-  costs['apply'] = footprint.apply(programs, state)
+  programs['apply'] = footprint.apply(compiled, state)
   runs['apply'] = work.updates
 
   held = {
@@ -207,7 +207,7 @@ def make(
       'optimizer state': footprint.device_bytes(state.opt_state),
       'reference': footprint.device_bytes(state.params) * work.reference,
   }
-  waiting = _offload(held, costs, wanted.mesh.offload)
+  waiting = _offload(held, programs, config.mesh.offload)
   gradients = footprint.device_bytes(footprint.gradients(state))
   room = memory - sum(held.values()) - gradients
   beside_engine = 0 < sum(engine.values()) < room
@@ -226,7 +226,7 @@ def make(
       gradients=gradients,
       engine=engine,
       size=Size(rows * shards, work.length),
-      programs=costs,
+      programs=programs,
       runs=runs,
       room=room,
       beside_engine=beside_engine,
@@ -235,16 +235,16 @@ def make(
 
 
 def _parameters(
-    config: TransformerConfig, model: sections.TrainModel, mesh: Mesh
+    shape: TransformerConfig, model: TrainModel, mesh: Mesh
 ) -> tuple[Any, lora_lib.Base | None]:
   """Shapes of what is trained, and of what that adds to."""
-  shapes = names.shapes(config, np.float32)
-  places = meshes.shardings(config, shapes, mesh)  # refused if it cannot be
+  shapes = names.shapes(shape, np.float32)
+  places = meshes.shardings(shape, shapes, mesh)  # refused if it cannot be
   if not model.lora.rank:
     return shapes, None
-  adapters.check_targets(config, model.lora)
+  adapters.check_targets(shape, model.lora)
   frozen = sharding.with_shardings(
-      names.shapes(config, parts.DTYPES[model.dtype]), places
+      names.shapes(shape, language_model.DTYPES[model.dtype]), places
   )
   adapter = jax.eval_shape(
       functools.partial(lora_lib.init, model.lora, shapes), jax.random.key(0)
@@ -272,27 +272,27 @@ def _offload(
   return waiting
 
 
-def _engine(wanted: Any, config: TransformerConfig) -> dict[str, int]:
+def _engine(config: Any, shape: TransformerConfig) -> dict[str, int]:
   """What the embedded engine holds: all of it on one device."""
-  max_context, sampler = wanted.rollout.max_context, wanted.sampler
-  parts.check_context(config, 'rollout.max_context', max_context)
+  max_context, sampler = config.rollout.max_context, config.sampler
+  language_model.check_context(shape, 'rollout.max_context', max_context)
   if sampler.kind != 'embedded':
     return {}
-  dtype = parts.DTYPES[wanted.model.dtype]
+  dtype = language_model.DTYPES[config.model.dtype]
   cache = jax.eval_shape(
       functools.partial(
-          transformer.init_cache, config, sampler.num_slots, max_context, dtype
+          transformer.init_cache, shape, sampler.num_slots, max_context, dtype
       )
   )
   size = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
-  params = size(names.shapes(config, np.float32))
+  params = size(names.shapes(shape, np.float32))
   width = jax.numpy.dtype(dtype).itemsize
   return {'engine weights': width * params, 'KV cache': width * size(cache)}
 
 
-def _train(wanted: Any) -> Work:
-  algo = wanted.algo
-  rows = wanted.rollout.tasks_per_step * wanted.rollout.group_size
+def _train(config: Any) -> Work:
+  algo = config.algo
+  rows = config.rollout.tasks_per_step * config.rollout.group_size
   critic = algo.critic.kind if algo.CRITIC else None
   fields = ['anchor_ids', 'sampler_logprobs', 'advantages', 'returns']
   if algo.updates > 1 or algo.ratio == 'sampler':
@@ -301,14 +301,14 @@ def _train(wanted: Any) -> Work:
     fields.append('ref_logprobs')
   if critic:
     fields += ['values', 'bootstrap_value']
-  tx, _ = train.make_optimizer(wanted)
+  tx, _ = rl.make_optimizer(config.optim, algo, config.num_steps)
   return Work(
-      loss=train.bind_loss(algo),
+      loss=online.bind_loss(algo),
       tx=tx,
       fields=tuple(fields),
       episodes=rows,
       rows=-(-rows // algo.minibatches),
-      length=packing.bucket_length(wanted.rollout.max_context),
+      length=packing.bucket_length(config.rollout.max_context),
       updates=algo.updates,
       passes=algo.scores + (algo.kl_coef > 0),
       critic=critic,
@@ -317,38 +317,37 @@ def _train(wanted: Any) -> Work:
   )
 
 
-def _offline(wanted: Any, loss: LossFn, **options: Any) -> Work:
+def _offline(config: Any, loss: programs_lib.LossFn, **options: Any) -> Work:
   """Work of an update on a minibatch of whole demonstrations."""
-  tx, _ = warmstart.make_optimizer(
-      wanted.optim, warmstart.Schedule(wanted.optim.lr, 0, 'constant'), total=1
-  )
-  size = wanted.algo.minibatch_size
+  rate = optim_lib.Rate(config.optim.lr, 0, 'constant', total_steps=1)
+  tx, _ = optim_lib.make(config.optim, rate)
+  size = config.algo.minibatch_size
   options = dict(fields=('advantages',), episodes=size, rows=size) | options
-  length = packing.bucket_length(wanted.rollout.max_context)
+  length = packing.bucket_length(config.rollout.max_context)
   return Work(loss=loss, tx=tx, **dict(length=length) | options)
 
 
-def _sft(wanted: Any) -> Work:
-  return _offline(wanted, sft.loss, samples=bool(wanted.eval.num_tasks))
+def _sft(config: Any) -> Work:
+  return _offline(config, sft.loss, samples=bool(config.eval.num_tasks))
 
 
-def _dpo(wanted: Any) -> Work:
-  algo = wanted.algo
+def _dpo(config: Any) -> Work:
+  algo = config.algo
   return _offline(
-      wanted,
+      config,
       functools.partial(dpo.loss, hyperparams=algo),
       # Both episodes of a pair lie in one row. The reference speaks before the
       # first update, and its log-probabilities are kept instead of it.
       fields=() if algo.reference_free else ('ref_logprobs',),
       episodes=2 * algo.minibatch_size,
-      length=packing.bucket_length(2 * wanted.rollout.max_context),
-      samples=bool(wanted.eval.num_tasks or wanted.explore.tasks),
+      length=packing.bucket_length(2 * config.rollout.max_context),
+      samples=bool(config.eval.num_tasks or config.explore.tasks),
   )
 
 
-def _agentevol(wanted: Any) -> Work:
+def _agentevol(config: Any) -> Work:
   # Each round starts from the same policy, which is kept.
-  return _offline(wanted, agentevol.loss, reference=True)
+  return _offline(config, agentevol.loss, reference=True)
 
 
 WORK = {'train': _train, 'sft': _sft, 'dpo': _dpo, 'agentevol': _agentevol}

@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 from agentrl.envs import actions
 from agentrl.envs.functions import Functions
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import DataError
 from agentrl.text.chat import ChatFormat
+from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
 
 # The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
@@ -160,3 +162,28 @@ def _answer(text: str) -> str:
   if not opened.startswith(_THINK):
     return text
   return opened.partition(_END_THINK)[2].lstrip('\n')
+
+
+def make_agent(
+    spec: EnvSpec,
+    tokenizer: Tokenizer,
+    *,
+    format: str,
+    instructions: str,
+    template: str | None,
+) -> Agent:
+  """The agent of a policy in an environment.
+
+  Args:
+    spec: of the environment.
+    tokenizer: of the policy.
+    format: how an action is written.
+    instructions: a key of `prompts.STYLES`.
+    template: of chats; None: the tokenizer's own.
+  """
+  return Agent(
+      ChatFormat(tokenizer, template),
+      instructions=spec.instructions(format, instructions),
+      format=format,
+      functions=spec.functions,
+  )

@@ -1,34 +1,17 @@
-"""What a run holds of the host: an event loop, signals, child processes."""
+"""The event loop of a run: one HTTP session, and the stop signal."""
 
 import asyncio
-import json
-import os
-import pathlib
-import select
 import signal
-import subprocess
-import sys
-import tempfile
-import threading
-import time
-from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import aiohttp
 from absl import logging
 
-from agentrl.errors import ConfigError, EnvError
-from agentrl.inference import control
-
 T = TypeVar('T')
-_ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
-_START_S = 60.0
-_POLL_S = 0.1
-_LAST_WORDS_S = 2.0  # for a server that ends, and to read what it said
-# Variables with the keys of servers that sample: `sampler.api_key_file` and
-# `admin_key_file` may be left out where these are set. No child gets them.
-SECRETS = ('AGENTRL_SAMPLER_API_KEY', 'AGENTRL_SAMPLER_ADMIN_KEY')
+# For the connector of a session, below the 5 s after which an SGLang server hangs
+# up: a request on a connection that it closed meanwhile would fail.
+KEEP_ALIVE_S = 4.0
 
 
 class Interrupted(Exception):
@@ -93,7 +76,7 @@ class EventLoop:
   async def _open(self) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
         limit=0,  # rollout.concurrency decides how many requests run
-        keepalive_timeout=control.KEEP_ALIVE_S,
+        keepalive_timeout=KEEP_ALIVE_S,
     )
     return aiohttp.ClientSession(connector=connector)
 
@@ -113,162 +96,3 @@ class EventLoop:
     task = self._task
     if task is not None:
       task.get_loop().call_soon_threadsafe(task.cancel)
-
-
-class EnvServer:
-  """An environment server as a child process.
-
-  It ends with this process, whatever ends it: the child watches a pipe that the
-  kernel closes even after SIGKILL.
-  """
-
-  def __init__(
-      self,
-      name: str,
-      options: Mapping[str, Any],
-      *,
-      expert: bool = False,
-      flags: Sequence[str] = (),
-  ):
-    """Starts the server and waits until it listens.
-
-    Args:
-      name: of the environment.
-      options: its options.
-      expert: whether it offers the expert's actions.
-      flags: more of `python -m agentrl.envs.server`.
-
-    Raises:
-      EnvError: it did not start; quotes its last words.
-    """
-    self._command = [
-        sys.executable,
-        '-m',
-        'agentrl.envs.server',
-        f'--env={name}',
-        '--port=0',
-        f'--options={json.dumps(dict(options))}',
-        '--exit_with_parent',
-        *(['--expert'] if expert else []),
-        *flags,
-    ]
-    self._name = name
-    self._start()
-
-  @property
-  def url(self) -> str:
-    """Changes when the server is started again."""
-    return self._url
-
-  @property
-  def alive(self) -> bool:
-    return self._process.poll() is None
-
-  def restart(self) -> None:
-    """Starts the server again after it died, on another port."""
-    self.stop()
-    self._start()
-
-  def stop(self) -> None:
-    """Ends the child; never hangs."""
-    process = self._process
-    if process.poll() is None:
-      process.terminate()
-      try:
-        process.wait(5)
-      except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for pipe in (process.stdin, process.stdout):
-      pipe.close()
-    self._reader.join(5)
-
-  def _start(self) -> None:
-    path = os.pathsep.join(
-        filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
-    )
-    self._process = subprocess.Popen(
-        self._command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=child_environment() | {'PYTHONPATH': path},
-        # Ctrl-C in a terminal goes to the whole group; the parent decides.
-        start_new_session=True,
-    )
-    self._words = deque(maxlen=20)
-    self._reader = threading.Thread(target=self._read_stderr, daemon=True)
-    self._reader.start()
-    try:
-      line = self._first_line()
-      self._url = f'http://127.0.0.1:{json.loads(line)["port"]}'
-    except (TimeoutError, json.JSONDecodeError, KeyError, TypeError) as error:
-      how = f'did not start within {_START_S:g} s'
-      if not isinstance(error, TimeoutError):
-        how = self._ending()
-      self._process.kill()
-      self._process.wait()
-      self._reader.join(_LAST_WORDS_S)
-      raise EnvError(
-          f'The {self._name} server {how}: '
-          + (' | '.join(self._words) or 'it said nothing')
-      ) from error
-
-  def _first_line(self) -> str:
-    """The line that says where it listens; '' if it ended before.
-
-    Raises:
-      TimeoutError: it has said nothing, and still runs.
-    """
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline:
-      # A child of its own, which outlives it, may hold the pipe open.
-      ended = not self.alive
-      readable, _, _ = select.select([self._process.stdout], [], [], _POLL_S)
-      if readable:
-        return self._process.stdout.readline()
-      if ended:
-        return ''
-    raise TimeoutError
-
-  def _ending(self) -> str:
-    """Why it does not serve, in words."""
-    try:
-      # Its output may have ended just before it did.
-      code = self._process.wait(_LAST_WORDS_S)
-    except subprocess.TimeoutExpired:
-      return 'did not say where it listens'
-    if code < 0:
-      return f'was killed by {signal.Signals(-code).name} before it listened'
-    return f'ended with exit code {code} before it listened'
-
-  def _read_stderr(self) -> None:
-    with self._process.stderr as stderr:
-      for line in stderr:
-        self._words.append(line.rstrip())
-        logging.info('%s server: %s', self._name, line.rstrip())
-
-
-def child_environment() -> dict[str, str]:
-  """Variables of this process, without the secrets among them."""
-  return {k: v for k, v in os.environ.items() if k not in SECRETS}
-
-
-def make_workdir(workdir: str | None) -> pathlib.Path:
-  """The directory of a run, which exists and can be written.
-
-  Raises:
-    ConfigError: it was not given, or cannot be used.
-  """
-  if not workdir:
-    raise ConfigError('This mode needs a directory: --workdir=runs/NAME')
-  path = pathlib.Path(workdir).absolute()
-  try:
-    path.mkdir(parents=True, exist_ok=True)
-    tempfile.TemporaryFile(dir=path).close()
-  except OSError as error:
-    raise ConfigError(
-        f'Cannot write to --workdir={workdir}: {error}'
-    ) from error
-  return path

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from agentrl.config import sampler as sampler_lib
 from agentrl.config.modes import PolicyServer, ServePolicy
-from agentrl.config.sections import Model
 from agentrl.engine.http.auth import Keys
 from agentrl.errors import AgentrlError
-from agentrl.modes import parts, serve_policy
+from agentrl.models.options import DTYPES, Model
+from agentrl.serving import policy_server
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   parser.add_argument('--host', default='127.0.0.1')
   parser.add_argument('--port', type=int, default=30000)
-  parser.add_argument('--dtype', default='float32', choices=tuple(parts.DTYPES))
+  parser.add_argument('--dtype', default='float32', choices=DTYPES)
   parser.add_argument('--context-length', type=int, help='default: the model')
   parser.add_argument('--max-running-requests', type=int, default=16)
   parser.add_argument('--random-seed', type=int, default=0)
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   args = parser.parse_args(argv)
   try:
-    wanted = ServePolicy(
+    config = ServePolicy(
         model=Model(name=args.model_path, dtype=args.dtype),
         sampler=sampler_lib.Engine(
             max_running=args.max_running_requests,
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ),
         compile_cache=args.compile_cache,
     )
-    serve_policy.serve(wanted, Keys(args.api_key, args.admin_api_key))
+    policy_server.serve(config, Keys(args.api_key, args.admin_api_key))
   except AgentrlError as error:
     print(f'{type(error).__name__}: {error}', file=sys.stderr)
     return 2

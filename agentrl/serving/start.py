@@ -16,15 +16,19 @@ from agentrl.engine.http.auth import Keys
 from agentrl.engine.server import Engine
 from agentrl.inference import router_check
 from agentrl.inference.compatibility import RESERVED, Needs
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Adapter, Sampler
-from agentrl.modes.parts import DTYPES, Model, check_context
 from agentrl.parallel import distributed
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import remote, sglang
 from agentrl.training import ranks
+from agentrl.training.language_model import (
+    DTYPES,
+    LanguageModel,
+    check_context,
+)
 from agentrl.training.weight_sync import push as weight_sync
 from agentrl.training.weight_sync.adapter import (
     AdapterPush,
@@ -48,11 +52,12 @@ class Serving:
   accepts: Callable[[str], bool] | None = None
   # What requests ask for, where adapters are pushed; None: nothing.
   adapter: Callable[[], Adapter] | None = None
+  keys: Keys = Keys()
 
 
 def start_engine(
     stack: contextlib.ExitStack,
-    model: Model,
+    model: LanguageModel,
     *,
     sampler: sampler_lib.Engine,
     max_context: int,
@@ -99,8 +104,8 @@ def start_engine(
 
 def start_serving(
     stack: contextlib.ExitStack,
-    host: EventLoop,
-    model: Model,
+    loop: EventLoop,
+    model: LanguageModel,
     *,
     sampler: sampler_lib.Sampler,
     max_context: int,
@@ -114,7 +119,7 @@ def start_serving(
 
   Args:
     stack: ends what is started here.
-    host: runs what waits.
+    loop: runs coroutines.
     model: the policy.
     sampler: who samples.
     max_context: tokens of the longest request.
@@ -161,7 +166,7 @@ def start_serving(
   )
   return start(
       stack,
-      host,
+      loop,
       model,
       sampler=sampler,
       needs=needs,
@@ -171,22 +176,21 @@ def start_serving(
 
 
 def make_sampler(
-    host: EventLoop,
+    loop: EventLoop,
     serving: Serving,
     sampler: sampler_lib.Sampler,
     *,
     temperature: float,
 ) -> Sampler:
   """A client of these servers; all clients count requests together."""
-  keys = remote.read_keys(sampler)
   return Sampler(
-      host.session,
+      loop.session,
       serving.urls,
       temperature=temperature,
       timeout_s=sampler.timeout_s,
       max_attempts=sampler.max_attempts,
-      api_key=keys.api,
-      admin_key=keys.admin,
+      api_key=serving.keys.api,
+      admin_key=serving.keys.admin,
       replicas=serving.replicas,
       accepts=serving.accepts,
       adapter=serving.adapter,
@@ -194,29 +198,27 @@ def make_sampler(
   )
 
 
-def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
+def _find(stack, loop, model, *, sampler, needs, dtype, version) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
-  secrets = remote.read_keys(sampler)
-  keys = dict(
-      timeout_s=sampler.timeout_s,
-      api_key=secrets.api,
-      admin_key=secrets.admin,
+  keys = remote.read_keys(sampler)
+  options = dict(
+      timeout_s=sampler.timeout_s, api_key=keys.api, admin_key=keys.admin
   )
   router = None
   if sampler.router:
-    router = Control(host.session, [sampler.router], **keys)
+    router = ControlClient(loop.session, [sampler.router], **options)
 
   if distributed.is_first():
     remote.look(sampler)
 
-  async def find() -> tuple[Control, list[dict[str, Any]]]:
+  async def find() -> tuple[ControlClient, list[dict[str, Any]]]:
     urls = await router.workers() if router else sampler.urls
-    control = Control(host.session, urls, **keys)
+    control = ControlClient(loop.session, urls, **options)
     # A run that was killed in the middle of a push left them paused.
     await control.wait_ready(sampler.timeout_s, resume=True)
     return control, await control.probe(needs)
 
-  control, infos = ranks.same(lambda: host.run(find()))
+  control, infos = ranks.same(lambda: loop.run(find()))
   urls = control.urls
   dtype = _file_dtype({info.get('dtype') for info in infos}, dtype)
   # All processes ask the same servers; one of them hands over the weights.
@@ -225,22 +227,23 @@ def _find(stack, host, model, *, sampler, needs, dtype, version) -> Serving:
     push = _make_push(stack, control, model, sampler, dtype, run, router=router)
   if distributed.count() > 1:
     push = _gathered(push, model, sampler, dtype, run)
-  ranks.same(lambda: host.run(push(model.params, version)))
+  ranks.same(lambda: loop.run(push(model.params, version)))
   if router:
     arrive = lambda: router_check.check(
         router, vocab_size=needs.vocab_size, lora=sampler.push_lora
     )
-    ranks.same(lambda: host.run(arrive()))
+    ranks.same(lambda: loop.run(arrive()))
   return _serving(
       urls,
       Replicas([sampler.router] if router else control.urls),
       push,
       needs.vocab_size,
+      keys,
   )
 
 
 def _launch(
-    stack, host, model, *, sampler, needs, dtype, version, directory
+    stack, loop, model, *, sampler, needs, dtype, version, directory
 ) -> Serving:
   """Servers of this run; they start from its weights."""
   launch = sampler.launch
@@ -269,7 +272,9 @@ def _launch(
       for i, port in enumerate(sglang.ports(launch))
   ]
   replicas = Replicas([server.url for server in servers])
-  control = Control(host.session, replicas.urls, timeout_s=sampler.timeout_s)
+  control = ControlClient(
+      loop.session, replicas.urls, timeout_s=sampler.timeout_s
+  )
   dtype = _file_dtype({launch.value_of('--dtype') or dtype}, dtype)
   run = _draw_name()
   own = _make_push(stack, control, model, sampler, dtype, run, watched=replicas)
@@ -290,21 +295,25 @@ def _launch(
     )
     stack.callback(fleet.stop)
     fleet.start()
-    host.run(fleet.started())
+    loop.run(fleet.started())
     if isinstance(own, AdapterPush):
-      host.run(own.ask_for_current())
+      loop.run(own.ask_for_current())
 
   ranks.same(start)
   return _serving(replicas.urls, replicas, push, needs.vocab_size)
 
 
 def _serving(
-    urls: Sequence[str], replicas: Replicas, push: Any, vocab_size: int
+    urls: Sequence[str],
+    replicas: Replicas,
+    push: Any,
+    vocab_size: int,
+    keys: Keys = Keys(),  # noqa: B008  (frozen)
 ) -> Serving:
   adapter = None
   if isinstance(push, AdapterPush | GatheredAdapterPush):
     adapter = lambda: push.asked
-  return Serving(urls, replicas, push, vocab_size, push.accepts, adapter)
+  return Serving(urls, replicas, push, vocab_size, push.accepts, adapter, keys)
 
 
 def _draw_name() -> str:
@@ -314,7 +323,7 @@ def _draw_name() -> str:
 
 def _gathered(
     push: DiskPush | None,
-    model: Model,
+    model: LanguageModel,
     sampler: sampler_lib.Sampler,
     dtype: str,
     run: str,
@@ -327,8 +336,8 @@ def _gathered(
 
 def _make_push(
     stack: contextlib.ExitStack,
-    control: Control,
-    model: Model,
+    control: ControlClient,
+    model: LanguageModel,
     sampler: sampler_lib.Sampler,
     dtype: str,
     run: str,
@@ -361,7 +370,7 @@ def _make_push(
 
 def _push_folder(
     stack: contextlib.ExitStack,
-    model: Model,
+    model: LanguageModel,
     sampler: sampler_lib.Sampler,
     dtype: str,
 ) -> pathlib.Path:

@@ -16,12 +16,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from agentrl.config.sections import TrainModel
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.config import TransformerConfig
 from agentrl.models.lora import Lora
-from agentrl.modes.parts import Model
+from agentrl.models.options import TrainModel
 from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
 
@@ -29,28 +28,30 @@ from agentrl.training import state as state_lib
 _MARKED = 8
 
 
-def attach(model: Model, lora: Lora, *, seed: int, mesh: Mesh) -> Model:
-  """The model frozen, with a new adapter as its parameters.
+def attach(
+    config: TransformerConfig, base: Any, lora: Lora, *, seed: int, mesh: Mesh
+) -> tuple[Any, lora_lib.Base]:
+  """A new adapter beside frozen parameters.
 
   Args:
-    model: its parameters become the base.
+    config: the decoder's shape.
+    base: its parameters.
     lora: of rank 1 at least.
     seed: of the adapter.
     mesh: where the adapter lives.
 
+  Returns:
+    The parameters of the adapter, and the base with its scale.
+
   Raises:
     ConfigError: the model has no such projection.
   """
-  check_targets(model.config, lora)
-  init = functools.partial(lora_lib.init, lora, _shapes(model.params))
+  check_targets(config, lora)
+  init = functools.partial(lora_lib.init, lora, _shapes(base))
   key = jax.random.key(seed)
   places = state_lib.infer_shardings(jax.eval_shape(init, key), mesh)
-  return dataclasses.replace(
-      model,
-      params=jax.jit(init, out_shardings=places)(key),
-      base=lora_lib.Base(model.params, lora.scale),
-      lora=lora,
-  )
+  params = jax.jit(init, out_shardings=places)(key)
+  return params, lora_lib.Base(base, lora.scale)
 
 
 def check_targets(config: TransformerConfig, lora: Lora) -> None:
@@ -62,21 +63,24 @@ def check_targets(config: TransformerConfig, lora: Lora) -> None:
     )
 
 
-def describe(model: Model, wanted: TrainModel) -> dict[str, Any] | None:
-  """What a checkpoint has to say of the model's adapter; None without one."""
-  if model.base is None:
+def describe(
+    base: lora_lib.Base | None, model: TrainModel
+) -> dict[str, Any] | None:
+  """The record of an adapter in a checkpoint; None without one.
+
+  Args:
+    base: that it adds to.
+    model: the config of both.
+  """
+  if base is None:
     return None
-  name = wanted.name
-  return dataclasses.asdict(wanted.lora) | {
-      'targets': list(wanted.lora.projections),
+  path = pathlib.Path(model.name)
+  return dataclasses.asdict(model.lora) | {
+      'targets': list(model.lora.projections),
       # A hub's name means the same everywhere, a path only from here.
-      'base': (
-          str(pathlib.Path(name).absolute())
-          if pathlib.Path(name).exists()
-          else name
-      ),
-      'dtype': wanted.dtype,
-      'fingerprint': fingerprint(model.base.params),
+      'base': str(path.absolute()) if path.exists() else model.name,
+      'dtype': model.dtype,
+      'fingerprint': fingerprint(base.params),
   }
 
 
@@ -105,21 +109,23 @@ def check(
 
 
 def join(
-    base: Model,
+    config: TransformerConfig,
+    base: Any,
     found: dict[str, Any],
     restore: Callable[[TransformerConfig, Any], Any],
 ) -> Any:
   """Parameters of a base with a checkpoint's adapter merged into it.
 
   Args:
-    base: the model that the checkpoint names.
+    config: the shape of the model that the checkpoint names.
+    base: its parameters.
     found: what it says of its adapter.
     restore: the base's shape, shapes of an adapter -> its arrays.
 
   Raises:
     CheckpointError: the base is not what it was.
   """
-  mark = fingerprint(base.params)
+  mark = fingerprint(base)
   if mark != found['fingerprint']:
     raise CheckpointError(
         f'{found["base"]} is not the model that the adapter was trained on'
@@ -128,10 +134,10 @@ def join(
     )
   fields = [field.name for field in dataclasses.fields(Lora)]
   lora = Lora(**{name: found[name] for name in fields})
-  init = functools.partial(lora_lib.init, lora, _shapes(base.params))
+  init = functools.partial(lora_lib.init, lora, _shapes(base))
   like = jax.eval_shape(init, jax.random.key(0))
-  adapter = restore(base.config, like)
-  return lora_lib.merge(adapter, lora_lib.Base(base.params, lora.scale))
+  adapter = restore(config, like)
+  return lora_lib.merge(adapter, lora_lib.Base(base, lora.scale))
 
 
 def fingerprint(params: Any) -> str:

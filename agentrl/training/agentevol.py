@@ -8,7 +8,7 @@ what earlier rounds kept, and trains the base policy anew on all of it.
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from agentrl.data.tasks import TaskIterator
@@ -17,7 +17,7 @@ from agentrl.types import Episode, Group
 
 
 @dataclasses.dataclass(frozen=True)
-class Bookkeeping:
+class LoopState:
   """The host's side of a run between two rounds; JSON values only."""
 
   step: int  # rounds done, round 0 included
@@ -25,64 +25,75 @@ class Bookkeeping:
   tasks: dict[str, Any]  # cursor of the task iterator
 
 
-class Explore(Protocol):
-  """Plays groups of episodes under the current policy."""
+class Run(Protocol):
+  """The surroundings of the loop."""
 
-  def __call__(
+  def explore(
       self,
       number: int,
       tasks: Sequence[tuple[int, int]],
       *,
       policy_version: int,
   ) -> list[Group]:
-    ...
+    """Plays groups of episodes under the current policy; may raise to stop."""
+
+  def learn(self, number: int, kept: Sequence[Episode]) -> tuple[Any, Metrics]:
+    """The base policy trained on these episodes and the demonstrations.
+
+    Returns:
+      Its parameters, and metrics. May raise to stop.
+    """
+
+  def push(self, params: Any, version: int) -> None:
+    """Hands parameters to the sampler."""
+
+  def record(
+      self,
+      number: int,
+      values: Metrics,
+      groups: Sequence[Group],
+      kept: Sequence[Episode],
+      version: int,
+  ) -> None:
+    """Keeps a round: the groups played (none in round 0), all episodes kept."""
+
+  def save(self, params: Any, loop: LoopState) -> None:
+    """Writes a checkpoint."""
 
 
 def train(
-    books: Bookkeeping,
+    loop: LoopState,
     kept: Sequence[Episode],
     *,
     num_rounds: int,
     tasks_per_round: int,
     tasks: TaskIterator,
     threshold: float,
-    explore: Explore,
-    learn: Callable[[int, Sequence[Episode]], tuple[Any, Metrics]],
-    push: Callable[[Any, int], None],
-    record: Callable[
-        [int, Metrics, Sequence[Group], Sequence[Episode], int], None
-    ],
-    save: Callable[[Any, Bookkeeping], None],
-) -> Bookkeeping:
+    run: Run,
+) -> LoopState:
   """Does the rounds that are left.
 
   Args:
-    books: after the last round done; `tasks` is where it says.
+    loop: after the last round done; `tasks` is where it says.
     kept: the policy's own episodes that this round trained on.
     num_rounds: rounds after round 0.
     tasks_per_round: tasks that a round explores.
     tasks: which they are.
     threshold: an episode's return has to lie above it.
-    explore: plays; may raise to stop.
-    learn: `(round, own episodes)` to the parameters that the base policy
-      reaches on them and the demonstrations, and metrics; may raise to stop.
-    push: hands parameters to the sampler, with their version.
-    record: called once a round with its number, its metrics, the groups played
-      (none in round 0), the episodes kept so far and the policy's version.
-    save: called after it, with the parameters.
+    run: plays, learns, pushes, records and saves.
 
   Returns:
-    The bookkeeping after the last round.
+    The loop state after the last round.
   """
-  while books.step <= num_rounds:
-    number, version = books.step, books.policy_version + 1
+  while loop.step <= num_rounds:
+    number, version = loop.step, loop.policy_version + 1
     began = time.perf_counter()
     groups, metrics = [], {}
     if number:
-      groups = explore(
+      groups = run.explore(
           number,
           tasks.next_tasks(tasks_per_round),
-          policy_version=books.policy_version,
+          policy_version=loop.policy_version,
       )
       good = select(groups, threshold)
       kept, found = merge(kept, good)
@@ -93,17 +104,17 @@ def train(
           **found,
       }
     explored = time.perf_counter()
-    params, learnt = learn(number, kept)
+    params, learnt = run.learn(number, kept)
     metrics |= learnt | {
         'policy/version': float(version),
         'time/explore_s': explored - began,
         'time/learn_s': time.perf_counter() - explored,
     }
-    push(params, version)
-    record(number, metrics, groups, kept, version)
-    books = Bookkeeping(number + 1, version, tasks.state())
-    save(params, books)
-  return books
+    run.push(params, version)
+    run.record(number, metrics, groups, kept, version)
+    loop = LoopState(number + 1, version, tasks.state())
+    run.save(params, loop)
+  return loop
 
 
 def select(groups: Sequence[Group], threshold: float) -> list[Episode]:

@@ -6,15 +6,14 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from agentrl.config import sections
 from agentrl.data import packing
 from agentrl.errors import ConfigError
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import mesh as mesh_lib, sharding
-from agentrl.training import state as state_lib
+from agentrl.training import options, state as state_lib
 
 
-def make(wanted: sections.Mesh) -> Mesh:
+def make(config: options.Mesh) -> Mesh:
   """The mesh over all devices.
 
   Raises:
@@ -22,7 +21,7 @@ def make(wanted: sections.Mesh) -> Mesh:
       split along `sequence`, or the devices cannot offload.
   """
   try:
-    mesh = mesh_lib.make_mesh(wanted.axes)
+    mesh = mesh_lib.make_mesh(config.axes)
   except ValueError as error:
     raise ConfigError(f'config.mesh: {error}') from error
   split, unit = mesh.shape['sequence'], math.gcd(*packing.LENGTHS)
@@ -31,9 +30,9 @@ def make(wanted: sections.Mesh) -> Mesh:
         f'mesh.sequence={split} does not divide the lengths of packed rows,'
         f' which are multiples of {unit}; use a divisor of {unit}.'
     )
-  if wanted.offload and not sharding.has_host_memory(mesh):
+  if config.offload and not sharding.has_host_memory(mesh):
     raise ConfigError(
-        f'mesh.offload={wanted.offload} needs devices that can reach the memory'
+        f'mesh.offload={config.offload} needs devices that can reach the memory'
         f' of their host; {mesh.devices.flat[0].device_kind} cannot. Leave it'
         ' out.'
     )

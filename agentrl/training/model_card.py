@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from agentrl.models.config import TransformerConfig
-from agentrl.modes import resume
+from agentrl.runtime import workdir as workdir_lib
 
 # Of the run's config: what made the weights what they are. The rest (keys,
 # servers, folders, devices) is of the place where it ran.
@@ -84,7 +84,7 @@ def evaluations(
     of_this = {f'step_{step}' if step else 'before'}
   path = workdir / 'summary.json'
   if path.exists():
-    summary = resume.read_record(path)
+    summary = workdir_lib.read_record(path)
     if summary['steps'] == step:  # the run ended here
       found |= summary['eval']
       of_this.add('after')

@@ -1,6 +1,6 @@
 """The optimizer: an optax chain from named values."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +8,7 @@ import optax
 from optax import contrib
 
 from agentrl.training.adam8bit import scale_by_adam8bit
+from agentrl.training.options import Optim
 from agentrl.training.state import Networks
 
 # (peak rate, updates until the end) -> what follows the warm-up.
@@ -16,6 +17,32 @@ SCHEDULES = {
     'linear': lambda lr, rest: optax.linear_schedule(lr, 0.0, rest),
     'cosine': optax.cosine_decay_schedule,
 }
+
+
+class Rate(NamedTuple):
+  """The learning rate of a phase; see `make_schedule`."""
+
+  lr: float
+  warmup_steps: int
+  schedule: str
+  total_steps: int
+  frozen_steps: int = 0
+
+
+def make(
+    optim: Optim, rate: Rate
+) -> tuple[optax.GradientTransformation, optax.Schedule]:
+  """The optimizer that a config asks for, and its learning rate by update."""
+  tx = make_optimizer(
+      **rate._asdict(),
+      name=optim.name,
+      grad_clip=optim.grad_clip,
+      weight_decay=optim.weight_decay,
+      b1=optim.b1,
+      b2=optim.b2,
+      momentum=optim.momentum,
+  )
+  return tx, make_schedule(**rate._asdict())
 
 
 def make_schedule(

@@ -1,7 +1,79 @@
-"""Names that a config may choose from in training; imports no jax."""
+"""Sections of a config about updates and devices; imports no jax."""
+
+import dataclasses
+
+from agentrl.fields import field, when
 
 OPTIMIZERS = ('adamw', 'adamw8bit', 'adafactor', 'muon')
 SCHEDULES = ('constant', 'linear', 'cosine')
 # What a push does to requests under way, see `weight_sync` and `disk_push`.
 PUSHES = ('retract', 'drain', 'abort', 'in_place')
 SHARD_BYTES = 10**9  # of a pushed file
+
+_ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon')
+_MUON = when('optim.name', 'muon')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optim:
+  """An optimizer behind a clip of the global norm."""
+
+  lr: float = field(1e-6, 'learning rate', gt=0)
+  name: str = field('adamw', 'optimizer', one_of=OPTIMIZERS)
+  schedule: str = field(
+      'constant', 'learning rate after the warm-up', one_of=SCHEDULES
+  )
+  grad_clip: float = field(1.0, 'global norm of the gradient, at most', gt=0)
+  weight_decay: float = field(0.0, 'decoupled weight decay', ge=0)
+  # Of Adam; in 'muon', of embeddings and norms.
+  b1: float = field(
+      0.9, "decay of Adam's first moment", ge=0, lt=1, acts_if=_ADAM
+  )
+  b2: float = field(
+      0.999, "decay of Adam's second moment", ge=0, lt=1, acts_if=_ADAM
+  )
+  momentum: float = field(0.95, "Muon's momentum", ge=0, lt=1, acts_if=_MUON)
+  max_tokens: int = field(
+      8192, 'tokens of a microbatch: memory, not results', ge=1
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RlOptim(Optim):
+  """An optimizer whose number of updates is known beforehand."""
+
+  warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Mesh:
+  """Devices per axis, of which one may be -1: the rest; and their memory."""
+
+  data: int = field(1, 'devices for rows of a batch; -1: the rest')
+  fsdp: int = field(
+      -1, 'devices for rows, parameters and moments; -1: the rest', example=2
+  )
+  tensor: int = field(
+      1, 'devices for heads, MLP width, vocabulary; -1: the rest'
+  )
+  sequence: int = field(1, 'devices for the tokens of a row; -1: the rest')
+  offload: tuple[str, ...] = field(
+      (), 'arrays kept in host memory between uses', one_of=('optimizer',)
+  )
+
+  @property
+  def axes(self) -> dict[str, int]:
+    """Devices by the name of their axis."""
+    names = ('data', 'fsdp', 'tensor', 'sequence')
+    return {name: getattr(self, name) for name in names}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RlMesh(Mesh):
+  """A mesh that may hold the policy that the KL is to."""
+
+  offload: tuple[str, ...] = field(
+      (),
+      'arrays kept in host memory between uses',
+      one_of=('optimizer', 'reference'),
+  )

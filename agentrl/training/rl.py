@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import optax
+
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
@@ -17,15 +19,19 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.ops import kl
 from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
-from agentrl.training import policy_update, programs as programs_lib
+from agentrl.training import (
+    optim as optim_lib,
+    policy_update,
+    programs as programs_lib,
+)
+from agentrl.training.options import RlOptim
 from agentrl.training.policy_update import UpdatePlan
-from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import TrainState
 from agentrl.types import Group
 
 
 @dataclasses.dataclass(frozen=True)
-class Bookkeeping:
+class LoopState:
   """The host's side of a run between two rl steps; JSON values only."""
 
   step: int  # rl steps done
@@ -36,10 +42,49 @@ class Bookkeeping:
   kl_coef: float = 0.0  # present weight of the KL to the reference
 
 
-class Collect(Protocol):
-  """Plays a group of episodes for each task under the current policy."""
+@dataclasses.dataclass(frozen=True)
+class Update:
+  """The use of a step's groups.
 
-  def __call__(
+  Attributes:
+    programs: the compiled pieces, with the algorithm's loss.
+    plan: passes and minibatches.
+    advantages: `advantages(batch, num_groups=)` fills them in, and with a
+      critic the returns.
+    learning_rate: of update i, for the record.
+    ref_params: of the reference policy, or None.
+  """
+
+  programs: programs_lib.Programs
+  plan: UpdatePlan
+  advantages: Callable[..., TokenBatch]
+  learning_rate: optax.Schedule
+  ref_params: Any = None
+
+
+@dataclasses.dataclass(frozen=True)
+class StepRecord:
+  """What an rl step leaves for the records.
+
+  Attributes:
+    step: from 0.
+    metrics: of the step.
+    groups: that were collected.
+    batch: of them, with what was trained on.
+    suspects: rows of it that skipped updates may be due to.
+  """
+
+  step: int
+  metrics: programs_lib.Metrics
+  groups: list[Group]
+  batch: TokenBatch
+  suspects: list[int]
+
+
+class Run(Protocol):
+  """The surroundings of the loop."""
+
+  def collect(
       self,
       step: int,
       tasks: Sequence[tuple[int, int]],
@@ -47,36 +92,50 @@ class Collect(Protocol):
       horizon: int,
       policy_version: int,
   ) -> list[Group]:
-    ...
+    """Plays a group of episodes for each task under the current policy."""
+
+  def push(self, params: Any, version: int) -> None:
+    """Hands the policy to the sampler."""
+
+  def record(self, made: StepRecord) -> None:
+    """Keeps a step; called once for each."""
+
+  def save(self, state: TrainState, loop: LoopState) -> None:
+    """Writes a checkpoint."""
+
+  def stopped(self) -> bool:
+    """True once the user asked to stop."""
 
 
 def _collect(
-    collect: Collect,
+    run: Run,
     tasks: TaskIterator,
-    books: Bookkeeping,
-    *,
+    loop: LoopState,
     hyperparams: Online,
     tasks_per_step: int,
     horizon: int,
 ) -> list[Group]:
   """A step's groups; more than `tasks_per_step` where ties are replaced."""
   groups: list[Group] = []
+  missing = tasks_per_step
   for _ in range(
-      1 + (hyperparams.refill_rounds if hyperparams.ties == 'refill' else 0)
+      1 + hyperparams.refill_rounds * (hyperparams.ties == 'refill')
   ):
-    missing = tasks_per_step - sum(not is_tied(group) for group in groups)
-    if groups and (missing <= 0 or hyperparams.ties != 'refill'):
-      break
-    groups += collect(
-        books.step,
-        tasks.next_tasks(missing if groups else tasks_per_step),
+    groups += run.collect(
+        loop.step,
+        tasks.next_tasks(missing),
         horizon=horizon,
-        policy_version=books.policy_version,
+        policy_version=loop.policy_version,
     )
+    missing = tasks_per_step - sum(not is_tied(group) for group in groups)
+    if missing <= 0:
+      break
   return groups
 
 
-def _next_kl_coef(coef: float, metrics: Metrics, hyperparams: Online) -> float:
+def _next_kl_coef(
+    coef: float, metrics: programs_lib.Metrics, hyperparams: Online
+) -> float:
   """The coefficient after a step; the same without a target."""
   observed = metrics.get('policy/kl_ref', metrics.get('reward/kl'))
   if hyperparams.kl_target is None or observed is None:
@@ -92,25 +151,17 @@ def _next_kl_coef(coef: float, metrics: Metrics, hyperparams: Online) -> float:
 
 def train(
     state: TrainState,
-    books: Bookkeeping,
+    loop: LoopState,
     *,
     num_steps: int,
     tasks_per_step: int,
     tasks: TaskIterator,
     schedule: Horizon,
-    collect: Collect,
-    advantages: Callable[..., TokenBatch],
-    programs: Programs,
-    plan: UpdatePlan,
-    ref_params: Any,
-    learning_rate: Callable[[int], Any],
-    push: Callable[[Any, int], None],
-    record: Callable[[int, Metrics, list[Group], TokenBatch, list[int]], None],
-    save: Callable[[TrainState, Bookkeeping], None],
+    update: Update,
+    run: Run,
     save_every: int,
-    stopped: Callable[[], bool],
-) -> tuple[TrainState, Bookkeeping]:
-  """Runs rl steps until `num_steps` are done or `stopped()`.
+) -> tuple[TrainState, LoopState]:
+  """Runs rl steps until `num_steps` are done or `run.stopped()`.
 
   Whatever ends the loop, the last complete step is saved, if its state still
   exists: an error while collecting loses nothing but that collection. A step is
@@ -118,76 +169,61 @@ def train(
   newest checkpoint is what remains.
 
   Args:
-    state: at the end of step `books.step`; donated.
-    books: the host's side of the same moment.
+    state: at the end of step `loop.step`; donated.
+    loop: the host's side of the same moment.
     num_steps: rl steps in the whole run.
     tasks_per_step: groups per collection.
-    tasks: gives the tasks, in an order that `books.tasks` resumes.
+    tasks: gives the tasks, in an order that `loop.tasks` resumes.
     schedule: gives the horizon of each step.
-    collect: plays the episodes.
-    advantages: `advantages(batch, num_groups=)` fills them in, and with a
-      critic the returns.
-    programs: the compiled pieces.
-    plan: how a collection is used.
-    ref_params: of the reference policy, or None.
-    learning_rate: of update i, for the record.
-    push: `push(params, version)`.
-    record: `record(step, metrics, groups, batch, suspects)`, once a step; the
-      batch holds what was trained on, `suspects` the rows of it that skipped
-      updates may be due to.
-    save: writes a checkpoint.
+    update: how a collection is used.
+    run: plays, pushes, records and saves.
     save_every: rl steps between checkpoints.
-    stopped: true once the user asked to stop.
 
   Returns:
-    The last state and books.
+    The last state and loop state.
 
   Raises:
     DivergedError: several updates in a row had no finite gradient. None of
       them was applied, and the state is saved.
   """
-  hyperparams = plan.hyperparams
-  skips = int(books.stats.get('train/skips_in_row', 0))
-  # The same command again would not learn either.
-  programs_lib.check_skips(skips)
-  complete, saved = True, books.step
+  hyperparams = update.plan.hyperparams
+  skips = int(loop.stats.get('train/skips_in_row', 0))
+  programs_lib.check_skips(
+      skips
+  )  # the same command again would not learn either
+  complete, saved = True, loop.step
   try:
-    while books.step < num_steps and not stopped():
+    while loop.step < num_steps and not run.stopped():
       began = time.perf_counter()
       horizon_state, horizon = schedule.update(
-          books.horizon, books.step, books.stats
+          loop.horizon, loop.step, loop.stats
       )
-      groups = _collect(
-          collect,
-          tasks,
-          books,
-          hyperparams=hyperparams,
-          tasks_per_step=tasks_per_step,
-          horizon=horizon,
-      )
+      groups = _collect(run, tasks, loop, hyperparams, tasks_per_step, horizon)
       collected = time.perf_counter()
 
       batch = collate.collate(groups)
-      lr = float(learning_rate(int(state.step)))
+      lr = float(update.learning_rate(int(state.step)))
       complete, suspects = False, []
       state, metrics, batch = policy_update.update_policy(
           state,
           batch,
-          programs=programs,
-          plan=plan,
-          advantages=functools.partial(advantages, num_groups=len(groups)),
-          trainable=policy_update.trainable(batch, groups, plan),
-          ref_params=ref_params,
-          kl_coef=books.kl_coef,
-          rl_step=books.step,
+          programs=update.programs,
+          plan=update.plan,
+          advantages=functools.partial(
+              update.advantages, num_groups=len(groups)
+          ),
+          trainable=policy_update.trainable(batch, groups, update.plan),
+          ref_params=update.ref_params,
+          kl_coef=loop.kl_coef,
+          rl_step=loop.step,
           skips=skips,
           suspects=suspects,
       )
       updated = time.perf_counter()
 
-      version = books.policy_version + 1
+      version = loop.policy_version + 1
       try:
-        push(state.params, version)
+        run.push(state.params, version)
       finally:
         # The step is made, even if Ctrl-C or a dead sampler stopped its push:
         # a resume hands the restored parameters over again.
@@ -197,7 +233,7 @@ def train(
             | metrics
             | {
                 'train/lr': lr,
-                'train/kl_coef': books.kl_coef,
+                'train/kl_coef': loop.kl_coef,
                 'policy/version': float(version),
                 'time/collect_s': collected - began,
                 'time/update_s': updated - collected,
@@ -205,22 +241,62 @@ def train(
                 'time/step_s': pushed - began,
             }
         )
-        record(books.step, metrics, groups, batch, sorted(set(suspects)))
-        books = Bookkeeping(
-            step=books.step + 1,
+        run.record(
+            StepRecord(loop.step, metrics, groups, batch, sorted(set(suspects)))
+        )
+        loop = LoopState(
+            step=loop.step + 1,
             policy_version=version,
             tasks=tasks.state(),
             horizon=horizon_state,
             stats=metrics,
-            kl_coef=_next_kl_coef(books.kl_coef, metrics, hyperparams),
+            kl_coef=_next_kl_coef(loop.kl_coef, metrics, hyperparams),
         )
         complete = True
       skips = int(metrics['train/skips_in_row'])
       programs_lib.check_skips(skips)
-      if books.step % save_every == 0 or books.step == num_steps:
-        save(state, books)
-        saved = books.step
+      if loop.step % save_every == 0 or loop.step == num_steps:
+        run.save(state, loop)
+        saved = loop.step
   finally:
-    if complete and saved != books.step:
-      save(state, books)
-  return state, books
+    if complete and saved != loop.step:
+      run.save(state, loop)
+  return state, loop
+
+
+def make_optimizer(
+    optim: RlOptim, hyperparams: Online, num_steps: int
+) -> tuple[optax.GradientTransformation, optax.Schedule]:
+  """The optimizer of all networks, and the policy's learning rate by update.
+
+  Args:
+    optim: of the policy.
+    hyperparams: of the algorithm; a critic has a rate and a clip of its own,
+      and while it warms up the policy stands still.
+    num_steps: rl steps of the run.
+  """
+  updates = hyperparams.updates  # of an rl step
+  critic = hyperparams.critic if hyperparams.CRITIC else None
+  tx, learning_rate = optim_lib.make(
+      optim,
+      optim_lib.Rate(
+          optim.lr,
+          optim.warmup_steps,
+          optim.schedule,
+          total_steps=num_steps * updates,
+          frozen_steps=critic.warmup * updates if critic else 0,
+      ),
+  )
+  if critic:
+    tx = optim_lib.with_critic(
+        tx,
+        optim_lib.make_optimizer(
+            critic.lr,
+            name=optim.name,
+            grad_clip=critic.grad_clip,
+            b1=optim.b1,
+            b2=optim.b2,
+            momentum=optim.momentum,
+        ),
+    )
+  return tx, learning_rate

@@ -1,26 +1,130 @@
-"""Supervised training on whole episodes: the warm start, and SFT."""
+"""Supervised training on whole episodes: warm starts, SFT, DPO, AgentEvol."""
 
-from collections.abc import Callable, Iterator
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import optax
+import rich.console
 from absl import logging
+from jax.sharding import Mesh
 
+from agentrl import metrics as metrics_lib
 from agentrl.batch import TokenBatch
-from agentrl.training import programs as programs_lib
-from agentrl.training.programs import Metrics, Programs
+from agentrl.data import collate
+from agentrl.models.lora import Base
+from agentrl.models.transformer import Transformer
+from agentrl.training import (
+    optim as optim_lib,
+    programs as programs_lib,
+    state as state_lib,
+)
+from agentrl.training.options import Optim
 from agentrl.training.state import TrainState
+from agentrl.types import Episode, Group
 
-OnUpdate = Callable[[int, TrainState, Metrics], None]
+OnUpdate = Callable[[int, TrainState, programs_lib.Metrics], None]
 
 
-def minibatches(
-    size: int, minibatch_size: int, epochs: int, seed: int
-) -> Iterator[np.ndarray]:
-  """Indices of each minibatch: every epoch in an order of its own."""
-  for epoch in range(epochs):
-    order = np.random.default_rng((seed, epoch)).permutation(size)
-    for start in range(0, size, minibatch_size):
-      yield order[start : start + minibatch_size]
+@dataclasses.dataclass(frozen=True)
+class Passes:
+  """The use of a set of demonstrations.
+
+  Attributes:
+    epochs: passes over them.
+    minibatch_size: demonstrations of an update, or pairs of them.
+    max_tokens: of a microbatch, padding included.
+    seed: of their order.
+    rows_per_example: neighbouring rows that the loss compares: 2 for pairs.
+  """
+
+  epochs: int
+  minibatch_size: int
+  max_tokens: int
+  seed: int
+  rows_per_example: int = 1
+
+  def num_updates(self, rows: int) -> int:
+    """The number of minibatches in all passes."""
+    return self.epochs * -(
+        -rows // self.rows_per_example // self.minibatch_size
+    )
+
+  def minibatches(self, rows: int) -> Iterator[np.ndarray]:
+    """Rows of each minibatch: every epoch in an order of its own."""
+    for epoch in range(self.epochs):
+      rng = np.random.default_rng((self.seed, epoch))
+      order = rng.permutation(rows // self.rows_per_example)
+      for start in range(0, len(order), self.minibatch_size):
+        members = order[start : start + self.minibatch_size]
+        yield rows_of(members, self.rows_per_example)
+
+
+class Network(NamedTuple):
+  """A network to be trained, and where.
+
+  Attributes:
+    module: the trainer's.
+    mesh: the devices.
+    base: the frozen model, where the parameters are an adapter.
+    offload: see `state.create`.
+  """
+
+  module: Transformer
+  mesh: Mesh
+  base: Base | None = None
+  offload: bool = False
+
+
+class Learner(NamedTuple):
+  """A supervised phase; `state` is the one before its next update."""
+
+  state: TrainState
+  programs: programs_lib.Programs
+  learning_rate: optax.Schedule
+  total: int  # updates of the phase
+  passes: Passes
+
+
+def make_learner(
+    params: Any,
+    rows: int,
+    *,
+    network: Network,
+    loss: programs_lib.LossFn,
+    optim: Optim,
+    rate: Callable[[int], optim_lib.Rate],
+    passes: Passes,
+) -> Learner:
+  """A learner before its first update.
+
+  Args:
+    params: trainer layout; not donated.
+    rows: of the batch that it will learn from.
+    network: of the parameters.
+    loss: of an offline algorithm, its hyperparameters bound.
+    optim: the optimizer; its learning rate is `rate`'s.
+    rate: gives the learning rate of a phase of so many updates.
+    passes: over the batch.
+  """
+  total = passes.num_updates(rows)
+  tx, learning_rate = optim_lib.make(optim, rate(total))
+  module, mesh, base, offload = network
+  state, shardings = state_lib.create(params, tx, mesh, offload=offload)
+  programs = programs_lib.compile_programs(
+      module, loss, tx, mesh, state, shardings, base=base
+  )
+  return Learner(state, programs, learning_rate, total, passes)
+
+
+def as_batch(episodes: Sequence[Episode]) -> TokenBatch:
+  """Demonstrations, one a row."""
+  batch = collate.collate([Group(e.task_id, 0, (e,)) for e in episodes])
+  # Nobody sampled these tokens: there is no sampler to agree with.
+  return batch.replace(sampler_logprobs=None)
 
 
 def rows_of(members: np.ndarray, rows_per_example: int) -> np.ndarray:
@@ -30,38 +134,16 @@ def rows_of(members: np.ndarray, rows_per_example: int) -> np.ndarray:
   ).ravel()
 
 
-def num_updates(size: int, minibatch_size: int, epochs: int) -> int:
-  """How many minibatches `minibatches` yields."""
-  return epochs * -(-size // minibatch_size)
-
-
 def fit(
-    state: TrainState,
-    batch: TokenBatch,
-    *,
-    programs: Programs,
-    epochs: int,
-    minibatch_size: int,
-    max_tokens: int,
-    seed: int,
-    on_update: OnUpdate,
-    start: int = 0,
-    rows_per_example: int = 1,
+    learner: Learner, batch: TokenBatch, *, on_update: OnUpdate
 ) -> TrainState:
-  """Minimises the loss of `programs` over the rows of a batch.
+  """Makes the updates that are left.
 
   Args:
-    state: after update `start`; donated.
+    learner: its state is donated.
     batch: NumPy arrays; all the demonstrations, one a row.
-    programs: made with the loss of an offline algorithm.
-    epochs: passes over the rows.
-    minibatch_size: demonstrations per update, or pairs of them.
-    max_tokens: per microbatch, padding included.
-    seed: of the order of the rows.
     on_update: called with the update's index, the state after it, which the
       next update donates, and metrics; may raise to stop.
-    start: updates done before, by a run that was stopped.
-    rows_per_example: neighbouring rows that the loss compares: 2 for pairs.
 
   Returns:
     The state after the last update.
@@ -69,10 +151,9 @@ def fit(
   Raises:
     DivergedError: several updates in a row had no finite gradient.
   """
-  members = len(batch.tokens) // rows_per_example
-  order = minibatches(members, minibatch_size, epochs, seed)
-  skips = 0
-  for index, chosen in enumerate(order):
+  state, programs, _, _, passes = learner
+  start, skips = int(state.step), 0
+  for index, rows in enumerate(passes.minibatches(len(batch.tokens))):
     if index < start:
       continue
     suspects: list[int] = []
@@ -80,9 +161,9 @@ def fit(
         programs,
         state,
         batch,
-        rows_of(chosen, rows_per_example),
-        max_tokens=max_tokens,
-        rows_per_example=rows_per_example,
+        rows,
+        max_tokens=passes.max_tokens,
+        rows_per_example=passes.rows_per_example,
         suspects=suspects,
     )
     skips = programs_lib.count_skips(skips, metrics)
@@ -97,11 +178,66 @@ def fit(
   return state
 
 
+def imitate(
+    learner: Learner,
+    batch: TokenBatch,
+    *,
+    directory: pathlib.Path,
+    console: rich.console.Console,
+    check: Callable[[], None],
+    name: str,
+    write: bool,
+) -> tuple[Any, programs_lib.Metrics]:
+  """A whole phase, with metrics in a file of its own.
+
+  Args:
+    learner: before its first update; its state is donated.
+    batch: NumPy arrays; what to learn, one demonstration a row.
+    directory: gets `NAME.jsonl`, anew.
+    console: where progress is shown.
+    check: called after each update; may raise to stop.
+    name: of the phase.
+    write: True in the process that writes and shows.
+
+  Returns:
+    The parameters learnt, and the last update's metrics, but with the tokens
+    of all updates.
+  """
+  filename = f'{name}.jsonl'
+  tokens, last = 0.0, {}
+  with contextlib.ExitStack() as stack:
+    if write:
+      (directory / filename).unlink(missing_ok=True)
+      writer = metrics_lib.Writer(
+          directory,
+          filename=filename,
+          prefix=f'{name}/',
+          total=learner.total,
+          shown=('policy/loss', 'train/grad_norm'),
+          console=console,
+          show_every=max(learner.total // 10, 1),
+      )
+      stack.callback(writer.close)
+
+    def on_update(
+        index: int, _: TrainState, values: programs_lib.Metrics
+    ) -> None:
+      nonlocal tokens, last
+      # A skipped update has learnt nothing.
+      tokens, last = tokens + values.get('train/tokens', 0.0), values
+      if write:
+        writer.write(index, values)
+      check()
+
+    state = fit(learner, batch, on_update=on_update)
+  return state.params, last | {'train/tokens': tokens}
+
+
 def mean_loss(
     state: TrainState,
     batch: TokenBatch,
     *,
-    programs: Programs,
+    programs: programs_lib.Programs,
     max_tokens: int,
 ) -> float:
   """Mean negative log-likelihood of the tokens that a batch would teach."""

@@ -140,7 +140,7 @@ class Ours:
     sampler = Sampler(host.session, [url], temperature=1.0, timeout_s=600)
     push = weight_sync.EmbeddedPush(engine)
     tasks = TaskIterator(range(1000), seed=0)
-    self._books = rl.Bookkeeping(
+    self._books = rl.LoopState(
         step=0, policy_version=0, tasks=tasks.state(), horizon=None, stats={}
     )
     hyperparams = grpo.Hyperparams()

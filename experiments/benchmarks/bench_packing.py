@@ -36,14 +36,25 @@ from agentrl.batch import TokenBatch
 from agentrl.config import sections
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
+from agentrl.envs import options as env_options
 from agentrl.models.transformer import Transformer
 from agentrl.modes import parts
 from agentrl.parallel import mesh as mesh_lib
-from agentrl.rollout import collect
+from agentrl.rollout import (
+    agent as agent_lib,
+    collect,
+    environment as environment_lib,
+    options as rollout_options,
+)
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.runtime.event_loop import EventLoop
-from agentrl.training import optim, programs as programs_lib, state as state_lib
+from agentrl.training import (
+    language_model,
+    optim,
+    programs as programs_lib,
+    state as state_lib,
+)
 from agentrl.training.programs import Programs
 from agentrl.types import Completion, Episode, Group
 from experiments.benchmarks import peers
@@ -77,12 +88,12 @@ class Wanderer(Expert):
 def play(tokenizer) -> list[Group]:
   """Groups of episodes, of the tasks that a run would begin with."""
   console = rich.console.Console(stderr=True)
-  wanted = sections.Env(name='textcraft')
+  wanted = env_options.Env(name='textcraft')
   with (
       EventLoop() as host,
-      parts.Environment(host, wanted, expert=True) as environment,
+      environment_lib.Environment(host, wanted, expert=True) as environment,
   ):
-    agent = parts.make_agent(environment.spec, sections.Agent(), tokenizer)
+    agent = agent_lib.make_agent(environment.spec, sections.Agent(), tokenizer)
 
     async def episode(assignment: collect.Assignment) -> Episode:
       env = environment.client()
@@ -110,7 +121,7 @@ def play(tokenizer) -> list[Group]:
         tasks.next_tasks(_GROUPS.value),
         _GROUP.value,
         episode,
-        sections.Limits(max_completion_tokens=512, max_context=8192),
+        rollout_options.Limits(max_completion_tokens=512, max_context=8192),
         seed=0,
     )
 
@@ -173,7 +184,7 @@ def time_shapes(
 
 def main(argv):
   del argv
-  model = parts.load_model(_MODEL.value)
+  model = language_model.load_pretrained(_MODEL.value)
   groups = play(model.tokenizer)
   batch = collate.collate(groups)
   batch = batch.replace(advantages=np.ones(batch.tokens.shape, np.float32))

@@ -52,10 +52,10 @@ from agentrl.config.sampler import Launch
 from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer, init_params
-from agentrl.modes import checkpoints
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import sglang
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import language_model
 from agentrl.weights import hf
 from experiments.benchmarks import gguf_files, loops, peers, servers
 from experiments.benchmarks.loops import Case
@@ -96,7 +96,7 @@ def write_files(name: str, folder: pathlib.Path) -> TransformerConfig:
     params = jax.device_get(jax.jit(init)(jax.random.key(0)))
     tokenizer = tokenizer_lib.train_bpe(['the cat sat on the mat'], 300)
   else:
-    model, _ = checkpoints.load(name)
+    model, _ = language_model.load(name)
     config, params, tokenizer = model.config, model.params, model.tokenizer
   companions = [tokenizer.save]
   eos_ids = tokenizer.eos_ids

@@ -29,7 +29,7 @@ import urllib.request
 
 from absl import app, flags
 
-from agentrl.modes import parts
+from agentrl.training import language_model
 from agentrl.weights import hf
 
 _MODEL = flags.DEFINE_string('model', 'smollm2-135m', 'What is served.')
@@ -100,7 +100,7 @@ def main(argv):
     model = _MODEL.value
     if _AS_FOLDER.value:
       model = make_folder()
-      copy = parts.load_model(_MODEL.value)
+      copy = language_model.load_pretrained(_MODEL.value)
       hf.save(
           model,
           copy.config,

@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 from absl import app, flags, logging
 
-from agentrl.modes import checkpoints
+from agentrl.training import language_model
 from experiments.benchmarks import soak_flags, soak_run
 
 _KILLS = flags.DEFINE_integer('kills', 60, 'In all.')
@@ -97,7 +97,7 @@ def _episodes(path: pathlib.Path) -> list[tuple[Any, ...]]:
 
 def parameters_differ(one: pathlib.Path, other: pathlib.Path) -> list[str]:
   """Which parameters of two runs' last checkpoints are not equal."""
-  trees = [checkpoints.load(str(run))[0].params for run in (one, other)]
+  trees = [language_model.load(str(run))[0].params for run in (one, other)]
   found = []
   jax.tree_util.tree_map_with_path(
       lambda path, a, b: np.array_equal(a, b)

@@ -5,10 +5,9 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from agentrl.data import tasks
 from agentrl.data.tasks import TaskIterator
-from agentrl.envs import ENVS
-from agentrl.envs.wire import WIRES
+from agentrl.envs import ENVS, items
+from agentrl.envs.dialect import DIALECTS
 from agentrl.errors import DataError
 
 LISTS = st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True)
@@ -85,11 +84,11 @@ def test_item_file_gives_task_ids(tmp_path):
   path.write_text(
       '[{"item_id": "textcraft_12", "x": 1}, {"item_id": "textcraft_3"}]'
   )
-  assert tasks.read_items(path, 'textcraft') == (12, 3)
+  assert items.read(path, 'textcraft') == (12, 3)
 
 
 @pytest.mark.parametrize(
-    'name', sorted({*ENVS, *WIRES, 'lmrlgym_maze', 'tool_todo'})
+    'name', sorted({*ENVS, *DIALECTS, 'lmrlgym_maze', 'tool_todo'})
 )
 def test_item_files_serve_every_environment(tmp_path, name):
   path = tmp_path / 'items.json'
@@ -99,9 +98,9 @@ def test_item_files_serve_every_environment(tmp_path, name):
       {'item_id': f'{name}_0', 'conversations': None},
   ]
   path.write_text(json.dumps(items))
-  assert tasks.read_items(path, name) == (7, 0)
+  assert items.read(path, name) == (7, 0)
   with pytest.raises(DataError, match=f"Item 0 .*{name}_7.*'other_12'"):
-    tasks.read_items(path, 'other')
+    items.read(path, 'other')
 
 
 @pytest.mark.parametrize(
@@ -132,9 +131,9 @@ def test_broken_item_file_says_why(tmp_path, text, message):
   path = tmp_path / 'items.json'
   path.write_text(text)
   with pytest.raises(DataError, match=message):
-    tasks.read_items(path, 'textcraft')
+    items.read(path, 'textcraft')
 
 
 def test_missing_item_file_is_named(tmp_path):
   with pytest.raises(DataError, match='nowhere.json'):
-    tasks.read_items(tmp_path / 'nowhere.json', 'textcraft')
+    items.read(tmp_path / 'nowhere.json', 'textcraft')

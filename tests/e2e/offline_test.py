@@ -11,7 +11,7 @@ from tests.e2e.running import launch, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
 SMALL = ('--config.eval.num_tasks=2',)
-# Bookkeeping of the clock, which no two runs share.
+# LoopState of the clock, which no two runs share.
 CLOCK = ('time',)
 
 

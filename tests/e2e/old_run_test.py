@@ -9,6 +9,7 @@ import pytest
 from agentrl.config import defaults, record
 from agentrl.errors import ConfigError
 from agentrl.modes import evaluate, export, resume, train
+from agentrl.runtime import workdir as workdir_lib
 from configs import evaluate as evaluate_config
 from configs.export import get_config as export_config
 
@@ -78,7 +79,7 @@ def test_it_is_evaluated(model):
 def test_it_is_exported_as_it_was():
   export.run(export_config('run=run'), 'again')
   for path in pathlib.Path('exported').iterdir():
-    if path.suffix not in ('.md', '') and path.name != resume.EXPORTED:
+    if path.suffix not in ('.md', '') and path.name != workdir_lib.EXPORTED:
       assert pathlib.Path('again', path.name).read_bytes() == path.read_bytes()
   old, new = load('exported/agentrl.json'), load('again/agentrl.json')
   for name, values in old.items():
@@ -96,15 +97,15 @@ def test_it_is_exported_as_it_was():
 def test_it_is_the_same_run_and_no_other():
   config = command()
   kept = record(train.read(config))
-  assert resume.check_config(kept, pathlib.Path('run'))
+  assert resume.check(kept, pathlib.Path('run'))
   config.num_steps = 9
   config.eval.num_tasks = 5
   kept = record(train.read(config))
-  assert resume.check_config(kept, pathlib.Path('run'))
+  assert resume.check(kept, pathlib.Path('run'))
   config.optim.b2 = 0.9  # of which the old config says nothing
   kept = record(train.read(config))
   with pytest.raises(ConfigError, match=r'optim.b2=0.999 \(now 0.9\)'):
-    resume.check_config(kept, pathlib.Path('run'))
+    resume.check(kept, pathlib.Path('run'))
 
 
 @pytest.mark.slow

@@ -9,10 +9,13 @@ import pytest
 
 from agentrl import envs
 from agentrl.config import defaults, record, sections
+from agentrl.envs import options as env_options
 from agentrl.errors import ConfigError, DataError
 from agentrl.models import rotary
-from agentrl.modes import base, evaluate as evaluate_lib, parts, sft, train
+from agentrl.modes import base, evaluate as evaluate_lib, sft, train
+from agentrl.rollout import environment as environment_lib
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import language_model
 from configs import babyai_grpo, evaluate, textcraft_grpo, textcraft_sft
 from tests import tiny
 from tests.config.refusals import refusal
@@ -33,9 +36,9 @@ def items(tmp_path):
 def environment(name, task_file=None):
   """An environment whose server is not asked: no client is made."""
   host = types.SimpleNamespace(session=None, run=lambda asked: asked.close())
-  return parts.Environment(
+  return environment_lib.Environment(
       host,
-      sections.Env(name=name, url='http://127.0.0.1:9'),
+      env_options.Env(name=name, url='http://127.0.0.1:9'),
       task_file=task_file,
   )
 
@@ -131,7 +134,7 @@ class Scaled(base.Run):
         tiny.CONFIG, vocab_size=300, rope_scaling=scaling
     )
     tokenizer = tokenizer_lib.train_bpe(texts(), 300)
-    return parts.Model(config, None, tokenizer, 'random')
+    return language_model.LanguageModel(config, None, tokenizer, 'random')
 
 
 def test_kernels_for_a_gpu_are_refused_before_anything_starts(tmp_path):
@@ -162,7 +165,7 @@ def test_a_tokenizer_of_more_ids_than_the_embedding_has_rows_is_refused():
   words = [f'{word} {number}' for number in range(99) for word in 'abcdefgh']
   tokenizer = tokenizer_lib.train_bpe(words, 320)
   rows = tokenizer.vocab_size
-  model = lambda rows: parts.Model(
+  model = lambda rows: language_model.LanguageModel(
       dataclasses.replace(tiny.CONFIG, vocab_size=rows), None, tokenizer, 'DIR'
   )
   model(rows)

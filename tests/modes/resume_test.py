@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from agentrl.config import defaults, read, record
+from agentrl.config import defaults, read, record, resume
 from agentrl.errors import ConfigError
-from agentrl.modes import resume
+from agentrl.runtime import workdir as workdir_lib
 
 
 def left(workdir, *, metrics='', checkpoint=False):
@@ -15,7 +15,7 @@ def left(workdir, *, metrics='', checkpoint=False):
   config.optim.lr = 1.0
   config = record(read(config))
   workdir.mkdir(exist_ok=True)
-  resume.keep_config(config, workdir)
+  resume.keep(config, workdir)
   (workdir / 'metrics.jsonl').write_text(metrics)
   (workdir / 'checkpoints').mkdir(exist_ok=True)
   if checkpoint:
@@ -28,11 +28,11 @@ def left(workdir, *, metrics='', checkpoint=False):
 )
 def test_another_run_is_refused_with_all_differences(tmp_path, kept):
   config = left(tmp_path, **kept)
-  assert resume.check_config(config, tmp_path)
+  assert resume.check(config, tmp_path)
   config |= {'seed': 1, 'num_steps': 9, 'extra': 'new'}
   config['optim']['lr'] = 2.0
   with pytest.raises(ConfigError) as refused:
-    resume.check_config(config, tmp_path)
+    resume.check(config, tmp_path)
   said = str(refused.value)
   assert f'{tmp_path} holds a run with' in said and '\n' not in said
   assert (
@@ -52,16 +52,16 @@ def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
       'sampler': {'api_key': None, 'kind': 'sglang'},  # which is free
   }
   (tmp_path / 'config.json').write_text(json.dumps(old))
-  assert resume.check_config(config, tmp_path)
+  assert resume.check(config, tmp_path)
   config['algo']['clip_high'] = 0.5
   with pytest.raises(ConfigError, match=r'algo.clip_high=0.2 \(now 0.5\);'):
-    resume.check_config(config, tmp_path)
+    resume.check(config, tmp_path)
   config['algo']['clip_high'] = 0.2
   # What it lists and is no field any more would have to be said.
   old['algo']['speed'] = 3
   (tmp_path / 'config.json').write_text(json.dumps(old))
   with pytest.raises(ConfigError, match=r'algo.speed=3 \(now None\);'):
-    resume.check_config(config, tmp_path)
+    resume.check(config, tmp_path)
 
 
 def test_none_in_place_of_a_default_is_remembered(tmp_path):
@@ -70,11 +70,11 @@ def test_none_in_place_of_a_default_is_remembered(tmp_path):
   config.optim.lr = 1.0
   config.algo = dict(name='ppo', minibatches=2, value_clip=None)
   config = record(read(config))
-  resume.keep_config(config, tmp_path)
-  assert resume.check_config(config, tmp_path)
+  resume.keep(config, tmp_path)
+  assert resume.check(config, tmp_path)
   config['algo']['value_clip'] = 0.5
   with pytest.raises(ConfigError, match=r'value_clip=None \(now 0.5\)'):
-    resume.check_config(config, tmp_path)
+    resume.check(config, tmp_path)
 
 
 def test_another_algorithm_is_another_run(tmp_path):
@@ -83,7 +83,7 @@ def test_another_algorithm_is_another_run(tmp_path):
   config.optim.lr = 1.0
   config.algo.name = 'rloo'
   with pytest.raises(ConfigError) as refused:
-    resume.check_config(record(read(config)), tmp_path)
+    resume.check(record(read(config)), tmp_path)
   assert "algo.name='grpo' (now 'rloo')" in str(refused.value)
 
 
@@ -91,11 +91,11 @@ def test_a_run_that_left_nothing_refuses_no_other(tmp_path):
   config = left(tmp_path)
   # One that was not complete when the run was killed.
   (tmp_path / 'checkpoints' / '0.orbax-checkpoint-tmp-1').mkdir()
-  assert resume.check_config(config, tmp_path)
+  assert resume.check(config, tmp_path)
   config['seed'] = 1
   # What it left besides, a tokenizer say, is of the other config.
-  assert not resume.check_config(config, tmp_path)
-  assert not resume.check_config(config, tmp_path / 'new')
+  assert not resume.check(config, tmp_path)
+  assert not resume.check(config, tmp_path / 'new')
 
 
 @pytest.mark.parametrize('damage', ['', '{"mode": "tr', '[]', '\0' * 64, 'ÿ'])
@@ -104,23 +104,23 @@ def test_a_torn_config_is_one_line_that_names_the_file(tmp_path, damage):
   path = tmp_path / 'config.json'
   path.write_bytes(damage.encode('latin-1'))
   with pytest.raises(ConfigError) as refused:
-    resume.check_config(config, tmp_path)
+    resume.check(config, tmp_path)
   assert str(path) in str(refused.value) and '\n' not in str(refused.value)
   # Without a run that it could be about, it is none's.
   (tmp_path / 'checkpoints' / '0').rmdir()
-  assert not resume.check_config(config, tmp_path)
+  assert not resume.check(config, tmp_path)
 
 
 def test_a_checkpoint_without_its_config_is_gone_on_from(tmp_path):
   config = left(tmp_path, checkpoint=True)
   (tmp_path / 'config.json').unlink()
-  assert resume.check_config(config, tmp_path)
+  assert resume.check(config, tmp_path)
 
 
 def test_only_what_was_written_is_hinted_at(tmp_path):
   left(tmp_path)
-  assert 'no checkpoint' in resume.way_on(tmp_path)
-  assert 'no checkpoint' in resume.way_out(tmp_path)
+  assert 'no checkpoint' in workdir_lib.way_on(tmp_path)
+  assert 'no checkpoint' in workdir_lib.way_out(tmp_path)
   (tmp_path / 'checkpoints' / '3').mkdir()
-  assert 'continues from the last checkpoint' in resume.way_on(tmp_path)
-  assert f'model.name={tmp_path}' in resume.way_out(tmp_path)
+  assert 'continues from the last checkpoint' in workdir_lib.way_on(tmp_path)
+  assert f'model.name={tmp_path}' in workdir_lib.way_out(tmp_path)

@@ -11,9 +11,8 @@ import types
 import jax
 import numpy as np
 
-from agentrl.modes import parts
 from agentrl.parallel import sharding
-from agentrl.training import meshes
+from agentrl.training import language_model, meshes
 from agentrl.weights import load
 from tests.parallel.simulated_devices import flat, make_mesh
 
@@ -42,7 +41,7 @@ def main(path, model):
       model, place=functools.partial(meshes.shardings, mesh=mesh)
   )
   words = types.SimpleNamespace(vocab_size=config.vocab_size)
-  born = parts.new_model(config, words, seed=7, path='', mesh=mesh).params
+  born = language_model.new(config, words, seed=7, path='', mesh=mesh).params
   arrays = {'sizes': read_by(mesh)}
   for name, tree in dict(loaded=params, born=born).items():
     arrays |= flat(name, tree)

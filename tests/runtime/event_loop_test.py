@@ -13,7 +13,8 @@ from aiohttp import web
 from agentrl.errors import EnvError
 from agentrl.inference import control
 from agentrl.runtime import event_loop as host_lib
-from agentrl.runtime.event_loop import SECRETS, EnvServer, EventLoop
+from agentrl.runtime.children import SECRETS
+from agentrl.runtime.event_loop import EnvServer, EventLoop
 
 
 def serve(started):

@@ -16,13 +16,15 @@ from aiohttp import web
 from agentrl.config.sampler import Sampler
 from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.models import transformer
-from agentrl.modes import base, parts, train
-from agentrl.runtime.event_loop import SECRETS, EventLoop
+from agentrl.modes import base, train
+from agentrl.runtime.children import SECRETS
+from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
+from agentrl.training import language_model
 from agentrl.types import Message
 from agentrl.weights import hf, names, shards
 from configs import quickstart
@@ -40,7 +42,7 @@ def params_of(version):
 @pytest.fixture(scope='module')
 def model():
   tokenizer = tokenizer_lib.train_bpe(['go there'], vocab_size=300)
-  return parts.Model(CONFIG, params_of(1), tokenizer, 'random')
+  return language_model.LanguageModel(CONFIG, params_of(1), tokenizer, 'random')
 
 
 @pytest.fixture
@@ -157,7 +159,7 @@ def test_a_server_that_lost_the_weights_is_not_used(
     # As if somebody had started the first one again, from its first model.
     async def lose():
       async with aiohttp.ClientSession() as session:
-        lost = Control(session, engines[:1])
+        lost = ControlClient(session, engines[:1])
         path = str(tmp_path / 'push' / 'version_3')
         await lost.update_weights_from_disk(path, 'default')
 
@@ -235,7 +237,7 @@ def test_a_router_that_loses_parameters_is_refused(
 def test_servers_that_a_killed_run_left_paused_are_resumed(
     host, model, engines, tmp_path, mode
 ):
-  control = Control(host.session, engines)
+  control = ControlClient(host.session, engines)
   host.run(control.pause(mode))
   with contextlib.ExitStack() as stack:
     served = start(stack, host, model, tmp_path, urls=tuple(engines))

@@ -18,7 +18,7 @@ import openai
 import pytest
 
 from agentrl.models.transformer import Transformer
-from agentrl.modes import checkpoints
+from agentrl.training import language_model
 from agentrl.weights import hf
 from tests.sglang import client_environments as clients, server as server_lib
 
@@ -50,7 +50,7 @@ class Reference:
   """The model without a server."""
 
   def __init__(self):
-    self.model, _ = checkpoints.load(NAME)
+    self.model, _ = language_model.load(NAME)
     module = Transformer(self.model.config, scan_layers=True)
 
     @jax.jit

@@ -15,13 +15,11 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Lora
 from agentrl.modes import (
-    checkpoints as checkpoints_lib,
-    parts,
     sft,
     train,
 )
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import adapters, checkpoint
+from agentrl.training import adapters, checkpoint, language_model
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import TrainState
 from agentrl.weights import hf
@@ -51,7 +49,9 @@ def write_base(directory, seed=0):
 def with_adapter(base, dtype='float32'):
   """The model in `base` with an adapter that was trained, and its record."""
   wanted = TrainModel(name=str(base), dtype=dtype, lora=LORA)
-  model = parts.load_model(str(base), dtype=parts.DTYPES[dtype])
+  model = language_model.load_pretrained(
+      str(base), dtype=language_model.DTYPES[dtype]
+  )
   model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
   rng = np.random.default_rng(0)
   params = jax.tree.map(
@@ -82,7 +82,7 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
   write_base(base)
   model, record = with_adapter(base, dtype)
   write_run(run, model, record)
-  found, version = checkpoints_lib.load(str(run))
+  found, version = language_model.load(str(run))
   assert version == '7' and found.base is None and found.path == str(run)
   assert found.tokenizer.vocab_size == model.tokenizer.vocab_size
   expected = lora_lib.merge(model.params, model.base)
@@ -104,11 +104,11 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
     path.unlink()
   write_base(base, seed=1)
   with pytest.raises(CheckpointError, match='not the model that the adapter'):
-    checkpoints_lib.load(str(run))
+    language_model.load(str(run))
 
 
 def with_adapter_over(run):
-  model, _ = checkpoints_lib.load(str(run))
+  model, _ = language_model.load(str(run))
   model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
   return model, adapters.describe(model, TrainModel(name=str(run), lora=LORA))
 
@@ -139,7 +139,9 @@ def test_experts_have_no_adapter():
       CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
   )
   tokenizer = types.SimpleNamespace(vocab_size=0)
-  model = parts.Model(config, params_of(0), tokenizer, 'some/moe')
+  model = language_model.LanguageModel(
+      config, params_of(0), tokenizer, 'some/moe'
+  )
   with pytest.raises(ConfigError, match="experts.*targets=.'q', 'k', 'v'"):
     adapters.attach(model, Lora(rank=2), seed=0, mesh=tiny.one_device())
 
@@ -168,7 +170,9 @@ def test_an_adapter_is_the_same_in_whatever_order_its_targets_are_named():
       for targets in (('q', 'o'), ('o', 'q', 'o'))
   ]
   model = dataclasses.replace(
-      parts.Model(CONFIG, {}, types.SimpleNamespace(vocab_size=0), 'm'),
+      language_model.LanguageModel(
+          CONFIG, {}, types.SimpleNamespace(vocab_size=0), 'm'
+      ),
       base=types.SimpleNamespace(params=params_of(0)),
   )
   one, other = (adapters.describe(model, w) for w in wanted)

@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.data.tasks import TaskIterator
 from agentrl.training import agentevol
-from agentrl.training.agentevol import Bookkeeping
+from agentrl.training.agentevol import LoopState
 from tests import fakes
 
 
@@ -55,7 +55,7 @@ class World:
 
   def train(self, books=None, kept=(), *, rounds=3):
     return agentevol.train(
-        books or Bookkeeping(0, 0, self.tasks.state()),
+        books or LoopState(0, 0, self.tasks.state()),
         kept,
         num_rounds=rounds,
         tasks_per_round=4,
@@ -106,7 +106,7 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(stop_in):
   books, kept = None, ()
   if world.saved:
     text, again.params, kept = world.saved
-    books = Bookkeeping(**json.loads(text))
+    books = LoopState(**json.loads(text))
     again.tasks.restore(books.tasks)
   assert again.train(books, kept) == expected
   assert again.log == whole.log[-len(again.log) :]

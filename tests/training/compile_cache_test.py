@@ -13,9 +13,8 @@ import pytest
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentrl.config import defaults, read, record
+from agentrl.config import defaults, read, record, resume
 from agentrl.errors import ConfigError, EnvError
-from agentrl.modes import resume
 from agentrl.runtime import cache
 from agentrl.training import compile_cache
 
@@ -263,12 +262,12 @@ def test_every_mode_that_computes_asks_first_where_programs_are(
 def test_a_run_goes_on_wherever_its_programs_are(tmp_path):
   config = record(read(defaults('train')))
   (tmp_path / 'metrics.jsonl').write_text('{"step": 0}\n')
-  resume.keep_config(config, tmp_path)
+  resume.keep(config, tmp_path)
   for folder in (None, 'here', ''):
     config['compile_cache'] = folder
-    assert resume.check_config(config, tmp_path)
-    resume.keep_config(config, tmp_path)
+    assert resume.check(config, tmp_path)
+    resume.keep(config, tmp_path)
     del config['compile_cache']
   config['seed'] = 1
   with pytest.raises(ConfigError, match='seed=0'):
-    resume.check_config(config, tmp_path)
+    resume.check(config, tmp_path)

@@ -20,7 +20,7 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.errors import CheckpointError, DivergedError, EngineError
 from agentrl.training import rl
 from agentrl.training.policy_update import UpdatePlan
-from agentrl.training.rl import Bookkeeping
+from agentrl.training.rl import LoopState
 from agentrl.types import Group
 from tests import tiny, variants
 
@@ -68,7 +68,7 @@ class Run:
       arrays, text = self.disk[step]
       self.state = jax.tree.map(jnp.asarray, arrays['state'])
       self.ref_params = jax.tree.map(jnp.asarray, arrays['ref_params'])
-      books = Bookkeeping(**json.loads(text))
+      books = LoopState(**json.loads(text))
       for late in [s for s in self.lines if s >= step]:
         del self.lines[late]
     else:
@@ -76,7 +76,7 @@ class Run:
       self.ref_params = (
           jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
       )
-      books = Bookkeeping(0, 1, self.tasks.state(), HORIZON.init(), {}, kl_coef)
+      books = LoopState(0, 1, self.tasks.state(), HORIZON.init(), {}, kl_coef)
     self.tasks.restore(books.tasks)
     self.books = books
     self.serving = fingerprint(self.state.params)  # pushed at the start

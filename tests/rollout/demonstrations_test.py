@@ -1,4 +1,4 @@
-"""Tests for agentrl.modes.demonstrations."""
+"""Tests for agentrl.rollout.demonstrations."""
 
 import dataclasses
 import io
@@ -9,7 +9,7 @@ import rich.console
 
 from agentrl.data import conversations
 from agentrl.errors import DataError
-from agentrl.modes import demonstrations
+from agentrl.rollout import demonstrations
 from agentrl.rollout.agent import Agent
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat

@@ -1,0 +1,114 @@
+"""The config that a workdir keeps, so that the same command continues its run."""
+
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from agentrl.config.build import read as read_config, usual
+from agentrl.config.modes import flat
+from agentrl.errors import CheckpointError, ConfigError
+from agentrl.runtime import workdir as workdir_lib
+
+# More steps, other checkpoints, another panel, mesh or kernel continue the same
+# run, wherever its programs are kept.
+_FREE = (
+    'compile_cache',
+    'num_steps',
+    'checkpoint.',
+    'eval.',
+    'env.url',
+    'env.retry_s',
+    'sampler.',
+    'mesh.',
+    'model.attention',
+)
+# Fields of before that had one value which a run could have.
+_GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
+
+
+def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
+  """Refuses a workdir that holds another run than this one.
+
+  Only a run that left something counts: a refused one has nothing that could
+  be continued or lost.
+
+  Args:
+    config: of the run, from `config.record`.
+    workdir: where it is to run.
+
+  Returns:
+    Whether what lies there is of this very run.
+
+  Raises:
+    ConfigError: fields differ that would make it another run; names them all.
+      Or the config that is kept there cannot be read.
+  """
+  path = workdir / workdir_lib.CONFIG
+  last = workdir_lib.last_checkpoint(workdir)
+  holds = last is not None or _has_lines(workdir / 'metrics.jsonl')
+  if not path.exists():
+    return holds
+  try:
+    old = flat(workdir_lib.read_record(path))
+  except CheckpointError as error:
+    if not holds:
+      return False
+    raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
+        error
+    )
+  new = flat(config)
+  # An older run's config lists what its file did: the rest was the default.
+  old = usual(config) | old
+  names = new.keys() | {name for name in old if name not in _GONE}
+  changed = [
+      f'{name}={old.get(name)!r} (now {new.get(name)!r})'
+      for name in sorted(names)
+      if old.get(name) != new.get(name) and not name.startswith(_FREE)
+  ]
+  if changed and holds:
+    raise ConfigError(
+        f'{workdir} holds a run with {", ".join(changed)}; use another'
+        ' --workdir, or the old values to continue.'
+    )
+  return not changed
+
+
+def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
+  """Writes the config of a run that has been checked, for who continues it."""
+  path = workdir / workdir_lib.CONFIG
+  # At once: other processes may be reading the old one.
+  partial = path.with_name(path.name + '.new')
+  text = json.dumps(config, indent=2, sort_keys=True)
+  partial.write_text(f'{text}\n', encoding='utf-8')
+  partial.replace(path)
+
+
+def trained_with(model: str | None) -> dict[str, Any] | None:
+  """The sections that a model was trained with, where it keeps them.
+
+  Args:
+    model: a name; workdirs of runs, their checkpoints/N and folders that were
+      exported have them.
+
+  Raises:
+    CheckpointError: the file cannot be read.
+  """
+  if model is None:
+    return None
+  run = workdir_lib.run_of(model)
+  if run is not None:
+    return workdir_lib.read_record(run[0] / workdir_lib.CONFIG)
+  exported = pathlib.Path(model) / workdir_lib.EXPORTED
+  return workdir_lib.read_record(exported) if exported.is_file() else None
+
+
+def read(config: ConfigDict) -> Any:
+  """The checked config; what a run brings is that of `config.model.name`."""
+  return read_config(config, trained_with(config.model.name))
+
+
+def _has_lines(path: pathlib.Path) -> bool:
+  return path.exists() and path.stat().st_size > 0

@@ -1,0 +1,49 @@
+"""Item files: AgentGym's lists of tasks."""
+
+import json
+import pathlib
+import re
+from typing import Any
+
+from agentrl.errors import DataError
+
+
+def read(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
+  """Reads task ids from an AgentGym item file.
+
+  Such a file is a JSON list of objects with an `item_id` of environment and
+  number, as in `[{"item_id": "textcraft_12"}]`; other keys are ignored. Names may
+  have underscores: `lmrlgym_maze_3`.
+
+  Args:
+    path: the file.
+    env_name: the environment that the items must belong to.
+
+  Returns:
+    The numbers in the file's order.
+
+  Raises:
+    DataError: not such a file, an item of another environment, or one twice.
+  """
+  try:
+    items: Any = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+  except (OSError, ValueError, RecursionError) as error:
+    raise DataError(f'Cannot read task items from {path}: {error}') from error
+  if not isinstance(items, list):
+    raise DataError(f'{path} holds no JSON list but {type(items).__name__}.')
+  seen: dict[int, int] = {}  # task -> where
+  for index, item in enumerate(items):
+    item_id = item.get('item_id') if isinstance(item, dict) else None
+    name, _, number = str(item_id).rpartition('_')
+    if name != env_name or not re.fullmatch('[0-9]{1,18}', number):
+      raise DataError(
+          f'Item {index} of {path} is {item!r:.200}; expected an item_id'
+          f" such as '{env_name}_12'."
+      )
+    task_id = int(number)
+    if task_id in seen:
+      raise DataError(
+          f'Item {index} of {path} repeats item {seen[task_id]}, {item_id!r}.'
+      )
+    seen[task_id] = index
+  return tuple(seen)

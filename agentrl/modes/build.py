@@ -1,0 +1,185 @@
+"""The parts of a run that learns, made in the order in which they can fail."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jax.sharding import Mesh
+
+from agentrl.models import variants
+from agentrl.modes import evaluate
+from agentrl.modes.session import Session
+from agentrl.parallel import distributed
+from agentrl.rollout.agent import make_agent
+from agentrl.rollout.environment import Environment
+from agentrl.serving import remote
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import adapters, collection, language_model, meshes
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.training.collection import Collector
+from agentrl.training.language_model import DTYPES, LanguageModel
+from agentrl.training.run_record import RunRecord
+from agentrl.training.supervised import Network
+
+
+@dataclasses.dataclass(frozen=True)
+class World:
+  """The parts of a run before there is a policy.
+
+  Attributes:
+    session: config, workdir, event loop.
+    record: of metrics and evaluations.
+    mesh: the devices.
+    checkpoints: of the run.
+    environment: that is learnt in.
+    tasks: to train on.
+  """
+
+  session: Session
+  record: RunRecord
+  mesh: Mesh
+  checkpoints: Checkpoints
+  environment: Environment
+  tasks: Sequence[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run(World):
+  """All parts of a run.
+
+  Attributes:
+    model: the policy, without the parameters that are trained.
+    network: what losses are compiled for.
+    adapter: description of a low-rank adapter for checkpoints; None: none.
+    collector: plays episodes; its agent is how the policy talks.
+  """
+
+  model: LanguageModel
+  network: Network
+  adapter: dict[str, Any] | None
+  collector: Collector
+
+
+def make_world(session: Session, *, expert: bool) -> World:
+  """The mesh, the checkpoints and the environment.
+
+  Args:
+    session: of the run.
+    expert: True where the environment must offer its expert.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  config = session.config
+  record = RunRecord(session.directory, session.console, writes=session.first)
+  language_model.check_attention(config.model)
+  mesh = meshes.make(config.mesh)
+  checkpoints = Checkpoints(
+      session.directory / 'checkpoints', keep=config.checkpoint.keep
+  )
+  session.stack.callback(checkpoints.close)
+  environment = session.stack.enter_context(
+      Environment(
+          session.loop,
+          config.env,
+          task_file=config.env.task_file,
+          expert=expert,
+      )
+  )
+  tasks = environment.tasks('train')
+  # Refused now rather than after an hour.
+  evaluate.panel(environment, config.eval)
+  remote.read_keys(config.sampler)
+  if session.first:
+    remote.look(config.sampler)
+  return World(session, record, mesh, checkpoints, environment, tasks)
+
+
+def make_run(
+    world: World, texts: Callable[[], Sequence[str]]
+) -> tuple[Run, Any]:
+  """The parts of the run, and the parameters that it begins with.
+
+  Args:
+    world: the other parts.
+    texts: gives what the tokenizer of a random network is trained on.
+  """
+  session, config = world.session, world.session.config
+  model = _load(world, texts)
+  # Here as well as where sampling starts: sft may do without.
+  language_model.check_context(
+      model.config, 'rollout.max_context', config.rollout.max_context
+  )
+  if config.model.lora.rank:
+    params, base = adapters.attach(
+        model.config,
+        model.params,
+        config.model.lora,
+        seed=session.seed('lora'),
+        mesh=world.mesh,
+    )
+    model = dataclasses.replace(
+        model, params=params, base=base, lora=config.model.lora
+    )
+  collector = _collector(world, model.tokenizer)
+  network = Network(
+      model.module(config.model),
+      world.mesh,
+      model.base,
+      offload='optimizer' in config.mesh.offload,
+  )
+  run = Run(
+      **{f.name: getattr(world, f.name) for f in dataclasses.fields(world)},
+      model=dataclasses.replace(model, params=None),
+      network=network,
+      adapter=adapters.describe(model.base, config.model),
+      collector=collector,
+  )
+  return run, model.params
+
+
+def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
+  """The pretrained model, or a random one with a tokenizer of its own."""
+  session, settings = world.session, world.session.config.model
+  if not settings.from_scratch:
+    session.console.print(f'Loading {settings.name}')
+    # Trained parameters are kept in float32; a frozen base need not be.
+    dtype = settings.dtype if settings.lora.rank else 'float32'
+    return language_model.load(settings.name, world.mesh, dtype=DTYPES[dtype])[
+        0
+    ]
+  path = session.directory / 'tokenizer'
+  shape = variants.get(settings.name)
+  # A tokenizer of a run that was refused may be of other tasks.
+  if not distributed.agree(session.known and path.exists()):
+    session.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
+    tokenizer = tokenizer_lib.train_bpe(texts(), shape.vocab_size)
+    if session.first:
+      tokenizer.save(path)
+    distributed.wait('tokenizer')
+  return language_model.new(
+      shape,
+      tokenizer_lib.load(path),
+      seed=session.seed('init'),
+      path=str(path),
+      mesh=world.mesh,
+  )
+
+
+def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
+  session, config = world.session, world.session.config
+  agent = make_agent(
+      world.environment.spec, tokenizer, **dataclasses.asdict(config.agent)
+  )
+  return Collector(
+      session.loop, session.console, world.environment, agent, config.rollout
+  )
+
+
+def expert_texts(world: World, horizon: int) -> list[str]:
+  """Texts that the policy will read and write, from the expert's episodes."""
+  return collection.expert_texts(
+      lambda tokenizer: _collector(world, tokenizer),
+      horizon=horizon,
+      seed=world.session.config.seed,
+  )

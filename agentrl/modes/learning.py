@@ -1,0 +1,208 @@
+"""The steps of a run that learns: demonstrations, pushes, evaluations, saves."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from agentrl.algos import sft
+from agentrl.batch import TokenBatch
+from agentrl.data import episodes as episodes_lib
+from agentrl.inference.sampler import Sampler
+from agentrl.modes import evaluate as evaluate_mode
+from agentrl.modes.build import Run
+from agentrl.serving import start as serving_lib
+from agentrl.serving.start import Serving
+from agentrl.training import (
+    adapters,
+    checkpoint as checkpoint_lib,
+    collection,
+    ranks,
+    supervised,
+)
+from agentrl.training.optim import Rate
+from agentrl.training.state import TrainState
+from agentrl.types import Episode
+
+
+def play_expert(run: Run, count: int, horizon: int) -> list[Episode]:
+  """The episodes that the expert solved on `count` training tasks."""
+  config = run.session.config
+  played = run.collector.play_expert(
+      count,
+      horizon=horizon,
+      seed=config.seed,
+      max_context=config.rollout.max_context,
+  )
+  return collection.solved(played, run.session.console, horizon=horizon)
+
+
+def start_sampling(run: Run, params: Any, version: int) -> Serving:
+  """Starts or finds the servers that sample, and hands them the parameters."""
+  session, config = run.session, run.session.config
+  if config.sampler.kind == 'embedded':
+    session.console.print('The engine compiles while its first requests wait.')
+  serving = serving_lib.start_serving(
+      session.stack,
+      session.loop,
+      dataclasses.replace(run.model, params=params),
+      sampler=config.sampler,
+      max_context=config.rollout.max_context,
+      dtype=config.model.dtype,
+      seed=session.seed('engine'),
+      version=version,
+      directory=session.directory,
+      chat_template=config.agent.template,
+  )
+  session.claim()
+  return serving
+
+
+def make_sampler(run: Run, serving: Serving, temperature: float) -> Sampler:
+  """A client of the servers."""
+  return serving_lib.make_sampler(
+      run.session.loop,
+      serving,
+      run.session.config.sampler,
+      temperature=temperature,
+  )
+
+
+def push(run: Run, serving: Serving, params: Any, version: int) -> None:
+  """Hands the policy to the sampler."""
+  loop = run.session.loop
+  ranks.same(lambda: loop.run(serving.push(params, version)))
+
+
+def warm_start(run: Run, params: Any, episodes: Sequence[Episode]) -> Any:
+  """Parameters that imitate these episodes, as config.warmstart says."""
+  session, config = run.session, run.session.config
+  warm = config.warmstart
+  if session.first:
+    path = session.directory / 'episodes' / 'warmstart.jsonl'
+    episodes_lib.write(path, episodes)
+  params, _ = imitate(
+      run,
+      params,
+      supervised.as_batch(episodes),
+      passes=supervised.Passes(
+          warm.epochs,
+          warm.minibatch_size,
+          config.optim.max_tokens,
+          session.seed('warmstart'),
+      ),
+      rate=lambda total: Rate(warm.lr, warm.warmup_steps, warm.schedule, total),
+      loss=sft.loss,
+      name='warmstart',
+      directory=session.directory,
+  )
+  return params
+
+
+def imitate(
+    run: Run,
+    params: Any,
+    batch: TokenBatch,
+    *,
+    passes: supervised.Passes,
+    rate: Callable[[int], Rate],
+    loss: Callable,
+    **how: Any,
+) -> tuple[Any, dict[str, Any]]:
+  """`supervised.imitate` from these parameters, which are kept."""
+  learner = supervised.make_learner(
+      params,
+      len(batch.valid),
+      network=run.network,
+      loss=loss,
+      optim=run.session.config.optim,
+      rate=rate,
+      passes=passes,
+  )
+  params, metrics = supervised.imitate(
+      learner,
+      batch,
+      console=run.session.console,
+      check=lambda: ranks.check(run.session.loop),
+      write=run.session.first,
+      **how,
+  )
+  run.record.add_tokens(metrics['train/tokens'])
+  return params, metrics
+
+
+def evaluate(
+    run: Run, serving: Serving, name: str, step: int, version: int
+) -> None:
+  """Success on the fixed panel, kept under `name`; see `RunRecord`."""
+  session, config = run.session, run.session.config
+  if not config.eval.num_tasks:
+    return
+  result = evaluate_mode.run_panel(
+      run.collector,
+      make_sampler(run, serving, config.eval.temperature),
+      config.eval,
+      name=f'eval-{name}',
+      title=f'evaluation {name}',
+      policy_version=version,
+  )
+  if session.first:
+    evaluate_mode.write_episodes(
+        session.directory,
+        name if name == 'untrained' else f'{step:06d}',
+        result,
+        tokens=config.rollout.save_tokens,
+    )
+  run.record.add_evaluation(name, result.summary)
+  session.console.print(
+      evaluate_mode.describe(name, result.summary), highlight=False
+  )
+
+
+def save(
+    run: Run, state: TrainState, loop: dict[str, Any], *, ref_params: Any = None
+) -> None:
+  """Starts a checkpoint of all that the run needs to go on.
+
+  Args:
+    run: of the mode.
+    state: after step `loop['step']`.
+    loop: the loop's own state, JSON values; has `policy_version`.
+    ref_params: of the reference policy, if there is one.
+  """
+  run.session.claim()  # a run that does not sample has not yet
+  checkpoint_lib.save(
+      run.checkpoints,
+      state,
+      ref_params,
+      {
+          'books': loop,
+          **run.record.state(),
+          'model': dataclasses.asdict(run.model.config),
+          'adapter': run.adapter,
+      },
+  )
+
+
+def restore(
+    run: Run, like: TrainState, *, reference: bool = False
+) -> tuple[TrainState, Any, dict[str, Any]]:
+  """Brings the newest checkpoint back, and sets later records aside.
+
+  Returns:
+    The state, the reference's parameters (None without one), the loop's state.
+  """
+  host = run.checkpoints.host()
+  place = f'The checkpoint in {run.session.directory}'
+  checkpoint_lib.check_model(host['model'], run.model.config, place)
+  adapters.check(host.get('adapter'), run.adapter, place)
+  state, ref_params, host = checkpoint_lib.restore(
+      run.checkpoints, like, reference=reference
+  )
+  run.record.restore(host)
+  step = host['books']['step']
+  lines = run.record.discard_from(step)
+  run.session.console.print(
+      f'Continuing after step {step}'
+      + (f'; {lines} later lines of metrics set aside' if lines else '')
+  )
+  return state, ref_params, host['books']

@@ -1,0 +1,100 @@
+"""One run of a mode that learns: its config, its workdir, what ends with it."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import rich.console
+
+from agentrl import config as config_lib
+from agentrl.config import resume
+from agentrl.errors import AgentrlError, CheckpointError, DivergedError
+from agentrl.parallel import distributed
+from agentrl.rollout import seeds
+from agentrl.runtime import lock, workdir as workdir_lib
+from agentrl.runtime.event_loop import EventLoop, Interrupted
+from agentrl.training import compile_cache, ranks
+
+
+@dataclasses.dataclass(frozen=True)
+class Session:
+  """Values that hold from the first to the last line of a run.
+
+  Attributes:
+    config: of the mode, a `config.modes.Learning`.
+    directory: the workdir.
+    loop: runs coroutines, and notices Ctrl-C.
+    stack: ends what the run starts.
+    console: quiet in all processes but the first.
+    known: True if the workdir holds this very run.
+  """
+
+  config: Any
+  directory: pathlib.Path
+  loop: EventLoop
+  stack: contextlib.ExitStack
+  console: rich.console.Console
+  known: bool
+
+  @property
+  def first(self) -> bool:
+    """True in process 0, which alone writes."""
+    return distributed.is_first()
+
+  def seed(self, *names: str | int) -> int:
+    """A seed of its own for each purpose."""
+    return seeds.derive_seed(self.config.seed, *names)
+
+  def claim(self) -> None:
+    """Keeps the config in the workdir, once all of it was checked.
+
+    A command that is refused before leaves nothing which would refuse the
+    corrected one.
+    """
+    if self.first:
+      resume.keep(config_lib.record(self.config), self.directory)
+
+
+def run(
+    mode: Callable[[Session], None], config: Any, workdir: str | None
+) -> None:
+  """Runs `mode(session)`; the same command continues it.
+
+  Args:
+    mode: of those that learn.
+    config: its config; the workdir keeps it.
+    workdir: gets all that the run leaves.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  compile_cache.use(config.compile_cache)
+  ranks.join(os.environ, config.mode, ready=True)
+  directory = workdir_lib.make(workdir)
+  try:
+    with contextlib.ExitStack() as stack:
+      first = distributed.is_first()
+      ranks.same(lambda: first and stack.enter_context(lock.hold(directory)))
+      loop = stack.enter_context(EventLoop())
+      known = ranks.same(
+          lambda: resume.check(config_lib.record(config), directory)
+      )
+      console = rich.console.Console(quiet=not first)
+      mode(Session(config, directory, loop, stack, console, known))
+  # Only now is a checkpoint complete that was being written.
+  except Interrupted:
+    print(f'Stopped. {workdir_lib.way_on(directory)}')
+    sys.exit(130)
+  except DivergedError as error:
+    raise DivergedError(f'{error} {workdir_lib.way_out(directory)}') from error
+  except (OSError, AgentrlError) as error:
+    if directory.is_dir():
+      raise
+    raise CheckpointError(
+        f'{directory} was deleted while the run wrote to it, and all that it'
+        f' had left with it ({error}).'
+    ) from error

@@ -1,0 +1,281 @@
+"""The servers of one environment, and how episodes are played on them."""
+
+import asyncio
+import json
+import os
+import pathlib
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from absl import logging
+
+from agentrl import envs, types
+from agentrl.envs import items, options, tokens
+from agentrl.envs.client import EnvClient
+from agentrl.envs.pool import EnvPool
+from agentrl.errors import ConfigError, DataError, EnvError
+from agentrl.inference.sampler import Policy
+from agentrl.rollout.agent import Agent
+from agentrl.rollout.collect import Assignment, Play
+from agentrl.rollout.episode import run_episode
+from agentrl.rollout.expert import Expert
+from agentrl.rollout.options import Limits
+from agentrl.runtime import children
+from agentrl.runtime.children import Child
+from agentrl.runtime.event_loop import EventLoop
+from agentrl.types import Episode
+
+_ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
+_START_S = 60.0
+_LAST_WORDS_S = 2.0  # for a server that ends
+
+
+class Environment:
+  """The servers of one environment, started here or found at URLs."""
+
+  def __init__(
+      self,
+      loop: EventLoop,
+      env: options.Env,
+      *,
+      task_file: str | None = None,
+      expert: bool = False,
+  ):
+    """Starts or finds the servers.
+
+    Args:
+      loop: runs the clients, with one HTTP session.
+      env: which environment, and where.
+      task_file: an item file of tasks to train on; None: the train list.
+      expert: whether the servers must offer the expert's actions.
+
+    Raises:
+      ConfigError: a URL has a server of another environment, or no expert.
+      EnvError: they do not start, or no URL has one.
+    """
+    self.spec = envs.get(env.name)
+    self.name = self.spec.name
+    self._env = env
+    self._task_file = task_file
+    self._loop = loop
+    self._lock = asyncio.Lock()
+    self._children: list[EnvServer] = []
+    if not env.urls:
+      try:
+        for _ in range(env.workers):
+          self._children.append(EnvServer(env.name, env.options, expert=expert))
+      except BaseException:
+        self.close()  # do not leave half of them behind
+        raise
+    self._connect()
+    if env.urls:
+      loop.run(self._pool.probe(self.tasks('train')[0], expert=expert))
+
+  def tasks(self, split: str) -> tuple[int, ...]:
+    """The fixed task list of a split, or the config's own training tasks."""
+    if split == 'train' and self._task_file:
+      return self._items(self._task_file)
+    return self.spec.tasks(split, **self._env.options)
+
+  def subtasks(self) -> Callable[[int], str]:
+    """What names the kind of a task."""
+    return self.spec.subtasks(**self._env.options)
+
+  def panel(
+      self, split: str, count: int, task_file: str | None = None
+  ) -> tuple[int, ...]:
+    """`count` tasks of a split, or of an item file, evenly spread over it.
+
+    Raises:
+      ConfigError: there are fewer.
+      DataError: the item file cannot be read, or has a task that is none.
+    """
+    if task_file:
+      tasks, source = self._items(task_file), task_file
+    else:
+      tasks = self.tasks(split)
+      source = f'the {split} split of {self.name}'
+    if count > len(tasks):
+      raise ConfigError(
+          f'eval.num_tasks={count}, but {source} has {len(tasks)} tasks.'
+      )
+    return tuple(tasks[i * len(tasks) // count] for i in range(count))
+
+  def client(self) -> EnvClient:
+    """A client for one episode."""
+    return self._pool.client()
+
+  async def revive(self) -> None:
+    """Starts children again that died; their episodes are lost, not the run."""
+    async with self._lock:
+      dead = [child for child in self._children if not child.alive]
+      for child in dead:
+        logging.warning('The %s server died; starting it again.', self.name)
+        await asyncio.to_thread(child.restart)
+      if dead:
+        self._connect()
+
+  def close(self) -> None:
+    for child in self._children:
+      child.stop()
+
+  def __enter__(self) -> 'Environment':
+    return self
+
+  def __exit__(self, *exc_info) -> None:
+    self.close()
+
+  def _items(self, path: str) -> tuple[int, ...]:
+    task_ids = items.read(path, self.name)
+    kind_of = self.subtasks()
+    for index, task_id in enumerate(task_ids):
+      try:
+        kind_of(task_id)
+      except EnvError as error:
+        raise DataError(f'Item {index} of {path}: {error}') from error
+    return task_ids
+
+  def _connect(self) -> None:
+    urls = [child.url for child in self._children] or self._env.urls
+    self._pool = EnvPool(
+        self._loop.session,
+        urls,
+        env_name=self._env.name,
+        timeout_s=self._env.timeout_s,
+        # A child that died is started again by `revive`, at another URL.
+        retry_s=self._env.retry_s if self._env.urls else 0.0,
+        token=(
+            tokens.read(self._env.token_file) if self._env.token_file else None
+        ),
+    )
+
+
+class EnvServer:
+  """An environment server as a child process.
+
+  It ends with this process, whatever ends it: the child watches a pipe that the
+  kernel closes even after SIGKILL.
+  """
+
+  def __init__(
+      self,
+      name: str,
+      options: Mapping[str, Any],
+      *,
+      expert: bool = False,
+      flags: Sequence[str] = (),
+  ):
+    """Starts the server and waits until it listens.
+
+    Args:
+      name: of the environment.
+      options: its options.
+      expert: whether it offers the expert's actions.
+      flags: more of `python -m agentrl.envs.server`.
+
+    Raises:
+      EnvError: it did not start; quotes its last words.
+    """
+    self._command = [
+        sys.executable,
+        '-m',
+        'agentrl.envs.server',
+        f'--env={name}',
+        '--port=0',
+        f'--options={json.dumps(dict(options))}',
+        '--exit_with_parent',
+        *(['--expert'] if expert else []),
+        *flags,
+    ]
+    self._name = name
+    self._start()
+
+  @property
+  def url(self) -> str:
+    """Changes when the server is started again."""
+    return self._url
+
+  @property
+  def alive(self) -> bool:
+    return self._child.ending() is None
+
+  def restart(self) -> None:
+    """Starts the server again after it died, on another port."""
+    self.stop()
+    self._start()
+
+  def stop(self) -> None:
+    """Ends the child; never hangs."""
+    self._child.stop()
+
+  def _start(self) -> None:
+    path = filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+    self._child = Child(
+        self._command,
+        name=f'{self._name} server',
+        env=children.environment() | {'PYTHONPATH': os.pathsep.join(path)},
+    )
+    try:
+      line = self._child.read_line(_START_S)
+      self._url = f'http://127.0.0.1:{json.loads(line)["port"]}'
+    except (TimeoutError, json.JSONDecodeError, KeyError, TypeError) as error:
+      how = f'did not start within {_START_S:g} s'
+      if not isinstance(error, TimeoutError):
+        # Its output may have ended just before it did.
+        ending = self._child.ending(_LAST_WORDS_S)
+        how = 'did not say where it listens'
+        if ending is not None:
+          how = f'{ending} before it listened'
+      self._child.kill()
+      raise EnvError(
+          f'The {self._name} server {how}: {self._child.last_words()}'
+      ) from error
+
+
+def make_play(
+    environment: Environment,
+    agent: Agent,
+    policy: Policy | None,
+    rollout: Limits,
+    *,
+    name: str,
+    split: str,
+    horizon: int,
+    policy_version: int,
+) -> Play:
+  """A function that plays one assignment.
+
+  Args:
+    environment: where.
+    agent: how the policy talks.
+    policy: who continues the transcript; None: the environment's expert.
+    rollout: limits.
+    name: begins the names of the episodes.
+    split: whose tasks these are.
+    horizon: most turns.
+    policy_version: for the record.
+  """
+
+  async def play(assignment: Assignment) -> Episode:
+    env = environment.client()
+    episode = await run_episode(
+        env,
+        agent,
+        policy or Expert(env, agent),
+        episode_id=f'{name}-{assignment.ordinal}-{assignment.replica}',
+        env_name=environment.name,
+        task_id=assignment.task_id,
+        split=split,
+        seed=assignment.seed,
+        policy_version=policy_version,
+        horizon=horizon,
+        max_completion_tokens=rollout.max_completion_tokens,
+        max_context=rollout.max_context,
+        deadline_s=rollout.deadline_s,
+    )
+    if episode.stop_reason == types.ENV_ERROR:
+      await environment.revive()
+    return episode
+
+  return play

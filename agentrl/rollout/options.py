@@ -1,0 +1,41 @@
+"""Sections of a config about episodes; imports no jax."""
+
+import dataclasses
+
+from agentrl.errors import ConfigError
+from agentrl.fields import field
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Limits:
+  """Limits of an episode, and of episodes at a time."""
+
+  max_completion_tokens: int = field(512, 'tokens of a turn, at most', ge=1)
+  max_context: int = field(8192, 'tokens of an episode, at most', ge=2)
+  concurrency: int = field(64, 'episodes at a time', ge=1)
+  deadline_s: float = field(600.0, 'seconds of an episode, at most', gt=0)
+  attempts: int = field(
+      3, 'tries of an episode that the infrastructure failed', ge=1
+  )
+  max_failed_share: float = field(
+      0.5, 'share of failed episodes beyond which the run stops', ge=0, le=1
+  )
+  save_tokens: bool = field(True, 'write token arrays into the episode files')
+
+  def check(self) -> None:
+    if self.max_completion_tokens >= self.max_context:
+      raise ConfigError(
+          f'rollout.max_completion_tokens={self.max_completion_tokens} leaves'
+          f' no room for a prompt in rollout.max_context={self.max_context}.'
+      )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rollout(Limits):
+  """Collecting episodes to train on."""
+
+  tasks_per_step: int = field(32, 'tasks (groups) of an rl step', ge=1)
+  group_size: int = field(8, 'episodes of a task', ge=1)
+  # On both sides. top_p and top_k would sample from another distribution than
+  # the log-probabilities describe: there are none.
+  temperature: float = field(1.0, 'sampling temperature, on both sides', gt=0)

@@ -1,0 +1,92 @@
+"""The workdir of a run: where it is, and the files that others find in it."""
+
+import json
+import pathlib
+import tempfile
+from typing import Any
+
+from agentrl.errors import CheckpointError, ConfigError
+
+CONFIG = 'config.json'
+# In an exported folder: how the policy was asked.
+EXPORTED = 'agentrl.json'
+
+
+def make(workdir: str | None) -> pathlib.Path:
+  """The directory of a run, which exists and can be written.
+
+  Raises:
+    ConfigError: it was not given, or cannot be used.
+  """
+  if not workdir:
+    raise ConfigError('This mode needs a directory: --workdir=runs/NAME')
+  path = pathlib.Path(workdir).absolute()
+  try:
+    path.mkdir(parents=True, exist_ok=True)
+    tempfile.TemporaryFile(dir=path).close()
+  except OSError as error:
+    raise ConfigError(
+        f'Cannot write to --workdir={workdir}: {error}'
+    ) from error
+  return path
+
+
+def read_record(path: pathlib.Path) -> dict[str, Any]:
+  """The JSON object in a file that a run keeps in its workdir.
+
+  Raises:
+    CheckpointError: it is missing or torn.
+  """
+  try:
+    found = json.loads(path.read_text(encoding='utf-8'))
+  except OSError as error:
+    reason = error.strerror
+  except (ValueError, RecursionError) as error:
+    reason = f'it is not JSON ({error})'
+  else:
+    if isinstance(found, dict):
+      return found
+    reason = 'it is no JSON object'
+  raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
+
+
+def run_of(name: str) -> tuple[pathlib.Path, int | None] | None:
+  """The run that `name` means, and the number of its checkpoint.
+
+  Args:
+    name: workdir of a training run, or one of its checkpoints/N.
+
+  Returns:
+    The workdir, and N or None; None where `name` is neither.
+  """
+  path, number = pathlib.Path(name), None
+  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+    path, number = path.parent.parent, int(path.name)
+  return (path, number) if (path / 'checkpoints').is_dir() else None
+
+
+def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
+  """The newest complete checkpoint of the run in this workdir."""
+  # One that is being written has another name until it is complete.
+  found = (workdir / 'checkpoints').glob('*')
+  found = [path for path in found if path.name.isdecimal()]
+  return max(found, key=lambda path: int(path.name), default=None)
+
+
+def way_on(workdir: pathlib.Path) -> str:
+  """What an interrupted run says last."""
+  last = last_checkpoint(workdir)
+  if last is not None:
+    return f'The same command continues from the last checkpoint, {last}.'
+  return 'There was no checkpoint yet: the same command begins anew.'
+
+
+def way_out(workdir: pathlib.Path) -> str:
+  """What a run that diverged says last."""
+  last = last_checkpoint(workdir)
+  if last is not None:
+    return (
+        f'Go on from the last checkpoint, {last}, with a lower learning rate:'
+        f' another --workdir, with --config.model.name={workdir}.'
+    )
+  return 'There was no checkpoint yet: begin anew with a lower learning rate.'

@@ -1,0 +1,61 @@
+"""One policy behind SGLang's and OpenAI's routes, until a signal comes."""
+
+import contextlib
+import signal
+import threading
+
+from absl import logging
+
+from agentrl.config.modes import ServePolicy
+from agentrl.engine.http.auth import Keys
+from agentrl.serving import start as serving
+from agentrl.training import compile_cache, language_model
+
+_POLL_S = 0.05  # between two looks at what is compiled
+
+
+def serve(config: ServePolicy, keys: Keys) -> None:
+  """Serves a policy behind `keys` until SIGTERM or SIGINT.
+
+  Either of them ends the process at once while the model is being loaded, and
+  after the program at hand while programs are compiled: /health is 503 until
+  that is done (`serve.warmup`).
+
+  Args:
+    config: the policy and where to serve it; its key files are not read.
+    keys: what requests must carry.
+
+  Raises:
+    AgentrlError: the model cannot be loaded, the port is taken, or the folder
+      for compiled programs cannot be written.
+  """
+  where = config.serve
+  compile_cache.use(config.compile_cache)
+  model, version = language_model.load(config.model.name)
+  stopped = threading.Event()
+  for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, lambda *_: stopped.set())
+  with contextlib.ExitStack() as stack:
+    engine, url = serving.start_engine(
+        stack,
+        model,
+        sampler=config.sampler,
+        max_context=where.max_context or model.config.max_positions,
+        dtype=config.model.dtype,
+        seed=where.seed,
+        version=version,
+        host=where.host,
+        port=where.port,
+        keys=keys,
+        chat_template=where.chat_template,
+        served_name=where.name or config.model.name,
+    )
+    if where.warmup:
+      logging.info('%s answers /health once it has compiled.', url)
+      compiled = engine.warm_up()
+      while not compiled.done():
+        if stopped.wait(_POLL_S):
+          return
+      compiled.result()
+    print(f'Serving {config.model.name} at {url}', flush=True)
+    stopped.wait()

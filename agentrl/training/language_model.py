@@ -1,0 +1,234 @@
+"""A network with its tokenizer: pretrained, random, or that of a run."""
+
+import dataclasses
+import functools
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from agentrl.errors import CheckpointError, ConfigError
+from agentrl.models import lora as lora_lib, transformer
+from agentrl.models.config import TransformerConfig
+from agentrl.models.options import Lora, TrainModel
+from agentrl.models.transformer import Transformer
+from agentrl.parallel import sharding
+from agentrl.runtime import workdir as workdir_lib
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.text.tokenizer import Tokenizer
+from agentrl.training import adapters, meshes
+from agentrl.training.checkpoint import Checkpoints
+from agentrl.weights import load as weights, names
+
+DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
+
+
+@dataclasses.dataclass(frozen=True)
+class LanguageModel:
+  """A network, its tokenizer and where they came from."""
+
+  config: TransformerConfig
+  params: Any  # trainer layout; with a base, an adapter
+  tokenizer: Tokenizer
+  path: str
+  base: lora_lib.Base | None = None  # frozen, see `adapters`
+  lora: Lora = Lora()  # of the adapter
+
+  def __post_init__(self):
+    if self.tokenizer.vocab_size > self.config.vocab_size:
+      raise ConfigError(
+          f'The tokenizer of {self.path} has {self.tokenizer.vocab_size} ids,'
+          f' its embedding only {self.config.vocab_size} rows: they belong to'
+          ' different models. Put the files of one model there.'
+      )
+
+  def module(self, model: TrainModel) -> Transformer:
+    """The trainer's module for it."""
+    return make_module(self.config, model)
+
+
+def make_module(config: TransformerConfig, model: TrainModel) -> Transformer:
+  """The trainer's module of a decoder of this shape."""
+  return Transformer(
+      config,
+      scan_layers=True,
+      remat=model.remat,
+      attention=model.attention,
+      dtype=DTYPES[model.dtype],
+  )
+
+
+def check_attention(model: TrainModel) -> None:
+  """Refuses kernels that are not for the devices of this run."""
+  backend = jax.default_backend()
+  if model.attention == 'flash' and backend != 'gpu':
+    raise ConfigError(
+        "model.attention='flash' needs a GPU, and the devices of this run are"
+        f" of kind {backend!r}; set model.attention='reference'."
+    )
+
+
+def check_context(config: TransformerConfig, name: str, length: int) -> None:
+  """Refuses rows that are longer than the model is for.
+
+  Rotary scalings that follow the length of a row ('dynamic') begin there: what
+  is trained on such rows would be another network than what is served.
+
+  Args:
+    config: the decoder's shape.
+    name: of the config field that asks for them.
+    length: tokens of the longest row.
+  """
+  if length > config.max_positions:
+    raise ConfigError(
+        f'{name}={length} exceeds the {config.max_positions} positions of the'
+        ' model; lower it, or raise max_position_embeddings in the'
+        " model's config.json if its rotary scaling was made for more."
+    )
+
+
+def load_pretrained(
+    name: str, mesh: Mesh | None = None, *, dtype: Any = jnp.float32
+) -> LanguageModel:
+  """A pretrained model: a known name, a directory, a .gguf or a hub name.
+
+  Args:
+    name: of the model.
+    mesh: where its parameters live; None: on the host.
+    dtype: of its parameters.
+
+  Raises:
+    AgentrlError: it cannot be read, or does not fit on the mesh.
+  """
+  path = weights.resolve(name)
+  reader = weights.open_gguf(path)
+  place = mesh and functools.partial(meshes.shardings, mesh=mesh)
+  config, params = weights.load(path, dtype=dtype, reader=reader, place=place)
+  return LanguageModel(
+      config, params, tokenizer_lib.load(path, reader), str(path)
+  )
+
+
+def new(
+    config: TransformerConfig,
+    tokenizer: Tokenizer,
+    *,
+    seed: int,
+    path: str,
+    mesh: Mesh,
+) -> LanguageModel:
+  """A random model of this shape, for this tokenizer's vocabulary.
+
+  Each device of the mesh draws its own slices of the parameters; they are the
+  same numbers on any mesh.
+  """
+  module = Transformer(config, scan_layers=True)
+  init = functools.partial(transformer.init_params, module)
+  key = jax.random.key(seed)
+  shardings = meshes.shardings(config, jax.eval_shape(init, key), mesh)
+  params = jax.jit(init, out_shardings=shardings)(key)
+  return LanguageModel(config, params, tokenizer, path)
+
+
+def load(
+    name: str, mesh: Mesh | None = None, *, dtype: Any = np.float32
+) -> tuple[LanguageModel, str]:
+  """A policy and the version of its weights.
+
+  Args:
+    name: workdir of a training run (its newest checkpoint is taken; one of an
+      adapter is merged into its base) or its checkpoints/N, or what
+      `weights.resolve` knows: a known name, a Hugging Face directory, a .gguf
+      file, a hub name.
+    mesh: where its parameters live; None: on one device, or on the host.
+    dtype: of its parameters; of a run with an adapter it is that of its base.
+
+  Raises:
+    AgentrlError: there is no such model, or it cannot be read.
+  """
+  found = workdir_lib.run_of(name)
+  if found is None:
+    return load_pretrained(name, mesh, dtype=dtype), 'default'
+  workdir, number = found
+  model, host = load_run(workdir, number, mesh=mesh, dtype=dtype)
+  return model, str(host['books']['policy_version'])
+
+
+def load_run(
+    workdir: pathlib.Path,
+    number: int | None = None,
+    *,
+    mesh: Mesh | None = None,
+    device: jax.Device | None = None,
+    dtype: Any = np.float32,
+) -> tuple[LanguageModel, dict[str, Any]]:
+  """The policy of a training run, and the host's record beside it.
+
+  It was trained on any mesh: here its parameters live where the caller says.
+
+  Args:
+    workdir: of the run.
+    number: of the checkpoint; None: the newest.
+    mesh: where parameters live; None: on one device.
+    device: which one; None: the first.
+    dtype: of the parameters; of a run with an adapter it is that of its base.
+
+  Raises:
+    CheckpointError: there is no such checkpoint, or it cannot be read.
+    ConfigError: its tokenizer is that of another model.
+  """
+  device = device or jax.devices()[0]
+  checkpoints = Checkpoints(workdir / 'checkpoints')
+  try:
+    known = checkpoints.numbers
+    if not known:
+      raise CheckpointError(
+          f'{workdir} holds a run without a complete checkpoint; let it run'
+          ' longer.'
+      )
+    if number is not None and number not in known:
+      raise CheckpointError(
+          f'{workdir} has no checkpoint {number}; known:'
+          f' {", ".join(map(str, known))}.'
+      )
+    host = checkpoints.host(number)
+
+    def read(config: TransformerConfig, shapes: Any) -> Any:
+      places = (
+          sharding.single_device(shapes, device)
+          if mesh is None
+          else meshes.shardings(config, shapes, mesh)
+      )
+      like = {'params': sharding.with_shardings(shapes, places)}
+      return checkpoints.restore(like, number)['params']
+
+    adapter = host.get('adapter')
+    if adapter is None:
+      config = TransformerConfig(**host['model'])
+      params = read(config, names.shapes(config, dtype))
+      tokenizer = run_tokenizer(workdir)
+      model = LanguageModel(config, params, tokenizer, str(workdir))
+    else:
+      base, _ = load(adapter['base'], mesh, dtype=DTYPES[adapter['dtype']])
+      params = adapters.join(base.config, base.params, adapter, read)
+      model = dataclasses.replace(base, params=params, path=str(workdir))
+  finally:
+    checkpoints.close()
+  return model, host
+
+
+def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
+  """The tokenizer of a run: its own, or that of the model it started from."""
+  path = workdir / 'tokenizer'
+  if not path.exists():
+    name = workdir_lib.read_record(workdir / workdir_lib.CONFIG)['model'][
+        'name'
+    ]
+    earlier = workdir_lib.run_of(name)
+    if earlier is not None:
+      return run_tokenizer(earlier[0])  # it went on from another run
+    path = weights.resolve(name)
+  return tokenizer_lib.load(path, weights.open_gguf(path))

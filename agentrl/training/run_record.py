@@ -1,0 +1,198 @@
+"""The counts and evaluations of a run: its metrics, and its summary."""
+
+import contextlib
+import json
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rich.console
+
+from agentrl import metrics as metrics_lib
+from agentrl.batch import TokenBatch
+from agentrl.data import episodes
+from agentrl.evaluation import evaluate
+from agentrl.types import Group
+
+
+class RunRecord:
+  """Lines of `metrics.jsonl`, totals and evaluations of a run.
+
+  Every process of several counts; process 0 writes.
+  """
+
+  def __init__(
+      self,
+      directory: pathlib.Path,
+      console: rich.console.Console,
+      *,
+      writes: bool,
+  ):
+    """Starts the clock.
+
+    Args:
+      directory: the workdir.
+      console: shows progress.
+      writes: True in process 0.
+    """
+    self._directory, self._console = directory, console
+    self._writes = writes
+    self._began = time.monotonic()
+    self._wall_s = 0.0
+    self._tokens = 0.0
+    self._evals: dict[str, Any] = {}
+    self._writer: metrics_lib.Writer | None = None
+
+  def open(
+      self,
+      stack: contextlib.ExitStack,
+      total: int,
+      start: int,
+      *,
+      shown: Sequence[str],
+      show_every: int = 1,
+  ) -> None:
+    """Opens `metrics.jsonl`, to be written from line `start` on.
+
+    Lines and episodes beyond it, of a run that was killed before its first
+    checkpoint was complete, are set aside.
+
+    Args:
+      stack: closes the file.
+      total: lines of the whole run.
+      start: lines that stay.
+      shown: metrics of the progress line.
+      show_every: lines between two that are shown.
+    """
+    if not self._writes:
+      return
+    self.discard_from(start)
+    self._writer = metrics_lib.Writer(
+        self._directory,
+        total=total,
+        start=start,
+        shown=shown,
+        console=self._console,
+        show_every=show_every,
+    )
+    stack.callback(self._writer.close)
+
+  def write(self, step: int, values: Mapping[str, float]) -> None:
+    """Writes a line; that of step 0 has the evaluations before it."""
+    if self._writer is None:
+      return
+    early = [
+        n for n in ('untrained', 'before') if n in self._evals and not step
+    ]
+    for name in early:
+      values = values | evaluate.as_metrics(self._evals[name], f'eval_{name}')
+    self._writer.write(step, values)
+
+  def write_step(
+      self,
+      step: int,
+      groups: Sequence[Group],
+      batch: TokenBatch,
+      suspects: Sequence[int],
+      *,
+      tokens: bool,
+      shaped: bool,
+  ) -> None:
+    """Writes the episodes of an rl step, and what was trained on beside them.
+
+    Args:
+      step: from 0.
+      groups: that were collected.
+      batch: of them, as it was trained on.
+      suspects: rows of it that an update without a finite gradient may be due
+        to; written again, tokens and all, to `diverged/`.
+      tokens: True to write the arrays of tokens.
+      shaped: True if the algorithm shapes rewards.
+    """
+    if not self._writes:
+      return
+    played = [episode for group in groups for episode in group.episodes]
+    if suspects:
+      path = self._directory / 'diverged' / f'{step:06d}.jsonl'
+      episodes.write(path, [played[row] for row in suspects])
+      self._console.print(
+          f'Step {step + 1} skipped an update: its gradient was not finite. The'
+          f' episodes in question are in {path}.',
+          highlight=False,
+      )
+    path = episodes.step_path(self._directory, 'train', step)
+    episodes.write(path, played, tokens=tokens)
+    if tokens:
+      episodes.write_learned(
+          path,
+          advantages=batch.advantages,
+          old_logprobs=batch.old_logprobs,
+          ref_logprobs=batch.ref_logprobs,
+          shaped_rewards=batch.rewards if shaped else None,
+          returns=batch.returns,
+          values=batch.values,
+          # Numbered from 1: 0 is a token of no turn.
+          turn_groups=batch.anchor_ids + 1,
+      )
+
+  def add_evaluation(self, name: str, summary: dict[str, Any]) -> None:
+    """Keeps a summary; it joins the line of the step before it, as `eval/...`.
+
+    One from before the first step joins that of step 0, see `write`.
+    """
+    self._evals[name] = summary
+    if self._writer is not None:
+      self._writer.amend(evaluate.as_metrics(summary, 'eval'))
+
+  def add_tokens(self, count: float) -> None:
+    """Adds tokens that were trained on."""
+    self._tokens += count
+
+  def discard_from(self, step: int) -> int:
+    """Sets the records of `step` and later aside: it is played again.
+
+    Returns:
+      The number of lines of metrics.
+    """
+    if not self._writes:
+      return 0
+    episodes.discard_from(self._directory / 'episodes' / 'train', step)
+    return metrics_lib.discard_from(self._directory / 'metrics.jsonl', step)
+
+  def state(self) -> dict[str, Any]:
+    """The part of a checkpoint that `restore` takes; JSON values."""
+    return {
+        'evals': self._evals,
+        'totals': {'wall_s': self._elapsed(), 'tokens': self._tokens},
+    }
+
+  def restore(self, state: Mapping[str, Any]) -> None:
+    """Goes on from a checkpoint."""
+    self._evals = state['evals']
+    self._wall_s, self._tokens = (
+        state['totals'][name] for name in ('wall_s', 'tokens')
+    )
+
+  def summarise(self, mode: str, steps: int, **values: Any) -> None:
+    """Writes `summary.json` and prints where it is."""
+    if not self._writes:
+      return
+    summary = {
+        'mode': mode,
+        'steps': steps,
+        'wall_s': self._elapsed(),
+        'tokens': int(self._tokens),
+        **values,
+        'eval': self._evals,
+    }
+    path = self._directory / 'summary.json'
+    path.write_text(json.dumps(summary, indent=2) + '\n')
+    self._console.print(
+        f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
+        highlight=False,
+    )
+
+  def _elapsed(self) -> float:
+    """Seconds of the whole run, earlier processes included."""
+    return self._wall_s + time.monotonic() - self._began
