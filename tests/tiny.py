@@ -66,6 +66,19 @@ def random_params(config, seed=0):
   )
 
 
+def stack_layers(params):
+  """The trainer's layout of engine parameters, the other way round."""
+  turned = jax.tree_util.tree_map_with_path(
+      lambda path, x: jnp.swapaxes(x, -1, -2)
+      if path[-1].key in ('kernel', 'lm_head')
+      else jnp.copy(x),
+      params,
+  )
+  count = sum(name.startswith('layers_') for name in params)
+  layers = [turned.pop(f'layers_{i}') for i in range(count)]
+  return turned | {'layers': jax.tree.map(lambda *xs: jnp.stack(xs), *layers)}
+
+
 @contextlib.contextmanager
 def serving(params, config=CONFIG, **settings):
   """An engine with trainer parameters, on loopback; gives its URL."""

@@ -7,8 +7,8 @@ One module serves trainer and engine in two layouts. The trainer's parameters
 are stacked `[L, ...]` under `nn.scan`, so that compile time does not grow with
 depth; the engine's are one subtree a layer, because a scan copies weight
 slices and halves the speed of decoding on a CPU. `unstack_layers` goes from the
-first to the second and copies, `stack_layers` goes back. In both a layer is
-traced once: what differs between layers is an argument (`Traits`).
+first to the second and copies. In both a layer is traced once: what differs
+between layers is an argument (`Traits`).
 
 The module returns hidden states. `unembed` turns them into logits: whoever
 needs few of them, or needs them in chunks, does not pay for all.
@@ -318,35 +318,19 @@ def init_cache(
   return tuple((zeros(), zeros()) for _ in range(config.num_layers))
 
 
+_TURNED = ('kernel', 'lm_head')
+
+
 def unstack_layers(params: Params) -> Params:
   """The engine's layout of trainer parameters; every array is a copy."""
-  params = _turn(params)
+  params = jax.tree_util.tree_map_with_path(
+      # Weight matrices lie the other way round, all but the embedding.
+      lambda path, x: jnp.swapaxes(x, -1, -2) if path[-1].key in _TURNED else x,
+      params,
+  )
   stacked = params.pop('layers')
   count = jax.tree.leaves(stacked)[0].shape[0]
   out = {name: jax.tree.map(jnp.copy, leaf) for name, leaf in params.items()}
   for i in range(count):
     out[f'layers_{i}'] = jax.tree.map(lambda x, i=i: x[i], stacked)
   return out
-
-
-def stack_layers(params: Params) -> Params:
-  """The trainer's layout of engine parameters; every array is a copy."""
-  params = _turn(params)
-  count = sum(name.startswith('layers_') for name in params)
-  layers = [params[f'layers_{i}'] for i in range(count)]
-  out = {
-      name: jax.tree.map(jnp.copy, leaf)
-      for name, leaf in params.items()
-      if not name.startswith('layers_')
-  }
-  out['layers'] = jax.tree.map(lambda *xs: jnp.stack(xs), *layers)
-  return out
-
-
-def _turn(params: Params) -> Params:
-  """Transposes the weight matrices, all but the embedding."""
-  turned = ('kernel', 'lm_head')
-  return jax.tree_util.tree_map_with_path(
-      lambda path, x: jnp.swapaxes(x, -1, -2) if path[-1].key in turned else x,
-      params,
-  )

@@ -76,21 +76,6 @@ def leave_one_out(
   return jnp.where(valid & (size > 1), returns - others, 0.0)
 
 
-def tied_groups(
-    returns: jax.Array,
-    group_ids: jax.Array,
-    valid: jax.Array,
-    *,
-    num_groups: int,
-) -> jax.Array:
-  """`[G]` bool: groups whose valid returns are all equal, or too few."""
-  total = _totals(group_ids, valid, num_groups)
-  size = jnp.maximum(total(jnp.ones_like(returns)), 1)
-  mean = total(returns) / size
-  spread = total(jnp.abs(returns - mean[group_ids])) / size
-  return spread <= 1e-6 * jnp.maximum(total(jnp.abs(returns)) / size, 1e-6)
-
-
 def _totals(group_ids, valid, num_groups):
   """A function that sums `[E]` values over the valid members of each group."""
   return lambda x: jax.ops.segment_sum(

@@ -10,6 +10,7 @@ import pytest
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
 from agentrl.weights import names, peft
+from tests import tiny
 from tests.engine.conftest import CONFIG, Model
 from tests.engine.talking import Letters
 from tests.waiting import until
@@ -42,7 +43,7 @@ def adapters(tmp_path_factory):
 @pytest.fixture(scope='module')
 def expected(model, adapters):
   """What the reference network says with each adapter, greedily."""
-  params = transformer.stack_layers(model.params)
+  params = tiny.stack_layers(model.params)
   said = {None: model.greedy(PROMPT, 12)}
   for name, (_, adapter, lora) in adapters.items():
     merged = lora_lib.merge(adapter, Base(params, lora.scale))

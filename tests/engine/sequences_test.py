@@ -15,8 +15,8 @@ import aiohttp
 import jax
 import pytest
 
-from agentrl.models import transformer
 from agentrl.weights import hf
+from tests import tiny
 
 SEQUENCES = json.loads(
     pathlib.Path(__file__).with_name('sequences.json').read_text()
@@ -207,7 +207,7 @@ def test_the_engine_plays_the_sequence(
     engine, slow_decode, other_model, tmp_path, oracle, sequence
 ):
   del slow_decode
-  stacked = jax.device_get(transformer.stack_layers(other_model.params))
+  stacked = jax.device_get(tiny.stack_layers(other_model.params))
   hf.save(tmp_path / 'other', other_model.config, stacked)
   play(sequence, engine.url, oracle, weights=str(tmp_path / 'other'), long=120)
 

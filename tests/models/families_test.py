@@ -17,6 +17,7 @@ from agentrl import batch
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.weights import hf
+from tests import tiny
 from tests.models import hugging_face
 
 # Float32 sums in another order; the largest logits are about 20.
@@ -189,7 +190,7 @@ def test_transformers_loads_what_we_save(model, tmp_path):
 
 
 def test_layouts_convert_back_and_forth(model):
-  back = transformer.stack_layers(model.engine)
+  back = tiny.stack_layers(model.engine)
   jax.tree.map(np.testing.assert_array_equal, back, model.params)
 
 

@@ -16,6 +16,7 @@ from agentrl.models.attention import make_traits
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.ops import attention
 from agentrl.weights import hf, pretrained
+from tests import tiny
 
 # Float32 sums in another order; the largest logits are about 20.
 CLOSE = dict(rtol=2e-4, atol=2e-4)
@@ -222,7 +223,7 @@ def test_the_two_layouts_agree(tied):
 
 def test_layouts_convert_back_and_forth():
   params = random_model(small_config(tie_embeddings=False))
-  back = transformer.stack_layers(transformer.unstack_layers(params))
+  back = tiny.stack_layers(transformer.unstack_layers(params))
   jax.tree.map(np.testing.assert_array_equal, back, params)
 
 

@@ -23,10 +23,6 @@ leave_one_out = functools.partial(
     jax.jit(advantage.leave_one_out, static_argnames='num_groups'),
     num_groups=NUM_GROUPS,
 )
-tied_groups = functools.partial(
-    jax.jit(advantage.tied_groups, static_argnames='num_groups'),
-    num_groups=NUM_GROUPS,
-)
 whiten = jax.jit(advantage.whiten)
 
 
@@ -213,24 +209,6 @@ def test_leave_one_out_is_the_centred_return_times_n_over_n_minus_1():
       4 / 3 * group_relative(returns, *group, scale=False),
       rtol=1e-6,
   )
-
-
-def test_tied_groups_are_those_that_can_teach_nothing():
-  returns = np.float32([1, 1, 0, 1, 5, 2, 3, 3])
-  group_ids = np.array([0, 0, 1, 1, 2, 3, 3, 3])
-  valid = np.array([1, 1, 1, 1, 1, 0, 1, 1], bool)
-  # Equal; different; alone; equal but for a failed one.
-  np.testing.assert_array_equal(
-      tied_groups(returns, group_ids, valid), [True, False, True, True]
-  )
-
-
-def test_groups_that_differ_by_the_rounding_of_their_sums_are_tied():
-  close = np.nextafter(np.float32(0.3), np.float32(1))
-  returns = np.float32([0.3, close, 0.3, 1.0, 0.999])
-  group_ids = np.array([0, 0, 0, 1, 1])
-  tied = tied_groups(returns, group_ids, np.ones(5, bool))
-  np.testing.assert_array_equal(tied[:2], [True, False])
 
 
 @pytest.mark.parametrize('seed', range(3))

@@ -203,16 +203,6 @@ class Simulator:
       names = list(self._server.getTaskNames())
       return {name: self._server.getTaskMaxVariations(name) for name in names}
 
-  def splits(self, task: str) -> dict[str, list[int]]:
-    """Its own splits of the variations of `task`, which it loads."""
-    self.load(task, 0, '')
-    with self._calling('split variations'):
-      return {
-          'train': list(self._server.getVariationsTrain()),
-          'dev': list(self._server.getVariationsDev()),
-          'test': list(self._server.getVariationsTest()),
-      }
-
   def kill(self) -> None:
     """Ends the process at once; a call that waits for it fails. May repeat."""
     self._child.kill()

@@ -3,15 +3,15 @@
 import jax
 import pytest
 
-from agentrl.models import transformer
 from agentrl.weights import hf
+from tests import tiny
 from tests.engine.talking import Letters, once, talk
 
 
 @pytest.fixture
 def saved(tmp_path, other_model):
   """The other model as a Hugging Face directory."""
-  stacked = jax.device_get(transformer.stack_layers(other_model.params))
+  stacked = jax.device_get(tiny.stack_layers(other_model.params))
   hf.save(tmp_path / 'other', other_model.config, stacked)
   return str(tmp_path / 'other')
 
