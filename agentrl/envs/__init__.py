@@ -8,9 +8,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from agentrl.envs import prompts, wire
+from agentrl.envs import dialect, prompts
 from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
-from agentrl.envs.base import Separate, World
+from agentrl.envs.base import EnvFactory, Independent
 from agentrl.envs.functions import FUNCTIONS
 from agentrl.envs.sciworld import tasks as sciworld_tasks
 from agentrl.envs.searchqa import tasks as searchqa_tasks
@@ -19,64 +19,64 @@ from agentrl.envs.textcraft import tasks as textcraft_tasks
 from agentrl.errors import ConfigError
 
 
-def _open_textcraft(**options: Any) -> World:
+def _open_textcraft(**options: Any) -> EnvFactory:
   from agentrl.envs.textcraft.env import TextCraft
 
-  return _separate(TextCraft, options, inline=('reset', 'step'))
+  return _independent(TextCraft, options, inline=('reset', 'step'))
 
 
-def _open_babyai(**options: Any) -> World:
+def _open_babyai(**options: Any) -> EnvFactory:
   from agentrl.envs.babyai.env import BabyAI
 
-  return _separate(BabyAI, options, inline=('step',))
+  return _independent(BabyAI, options, inline=('step',))
 
 
-def _open_sciworld(**options: Any) -> World:
-  from agentrl.envs.sciworld.env import SciWorlds
+def _open_sciworld(**options: Any) -> EnvFactory:
+  from agentrl.envs.sciworld.env import SciWorldFactory
 
-  return SciWorlds(**options)
-
-
-def _open_searchqa(**options: Any) -> World:
-  from agentrl.envs.searchqa.env import SearchWorld
-
-  return SearchWorld(**options)
+  return SciWorldFactory(**options)
 
 
-def _separate(
-    cls: Callable[..., Any], options: dict[str, Any], **world: Any
-) -> World:
+def _open_searchqa(**options: Any) -> EnvFactory:
+  from agentrl.envs.searchqa.env import SearchQAFactory
+
+  return SearchQAFactory(**options)
+
+
+def _independent(
+    cls: Callable[..., Any], options: dict[str, Any], **factory: Any
+) -> EnvFactory:
   make = functools.partial(cls, **options)
   make().close()  # wrong options are an error now, not at the first request
-  return Separate(make, **world)
+  return Independent(make, **factory)
 
 
 ENVS = {
     'textcraft': EnvSpec(
         name='textcraft',
-        wire=wire.TEXTCRAFT,
+        dialect=dialect.TEXTCRAFT,
         words=prompts.TEXTCRAFT,
         functions=FUNCTIONS['textcraft'],
         options={'max_depth': None},
         subtask=lambda task_id: f'depth {textcraft_tasks.depth_of(task_id)}',
-        open_world=_open_textcraft,
+        open_factory=_open_textcraft,
         list_tasks=textcraft_tasks.tasks,
         task_options=('max_depth',),
     ),
     'babyai': EnvSpec(
         name='babyai',
-        wire=wire.BABYAI,
+        dialect=dialect.BABYAI,
         words=prompts.BABYAI,
         functions=FUNCTIONS['babyai'],
         options={'levels': None, 'style': 'full', 'expert_macros': True},
         subtask=babyai_levels.level_of,
-        open_world=_open_babyai,
+        open_factory=_open_babyai,
         list_tasks=babyai_tasks.tasks,
         task_options=('levels',),
     ),
     'sciworld': EnvSpec(
         name='sciworld',
-        wire=wire.SCIWORLD,
+        dialect=dialect.SCIWORLD,
         words=prompts.SCIWORLD,
         functions=FUNCTIONS['sciworld'],
         options={
@@ -88,13 +88,13 @@ ENVS = {
             'simulator_bytes': 600 * 2**20,
         },
         subtask=sciworld_tasks.task_of,
-        open_world=_open_sciworld,
+        open_factory=_open_sciworld,
         list_tasks=sciworld_tasks.tasks,
         task_options=('tasks',),
     ),
     'searchqa': EnvSpec(
         name='searchqa',
-        wire=wire.SEARCHQA,
+        dialect=dialect.SEARCHQA,
         words=prompts.SEARCHQA,
         functions=FUNCTIONS['searchqa'],
         options={
@@ -106,7 +106,7 @@ ENVS = {
             'retry': False,
         },
         subtask=searchqa_tasks.subtask,
-        open_world=_open_searchqa,
+        open_factory=_open_searchqa,
         list_tasks=searchqa_tasks.tasks,
         task_options=('questions',),
         subtasks_of=searchqa_tasks.subtasks,

@@ -21,8 +21,8 @@ def check_task(env: str, task_id: int, count: int) -> None:
 class Env(Protocol):
   """One episode at a time; a new `reset` starts another.
 
-  Some have more: `query(name)`, which answers the `queries` of their wire with
-  what goes into JSON, and `picture()`, a PNG file, where the wire `renders`.
+  Some have more: `query(name)`, which answers the `queries` of their dialect with
+  what goes into JSON, and `picture()`, a PNG file, where the dialect `renders`.
 
   Transcripts are a pure function of `(task_id, seed, actions)`: equal on every
   machine, in every process and under every PYTHONHASHSEED. The server never
@@ -72,8 +72,10 @@ class Detailed(Protocol):
     """Fields of /reset, /step and /detail, over those of every environment."""
 
 
-class World(Protocol):
-  """What the episodes of one server share: simulators, an index.
+class EnvFactory(Protocol):
+  """Makes the environments of one server, and holds what they share.
+
+  That may be simulators or an index.
 
   Attributes:
     slots: most episodes that may run at once; None: no limit. An episode runs
@@ -102,8 +104,8 @@ class World(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Separate:
-  """The world of episodes that share nothing."""
+class Independent:
+  """The factory of environments that share nothing."""
 
   make: Callable[[], Env]
   slots: int | None = None

@@ -8,7 +8,7 @@ import aiohttp
 from absl import logging
 
 from agentrl import envs
-from agentrl.envs import replies, wire as wire_lib
+from agentrl.envs import dialect as dialect_lib, replies
 from agentrl.envs.replies import Decoder, Refused, Unavailable
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
@@ -48,7 +48,7 @@ class EnvClient:
     Args:
       session: of the caller.
       base_url: of the server.
-      env_name: in `wire.WIRES`, or as `envs.get` has it.
+      env_name: in `dialect.DIALECTS`, or as `envs.get` has it.
       timeout_s: limit of one request.
       token: sent as `Authorization: Bearer TOKEN`; None: nothing.
     """
@@ -58,11 +58,11 @@ class EnvClient:
     )
     self._base_url = base_url.rstrip('/')
     self._env_name = env_name
-    if env_name in wire_lib.WIRES:
-      self._name, self._wire = env_name, wire_lib.WIRES[env_name]
+    if env_name in dialect_lib.DIALECTS:
+      self._name, self._dialect = env_name, dialect_lib.DIALECTS[env_name]
     else:
       spec = envs.get(env_name)
-      self._name, self._wire = spec.name, spec.wire
+      self._name, self._dialect = spec.name, spec.dialect
     self._timeout = aiohttp.ClientTimeout(total=timeout_s)
     self._episode: int | None = None
     self._total = 0.0
@@ -86,14 +86,16 @@ class EnvClient:
     """
     if self._episode is None:
       await self._create(task_id)
-    wire = self._wire
-    request = {wire.task_key: task_id, **wire.reset_extra}
+    dialect = self._dialect
+    request = {dialect.task_key: task_id, **dialect.reset_extra}
     if seed is not None:
       request['seed'] = seed
-    reply = await self._post_episode(replies.opened(wire), 'reset', **request)
-    if wire.prompt_keys:
-      reply = '\n'.join(reply[key] for key in wire.prompt_keys)
-    if reply == wire.failed_reset:
+    reply = await self._post_episode(
+        replies.opened(dialect), 'reset', **request
+    )
+    if dialect.prompt_keys:
+      reply = '\n'.join(reply[key] for key in dialect.prompt_keys)
+    if reply == dialect.failed_reset:
       raise EnvError(
           f'Resetting {self._base_url} to task {task_id} gave no observation'
           f' but {reply!r}.'
@@ -107,25 +109,25 @@ class EnvClient:
     Raises:
       EnvError: the server could not be reached or refused.
     """
-    wire = self._wire
+    dialect = self._dialect
     reply = await self._post_episode(
-        replies.stepped(wire), 'step', action=action
+        replies.stepped(dialect), 'step', action=action
     )
     truncated = reply.get('truncated', False)
     terminated = reply.get(
-        'terminated', reply[wire.ended_key] and not truncated
+        'terminated', reply[dialect.ended_key] and not truncated
     )
-    worth = wire.worth(reply[wire.reward_key])
+    worth = dialect.worth(reply[dialect.reward_key])
     ended = terminated or truncated
-    if wire.reward_kind == wire_lib.CUMULATIVE:
+    if dialect.reward_kind == dialect_lib.CUMULATIVE:
       reward, self._total = worth - self._total, worth
     else:
-      final = wire.reward_kind == wire_lib.TERMINAL
+      final = dialect.reward_kind == dialect_lib.TERMINAL
       reward = worth if ended or not final else 0.0
       self._total += reward
     success = reply.get('success')
     if success is None and ended:
-      success = terminated and wire.success(self._total)
+      success = terminated and dialect.success(self._total)
     return StepResult(
         observation=reply['observation'],
         reward=reward,
@@ -192,7 +194,7 @@ class EnvClient:
       raise
     except EnvError:  # it says nothing of the kind: /create will tell
       return
-    other = wire_lib.other_environment(said, self._name, self._wire)
+    other = dialect_lib.other_environment(said, self._name, self._dialect)
     if other is not None:
       raise ConfigError(
           f'{self._base_url} serves {other}, and env.name is'
@@ -216,21 +218,23 @@ class EnvClient:
       ) from error
 
   async def _create(self, task_id: int) -> None:
-    wire = self._wire
-    request = {wire.create_task_key: task_id} if wire.create_task_key else {}
-    reply = await self._request(
-        replies.created(wire), 'POST', 'create', json=request
+    dialect = self._dialect
+    request = (
+        {dialect.create_task_key: task_id} if dialect.create_task_key else {}
     )
-    self._episode = reply[wire.created_key] if wire.created_key else reply
+    reply = await self._request(
+        replies.created(dialect), 'POST', 'create', json=request
+    )
+    self._episode = reply[dialect.created_key] if dialect.created_key else reply
 
   async def _post_episode(
       self, decoder: Decoder | None, route: str, **fields: Any
   ) -> Any:
-    request = {self._wire.episode_key: self._live(), **fields}
+    request = {self._dialect.episode_key: self._live(), **fields}
     return await self._request(decoder, 'POST', route, json=request)
 
   async def _get_episode(self, decoder: Decoder, route: str) -> Any:
-    params = {self._wire.episode_key: str(self._live())}
+    params = {self._dialect.episode_key: str(self._live())}
     return await self._request(decoder, 'GET', route, params=params)
 
   def _live(self) -> int:

@@ -12,8 +12,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from agentrl.envs.base import World
-from agentrl.envs.table import Table
+from agentrl.envs.base import EnvFactory
+from agentrl.envs.live_episodes import LiveEpisodes
 
 # Upper bounds in seconds of the step histogram; AgentGym's servers need 0.001
 # (TextCraft) to 0.3 (SciWorld) for a step.
@@ -26,13 +26,15 @@ class Counters:
 
   Args:
     env_name: the label of every line.
-    table: asked for its episodes whenever somebody reads the metrics.
-    world: asked for its own gauges likewise.
+    episodes: asked for its episodes whenever somebody reads the metrics.
+    factory: asked for its own gauges likewise.
   """
 
-  def __init__(self, env_name: str, table: Table, world: World):
+  def __init__(
+      self, env_name: str, episodes: LiveEpisodes, factory: EnvFactory
+  ):
     self._registry = CollectorRegistry()
-    self._registry.register(_Gauges(env_name, table, world))
+    self._registry.register(_Gauges(env_name, episodes, factory))
     shared = dict(
         namespace=_PREFIX, labelnames=('env',), registry=self._registry
     )
@@ -59,21 +61,27 @@ class Counters:
 class _Gauges(Collector):
   """Numbers that are read when they are asked for."""
 
-  def __init__(self, env_name: str, table: Table, world: World):
-    self._env_name, self._table, self._world = env_name, table, world
+  def __init__(
+      self, env_name: str, episodes: LiveEpisodes, factory: EnvFactory
+  ):
+    self._env_name, self._episodes, self._factory = env_name, episodes, factory
 
   def collect(self) -> Iterator[Metric]:
-    table = self._table
+    episodes = self._episodes
     for name, text, value in (
-        ('live_episodes', 'Created and not yet closed.', len(table)),
-        ('running_episodes', 'Reset and not yet ended.', table.running),
-        ('queued_episodes', 'Resets that wait for a simulator.', table.queued),
+        ('live_episodes', 'Created and not yet closed.', len(episodes)),
+        ('running_episodes', 'Reset and not yet ended.', episodes.running),
+        (
+            'queued_episodes',
+            'Resets that wait for a simulator.',
+            episodes.queued,
+        ),
         (
             'resident_bytes',
             'Memory of the server and its children.',
             _resident_bytes(),
         ),
-        *((name, name, x) for name, x in self._world.gauges().items()),
+        *((name, name, x) for name, x in self._factory.gauges().items()),
     ):
       family = GaugeMetricFamily(f'{_PREFIX}_{name}', text, labels=['env'])
       family.add_metric([self._env_name], value)
@@ -81,7 +89,7 @@ class _Gauges(Collector):
     family = CounterMetricFamily(
         f'{_PREFIX}_created_episodes', 'Episodes ever created.', labels=['env']
     )
-    family.add_metric([self._env_name], table.created)
+    family.add_metric([self._env_name], episodes.created)
     yield family
 
 

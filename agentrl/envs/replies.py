@@ -11,7 +11,7 @@ from typing import Annotated, Any, NotRequired, TypedDict
 import aiohttp
 import msgspec
 
-from agentrl.envs.wire import Wire
+from agentrl.envs.dialect import Dialect
 from agentrl.errors import EnvError
 
 # Far beyond any observation, far below what hurts the run.
@@ -55,19 +55,19 @@ class Refused(EnvError):
     self.status = status
 
 
-def created(wire: Wire) -> Decoder:
-  """Reads /create: the episode's id, bare or under `wire.created_key`."""
-  return _created(wire.created_key)
+def created(dialect: Dialect) -> Decoder:
+  """Reads /create: the episode's id, bare or under `dialect.created_key`."""
+  return _created(dialect.created_key)
 
 
-def opened(wire: Wire) -> Decoder:
+def opened(dialect: Dialect) -> Decoder:
   """Reads /reset: the first observation, bare or in parts."""
-  return _texts(wire.prompt_keys) if wire.prompt_keys else TEXT
+  return _texts(dialect.prompt_keys) if dialect.prompt_keys else TEXT
 
 
-def stepped(wire: Wire) -> Decoder:
+def stepped(dialect: Dialect) -> Decoder:
   """Reads /step: what AgentGym's servers say of it, and what ours add."""
-  return _step(wire.reward_key, wire.ended_key)
+  return _step(dialect.reward_key, dialect.ended_key)
 
 
 def _object(fields: dict[str, Any]) -> Decoder:

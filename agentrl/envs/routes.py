@@ -23,17 +23,17 @@ import prometheus_client
 from absl import logging
 from aiohttp import web
 
-from agentrl.envs import EnvSpec, requests, wire
-from agentrl.envs.base import Env, World
+from agentrl.envs import EnvSpec, dialect, requests
+from agentrl.envs.base import Env, EnvFactory
 from agentrl.envs.counters import Counters
-from agentrl.envs.requests import Refusal
-from agentrl.envs.table import (
+from agentrl.envs.live_episodes import (
     GivenUp,
     LiveEpisode,
-    Table,
+    LiveEpisodes,
     TooManyEpisodes,
     UnknownEpisode,
 )
+from agentrl.envs.requests import Refusal
 from agentrl.errors import AgentrlError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -48,7 +48,7 @@ class Routes:
 
   Args:
     spec: the environment.
-    world: what makes its episodes; closed at the end.
+    factory: makes its environments; closed at the end.
     tasks: what /create starts, where it starts anything.
     expert: whether to offer the expert's actions.
     lease_s: an episode that nobody used for so long is closed.
@@ -62,7 +62,7 @@ class Routes:
   def __init__(
       self,
       spec: EnvSpec,
-      world: World,
+      factory: EnvFactory,
       tasks: Sequence[int] = (),
       *,
       expert: bool = False,
@@ -72,22 +72,22 @@ class Routes:
       token: str | None = None,
   ):
     self._spec = spec
-    self._wire = spec.wire
+    self._dialect = spec.dialect
     self._expert = expert
     self._lease_s = lease_s
     self._deadline_s = deadline_s
     self._token = token
-    self._world = world
-    self._table = Table(
-        self._world.make,
-        slots=self._world.slots,
+    self._factory = factory
+    self._episodes = LiveEpisodes(
+        self._factory.make,
+        slots=self._factory.slots,
         max_episodes=max_episodes,
         lease_s=lease_s,
     )
-    self._counters = Counters(spec.name, self._table, self._world)
+    self._counters = Counters(spec.name, self._episodes, self._factory)
     self._tasks = tasks
     self._pool = ThreadPoolExecutor(
-        self._world.threads, thread_name_prefix=spec.name
+        self._factory.threads, thread_name_prefix=spec.name
     )
 
   def app(self) -> web.Application:
@@ -108,9 +108,9 @@ class Routes:
         web.get('/detail', self._detail),
         web.get('/available_actions', self._available_actions),
     ])
-    for name in self._wire.queries:
+    for name in self._dialect.queries:
       app.router.add_get(f'/{name}', self._query)
-    if self._wire.renders:
+    if self._dialect.renders:
       app.router.add_post('/render', self._render)
     if self._expert:
       app.router.add_get('/expert', self._expert_action)
@@ -127,13 +127,13 @@ class Routes:
       await sweeper
     # A call that still runs is waited for: its environment is in use.
     await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
-    self._table.close_all()
-    await asyncio.to_thread(self._world.close)
+    self._episodes.close_all()
+    await asyncio.to_thread(self._factory.close)
 
   async def _sweep(self) -> None:
     while True:
       await asyncio.sleep(min(self._lease_s / 4, 10.0))
-      self._counters.lease_expiries.inc(self._table.close_expired())
+      self._counters.lease_expiries.inc(self._episodes.close_expired())
 
   @web.middleware
   async def _answer_failures(
@@ -188,15 +188,15 @@ class Routes:
       )
 
   async def _name(self, request: web.Request) -> web.Response:
-    return web.json_response(wire.own_greeting(self._spec.name))
+    return web.json_response(dialect.own_greeting(self._spec.name))
 
   async def _health(self, request: web.Request) -> web.Response:
     return web.json_response({
         'status': 'ok',
         'env': self._spec.name,
-        'live': len(self._table),
-        'running': self._table.running,
-        'queued': self._table.queued,
+        'live': len(self._episodes),
+        'running': self._episodes.running,
+        'queued': self._episodes.queued,
     })
 
   async def _metrics(self, request: web.Request) -> web.Response:
@@ -209,34 +209,34 @@ class Routes:
     if request.can_read_body:
       # Its fields are unused, but what is not JSON is refused.
       await requests.read_body(request)
-    number, live = self._table.create()
-    reply = {self._wire.episode_key: number}
-    if self._wire.create_resets:
+    number, live = self._episodes.create()
+    reply = {self._dialect.episode_key: number}
+    if self._dialect.create_resets:
       task_id = self._tasks[number % len(self._tasks)]
       async with live.lock:
         reply |= await self._start(request, number, task_id, 0)
     return web.json_response(
-        number if self._wire.created_key is None else reply
+        number if self._dialect.created_key is None else reply
     )
 
   async def _reset(self, request: web.Request) -> web.Response:
     body = await requests.read_body(request)
-    number = requests.integer(body, self._wire.episode_key)
-    live = self._table.get(number)
+    number = requests.integer(body, self._dialect.episode_key)
+    live = self._episodes.get(number)
     task_id = requests.integer(
-        body, self._wire.task_key, self._wire.default_task
+        body, self._dialect.task_key, self._dialect.default_task
     )
     seed = requests.integer(body, 'seed', 0)
     async with live.lock:
       reply = await self._start(request, number, task_id, seed)
-    if not self._wire.prompt_keys:
+    if not self._dialect.prompt_keys:
       return web.json_response(reply['observation'])
-    return web.json_response({self._wire.episode_key: number} | reply)
+    return web.json_response({self._dialect.episode_key: number} | reply)
 
   async def _step(self, request: web.Request) -> web.Response:
     body = await requests.read_body(request)
-    number = requests.integer(body, self._wire.episode_key)
-    live = self._table.get(number)
+    number = requests.integer(body, self._dialect.episode_key)
+    live = self._episodes.get(number)
     action = requests.text(body, 'action')
     async with live.lock:
       _check_started(live)
@@ -249,7 +249,7 @@ class Routes:
       live.score += result.reward
       live.ended = result.terminated or result.truncated
       if live.ended:
-        self._table.release(live)
+        self._episodes.release(live)
     reply = {
         'observation': result.observation,
         'reward': result.reward,
@@ -257,27 +257,27 @@ class Routes:
         'success': result.success,
         'terminated': result.terminated,
         'truncated': result.truncated,
-        **self._wire.step_extra,
+        **self._dialect.step_extra,
     }
-    if self._wire.has_score:
+    if self._dialect.has_score:
       reply['score'] = live.score
     return web.json_response(reply | live.details)
 
   async def _close(self, request: web.Request) -> web.Response:
     number = requests.integer(
-        await requests.read_body(request), self._wire.episode_key
+        await requests.read_body(request), self._dialect.episode_key
     )
     with contextlib.suppress(UnknownEpisode):  # a second close says false
-      live = self._table.get(number)
+      live = self._episodes.get(number)
       if live.waiting is not None:  # it has nothing to be waited for
-        return web.json_response(self._table.close(number))
+        return web.json_response(self._episodes.close(number))
       async with live.lock:  # not under a step's feet
-        return web.json_response(self._table.close(number))
+        return web.json_response(self._episodes.close(number))
     return web.json_response(False)
 
   async def _observation(self, request: web.Request) -> web.Response:
     live = self._queried(request)
-    if self._wire.observation_is_state:
+    if self._dialect.observation_is_state:
       return web.json_response(live.state)
     return web.json_response(live.env.observation())
 
@@ -290,7 +290,7 @@ class Routes:
 
   async def _query(self, request: web.Request) -> web.Response:
     number = self._queried_number(request)
-    live = self._table.get(number)
+    live = self._episodes.get(number)
     async with live.lock:
       _check_started(live)
       answer = await self._call(
@@ -300,9 +300,9 @@ class Routes:
 
   async def _render(self, request: web.Request) -> web.Response:
     number = requests.integer(
-        await requests.read_body(request), self._wire.episode_key
+        await requests.read_body(request), self._dialect.episode_key
     )
-    live = self._table.get(number)
+    live = self._episodes.get(number)
     async with live.lock:
       _check_started(live)
       png = await self._call(number, live.env, 'picture')
@@ -316,7 +316,7 @@ class Routes:
   async def _ask_running(self, request: web.Request, method: str) -> Any:
     """What a method of the episode's environment says of where it is now."""
     number = self._queried_number(request)
-    live = self._table.get(number)
+    live = self._episodes.get(number)
     async with live.lock:
       if not live.started or live.ended:
         raise Refusal(409, 'The episode is not running; reset it first.')
@@ -325,22 +325,22 @@ class Routes:
   async def _start(
       self, request: web.Request, number: int, task_id: int, seed: int
   ) -> dict[str, Any]:
-    live = self._table.get(number)
+    live = self._episodes.get(number)
     live.started = False  # until it worked
-    await self._table.admit(live)
+    await self._episodes.admit(live)
     try:
       if request.transport is None or request.transport.is_closing():
         # Nobody waits for the answer: do not keep others from running.
         raise Refusal(499, 'The client went away.')
       observation = await self._call(number, live.env, 'reset', task_id, seed)
     except BaseException:
-      self._table.release(live)
+      self._episodes.release(live)
       raise
     live.started, live.ended = True, False
     live.reward = live.score = 0.0
     self._counters.resets.inc()
     reply = {'observation': observation, 'reward': 0.0, 'done': False}
-    if self._wire.has_score:
+    if self._dialect.has_score:
       reply |= {'score': 0.0, 'deleted': False}
     return reply | live.details
 
@@ -351,7 +351,7 @@ class Routes:
       _DeadlineExceeded: it took too long; the episode was closed.
     """
     function = getattr(env, method)
-    if method in self._world.inline:
+    if method in self._factory.inline:
       return function(*args)
     loop = asyncio.get_running_loop()
     call = loop.run_in_executor(self._pool, function, *args)
@@ -360,17 +360,17 @@ class Routes:
       return call.result()
     # Nobody will look at it, even if it fails later.
     call.add_done_callback(lambda call: call.cancelled() or call.exception())
-    self._table.close(number)
+    self._episodes.close(number)
     raise _DeadlineExceeded(
         f'The environment did not answer within {self._deadline_s:g} s; the'
         ' episode was closed.'
     )
 
   def _queried(self, request: web.Request) -> LiveEpisode:
-    return self._table.get(self._queried_number(request))
+    return self._episodes.get(self._queried_number(request))
 
   def _queried_number(self, request: web.Request) -> int:
-    return requests.queried(request, self._wire.episode_key)
+    return requests.queried(request, self._dialect.episode_key)
 
 
 def _check_started(live: LiveEpisode) -> None:

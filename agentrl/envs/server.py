@@ -98,15 +98,15 @@ async def running(
   spec, options = envs.get(env_name), dict(options or {})
   token = None if token_file is None else tokens.read(token_file)
   tasks = ()
-  if spec.wire.create_resets:
+  if spec.dialect.create_resets:
     tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))
   if workers == 1:
-    world = spec.open(**options)
+    factory = spec.open(**options)
   else:
-    world = Workers(env_name, options, count=workers)
+    factory = Workers(env_name, options, count=workers)
   routes = Routes(
       spec,
-      world,
+      factory,
       tasks,
       expert=expert,
       lease_s=lease_s,

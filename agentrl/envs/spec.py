@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentrl.envs import prompts
-from agentrl.envs.base import World
+from agentrl.envs.base import EnvFactory
+from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Functions
 from agentrl.envs.prompts import Words
-from agentrl.envs.wire import Wire
 from agentrl.errors import ConfigError
 
 SPLITS = ('train', 'dev', 'test')
@@ -20,9 +20,9 @@ class EnvSpec:
 
   Attributes:
     name: its name, in records and in AgentGym's item files.
-    wire: how its server is spoken to.
+    dialect: how its server is spoken to.
     words: what a policy is told.
-    open_world: gives what makes its episodes, from the options. Imports what it
+    open_factory: gives what makes its episodes, from the options. Imports what it
       needs only then: specs are read by processes that never make one.
     list_tasks: the ids of a split, from its name and `task_options`.
     functions: its actions as functions, for formats that call them.
@@ -34,9 +34,9 @@ class EnvSpec:
   """
 
   name: str
-  wire: Wire
+  dialect: Dialect
   words: Words
-  open_world: Callable[..., World]
+  open_factory: Callable[..., EnvFactory]
   list_tasks: Callable[..., Sequence[int]]
   functions: Functions = ()
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -44,14 +44,14 @@ class EnvSpec:
   subtask: Callable[[int], str] | None = None
   subtasks_of: Callable[..., Callable[[int], str]] | None = None
 
-  def open(self, **options: Any) -> World:
+  def open(self, **options: Any) -> EnvFactory:
     """What makes its episodes. Imports what it needs only now.
 
     Raises:
       ConfigError: an option is unknown or wrong.
       EnvError: a package that it needs is missing.
     """
-    return self.open_world(**self.check_options(options))
+    return self.open_factory(**self.check_options(options))
 
   def tasks(self, split: str, **options: Any) -> tuple[int, ...]:
     """The fixed ids of 'train', 'dev' or 'test' under these options.

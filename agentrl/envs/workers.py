@@ -21,7 +21,7 @@ _STOP_S = 3.0
 
 
 class Workers:
-  """A world whose episodes live in `count` processes.
+  """A factory whose environments live in `count` processes.
 
   A worker that dies takes its episodes with it, which fail with an EnvError at
   their next call; another one takes its place.
@@ -202,8 +202,8 @@ def _work(pipe: Connection, env_name: str, options: dict[str, Any]) -> None:
   """The worker: answers calls until the server's end of the pipe closes."""
   live: dict[int, Any] = {}
   try:
-    world = envs.get(env_name).open(**options)
-    if world.slots is not None:
+    factory = envs.get(env_name).open(**options)
+    if factory.slots is not None:
       raise ConfigError(
           f'workers has no effect with {env_name}: its simulators are processes'
           ' already. Leave it 1.'
@@ -221,7 +221,7 @@ def _work(pipe: Connection, env_name: str, options: dict[str, Any]) -> None:
       if old in live:
         live.pop(old).close()
     if number not in live:
-      live[number] = world.make()
+      live[number] = factory.make()
     try:
       reply = False, getattr(live[number], method)(*args)
     except AgentrlError as error:

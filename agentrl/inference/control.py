@@ -24,7 +24,7 @@ _MAX_HEALTH_PAUSE_S = 2.0
 _UNREADABLE = 'Get parameter by name failed'
 
 
-class Control:
+class ControlClient:
   """Several inference servers with the same weights, each asked directly."""
 
   def __init__(
@@ -56,9 +56,9 @@ class Control:
   def urls(self) -> tuple[str, ...]:
     return self._urls
 
-  def one(self, url: str) -> 'Control':
+  def one(self, url: str) -> 'ControlClient':
     """A client of one replica alone."""
-    return Control(
+    return ControlClient(
         self._session,
         [url],
         timeout_s=self._timeout_s,
@@ -202,7 +202,7 @@ class Control:
     url = f'{self._urls[0]}/workers'
     body = await self._call('GET', url)
     try:
-      reply = replies.decode(body, url, replies.Workers)
+      reply = replies.decode(body, url, replies.RouterWorkers)
     except EngineError as error:
       raise EngineError(
           f"{url} did not list workers; is an SGLang router's URL in"

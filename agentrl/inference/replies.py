@@ -117,7 +117,7 @@ class _Worker(Struct):
   url: str
 
 
-class Workers(Struct):
+class RouterWorkers(Struct):
   """A router's servers."""
 
   workers: list[_Worker]

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentrl.errors import EngineError
 from agentrl.inference import replies
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 
 _TOKENS = 8
 _TRIES = 4
@@ -19,7 +19,7 @@ _TRIES = 4
 _HOT, _UNIFORM = 1e6, 0.01
 
 
-async def check(router: Control, *, vocab_size: int, lora: bool) -> None:
+async def check(router: ControlClient, *, vocab_size: int, lora: bool) -> None:
   """Sends requests through a router; its servers must have the same weights.
 
   Args:
@@ -56,7 +56,7 @@ async def check(router: Control, *, vocab_size: int, lora: bool) -> None:
     await _check_lora(router)
 
 
-async def _check_stops(router: Control) -> None:
+async def _check_stops(router: ControlClient) -> None:
   greedy = dict(temperature=0.0, max_new_tokens=_TOKENS)
   _, (first, *_) = await _ask(router, greedy)
   for _ in range(_TRIES):
@@ -75,7 +75,7 @@ async def _check_stops(router: Control) -> None:
   )
 
 
-async def _check_lora(router: Control) -> None:
+async def _check_lora(router: ControlClient) -> None:
   name = f'no-such-{uuid.uuid4().hex[:8]}'
   try:
     await _ask(router, dict(max_new_tokens=1), lora_path=name)
@@ -87,7 +87,7 @@ async def _check_lora(router: Control) -> None:
 
 
 async def _ask(
-    router: Control, params: dict[str, Any], **fields: Any
+    router: ControlClient, params: dict[str, Any], **fields: Any
 ) -> tuple[replies.LooseMeta, list[int]]:
   """`meta_info` and ids, one at least, of a reply to a prompt of one id."""
   reply = await router.ask({
@@ -103,7 +103,7 @@ async def _ask(
   return reply.meta_info, reply.output_ids
 
 
-def _refuse(router: Control, name: str, found: str) -> None:
+def _refuse(router: ControlClient, name: str, found: str) -> None:
   raise EngineError(
       f'The router at {router.urls[0]} drops {name} of requests: {found}. Name'
       ' the servers themselves in sampler.urls instead of sampler.router.',

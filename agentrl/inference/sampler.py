@@ -18,7 +18,7 @@ from absl import logging
 
 from agentrl.errors import ConfigError, EngineError
 from agentrl.inference import replies
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.types import Completion
 
@@ -49,7 +49,7 @@ class Adapter(NamedTuple):
   version: str  # of the policy that it and the servers' weights make
 
 
-class Sampler(Control):
+class Sampler(ControlClient):
   """One policy behind one or more inference servers with the same weights.
 
       sampler = Sampler(session, [url], temperature=1.0)
@@ -97,7 +97,7 @@ class Sampler(Control):
       max_attempts: tries of one request before `EngineError`; at least 1.
       backoff_s: pause before the second try; doubles with each further one.
       api_key: sent as a bearer token.
-      admin_key: see `Control`.
+      admin_key: see `ControlClient`.
       replicas: who gets the requests, shared among samplers, or a router that
         stands before `urls`; None: `urls`, counted by this sampler alone.
       accepts: whether completions of a weight version are of use; one that is

@@ -24,7 +24,7 @@ from absl import logging
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import Needs
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.runtime import keeper, ranks
 from agentrl.runtime.event_loop import KEEP_ALIVE_S, child_environment
@@ -273,7 +273,7 @@ class Fleet:
     """
     connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S)
     async with aiohttp.ClientSession(connector=connector) as session:
-      control = Control(session, [server.url], timeout_s=self._timeout_s)
+      control = ControlClient(session, [server.url], timeout_s=self._timeout_s)
 
       async def look():
         while True:
@@ -286,7 +286,7 @@ class Fleet:
       self, server: Server, version: Version, *, first: bool
   ) -> None:
     async with aiohttp.ClientSession() as session:
-      control = Control(session, [server.url], timeout_s=self._timeout_s)
+      control = ControlClient(session, [server.url], timeout_s=self._timeout_s)
 
       async def prepare():
         if first:

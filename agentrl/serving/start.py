@@ -16,7 +16,7 @@ from agentrl.engine.http.auth import Keys
 from agentrl.engine.server import Engine
 from agentrl.inference import router_check
 from agentrl.inference.compatibility import RESERVED, Needs
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Adapter, Sampler
 from agentrl.parallel import distributed
@@ -206,14 +206,14 @@ def _find(stack, loop, model, *, sampler, needs, dtype, version) -> Serving:
   )
   router = None
   if sampler.router:
-    router = Control(loop.session, [sampler.router], **options)
+    router = ControlClient(loop.session, [sampler.router], **options)
 
   if distributed.is_first():
     remote.look(sampler)
 
-  async def find() -> tuple[Control, list[dict[str, Any]]]:
+  async def find() -> tuple[ControlClient, list[dict[str, Any]]]:
     urls = await router.workers() if router else sampler.urls
-    control = Control(loop.session, urls, **options)
+    control = ControlClient(loop.session, urls, **options)
     # A run that was killed in the middle of a push left them paused.
     await control.wait_ready(sampler.timeout_s, resume=True)
     return control, await control.probe(needs)
@@ -272,7 +272,9 @@ def _launch(
       for i, port in enumerate(sglang.ports(launch))
   ]
   replicas = Replicas([server.url for server in servers])
-  control = Control(loop.session, replicas.urls, timeout_s=sampler.timeout_s)
+  control = ControlClient(
+      loop.session, replicas.urls, timeout_s=sampler.timeout_s
+  )
   dtype = _file_dtype({launch.value_of('--dtype') or dtype}, dtype)
   run = _draw_name()
   own = _make_push(stack, control, model, sampler, dtype, run, watched=replicas)
@@ -334,7 +336,7 @@ def _gathered(
 
 def _make_push(
     stack: contextlib.ExitStack,
-    control: Control,
+    control: ControlClient,
     model: LanguageModel,
     sampler: sampler_lib.Sampler,
     dtype: str,

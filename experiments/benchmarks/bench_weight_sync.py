@@ -33,7 +33,7 @@ from absl import app, flags
 
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.server import Engine
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.models import transformer, variants
 from agentrl.models.transformer import Transformer
 from agentrl.training.weight_sync import push as weight_sync
@@ -82,7 +82,7 @@ def bench_disk(config, params, engine, dtype: str) -> dict[str, float]:
   most = _SHARD_MB.value * 10**6
   try:
     push = DiskPush(
-        Control(None, []), base, config, dtype=dtype, shard_bytes=most
+        ControlClient(None, []), base, config, dtype=dtype, shard_bytes=most
     )
     push.write(params, 0)  # compiles
     files = (base / 'version_0').glob('*.safetensors')
@@ -99,7 +99,7 @@ def bench_disk(config, params, engine, dtype: str) -> dict[str, float]:
     async def install() -> float:
       async with aiohttp.ClientSession() as session:
         start = time.perf_counter()
-        await push.install(Control(session, [url]), version)
+        await push.install(ControlClient(session, [url]), version)
         return time.perf_counter() - start
 
     install_s = asyncio.run(install())

@@ -30,7 +30,7 @@ import psutil
 from absl import app, flags
 
 from agentrl.errors import EngineError
-from agentrl.inference.control import KEEP_ALIVE_S, Control
+from agentrl.inference.control import KEEP_ALIVE_S, ControlClient
 from experiments.benchmarks import soak_flags, soak_run
 from third_party.sglang_cpu import install
 
@@ -160,9 +160,9 @@ class Faults:
       return True
     return False
 
-  def _control(self, *servers: soak_run.Server) -> Control:
+  def _control(self, *servers: soak_run.Server) -> ControlClient:
     urls = [server.url for server in servers]
-    return Control(self._session, urls, timeout_s=30.0)
+    return ControlClient(self._session, urls, timeout_s=30.0)
 
   async def moment(self, name: str, server: soak_run.Server) -> str:
     """Waits for a moment; gives 'any' if that did not come."""

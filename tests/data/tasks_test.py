@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from agentrl.data.tasks import TaskIterator
 from agentrl.envs import ENVS, items
-from agentrl.envs.wire import WIRES
+from agentrl.envs.dialect import DIALECTS
 from agentrl.errors import DataError
 
 LISTS = st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True)
@@ -88,7 +88,7 @@ def test_item_file_gives_task_ids(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'name', sorted({*ENVS, *WIRES, 'lmrlgym_maze', 'tool_todo'})
+    'name', sorted({*ENVS, *DIALECTS, 'lmrlgym_maze', 'tool_todo'})
 )
 def test_item_files_serve_every_environment(tmp_path, name):
   path = tmp_path / 'items.json'

@@ -56,8 +56,8 @@ class Case:
   slow: bool = False
 
   @property
-  def wire(self):
-    return envs.get(self.env_name).wire
+  def dialect(self):
+    return envs.get(self.env_name).dialect
 
   @property
   def unknown_task(self) -> int:
@@ -127,27 +127,27 @@ class Caller:
     return await self.ask('POST', route, status=status, json=fields)
 
   async def create(self, task_id: int) -> int:
-    key = self.case.wire.create_task_key
+    key = self.case.dialect.create_task_key
     reply = await self.post('create', **({key: task_id} if key else {}))
-    created = self.case.wire.created_key
+    created = self.case.dialect.created_key
     return reply if created is None else reply[created]
 
   async def of(self, route: str, number: int, *, status=200, **fields) -> Any:
     """A POST about one episode."""
-    fields = {self.case.wire.episode_key: number} | fields
+    fields = {self.case.dialect.episode_key: number} | fields
     return await self.post(route, status=status, **fields)
 
   async def reset(
       self, number: int, task_id: int, *, status=200, **more
   ) -> str:
-    wire = self.case.wire
-    more = {wire.task_key: task_id} | dict(wire.reset_extra) | more
+    dialect = self.case.dialect
+    more = {dialect.task_key: task_id} | dict(dialect.reset_extra) | more
     reply = await self.of('reset', number, status=status, **more)
     if status != 200:
       return reply['error']
-    if not wire.prompt_keys:
+    if not dialect.prompt_keys:
       return reply
-    return '\n'.join(reply[key] for key in wire.prompt_keys)
+    return '\n'.join(reply[key] for key in dialect.prompt_keys)
 
   async def metric(self, name: str) -> float:
     text = await self.ask('GET', 'metrics')
@@ -227,7 +227,7 @@ async def check_observation_repeats_the_last_one(case: Case) -> None:
     number = await at.create(case.tasks[0])
     await at.reset(number, case.tasks[0])
     step = await at.of('step', number, action=case.actions[0])
-    key = case.wire.episode_key
+    key = case.dialect.episode_key
     again = await at.ask('GET', f'observation?{key}={number}')
     if isinstance(again, dict):
       again = again['observation']
@@ -262,13 +262,13 @@ async def check_unknown_ids_are_refused(case: Case) -> None:
 async def check_what_is_not_running_cannot_be_stepped(case: Case) -> None:
   async with serving(case, expert=True) as at:
     number = await at.create(case.tasks[0])
-    if not case.wire.create_resets:
+    if not case.dialect.create_resets:
       await at.of('step', number, status=409, action='x')
     # A failed reset leaves nothing to step.
     await at.reset(number, case.unknown_task, status=422)
     await at.of('step', number, status=409, action='x')
     await at.reset(number, case.tasks[0])
-    key = case.wire.episode_key
+    key = case.dialect.episode_key
     for _ in range(400):
       reply = await at.ask('GET', f'expert?{key}={number}')
       step = await at.of('step', number, action=reply['action'])
@@ -309,7 +309,7 @@ async def check_hostile_actions_change_nothing(case: Case) -> None:
         await at.reset(number, case.tasks[0])
     for wrong in (None, 7, ['x'], {'a': 1}):
       await at.of('step', number, status=422, action=wrong)
-    big = {case.wire.episode_key: number, 'action': 'x' * 2**20}
+    big = {case.dialect.episode_key: number, 'action': 'x' * 2**20}
     error = (await at.post('step', status=413, **big))['error']
     assert re.search(r'more than \d+ bytes', error), error
     for body in (b'', b'{', b'\xff\xfe', b'[]', b'"x"', b'\x80abc'):
@@ -350,7 +350,7 @@ async def _worst_health_s(case: Case) -> float:
 async def check_the_limit_says_when_to_come_back(case: Case) -> None:
   async with serving(case, max_episodes=1) as at:
     await at.create(case.tasks[0])
-    key = case.wire.create_task_key
+    key = case.dialect.create_task_key
     fields = {key: case.tasks[0]} if key else {}
     async with at.session.post(f'{at.url}/create', json=fields) as response:
       assert response.status == 429 and int(response.headers['Retry-After']) > 0

@@ -3,7 +3,7 @@
 import pytest
 
 from agentrl import envs
-from agentrl.envs import wire
+from agentrl.envs import dialect
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 
@@ -11,17 +11,17 @@ from agentrl.errors import ConfigError
 @pytest.mark.parametrize('name', envs.ENVS)
 def test_every_environment_can_be_made_and_has_disjoint_splits(name):
   spec = envs.get(name)
-  assert spec.wire is wire.WIRES[name]
+  assert spec.dialect is dialect.DIALECTS[name]
   seen = set()
   for split in SPLITS:
     ids = spec.tasks(split)
     assert ids and not seen & set(ids)
     seen |= set(ids)
-  world = spec.open()
-  env = world.make()
+  factory = spec.open()
+  env = factory.make()
   assert env.reset(spec.tasks('test')[0], 0) == env.observation()
   env.close()
-  world.close()
+  factory.close()
 
 
 def test_options_choose_tasks_or_pass_by():

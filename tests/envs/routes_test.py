@@ -1,4 +1,4 @@
-"""Tests for agentrl.envs.routes on a world whose calls the test holds back."""
+"""Tests for agentrl.envs.routes on a factory whose calls the test holds back."""
 
 import asyncio
 import threading
@@ -17,14 +17,14 @@ from agentrl.types import StepResult
 class HeldEnv:
   """`hold` waits until it is closed; `wait` for `go`; there is no task 13."""
 
-  def __init__(self, world):
-    self.world = world
+  def __init__(self, factory):
+    self.factory = factory
     self.freed = threading.Event()
 
   def reset(self, task_id, seed):
     if task_id == 13:
       raise EnvError('There is no task 13.')
-    self.world.resets.append(task_id)
+    self.factory.resets.append(task_id)
     return f'task {task_id}'
 
   def observation(self):
@@ -35,9 +35,9 @@ class HeldEnv:
       self.freed.wait(120)
       raise EnvError('It was closed.')
     if action == 'wait':
-      self.world.waits.set()
-      assert self.world.go.wait(120)
-      self.world.waited = True
+      self.factory.waits.set()
+      assert self.factory.go.wait(120)
+      self.factory.waited = True
     return StepResult('seen', 0.0, action == 'end', success=False)
 
   def available_actions(self):
@@ -47,7 +47,7 @@ class HeldEnv:
     self.freed.set()
 
 
-class HeldWorld:
+class HeldFactory:
   threads = 4
   inline = ()
 
@@ -68,11 +68,11 @@ class HeldWorld:
     self.closed = True
 
 
-def with_world(world, body, **kwargs):
-  """Runs `body(post, get)` against a server of `world`."""
+def with_factory(factory, body, **kwargs):
+  """Runs `body(post, get)` against a server of `factory`."""
 
   async def main():
-    routes = Routes(envs.get('babyai'), world, **kwargs)
+    routes = Routes(envs.get('babyai'), factory, **kwargs)
     async with (
         test_utils.TestServer(routes.app()) as server,
         aiohttp.ClientSession(server.make_url('')) as session,
@@ -91,7 +91,7 @@ def with_world(world, body, **kwargs):
           lambda *args, **kw: ask('POST', *args, **kw),
           lambda *args, **kw: ask('GET', *args, **kw),
       )
-    assert world.closed
+    assert factory.closed
 
   asyncio.run(main())
 
@@ -106,7 +106,7 @@ async def queued(get, count):
 
 
 def test_resets_beyond_the_slots_wait_in_order_and_are_reported():
-  world = HeldWorld(slots=2)
+  factory = HeldFactory(slots=2)
 
   async def body(post, get):
     for _ in range(5):
@@ -134,9 +134,9 @@ def test_resets_beyond_the_slots_wait_in_order_and_are_reported():
     await queued(get, 1)
     await post('close', id=3)
     await waiting[2]
-    assert world.resets == [0, 1, 2, 3, 7, 4]
+    assert factory.resets == [0, 1, 2, 3, 7, 4]
 
-  with_world(world, body)
+  with_factory(factory, body)
 
 
 def test_closing_a_queued_episode_takes_it_out_of_the_queue():
@@ -153,7 +153,7 @@ def test_closing_a_queued_episode_takes_it_out_of_the_queue():
     await post('close', id=0)
     assert (await stays)['observation'] == 'task 2'
 
-  with_world(HeldWorld(slots=1), body)
+  with_factory(HeldFactory(slots=1), body)
 
 
 def test_a_client_that_leaves_the_queue_takes_no_slot():
@@ -169,7 +169,7 @@ def test_a_client_that_leaves_the_queue_takes_no_slot():
     await post('close', id=0)
     assert (await post('reset', id=2, data_idx=2))['observation'] == 'task 2'
 
-  with_world(HeldWorld(slots=1), body)
+  with_factory(HeldFactory(slots=1), body)
 
 
 def test_a_failed_reset_gives_its_slot_back():
@@ -182,7 +182,7 @@ def test_a_failed_reset_gives_its_slot_back():
     await post('reset', id=1, data_idx=1)
     assert (await get('health'))['running'] == 1
 
-  with_world(HeldWorld(slots=1), body)
+  with_factory(HeldFactory(slots=1), body)
 
 
 def test_a_queued_episode_does_not_expire():
@@ -195,7 +195,7 @@ def test_a_queued_episode_does_not_expire():
     assert (await waiting)['observation'] == 'task 1'
     await post('step', 404, id=0, action='end')
 
-  with_world(HeldWorld(slots=1), body, lease_s=1.0)
+  with_factory(HeldFactory(slots=1), body, lease_s=1.0)
 
 
 def test_a_call_beyond_the_deadline_ends_its_episode_and_frees_its_slot():
@@ -212,7 +212,7 @@ def test_a_call_beyond_the_deadline_ends_its_episode_and_frees_its_slot():
     text = await get('metrics')
     assert 'agentrl_env_deadlines_exceeded_total{env="babyai"} 1.0' in text
 
-  with_world(HeldWorld(slots=1), body, deadline_s=1.0)
+  with_factory(HeldFactory(slots=1), body, deadline_s=1.0)
 
 
 def test_a_slow_step_does_not_hold_up_others():
@@ -221,19 +221,19 @@ def test_a_slow_step_does_not_hold_up_others():
       await post('create')
       await post('reset', id=number, data_idx=number)
     slow = asyncio.create_task(post('step', id=0, action='wait'))
-    while not world.waits.is_set():
+    while not factory.waits.is_set():
       await get('health')
     await post('step', id=1, action='go')
     # Closing what is busy waits for it.
     closing = asyncio.create_task(post('close', id=0))
     await asyncio.sleep(0.1)
     assert not slow.done() and not closing.done()
-    world.go.set()
-    assert await closing is True and world.waited
+    factory.go.set()
+    assert await closing is True and factory.waited
     await slow
 
-  world = HeldWorld()
-  with_world(world, body)
+  factory = HeldFactory()
+  with_factory(factory, body)
 
 
 def test_a_token_is_wanted_of_everything_but_health():
@@ -245,4 +245,4 @@ def test_a_token_is_wanted_of_everything_but_health():
     right = {'Authorization': 'Bearer s3cret'}
     assert await post('create', headers=right) == {'id': 0}
 
-  with_world(HeldWorld(), body, token='s3cret')
+  with_factory(HeldFactory(), body, token='s3cret')

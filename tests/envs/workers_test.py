@@ -15,16 +15,16 @@ from agentrl.envs.workers import Workers
 from agentrl.errors import ConfigError, EnvError
 
 
-@pytest.fixture(name='world', scope='module')
-def _world():
-  world = Workers('textcraft', {'max_depth': 2}, count=2)
-  yield world
-  world.close()
+@pytest.fixture(name='factory', scope='module')
+def _factory():
+  factory = Workers('textcraft', {'max_depth': 2}, count=2)
+  yield factory
+  factory.close()
 
 
-def test_episodes_are_spread_and_play_as_without_workers(world):
-  remote = [world.make() for _ in range(4)]
-  assert [worker.live for worker in world._workers] == [2, 2]
+def test_episodes_are_spread_and_play_as_without_workers(factory):
+  remote = [factory.make() for _ in range(4)]
+  assert [worker.live for worker in factory._workers] == [2, 2]
   local = envs.get('textcraft').open().make()
   for number, env in enumerate(remote):
     task_id = 100 + number
@@ -38,11 +38,11 @@ def test_episodes_are_spread_and_play_as_without_workers(world):
   for env in remote:
     env.close()
     env.close()
-  assert [worker.live for worker in world._workers] == [0, 0]
+  assert [worker.live for worker in factory._workers] == [0, 0]
 
 
-def test_errors_of_the_environment_come_through(world):
-  env = world.make()
+def test_errors_of_the_environment_come_through(factory):
+  env = factory.make()
   with pytest.raises(EnvError, match='no task 9999; ids are 0 to 543'):
     env.reset(9999, 0)
   env.reset(3, 0)
@@ -51,8 +51,8 @@ def test_errors_of_the_environment_come_through(world):
   env.close()
 
 
-def test_a_dead_worker_loses_its_episodes_and_nothing_else(world):
-  lost, other = world.make(), world.make()
+def test_a_dead_worker_loses_its_episodes_and_nothing_else(factory):
+  lost, other = factory.make(), factory.make()
   for env in (lost, other):
     env.reset(100, 0)
   os.kill(lost._worker._process.pid, signal.SIGKILL)
@@ -62,7 +62,7 @@ def test_a_dead_worker_loses_its_episodes_and_nothing_else(world):
     lost.step('inventory')
   assert other.step('inventory').observation
   assert lost.reset(100, 0) == other.reset(100, 0)
-  assert world.gauges()['worker_restarts'] == 1
+  assert factory.gauges()['worker_restarts'] == 1
   lost.close(), other.close()
 
 

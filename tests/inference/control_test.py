@@ -8,7 +8,7 @@ from aiohttp import web
 
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import Needs
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from tests import fakes
 
 
@@ -22,7 +22,7 @@ def with_control(engines, body, **settings):
       try:
         urls = [engine.url for engine in engines]
         return await asyncio.wait_for(
-            body(Control(session, urls, **settings)), 120
+            body(ControlClient(session, urls, **settings)), 120
         )
       finally:
         for engine in engines:

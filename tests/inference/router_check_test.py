@@ -10,7 +10,7 @@ from aiohttp import web
 
 from agentrl.errors import EngineError
 from agentrl.inference import router_check
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from tests import fakes, tiny
 
 
@@ -35,7 +35,7 @@ def check(change, *, lora):
       async with routing(url, change) as router:
         async with aiohttp.ClientSession() as session:
           await router_check.check(
-              Control(session, [router.url]),
+              ControlClient(session, [router.url]),
               vocab_size=tiny.CONFIG.vocab_size,
               lora=lora,
           )

@@ -22,7 +22,7 @@ import pytest
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import RESERVED, Needs
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
 from agentrl.models import transformer
@@ -53,7 +53,7 @@ class Running:
   servers: list[sglang.Server]
   replicas: Replicas
   push: DiskPush
-  control: Control
+  control: ControlClient
   sampler: Sampler
 
 
@@ -84,7 +84,7 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
   files = directory / 'tokenizer'
   tokenizer_lib.train_bpe(['go'], vocab_size=300).save(files)
   async with aiohttp.ClientSession() as session:
-    control = Control(session, urls)
+    control = ControlClient(session, urls)
     push = DiskPush(
         control,
         directory / 'weights',
@@ -217,8 +217,10 @@ def test_a_server_that_hangs_in_a_push_is_started_with_the_new_weights(
   async def story():
     async with running(tmp_path, timeout_s=8) as run:
       a, b = run.servers
-      run.push._control = Control(  # less patient than who looks at health
-          run.control._session, run.control.urls, timeout_s=1
+      run.push._control = (
+          ControlClient(  # less patient than who looks at health
+              run.control._session, run.control.urls, timeout_s=1
+          )
       )
       os.kill(process_of(a), signal.SIGSTOP)
       await run.push(params_of(1), 1)

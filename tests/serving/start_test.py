@@ -16,7 +16,7 @@ from aiohttp import web
 from agentrl.config.sampler import Sampler
 from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.models import transformer
 from agentrl.modes import base, train
 from agentrl.runtime.event_loop import SECRETS, EventLoop
@@ -158,7 +158,7 @@ def test_a_server_that_lost_the_weights_is_not_used(
     # As if somebody had started the first one again, from its first model.
     async def lose():
       async with aiohttp.ClientSession() as session:
-        lost = Control(session, engines[:1])
+        lost = ControlClient(session, engines[:1])
         path = str(tmp_path / 'push' / 'version_3')
         await lost.update_weights_from_disk(path, 'default')
 
@@ -236,7 +236,7 @@ def test_a_router_that_loses_parameters_is_refused(
 def test_servers_that_a_killed_run_left_paused_are_resumed(
     host, model, engines, tmp_path, mode
 ):
-  control = Control(host.session, engines)
+  control = ControlClient(host.session, engines)
   host.run(control.pause(mode))
   with contextlib.ExitStack() as stack:
     served = start(stack, host, model, tmp_path, urls=tuple(engines))

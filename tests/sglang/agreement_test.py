@@ -16,7 +16,7 @@ import pytest
 
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import RESERVED, Needs
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.models.transformer import Transformer
 from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.weights import hf_config
@@ -49,7 +49,7 @@ def prompts(vocab_size):
 async def push_and_sample(url, config, params, directory):
   """Gives (prompt, sampling parameters, reply) of each request."""
   async with aiohttp.ClientSession() as session:
-    control = Control(session, [url])
+    control = ControlClient(session, [url])
     files = directory / 'tokenizer'
     models.tokenizer().save(files)
     push = DiskPush(
@@ -126,7 +126,7 @@ def restored(url, directory):
 
     async def restore():
       async with aiohttp.ClientSession() as session:
-        control = Control(session, [url])
+        control = ControlClient(session, [url])
         await control.update_weights_from_disk(str(directory), 'default')
 
     asyncio.run(restore())
@@ -171,7 +171,7 @@ def needs(config, **changes):
 def probe(url, wanted):
   async def ask():
     async with aiohttp.ClientSession() as session:
-      return await Control(session, [url]).probe(wanted)
+      return await ControlClient(session, [url]).probe(wanted)
 
   return asyncio.run(ask())
 

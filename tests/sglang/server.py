@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from agentrl.config.sampler import Launch
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.serving import sglang
 from third_party.sglang_cpu import install
 
@@ -58,7 +58,7 @@ def running(
 async def _ready(server: sglang.Server) -> None:
   async with aiohttp.ClientSession() as session:
     waiting = asyncio.create_task(
-        Control(session, [server.url]).wait_ready(START_S)
+        ControlClient(session, [server.url]).wait_ready(START_S)
     )
     while not waiting.done():
       ending = server.ending()

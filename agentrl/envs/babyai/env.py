@@ -106,9 +106,9 @@ class BabyAI:
 
   def expert_action(self) -> str:
     if self._expert is None:
-      from agentrl.envs.babyai.expert import Expert
+      from agentrl.envs.babyai.expert import BabyAIExpert
 
-      self._expert = Expert(self._task_id, macros=self._expert_macros)
+      self._expert = BabyAIExpert(self._task_id, macros=self._expert_macros)
     return self._expert.action(self._taken)
 
   def close(self) -> None:

@@ -169,7 +169,7 @@ _GIVEN_UP = (
 )
 
 
-class Expert:
+class BabyAIExpert:
   """Minigrid's planning bot on a copy of the task.
 
   The copy takes the same primitive steps as the episode, which therefore cannot

@@ -296,8 +296,8 @@ class SciWorld:
         self._busy = False
 
 
-class SciWorlds:
-  """The world of SciWorld's episodes: the simulators that they share.
+class SciWorldFactory:
+  """Makes SciWorld's environments; holds the simulators that they share.
 
   Args:
     simulators: most at a time, each a process of up to 600 MB; None: two for

@@ -44,7 +44,7 @@ class Searcher(Protocol):
     """At most `topk` passages, the best first."""
 
 
-class SearchWorld:
+class SearchQAFactory:
   """The index and the questions that all episodes of a server share.
 
   Args:

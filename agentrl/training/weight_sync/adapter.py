@@ -14,7 +14,7 @@ from typing import Any
 from absl import logging
 
 from agentrl.errors import EngineError
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.sampler import Adapter
 from agentrl.models.lora import Base, Lora
 from agentrl.training.weight_sync.disk import DiskPush, Version
@@ -92,7 +92,7 @@ class AdapterPush(DiskPush):
     del version
     return self._model.directory
 
-  async def install(self, server: Control, version: Version) -> None:
+  async def install(self, server: ControlClient, version: Version) -> None:
     """Makes one server load a version, and the base if it has another model.
 
     Raises:
@@ -105,7 +105,7 @@ class AdapterPush(DiskPush):
     if _name(version) not in await server.models():
       await server.load_lora_adapter(_name(version), str(version.directory))
 
-  async def _unload(self, server: Control, *, kept: str | None) -> None:
+  async def _unload(self, server: ControlClient, *, kept: str | None) -> None:
     """Unloads what runs like this one have loaded."""
     for name in await server.models():
       if name.startswith(_PREFIX) and name != kept:

@@ -21,7 +21,7 @@ import numpy as np
 from absl import logging
 
 from agentrl.errors import EngineError, WeightsError
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.models import lora
 from agentrl.models.config import TransformerConfig
@@ -57,7 +57,7 @@ class DiskPush:
 
   def __init__(
       self,
-      control: Control,
+      control: ControlClient,
       directory: pathlib.Path,
       config: TransformerConfig,
       *,
@@ -69,7 +69,7 @@ class DiskPush:
       eos_ids: Sequence[int] = (),
       tokenizer_files: pathlib.Path | None = None,
       timeout_s: float = 300.0,
-      router: Control | None = None,
+      router: ControlClient | None = None,
       watched: Replicas | None = None,
   ):
     """Prepares pushes.
@@ -215,7 +215,7 @@ class DiskPush:
       known = (self._current, self._before)
     return name in {str(v.number) for v in known if v is not None}
 
-  async def install(self, server: Control, version: Version) -> None:
+  async def install(self, server: ControlClient, version: Version) -> None:
     """Makes one server load a version, and checks that it did.
 
     Raises:
@@ -240,7 +240,7 @@ class DiskPush:
     if self._verify:
       await self._check(server, version)
 
-  async def _check(self, server: Control, version: Version) -> None:
+  async def _check(self, server: ControlClient, version: Version) -> None:
     """Raises EngineError unless the server has this version."""
     [url] = server.urls
     found = (await server.model_info()).get('weight_version')
@@ -259,7 +259,9 @@ class DiskPush:
           retryable=error.retryable,
       ) from error
 
-  async def _check_by_checksum(self, server: Control, version: Version) -> None:
+  async def _check_by_checksum(
+      self, server: ControlClient, version: Version
+  ) -> None:
     """Tensors that changed between two pushes must have changed there too.
 
     Raises:
@@ -396,7 +398,7 @@ def _digests(
   }
 
 
-async def _same_rows(server: Control, version: Version) -> bool:
+async def _same_rows(server: ControlClient, version: Version) -> bool:
   """Compares rows; False if the server cannot tell any.
 
   Raises:

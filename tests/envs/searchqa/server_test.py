@@ -1,4 +1,4 @@
-"""SearchQA over HTTP: AgentGym's wire, services elsewhere, the expert."""
+"""SearchQA over HTTP: AgentGym's dialect, services elsewhere, the expert."""
 
 import asyncio
 import contextlib

@@ -10,7 +10,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from agentrl.errors import EngineError
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.sampler import Sampler
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Base, Lora
@@ -49,7 +49,7 @@ def run(body, urls, directory):
 
   async def main():
     async with aiohttp.ClientSession() as session:
-      control = Control(session, urls)
+      control = ControlClient(session, urls)
       push = AdapterPush(
           control, directory, tiny.CONFIG, lora=LORA, base=BASE, run='run'
       )

@@ -18,7 +18,7 @@ import safetensors.numpy
 from aiohttp import web
 
 from agentrl.errors import EngineError, WeightsError
-from agentrl.inference.control import Control
+from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
 from agentrl.training import options
@@ -45,7 +45,7 @@ def run(body, urls, directory, **settings):
 
   async def main():
     async with aiohttp.ClientSession() as session:
-      control = Control(session, urls)
+      control = ControlClient(session, urls)
       push = DiskPush(control, directory, tiny.CONFIG, **settings)
       return await asyncio.wait_for(body(push, control), 300)
 
@@ -192,7 +192,7 @@ def run_fakes(servers, body, directory, **settings):
         await stack.enter_async_context(server)
       session = await stack.enter_async_context(aiohttp.ClientSession())
       urls = [server.url for server in servers]
-      control = Control(session, urls)
+      control = ControlClient(session, urls)
       if 'watched' in settings:
         settings['watched'] = settings['watched'](urls)
       push = DiskPush(
@@ -410,11 +410,11 @@ def test_a_router_is_asked_for_its_workers_at_each_push(tmp_path):
       urls = [server.url for server, _ in servers]
       known.append(urls[0])
       push = DiskPush(
-          Control(session, urls[:1]),
+          ControlClient(session, urls[:1]),
           tmp_path,
           tiny.CONFIG,
           verify=False,
-          router=Control(session, [router.url]),
+          router=ControlClient(session, [router.url]),
       )
       await push(params_of(1), 1)
       known.append(urls[1])

@@ -17,7 +17,7 @@ TERMINAL = 'terminal'  # meaningful only in the reply that ends the episode
 
 
 @dataclasses.dataclass(frozen=True)
-class Wire:
+class Dialect:
   """How one environment's server is spoken to.
 
   Every server has POST /create, /reset, /step and /close and GET /observation.
@@ -71,7 +71,7 @@ class Wire:
   greeting: str | None = None
 
 
-TEXTCRAFT = Wire(
+TEXTCRAFT = Dialect(
     success=lambda total: total >= 1.0,
     create_resets=True,
     default_task=0,
@@ -81,7 +81,7 @@ TEXTCRAFT = Wire(
 
 # The original repeats its last reward in later replies and adds it to `score`
 # each time, so only the reply that ends the episode can be believed.
-BABYAI = Wire(
+BABYAI = Dialect(
     success=lambda total: total > 0.0,
     reward_kind=TERMINAL,
     has_score=True,
@@ -91,7 +91,7 @@ BABYAI = Wire(
 )
 
 # 0 to 100; -100 after a wrong focus, which forfeits what was earned.
-SCIWORLD = Wire(
+SCIWORLD = Dialect(
     success=lambda total: total >= 1.0,
     prompt_keys=('task_description', 'observation'),
     reward_key='score',
@@ -102,7 +102,7 @@ SCIWORLD = Wire(
     greeting='This is environment ScienceWorld.',
 )
 
-SEARCHQA = Wire(
+SEARCHQA = Dialect(
     success=lambda total: total >= 1.0,
     episode_key='env_idx',
     created_key=None,
@@ -112,7 +112,7 @@ SEARCHQA = Wire(
     step_extra={'info': None},
 )
 
-WEBARENA = Wire(
+WEBARENA = Dialect(
     success=lambda total: total >= 1.0,
     episode_key='env_idx',
     created_key='env_idx',
@@ -123,7 +123,7 @@ WEBARENA = Wire(
     failed_reset='TimeoutError',
 )
 
-WIRES = {
+DIALECTS = {
     'textcraft': TEXTCRAFT,
     'babyai': BABYAI,
     'sciworld': SCIWORLD,
@@ -137,7 +137,7 @@ def own_greeting(name: str) -> str:
   return f'agentrl {name} environment server'
 
 
-def other_environment(said: str, name: str, wire: Wire) -> str | None:
+def other_environment(said: str, name: str, dialect: Dialect) -> str | None:
   """The name of another environment whose server answers; None: not known.
 
   Some of AgentGym's servers only say "ok".
@@ -145,14 +145,14 @@ def other_environment(said: str, name: str, wire: Wire) -> str | None:
   Args:
     said: the answer to GET /.
     name: of the environment that is wanted.
-    wire: of it.
+    dialect: of it.
   """
-  if said in (own_greeting(name), wire.greeting):
+  if said in (own_greeting(name), dialect.greeting):
     return None
   ours = re.fullmatch(own_greeting('(.+)'), said)
   if ours:
     return repr(ours[1])
   theirs = re.fullmatch(r'This is environment (.+)\.', said)
-  known = said in {x.greeting for x in WIRES.values()}
-  # A user's own wire may well be that of an environment that is not known here.
-  return repr(theirs[1]) if theirs and (known or wire.greeting) else None
+  known = said in {x.greeting for x in DIALECTS.values()}
+  # A user's own dialect may well be that of an environment that is not known here.
+  return repr(theirs[1]) if theirs and (known or dialect.greeting) else None

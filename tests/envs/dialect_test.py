@@ -19,7 +19,7 @@ from aiohttp import web
 
 from agentrl.envs import ENVS, server
 from agentrl.envs.client import EnvClient
-from agentrl.envs.wire import WIRES
+from agentrl.envs.dialect import DIALECTS
 from agentrl.errors import EnvError
 
 
@@ -305,7 +305,7 @@ def replay(env_name, exchanges, body):
 
 
 def test_every_wire_is_replayed():
-  assert REPLAYS.keys() == OUTCOMES.keys() == WIRES.keys()
+  assert REPLAYS.keys() == OUTCOMES.keys() == DIALECTS.keys()
 
 
 @pytest.mark.parametrize('env_name', REPLAYS)
@@ -338,9 +338,9 @@ def opening(env_name):
 
 
 def step_request(env_name, action='x'):
-  wire = WIRES[env_name]
+  dialect = DIALECTS[env_name]
   _, (_, _, close) = opening(env_name)
-  key = wire.episode_key
+  key = dialect.episode_key
   return ('POST', '/step', {key: close[key], 'action': action})
 
 
@@ -660,7 +660,7 @@ def test_every_environment_is_asked_as_the_original_asks():
 @pytest.mark.parametrize('extra', [{}, {'visual': True, 'x': [1]}])
 @pytest.mark.parametrize('env_name', REQUESTS)
 def test_an_original_client_reads_what_it_needs(env_name, extra):
-  wire = WIRES[env_name]
+  dialect = DIALECTS[env_name]
 
   async def body(send):
     episode = None
@@ -669,7 +669,7 @@ def test_an_original_client_reads_what_it_needs(env_name, extra):
       if fields is not None:
         fields = dict(fields) | (extra if method == 'POST' else {})
       if episode is not None:
-        fields[wire.episode_key] = episode
+        fields[dialect.episode_key] = episode
       status, reply = await send(method, route, fields)
       assert status == 200, (route, reply)
       if isinstance(asked.reads, dict):
@@ -678,7 +678,9 @@ def test_an_original_client_reads_what_it_needs(env_name, extra):
       else:
         assert isinstance(reply, asked.reads), (route, reply)
       if route == 'create':
-        episode = reply if wire.created_key is None else reply[wire.created_key]
+        episode = (
+            reply if dialect.created_key is None else reply[dialect.created_key]
+        )
       if route == 'close':
         assert reply is True
 
@@ -687,19 +689,19 @@ def test_an_original_client_reads_what_it_needs(env_name, extra):
 
 @pytest.mark.parametrize('env_name', REQUESTS)
 def test_failures_have_a_status_and_an_error(env_name):
-  wire = WIRES[env_name]
+  dialect = DIALECTS[env_name]
 
   async def body(send):
-    gone = {wire.episode_key: 99}
+    gone = {dialect.episode_key: 99}
     for method, route, fields, expected in (
         ('POST', 'step', gone | {'action': 'x'}, 404),
-        ('POST', 'reset', gone | {wire.task_key: 0}, 404),
+        ('POST', 'reset', gone | {dialect.task_key: 0}, 404),
         ('GET', 'observation', gone, 404),
         ('POST', 'step', gone, 404),
         ('POST', 'step', {'action': 'x'}, 422),
         ('GET', 'observation', {}, 422),
-        *(('GET', name, gone, 404) for name in wire.queries),
-        *([('POST', 'render', gone, 404)] if wire.renders else []),
+        *(('GET', name, gone, 404) for name in dialect.queries),
+        *([('POST', 'render', gone, 404)] if dialect.renders else []),
     ):
       status, reply = await send(method, route, fields)
       assert status == expected and reply.keys() == {'error'}, (route, reply)

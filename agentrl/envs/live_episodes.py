@@ -56,12 +56,12 @@ class LiveEpisode:
     }
 
 
-class Table:
+class LiveEpisodes:
   """Live episodes by number; numbers count from 0 and are never used twice.
 
   Args:
     make: makes an environment.
-    slots: most that may run at a time; None: no limit. See `base.World`.
+    slots: most that may run at a time; None: no limit. See `base.EnvFactory`.
     max_episodes: most that may be live at a time.
     lease_s: an episode that nobody used for so long is closed.
     clock: seconds, monotonic.
