@@ -4,13 +4,7 @@ import asyncio
 import json
 import os
 import pathlib
-import select
-import signal
-import subprocess
 import sys
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -27,13 +21,14 @@ from agentrl.rollout.collect import Assignment, Play
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import Limits
-from agentrl.runtime.event_loop import EventLoop, child_environment
+from agentrl.runtime import children
+from agentrl.runtime.children import Child
+from agentrl.runtime.event_loop import EventLoop
 from agentrl.types import Episode
 
 _ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
-_POLL_S = 0.1
-_LAST_WORDS_S = 2.0  # for a server that ends, and to read what it said
+_LAST_WORDS_S = 2.0  # for a server that ends
 
 
 class Environment:
@@ -157,11 +152,7 @@ class Environment:
 
 
 class EnvServer:
-  """An environment server as a child process.
-
-  It ends with this process, whatever ends it: the child watches a pipe that the
-  kernel closes even after SIGKILL.
-  """
+  """An environment server as a child process, which ends with this one."""
 
   def __init__(
       self,
@@ -203,7 +194,7 @@ class EnvServer:
 
   @property
   def alive(self) -> bool:
-    return self._process.poll() is None
+    return self._child.ending() is None
 
   def restart(self) -> None:
     """Starts the server again after it died, on another port."""
@@ -212,83 +203,30 @@ class EnvServer:
 
   def stop(self) -> None:
     """Ends the child; never hangs."""
-    process = self._process
-    if process.poll() is None:
-      process.terminate()
-      try:
-        process.wait(5)
-      except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    for pipe in (process.stdin, process.stdout):
-      pipe.close()
-    self._reader.join(5)
+    self._child.stop()
 
   def _start(self) -> None:
-    path = os.pathsep.join(
-        filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
-    )
-    self._process = subprocess.Popen(
+    path = filter(None, [str(_ROOT), os.environ.get('PYTHONPATH')])
+    self._child = Child(
         self._command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=child_environment() | {'PYTHONPATH': path},
-        # Ctrl-C in a terminal goes to the whole group; the parent decides.
-        start_new_session=True,
+        name=f'{self._name} server',
+        env=children.environment() | {'PYTHONPATH': os.pathsep.join(path)},
     )
-    self._words = deque(maxlen=20)
-    self._reader = threading.Thread(target=self._read_stderr, daemon=True)
-    self._reader.start()
     try:
-      line = self._first_line()
+      line = self._child.read_line(_START_S)
       self._url = f'http://127.0.0.1:{json.loads(line)["port"]}'
     except (TimeoutError, json.JSONDecodeError, KeyError, TypeError) as error:
       how = f'did not start within {_START_S:g} s'
       if not isinstance(error, TimeoutError):
-        how = self._ending()
-      self._process.kill()
-      self._process.wait()
-      self._reader.join(_LAST_WORDS_S)
+        # Its output may have ended just before it did.
+        ending = self._child.ending(_LAST_WORDS_S)
+        how = 'did not say where it listens'
+        if ending is not None:
+          how = f'{ending} before it listened'
+      self._child.kill()
       raise EnvError(
-          f'The {self._name} server {how}: '
-          + (' | '.join(self._words) or 'it said nothing')
+          f'The {self._name} server {how}: {self._child.last_words()}'
       ) from error
-
-  def _first_line(self) -> str:
-    """The line that says where it listens; '' if it ended before.
-
-    Raises:
-      TimeoutError: it has said nothing, and still runs.
-    """
-    deadline = time.monotonic() + _START_S
-    while time.monotonic() < deadline:
-      # A child of its own, which outlives it, may hold the pipe open.
-      ended = not self.alive
-      readable, _, _ = select.select([self._process.stdout], [], [], _POLL_S)
-      if readable:
-        return self._process.stdout.readline()
-      if ended:
-        return ''
-    raise TimeoutError
-
-  def _ending(self) -> str:
-    """Why it does not serve, in words."""
-    try:
-      # Its output may have ended just before it did.
-      code = self._process.wait(_LAST_WORDS_S)
-    except subprocess.TimeoutExpired:
-      return 'did not say where it listens'
-    if code < 0:
-      return f'was killed by {signal.Signals(-code).name} before it listened'
-    return f'ended with exit code {code} before it listened'
-
-  def _read_stderr(self) -> None:
-    with self._process.stderr as stderr:
-      for line in stderr:
-        self._words.append(line.rstrip())
-        logging.info('%s server: %s', self._name, line.rstrip())
 
 
 def make_play(

@@ -1,7 +1,6 @@
 """The event loop of a run: one HTTP session, and the stop signal."""
 
 import asyncio
-import os
 import signal
 from collections.abc import Coroutine
 from typing import Any, TypeVar
@@ -13,9 +12,6 @@ T = TypeVar('T')
 # For the connector of a session, below the 5 s after which an SGLang server hangs
 # up: a request on a connection that it closed meanwhile would fail.
 KEEP_ALIVE_S = 4.0
-# Variables with the keys of servers that sample: `sampler.api_key_file` and
-# `admin_key_file` may be left out where these are set. No child gets them.
-SECRETS = ('AGENTRL_SAMPLER_API_KEY', 'AGENTRL_SAMPLER_ADMIN_KEY')
 
 
 class Interrupted(Exception):
@@ -100,8 +96,3 @@ class EventLoop:
     task = self._task
     if task is not None:
       task.get_loop().call_soon_threadsafe(task.cancel)
-
-
-def child_environment() -> dict[str, str]:
-  """Variables of this process, without the secrets among them."""
-  return {k: v for k, v in os.environ.items() if k not in SECRETS}

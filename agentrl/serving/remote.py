@@ -12,7 +12,7 @@ from agentrl.config.sampler import Sampler
 from agentrl.engine.http.auth import Keys
 from agentrl.envs import tokens
 from agentrl.errors import ConfigError
-from agentrl.runtime.event_loop import SECRETS
+from agentrl.runtime.children import SECRETS
 
 _CONNECT_S = 3.0  # until a server that says nothing is taken for dead
 

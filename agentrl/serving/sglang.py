@@ -9,12 +9,8 @@ and only then gets requests.
 import asyncio
 import contextlib
 import pathlib
-import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -26,8 +22,9 @@ from agentrl.errors import EngineError
 from agentrl.inference.compatibility import Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
-from agentrl.runtime import keeper, ranks
-from agentrl.runtime.event_loop import KEEP_ALIVE_S, child_environment
+from agentrl.runtime import children, ranks, supervisor
+from agentrl.runtime.children import Child
+from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.training.weight_sync.disk import DiskPush, Version
 
 HOST = '127.0.0.1'
@@ -64,10 +61,10 @@ class Server:
     self._launch = launch
     self._flags = tuple(flags)
     self._devices = devices
-    self._process: subprocess.Popen | None = None
+    self._child: Child | None = None
 
   def command(self, model: pathlib.Path) -> list[str]:
-    """What starts it with this model."""
+    """The command that starts it with this model."""
     return [
         self._launch.python,
         *('-m', self._launch.module),
@@ -79,66 +76,39 @@ class Server:
 
   def start(self, model: pathlib.Path) -> None:
     """Starts it; it needs a while until it listens."""
-    command = self.command(model)
-    # Where this process stands among those of the run is not the server's.
-    ours = child_environment()
+    # This process's rank among those of the run is not the server's.
+    ours = children.environment()
     env = {k: v for k, v in ours.items() if k not in ranks.VARIABLES}
-    # --context-length may be more than the model's; see `serving`.
+    # --context-length may be more than the model's; see `start`.
     env['SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN'] = '1'
     if self._devices is not None:
       env['CUDA_VISIBLE_DEVICES'] = self._devices
-    self.log.parent.mkdir(parents=True, exist_ok=True)
-    with self.log.open('ab') as log:
-      stamp = time.strftime('%Y-%m-%d %H:%M:%S')
-      log.write(f'--- {stamp} {" ".join(command)}\n'.encode())
-      log.flush()
-      self._process = subprocess.Popen(
-          [sys.executable, keeper.__file__, *command],
-          stdin=subprocess.PIPE,  # its end is the end of the server
-          stdout=log,
-          stderr=subprocess.STDOUT,
-          env=env,
-          # Ctrl-C in a terminal goes to the whole group; the parent decides.
-          start_new_session=True,
-      )
+    self._child = Child(
+        self.command(model), env=env, log=self.log, supervised=True
+    )
 
   @property
   def pid(self) -> int:
-    """Of the keeper, whose child the server is."""
-    return self._process.pid
+    """Process id of the supervisor, whose child the server is."""
+    return self._child.pid
 
   def ending(self) -> str | None:
     """How it ended, in words; None while it runs."""
-    code = self._process.poll()
-    if code is None:
-      return None
-    name = {int(s) + 128: s.name for s in signal.Signals}.get(code)
-    return f'was killed by {name}' if name else f'ended with exit code {code}'
+    return self._child.ending()
 
   def hang_up(self) -> None:
     """Asks it to end; returns at once."""
-    if self._process is not None:
-      self._process.stdin.close()
+    if self._child is not None:
+      self._child.hang_up()
 
   def stop(self) -> None:
     """Ends it; never hangs."""
-    if self._process is None:
-      return
-    self.hang_up()
-    try:
-      self._process.wait(keeper.GRACE_S + 5)
-    except subprocess.TimeoutExpired:
-      self._process.kill()
-      self._process.wait()
+    if self._child is not None:
+      self._child.stop(supervisor.GRACE_S + 5)
 
   def last_words(self) -> str:
     """The end of its log."""
-    try:
-      data = self.log.read_bytes()
-    except OSError as error:
-      return f'(it cannot be read: {error})'
-    text = data[-_LAST_BYTES:].decode(errors='replace')
-    return ' | '.join(text.splitlines()[-8:])
+    return self._child.last_words() if self._child is not None else ''
 
 
 class Fleet:

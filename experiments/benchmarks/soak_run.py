@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from agentrl.runtime import keeper
+from agentrl.runtime import supervisor
 
 ROOT = pathlib.Path(__file__).parents[2]
 _SHM = pathlib.Path('/dev/shm')
@@ -84,13 +84,13 @@ class Run:
     with contextlib.suppress(psutil.NoSuchProcess):
       for child in psutil.Process(self.process.pid).children():
         with contextlib.suppress(psutil.NoSuchProcess, ValueError, IndexError):
-          if keeper.__file__ in child.cmdline():
+          if supervisor.__file__ in child.cmdline():
             [main] = child.children()
             found.append(Server(main))
     for server in found:
       self.groups.add(server.main.pid)
       self.folders.add(server.model.parent)
-      self._shared |= keeper.shared_memory(server.main.pid)
+      self._shared |= supervisor.shared_memory(server.main.pid)
     return found
 
   def steps(self) -> int:

@@ -9,7 +9,7 @@ from absl import logging
 from agentrl.config.sampler import Launch, Sampler
 from agentrl.engine.http.auth import Keys
 from agentrl.errors import ConfigError
-from agentrl.runtime.event_loop import SECRETS
+from agentrl.runtime.children import SECRETS
 from agentrl.serving import remote
 
 

@@ -114,7 +114,7 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
 
 
 def process_of(server):
-  """The server's own process: the keeper's child."""
+  """The server's own process: the supervisor's child."""
   listing = subprocess.run(
       ['ps', '-o', 'pid=', '--ppid', str(server.pid)],
       capture_output=True,
@@ -333,8 +333,8 @@ time.sleep(99)
       [sys.executable, '-c', code], stdout=subprocess.PIPE, text=True
   )
   with run.stdout:
-    keeper = int(run.stdout.readline())
-  listing = ['ps', '-o', 'pid=', '--ppid', str(keeper)]
+    supervisor = int(run.stdout.readline())
+  listing = ['ps', '-o', 'pid=', '--ppid', str(supervisor)]
   children = lambda: subprocess.run(
       listing, capture_output=True, text=True
   ).stdout.split()
@@ -342,4 +342,4 @@ time.sleep(99)
   [pid] = map(int, children())
   run.kill()
   run.wait()
-  assert gone(pid, keeper)
+  assert gone(pid, supervisor)

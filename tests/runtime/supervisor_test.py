@@ -1,4 +1,4 @@
-"""Tests for agentrl.runtime.keeper: nothing that it runs outlives its parent."""
+"""Tests for agentrl.runtime.supervisor: nothing that it runs outlives its parent."""
 
 import glob
 import mmap
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from agentrl.runtime import keeper
+from agentrl.runtime import supervisor
 from tests.waiting import alive, gone
 
 # A server with a child of its own, as SGLang has; says both ids.
@@ -21,7 +21,7 @@ print(os.getpid(), child.pid, flush=True)
 time.sleep(999)
 """
 STUBBORN = 'import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n'
-RUN = [sys.executable, keeper.__file__]
+RUN = [sys.executable, supervisor.__file__]
 
 
 def start(code, command=RUN):
@@ -67,13 +67,13 @@ def test_whatever_ends_the_keeper_ends_the_command(clean, end):
 
 
 def test_a_command_that_ignores_sigterm_is_killed(clean):
-  # As the keeper, with less patience.
+  # As the supervisor, with less patience.
   patient = f"""
 import sys
-sys.path.insert(0, {os.path.dirname(keeper.__file__)!r})
-import keeper
-keeper.GRACE_S = 0.5
-sys.exit(keeper.main(sys.argv[1:]))
+sys.path.insert(0, {os.path.dirname(supervisor.__file__)!r})
+import supervisor
+supervisor.GRACE_S = 0.5
+sys.exit(supervisor.main(sys.argv[1:]))
 """
   process = start(STUBBORN + FAMILY, [sys.executable, '-c', patient])
   clean(process)
