@@ -13,21 +13,17 @@ from absl import logging
 from agentrl.envs.client import EnvClient
 from agentrl.envs.replies import Decoder, Unavailable
 from agentrl.errors import EnvError
+from agentrl.runtime import balancer
 
-# A server that failed is asked last for so long.
-_COOL_DOWN_S = 30.0
-# Between two tries to open an episode.
-_PAUSE_S = 0.5
+_PAUSE_S = 0.5  # between two tries to open an episode
 
 
 @dataclasses.dataclass
-class _Server:
+class _Server(balancer.Load):
   """The record of one server in this run."""
 
-  url: str
-  busy: int = 0  # clients that use it
+  url: str = ''
   answered: bool = False
-  failed_at: float = -math.inf
   away_since: float | None = None  # its first failure since it last answered
   told: bool = False  # the log tells that it is away
   episodes: dict[int, '_PooledClient'] = dataclasses.field(default_factory=dict)
@@ -73,7 +69,7 @@ class EnvPool:
     self._timeout_s = timeout_s
     self._retry_s = retry_s
     self._token = token
-    self._servers = {url: _Server(url) for url in urls}
+    self._servers = [_Server(url=url) for url in dict.fromkeys(urls)]
 
   def client(self) -> EnvClient:
     """A client for one episode; its server is chosen when it is opened."""
@@ -91,7 +87,7 @@ class EnvPool:
       EnvError: none of them gives an episode. Of some that fail, the log tells.
     """
     failures = []
-    for server in self._servers.values():
+    for server in self._servers:
       try:
         async with _PooledClient(self, server) as client:
           await client.probe(task_id, expert=expert)
@@ -105,14 +101,7 @@ class EnvPool:
       logging.warning('A %s server does not answer: %s', self._env_name, error)
 
   def _choose(self) -> _Server:
-    now = time.monotonic()
-
-    def order(server: _Server) -> tuple[float, int]:
-      cooling = now - server.failed_at < _COOL_DOWN_S
-      # Of those that failed, the one that had the longest rest.
-      return (server.failed_at if cooling else -math.inf, server.busy)
-
-    return min(self._servers.values(), key=order)
+    return balancer.least_busy(self._servers, time.monotonic())
 
   def _may_return(self, server: _Server) -> bool:
     if not server.answered:
@@ -123,16 +112,17 @@ class EnvPool:
   def _hopeful(self) -> bool:
     """True if a server answers, or may come back in time."""
     return self._retry_s > 0 and any(
-        self._may_return(server) for server in self._servers.values()
+        self._may_return(server) for server in self._servers
     )
 
   def _failed(self, server: _Server, error: EnvError) -> None:
-    server.failed_at = time.monotonic()
+    now = time.monotonic()
+    server.fail(now, balancer.MAX_COOL_DOWN_S)
     if not isinstance(error, Unavailable):
       self._answered(server)
       return
     if server.away_since is None:
-      server.away_since = server.failed_at
+      server.away_since = now
     if not error.refused:
       return
     if server.answered and self._retry_s and not server.told:
@@ -172,7 +162,7 @@ class _PooledClient(EnvClient):
     return self
 
   async def __aexit__(self, *exc_info) -> None:
-    self._server.busy -= 1
+    self._server.in_flight -= 1
     await self.close()
 
   def lose(self) -> None:
@@ -187,7 +177,7 @@ class _PooledClient(EnvClient):
 
   def _use(self, server: _Server) -> None:
     self._server, self._base_url = server, server.url.rstrip('/')
-    server.busy += 1
+    server.in_flight += 1
 
   def _forget(self, number: int | None) -> None:
     if self._server.episodes.get(number) is self:
@@ -210,7 +200,7 @@ class _PooledClient(EnvClient):
         if not self._pool._hopeful():
           raise
       await asyncio.sleep(_PAUSE_S)
-      self._server.busy -= 1
+      self._server.in_flight -= 1
       self._use(self._pool._choose())
     # No server gives an id twice but one that was started anew.
     older = self._server.episodes.get(self._episode)

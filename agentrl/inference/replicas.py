@@ -1,4 +1,4 @@
-"""Which of several servers with the same weights gets a request.
+"""The choice among several inference servers with the same weights.
 
 An episode stays where its first turn was computed, since that server's cache
 knows its prefix. A new one goes where the fewest requests are under way. A
@@ -13,21 +13,23 @@ import time
 from collections.abc import Callable, Sequence
 
 from agentrl.errors import ConfigError, EngineError
+from agentrl.runtime import balancer
 
 # Episodes whose server is remembered: more than any run plays at a time.
 _MAX_HOMES = 1 << 16
-_MAX_COOL_DOWN_S = 30.0
 
 
 @dataclasses.dataclass
-class _State:
-  in_flight: int = 0
+class _State(balancer.Load):
+  url: str = ''
   homes: int = 0  # episodes that stay here
-  failures: int = 0  # since the last success
-  cool_until: float = 0.0
   held: bool = False
   condemned: str | None = None  # why it must be started again
   lost: str | None = None  # why it will not come back
+
+  @property
+  def order(self) -> tuple[int, int]:
+    return (self.in_flight, self.homes)
 
 
 class Replicas:
@@ -62,7 +64,9 @@ class Replicas:
         raise ConfigError(
             f'Sampler URL {url!r} must start with http:// or https://.'
         )
-    self._states = {url.rstrip('/'): _State() for url in urls}
+    self._states = {
+        url: _State(url=url) for url in (url.rstrip('/') for url in urls)
+    }
     self._cool_down_s = cool_down_s
     self._clock = clock
     self._homes: collections.OrderedDict[str, str] = collections.OrderedDict()
@@ -85,29 +89,24 @@ class Replicas:
       EngineError: none will ever come back.
     """
     with self._lock:
-      states = {u: s for u, s in self._states.items() if s.lost is None}
+      states = [s for s in self._states.values() if s.lost is None]
       if not states:
         raise EngineError(
             'No inference server is left:'
             f' {"; ".join(s.lost for s in self._states.values())}',
             retryable=False,
         )
-      states = {u: s for u, s in states.items() if not s.held}
+      states = [s for s in states if not s.held]
       if not states:
         return None
       now = self._clock()
-      warm = {u: s for u, s in states.items() if s.cool_until <= now}
-      home = self._homes.get(key)
-      if home in warm:
-        url = home
-      elif warm:
-        url = min(warm, key=lambda u: (warm[u].in_flight, warm[u].homes))
-      else:  # the one that has been left alone for longest
-        url = min(states, key=lambda u: states[u].cool_until)
+      state = self._states.get(self._homes.get(key))
+      if state not in states or state.cooling(now):
+        state = balancer.least_busy(states, now)
       if key is not None:
-        self._settle(key, url)
-      states[url].in_flight += 1
-      return url
+        self._settle(key, state.url)
+      state.in_flight += 1
+      return state.url
 
   def give_back(self, url: str, *, failed: bool | None) -> None:
     """Ends a request that `take` counted.
@@ -119,16 +118,10 @@ class Replicas:
     with self._lock:
       state = self._states[url]
       state.in_flight -= 1
-      if failed is None:
-        return
-      if not failed:
-        state.failures, state.cool_until = 0, 0.0
-        return
-      now = self._clock()
-      if state.cool_until <= now:  # not once for each request of one failure
-        pause = self._cool_down_s * 2**state.failures
-        state.cool_until = now + min(pause, _MAX_COOL_DOWN_S)
-        state.failures += 1
+      if failed:
+        state.fail(self._clock(), self._cool_down_s)
+      elif failed is not None:
+        state.succeed()
 
   def in_flight(self, url: str) -> int:
     """Requests under way there."""
@@ -143,9 +136,8 @@ class Replicas:
   def release(self, url: str) -> None:
     """The server is as good as new."""
     with self._lock:
-      self._states[url].held = False
-      self._states[url].condemned = None
-      self._states[url].failures, self._states[url].cool_until = 0, 0.0
+      self._states[url].held, self._states[url].condemned = False, None
+      self._states[url].succeed()
 
   def condemn(self, url: str, reason: str) -> None:
     """Holds a server that did not do what all must, until it is released.
