@@ -1,4 +1,4 @@
-"""What is made once on a machine: folders in the user's cache."""
+"""Folders in the user's cache, for things made once on a machine."""
 
 import contextlib
 import fcntl
@@ -30,29 +30,29 @@ def root(name: str) -> pathlib.Path:
 
 
 def private(name: str) -> pathlib.Path:
-  """The folder `root(name)` for what only this user may write, made if need be.
+  """The folder `root(name)`, made if need be, that only this user may write.
 
   Raises:
     EnvError: it cannot be written, or others can write into it.
   """
-  wanted = root(name)
+  path = root(name)
   try:
-    wanted.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not os.access(wanted, os.W_OK | os.X_OK):
-      raise PermissionError(f'{wanted} is read-only')
-    found = wanted.stat()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK | os.X_OK):
+      raise PermissionError(f'{path} is read-only')
+    found = path.stat()
   except OSError as error:
     raise EnvError(
-        f'Cannot write {wanted}: {error}; set AGENTRL_CACHE'
+        f'Cannot write {path}: {error}; set AGENTRL_CACHE'
         ' to a folder that can be written.'
     ) from error
   if found.st_uid != os.getuid() or found.st_mode & 0o022:
     raise EnvError(
-        f'{wanted} has mode {found.st_mode & 0o777:o} and owner'
+        f'{path} has mode {found.st_mode & 0o777:o} and owner'
         f' {found.st_uid}: others may have written into it. Remove it, or set'
         ' AGENTRL_CACHE to a folder of your own.'
     )
-  return wanted
+  return path
 
 
 def folder(
@@ -60,30 +60,30 @@ def folder(
 ) -> pathlib.Path:
   """The folder `key` in `root(name)`, which `write` fills if it is not there.
 
-  Of several processes, one writes and the others wait. What a killed one left
-  behind is written again: the folder gets its name when it is complete.
+  If several processes need it, one writes and the others wait. The remains of a
+  killed one are written again: the folder gets its name when it is complete.
 
   Raises:
     EnvError: it cannot be written.
   """
   base = root(name)
-  wanted = base / key
+  path = base / key
   try:
-    if not wanted.is_dir():
+    if not path.is_dir():
       base.mkdir(parents=True, exist_ok=True)
       with _locked(base / f'{key}.lock'):
-        if not wanted.is_dir():
+        if not path.is_dir():
           partial = base / f'{key}.partial'
           shutil.rmtree(partial, ignore_errors=True)
           partial.mkdir()
           write(partial)
-          partial.rename(wanted)
+          partial.rename(path)
   except OSError as error:
     raise EnvError(
-        f'Cannot write {wanted}: {error}; set AGENTRL_CACHE'
+        f'Cannot write {path}: {error}; set AGENTRL_CACHE'
         ' to a folder that can be written.'
     ) from error
-  return wanted
+  return path
 
 
 @contextlib.contextmanager

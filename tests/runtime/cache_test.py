@@ -94,3 +94,14 @@ def test_what_a_killed_process_left_is_written_again(tmp_path):
   path = cache.folder('made', 'key', write)
   assert (path / 'index').read_text() == 'whole'
   assert start('die').communicate(timeout=60)[0] == 'whole\n'  # it is there
+
+
+def test_a_failed_write_leaves_no_folder(tmp_path):
+  def fail(folder):
+    raise OSError('the disk is full')
+
+  with pytest.raises(EnvError, match='disk is full; set AGENTRL_CACHE'):
+    cache.folder('made', 'key', fail)
+  assert not (tmp_path / 'made' / 'key').exists()
+  made = cache.folder('made', 'key', lambda path: (path / 'x').write_text('y'))
+  assert (made / 'x').read_text() == 'y'

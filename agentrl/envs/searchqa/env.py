@@ -11,14 +11,13 @@ from typing import Protocol
 
 from agentrl.envs import base
 from agentrl.envs.searchqa import (
+    dataset,
     expert,
     index,
     question_files,
     scoring as scoring_lib,
 )
-from agentrl.envs.searchqa.dataset import questions as questions_lib
-from agentrl.envs.searchqa.dataset.corpus import Passage
-from agentrl.envs.searchqa.dataset.questions import Question
+from agentrl.envs.searchqa.records import Passage, Question
 from agentrl.envs.searchqa.retriever import Retriever
 from agentrl.errors import ConfigError
 from agentrl.types import StepResult
@@ -103,7 +102,7 @@ class SearchQAFactory:
       self._searcher = Retriever(retriever_url, timeout_s=retriever_timeout_s)
       self.threads = 32  # they wait for the service
     self._questions = (
-        questions_lib.load()
+        dataset.load_questions()
         if questions is None
         else question_files.read(questions)
     )

@@ -8,10 +8,8 @@ has none left.
 import dataclasses
 from collections.abc import Sequence
 
-from agentrl.envs.searchqa import scoring
-from agentrl.envs.searchqa.dataset.corpus import Passage
-from agentrl.envs.searchqa.dataset.questions import Hop, Question
-from agentrl.envs.searchqa.dataset.sources import fold
+from agentrl.envs.searchqa.records import Hop, Passage, Question
+from agentrl.envs.searchqa.scoring import fold, normalise
 from agentrl.errors import EnvError
 
 
@@ -62,9 +60,9 @@ def _answer(question: Question, evidence: Passage) -> str:
   Raises:
     EnvError: it says none.
   """
-  said = f' {scoring.normalise(fold(f"{evidence.title} {evidence.text}"))} '
+  said = f' {normalise(fold(f"{evidence.title} {evidence.text}"))} '
   for answer in question.answers:
-    if f' {scoring.normalise(fold(answer))} ' in said:
+    if f' {normalise(fold(answer))} ' in said:
       return answer
   raise EnvError(
       f'No answer to {question.text!r} occurs in the passage'

@@ -5,7 +5,6 @@ One writing thread makes one segment, and equal scores go by the order of the
 corpus: ranks are the same everywhere.
 """
 
-import hashlib
 import importlib.metadata
 import importlib.util
 import pathlib
@@ -15,8 +14,8 @@ from typing import Any
 import rich.console
 import rich.progress
 
-from agentrl.envs.searchqa.dataset import corpus, sources
-from agentrl.envs.searchqa.dataset.corpus import Passage
+from agentrl.envs.searchqa import dataset
+from agentrl.envs.searchqa.records import Passage
 from agentrl.errors import EnvError
 from agentrl.runtime import cache
 
@@ -68,7 +67,7 @@ class Index:
     if not terms:
       return []
     library = self._library
-    wanted = library.Query.boolean_query([
+    any_term = library.Query.boolean_query([
         (
             library.Occur.Should,
             library.Query.term_query(
@@ -78,7 +77,7 @@ class Index:
         for term in terms
         for field in _FIELDS
     ])
-    hits = self._searcher.search(wanted, limit=topk, count=False).hits
+    hits = self._searcher.search(any_term, limit=topk, count=False).hits
     return [self._passage(address) for _, address in hits]
 
   def _passage(self, address: Any) -> Passage:
@@ -93,16 +92,8 @@ def load() -> Index:
     EnvError: a package is missing, or the cache folder cannot be written.
   """
   _tantivy()
-  write = lambda folder: build(list(corpus.passages(sources.load())), folder)
-  return Index(cache.folder('searchqa', corpus_key(), write))
-
-
-def corpus_key() -> str:
-  """Names all that the index follows from: data, library, and this code."""
-  digest = hashlib.sha256(repr((sources.WHEELS, VERSION)).encode())
-  for path in (sources.__file__, corpus.__file__, __file__):
-    digest.update(pathlib.Path(path).read_bytes())
-  return digest.hexdigest()[:16]
+  write = lambda folder: build(dataset.load_passages(), folder)
+  return Index(cache.folder('searchqa', dataset.key(__file__), write))
 
 
 def build(passages: Sequence[Passage], folder: pathlib.Path) -> None:

@@ -14,7 +14,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.envs.searchqa.dataset.questions import SPLITS, Question
+from agentrl.envs.searchqa.records import SPLITS, Question
 from agentrl.errors import ConfigError, DataError
 
 _ANSWER_KEYS = ('golden_answers', 'answers', 'answer')
@@ -102,8 +102,8 @@ def _question(row: Any, split: str, name: str) -> Question:
     raise ValueError(f'"question" must be a text, got {text!r:.80}.')
   given = row.get('split', split or 'test')
   if given not in SPLITS or (split and given != split):
-    wanted = split or ', '.join(SPLITS)
-    raise ValueError(f'"split" must be {wanted}, got {given!r:.80}.')
+    allowed = split or ', '.join(SPLITS)
+    raise ValueError(f'"split" must be {allowed}, got {given!r:.80}.')
   name = row.get('id', row.get('_id', name))
   kind = row.get('data_source', 'questions')
   return Question(

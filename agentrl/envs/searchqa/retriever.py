@@ -12,7 +12,7 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from agentrl.envs.searchqa.dataset.corpus import Passage
+from agentrl.envs.searchqa.records import Passage
 from agentrl.errors import ConfigError, EnvError
 
 _SHOWN = 200  # characters of a reply that an error repeats

@@ -1,14 +1,23 @@
-"""Is an answer right? SQuAD's measures (arXiv:1606.05250)."""
+"""Scores of an answer: SQuAD's exact match and F1 (arXiv:1606.05250)."""
 
 import collections
 import re
 import string
+import unicodedata
 from collections.abc import Sequence
 
 SCORINGS = ('em', 'f1')
 
 _PUNCTUATION = str.maketrans('', '', string.punctuation)
 _ARTICLE = re.compile(r'\b(a|an|the)\b')
+
+
+def fold(text: str) -> str:
+  """`text` without accents."""
+  if text.isascii():
+    return text
+  parts = unicodedata.normalize('NFKD', text)
+  return ''.join(x for x in parts if not unicodedata.combining(x))
 
 
 def normalise(text: str) -> str:
@@ -28,8 +37,8 @@ def f1(answer: str, golds: Sequence[str]) -> float:
 
 
 def _f1(answer: str, gold: str) -> float:
-  said, wanted = answer.split(), gold.split()
-  if not said or not wanted:
-    return float(said == wanted)
-  shared = collections.Counter(said) & collections.Counter(wanted)
-  return 2 * shared.total() / (len(said) + len(wanted))
+  said, right = answer.split(), gold.split()
+  if not said or not right:
+    return float(said == right)
+  shared = collections.Counter(said) & collections.Counter(right)
+  return 2 * shared.total() / (len(said) + len(right))

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentrl.envs import base
 from agentrl.envs.searchqa import question_files
-from agentrl.envs.searchqa.dataset.questions import MAX_HOPS, SPLITS
+from agentrl.envs.searchqa.records import MAX_HOPS, SPLITS
 from agentrl.errors import ConfigError
 
 # How many questions of 1, 2 and 3 hops each split has, in the order of ids.

@@ -1,25 +1,21 @@
-"""What is made once for all tests of SearchQA."""
+"""Data made once for all tests of SearchQA."""
 
 import collections
 
 import pytest
 
-from agentrl.envs.searchqa.dataset import (
-    corpus,
-    questions as questions_lib,
-    sources,
-)
+from agentrl.envs.searchqa import dataset
 
 
 @pytest.fixture(scope='session')
 def all_questions():
-  return questions_lib.load()
+  return dataset.load_questions()
 
 
 @pytest.fixture(scope='session')
 def passages():
   """Title -> the corpus's passages of that title."""
   found = collections.defaultdict(list)
-  for passage in corpus.passages(sources.load()):
+  for passage in dataset.load_passages():
     found[passage.title].append(passage)
   return found

@@ -6,8 +6,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.envs.searchqa import env as env_lib, expert
-from agentrl.envs.searchqa.dataset.corpus import Passage
-from agentrl.envs.searchqa.dataset.questions import Hop, Question
+from agentrl.envs.searchqa.records import Hop, Passage, Question
 from agentrl.errors import ConfigError, EnvError
 
 

@@ -9,9 +9,8 @@ import threading
 import pytest
 
 from agentrl.envs.searchqa import index
-from agentrl.envs.searchqa.dataset.corpus import Passage
+from agentrl.envs.searchqa.records import Passage
 from agentrl.errors import EnvError
-from agentrl.runtime import cache
 
 ROOT = pathlib.Path(__file__).parents[3]
 
@@ -86,16 +85,15 @@ def test_threads_get_what_one_gets(whole):
 
 
 RACER = """
-import itertools, sys, time
-from agentrl.envs import cache
-from agentrl.envs.searchqa import corpus, index, sources
+import sys, time
+from agentrl.envs.searchqa import dataset, index
+from agentrl.runtime import cache
 
 def write(folder):
   with open(sys.argv[1], 'a') as log:
     log.write('built\\n')
   time.sleep(0.5)  # so that the others come meanwhile
-  some = itertools.islice(corpus.passages(sources.load()), 500)
-  index.build(list(some), folder)
+  index.build(dataset.load_passages()[:500], folder)
 
 found = index.Index(cache.folder('searchqa', 'race', write))
 print(len(found), found.search('Aruba capital', 1)[0].title)
@@ -122,36 +120,6 @@ def test_of_many_processes_one_builds_and_all_can_search(tmp_path):
   assert log.read_text() == 'built\n'
   assert sum('indexing passages' in err for _, err in outputs) == 1
   assert not (tmp_path / 'searchqa' / 'race.partial').exists()
-
-
-def test_the_cache_is_where_the_environment_says(monkeypatch, tmp_path):
-  monkeypatch.setenv('XDG_CACHE_HOME', '/somewhere')
-  monkeypatch.delenv('AGENTRL_CACHE', raising=False)
-  assert cache.root('searchqa') == pathlib.Path('/somewhere/agentrl/searchqa')
-  monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path))
-  assert cache.root('searchqa') == tmp_path / 'searchqa'
-
-
-def test_a_failed_write_leaves_no_folder(monkeypatch, tmp_path):
-  monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path))
-
-  def fail(folder):
-    raise OSError('the disk is full')
-
-  with pytest.raises(EnvError, match='disk is full; set AGENTRL_CACHE'):
-    cache.folder('searchqa', 'key', fail)
-  assert not (tmp_path / 'searchqa' / 'key').exists()
-  made = cache.folder(
-      'searchqa', 'key', lambda folder: (folder / 'x').write_text('y')
-  )
-  assert (made / 'x').read_text() == 'y'
-
-
-def test_a_cache_that_cannot_be_written_says_the_way_out(monkeypatch, tmp_path):
-  (tmp_path / 'file').write_text('')
-  monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path / 'file'))
-  with pytest.raises(EnvError, match='set AGENTRL_CACHE to a folder'):
-    cache.folder('searchqa', 'key', lambda folder: None)
 
 
 def test_a_damaged_index_says_the_way_out(tmp_path):

@@ -4,11 +4,12 @@ The World Factbook is split by field; elements, isotopes, countries and cities
 are told in sentences made from the columns of their tables.
 """
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from agentrl.envs.searchqa.dataset.sources import Country, Sources, fold, plain
+from agentrl.envs.searchqa.dataset.sources import Country, Sources, plain
+from agentrl.envs.searchqa.records import Passage
+from agentrl.envs.searchqa.scoring import fold
 
 CALLING = 'Telephone calling code'  # a title
 
@@ -24,14 +25,6 @@ _CONTINENTS = {
     'OC': 'Oceania',
     'SA': 'South America',
 }
-
-
-@dataclasses.dataclass(frozen=True)
-class Passage:
-  """What one search result shows."""
-
-  title: str
-  text: str
 
 
 def passages(sources: Sources) -> Iterator[Passage]:

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 
 from agentrl.envs.searchqa.dataset import corpus
-from agentrl.envs.searchqa.dataset.sources import Country, Sources, fold, plain
-from agentrl.envs.searchqa.scoring import normalise
+from agentrl.envs.searchqa.dataset.sources import Country, Sources, plain
+from agentrl.envs.searchqa.scoring import fold, normalise
 
 _MIN_CITY = 150_000  # people of a city that a question may start from
 _DOUBTED = ('Neodymium',)  # mendeleev has a wrong year of discovery

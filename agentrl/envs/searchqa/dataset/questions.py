@@ -9,20 +9,12 @@ capital, its domain, an element, a city) belongs to one split. So no two splits
 share a start and a chain of relations, and not even a start.
 """
 
-import dataclasses
-import functools
 import hashlib
-import json
-import pathlib
 from collections.abc import Iterator, Sequence
 
-from agentrl.envs.searchqa import scoring
-from agentrl.envs.searchqa.dataset import corpus, facts, sources
 from agentrl.envs.searchqa.dataset.facts import Fact
-from agentrl.runtime import cache
-
-SPLITS = ('train', 'dev', 'test')
-MAX_HOPS = 3
+from agentrl.envs.searchqa.records import MAX_HOPS, SPLITS, Hop, Question
+from agentrl.envs.searchqa.scoring import fold, normalise
 
 # Questions of each number of hops that may start in one family.
 _PER_FAMILY = {'country': (12, 9, 8), 'element': (5, 4, 4), 'city': (1, 1, 2)}
@@ -31,36 +23,6 @@ _ONE_CITY_OF = 6  # of the cities that a question could start from
 # Their answers are a few countries, mostly: one chain of so many is kept.
 _ALIKE = ('export market', 'import source')
 _ONE_ALIKE_OF = 6
-
-
-@dataclasses.dataclass(frozen=True)
-class Hop:
-  """What an expert must find for one step; see `facts.Fact`."""
-
-  titles: tuple[str, ...]
-  needle: str
-  queries: tuple[str, ...]
-
-
-@dataclasses.dataclass(frozen=True)
-class Question:
-  """A question and its right answers.
-
-  Attributes:
-    name: what its id means, for people and for the split.
-    split: 'train', 'dev' or 'test'.
-    text: as the policy reads it.
-    answers: the right ones; any will do.
-    hops: how to find the answer; empty where nobody knows.
-    kind: for tables by kind.
-  """
-
-  name: str
-  split: str
-  text: str
-  answers: tuple[str, ...]
-  hops: tuple[Hop, ...] = ()
-  kind: str = ''
 
 
 # relation -> (how it names its answer inside a longer question, or '' if none
@@ -291,54 +253,6 @@ RELATIONS = {
 }
 
 
-def load() -> tuple[Question, ...]:
-  """Every question by its id; the first call on a machine makes them.
-
-  Raises:
-    EnvError: a package is missing, or the cache folder cannot be written.
-  """
-  return _read(cache.folder('searchqa', _key(), _write) / 'questions.jsonl')
-
-
-@functools.lru_cache(maxsize=1)  # the path names its content
-def _read(path: pathlib.Path) -> tuple[Question, ...]:
-  rows = map(json.loads, path.read_text('utf-8').splitlines())
-  return tuple(
-      Question(
-          **row
-          | dict(
-              answers=tuple(row['answers']),
-              hops=tuple(
-                  Hop(**{k: _tupled(v) for k, v in hop.items()})
-                  for hop in row['hops']
-              ),
-          )
-      )
-      for row in rows
-  )
-
-
-def _write(folder: pathlib.Path) -> None:
-  lines = [
-      json.dumps(dataclasses.asdict(question))
-      for question in generate(facts.facts(sources.load()))
-  ]
-  (folder / 'questions.jsonl').write_text('\n'.join(lines), 'utf-8')
-
-
-def _tupled(value: str | list[str]) -> str | tuple[str, ...]:
-  return tuple(value) if isinstance(value, list) else value
-
-
-def _key() -> str:
-  """Names all that the questions follow from: data and this code."""
-  digest = hashlib.sha256(repr(sources.WHEELS).encode())
-  for module in (sources, corpus, scoring, facts):
-    digest.update(pathlib.Path(module.__file__).read_bytes())
-  digest.update(pathlib.Path(__file__).read_bytes())
-  return f'questions-{digest.hexdigest()[:16]}'
-
-
 def generate(found: Sequence[Fact]) -> list[Question]:
   """Every question, by split, number of hops and name: the order of ids."""
   of_subject: dict[str, list[Fact]] = {}
@@ -386,9 +300,9 @@ def _kept(name: str, chain: tuple[Fact, ...]) -> bool:
 
 def _fair(name: str, chain: tuple[Fact, ...]) -> bool:
   """Whether the question gives none of its answers away."""
-  text = f' {scoring.normalise(sources.fold(_text(name, chain)))} '
+  text = f' {normalise(fold(_text(name, chain)))} '
   return not any(
-      f' {scoring.normalise(sources.fold(answer))} ' in text
+      f' {normalise(fold(answer))} ' in text
       for fact in chain
       for answer in fact.answers
   )

