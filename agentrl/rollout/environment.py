@@ -155,11 +155,7 @@ class Environment:
 
 
 class EnvServer:
-  """An environment server as a child process.
-
-  It ends with this process, whatever ends it: the child watches a pipe that the
-  kernel closes even after SIGKILL.
-  """
+  """An environment server as a child process, which ends with this one."""
 
   def __init__(
       self,
