@@ -10,12 +10,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+import jax
 import optax
 
+from agentrl.algos import online
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
+from agentrl.models import value_head
 from agentrl.ops import kl
 from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
@@ -23,10 +26,12 @@ from agentrl.training import (
     optim as optim_lib,
     policy_update,
     programs as programs_lib,
+    state as state_lib,
 )
 from agentrl.training.options import RlOptim
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.state import TrainState
+from agentrl.training.supervised import Network
 from agentrl.types import Group
 
 
@@ -300,3 +305,66 @@ def make_optimizer(
         ),
     )
   return tx, learning_rate
+
+
+def new_state(
+    network: Network,
+    params: Any,
+    tx: optax.GradientTransformation,
+    hyperparams: Online,
+) -> tuple[TrainState, TrainState]:
+  """A state before its first update, and its shardings.
+
+  Args:
+    network: of the parameters.
+    params: of the policy, and where a critic starts; copied.
+    tx: from `make_optimizer`.
+    hyperparams: of the algorithm.
+  """
+  kind = hyperparams.critic.kind if hyperparams.CRITIC else None
+  return state_lib.create(
+      params,
+      tx,
+      network.mesh,
+      critic=kind and value_head.init(kind, network.module, params),
+      offload=network.offload,
+  )
+
+
+def make_update(
+    network: Network,
+    state: TrainState,
+    shardings: TrainState,
+    tx: optax.GradientTransformation,
+    plan: UpdatePlan,
+    *,
+    temperature: float,
+    learning_rate: optax.Schedule,
+    ref_params: Any,
+) -> Update:
+  """The update of an algorithm, compiled when it is first used.
+
+  Args:
+    network: of the policy.
+    state: of the shapes to come.
+    shardings: of the state.
+    tx: that made the state.
+    plan: names the algorithm.
+    temperature: of the sampler.
+    learning_rate: of the policy, for the record.
+    ref_params: of the reference policy, or None.
+  """
+  programs = programs_lib.compile_programs(
+      network.module,
+      online.bind_loss(plan.hyperparams),
+      tx,
+      network.mesh,
+      state,
+      shardings,
+      temperature=temperature,
+      base=network.base,
+  )
+  advantages = jax.jit(
+      online.bind_advantages(plan.hyperparams), static_argnames='num_groups'
+  )
+  return Update(programs, plan, advantages, learning_rate, ref_params)
