@@ -102,7 +102,7 @@ def panel(environment: Environment, config: sections.Eval) -> tuple[int, ...]:
 
   Raises:
     ConfigError: there are fewer.
-    DataError: the item file is none for this environment.
+    DataError: the item file is not of this environment.
   """
   return environment.panel(config.split, config.num_tasks, config.task_file)
 

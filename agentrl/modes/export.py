@@ -184,7 +184,7 @@ def _check_tokenizer(directory: pathlib.Path, expected: Tokenizer) -> None:
 
 
 def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
-  """What two equal tokenizers have in common."""
+  """The behaviour by which two tokenizers are compared."""
   return dict(
       plain=tokenizer.encode(_SAMPLE),
       special=tokenizer.encode(_SAMPLE, allow_special=True),

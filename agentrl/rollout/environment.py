@@ -90,7 +90,7 @@ class Environment:
 
     Raises:
       ConfigError: there are fewer.
-      DataError: the item file cannot be read, or has a task that is none.
+      DataError: the item file cannot be read, or names an unknown task.
     """
     if task_file:
       tasks, source = self._items(task_file), task_file

@@ -69,7 +69,7 @@ class Update:
 
 @dataclasses.dataclass(frozen=True)
 class StepRecord:
-  """What an rl step leaves for the records.
+  """The results of an rl step, for the records.
 
   Attributes:
     step: from 0.
