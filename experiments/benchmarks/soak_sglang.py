@@ -31,7 +31,7 @@ from absl import app, flags
 
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
-from agentrl.inference.control import KEEP_ALIVE_S
+from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.inference.sampler import Sampler
 from agentrl.serving import sglang
 from agentrl.training.options import PUSHES

@@ -17,7 +17,8 @@ import urllib.request
 import pytest
 
 from agentrl import config as config_lib
-from agentrl.config import sampler as sampler_lib, sections
+from agentrl.config import sampler as sampler_lib
+from agentrl.models.options import Lora
 from agentrl.modes import (
     agentevol,
     dpo,
@@ -253,7 +254,7 @@ def seen(tmp_path_factory):
       recorder.run(config)
       config = elsewhere(adapted(mode, base), server.url, world.url, directory)
       config.model.lora.rank = 0
-      config.model.lora.targets = sections.Lora().targets
+      config.model.lora.targets = Lora().targets
       if mode == 'dpo':
         config.pairs = dict(files=(preferences(directory / 'pairs'),))
         config.explore.tasks = 0

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from agentrl.algos.hyperparams import ONLINE
-from agentrl.config import read
-from configs import quickstart
+from agentrl.config import defaults, read
+from configs import babyai_grpo, quickstart, textcraft_grpo
 from tests import variants
 from tests.config.refusals import refusal, set_fields
 
@@ -281,3 +281,18 @@ def test_algorithms_without_groups_take_single_episodes():
 )
 def test_contradictions_are_refused(fields, message):
   assert re.search(message, said(**fields))
+
+
+def test_waiting_for_a_server_is_for_urls():
+  said = lambda **env: refusal(defaults('train'), {'env': env})
+  assert not said(url='http://h:1', retry_s=0)
+  assert 'env.retry_s=5.0 has no effect' in said(retry_s=5)
+  found = said(url='http://h:1', retry_s=-1)
+  assert 'env.retry_s must be at least 0' in found
+
+
+@pytest.mark.parametrize('module', [textcraft_grpo, babyai_grpo])
+def test_item_files_can_be_named_on_the_command_line(module):
+  config = module.get_config('tiny')
+  config.lock()
+  config.env.task_file = config.eval.task_file = 'items.json'

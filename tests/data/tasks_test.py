@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from agentrl.data.tasks import TaskIterator
-from agentrl.envs import ENVS, items
-from agentrl.envs.dialect import DIALECTS
 from agentrl.errors import DataError
 
 LISTS = st.lists(st.integers(0, 999), min_size=1, max_size=12, unique=True)
@@ -77,63 +75,3 @@ def test_cursor_of_other_tasks_is_refused():
 def test_unusable_list_is_refused(task_ids, message):
   with pytest.raises(DataError, match=message):
     TaskIterator(task_ids, seed=0)
-
-
-def test_item_file_gives_task_ids(tmp_path):
-  path = tmp_path / 'items.json'
-  path.write_text(
-      '[{"item_id": "textcraft_12", "x": 1}, {"item_id": "textcraft_3"}]'
-  )
-  assert items.read(path, 'textcraft') == (12, 3)
-
-
-@pytest.mark.parametrize(
-    'name', sorted({*ENVS, *DIALECTS, 'lmrlgym_maze', 'tool_todo'})
-)
-def test_item_files_serve_every_environment(tmp_path, name):
-  path = tmp_path / 'items.json'
-  # The second form is that of AgentGym's evaluation files.
-  items = [
-      {'item_id': f'{name}_7'},
-      {'item_id': f'{name}_0', 'conversations': None},
-  ]
-  path.write_text(json.dumps(items))
-  assert items.read(path, name) == (7, 0)
-  with pytest.raises(DataError, match=f"Item 0 .*{name}_7.*'other_12'"):
-    items.read(path, 'other')
-
-
-@pytest.mark.parametrize(
-    'text, message',
-    [
-        (
-            '[{"item_id": "textcraft_3"}, {"item_id": "babyai_3"}]',
-            "Item 1 .*babyai_3.*'textcraft_12'",
-        ),
-        (
-            '[{"item_id": "textcraft_3"}, {"item_id": "textcraft_03"}]',
-            "Item 1 .* repeats item 0, 'textcraft_03'",
-        ),
-        ('[{"item_id": "lmrlgym_textcraft_3"}]', 'Item 0'),
-        ('[{"item_id": "textcraft_-3"}]', 'Item 0'),
-        ('[{"item_id": "babyai_3"}]', "Item 0 .*babyai_3.*'textcraft_12'"),
-        ('[{"item_id": "textcraft_x"}]', 'Item 0'),
-        ('[{"id": 3}]', 'Item 0'),
-        ('[{"item_id": "textcraft_\u0663"}]', 'Item 0'),
-        (f'[{{"item_id": "textcraft_{"9" * 5000}"}}]', 'Item 0'),
-        ('[' * 99999 + ']' * 99999, 'Cannot read task items'),
-        ('[7]', 'Item 0'),
-        ('{"item_id": "textcraft_3"}', 'no JSON list but dict'),
-        ('[{"item_id"', 'Cannot read task items'),
-    ],
-)
-def test_broken_item_file_says_why(tmp_path, text, message):
-  path = tmp_path / 'items.json'
-  path.write_text(text)
-  with pytest.raises(DataError, match=message):
-    items.read(path, 'textcraft')
-
-
-def test_missing_item_file_is_named(tmp_path):
-  with pytest.raises(DataError, match='nowhere.json'):
-    items.read(tmp_path / 'nowhere.json', 'textcraft')

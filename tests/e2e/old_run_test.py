@@ -8,7 +8,8 @@ import pytest
 
 from agentrl.config import defaults, record
 from agentrl.errors import ConfigError
-from agentrl.modes import evaluate, export, resume, train
+from agentrl.config import resume
+from agentrl.modes import evaluate, export, train
 from agentrl.runtime import workdir as workdir_lib
 from configs import evaluate as evaluate_config
 from configs.export import get_config as export_config

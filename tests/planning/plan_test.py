@@ -7,12 +7,13 @@ import types
 
 import pytest
 
-from agentrl.config.sections import Mesh, TrainModel
 from agentrl.errors import ConfigError, WeightsError
 from agentrl.models import variants
+from agentrl.models.options import TrainModel
 from agentrl.modes import dpo
 from agentrl.planning import hlo, plan, report as plan_report
 from agentrl.planning.footprint import Program, Size
+from agentrl.training.options import Mesh
 from agentrl.weights import hf_config, pretrained
 from configs import babyai_dpo, quickstart, textcraft_grpo
 

@@ -1,15 +1,68 @@
-"""Tests for agentrl.rollout.environment: servers that do not start."""
+"""Tests for agentrl.rollout.environment; play is in episode_test."""
 
+import json
 import os
 import sys
 import time
+import types
 
 import pytest
 
-from agentrl.errors import EnvError
-from agentrl.rollout import environment
+from agentrl import envs
+from agentrl.envs import options as env_options
+from agentrl.errors import ConfigError, DataError, EnvError
+from agentrl.rollout import environment as environment_lib
 from agentrl.rollout.environment import EnvServer
 from agentrl.runtime.children import SECRETS
+
+
+@pytest.fixture
+def items(tmp_path):
+  """Writes an item file of these ids and gives its path."""
+
+  def write(*item_ids):
+    path = tmp_path / 'items.json'
+    path.write_text(json.dumps([{'item_id': x} for x in item_ids]))
+    return str(path)
+
+  return write
+
+
+def environment(name, task_file=None):
+  """An environment whose server is not asked: no client is made."""
+  host = types.SimpleNamespace(session=None, run=lambda asked: asked.close())
+  return environment_lib.Environment(
+      host,
+      env_options.Env(name=name, url='http://127.0.0.1:9'),
+      task_file=task_file,
+  )
+
+
+@pytest.mark.parametrize('name', envs.ENVS)
+def test_an_item_file_names_the_tasks_of_training_and_of_evaluation(
+    name, items
+):
+  last = envs.get(name).tasks('test')[-1]
+  path = items(f'{name}_3', f'{name}_0', f'{name}_{last}')
+  training = environment(name, task_file=path)
+  assert training.tasks('train') == (3, 0, last)
+  assert training.tasks('test') == envs.get(name).tasks('test')
+  held_out = environment(name)
+  assert held_out.panel('test', 3, path) == (3, 0, last)
+  assert held_out.panel('test', 2) == training.panel('test', 2)
+  with pytest.raises(ConfigError, match='num_tasks=4, but .*items.json has 3'):
+    held_out.panel('test', 4, path)
+
+
+def test_items_of_another_environment_and_tasks_that_are_none_are_named(items):
+  path = items('babyai_3', 'textcraft_4')
+  with pytest.raises(DataError, match='Item 1 of .*textcraft_4'):
+    environment('babyai', task_file=path).tasks('train')
+  with pytest.raises(DataError, match='Item 0 of .*babyai_3'):
+    environment('textcraft').panel('test', 2, path)
+  path = items('textcraft_3', 'textcraft_544')
+  with pytest.raises(DataError, match='Item 1 of .*items.json: .*544'):
+    environment('textcraft').panel('test', 2, path)
 
 
 def started(monkeypatch, tmp_path, script):
@@ -55,7 +108,7 @@ def test_a_server_that_does_not_start_is_told_at_once(
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(
     tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(environment, '_START_S', 0.3)
+  monkeypatch.setattr(environment_lib, '_START_S', 0.3)
   with pytest.raises(EnvError, match='did not start within 0.3 s: it imports'):
     started(monkeypatch, tmp_path, 'echo it imports >&2; exec sleep 20')
 

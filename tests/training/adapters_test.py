@@ -3,21 +3,17 @@
 import dataclasses
 import functools
 import re
-import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentrl.config.sections import TrainModel
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Lora
-from agentrl.modes import (
-    sft,
-    train,
-)
+from agentrl.models.options import TrainModel
+from agentrl.modes import sft, train
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import adapters, checkpoint, language_model
 from agentrl.training.checkpoint import Checkpoints
@@ -48,18 +44,27 @@ def write_base(directory, seed=0):
 
 def with_adapter(base, dtype='float32'):
   """The model in `base` with an adapter that was trained, and its record."""
-  wanted = TrainModel(name=str(base), dtype=dtype, lora=LORA)
-  model = language_model.load_pretrained(
-      str(base), dtype=language_model.DTYPES[dtype]
+  model = attached(
+      language_model.load_pretrained(
+          str(base), dtype=language_model.DTYPES[dtype]
+      )
   )
-  model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
   rng = np.random.default_rng(0)
   params = jax.tree.map(
       lambda x: jnp.asarray(rng.normal(0, 0.2, x.shape), jnp.float32),
       model.params,
   )
   model = dataclasses.replace(model, params=params)
-  return model, adapters.describe(model, wanted)
+  settings = TrainModel(name=str(base), dtype=dtype, lora=LORA)
+  return model, adapters.describe(model.base, settings)
+
+
+def attached(model):
+  """The model with a new adapter."""
+  params, base = adapters.attach(
+      model.config, model.params, LORA, seed=0, mesh=tiny.one_device()
+  )
+  return dataclasses.replace(model, params=params, base=base)
 
 
 def write_run(workdir, model, record):
@@ -109,8 +114,9 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
 
 def with_adapter_over(run):
   model, _ = language_model.load(str(run))
-  model = adapters.attach(model, LORA, seed=0, mesh=tiny.one_device())
-  return model, adapters.describe(model, TrainModel(name=str(run), lora=LORA))
+  model = attached(model)
+  settings = TrainModel(name=str(run), lora=LORA)
+  return model, adapters.describe(model.base, settings)
 
 
 def test_a_checkpoint_goes_on_with_its_own_adapter_and_base_alone(tmp_path):
@@ -138,12 +144,10 @@ def test_experts_have_no_adapter():
   config = dataclasses.replace(
       CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
   )
-  tokenizer = types.SimpleNamespace(vocab_size=0)
-  model = language_model.LanguageModel(
-      config, params_of(0), tokenizer, 'some/moe'
-  )
   with pytest.raises(ConfigError, match="experts.*targets=.'q', 'k', 'v'"):
-    adapters.attach(model, Lora(rank=2), seed=0, mesh=tiny.one_device())
+    adapters.attach(
+        config, params_of(0), Lora(rank=2), seed=0, mesh=tiny.one_device()
+    )
 
 
 def changed(**fields):
@@ -165,21 +169,17 @@ def test_a_config_says_which_adapter_is_trained():
 
 
 def test_an_adapter_is_the_same_in_whatever_order_its_targets_are_named():
-  wanted = [
+  models = [
       TrainModel(name='m', lora=Lora(rank=2, targets=targets))
       for targets in (('q', 'o'), ('o', 'q', 'o'))
   ]
-  model = dataclasses.replace(
-      language_model.LanguageModel(
-          CONFIG, {}, types.SimpleNamespace(vocab_size=0), 'm'
-      ),
-      base=types.SimpleNamespace(params=params_of(0)),
-  )
-  one, other = (adapters.describe(model, w) for w in wanted)
+  base = lora_lib.Base(params_of(0), 1.0)
+  one, other = (adapters.describe(base, model) for model in models)
+  assert adapters.describe(None, models[0]) is None
   assert one == other and one['targets'] == ['q', 'o']
   key = jax.random.key(0)
   tiny.assert_trees_equal(
-      *(lora_lib.init(w.lora, params_of(0), key) for w in wanted)
+      *(lora_lib.init(model.lora, params_of(0), key) for model in models)
   )
 
 

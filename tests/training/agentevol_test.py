@@ -11,7 +11,7 @@ from agentrl.training.agentevol import LoopState
 from tests import fakes
 
 
-class World:
+class World(agentevol.Run):
   """A policy that is a number: the episodes that it learnt from.
 
   It solves a task with a return that grows with it.
@@ -50,35 +50,31 @@ class World:
     self.log.append(('record', number, len(groups), len(kept), version))
     self.values, self.kept = values, kept
 
-  def save(self, params, books):
-    self.saved = json.dumps(dataclasses.asdict(books)), params, self.kept
+  def save(self, params, loop):
+    self.saved = json.dumps(dataclasses.asdict(loop)), params, self.kept
 
-  def train(self, books=None, kept=(), *, rounds=3):
+  def train(self, loop=None, kept=(), *, rounds=3):
     return agentevol.train(
-        books or LoopState(0, 0, self.tasks.state()),
+        loop or LoopState(0, 0, self.tasks.state()),
         kept,
         num_rounds=rounds,
         tasks_per_round=4,
         tasks=self.tasks,
         threshold=0.0,
-        explore=self.explore,
-        learn=self.learn,
-        push=self.push,
-        record=self.record,
-        save=self.save,
+        run=self,
     )
 
 
 def test_round_zero_learns_and_later_ones_explore_first():
   world = World()
-  books = world.train(rounds=1)
+  loop = world.train(rounds=1)
   assert [entry[0] for entry in world.log] == [
       *('learn', 'push', 'record'),
       *('explore', 'learn', 'push', 'record'),
   ]
   assert world.log[0] == ('learn', 0, [])
   assert world.log[3][1:3] == (1, 1)  # the policy of round 0 is version 1
-  assert (books.step, books.policy_version) == (2, 2)
+  assert (loop.step, loop.policy_version) == (2, 2)
 
 
 def test_what_was_kept_earlier_is_learnt_again():
@@ -103,21 +99,21 @@ def test_a_stopped_run_goes_on_as_if_nothing_had_happened(stop_in):
     world.train()
 
   again = World()
-  books, kept = None, ()
+  loop, kept = None, ()
   if world.saved:
     text, again.params, kept = world.saved
-    books = LoopState(**json.loads(text))
-    again.tasks.restore(books.tasks)
-  assert again.train(books, kept) == expected
+    loop = LoopState(**json.loads(text))
+    again.tasks.restore(loop.tasks)
+  assert again.train(loop, kept) == expected
   assert again.log == whole.log[-len(again.log) :]
   assert again.saved == whole.saved
 
 
 def test_a_run_that_is_done_does_nothing_more():
   world = World()
-  books = world.train()
+  loop = world.train()
   done = len(world.log)
-  assert world.train(books, world.kept) == books
+  assert world.train(loop, world.kept) == loop
   assert len(world.log) == done
 
 

@@ -5,10 +5,10 @@ import dataclasses
 import jax
 import pytest
 
-from agentrl.config.sections import Mesh
 from agentrl.errors import ConfigError
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.training import meshes
+from agentrl.training.options import Mesh
 from agentrl.weights import names
 from tests import tiny
 

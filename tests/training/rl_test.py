@@ -41,7 +41,7 @@ def fingerprint(params):
   return crc
 
 
-class Run:
+class Run(rl.Run):
   """A training run in one process, with a dictionary for its disk.
 
   Attributes:
@@ -68,7 +68,7 @@ class Run:
       arrays, text = self.disk[step]
       self.state = jax.tree.map(jnp.asarray, arrays['state'])
       self.ref_params = jax.tree.map(jnp.asarray, arrays['ref_params'])
-      books = LoopState(**json.loads(text))
+      loop = LoopState(**json.loads(text))
       for late in [s for s in self.lines if s >= step]:
         del self.lines[late]
     else:
@@ -76,33 +76,31 @@ class Run:
       self.ref_params = (
           jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
       )
-      books = LoopState(0, 1, self.tasks.state(), HORIZON.init(), {}, kl_coef)
-    self.tasks.restore(books.tasks)
-    self.books = books
+      loop = LoopState(0, 1, self.tasks.state(), HORIZON.init(), {}, kl_coef)
+    self.tasks.restore(loop.tasks)
+    self.loop = loop
     self.serving = fingerprint(self.state.params)  # pushed at the start
     if not self.disk:
-      self._save(self.state, books)
+      self.save(self.state, loop)
       self.calls.clear()
 
   def go(self):
-    self.state, self.books = rl.train(
+    self.state, self.loop = rl.train(
         self.state,
-        self.books,
+        self.loop,
         num_steps=self.num_steps,
         tasks_per_step=2,
         tasks=self.tasks,
         schedule=HORIZON,
-        collect=self._collect,
-        advantages=self._advantages,
-        programs=tiny.programs(tiny.bound(**self._of_the_loss())),
-        plan=self.plan,
-        ref_params=self.ref_params,
-        learning_rate=lambda update: 0.5 ** float(update),
-        push=self._push,
-        record=self._record,
-        save=self._save,
+        update=rl.Update(
+            tiny.programs(tiny.bound(**self._of_the_loss())),
+            self.plan,
+            self._advantages,
+            learning_rate=lambda update: 0.5 ** float(update),
+            ref_params=self.ref_params,
+        ),
+        run=self,
         save_every=self.save_every,
-        stopped=lambda: len(self.lines) == self.stop_after,
     )
     return self
 
@@ -116,7 +114,7 @@ class Run:
     if (name, step) in self.fails:
       raise self.fails[name, step]
 
-  def _collect(self, step, tasks, *, horizon, policy_version):
+  def collect(self, step, tasks, *, horizon, policy_version):
     self._called('collect', step, horizon, policy_version)
 
     def play(ordinal, task_id, replica):
@@ -139,23 +137,26 @@ class Run:
       batch = batch.replace(advantages=advantages)
     return batch
 
-  def _push(self, params, version):
+  def push(self, params, version):
     self._called('push', version - 2)  # version 1 is pushed before step 0
     self.serving = fingerprint(params)
 
-  def _record(self, step, metrics, groups, batch, suspects):
-    self._called('record', step)
-    self.suspects[step] = suspects
-    assert step not in self.lines
-    self.lines[step] = metrics
-    self.batches.append(batch)
+  def record(self, made):
+    self._called('record', made.step)
+    self.suspects[made.step] = made.suspects
+    assert made.step not in self.lines
+    self.lines[made.step] = made.metrics
+    self.batches.append(made.batch)
 
-  def _save(self, state, books):
-    self._called('save', books.step)
+  def stopped(self):
+    return len(self.lines) == self.stop_after
+
+  def save(self, state, loop):
+    self._called('save', loop.step)
     arrays = dict(state=state, ref_params=self.ref_params)
-    self.disk[books.step] = (
+    self.disk[loop.step] = (
         jax.tree.map(np.array, arrays),
-        json.dumps(dataclasses.asdict(books)),
+        json.dumps(dataclasses.asdict(loop)),
     )
 
 
@@ -170,11 +171,11 @@ def assert_same_run(actual, expected):
   """Equal to the last bit in all but wall time."""
   assert without_time(actual.lines) == without_time(expected.lines)
   tiny.assert_trees_equal(actual.state, expected.state)
-  books, other = (
-      dataclasses.asdict(dataclasses.replace(run.books, stats={}))
+  loop, other = (
+      dataclasses.asdict(dataclasses.replace(run.loop, stats={}))
       for run in (actual, expected)
   )
-  assert books == other
+  assert loop == other
 
 
 @functools.cache
@@ -196,7 +197,7 @@ def test_calls_come_in_order_with_the_horizon_and_the_version_of_each_step():
       expected.append(('save', step + 1))
   assert run.calls == expected
   assert sorted(run.disk) == [0, 2, 4, 6]
-  assert run.books.step == 6 and run.books.policy_version == 7
+  assert run.loop.step == 6 and run.loop.policy_version == 7
   assert int(run.state.step) == 6
 
 
@@ -237,7 +238,7 @@ def test_a_killed_run_that_is_resumed_equals_an_uninterrupted_one(
     run.go()
   disk = {step: saved for step, saved in run.disk.items() if step <= 2}
   again = Run(disk=disk, lines=dict(run.lines), plan=plan)
-  assert again.books.step == 2
+  assert again.loop.step == 2
   assert_same_run(again.go(), uninterrupted(plan))
 
 
@@ -274,7 +275,7 @@ def test_ctrl_c_while_collecting_saves_the_step_before():
 
 def test_a_stop_between_steps_saves_and_returns():
   run = Run(stop_after=3).go()
-  assert run.books.step == 3 and max(run.disk) == 3
+  assert run.loop.step == 3 and max(run.disk) == 3
   assert_same_run(Run(disk=run.disk, lines=run.lines).go(), uninterrupted())
 
 
@@ -385,7 +386,7 @@ def test_the_reference_is_the_starting_policy_and_stays_it():
 class Refilling(Run):
   """Every task with an even id gives equal returns."""
 
-  def _collect(self, step, tasks, *, horizon, policy_version):
+  def collect(self, step, tasks, *, horizon, policy_version):
     self._called('collect', step, len(tasks))
     ties, other = tiny.tied_and_not()
     return [
@@ -409,7 +410,7 @@ def test_refill_replaces_tied_groups_and_stops_after_its_rounds():
     untied = 1 - line['rollout/tied_groups']
     assert line['train/learnt_share'] == pytest.approx(untied)
   assert any(len(b.valid) > 8 for b in run.batches)
-  assert run.books.tasks == run.tasks.state()
+  assert run.loop.tasks == run.tasks.state()
 
 
 def test_the_coefficient_of_the_kl_is_steered_and_resumed():

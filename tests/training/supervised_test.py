@@ -1,14 +1,21 @@
 """Tests for agentrl.training.supervised."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
+import rich.console
 from hypothesis import given, strategies as st
 
 from agentrl.algos import sft
 from agentrl.data import collate
 from agentrl.errors import DivergedError
+from agentrl.models import transformer
 from agentrl.training import programs as programs_lib, supervised
+from agentrl.training.optim import Rate
+from agentrl.training.options import Optim
+from agentrl.training.supervised import Network, Passes
 from agentrl.types import Group
 from tests import fakes, tiny
 
@@ -32,26 +39,20 @@ def demonstrations(count=12):
   return batch.replace(sampler_logprobs=None)
 
 
-def fit(
-    batch,
-    *,
-    epochs,
-    on_update=lambda index, state, metrics: None,
-    seed=0,
-    state=None,
-    **options,
-):
-  return supervised.fit(
+def learner(batch, *, loss=sft.loss, epochs=1, seed=0, state=None, **options):
+  """A learner with the tiny programs, before the state's next update."""
+  passes = Passes(epochs, 5, tiny.ROW, seed, **options)
+  return supervised.Learner(
       state or tiny.new_state(),
-      batch,
-      programs=tiny.programs(sft.loss),
-      epochs=epochs,
-      minibatch_size=5,
-      max_tokens=tiny.ROW,
-      seed=seed,
-      on_update=on_update,
-      **options,
+      tiny.programs(loss),
+      lambda update: 0.0,
+      passes.num_updates(len(batch.tokens)),
+      passes,
   )
+
+
+def fit(batch, *, on_update=lambda index, state, metrics: None, **options):
+  return supervised.fit(learner(batch, **options), batch, on_update=on_update)
 
 
 @given(
@@ -60,8 +61,9 @@ def fit(
     epochs=st.integers(1, 3),
 )
 def test_every_epoch_has_every_row_once(size, minibatch_size, epochs):
-  found = list(supervised.minibatches(size, minibatch_size, epochs, seed=3))
-  assert len(found) == supervised.num_updates(size, minibatch_size, epochs)
+  passes = Passes(epochs, minibatch_size, tiny.ROW, seed=3)
+  found = list(passes.minibatches(size))
+  assert len(found) == passes.num_updates(size)
   assert all(0 < len(rows) <= minibatch_size for rows in found)
   rows = np.concatenate(found).reshape(epochs, size)
   np.testing.assert_array_equal(
@@ -71,7 +73,7 @@ def test_every_epoch_has_every_row_once(size, minibatch_size, epochs):
 
 def test_epochs_and_seeds_have_orders_of_their_own():
   orders = [
-      tuple(np.concatenate(list(supervised.minibatches(20, 7, 2, seed))))
+      tuple(np.concatenate(list(Passes(2, 7, 0, seed).minibatches(20))))
       for seed in (0, 1, 0)
   ]
   assert orders[0] == orders[2] != orders[1]
@@ -108,14 +110,10 @@ def test_a_gradient_that_is_no_number_stops_it():
 
   seen = []
   with pytest.raises(DivergedError, match='of 3 updates in a row'):
-    supervised.fit(
-        tiny.new_state(),
+    fit(
         demonstrations(),
-        programs=tiny.programs(loss),
+        loss=loss,
         epochs=3,
-        minibatch_size=5,
-        max_tokens=tiny.ROW,
-        seed=0,
         on_update=lambda index, state, metrics: seen.append(metrics),
     )
   assert seen == 3 * [{'train/skipped': 1.0}]
@@ -150,7 +148,7 @@ def test_a_stopped_run_goes_on_exactly(done):
     fit(batch, epochs=2, on_update=stop)
   state = jax.tree.map(jax.numpy.asarray, kept[0])
   assert int(state.step) == done
-  again = fit(batch, epochs=2, state=state, start=done)
+  again = fit(batch, epochs=2, state=state)
   assert int(again.step) == 6
   tiny.assert_trees_equal(again.params, whole.params)
 
@@ -182,3 +180,78 @@ def test_the_mean_loss_is_that_of_the_tokens_to_learn():
       tiny.programs(sft.loss), state, batch, np.arange(12), max_tokens=tiny.ROW
   )
   np.testing.assert_allclose(found, metrics['policy/loss'], rtol=1e-5)
+
+
+def imitate(learner, batch, directory, **options):
+  return supervised.imitate(
+      learner,
+      batch,
+      directory=directory,
+      console=rich.console.Console(quiet=True),
+      **dict(check=lambda: None, name='warmstart', write=True) | options,
+  )
+
+
+def test_updates_that_are_skipped_end_no_phase(tmp_path):
+  batch = supervised.as_batch([fakes.make_episode()] * 2)
+  params = transformer.init_params(tiny.MODULE, jax.random.key(0))
+  learner = supervised.make_learner(
+      params,
+      len(batch.valid),
+      network=Network(tiny.MODULE, tiny.one_device()),
+      loss=sft.loss,
+      optim=Optim(),
+      # Gone after the first update.
+      rate=lambda total: Rate(1e30, 0, 'constant', total),
+      passes=Passes(3, 2, Optim().max_tokens, 0),
+  )
+  _, metrics = imitate(learner, batch, tmp_path)
+  lines = (tmp_path / 'warmstart.jsonl').read_text().splitlines()
+  skipped = [json.loads(line)['train/skipped'] for line in lines]
+  assert skipped == [0.0, 1.0, 1.0]
+  # Learnt from once.
+  assert metrics['train/tokens'] == np.count_nonzero(batch.segment_ids)
+  # Not donated: every round of AgentEvol begins with the same parameters.
+  assert np.isfinite(jax.tree.leaves(params)[0]).all()
+
+
+def test_a_phase_has_its_file_anew_and_none_where_nothing_is_written(tmp_path):
+  batch, path = demonstrations(), tmp_path / 'round.jsonl'
+  path.write_text('of a killed run')
+  checked = []
+  params, metrics = imitate(
+      learner(batch),
+      batch,
+      tmp_path,
+      name='round',
+      check=lambda: checked.append(path.exists()),
+  )
+  lines = [json.loads(line) for line in path.read_text().splitlines()]
+  assert len(lines) == 3 and checked == [True] * 3
+  assert metrics['policy/loss'] == lines[-1]['policy/loss']
+  assert metrics['train/tokens'] == sum(line['train/tokens'] for line in lines)
+  quiet = tmp_path / 'quiet'
+  other, _ = imitate(learner(batch), batch, quiet, write=False)
+  assert not quiet.exists()
+  tiny.assert_trees_equal(other, params)
+
+
+def test_the_learning_rate_is_that_of_a_phase_of_so_many_updates():
+  batch, totals = demonstrations(), []
+
+  def rate(total):
+    totals.append(total)
+    return Rate(1e-3, 0, 'linear', total)
+
+  learner = supervised.make_learner(
+      tiny.init_params(),
+      len(batch.tokens),
+      network=Network(tiny.MODULE, tiny.one_device()),
+      loss=sft.loss,
+      optim=Optim(),
+      rate=rate,
+      passes=Passes(2, 5, tiny.ROW, 0),
+  )
+  assert totals == [learner.total] == [6] and int(learner.state.step) == 0
+  assert learner.learning_rate(0) == pytest.approx(1e-3)
+  assert learner.learning_rate(3) < 1e-3

@@ -1,4 +1,4 @@
-"""Tests for agentrl.modes.resume."""
+"""Tests for agentrl.config.resume."""
 
 import json
 
@@ -6,7 +6,6 @@ import pytest
 
 from agentrl.config import defaults, read, record, resume
 from agentrl.errors import ConfigError
-from agentrl.runtime import workdir as workdir_lib
 
 
 def left(workdir, *, metrics='', checkpoint=False):
@@ -115,12 +114,3 @@ def test_a_checkpoint_without_its_config_is_gone_on_from(tmp_path):
   config = left(tmp_path, checkpoint=True)
   (tmp_path / 'config.json').unlink()
   assert resume.check(config, tmp_path)
-
-
-def test_only_what_was_written_is_hinted_at(tmp_path):
-  left(tmp_path)
-  assert 'no checkpoint' in workdir_lib.way_on(tmp_path)
-  assert 'no checkpoint' in workdir_lib.way_out(tmp_path)
-  (tmp_path / 'checkpoints' / '3').mkdir()
-  assert 'continues from the last checkpoint' in workdir_lib.way_on(tmp_path)
-  assert f'model.name={tmp_path}' in workdir_lib.way_out(tmp_path)

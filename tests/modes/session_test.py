@@ -1,0 +1,126 @@
+"""Tests for agentrl.modes.session."""
+
+import pathlib
+
+import jax.numpy as jnp
+import pytest
+
+from agentrl.config import record
+from agentrl.config.modes import Sft
+from agentrl.config.sections import Data
+from agentrl.errors import CheckpointError, ConfigError, DivergedError
+from agentrl.modes import session as session_lib
+from agentrl.rollout import seeds
+from agentrl.runtime import lock, workdir as workdir_lib
+from agentrl.runtime.event_loop import Interrupted
+from agentrl.training.checkpoint import Checkpoints
+
+CONFIG = Sft(data=Data(expert_episodes=1), seed=7)
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+  """Runs a function of a session; gives the workdir."""
+  monkeypatch.setattr(session_lib.compile_cache, 'use', lambda folder: None)
+
+  def start(mode, config=CONFIG):
+    session_lib.run(mode, config, str(tmp_path / 'run'))
+    return tmp_path / 'run'
+
+  return start
+
+
+def save(session, *numbers):
+  checkpoints = Checkpoints(session.directory / 'checkpoints')
+  session.stack.callback(checkpoints.close)
+  for number in numbers:
+    checkpoints.save(number, {'params': {'w': jnp.ones(3)}}, {})
+
+
+def test_a_session_has_what_the_command_said(start):
+  sessions = []
+  directory = start(sessions.append)
+  (session,) = sessions
+  assert session.config is CONFIG and session.directory == directory
+  assert session.first and not session.known and not session.console.quiet
+  assert session.seed('rows', 3) == seeds.derive_seed(7, 'rows', 3)
+  # Nothing that would refuse a corrected command.
+  assert not (directory / workdir_lib.CONFIG).exists()
+
+
+def test_a_claimed_workdir_is_known_and_refuses_another_run(start):
+  def mode(session):
+    known.append(session.known)
+    session.claim()
+    save(session, len(known))
+
+  known = []
+  directory = start(mode)
+  assert workdir_lib.read_record(directory / 'config.json') == record(CONFIG)
+  start(mode)
+  assert known == [False, True]
+  other = Sft(data=Data(expert_episodes=1), seed=8)
+  with pytest.raises(ConfigError, match=r'holds a run with seed=7 \(now 8\)'):
+    start(mode, other)
+  assert len(known) == 2
+
+
+def test_one_run_at_a_time_has_a_workdir(start):
+  def mode(session):
+    with pytest.raises(ConfigError, match='is in use'):
+      with lock.hold(session.directory):
+        pass
+
+  with lock.hold(start(mode)):  # free again
+    pass
+
+
+def test_ctrl_c_ends_with_its_own_code_and_the_way_on(start, capsys):
+  ended = []
+
+  def mode(session):
+    session.stack.callback(ended.append, session)
+    save(session, 3)
+    raise Interrupted
+
+  with pytest.raises(SystemExit) as exit_:
+    start(mode)
+  assert exit_.value.code == 130 and ended
+  said = capsys.readouterr().out
+  assert said.startswith('Stopped. The same command continues from')
+  assert 'run/checkpoints/3' in said
+
+
+@pytest.mark.parametrize(
+    'numbers, said',
+    [
+        ((), 'There was no checkpoint yet.*'),
+        ((2, 4), r'Go on from the last checkpoint, .*/run/checkpoints/4, .*'),
+    ],
+)
+def test_a_run_that_diverged_names_its_last_checkpoint(start, numbers, said):
+  def mode(session):
+    save(session, *numbers)  # complete only when the stack has ended
+    raise DivergedError('Update 7 was too much.')
+
+  with pytest.raises(DivergedError, match=f'^Update 7 was too much. {said}$'):
+    start(mode)
+
+
+def test_a_workdir_that_is_gone_is_said_rather_than_its_symptom(start):
+  def mode(session):
+    for path in sorted(session.directory.rglob('*'), reverse=True):
+      path.unlink()
+    session.directory.rmdir()
+    pathlib.Path(session.directory / 'metrics.jsonl').write_text('')
+
+  with pytest.raises(CheckpointError, match='run was deleted while the run'):
+    start(mode)
+
+
+def test_other_errors_are_left_as_they_are(start):
+  def mode(session):
+    raise ConfigError('Of the mode.')
+
+  with pytest.raises(ConfigError, match='^Of the mode.$'):
+    start(mode)
