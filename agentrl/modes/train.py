@@ -71,7 +71,7 @@ def _run(session: Session) -> None:
   )
   resumed = run.checkpoints.latest is not None
   if resumed:
-    state, shardings = _new_state(run, tx, params)
+    state = _new_state(run, tx, params)
     # Two states at a time would not fit where one just does.
     like, params = state_lib.abstract(state), None
     del state
@@ -84,7 +84,7 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, params, 0)
     params, version = _warm_up(run, serving, params)
     # The state has a copy: what it was made of may go.
-    (state, shardings), params = _new_state(run, tx, params), None
+    state, params = _new_state(run, tx, params), None
     ref_params = None
     if config.algo.kl_coef:
       ref_params = jax.tree.map(jax.numpy.copy, state.params)
@@ -121,9 +121,7 @@ def _run(session: Session) -> None:
               run.network.module,
               online.bind_loss(config.algo),
               tx,
-              run.mesh,
               state,
-              shardings,
               temperature=config.rollout.temperature,
               base=run.model.base,
           ),
@@ -179,8 +177,8 @@ def _warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
   return params, version
 
 
-def _new_state(run: Run, tx: Any, params: Any) -> tuple[TrainState, TrainState]:
-  """A state and its shardings; a critic starts from the policy."""
+def _new_state(run: Run, tx: Any, params: Any) -> TrainState:
+  """A state before the first update; a critic starts from the policy."""
   algo = run.session.config.algo
   kind = algo.critic.kind if algo.CRITIC else None
   return state_lib.create(

@@ -65,9 +65,7 @@ def compile_programs(
     module: Transformer,
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
-    mesh: Mesh,
     state: TrainState,
-    shardings: TrainState,
     *,
     temperature: float = 1.0,
     base: lora.Base | None = None,
@@ -78,16 +76,16 @@ def compile_programs(
     module: the decoder, trainer layout.
     loss_fn: an algorithm's `loss`, its hyperparameters bound.
     tx: the optimizer that made the state.
-    mesh: the devices.
-    state: of the shapes to come; only its shapes are read.
-    shardings: of the state, from `state.create`.
+    state: from `state.create`, of which only shapes and shardings are read.
     temperature: of the sampler; the trainer's logits are divided by it too.
     base: what the networks, which are adapters then, add to; it is read, and
       neither differentiated nor donated. None: the networks are whole.
   """
   shapes = jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state.networks
+      lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), state.networks
   )
+  shardings = jax.tree.map(lambda x: x.sharding, state)
+  mesh = shardings.step.mesh
 
   def forward(networks, batch, base):
     layout = (batch.tokens, batch.positions, batch.segment_ids)
@@ -169,9 +167,7 @@ def compile_programs(
       ),
       apply=apply,
       zeros=jax.jit(
-          lambda: jax.tree.map(
-              lambda x: jnp.zeros(x.shape, jnp.float32), shapes
-          ),
+          lambda: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes),
           out_shardings=shardings.networks,
       ),
       mesh=mesh,

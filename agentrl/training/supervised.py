@@ -113,10 +113,8 @@ def make_learner(
   total = passes.num_updates(rows)
   tx, learning_rate = optim_lib.make(optim, rate(total))
   module, mesh, base, offload = network
-  state, shardings = state_lib.create(params, tx, mesh, offload=offload)
-  programs = programs_lib.compile_programs(
-      module, loss, tx, mesh, state, shardings, base=base
-  )
+  state = state_lib.create(params, tx, mesh, offload=offload)
+  programs = programs_lib.compile_programs(module, loss, tx, state, base=base)
   return Learner(state, programs, learning_rate, total, passes)
 
 

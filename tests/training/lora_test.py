@@ -54,14 +54,12 @@ def make_learner(loss=None, critic=None):
         lambda x: rng.normal(size=x.shape).astype(np.float32), critic['head']
     )
   mesh = tiny.one_device()
-  state, shardings = state_lib.create(adapter, tx, mesh, critic=critic)
+  state = state_lib.create(adapter, tx, mesh, critic=critic)
   programs = programs_lib.compile_programs(
       tiny.MODULE,
       loss or tiny.bound(),
       tx,
-      mesh,
       state,
-      shardings,
       base=Base(base_params(), LORA.scale),
   )
   return state, programs

@@ -22,12 +22,8 @@ def kinds(tree):
 def learner(*, offload):
   tx = optim.make_optimizer(**tiny.OPTIMIZER)
   mesh = tiny.one_device()
-  state, shardings = state_lib.create(
-      tiny.init_params(), tx, mesh, offload=offload
-  )
-  programs = programs_lib.compile_programs(
-      tiny.MODULE, tiny.bound(), tx, mesh, state, shardings
-  )
+  state = state_lib.create(tiny.init_params(), tx, mesh, offload=offload)
+  programs = programs_lib.compile_programs(tiny.MODULE, tiny.bound(), tx, state)
   # The gradient is not what differs: compiled once for all tests.
   return state, programs._replace(accumulate=tiny.programs().accumulate)
 

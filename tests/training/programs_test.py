@@ -118,10 +118,8 @@ def test_a_minibatch_is_its_rows_and_no_others():
 def test_parameters_that_are_not_finite_end_the_run():
   # A gradient that is finite, and a learning rate that no parameters can bear.
   tx, mesh = optax.sgd(np.inf), tiny.one_device()
-  state, shardings = state_lib.create(tiny.init_params(), tx, mesh)
-  programs = programs_lib.compile_programs(
-      tiny.MODULE, tiny.bound(), tx, mesh, state, shardings
-  )
+  state = state_lib.create(tiny.init_params(), tx, mesh)
+  programs = programs_lib.compile_programs(tiny.MODULE, tiny.bound(), tx, state)
   with pytest.raises(
       DivergedError, match='After update 1 the parameters are not finite'
   ):
