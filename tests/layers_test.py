@@ -23,7 +23,8 @@ ALLOWED = {
     'schedules': set(),
     'fields': {'errors'},
     'metrics': {'errors'},
-    'envs': {'types', 'errors'},
+    'http': {'errors'},
+    'envs': {'http', 'types', 'errors'},
     'text': {'types', 'errors'},
     'models': {'ops', 'parallel', 'batch', 'fields'},
     'rollout': {'envs', 'text', 'types', 'errors'},
@@ -35,7 +36,7 @@ ALLOWED = {
     },
     'engine': {
         'text', 'models', 'weights', 'ops', 'parallel', 'types', 'errors',
-        'metrics',
+        'http', 'metrics',
     },
 }  # fmt: skip
 BELOW_TRAINING = set(ALLOWED)
@@ -48,7 +49,7 @@ ALLOWED['modes'] = BELOW_TRAINING | {'training', 'config'}
 
 HOST = {
     'types', 'errors', 'envs', 'text', 'rollout', 'data', 'evaluation',
-    'metrics', 'schedules', 'fields', 'config',
+    'metrics', 'schedules', 'fields', 'config', 'http',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}

@@ -11,8 +11,8 @@ import numpy as np
 
 from agentrl.algos import grpo, policy
 from agentrl.data import collate
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import RESERVED
-from agentrl.engine.runner import Runner
 from agentrl.engine.server import Engine
 from agentrl.models import transformer, value_head
 from agentrl.models.config import TransformerConfig
@@ -105,13 +105,13 @@ def slow_decode(monkeypatch):
   A dispatch of up to 8 tokens takes 0.1 s more, so 120 tokens 1.5 s, however
   late the test gets the processor. Setting the event that this gives ends it.
   """
-  fast, decode = threading.Event(), Runner.decode
+  fast, decode = threading.Event(), ModelRunner.decode
 
   def slow(*args, **kwargs):
     fast.wait(0.1)
     return decode(*args, **kwargs)
 
-  monkeypatch.setattr(Runner, 'decode', slow)
+  monkeypatch.setattr(ModelRunner, 'decode', slow)
   return fast
 
 

@@ -265,7 +265,7 @@ def _flat(values: Any, section: str, mode: str) -> dict[str, Any]:
 
 
 def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
-  """Fills what is open; an empty text says that nothing is wanted."""
+  """Fills what is open; an empty text stands for an explicit None."""
   found = brought(mode, run)
   if values.get('env.name') not in (None, found.get('env.name')):
     # Another environment than the run's has other servers, options and tasks.

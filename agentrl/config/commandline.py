@@ -230,7 +230,7 @@ def _value(path: str, text: str, leaf: Leaf) -> Any:
 
 
 def _literal(text: str) -> Any:
-  """The literal that a text is in Python; the text itself where it is none."""
+  """The value of a Python literal; any other text is its own value."""
   if text in ('true', 'false'):
     return text == 'true'
   try:

@@ -111,7 +111,7 @@ def _constraint(leaf: Leaf) -> str:
 
 def show_values(
     config: ConfigDict,
-    wanted: Mode,
+    read: Mode,
     run: Mapping[str, Any] | None,
     given: Collection[str],
 ) -> None:
@@ -119,11 +119,11 @@ def show_values(
 
   Args:
     config: as it was read.
-    wanted: the same, read.
+    read: the same, as `build.read` gives it.
     run: the config of the run that it goes on from.
     given: paths of fields and sections that flags set.
   """
-  rows = list(origins(config, wanted, run, given))
+  rows = list(origins(config, read, run, given))
   wide = max(len(path) for path, _, _ in rows)
   # A long value moves its own origin alone.
   across = min(60, max(len(repr(value)) for _, value, _ in rows))
@@ -133,7 +133,7 @@ def show_values(
 
 def origins(
     config: ConfigDict,
-    wanted: Mode,
+    read: Mode,
     run: Mapping[str, Any] | None,
     given: Collection[str],
 ) -> Iterator[tuple[str, Any, str]]:
@@ -142,9 +142,9 @@ def origins(
   Yields:
     origins 'flag', 'config', 'run' (what the config left open) or 'default'.
   """
-  recorded = record(wanted)
+  recorded = record(read)
   usual = build.usual(recorded)
-  brought = flat(build.brought(wanted.mode, run or {}), usual)
+  brought = flat(build.brought(read.mode, run or {}), usual)
   chosen = flat(config.to_dict(), usual)
   for path, value in flat(recorded, usual).items():
     if any(f'{path}.'.startswith(f'{name}.') for name in given):

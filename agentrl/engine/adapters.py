@@ -9,8 +9,8 @@ last.
 
 from typing import Any
 
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import Request
-from agentrl.engine.runner import Runner
 from agentrl.errors import EngineError
 
 
@@ -22,9 +22,9 @@ class Adapters:
     paths: where each loaded adapter came from, by name.
   """
 
-  def __init__(self, device: Runner):
-    self._device = device
-    self._params: dict[str | None, Any] = {None: device.params}
+  def __init__(self, model_runner: ModelRunner):
+    self._model_runner = model_runner
+    self._params: dict[str | None, Any] = {None: model_runner.params}
     self._leaving: set[str] = set()
     self.current: str | None = None
     self.paths: dict[str, str] = {}
@@ -44,7 +44,7 @@ class Adapters:
 
   def use(self, name: str | None) -> None:
     """Gives the device the weights of an adapter."""
-    self._device.set_params(self._params[name])
+    self._model_runner.set_params(self._params[name])
     self.current = name
 
   def replace_base(self, params: Any) -> None:
@@ -60,8 +60,8 @@ class Adapters:
           f' {", ".join(self.paths)}. Unload them first.',
           retryable=False,
       )
-    self._device.set_params(params)
-    self._params[None] = self._device.params
+    self._model_runner.set_params(params)
+    self._params[None] = self._model_runner.params
 
   def add(self, name: str, path: str, params: Any) -> None:
     """Serves requests of this name with weights that `path` was merged into.

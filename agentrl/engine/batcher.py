@@ -15,9 +15,9 @@ import numpy as np
 
 from agentrl.engine import adapters, cache, decode, request as request_lib
 from agentrl.engine.cache import SlotTable
-from agentrl.engine.pace import Pace
+from agentrl.engine.model_runner import ModelRunner
+from agentrl.engine.prefill_budget import PrefillBudget
 from agentrl.engine.request import Request
-from agentrl.engine.runner import Runner
 from agentrl.engine.sequence import Sequence
 
 # Padded prompt tokens between two decode dispatches. More makes running
@@ -35,22 +35,22 @@ class Batcher:
 
   def __init__(
       self,
-      device: Runner,
+      model_runner: ModelRunner,
       table: SlotTable,
       *,
       max_running: int,
       weight_version: str,
   ):
     self.weight_version = weight_version
-    self.adapters = adapters.Adapters(device)
-    self._device = device
+    self.adapters = adapters.Adapters(model_runner)
+    self._model_runner = model_runner
     self._table = table
     self._max_running = max_running
     self._queue: collections.deque[Sequence] = collections.deque()
     self._running: list[Sequence] = []
     self._sampled = self._prompted = self._reused = self._swaps = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
-    self._pace = Pace()
+    self._prefill_budget = PrefillBudget()
 
   @property
   def num_running(self) -> int:
@@ -69,8 +69,8 @@ class Batcher:
     self._queue.append(sequence)
 
   def warm_up(self, interrupted: Callable[[], bool]) -> None:
-    """Compiles what requests of usual sizes need; see `Runner.warm_up`."""
-    self._device.warm_up(interrupted)
+    """Compiles what requests of usual sizes need; see `ModelRunner.warm_up`."""
+    self._model_runner.warm_up(interrupted)
 
   def step(
       self, interrupted: Callable[[], bool], receive: Callable[[], None]
@@ -108,13 +108,13 @@ class Batcher:
       group = [s for s in group if s.slot is not None]
       if group:
         self._decode(group)
-        self._pace.add_decode(time.perf_counter() - start)
+        self._prefill_budget.add_decode(time.perf_counter() - start)
 
   def _prefill_limit_s(self, decoding: int) -> float:
     """How long a round may delay so many sequences that decode."""
     room = self._max_running - len(self._running)
     waiting = len(self._running) - decoding + min(room, len(self._queue))
-    return self._pace.limit_s(decoding=decoding, waiting=waiting)
+    return self._prefill_budget.limit_s(decoding=decoding, waiting=waiting)
 
   def _ready(self) -> list[Sequence]:
     return [s for s in self._running if not s.to_prefill]
@@ -125,11 +125,11 @@ class Batcher:
     The settings of one row can change the program that serves all, and with it
     the last bits of the others, so a deterministic device serves them apart.
     """
-    if not self._device.deterministic:
+    if not self._model_runner.deterministic:
       return [ready] if ready else []
     groups = collections.defaultdict(list)
     for sequence in ready:
-      groups[self._device.variant(sequence.row())].append(sequence)
+      groups[self._model_runner.variant(sequence.row())].append(sequence)
     return list(groups.values())
 
   def _admit(self) -> None:
@@ -167,7 +167,7 @@ class Batcher:
       sequence.start(lease.slot, lease.shared)
       self._running.append(sequence)
     if copies:
-      self._device.copy(copies)
+      self._model_runner.copy(copies)
     for sequence in list(self._running):
       if not sequence.to_prefill and sequence.budget <= 0:
         self._finish_length(sequence)
@@ -190,19 +190,21 @@ class Batcher:
     size = lambda s: s.prefill_end - s.filled
     # Like with like, so that little of a chunk is padding.
     pending.sort(key=size, reverse=True)
-    most = self._pace.tokens(limit_s)
-    chunk = self._device.first_chunk(size(pending[0]), most)
-    rows = min(max(most / chunk, 1), self._device.most_rows(chunk))
+    most = self._prefill_budget.tokens(limit_s)
+    chunk = self._model_runner.first_chunk(size(pending[0]), most)
+    rows = min(max(most / chunk, 1), self._model_runner.most_rows(chunk))
     pending = pending[: int(rows)]
     pieces = []
     for s in pending:
-      end = self._device.chunk_end(s.filled, s.prefill_end, chunk)
+      end = self._model_runner.chunk_end(s.filled, s.prefill_end, chunk)
       pieces.append((s.slot, s.filled, s.tokens[s.filled : end]))
     start_s = time.perf_counter()
-    self._device.prefill(pieces, chunk)
+    self._model_runner.prefill(pieces, chunk)
     if limit_s < math.inf:
-      self._device.wait()
-      self._pace.add_prefill(time.perf_counter() - start_s, chunk * len(pieces))
+      self._model_runner.wait()
+      self._prefill_budget.add_prefill(
+          time.perf_counter() - start_s, chunk * len(pieces)
+      )
     for sequence, (_, start, ids) in zip(pending, pieces, strict=True):
       self._table.set_filled(sequence.slot, start + len(ids))
       self._fill(sequence, start + len(ids))
@@ -211,11 +213,11 @@ class Batcher:
   def _score(self, sequence: Sequence) -> int:
     """One dispatch that fills and scores a piece of one prompt."""
     left = len(sequence.request.tokens) - 1 - sequence.filled
-    chunk = self._device.first_chunk(left)
+    chunk = self._model_runner.first_chunk(left)
     start = sequence.filled
     end = start + min(chunk, left)
     ids = sequence.tokens[start : end + 1]
-    scores, likeliest = self._device.score(
+    scores, likeliest = self._model_runner.score(
         sequence.slot,
         start,
         ids,
@@ -238,7 +240,7 @@ class Batcher:
 
   def _decode(self, ready: list[Sequence]) -> None:
     """One decode dispatch for all sequences that are ready."""
-    ids, logprobs, counts, likeliest = self._device.decode(
+    ids, logprobs, counts, likeliest = self._model_runner.decode(
         [s.row() for s in ready],
         steps=decode.MAX_STEPS,
         # Rows that are done still cost their share of each step.
@@ -272,7 +274,7 @@ class Batcher:
       # this slot would fail too. The others begin again in a clean cache.
       self.retract()
       self._table.clear()
-      self._device.reset()
+      self._model_runner.reset()
     now, (then, before) = time.perf_counter(), self._rate_mark
     if now - then > 1.0:
       self._rate = (self._sampled - before) / (now - then)
@@ -289,7 +291,7 @@ class Batcher:
     They differ from a prefill's in the last bits, so that what a request gets
     would depend on whether such entries were still there.
     """
-    if not self._device.deterministic:
+    if not self._model_runner.deterministic:
       self._table.set_filled(slot, filled)
 
   def _finish(self, sequence: Sequence, reason: dict[str, Any]) -> None:
@@ -379,7 +381,7 @@ class Batcher:
     """
     self._end(message, 500)
     self._table.clear()
-    self._device.reset()
+    self._model_runner.reset()
 
   def close(self, message: str) -> None:
     """Ends everything, so that nobody waits for ever."""
@@ -393,7 +395,7 @@ class Batcher:
 
   def stats(self) -> dict[str, Any]:
     """Load figures under SGLang's names, and a few of our own."""
-    total = self._table.num_slots * self._device.max_len
+    total = self._table.num_slots * self._model_runner.max_len
     used = self._table.num_tokens()
     return {
         'num_running_reqs': len(self._running),
@@ -411,7 +413,7 @@ class Batcher:
         'num_prompt_tokens': self._prompted,
         'num_cached_tokens': self._reused,
         'num_weight_swaps': self._swaps,
-        'num_compiled_programs': self._device.num_compiled(),
+        'num_compiled_programs': self._model_runner.num_compiled(),
     }
 
 

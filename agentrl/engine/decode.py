@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from agentrl.engine import adjustment, sampling
-from agentrl.engine.adjustment import Adjustment
+from agentrl.engine import logit_processors, sampling
+from agentrl.engine.logit_processors import LogitArrays
 from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.models.transformer import KVCache, Transformer
 
@@ -49,7 +49,7 @@ class Rows(NamedTuple):
   stop_ids: jax.Array  # [B, N] int32, filled up with -1
   settings: sampling.Settings
   # None, and then another program, where no row asks for any.
-  adjustment: Adjustment | None = None
+  logit_arrays: LogitArrays | None = None
 
 
 class Programs(NamedTuple):
@@ -188,7 +188,7 @@ def _decode(
     )
     logits = module.apply({'params': params}, hidden[:, 0], method='unembed')
     if seen is not None:
-      logits = adjustment.apply(logits, rows.adjustment, seen, step)
+      logits = logit_processors.apply(logits, rows.logit_arrays, seen, step)
     chosen, logprob = sampling.choose(
         logits, rows.uniforms[:, step], rows.settings, truncated=truncated
     )
@@ -199,7 +199,7 @@ def _decode(
         logprob
     )
     if seen is not None:
-      seen = adjustment.count(seen, chosen)
+      seen = logit_processors.count(seen, chosen)
     if tops:
       likeliest = jax.tree.map(
           lambda all_steps, x: all_steps.at[step].set(x),
@@ -218,7 +218,7 @@ def _decode(
       jnp.zeros(batch, jnp.int32),
       jnp.zeros((batch, MAX_STEPS), jnp.int32),
       jnp.zeros((batch, MAX_STEPS), jnp.float32),
-      None if rows.adjustment is None else rows.adjustment.counts,
+      None if rows.logit_arrays is None else rows.logit_arrays.counts,
       _no_tops(batch, module.config.vocab_size) if tops else None,
   )
   _, _, work, _, counts, ids, logprobs, _, likeliest = jax.lax.while_loop(

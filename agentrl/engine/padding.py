@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.engine import adjustment, decode, sampling
+from agentrl.engine import decode, logit_processors, sampling
 
 STOP_IDS = 8  # stop ids of a row that end it on the device; see `decode`
 
@@ -53,7 +53,7 @@ def decode_rows(
   """The arrays of a decode.
 
   Args:
-    rows: as `Runner.decode` has them.
+    rows: as `ModelRunner.decode` has them.
     batch: rows with the padding.
     vocab: size of the vocabulary.
     adjusted: whether logits are adjusted.
@@ -75,7 +75,7 @@ def decode_rows(
       min_p=column('min_p', np.float32, 0.0),
   )
   positions = column('position', np.int32, 0)
-  wishes = [row['adjustment'] for row in rows]
+  wanted = [row['logit_params'] for row in rows]
   return decode.Rows(
       slots=column('slot', np.int32, unused),
       tokens=column('token', np.int32, 0),
@@ -87,5 +87,7 @@ def decode_rows(
       ),
       stop_ids=stop_ids,
       settings=settings,
-      adjustment=adjustment.collect(wishes, batch, vocab) if adjusted else None,
+      logit_arrays=logit_processors.collect(wanted, batch, vocab)
+      if adjusted
+      else None,
   )

@@ -31,7 +31,7 @@ class SamplingParams:
   top_p: float = 1.0
   top_k: int = -1  # -1 is off
   min_p: float = 0.0
-  # These five change the logits; see `adjustment`.
+  # These five change the logits; see `logit_processors`.
   frequency_penalty: float = 0.0
   presence_penalty: float = 0.0
   repetition_penalty: float = 1.0

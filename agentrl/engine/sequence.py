@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from agentrl.engine import adjustment, request as request_lib
+from agentrl.engine import logit_processors, request as request_lib
 from agentrl.engine.request import Request, Result, Top
 from agentrl.engine.stops import StopPatterns
 from agentrl.text.tokenizer import Tokenizer
@@ -78,7 +78,7 @@ class Sequence:
     ends = tuple(dict.fromkeys((*eos_ids, *params.stop_token_ids)))
     self.stop_ids = () if params.ignore_eos else ends
     # SGLang's min_new_tokens knows no ignore_eos either.
-    self._end_ids = ends if adjustment.wanted(params) else None
+    self._end_ids = ends if logit_processors.are_wanted(params) else None
     self._finders = [
         finder(stops, tokenizer, params.skip_special_tokens)
         for finder, stops in (
@@ -95,7 +95,7 @@ class Sequence:
         'top_p': params.top_p,
         'top_k': params.top_k if params.top_k > 0 else 2**30,
         'min_p': params.min_p,
-        'adjustment': None,
+        'logit_params': None,
         'top_logprobs': request.top_logprobs,
     }
 
@@ -144,7 +144,7 @@ class Sequence:
         'budget': self.budget,
     }
     if self._end_ids is not None:
-      row['adjustment'] = adjustment.Wish(
+      row['logit_params'] = logit_processors.LogitParams(
           self.request.params,
           self._end_ids,
           self.tokens[len(self.request.tokens) :],

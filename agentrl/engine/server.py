@@ -26,10 +26,10 @@ from agentrl.engine import request as request_lib
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
 from agentrl.engine.http.auth import Keys
-from agentrl.engine.http.counters import Counters
+from agentrl.engine.http.metrics import EngineMetrics
 from agentrl.engine.http.routes import Routes
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import Limits, Request, Result
-from agentrl.engine.runner import Runner
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError, WeightsError
 from agentrl.models import lora as lora_lib, transformer
@@ -100,7 +100,7 @@ class Engine:
       incremental_streaming_output: whether a chunk of /generate tells what is
         new, instead of all so far.
       deterministic: the same requests get the same tokens and log-probabilities
-        to the last bit, whatever is served beside them; see `Runner`. A weight
+        to the last bit, whatever is served beside them; see `ModelRunner`. A weight
         update in the middle of a request ends that promise for this request.
       context_length: what clients are told, and refused by as SGLang does, which
         keeps some of it; None: `max_len`. A prompt of max_len - 1 tokens needs
@@ -132,7 +132,7 @@ class Engine:
         eos_ids=tuple(eos_ids),
         rows=max_len,
     )
-    self._runner = Runner(
+    self._model_runner = ModelRunner(
         Transformer(config, dtype=dtype),
         params,
         slots=slots,
@@ -140,27 +140,29 @@ class Engine:
         max_rows=max_running,
         deterministic=deterministic,
     )
-    self._table = SlotTable(slots, max_len, alignment=self._runner.alignment)
+    self._table = SlotTable(
+        slots, max_len, alignment=self._model_runner.alignment
+    )
     batcher = Batcher(
-        self._runner,
+        self._model_runner,
         self._table,
         max_running=max_running,
         weight_version=weight_version,
     )
     served_name = served_name or model_path
-    counters = Counters(served_name, self.stats)
+    metrics = EngineMetrics(served_name, self.stats)
     self._scheduler = Scheduler(
         batcher,
         max_queued=max_queued,
         eos_ids=tuple(eos_ids),
         tokenizer=tokenizer,
         seed=seed,
-        observe=counters.observe,
+        observe=metrics.observe,
     )
     self._routes = Routes(
         self._scheduler,
         self._limits,
-        counters,
+        metrics,
         tokenizer=tokenizer,
         chat_template=chat_template,
         info={
@@ -367,7 +369,7 @@ class Engine:
 
   def _load_adapter(self, path: str) -> Any:
     """The weights in use with an adapter of peft's format merged into them."""
-    lora, adapter = peft.load(path, self._config)
+    lora, adapter = peft.load_adapter(path, self._config)
     return lora_lib.merge(
         transformer.unstack_layers(adapter),
         lora_lib.Base(self.params, lora.scale),

@@ -11,6 +11,7 @@ from agentrl import envs
 from agentrl.envs import dialect as dialect_lib, replies
 from agentrl.envs.replies import Decoder, Refused, Unavailable
 from agentrl.errors import ConfigError, EnvError
+from agentrl.http import auth
 from agentrl.types import StepResult
 
 # Too many episodes; a proxy before a server that is away; a busy one.
@@ -53,9 +54,7 @@ class EnvClient:
       token: sent as `Authorization: Bearer TOKEN`; None: nothing.
     """
     self._session = session
-    self._headers = (
-        {} if token is None else {'Authorization': f'Bearer {token}'}
-    )
+    self._headers = auth.headers(token)
     self._base_url = base_url.rstrip('/')
     self._env_name = env_name
     if env_name in dialect_lib.DIALECTS:

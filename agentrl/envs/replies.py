@@ -13,6 +13,7 @@ import msgspec
 
 from agentrl.envs.dialect import Dialect
 from agentrl.errors import EnvError
+from agentrl.http import replies
 
 # Far beyond any observation, far below what hurts the run.
 MAX_BYTES = 8 * 2**20  # of a reply, unpacked
@@ -103,12 +104,12 @@ async def read_body(response: aiohttp.ClientResponse) -> bytes:
     EnvError: it is longer than MAX_BYTES.
     aiohttp.ClientError: it broke off, or its encoding is broken.
   """
-  body = bytearray()
-  async for chunk in response.content.iter_any():
-    body += chunk
-    if len(body) > MAX_BYTES:
-      raise EnvError(f'{response.url} gave more than {MAX_BYTES} bytes.')
-  return bytes(body)
+  try:
+    return await replies.read(response, MAX_BYTES)
+  except replies.TooLong as error:
+    raise EnvError(
+        f'{response.url} gave more than {MAX_BYTES} bytes.'
+    ) from error
 
 
 def failure(body: bytes) -> str | None:
@@ -139,17 +140,14 @@ def decode(body: bytes, decoder: Decoder, asked: str) -> Any:
     EnvError: it is not what the decoder reads; names the field.
   """
   try:
-    return decoder.decode(body)
-  except RecursionError:
-    reason = 'JSON nested too deeply'
-  except msgspec.ValidationError as error:
+    return replies.decode(body, decoder.decode)
+  except replies.OutsideContract as error:
     reason = f'JSON outside its contract ({error})'
-  except ValueError as error:
+  except replies.NotJson as error:
     reason = f'no JSON ({error})'
   raise EnvError(f'{asked} gave {reason}: {shown(body)}')
 
 
 def shown(body: bytes) -> str:
   """The start of a body in one line: it may be a page of another server."""
-  text = body[: 4 * SHOWN].decode('utf-8', 'replace')
-  return ' '.join(text.split())[:SHOWN]
+  return replies.excerpt(body, SHOWN)

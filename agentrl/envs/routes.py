@@ -8,24 +8,16 @@ Beyond the original: GET /health, /metrics, /available_actions and /expert.
 import asyncio
 import base64
 import contextlib
-import hmac
 import time
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import prometheus_client
 from absl import logging
 from aiohttp import web
 
 from agentrl.envs import EnvSpec, dialect, requests
 from agentrl.envs.base import Env, EnvFactory
-from agentrl.envs.counters import Counters
 from agentrl.envs.live_episodes import (
     GivenUp,
     LiveEpisode,
@@ -33,10 +25,11 @@ from agentrl.envs.live_episodes import (
     TooManyEpisodes,
     UnknownEpisode,
 )
+from agentrl.envs.metrics import EnvMetrics
 from agentrl.envs.requests import Refusal
 from agentrl.errors import AgentrlError
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+from agentrl.http import auth, errors
+from agentrl.http.errors import Handler
 
 
 class _DeadlineExceeded(Exception):
@@ -84,7 +77,7 @@ class Routes:
         max_episodes=max_episodes,
         lease_s=lease_s,
     )
-    self._counters = Counters(spec.name, self._episodes, self._factory)
+    self._metrics = EnvMetrics(spec.name, self._episodes, self._factory)
     self._tasks = tasks
     self._pool = ThreadPoolExecutor(
         self._factory.threads, thread_name_prefix=spec.name
@@ -94,12 +87,17 @@ class Routes:
     """The application; its start and end open and close what it needs."""
     app = web.Application(
         client_max_size=requests.MAX_BODY_BYTES,
-        middlewares=[self._answer_failures],
+        middlewares=[
+            errors.middleware(
+                self._answer, lambda reply: self._metrics.errors.inc()
+            ),
+            self._authorize,
+        ],
     )
     app.add_routes([
         web.get('/', self._name),
         web.get('/health', self._health),
-        web.get('/metrics', self._metrics),
+        web.get('/metrics', self._metrics.handle),
         web.post('/create', self._create),
         web.post('/reset', self._reset),
         web.post('/step', self._step),
@@ -133,41 +131,35 @@ class Routes:
   async def _sweep(self) -> None:
     while True:
       await asyncio.sleep(min(self._lease_s / 4, 10.0))
-      self._counters.lease_expiries.inc(self._episodes.close_expired())
+      self._metrics.lease_expiries.inc(self._episodes.close_expired())
 
-  @web.middleware
-  async def _answer_failures(
-      self, request: web.Request, handler: Handler
-  ) -> web.StreamResponse:
-    headers = {}
-    try:
-      self._check_token(request)
-      return await handler(request)
-    except Refusal as refusal:
-      status, message = refusal.status, str(refusal)
-      if status == 401:
-        headers['WWW-Authenticate'] = 'Bearer'
-    except UnknownEpisode as error:
-      status, message = 404, str(error)
-    except TooManyEpisodes as error:
-      status, message = 429, str(error)
-      headers['Retry-After'] = '1'
-    except GivenUp as error:
-      status, message = 409, str(error)
-    except _DeadlineExceeded as error:
-      self._counters.deadlines.inc()
-      status, message = 504, str(error)
-    except AgentrlError as error:  # the environment says what is wrong
-      status, message = 422, str(error)
-    except web.HTTPRequestEntityTooLarge as error:
-      status = error.status
-      message = f'The request has more than {requests.MAX_BODY_BYTES} bytes.'
-    except web.HTTPException as error:  # aiohttp's own: 404, 405
-      status, message = error.status, error.reason
-    except Exception as error:  # the edge: every request gets an answer
-      logging.exception('%s %s failed', request.method, request.path)
-      status, message = 500, f'{type(error).__name__}: {error}'
-    self._counters.errors.inc()
+  def _answer(self, request: web.Request, error: Exception) -> web.Response:
+    headers, message = {}, str(error)
+    match error:
+      case Refusal():
+        status = error.status
+        if status == 401:
+          headers['WWW-Authenticate'] = 'Bearer'
+      case UnknownEpisode():
+        status = 404
+      case TooManyEpisodes():
+        status = 429
+        headers['Retry-After'] = '1'
+      case GivenUp():
+        status = 409
+      case _DeadlineExceeded():
+        self._metrics.deadlines.inc()
+        status = 504
+      case AgentrlError():  # the environment names what is wrong
+        status = 422
+      case web.HTTPRequestEntityTooLarge():
+        status = error.status
+        message = f'The request has more than {requests.MAX_BODY_BYTES} bytes.'
+      case web.HTTPException():  # aiohttp's own: 404, 405
+        status, message = error.status, error.reason
+      case _:
+        logging.exception('%s %s failed', request.method, request.path)
+        status, message = 500, f'{type(error).__name__}: {error}'
     response = web.json_response(
         {'error': message}, status=status, headers=headers
     )
@@ -175,17 +167,19 @@ class Routes:
       response.force_close()  # nobody knows where the next request begins
     return response
 
-  def _check_token(self, request: web.Request) -> None:
-    if self._token is None or request.path == '/health':
-      return
-    given = request.headers.get('Authorization', '')
-    wanted = f'Bearer {self._token}'
-    # Headers are bytes, which need not be UTF-8.
-    given = given.encode('utf-8', 'surrogateescape')
-    if not hmac.compare_digest(given, wanted.encode()):
-      raise Refusal(
-          401, 'This server wants its token: "Authorization: Bearer TOKEN".'
-      )
+  @web.middleware
+  async def _authorize(
+      self, request: web.Request, handler: Handler
+  ) -> web.StreamResponse:
+    if (
+        self._token is None
+        or request.path == '/health'
+        or auth.is_authorized(request, self._token)
+    ):
+      return await handler(request)
+    raise Refusal(
+        401, 'This server wants its token: "Authorization: Bearer TOKEN".'
+    )
 
   async def _name(self, request: web.Request) -> web.Response:
     return web.json_response(dialect.own_greeting(self._spec.name))
@@ -198,12 +192,6 @@ class Routes:
         'running': self._episodes.running,
         'queued': self._episodes.queued,
     })
-
-  async def _metrics(self, request: web.Request) -> web.Response:
-    return web.Response(
-        body=self._counters.render(),
-        headers={'Content-Type': prometheus_client.CONTENT_TYPE_LATEST},
-    )
 
   async def _create(self, request: web.Request) -> web.Response:
     if request.can_read_body:
@@ -244,7 +232,7 @@ class Routes:
         raise Refusal(409, 'The episode has ended; reset it first.')
       start = time.perf_counter()
       result = await self._call(number, live.env, 'step', action)
-      self._counters.step_seconds.observe(time.perf_counter() - start)
+      self._metrics.step_seconds.observe(time.perf_counter() - start)
       live.reward = result.reward
       live.score += result.reward
       live.ended = result.terminated or result.truncated
@@ -338,7 +326,7 @@ class Routes:
       raise
     live.started, live.ended = True, False
     live.reward = live.score = 0.0
-    self._counters.resets.inc()
+    self._metrics.resets.inc()
     reply = {'observation': observation, 'reward': 0.0, 'done': False}
     if self._dialect.has_score:
       reply |= {'score': 0.0, 'deleted': False}

@@ -23,11 +23,11 @@ from typing import Any
 from aiohttp import http, web
 
 from agentrl import envs
-from agentrl.envs import tokens
 from agentrl.envs.routes import Routes
 from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
+from agentrl.http import auth
 
 # An environment that does not let go is left behind after so long.
 _SHUTDOWN_S = 3.0
@@ -96,7 +96,7 @@ async def running(
     if value < 1:
       raise ConfigError(f'{name} must be at least 1, got {value}.')
   spec, options = envs.get(env_name), dict(options or {})
-  token = None if token_file is None else tokens.read(token_file)
+  token = None if token_file is None else auth.read_token(token_file)
   tasks = ()
   if spec.dialect.create_resets:
     tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))

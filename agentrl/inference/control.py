@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 
 from agentrl.errors import EngineError
+from agentrl.http import auth
 from agentrl.inference import compatibility, replies
 from agentrl.inference.compatibility import Needs
 
@@ -409,8 +410,7 @@ class ControlClient:
         method,
         url,
         json=payload,
-        headers=({'Authorization': f'Bearer {key}'} if key else {})
-        | (headers or {}),
+        headers=auth.headers(key) | (headers or {}),
         timeout=aiohttp.ClientTimeout(total=timeout_s),
     )
     try:

@@ -5,6 +5,7 @@ ignored, since releases differ in them; what they name must have its type. A
 server that answers otherwise, whatever it says, gives an EngineError.
 """
 
+import functools
 import math
 from typing import Annotated, Any, TypeVar
 
@@ -13,6 +14,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from agentrl.errors import EngineError
+from agentrl.http import replies
 from agentrl.types import Completion
 
 T = TypeVar('T')
@@ -161,22 +163,19 @@ async def read_body(response: aiohttp.ClientResponse, url: str) -> bytes:
   Raises:
     EngineError: it is longer than any reply.
   """
-  body = bytearray()
-  async for chunk in response.content.iter_chunked(2**16):
-    body += chunk
-    if len(body) > _MAX_BODY:
-      raise EngineError(
-          f'{url} answers with more than {_MAX_BODY >> 20} MiB, which no reply'
-          f' of SGLang has. It begins: {excerpt(bytes(body[:_BODY_CHARS]))}',
-          retryable=False,
-      )
-  return bytes(body)
+  try:
+    return await replies.read(response, _MAX_BODY)
+  except replies.TooLong as error:
+    raise EngineError(
+        f'{url} answers with more than {_MAX_BODY >> 20} MiB, which no reply'
+        f' of SGLang has. It begins: {excerpt(error.body)}',
+        retryable=False,
+    ) from error
 
 
 def excerpt(body: bytes) -> str:
   """The beginning of a body, on one line."""
-  text = body[: 4 * _BODY_CHARS].decode('utf-8', 'replace')
-  return ' '.join(text.split())[:_BODY_CHARS]
+  return replies.excerpt(body, _BODY_CHARS)
 
 
 def reason(body: bytes) -> str:
@@ -201,12 +200,12 @@ def decode(body: bytes, url: str, type: type[T] = Any) -> T:
     EngineError: it is something else; names the field, where one is wrong.
   """
   try:
-    return msgspec.json.decode(body, type=type)
-  except msgspec.ValidationError as error:
+    return replies.decode(
+        body, functools.partial(msgspec.json.decode, type=type)
+    )
+  except replies.OutsideContract as error:
     _refuse(url, str(error), body, error)
-  except RecursionError as error:
-    _refuse(url, 'it is nested too deeply', body, error)
-  except ValueError as error:  # msgspec's own, and UnicodeDecodeError
+  except replies.NotJson as error:
     if b'NaN' in body or b'Infinity' in body:
       raise EngineError(
           f'{url} answered with a number that is none, NaN or Infinity: the'

@@ -152,7 +152,7 @@ def _write_pairs(
   """Keeps these pairs, and those that can be made of these episodes.
 
   Raises:
-    DataError: there are none; says why.
+    DataError: there is no pair; names the reasons.
   """
   config, console = run.session.config, run.session.console
   pairs, without = preference.build(

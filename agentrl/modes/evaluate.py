@@ -7,15 +7,13 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import rich.console
-import rich.table
 from ml_collections import ConfigDict
 
 from agentrl.config import resume, sections
 from agentrl.data import episodes as episodes_lib
+from agentrl.evaluation import report
 from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
 from agentrl.inference.sampler import Sampler
 from agentrl.rollout.agent import make_agent
@@ -95,7 +93,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   }
   path = directory / 'summary.json'
   path.write_text(json.dumps(summary, indent=2) + '\n')
-  show(console, config.env.name, result.summary)
+  report.show(console, config.env.name, result.summary)
   console.print(f'See {path}', highlight=False, soft_wrap=True)
 
 
@@ -104,7 +102,7 @@ def panel(environment: Environment, config: sections.Eval) -> tuple[int, ...]:
 
   Raises:
     ConfigError: there are fewer.
-    DataError: the item file is none for this environment.
+    DataError: the item file is not of this environment.
   """
   return environment.panel(config.split, config.num_tasks, config.task_file)
 
@@ -160,45 +158,3 @@ def write_episodes(
       [e for group in result.groups for e in group.episodes],
       tokens=tokens,
   )
-
-
-def describe(name: str, summary: dict) -> str:
-  """One line for people: success with its interval."""
-  if summary['mean'] is None:
-    return f'{name}: no valid episode'
-  return (
-      f'{name}: success {summary["mean"]:.3f}, 95% interval'
-      f' [{summary["low"]:.3f}, {summary["high"]:.3f}],'
-      f' {summary["n"]} held-out tasks'
-  )
-
-
-def show(
-    console: rich.console.Console, env_name: str, summary: Mapping[str, Any]
-) -> None:
-  """Prints success on each subtask and on all: a table, or lines in a pipe."""
-  rows = dict(summary.get('subtasks', {}), all=summary)
-  if console.is_terminal:
-    console.print(_table(env_name, rows))
-    return
-  for name, row in rows.items():
-    # What reads a pipe wants a line a fact, of letters that any encoding has.
-    text = describe(f'{env_name}, {name}', row)
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _table(
-    env_name: str, rows: Mapping[str, Mapping[str, Any]]
-) -> rich.table.Table:
-  table = rich.table.Table(title=f'Success on {env_name}')
-  for column in ('subtask', 'success', '95% interval', 'episodes'):
-    table.add_column(column, justify='left' if column == 'subtask' else 'right')
-  for name, row in rows.items():
-    if row['mean'] is not None:
-      table.add_row(
-          name,
-          f'{row["mean"]:.3f}',
-          f'{row["low"]:.3f} to {row["high"]:.3f}',
-          str(row['n']),
-      )
-  return table

@@ -22,7 +22,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import compile_cache, language_model, model_card, ranks
 from agentrl.training.language_model import DTYPES, LanguageModel
-from agentrl.weights import export, hf, load as weights
+from agentrl.weights import export, hf, pretrained
 
 # Words, blanks, digits, other scripts, what JSON and code need, a control token.
 _SAMPLE = (
@@ -119,7 +119,7 @@ def source_dtype(name: str) -> str:
   if earlier is not None:  # it went on from another run
     config = workdir_lib.read_record(earlier[0] / workdir_lib.CONFIG)
     return source_dtype(config['model']['name'])
-  path = weights.resolve(name)
+  path = pretrained.resolve(name)
   if path.is_dir():
     return hf.stored_dtype(path)
   raise ConfigError(
@@ -151,7 +151,7 @@ def write(
     WeightsError: the directory has content, the disk refuses, or what was read
       again differs. Nothing is left behind.
   """
-  export.save(
+  export.save_verified(
       directory,
       model.config,
       model.params,
@@ -184,7 +184,7 @@ def _check_tokenizer(directory: pathlib.Path, expected: Tokenizer) -> None:
 
 
 def _describe(tokenizer: Tokenizer) -> dict[str, Any]:
-  """What two equal tokenizers have in common."""
+  """The behaviour by which two tokenizers are compared."""
   return dict(
       plain=tokenizer.encode(_SAMPLE),
       special=tokenizer.encode(_SAMPLE, allow_special=True),

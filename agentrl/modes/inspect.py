@@ -18,7 +18,7 @@ from agentrl.errors import ConfigError, DataError
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import compile_cache, language_model
 from agentrl.types import Episode, Group
-from agentrl.weights import load as weights
+from agentrl.weights import pretrained
 
 
 def read(config: ConfigDict) -> Inspect:
@@ -33,10 +33,10 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     AgentrlError: the file or the tokenizer cannot be read.
   """
   del workdir
-  sections = read(config)
-  compile_cache.use(sections.compile_cache)
-  wanted = sections.inspect
-  path = pathlib.Path(wanted.episodes)
+  config = read(config)
+  compile_cache.use(config.compile_cache)
+  view = config.inspect
+  path = pathlib.Path(view.episodes)
   episodes = list(episodes_lib.read(path))
   if not episodes:
     raise DataError(f'{path} holds no episode.')
@@ -46,9 +46,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
           f'{path}: episode {episode.episode_id!r} has no tokens to show; it'
           ' was written without them.'
       )
-  tokenizer = _tokenizer(wanted.tokenizer, path)
+  tokenizer = _tokenizer(view.tokenizer, path)
   arrays = _arrays(path, episodes)
-  shown = sum(len(g.episodes) for g in grouped(episodes)[: wanted.num_groups])
+  shown = sum(len(g.episodes) for g in grouped(episodes)[: view.num_groups])
   tables = [
       report.TokenTable(
           episode=episode,
@@ -62,7 +62,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   ]
   console = rich.console.Console()
   console.print(report.terminal(tables))
-  page = pathlib.Path(wanted.html or path.with_suffix('.html'))
+  page = pathlib.Path(view.html or path.with_suffix('.html'))
   page.write_text(
       report_html.page(tables, title=f'What is trained: {path.name}'),
       encoding='utf-8',
@@ -133,8 +133,8 @@ def _arrays(
 def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The named tokenizer, or that of the run which wrote the episodes."""
   if name:
-    path = weights.resolve(name)
-    return tokenizer_lib.load(path, weights.open_gguf(path))
+    path = pretrained.resolve(name)
+    return tokenizer_lib.load(path, pretrained.open_gguf(path))
   # workdir/episodes/train/000000.jsonl
   for workdir in path.absolute().parents[1:3]:
     if (workdir / 'config.json').exists():

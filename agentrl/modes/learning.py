@@ -7,6 +7,7 @@ from typing import Any
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
+from agentrl.evaluation import report
 from agentrl.inference.sampler import Sampler
 from agentrl.modes import evaluate as evaluate_mode
 from agentrl.modes.build import Run
@@ -153,9 +154,7 @@ def evaluate(
         tokens=config.rollout.save_tokens,
     )
   run.record.add_evaluation(name, result.summary)
-  session.console.print(
-      evaluate_mode.describe(name, result.summary), highlight=False
-  )
+  session.console.print(report.describe(name, result.summary), highlight=False)
 
 
 def save(

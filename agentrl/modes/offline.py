@@ -185,7 +185,7 @@ def learn(
 
   Args:
     run: of the mode.
-    serving: samples in evaluations; None: there is none.
+    serving: samples in evaluations; None: no evaluation.
     learner: its state is donated.
     batch: NumPy arrays, `[B, T]`.
     version: of the policy before the first update.

@@ -4,7 +4,7 @@ from ml_collections import ConfigDict
 
 from agentrl.config import resume
 from agentrl.engine.http.auth import Keys
-from agentrl.envs import tokens
+from agentrl.http import auth
 from agentrl.serving import policy_server
 
 read = resume.read
@@ -27,4 +27,4 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 
 
 def _key(path: str | None) -> str | None:
-  return None if path is None else tokens.read(path)
+  return None if path is None else auth.read_token(path)

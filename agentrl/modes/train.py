@@ -12,12 +12,10 @@ import jax
 from ml_collections import ConfigDict
 
 from agentrl import schedules
-from agentrl.algos import online
 from agentrl.config import modes, resume
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.inference.sampler import Sampler
-from agentrl.models import value_head
 from agentrl.modes import build, learning, session as session_lib
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
@@ -26,7 +24,6 @@ from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import (
     collection,
-    programs as programs_lib,
     ranks,
     rl,
     state as state_lib,
@@ -34,7 +31,6 @@ from agentrl.training import (
 )
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
-from agentrl.training.state import TrainState
 
 _SHOWN = (
     'rollout/horizon',
@@ -71,7 +67,7 @@ def _run(session: Session) -> None:
   )
   resumed = run.checkpoints.latest is not None
   if resumed:
-    state = _new_state(run, tx, params)
+    state = rl.new_state(run.network, params, tx, config.algo)
     # Two states at a time would not fit where one just does.
     like, params = state_lib.abstract(state), None
     del state
@@ -84,7 +80,8 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, params, 0)
     params, version = _warm_up(run, serving, params)
     # The state has a copy: what it was made of may go.
-    state, params = _new_state(run, tx, params), None
+    state = rl.new_state(run.network, params, tx, config.algo)
+    params = None
     ref_params = None
     if config.algo.kl_coef:
       ref_params = jax.tree.map(jax.numpy.copy, state.params)
@@ -116,27 +113,19 @@ def _run(session: Session) -> None:
       tasks_per_step=config.rollout.tasks_per_step,
       tasks=tasks,
       schedule=schedule,
-      update=rl.Update(
-          programs_lib.compile_programs(
-              run.network.module,
-              online.bind_loss(config.algo),
-              tx,
-              state,
-              temperature=config.rollout.temperature,
-              base=run.model.base,
-          ),
+      update=rl.make_update(
+          run.network,
+          state,
+          tx,
           UpdatePlan(
               config.algo,
               max_tokens=config.optim.max_tokens,
               seed=session.seed('rows'),
               max_context=config.rollout.max_context,
           ),
-          jax.jit(
-              online.bind_advantages(config.algo),
-              static_argnames='num_groups',
-          ),
-          learning_rate,
-          ref_params,
+          temperature=config.rollout.temperature,
+          learning_rate=learning_rate,
+          ref_params=ref_params,
       ),
       run=surroundings,
       save_every=config.checkpoint.every,
@@ -177,19 +166,6 @@ def _warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
   return params, version
 
 
-def _new_state(run: Run, tx: Any, params: Any) -> TrainState:
-  """A state before the first update; a critic starts from the policy."""
-  algo = run.session.config.algo
-  kind = algo.critic.kind if algo.CRITIC else None
-  return state_lib.create(
-      params,
-      tx,
-      run.mesh,
-      critic=kind and value_head.init(kind, run.network.module, params),
-      offload=run.network.offload,
-  )
-
-
 @dataclasses.dataclass(frozen=True)
 class _Surroundings(rl.Run):
   """The surroundings of the loop: sampler, records, checkpoints."""
@@ -222,20 +198,14 @@ class _Surroundings(rl.Run):
         self.sampler, made.groups
     )
     run.record.write_step(
-        step,
-        made.groups,
-        made.batch,
-        made.suspects,
+        made,
+        metrics,
         tokens=config.rollout.save_tokens,
         shaped=config.algo.shapes_rewards,
     )
-    run.record.write(step, metrics)
     warning = self.watch.see(metrics)
     if warning is not None:
       run.session.console.print(warning, highlight=False)
-    run.record.add_tokens(
-        sum(len(e.tokens) for group in made.groups for e in group.episodes)
-    )
     every = config.eval.every
     if every and (step + 1) % every == 0 and step + 1 < config.num_steps:
       # The step is done and recorded: a signal that comes now ends this

@@ -1,4 +1,4 @@
-"""What an update takes on each device: bytes, products and collectives.
+"""The cost of an update on each device: bytes, products and collectives.
 
 The programs of an update are compiled for arrays of shapes alone: no number of
 them exists. So an update of any size on any mesh is measured on any machine,

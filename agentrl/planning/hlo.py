@@ -1,4 +1,4 @@
-"""What a compiled program does: products and collectives, loops counted.
+"""Products and collectives of a compiled program, loops counted.
 
 `cost_analysis` of a compiled program counts the body of a loop once, and layers
 and chunks of the vocabulary are loops here. So the optimized HLO text is read
@@ -43,7 +43,7 @@ class Collective(NamedTuple):
 
 
 class Work(NamedTuple):
-  """What one device does in one run of a program."""
+  """The work of one device in one run of a program."""
 
   flops: int  # of matrix products, 2 for each multiply and add
   collectives: tuple[Collective, ...]  # the heaviest first
@@ -73,7 +73,7 @@ def work(text: str) -> Work:
   counts: dict[str, dict] = {}
 
   def count(name: str) -> dict:
-    """Of a computation: flops by None, (count, bytes) by (kind, devices)."""
+    """The work of a computation: flops by None, (count, bytes) by (kind, devices)."""
     if name in counts:
       return counts[name]
     total: dict = {}
@@ -128,7 +128,7 @@ def _trips(loop: _Instruction) -> int:
 
 
 def _own(instruction: _Instruction, types: dict[str, str], text: str) -> dict:
-  """What an instruction does itself."""
+  """The work of an instruction alone."""
   opcode = instruction.opcode.removesuffix('-start')
   if opcode == 'dot':
     (lhs,) = _arrays(types[instruction.operands[0]])

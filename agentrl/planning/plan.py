@@ -1,4 +1,4 @@
-"""What a learning run will take on its mesh, before there is one.
+"""The memory and time of a run on its mesh, before there is a machine.
 
 The mode's own steps are compiled for simulated devices, as many as `config.mesh`
 has, and never run: no weights, no tokenizer and no server are needed, and no
@@ -35,7 +35,7 @@ from agentrl.training import (
     rl,
     state as state_lib,
 )
-from agentrl.weights import hf, load as weights, names
+from agentrl.weights import hf, names, pretrained
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-  """What each device needs; bytes unless said otherwise.
+  """The needs of each device; bytes unless said otherwise.
 
   Attributes:
     mesh: devices by axis.
@@ -107,7 +107,7 @@ class Plan:
 
   @property
   def peak(self) -> int:
-    """Of the trainer, in whichever program takes most."""
+    """The trainer's bytes in the program that takes most."""
     return sum(self.held.values()) + max(
         program.bytes + (name != 'score') * self.gradients
         for name, program in self.programs.items()
@@ -122,7 +122,7 @@ def find_shape(model: TrainModel) -> TransformerConfig | None:
   """
   name = model.name
   if pathlib.Path(name).exists() and not model.from_scratch:
-    return weights.load_config(name)
+    return pretrained.load_config(name)
   if name in variants.VARIANTS:
     return variants.get(name)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
@@ -271,7 +271,7 @@ def _offload(
 
 
 def _engine(config: Any, shape: TransformerConfig) -> dict[str, int]:
-  """What the embedded engine holds: all of it on one device."""
+  """The embedded engine's memory by name, all of it on one device."""
   max_context, sampler = config.rollout.max_context, config.sampler
   language_model.check_context(shape, 'rollout.max_context', max_context)
   if sampler.kind != 'embedded':

@@ -1,4 +1,4 @@
-"""What `--dry_run` prints of a plan: tables, and what does not fit."""
+"""The plan that `--dry_run` prints: tables, and what does not fit."""
 
 import math
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ _GIB = 1 << 30
 MEMORY_GIB = 80.0
 
 
-def show(mode: str, wanted: Any, memory_gib: float | None) -> None:
+def show(mode: str, config: Any, memory_gib: float | None) -> None:
   """Plans a run and prints what it needs.
 
   Args:
     mode: that learns.
-    wanted: its config.
+    config: its config.
     memory_gib: of a device; None: `MEMORY_GIB`.
 
   Raises:
@@ -27,19 +27,19 @@ def show(mode: str, wanted: Any, memory_gib: float | None) -> None:
     WeightsError: the model's config.json cannot be used.
   """
   console = rich.console.Console(highlight=False, soft_wrap=True)
-  config = plan_lib.find_shape(wanted.model)
-  if config is None:
+  shape = plan_lib.find_shape(config.model)
+  if shape is None:
     console.print(
-        f'\nNo plan: the shape of {wanted.model.name!r} is not known here. Name'
+        f'\nNo plan: the shape of {config.model.name!r} is not known here. Name'
         ' a variant of agentrl/models/variants.py or a folder with a'
         ' config.json.'
     )
     return
-  plan_lib.simulate(wanted.mesh)
+  plan_lib.simulate(config.mesh)
   memory_gib = MEMORY_GIB if memory_gib is None else memory_gib
-  plan = plan_lib.make(mode, wanted, config, int(memory_gib * _GIB))
+  plan = plan_lib.make(mode, config, shape, int(memory_gib * _GIB))
   console.print(
-      f'\nPlan of {wanted.model.name}, {config.num_params:,} parameters, on'
+      f'\nPlan of {config.model.name}, {shape.num_params:,} parameters, on'
       f' {_mesh(plan)}: compiled for a CPU, not run.\n'
   )
   tables = [_memory(plan), _work(plan)]
@@ -48,7 +48,7 @@ def show(mode: str, wanted: Any, memory_gib: float | None) -> None:
   for table in tables:
     console.print(table)
     console.print()
-  for line in remarks(plan, wanted, memory_gib):
+  for line in remarks(plan, config, memory_gib):
     console.print(f'- {line}')
 
 
@@ -120,19 +120,19 @@ def _table(*columns: str) -> rich.table.Table:
   return table
 
 
-def remarks(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
-  """What the tables do not say, sentence by sentence."""
+def remarks(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
+  """Sentences about what the tables leave out."""
   work = plan.work
   yield (
       f'Counts per {work.unit} are for episodes as long as rollout.max_context:'
       f' {work.updates} update{"s" * (work.updates > 1)} of {work.rows} rows,'
       f' {work.length:,} tokens each.'
   )
-  yield from _fit(plan, wanted, memory_gib)
+  yield from _fit(plan, config, memory_gib)
   if plan.engine and not plan.beside_engine:
     yield (
         'The embedded engine does not fit: it keeps a whole copy of the weights'
-        f' and {wanted.sampler.num_slots} sequences on one device, on any mesh.'
+        f' and {config.sampler.num_slots} sequences on one device, on any mesh.'
         " Use sampler.kind='sglang', or lower sampler.max_running and"
         ' rollout.max_context.'
     )
@@ -141,21 +141,21 @@ def remarks(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
       ' reduces whole gradients where others reduce and scatter, and keeps a'
       ' block of attention scores where a GPU may fuse them.'
   )
-  if wanted.model.attention == 'flash':
+  if config.model.attention == 'flash':
     yield (
         "Attention is that of model.attention='reference': without its blocks"
         ' of scores, a GPU needs less memory and fits more.'
     )
-  if wanted.model.dtype == 'bfloat16':
+  if config.model.dtype == 'bfloat16':
     yield (
         'It computes bfloat16 in float32: temporaries and collectives are'
         ' overestimated.'
     )
-  if -1 in vars(wanted.mesh).values():
+  if -1 in vars(config.mesh).values():
     yield 'An axis of config.mesh that is -1, the rest, counts as 1 here.'
 
 
-def _fit(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
+def _fit(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
   """Which microbatch fits, or why none does."""
   need = plan.programs['accumulate'].bytes
   where = f'{memory_gib:g} GiB'
@@ -177,7 +177,7 @@ def _fit(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
         f'No microbatch fits {where}: {plan.room / _GIB:,.1f} GiB are left for'
         f' one row of {plan.work.length:,} tokens a shard. Raise mesh.sequence,'
         ' mesh.tensor or mesh.fsdp, or lower rollout.max_context'
-        + ('.' if wanted.model.remat == 'full' else "; set model.remat='full'.")
+        + ('.' if config.model.remat == 'full' else "; set model.remat='full'.")
         + (
             " With sampler.kind='sglang' there is no engine to leave room for."
             if plan.beside_engine
@@ -193,6 +193,6 @@ def _fit(plan: Plan, wanted: Any, memory_gib: float) -> Iterator[str]:
     )
     if need > plan.room:
       yield (
-          f'optim.max_tokens={wanted.optim.max_tokens} does not fit:'
+          f'optim.max_tokens={config.optim.max_tokens} does not fit:'
           f' {(need - plan.room) / _GIB:,.1f} GiB are missing.'
       )

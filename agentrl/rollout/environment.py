@@ -11,10 +11,11 @@ from typing import Any
 from absl import logging
 
 from agentrl import envs, types
-from agentrl.envs import items, options, tokens
+from agentrl.envs import items, options
 from agentrl.envs.client import EnvClient
 from agentrl.envs.pool import EnvPool
 from agentrl.errors import ConfigError, DataError, EnvError
+from agentrl.http import auth
 from agentrl.inference.sampler import Policy
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import Assignment, Play
@@ -89,7 +90,7 @@ class Environment:
 
     Raises:
       ConfigError: there are fewer.
-      DataError: the item file cannot be read, or has a task that is none.
+      DataError: the item file cannot be read, or names an unknown task.
     """
     if task_file:
       tasks, source = self._items(task_file), task_file
@@ -146,17 +147,15 @@ class Environment:
         # A child that died is started again by `revive`, at another URL.
         retry_s=self._env.retry_s if self._env.urls else 0.0,
         token=(
-            tokens.read(self._env.token_file) if self._env.token_file else None
+            auth.read_token(self._env.token_file)
+            if self._env.token_file
+            else None
         ),
     )
 
 
 class EnvServer:
-  """An environment server as a child process.
-
-  It ends with this process, whatever ends it: the child watches a pipe that the
-  kernel closes even after SIGKILL.
-  """
+  """An environment server as a child process, which ends with this one."""
 
   def __init__(
       self,

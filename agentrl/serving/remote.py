@@ -10,8 +10,8 @@ from absl import logging
 
 from agentrl.config.sampler import Sampler
 from agentrl.engine.http.auth import Keys
-from agentrl.envs import tokens
 from agentrl.errors import ConfigError
+from agentrl.http import auth
 from agentrl.runtime.children import SECRETS
 
 _CONNECT_S = 3.0  # until a server that says nothing is taken for dead
@@ -34,7 +34,7 @@ def read_keys(
   keys = []
   files = (sampler.api_key_file, sampler.admin_key_file)
   for file, variable in zip(files, SECRETS, strict=True):
-    key = tokens.read(file) if file else environ.get(variable, '').strip()
+    key = auth.read_token(file) if file else environ.get(variable, '').strip()
     if not key.isascii() or (key and not key.isprintable()):
       raise ConfigError(f'{variable} must be one line of visible ASCII.')
     keys.append(key or None)

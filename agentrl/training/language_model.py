@@ -21,7 +21,7 @@ from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import adapters, meshes
 from agentrl.training.checkpoint import Checkpoints
-from agentrl.weights import load as weights, names
+from agentrl.weights import names, pretrained
 
 DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
 
@@ -103,10 +103,12 @@ def load_pretrained(
   Raises:
     AgentrlError: it cannot be read, or does not fit on the mesh.
   """
-  path = weights.resolve(name)
-  reader = weights.open_gguf(path)
+  path = pretrained.resolve(name)
+  reader = pretrained.open_gguf(path)
   place = mesh and functools.partial(meshes.shardings, mesh=mesh)
-  config, params = weights.load(path, dtype=dtype, reader=reader, place=place)
+  config, params = pretrained.load(
+      path, dtype=dtype, reader=reader, place=place
+  )
   return LanguageModel(
       config, params, tokenizer_lib.load(path, reader), str(path)
   )
@@ -141,7 +143,7 @@ def load(
   Args:
     name: workdir of a training run (its newest checkpoint is taken; one of an
       adapter is merged into its base) or its checkpoints/N, or what
-      `weights.resolve` knows: a known name, a Hugging Face directory, a .gguf
+      `pretrained.resolve` knows: a known name, a Hugging Face directory, a .gguf
       file, a hub name.
     mesh: where its parameters live; None: on one device, or on the host.
     dtype: of its parameters; of a run with an adapter it is that of its base.
@@ -230,5 +232,5 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
     earlier = workdir_lib.run_of(name)
     if earlier is not None:
       return run_tokenizer(earlier[0])  # it went on from another run
-    path = weights.resolve(name)
-  return tokenizer_lib.load(path, weights.open_gguf(path))
+    path = pretrained.resolve(name)
+  return tokenizer_lib.load(path, pretrained.open_gguf(path))

@@ -309,7 +309,7 @@ def update(
 
 
 def _microbatches(programs, batch, rows, **options) -> list[collate.Microbatch]:
-  """As the mesh of these steps needs them."""
+  """Microbatches whose rows divide over the programs' mesh."""
   return collate.microbatches(
       batch,
       rows,
@@ -327,28 +327,21 @@ def score(
     *,
     max_tokens: int,
 ) -> Scores:
-  """`[B, T]` host arrays: what `networks` say of every valid row.
+  """Outputs of `networks` for every valid row, host arrays.
 
   Tokens of prompts may have 0: groups share them, see `collate.microbatches`.
   """
-  out = None
+  outputs = 1 if networks.critic is None else len(Scores._fields)
+  out = Scores(
+      *(np.zeros(batch.tokens.shape, np.float32) for _ in range(outputs))
+  )
   for piece, places in _microbatches(
       programs, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
   ):
     scores = programs.score(networks, state_lib.place(piece, programs.mesh))
-    if out is None:
-      empty = lambda _: np.zeros(batch.tokens.shape, np.float32)
-      out = jax.tree.map(empty, scores)
     for values, rows in zip(scores, out, strict=True):
       if values is not None:
         collate.unpack(distributed.to_host(values), places, rows)
-  if out is None:  # no valid row
-    zeros = np.zeros(batch.tokens.shape, np.float32)
-    return (
-        Scores(zeros)
-        if networks.critic is None
-        else Scores(zeros, zeros, zeros)
-    )
   return out
 
 

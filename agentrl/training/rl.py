@@ -5,17 +5,19 @@ on them (`policy_update`), hand it to the sampler.
 """
 
 import dataclasses
-import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
+import jax
 import optax
 
+from agentrl.algos import online
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
+from agentrl.models import value_head
 from agentrl.ops import kl
 from agentrl.rollout.collect import is_tied, rollout_metrics
 from agentrl.schedules import Horizon
@@ -23,10 +25,12 @@ from agentrl.training import (
     optim as optim_lib,
     policy_update,
     programs as programs_lib,
+    state as state_lib,
 )
 from agentrl.training.options import RlOptim
-from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.policy_update import Update, UpdatePlan
 from agentrl.training.state import TrainState
+from agentrl.training.supervised import Network
 from agentrl.types import Group
 
 
@@ -43,28 +47,8 @@ class LoopState:
 
 
 @dataclasses.dataclass(frozen=True)
-class Update:
-  """The use of a step's groups.
-
-  Attributes:
-    programs: the compiled pieces, with the algorithm's loss.
-    plan: passes and minibatches.
-    advantages: `advantages(batch, num_groups=)` fills them in, and with a
-      critic the returns.
-    learning_rate: of update i, for the record.
-    ref_params: of the reference policy, or None.
-  """
-
-  programs: programs_lib.Programs
-  plan: UpdatePlan
-  advantages: Callable[..., TokenBatch]
-  learning_rate: optax.Schedule
-  ref_params: Any = None
-
-
-@dataclasses.dataclass(frozen=True)
 class StepRecord:
-  """What an rl step leaves for the records.
+  """The results of an rl step, for the records.
 
   Attributes:
     step: from 0.
@@ -188,9 +172,8 @@ def train(
   """
   hyperparams = update.plan.hyperparams
   skips = int(loop.stats.get('train/skips_in_row', 0))
-  programs_lib.check_skips(
-      skips
-  )  # the same command again would not learn either
+  # The same command again would not learn either.
+  programs_lib.check_skips(skips)
   complete, saved = True, loop.step
   try:
     while loop.step < num_steps and not run.stopped():
@@ -203,21 +186,16 @@ def train(
 
       batch = collate.collate(groups)
       lr = float(update.learning_rate(int(state.step)))
-      complete, suspects = False, []
-      state, metrics, batch = policy_update.update_policy(
+      complete = False
+      state, metrics, batch, suspects = policy_update.update_policy(
           state,
           batch,
-          programs=update.programs,
-          plan=update.plan,
-          advantages=functools.partial(
-              update.advantages, num_groups=len(groups)
-          ),
+          update,
+          num_groups=len(groups),
           trainable=policy_update.trainable(batch, groups, update.plan),
-          ref_params=update.ref_params,
           kl_coef=loop.kl_coef,
           rl_step=loop.step,
           skips=skips,
-          suspects=suspects,
       )
       updated = time.perf_counter()
 
@@ -241,9 +219,7 @@ def train(
                 'time/step_s': pushed - began,
             }
         )
-        run.record(
-            StepRecord(loop.step, metrics, groups, batch, sorted(set(suspects)))
-        )
+        run.record(StepRecord(loop.step, metrics, groups, batch, suspects))
         loop = LoopState(
             step=loop.step + 1,
             policy_version=version,
@@ -300,3 +276,62 @@ def make_optimizer(
         ),
     )
   return tx, learning_rate
+
+
+def new_state(
+    network: Network,
+    params: Any,
+    tx: optax.GradientTransformation,
+    hyperparams: Online,
+) -> TrainState:
+  """A state before its first update.
+
+  Args:
+    network: of the parameters.
+    params: of the policy, and where a critic starts; copied.
+    tx: from `make_optimizer`.
+    hyperparams: of the algorithm.
+  """
+  kind = hyperparams.critic.kind if hyperparams.CRITIC else None
+  return state_lib.create(
+      params,
+      tx,
+      network.mesh,
+      critic=kind and value_head.init(kind, network.module, params),
+      offload=network.offload,
+  )
+
+
+def make_update(
+    network: Network,
+    state: TrainState,
+    tx: optax.GradientTransformation,
+    plan: UpdatePlan,
+    *,
+    temperature: float,
+    learning_rate: optax.Schedule,
+    ref_params: Any,
+) -> Update:
+  """The update of an algorithm, compiled when it is first used.
+
+  Args:
+    network: of the policy.
+    state: of which only shapes and shardings are read.
+    tx: that made the state.
+    plan: names the algorithm.
+    temperature: of the sampler.
+    learning_rate: of the policy, for the record.
+    ref_params: of the reference policy, or None.
+  """
+  programs = programs_lib.compile_programs(
+      network.module,
+      online.bind_loss(plan.hyperparams),
+      tx,
+      state,
+      temperature=temperature,
+      base=network.base,
+  )
+  advantages = jax.jit(
+      online.bind_advantages(plan.hyperparams), static_argnames='num_groups'
+  )
+  return Update(programs, plan, advantages, learning_rate, ref_params)

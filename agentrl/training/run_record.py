@@ -10,10 +10,9 @@ from typing import Any
 import rich.console
 
 from agentrl import metrics as metrics_lib
-from agentrl.batch import TokenBatch
 from agentrl.data import episodes
 from agentrl.evaluation import evaluate
-from agentrl.types import Group
+from agentrl.training.rl import StepRecord
 
 
 class RunRecord:
@@ -91,31 +90,28 @@ class RunRecord:
 
   def write_step(
       self,
-      step: int,
-      groups: Sequence[Group],
-      batch: TokenBatch,
-      suspects: Sequence[int],
+      made: StepRecord,
+      metrics: Mapping[str, float],
       *,
       tokens: bool,
       shaped: bool,
   ) -> None:
-    """Writes the episodes of an rl step, and what was trained on beside them.
+    """Writes an rl step: its line, its episodes, what was trained on.
 
     Args:
-      step: from 0.
-      groups: that were collected.
-      batch: of them, as it was trained on.
-      suspects: rows of it that an update without a finite gradient may be due
-        to; written again, tokens and all, to `diverged/`.
+      made: the step.
+      metrics: its own, and those of its surroundings.
       tokens: True to write the arrays of tokens.
       shaped: True if the algorithm shapes rewards.
     """
+    played = [episode for group in made.groups for episode in group.episodes]
+    self.add_tokens(sum(len(episode.tokens) for episode in played))
     if not self._writes:
       return
-    played = [episode for group in groups for episode in group.episodes]
-    if suspects:
+    step, batch = made.step, made.batch
+    if made.suspects:
       path = self._directory / 'diverged' / f'{step:06d}.jsonl'
-      episodes.write(path, [played[row] for row in suspects])
+      episodes.write(path, [played[row] for row in made.suspects])
       self._console.print(
           f'Step {step + 1} skipped an update: its gradient was not finite. The'
           f' episodes in question are in {path}.',
@@ -135,6 +131,7 @@ class RunRecord:
           # Numbered from 1: 0 is a token of no turn.
           turn_groups=batch.anchor_ids + 1,
       )
+    self.write(step, metrics)
 
   def add_evaluation(self, name: str, summary: dict[str, Any]) -> None:
     """Keeps a summary; it joins the line of the step before it, as `eval/...`.

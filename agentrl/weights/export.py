@@ -10,12 +10,12 @@ import numpy as np
 
 from agentrl.errors import WeightsError
 from agentrl.models.config import TransformerConfig
-from agentrl.weights import hf, load
+from agentrl.weights import hf, pretrained
 
 Params = Any
 
 
-def save(
+def save_verified(
     directory: str | pathlib.Path,
     config: TransformerConfig,
     params: Params,
@@ -64,7 +64,7 @@ def _verify(
     params: Params,
     dtype: np.dtype,
 ) -> None:
-  found_config, found = load.load(directory, dtype=dtype)
+  found_config, found = pretrained.load(directory, dtype=dtype)
   if found_config != config:
     raise WeightsError(f'{directory} reads as {found_config}, not {config}.')
 

@@ -37,7 +37,7 @@ _UNSUPPORTED = {
 }
 
 
-def save(
+def save_adapter(
     directory: str | pathlib.Path,
     config: TransformerConfig,
     adapter: Adapter,
@@ -85,7 +85,7 @@ def save(
     safetensors.numpy.save_file(tensors, partial / WEIGHTS, {'format': 'pt'})
 
 
-def load(
+def load_adapter(
     directory: str | pathlib.Path, config: TransformerConfig
 ) -> tuple[Lora, Adapter]:
   """Reads an adapter of a decoder.

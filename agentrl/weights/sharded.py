@@ -25,7 +25,7 @@ Params = Any
 Place = Callable[[TransformerConfig, Any], Any]
 
 
-def load(
+def load_on_devices(
     directory: str | pathlib.Path, place: Place, *, dtype: Any = np.float32
 ) -> tuple[TransformerConfig, Params]:
   """`hf.load`, onto devices.

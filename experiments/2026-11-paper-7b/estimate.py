@@ -9,6 +9,8 @@ README.md. No such run has been made.
 
 import dataclasses
 
+from absl import app
+
 from agentrl.modes import train
 from agentrl.planning import plan as plan_lib
 from agentrl.planning.plan import Plan
@@ -121,7 +123,8 @@ def estimate(plan: Plan, horizon: int, numbers: int, a: Assumptions) -> Step:
   )
 
 
-def main():
+def main(argv):
+  del argv
   config = textcraft_grpo.get_config('model=qwen2.5-7b')
   config.mesh.fsdp = GPUS
   wanted = train.read(config)
@@ -160,4 +163,4 @@ def main():
 
 
 if __name__ == '__main__':
-  main()
+  app.run(main)

@@ -2,28 +2,32 @@ r"""Times the engine: decode at fixed batches, and episodes over HTTP.
 
     python -m experiments.benchmarks.bench_engine
     python -m experiments.benchmarks.bench_engine --models=tiny-1m --episodes=64
+    python -m experiments.benchmarks.bench_engine --models=qwen2.5-1.5b \
+        --dtype=bfloat16 --batches=1,16,64 --length=1024  # on a GPU
 
 Prints one JSON line a case. `decode`: tokens per second of a full batch at a
 given cache length, through the runner, so with padding, transfers and sampling.
 `episodes`: clients that each play turns against the HTTP server of this process
 (a growing prompt, a few sampled tokens). `roofline` is the time that weights and
 cache entries take to read, or the matrix products to compute, whichever is
-longer, at the rates measured in this run: products of the model's own shapes
-with that many rows; `of_roofline` is its ratio to the time that was taken.
+longer, at the rates measured in this run: products of the model's own shapes and
+type with that many rows; `of_roofline` is its ratio to the time that was taken.
 """
 
 import asyncio
+import functools
 import json
 import statistics
 import time
 
 import aiohttp
 import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 
 from agentrl.engine import decode
-from agentrl.engine.runner import Runner
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.models import transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
@@ -33,6 +37,9 @@ _MODELS = flags.DEFINE_list(
     'models', ['tiny-4m', 'smollm2-135m'], 'Names of models.variants.'
 )
 _BATCHES = flags.DEFINE_list('batches', ['1', '16', '32'], 'Rows that decode.')
+_DTYPE = flags.DEFINE_enum(
+    'dtype', 'float32', ['float32', 'bfloat16'], 'Of weights and cache.'
+)
 _LENGTH = flags.DEFINE_integer('length', 256, 'Cache positions in use.')
 _REPEATS = flags.DEFINE_integer('repeats', 5, 'Timed dispatches.')
 _EPISODES = flags.DEFINE_integer('episodes', 0, 'Clients; 0 skips the case.')
@@ -50,8 +57,12 @@ def bench_dispatch(
 ) -> dict[str, float]:
   """Full dispatches of `batch` rows near the end of their cache."""
   length = _LENGTH.value
-  runner = Runner(
-      Transformer(config), params, slots=batch, max_len=length, max_rows=batch
+  runner = ModelRunner(
+      Transformer(config, dtype=jnp.dtype(_DTYPE.value)),
+      params,
+      slots=batch,
+      max_len=length,
+      max_rows=batch,
   )
   rows = [
       dict(
@@ -90,7 +101,7 @@ def roofline_s(
     length: int,
     rates: dict[str, float],
 ) -> float:
-  """The least time of one decode step, in float32."""
+  """The least time of one decode step."""
   entries = 2 * config.num_layers * config.num_kv_heads * config.head_dim
   table = config.vocab_size * config.hidden_size
   # An untied input table is only looked up, a row a token.
@@ -99,8 +110,8 @@ def roofline_s(
   width = config.num_heads * config.head_dim
   flops = 2 * read + 4 * config.num_layers * length * width
   return max(
-      4 * numbers / (rates['read_gbps'] * 1e9),
-      batch * flops / (rates['sgemm_gflops'] * 1e9),
+      jnp.dtype(_DTYPE.value).itemsize * numbers / (rates['read_gbps'] * 1e9),
+      batch * flops / (rates['gemm_gflops'] * 1e9),
   )
 
 
@@ -134,6 +145,7 @@ def bench_episodes(config: TransformerConfig, params) -> dict[str, float]:
       max_len=min(config.max_positions, longest),
       slots=clients + clients // 2,
       deterministic=_DETERMINISTIC.value,
+      dtype=jnp.dtype(_DTYPE.value),
   ) as (engine, url):
     start = time.perf_counter()
     asyncio.run(play(url, config.vocab_size, run=0))
@@ -192,17 +204,23 @@ async def play(url: str, vocab_size: int, run: int) -> int:
     )
 
 
+def draw(config: TransformerConfig, key: jax.Array):
+  """Random parameters of the type that is served."""
+  params = transformer.init_params(Transformer(config), key)
+  return jax.tree.map(lambda x: x.astype(_DTYPE.value), params)
+
+
 def main(argv):
   del argv
   device = jax.devices()[0].device_kind
   for name in _MODELS.value:
     config = variants.get(name)
-    params = transformer.init_params(Transformer(config), jax.random.key(0))
+    params = jax.jit(functools.partial(draw, config))(jax.random.key(0))
     rates = {'read_gbps': reference_rates.read_gbps()}
-    about = dict(model=name, device=device)
+    about = dict(model=name, device=device, dtype=_DTYPE.value)
     for batch in map(int, _BATCHES.value):
-      rates['sgemm_gflops'] = reference_rates.products_gflops(
-          matrices(config), batch
+      rates['gemm_gflops'] = reference_rates.products_gflops(
+          matrices(config), batch, dtype=_DTYPE.value
       )
       result = bench_dispatch(config, params, batch, rates)
       case = dict(case='decode', batch=batch, length=_LENGTH.value)

@@ -28,7 +28,7 @@ from absl import app, flags
 
 from agentrl.envs import ENVS
 from agentrl.envs.client import EnvClient
-from agentrl.runtime.event_loop import EnvServer
+from agentrl.rollout.environment import EnvServer
 from experiments.benchmarks import reference_rates
 
 _ENV = flags.DEFINE_enum('env', 'textcraft', list(ENVS), 'Which environment.')

@@ -134,9 +134,9 @@ def main(argv):
   def update(programs):
     nonlocal state  # of all kinds of attention
     start = time.perf_counter()
-    state, _ = programs_lib.update(
+    state = programs_lib.update(
         programs, state, batch, np.arange(rows), max_tokens=rows * length
-    )
+    ).state
     jax.block_until_ready(state)
     return dict(seconds=time.perf_counter() - start)
 

@@ -40,13 +40,18 @@ def matmul_gflops(
 
 
 def products_gflops(
-    matrices: Sequence[tuple[int, int]], rows: int, *, repeats: int = 7
+    matrices: Sequence[tuple[int, int]],
+    rows: int,
+    *,
+    dtype: str = 'float32',
+    repeats: int = 7,
 ) -> float:
   """Rate of products of `rows` rows with each matrix once, in GFLOP/s.
 
   Args:
     matrices: (out, in) of each.
     rows: of the other factor.
+    dtype: of both.
     repeats: timed calls a shape; each shape counts by its faster order.
   """
   seconds = 0.0
@@ -55,7 +60,7 @@ def products_gflops(
     orders = (((rows, size), (size, out)), ((out, size), (size, rows)))
     times = []
     for first, second in orders:
-      factors = jnp.ones(first, jnp.float32), jnp.ones(second, jnp.float32)
+      factors = jnp.ones(first, dtype), jnp.ones(second, dtype)
       product = functools.partial(jax.jit(jnp.matmul), *factors)
       times += timings_s(product, repeats=repeats)
     seconds += count * min(times)

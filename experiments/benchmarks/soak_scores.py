@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.engine import runner
+from agentrl.engine import model_runner
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
@@ -254,7 +254,9 @@ def _cuts(span: Span) -> Iterator[list[tuple[tuple[int, int], ...]]]:
   last = span.runs[1][1] if len(span.runs) > 1 else span.start - 1
   likely = [
       last,
-      *range(span.cached or runner.CHUNKS[0], last, runner.CHUNKS[0]),
+      *range(
+          span.cached or model_runner.CHUNKS[0], last, model_runner.CHUNKS[0]
+      ),
   ]
   rest = sorted(set(range(1, last)) - set(likely))
   newest = span.suspects[::-1]

@@ -29,7 +29,7 @@ from agentrl.modes import (
     sft,
     train,
 )
-from agentrl.runtime.event_loop import EnvServer
+from agentrl.rollout.environment import EnvServer
 from agentrl.serving import sglang
 from configs import quickstart
 

@@ -35,7 +35,7 @@ def adapters(tmp_path_factory):
         ),
     )
     path = tmp_path_factory.mktemp('adapters') / 'x'
-    peft.save(path, CONFIG, adapter, lora, base='random')
+    peft.save_adapter(path, CONFIG, adapter, lora, base='random')
     made['ab'[seed]] = str(path), adapter, lora
   return made
 

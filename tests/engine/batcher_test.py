@@ -6,14 +6,14 @@ import pytest
 from agentrl.engine import batcher as batcher_lib, decode
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.model_runner import PREFILL_ROWS, ModelRunner
 from agentrl.engine.request import Request, SamplingParams
-from agentrl.engine.runner import PREFILL_ROWS, Runner
 from agentrl.engine.sequence import Sequence
 
 TOKEN_S, STEP_S, COMPILE_S = 0.001, 0.010, 3.0
 
 
-class Device(Runner):
+class Device(ModelRunner):
   """Computes nothing, and takes a known time for it."""
 
   def __init__(self):

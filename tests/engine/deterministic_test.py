@@ -5,7 +5,7 @@ import concurrent.futures
 import numpy as np
 import pytest
 
-from agentrl.engine import runner
+from agentrl.engine import model_runner
 
 TIMEOUT = 300
 # Rows that compile other programs, and rows whose truncation needs a full sort.
@@ -96,10 +96,10 @@ def test_scored_prompts_are_equal_to_the_bit(deterministic, ask, prompt_of):
 
 def test_one_program_of_each_kind_is_compiled(deterministic, ask):
   together(ask, deterministic, range(6))
-  for shapes in deterministic._runner._decode_kinds._shapes.values():
+  for shapes in deterministic._model_runner._decode_kinds._shapes.values():
     assert shapes._compiled == {(8, 256)}
-  assert set(deterministic._runner._prefill_kinds._shapes) == {
-      runner._FIXED_CHUNK
+  assert set(deterministic._model_runner._prefill_kinds._shapes) == {
+      model_runner._FIXED_CHUNK
   }
 
 

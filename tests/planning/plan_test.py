@@ -13,7 +13,7 @@ from agentrl.models import variants
 from agentrl.modes import dpo
 from agentrl.planning import hlo, plan, report as plan_report
 from agentrl.planning.footprint import Program, Size
-from agentrl.weights import hf_config, load
+from agentrl.weights import hf_config, pretrained
 from configs import babyai_dpo, quickstart, textcraft_grpo
 
 GIB = 1 << 30
@@ -23,7 +23,7 @@ def test_a_variant_needs_no_weights_to_be_planned_and_some_to_be_run():
   found = plan.find_shape(TrainModel(name='llama3-70b'))
   assert found is variants.get('llama3-70b')
   with pytest.raises(WeightsError, match="No model at 'llama3-70b'"):
-    load.resolve('llama3-70b')
+    pretrained.resolve('llama3-70b')
 
 
 def test_a_folder_needs_its_config_alone(tmp_path):

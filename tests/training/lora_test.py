@@ -113,7 +113,7 @@ def test_an_update_trains_the_adapter_alone():
   before = jax.tree.map(np.array, base_params())
   state, old = new_state(), random_adapter()
   for seed in range(2):
-    state, metrics = programs_lib.update(
+    state, metrics, *_ = programs_lib.update(
         steps_of(), state, tiny.random_batch(seed), ROWS, max_tokens=tiny.ROW
     )
   assert metrics['train/grad_norm'] > 0
@@ -155,7 +155,7 @@ def test_a_critic_has_an_adapter_of_its_own_over_the_same_base():
   )
   batch = batch.replace(values=scores.values, returns=scores.values + 1)
   before = jax.tree.map(np.array, state.critic)
-  state, metrics = programs_lib.update(
+  state, metrics, *_ = programs_lib.update(
       programs, state, batch, ROWS, max_tokens=tiny.ROW
   )
   assert metrics['critic/grad_norm'] > 0

@@ -9,7 +9,7 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
-from agentrl.weights import gguf, load, names
+from agentrl.weights import gguf, names, pretrained
 from tests.weights.conftest import random_params
 
 Q8_0 = writer_lib.GGMLQuantizationType.Q8_0
@@ -149,7 +149,7 @@ def test_divisors_of_one_scale_nothing(model, tmp_path):
 
 def test_the_path_decides_who_reads(model, tmp_path):
   path = write(tmp_path / 'a.gguf', model)
-  assert load.load_config(path) == load.load(path)[0] == model[0]
+  assert pretrained.load_config(path) == pretrained.load(path)[0] == model[0]
 
 
 def test_quantised_tensors_are_dequantised(model, tmp_path):

@@ -21,7 +21,7 @@ import pytest
 from agentrl.errors import WeightsError
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.weights import hf, load, names
+from agentrl.weights import hf, names, pretrained
 from tests.text.tokenizer_test import write_gguf as write_gguf_tokenizer
 from tests.weights.conftest import random_params
 from tests.weights.gguf_test import write as write_gguf
@@ -186,13 +186,13 @@ def mutate(rng, path):
 def read(path, kind):
   """Parameters and tokenizer, as a run reads them; checks what it gets."""
   if kind != 'gguf_tokenizer':
-    config, params = load.load(path)
+    config, params = pretrained.load(path)
     shapes = jax.tree.map(
         lambda leaf: leaf.shape, names.shapes(config, np.float32)
     )
     assert jax.tree.map(lambda leaf: leaf.shape, params) == shapes
   if kind != 'gguf':
-    tokenizer = tokenizer_lib.load(path, load.open_gguf(path))
+    tokenizer = tokenizer_lib.load(path, pretrained.open_gguf(path))
     tokenizer.decode(tokenizer.encode('get 2 oak logs'))
 
 

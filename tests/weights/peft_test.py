@@ -46,8 +46,8 @@ def random_adapter(config, lora, seed=0):
 )
 def test_an_adapter_comes_back(tmp_path, config, lora):
   adapter = random_adapter(config, lora)
-  peft.save(tmp_path / 'x', config, adapter, lora, base='owner/base')
-  found, back = peft.load(tmp_path / 'x', config)
+  peft.save_adapter(tmp_path / 'x', config, adapter, lora, base='owner/base')
+  found, back = peft.load_adapter(tmp_path / 'x', config)
   assert found == lora
   tiny.assert_trees_equal(back, adapter)
   assert [p.name for p in tmp_path.iterdir()] == ['x']  # nothing half-written
@@ -56,7 +56,9 @@ def test_an_adapter_comes_back(tmp_path, config, lora):
 def test_the_files_are_as_peft_writes_them(tmp_path):
   lora = Lora(rank=3, alpha=6.0, targets=('q', 'up'))
   adapter = random_adapter(tiny.CONFIG, lora)
-  peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='owner/base')
+  peft.save_adapter(
+      tmp_path / 'x', tiny.CONFIG, adapter, lora, base='owner/base'
+  )
   tensors = safetensors.numpy.load_file(
       tmp_path / 'x' / 'adapter_model.safetensors'
   )
@@ -97,25 +99,25 @@ def test_the_files_are_as_peft_writes_them(tmp_path):
 def test_what_cannot_be_read_is_named(tmp_path, fields, message):
   lora = Lora(rank=3, targets=('q', 'k'))
   adapter = random_adapter(tiny.CONFIG, lora)
-  peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+  peft.save_adapter(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
   path = tmp_path / 'x' / 'adapter_config.json'
   path.write_text(json.dumps(json.loads(path.read_text()) | fields))
   with pytest.raises(WeightsError, match=message):
-    peft.load(tmp_path / 'x', tiny.CONFIG)
+    peft.load_adapter(tmp_path / 'x', tiny.CONFIG)
 
 
 def test_missing_and_damaged_files_are_named(tmp_path):
   with pytest.raises(WeightsError, match='no adapter_config.json'):
-    peft.load(tmp_path, tiny.CONFIG)
+    peft.load_adapter(tmp_path, tiny.CONFIG)
   lora = Lora(rank=3)
   adapter = random_adapter(tiny.CONFIG, lora)
-  peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+  peft.save_adapter(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
   with pytest.raises(WeightsError, match='is not empty'):
-    peft.save(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+    peft.save_adapter(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
   weights = tmp_path / 'x' / 'adapter_model.safetensors'
   weights.write_bytes(weights.read_bytes()[:-8])
   with pytest.raises(WeightsError, match='not a whole safetensors file'):
-    peft.load(tmp_path / 'x', tiny.CONFIG)
+    peft.load_adapter(tmp_path / 'x', tiny.CONFIG)
 
 
 def logits(config, params, tokens, base=None):
@@ -137,7 +139,7 @@ def test_peft_loads_what_we_write(tmp_path, name):
   lora = Lora(rank=3, alpha=5.0, targets=targets, rslora='qwen' in name)
   adapter = random_adapter(config, lora)
   base = str(tmp_path / 'base')  # where peft looks for its vocabulary
-  peft.save(tmp_path / 'ours', config, adapter, lora, base=base)
+  peft.save_adapter(tmp_path / 'ours', config, adapter, lora, base=base)
   theirs = oracle.PeftModel.from_pretrained(theirs, tmp_path / 'ours')
   tokens = np.random.default_rng(0).integers(0, 61, (2, 12)).astype(np.int32)
   expected = hugging_face.logits(theirs, tokens)
@@ -148,6 +150,6 @@ def test_peft_loads_what_we_write(tmp_path, name):
 
   # And the other way round.
   theirs.save_pretrained(tmp_path / 'theirs')
-  back, same = peft.load(tmp_path / 'theirs', config)
+  back, same = peft.load_adapter(tmp_path / 'theirs', config)
   assert back == lora
   tiny.assert_trees_equal(same, adapter)

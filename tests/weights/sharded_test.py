@@ -12,7 +12,7 @@ import safetensors.numpy
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.training import state as state_lib
-from agentrl.weights import hf, load
+from agentrl.weights import hf, pretrained
 from tests import tiny
 
 WEIGHTS = 'model.safetensors'
@@ -30,7 +30,7 @@ def _saved(model, tmp_path):
 
 
 def test_it_loads_what_the_host_loads(model, saved):
-  config, params = load.load(saved, place=place)
+  config, params = pretrained.load(saved, place=place)
   expected = hf.load(saved)
   assert config == expected[0] == model[0]
   assert jax.tree.structure(params) == jax.tree.structure(expected[1])
@@ -41,7 +41,7 @@ def test_it_loads_what_the_host_loads(model, saved):
 def test_types_are_those_asked_for(model, saved):
   config, params = model
   hf.save(saved.with_name('half'), config, params, dtype=ml_dtypes.bfloat16)
-  _, found = load.load(saved.with_name('half'), place=place)
+  _, found = pretrained.load(saved.with_name('half'), place=place)
   _, expected = hf.load(saved.with_name('half'))
   tiny.assert_trees_equal(found, expected)
   assert {x.dtype for x in jax.tree.leaves(found)} == {np.dtype(np.float32)}
@@ -61,7 +61,7 @@ def test_experts_are_stacked_of_one_tensor_each(tmp_path):
   module = transformer.Transformer(config, scan_layers=True)
   params = transformer.init_params(module, jax.random.key(0))
   hf.save(tmp_path / 'model', config, params)
-  found, loaded = load.load(tmp_path / 'model', place=place)
+  found, loaded = pretrained.load(tmp_path / 'model', place=place)
   assert found == config
   tiny.assert_trees_equal(loaded, params)
 
@@ -75,14 +75,14 @@ def test_a_missing_tensor_is_named(saved):
   name = 'model.norm.weight'
   change_tensors(saved, lambda t: {k: v for k, v in t.items() if k != name})
   with pytest.raises(WeightsError, match=f'lacks 1 tensors.*{name}'):
-    load.load(saved, place=place)
+    pretrained.load(saved, place=place)
 
 
 def test_another_shape_is_named(saved):
   name = 'model.layers.1.mlp.up_proj.weight'
   change_tensors(saved, lambda t: t | {name: t[name][:-1].copy()})
   with pytest.raises(WeightsError, match=f'{name}.* has shape .* asks for'):
-    load.load(saved, place=place)
+    pretrained.load(saved, place=place)
 
 
 def test_another_configuration_is_noticed(saved):
@@ -90,4 +90,4 @@ def test_another_configuration_is_noticed(saved):
   fields = json.loads(path.read_text())
   path.write_text(json.dumps(fields | {'num_hidden_layers': 1}))
   with pytest.raises(WeightsError, match='has unknown'):
-    load.load(saved, place=place)
+    pretrained.load(saved, place=place)

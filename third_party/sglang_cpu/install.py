@@ -22,7 +22,7 @@ _MODULES = ('sglang_on_cpu.py', 'vllm')
 if __name__ == '__main__':  # run as a script, from wherever
   sys.path.insert(0, str(_ROOT))
 
-from agentrl.envs import cache  # noqa: E402
+from agentrl.runtime import cache  # noqa: E402
 
 
 def environment() -> pathlib.Path:

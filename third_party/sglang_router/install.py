@@ -18,7 +18,7 @@ _REQUIREMENTS = _HERE.parent / 'requirements' / 'sglang_router.txt'
 if __name__ == '__main__':  # run as a script, from wherever
   sys.path.insert(0, str(_HERE.parents[1]))
 
-from agentrl.envs import cache  # noqa: E402
+from agentrl.runtime import cache  # noqa: E402
 
 
 def environment() -> pathlib.Path:

@@ -9,12 +9,13 @@ from typing import Any
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine.gate import Gate
-from agentrl.engine.http import wire
-from agentrl.engine.http.fields import BodyError, Field
-from agentrl.engine.http.wire import Handler
+from agentrl.engine.http import body_fields
+from agentrl.engine.http.body_fields import Field
+from agentrl.engine.http.errors import BodyError
+from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import PAUSE_MODES, Scheduler
 from agentrl.errors import EngineError, WeightsError
+from agentrl.http.errors import Handler
 
 # Those of SGLang that have no meaning here are checked and passed over.
 _UPDATE = {
@@ -38,7 +39,7 @@ class Control:
   def __init__(
       self,
       scheduler: Scheduler,
-      gate: Gate,
+      weights_lock: ReadWriteLock,
       info: dict[str, Any],
       *,
       load_params: Callable[[str], Any],
@@ -47,7 +48,7 @@ class Control:
   ):
     """Keeps what the routes need; see `routes.Routes`."""
     self._scheduler = scheduler
-    self._gate = gate
+    self._weights_lock = weights_lock
     self._info = info
     self._load_params = load_params
     self._load_adapter = load_adapter
@@ -88,7 +89,7 @@ class Control:
     return web.Response(text='Cache flushed.\n')
 
   async def _abort_request(self, request: web.Request) -> web.Response:
-    given = await wire.read_fields(
+    given = await body_fields.read_fields(
         request, rid=Field(str, None), abort_all=Field(bool, False)
     )
     if given['rid'] or given['abort_all']:  # an empty rid alone does nothing
@@ -97,7 +98,7 @@ class Control:
     return web.Response()
 
   async def _pause(self, request: web.Request) -> web.Response:
-    given = await wire.read_fields(request, mode=Field(str, 'abort'))
+    given = await body_fields.read_fields(request, mode=Field(str, 'abort'))
     mode = given['mode']
     if mode not in PAUSE_MODES:
       raise BodyError(
@@ -109,12 +110,12 @@ class Control:
     )
 
   async def _continue(self, request: web.Request) -> web.Response:
-    await wire.read_fields(request, torch_empty_cache=Field(bool, True))
+    await body_fields.read_fields(request, torch_empty_cache=Field(bool, True))
     await asyncio.wrap_future(self._scheduler.resume())
     return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
 
   async def _update_from_disk(self, request: web.Request) -> web.Response:
-    given = await wire.read_fields(request, **_UPDATE)
+    given = await body_fields.read_fields(request, **_UPDATE)
     if given['load_format'] not in (None, 'auto', 'safetensors'):
       raise ValueError(
           f"load_format {given['load_format']!r} is not supported; leave it"
@@ -125,7 +126,9 @@ class Control:
     async with self._updating:
       # While paused nothing decodes, and what is frozen would never end.
       paused = self._scheduler.paused
-      lock = contextlib.nullcontext() if paused else self._gate.writing()
+      lock = (
+          contextlib.nullcontext() if paused else self._weights_lock.writing()
+      )
       async with lock:
         return await self._swap_from_disk(
             given['model_path'], given['weight_version'], given['flush_cache']
@@ -156,7 +159,7 @@ class Control:
     return _updated(True, 'Weights were updated.')
 
   async def _update_version(self, request: web.Request) -> web.Response:
-    given = await wire.read_fields(
+    given = await body_fields.read_fields(
         request, new_version=Field(str), abort_all_requests=Field(bool, True)
     )
     version = given['new_version']
@@ -174,7 +177,7 @@ class Control:
 
   async def _get_weights(self, request: web.Request) -> web.Response:
     # With a GET too, SGLang reads a body and no query.
-    given = await wire.read_fields(
+    given = await body_fields.read_fields(
         request, name=Field(str), truncate_size=Field(int, 100)
     )
     return web.json_response(
@@ -182,7 +185,7 @@ class Control:
     )
 
   async def _load_lora(self, request: web.Request) -> web.Response:
-    given = await wire.read_fields(
+    given = await body_fields.read_fields(
         request, lora_name=Field(str), lora_path=Field(str)
     )
     name, path = given['lora_name'], given['lora_path']
@@ -199,7 +202,7 @@ class Control:
     return self._adapters()
 
   async def _unload_lora(self, request: web.Request) -> web.Response:
-    given = await wire.read_fields(request, lora_name=Field(str))
+    given = await body_fields.read_fields(request, lora_name=Field(str))
     name = given['lora_name']
     async with self._updating:
       try:

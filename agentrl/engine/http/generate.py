@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine.http import lengths, protocol, replies, wire
+from agentrl.engine.http import bodies, body_fields, errors, lengths, replies
+from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.detokenize import GrowingText
-from agentrl.engine.http.fields import BodyError, ContractError
-from agentrl.engine.http.protocol import Call
+from agentrl.engine.http.errors import BodyError, ContractError
 from agentrl.engine.http.replies import Sent
-from agentrl.engine.http.runs import Runs
+from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.request import Limits, Result
 from agentrl.text.tokenizer import Tokenizer
 
@@ -31,7 +31,7 @@ class Generate:
 
   def __init__(
       self,
-      runs: Runs,
+      submissions: Submissions,
       limits: Limits,
       tokenizer: Tokenizer | None,
       *,
@@ -41,13 +41,13 @@ class Generate:
     """Keeps what the route needs.
 
     Args:
-      runs: runs the requests.
+      submissions: runs the requests.
       limits: what requests are checked against.
       tokenizer: None takes and gives ids only.
       incremental: whether chunks hold what is new instead of all so far.
       stream_interval: tokens between two chunks, for requests that do not say.
     """
-    self.runs = runs
+    self.submissions = submissions
     self.limits = limits
     self.tokenizer = tokenizer
     self._incremental = incremental
@@ -62,7 +62,7 @@ class Generate:
 
   async def handle(self, request: web.Request) -> web.StreamResponse:
     """POST or PUT /generate."""
-    body = await wire.read_json(request)
+    body = await body_fields.read_json(request)
     try:
       # Encoding and checking are the server's: a bad request costs no dispatch.
       call = await self.read(request, lambda: self.parse(body))
@@ -74,11 +74,11 @@ class Generate:
       if isinstance(body, dict) and body.get('stream') is True:
         return await self._refuse_stream(request, error)
       raise
-    results = await self.runs.finish(call.requests)
+    results = await self.submissions.finish(call.requests)
     failed = replies.failure(results)
     if failed is not None:
       status, message = failed
-      return wire.refusal(message, status)
+      return errors.refusal(message, status)
     return web.json_response(replies.write(call, results, self._decode_one))
 
   async def read(self, request: web.Request, function: Callable[[], T]) -> T:
@@ -86,13 +86,13 @@ class Generate:
 
     To tokenize megabytes takes seconds, in which the loop has to serve others.
     """
-    if len(await request.read()) < wire.LARGE:
+    if len(await request.read()) < body_fields.LARGE:
       return function()
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(self._readers, function)
 
   def parse(self, body: Any) -> Call:
-    """Reads a body; see `protocol.parse`."""
+    """Reads a body; see `bodies.parse`."""
     encode = None
     if self.tokenizer is not None:
       encode = lambda text: self.tokenizer.encode(text, allow_special=True)
@@ -101,7 +101,7 @@ class Generate:
       for part in text if isinstance(text, list) else [text]:
         if isinstance(part, str):
           lengths.check(part, self.tokenizer, self.limits.max_len)
-    return protocol.parse(body, self.limits, encode)
+    return bodies.parse(body, self.limits, encode)
 
   def decode_one(self, token: int) -> str:
     """The text of one id, control tokens too."""
@@ -120,7 +120,9 @@ class Generate:
     if self.tokenizer is not None:
       texts = [GrowingText(self.tokenizer, r) for r in call.requests]
     sent = [Sent()] * len(call.requests)
-    async with contextlib.aclosing(self.runs.follow(call.requests)) as results:
+    async with contextlib.aclosing(
+        self.submissions.follow(call.requests)
+    ) as results:
       async for index, result in results:
         if result.finish_reason is None:
           interval = call.stream_intervals[index] or self._stream_interval

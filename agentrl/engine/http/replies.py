@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from agentrl.engine.http.protocol import Call
+from agentrl.engine.http.bodies import Call
 from agentrl.engine.request import ABORT, Result, Top
 
 # Gives one id its text, control tokens too; None without a tokenizer.

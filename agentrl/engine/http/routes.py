@@ -10,18 +10,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import prometheus_client
 from aiohttp import web
 
-from agentrl.engine.gate import Gate
-from agentrl.engine.http import auth, wire
+from agentrl.engine.http import auth, errors
 from agentrl.engine.http.auth import Keys
 from agentrl.engine.http.control import Control
-from agentrl.engine.http.counters import Counters
-from agentrl.engine.http.fields import BodyError
+from agentrl.engine.http.errors import BodyError
 from agentrl.engine.http.generate import Generate
-from agentrl.engine.http.runs import Runs
+from agentrl.engine.http.metrics import EngineMetrics
+from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
+from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Limits, Request, SamplingParams
 from agentrl.engine.scheduler import Scheduler
 from agentrl.text.tokenizer import Tokenizer
@@ -56,7 +55,7 @@ class Routes:
       self,
       scheduler: Scheduler,
       limits: Limits,
-      counters: Counters,
+      metrics: EngineMetrics,
       *,
       tokenizer: Tokenizer | None,
       chat_template: str | None,
@@ -75,7 +74,7 @@ class Routes:
     Args:
       scheduler: runs the requests.
       limits: what requests are checked against.
-      counters: of /metrics.
+      metrics: of /metrics.
       tokenizer: for text in and out; None takes and gives ids.
       chat_template: see `text.chat.ChatFormat`.
       info: what /model_info and /server_info tell beside the state; its
@@ -91,15 +90,15 @@ class Routes:
     """
     self._scheduler = scheduler
     self._limits = limits
-    self._counters = counters
+    self._metrics = metrics
     self._info = info
     self._keys = keys
     self._max_body = max_body
     self._health_timeout_s = health_timeout_s
-    self._gate = gate = Gate()
-    self._runs = Runs(scheduler, gate)
+    self._weights_lock = weights_lock = ReadWriteLock()
+    self._submissions = Submissions(scheduler, weights_lock)
     self._generate = Generate(
-        self._runs,
+        self._submissions,
         limits,
         tokenizer,
         incremental=incremental_streaming_output,
@@ -110,7 +109,7 @@ class Routes:
     )
     self._control = Control(
         scheduler,
-        gate,
+        weights_lock,
         info,
         load_params=load_params,
         load_adapter=load_adapter,
@@ -125,7 +124,7 @@ class Routes:
     app = web.Application(
         client_max_size=self._max_body,
         middlewares=[
-            wire.errors(self._max_body, self._counters.refused),
+            errors.middleware(self._max_body, self._metrics.refused),
             auth.middleware(self._keys, {path for _, path, _ in control}),
         ],
     )
@@ -141,7 +140,7 @@ class Routes:
         ('GET', '/server_info', self._server_info),
         ('GET', '/get_server_info', self._server_info),
         ('GET', '/v1/loads', self._loads),
-        ('GET', '/metrics', self._metrics),
+        ('GET', '/metrics', self._metrics.handle),
         *self._openai.routes(),
         *control,
     ):
@@ -174,7 +173,7 @@ class Routes:
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
     try:
       async with asyncio.timeout(self._health_timeout_s):
-        if idle and not self._gate.closed:
+        if idle and not self._weights_lock.closed:
           alive = await self._sample_one()
         else:
           await asyncio.wrap_future(self._scheduler.call(lambda: None))
@@ -192,7 +191,7 @@ class Routes:
         params=SamplingParams(max_new_tokens=1, temperature=0.0),
         salt='health',
     )
-    (result,) = await self._runs.finish([probe])
+    (result,) = await self._submissions.finish([probe])
     return len(result.output_ids) == 1
 
   async def _model_info(self, request: web.Request) -> web.Response:
@@ -226,10 +225,3 @@ class Routes:
         'num_accelerators': 1,
         'loads': [] if int(rank) else [load | self._scheduler.stats()],
     })
-
-  async def _metrics(self, request: web.Request) -> web.Response:
-    del request
-    return web.Response(
-        body=self._counters.render(),
-        headers={'Content-Type': prometheus_client.CONTENT_TYPE_LATEST},
-    )

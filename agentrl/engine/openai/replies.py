@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from agentrl.engine.http.protocol import Call
+from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.replies import Sent
 from agentrl.engine.request import Result
 

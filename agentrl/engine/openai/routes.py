@@ -18,15 +18,20 @@ from typing import Any
 
 from aiohttp import web
 
-from agentrl.engine.http import generate, replies, wire
+from agentrl.engine.http import (
+    body_fields,
+    errors,
+    generate as generate_lib,
+    replies,
+)
+from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.generate import Generate
-from agentrl.engine.http.protocol import Call
-from agentrl.engine.http.wire import Handler
 from agentrl.engine.openai import (
+    bodies as openai_bodies,
     replies as openai_replies,
-    requests as openai_requests,
 )
 from agentrl.engine.openai.replies import Writer
+from agentrl.http.errors import Handler
 from agentrl.text.chat import ChatFormat
 
 
@@ -35,7 +40,7 @@ class OpenAI:
 
   def __init__(
       self,
-      runner: Generate,
+      generate: Generate,
       info: dict[str, Any],
       chat_template: str | None,
       adapters: Callable[[], dict[str, str]],
@@ -43,13 +48,13 @@ class OpenAI:
     """Keeps what the routes need.
 
     Args:
-      runner: reads and runs what the bodies mean in SGLang's words.
+      generate: reads and runs what the bodies mean in SGLang's words.
       info: its served_model_name is the name of the model; an update from
         disk changes it, as SGLang's does, and the first one stays valid.
       chat_template: see `text.chat.ChatFormat`.
       adapters: gives the paths of adapters, by the name for `lora_path`.
     """
-    self._runner = runner
+    self._generate = generate
     self._info = info
     self._name = info['served_model_name']
     self._chat_template = chat_template
@@ -68,30 +73,30 @@ class OpenAI:
   @functools.cached_property
   def _chat(self) -> ChatFormat:
     """Made when first used: a run that never chats needs no template."""
-    return ChatFormat(self._runner.tokenizer, self._chat_template)
+    return ChatFormat(self._generate.tokenizer, self._chat_template)
 
   async def _completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
-    asked = openai_requests.completion(body)
+    asked = openai_bodies.completion(body)
     return await self._answer(request, body, asked, is_chat=False)
 
   async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
-    asked = await self._runner.read(
+    asked = await self._generate.read(
         request,
-        lambda: openai_requests.chat(
-            body, self._chat, self._runner.limits.max_len
+        lambda: openai_bodies.chat(
+            body, self._chat, self._generate.limits.max_len
         ),
     )
     return await self._answer(request, body, asked, is_chat=True)
 
   async def _body(self, request: web.Request) -> dict[str, Any]:
-    if self._runner.tokenizer is None:
+    if self._generate.tokenizer is None:
       raise ValueError(
           'The engine has no tokenizer, so it has no OpenAI routes; send'
           ' input_ids to /generate.'
       )
-    return await wire.read_object(request)
+    return await body_fields.read_object(request)
 
   async def _answer(
       self,
@@ -104,7 +109,9 @@ class OpenAI:
     model = body.get('model') or self._info['served_model_name']
     if adapter := self._adapter(model):
       asked |= {'lora_path': adapter}
-    call = await self._runner.read(request, lambda: self._runner.parse(asked))
+    call = await self._generate.read(
+        request, lambda: self._generate.parse(asked)
+    )
     writer = Writer(
         call,
         model=model,
@@ -112,7 +119,7 @@ class OpenAI:
         copies=body.get('n') or 1,
         token_ids=bool(body.get('return_token_ids')),
         decode=functools.partial(
-            self._runner.tokenizer.decode, skip_special=False
+            self._generate.tokenizer.decode, skip_special=False
         ),
         echo=self._echoed(body) if body.get('echo') else None,
     )
@@ -121,13 +128,13 @@ class OpenAI:
       if not isinstance(options, dict):
         raise ValueError(f'stream_options must be an object, got {options!r}.')
       events = self._events(call, writer, bool(options.get('include_usage')))
-      return await generate.send_events(request, events)
-    results = await self._runner.runs.finish(call.requests)
+      return await generate_lib.send_events(request, events)
+    results = await self._generate.submissions.finish(call.requests)
     failed = replies.failure(results)
     if failed is not None:
       status, message = failed
       return web.json_response(
-          wire.openai_error(message, status), status=status
+          errors.openai_error(message, status), status=status
       )
     return web.json_response(writer.whole(results))
 
@@ -135,14 +142,14 @@ class OpenAI:
       self, call: Call, writer: Writer, include_usage: bool
   ) -> AsyncIterator[dict[str, Any]]:
     ended = {}
-    async with contextlib.aclosing(self._runner.chunks(call)) as chunks:
+    async with contextlib.aclosing(self._generate.chunks(call)) as chunks:
       async for index, result, sent in chunks:
         if result.finish_reason is not None:
           ended[index] = result
           failed = replies.failure([result])
           if failed is not None:
             status, message = failed
-            yield {'error': wire.openai_error(message, status)}
+            yield {'error': errors.openai_error(message, status)}
             continue
         for event in writer.chunks(index, result, sent):
           yield event
@@ -196,7 +203,7 @@ class OpenAI:
     return [
         prompt
         if isinstance(prompt, str)
-        else self._runner.tokenizer.decode(prompt)
+        else self._generate.tokenizer.decode(prompt)
         for prompt in ([given] if single else given)
     ]
 
@@ -204,5 +211,5 @@ class OpenAI:
     return openai_replies.model_card(
         name,
         created=self._created,
-        max_len=self._runner.limits.max_len,
+        max_len=self._generate.limits.max_len,
     )

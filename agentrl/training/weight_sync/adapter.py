@@ -78,7 +78,7 @@ class AdapterPush(DiskPush):
       self._model = self._write_base()
     if self._current is not None:
       self._remove_but(self._current)
-    peft.save(
+    peft.save_adapter(
         target.absolute(),
         self._config,
         params,

@@ -197,7 +197,7 @@ def test_an_update_waits_for_what_runs_and_holds_what_comes(
             {'model_path': saved, 'weight_version': '1'},
         )
     )
-    await until(lambda: engine._routes._gate.closed)
+    await until(lambda: engine._routes._weights_lock.closed)
     late = ask()
     slow_decode.set()
     return await running, await update, await late
@@ -284,7 +284,7 @@ def test_two_updates_at_once_never_mix(
   async def body(call):
     seen = []
     for round_ in range(4):
-      if round_ == 2:  # from here on without the gate
+      if round_ == 2:  # from here on without the lock
         await call('pause_generation', {'mode': 'retract'})
       updates = [
           call('update_weights_from_disk', {
@@ -324,7 +324,7 @@ def test_an_update_keeps_the_version_of_the_one_before_it(
 
   async def body(call):
     update = lambda **body: call('update_weights_from_disk', body)
-    await call('pause_generation', {'mode': 'retract'})  # no gate from here on
+    await call('pause_generation', {'mode': 'retract'})  # no lock from here on
     await asyncio.gather(
         update(model_path=saved, weight_version='1'), update(model_path=own)
     )

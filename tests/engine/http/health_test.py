@@ -9,7 +9,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agentrl.engine.runner import Runner
+from agentrl.engine.model_runner import ModelRunner
 from tests.engine.talking import JSON, LONG, PATIENCE_S, once, talk
 from tests.waiting import until
 
@@ -48,7 +48,7 @@ def test_the_health_check_fails_with_the_model(engine, monkeypatch):
     raise RuntimeError('the device is gone')
 
   assert once(engine, 'health_generate')[0] == 200
-  monkeypatch.setattr(Runner, 'decode', fails)
+  monkeypatch.setattr(ModelRunner, 'decode', fails)
   assert once(engine, 'health')[0] == 200  # the flags alone know nothing
   assert once(engine, 'health_generate')[0] == 503
 
@@ -56,14 +56,14 @@ def test_the_health_check_fails_with_the_model(engine, monkeypatch):
 def test_the_health_check_gives_up_on_a_dispatch_that_hangs(
     engine, monkeypatch
 ):
-  hangs, ends, decode = threading.Event(), threading.Event(), Runner.decode
+  hangs, ends, decode = threading.Event(), threading.Event(), ModelRunner.decode
 
   def hang(*args, **kwargs):
     hangs.set()
     assert ends.wait(PATIENCE_S)
     return decode(*args, **kwargs)
 
-  monkeypatch.setattr(Runner, 'decode', hang)
+  monkeypatch.setattr(ModelRunner, 'decode', hang)
   monkeypatch.setattr(engine._routes, '_health_timeout_s', 0.2)
 
   async def body(call):

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from agentrl.engine.gate import Gate
-from agentrl.engine.http.runs import Runs
+from agentrl.engine.http.submissions import Submissions
+from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, SamplingParams
 from tests.engine.talking import LONG, Letters, events, once, stream, talk
 from tests.waiting import until
@@ -181,10 +181,10 @@ def test_a_reader_that_stops_holds_no_update_up(engine):
   request = Request('r', (1,), SamplingParams(max_new_tokens=240))
 
   async def main():
-    gate = Gate()
-    results = Runs(engine._scheduler, gate).follow([request])
+    lock = ReadWriteLock()
+    results = Submissions(engine._scheduler, lock).follow([request])
     await anext(results)
-    async with asyncio.timeout(300), gate.writing():
+    async with asyncio.timeout(300), lock.writing():
       pass  # nobody has read the end
     rest = [result async for _, result in results]
     return rest[-1].finish_reason['type']
@@ -196,27 +196,27 @@ def test_a_name_stays_taken_until_the_device_is_done_with_it(engine):
   request = Request('r', (1,), SamplingParams(max_new_tokens=2))
 
   async def main():
-    gate, busy = Gate(), threading.Event()
-    runs = Runs(engine._scheduler, gate)
+    lock, busy = ReadWriteLock(), threading.Event()
+    submissions = Submissions(engine._scheduler, lock)
 
     async def leave():
-      client = asyncio.ensure_future(runs.finish([request]))
+      client = asyncio.ensure_future(submissions.finish([request]))
       await asyncio.sleep(0.02)
       client.cancel()
       await asyncio.wait([client])
 
-    async with gate.writing():
+    async with lock.writing():
       await leave()  # it never reached the device
     engine._scheduler.call(busy.wait)
     try:
       await leave()
       with pytest.raises(ValueError, match='Duplicate request ID detected: r'):
-        await runs.finish([request])
+        await submissions.finish([request])
     finally:
       busy.set()
     await asyncio.wrap_future(engine._scheduler.call(lambda: None))
     await until(lambda: not engine.stats()['num_running_reqs'])
-    (result,) = await runs.finish([request])
+    (result,) = await submissions.finish([request])
     return result.finish_reason['type']
 
   assert asyncio.run(asyncio.wait_for(main(), 300)) == 'length'

@@ -25,7 +25,7 @@ import numpy as np
 from agentrl.engine.request import MAX_BIAS, SamplingParams
 
 
-class Wish(NamedTuple):
+class LogitParams(NamedTuple):
   """What one row asks for; on the host."""
 
   params: SamplingParams
@@ -33,7 +33,7 @@ class Wish(NamedTuple):
   output: Sequence[int]  # sampled so far
 
 
-class Adjustment(NamedTuple):
+class LogitArrays(NamedTuple):
   """What all rows of a dispatch ask for."""
 
   counts: jax.Array  # [B, V] float32, how often each id was sampled
@@ -45,7 +45,7 @@ class Adjustment(NamedTuple):
   without_end: jax.Array  # [B] int32, steps for which `ends` are impossible
 
 
-def wanted(params: SamplingParams) -> bool:
+def are_wanted(params: SamplingParams) -> bool:
   """Whether `params` change any logit."""
   return bool(
       params.frequency_penalty
@@ -57,12 +57,12 @@ def wanted(params: SamplingParams) -> bool:
 
 
 def collect(
-    wishes: Sequence[Wish | None], batch: int, vocab: int
-) -> Adjustment:
-  """The arrays of a dispatch; rows without a wish stay as they are."""
+    rows: Sequence[LogitParams | None], batch: int, vocab: int
+) -> LogitArrays:
+  """The arrays of a dispatch; rows of None stay as they are."""
   column = lambda kind, value=0: np.full(batch, value, kind)
   table = lambda kind: np.zeros((batch, vocab), kind)
-  out = Adjustment(
+  out = LogitArrays(
       counts=table(np.float32),
       frequency=column(np.float32),
       presence=column(np.float32),
@@ -71,11 +71,11 @@ def collect(
       ends=table(bool),
       without_end=column(np.int32),
   )
-  for i, wish in enumerate(wishes):
-    if wish is None:
+  for i, row in enumerate(rows):
+    if row is None:
       continue
-    params = wish.params
-    np.add.at(out.counts[i], np.asarray(wish.output, np.int64), 1)
+    params = row.params
+    np.add.at(out.counts[i], np.asarray(row.output, np.int64), 1)
     out.frequency[i] = params.frequency_penalty
     out.presence[i] = params.presence_penalty
     # A denormal number would count as 0 on the device.
@@ -83,14 +83,14 @@ def collect(
     out.repetition[i] = max(params.repetition_penalty, least)
     for token, bias in params.logit_bias:
       out.bias[i, token] = bias
-    out.ends[i, list(wish.end_ids)] = True
-    out.without_end[i] = params.min_new_tokens - len(wish.output)
+    out.ends[i, list(row.end_ids)] = True
+    out.without_end[i] = params.min_new_tokens - len(row.output)
   return out
 
 
 def apply(
     logits: jax.Array,
-    adjustment: Adjustment,
+    arrays: LogitArrays,
     counts: jax.Array,
     step: jax.Array,
 ) -> jax.Array:
@@ -98,24 +98,24 @@ def apply(
 
   Args:
     logits: `[B, V]` float32, the model's.
-    adjustment: of the dispatch.
+    arrays: of the dispatch.
     counts: `[B, V]` float32, those of the dispatch's beginning and `count` of
       what it sampled since.
     step: scalar int32, tokens that the dispatch has sampled.
   """
   column = lambda x: x[:, None]
   sampled = counts > 0
-  less = logits - column(adjustment.frequency) * counts
-  less = less - jnp.where(sampled, column(adjustment.presence), 0.0)
-  repetition = column(adjustment.repetition)
+  less = logits - column(arrays.frequency) * counts
+  less = less - jnp.where(sampled, column(arrays.presence), 0.0)
+  repetition = column(arrays.repetition)
   scaled = jnp.where(less < 0, less * repetition, less / repetition)
   # Division by next to nothing must not give an infinity.
   scaled = jnp.clip(scaled, -MAX_BIAS, MAX_BIAS)
-  out = jnp.where(sampled, scaled, logits) + adjustment.bias
-  early = column(step < adjustment.without_end)
-  out = jnp.where(early & adjustment.ends, -jnp.inf, out)
+  out = jnp.where(sampled, scaled, logits) + arrays.bias
+  early = column(step < arrays.without_end)
+  out = jnp.where(early & arrays.ends, -jnp.inf, out)
   # The softmax to come does not mind a shift, and finds a maximum of 0 whatever
-  # the rounding of a huge bias over a small temperature. Rows that wish for
+  # the rounding of a huge bias over a small temperature. Rows that ask for
   # nothing stay as they are, to the bit.
   changed = jnp.any(out != logits, axis=-1, keepdims=True)
   return jnp.where(changed, out - out.max(axis=-1, keepdims=True), logits)

