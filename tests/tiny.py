@@ -157,14 +157,12 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
   params = init_params()
   if critic is not None:
     critic = value_head.init(critic, MODULE, params)
-  state, shardings = state_lib.create(params, tx, mesh, critic=critic)
+  state = state_lib.create(params, tx, mesh, critic=critic)
   programs = programs_lib.compile_programs(
       MODULE,
       loss or bound(),
       tx,
-      mesh,
       state,
-      shardings,
       temperature=temperature,
   )
   return state, programs

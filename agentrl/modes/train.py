@@ -67,7 +67,7 @@ def _run(session: Session) -> None:
   )
   resumed = run.checkpoints.latest is not None
   if resumed:
-    state, shardings = rl.new_state(run.network, params, tx, config.algo)
+    state = rl.new_state(run.network, params, tx, config.algo)
     # Two states at a time would not fit where one just does.
     like, params = state_lib.abstract(state), None
     del state
@@ -80,10 +80,8 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, params, 0)
     params, version = _warm_up(run, serving, params)
     # The state has a copy: what it was made of may go.
-    (state, shardings), params = (
-        rl.new_state(run.network, params, tx, config.algo),
-        None,
-    )
+    state = rl.new_state(run.network, params, tx, config.algo)
+    params = None
     ref_params = None
     if config.algo.kl_coef:
       ref_params = jax.tree.map(jax.numpy.copy, state.params)
@@ -118,7 +116,6 @@ def _run(session: Session) -> None:
       update=rl.make_update(
           run.network,
           state,
-          shardings,
           tx,
           UpdatePlan(
               config.algo,

@@ -167,11 +167,9 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
   critic = work.critic and jax.eval_shape(
       functools.partial(value_head.init, work.critic, module), params
   )
-  state, shardings = state_lib.create_abstract(
-      params, work.tx, mesh, critic=critic
-  )
+  state = state_lib.create_abstract(params, work.tx, mesh, critic=critic)
   compiled = programs_lib.compile_programs(
-      module, work.loss, work.tx, mesh, state, shardings, base=base
+      module, work.loss, work.tx, state, base=base
   )
   shards = mesh_lib.batch_size(mesh)
 

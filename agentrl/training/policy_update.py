@@ -5,16 +5,18 @@ advantages, and go over it in minibatches.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import optax
 
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
+from agentrl.data import collate
 from agentrl.ops import mismatch
-from agentrl.parallel import sharding
+from agentrl.parallel import distributed, sharding
 from agentrl.rollout.collect import is_tied
 from agentrl.training import programs as programs_lib, reward
 from agentrl.training.programs import Metrics, Programs
@@ -26,7 +28,7 @@ _mismatch = jax.jit(mismatch.metrics)
 
 @dataclasses.dataclass(frozen=True)
 class UpdatePlan:
-  """The use of a collection.
+  """The numbers by which a collection is used.
 
   Attributes:
     hyperparams: of the algorithm.
@@ -55,20 +57,54 @@ def trainable(
   return valid
 
 
+@dataclasses.dataclass(frozen=True)
+class Update:
+  """The use of a collection.
+
+  Attributes:
+    programs: the compiled pieces, with the algorithm's loss.
+    plan: passes and minibatches.
+    advantages: `advantages(batch, num_groups=)` fills them in, and with a
+      critic the returns.
+    learning_rate: of update i, for the record.
+    ref_params: of the reference policy, or None.
+  """
+
+  programs: Programs
+  plan: UpdatePlan
+  advantages: Callable[..., TokenBatch]
+  learning_rate: optax.Schedule
+  ref_params: Any = None
+
+
+class UpdatedPolicy(NamedTuple):
+  """The results of all updates on one collection.
+
+  Attributes:
+    state: the next.
+    metrics: averages over the updates (`_max`: the largest), of which the
+      sampler's agreement is that of the first update, before the policy moved.
+    batch: with what was trained on, old log-probabilities in any case.
+    suspects: rows that skipped updates may be due to, ascending.
+  """
+
+  state: TrainState
+  metrics: Metrics
+  batch: TokenBatch
+  suspects: list[int]
+
+
 def update_policy(
     state: TrainState,
     batch: TokenBatch,
+    update: Update,
     *,
-    programs: Programs,
-    plan: UpdatePlan,
-    advantages: Callable[[TokenBatch], TokenBatch],
+    num_groups: int,
     trainable: np.ndarray,
-    ref_params: Any,
     kl_coef: float,
     rl_step: int,
     skips: int = 0,
-    suspects: list[int] | None = None,
-) -> tuple[TrainState, Metrics, TokenBatch]:
+) -> UpdatedPolicy:
   """All updates on one collection.
 
   With one update the policy that is updated is the one that sampled, so the
@@ -78,29 +114,73 @@ def update_policy(
   Args:
     state: donated.
     batch: NumPy arrays, as collated.
-    programs: the compiled pieces, with the algorithm's loss.
-    plan: passes, minibatches and what shapes the rewards.
-    advantages: fills in advantages and, with a critic, returns.
+    update: the use of the collection.
+    num_groups: of the batch.
     trainable: `[E]` bool, the episodes that the loss sees.
-    ref_params: of the reference policy; None when nothing needs it.
-    kl_coef: weight of the KL to it.
+    kl_coef: weight of the KL to the reference.
     rl_step: seeds the order of the rows.
     skips: updates in a row before these whose gradient was not finite; with
       `programs.MAX_SKIPS` of them no more are tried.
-    suspects: gets the rows that such updates may be due to.
-
-  Returns:
-    The next state; metrics averaged over the updates (`_max`: the largest),
-    of which the sampler's agreement is that of the first update, before the
-    policy moved; and the batch with what was trained on, old
-    log-probabilities included in any case.
   """
-  hyperparams = plan.hyperparams
-  limit = dict(max_tokens=plan.max_tokens)
-  old = np.zeros(batch.tokens.shape, np.float32)  # an only update fills it
+  plan, hyperparams = update.plan, update.plan.hyperparams
+  batch = _scored(state, batch, update)
+  batch, shaped = _shaped(batch, plan, kl_coef)
+  batch = jax.tree.map(
+      np.asarray, update.advantages(batch, num_groups=num_groups)
+  )
+  # With a single update the ratio is 1 by definition. Log-probabilities of the
+  # scoring pass would differ by rounding (other shapes): do not let that look
+  # like a policy change.
+  fixed = batch.old_logprobs if hyperparams.recomputes else None
+  if hyperparams.ratio == 'sampler':
+    fixed = batch.sampler_logprobs
+  used = batch.replace(valid=trainable, old_logprobs=fixed)
+
+  parts, skipped, suspects, old = [], 0, set(), batch.old_logprobs
   scored = hyperparams.scores
-  if scored:
-    scores = programs_lib.score(programs, state.networks, batch, **limit)
+  seen = np.arange(len(trainable))  # rows whose old log-probabilities are known
+  for rows in _minibatches(len(trainable), plan, rl_step):
+    if skips >= programs_lib.MAX_SKIPS:
+      break
+    made = programs_lib.update(
+        update.programs,
+        state,
+        used,
+        rows,
+        max_tokens=plan.max_tokens,
+        kl_coef=kl_coef,
+    )
+    state, metrics = made.state, made.metrics
+    suspects.update(made.suspects)
+    if metrics and not scored and not parts:
+      # The policy has not moved yet.
+      seen, old = rows, old.copy()
+      for values, places in made.logprobs:
+        collate.unpack(distributed.to_host(values), places, old)
+    skips = programs_lib.count_skips(skips, metrics) if metrics else skips
+    if metrics.get('train/skipped'):
+      skipped += 1
+    elif metrics:
+      parts.append(metrics)
+  metrics = _average(parts) | shaped | _agreement(batch, old, seen, trainable)
+  metrics['train/updates'] = float(len(parts))
+  metrics['train/skipped'] = float(skipped)
+  metrics['train/skips_in_row'] = float(skips)
+  metrics['train/old_logprobs_skipped'] = float(not scored)
+  metrics['train/learnt_share'] = float(trainable.mean())
+  batch = batch.replace(old_logprobs=old if fixed is None else fixed)
+  return UpdatedPolicy(state, metrics, batch, sorted(suspects))
+
+
+def _scored(state: TrainState, batch: TokenBatch, update: Update) -> TokenBatch:
+  """The batch with old and reference log-probabilities and a critic's values.
+
+  Old ones are 0 where the only update computes them.
+  """
+  limit = dict(max_tokens=update.plan.max_tokens)
+  old = np.zeros(batch.tokens.shape, np.float32)
+  if update.plan.hyperparams.scores:
+    scores = programs_lib.score(update.programs, state.networks, batch, **limit)
     old = scores.logprobs
     if state.critic is not None:
       last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
@@ -108,66 +188,41 @@ def update_policy(
           values=scores.values,
           bootstrap_value=scores.next_values[np.arange(len(last)), last],
       )
-  if ref_params is not None:
-    # It may wait in the memory of the host, and comes for this pass only.
-    reference = Networks(sharding.to_device(ref_params))
-    ref = programs_lib.score(programs, reference, batch, **limit)
-    del reference
+  if update.ref_params is not None:
+    # It may wait in the host's memory, and is on the device for this alone.
+    reference = Networks(sharding.to_device(update.ref_params))
+    ref = programs_lib.score(update.programs, reference, batch, **limit)
     batch = batch.replace(ref_logprobs=ref.logprobs)
-  # What was computed anyhow is the same number as the ratio's 1, but it would
-  # come from a pass of other shapes: rounding is not a policy change.
-  fixed = old if hyperparams.recomputes else None
-  if hyperparams.ratio == 'sampler':
-    fixed = batch.sampler_logprobs
-  batch, shaped = batch.replace(old_logprobs=old), {}
+  return batch.replace(old_logprobs=old)
+
+
+def _shaped(
+    batch: TokenBatch, plan: UpdatePlan, kl_coef: float
+) -> tuple[TokenBatch, Metrics]:
+  """The batch with the rewards that the algorithm learns from, and metrics."""
+  hyperparams, metrics = plan.hyperparams, {}
   if hyperparams.overlong_buffer:
-    batch, shaped = reward.punish_length(
+    batch, metrics = reward.punish_length(
         batch, buffer=hyperparams.overlong_buffer, max_context=plan.max_context
     )
   if hyperparams.kl_in_reward:
     batch, charged = reward.charge_kl(
         batch, coef=kl_coef, estimator=hyperparams.kl_estimator
     )
-    shaped |= charged
-  batch = jax.tree.map(np.asarray, advantages(batch))
+    metrics |= charged
+  return batch, metrics
 
-  parts, skipped = [], 0
-  used = batch.replace(valid=trainable, old_logprobs=fixed)
-  before = np.arange(len(trainable))  # rows that `old` speaks of
-  for epoch in range(hyperparams.epochs):
-    order = np.arange(len(trainable))
-    if hyperparams.updates > 1:
+
+def _minibatches(
+    count: int, plan: UpdatePlan, rl_step: int
+) -> Iterator[np.ndarray]:
+  """Rows of each update; every epoch of every step has its own order."""
+  for epoch in range(plan.hyperparams.epochs):
+    order = np.arange(count)
+    if plan.hyperparams.updates > 1:
       rng = np.random.default_rng((plan.seed, rl_step, epoch))
       order = rng.permutation(order)
-    for rows in np.array_split(order, hyperparams.minibatches):
-      if skips >= programs_lib.MAX_SKIPS:
-        break
-      first = not scored and not parts
-      state, metrics = programs_lib.update(
-          programs,
-          state,
-          used,
-          rows,
-          kl_coef=kl_coef,
-          logprobs=old if first else None,
-          suspects=suspects,
-          **limit,
-      )
-      if metrics:
-        before = rows if first else before
-        skips = programs_lib.count_skips(skips, metrics)
-      if metrics.get('train/skipped'):
-        skipped += 1
-      elif metrics:
-        parts.append(metrics)
-  metrics = _average(parts) | shaped | _agreement(batch, old, before, trainable)
-  metrics['train/updates'] = float(len(parts))
-  metrics['train/skipped'] = float(skipped)
-  metrics['train/skips_in_row'] = float(skips)
-  metrics['train/old_logprobs_skipped'] = float(not scored)
-  metrics['train/learnt_share'] = float(trainable.mean())
-  used_logprobs = old if fixed is None else fixed
-  return state, metrics, batch.replace(old_logprobs=used_logprobs)
+    yield from np.array_split(order, plan.hyperparams.minibatches)
 
 
 def _agreement(

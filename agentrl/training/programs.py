@@ -32,14 +32,14 @@ from agentrl.training.state import Networks, TrainState
 LossFn = Callable[..., tuple[jax.Array, dict[str, jax.Array]]]
 Metrics = dict[str, Any]
 
-# So many updates in a row without a finite gradient end a run.
+# This many updates in a row without a finite gradient end a run.
 MAX_SKIPS = 3
-# Of `apply` alone: 1 once parameters are not finite, which ends a run.
+# A metric of `apply` alone: 1 once parameters are not finite, which ends a run.
 _BROKEN = 'train/broken'
 
 
 class Scores(NamedTuple):
-  """What networks say of a batch, each `[B, T]`; values only with a critic."""
+  """Outputs of the networks for a batch, `[B, T]`; values only with a critic."""
 
   logprobs: Any
   values: Any = None  # V(tokens[b, :t])
@@ -61,62 +61,58 @@ class Programs(NamedTuple):
   mesh: Mesh
 
 
+class Updated(NamedTuple):
+  """The results of an update.
+
+  Attributes:
+    state: the next.
+    metrics: of the minibatch, floats; of a skipped update `train/skipped`
+      alone, which is 1; none of a minibatch without a sampled token.
+    logprobs: for each microbatch, those of its tokens under the parameters
+      before the update, `[b, t]`, and where its episodes are.
+    suspects: rows that a skipped update may be due to: those of the
+      microbatches with a number that is not finite, or all of them.
+  """
+
+  state: TrainState
+  metrics: Metrics
+  logprobs: Sequence[tuple[jax.Array, Sequence[collate.Placement]]] = ()
+  suspects: Sequence[int] = ()
+
+
 def compile_programs(
     module: Transformer,
     loss_fn: LossFn,
     tx: optax.GradientTransformation,
-    mesh: Mesh,
     state: TrainState,
-    shardings: TrainState,
     *,
     temperature: float = 1.0,
     base: lora.Base | None = None,
 ) -> Programs:
-  """Compiles the pieces.
+  """The programs for states like `state`.
 
   Args:
     module: the decoder, trainer layout.
     loss_fn: an algorithm's `loss`, its hyperparameters bound.
     tx: the optimizer that made the state.
-    mesh: the devices.
-    state: of the shapes to come; only its shapes are read.
-    shardings: of the state, from `state.create`.
+    state: from `state.create`, of which only shapes and shardings are read.
     temperature: of the sampler; the trainer's logits are divided by it too.
-    base: what the networks, which are adapters then, add to; it is read, and
-      neither differentiated nor donated. None: the networks are whole.
+    base: the model that the networks, which are adapters then, add to; neither
+      differentiated nor donated. None: the networks are whole.
   """
   shapes = jax.tree.map(
-      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), state.networks
+      lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), state.networks
   )
-
-  def forward(networks, batch, base):
-    layout = (batch.tokens, batch.positions, batch.segment_ids)
-    params = lora.variables(networks.policy, base)
-    states = module.apply(params, *layout, prefix=batch.prefix)
-    logprobs, entropy = mesh_logprob.from_hidden(
-        states.hidden,
-        module,
-        params['params'],
-        batch.tokens,
-        batch.positions,
-        first=states.first,
-        temperature=temperature,
-    )
-    if networks.critic is None:
-      return Outputs(logprobs, entropy), None
-    raw, first = value_head.apply(
-        networks.critic, module, states, *layout, batch.prefix, base
-    )
-    values = logprob.shift_right(raw, batch.positions, first)
-    return Outputs(logprobs, entropy, values), raw
+  shardings = jax.tree.map(lambda x: x.sharding, state)
+  mesh = shardings.step.mesh
 
   def objective(networks, batch, denominators, base):
-    outputs, _ = forward(networks, batch, base)
+    outputs, _ = _forward(module, networks, batch, base, temperature)
     loss, metrics = loss_fn(outputs, batch, denominators)
     return loss, (metrics, outputs.logprobs)
 
   def score(networks, batch, base=None):
-    outputs, raw = forward(networks, batch, base)
+    outputs, raw = _forward(module, networks, batch, base, temperature)
     return Scores(outputs.logprobs, outputs.values, raw)
 
   def accumulate(networks, grads, batch, denominators, base=None):
@@ -126,26 +122,7 @@ def compile_programs(
     return jax.tree.map(jnp.add, grads, new), metrics, logprobs
 
   def apply(state, grads):
-    updates, opt_state = tx.update(grads, state.opt_state, state.networks)
-    networks = optax.apply_updates(state.networks, updates)
-    finite = jnp.isfinite(optax.tree.norm(grads))
-    networks, opt_state = jax.tree.map(
-        lambda new, old: jnp.where(finite, new, old),
-        (networks, opt_state),
-        (state.networks, state.opt_state),
-    )
-    metrics = {
-        'train/grad_norm': optax.tree.norm(grads.policy),
-        'train/update_norm': optax.tree.norm(updates.policy),
-        'train/skipped': 1.0 - finite,
-        _BROKEN: 1.0 - state_lib.is_finite(networks),
-    }
-    if networks.critic is not None:
-      metrics['critic/grad_norm'] = optax.tree.norm(grads.critic)
-    state = TrainState(
-        state.step + 1, networks.policy, opt_state, networks.critic
-    )
-    return state, metrics
+    return _apply(tx, state, grads)
 
   on_device = shardings.replace(
       opt_state=sharding.to_device(shardings.opt_state)
@@ -155,7 +132,7 @@ def compile_programs(
     apply = _with_offload(apply)
 
   def bind(function):
-    # An argument: what is closed over would be a constant of the program.
+    # An argument: a closure's arrays would be constants of the program.
     return function if base is None else functools.partial(function, base=base)
 
   return Programs(
@@ -169,17 +146,62 @@ def compile_programs(
       ),
       apply=apply,
       zeros=jax.jit(
-          lambda: jax.tree.map(
-              lambda x: jnp.zeros(x.shape, jnp.float32), shapes
-          ),
+          lambda: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes),
           out_shardings=shardings.networks,
       ),
       mesh=mesh,
   )
 
 
+def _forward(module, networks, batch, base, temperature):
+  """The `Outputs` of a batch, and `[B, T]` V(tokens[b, :t + 1]) or None."""
+  layout = (batch.tokens, batch.positions, batch.segment_ids)
+  params = lora.variables(networks.policy, base)
+  states = module.apply(params, *layout, prefix=batch.prefix)
+  logprobs, entropy = mesh_logprob.from_hidden(
+      states.hidden,
+      module,
+      params['params'],
+      batch.tokens,
+      batch.positions,
+      first=states.first,
+      temperature=temperature,
+  )
+  if networks.critic is None:
+    return Outputs(logprobs, entropy), None
+  raw, first = value_head.apply(
+      networks.critic, module, states, *layout, batch.prefix, base
+  )
+  values = logprob.shift_right(raw, batch.positions, first)
+  return Outputs(logprobs, entropy, values), raw
+
+
+def _apply(tx, state, grads):
+  """The state after an update by these gradients, and its metrics."""
+  updates, opt_state = tx.update(grads, state.opt_state, state.networks)
+  networks = optax.apply_updates(state.networks, updates)
+  finite = jnp.isfinite(optax.tree.norm(grads))
+  networks, opt_state = jax.tree.map(
+      lambda new, old: jnp.where(finite, new, old),
+      (networks, opt_state),
+      (state.networks, state.opt_state),
+  )
+  metrics = {
+      'train/grad_norm': optax.tree.norm(grads.policy),
+      'train/update_norm': optax.tree.norm(updates.policy),
+      'train/skipped': 1.0 - finite,
+      _BROKEN: 1.0 - state_lib.is_finite(networks),
+  }
+  if networks.critic is not None:
+    metrics['critic/grad_norm'] = optax.tree.norm(grads.critic)
+  state = TrainState(
+      state.step + 1, networks.policy, opt_state, networks.critic
+  )
+  return state, metrics
+
+
 def _with_offload(apply):
-  """`apply` of a state whose optimizer's part waits in the host's memory."""
+  """`apply` for a state whose optimizer state waits in the host's memory."""
 
   def offloaded(state, grads):
     waiting = state.opt_state
@@ -226,10 +248,8 @@ def update(
     *,
     max_tokens: int,
     kl_coef: float = 0.0,
-    logprobs: np.ndarray | None = None,
     rows_per_example: int = 1,
-    suspects: list[int] | None = None,
-) -> tuple[TrainState, Metrics]:
+) -> Updated:
   """One optimizer update on a minibatch, skipped if its gradient is not finite.
 
   Args:
@@ -239,16 +259,7 @@ def update(
     rows: indices of the minibatch's rows.
     max_tokens: per microbatch, padding included.
     kl_coef: weight of the KL to the reference, where the loss has one.
-    logprobs: `[B, T]` host array; if given, the rows used get the tokens'
-      log-probabilities under the parameters before the update.
     rows_per_example: neighbours in `rows` that a loss compares, see `collate`.
-    suspects: if given, gets the rows that a skipped update may be due to: those
-      of the microbatches with a number that is not finite, or all of them.
-
-  Returns:
-    The next state, and the minibatch's metrics as floats; of a skipped update
-    `train/skipped` alone, which is 1. A minibatch with no sampled token changes
-    nothing and returns no metrics.
 
   Raises:
     DivergedError: the parameters after it are not finite. The state before it
@@ -256,8 +267,8 @@ def update(
   """
   counts = denominators(batch, rows, kl_coef=kl_coef)
   if not counts.tokens:
-    return state, {}
-  grads, parts, scores = programs.zeros(), [], []
+    return Updated(state, {})
+  grads, parts, logprobs = programs.zeros(), [], []
   computed = padded = 0
   for piece, places in _microbatches(
       programs,
@@ -275,7 +286,7 @@ def update(
         state.networks, grads, piece, counts
     )
     parts.append(metrics)
-    scores.append((places, values))
+    logprobs.append((values, places))
   state, metrics = programs.apply(state, grads)
   metrics = merge([metrics])
   if metrics.pop(_BROKEN):
@@ -283,24 +294,22 @@ def update(
         f'After update {int(state.step)} the parameters are not finite; they'
         ' are not kept.'
     )
-  if logprobs is not None:
-    for places, values in scores:
-      collate.unpack(distributed.to_host(values), places, logprobs)
+  placements = [places for _, places in logprobs]
   if metrics['train/skipped']:
-    if suspects is not None:
-      suspects += _suspects(parts, [places for places, _ in scores])
-    return state, {'train/skipped': 1.0}
+    suspects = _suspects(parts, placements)
+    return Updated(state, {'train/skipped': 1.0}, logprobs, suspects)
   tokens = int((np.asarray(batch.segment_ids)[rows] > 0).sum())
-  whole = sum(p.skip + p.length for places, _ in scores for p in places)
-  return state, merge(parts) | metrics | {
+  whole = sum(p.skip + p.length for places in placements for p in places)
+  metrics |= {
       'train/tokens': float(tokens),
       'train/padding': 1 - computed / padded,
       'train/shared': 1 - computed / whole,
   }
+  return Updated(state, merge(parts) | metrics, logprobs)
 
 
 def _microbatches(programs, batch, rows, **options) -> list[collate.Microbatch]:
-  """As the mesh of these steps needs them."""
+  """Microbatches whose rows divide over the programs' mesh."""
   return collate.microbatches(
       batch,
       rows,
@@ -318,28 +327,21 @@ def score(
     *,
     max_tokens: int,
 ) -> Scores:
-  """`[B, T]` host arrays: what `networks` say of every valid row.
+  """Outputs of `networks` for every valid row, host arrays.
 
   Tokens of prompts may have 0: groups share them, see `collate.microbatches`.
   """
-  out = None
+  outputs = 1 if networks.critic is None else len(Scores._fields)
+  out = Scores(
+      *(np.zeros(batch.tokens.shape, np.float32) for _ in range(outputs))
+  )
   for piece, places in _microbatches(
       programs, batch, np.arange(len(batch.tokens)), max_tokens=max_tokens
   ):
     scores = programs.score(networks, state_lib.place(piece, programs.mesh))
-    if out is None:
-      empty = lambda _: np.zeros(batch.tokens.shape, np.float32)
-      out = jax.tree.map(empty, scores)
     for values, rows in zip(scores, out, strict=True):
       if values is not None:
         collate.unpack(distributed.to_host(values), places, rows)
-  if out is None:  # no valid row
-    zeros = np.zeros(batch.tokens.shape, np.float32)
-    return (
-        Scores(zeros)
-        if networks.critic is None
-        else Scores(zeros, zeros, zeros)
-    )
   return out
 
 

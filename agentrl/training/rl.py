@@ -5,9 +5,8 @@ on them (`policy_update`), hand it to the sampler.
 """
 
 import dataclasses
-import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import jax
@@ -29,7 +28,7 @@ from agentrl.training import (
     state as state_lib,
 )
 from agentrl.training.options import RlOptim
-from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.policy_update import Update, UpdatePlan
 from agentrl.training.state import TrainState
 from agentrl.training.supervised import Network
 from agentrl.types import Group
@@ -45,26 +44,6 @@ class LoopState:
   horizon: Any  # state of the schedule
   stats: dict[str, float]  # metrics of the last step
   kl_coef: float = 0.0  # present weight of the KL to the reference
-
-
-@dataclasses.dataclass(frozen=True)
-class Update:
-  """The use of a step's groups.
-
-  Attributes:
-    programs: the compiled pieces, with the algorithm's loss.
-    plan: passes and minibatches.
-    advantages: `advantages(batch, num_groups=)` fills them in, and with a
-      critic the returns.
-    learning_rate: of update i, for the record.
-    ref_params: of the reference policy, or None.
-  """
-
-  programs: programs_lib.Programs
-  plan: UpdatePlan
-  advantages: Callable[..., TokenBatch]
-  learning_rate: optax.Schedule
-  ref_params: Any = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,9 +172,8 @@ def train(
   """
   hyperparams = update.plan.hyperparams
   skips = int(loop.stats.get('train/skips_in_row', 0))
-  programs_lib.check_skips(
-      skips
-  )  # the same command again would not learn either
+  # The same command again would not learn either.
+  programs_lib.check_skips(skips)
   complete, saved = True, loop.step
   try:
     while loop.step < num_steps and not run.stopped():
@@ -208,21 +186,16 @@ def train(
 
       batch = collate.collate(groups)
       lr = float(update.learning_rate(int(state.step)))
-      complete, suspects = False, []
-      state, metrics, batch = policy_update.update_policy(
+      complete = False
+      state, metrics, batch, suspects = policy_update.update_policy(
           state,
           batch,
-          programs=update.programs,
-          plan=update.plan,
-          advantages=functools.partial(
-              update.advantages, num_groups=len(groups)
-          ),
+          update,
+          num_groups=len(groups),
           trainable=policy_update.trainable(batch, groups, update.plan),
-          ref_params=update.ref_params,
           kl_coef=loop.kl_coef,
           rl_step=loop.step,
           skips=skips,
-          suspects=suspects,
       )
       updated = time.perf_counter()
 
@@ -246,9 +219,7 @@ def train(
                 'time/step_s': pushed - began,
             }
         )
-        run.record(
-            StepRecord(loop.step, metrics, groups, batch, sorted(set(suspects)))
-        )
+        run.record(StepRecord(loop.step, metrics, groups, batch, suspects))
         loop = LoopState(
             step=loop.step + 1,
             policy_version=version,
@@ -312,8 +283,8 @@ def new_state(
     params: Any,
     tx: optax.GradientTransformation,
     hyperparams: Online,
-) -> tuple[TrainState, TrainState]:
-  """A state before its first update, and its shardings.
+) -> TrainState:
+  """A state before its first update.
 
   Args:
     network: of the parameters.
@@ -334,7 +305,6 @@ def new_state(
 def make_update(
     network: Network,
     state: TrainState,
-    shardings: TrainState,
     tx: optax.GradientTransformation,
     plan: UpdatePlan,
     *,
@@ -346,8 +316,7 @@ def make_update(
 
   Args:
     network: of the policy.
-    state: of the shapes to come.
-    shardings: of the state.
+    state: of which only shapes and shardings are read.
     tx: that made the state.
     plan: names the algorithm.
     temperature: of the sampler.
@@ -358,9 +327,7 @@ def make_update(
       network.module,
       online.bind_loss(plan.hyperparams),
       tx,
-      network.mesh,
       state,
-      shardings,
       temperature=temperature,
       base=network.base,
   )

@@ -40,7 +40,7 @@ def create(
     *,
     critic: Any = None,
     offload: bool = False,
-):
+) -> TrainState:
   """A state at update 0, born sharded.
 
   Args:
@@ -50,11 +50,11 @@ def create(
     critic: parameters of the critic, if there is one.
     offload: whether the optimizer's state waits in the memory of the host.
 
-  Returns:
-    The state, and a `TrainState` of its shardings.
   """
   networks = Networks(params, critic)
-  _, shardings = create_abstract(params, tx, mesh, critic=critic)
+  shardings = jax.tree.map(
+      lambda x: x.sharding, create_abstract(params, tx, mesh, critic=critic)
+  )
   networks = jax.tree.map(sharding.put_array, networks, shardings.networks)
   # The copy keeps the caller's arrays alive when a train step donates ours. It
   # is made in the program: one array at a time would take longer than that.
@@ -64,9 +64,8 @@ def create(
   )
   state = build(networks)
   if not offload:
-    return state, shardings
-  place = lambda x: x.replace(opt_state=sharding.to_host(x.opt_state))
-  return place(state), place(shardings)
+    return state
+  return state.replace(opt_state=sharding.to_host(state.opt_state))
 
 
 def create_abstract(
@@ -75,8 +74,8 @@ def create_abstract(
     mesh: Mesh,
     *,
     critic: Any = None,
-):
-  """What `create` would give, as shapes, types and places alone."""
+) -> TrainState:
+  """The state that `create` would make: shapes, dtypes and shardings alone."""
   state = jax.eval_shape(
       functools.partial(_at_zero, tx), Networks(params, critic)
   )
@@ -86,7 +85,7 @@ def create_abstract(
           sharding.drop_indivisible, state.opt_state, shardings.opt_state
       )
   )
-  return sharding.with_shardings(state, shardings), shardings
+  return sharding.with_shardings(state, shardings)
 
 
 def _at_zero(tx: optax.GradientTransformation, networks: Networks):

@@ -113,10 +113,8 @@ def make_learner(
   total = passes.num_updates(rows)
   tx, learning_rate = optim_lib.make(optim, rate(total))
   module, mesh, base, offload = network
-  state, shardings = state_lib.create(params, tx, mesh, offload=offload)
-  programs = programs_lib.compile_programs(
-      module, loss, tx, mesh, state, shardings, base=base
-  )
+  state = state_lib.create(params, tx, mesh, offload=offload)
+  programs = programs_lib.compile_programs(module, loss, tx, state, base=base)
   return Learner(state, programs, learning_rate, total, passes)
 
 
@@ -156,22 +154,21 @@ def fit(
   for index, rows in enumerate(passes.minibatches(len(batch.tokens))):
     if index < start:
       continue
-    suspects: list[int] = []
-    state, metrics = programs_lib.update(
+    updated = programs_lib.update(
         programs,
         state,
         batch,
         rows,
         max_tokens=passes.max_tokens,
         rows_per_example=passes.rows_per_example,
-        suspects=suspects,
     )
+    state, metrics = updated.state, updated.metrics
     skips = programs_lib.count_skips(skips, metrics)
-    if suspects:
+    if updated.suspects:
       logging.warning(
           'Update %d is skipped: its gradient is not finite. Demonstrations in'
           ' question, from 0: %s.',
-          *(index, sorted(suspects)),
+          *(index, sorted(updated.suspects)),
       )
     on_update(index, state, metrics)
     programs_lib.check_skips(skips)

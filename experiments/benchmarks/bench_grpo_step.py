@@ -124,7 +124,7 @@ class Ours:
     mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
     tx = optim.make_optimizer(1e-5)
     params = transformer.init_params(module, jax.random.key(0))
-    self._state, shardings = state_lib.create(params, tx, mesh)
+    self._state = state_lib.create(params, tx, mesh)
     rows = _PROMPTS.value * _GROUP.value
     engine, url = stack.enter_context(
         engines.serving(
@@ -165,9 +165,7 @@ class Ours:
             module,
             functools.partial(grpo.loss, hyperparams=hyperparams),
             tx,
-            mesh,
             self._state,
-            shardings,
         ),
         plan=UpdatePlan(hyperparams, max_tokens=_MAX_TOKENS.value, seed=0),
         ref_params=None,

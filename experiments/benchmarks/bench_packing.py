@@ -191,13 +191,11 @@ def main(argv):
   module = Transformer(model.config, scan_layers=True)
   mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
   tx = optim.make_optimizer(1e-6)
-  state, shardings = state_lib.create(model.params, tx, mesh)
+  state = state_lib.create(model.params, tx, mesh)
   loss = lambda outputs, batch, denominators: grpo.loss(
       outputs, batch, denominators, hyperparams=grpo.Hyperparams()
   )
-  programs = programs_lib.compile_programs(
-      module, loss, tx, mesh, state, shardings
-  )
+  programs = programs_lib.compile_programs(module, loss, tx, state)
   ways = layouts(batch)
   samples = time_shapes(
       [piece for pieces in ways.values() for piece in pieces],

@@ -117,7 +117,7 @@ def main(argv):
     frozen = jax.tree.map(lambda x: x.astype(_DTYPE.value), params)
     base = lora.Base(frozen, adapter.scale)
     params = lora.init(adapter, params, jax.random.key(1))
-  state, shardings = state_lib.create(params, tx, mesh)
+  state = state_lib.create(params, tx, mesh)
   del params
   batch = make_batch(rows, length, config.vocab_size)
   programs = {
@@ -125,9 +125,7 @@ def main(argv):
           module.clone(attention=name),
           sft.loss,
           tx,
-          mesh,
           state,
-          shardings,
           base=base,
       )
       for name in _ATTENTION.value
@@ -136,9 +134,9 @@ def main(argv):
   def update(programs):
     nonlocal state  # of all kinds of attention
     start = time.perf_counter()
-    state, _ = programs_lib.update(
+    state = programs_lib.update(
         programs, state, batch, np.arange(rows), max_tokens=rows * length
-    )
+    ).state
     jax.block_until_ready(state)
     return dict(seconds=time.perf_counter() - start)
 

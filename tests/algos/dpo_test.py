@@ -187,7 +187,7 @@ def test_learning_makes_the_better_episode_likelier():
   batch = batch.replace(ref_logprobs=reference.logprobs)
   history = []
   for _ in range(8):
-    state, metrics = programs_lib.update(
+    state, metrics, *_ = programs_lib.update(
         programs,
         state,
         batch,

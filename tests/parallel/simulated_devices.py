@@ -83,10 +83,8 @@ def make_learner(mesh, critic):
     critic['head'] = jax.tree.map(
         lambda x: rng.normal(size=x.shape).astype(np.float32), critic['head']
     )
-  state, shardings = state_lib.create(params, tx, mesh, critic=critic)
-  programs = programs_lib.compile_programs(
-      MODULE, loss, tx, mesh, state, shardings
-  )
+  state = state_lib.create(params, tx, mesh, critic=critic)
+  programs = programs_lib.compile_programs(MODULE, loss, tx, state)
   return state, programs
 
 
@@ -164,21 +162,19 @@ def adapter_on(mesh):
   )
   tx = optim.make_optimizer(**tiny.OPTIMIZER)
   tx = optim.with_critic(tx, optim.make_optimizer(**tiny.OPTIMIZER))
-  state, shardings = state_lib.create(adapter, tx, mesh, critic=critic)
+  state = state_lib.create(adapter, tx, mesh, critic=critic)
   base = init_params()
   base = jax.tree.map(
       sharding.put_array, base, state_lib.infer_shardings(base, mesh)
   )
   base = lora_lib.Base(base, lora.scale)
   loss = tiny.bound(ppo)
-  programs = programs_lib.compile_programs(
-      MODULE, loss, tx, mesh, state, shardings, base=base
-  )
+  programs = programs_lib.compile_programs(MODULE, loss, tx, state, base=base)
   batch, shards = random_batch(), state.params['layers']['mlp']['up']
   split = [shards[x].addressable_shards[0].data.size for x in 'ab']
   copy = weight_sync.engine_layout(state.params, base=base)
   rows = np.arange(len(batch.tokens))
-  state, metrics = programs_lib.update(
+  state, metrics, *_ = programs_lib.update(
       programs, state, batch, rows, max_tokens=tiny.ROW * PACKED_ROWS
   )
   out = dict(state=state, metrics=metrics, copy=copy)
@@ -287,7 +283,9 @@ def prefixes_on(mesh):
   state, programs = make_learner(mesh, critic)
   limit = dict(max_tokens=1024)
   scores = programs_lib.score(programs, state.networks, batch, **limit)
-  state, metrics = programs_lib.update(programs, state, batch, rows, **limit)
+  state, metrics, *_ = programs_lib.update(
+      programs, state, batch, rows, **limit
+  )
   assert (metrics['train/shared'] > 0.4) == (mesh.size > 1)
   read = batch.completion_mask
   return dict(

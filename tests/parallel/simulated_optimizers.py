@@ -38,19 +38,16 @@ def updated(name, shape):
   tx = optim.make_optimizer(1e-2, name=name, weight_decay=0.1, eps=1e-3)
   # What many devices hold waits in the host's memory, to no other effect.
   offload = mesh.size > 1
-  state, shardings = state_lib.create(
-      random_params(0), tx, mesh, offload=offload
-  )
+  state = state_lib.create(random_params(0), tx, mesh, offload=offload)
   module = transformer.Transformer(CONFIG, scan_layers=True)
-  programs = programs_lib.compile_programs(
-      module, tiny.bound(), tx, mesh, state, shardings
-  )
+  programs = programs_lib.compile_programs(module, tiny.bound(), tx, state)
   for seed in (1, 2, None):
     grads = random_params(seed or 3)
     if seed is None:
       grads['embed'][0, 0] = np.nan
     place = functools.partial(jax.tree.map, sharding.put_array)
-    grads = state_lib.Networks(place(grads, shardings.params))
+    shardings = jax.tree.map(lambda x: x.sharding, state.params)
+    grads = state_lib.Networks(place(grads, shardings))
     state, metrics = programs.apply(state, grads)
     assert float(metrics['train/skipped']) == (seed is None)
     assert sharding.is_on_host(state.opt_state) == offload

@@ -39,7 +39,7 @@ def test_a_planned_batch_has_the_types_of_a_real_one():
 
 def test_a_planned_state_is_what_is_created():
   state, _ = tiny.make_learner(critic='own')
-  planned, _ = state_lib.create_abstract(
+  planned = state_lib.create_abstract(
       state.params,
       tiny.optimizer('own'),
       tiny.one_device(),
@@ -80,7 +80,7 @@ def test_the_largest_that_fits_was_measured(base, slopes, room, start):
 
 def test_gradients_are_float32_and_placed_as_their_parameters():
   params = {'embed': jax.ShapeDtypeStruct((32, 16), jnp.bfloat16)}
-  state, _ = state_lib.create_abstract(
+  state = state_lib.create_abstract(
       params, tiny.optimizer(None), tiny.one_device()
   )
   (grad,) = jax.tree.leaves(footprint.gradients(state))

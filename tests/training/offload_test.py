@@ -22,12 +22,8 @@ def kinds(tree):
 def learner(*, offload):
   tx = optim.make_optimizer(**tiny.OPTIMIZER)
   mesh = tiny.one_device()
-  state, shardings = state_lib.create(
-      tiny.init_params(), tx, mesh, offload=offload
-  )
-  programs = programs_lib.compile_programs(
-      tiny.MODULE, tiny.bound(), tx, mesh, state, shardings
-  )
+  state = state_lib.create(tiny.init_params(), tx, mesh, offload=offload)
+  programs = programs_lib.compile_programs(tiny.MODULE, tiny.bound(), tx, state)
   # The gradient is not what differs: compiled once for all tests.
   return state, programs._replace(accumulate=tiny.programs().accumulate)
 
@@ -47,8 +43,8 @@ def test_the_optimizers_state_is_on_the_device_for_the_update_alone(tmp_path):
     waiting = jax.tree.leaves(state.opt_state)
     assert kinds(state.opt_state) == {'pinned_host'}
     assert kinds(state.params) == {'device'}
-    state, metrics = updated(state, offloading, batch)
-    expected, same = updated(expected, programs, batch)
+    state, metrics, *_ = updated(state, offloading, batch)
+    expected, same, *_ = updated(expected, programs, batch)
     assert metrics == same
     assert all(leaf.is_deleted() for leaf in waiting)
   tiny.assert_trees_equal(state, expected)
@@ -74,18 +70,22 @@ def test_the_reference_is_on_the_device_for_its_scores_alone():
     return programs.score(networks, batch)
 
   def update(ref_params):
-    _, metrics, updated = policy_update.update_policy(
+    updated = policy_update.update_policy(
         tiny.new_state(),
         batch,
-        programs=programs._replace(score=score),
-        plan=tiny.plan(max_tokens=tiny.ROW * 8, kl_coef=0.1, kl_in='reward'),
-        advantages=lambda batch: batch,
+        policy_update.Update(
+            programs._replace(score=score),
+            tiny.plan(max_tokens=tiny.ROW * 8, kl_coef=0.1, kl_in='reward'),
+            advantages=lambda batch, num_groups: batch,
+            learning_rate=lambda update: 0.0,
+            ref_params=ref_params,
+        ),
+        num_groups=2,
         trainable=np.asarray(batch.valid),
-        ref_params=ref_params,
         kl_coef=0.1,
         rl_step=0,
     )
-    return metrics, updated.ref_logprobs
+    return updated.metrics, updated.batch.ref_logprobs
 
   on_device = jax.device_put(tiny.init_params(1), jax.devices()[0])
   metrics, logprobs = update(on_device)

@@ -9,6 +9,8 @@ import pytest
 from agentrl.algos import grpo, ppo
 from agentrl.ops import mismatch
 from agentrl.training import policy_update, programs as programs_lib
+from agentrl.training.policy_update import Update
+from agentrl.training.programs import Updated
 from agentrl.training.state import Networks
 from tests import fakes, tiny
 
@@ -25,23 +27,30 @@ def score(batch):
   ).logprobs
 
 
-def update(batch, plan):
+def update(
+    batch,
+    plan,
+    *,
+    state=None,
+    programs=None,
+    advantages=jitted_advantages,
+    rl_step=0,
+):
+  programs = programs or tiny.programs()
   return policy_update.update_policy(
-      tiny.new_state(),
+      state or tiny.new_state(),
       batch,
-      programs=tiny.programs(),
-      plan=plan,
-      advantages=functools.partial(jitted_advantages, num_groups=2),
+      Update(programs, plan, advantages, learning_rate=lambda update: 0.0),
+      num_groups=2,
       trainable=np.array(batch.valid),
-      ref_params=None,
       kl_coef=0.0,
-      rl_step=0,
+      rl_step=rl_step,
   )
 
 
 def test_one_update_skips_the_old_logprobs_and_returns_them_still():
   batch = tiny.random_batch(0)
-  state, metrics, used = update(batch, ONE_UPDATE)
+  state, metrics, used, _ = update(batch, ONE_UPDATE)
   assert metrics['train/old_logprobs_skipped'] == 1
   assert metrics['policy/ratio_max'] == 1
   assert metrics['policy/clip_fraction'] == 0
@@ -52,7 +61,7 @@ def test_one_update_skips_the_old_logprobs_and_returns_them_still():
 
 def test_several_updates_move_the_ratio_away_from_one():
   batch = tiny.random_batch(0)
-  state, metrics, _ = update(batch, FOUR_UPDATES)
+  state, metrics, *_ = update(batch, FOUR_UPDATES)
   assert int(state.step) == metrics['train/updates'] == 4
   assert metrics['train/old_logprobs_skipped'] == 0
   assert metrics['policy/ratio_max'] > 1.001
@@ -60,9 +69,9 @@ def test_several_updates_move_the_ratio_away_from_one():
 
 def test_old_logprobs_that_are_computed_give_a_ratio_of_one_as_skipped_ones():
   batch = tiny.random_batch(1)
-  skipped, _, _ = update(batch, ONE_UPDATE)
+  skipped, *_ = update(batch, ONE_UPDATE)
   old = score(batch)
-  state, metrics = programs_lib.update(
+  state, metrics, *_ = programs_lib.update(
       tiny.programs(),
       tiny.new_state(),
       batch.replace(old_logprobs=old),
@@ -79,7 +88,7 @@ def test_agreement_with_the_sampler_is_that_of_the_first_update():
   batch = tiny.random_batch(2)
   agrees = score(batch)
   batch = batch.replace(sampler_logprobs=agrees)
-  _, metrics, used = update(batch, FOUR_UPDATES)
+  _, metrics, used, _ = update(batch, FOUR_UPDATES)
   # The later ones are off policy by more than this.
   assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
   assert metrics['policy/ratio_max'] > 1.001
@@ -88,7 +97,7 @@ def test_agreement_with_the_sampler_is_that_of_the_first_update():
 
 def test_a_collection_without_a_valid_episode_changes_nothing():
   batch = tiny.random_batch(3, failures=1.0)
-  state, metrics, _ = update(batch, FOUR_UPDATES)
+  state, metrics, *_ = update(batch, FOUR_UPDATES)
   tiny.assert_trees_equal(state.params, tiny.init_params())
   assert metrics == {
       'train/updates': 0.0,
@@ -104,22 +113,12 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
 
   def fake_update(programs, state, batch, rows, **options):
     seen.append(tuple(rows))
-    return state, {'train/grad_norm': 1.0}
+    return Updated(state, {'train/grad_norm': 1.0})
 
   monkeypatch.setattr(programs_lib, 'update', fake_update)
   batch = tiny.random_batch(4)
   for rl_step in (0, 1, 0):
-    policy_update.update_policy(
-        tiny.new_state(),
-        batch,
-        programs=tiny.programs(),
-        plan=FOUR_UPDATES,
-        advantages=functools.partial(jitted_advantages, num_groups=2),
-        trainable=np.array(batch.valid),
-        ref_params=None,
-        kl_coef=0.0,
-        rl_step=rl_step,
-    )
+    update(batch, FOUR_UPDATES, rl_step=rl_step)
   epochs = [sum(seen[i : i + 2], ()) for i in range(0, 12, 2)]
   assert all(sorted(epoch) == list(range(8)) for epoch in epochs)
   assert len(set(epochs[:4])) == 4 and epochs[4:] == epochs[:2]
@@ -165,16 +164,12 @@ def learn_values(critic, *, updates=30):
   )
   losses = []
   for _ in range(updates):
-    state, metrics, used = policy_update.update_policy(
-        state,
+    state, metrics, used, _ = update(
         batch,
+        tiny.plan(ppo),
+        state=state,
         programs=programs,
-        plan=tiny.plan(ppo),
         advantages=jitted_gae(),
-        trainable=np.array(batch.valid),
-        ref_params=None,
-        kl_coef=0.0,
-        rl_step=0,
     )
     losses.append(metrics['critic/loss'])
   return losses, metrics, used

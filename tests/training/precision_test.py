@@ -30,10 +30,8 @@ def make_learner(name, config=CONFIG):
   )
   params = jax.jit(lambda: transformer.init_params(module, jax.random.key(0)))()
   tx = optim.make_optimizer(1e-3, name=name)
-  state, shardings = state_lib.create(params, tx, tiny.one_device())
-  programs = programs_lib.compile_programs(
-      module, tiny.bound(grpo), tx, tiny.one_device(), state, shardings
-  )
+  state = state_lib.create(params, tx, tiny.one_device())
+  programs = programs_lib.compile_programs(module, tiny.bound(grpo), tx, state)
   return state, programs
 
 

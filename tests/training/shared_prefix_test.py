@@ -148,9 +148,9 @@ def test_groups_that_share_nothing_and_lone_episodes_go_along():
 def test_an_update_says_what_it_saved():
   batch = make_batch(various_groups())
   rows = np.arange(len(batch.tokens))
-  _, metrics = programs_lib.update(
+  metrics = programs_lib.update(
       tiny.programs(), tiny.new_state(), batch, rows, max_tokens=2048
-  )
+  ).metrics
   # Each of two groups of four has its prompt once, and what follows may begin
   # alike as well.
   tokens = (batch.segment_ids > 0).sum()

@@ -159,7 +159,7 @@ def test_rows_that_belong_together_are_learnt_together():
   def spy(programs, state, batch, rows, **options):
     assert options['rows_per_example'] == 2
     seen.append(rows.reshape(-1, 2))
-    return state, {}
+    return programs_lib.Updated(state, {})
 
   with pytest.MonkeyPatch.context() as patch:
     patch.setattr(supervised.programs_lib, 'update', spy)
@@ -176,9 +176,9 @@ def test_the_mean_loss_is_that_of_the_tokens_to_learn():
   found = supervised.mean_loss(
       state, batch, programs=tiny.programs(sft.loss), max_tokens=tiny.ROW
   )
-  _, metrics = programs_lib.update(
+  metrics = programs_lib.update(
       tiny.programs(sft.loss), state, batch, np.arange(12), max_tokens=tiny.ROW
-  )
+  ).metrics
   np.testing.assert_allclose(found, metrics['policy/loss'], rtol=1e-5)
 
 
