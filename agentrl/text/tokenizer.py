@@ -7,20 +7,13 @@ needed at run time. `train_bpe` makes the small tokenizers of `tiny` policies.
 import json
 import pathlib
 import re
-import reprlib
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import tokenizers
 from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
-from agentrl.text import bpe, token_bytes
-
-_JSON = 'tokenizer.json'
-_TEMPLATE = 'chat_template.jinja'
-_SETTINGS = 'tokenizer_config.json'
-_MOST_IDS = 2**24  # many times those of the largest vocabularies
+from agentrl.text import bpe, hf_folder, token_bytes
 
 # Characters of a text from which on it is encoded as a batch of one: that alone
 # lets other threads run. For less the library would warn after every fork.
@@ -71,8 +64,8 @@ class Tokenizer:
     """
     if not eos_ids:
       raise WeightsError(
-          f'{source} names no end token; add eos_token to {_SETTINGS} or'
-          ' eos_token_id to generation_config.json.'
+          f'{source} names no end token; add eos_token to {hf_folder.SETTINGS}'
+          ' or eos_token_id to {hf_folder.GENERATION}.'
       )
     for name, token_id in (
         *(('end', i) for i in eos_ids),
@@ -184,12 +177,12 @@ class Tokenizer:
     )
 
   def save(self, directory: str | pathlib.Path) -> None:
-    """Writes the files that `from_directory` and transformers read."""
+    """Writes the files that `load` and transformers read."""
     directory = pathlib.Path(directory)
     directory.mkdir(parents=True, exist_ok=True)
     # Its own `save` reports a full disk as a bare Exception.
     text = self._backend.to_str(pretty=True)
-    (directory / _JSON).write_text(text, encoding='utf-8')
+    (directory / hf_folder.TOKENIZER).write_text(text, encoding='utf-8')
     settings = {
         'tokenizer_class': 'PreTrainedTokenizerFast',
         'clean_up_tokenization_spaces': False,
@@ -201,15 +194,17 @@ class Tokenizer:
         'pad_token_id': self.pad_id,
     }
     ids = {name: value for name, value in ids.items() if value is not None}
-    _write_json(directory / _SETTINGS, settings)
-    _write_json(directory / 'generation_config.json', ids)
+    _write_json(directory / hf_folder.SETTINGS, settings)
+    _write_json(directory / hf_folder.GENERATION, ids)
     if self.chat_template is not None:
-      (directory / _TEMPLATE).write_text(self.chat_template, encoding='utf-8')
+      (directory / hf_folder.TEMPLATE).write_text(
+          self.chat_template, encoding='utf-8'
+      )
 
 
 def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
   # Of a file that anybody wrote; others are not asked for in the library.
-  return _is_id(token_id) and backend.id_to_token(token_id) is not None
+  return hf_folder.is_id(token_id) and backend.id_to_token(token_id) is not None
 
 
 def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
@@ -252,181 +247,12 @@ def load(
   """
   path = pathlib.Path(path)
   if path.is_dir():
-    return from_directory(path)
+    return Tokenizer(**hf_folder.read(path))
   if path.suffix == '.gguf':
-    return from_gguf(path, reader)
+    return Tokenizer(**bpe.read_gguf(path, reader))
   raise WeightsError(
-      f'No tokenizer at {path}: give a directory with {_JSON}, or a .gguf file.'
-  )
-
-
-def from_directory(directory: str | pathlib.Path) -> Tokenizer:
-  """Reads a Hugging Face directory.
-
-  `tokenizer.json` is the tokenizer; `tokenizer_config.json` names its tokens;
-  `generation_config.json`, or else `config.json`, may list more end ids;
-  `chat_template.jinja`, or else the configuration, has the template.
-
-  Raises:
-    WeightsError: a file is missing, damaged or names an unknown token.
-  """
-  directory = pathlib.Path(directory)
-  path = directory / _JSON
-  if not path.is_file():
-    raise WeightsError(
-        f'{directory} has no {_JSON}; make one with transformers:'
-        ' AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR).'
-    )
-  _check_ids(_read_json(path), path)
-  try:
-    backend = tokenizers.Tokenizer.from_str(path.read_text(encoding='utf-8'))
-  except Exception as error:  # tokenizers raises nothing narrower
-    reason = ascii(str(error)[:300])[1:-1]  # it may quote the file
-    raise WeightsError(f'{path} is not a tokenizer: {reason}.') from error
-  settings = _read_json(directory / _SETTINGS)
-  generation = _read_json(directory / 'generation_config.json')
-  model = _read_json(directory / 'config.json')
-
-  def named(name: str) -> int | None:
-    token = settings.get(name)
-    token = token.get('content') if isinstance(token, dict) else token
-    if token is None:
-      return None
-    known = isinstance(token, str)
-    token_id = backend.token_to_id(token) if known else None
-    if token_id is None:
-      raise WeightsError(
-          f'{name} of {directory / _SETTINGS} is {reprlib.repr(token)}, which'
-          f' is not in {_JSON}.'
-      )
-    return token_id
-
-  eos = named('eos_token')
-  eos_ids = [] if eos is None else [eos]
-  listed = generation.get('eos_token_id', model.get('eos_token_id'))
-  if listed is not None:
-    listed = listed if isinstance(listed, list) else [listed]
-    if not all(map(_is_id, listed)):
-      raise WeightsError(
-          f'eos_token_id of {directory} is {reprlib.repr(listed)}; it must be'
-          ' an id, or a list of them.'
-      )
-    eos_ids += listed
-  template, template_path = _chat_template(directory, settings)
-  try:
-    return Tokenizer(
-        backend,
-        eos_ids=eos_ids,
-        bos_id=named('bos_token'),
-        pad_id=named('pad_token'),
-        chat_template=template,
-        source=str(directory),
-        template_path=str(template_path),
-    )
-  # ValueError: there is no token at all.
-  except ValueError as error:
-    raise WeightsError(f'{path} has no vocabulary: {error}.') from error
-
-
-def _is_id(value: Any) -> bool:
-  return type(value) is int and 0 <= value < _MOST_IDS
-
-
-def _check_ids(spec: dict, path: pathlib.Path) -> None:
-  """Refuses ids so large that tokenizers would end the process.
-
-  It counts the ids that are left out, in memory.
-  """
-  model, added = spec.get('model'), spec.get('added_tokens')
-  vocab = model.get('vocab') if isinstance(model, dict) else None
-  ids = list(vocab.values()) if isinstance(vocab, dict) else []
-  if isinstance(added, list):
-    ids += [token.get('id') for token in added if isinstance(token, dict)]
-  for i in ids:
-    if not _is_id(i):
-      raise WeightsError(
-          f'{path} has a token of id {reprlib.repr(i)}; ids are whole numbers'
-          f' below {_MOST_IDS}.'
-      )
-
-
-def _chat_template(
-    directory: pathlib.Path, settings: dict
-) -> tuple[str | None, pathlib.Path]:
-  """The template, if there is one, and the file that has it or would.
-
-  Raises:
-    WeightsError: it is no text.
-  """
-  path = directory / _TEMPLATE
-  if path.is_file():
-    try:
-      return path.read_text(encoding='utf-8'), path
-    except (OSError, ValueError) as error:
-      raise WeightsError(f'{path} cannot be read: {error}.') from error
-  path = directory / _SETTINGS
-  template = settings.get('chat_template')
-  if isinstance(template, list):  # several, by name
-    template = next(
-        (
-            each.get('template')
-            for each in template
-            if isinstance(each, dict) and each.get('name') == 'default'
-        ),
-        None,
-    )
-  if not isinstance(template, str | None):
-    raise WeightsError(
-        f'chat_template of {path} is'
-        f' {reprlib.repr(template)}, which is no text.'
-    )
-  return template, path
-
-
-def _read_json(path: pathlib.Path) -> dict:
-  if not path.is_file():
-    return {}
-  try:
-    found = json.loads(path.read_text(encoding='utf-8'))
-  except (OSError, ValueError, RecursionError) as error:
-    raise WeightsError(f'{path} is not JSON: {error}.') from error
-  if not isinstance(found, dict):
-    raise WeightsError(
-        f'{path} has {reprlib.repr(found)}, which is no JSON object.'
-    )
-  return found
-
-
-def from_gguf(
-    path: str | pathlib.Path, reader: GGUFReader | None = None
-) -> Tokenizer:
-  """Builds the tokenizer that a GGUF file describes.
-
-  Raises:
-    WeightsError: the file is damaged or its tokenizer is of an unknown kind.
-  """
-  backend, fields = bpe.read_gguf(path, reader)
-  template = fields.get('chat_template')
-  if not isinstance(template, str | None):
-    raise WeightsError(f'tokenizer.chat_template of {path} is no text.')
-
-  def id_of(name: str) -> int | None:
-    token_id = fields.get(f'ggml.{name}_token_id')
-    if token_id is not None and not _is_id(token_id):
-      raise WeightsError(
-          f'tokenizer.ggml.{name}_token_id of {path} is'
-          f' {reprlib.repr(token_id)}, which is no id.'
-      )
-    return token_id
-
-  return Tokenizer(
-      backend,
-      eos_ids=[i for i in map(id_of, ('eos', 'eot')) if i is not None],
-      bos_id=id_of('bos'),
-      pad_id=id_of('padding'),
-      chat_template=template,
-      source=str(path),
-      template_path=str(path),
+      f'No tokenizer at {path}: give a directory with {hf_folder.TOKENIZER}, or'
+      ' a .gguf file.'
   )
 
 

@@ -26,6 +26,10 @@ _HUB_FILES = (
     'model.safetensors.index.json',
     'tokenizer.json',
     'tokenizer_config.json',
+    # Of tokenizers from before tokenizer.json.
+    'vocab.json',
+    'merges.txt',
+    'tokenizer.model',
     'chat_template.jinja',
 )
 
