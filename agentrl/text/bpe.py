@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizers made here: from GGUF metadata, or trained.
+"""Byte-level BPE tokenizers: from GGUF metadata, or trained.
 
 `agentrl.text.tokenizer` wraps both.
 """
@@ -15,7 +15,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 from agentrl.errors import WeightsError
 from agentrl.text import hf_folder
 
-# Fields with a long list -> of what.
+# Field with a long list -> type of its entries.
 _LISTS = {'ggml.tokens': str, 'ggml.token_type': int, 'ggml.merges': str}
 # Values of tokenizer.ggml.token_type.
 _CONTROL, _USER_DEFINED = 3, 4
@@ -63,8 +63,8 @@ def read_gguf(
     reader: of the file, if it is open: to open one takes seconds.
 
   Raises:
-    WeightsError: the file is damaged, has no byte-level BPE, or cuts words in
-      a way that is not known here.
+    WeightsError: the file is damaged, has no byte-level BPE, or an unknown
+      pre-tokenizer.
   """
   try:
     fields = (reader or gguf.GGUFReader(str(path))).fields
@@ -77,7 +77,7 @@ def read_gguf(
         for name, field in fields.items()
         if name.startswith(prefix)
     }
-  except ValueError as error:  # a text that is no UTF-8
+  except ValueError as error:  # text that is not UTF-8
     reason = ascii(str(error)[:300])[1:-1]
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
   lists = {}
@@ -147,10 +147,10 @@ def read_gguf(
 def train(
     texts: Iterable[str], vocab_size: int, specials: Sequence[str]
 ) -> tokenizers.Tokenizer:
-  """Trains a tokenizer that splits digits, on `texts`; the same every time.
+  """Trains a tokenizer that splits digits on `texts`; deterministic.
 
   Args:
-    texts: what the policy will read and write. The names of the chat roles are
+    texts: samples of the policy's inputs and outputs. The names of the chat roles are
       mixed in, about one header per 100 characters, so that each becomes one
       token and a header costs three.
     vocab_size: most ids to use; small texts may need fewer.

@@ -15,8 +15,8 @@ from gguf import GGUFReader
 from agentrl.errors import WeightsError
 from agentrl.text import bpe, hf_folder, token_bytes
 
-# Characters of a text from which on it is encoded as a batch of one: that alone
-# lets other threads run. For less the library would warn after every fork.
+# From this length in characters a text is encoded as a batch of one: only that
+# lets other threads run. For shorter ones the library would warn after each fork.
 _LONG = 2**16
 
 # The control tokens of a tokenizer that is trained here: ChatML's.
@@ -24,17 +24,17 @@ START, END, PAD = '<|im_start|>', '<|im_end|>', '<|pad|>'
 
 
 class Tokenizer:
-  """A tokenizer that never adds a token and never obeys one in plain text.
+  """A tokenizer that adds no token and reads none in plain text.
 
   Attributes:
     eos_ids: every id that ends a completion; the first is `eos_token`.
     bos_id: the id that begins a text, or None.
-    pad_id: fills up rows; the first end id if the tokenizer has none.
+    pad_id: fills up rows; the first end id for a tokenizer without.
     chat_template: the model's Jinja template, or None.
     template_path: the file that it was read from, or None.
     vocab_size: one more than the largest id: rows an embedding must have.
     control_ids: the special tokens, which `encode` gives only when allowed.
-    bound: how few tokens a text can become; None: any number.
+    bound: on how few tokens a text can become; None: unknown.
   """
 
   def __init__(
@@ -51,12 +51,12 @@ class Tokenizer:
     """Wraps `backend`.
 
     Args:
-      backend: changed only in that truncation and padding are switched off.
+      backend: its truncation and padding are switched off.
       eos_ids: at least one id.
       bos_id: an id or None.
       pad_id: an id; None takes the first of `eos_ids`.
       chat_template: Jinja source or None.
-      source: where it is from, for messages.
+      source: its file or folder, for messages.
       template_path: of `chat_template`, for messages.
 
     Raises:
@@ -108,7 +108,7 @@ class Tokenizer:
     Args:
       text: any string; lone surrogates, which JSON may carry, become '?'.
       allow_special: True gives a special token written in the text its own
-        id. False, right for whatever an environment says, spells it out.
+        id. False, for text of environments, spells it out.
     """
     backend = self._backend if allow_special else self._plain
     text = text.encode('utf-8', 'replace').decode('utf-8')
@@ -122,8 +122,8 @@ class Tokenizer:
 
     Returns:
       `(text, None)` for each plain piece that is not empty and `(text, id)` for
-      each special token. A token that swallows the blanks beside it (its
-      `lstrip` and `rstrip`) has them in its text.
+      each special token. A token that takes the blanks beside it (its `lstrip`
+      and `rstrip`) has them in its text.
     """
     if self._control is None:
       return [(text, None)] if text else []
@@ -137,10 +137,10 @@ class Tokenizer:
     return [(piece, token) for piece, token in pieces if piece]
 
   def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
-    """Text of `ids`, for people and environments: it does not encode back.
+    """Text of `ids`, for people and environments: it need not encode back.
 
     Bytes that are not UTF-8 become U+FFFD. Ids without a token (an embedding
-    may have more rows than the tokenizer has tokens) give nothing.
+    may have more rows than the tokenizer has tokens) are skipped.
     """
     ids = [i for i in ids if 0 <= i < self.vocab_size]
     return self._backend.decode(ids, skip_special_tokens=skip_special)
@@ -154,7 +154,7 @@ class Tokenizer:
     return self._backend.token_to_id(token)
 
   def special_tokens(self) -> dict[str, str]:
-    """The named tokens, by the names that chat templates use for them."""
+    """The named tokens, under the names that chat templates use."""
     ids = {
         'bos_token': self.bos_id,
         'eos_token': self.eos_ids[0],
@@ -203,14 +203,14 @@ class Tokenizer:
 
 
 def _has(backend: tokenizers.Tokenizer, token_id: object) -> bool:
-  # Of a file that anybody wrote; others are not asked for in the library.
+  # Checked first: the library raises OverflowError for ids out of a bad file.
   return hf_folder.is_id(token_id) and backend.id_to_token(token_id) is not None
 
 
 def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
-  """That of `spec`, but `control_ids` are spelled out as plain text."""
+  """A tokenizer of `spec` that spells `control_ids` out as plain text."""
   for token in spec['added_tokens']:
-    # A model's end token need not be marked special; here it is.
+    # A file need not mark a model's end token special; here it is marked.
     token['special'] = token['id'] in control_ids
   plain = tokenizers.Tokenizer.from_str(json.dumps(spec))
   plain.encode_special_tokens = True  # meaning: encode them as any other text
@@ -264,7 +264,7 @@ def train_bpe(
   """Trains a small byte-level BPE for ChatML; deterministic.
 
   Args:
-    texts: what the policy will read and write.
+    texts: samples of the policy's inputs and outputs.
     vocab_size: most ids to use.
     specials: control tokens, `END` and `PAD` among them; ids from 0.
 

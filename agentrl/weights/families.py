@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# Field of config.json -> our field, of all families.
+# Field of config.json -> our field, in all families.
 FIELDS = {
     'vocab_size': 'vocab_size',
     'hidden_size': 'hidden_size',
@@ -26,7 +26,7 @@ _EXPERT_FIELDS = {
     'moe_intermediate_size': 'moe_intermediate_size',
     'norm_topk_prob': 'norm_topk_prob',
 }
-# Switch of config.json -> our fields, of the families that read it.
+# Switch of config.json -> our fields, in the families that read it.
 BIASES = {
     'attention_bias': ('qkv_bias', 'o_bias'),
     'mlp_bias': ('mlp_bias',),
@@ -41,19 +41,19 @@ FIXED = {
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-  """What distinguishes the files of a `model_type`.
+  """The traits of the files of one `model_type`.
 
   Attributes:
     architecture: the class that transformers and SGLang load it with.
-    network: fields of TransformerConfig that are the same in all of it.
+    network: fields of TransformerConfig that all its models share.
     defaults: values of absent fields, as transformers has them. A head_dim of
       None is hidden_size / num_attention_heads, and num_key_value_heads of None
       is num_attention_heads.
-    fields: of config.json, beyond those of all families -> our field.
-    fixed: as FIXED, of this family.
-    biases: of BIASES, those that it reads.
-    windows: which layers slide where `layer_types` does not tell: none for
-      None, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
+    fields: further fields of config.json -> our field.
+    fixed: further entries of FIXED.
+    biases: the entries of BIASES that it reads.
+    windows: the sliding layers where `layer_types` is absent: None for no
+      layer, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
       'pattern' (Gemma: all but every n-th).
   """
 
@@ -77,7 +77,7 @@ _SILU = {'hidden_act': ('silu', 'swish', None)}
 _QWEN_WINDOWS = dict(
     num_key_value_heads=32, sliding_window=4096, max_window_layers=28
 )
-# Every key a model_type, and so a value of TransformerConfig.family.
+# By model_type, which TransformerConfig.family holds.
 FAMILIES: Mapping[str, Family] = {
     'llama': Family(
         'LlamaForCausalLM',
@@ -163,7 +163,7 @@ FAMILIES: Mapping[str, Family] = {
         windows='pattern',
     ),
 }
-# What transformers 5 calls a field -> what 4 and the published files do.
+# Field's name in transformers 5 -> that in 4 and in the published files.
 RENAMED = {'num_local_experts': 'num_experts'}
 # Models of text and images -> the family of their text part.
 TEXT_PARTS = {'gemma3': 'gemma3_text'}

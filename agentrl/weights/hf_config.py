@@ -17,11 +17,11 @@ from agentrl.weights import bounds, families
 
 
 def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
-  """The shape of a model.
+  """The shape of a model, from the fields of its config.json.
 
   Args:
-    fields: of its config.json. Of a model of text and images, the text part is
-      read.
+    fields: the whole object; in that of a model of text and images, the text
+      part is read.
     source: the file, for messages.
 
   Raises:
@@ -46,7 +46,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported.'
       )
-  # null says as much as a field that is left out, but for this one.
+  # null means an absent field, except in this one and in sliding_window.
   if fields.get('num_key_value_heads', 0) is None:
     fields = {
         **fields,
@@ -55,7 +55,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   given = {
       families.RENAMED.get(field, field): x
       for field, x in fields.items()
-      if x is not None
+      if x is not None or field == 'sliding_window'
   }
   read = families.FIELDS | dict(family.fields)
   missing = [x for x in read if x not in family.defaults | given]
@@ -65,7 +65,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   values = {}
   for theirs, ours in read.items():
     values[ours] = given[theirs]
-    if given[theirs] is not None:  # a default that others decide
+    if given[theirs] is not None:  # else it follows from other fields
       bounds.check(ours, given[theirs], f'{theirs} of {source}')
   values['family'] = name
   for field in family.biases:
@@ -83,7 +83,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     values |= _rope(family, given, SLIDING in values['layer_types'], source)
     _check_rotation(values)
     return TransformerConfig(**family.network, **values)
-  # Numbers that do not go together: a factor of 0, more heads than there are.
+  # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
     raise WeightsError(f'{source}: {error}') from error
 
@@ -142,7 +142,7 @@ def _layers(
   window = None
   if family.windows == 'pattern' or checked('use_sliding_window'):
     window = given.get('sliding_window')
-  else:
+  if window is None and family.windows != 'pattern':
     slides = lambda i: False
   kinds = [SLIDING if slides(i) else FULL for i in range(count)]
   if family.windows is not None and 'layer_types' in given:
@@ -161,7 +161,7 @@ def _listed(
     count: int,
     source: str,
 ) -> list[Any]:
-  """A field that has an entry for each layer, of these values."""
+  """A field that lists one of the `known` values for each layer."""
   found = given[name]
   if not isinstance(found, list) or any(x not in known for x in found):
     raise WeightsError(
@@ -179,7 +179,7 @@ def _listed(
 def _rope(
     family: families.Family, given: Mapping[str, Any], slides: bool, source: str
 ) -> dict[str, Any]:
-  """The rotary fields, as transformers 4 and 5 have them."""
+  """The rotary fields, in the form of transformers 4 or 5."""
   has_local = 'rope_local_base_freq' in family.defaults
   # Transformers 5 lets the older field win where a file has both.
   field = 'rope_scaling' if 'rope_scaling' in given else 'rope_parameters'
@@ -210,14 +210,14 @@ def _rope(
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-  """A JSON object; null is one without fields."""
+  """A JSON object; an empty one for null."""
   if value is not None and not isinstance(value, Mapping):
     raise ValueError(f'{bounds.short(value)} is no object')
   return value or {}
 
 
 def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-  """What kind of embeddings an object describes, and what else it says."""
+  """The rotary type that an object describes, and its other fields."""
   rest = {name: x for name, x in fields.items() if x is not None}
   older = rest.pop('type', 'default')
   kind = rest.pop('rope_type', older)
@@ -249,7 +249,7 @@ def _scaling(
   if 'original_max_positions' in known:
     values.setdefault('original_max_positions', positions)
   else:
-    # The model's own max_positions say it.
+    # The model's max_positions take its place.
     values.pop('original_max_positions', None)
   if kind == 'yarn':
     original = values['original_max_positions']
@@ -262,10 +262,10 @@ def _scaling(
 def make(config: TransformerConfig) -> dict[str, Any]:
   """The fields of a config.json that describe the network.
 
-  They say the same to transformers 4 and 5 and to SGLang.
+  transformers 4 and 5 and SGLang read the same network from them.
 
   Raises:
-    WeightsError: files of the config's family cannot say all of it.
+    WeightsError: files of the config's family cannot express it.
   """
   if config.family not in families.FAMILIES:
     raise WeightsError(
@@ -286,13 +286,13 @@ def make(config: TransformerConfig) -> dict[str, Any]:
   }
   if family.windows == 'pattern':
     fields['hidden_activation'] = config.hidden_act
-  said = parse(fields, 'config.json')
+  reread = parse(fields, 'config.json')
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
-    if getattr(said, field.name) != value:
+    if getattr(reread, field.name) != value:
       raise WeightsError(
           f'Files of family {config.family!r} cannot say {field.name}={value};'
-          f' they would be read as {getattr(said, field.name)}.'
+          f' they would be read as {getattr(reread, field.name)}.'
       )
   return fields
 
