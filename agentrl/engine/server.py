@@ -36,7 +36,7 @@ from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.weights import hf, hf_config, names, peft
+from agentrl.weights import families, hf, names, peft
 
 VERSION = 'agentrl-1'
 # Binding a port takes milliseconds; ending the open connections a little more.
@@ -178,7 +178,7 @@ class Engine:
             'has_image_understanding': False,
             'has_audio_understanding': False,
             'model_type': config.family,
-            'architectures': [hf_config.FAMILIES[config.family].architecture],
+            'architectures': [families.FAMILIES[config.family].architecture],
             'version': VERSION,
             'skip_tokenizer_init': tokenizer is None,
             'context_length': self._limits.max_len,

@@ -26,7 +26,7 @@ class TransformerConfig:
     rope_theta: base of the rotary embeddings.
     max_positions: longest row that the model is for.
     family: whose files it is read from and written as: a key of
-      `weights.hf_config.FAMILIES`. The network depends on the other fields
+      `weights.families.FAMILIES`. The network depends on the other fields
       alone.
     rope_scaling: of the rotary embeddings; None: unscaled.
     rope_local_theta: base in the sliding layers, which are not scaled; None:

@@ -35,7 +35,7 @@ from agentrl.training.weight_sync.adapter import (
     GatheredAdapterPush,
 )
 from agentrl.training.weight_sync.disk import DiskPush, check_room
-from agentrl.weights import hf_config, peft
+from agentrl.weights import families, peft
 
 _SHM = pathlib.Path('/dev/shm')
 
@@ -162,7 +162,7 @@ def start_serving(
   needs = Needs(
       max_context=max_context,
       vocab_size=model.config.vocab_size,
-      architecture=hf_config.FAMILIES[model.config.family].architecture,
+      architecture=families.FAMILIES[model.config.family].architecture,
   )
   return start(
       stack,

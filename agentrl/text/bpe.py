@@ -1,11 +1,11 @@
-"""Byte-level BPE tokenizers made here: from GGUF metadata, or trained.
+"""Byte-level BPE tokenizers: from GGUF metadata, or trained.
 
-Both give a bare `tokenizers.Tokenizer`; `agentrl.text.tokenizer` wraps it.
+`agentrl.text.tokenizer` wraps both.
 """
 
 import pathlib
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import gguf
@@ -13,8 +13,9 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from agentrl.errors import WeightsError
+from agentrl.text import hf_folder
 
-# Fields with a long list -> of what.
+# Field with a long list -> type of its entries.
 _LISTS = {'ggml.tokens': str, 'ggml.token_type': int, 'ggml.merges': str}
 # Values of tokenizer.ggml.token_type.
 _CONTROL, _USER_DEFINED = 3, 4
@@ -54,20 +55,16 @@ PRE_TOKENIZERS = {
 
 def read_gguf(
     path: str | pathlib.Path, reader: gguf.GGUFReader | None = None
-) -> tuple[tokenizers.Tokenizer, Mapping[str, Any]]:
-  """Builds the tokenizer that a GGUF file describes.
+) -> dict[str, Any]:
+  """Arguments of `tokenizer.Tokenizer` for a GGUF file.
 
   Args:
     path: the file.
     reader: of the file, if it is open: to open one takes seconds.
 
-  Returns:
-    The tokenizer, and the file's `tokenizer.*` metadata other than its long
-    lists, by name without the prefix (`ggml.eos_token_id`, `chat_template`).
-
   Raises:
-    WeightsError: the file is damaged, has no byte-level BPE, or cuts words in
-      a way that is not known here.
+    WeightsError: the file is damaged, has no byte-level BPE, or an unknown
+      pre-tokenizer.
   """
   try:
     fields = (reader or gguf.GGUFReader(str(path))).fields
@@ -80,7 +77,7 @@ def read_gguf(
         for name, field in fields.items()
         if name.startswith(prefix)
     }
-  except ValueError as error:  # a text that is no UTF-8
+  except ValueError as error:  # text that is not UTF-8
     reason = ascii(str(error)[:300])[1:-1]
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
   lists = {}
@@ -123,16 +120,37 @@ def read_gguf(
       special = kind == _CONTROL
       added = tokenizers.AddedToken(token, special=special, normalized=False)
       backend.add_tokens([added])
-  return backend, found
+  template = found.get('chat_template')
+  if not isinstance(template, str | None):
+    raise WeightsError(f'tokenizer.chat_template of {path} is no text.')
+
+  def id_of(name: str) -> int | None:
+    token_id = found.get(f'ggml.{name}_token_id')
+    if token_id is not None and not hf_folder.is_id(token_id):
+      raise WeightsError(
+          f'tokenizer.ggml.{name}_token_id of {path} is'
+          f' {reprlib.repr(token_id)}, which is no id.'
+      )
+    return token_id
+
+  return dict(
+      backend=backend,
+      eos_ids=[i for i in map(id_of, ('eos', 'eot')) if i is not None],
+      bos_id=id_of('bos'),
+      pad_id=id_of('padding'),
+      chat_template=template,
+      source=str(path),
+      template_path=str(path),
+  )
 
 
 def train(
     texts: Iterable[str], vocab_size: int, specials: Sequence[str]
 ) -> tokenizers.Tokenizer:
-  """Trains a tokenizer that splits digits, on `texts`; the same every time.
+  """Trains a tokenizer that splits digits on `texts`; deterministic.
 
   Args:
-    texts: what the policy will read and write. The names of the chat roles are
+    texts: samples of the policy's inputs and outputs. The names of the chat roles are
       mixed in, about one header per 100 characters, so that each becomes one
       token and a header costs three.
     vocab_size: most ids to use; small texts may need fewer.

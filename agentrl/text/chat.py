@@ -9,7 +9,7 @@ probed when a `ChatFormat` is made: what follows a completion has to be
     head + observation + tail
 
 with a `head` (its end token first) and a `tail` that no probe changes. Else the
-template is refused, but for Qwen3's, whose place one of ours takes. Text of an
+template is refused; only Qwen3's is replaced, by one of ours. Text of an
 environment never becomes a control token.
 """
 
@@ -23,20 +23,20 @@ from agentrl.text import template as template_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
 
-# Templates by name, instead of the tokenizer's own.
+# Templates by name, used in place of the tokenizer's own.
 TEMPLATES = {
     'chatml': template_lib.CHATML,
     'qwen3': template_lib.QWEN3,
     'qwen3_no_think': template_lib.QWEN3_NO_THINK,
 }
 
-# A text, and whether it is the template's (may hold control tokens).
+# A text; True for the template's own, which may hold control tokens.
 _Piece = tuple[str, bool]
 
 _WAY_OUT = "; template='chatml' renders append-only."
 
-# Contents that have tripped templates: blanks that get trimmed, reasoning that
-# gets removed, JSON that gets parsed, nothing at all.
+# Contents that templates have changed: blanks (trimmed), reasoning (removed), JSON
+# (parsed), empty text.
 _CONTENTS = (
     'go to the red ball',
     '',
@@ -50,14 +50,14 @@ _CONTENTS = (
 
 
 class ChatFormat:
-  """How a conversation becomes ids: a prompt, then completions, observations.
+  """The ids of a conversation: a prompt, then completions and observations.
 
   Attributes:
     tokenizer: the tokenizer of all ids.
     source: the template, as Jinja.
     end_id: the token that the template puts after a completion.
     stop_ids: ids on which sampling stops: `end_id` and the tokenizer's ends.
-    has_system: whether the template takes a system message.
+    has_system: True if the template takes a system message.
   """
 
   def __init__(self, tokenizer: Tokenizer, template: str | None = None):
@@ -123,13 +123,13 @@ class ChatFormat:
     )
 
   def _is_qwen3(self, source: str) -> bool:
-    """Whether a template is Qwen3's but for tools: told by what it does.
+    """True for a template that renders as Qwen3's does, tools aside.
 
-    Its text has changed several times, and derived models have their own. It
-    renders as ours does where an assistant's message has no reasoning, and
-    deletes reasoning: up to the last tag that closes it, and line ends behind.
-    Its generation prompt may open the reasoning, as that of models which cannot
-    do without: with ours they write the tag themselves.
+    The text is not compared: it has changed several times, and derived models
+    have their own. Qwen3's renders as ours if no assistant's message has
+    reasoning, and else deletes the reasoning: up to the last closing tag, and
+    the line ends behind it. Its generation prompt may open the reasoning, as in
+    models that always reason: with ours they write the tag themselves.
     """
     own, ours = map(self._compile, (source, TEMPLATES['qwen3']))
 
@@ -176,9 +176,9 @@ class ChatFormat:
     """Ids that follow a completion, up to the next generation prompt.
 
     Args:
-      text: what the environment says.
+      text: the observation.
       ended: True if the last sampled id is one of `stop_ids`. False (cut by
-        length): the end token comes first. Nobody sampled it, so it is masked
+        length): the end token comes first. It was not sampled, so it is masked
         like all ids returned here.
     """
     pieces = [(self._head, True), (self._trim('user', text), False)]
@@ -186,12 +186,12 @@ class ChatFormat:
     return ids[1:] if ended else ids
 
   def completion(self, text: str, *, ended: bool = True) -> list[int]:
-    """Ids of a completion that nobody sampled (an expert's).
+    """Ids of a completion that was not sampled (an expert's).
 
     Args:
-      text: what it says; trimmed where the template trims, as the whole
+      text: its content; trimmed where the template trims, as the whole
         conversation would be.
-      ended: whether its end token follows.
+      ended: True if its end token follows.
     """
     ids = self.tokenizer.encode(self._trim('assistant', text))
     return [*ids, self.end_id] if ended else ids
@@ -200,7 +200,7 @@ class ChatFormat:
     return content.strip() if self._trims[role] else content
 
   def _pieces(self, messages: Sequence[Message]) -> list[_Piece]:
-    """The rendering, with contents told apart from the template's text."""
+    """The rendering, cut into contents and the template's text."""
     marks = _marks(len(messages))
     text = self._render(
         [Message(m.role, mark) for m, mark in zip(messages, marks, strict=True)]
@@ -218,7 +218,7 @@ class ChatFormat:
     return [*pieces, (text, True)]
 
   def _encode(self, pieces: Sequence[_Piece]) -> list[int]:
-    """Ids as if of one text, where only the template's control tokens count."""
+    """Ids of the joined pieces, with only the template's control tokens."""
     ids, run = [], ''
     for text, is_template in pieces:
       parts = [(text, None)]
@@ -235,12 +235,12 @@ class ChatFormat:
   def _takes_system(self) -> bool:
     try:
       self._render([Message('system', 'x'), Message('user', 'x')])
-    except ChatTemplateError:  # Gemma's, say; then so does prompt()
+    except ChatTemplateError:  # such as Gemma's; prompt() raises it again
       return False
     return True
 
   def _finds_trim(self, role: str) -> bool:
-    """Whether the template trims the contents of `role`."""
+    """True if the template trims the contents of `role`."""
     padded = ' \n x \n '
     conversation = {
         'system': [Message('system', padded), Message('user', 'y')],
@@ -327,7 +327,7 @@ def _try(source: str, special_tokens: tuple[tuple[str, str], ...]) -> None:
 
 
 def _conversations(has_system: bool):
-  """Yields what a probe renders: its history, and the whole of it."""
+  """Yields the conversations of each probe: its history, and all of it."""
   for history, completion, observation in _probes(has_system):
     yield history
     yield [
@@ -367,7 +367,7 @@ def _probes(has_system: bool):
 
 
 def _difference(whole: str, appended: str) -> str:
-  """Where two renderings part, in words."""
+  """The place where two renderings first differ, as a message."""
   same = next(
       (i for i, (a, b) in enumerate(zip(whole, appended)) if a != b),  # noqa: B905
       min(len(whole), len(appended)),

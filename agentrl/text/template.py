@@ -3,8 +3,8 @@
 Templates come with downloaded models and are untrusted code. The sandbox keeps
 them from files and from Python's objects, not from using up time and memory: a
 `for` in a `for` runs for years, and 40 lines of `x = x + x` need a terabyte.
-Nothing inside of a process bounds both, so a template that is not ours is tried
-in a process of its own first; see `trial`.
+Both cannot be bounded within the process, so a template that is not ours is
+rendered in a process of its own first; see `trial`.
 """
 
 import datetime
@@ -33,13 +33,13 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 
-# Qwen3's, but for what its own does to the reasoning of earlier turns, which it
-# deletes: that policy could not have sampled its next turn from what it had read.
-# Here every `<think>` block stays where it was written. As with Qwen3's own the
-# generation prompt opens none (thinking is on, and the model opens its block
-# itself), nor is an empty one added to a message without: a recorded completion
-# has the tokens that are learnt, and no others. Who loads an exported folder may
-# still say enable_thinking=False, which appends the empty block.
+# Qwen3's template, except that the reasoning of earlier turns stays: Qwen3's own
+# deletes it, and such a prompt is not the one that the policy went on from. As in
+# Qwen3's own the generation prompt opens no `<think>` block (thinking is on, and
+# the model opens its block itself), and no empty block is added to a message
+# without one: a recorded completion has exactly the tokens that are learnt. A
+# caller of an exported folder may still pass enable_thinking=False, which appends
+# the empty block.
 _NO_THOUGHT = "'<think>\\n\\n</think>\\n\\n'"
 QWEN3 = CHATML.replace(
     '{% endif %}',
@@ -48,8 +48,8 @@ QWEN3 = CHATML.replace(
     + ' }}{% endif %}{% endif %}',
 )
 
-# Qwen3 with thinking off: the empty block of the generation prompt, which Qwen3
-# reads as that, stays before every completion.
+# Qwen3 with thinking off: the generation prompt's empty block, Qwen3's sign for
+# it, stays before every completion.
 QWEN3_NO_THINK = (
     '{% for message in messages %}'
     "{{ '<|im_start|>' + message.role + '\\n' }}"
@@ -63,14 +63,14 @@ QWEN3_NO_THINK = (
     + ' }}{% endif %}'
 )
 
-# Most that a trial may use. 400 short conversations take a tenth of a second of
-# the first and a tenth of the second.
+# Limits of a trial. 400 short conversations take 0.1 s of processor time and a
+# tenth of the memory.
 _CPU_S = 10
 _MEMORY_BYTES = 2**29
-# For a machine so busy that processor time passes slowly.
+# Wall time, for a busy machine.
 _WALL_S = 120
 
-# What a template may raise beside Jinja's own: it is somebody's program.
+# Errors of templates, Jinja's own and others: a template is a program.
 _RAISED = (
     jinja2.TemplateError,
     ArithmeticError,
@@ -87,7 +87,7 @@ Renderer = Callable[[Sequence[Message]], str]
 
 
 class _Generation(ext.Extension):
-  """`{% generation %}` marks completions for trainers; here it only passes."""
+  """`{% generation %}`, which marks completions for trainers; ignored here."""
 
   tags = {'generation'}
 
@@ -99,14 +99,15 @@ class _Generation(ext.Extension):
 def compile_template(
     source: str, special_tokens: Mapping[str, str]
 ) -> Renderer:
-  """Makes a function that renders messages and the generation prompt.
+  """A function that renders messages and the generation prompt.
 
   Args:
-    source: Jinja; it sees `messages`, `add_generation_prompt`, no tools.
+    source: Jinja with the variables `messages` and `add_generation_prompt`, and
+      without tools.
     special_tokens: variables such as `bos_token`.
 
   Returns:
-    A function that raises ChatTemplateError in the template's own words.
+    The function, which raises ChatTemplateError with the template's message.
 
   Raises:
     ChatTemplateError: `source` is not Jinja.
@@ -159,14 +160,14 @@ def trial(
     special_tokens: Mapping[str, str],
     conversations: Sequence[Sequence[Message]],
 ) -> None:
-  """Renders `conversations` where neither time nor memory can run out.
+  """Renders `conversations` in a process with limited time and memory.
 
-  That is a process of its own under the kernel's limits; one takes a third of a
-  second. A template that passes is then rendered in this process. What it says
-  of a conversation (that it refuses it, say) does not matter here.
+  The kernel limits it; the process takes a third of a second. A template that
+  passes is then rendered in this process. Errors of rendering, such as a refused
+  role, are ignored here.
 
   Raises:
-    ChatTemplateError: it went on for ever or grew without bound.
+    ChatTemplateError: the template exceeded the time or the memory.
   """
   job = dict(
       source=source,
@@ -207,11 +208,11 @@ _TOO_LARGE = 3
 
 
 def _try() -> None:
-  """What the process of `trial` does."""
+  """Entry point of the process that `trial` starts."""
   job = json.load(sys.stdin)
   _limit(resource.RLIMIT_CPU, _CPU_S)
   _limit(resource.RLIMIT_CORE, 0)
-  if sys.platform == 'linux':  # others refuse it or do not heed it
+  if sys.platform == 'linux':  # others refuse or ignore it
     _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
   try:
     render = compile_template(job['source'], job['special_tokens'])
@@ -238,7 +239,7 @@ def _leave(error: ChatTemplateError) -> None:
 
 
 def _words(error: BaseException) -> str:
-  """What happened, from an error that may have no words or many."""
+  """An error's message, cut; its type if the message is empty."""
   return f'{str(error) or type(error).__name__:.300}'
 
 

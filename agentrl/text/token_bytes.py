@@ -1,4 +1,4 @@
-"""How much text a token can stand for: a bound that needs no tokenizing."""
+"""A bound on the text that a token can stand for, without tokenizing."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -6,37 +6,37 @@ from typing import Any
 
 from tokenizers import pre_tokenizers
 
-# Bytes that NFC makes one of, at most: three of Hangul become one of its
-# syllables, the Kelvin sign becomes K. With some room.
+# Bytes that NFC turns into one, at most: three characters of Hangul become one
+# syllable, the Kelvin sign becomes K. With some room.
 _NFC = 4
-# Steps before the model that take no character away.
+# Pre-tokenizers that remove no character.
 _CUTS = ('ByteLevel', 'Digits', 'Metaspace', 'Punctuation', 'Split')
-# Bytes that UTF-8 has.
+# Bytes that occur in UTF-8.
 _UTF8 = frozenset(range(256)) - {0xC0, 0xC1, *range(0xF5, 256)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-  """How short a text can become.
+  """A bound on how few tokens a text can become.
 
   Attributes:
     most: bytes that one token stands for, at most.
-    lost: bytes that the vocabulary lacks and that become nothing.
+    lost: bytes that the vocabulary lacks; they are dropped.
   """
 
   most: int
   lost: bytes = b''
 
   def least_tokens(self, text: str) -> int:
-    """Fewest tokens that `text` can be."""
+    """A lower bound on the tokens of `text`."""
     size = len(text.encode('utf-8', 'replace').translate(None, self.lost))
     return -(-size // self.most)
 
 
 def bound(spec: Mapping[str, Any]) -> Bound | None:
-  """How short a tokenizer can make a text; None: any.
+  """The bound of a tokenizer; None if no bound is known.
 
-  Known for BPE over bytes whose other steps are known to keep every character.
+  It is known for BPE over bytes with other steps that keep every character.
 
   Args:
     spec: a tokenizer.json, decoded.
@@ -59,17 +59,17 @@ def bound(spec: Mapping[str, Any]) -> Bound | None:
   elif model.get('byte_fallback'):
     letters = {byte: f'<0x{byte:02X}>' for byte in range(256)}
     size = lambda token: len(token.encode())
-  else:  # what the vocabulary lacks may become nothing
+  else:  # characters that the vocabulary lacks may be dropped
     return None
   lost = bytes(byte for byte in _UTF8 if letters[byte] not in vocab)
   if lost and (factor > 1 or size is not len or model.get('unk_token')):
-    return None  # which bytes are lost, or how, is seen afterwards only
+    return None  # which bytes are lost is known only after tokenizing
   sizes = [*map(size, vocab), *(len(t['content'].encode()) for t in added)]
   return Bound(factor * max(sizes), lost)
 
 
 def _letters() -> dict[int, str]:
-  """GPT-2's letter of each byte: printable ones are their own, others follow."""
+  """GPT-2's letter of each byte: itself if printable, else one from 256 on."""
   letters = {byte: chr(byte) for byte in range(256)}
   others = sorted(
       {*letters.values()} - {*pre_tokenizers.ByteLevel.alphabet()}, key=ord
@@ -91,7 +91,7 @@ def _steps(step: Any, parts: str) -> Iterable[Mapping[str, Any]]:
 
 
 def _shrinks(normalizer: Any) -> int | None:
-  """How many times shorter a text may become, or None."""
+  """The factor by which a text may become shorter; None if unbounded."""
   factor = 1
   for step in _steps(normalizer, 'normalizers'):
     if step['type'] == 'NFC':

@@ -1,4 +1,4 @@
-"""What the fields of a model file may be, before anything is made of them.
+"""Limits of the fields of a model file, checked before they are used.
 
 The limits are a few times those of the largest published models: a file that
 asks for more is damaged or hostile, and would take the machine's memory.
@@ -54,17 +54,17 @@ def check(field: str, value: Any, place: str) -> None:
     WeightsError: the value is of another type or beyond the limits.
   """
   if field in _FLAGS:
-    good, wanted = isinstance(value, bool), 'true or false'
+    good, expected = isinstance(value, bool), 'true or false'
   elif field in _WHOLE:
     least, most = _WHOLE[field]
     good = is_whole(value) and least <= value <= most
-    wanted = f'a whole number from {least} to {most}'
+    expected = f'a whole number from {least} to {most}'
   else:
     least, most = _REAL[field]
     good = is_real(value) and least <= value <= most
-    wanted = f'a number from {least:g} to {most:g}'
+    expected = f'a number from {least:g} to {most:g}'
   if not good:
-    raise WeightsError(f'{place} is {short(value)}; it must be {wanted}.')
+    raise WeightsError(f'{place} is {short(value)}; it must be {expected}.')
 
 
 def check_experts(layers: int, experts: int, source: str) -> None:
@@ -77,23 +77,23 @@ def check_experts(layers: int, experts: int, source: str) -> None:
 
 
 def is_whole(value: Any) -> bool:
-  """Whether a JSON value is a whole number; true and false are none."""
+  """True for a whole number of JSON, False for true and false too."""
   return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:
-  """Whether a JSON value is a finite number."""
+  """True for a finite number of JSON."""
   if isinstance(value, float):
     return math.isfinite(value)
   return is_whole(value)
 
 
 def one_line(error: Exception) -> str:
-  """What a library says of a file: some quote a part of it, at any length."""
+  """A library's error in one short line: some quote parts of a file."""
   text = ' '.join(str(error).split())[:300].rstrip('.')
   return text if text.isprintable() else ascii(text)
 
 
 def short(value: Any) -> str:
-  """A value out of a file, in one line that a message can hold."""
+  """A value of a file, in one short line for a message."""
   return _REPR.repr(value)

@@ -1,4 +1,4 @@
-"""A model written for others, and read again before anybody sees it."""
+"""Writes a model and reads it again before it appears under its name."""
 
 import functools
 import pathlib
@@ -26,7 +26,7 @@ def save_verified(
     companions: Sequence[Callable[[pathlib.Path], None]] = (),
     checks: Sequence[Callable[[pathlib.Path], None]] = (),
 ) -> None:
-  """`hf.save`, verified: every tensor is read again, bit for bit.
+  """Writes by `hf.save` and compares every tensor read again, bit for bit.
 
   Args:
     directory: must not exist, or be empty.
@@ -36,10 +36,10 @@ def save_verified(
     shard_bytes: most bytes of one file.
     eos_ids: for config.json.
     companions: write more files, see `hf.save`.
-    checks: further ones, of the whole directory.
+    checks: further checks of the whole directory.
 
   Raises:
-    WeightsError: the directory has content, the disk refuses, or what was read
+    WeightsError: the directory has content, the disk refuses, or a tensor read
       again differs. Nothing is left behind.
   """
   verify = functools.partial(

@@ -1,8 +1,8 @@
 """GGUF files (llama.cpp) of Llama, Qwen2 and Qwen3, dequantised.
 
-Those of other families are refused: llama.cpp stores Gemma's norms with their
-offset and a mixture's experts as one tensor, and leaves out which layers of
-SmolLM3 do not rotate. Their safetensors are read.
+Other families are refused: llama.cpp stores Gemma's norms with their offset and
+a mixture's experts as one tensor, and does not record which layers of SmolLM3
+do not rotate. Their safetensors are read.
 """
 
 import functools
@@ -20,13 +20,13 @@ from agentrl.weights import bounds, gguf_header, names
 
 Params = Any
 
-# general.architecture -> the fields of TransformerConfig that it stands for.
+# general.architecture -> the fields of TransformerConfig that it implies.
 _ARCHITECTURES = {
     'llama': dict(family='llama'),
     'qwen2': dict(family='qwen2', qkv_bias=True),
     'qwen3': dict(family='qwen3', qk_norm=True),
 }
-# Query and key rows of these lie in pairs, see `_unpermute`.
+# Architectures with query and key rows in pairs, see `_unpermute`.
 _PERMUTED = ('llama',)
 _ROPE_FREQS = 'rope_freqs.weight'
 # The scaling of every Llama from 3.1 to 3.3, but for its factor.
@@ -107,13 +107,13 @@ def load(
 
 
 def open_file(path: str | pathlib.Path) -> gguf.GGUFReader:
-  """Reads all but the tensors; WeightsError if it is not a whole file."""
+  """A reader of the file; WeightsError if the file is damaged."""
   try:
     gguf_header.check(path)
     return gguf.GGUFReader(str(path))
   except FileNotFoundError as error:
     raise WeightsError(f'There is no file {path}.') from error
-  # KeyError: a field that is there twice, a type of tensor that it knows not.
+  # KeyError: a repeated field, or a tensor of unknown type.
   except (OSError, ValueError, IndexError, KeyError) as error:
     reason = bounds.one_line(error)
     raise WeightsError(f'{path} is not a whole GGUF file: {reason}.') from error
@@ -128,7 +128,7 @@ def _config(
         for name, field in reader.fields.items()
         if not name.startswith('tokenizer.')
     }
-  except ValueError as error:  # a text that is no UTF-8
+  except ValueError as error:  # text that is not UTF-8
     reason = bounds.one_line(error)
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
   architecture = fields.get('general.architecture')
@@ -205,8 +205,8 @@ def _llama3(
 ) -> rotary.Scaling | None:
   """The scaling that divides the frequencies by `[D/2]` divisors.
 
-  llama.cpp stores what Llama 3's scaling amounts to, not its terms; there is
-  one set of terms in use, which is put to the test.
+  llama.cpp stores the divisors that follow from Llama 3's terms, not the terms;
+  one set of terms is in use, and the divisors are checked against it.
   """
   whole = divisors.shape == (values['head_dim'] // 2,)
   if whole and np.all(divisors == 1):
@@ -229,9 +229,9 @@ def _llama3(
 
 
 def _unpermute(weight: np.ndarray, heads: int) -> np.ndarray:
-  """Undoes llama.cpp's order of a Llama's query and key rows, `[heads * D, in]`.
+  """Query or key rows `[heads * D, in]` of a Llama in Hugging Face's order.
 
-  There it pairs neighbouring dimensions for the rotation; Hugging Face, and our
+  llama.cpp pairs neighbouring dimensions for the rotation; Hugging Face, and our
   `rotate`, pair dimension i with i + D/2.
   """
   rows, columns = weight.shape

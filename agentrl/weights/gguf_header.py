@@ -1,7 +1,7 @@
-"""Checks the header of a GGUF file before a reader believes its numbers.
+"""Checks the header of a GGUF file before a reader trusts its numbers.
 
-`gguf.GGUFReader` makes an object of each entry of an array, however many the
-file says there are, and reads on beyond its end. The layout is that of
+`gguf.GGUFReader` makes an object of each entry of an array, for any number that
+the file gives, and reads beyond its end. The layout is that of
 https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3.
 """
 
@@ -20,16 +20,16 @@ _MOST_ITEMS = 2**22  # of all arrays together
 _MOST_FIELDS = 2**16
 _MOST_TENSORS = 2**17
 _MOST_DIMS = 4
-# No type takes fewer bits a number.
+# No type takes less than a bit for a number.
 _MOST_PER_BYTE = 8
 
 
 def check(path: str | pathlib.Path) -> None:
-  """Refuses a file whose header does not fit into it.
+  """Refuses a file with a header that does not fit into it.
 
   Raises:
     OSError: it cannot be opened.
-    ValueError: it is no GGUF file, or asks for more than it has.
+    ValueError: it is not a GGUF file, or its header exceeds it.
   """
   with (
       open(path, 'rb') as file,
@@ -39,7 +39,7 @@ def check(path: str | pathlib.Path) -> None:
 
 
 class _Header:
-  """Reads on from the start of a file."""
+  """A cursor over the header of a file."""
 
   def __init__(self, data: mmap.mmap):
     self._data = data
@@ -51,7 +51,7 @@ class _Header:
     if self._take(4) != _MAGIC:
       raise ValueError('it does not begin with GGUF')
     version = self._take(4)
-    if version[:2] == b'\0\0':  # of a machine that counts from the other end
+    if version[:2] == b'\0\0':  # big-endian
       self._order = '>'
     tensors, fields = self._number('Q'), self._number('Q')
     self._limit('fields', fields, _MOST_FIELDS)
@@ -114,6 +114,6 @@ class _Header:
     self._skip(count)
     return self._data[self._at - count : self._at]
 
-  def _limit(self, what: str, count: int, most: int) -> None:
+  def _limit(self, noun: str, count: int, most: int) -> None:
     if count > most:
-      raise ValueError(f'{count} {what}, at most {most} are read')
+      raise ValueError(f'{count} {noun}, at most {most} are read')

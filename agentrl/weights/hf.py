@@ -18,17 +18,17 @@ from agentrl.weights import bounds, hf_config, names, shards
 Params = Any
 
 _CONFIG = 'config.json'
-# Of one file. Servers read files in parallel, and no file system minds a GB.
+# Of one file: servers read files in parallel, and every file system takes 1 GB.
 SHARD_BYTES = 10**9
 _THREADS = 4
-# Types of tensors that hold weights as they are.
+# Types that are read without dequantisation.
 _READABLE = ('F64', *shards.DTYPES.values())
 _MOST_JSON = 2**26  # bytes; the index of a model of 10^12 parameters has 10 MB
 
 # Buffers of old files; computed, not learnt.
 _IGNORED = ('rotary_emb.inv_freq',)
-# Of models of text and images: what the text part's names begin with, and what
-# stands there in a model of text; and the other parts.
+# Models of text and images: prefix of the text part's names -> that in a model of
+# text; and the prefixes of the other parts.
 _TEXT_PREFIXES = {'language_model.': '', 'model.language_model.': 'model.'}
 _IMAGE_PREFIXES = tuple(
     prefix + part
@@ -55,7 +55,7 @@ def load(
 
   Args:
     directory: has config.json and safetensors, in one file or in shards.
-    dtype: of the parameters, whatever the file has.
+    dtype: of the parameters, for any type in the file.
 
   Returns:
     Its shape, and NumPy parameters in the trainer's layout.
@@ -84,7 +84,7 @@ def stored_dtype(directory: str | pathlib.Path) -> str:
   """The type in which a model's embedding is stored, as NumPy names it.
 
   Raises:
-    WeightsError: a file is missing or damaged, or has a type of another kind.
+    WeightsError: a file is missing or damaged, or its type is not of `DTYPES`.
   """
   directory = pathlib.Path(directory)
   config = load_config(directory)
@@ -105,13 +105,13 @@ class Stored(NamedTuple):
   """A tensor of an open safetensors file."""
 
   file: Any
-  name: str  # there
+  name: str  # in the file
 
   def read(self) -> np.ndarray:
     return self.file.get_tensor(self.name)
 
   def slices(self) -> Any:
-    """Its shape and parts, see `safetensors.PySafeSlice`."""
+    """The tensor for reading its shape and parts: a `PySafeSlice`."""
     return self.file.get_slice(self.name)
 
 
@@ -120,7 +120,7 @@ def open_tensors(
     config: TransformerConfig,
     stack: contextlib.ExitStack,
 ) -> dict[str, Stored]:
-  """Where each parameter is stored, by the tensor's name.
+  """The stored tensors, by the name that they have in a model of text.
 
   Args:
     directory: has safetensors, in one file or in shards.
@@ -162,7 +162,7 @@ def _text_name(name: str) -> str:
 
 
 def _check_tied(stored: Mapping[str, Stored], directory) -> None:
-  """Some files repeat the tied head; it has to be the same matrix."""
+  """Raises WeightsError unless a head that is stored is the tied matrix."""
   head, embed = names.LM_HEAD.hf, names.EMBED.hf
   if not np.array_equal(stored[head].read(), stored[embed].read()):
     raise WeightsError(
@@ -194,7 +194,7 @@ def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
   for file in files:
     try:
       there = (directory / file).is_file()
-    except OSError:  # no name that a file can have
+    except OSError:  # not a valid file name
       there = False
     if not there:
       raise WeightsError(
@@ -204,7 +204,7 @@ def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
 
 
 def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """The object in a JSON file of a model; WeightsError where there is none."""
+  """The object in a JSON file of a model; WeightsError if damaged or missing."""
   try:
     if path.stat().st_size > _MOST_JSON:
       raise WeightsError(f'{path} has more than {_MOST_JSON >> 20} MiB.')
@@ -236,8 +236,8 @@ def save(
 ) -> None:
   """Writes a model that transformers and SGLang load.
 
-  Everything is written beside `directory` and renamed into place, so whoever
-  sees the directory sees a whole model.
+  Everything is written beside `directory` and renamed into place: a directory
+  that exists is a whole model.
 
   Args:
     directory: must not exist, or be empty.
@@ -247,10 +247,10 @@ def save(
     dtype: in the files; None keeps the type of each array.
     shard_bytes: most bytes of one file.
     eos_ids: for config.json; servers stop on them.
-    companions: each writes more into the directory it is given (a tokenizer's
-      `save`, say) before the rename.
-    checks: each looks at the whole directory before the rename; what it raises
-      is raised here, and nothing is left behind.
+    companions: each writes further files into the directory it is given (a
+      tokenizer's `save`, say) before the rename.
+    checks: each reads the whole directory before the rename; its error is
+      raised here, and nothing is left behind.
 
   Raises:
     WeightsError: the directory has content, or the disk refuses.
@@ -270,7 +270,7 @@ def save(
 
 @contextlib.contextmanager
 def new_directory(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-  """A sibling to write into that becomes `directory`, or vanishes on failure.
+  """Gives a sibling to write into, renamed to `directory` or removed on error.
 
   Raises:
     WeightsError: the directory has content, or the disk refuses.

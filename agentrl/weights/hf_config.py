@@ -1,8 +1,7 @@
-"""What a Hugging Face `config.json` says, family by family.
+"""Reads and writes the network of a Hugging Face `config.json`.
 
-`parse` reads it, `make` writes it. A field that asks for a network which
-`agentrl.models` does not have is refused by name: loading such weights would
-work, and the model would talk nonsense.
+A field that asks for a network which `agentrl.models` does not have is refused
+by name: loading such weights would work, and the model would talk nonsense.
 """
 
 import dataclasses
@@ -14,190 +13,15 @@ import numpy as np
 from agentrl.errors import WeightsError
 from agentrl.models import rotary
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
-from agentrl.weights import bounds
-
-# Field of config.json -> our field, of all families.
-_FIELDS = {
-    'vocab_size': 'vocab_size',
-    'hidden_size': 'hidden_size',
-    'intermediate_size': 'intermediate_size',
-    'num_hidden_layers': 'num_layers',
-    'num_attention_heads': 'num_heads',
-    'num_key_value_heads': 'num_kv_heads',
-    'head_dim': 'head_dim',
-    'rms_norm_eps': 'rms_norm_eps',
-    'tie_word_embeddings': 'tie_embeddings',
-    'max_position_embeddings': 'max_positions',
-}
-_EXPERT_FIELDS = {
-    'num_experts': 'num_experts',
-    'num_experts_per_tok': 'num_experts_per_token',
-    'moe_intermediate_size': 'moe_intermediate_size',
-    'norm_topk_prob': 'norm_topk_prob',
-}
-# Switch of config.json -> our fields, of the families that read it.
-_BIASES = {
-    'attention_bias': ('qkv_bias', 'o_bias'),
-    'mlp_bias': ('mlp_bias',),
-}
-# Fields that would change the network, and the values that do not.
-_FIXED = {
-    'is_causal': (True, None),
-    'quantization_config': (None,),
-    'partial_rotary_factor': (1.0, None),
-}
-
-
-@dataclasses.dataclass(frozen=True)
-class Family:
-  """What distinguishes the files of a `model_type`.
-
-  Attributes:
-    architecture: the class that transformers and SGLang load it with.
-    network: fields of TransformerConfig that are the same in all of it.
-    defaults: values of absent fields, as transformers has them. A head_dim of
-      None is hidden_size / num_attention_heads, and num_key_value_heads of None
-      is num_attention_heads.
-    fields: of config.json, beyond those of all families -> our field.
-    fixed: as _FIXED, of this family.
-    biases: of _BIASES, those that it reads.
-    windows: which layers slide where `layer_types` does not tell: none for
-      None, 'late' (Qwen: from max_window_layers on), 'unrotated' (SmolLM3) or
-      'pattern' (Gemma: all but every n-th).
-  """
-
-  architecture: str
-  network: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-  fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
-  fixed: Mapping[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
-  windows: str | None = None
-  biases: tuple[str, ...] = ('attention_bias',)
-
-
-_DEFAULTS = dict(
-    head_dim=None,
-    rms_norm_eps=1e-6,
-    tie_word_embeddings=False,
-    max_position_embeddings=32768,
-    rope_theta=10000.0,
-)
-_SILU = {'hidden_act': ('silu', 'swish', None)}
-_QWEN_WINDOWS = dict(
-    num_key_value_heads=32, sliding_window=4096, max_window_layers=28
-)
-# Every key a model_type, and so a value of TransformerConfig.family.
-FAMILIES: Mapping[str, Family] = {
-    'llama': Family(
-        'LlamaForCausalLM',
-        defaults=_DEFAULTS
-        | dict(num_key_value_heads=None, max_position_embeddings=2048),
-        fixed=_SILU,
-        biases=tuple(_BIASES),
-    ),
-    'qwen2': Family(
-        'Qwen2ForCausalLM',
-        network=dict(qkv_bias=True),
-        defaults=_DEFAULTS | _QWEN_WINDOWS,
-        fixed=_SILU,
-        windows='late',
-        biases=(),
-    ),
-    'qwen3': Family(
-        'Qwen3ForCausalLM',
-        network=dict(qk_norm=True),
-        defaults=_DEFAULTS | _QWEN_WINDOWS | dict(head_dim=128),
-        fixed=_SILU,
-        windows='late',
-    ),
-    'qwen3_moe': Family(
-        'Qwen3MoeForCausalLM',
-        network=dict(qk_norm=True),
-        defaults=_DEFAULTS | dict(num_key_value_heads=4, norm_topk_prob=False),
-        fields=_EXPERT_FIELDS,
-        fixed=_SILU
-        | {
-            'mlp_only_layers': ([], None),
-            'decoder_sparse_step': (1, None),
-            'use_sliding_window': (False, None),
-        },
-    ),
-    'smollm3': Family(
-        'SmolLM3ForCausalLM',
-        defaults=_DEFAULTS
-        | dict(
-            num_key_value_heads=4,
-            tie_word_embeddings=True,
-            rope_theta=2000000.0,
-            no_rope_layer_interval=4,
-        ),
-        fixed=_SILU,
-        windows='unrotated',
-        biases=tuple(_BIASES),
-    ),
-    'gemma3_text': Family(
-        'Gemma3ForCausalLM',
-        network=dict(
-            qk_norm=True,
-            post_norms=True,
-            norm_offset=1.0,
-            scale_embeddings=True,
-            hidden_act='gelu_pytorch_tanh',
-        ),
-        # Published files of the larger ones leave most of these out.
-        defaults=dict(
-            vocab_size=262208,
-            hidden_size=2304,
-            intermediate_size=9216,
-            num_hidden_layers=26,
-            num_attention_heads=8,
-            num_key_value_heads=4,
-            head_dim=256,
-            rms_norm_eps=1e-6,
-            tie_word_embeddings=True,
-            max_position_embeddings=131072,
-            rope_theta=1000000.0,
-            rope_local_base_freq=10000.0,
-            query_pre_attn_scalar=256,
-            sliding_window=4096,
-            sliding_window_pattern=6,
-        ),
-        fields={'query_pre_attn_scalar': 'query_pre_attn_scalar'},
-        fixed={
-            'hidden_activation': ('gelu_pytorch_tanh', None),
-            'attn_logit_softcapping': (None,),
-            'final_logit_softcapping': (None,),
-            'use_bidirectional_attention': (False, None),
-        },
-        windows='pattern',
-    ),
-}
-# What transformers 5 calls a field -> what 4 and the published files do.
-_RENAMED = {'num_local_experts': 'num_experts'}
-# Models of text and images -> the family of their text part.
-_TEXT_PARTS = {'gemma3': 'gemma3_text'}
-
-# Field of a rotary scaling in config.json -> ours.
-_SCALING = {
-    'factor': 'factor',
-    'original_max_position_embeddings': 'original_max_positions',
-    'low_freq_factor': 'low_freq_factor',
-    'high_freq_factor': 'high_freq_factor',
-    'beta_fast': 'beta_fast',
-    'beta_slow': 'beta_slow',
-    'attention_factor': 'attention_factor',
-    'mscale': 'mscale',
-    'mscale_all_dim': 'mscale_all_dim',
-    'truncate': 'truncate',
-}
+from agentrl.weights import bounds, families
 
 
 def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
-  """The shape of a model.
+  """The shape of a model, from the fields of its config.json.
 
   Args:
-    fields: of its config.json. Of a model of text and images, the text part is
-      read.
+    fields: the whole object; in that of a model of text and images, the text
+      part is read.
     source: the file, for messages.
 
   Raises:
@@ -206,34 +30,34 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   """
   fields = _text_part(fields, source)
   name = fields.get('model_type')
-  if not isinstance(name, str) or name not in FAMILIES:
-    known = ', '.join(repr(family) for family in FAMILIES)
+  if not isinstance(name, str) or name not in families.FAMILIES:
+    known = ', '.join(repr(family) for family in families.FAMILIES)
     raise WeightsError(
         f'model_type of {source} is {bounds.short(name)}; known: {known}.'
     )
-  family = FAMILIES[name]
+  family = families.FAMILIES[name]
   biases = {
       field: (False, True, None) if field in family.biases else (False, None)
-      for field in _BIASES
+      for field in families.BIASES
   }
-  for field, allowed in (_FIXED | biases | dict(family.fixed)).items():
+  for field, allowed in (families.FIXED | biases | dict(family.fixed)).items():
     if fields.get(field) not in allowed:
       raise WeightsError(
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported.'
       )
-  # null says as much as a field that is left out, but for this one.
+  # null means an absent field, except in this one and in sliding_window.
   if fields.get('num_key_value_heads', 0) is None:
     fields = {
         **fields,
         'num_key_value_heads': fields.get('num_attention_heads'),
     }
   given = {
-      _RENAMED.get(field, field): x
+      families.RENAMED.get(field, field): x
       for field, x in fields.items()
-      if x is not None
+      if x is not None or field == 'sliding_window'
   }
-  read = _FIELDS | dict(family.fields)
+  read = families.FIELDS | dict(family.fields)
   missing = [x for x in read if x not in family.defaults | given]
   if missing:
     raise WeightsError(f'{source} has no {", ".join(missing)}.')
@@ -241,11 +65,11 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   values = {}
   for theirs, ours in read.items():
     values[ours] = given[theirs]
-    if given[theirs] is not None:  # a default that others decide
+    if given[theirs] is not None:  # else it follows from other fields
       bounds.check(ours, given[theirs], f'{theirs} of {source}')
   values['family'] = name
   for field in family.biases:
-    values |= dict.fromkeys(_BIASES[field], bool(given.get(field)))
+    values |= dict.fromkeys(families.BIASES[field], bool(given.get(field)))
   if values['num_kv_heads'] is None:
     values['num_kv_heads'] = values['num_heads']
   if values['head_dim'] is None:
@@ -259,7 +83,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
     values |= _rope(family, given, SLIDING in values['layer_types'], source)
     _check_rotation(values)
     return TransformerConfig(**family.network, **values)
-  # Numbers that do not go together: a factor of 0, more heads than there are.
+  # Numbers that contradict each other: a factor of 0, more heads than width.
   except (ValueError, TypeError, ArithmeticError) as error:
     raise WeightsError(f'{source}: {error}') from error
 
@@ -279,17 +103,19 @@ def _check_rotation(values: Mapping[str, Any]) -> None:
 
 def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
   kind = fields.get('model_type')
-  if not isinstance(kind, str) or kind not in _TEXT_PARTS:
+  if not isinstance(kind, str) or kind not in families.TEXT_PARTS:
     return fields
   if not isinstance(fields.get('text_config'), Mapping):
     raise WeightsError(f'{source} has no text_config.')
   outer = ('tie_word_embeddings', 'quantization_config')
   shared = {name: fields[name] for name in outer if name in fields}
-  return shared | fields['text_config'] | {'model_type': _TEXT_PARTS[kind]}
+  return (
+      shared | fields['text_config'] | {'model_type': families.TEXT_PARTS[kind]}
+  )
 
 
 def _layers(
-    family: Family, given: Mapping[str, Any], count: int, source: str
+    family: families.Family, given: Mapping[str, Any], count: int, source: str
 ) -> dict[str, Any]:
   """The fields that differ from layer to layer."""
 
@@ -316,7 +142,7 @@ def _layers(
   window = None
   if family.windows == 'pattern' or checked('use_sliding_window'):
     window = given.get('sliding_window')
-  else:
+  if window is None and family.windows != 'pattern':
     slides = lambda i: False
   kinds = [SLIDING if slides(i) else FULL for i in range(count)]
   if family.windows is not None and 'layer_types' in given:
@@ -335,7 +161,7 @@ def _listed(
     count: int,
     source: str,
 ) -> list[Any]:
-  """A field that has an entry for each layer, of these values."""
+  """A field that lists one of the `known` values for each layer."""
   found = given[name]
   if not isinstance(found, list) or any(x not in known for x in found):
     raise WeightsError(
@@ -351,9 +177,9 @@ def _listed(
 
 
 def _rope(
-    family: Family, given: Mapping[str, Any], slides: bool, source: str
+    family: families.Family, given: Mapping[str, Any], slides: bool, source: str
 ) -> dict[str, Any]:
-  """The rotary fields, as transformers 4 and 5 have them."""
+  """The rotary fields, in the form of transformers 4 or 5."""
   has_local = 'rope_local_base_freq' in family.defaults
   # Transformers 5 lets the older field win where a file has both.
   field = 'rope_scaling' if 'rope_scaling' in given else 'rope_parameters'
@@ -384,14 +210,14 @@ def _rope(
 
 
 def _object(value: Any) -> Mapping[str, Any]:
-  """A JSON object; null is one without fields."""
+  """A JSON object; an empty one for null."""
   if value is not None and not isinstance(value, Mapping):
     raise ValueError(f'{bounds.short(value)} is no object')
   return value or {}
 
 
 def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-  """What kind of embeddings an object describes, and what else it says."""
+  """The rotary type that an object describes, and its other fields."""
   rest = {name: x for name, x in fields.items() if x is not None}
   older = rest.pop('type', 'default')
   kind = rest.pop('rope_type', older)
@@ -405,7 +231,7 @@ def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _scaling(
     kind: str, fields: dict[str, Any], positions: int
 ) -> rotary.Scaling | None:
-  unknown = sorted(fields.keys() - _SCALING.keys())
+  unknown = sorted(fields.keys() - families.SCALING.keys())
   if kind == 'default':
     unknown = sorted(fields)
   if unknown:
@@ -418,12 +244,12 @@ def _scaling(
     )
     if not good or value < 0:
       raise ValueError(f'{name} is {bounds.short(value)}')
-  values = {_SCALING[name]: value for name, value in fields.items()}
+  values = {families.SCALING[name]: value for name, value in fields.items()}
   known = rotary.KINDS.get(kind, set())
   if 'original_max_positions' in known:
     values.setdefault('original_max_positions', positions)
   else:
-    # The model's own max_positions say it.
+    # The model's max_positions take its place.
     values.pop('original_max_positions', None)
   if kind == 'yarn':
     original = values['original_max_positions']
@@ -436,17 +262,18 @@ def _scaling(
 def make(config: TransformerConfig) -> dict[str, Any]:
   """The fields of a config.json that describe the network.
 
-  They say the same to transformers 4 and 5 and to SGLang.
+  transformers 4 and 5 and SGLang read the same network from them.
 
   Raises:
-    WeightsError: files of the config's family cannot say all of it.
+    WeightsError: files of the config's family cannot express it.
   """
-  if config.family not in FAMILIES:
+  if config.family not in families.FAMILIES:
     raise WeightsError(
-        f'Unknown family {config.family!r}; known: {", ".join(FAMILIES)}.'
+        f'Unknown family {config.family!r}; known:'
+        f' {", ".join(families.FAMILIES)}.'
     )
-  family = FAMILIES[config.family]
-  read = _FIELDS | dict(family.fields)
+  family = families.FAMILIES[config.family]
+  read = families.FIELDS | dict(family.fields)
   fields = {
       'architectures': [family.architecture],
       'model_type': config.family,
@@ -459,18 +286,20 @@ def make(config: TransformerConfig) -> dict[str, Any]:
   }
   if family.windows == 'pattern':
     fields['hidden_activation'] = config.hidden_act
-  said = parse(fields, 'config.json')
+  reread = parse(fields, 'config.json')
   for field in dataclasses.fields(config):
     value = getattr(config, field.name)
-    if getattr(said, field.name) != value:
+    if getattr(reread, field.name) != value:
       raise WeightsError(
           f'Files of family {config.family!r} cannot say {field.name}={value};'
-          f' they would be read as {getattr(said, field.name)}.'
+          f' they would be read as {getattr(reread, field.name)}.'
       )
   return fields
 
 
-def _layer_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
+def _layer_fields(
+    config: TransformerConfig, family: families.Family
+) -> dict[str, Any]:
   if family.windows is None:
     return {}
   layers = config.num_layers
@@ -491,12 +320,14 @@ def _layer_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
   return fields
 
 
-def _rope_fields(config: TransformerConfig, family: Family) -> dict[str, Any]:
+def _rope_fields(
+    config: TransformerConfig, family: families.Family
+) -> dict[str, Any]:
   scaling = None
   if config.rope_scaling is not None:
     values = {
         theirs: getattr(config.rope_scaling, ours)
-        for theirs, ours in _SCALING.items()
+        for theirs, ours in families.SCALING.items()
         if ours in rotary.KINDS[config.rope_scaling.kind]
     }
     scaling = {'rope_type': config.rope_scaling.kind} | {

@@ -1,7 +1,7 @@
 """The table of a decoder's tensors: our path and the names of two file formats.
 
-One table serves reading and writing; which rows a model has follows from its
-config. Files hold one matrix a layer (and an expert), as torch does:
+One table serves reading and writing; a model's config selects its rows. Files
+hold one matrix a layer (and an expert), as torch does:
 `[out, in]`. Our tree is the trainer's: kernels `[in, out]`, layers stacked to
 `[L, ...]`, experts to `[L, E, ...]`.
 """
@@ -24,12 +24,12 @@ Params = Any
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-  """Where one parameter lives.
+  """The names of one parameter.
 
   Attributes:
     path: in our tree.
     hf: name in safetensors; `{i}` stands for the layer, `{e}` for the expert.
-    gguf: name in GGUF; None where no file with such a tensor is read.
+    gguf: name in GGUF; None if no GGUF file with such a tensor is read.
     transposed: files have [out, in], we have [in, out].
   """
 
@@ -96,7 +96,8 @@ def _mlp(config: TransformerConfig) -> Iterator[Tensor]:
 
 def _norms(config: TransformerConfig) -> Iterator[Tensor]:
   yield _norm(('attention_norm',), 'input_layernorm', 'attn_norm')
-  # With norms on both sides, what others call by this name is another's.
+  # In Llama the norm before the MLP; with norms on both sides of a block, the
+  # one after attention.
   after = 'post_attention_layernorm'
   if not config.post_norms:
     yield _norm(('mlp_norm',), after, 'ffn_norm')
@@ -125,7 +126,7 @@ def file_names(
 ) -> Iterator[tuple[Tensor, tuple[int, ...], str]]:
   """Yields each tensor of a file: its row, its index, its name.
 
-  The index is where it lies in our parameter: `()`, `(layer,)` or
+  The index is its place in our parameter: `()`, `(layer,)` or
   `(layer, expert)`.
   """
   for tensor in table(config):
@@ -146,14 +147,14 @@ def assemble(
     dtype: Any,
     source: str,
 ) -> Params:
-  """Builds trainer parameters out of a file's tensors.
+  """Trainer parameters, built from a file's tensors.
 
   Args:
     config: shape of the model.
-    name_of: which column of the table names the file's tensors.
+    name_of: the column of the table with this format's names.
     present: names of all tensors that the file has.
-    read: gives the array of a name, in the file's orientation.
-    shape_of: gives the shape of a name, as its array will have.
+    read: name -> array, in the file's orientation.
+    shape_of: name -> shape of that array.
     dtype: of the result.
     source: the file or directory, for messages.
 
@@ -165,13 +166,13 @@ def assemble(
   """
   rows = list(file_names(config, name_of))
   check_names({name for _, _, name in rows}, set(present), source)
-  wanted = shapes(config, dtype)
-  # All of them before the first: a config may ask for any amount of memory,
-  # tensors that are there fit into the file.
+  expected = shapes(config, dtype)
+  # All are checked before memory is taken: a config may ask for any amount of
+  # it, tensors that are present fit into the file.
   for tensor, index, name in rows:
-    ours = at(wanted, tensor.path).shape[len(index) :]
+    ours = at(expected, tensor.path).shape[len(index) :]
     check_shape(tensor, name, shape_of(name), ours, source)
-  params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), wanted)
+  params = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), expected)
   for tensor, index, name in rows:
     value = read(name)
     at(params, tensor.path)[index] = value.T if tensor.transposed else value
@@ -181,7 +182,7 @@ def assemble(
 def disassemble(
     config: TransformerConfig, params: Params, *, dtype: Any = None
 ) -> list[Entry]:
-  """The tensors of a Hugging Face file of trainer parameters.
+  """The tensors of trainer parameters for a Hugging Face file.
 
   Args:
     config: shape of the model.
@@ -197,13 +198,13 @@ def disassemble(
 
 
 def check_names(expected: set[str], present: set[str], source: str) -> None:
-  """WeightsError if a file lacks a tensor or has one too many."""
+  """Raises WeightsError if a file lacks a tensor or has an unknown one."""
   for kind, names in (
       ('lacks', expected - present),
       ('has unknown', present - expected),
   ):
     if names:
-      # Names of a file may have anything in them.
+      # Names in a file may hold any character.
       some = ', '.join(
           name if name.isprintable() else ascii(name)
           for name in sorted(names)[:3]
@@ -221,12 +222,12 @@ def check_shape(
     ours: Sequence[int],
     source: str,
 ) -> None:
-  """WeightsError unless a file's tensor is as our part of a parameter asks."""
-  wanted = list(ours[::-1] if tensor.transposed else ours)
-  if list(found) != wanted:
+  """Raises WeightsError unless a file's tensor has our parameter's shape."""
+  expected = list(ours[::-1] if tensor.transposed else ours)
+  if list(found) != expected:
     raise WeightsError(
         f'{name!r} of {source} has shape {list(found)}; its configuration asks'
-        f' for {wanted}.'
+        f' for {expected}.'
     )
 
 
@@ -242,7 +243,7 @@ def shapes(config: TransformerConfig, dtype: Any) -> Params:
 
 
 def at(params: Params, path: tuple[str, ...]) -> Any:
-  """What lies at a path of a tree."""
+  """The value at a path of a tree."""
   for name in path:
     params = params[name]
   return params

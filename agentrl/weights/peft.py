@@ -1,6 +1,6 @@
-"""Adapters as peft's directories: adapter_config.json and safetensors.
+"""LoRA adapters in peft's format: adapter_config.json and safetensors.
 
-peft, transformers and inference servers read them. Names follow from those of
+peft, transformers and inference servers read it. Names derive from those of
 the base model's tensors: A of `model.layers.0.self_attn.q_proj.weight` is
 `base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight`, `[rank, in]`,
 and B is its `lora_B.weight`, `[out, rank]`.
@@ -23,7 +23,7 @@ from agentrl.weights import bounds, hf, names
 
 CONFIG = 'adapter_config.json'
 WEIGHTS = 'adapter_model.safetensors'
-# What of peft's table is not here, and the value that asks for nothing of it.
+# peft options that are not implemented -> the only value accepted.
 _UNSUPPORTED = {
     'bias': 'none',
     'fan_in_fan_out': False,
@@ -50,8 +50,8 @@ def save_adapter(
   Args:
     directory: must not exist, or be empty.
     config: shape of the decoder.
-    adapter: of it, on the host or on devices.
-    lora: what the adapter was made with.
+    adapter: its low-rank matrices, on the host or on devices.
+    lora: options of the adapter.
     base: name or path of the model that it belongs to.
 
   Raises:
@@ -91,11 +91,11 @@ def load_adapter(
   """Reads an adapter of a decoder.
 
   Returns:
-    What it was made with, and float32 NumPy arrays in the trainer's layout.
+    Its options, and float32 NumPy arrays in the trainer's layout.
 
   Raises:
-    WeightsError: a file is missing or damaged, it is of another decoder, or it
-      asks for what `models.lora` does not have.
+    WeightsError: a file is missing or damaged, belongs to another decoder, or
+      asks for an option that `models.lora` does not have.
   """
   directory = pathlib.Path(directory)
   lora = _read_config(directory, config)
@@ -113,11 +113,11 @@ def load_adapter(
   stacks: dict[tuple[str, ...], list[np.ndarray]] = {}
   for name, path, _ in rows:
     _, size, features = names.at(shapes, (*path[:-1], 'kernel')).shape
-    wanted = dict(a=(lora.rank, size), b=(features, lora.rank))[path[-1]]
-    if stored[name].shape != wanted:
+    expected = dict(a=(lora.rank, size), b=(features, lora.rank))[path[-1]]
+    if stored[name].shape != expected:
       raise WeightsError(
           f'{name!r} of {source} has shape {list(stored[name].shape)}; the'
-          f' model and its {CONFIG} ask for {list(wanted)}.'
+          f' model and its {CONFIG} ask for {list(expected)}.'
       )
     stacks.setdefault(path, []).append(stored[name].T)
   adapter: dict[str, Any] = {}
@@ -134,25 +134,25 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
   fields = hf.read_json(path)
   if fields.get('peft_type') != 'LORA':
     raise WeightsError(f'{path} does not describe a LoRA adapter.')
-  for name, nothing in _UNSUPPORTED.items():
-    if (fields.get(name) or nothing) != nothing:
+  for name, accepted in _UNSUPPORTED.items():
+    if (fields.get(name) or accepted) != accepted:
       raise WeightsError(
           f'{path} has {name}={bounds.short(fields[name])}, which is not'
           ' supported; merge'
           ' the adapter with peft (merge_and_unload) and load the whole model.'
       )
   ours = {module: name for name, module in _modules(config, Lora()).items()}
-  wanted = fields.get('target_modules')
+  listed = fields.get('target_modules')
   if (
-      not isinstance(wanted, list)
-      or not wanted
-      or any(not isinstance(x, str) or x not in ours for x in wanted)
+      not isinstance(listed, list)
+      or not listed
+      or any(not isinstance(x, str) or x not in ours for x in listed)
   ):
     raise WeightsError(
-        f'{path} has target_modules={bounds.short(wanted)}; known:'
+        f'{path} has target_modules={bounds.short(listed)}; known:'
         f' {", ".join(ours)}.'
     )
-  targets = {ours[module] for module in wanted}
+  targets = {ours[module] for module in listed}
   rank, alpha = fields.get('r'), fields.get('lora_alpha')
   if not bounds.is_whole(rank) or rank < 1:
     raise WeightsError(
@@ -172,8 +172,8 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
 
 def _tensors(config: TransformerConfig, lora: Lora) -> Iterator[names.Tensor]:
   """The rows of the targets' kernels."""
-  wanted = {('layers', BLOCKS[name], name, 'kernel') for name in lora.targets}
-  return (tensor for tensor in names.table(config) if tensor.path in wanted)
+  paths = {('layers', BLOCKS[name], name, 'kernel') for name in lora.targets}
+  return (tensor for tensor in names.table(config) if tensor.path in paths)
 
 
 def modules(config: TransformerConfig, lora: Lora) -> list[str]:

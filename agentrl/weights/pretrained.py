@@ -18,7 +18,7 @@ from agentrl.weights import gguf, hf, sharded
 
 Params = Any
 
-# All that a policy needs of a hub repository: no other formats of its weights.
+# The files of a hub repository that a policy needs: one format of its weights.
 _HUB_FILES = (
     'config.json',
     'generation_config.json',
@@ -26,6 +26,10 @@ _HUB_FILES = (
     'model.safetensors.index.json',
     'tokenizer.json',
     'tokenizer_config.json',
+    # Of tokenizers from before tokenizer.json.
+    'vocab.json',
+    'merges.txt',
+    'tokenizer.model',
     'chat_template.jinja',
 )
 
@@ -35,8 +39,7 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
 
   Args:
     name: a name of `NAMES`, a path, or a hub repository (`owner/name`). The hub
-      is not asked for what looks local: `./name`, or a name in a folder that is
-      here.
+      is not asked for a local path: `./name`, or a name in a folder that exists.
 
   Raises:
     WeightsError: it is none of these, or the download failed.
@@ -61,7 +64,7 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
 
 
 def open_gguf(path: pathlib.Path) -> GGUFReader | None:
-  """What reads a model that is a GGUF file; None for a directory."""
+  """The reader of a model that is a GGUF file; None for a directory."""
   return None if path.is_dir() else gguf.open_file(path)
 
 
@@ -78,7 +81,7 @@ def load(
     name: of the model.
     dtype: of the parameters.
     reader: of a GGUF file, if it is open.
-    place: says on which devices parameters live; None: NumPy on the host.
+    place: gives the shardings of the parameters; None: NumPy on the host.
       Safetensors are read slice by slice; a GGUF file, whose models are small,
       is dequantised as a whole first.
   """

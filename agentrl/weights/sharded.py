@@ -1,8 +1,7 @@
-"""Parameters put straight into the slices that devices hold.
+"""Reads safetensors straight into the slices that devices hold.
 
-Of a safetensors file each device's slice is read, put there and forgotten
-before the next: no leaf is ever whole on the host or on a device, unless its
-sharding says so.
+Each device's slice is read, transferred and freed before the next: a leaf is
+never whole on the host or on a device, unless it is replicated.
 """
 
 import contextlib
@@ -21,22 +20,22 @@ from agentrl.weights import hf, names
 from agentrl.weights.names import Tensor
 
 Params = Any
-# (config, shapes of the parameters) -> their shardings; may refuse the model.
+# (config, shapes of the parameters) -> their shardings; may raise.
 Place = Callable[[TransformerConfig, Any], Any]
 
 
 def load_on_devices(
     directory: str | pathlib.Path, place: Place, *, dtype: Any = np.float32
 ) -> tuple[TransformerConfig, Params]:
-  """`hf.load`, onto devices.
+  """Reads a model as `hf.load` does, onto devices.
 
   Args:
     directory: has config.json and safetensors.
-    place: says where parameters live.
+    place: gives the shardings of the parameters.
     dtype: of the parameters, whatever the file has.
 
   Returns:
-    Its shape, and parameters in the trainer's layout, of `jax.Array`.
+    Its shape, and `jax.Array` parameters in the trainer's layout.
 
   Raises:
     WeightsError: as `hf.load`.
@@ -58,7 +57,7 @@ def load_on_devices(
 
     def load_leaf(path, shape, sharding):
       tensor, each = parts[tuple(key.key for key in path)]
-      # Of all layers and experts, as the leaf is stacked of them.
+      # The leaf stacks all layers and experts.
       lead = tensor.stacked + tensor.per_expert
       slices = np.empty(shape.shape[:lead], object)
       slices.ravel()[:] = [stored[name].slices() for name in each]
@@ -76,16 +75,15 @@ def load_on_devices(
 def _read(
     tensor: Tensor, leaf: jax.ShapeDtypeStruct, slices: np.ndarray, index: Index
 ) -> np.ndarray:
-  """The slice `index` of a leaf, out of the tensors that it is stacked of."""
+  """The slice `index` of a leaf, read from the tensors that it stacks."""
   size = tuple(
       len(range(*part.indices(n)))
       for part, n in zip(index, leaf.shape, strict=True)
   )
   out = np.empty(size, leaf.dtype)
   lead, rest = index[: slices.ndim], index[slices.ndim :]
-  wanted = slices[lead]
   rows = out.reshape(-1, *size[slices.ndim :])
-  for row, source in zip(rows, np.ravel(wanted), strict=True):
+  for row, source in zip(rows, np.ravel(slices[lead]), strict=True):
     if tensor.transposed:
       row[...] = source[rest[::-1]].T
     else:

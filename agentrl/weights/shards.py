@@ -1,7 +1,7 @@
 """Writes safetensors in files of a bounded size, several at a time.
 
 While one tensor is written, the next is computed and copied off its device; and
-several files grow at once, since one thread alone seldom fills a disk.
+several files are written at once, since one thread seldom saturates a disk.
 """
 
 import concurrent.futures
@@ -18,19 +18,19 @@ import numpy as np
 SINGLE = 'model.safetensors'
 INDEX = 'model.safetensors.index.json'
 
-# Of an array's type in a header. Weights have no others.
+# NumPy's name of a type of weights -> that in a header.
 DTYPES = {'float32': 'F32', 'bfloat16': 'BF16', 'float16': 'F16'}
 _ALIGNMENT = 8  # of the first byte after the header
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """One tensor of a file, still where it is.
+  """One tensor of a file to be written, not yet fetched from its device.
 
   Attributes:
     name: in the file.
     leaf: the parameter that it is part of.
-    index: where it lies in a stacked parameter; (): all of it.
+    index: its place in a stacked parameter; (): all of it.
     transposed: files have `[out, in]`, the parameter `[in, out]`.
     dtype: in the file.
   """
@@ -63,7 +63,7 @@ class Entry:
     value = value.astype(self.dtype, copy=False)
     if self.transposed:
       # XLA's transpose for transfers takes half the time of its compiled one,
-      # and a quarter of NumPy's. It is for plain types.
+      # and a quarter of NumPy's. It takes plain types only.
       bits = value.view(np.uint16) if value.itemsize == 2 else value
       cpu = jax.local_devices(backend='cpu')[0]
       value = np.asarray(jax.device_put(bits.T, cpu)).view(self.dtype)
@@ -83,7 +83,7 @@ def _as_in_file(leaf, index, transposed: bool, dtype) -> jax.Array:
 
 
 def total_bytes(entries: Sequence[Entry]) -> int:
-  """What the tensors take in their files, headers aside."""
+  """Bytes of the tensors in their files, without headers."""
   return sum(entry.num_bytes for entry in entries)
 
 
@@ -102,7 +102,7 @@ def write(
     directory: exists.
     entries: the tensors.
     shard_bytes: most bytes of a file; a larger tensor gets one of its own.
-    threads: files that grow at once.
+    threads: files that are written at once.
 
   Raises:
     OSError: the disk refuses.
@@ -165,14 +165,14 @@ def _write_shard(path: pathlib.Path, entries: Sequence[Entry]) -> None:
 
 
 def _write_all(file, array: np.ndarray) -> None:
-  """All bytes, whatever part of them one call takes (Linux: 2 GiB)."""
+  """Writes all bytes; one call may take only some (Linux: 2 GiB)."""
   view = memoryview(array.reshape(-1).view(np.uint8))
   while len(view):
     view = view[file.write(view) :]
 
 
 def _header(entries: Sequence[Entry]) -> bytes:
-  """What safetensors begins with: the length of a JSON object, and it."""
+  """The start of a safetensors file: the length of a JSON object, then it."""
   fields: dict[str, Any] = {'__metadata__': {'format': 'pt'}}
   end = 0
   for entry in entries:

@@ -19,7 +19,7 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.models.transformer import Transformer
 from agentrl.training.weight_sync.disk import DiskPush
-from agentrl.weights import hf_config
+from agentrl.weights import families
 from tests.sglang import models, server as server_lib
 
 pytestmark = pytest.mark.sglang
@@ -163,7 +163,7 @@ def needs(config, **changes):
   found = Needs(
       max_context=config.max_positions - RESERVED,
       vocab_size=config.vocab_size,
-      architecture=hf_config.FAMILIES[config.family].architecture,
+      architecture=families.FAMILIES[config.family].architecture,
   )
   return dataclasses.replace(found, **changes)
 

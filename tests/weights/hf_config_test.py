@@ -191,6 +191,29 @@ def test_qwens_windows_begin_at_a_layer_or_are_listed():
   assert parse(slides | dict(max_window_layers=28)).sliding_window is None
 
 
+def test_a_window_of_null_is_no_window():
+  # As in transformers: null is not the default of an absent field.
+  fields = QWEN2 | dict(
+      use_sliding_window=True, sliding_window=None, max_window_layers=1
+  )
+  assert parse(fields).layer_types is None
+  with pytest.raises(WeightsError, match='sliding_window must be at least 1'):
+    parse(PUBLISHED['gemma3-1b'] | dict(sliding_window=None))
+  transformers = pytest.importorskip('transformers')
+  theirs = transformers.AutoConfig.for_model(**fields)
+  assert set(theirs.layer_types) == {FULL}
+
+
+def test_a_scaling_added_to_a_file_of_transformers_5_keeps_its_base():
+  # Such files have rope_parameters; Qwen's card says to add a rope_scaling, with
+  # which transformers 5.23 takes 10000 for the base.
+  fields = hf_config.make(variants.get('qwen3-4b'))
+  del fields['rope_theta'], fields['rope_scaling']
+  assert parse(fields).rope_scaling is None
+  config = parse(fields | dict(rope_scaling=dict(rope_type='yarn', factor=4.0)))
+  assert config.rope_theta == 1e6 and config.rope_scaling.factor == 4.0
+
+
 def test_the_factor_of_yarn_follows_from_the_lengths():
   yarn = dict(type='yarn', original_max_position_embeddings=32768)
   scaling = parse(QWEN2 | dict(rope_scaling=yarn)).rope_scaling

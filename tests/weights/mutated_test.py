@@ -22,6 +22,7 @@ from agentrl.errors import WeightsError
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf, names, pretrained
+from tests.text.hf_folder_test import write_older
 from tests.text.tokenizer_test import write_gguf as write_gguf_tokenizer
 from tests.weights.conftest import random_params
 from tests.weights.gguf_test import write as write_gguf
@@ -36,6 +37,8 @@ HOSTILE = [
 _KINDS = (
     'llama', 'llama', 'qwen3_moe', 'gemma3_text', 'gguf', 'gguf_tokenizer'
 )  # fmt: skip
+# Folders with a tokenizer only.
+_TOKENIZERS = ('gguf_tokenizer', 'older_tokenizer')
 _MEMORY = 2**31  # more than a case may take
 _SECONDS = 10.0
 
@@ -96,6 +99,7 @@ def _folder(tmp_path_factory):
   write_gguf(root / 'gguf' / 'a.gguf', (config, random_params(config)))
   (root / 'gguf_tokenizer').mkdir()
   write_gguf_tokenizer(root / 'gguf_tokenizer' / 'a.gguf')
+  write_older(tokenizer, root / 'older_tokenizer')
   return root
 
 
@@ -185,7 +189,7 @@ def mutate(rng, path):
 
 def read(path, kind):
   """Parameters and tokenizer, as a run reads them; checks what it gets."""
-  if kind != 'gguf_tokenizer':
+  if kind not in _TOKENIZERS:
     config, params = pretrained.load(path)
     shapes = jax.tree.map(
         lambda leaf: leaf.shape, names.shapes(config, np.float32)
@@ -196,10 +200,10 @@ def read(path, kind):
     tokenizer.decode(tokenizer.encode('get 2 oak logs'))
 
 
-def check(folder, tmp_path, seed):
+def check(folder, tmp_path, seed, kinds=_KINDS):
   """One case; gives how it ended."""
   rng = random.Random(seed)
-  kind = rng.choice(_KINDS)
+  kind = rng.choice(kinds)
   copied = tmp_path / 'model'
   shutil.copytree(folder / kind, copied)
   files = sorted(copied.iterdir())
@@ -233,8 +237,8 @@ def _little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def check_many(folder, tmp_path, seeds):
-  ends = [check(folder, tmp_path, seed) for seed in seeds]
+def check_many(folder, tmp_path, seeds, kinds=_KINDS):
+  ends = [check(folder, tmp_path, seed, kinds) for seed in seeds]
   assert 0 < ends.count('read') < len(ends) / 2
   return ends
 
@@ -250,3 +254,12 @@ def test_five_hundred_mutated_models_are_refused_or_read(
     folder, tmp_path, little_memory
 ):
   check_many(folder, tmp_path, range(1000, 1500))
+
+
+@pytest.mark.slow
+def test_mutated_tokenizers_for_transformers_are_refused_or_read(
+    folder, tmp_path, little_memory
+):
+  # With all that it imports, which is not a case's time.
+  assert pytest.importorskip('transformers').AutoTokenizer
+  check_many(folder, tmp_path, range(500), ['older_tokenizer'])
