@@ -28,7 +28,6 @@ import time
 
 import jax
 import numpy as np
-import rich.console
 from absl import app, flags
 
 from agentrl.algos import grpo
@@ -38,13 +37,11 @@ from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
 from agentrl.envs import options as env_options
 from agentrl.models.transformer import Transformer
-from agentrl.modes import parts
 from agentrl.parallel import mesh as mesh_lib
 from agentrl.rollout import (
     agent as agent_lib,
     collect,
     environment as environment_lib,
-    options as rollout_options,
 )
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
@@ -87,13 +84,15 @@ class Wanderer(Expert):
 
 def play(tokenizer) -> list[Group]:
   """Groups of episodes, of the tasks that a run would begin with."""
-  console = rich.console.Console(stderr=True)
-  wanted = env_options.Env(name='textcraft')
   with (
-      EventLoop() as host,
-      environment_lib.Environment(host, wanted, expert=True) as environment,
+      EventLoop() as loop,
+      environment_lib.Environment(
+          loop, env_options.Env(name='textcraft'), expert=True
+      ) as environment,
   ):
-    agent = agent_lib.make_agent(environment.spec, sections.Agent(), tokenizer)
+    agent = agent_lib.make_agent(
+        environment.spec, tokenizer, **dataclasses.asdict(sections.Agent())
+    )
 
     async def episode(assignment: collect.Assignment) -> Episode:
       env = environment.client()
@@ -114,15 +113,14 @@ def play(tokenizer) -> list[Group]:
       )
 
     tasks = TaskIterator(environment.tasks('train'), seed=0)
-    return parts.collect_groups(
-        host,
-        console,
-        'episodes',
-        tasks.next_tasks(_GROUPS.value),
-        _GROUP.value,
-        episode,
-        rollout_options.Limits(max_completion_tokens=512, max_context=8192),
-        seed=0,
+    return loop.run(
+        collect.collect(
+            tasks.next_tasks(_GROUPS.value),
+            _GROUP.value,
+            episode,
+            seed=0,
+            concurrency=64,
+        )
     )
 
 

@@ -31,8 +31,8 @@ from absl import app, flags
 
 from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
-from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.inference.sampler import Sampler
+from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.serving import sglang
 from agentrl.training.options import PUSHES
 from agentrl.training.weight_sync.disk import DiskPush
