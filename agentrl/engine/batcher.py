@@ -23,6 +23,9 @@ from agentrl.engine.sequence import Sequence
 # Padded prompt tokens between two decode dispatches. More makes running
 # requests wait; less makes a wave of new ones trickle in as small batches.
 _PREFILL_TOKENS = 2048
+# How a pause treats running requests: end them; put them back into the queue;
+# freeze them as they are.
+PAUSE_MODES = ('abort', 'retract', 'in_place')
 
 
 class Batcher:
@@ -31,6 +34,7 @@ class Batcher:
   Attributes:
     weight_version: of the parameters on the device.
     adapters: see `adapters.Adapters`.
+    paused: whether decoding has stopped until `resume`; requests wait.
   """
 
   def __init__(
@@ -42,6 +46,7 @@ class Batcher:
       weight_version: str,
   ):
     self.weight_version = weight_version
+    self.paused = False
     self.adapters = adapters.Adapters(model_runner)
     self._model_runner = model_runner
     self._table = table
@@ -59,6 +64,10 @@ class Batcher:
   @property
   def num_waiting(self) -> int:
     return len(self._queue)
+
+  @property
+  def has_work(self) -> bool:
+    return bool(self._running or self._queue) and not self.paused
 
   def add(self, sequence: Sequence) -> None:
     """Puts a sequence at the end of the queue, or ends it at once."""
@@ -308,7 +317,13 @@ class Batcher:
       self._running.remove(sequence)
 
   def abort(self, rid: str | None) -> int:
-    """Ends sequences (None: all); counts them. See `Scheduler.abort`."""
+    """Ends sequences; counts them.
+
+    Args:
+      rid: of a request that has not ended, or nothing happens. As in SGLang,
+        whose scheduler compares beginnings, requests whose ids begin with it
+        end too: `job-1` takes `job-10` along. None: all requests.
+    """
     known = {s.request.rid for s in (*self._running, *self._queue)}
     if rid is not None and rid not in known:
       return 0
@@ -344,12 +359,43 @@ class Batcher:
       sequence.num_retractions += 1
     self._queue.extendleft(reversed(retracted))
 
-  def flush(self) -> None:
-    """Forgets the entries of all slots that no sequence runs in."""
+  def pause(self, mode: str) -> None:
+    """Stops decoding; see PAUSE_MODES. New requests wait for `resume`."""
+    if mode not in PAUSE_MODES:
+      raise ValueError(
+          f'Unknown pause mode {mode!r}; known: {", ".join(PAUSE_MODES)}.'
+      )
+    self.paused = True
+    if mode == 'abort':
+      self.abort(None)
+    elif mode == 'retract':
+      self.retract()
+
+  def resume(self) -> None:
+    """Ends a pause."""
+    self.paused = False
+
+  def flush(self) -> bool:
+    """Empties the prefix cache; False, and nothing done, if requests exist.
+
+    While paused, those that wait do not count: they have no entries.
+    """
+    if self._running or (self._queue and not self.paused):
+      return False
     self._table.flush()
+    return True
 
   def swap(self, params: Any, version: str, *, flush: bool) -> int:
     """Replaces the weights; gives the number of sequences that were running.
+
+    These go on with the new weights over the entries that the old ones
+    computed; `Result.spans` says which weights gave which tokens.
+
+    Args:
+      params: engine layout; the engine keeps the reference, so no one else may
+        donate these buffers.
+      version: reported as `weight_version` from now on.
+      flush: no later request may share an entry that old weights computed.
 
     Raises:
       EngineError: they do not fit, or adapters are loaded; the old ones stay.
@@ -360,6 +406,16 @@ class Batcher:
     if flush:
       self._table.flush()
     return len(self._running)
+
+  def set_version(self, version: str, *, abort_all: bool) -> None:
+    """Names the weights anew; what was sampled keeps the old name."""
+    if abort_all:
+      self.abort(None)
+    self.weight_version = version
+
+  def load_adapter(self, name: str, path: str, params: Any) -> None:
+    """Serves requests of an adapter's name with these weights."""
+    self.adapters.add(name, path, params)
 
   def unload_adapter(self, name: str) -> bool:
     """Retires an adapter; forgets it and gives True once nobody uses it.

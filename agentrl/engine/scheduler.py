@@ -7,10 +7,11 @@ between two decode steps by construction, and only the inbox needs a lock.
 
 import collections
 import concurrent.futures
+import functools
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from absl import logging
@@ -21,9 +22,8 @@ from agentrl.engine.sequence import Sequence
 from agentrl.errors import EngineError
 from agentrl.text.tokenizer import Tokenizer
 
-# How a pause treats running requests: end them; put them back into the queue;
-# freeze them as they are.
-PAUSE_MODES = ('abort', 'retract', 'in_place')
+T = TypeVar('T')
+
 # A first dispatch compiles, which may take this long for a large model.
 _JOIN_S = 60.0
 # A wave of requests comes through HTTP one after the other, some milliseconds
@@ -32,7 +32,12 @@ _GATHER_S, _MAX_GATHER_S = 0.002, 0.02
 
 
 class Scheduler:
-  """Runs a `Batcher` in a thread. Public methods are thread-safe."""
+  """Runs a `Batcher` in a thread. Public methods are thread-safe.
+
+  Attributes:
+    batcher: its methods run in the thread, through `call`; its attributes may
+      be read from others.
+  """
 
   def __init__(
       self,
@@ -54,19 +59,18 @@ class Scheduler:
       seed: of the seeds drawn for requests that bring none.
       observe: is given every result; must not raise.
     """
-    self._batcher = batcher
+    self.batcher = batcher
     self._observe = observe
     self._max_queued = max_queued
     self._eos_ids = eos_ids
     self._tokenizer = tokenizer
     self._rng = np.random.default_rng(seed)
     self._wake = threading.Condition()
-    # These six are guarded by `_wake`.
+    # These five are guarded by `_wake`.
     self._arrivals: collections.deque[Sequence] = collections.deque()
     self._commands: collections.deque[
         tuple[Callable[[], Any], concurrent.futures.Future]
     ] = collections.deque()
-    self._paused = False
     self._stopping = False
     self._warming = False
     self._closed: str | None = None  # why nothing is accepted any more
@@ -99,17 +103,9 @@ class Scheduler:
     alive = self._closed is None and self._thread.is_alive()
     return alive and not self._warming
 
-  @property
-  def paused(self) -> bool:
-    return self._paused
-
-  @property
-  def weight_version(self) -> str:
-    return self._batcher.weight_version
-
   def stats(self) -> dict[str, Any]:
     """Load figures, read between or during dispatches: about right."""
-    stats = self._batcher.stats()
+    stats = self.batcher.stats()
     stats['num_waiting_reqs'] += len(self._arrivals)
     return stats
 
@@ -145,7 +141,9 @@ class Scheduler:
           tokenizer=self._tokenizer,
           listener=listener,
       )
-      sequence.future.add_done_callback(self._ended)
+      sequence.future.add_done_callback(
+          lambda done: done.cancelled() or self._observe(done.result())
+      )
       self._arrivals.append(sequence)
       self._wake.notify()
     return sequence.future
@@ -167,15 +165,17 @@ class Scheduler:
       self._check_room(count)
 
   def _check_room(self, count: int) -> None:
-    waiting = len(self._arrivals) + self._batcher.num_waiting
+    waiting = len(self._arrivals) + self.batcher.num_waiting
     if waiting + count > self._max_queued:
       raise EngineError(
           f'{waiting} requests wait, and max_queued is {self._max_queued};'
           ' try again later.'
       )
 
-  def call(self, function: Callable[[], Any]) -> concurrent.futures.Future:
-    """Runs `function` in the thread, between two dispatches.
+  def call(
+      self, function: Callable[..., T], *args: Any, **kwargs: Any
+  ) -> concurrent.futures.Future[T]:
+    """Runs `function(batcher, ...)` in the thread, between two dispatches.
 
     Raises:
       EngineError: the engine has stopped.
@@ -183,7 +183,8 @@ class Scheduler:
     future = concurrent.futures.Future()
     with self._wake:
       self._check_open()
-      self._commands.append((function, future))
+      run = functools.partial(function, self.batcher, *args, **kwargs)
+      self._commands.append((run, future))
       self._wake.notify()
     return future
 
@@ -193,10 +194,6 @@ class Scheduler:
           f'The engine has stopped: {self._closed or "it is shutting down"}.'
       )
 
-  def _ended(self, future: concurrent.futures.Future[Result]) -> None:
-    if not future.cancelled():
-      self._observe(future.result())
-
   def warm_up(self) -> concurrent.futures.Future[None]:
     """Compiles what requests of usual sizes need.
 
@@ -204,145 +201,40 @@ class Scheduler:
     early.
     """
 
-    def run() -> None:
+    def run(batcher: Batcher) -> None:
       try:
-        self._batcher.warm_up(lambda: self._stopping)
+        batcher.warm_up(lambda: self._stopping)
       finally:
         self._warming = False
 
     self._warming = True
     return self.call(run)
 
-  def abort(self, rid: str | None) -> concurrent.futures.Future[int]:
-    """Aborts requests; counts them.
-
-    Args:
-      rid: of a request that has not ended, or nothing happens. As in SGLang,
-        whose scheduler compares beginnings, requests whose ids begin with it
-        end too: `job-1` takes `job-10` along. None: all requests.
-    """
-    return self.call(lambda: self._batcher.abort(rid))
-
-  def abandon(
-      self, requests: Iterable[Request]
-  ) -> concurrent.futures.Future[int]:
-    """Aborts these very requests; counts those that had not ended."""
-    return self.call(lambda: self._batcher.abandon(requests))
-
-  def pause(self, mode: str) -> concurrent.futures.Future[None]:
-    """Stops decoding; see PAUSE_MODES. New requests wait for `resume`."""
-    if mode not in PAUSE_MODES:
-      raise ValueError(
-          f'Unknown pause mode {mode!r}; known: {", ".join(PAUSE_MODES)}.'
-      )
-
-    def run() -> None:
-      self._paused = True
-      if mode == 'abort':
-        self._batcher.abort(None)
-      elif mode == 'retract':
-        self._batcher.retract()
-
-    return self.call(run)
-
-  def resume(self) -> concurrent.futures.Future[None]:
-    """Ends a pause."""
-
-    def run() -> None:
-      self._paused = False
-
-    return self.call(run)
-
-  def flush(self) -> concurrent.futures.Future[bool]:
-    """Empties the prefix cache; False, and nothing done, if requests exist.
-
-    While paused, those that wait do not count: they have no entries.
-    """
-
-    def run() -> bool:
-      waiting = self._batcher.num_waiting and not self._paused
-      if self._batcher.num_running or waiting:
-        return False
-      self._batcher.flush()
-      return True
-
-    return self.call(run)
-
-  def update_params(
-      self, params: Any, version: str, *, flush: bool
-  ) -> concurrent.futures.Future[int]:
-    """Swaps the weights.
-
-    Running requests go on with the new ones over the entries that the old
-    ones computed; `Result.spans` tells which gave what.
-
-    Args:
-      params: engine layout; the engine keeps the reference, so no one else may
-        donate these buffers.
-      version: reported as `weight_version` from now on.
-      flush: no later request may share an entry that old weights computed.
-
-    Returns:
-      A future of the number of requests that were running. It fails with
-      EngineError, and the old weights stay, if the parameters do not fit.
-    """
-    return self.call(lambda: self._batcher.swap(params, version, flush=flush))
-
-  def load_adapter(
-      self, name: str, path: str, params: Any
-  ) -> concurrent.futures.Future[None]:
-    """Serves requests of an adapter's name with these weights."""
-    return self.call(lambda: self._batcher.adapters.add(name, path, params))
-
-  def unload_adapter(self, name: str) -> concurrent.futures.Future[bool]:
-    """See `Batcher.unload_adapter`."""
-    return self.call(lambda: self._batcher.unload_adapter(name))
-
-  @property
-  def adapters(self) -> dict[str, str]:
-    """Paths of the loaded adapters by name."""
-    return dict(self._batcher.adapters.paths)
-
-  @property
-  def base_params(self) -> Any:
-    """The weights in use, without an adapter."""
-    return self._batcher.adapters.base
-
-  def set_version(
-      self, version: str, *, abort_all: bool
-  ) -> concurrent.futures.Future[None]:
-    """Names the weights anew; what was sampled keeps the old name."""
-
-    def run() -> None:
-      if abort_all:
-        self._batcher.abort(None)
-      self._batcher.weight_version = version
-
-    return self.call(run)
-
   def _run(self) -> None:
     while True:
       with self._wake:
         self._wake.wait_for(
-            lambda: self._arrivals or self._interrupted() or self._has_work()
+            lambda: self._arrivals
+            or self._interrupted()
+            or self.batcher.has_work
         )
         if self._stopping:
           break
-        if not self._batcher.num_running:
+        if not self.batcher.num_running:
           self._gather_wave()
         self._receive()
         commands = list(self._commands)
         self._commands.clear()
       for function, future in commands:
         _settle(function, future)
-      if not self._has_work():
+      if not self.batcher.has_work:
         continue
       try:
-        self._batcher.step(self._interrupted, self._receive)
+        self.batcher.step(self._interrupted, self._receive)
       except Exception as error:  # whatever it was, somebody waits for a reply
         logging.exception('A dispatch failed; its requests fail with it.')
         try:
-          self._batcher.recover(f'The engine failed: {error!r}')
+          self.batcher.recover(f'The engine failed: {error!r}')
         except Exception as again:  # out of memory, or the device is gone
           logging.exception('The cache cannot be rebuilt; the engine ends.')
           with self._wake:
@@ -368,15 +260,11 @@ class Scheduler:
   def _receive(self) -> None:
     with self._wake:
       while self._arrivals:
-        self._batcher.add(self._arrivals.popleft())
+        self.batcher.add(self._arrivals.popleft())
 
   def _interrupted(self) -> bool:
     """Whether somebody wants the thread before it goes on."""
     return bool(self._stopping or self._commands)
-
-  def _has_work(self) -> bool:
-    waits = self._batcher.num_running or self._batcher.num_waiting
-    return bool(waits) and not self._paused
 
   def _close(self) -> None:
     """Answers what is unfinished, so that nobody waits for ever."""
@@ -386,7 +274,7 @@ class Scheduler:
       commands = list(self._commands)
       self._commands.clear()
     message = f'The engine has stopped: {self._closed}.'
-    self._batcher.close(message)
+    self.batcher.close(message)
     for _, future in commands:
       if future.set_running_or_notify_cancel():
         future.set_exception(EngineError(message))

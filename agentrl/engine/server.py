@@ -296,28 +296,28 @@ class Engine:
     Raises:
       EngineError: they do not fit (the old ones stay), or it has stopped.
     """
-    self._scheduler.update_params(params, version, flush=flush).result()
+    self._scheduler.call(Batcher.swap, params, version, flush=flush).result()
 
   def abort(self, rid: str | None) -> int:
-    """Aborts requests, all for None; counts them. See `Scheduler.abort`."""
-    return self._scheduler.abort(rid).result()
+    """Aborts requests, all for None; counts them. See `Batcher.abort`."""
+    return self._scheduler.call(Batcher.abort, rid).result()
 
   def pause(self, mode: str) -> None:
-    """Stops decoding; see `scheduler.PAUSE_MODES`. New requests wait."""
-    self._scheduler.pause(mode).result()
+    """Stops decoding; see `batcher.PAUSE_MODES`. New requests wait."""
+    self._scheduler.call(Batcher.pause, mode).result()
 
   def resume(self) -> None:
     """Ends a pause."""
-    self._scheduler.resume().result()
+    self._scheduler.call(Batcher.resume).result()
 
   def flush(self) -> bool:
     """Empties the prefix cache; False, and nothing done, if requests exist."""
-    return self._scheduler.flush().result()
+    return self._scheduler.call(Batcher.flush).result()
 
   @property
   def params(self) -> Any:
     """The weights in use, without an adapter; not to be donated."""
-    return self._scheduler.base_params
+    return self._scheduler.batcher.adapters.base
 
   def stats(self) -> dict[str, Any]:
     """Load figures: requests, tokens, slots, compiled programs."""

@@ -4,18 +4,21 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from absl import logging
 from aiohttp import web
 
+from agentrl.engine.batcher import Batcher
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.body_fields import Field
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.read_write_lock import ReadWriteLock
-from agentrl.engine.scheduler import PAUSE_MODES, Scheduler
+from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError, WeightsError
 from agentrl.http.errors import Handler
+
+T = TypeVar('T')
 
 # Those of SGLang that have no meaning here are checked and passed over.
 _UPDATE = {
@@ -79,7 +82,7 @@ class Control:
     if not patience >= 0:
       raise BodyError(f'timeout must be at least 0, got {patience}.')
     deadline = time.monotonic() + patience
-    while not await asyncio.wrap_future(self._scheduler.flush()):
+    while not await self._run(Batcher.flush):
       if time.monotonic() >= deadline:
         return web.Response(
             text='The cache was not flushed: requests run or wait.\n',
@@ -94,24 +97,23 @@ class Control:
     )
     if given['rid'] or given['abort_all']:  # an empty rid alone does nothing
       rid = None if given['abort_all'] else given['rid']
-      await asyncio.wrap_future(self._scheduler.abort(rid))
+      await self._run(Batcher.abort, rid)
     return web.Response()
 
   async def _pause(self, request: web.Request) -> web.Response:
     given = await body_fields.read_fields(request, mode=Field(str, 'abort'))
     mode = given['mode']
-    if mode not in PAUSE_MODES:
-      raise BodyError(
-          f'Unknown pause mode {mode!r}; known: {", ".join(PAUSE_MODES)}.'
-      )
-    await asyncio.wrap_future(self._scheduler.pause(mode))
+    try:
+      await self._run(Batcher.pause, mode)
+    except ValueError as error:
+      raise BodyError(str(error)) from error
     return web.json_response(
         {'message': f'Generation is paused ({mode}).', 'status': 'ok'}
     )
 
   async def _continue(self, request: web.Request) -> web.Response:
     await body_fields.read_fields(request, torch_empty_cache=Field(bool, True))
-    await asyncio.wrap_future(self._scheduler.resume())
+    await self._run(Batcher.resume)
     return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
 
   async def _update_from_disk(self, request: web.Request) -> web.Response:
@@ -122,10 +124,10 @@ class Control:
           ' out.'
       )
     if given['abort_all_requests']:
-      await asyncio.wrap_future(self._scheduler.abort(None))
+      await self._run(Batcher.abort, None)
     async with self._updating:
       # While paused nothing decodes, and what is frozen would never end.
-      paused = self._scheduler.paused
+      paused = self._scheduler.batcher.paused
       lock = (
           contextlib.nullcontext() if paused else self._weights_lock.writing()
       )
@@ -139,13 +141,11 @@ class Control:
   ) -> web.Response:
     if not path:
       return _updated(False, 'model_path is empty; the weights stay.')
-    version = version or self._scheduler.weight_version
+    version = version or self._scheduler.batcher.weight_version
     loop = asyncio.get_running_loop()
     try:
       params = await loop.run_in_executor(None, self._load_params, path)
-      running = await asyncio.wrap_future(
-          self._scheduler.update_params(params, version, flush=flush)
-      )
+      running = await self._run(Batcher.swap, params, version, flush=flush)
     except (WeightsError, EngineError, OSError) as error:
       logging.warning('Weights from %s were refused: %s', path, error)
       return _updated(False, f'The weights stay as they are: {error}')
@@ -164,10 +164,8 @@ class Control:
     )
     version = given['new_version']
     async with self._updating:
-      await asyncio.wrap_future(
-          self._scheduler.set_version(
-              version, abort_all=given['abort_all_requests']
-          )
+      await self._run(
+          Batcher.set_version, version, abort_all=given['abort_all_requests']
       )
     return web.json_response({
         'success': True,
@@ -193,9 +191,7 @@ class Control:
     async with self._updating:
       try:
         params = await loop.run_in_executor(None, self._load_adapter, path)
-        await asyncio.wrap_future(
-            self._scheduler.load_adapter(name, path, params)
-        )
+        await self._run(Batcher.load_adapter, name, path, params)
       except (WeightsError, EngineError, OSError) as error:
         logging.warning('The adapter %s was refused: %s', path, error)
         return self._adapters(error)
@@ -208,19 +204,25 @@ class Control:
       try:
         # As SGLang: new requests are refused, those under way end first.
         while True:
-          if await asyncio.wrap_future(self._scheduler.unload_adapter(name)):
+          if await self._run(Batcher.unload_adapter, name):
             break
           await asyncio.sleep(0.02)
       except EngineError as error:
         return self._adapters(error)
     return self._adapters()
 
+  async def _run(self, method: Callable[..., T], *args, **kwargs) -> T:
+    """The result of a method of the batcher, run by the scheduler."""
+    return await asyncio.wrap_future(
+        self._scheduler.call(method, *args, **kwargs)
+    )
+
   def _adapters(self, error: Exception | None = None) -> web.Response:
     return web.json_response(
         {
             'success': error is None,
             'error_message': None if error is None else str(error),
-            'loaded_adapters': self._scheduler.adapters,
+            'loaded_adapters': dict(self._scheduler.batcher.adapters.paths),
         },
         status=200 if error is None else 400,
     )

@@ -105,7 +105,10 @@ class Routes:
         stream_interval=stream_interval,
     )
     self._openai = OpenAI(
-        self._generate, info, chat_template, lambda: scheduler.adapters
+        self._generate,
+        info,
+        chat_template,
+        lambda: dict(scheduler.batcher.adapters.paths),
     )
     self._control = Control(
         scheduler,
@@ -158,7 +161,7 @@ class Routes:
 
   async def _ready(self, request: web.Request) -> web.Response:
     del request
-    ready = self._scheduler.healthy and not self._scheduler.paused
+    ready = self._scheduler.healthy and not self._scheduler.batcher.paused
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
@@ -167,7 +170,7 @@ class Routes:
     While paused nothing is sampled: 503, as a server answers.
     """
     del request
-    if not self._scheduler.healthy or self._scheduler.paused:
+    if not self._scheduler.healthy or self._scheduler.batcher.paused:
       return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
@@ -176,7 +179,7 @@ class Routes:
         if idle and not self._weights_lock.closed:
           alive = await self._sample_one()
         else:
-          await asyncio.wrap_future(self._scheduler.call(lambda: None))
+          await asyncio.wrap_future(self._scheduler.call(lambda _: None))
           alive = self._scheduler.healthy
     except TimeoutError:
       alive = False
@@ -197,7 +200,7 @@ class Routes:
   async def _model_info(self, request: web.Request) -> web.Response:
     del request
     info = {key: self._info[key] for key in _MODEL_KEYS}
-    version = self._scheduler.weight_version
+    version = self._scheduler.batcher.weight_version
     return web.json_response(info | {'weight_version': version})
 
   async def _server_info(self, request: web.Request) -> web.Response:
@@ -205,9 +208,9 @@ class Routes:
     return web.json_response(
         self._info
         | {
-            'weight_version': self._scheduler.weight_version,
+            'weight_version': self._scheduler.batcher.weight_version,
             'startup_time': {'started': self._started},
-            'paused': self._scheduler.paused,
+            'paused': self._scheduler.batcher.paused,
             'internal_states': [self._scheduler.stats()],
         }
     )

@@ -207,14 +207,14 @@ def test_a_name_stays_taken_until_the_device_is_done_with_it(engine):
 
     async with lock.writing():
       await leave()  # it never reached the device
-    engine._scheduler.call(busy.wait)
+    engine._scheduler.call(lambda _: busy.wait())
     try:
       await leave()
       with pytest.raises(ValueError, match='Duplicate request ID detected: r'):
         await submissions.finish([request])
     finally:
       busy.set()
-    await asyncio.wrap_future(engine._scheduler.call(lambda: None))
+    await asyncio.wrap_future(engine._scheduler.call(lambda _: None))
     await until(lambda: not engine.stats()['num_running_reqs'])
     (result,) = await submissions.finish([request])
     return result.finish_reason['type']
