@@ -30,7 +30,8 @@ import psutil
 from absl import app, flags
 
 from agentrl.errors import EngineError
-from agentrl.inference.control import KEEP_ALIVE_S, ControlClient
+from agentrl.inference.control import ControlClient
+from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from experiments.benchmarks import soak_flags, soak_run
 from third_party.sglang_cpu import install
 
