@@ -269,9 +269,7 @@ def make_play(
         seed=assignment.seed,
         policy_version=policy_version,
         horizon=horizon,
-        max_completion_tokens=rollout.max_completion_tokens,
-        max_context=rollout.max_context,
-        deadline_s=rollout.deadline_s,
+        limits=rollout,
     )
     if episode.stop_reason == types.ENV_ERROR:
       await environment.revive()

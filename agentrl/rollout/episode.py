@@ -11,6 +11,7 @@ from agentrl.errors import EngineError, EnvError
 from agentrl.inference.sampler import Policy
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
+from agentrl.rollout.options import Limits
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import Episode, Message, StepResult, Turn
 
@@ -27,10 +28,7 @@ async def run_episode(
     seed: int,
     policy_version: int,
     horizon: int,
-    max_completion_tokens: int,
-    max_context: int,
-    deadline_s: float,
-    env_seed: int | None = None,
+    limits: Limits,
 ) -> Episode:
   """Plays one task and records it; a failure is a record too, not an exception.
 
@@ -46,11 +44,7 @@ async def run_episode(
     seed: turn t is sampled with a seed derived from this and t.
     policy_version: weight pushes so far, for the record.
     horizon: most turns, at least 1.
-    max_completion_tokens: most sampled tokens in one turn.
-    max_context: most tokens in the whole transcript.
-    deadline_s: seconds after which the episode stops with 'timeout'.
-    env_seed: passed to reset; None for the task's own. Episodes of one group
-      need the same one, or they do not play the same task.
+    limits: of its tokens and its time.
 
   Returns:
     The record, whose `stop_reason` says how it ended. After a truncation the
@@ -62,10 +56,9 @@ async def run_episode(
   Raises:
     ValueError: a limit is below 1.
   """
-  if min(horizon, max_completion_tokens, max_context) < 1:
+  if min(horizon, limits.max_completion_tokens, limits.max_context) < 1:
     raise ValueError(
-        'An episode needs limits of at least 1, got'
-        f' {horizon=}, {max_completion_tokens=}, {max_context=}.'
+        f'An episode needs limits of at least 1, got {horizon=}, {limits}.'
     )
   record = _Record()
   error = None
@@ -73,20 +66,18 @@ async def run_episode(
   # time is not lost to a slow goodbye.
   async with contextlib.AsyncExitStack() as stack:
     try:
-      async with asyncio.timeout(deadline_s) as deadline:
+      async with asyncio.timeout(limits.deadline_s) as deadline:
         await stack.enter_async_context(env)
         stop_reason = await _play(
             record,
             env,
             agent,
             policy,
+            limits,
             episode_id=episode_id,
             task_id=task_id,
             seed=seed,
-            env_seed=env_seed,
             horizon=horizon,
-            max_completion_tokens=max_completion_tokens,
-            max_context=max_context,
         )
     except EnvError as failure:
       stop_reason, error = types.ENV_ERROR, str(failure)
@@ -97,14 +88,14 @@ async def run_episode(
         raise  # not our deadline: a bug in a client
       stop_reason = types.TIMEOUT
       error = (
-          f'Not finished within {deadline_s:g} s;'
+          f'Not finished within {limits.deadline_s:g} s;'
           f' {len(record.turns)} turns were.'
       )
   if stop_reason == types.CONTEXT and not record.turns:
     error = (
         f'The first prompt of {env_name} task {task_id} has'
         f' {len(record.transcript)} tokens and leaves no room in a context of'
-        f' {max_context}; raise max_context or shorten the instructions.'
+        f' {limits.max_context}; raise max_context or shorten the instructions.'
     )
   return Episode(
       episode_id=episode_id,
@@ -127,7 +118,7 @@ async def run_episode(
 
 @dataclasses.dataclass
 class _Record:
-  """An episode under way: what remains of it when something interrupts it."""
+  """The part of an episode that was played when something interrupts it."""
 
   prompt: tuple[Message, ...] = ()
   turns: list[Turn] = dataclasses.field(default_factory=list)
@@ -140,18 +131,17 @@ async def _play(
     env: EnvClient,
     agent: Agent,
     policy: Policy,
+    limits: Limits,
     *,
     episode_id: str,
     task_id: int,
     seed: int,
-    env_seed: int | None,
     horizon: int,
-    max_completion_tokens: int,
-    max_context: int,
 ) -> str:
-  """Plays to the end, writing into `record`; gives the stop reason."""
-  transcript = record.transcript
-  record.prompt = agent.first_messages(await env.reset(task_id, env_seed))
+  """The stop reason, after the episode was played and written to `record`."""
+  transcript, max_context = record.transcript, limits.max_context
+  # Without a seed of its own: a group plays one task under one seed.
+  record.prompt = agent.first_messages(await env.reset(task_id))
   transcript.append_inserted(agent.prompt_ids(record.prompt))
   if len(transcript) >= max_context:
     return types.CONTEXT
@@ -160,7 +150,7 @@ async def _play(
     room = max_context - len(transcript)
     completion = await policy.generate(
         transcript.tokens,
-        max_new_tokens=min(max_completion_tokens, room),
+        max_new_tokens=min(limits.max_completion_tokens, room),
         seed=seeds.derive_seed(seed, turn),
         stop_token_ids=agent.stop_token_ids,
         rid=f'{episode_id}/{turn}',

@@ -107,9 +107,9 @@ def play(tokenizer) -> list[Group]:
           seed=assignment.seed,
           policy_version=0,
           horizon=_HORIZON.value,
-          max_completion_tokens=512,
-          max_context=8192,
-          deadline_s=600,
+          limits=rollout_options.Limits(
+              max_completion_tokens=512, max_context=8192, deadline_s=600
+          ),
       )
 
     tasks = TaskIterator(environment.tasks('train'), seed=0)

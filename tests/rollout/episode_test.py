@@ -13,24 +13,30 @@ from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
+from agentrl.rollout.options import Limits
 from tests import fakes
 from tests.waiting import until
 
 
-def play(env, agent, policy, **settings):
-  values = dict(
-      episode_id='e',
-      env_name='fake',
-      task_id=3,
-      split='train',
-      seed=11,
-      policy_version=2,
-      horizon=10,
-      max_completion_tokens=8,
-      max_context=400,
-      deadline_s=10.0,
+def play(env, agent, policy, *, task_id=3, horizon=10, **limits):
+  limits = (
+      dict(max_completion_tokens=8, max_context=400, deadline_s=10) | limits
   )
-  return asyncio.run(run_episode(env, agent, policy, **(values | settings)))
+  return asyncio.run(
+      run_episode(
+          env,
+          agent,
+          policy,
+          episode_id='e',
+          env_name='fake',
+          task_id=task_id,
+          split='train',
+          seed=11,
+          policy_version=2,
+          horizon=horizon,
+          limits=Limits(**limits),
+      )
+  )
 
 
 @pytest.fixture
@@ -223,9 +229,9 @@ def test_cancelling_closes_the_environment(agent, go):
             seed=0,
             policy_version=0,
             horizon=3,
-            max_completion_tokens=8,
-            max_context=400,
-            deadline_s=60,
+            limits=Limits(
+                max_completion_tokens=8, max_context=400, deadline_s=60
+            ),
         )
     )
     await until(lambda: live)

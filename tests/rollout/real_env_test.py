@@ -16,6 +16,7 @@ from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import collect, rollout_metrics
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
+from agentrl.rollout.options import Limits
 from tests import fakes
 
 
@@ -26,9 +27,9 @@ def make_play(session, url, env_name, agent, policy=None, **settings):
       split='train',
       policy_version=0,
       horizon=30,
-      max_completion_tokens=200,
-      max_context=20000,
-      deadline_s=60.0,
+      limits=Limits(
+          max_completion_tokens=200, max_context=20000, deadline_s=60.0
+      ),
   )
 
   async def play(assignment):

@@ -12,6 +12,7 @@ from agentrl.errors import DataError
 from agentrl.rollout import replay
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.episode import run_episode
+from agentrl.rollout.options import Limits
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Conversation, Group, Message
@@ -33,9 +34,9 @@ def play(agent, words, *, steps=3, horizon=10):
           seed=0,
           policy_version=0,
           horizon=horizon,
-          max_completion_tokens=30,
-          max_context=2000,
-          deadline_s=10.0,
+          limits=Limits(
+              max_completion_tokens=30, max_context=2000, deadline_s=10.0
+          ),
       )
   )
 

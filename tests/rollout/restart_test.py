@@ -12,6 +12,7 @@ from agentrl.envs.pool import EnvPool
 from agentrl.rollout.collect import collect
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
+from agentrl.rollout.options import Limits
 
 ROOT = pathlib.Path(__file__).parents[2]
 TASKS = [(ordinal, task_id) for ordinal, task_id in enumerate(range(0, 48, 2))]
@@ -66,9 +67,9 @@ async def play_all(url, agent, disturb):
           seed=assignment.seed,
           policy_version=0,
           horizon=30,
-          max_completion_tokens=10**4,
-          max_context=10**5,
-          deadline_s=300.0,
+          limits=Limits(
+              max_completion_tokens=10**4, max_context=10**5, deadline_s=300.0
+          ),
       )
 
     groups = await collect(
