@@ -42,6 +42,7 @@ from agentrl.rollout import (
     agent as agent_lib,
     collect,
     environment as environment_lib,
+    options as rollout_options,
 )
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
