@@ -6,9 +6,8 @@ import tarfile
 
 import pytest
 
-from agentrl.config import defaults, record
+from agentrl.config import defaults, record, resume
 from agentrl.errors import ConfigError
-from agentrl.config import resume
 from agentrl.modes import evaluate, export, train
 from agentrl.runtime import workdir as workdir_lib
 from configs import evaluate as evaluate_config
