@@ -63,8 +63,8 @@ class Attention(nn.Module):
 
   Attributes:
     config: of the decoder.
-    dtype: as `Dense` has it.
-    out_first: as `Dense` has it.
+    dtype: see `Dense`.
+    out_first: see `Dense`.
     implementation: a key of `mesh_attention.IMPLEMENTATIONS`, for rows.
   """
 
@@ -76,7 +76,7 @@ class Attention(nn.Module):
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
-    # Of the tokens of rows, or in one line those of prefixes and rows.
+    # Positions `[B, T]` of packed rows; with prefixes `[1, N]` of all tokens.
     places, shapes = positions, [positions.shape]
     if prefix is not None:
       shapes = [prefix.tokens.shape, positions.shape]
