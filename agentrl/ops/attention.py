@@ -2,7 +2,7 @@
 
 Queries have H heads, keys and values K of them; query head h reads key head
 h // (H // K) (grouped-query attention, arXiv:2305.13245). Scores and softmax
-are float32 whatever the inputs are.
+are float32 for inputs of any dtype.
 
 Attention over rows takes these arguments, in every implementation (`ops.flash`,
 `models.mesh_attention`), and returns `[B, T, H, D]`:
@@ -110,7 +110,7 @@ def causal(
 def _inside_segments(
     segment_ids: jax.Array, window: jax.Array | None
 ) -> jax.Array:
-  """`[B, T, T]`: who sees whom in a row."""
+  """`[B, T, T]` mask of a row: queries, then keys."""
   index = jnp.arange(segment_ids.shape[1])
   mask = (segment_ids[:, :, None] == segment_ids[:, None, :]) & (
       index[:, None] >= index[None, :]
@@ -172,7 +172,7 @@ def causal_part(
 
   Queries and `segment_ids` are those of tokens `start` to `start + Q` of their
   rows; keys, values and `key_segment_ids` are those of whole rows. `start` is
-  a traced scalar, so all T keys are scored whatever it is.
+  a traced scalar, so all T keys are scored.
   """
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
@@ -235,7 +235,7 @@ def cached(
     keys: `[B, K, S, D]`; entry s is the key of position s.
     values: `[B, K, S, D]`.
     positions: `[B, T]` int, the position of each query. It sees the entries at
-      and before its position; whatever lies beyond is stale and unseen.
+      and before its position; entries beyond are stale and unseen.
     window: scalar int: of those it sees the last `window`. None: all.
     scale: of the scores; None: D^-0.5.
 

@@ -1,7 +1,7 @@
 """Flash attention in Pallas for GPUs: `ops.attention` without its scores.
 
 The functions here have the contracts of their namesakes there; `interpret` runs
-them on any machine, slowly, in Pallas's interpreter. What differs is memory:
+them on any machine, slowly, in Pallas's interpreter. The difference is memory:
 scores live in registers, a tile at a time (FlashAttention-2, arXiv:
 2307.08691), so that a layer holds its inputs, its result and one float32 a query
 and head, where `ops.attention` holds an eighth of a row's scores.

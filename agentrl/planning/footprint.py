@@ -141,12 +141,12 @@ def largest(
 ) -> int:
   """The most rows a shard whose program fits; 0 if not even one does.
 
-  Bytes grow by about as much with each row, so the line through two sizes says
-  which to try next; what is returned was measured.
+  Bytes are nearly linear in the rows, so the line through two sizes gives the
+  next to try; the result was measured.
 
   Args:
-    measure: bytes of a program for so many rows a shard.
-    room: bytes that there are.
+    measure: bytes of a program by its rows a shard.
+    room: bytes available.
     start: rows a shard to try first.
     most: rows a shard that an update has.
   """
