@@ -17,7 +17,7 @@ class SharedPrefix:
 class TokenBatch:
   """Padded rows of episodes: B rows of T tokens, E episodes.
 
-  A row holds one or more episodes from its start; `segment_ids` tells them
+  A row holds one or more episodes from its start; `segment_ids` keeps them
   apart. With a `prefix` it holds what follows it, and positions go on from
   there; nothing in a prefix is sampled. Every `[B, T]` field describes the token
   at its own index. So `old_logprobs[b, t]` is log p(tokens[b, t] | the tokens of

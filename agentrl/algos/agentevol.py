@@ -5,8 +5,8 @@ is `training.agentevol`). With the weight R of an episode,
 
     loss = -1/N sum_mask R log p(token)
 
-N counts the masked tokens of the whole minibatch. With R = 1 for all that are
-learnt from this is `sft`, as in the original's code.
+N counts the masked tokens of the whole minibatch. With R = 1 for all trained
+episodes this is `sft`, as in the original's code.
 """
 
 import jax

@@ -1,18 +1,19 @@
 """DPO: direct preference optimization (arXiv:2305.18290) of whole episodes.
 
-Of two episodes of a task, w is better than l. The policy learns to prefer w,
+Episode w of a task is better than episode l. The policy learns to prefer w,
 measured against a reference, the policy that it starts from:
 
     loss = mean over pairs of f(h) - nll_coef log p(w) / |w|
     h = log p(w) / p_ref(w) - log p(l) / p_ref(l)
 
 log p(episode) is the sum over the tokens that the policy chose, in all turns;
-what the environment said is not counted. f is one of `ops.preference_loss`.
+observations are not counted. f is one of `ops.preference_loss`.
 
-Where failing takes more turns than succeeding, the sum lowers whatever long
-episodes are made of. `length_normalised` takes the mean over the episode's
-tokens instead (Tulu 3, arXiv:2411.15124; DMPO, arXiv:2406.14868, meets the same
-trouble in multi-turn episodes); beta is then some ten times larger.
+Where failing takes more turns than succeeding, the sum lowers the probability
+of everything that long episodes consist of. `length_normalised` takes the mean
+over the episode's tokens instead (Tulu 3, arXiv:2411.15124; DMPO,
+arXiv:2406.14868, meets the same trouble in multi-turn episodes); beta is then
+some ten times larger.
 
 f alone lets log p(w) fall as long as log p(l) falls faster, and the policy moves
 to episodes that are neither. `nll_coef` also imitates w (RPO,

@@ -1,8 +1,8 @@
-"""Hyperparameters of the algorithms: what `config.algo` may say.
+"""Hyperparameters of the algorithms: the fields of `config.algo`.
 
 An online algorithm has its own beside those of `Online`, which decide how a
 collection is used and what the policy's loss is; the modules of the same names
-say what they compute. Imports no jax: configs are read before it is.
+compute it. Imports no jax: configs are read before it is.
 """
 
 import dataclasses
@@ -189,7 +189,7 @@ class Online:
 
   @property
   def shapes_rewards(self) -> bool:
-    """True if the rewards learnt from are not the environment's alone."""
+    """True if rewards are not the environment's alone."""
     return self.kl_in_reward or self.overlong_buffer > 0
 
   @property
@@ -201,7 +201,7 @@ class Online:
     """Refuses what contradicts itself.
 
     Raises:
-      ConfigError: says what, and the way out.
+      ConfigError: names the contradiction and the way out.
     """
     if self.clip_low > 1 or (self.clip_low == 1 and self.surrogate == 'clip'):
       raise ConfigError(

@@ -22,7 +22,7 @@ Metrics = dict[str, jax.Array]
 
 
 class Outputs(NamedTuple):
-  """What the networks say of a microbatch, each `[B, T]`."""
+  """Outputs of the networks for a microbatch, each `[B, T]`."""
 
   logprobs: jax.Array
   entropy: jax.Array
@@ -39,9 +39,9 @@ def loss(
 
   Args:
     outputs: of the current networks.
-    batch: one microbatch with advantages. `old_logprobs=None` says that this is
-      the first and only update of the collection: then the ratio is 1 and only
-      its gradient counts.
+    batch: one microbatch with advantages. `old_logprobs=None` marks the first
+      and only update of the collection: then the ratio is 1 and only its
+      gradient counts.
     denominators: of the whole minibatch.
     hyperparams: the choices. Where the KL is in the loss, `batch.ref_logprobs`
       and `denominators.kl_coef` are needed.

@@ -14,13 +14,13 @@ from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data import packing
 from agentrl.types import Episode, Group
 
-# Sharing prefixes has to save so much of what is computed: it costs a copy of
-# their keys and values for every row, and further programs to compile.
+# Prefixes are shared where at most this part of the tokens is left to compute:
+# sharing costs a copy of their keys and values for every row, and programs.
 _WORTH_SHARING = 0.9
 
 
 class Placement(NamedTuple):
-  """Where an episode, or what follows its shared prefix, is in a microbatch."""
+  """The place of an episode, or of its part after a shared prefix."""
 
   row: int  # of the whole batch
   packed_row: int  # of the microbatch
@@ -64,8 +64,8 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
   """Lays groups out as rows, padded to the longest episode.
 
   Rewards go to the last sampled token of their turn: an observation that ends
-  an episode has no say in where its reward lands. The width is one of
-  `packing.LENGTHS`, so that what is computed on a whole collection compiles few
+  an episode does not move its reward. The width is one of
+  `packing.LENGTHS`, so that functions of a whole collection compile few
   times.
 
   Args:
@@ -152,8 +152,7 @@ def microbatches(
 
   Args:
     batch: NumPy arrays, one episode a row.
-    rows: indices of the rows wanted. Rows of invalid episodes are left out:
-      nothing is learnt from them.
+    rows: indices of the rows to pack, less those of invalid episodes.
     max_tokens: largest rows times length of a piece, prefixes and padding
       included. A piece of `multiple` rows may exceed it: a row cannot be cut.
     multiple: the height of a piece is a multiple of this: shards of the rows.
@@ -187,7 +186,7 @@ def microbatches(
 
 
 def _common_prefixes(batch, used, sets, groups) -> np.ndarray:
-  """Of each row, how many tokens its group has in common; 0 of other rows."""
+  """`[B]` number of tokens that a row's group has in common; else 0."""
   shared = np.zeros(len(used), int)
   for group in np.unique(groups):
     rows = sets[groups == group].ravel()

@@ -1,4 +1,4 @@
-"""Which tokens are computed where: rows of a few fixed shapes, little padding.
+"""Packing of episodes into rows of a few fixed shapes, with little padding.
 
 Every length and height of a piece is a program to compile, so there are few of
 them. Between neighbours of a ladder at most a third is waste.
@@ -14,13 +14,13 @@ LENGTHS = tuple(sorted({base << k for base in (64, 96) for k in range(12)}))
 
 
 class Piece(NamedTuple):
-  """What is computed at a time.
+  """The rows of a microbatch.
 
   Attributes:
     rows: the members of each packed row.
     prefixes: for each packed row, the index of the prefix that it continues.
     shape: `(height, length)` of the rows, padding included.
-    prefix_shape: of the prefixes; a length of 0: there are none.
+    prefix_shape: of the prefixes; a length of 0 without them.
   """
 
   rows: list[list[int]]
@@ -45,10 +45,10 @@ def bucket_length(length: int) -> int:
 def common_prefix(
     tokens: np.ndarray, lengths: np.ndarray, sampled: np.ndarray
 ) -> int:
-  """How many first tokens all rows can share.
+  """The number of first tokens that all rows can share.
 
-  At most those before the first sampled token of any row: what is sampled is
-  learnt from and stays with its row. No row is shared to its end.
+  At most those before the first sampled token of any row: sampled tokens are
+  trained on and stay with their row. No row is shared to its end.
 
   Args:
     tokens: `[N, T]`.
@@ -69,9 +69,9 @@ def plan(
     multiple: int,
     prefix_length: int = 0,
 ) -> list[Piece]:
-  """Lays members out: the first row in which one fits, long ones first.
+  """Pieces of packed rows: first fit, long members first.
 
-  Of a group the rows lie side by side, so that few pieces need its prefix. All
+  The rows of a group lie side by side, so that few pieces need its prefix. All
   pieces but the last have one shape, the one that leaves least to compute.
 
   Args:
@@ -81,7 +81,7 @@ def plan(
       may exceed it: neither can be cut.
     multiple: the heights of a piece are multiples of this.
     prefix_length: of each group's prefix, which every piece that continues it
-      computes; 0: there are none.
+      computes; 0 without prefixes.
   """
   length = bucket_length(max(needs))
   prefix_length = bucket_length(prefix_length) if prefix_length else 0
@@ -103,14 +103,14 @@ def plan(
 
 
 def most_rows(max_tokens: int, length: int, multiple: int) -> int:
-  """Rows of so many tokens in a piece, at most; arguments as for `plan`."""
+  """Most rows of `length` tokens in a piece; arguments as for `plan`."""
   return max(max_tokens // length // multiple, 1) * multiple
 
 
 def _fill_rows(
     needs: Sequence[int], groups: Sequence[int], length: int
 ) -> list[tuple[int, list[int]]]:
-  """Rows of `length` tokens: of which group, which members; by groups."""
+  """The group and the members of each row of `length` tokens, by groups."""
   packed: dict[int, list[list[int]]] = {}
   room: dict[int, list[int]] = {}
   for member in np.argsort(-np.asarray(needs), kind='stable').tolist():
@@ -132,7 +132,7 @@ def _cut(
     lengths: tuple[int, int],
     multiple: int,
 ) -> list[Piece]:
-  """Pieces of so many rows and prefixes; all but the last have one shape."""
+  """Pieces of at most `most` rows and prefixes; all but the last are alike."""
   pieces, members, prefixes, names = [], [], [], {}
 
   def close(heights):

@@ -14,14 +14,14 @@ from agentrl.models.layers import Dense, norm
 from agentrl.ops import attention
 from agentrl.parallel import mesh, sharding
 
-# Of a full layer among sliding ones: longer than any row.
+# The window of a full layer among sliding ones: longer than any row.
 _NO_WINDOW = np.iinfo(np.int32).max
 
 
 class Traits(NamedTuple):
-  """What sets a layer apart from the others, stacked over layers outside them.
+  """The differences between layers, stacked over layers outside of them.
 
-  None where all layers are alike, so that such models do nothing for it.
+  None where all layers are alike: such models do nothing for it.
 
   Attributes:
     rotation: of its queries and keys; where a layer does not rotate, by 0.
@@ -41,7 +41,7 @@ def make_traits(config: TransformerConfig) -> Traits:
     window = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
     window = jnp.asarray(window, jnp.int32)
   if c.rope_layers is not None or c.rope_local_theta is not None:
-    # Of every kind of layer: rotated as configured, sliding, not rotated.
+    # One for each kind of layer: rotated as configured, sliding, not rotated.
     kinds = [rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)]
     kind = np.zeros(c.num_layers, np.int32)
     if c.rope_local_theta is not None:
@@ -63,8 +63,8 @@ class Attention(nn.Module):
 
   Attributes:
     config: of the decoder.
-    dtype: as `Dense` has it.
-    out_first: as `Dense` has it.
+    dtype: see `Dense`.
+    out_first: see `Dense`.
     implementation: a key of `mesh_attention.IMPLEMENTATIONS`, for rows.
   """
 
@@ -76,7 +76,7 @@ class Attention(nn.Module):
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
-    # Of the tokens of rows, or in one line those of prefixes and rows.
+    # Positions `[B, T]` of packed rows; with prefixes `[1, N]` of all tokens.
     places, shapes = positions, [positions.shape]
     if prefix is not None:
       shapes = [prefix.tokens.shape, positions.shape]

@@ -1,4 +1,4 @@
-"""Low-rank adapters (LoRA, arXiv:2106.09685): what is trained beside a base.
+"""Low-rank adapters (LoRA, arXiv:2106.09685), trained beside a frozen base.
 
 A projection x W of the decoder becomes x W + scale (x A) B, where W is frozen
 and A [in, rank] and B [rank, out] are trained. No gradient of the size of W is
@@ -54,18 +54,18 @@ def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
 
 @struct.dataclass
 class Base:
-  """What adapters add to: frozen, so one copy serves them all."""
+  """The model that adapters add to: frozen, so one copy serves them all."""
 
   params: Params  # of the decoder, trainer layout
   scale: float = struct.field(pytree_node=False)  # see `Lora`
 
 
 def variables(params: Params | Adapter, base: Base | None) -> dict[str, Any]:
-  """What `module.apply` takes.
+  """The variables that `module.apply` takes.
 
   Args:
     params: of the whole decoder or, with a base, an adapter.
-    base: what the adapter adds to; None: there is no adapter.
+    base: of the adapter; None without one.
   """
   if base is None:
     return {'params': params}
@@ -76,7 +76,7 @@ def variables(params: Params | Adapter, base: Base | None) -> dict[str, Any]:
 
 
 def merge(adapter: Adapter, base: Base, *, out_first: bool = False) -> Params:
-  """The decoder's parameters W + scale A B, which do what both do together.
+  """The decoder's parameters W + scale A B: base and adapter in one.
 
   Each array keeps its type, sums are made in float32. Those without an adapter
   are the base's own, not copies.

@@ -26,8 +26,8 @@ from agentrl.ops import attention, flash
 from agentrl.parallel import sharding
 from agentrl.parallel.mesh import BATCH_AXES, SEQUENCE, TENSOR
 
-# How a device attends with its share; 'flash' needs a GPU. Over which axes the
-# result of its kernels varies, JAX cannot know: `check_vma` below.
+# How a device attends with its share; 'flash' needs a GPU. JAX cannot know over
+# which axes the result of its kernels varies: hence `check_vma` below.
 IMPLEMENTATIONS = {'reference': attention, 'flash': flash}
 
 
@@ -43,18 +43,9 @@ def causal(
 ) -> jax.Array:
   """`ops.attention.causal`, on the mesh that is traced with if there is one.
 
-  Args:
-    queries: `[B, T, H, D]`; `tensor` divides H.
-    keys: `[B, T, K, D]`; `tensor` divides K, or K divides `tensor`: then every
-      device takes the one key head that its queries read.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, T]` int.
-    window: as there.
-    scale: as there.
-    implementation: a key of IMPLEMENTATIONS.
-
-  Returns:
-    `[B, T, H, D]`.
+  `tensor` divides H. It also divides K, or K divides it: then every device
+  takes the one key head that its queries read. `implementation` is a key of
+  IMPLEMENTATIONS.
   """
   ops = IMPLEMENTATIONS[implementation]
   if jax.sharding.get_abstract_mesh().empty:
@@ -71,7 +62,7 @@ def causal(
 
 
 def _key_heads(heads: int, kv_heads: int) -> tuple[P, int | None]:
-  """Where `[B, T, K, D]` keys lie, and how many devices read one head of them.
+  """Spec of `[B, T, K, D]` keys, and how many devices read each head of them.
 
   None: every device has the heads that it reads.
   """
@@ -130,21 +121,9 @@ def after_prefix(
 ) -> jax.Array:
   """`ops.attention.after_prefix`, on the mesh that is traced with if any.
 
-  Args:
-    queries: as for `causal`; `sequence` is 1.
-    keys: as for `causal`.
-    values: as for `causal`.
-    segment_ids: as for `causal`.
-    positions: `[B, T]` int.
-    prefix: `[G, P, K, D]` keys and values, and `[G, P]` int; the batch axes
-      divide G.
-    rows: `[B]` int, the prefix of each row.
-    window: as for `causal`.
-    scale: as for `causal`.
-    implementation: as for `causal`.
-
-  Returns:
-    `[B, T, H, D]`.
+  As for `causal`, and `sequence` is 1. The prefixes are those of G groups,
+  `[G, P, K, D]` and `[G, P]`, and the batch axes divide G; `rows`, `[B]` int,
+  gives each row's prefix.
   """
   own = (queries, keys, values, segment_ids, positions)
   ops = IMPLEMENTATIONS[implementation]

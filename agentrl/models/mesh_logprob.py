@@ -7,9 +7,9 @@ Qwen2.5-7B on eight devices that is more than half of what a microbatch sends.
 Here each device gathers its part of the vocabulary once, adds up its own
 tokens' gradient of it over all chunks, and reduces the sum once.
 
-It is paid in memory: from the first chunk to the last a device holds its part of
+The price is memory: from the first chunk to the last a device holds its part of
 the kernel, `D * V / tensor` numbers, and as many float32 of the gradient, where
-the compiler alone holds the like for a chunk at a time. In plans of eight
+the compiler alone holds them for a chunk at a time. In plans of eight
 devices that is 1.0 GiB more for Qwen2.5-7B (of 17.2) and 1.3 for 32B (of 41.0);
 with `tensor=8` it is nothing that shows. A row of one chunk a device is the same
 either way.
@@ -48,14 +48,11 @@ def from_hidden(
     module: the decoder, trainer layout.
     params: of the decoder, of which the output kernel is read; `fsdp` divides
       its D, `tensor` its V.
-    tokens: as there.
-    positions: as there.
-    first: as there; `sequence` is 1.
-    temperature: as there.
+    tokens: `[B, T]` int ids.
+    positions: `[B, T]` int.
+    first: `[B, D]` last state of each row's prefix; `sequence` is 1 then.
+    temperature: of the sampler.
     chunk: columns per piece, of those that a device has; static.
-
-  Returns:
-    As there.
   """
   tied = module.config.tie_embeddings
   kernel = params['embed' if tied else 'lm_head']

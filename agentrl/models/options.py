@@ -19,7 +19,7 @@ _RANK = when_set(
 
 @dataclasses.dataclass(frozen=True)
 class Lora:
-  """Which projections have a low-rank adapter, and of what size."""
+  """A low-rank adapter: its projections and its size."""
 
   rank: int = field(
       0, 'columns of A; 0: no adapter, all parameters are trained', ge=0

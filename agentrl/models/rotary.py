@@ -37,7 +37,7 @@ KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-  """How frequencies change for rows longer than those of the first training.
+  """A change of frequencies for rows longer than those of the first training.
 
   Attributes:
     kind: 'linear' divides every frequency by `factor` (position interpolation,
@@ -107,7 +107,7 @@ class Scaling:
 
   @property
   def amplitude(self) -> float:
-    """What rotated queries and keys are multiplied by."""
+    """The factor of rotated queries and keys."""
     if self.kind != 'yarn':
       return 1.0
     if self.attention_factor is not None:
@@ -119,7 +119,7 @@ class Scaling:
 
 
 class Rotation(NamedTuple):
-  """What `rotate` turns by.
+  """The angles and the amplitude of `rotate`.
 
   Attributes:
     frequencies: `[D/2]` float32, radians a position. Zeros turn nothing.

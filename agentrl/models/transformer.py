@@ -1,7 +1,7 @@
 """The decoder: Llama's architecture (arXiv:2302.13971, 2307.09288) in linen.
 
-`models.config` says in which points a family differs: biases, norms, windows,
-rotations, experts. A feature that is off costs nothing.
+`models.config` lists the points in which families differ: biases, norms,
+windows, rotations, experts. A feature that is off costs nothing.
 
 One module serves trainer and engine in two layouts. The trainer's parameters
 are stacked `[L, ...]` under `nn.scan`, so that compile time does not grow with
@@ -10,8 +10,8 @@ slices and halves the speed of decoding on a CPU. `unstack_layers` goes from the
 first to the second and copies. In both a layer is traced once: what differs
 between layers is an argument (`Traits`).
 
-The module returns hidden states. `unembed` turns them into logits: whoever
-needs few of them, or needs them in chunks, does not pay for all.
+The module returns hidden states. `unembed` turns them into logits, so that a
+caller who needs few of them, or needs them in chunks, does not pay for all.
 """
 
 import functools
@@ -139,9 +139,9 @@ class Block(nn.Module):
     return sharding.place_activations(x + out), cache
 
 
-# What a layer keeps for the backward pass: everything; the results of its
-# products with weights and of attention; or its input alone. What is not kept
-# is computed again. Nothing is shared with the forward pass: the scan parts them.
+# A layer keeps for the backward pass: everything; the results of its products
+# with weights and of attention; or its input alone. The rest is computed again.
+# No common subexpressions with the forward pass: the scan separates them.
 _SAVED = jax.checkpoint_policies.save_from_both_policies(
     jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
     jax.checkpoint_policies.save_only_these_names(attention.NAME),
@@ -227,12 +227,12 @@ class Transformer(nn.Module):
       positions: `[B, T]` int, in the whole segment. With a cache it is also
         where each token's keys and values are written; positions at or past
         the cache's length are dropped, so padding may point there.
-      segment_ids: `[B, T]` int, without a cache: who may see whom (0 is
-        padding). None: each row is one segment.
+      segment_ids: `[B, T]` int, without a cache: tokens see their own segment; 0
+        is padding. None: each row is one segment.
       cache: one `(keys, values)` a layer, each `[B, kv_heads, S, head_dim]`;
         engine layout only. A token sees entries up to its own position.
-      prefix: of which every segment is a continuation, without a cache, and
-        without a mesh that splits the tokens of a row.
+      prefix: that every segment continues; without a cache, and without a mesh
+        that splits the tokens of a row.
     """
     if segment_ids is None:
       segment_ids = jnp.ones_like(tokens)

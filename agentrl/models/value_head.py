@@ -1,7 +1,7 @@
-"""Critics: what a state is worth, on a trunk of their own or the policy's.
+"""Critics: value estimates, on a trunk of their own or the policy's.
 
-A critic's raw output at index t says what the tokens up to and including t are
-worth; `ops.logprob.shift_right` moves it to t + 1, so that `values[b, t]` is
+A critic's raw output at index t is the value of the tokens up to and including
+t; `ops.logprob.shift_right` moves it to t + 1, so that `values[b, t]` is
 V(tokens[b, :t]).
 """
 
@@ -15,8 +15,8 @@ from agentrl.batch import SharedPrefix
 from agentrl.models import lora
 from agentrl.models.transformer import States, Transformer
 
-# 'own': starts as a copy of the policy's. 'shared': none but the policy's, which
-# the critic's gradient shapes too.
+# 'own': starts as a copy of the policy's. 'shared': the policy's, which the
+# critic's gradient shapes too.
 TRUNKS = {
     'own': lambda params: {'trunk': jax.tree.map(jnp.copy, params)},
     'shared': lambda params: {},
@@ -39,8 +39,8 @@ def init(kind: str, module: Transformer, params: Any) -> Any:
   Args:
     kind: a key of `TRUNKS`.
     module: the policy's, trainer layout.
-    params: the policy's; of one with an adapter, that. So does such a critic
-      have an adapter of its own, beside its head, over the same frozen base.
+    params: the policy's, or its adapter: then the critic has an adapter of its
+      own, beside its head, over the same frozen base.
   """
   size = module.config.hidden_size
   head = ValueHead().init(jax.random.key(0), jnp.zeros((1, size)))['params']
@@ -62,14 +62,14 @@ def apply(
   And with a prefix `[B, 1]`, those of its last state; else None.
 
   Args:
-    critic: what `init` gave.
+    critic: from `init`.
     module: the policy's.
     states: of the policy's module for these rows; read by a shared critic only.
     tokens: `[B, T]` int.
     positions: `[B, T]` int.
     segment_ids: `[B, T]` int.
     prefix: that the rows continue.
-    base: what a trunk that is an adapter adds to.
+    base: of a trunk that is an adapter.
   """
   if 'trunk' in critic:
     states = module.apply(

@@ -1,6 +1,6 @@
 """Shapes of known models, by the names that configs use.
 
-Those of published models are what their config.json says. Base and instruct
+Those of published models are those of their config.json. Base and instruct
 models of one name have one shape but for Qwen2.5's `max_positions`, which are
 those of the base models here. Only the tiny ones start from random weights; the
 weights of the others come with their files.

@@ -1,6 +1,6 @@
-"""How the losses of tokens become one number.
+"""Aggregation of the losses of tokens to one number.
 
-The papers differ in who weighs the same: each sampled token (DAPO,
+The papers differ in what has equal weight: each sampled token (DAPO,
 arXiv:2503.14476), each episode (GRPO, arXiv:2402.03300), each episode before
 it is divided by a constant (Dr. GRPO, arXiv:2503.20783) or each turn. Every
 mode divides by a number of the whole minibatch, on all devices, that is given
@@ -17,7 +17,7 @@ from agentrl.ops import masked
 
 
 class Denominators(NamedTuple):
-  """Numbers of the whole minibatch that each microbatch's loss needs.
+  """Counts of the whole minibatch to divide by, and the weight of the KL.
 
   Attributes:
     tokens: scalar, sampled tokens of valid episodes.

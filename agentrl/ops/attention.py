@@ -2,7 +2,22 @@
 
 Queries have H heads, keys and values K of them; query head h reads key head
 h // (H // K) (grouped-query attention, arXiv:2305.13245). Scores and softmax
-are float32 whatever the inputs are.
+are float32 for inputs of any dtype.
+
+Attention over rows takes these arguments, in every implementation (`ops.flash`,
+`models.mesh_attention`), and returns `[B, T, H, D]`:
+
+- queries: `[B, T, H, D]`.
+- keys, values: `[B, T, K, D]`; K divides H.
+- segment_ids: `[B, T]` int; a token sees only its own segment, and nothing sees
+  segment 0 (padding) but padding itself. The tokens of a segment lie side by
+  side.
+- positions: `[B, T]` int, from the start of the shared prefix on.
+- prefix: keys and values `[B, P, K, D]`, of positions 0 to P - 1, and `[B, P]`
+  int, 0 on padding, which comes last.
+- window: scalar int: a token sees itself and the `window - 1` before it
+  (arXiv:2004.05150). None: all before it.
+- scale: of the scores; None: D^-0.5.
 """
 
 import functools
@@ -18,13 +33,13 @@ from agentrl.ops import linear
 # instead of NaN; such rows are masked by their callers.
 _MASKED = -1e30
 
-# Of results, by which a rematerialisation policy may keep them.
+# Marks results, so that a rematerialisation policy can keep them.
 NAME = 'attention'
 
 
-# Rows are cut into at most so many blocks of queries, so that few scores are
-# computed only to be masked; a block has at least so many tokens, or the
-# products become too small to be fast.
+# Rows are cut into at most this many blocks of queries, so that few scores are
+# computed only to be masked; a block has at least this many tokens: smaller
+# products are slow.
 _MAX_BLOCKS = 8
 _MIN_BLOCK = 128
 
@@ -85,22 +100,7 @@ def causal(
     window: jax.Array | None = None,
     scale: float | None = None,
 ) -> jax.Array:
-  """Causal self-attention inside segments.
-
-  Args:
-    queries: `[B, T, H, D]`.
-    keys: `[B, T, K, D]`; K divides H.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, T]` int; a token sees only its own segment, and nothing
-      sees segment 0 (padding) but padding itself. The tokens of a segment lie
-      side by side.
-    window: scalar int: a token sees itself and the `window - 1` before it
-      (arXiv:2004.05150). None: all before it.
-    scale: of the scores; None: D^-0.5.
-
-  Returns:
-    `[B, T, H, D]`.
-  """
+  """Causal self-attention inside segments."""
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
   mask = _inside_segments(segment_ids, window)
@@ -110,7 +110,7 @@ def causal(
 def _inside_segments(
     segment_ids: jax.Array, window: jax.Array | None
 ) -> jax.Array:
-  """`[B, T, T]`: who sees whom in a row."""
+  """`[B, T, T]` mask of a row: queries, then keys."""
   index = jnp.arange(segment_ids.shape[1])
   mask = (segment_ids[:, :, None] == segment_ids[:, None, :]) & (
       index[:, None] >= index[None, :]
@@ -132,24 +132,11 @@ def after_prefix(
     window: jax.Array | None = None,
     scale: float | None = None,
 ) -> jax.Array:
-  """What `causal` gives where all segments of a row begin with one prefix.
+  """`causal` for rows all of whose segments begin with one prefix.
 
   One softmax over the keys of the prefix and of the row (shared-prefix
-  attention, as in Hydragen, arXiv:2402.05099, which merges two).
-
-  Args:
-    queries: `[B, T, H, D]`, of what follows the prefix.
-    keys: `[B, T, K, D]`.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, T]` int.
-    positions: `[B, T]` int, from the start of the prefix on.
-    prefix: keys and values `[B, P, K, D]`, of positions 0 to P - 1, and
-      `[B, P]` int, 0 where they are padding.
-    window: as for `causal`.
-    scale: as for `causal`.
-
-  Returns:
-    `[B, T, H, D]`.
+  attention, as in Hydragen, arXiv:2402.05099, which merges two). Queries, keys
+  and values are those of the tokens after the prefix.
   """
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([segment_ids, positions])
@@ -181,20 +168,11 @@ def causal_part(
     window: jax.Array | None = None,
     scale: float | None = None,
 ) -> jax.Array:
-  """What `causal` gives for a run of queries out of longer rows.
+  """`causal` for a run of queries out of longer rows.
 
-  Args:
-    queries: `[B, Q, H, D]`, tokens `start` to `start + Q` of their rows.
-    keys: `[B, T, K, D]`, of whole rows.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, Q]` int, of the queries.
-    key_segment_ids: `[B, T]` int.
-    start: scalar int; traced, so all T keys are scored whatever it is.
-    window: as for `causal`.
-    scale: as for `causal`.
-
-  Returns:
-    `[B, Q, H, D]`.
+  Queries and `segment_ids` are those of tokens `start` to `start + Q` of their
+  rows; keys, values and `key_segment_ids` are those of whole rows. `start` is
+  a traced scalar, so all T keys are scored.
   """
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
@@ -257,7 +235,7 @@ def cached(
     keys: `[B, K, S, D]`; entry s is the key of position s.
     values: `[B, K, S, D]`.
     positions: `[B, T]` int, the position of each query. It sees the entries at
-      and before its position; whatever lies beyond is stale and unseen.
+      and before its position; entries beyond are stale and unseen.
     window: scalar int: of those it sees the last `window`. None: all.
     scale: of the scores; None: D^-0.5.
 

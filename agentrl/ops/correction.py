@@ -1,8 +1,8 @@
-"""Correcting for samples of another policy than the trainer believes.
+"""Correction for samples of another policy than the trainer assumes.
 
 The sampler's program and the trainer's give different log-probabilities for
-the same weights, and a sampler may be some updates behind. What was sampled
-from p_sampler and is trained on as if from p_old is weighed by their ratio, or
+the same weights, and a sampler may be some updates behind. Tokens sampled
+from p_sampler and trained on as if from p_old are weighed by their ratio, or
 left out where it is far off. Ratios are constants: no gradient passes.
 """
 

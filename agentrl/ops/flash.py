@@ -1,7 +1,8 @@
 """Flash attention in Pallas for GPUs: `ops.attention` without its scores.
 
-The functions here have the contracts of their namesakes there. What differs is
-memory: scores live in registers, a tile at a time (FlashAttention-2, arXiv:
+The functions here have the contracts of their namesakes there; `interpret` runs
+them on any machine, slowly, in Pallas's interpreter. The difference is memory:
+scores live in registers, a tile at a time (FlashAttention-2, arXiv:
 2307.08691), so that a layer holds its inputs, its result and one float32 a query
 and head, where `ops.attention` holds an eighth of a row's scores.
 
@@ -54,20 +55,7 @@ def causal(
     scale: float | None = None,
     interpret: bool = False,
 ) -> jax.Array:
-  """`attention.causal`, on a GPU.
-
-  Args:
-    queries: `[B, T, H, D]`.
-    keys: `[B, T, K, D]`; K divides H.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, T]` int. Padding that lies apart is apart here.
-    window: as there.
-    scale: as there.
-    interpret: whether to run on any machine, as slow as that is.
-
-  Returns:
-    `[B, T, H, D]`.
-  """
+  """`attention.causal`; runs of padding that lie apart do not see each other."""
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
   spans = _row_span(segment_ids, window)[:, None]
@@ -86,22 +74,7 @@ def causal_part(
     scale: float | None = None,
     interpret: bool = False,
 ) -> jax.Array:
-  """`attention.causal_part`, on a GPU; keys after the queries are not scored.
-
-  Args:
-    queries: `[B, Q, H, D]`, tokens `start` to `start + Q` of their rows.
-    keys: `[B, T, K, D]`, of whole rows.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, Q]` int, of the queries.
-    key_segment_ids: `[B, T]` int.
-    start: scalar int.
-    window: as there.
-    scale: as there.
-    interpret: as for `causal`.
-
-  Returns:
-    `[B, Q, H, D]`.
-  """
+  """`attention.causal_part`; keys after the queries are not scored."""
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([keys, values])
   span = jax.lax.dynamic_slice_in_dim(
@@ -122,23 +95,7 @@ def after_prefix(
     scale: float | None = None,
     interpret: bool = False,
 ) -> jax.Array:
-  """`attention.after_prefix`, on a GPU.
-
-  Args:
-    queries: `[B, T, H, D]`, of what follows the prefix.
-    keys: `[B, T, K, D]`.
-    values: `[B, T, K, D]`.
-    segment_ids: `[B, T]` int.
-    positions: `[B, T]` int, from the start of the prefix on.
-    prefix: keys and values `[B, P, K, D]`, of positions 0 to P - 1, and
-      `[B, P]` int, 0 where they are padding, which comes last.
-    window: as there.
-    scale: as there.
-    interpret: as for `causal`.
-
-  Returns:
-    `[B, T, H, D]`.
-  """
+  """`attention.after_prefix`."""
   chex.assert_rank([queries, keys, values, segment_ids], [4, 4, 4, 2])
   chex.assert_equal_shape([segment_ids, positions])
   prefix_keys, prefix_values, prefix_segment_ids = prefix

@@ -68,7 +68,7 @@ def adapt(
   Args:
     coef: the present weight of the KL.
     observed: mean KL of the last step.
-    target: KL that is wanted.
+    target: KL to steer to.
     count: episodes of the last step.
     horizon: episodes over which the controller acts.
   """

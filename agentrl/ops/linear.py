@@ -14,7 +14,7 @@ _FEW_ROWS = range(2, 65)
 
 
 def large_first(rows: int) -> bool:
-  """Whether the large matrix should come first in a product with `rows`."""
+  """True if the large matrix should come first in a product with `rows`."""
   return rows in _FEW_ROWS and jax.default_backend() == 'cpu'
 
 
@@ -111,7 +111,7 @@ def _grouped(x, kernels, sizes):
   return out, (seen, kernels.value, sizes.value)
 
 
-# Of each group: the sum over its rows of x's row times the gradient's.
+# For each group, the sum over its rows of x's row times the gradient's.
 _OUTER = jax.lax.RaggedDotDimensionNumbers(
     dot_dimension_numbers=(([0], [0]), ([], [])),
     lhs_ragged_dimensions=[0],

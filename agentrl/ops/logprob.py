@@ -21,14 +21,14 @@ Scores = tuple[jax.Array, jax.Array]
 def shift_right(
     x: jax.Array, positions: jax.Array, first: jax.Array | None = None
 ) -> jax.Array:
-  """Moves what state t - 1 says to index t; 0 at position 0.
+  """`x` of the state at t - 1 at index t; 0 at position 0.
 
   Args:
     x: `[B, T]`, computed from the state at each index.
     positions: `[B, T]` int; those of a segment follow each other, and begin
       with 0 or with the length of the prefix that all segments of a row have.
     first: `[B, T]` or `[B, 1]`, computed from the last state of that prefix;
-      None: there is none.
+      None without one.
   """
   chex.assert_equal_shape([x, positions])
   moved = jnp.pad(x[:, :-1], ((0, 0), (1, 0)))
@@ -49,7 +49,7 @@ def from_logits(
   """Log-probability of each target, and the entropy it was drawn with.
 
   The temperature divides the logits, as the sampler's does, so that both sides
-  speak of one distribution. One pass over the logits finds all sums: kept apart,
+  describe one distribution. One pass over the logits finds all sums: apart,
   each would be a pass of its own, forward and backward.
 
   Args:
@@ -101,13 +101,13 @@ def from_hidden(
     tokens: `[B, T]` int ids.
     positions: `[B, T]` int, see `shift_right`.
     first: `[B, D]` last state of the prefix that a row's segments continue;
-      None: there is none.
+      None without one.
     temperature: of the sampler; divides the logits.
     chunk: columns per piece; static.
 
   Returns:
-    `[B, T]` log-probabilities and `[B, T]` entropies, each at the index of the
-    token that they speak of.
+    `[B, T]` log-probabilities and `[B, T]` entropies, each at the index of its
+    token.
   """
 
   def score(hidden, targets):
@@ -124,14 +124,14 @@ def of_tokens(
     positions: jax.Array,
     first: jax.Array | None,
 ) -> Scores:
-  """`from_hidden`, whatever computes what each state says.
+  """`from_hidden` for any function that scores the states.
 
   Args:
     predict: `in_chunks` but for its score, or the same on many devices.
-    hidden: as there, as all that follow.
-    tokens: of the row.
-    positions: in the segment.
-    first: last state of the prefix.
+    hidden: `[B, T, D]`.
+    tokens: `[B, T]` int ids.
+    positions: `[B, T]` int.
+    first: `[B, D]` last state of the prefix; None without one.
   """
   chex.assert_equal_shape([tokens, positions])
   following = jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)))
@@ -151,19 +151,19 @@ def in_chunks(
     *,
     chunk: int,
 ) -> tuple[Scores, Scores | None]:
-  """What states say of the tokens that follow; rows and columns do not mix.
+  """Scores of the tokens that follow; rows and columns do not mix.
 
   Args:
     score: `[B, t, D]` states and `[B, t]` ids to scores; of a single state to
       those of all ids of its row.
     states: `[B, T, D]`, and `[B, T]` the ids that follow.
     firsts: `[B, D]` last states of prefixes, and `[B, T]` the ids of their
-      rows; None: there are none.
+      rows; None without prefixes.
     chunk: columns per piece; static.
 
   Returns:
     `[B, T]` log-probabilities and `[B, T]` entropies, at the index of the
-    state, and those that the prefixes' states say.
+    state, and those from the prefixes' states.
   """
   hidden, targets = states
   batch, length, _ = hidden.shape

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 
 def sum(x: jax.Array, mask: jax.Array) -> jax.Array:
-  """Sum of `x` where `mask`; whatever stands elsewhere (NaN too) is unseen."""
+  """Sum of `x` where `mask`; other entries, NaN too, do not count."""
   return jnp.sum(jnp.where(mask, x, 0.0))
 
 

@@ -1,4 +1,4 @@
-"""How far the trainer's log-probabilities are from the sampler's.
+"""Distance of the trainer's log-probabilities from the sampler's.
 
 Two programs compute them: different kernels, precision and batch shapes, stale
 caches, or a temperature applied on one side only. The gap biases every

@@ -30,7 +30,7 @@ def initialize(
     num_processes: in all.
     process_id: of this one, from 0.
     local_device_ids: the devices of this machine that this process uses; None:
-      all of them, or what the launcher says.
+      all of them, or those of the launcher.
 
   Raises:
     RuntimeError: the others did not come, or jax has devices already.
@@ -46,7 +46,7 @@ def initialize(
 
 
 def count() -> int:
-  """How many processes there are."""
+  """The number of processes."""
   return jax.process_count()
 
 
@@ -56,7 +56,7 @@ def index() -> int:
 
 
 def is_first() -> bool:
-  """Whether this is the process that writes what is written once."""
+  """True in the process that writes what is written once."""
   return jax.process_index() == 0
 
 
@@ -72,7 +72,7 @@ def share(message: bytes) -> list[bytes]:
 
 
 def agree(flag: bool) -> bool:
-  """What the first process says, in all of them."""
+  """The first process's flag, in all of them."""
   return share(b'1' if flag else b'0')[0] == b'1'
 
 

@@ -1,7 +1,7 @@
 """Where arrays live: (regex, PartitionSpec) rules, and places of activations.
 
 Parameters and what is made of them follow rules by their paths. Activations
-follow `place_activations`, which speaks of the mesh that a function was traced
+follow `place_activations`, for the mesh that a function was traced
 with by `on_mesh`: without one, and on one device, it changes nothing.
 """
 
@@ -78,7 +78,7 @@ def single_device(tree: Any, device: jax.Device) -> Any:
 
 
 def drop_indivisible(leaf: Any, wanted: NamedSharding) -> NamedSharding:
-  """`wanted` as far as it fits: for what is smaller than its parameter.
+  """`wanted` without the axes that do not divide: for a factored moment.
 
   An axis is whole if its devices do not divide it, and so is an array of fewer
   axes: a factored moment, which is small.
@@ -93,7 +93,7 @@ def drop_indivisible(leaf: Any, wanted: NamedSharding) -> NamedSharding:
 
 
 def has_host_memory(mesh: Mesh) -> bool:
-  """Whether arrays on `mesh` can wait in the memory of the host."""
+  """True if arrays on `mesh` can wait in the memory of the host."""
   kinds = {
       memory.kind for memory in mesh.devices.flat[0].addressable_memories()
   }
@@ -106,12 +106,12 @@ def to_host(tree: Any) -> Any:
 
 
 def to_device(tree: Any) -> Any:
-  """What `to_host` took away, brought back; what is there already, itself."""
+  """Arrays or shardings of arrays, in the memory of their devices."""
   return jax.tree.map(functools.partial(_move, kind=_DEVICE), tree)
 
 
 def is_on_host(tree: Any) -> bool:
-  """Whether any of these arrays or shardings are in the host's memory."""
+  """True if any of these arrays or shardings is in the host's memory."""
   return any(_place(x).memory_kind == _HOST for x in jax.tree.leaves(tree))
 
 
@@ -195,7 +195,7 @@ def axis_size(axis: str) -> int:
 
 
 def constrain(x: jax.Array, spec: P) -> jax.Array:
-  """`x` laid out as `spec` says; unchanged where there is no mesh."""
+  """`x` laid out by `spec`; unchanged without a mesh."""
   if jax.sharding.get_abstract_mesh().empty:
     return x
   return jax.lax.with_sharding_constraint(x, spec)
@@ -219,7 +219,7 @@ def place_activations(x: jax.Array, features: str | None = None) -> jax.Array:
 def join_rows(arrays: Sequence[jax.Array]) -> jax.Array:
   """Arrays of rows, `[B, T, ...]` of any B and T, as one of their tokens.
 
-  What a device has of each lies side by side, so that nothing moves.
+  A device's parts of them lie side by side, so that nothing moves.
 
   Returns:
     `[N, ...]`, N the sum of all B * T.

@@ -5,6 +5,7 @@ them exists. So an update of any size on any mesh is measured on any machine,
 with simulated devices.
 """
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterable
@@ -15,41 +16,19 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
 
 from agentrl.batch import TokenBatch
+from agentrl.data import collate
 from agentrl.ops.aggregate import Denominators
 from agentrl.parallel import sharding
 from agentrl.planning import hlo
 from agentrl.training.programs import Programs
 from agentrl.training.state import TrainState
+from agentrl.types import TERMINATED, Episode, Group
 
-# `TokenBatch` fields of other types than float32, and those that are `[E]`.
-_INTS = (
-    'tokens',
-    'segment_ids',
-    'positions',
-    'turn_ids',
-    'anchor_ids',
-    'group_ids',
-)
-_BOOLS = ('completion_mask', 'valid', 'truncated')
-_OF_EPISODES = (
-    'group_ids',
-    'valid',
-    'episode_return',
-    'truncated',
-    'bootstrap_value',
-)
 # Fields that every batch has.
-ALWAYS = (
-    'tokens',
-    'segment_ids',
-    'positions',
-    'completion_mask',
-    'turn_ids',
-    'rewards',
-    'group_ids',
-    'valid',
-    'episode_return',
-    'truncated',
+ALWAYS = tuple(
+    field.name
+    for field in dataclasses.fields(TokenBatch)
+    if field.default is dataclasses.MISSING
 )
 
 # A program that never runs needs no fast code: what it holds and sends is
@@ -104,16 +83,20 @@ def batch_shapes(
     mesh: the devices.
     fields: that the loss reads beside those which every batch has.
   """
+  nothing = Episode(
+      *('', '', 0, '', 0, 0, 0, TERMINATED, False), *5 * ((),)
+  )  # fmt: skip
+  example = collate.collate([Group(0, 0, (nothing, nothing))])
 
   def shape(name):
-    dtype = jnp.float32
-    dtype = jnp.int32 if name in _INTS else dtype
-    dtype = jnp.bool if name in _BOOLS else dtype
-    if name in _OF_EPISODES:
-      place = NamedSharding(mesh, P())
-      return jax.ShapeDtypeStruct((episodes,), dtype, sharding=place)
-    place = NamedSharding(mesh, sharding.TOKENS)
-    return jax.ShapeDtypeStruct(size, dtype, sharding=place)
+    like = getattr(example, name)
+    if like is None:  # filled in later: numbers of tokens, or of episodes
+      per_episode = name == 'bootstrap_value'
+      like = example.episode_return if per_episode else example.rewards
+    whole = like.ndim == 1
+    place = NamedSharding(mesh, P() if whole else sharding.TOKENS)
+    shape = (episodes,) if whole else size
+    return jax.ShapeDtypeStruct(shape, like.dtype, sharding=place)
 
   return TokenBatch(**{name: shape(name) for name in (*ALWAYS, *fields)})
 
@@ -158,12 +141,12 @@ def largest(
 ) -> int:
   """The most rows a shard whose program fits; 0 if not even one does.
 
-  Bytes grow by about as much with each row, so the line through two sizes says
-  which to try next; what is returned was measured.
+  Bytes are nearly linear in the rows, so the line through two sizes gives the
+  next to try; the result was measured.
 
   Args:
-    measure: bytes of a program for so many rows a shard.
-    room: bytes that there are.
+    measure: bytes of a program by its rows a shard.
+    room: bytes available.
     start: rows a shard to try first.
     most: rows a shard that an update has.
   """

@@ -38,7 +38,7 @@ class Collective(NamedTuple):
   kind: str  # one of COLLECTIVES
   devices: int  # of a group
   count: int
-  # Of the larger of operands and results on one device, all `count` together.
+  # On one device, the larger of operands and results; all `count` together.
   bytes: int
 
 

@@ -96,7 +96,7 @@ def scale_by_adam8bit(
 
 
 def values(bits: int) -> np.ndarray:
-  """What the codes stand for, ascending, of numbers from 0 to 1.
+  """The numbers from 0 to 1 that the codes stand for, ascending.
 
   Args:
     bits: the upmost decade has 2^bits values.

@@ -88,7 +88,7 @@ class Checkpoints:
   def save(
       self, number: int, items: dict[str, Any], host: dict[str, Any]
   ) -> None:
-    """Saves in the background; `wait` tells whether it worked.
+    """Saves in the background; `wait` raises if it failed.
 
     Args:
       number: rl steps done.
@@ -148,7 +148,7 @@ class Checkpoints:
 
     Args:
       like: trees of `jax.ShapeDtypeStruct` with shardings by item name: the
-        shapes and places wanted.
+        shapes and shardings to restore to.
       number: which; None takes the newest.
 
     Raises:
@@ -311,7 +311,7 @@ def check_model(
 
 
 def _why_not_written(error: Exception) -> str:
-  """The system's own words ("No space left on device"), whoever reports it."""
+  """The system's own words ("No space left on device")."""
   if isinstance(error, OSError) and error.strerror:
     return error.strerror
   lines = str(error).strip().splitlines() or [repr(error)]

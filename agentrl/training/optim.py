@@ -137,7 +137,7 @@ def make_optimizer(
   )
 
 
-# What a parameter is, by its name: optimizers tell these apart.
+# Kinds of parameters, by name: optimizers treat them differently.
 _VECTOR, _EMBEDDING, _MATRIX = 'vector', 'embedding', 'matrix'
 
 

@@ -1,7 +1,7 @@
 """All updates of the policy on one collection of episodes.
 
-Score it where the plan needs that, shape its rewards, turn them into
-advantages, and go over it in minibatches.
+Scores it where the plan needs that, shapes its rewards, turns them into
+advantages, and makes an update of each minibatch.
 """
 
 import dataclasses
@@ -108,8 +108,8 @@ def update_policy(
   """All updates on one collection.
 
   With one update the policy that is updated is the one that sampled, so the
-  ratio is 1 by definition and old log-probabilities are not computed again;
-  `train/old_logprobs_skipped` says so.
+  ratio is 1 by definition and old log-probabilities are not computed again:
+  `train/old_logprobs_skipped` is 1.
 
   Args:
     state: donated.
@@ -228,7 +228,7 @@ def _minibatches(
 def _agreement(
     batch: TokenBatch, old: np.ndarray, rows: np.ndarray, trainable: np.ndarray
 ) -> Metrics:
-  """How far the trainer, before the policy moved, is from the sampler."""
+  """Mismatch of trainer and sampler, before the policy moved."""
   # Masked rather than taken out: one program for all numbers of rows.
   seen = np.isin(np.arange(len(old)), rows) & trainable
   seen &= np.isfinite(old).all(axis=1)

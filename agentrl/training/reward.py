@@ -1,4 +1,4 @@
-"""Rewards that are learnt from, where they are not the environment's alone."""
+"""Rewards beside the environment's: a length penalty, a KL penalty."""
 
 import numpy as np
 

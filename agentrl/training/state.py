@@ -1,4 +1,4 @@
-"""What a learner carries from update to update."""
+"""The state of a learner between updates."""
 
 import functools
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from agentrl.parallel import sharding
 
 
 class Networks(NamedTuple):
-  """What is differentiated and optimized together."""
+  """Parameters that are differentiated and optimized together."""
 
   policy: Any
   critic: Any = None  # None without one
@@ -103,7 +103,7 @@ def infer_shardings(tree: Any, mesh: Mesh) -> Any:
 
 
 def is_finite(tree: Any) -> jax.Array:
-  """Whether all numbers in all arrays of a tree are finite, a scalar bool."""
+  """True if all numbers in all arrays of a tree are finite, a scalar."""
   # Not of a norm: the squares of large parameters overflow.
   finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]
   return jnp.stack(finite).all()
@@ -119,7 +119,7 @@ def place(batch: Any, mesh: Mesh) -> Any:
 
 
 def abstract(tree: Any) -> Any:
-  """Shapes, types and places of arrays, which need not stay alive for it."""
+  """Shapes, dtypes and shardings of arrays, which need not stay alive."""
   return jax.tree.map(
       lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=x.sharding),
       tree,

@@ -1,9 +1,9 @@
-"""Notices a policy that has stopped to learn, which no error would tell of."""
+"""A watch for a policy that has stopped learning, which raises no error."""
 
 import math
 from collections.abc import Mapping
 
-# A step may be odd by chance; so many in a row are not.
+# One odd step may be chance; this many in a row are not.
 PATIENCE = 5
 # Means over thousands of tokens, in float32.
 _ZERO = 1e-6  # nats
@@ -11,7 +11,7 @@ _ROUNDING = 1e-5  # relative
 
 
 class DeadPolicyWatch:
-  """Looks at the metrics of each rl step for the signs of a dead policy.
+  """Checks the metrics of each rl step for signs of a dead policy.
 
   Those are a gradient of exactly 0 although returns differed within a group,
   and an entropy of 0 or of a uniform choice: an update that was far too large
