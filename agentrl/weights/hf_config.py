@@ -46,16 +46,11 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported.'
       )
-  # null means an absent field, except in this one and in sliding_window.
-  if fields.get('num_key_value_heads', 0) is None:
-    fields = {
-        **fields,
-        'num_key_value_heads': fields.get('num_attention_heads'),
-    }
+  # null means an absent field, except in these.
   given = {
       families.RENAMED.get(field, field): x
       for field, x in fields.items()
-      if x is not None or field == 'sliding_window'
+      if x is not None or field in ('num_key_value_heads', 'sliding_window')
   }
   read = families.FIELDS | dict(family.fields)
   missing = [x for x in read if x not in family.defaults | given]
