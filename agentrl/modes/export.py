@@ -1,7 +1,6 @@
 """mode='export': a checkpoint as a Hugging Face folder, verified."""
 
 import dataclasses
-import functools
 import json
 import os
 import pathlib
@@ -22,7 +21,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import compile_cache, language_model, model_card, ranks
 from agentrl.training.language_model import DTYPES, LanguageModel
-from agentrl.weights import export, hf, pretrained
+from agentrl.weights import hf, pretrained, verify
 
 # Words, blanks, digits, other scripts, what JSON and code need, a control token.
 _SAMPLE = (
@@ -151,11 +150,17 @@ def write(
     WeightsError: the directory has content, the disk refuses, or what was read
       again differs. Nothing is left behind.
   """
-  export.save_verified(
+  kind = np.dtype(DTYPES[dtype])
+
+  def check(folder: pathlib.Path) -> None:
+    verify.check(folder, model.config, model.params, kind)
+    _check_tokenizer(folder, model.tokenizer)
+
+  hf.save(
       directory,
       model.config,
       model.params,
-      dtype=np.dtype(DTYPES[dtype]),
+      dtype=kind,
       shard_bytes=shard_bytes,
       eos_ids=model.tokenizer.eos_ids,
       companions=(
@@ -166,7 +171,7 @@ def write(
               json.dumps(trained, indent=2) + '\n',
           ),
       ),
-      checks=(functools.partial(_check_tokenizer, expected=model.tokenizer),),
+      checks=(check,),
   )
 
 

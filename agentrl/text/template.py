@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jinja2
 import jinja2.sandbox
@@ -214,16 +215,19 @@ def _try() -> None:
   _limit(resource.RLIMIT_CORE, 0)
   if sys.platform == 'linux':  # others refuse or ignore it
     _limit(resource.RLIMIT_AS, _MEMORY_BYTES)
+  render = _attempt(compile_template, job['source'], job['special_tokens'])
+  for conversation in job['conversations'] if render else ():
+    _attempt(render, [Message(*message) for message in conversation])
+
+
+def _attempt(call: Callable[..., Any], *args: Any) -> Any:
+  """The result of a call, or None; ends the process if memory runs out."""
   try:
-    render = compile_template(job['source'], job['special_tokens'])
+    return call(*args)
   except ChatTemplateError as error:
-    _leave(error)
-    return
-  for conversation in job['conversations']:
-    try:
-      render([Message(*message) for message in conversation])
-    except ChatTemplateError as error:
-      _leave(error)
+    if isinstance(error.__cause__, MemoryError):
+      sys.exit(_TOO_LARGE)
+    return None
 
 
 def _limit(kind: int, value: int) -> None:
@@ -231,11 +235,6 @@ def _limit(kind: int, value: int) -> None:
   if most != resource.RLIM_INFINITY:
     value = min(value, most)
   resource.setrlimit(kind, (value, most))
-
-
-def _leave(error: ChatTemplateError) -> None:
-  if isinstance(error.__cause__, MemoryError):
-    sys.exit(_TOO_LARGE)
 
 
 def _words(error: BaseException) -> str:

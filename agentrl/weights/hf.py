@@ -275,27 +275,21 @@ def new_directory(directory: pathlib.Path) -> Iterator[pathlib.Path]:
   Raises:
     WeightsError: the directory has content, or the disk refuses.
   """
+  partial = directory.with_name(f'.{directory.name}.{uuid.uuid4().hex[:8]}')
   try:
     if directory.exists() and any(directory.iterdir()):
       raise WeightsError(
           f'{directory} is not empty; remove it or name another.'
       )
-    with _renamed_into_place(directory) as partial:
+    partial.mkdir(parents=True)
+    try:
       yield partial
+      partial.replace(directory)
+    except BaseException:
+      shutil.rmtree(partial)
+      raise
   except OSError as error:
     raise WeightsError(f'Cannot write {directory}: {error}.') from error
-
-
-@contextlib.contextmanager
-def _renamed_into_place(directory: pathlib.Path) -> Iterator[pathlib.Path]:
-  partial = directory.with_name(f'.{directory.name}.{uuid.uuid4().hex[:8]}')
-  partial.mkdir(parents=True)
-  try:
-    yield partial
-    partial.replace(directory)
-  except BaseException:
-    shutil.rmtree(partial)
-    raise
 
 
 def _config_fields(

@@ -46,16 +46,11 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
           f'{field} of {source} is {bounds.short(fields[field])}; only'
           f' {allowed[0]!r} is supported.'
       )
-  # null means an absent field, except in this one and in sliding_window.
-  if fields.get('num_key_value_heads', 0) is None:
-    fields = {
-        **fields,
-        'num_key_value_heads': fields.get('num_attention_heads'),
-    }
+  # null means an absent field, except in these.
   given = {
       families.RENAMED.get(field, field): x
       for field, x in fields.items()
-      if x is not None or field == 'sliding_window'
+      if x is not None or field in ('num_key_value_heads', 'sliding_window')
   }
   read = families.FIELDS | dict(family.fields)
   missing = [x for x in read if x not in family.defaults | given]
@@ -124,27 +119,25 @@ def _layers(
       bounds.check(name, given[name], f'{name} of {source}')
     return given.get(name)
 
-  rotated = None
-  if family.windows == 'unrotated':
-    every = checked('no_rope_layer_interval')
-    rotated = [bool((i + 1) % every) for i in range(count)]
-    if 'no_rope_layers' in given:  # 1: the layer has them
-      rotated = _listed(given, 'no_rope_layers', (0, 1), count, source)
-  late, pattern = checked('max_window_layers'), None
-  if family.windows == 'pattern':
-    pattern = checked('sliding_window_pattern')
-  slides = {
-      None: lambda i: False,
-      'late': lambda i: i >= late,
-      'unrotated': lambda i: not rotated[i],
-      'pattern': lambda i: bool((i + 1) % pattern),
-  }[family.windows]
-  window = None
-  if family.windows == 'pattern' or checked('use_sliding_window'):
-    window = given.get('sliding_window')
-  if window is None and family.windows != 'pattern':
-    slides = lambda i: False
-  kinds = [SLIDING if slides(i) else FULL for i in range(count)]
+  late = checked('max_window_layers')
+  window = given.get('sliding_window')
+  rotated, slides = None, [False] * count
+  match family.windows:
+    case 'late':
+      slides = [i >= late for i in range(count)]
+    case 'unrotated':
+      every = checked('no_rope_layer_interval')
+      rotated = [bool((i + 1) % every) for i in range(count)]
+      if 'no_rope_layers' in given:  # 1: the layer has them
+        rotated = _listed(given, 'no_rope_layers', (0, 1), count, source)
+      slides = [not x for x in rotated]
+    case 'pattern':
+      pattern = checked('sliding_window_pattern')
+      slides = [bool((i + 1) % pattern) for i in range(count)]
+  if family.windows != 'pattern':
+    window = window if checked('use_sliding_window') else None
+    slides = [x and window is not None for x in slides]
+  kinds = [SLIDING if x else FULL for x in slides]
   if family.windows is not None and 'layer_types' in given:
     kinds = _listed(given, 'layer_types', (FULL, SLIDING), count, source)
   if SLIDING not in kinds:
@@ -231,9 +224,8 @@ def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _scaling(
     kind: str, fields: dict[str, Any], positions: int
 ) -> rotary.Scaling | None:
-  unknown = sorted(fields.keys() - families.SCALING.keys())
-  if kind == 'default':
-    unknown = sorted(fields)
+  known = families.SCALING if kind != 'default' else {}
+  unknown = sorted(fields.keys() - known.keys())
   if unknown:
     raise ValueError(f'rotary type {kind!r} has no {", ".join(unknown)}')
   if kind == 'default':
@@ -245,8 +237,7 @@ def _scaling(
     if not good or value < 0:
       raise ValueError(f'{name} is {bounds.short(value)}')
   values = {families.SCALING[name]: value for name, value in fields.items()}
-  known = rotary.KINDS.get(kind, set())
-  if 'original_max_positions' in known:
+  if 'original_max_positions' in rotary.KINDS.get(kind, ()):
     values.setdefault('original_max_positions', positions)
   else:
     # The model's max_positions take its place.
@@ -325,13 +316,12 @@ def _rope_fields(
 ) -> dict[str, Any]:
   scaling = None
   if config.rope_scaling is not None:
-    values = {
-        theirs: getattr(config.rope_scaling, ours)
+    kind = config.rope_scaling.kind
+    scaling = {'rope_type': kind} | {
+        theirs: value
         for theirs, ours in families.SCALING.items()
-        if ours in rotary.KINDS[config.rope_scaling.kind]
-    }
-    scaling = {'rope_type': config.rope_scaling.kind} | {
-        name: value for name, value in values.items() if value is not None
+        if ours in rotary.KINDS[kind]
+        and (value := getattr(config.rope_scaling, ours)) is not None
     }
   theta = {'rope_theta': config.rope_theta}
   full = (scaling or {'rope_type': 'default'}) | theta
