@@ -118,7 +118,7 @@ def test_a_command_that_could_not_run_is_found(argv, word, said):
   assert word in said[argv]
 
 
-def test_readme_links_each_guide_once_and_all_links_lead_somewhere():
+def test_readme_is_short_names_every_package_and_links_each_guide_once():
   readme = (ROOT / 'README.md').read_text()
   assert len(readme.splitlines()) <= 200
   for path in PAGES:
@@ -127,5 +127,7 @@ def test_readme_links_each_guide_once_and_all_links_lead_somewhere():
       assert (path.parent / target).exists(), (path, target)
     if path.is_relative_to(ROOT / 'agentrl'):
       assert readme.count(f'({path.relative_to(ROOT)})') == 1, path
+  for package in (ROOT / 'agentrl').glob('*/__init__.py'):
+    assert f'{package.parent.name}/`' in readme, package
   for file in re.findall(r'-r (third_party/\S+\.txt)', readme):
     assert (ROOT / file).is_file(), file

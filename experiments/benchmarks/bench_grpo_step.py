@@ -136,54 +136,68 @@ class Ours:
         )
     )
     del params
-    host = stack.enter_context(EventLoop())
-    sampler = Sampler(host.session, [url], temperature=1.0, timeout_s=600)
-    push = weight_sync.EmbeddedPush(engine)
+    self._event_loop = stack.enter_context(EventLoop())
+    self._sampler = Sampler(
+        self._event_loop.session, [url], temperature=1.0, timeout_s=600
+    )
+    self._push = weight_sync.EmbeddedPush(engine)
+    self._vocab_size = config.vocab_size
     tasks = TaskIterator(range(1000), seed=0)
-    self._books = rl.LoopState(
+    self._loop = rl.LoopState(
         step=0, policy_version=0, tasks=tasks.state(), horizon=None, stats={}
     )
     hyperparams = grpo.Hyperparams()
-
-    def collect(step, tasks, *, horizon, policy_version):
-      del step, horizon
-      return host.run(
-          play(sampler, config.vocab_size, tasks, policy_version=policy_version)
-      )
-
     self._train = functools.partial(
         rl.train,
         tasks_per_step=_PROMPTS.value,
         tasks=tasks,
         schedule=fixed(1),
-        collect=collect,
-        advantages=jax.jit(
-            functools.partial(grpo.advantages, hyperparams=hyperparams),
-            static_argnames='num_groups',
+        update=rl.Update(
+            programs_lib.compile_programs(
+                module,
+                functools.partial(grpo.loss, hyperparams=hyperparams),
+                tx,
+                self._state,
+            ),
+            UpdatePlan(hyperparams, max_tokens=_MAX_TOKENS.value, seed=0),
+            jax.jit(
+                functools.partial(grpo.advantages, hyperparams=hyperparams),
+                static_argnames='num_groups',
+            ),
+            learning_rate=lambda update: 1e-5,
         ),
-        programs=programs_lib.compile_programs(
-            module,
-            functools.partial(grpo.loss, hyperparams=hyperparams),
-            tx,
-            self._state,
-        ),
-        plan=UpdatePlan(hyperparams, max_tokens=_MAX_TOKENS.value, seed=0),
-        ref_params=None,
-        learning_rate=lambda update: 1e-5,
-        push=lambda params, version: host.run(push(params, version)),
-        record=self._record,
-        save=lambda state, books: None,
+        run=self,
         save_every=10**6,
-        stopped=lambda: False,
     )
 
-  def _record(self, step, metrics, groups, batch, suspects):
-    del step, groups, batch, suspects
-    self._metrics = metrics
+  # What `rl.train` asks of a run.
+
+  def collect(self, step, tasks, *, horizon, policy_version):
+    del step, horizon
+    return self._event_loop.run(
+        play(
+            self._sampler,
+            self._vocab_size,
+            tasks,
+            policy_version=policy_version,
+        )
+    )
+
+  def push(self, params, version):
+    self._event_loop.run(self._push(params, version))
+
+  def record(self, made):
+    self._metrics = made.metrics
+
+  def save(self, state, loop):
+    pass
+
+  def stopped(self):
+    return False
 
   def __call__(self) -> dict[str, float]:
-    self._state, self._books = self._train(
-        self._state, self._books, num_steps=self._books.step + 1
+    self._state, self._loop = self._train(
+        self._state, self._loop, num_steps=self._loop.step + 1
     )
     names = ('collect', 'update', 'push')
     return dict(
