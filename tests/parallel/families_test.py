@@ -26,9 +26,7 @@ CONFIG = dataclasses.replace(
     sliding_window=5,
     rope_local_theta=100.0,
     tie_embeddings=False,
-    num_experts=4,
-    num_experts_per_token=2,
-    moe_intermediate_size=8,
+    **tiny.EXPERTS,
 )
 
 

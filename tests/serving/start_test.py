@@ -3,12 +3,11 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import shutil
 import socket
 
 import aiohttp
-import jax
-import numpy as np
 import pytest
 from absl import logging
 from aiohttp import web
@@ -17,7 +16,6 @@ from agentrl.config.sampler import Sampler
 from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.inference.control import ControlClient
-from agentrl.models import transformer
 from agentrl.modes import base, train
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop
@@ -33,10 +31,7 @@ from tests import fakes, qwen3, tiny
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
 
-def params_of(version):
-  module = transformer.Transformer(CONFIG, scan_layers=True)
-  params = transformer.init_params(module, jax.random.key(version))
-  return jax.tree.map(lambda x: 4 * np.asarray(x), params)
+params_of = functools.partial(tiny.peaked_params, CONFIG)
 
 
 @pytest.fixture(scope='module')
