@@ -4,6 +4,7 @@ import os
 
 import hypothesis
 import jax
+import pytest
 
 from agentrl.training import compile_cache
 
@@ -29,3 +30,11 @@ def pytest_configure(config):
     # For child processes, whatever they are and whatever cache folder they get.
     os.environ['JAX_COMPILATION_CACHE_DIR'] = folder
     os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
+
+
+@pytest.fixture(scope='module')
+def quick_compilation():
+  """What is checked there is mathematics, so slower code will do."""
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', False)

@@ -34,6 +34,15 @@ CONFIG = TransformerConfig(
     num_kv_heads=2,
     head_dim=4,
 )
+# What sets Gemma 3 and a mixture of experts apart, beside their layers' types.
+GEMMA = dict(
+    qk_norm=True,
+    post_norms=True,
+    norm_offset=1.0,
+    scale_embeddings=True,
+    hidden_act='gelu_pytorch_tanh',
+)
+EXPERTS = dict(num_experts=4, num_experts_per_token=2, moe_intermediate_size=8)
 # `max_tokens` of microbatches of one packed row, the shape that all tests share.
 ROW = 64
 MODULE = transformer.Transformer(CONFIG, scan_layers=True)
@@ -77,6 +86,29 @@ def stack_layers(params):
   count = sum(name.startswith('layers_') for name in params)
   layers = [turned.pop(f'layers_{i}') for i in range(count)]
   return turned | {'layers': jax.tree.map(lambda *xs: jnp.stack(xs), *layers)}
+
+
+def version_params(version):
+  """Different for each version, far from flat."""
+  return jax.tree.map(lambda x: 4 * x + 0.1 * version, init_params())
+
+
+def peaked_params(config, seed):
+  """Host arrays of distributions far from flat."""
+  module = transformer.Transformer(config, scan_layers=True)
+  params = transformer.init_params(module, jax.random.key(seed))
+  return jax.tree.map(lambda x: 4 * np.asarray(x), params)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def run_decoder(
+    module, params, tokens, positions, segment_ids=None, cache=None
+):
+  """Logits `[B, T, V]` and the cache."""
+  hidden, cache, _ = module.apply(
+      {'params': params}, tokens, positions, segment_ids, cache
+  )
+  return module.apply({'params': params}, hidden, method='unembed'), cache
 
 
 @contextlib.contextmanager

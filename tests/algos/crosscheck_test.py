@@ -8,7 +8,7 @@ wheel, and torch is all they need. Without the wheel these tests skip:
         python -m pytest tests/algos/crosscheck_test.py
 
 Do not install it: the wheel brings a package `tests`, which hides this one from
-`python -m tests.parallel.simulated_devices`, and its dependencies want ray and
+`python -m tests.parallel.processes`, and its dependencies want ray and
 an older transformers than the parity tests.
 """
 

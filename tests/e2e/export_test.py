@@ -4,15 +4,9 @@ import json
 
 import pytest
 
-from tests.e2e.running import launch
+from tests.e2e.running import finish
 
 pytestmark = pytest.mark.slow
-
-
-def finish(workdir, *flags, config):
-  done = launch(workdir, *flags, config=config)
-  assert done.returncode == 0, done.stdout + done.stderr
-  return done.stdout
 
 
 # The modes that train; their checkpoints are read in one way.

@@ -11,7 +11,7 @@ import pytest
 from agentrl.training import language_model
 from agentrl.weights import hf
 from tests import tiny
-from tests.e2e.running import launch, lines, start, wait_for
+from tests.e2e.running import finish, launch, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
 SFT = 'configs/babyai_sft.py:tiny'
@@ -29,12 +29,6 @@ RL_FLAGS = (
 )
 # What a clock says, and how much of the same replies was cached already.
 CLOCKS = ('time', 'rollout/cached_share')
-
-
-def finish(workdir, *flags, config):
-  done = launch(workdir, *flags, config=config)
-  assert done.returncode == 0, done.stdout + done.stderr
-  return done.stdout
 
 
 def size_of(checkpoint):

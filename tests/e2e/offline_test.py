@@ -7,18 +7,12 @@ import numpy as np
 import pytest
 
 from agentrl.data import episodes as episodes_lib
-from tests.e2e.running import launch, lines, start, wait_for
+from tests.e2e.running import finish, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
 SMALL = ('--config.eval.num_tasks=2',)
 # LoopState of the clock, which no two runs share.
 CLOCK = ('time',)
-
-
-def finish(workdir, *flags, config):
-  done = launch(workdir, *flags, config=config)
-  assert done.returncode == 0, done.stdout + done.stderr
-  return done.stdout
 
 
 def summary_of(workdir):

@@ -31,6 +31,13 @@ def launch(workdir, *flags, config):
   )
 
 
+def finish(workdir, *flags, config):
+  """The output of a run that succeeds."""
+  done = launch(workdir, *flags, config=config)
+  assert done.returncode == 0, done.stdout + done.stderr
+  return done.stdout
+
+
 def start(workdir, *flags, config):
   """A run that goes on by itself; what it says can be read."""
   return subprocess.Popen(

@@ -19,19 +19,13 @@ GEMMA = dict(
     sliding_window=5,
     rope_local_theta=100.0,
     query_pre_attn_scalar=7,
-    qk_norm=True,
-    post_norms=True,
-    norm_offset=1.0,
-    scale_embeddings=True,
-    hidden_act='gelu_pytorch_tanh',
+    **tiny.GEMMA,
 )
 EXPERTS = dict(
     family='qwen3_moe',
     qk_norm=True,
-    num_experts=4,
-    num_experts_per_token=2,
-    moe_intermediate_size=8,
     norm_topk_prob=True,
+    **tiny.EXPERTS,
 )
 QWEN2 = dict(family='qwen2', qkv_bias=True, tie_embeddings=False)
 KINDS = {'gemma3_text': GEMMA, 'qwen3_moe': EXPERTS, 'qwen2': QWEN2}

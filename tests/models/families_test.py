@@ -4,7 +4,6 @@ One model of a kind at a time: what all tests of it need is computed once.
 """
 
 import dataclasses
-import functools
 import re
 
 import jax
@@ -25,15 +24,6 @@ CLOSE = dict(rtol=2e-4, atol=2e-4)
 # The same network, computed another way.
 SAME = dict(rtol=1e-4, atol=1e-4)
 ROWS, LENGTH = 2, 40
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def run(module, params, tokens, positions, segment_ids=None, cache=None):
-  """Logits `[B, T, V]` and the cache."""
-  hidden, cache, _ = module.apply(
-      {'params': params}, tokens, positions, segment_ids, cache
-  )
-  return module.apply({'params': params}, hidden, method='unembed'), cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +82,7 @@ def model(request, tmp_path_factory):
 
 
 def test_it_gives_the_logits_of_transformers(model):
-  actual, _ = run(
+  actual, _ = tiny.run_decoder(
       model.trainer, model.params, model.tokens, POSITIONS, ONE_SEGMENT
   )
   assert np.abs(model.expected).max() > 1  # the comparison is about something
@@ -114,7 +104,7 @@ def test_the_engine_s_layout_decodes_the_same(model):
   start, actual = 0, []
   for size in [17, 17, *[1] * 6]:
     part = slice(start, start + size)
-    out, cache = run(
+    out, cache = tiny.run_decoder(
         module,
         model.engine,
         model.tokens[:, part],
@@ -142,7 +132,9 @@ def test_what_shares_a_row_changes_nothing(model):
       np.repeat(x, ROWS, axis=0)
       for x in (tokens, positions[None], segment_ids.astype(np.int32))
   )
-  out, _ = run(model.trainer, model.params, tokens, positions, segment_ids)
+  out, _ = tiny.run_decoder(
+      model.trainer, model.params, tokens, positions, segment_ids
+  )
   assert np.isfinite(out).all()
   np.testing.assert_allclose(out[0, :first], model.expected[0, :first], **CLOSE)
   np.testing.assert_allclose(
@@ -233,7 +225,7 @@ def test_the_text_part_of_a_model_of_images_is_read(tmp_path, text, images):
   config, params = hf.load(tmp_path)
   assert config.family == 'gemma3_text'
   tokens = np.random.default_rng(0).integers(0, 60, (ROWS, LENGTH))
-  actual, _ = run(
+  actual, _ = tiny.run_decoder(
       transformer.Transformer(config, scan_layers=True),
       params,
       tokens.astype(np.int32),
@@ -258,7 +250,7 @@ def test_transformers_runs_an_exported_gemma_without_sliding_layers(tmp_path):
   expected = hugging_face.logits(found, tokens)
   # Longer than the window that is gone.
   assert np.abs(expected - hugging_face.logits(theirs, tokens)).max() > 0.1
-  actual, _ = run(
+  actual, _ = tiny.run_decoder(
       transformer.Transformer(config, scan_layers=True),
       params,
       tokens.astype(np.int32),
@@ -295,7 +287,7 @@ def test_gradients_are_those_of_torch(tmp_path, name, remat):
   module = transformer.Transformer(config, scan_layers=True, remat=remat)
 
   def loss(params):
-    out, _ = run(module, params, tokens, POSITIONS[:, :12])
+    out, _ = tiny.run_decoder(module, params, tokens, POSITIONS[:, :12])
     logprobs = jax.nn.log_softmax(out[:, :-1])
     return -jnp.take_along_axis(logprobs, tokens[:, 1:, None], -1).mean()
 

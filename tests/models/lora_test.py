@@ -13,19 +13,12 @@ from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
 from tests import tiny
 
+pytestmark = pytest.mark.usefixtures('quick_compilation')
+
 TOKENS = np.random.default_rng(0).integers(0, 32, (2, 9)).astype(np.int32)
 POSITIONS = np.tile(np.arange(9, dtype=np.int32), (2, 1))
 BIASED = dataclasses.replace(tiny.CONFIG, qkv_bias=True)
-EXPERTS = dataclasses.replace(
-    tiny.CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
-)
-
-
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
+EXPERTS = dataclasses.replace(tiny.CONFIG, **tiny.EXPERTS)
 
 
 def random_adapter(lora, params, seed=0):

@@ -61,22 +61,13 @@ def arange(batch, length):
   return np.tile(np.arange(length, dtype=np.int32), (batch, 1))
 
 
-@functools.partial(jax.jit, static_argnums=0)
-def run(module, params, tokens, positions, segment_ids=None, cache=None):
-  """Logits `[B, T, V]` and the cache."""
-  hidden, cache, _ = module.apply(
-      {'params': params}, tokens, positions, segment_ids, cache
-  )
-  return module.apply({'params': params}, hidden, method='unembed'), cache
-
-
 def logits(config, params, tokens, positions=None, segment_ids=None, **module):
   """`[B, T, V]` of trainer or engine parameters, without a cache."""
   module = transformer.Transformer(
       config, scan_layers='layers' in params, **module
   )
   positions = arange(*tokens.shape) if positions is None else positions
-  out, _ = run(module, params, tokens, positions, segment_ids)
+  out, _ = tiny.run_decoder(module, params, tokens, positions, segment_ids)
   return np.asarray(out)
 
 
@@ -249,7 +240,7 @@ def test_incremental_decoding_is_the_full_forward(chunks):
   start, actual = 0, []
   for size in chunks:
     part = slice(start, start + size)
-    out, cache = run(
+    out, cache = tiny.run_decoder(
         module, params, tokens[:, part], arange(2, 24)[:, part], cache=cache
     )
     actual.append(out)
@@ -268,10 +259,14 @@ def test_rows_of_a_cache_advance_on_their_own():
   positions = arange(2, 8)
   # Padding of the shorter prompt points past the cache, and is dropped.
   positions[1, 3:] = 16
-  _, cache = run(module, params, tokens[:, :8], positions, cache=cache)
+  _, cache = tiny.run_decoder(
+      module, params, tokens[:, :8], positions, cache=cache
+  )
   assert not np.asarray(cache[0][0])[1, :, 3:].any()
   step = np.array([[tokens[0, 8]], [tokens[1, 3]]])
-  out, _ = run(module, params, step, np.array(lengths)[:, None], cache=cache)
+  out, _ = tiny.run_decoder(
+      module, params, step, np.array(lengths)[:, None], cache=cache
+  )
   for row, length in enumerate(lengths):
     full = logits(config, params, tokens[row : row + 1, : length + 1])
     np.testing.assert_allclose(out[row, 0], full[0, -1], **SAME)
@@ -326,7 +321,7 @@ def test_gradients_are_those_of_torch(transformers, tmp_path, tied, remat):
   module = transformer.Transformer(config, scan_layers=True, remat=remat)
 
   def loss(params):
-    out, _ = run(module, params, tokens, arange(2, 12))
+    out, _ = tiny.run_decoder(module, params, tokens, arange(2, 12))
     logprobs = jax.nn.log_softmax(out[:, :-1])
     picked = jnp.take_along_axis(logprobs, tokens[:, 1:, None], -1)
     return -picked.mean()

@@ -25,6 +25,7 @@ from agentrl.types import Message
 from agentrl.weights import hf, names, pretrained
 from configs import evaluate
 from configs.export import get_config
+from tests import tiny
 
 TOKENIZER = tokenizer_lib.train_bpe(['go to the red ball', 'turn left'], 290)
 QWEN2 = TransformerConfig(
@@ -57,11 +58,7 @@ FAMILIES = {
     'smollm3': _other('smollm3', rope_layers=(True, False)),
     'gemma3_text': _other(
         'gemma3_text',
-        qk_norm=True,
-        post_norms=True,
-        norm_offset=1.0,
-        scale_embeddings=True,
-        hidden_act='gelu_pytorch_tanh',
+        **tiny.GEMMA,
         query_pre_attn_scalar=8,
         layer_types=(SLIDING, FULL),
         sliding_window=4,
@@ -129,10 +126,6 @@ def exported(run_dir, target, **fields):
     config.update_from_flattened_dict(fields)
   export.run(config, str(target))
   return target
-
-
-def assert_same(actual, expected):
-  jax.tree.map(np.testing.assert_array_equal, actual, expected)
 
 
 def logits_of(config, params, tokens):
@@ -210,7 +203,7 @@ def test_the_newest_checkpoint_comes_back_bit_for_bit(a_run, tmp_path):
   folder = exported(run_dir, tmp_path / 'out')
   config, found = pretrained.load(folder)
   assert config == QWEN2
-  assert_same(found, params[2])
+  tiny.assert_trees_equal(found, params[2])
   assert {path.name for path in folder.iterdir()} == {
       'config.json',
       'generation_config.json',
@@ -244,14 +237,16 @@ def test_an_older_checkpoint_is_exported_by_its_number(a_run, tmp_path, fields):
       for k, v in fields.items()
   }
   folder = exported(run_dir, tmp_path / 'out', **fields)
-  assert_same(pretrained.load(folder)[1], params[1])
+  tiny.assert_trees_equal(pretrained.load(folder)[1], params[1])
 
 
 def test_weights_are_rounded_to_the_type_that_is_asked_for(a_run, tmp_path):
   run_dir, params = a_run
   folder = exported(run_dir, tmp_path / 'a', **{'export.dtype': 'bfloat16'})
   rounded = jax.tree.map(lambda x: x.astype(ml_dtypes.bfloat16), params[2])
-  assert_same(pretrained.load(folder, dtype=ml_dtypes.bfloat16)[1], rounded)
+  tiny.assert_trees_equal(
+      pretrained.load(folder, dtype=ml_dtypes.bfloat16)[1], rounded
+  )
   assert hf.stored_dtype(folder) == 'bfloat16'
   # A run that started from this folder, and one that went on from that run.
   make_run(tmp_path / 'run', model=dict(name=str(folder)))
@@ -326,7 +321,7 @@ def test_a_checkpoint_is_a_model_by_its_folder(a_run):
   for number in (1, 2):
     model, version = language_model.load(f'{run_dir}/checkpoints/{number}')
     assert version == str(number)
-    assert_same(model.params, params[number])
+    tiny.assert_trees_equal(model.params, params[number])
   with pytest.raises(CheckpointError, match='has no checkpoint 7; known: 1, 2'):
     language_model.load(f'{run_dir}/checkpoints/7')
 

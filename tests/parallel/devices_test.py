@@ -1,16 +1,33 @@
-"""Sharded equals unsharded: one update on meshes of simulated devices.
+"""Sharded equals unsharded: one update on meshes of simulated devices."""
 
-And two processes equal one.
-"""
-
+import dataclasses
+import functools
 import itertools
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding
 
-from tests.parallel import eight_devices
+from agentrl.algos import ppo
+from agentrl.models import lora as lora_lib, mesh_logprob, transformer
+from agentrl.parallel import mesh as mesh_lib, sharding
+from agentrl.planning import hlo
+from agentrl.training import programs as programs_lib, state as state_lib
+from agentrl.training.weight_sync import push as weight_sync
+from tests import tiny
+from tests.parallel import learner
+from tests.parallel.eight_devices import (
+    ALONE,
+    assert_same,
+    flat,
+    make_mesh,
+    sent,
+)
 
-ALONE = '1x1x1x1'
+pytestmark = pytest.mark.usefixtures('quick_compilation')
+
 # Devices along data, fsdp, tensor and sequence; then what each device holds of
 # the [32, 16] embedding.
 MESHES = {
@@ -29,148 +46,250 @@ GRID = [
     '/'.join(parts)
     for parts in itertools.product(MESHES, ('none', 'own'), '124')
 ]
-# Every axis, any number of microbatches, with and without a critic; the whole
-# grid is slow.
+# Every axis, any number of microbatches, with and without a critic; the rest
+# is slow.
 QUICK = ['8x1x1x1/none/4', '2x2x2x1/none/2', '1x2x2x2/own/1']
-WORK = ['1x1x8x1/work', '1x1x1x8/work']
-OTHERS = [
-    '1x2x2x2/copies',
-    '1x2x1x4/chunks',
-    '2x2x2x1/chunks',
-    '2x2x2x1/prefixes',
-]
-SENT = ['1x4x2x1/sent', '2x2x1x2/sent', '8x1x1x1/sent']
-ADAPTERS = ['1x2x2x2/adapter']
-# Two processes of four devices share rows, parameters or both.
-SHARED = '2x2x2x1/none/2'
-SLOW_SHARED = ['1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1']
-MODULE = 'tests.parallel.simulated_devices'
+LIMIT = dict(max_tokens=tiny.ROW * learner.PACKED_ROWS)
 
 
-def run(tmp_path_factory, cases):
-  """Arrays by case and name, all from one process with eight devices."""
-  path = tmp_path_factory.mktemp('devices') / 'updates.npz'
-  alone = [f'{ALONE}/{case.partition("/")[2]}' for case in cases]
-  alone = [f'{case[:-1]}1' if case[-1].isdecimal() else case for case in alone]
-  found = {}
-  for key, value in eight_devices.arrays_of(
-      MODULE, path, *dict.fromkeys(alone + cases)
-  ).items():
-    case = next(c for c in [*cases, *alone] if key.startswith(f'{c}/'))
-    found.setdefault(case, {})[key.removeprefix(f'{case}/')] = value
-  return found
-
-
-@pytest.fixture(scope='module', name='updates')
-def _updates(tmp_path_factory):
-  return run(tmp_path_factory, QUICK + OTHERS + SENT + ADAPTERS + WORK)
-
-
-@pytest.fixture(scope='module', name='grid')
-def _grid(tmp_path_factory):
-  return run(tmp_path_factory, GRID)
-
-
-def assert_same(actual, expected):
-  assert actual.keys() == expected.keys()
-  for name, value in expected.items():
-    # float32 sums in another order; a KL that is 0 is a difference of ones.
-    scale = max(np.abs(value).max(), 1e-3 if 'metrics' in name else 0.0)
-    np.testing.assert_allclose(
-        actual[name], value, rtol=1e-5, atol=1e-5 * scale, err_msg=name
-    )
-
-
-def assert_equals_one_device(updates, case):
+@pytest.mark.parametrize(
+    'case',
+    [
+        c if c in QUICK else pytest.param(c, marks=pytest.mark.slow)
+        for c in GRID
+    ],
+)
+def test_any_mesh_gives_the_same_update(case):
   mesh, critic, _ = case.split('/')
-  actual, expected = dict(updates[case]), dict(updates[f'{ALONE}/{critic}/1'])
+  actual = dict(learner.update_on(case))
+  expected = dict(learner.update_on(f'{ALONE}/{critic}/1'))
   assert len(expected) > 40
   assert tuple(actual.pop('shard')) == MESHES[mesh]
   del expected['shard']
   assert_same(actual, expected)
 
 
-@pytest.mark.parametrize('case', QUICK)
-def test_any_mesh_gives_the_same_update(updates, case):
-  assert_equals_one_device(updates, case)
+def copies_on(mesh):
+  """What leaves the mesh: scores, and the engine's parameters."""
+  state, programs = learner.make_learner(mesh)
+  scores = programs_lib.score(
+      programs, state.networks, learner.random_batch(), **LIMIT
+  )
+  copy = weight_sync.engine_layout(state.params)
+  assert {len(x.devices()) for x in jax.tree.leaves(copy)} == {1}
+  return dict(logprobs=scores.logprobs, copy=copy)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('case', GRID)
-def test_every_mesh_critic_and_microbatch_gives_the_same_update(grid, case):
-  assert_equals_one_device(grid, case)
+def output_kernel(*, tied, vocab, dtype=jnp.float32):
+  """A decoder, and `{name: kernel}`: all that it needs for logits."""
+  config = dataclasses.replace(
+      learner.CONFIG, tie_embeddings=tied, vocab_size=vocab
+  )
+  module = transformer.Transformer(config, scan_layers=True, dtype=dtype)
+  kernel = np.random.default_rng(5).normal(size=(vocab, config.hidden_size))
+  kernel = kernel.astype(np.float32)
+  return module, {'embed': kernel} if tied else {'lm_head': kernel.T}
 
 
-def assert_equals_one_process(updates, case, path):
-  found = eight_devices.arrays_of(MODULE, path, case, processes=2)
-  two = {name.removeprefix(f'{case}/'): x for name, x in found.items()}
-  assert len(two) > 40
-  assert_same(two, updates[case])
+def chunks_on(mesh, *, tied):
+  """Log-probabilities in many pieces along T, with their gradients."""
+  batch = learner.random_batch()
+  rows = batch.tokens[:8], batch.positions[:8]
+  rng = np.random.default_rng(2)
+  hidden = rng.normal(size=(*rows[0].shape, 16)).astype(np.float32)
+  module, params = output_kernel(tied=tied, vocab=32)
+
+  def total(hidden, params, tokens, positions):
+    logprobs, entropy = mesh_logprob.from_hidden(
+        hidden,
+        module,
+        params,
+        tokens,
+        positions,
+        temperature=0.7,
+        chunk=3,  # divides no shard
+    )
+    return jnp.sum(jnp.sin(logprobs) + entropy), (logprobs, entropy)
+
+  grad = jax.value_and_grad(total, argnums=(0, 1), has_aux=True)
+  grad = jax.jit(sharding.on_mesh(grad, mesh))
+  placed = sharding.infer_shardings(params, mesh, sharding.DECODER_RULES)
+  params = jax.tree.map(sharding.put_array, params, placed)
+  return grad(hidden, params, *state_lib.place(rows, mesh))
 
 
-def test_two_processes_make_the_update_of_one(updates, tmp_path):
-  assert_equals_one_process(updates, SHARED, tmp_path / 'two.npz')
+def prefixes_on(mesh):
+  """An update and the scores of groups that share prompts.
+
+  A mesh of one device does not share them: what it gives is the truth.
+  """
+  groups = tiny.random_groups(4, num_groups=5, group_size=8, failures=0.1)
+  groups[:2] = map(tiny.without_openings, groups[:2])
+  rng = np.random.default_rng(4)
+  batch = tiny.make_batch(
+      [tiny.with_prompt(g, rng.integers(32, size=60)) for g in groups],
+      width=192,
+  )
+  batch = learner.with_random_estimates(batch, rng)
+  rows, limit = np.arange(40), dict(max_tokens=1024)
+  if mesh.size == 1:
+    batch = batch.replace(group_ids=rows.astype(np.int32))
+  state, programs = learner.make_learner(mesh, 'own')
+  scores = programs_lib.score(programs, state.networks, batch, **limit)
+  state, metrics, *_ = programs_lib.update(
+      programs, state, batch, rows, **limit
+  )
+  assert (metrics['train/shared'] > 0.4) == (mesh.size > 1)
+  read = batch.completion_mask
+  return dict(
+      state=state,
+      scores=[np.where(read, x, 0) for x in scores[:2]],
+      metrics={k: v for k, v in metrics.items() if 'policy' in k},
+  )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize('case', SLOW_SHARED)
-def test_two_processes_make_every_update_of_one(grid, tmp_path, case):
-  assert_equals_one_process(grid, case, tmp_path / 'two.npz')
+TIED = functools.partial(chunks_on, tied=True)
+UNTIED = functools.partial(chunks_on, tied=False)
 
 
-@pytest.mark.parametrize('case', OTHERS)
-def test_any_mesh_gives_the_same_scores_copies_and_pieces(updates, case):
-  mesh, _, what = case.partition('/')
-  assert_same(updates[case], updates[f'{ALONE}/{what}'])
+@pytest.mark.parametrize(
+    'mesh, run',
+    [
+        pytest.param('1x2x2x2', copies_on, id='copies'),
+        pytest.param('1x2x1x4', TIED, id='chunks-sequence-tied'),
+        pytest.param('1x2x1x4', UNTIED, id='chunks-sequence-untied'),
+        pytest.param('2x2x2x1', TIED, id='chunks-tensor-tied'),
+        pytest.param('2x2x2x1', UNTIED, id='chunks-tensor-untied'),
+        pytest.param('2x2x2x1', prefixes_on, id='prefixes'),
+    ],
+)
+def test_any_mesh_gives_the_same_scores_copies_and_pieces(mesh, run):
+  assert_same(flat(run(make_mesh(mesh))), flat(run(make_mesh(ALONE))))
 
 
-@pytest.mark.parametrize('case', ADAPTERS)
-def test_any_mesh_gives_the_same_update_of_an_adapter(updates, case):
-  actual = dict(updates[case])
-  expected = dict(updates[f'{ALONE}/adapter'])
+def adapter_on(mesh):
+  """One update of an adapter and a critic's, the merged copy; sizes on a device."""
+  lora = lora_lib.Lora(rank=2, alpha=2.0)
+  rng = np.random.default_rng(4)
+  base = learner.init_params()
+  adapter = jax.tree.map(
+      lambda x: rng.normal(0, 0.1, x.shape).astype(np.float32),
+      lora_lib.init(lora, base, jax.random.key(0)),
+  )
+  critic, tx = learner.make_critic('own', adapter), tiny.optimizer('own')
+  state = state_lib.create(adapter, tx, mesh, critic=critic)
+  base = jax.tree.map(
+      sharding.put_array, base, state_lib.infer_shardings(base, mesh)
+  )
+  base = lora_lib.Base(base, lora.scale)
+  programs = programs_lib.compile_programs(
+      learner.MODULE, tiny.bound(ppo), tx, state, base=base
+  )
+  shards = state.params['layers']['mlp']['up']
+  sizes = [shards[x].addressable_shards[0].data.size for x in 'ab']
+  copy = weight_sync.engine_layout(state.params, base=base)
+  batch = learner.random_batch()
+  rows = np.arange(len(batch.tokens))
+  state, metrics, *_ = programs_lib.update(
+      programs, state, batch, rows, **LIMIT
+  )
+  return dict(state=state, metrics=metrics, copy=copy), np.array(sizes)
+
+
+def test_any_mesh_gives_the_same_update_of_an_adapter():
+  actual, sizes = adapter_on(make_mesh('1x2x2x2'))
+  expected, whole = adapter_on(make_mesh(ALONE))
   # A [L, in, rank] is split by `fsdp`, B [L, rank, out] by `tensor`.
-  np.testing.assert_array_equal(actual.pop('split'), expected.pop('split') * 4)
-  assert expected['metrics/critic/grad_norm'] > 1e-3
-  assert_same(actual, expected)
+  np.testing.assert_array_equal(sizes * 2, whole)
+  assert expected['metrics']['critic/grad_norm'] > 1e-3
+  assert_same(flat(actual), flat(expected))
 
 
-@pytest.mark.parametrize('case', WORK)
-def test_no_device_does_the_work_of_another(updates, case):
+@functools.cache
+def work_on(shape):
+  """Floating point operations of each device for a gradient."""
+  mesh = make_mesh(shape)
+  state, programs = learner.make_learner(mesh)
+  rows, [(piece, _)] = learner.pieces_on(mesh, 1)
+  measured = programs_lib.denominators(learner.random_batch(), rows)
+  lowered = programs.accumulate.lower(
+      state.networks, programs.zeros(), state_lib.place(piece, mesh), measured
+  )
+  return lowered.compile().cost_analysis()['flops']
+
+
+@pytest.mark.parametrize('mesh', ['1x1x8x1', '1x1x1x8'])
+def test_no_device_does_the_work_of_another(mesh):
   # An eighth each; what many devices repeat (norms, key heads) is little.
-  alone = updates[f'{ALONE}/work']['flops']
-  assert 0.9 * alone / 8 < updates[case]['flops'] < 1.25 * alone / 8
+  alone = work_on(ALONE)
+  assert 0.9 * alone / 8 < work_on(mesh) < 1.25 * alone / 8
 
 
-@pytest.mark.parametrize('kernel', ['tied', 'untied', 'narrow', 'frozen'])
-@pytest.mark.parametrize('case', SENT)
+# So many that their kernel is larger than anything else that is sent.
+VOCAB = 4096
+
+
+def sent_by_pieces(mesh, *, tied=False, dtype=jnp.float32, frozen=False):
+  """Count and bytes of what a gradient of four pieces sends, by kind."""
+  shape = (8, 8 * mesh.shape[mesh_lib.SEQUENCE])
+  module, params = output_kernel(tied=tied, vocab=VOCAB, dtype=dtype)
+
+  def total(hidden, params, tokens):
+    return jnp.sum(
+        mesh_logprob.from_hidden(
+            hidden, module, params, tokens, tokens, chunk=2
+        )[0]
+    )
+
+  placed = sharding.infer_shardings(params, mesh, sharding.DECODER_RULES)
+  rows = NamedSharding(mesh, sharding.TOKENS)
+  grad = jax.grad(total, argnums=0 if frozen else (0, 1))
+  lowered = jax.jit(
+      sharding.on_mesh(grad, mesh),
+      out_shardings=rows if frozen else (rows, placed),
+  ).lower(
+      jax.ShapeDtypeStruct((*shape, 16), dtype, sharding=rows),
+      sharding.with_shardings(params, placed),
+      jax.ShapeDtypeStruct(shape, jnp.int32, sharding=rows),
+  )
+  return sent(hlo.work(lowered.compile().as_text()))
+
+
+@pytest.mark.parametrize(
+    'kernel',
+    [
+        pytest.param(dict(tied=True), id='tied'),
+        pytest.param({}, id='untied'),
+        pytest.param(dict(dtype=jnp.bfloat16), id='narrow'),
+        pytest.param(dict(frozen=True), id='frozen'),
+    ],
+)
+@pytest.mark.parametrize('shape', ['1x4x2x1', '2x2x1x2', '8x1x1x1'])
 def test_four_pieces_send_the_output_kernel_and_its_gradient_once(
-    updates, case, kernel
+    shape, kernel
 ):
-  data, fsdp, tensor, sequence = map(int, case.partition('/')[0].split('x'))
-  sent = {
-      name.removeprefix(f'{kernel}/'): tuple(value)
-      for name, value in updates[case].items()
-      if name.startswith(f'{kernel}/')
-  }
+  mesh = make_mesh(shape)
+  data, fsdp, tensor, sequence = mesh.devices.shape
+  found = sent_by_pieces(mesh, **kernel)
   # A device's part of the [VOCAB, 16] kernel, float32: in bfloat16 too its
   # gradient is, and a CPU's compiler sends nothing of less.
-  part = 4 * 4096 * 16 // tensor
+  part = 4 * VOCAB * 16 // tensor
   expected = {}
   if fsdp > 1:
     expected[f'all-gather/{fsdp}'] = (1, part)
-  if kernel != 'frozen':
+  if 'frozen' not in kernel:
     if fsdp > 1:
       expected[f'reduce-scatter/{fsdp}'] = (1, part)
     if data * sequence > 1:
       expected[f'all-reduce/{data * sequence}'] = (1, part // fsdp)
   # What is left is of tokens: 16 numbers each, and there are 64 on a device.
-  rest = {name: sent[name] for name in sent.keys() - expected.keys()}
-  assert {name: sent.get(name) for name in expected} == expected
+  rest = {name: found[name] for name in found.keys() - expected.keys()}
+  assert {name: found.get(name) for name in expected} == expected
   assert all(size <= 4 * 64 * 16 for _, size in rest.values())
 
 
-def test_the_update_is_one_that_could_have_differed(updates):
-  alone = updates[f'{ALONE}/own/1']
+def test_the_update_is_one_that_could_have_differed():
+  alone = learner.update_on(f'{ALONE}/own/1')
   assert alone['metrics/train/grad_norm'] > 1e-3
   grads = [x for name, x in alone.items() if name.startswith('grads/')]
   assert len(grads) > 20 and all(np.abs(x).max() > 0 for x in grads)

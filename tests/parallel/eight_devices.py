@@ -1,20 +1,60 @@
-"""Processes with eight simulated devices, and the arrays that they leave."""
+"""Meshes of eight simulated devices, in one process or shared by several."""
 
+import math
 import os
 import pathlib
 import socket
 import subprocess
 import sys
 
+import jax
 import numpy as np
 
+from agentrl.parallel import distributed, mesh as mesh_lib
+
 ROOT = pathlib.Path(__file__).parent.parent.parent
+ALONE = '1x1x1x1'
+
+
+def make_mesh(shape):
+  """The mesh of `DATAxFSDPxTENSORxSEQUENCE`, of as many devices as it needs."""
+  sizes = [int(size) for size in shape.split('x')]
+  return mesh_lib.make_mesh(
+      dict(zip(mesh_lib.AXES, sizes, strict=True)),
+      jax.devices()[: math.prod(sizes)],
+  )
+
+
+def flat(tree) -> dict[str, np.ndarray]:
+  """Host arrays by `path/of/leaf`."""
+  return {
+      jax.tree_util.keystr(
+          path, simple=True, separator='/'
+      ): distributed.to_host(leaf)
+      for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+  }
+
+
+def assert_same(actual, expected):
+  """Asserts that flat trees are equal but for the order of float32 sums."""
+  assert actual.keys() == expected.keys()
+  for name, value in expected.items():
+    # A KL that is 0 is a difference of ones.
+    scale = max(np.abs(value).max(), 1e-3 if 'metrics' in name else 0.0)
+    np.testing.assert_allclose(
+        actual[name], value, rtol=1e-5, atol=1e-5 * scale, err_msg=name
+    )
+
+
+def sent(work):
+  """`(count, bytes)` by `kind/devices` of a program's collectives."""
+  return {f'{c.kind}/{c.devices}': (c.count, c.bytes) for c in work.collectives}
 
 
 def arrays_of(
-    module: str, path: pathlib.Path, *args: str, processes: int = 1
+    module: str, path: pathlib.Path, *args: str, processes: int
 ) -> dict[str, np.ndarray]:
-  """What `python -m module path ARGS` writes to `path`, an .npz file."""
+  """Arrays that `python -m module path ARGS` writes to `path`, an .npz file."""
   command = [sys.executable, '-m', module, str(path), *args]
   run(command, processes=processes)
   with np.load(path) as arrays:
@@ -29,12 +69,15 @@ def run(command: list[str], *, processes: int, **options) -> None:
     reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     reserved.bind(('127.0.0.1', 0))
     port = reserved.getsockname()[1]
+    shared = os.environ | environment(8 // processes)
+    shared |= {
+        'WORLD_SIZE': str(processes),
+        'MASTER_ADDR': '127.0.0.1',
+        'MASTER_PORT': str(port),
+    }
     children = [
         subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=os.environ | _environment(rank, processes, port),
-            **options,
+            command, cwd=ROOT, env=shared | {'RANK': str(rank)}, **options
         )
         for rank in range(processes)
     ]
@@ -47,16 +90,12 @@ def run(command: list[str], *, processes: int, **options) -> None:
         child.wait()
 
 
-def _environment(rank: int, processes: int, port: int) -> dict[str, str]:
-  devices = f'--xla_force_host_platform_device_count={8 // processes}'
+def environment(devices: int) -> dict[str, str]:
+  """Variables with which a process has so many devices."""
   return {
-      'XLA_FLAGS': devices,
+      'JAX_NUM_CPU_DEVICES': str(devices),
       'JAX_PLATFORMS': 'cpu',
       # Threads: as many as devices, the default, and collectives that a device
       # runs at the same time may wait for each other for ever.
       'NPROC': '64',
-      'RANK': str(rank),
-      'WORLD_SIZE': str(processes),
-      'MASTER_ADDR': '127.0.0.1',
-      'MASTER_PORT': str(port),
   }

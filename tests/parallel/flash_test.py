@@ -1,26 +1,86 @@
 """Interpreted flash kernels on a mesh give what `ops.attention` gives alone."""
 
+import functools
+import types
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec as P
 
-from tests.parallel import eight_devices
+from agentrl.models import mesh_attention
+from agentrl.ops import flash
+from agentrl.parallel import mesh as mesh_lib, sharding
+
+# Key heads are split in the first, copied to two devices each in the second.
+MESHES = {
+    'split': dict(data=2, fsdp=2, tensor=2, sequence=1),
+    'copied': dict(data=1, fsdp=1, tensor=4, sequence=2),
+}
+INTERPRETED = types.SimpleNamespace(**{
+    name: functools.partial(getattr(flash, name), interpret=True)
+    for name in ('causal', 'causal_part', 'after_prefix')
+})  # fmt: skip
+ROWS, LENGTH, HEADS, KV_HEADS, DIM, PREFIX = 4, 32, 4, 2, 16, 16
 
 
-@pytest.fixture(scope='module', name='found')
-def _found(tmp_path_factory):
-  path = tmp_path_factory.mktemp('flash') / 'found.npz'
-  return eight_devices.arrays_of('tests.parallel.simulated_flash', path)
+def inputs():
+  """Queries, keys, values; keys and values of two prefixes; a cotangent."""
+  rng = np.random.default_rng(0)
+  shapes = [
+      *((ROWS, LENGTH, n, DIM) for n in (HEADS, KV_HEADS, KV_HEADS)),
+      *[(4, PREFIX, KV_HEADS, DIM)] * 2,
+      (ROWS, LENGTH, HEADS, DIM),
+  ]
+  return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+def attend(implementation, prefixed, arrays):
+  """Result and gradients, as the learner asks for them."""
+  *arrays, grad = arrays
+  segment_ids = np.repeat(
+      [[1, 2, 0], [3, 4, 4], [5, 5, 5], [6, 7, 0]], [10, 18, 4], axis=1
+  )
+  begins = np.diff(segment_ids, axis=1, prepend=-1) != 0
+  index = np.arange(LENGTH)
+  own = index - np.maximum.accumulate(np.where(begins, index, 0), axis=1)
+  rows = np.array([0, 0, 2, 3])
+  valid = (np.arange(PREFIX) < np.array([[5], [9], [16], [12]])).astype(int)
+  positions = jnp.asarray(valid.sum(1)[rows][:, None] + own)
+
+  def function(q, k, v, prefix_keys, prefix_values):
+    options = dict(window=jnp.int32(21), implementation=implementation)
+    if not prefixed:
+      return mesh_attention.causal(q, k, v, jnp.asarray(segment_ids), **options)
+    prefix = (prefix_keys, prefix_values, jnp.asarray(valid))
+    return mesh_attention.after_prefix(
+        *(q, k, v, jnp.asarray(segment_ids), positions), prefix, rows, **options
+    )
+
+  out, vjp = jax.vjp(function, *arrays)
+  return out, *vjp(grad)
+
+
+@functools.cache
+def expected_of(prefixed):
+  run = jax.jit(functools.partial(attend, 'reference', prefixed))
+  return run(inputs())
 
 
 @pytest.mark.parametrize(
-    'case', ['causal/split', 'causal/copied', 'prefix/split']
+    'mesh, prefixed', [('split', False), ('copied', False), ('split', True)]
 )
-def test_any_mesh_gives_the_same_result_and_gradients(found, case):
-  of, _ = case.split('/')
-  for i in range(6):
-    np.testing.assert_allclose(
-        found[f'{case}/{i}'], found[f'{of}/expected/{i}'], rtol=1e-4, atol=1e-5
-    )
+def test_any_mesh_gives_the_same_result_and_gradients(mesh, prefixed):
+  mesh = mesh_lib.make_mesh(MESHES[mesh])
+  run = sharding.on_mesh(
+      functools.partial(attend, 'interpreted', prefixed), mesh
+  )
+  arrays = jax.device_put(inputs(), NamedSharding(mesh, P()))
+  with mock.patch.dict(mesh_attention.IMPLEMENTATIONS, interpreted=INTERPRETED):
+    found = jax.jit(run)(arrays)
+  for x, expected in zip(found, expected_of(prefixed), strict=True):
+    np.testing.assert_allclose(x, expected, rtol=1e-4, atol=1e-5)
   # Queries, keys and values have a gradient, prefixes if there are any.
-  has = [np.any(found[f'{case}/{i}']) for i in range(1, 6)]
-  assert has == [True] * 3 + [of == 'prefix'] * 2
+  assert [np.any(x) for x in found[1:]] == [True] * 3 + [prefixed] * 2

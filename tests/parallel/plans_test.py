@@ -1,5 +1,6 @@
 """What a plan says is what a calculation by hand says."""
 
+import functools
 import re
 import subprocess
 import sys
@@ -8,38 +9,36 @@ import numpy as np
 import pytest
 
 from agentrl.models import variants
-from tests.parallel import eight_devices
-from tests.parallel.simulated_plans import LENGTH, MODEL, ROWS
+from agentrl.modes import train
+from agentrl.parallel.mesh import AXES
+from agentrl.planning import plan as plan_lib
+from configs import textcraft_grpo
+from tests.parallel.eight_devices import ROOT, sent
 
-QUICK = ['1x8x1x1/full', '2x2x2x1/none']
-SLOW = ['8x1x1x1/none', '1x1x8x1/full', '1x2x2x2/full']
-
-
-def run(path, cases):
-  """Numbers by case and name."""
-  command = [sys.executable, '-m', 'tests.parallel.simulated_plans', path]
-  subprocess.run([*command, *cases], cwd=eight_devices.ROOT, check=True)
-  with np.load(path) as arrays:
-    found = dict(arrays)
-  return {
-      case: {
-          name.removeprefix(f'{case}/'): value
-          for name, value in found.items()
-          if name.startswith(f'{case}/')
-      }
-      for case in cases
-  }
-
-
-@pytest.fixture(scope='module', name='plans')
-def _plans(tmp_path_factory):
-  return run(tmp_path_factory.mktemp('plans') / 'plans.npz', QUICK)
+MODEL = 'llama3.2-1b'
+ROWS, LENGTH = 8, 1024  # of an update, and of its only microbatch
+QUICK = '1x8x1x1/full'
 
 
 def parse(case):
-  """`(data, fsdp, tensor, sequence), remat` of a case's name."""
+  """`DATAxFSDPxTENSORxSEQUENCE/REMAT` as `(sizes of axes, remat)`."""
   shape, _, remat = case.partition('/')
-  return tuple(int(size) for size in shape.split('x')), remat == 'full'
+  return tuple(int(size) for size in shape.split('x')), remat
+
+
+@functools.cache
+def plan_of(case):
+  """The plan of mode 'train' with one microbatch an update."""
+  shape, remat = parse(case)
+  config = textcraft_grpo.get_config(f'model={MODEL}')
+  config.mesh.update(dict(zip(AXES, shape, strict=True)))
+  config.model.remat = remat
+  config.rollout.max_context = LENGTH
+  config.rollout.tasks_per_step = 4
+  config.optim.max_tokens = ROWS * LENGTH
+  wanted = train.read(config)
+  shape = plan_lib.find_shape(wanted.model)
+  return plan_lib.make('train', wanted, shape, 80 * 2**30)
 
 
 def parameters_per_device(config, fsdp, tensor):
@@ -81,66 +80,67 @@ def flops_per_device(config, rows, length, mesh, *, remat, gradient):
   return tokens * work / (data * fsdp * tensor * sequence)
 
 
-def assert_hand_calculation(plan, case):
-  config = variants.get(MODEL)
+@pytest.mark.parametrize(
+    'case',
+    [QUICK, '2x2x2x1/none']
+    + [
+        pytest.param(case, marks=pytest.mark.slow)
+        for case in ('8x1x1x1/none', '1x1x8x1/full', '1x2x2x2/full')
+    ],
+)
+def test_bytes_and_products_are_those_of_a_hand_calculation(case):
+  config, plan = variants.get(MODEL), plan_of(case)
   mesh, remat = parse(case)
   _, fsdp, tensor, _ = mesh
   params = parameters_per_device(config, fsdp, tensor)
-  assert plan['held/parameters'] == plan['held/reference'] == 4 * params
-  assert plan['gradients'] == 4 * params
+  assert plan.held['parameters'] == plan.held['reference'] == 4 * params
+  assert plan.gradients == 4 * params
   # Two moments, and three counters: of Adam, of the schedule, of the state.
-  assert 0 <= plan['held/optimizer state'] - 2 * 4 * params <= 64
-  assert plan['engine/engine weights'] == 4 * config.num_params
+  assert 0 <= plan.held['optimizer state'] - 2 * 4 * params <= 64
+  assert plan.engine['engine weights'] == 4 * config.num_params
   # 128 sequences of 1,024 positions of 8 heads of 64 in 16 layers, twice.
-  assert plan['engine/KV cache'] == 4 * 128 * 1024 * 8 * 64 * 16 * 2
+  assert plan.engine['KV cache'] == 4 * 128 * 1024 * 8 * 64 * 16 * 2
   for name in ('score', 'accumulate'):
     expected = flops_per_device(
-        config, ROWS, LENGTH, mesh, remat=remat, gradient=name == 'accumulate'
+        *(config, ROWS, LENGTH, mesh),
+        remat=remat == 'full',
+        gradient=name == 'accumulate',
     )
-    np.testing.assert_allclose(plan[f'{name}/flops'], expected, rtol=0.01)
-  assert plan['peak'] >= 20 * params + plan['accumulate/bytes']
+    found = plan.programs[name].work.flops
+    np.testing.assert_allclose(found, expected, rtol=0.01)
+  assert plan.peak >= 20 * params + plan.programs['accumulate'].bytes
 
 
-@pytest.mark.parametrize('case', QUICK)
-def test_bytes_and_products_are_those_of_a_hand_calculation(plans, case):
-  assert_hand_calculation(plans[case], case)
-
-
-@pytest.mark.slow
-def test_bytes_and_products_on_every_kind_of_mesh(tmp_path):
-  for case, plan in run(tmp_path / 'plans.npz', SLOW).items():
-    assert_hand_calculation(plan, case)
-
-
-def test_collectives_are_those_of_a_hand_calculation(plans):
-  config, plan = variants.get(MODEL), plans['1x8x1x1/full']
+def test_collectives_are_those_of_a_hand_calculation():
+  config, programs = variants.get(MODEL), plan_of(QUICK).programs
   norms = (2 * config.num_layers + 1) * config.hidden_size
   table = config.vocab_size * config.hidden_size
   # A pass gathers all that is split: seven kernels a layer, and the table for
   # its rows and again for the logits, unless the compiler sees that they are one.
-  count, gathered = plan['score/all-gather/8']
+  count, gathered = sent(programs['score'].work)['all-gather/8']
   again = count - config.num_layers * 7 - 1
   assert again in (0, 1)
   assert gathered == 4 * (config.num_params - norms + again * table)
   # A gradient gathers the kernels twice, because layers are computed again, and
   # the table no more often than before: not for each of four chunks of logits.
-  count, gathered = plan['accumulate/all-gather/8']
+  found = sent(programs['accumulate'].work)
+  count, gathered = found['all-gather/8']
   again = count - config.num_layers * 2 * 7 - 1
   assert again in (0, 1)
   kernels = config.num_params - norms - table
   assert gathered == 4 * (2 * kernels + (1 + again) * table)
   # The table's own is reduced once for all chunks, and once for its rows as all
   # others are, with a few numbers of metrics.
-  _, reduced = plan['accumulate/all-reduce/8']
+  _, reduced = found['all-reduce/8']
   np.testing.assert_allclose(reduced, 4 * config.num_params, rtol=1e-4)
-  assert tuple(plan['accumulate/reduce-scatter/8']) == (1, 4 * table)
+  assert found['reduce-scatter/8'] == (1, 4 * table)
 
 
-def test_a_step_runs_what_the_config_says(plans):
+def test_a_step_runs_what_the_config_says():
   # 32 episodes: two passes over them, and four updates of one piece each.
-  plan = plans[QUICK[0]]
-  assert plan['runs/score'] == 2 * 32 // ROWS
-  assert plan['runs/accumulate'] == plan['runs/apply'] == 4
+  runs = plan_of(QUICK).runs
+  assert runs['score'] == 2 * 32 // ROWS
+  assert runs['accumulate'] == runs['apply'] == 4
 
 
 # Between the tests and the dry run: on Linux the peak of a process begins with
@@ -158,7 +158,7 @@ def dry_run(*flags):
   """What a dry run prints, its seconds of CPU and its memory in bytes."""
   printed = subprocess.run(
       [sys.executable, '-c', MEASURE, 'launch.py', '--dry_run', *flags],
-      cwd=eight_devices.ROOT,
+      cwd=ROOT,
       stdout=subprocess.PIPE,
       text=True,
       check=True,

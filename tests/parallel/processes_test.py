@@ -1,30 +1,46 @@
-"""Checkpoints that change meshes and processes; for updates see devices_test."""
+"""Updates and checkpoints of processes that share eight devices."""
 
 import shutil
 
 import numpy as np
 import pytest
 
-from tests.parallel import eight_devices
+from tests.parallel import eight_devices, learner, processes
 
-CHECKPOINTS = 'tests.parallel.simulated_checkpoints'
+pytestmark = pytest.mark.usefixtures('quick_compilation')
+
+
+def two_processes(path, *args):
+  return eight_devices.arrays_of(
+      'tests.parallel.processes', path, *args, processes=2
+  )
+
+
+@pytest.mark.parametrize(
+    'case',
+    ['2x2x2x1/none/2']
+    + [
+        pytest.param(case, marks=pytest.mark.slow)
+        for case in ('1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1')
+    ],
+)
+def test_two_processes_make_the_update_of_one(tmp_path, case):
+  """They share rows, parameters or both."""
+  found = two_processes(tmp_path / 'two.npz', 'update', case)
+  assert len(found) > 40
+  eight_devices.assert_same(found, learner.update_on(case))
 
 
 @pytest.fixture(scope='module', name='saved')
 def _saved(tmp_path_factory):
   """A checkpoint by two processes, and what it holds."""
   base = tmp_path_factory.mktemp('checkpoints')
-  arrays = eight_devices.arrays_of(
-      CHECKPOINTS,
-      base / 'saved.npz',
-      *('save', '2x2x2x1', str(base / 'run')),
-      processes=2,
-  )
-  return base / 'run', arrays
+  run = str(base / 'run')
+  return run, two_processes(base / 'saved.npz', 'save', '2x2x2x1', run)
 
 
 @pytest.mark.parametrize(
-    'mesh, processes',
+    'mesh, count',
     [
         ('1x8x1x1', 1),
         pytest.param('1x1x1x1', 1, marks=pytest.mark.slow),
@@ -32,15 +48,14 @@ def _saved(tmp_path_factory):
     ],
 )
 def test_a_checkpoint_moves_between_meshes_and_processes(
-    saved, tmp_path, mesh, processes
+    saved, tmp_path, mesh, count
 ):
   directory, expected = saved
-  found = eight_devices.arrays_of(
-      CHECKPOINTS,
-      tmp_path / 'restored.npz',
-      *('restore', mesh, str(directory)),
-      processes=processes,
-  )
+  if count == 1:
+    found = processes.restore(mesh, directory)
+  else:
+    path = tmp_path / 'restored.npz'
+    found = two_processes(path, 'restore', mesh, directory)
   assert found.keys() == expected.keys() and len(found) > 20
   for name, value in expected.items():
     np.testing.assert_array_equal(found[name], value, err_msg=name)
@@ -57,9 +72,4 @@ def test_every_process_refuses_a_checkpoint_that_one_finds_damaged(
   data = bytearray(damaged.read_bytes())
   data[len(data) // 2] ^= 1
   damaged.write_bytes(data)
-  eight_devices.arrays_of(
-      CHECKPOINTS,
-      tmp_path / 'state.npz',
-      *('refuse', '1x2x4x1', str(directory)),
-      processes=2,
-  )
+  two_processes(tmp_path / 'state.npz', 'refuse', '1x2x4x1', str(directory))

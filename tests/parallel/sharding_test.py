@@ -34,10 +34,9 @@ def test_a_leaf_without_a_rule_says_how_to_end_the_list():
 
 QWEN2 = dict(qkv_bias=True, tie_embeddings=False)
 GEMMA = dict(qk_norm=True, post_norms=True)
-EXPERTS = dict(num_experts=4, num_experts_per_token=2, moe_intermediate_size=8)
 
 
-@pytest.mark.parametrize('changes', [{}, QWEN2, GEMMA, EXPERTS])
+@pytest.mark.parametrize('changes', [{}, QWEN2, GEMMA, tiny.EXPERTS])
 def test_every_matrix_of_the_decoder_is_split_both_ways(changes):
   config = dataclasses.replace(tiny.CONFIG, **changes)
   module = transformer.Transformer(config, scan_layers=True)

@@ -7,6 +7,7 @@ same command line.
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import os
 import signal
 import socket
@@ -15,8 +16,6 @@ import sys
 import time
 
 import aiohttp
-import jax
-import numpy as np
 import pytest
 
 from agentrl.config.sampler import Launch
@@ -25,7 +24,6 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
-from agentrl.models import transformer
 from agentrl.serving import sglang
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.weight_sync.disk import DiskPush
@@ -41,10 +39,7 @@ PROMPT = list(range(20, 40))
 PATIENCE_S = 180
 
 
-def params_of(version):
-  module = transformer.Transformer(CONFIG, scan_layers=True)
-  params = transformer.init_params(module, jax.random.key(version))
-  return jax.tree.map(lambda x: 4 * np.asarray(x), params)
+params_of = functools.partial(tiny.peaked_params, CONFIG)
 
 
 @dataclasses.dataclass(frozen=True)

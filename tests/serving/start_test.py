@@ -2,12 +2,11 @@
 
 import contextlib
 import dataclasses
+import functools
 import shutil
 import socket
 
 import aiohttp
-import jax
-import numpy as np
 import pytest
 from absl import logging
 from aiohttp import web
@@ -16,7 +15,6 @@ from agentrl.config.sampler import Sampler
 from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.inference.control import ControlClient
-from agentrl.models import transformer
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
@@ -28,10 +26,7 @@ from tests import fakes, tiny
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
 
-def params_of(version):
-  module = transformer.Transformer(CONFIG, scan_layers=True)
-  params = transformer.init_params(module, jax.random.key(version))
-  return jax.tree.map(lambda x: 4 * np.asarray(x), params)
+params_of = functools.partial(tiny.peaked_params, CONFIG)
 
 
 @pytest.fixture(scope='module')

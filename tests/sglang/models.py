@@ -9,6 +9,7 @@ import numpy as np
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.text import template, tokenizer as tokenizer_lib
 from agentrl.weights import hf, names
+from tests import tiny
 
 _SHAPE = dict(
     vocab_size=512,
@@ -35,11 +36,7 @@ FAMILIES = {
     ),
     'smollm3': dict(rope_layers=(True, True, False)),
     'gemma3_text': dict(
-        qk_norm=True,
-        post_norms=True,
-        norm_offset=1.0,
-        scale_embeddings=True,
-        hidden_act='gelu_pytorch_tanh',
+        **tiny.GEMMA,
         sliding_window=64,
         layer_types=(SLIDING, SLIDING, FULL),
         rope_theta=1e6,

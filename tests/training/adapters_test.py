@@ -27,13 +27,6 @@ CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300)
 LORA = Lora(rank=2, alpha=4.0, targets=('q', 'v', 'down'))
 
 
-@pytest.fixture(scope='module', autouse=True)
-def quick_compilation():
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
-
-
 params_of = functools.partial(tiny.random_params, CONFIG)
 
 
@@ -141,9 +134,7 @@ def test_a_checkpoint_goes_on_with_its_own_adapter_and_base_alone(tmp_path):
 
 
 def test_experts_have_no_adapter():
-  config = dataclasses.replace(
-      CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
-  )
+  config = dataclasses.replace(CONFIG, **tiny.EXPERTS)
   with pytest.raises(ConfigError, match="experts.*targets=.'q', 'k', 'v'"):
     adapters.attach(
         config, params_of(0), Lora(rank=2), seed=0, mesh=tiny.one_device()

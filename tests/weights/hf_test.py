@@ -11,8 +11,9 @@ import safetensors.numpy
 
 from agentrl.errors import WeightsError
 from agentrl.weights import hf, names
+from tests import tiny
+from tests.weights.safetensors_file import WEIGHTS, change_tensors
 
-WEIGHTS = 'model.safetensors'
 INDEX = 'model.safetensors.index.json'
 
 
@@ -30,11 +31,6 @@ def change_config(directory, **fields):
   path.write_text(json.dumps({k: v for k, v in values.items() if v is not ...}))
 
 
-def change_tensors(directory, change):
-  tensors = safetensors.numpy.load_file(directory / WEIGHTS)
-  safetensors.numpy.save_file(change(tensors), directory / WEIGHTS)
-
-
 def shard(directory):
   """Cuts the weights into two files with an index."""
   tensors = safetensors.numpy.load_file(directory / WEIGHTS)
@@ -49,15 +45,11 @@ def shard(directory):
   (directory / INDEX).write_text(json.dumps(index))
 
 
-def assert_same(actual, expected):
-  jax.tree.map(np.testing.assert_array_equal, actual, expected)
-
-
 def test_what_is_saved_comes_back(model, saved):
   config, params = model
   loaded_config, loaded = hf.load(saved)
   assert loaded_config == config
-  assert_same(loaded, params)
+  tiny.assert_trees_equal(loaded, params)
   assert all(x.dtype == np.float32 for x in jax.tree.leaves(loaded))
 
 
@@ -79,7 +71,7 @@ def test_files_have_the_orientation_and_names_of_torch(model, saved):
 
 def test_shards_are_read(model, saved):
   shard(saved)
-  assert_same(hf.load(saved)[1], model[1])
+  tiny.assert_trees_equal(hf.load(saved)[1], model[1])
 
 
 def test_types_are_kept_in_the_file_and_chosen_on_loading(model, tmp_path):
@@ -91,15 +83,17 @@ def test_types_are_kept_in_the_file_and_chosen_on_loading(model, tmp_path):
       == 'bfloat16'
   )
   _, as_float = hf.load(tmp_path / 'a')
-  assert_same(as_float, jax.tree.map(lambda x: x.astype(np.float32), rounded))
+  tiny.assert_trees_equal(
+      as_float, jax.tree.map(lambda x: x.astype(np.float32), rounded)
+  )
   _, as_saved = hf.load(tmp_path / 'a', dtype=ml_dtypes.bfloat16)
-  assert_same(as_saved, rounded)
+  tiny.assert_trees_equal(as_saved, rounded)
 
 
 def test_device_arrays_can_be_saved(model, tmp_path):
   config, params = model
   hf.save(tmp_path / 'a', config, jax.device_put(params))
-  assert_same(hf.load(tmp_path / 'a')[1], params)
+  tiny.assert_trees_equal(hf.load(tmp_path / 'a')[1], params)
 
 
 def test_companions_and_end_tokens_are_written_too(model, tmp_path):
@@ -286,7 +280,7 @@ def test_fewer_layers_than_the_file_has_are_refused(saved):
 def test_buffers_of_old_files_are_skipped(model, saved):
   old = {'model.layers.0.self_attn.rotary_emb.inv_freq': np.zeros(8, 'f4')}
   change_tensors(saved, lambda tensors: tensors | old)
-  assert_same(hf.load(saved)[1], model[1])
+  tiny.assert_trees_equal(hf.load(saved)[1], model[1])
 
 
 def test_a_repeated_tied_head_must_be_the_embedding(saved, model):
@@ -294,7 +288,7 @@ def test_a_repeated_tied_head_must_be_the_embedding(saved, model):
     pytest.skip('about tied models')
   embed = 'model.embed_tokens.weight'
   change_tensors(saved, lambda t: t | {'lm_head.weight': t[embed].copy()})
-  assert_same(hf.load(saved)[1], model[1])
+  tiny.assert_trees_equal(hf.load(saved)[1], model[1])
   change_tensors(saved, lambda t: t | {'lm_head.weight': t[embed] + 1})
   with pytest.raises(WeightsError, match="'lm_head.weight' differs from"):
     hf.load(saved)

@@ -22,6 +22,7 @@ from agentrl.errors import WeightsError
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf, names, pretrained
+from tests import tiny
 from tests.text.hf_folder_test import write_older
 from tests.text.tokenizer_test import write_gguf as write_gguf_tokenizer
 from tests.weights.conftest import random_params
@@ -65,11 +66,7 @@ def make_config(family):
       )
     case 'gemma3_text':
       fields |= dict(
-          qk_norm=True,
-          post_norms=True,
-          norm_offset=1.0,
-          scale_embeddings=True,
-          hidden_act='gelu_pytorch_tanh',
+          **tiny.GEMMA,
           query_pre_attn_scalar=8,
           layer_types=(SLIDING, FULL),
           sliding_window=4,

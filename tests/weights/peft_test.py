@@ -19,9 +19,7 @@ from agentrl.weights import hf, names, peft
 from tests import tiny
 from tests.models import hugging_face
 
-EXPERTS = dataclasses.replace(
-    tiny.CONFIG, num_experts=4, num_experts_per_token=2, moe_intermediate_size=8
-)
+EXPERTS = dataclasses.replace(tiny.CONFIG, **tiny.EXPERTS)
 ATTENTION = ('q', 'k', 'v', 'o')
 
 

@@ -7,15 +7,13 @@ import jax
 import ml_dtypes
 import numpy as np
 import pytest
-import safetensors.numpy
 
 from agentrl.errors import WeightsError
 from agentrl.models import transformer
 from agentrl.training import state as state_lib
 from agentrl.weights import hf, pretrained
 from tests import tiny
-
-WEIGHTS = 'model.safetensors'
+from tests.weights.safetensors_file import change_tensors
 
 
 def place(config, shapes):
@@ -53,10 +51,8 @@ def test_experts_are_stacked_of_one_tensor_each(tmp_path):
       family='qwen3_moe',
       qk_norm=True,
       tie_embeddings=False,
-      num_experts=4,
-      num_experts_per_token=2,
-      moe_intermediate_size=8,
       norm_topk_prob=True,
+      **tiny.EXPERTS,
   )
   module = transformer.Transformer(config, scan_layers=True)
   params = transformer.init_params(module, jax.random.key(0))
@@ -64,11 +60,6 @@ def test_experts_are_stacked_of_one_tensor_each(tmp_path):
   found, loaded = pretrained.load(tmp_path / 'model', place=place)
   assert found == config
   tiny.assert_trees_equal(loaded, params)
-
-
-def change_tensors(directory, change):
-  tensors = safetensors.numpy.load_file(directory / WEIGHTS)
-  safetensors.numpy.save_file(change(tensors), directory / WEIGHTS)
 
 
 def test_a_missing_tensor_is_named(saved):

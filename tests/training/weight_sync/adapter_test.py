@@ -24,11 +24,7 @@ PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 LORA = Lora(rank=2, alpha=4.0, targets=('q', 'o', 'up', 'down'))
 
 
-def params_of(seed):
-  return jax.tree.map(lambda x: 4 * x + 0.1 * seed, tiny.init_params())
-
-
-BASE = Base(params_of(7), LORA.scale)
+BASE = Base(tiny.version_params(7), LORA.scale)
 
 
 def adapter_of(seed):
@@ -63,7 +59,8 @@ def servers(count=1):
   """Engines with other weights than the base."""
   with contextlib.ExitStack() as stack:
     yield [
-        stack.enter_context(tiny.serving(params_of(0))) for _ in range(count)
+        stack.enter_context(tiny.serving(tiny.version_params(0)))
+        for _ in range(count)
     ]
 
 

@@ -30,14 +30,9 @@ from tests import fakes, tiny
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def params_of(version):
-  """Different for each version, far from flat."""
-  return jax.tree.map(lambda x: 4 * x + 0.1 * version, tiny.init_params())
-
-
 def engine(version=0):
-  """A real server with `params_of(version)`; gives its URL."""
-  return tiny.serving(params_of(version), weight_version=str(version))
+  """A real server with `tiny.version_params(version)`; gives its URL."""
+  return tiny.serving(tiny.version_params(version), weight_version=str(version))
 
 
 def run(body, urls, directory, **settings):
@@ -62,7 +57,7 @@ async def sample(url, count=16, **request):
 
 def test_every_server_answers_from_the_pushed_weights(tmp_path):
   async def body(push, control):
-    await push(params_of(7), 7)
+    await push(tiny.version_params(7), 7)
     infos = [await control.one(url).model_info() for url in control.urls]
     return infos, [await sample(url) for url in control.urls]
 
@@ -85,7 +80,7 @@ def test_requests_under_way_end_whatever_the_mode(tmp_path, monkeypatch, mode):
 
   async def body(push, control):
     [url] = control.urls
-    version = push.write(params_of(7), 7)
+    version = push.write(tiny.version_params(7), 7)
     async with aiohttp.ClientSession() as session:
       sampler = Sampler(session, [url], temperature=0.0, backoff_s=0.05)
       request = asyncio.create_task(
@@ -111,7 +106,12 @@ def test_requests_under_way_end_whatever_the_mode(tmp_path, monkeypatch, mode):
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
 def test_files_have_the_servers_type_and_are_verified_in_it(tmp_path, dtype):
   with engine() as url:
-    run(lambda push, _: push(params_of(1), 1), [url], tmp_path, dtype=dtype)
+    run(
+        lambda push, _: push(tiny.version_params(1), 1),
+        [url],
+        tmp_path,
+        dtype=dtype,
+    )
   tensors = safetensors.numpy.load_file(
       tmp_path / 'version_1' / 'model.safetensors'
   )
@@ -127,8 +127,13 @@ def test_other_weights_than_were_pushed_are_noticed(tmp_path, monkeypatch):
   monkeypatch.setattr(hf, 'save', save_others)
   with engine() as url:
     with pytest.raises(EngineError, match='gives other weights back for'):
-      run(lambda push, _: push(params_of(1), 1), [url], tmp_path)
-    run(lambda push, _: push(params_of(1), 1), [url], tmp_path, verify=False)
+      run(lambda push, _: push(tiny.version_params(1), 1), [url], tmp_path)
+    run(
+        lambda push, _: push(tiny.version_params(1), 1),
+        [url],
+        tmp_path,
+        verify=False,
+    )
 
 
 def test_weights_may_be_kept_in_half_the_bits():
@@ -148,7 +153,7 @@ def test_a_whole_model_is_named_and_two_are_kept(tmp_path):
 
   async def body(push, control):
     for version in (1, 2, 3):
-      await push(params_of(version), version)
+      await push(tiny.version_params(version), version)
 
   with engine() as url:
     run(body, [url], shared, tokenizer_files=tokenizer, eos_ids=(2, 5))
@@ -158,7 +163,7 @@ def test_a_whole_model_is_named_and_two_are_kept(tmp_path):
     assert (directory / 'tokenizer.json').read_text() == '{}'
     config, params = hf.load(directory)
     assert config == tiny.CONFIG
-    tiny.assert_trees_equal(params, params_of(version))
+    tiny.assert_trees_equal(params, tiny.version_params(version))
 
 
 def accepting(**routes):
@@ -206,25 +211,27 @@ def run_fakes(servers, body, directory, **settings):
 def test_a_resumed_run_pushes_its_version_again_and_drops_later_ones(tmp_path):
   async def first(push):
     for version in (7, 8, 9):
-      await push(params_of(version), version)
+      await push(tiny.version_params(version), version)
 
   run_fakes([accepting()[0]], first, tmp_path)
   # The checkpoint was of version 8.
-  run_fakes([accepting()[0]], lambda push: push(params_of(8), 8), tmp_path)
+  run_fakes(
+      [accepting()[0]], lambda push: push(tiny.version_params(8), 8), tmp_path
+  )
   assert {p.name for p in tmp_path.iterdir()} == {'version_8'}
 
 
 def test_the_same_version_twice_does_not_take_files_from_a_reader(tmp_path):
   async def body(push):
-    await push(params_of(1), 1)
+    await push(tiny.version_params(1), 1)
     before = (tmp_path / 'version_1' / 'model.safetensors').stat().st_ino
-    await push(params_of(2), 1)
+    await push(tiny.version_params(2), 1)
     return before
 
   before = run_fakes([accepting()[0]], body, tmp_path)
   assert (tmp_path / 'version_1/model.safetensors').stat().st_ino == before
   tiny.assert_trees_equal(
-      hf.load(tmp_path / 'version_1_again')[1], params_of(2)
+      hf.load(tmp_path / 'version_1_again')[1], tiny.version_params(2)
   )
 
 
@@ -243,13 +250,13 @@ def test_all_go_back_when_one_refuses(tmp_path):
   other = accepting(update_weights_from_disk=update)[0]
 
   async def body(push):
-    await push(params_of(1), 1)
+    await push(tiny.version_params(1), 1)
     refuse.append('2')
     with pytest.raises(EngineError, match='400: no room'):
-      await push(params_of(2), 2)
+      await push(tiny.version_params(2), 2)
     assert (tmp_path / 'version_1').exists()
     refuse.clear()
-    await push(params_of(3), 3)
+    await push(tiny.version_params(3), 3)
 
   run_fakes([one, other], body, tmp_path)
   assert versions == ['1', '2', '1', '3']
@@ -261,16 +268,18 @@ def test_all_go_back_when_one_refuses(tmp_path):
 
 
 def test_a_server_that_refuses_keeps_the_version_it_has(tmp_path):
-  run_fakes([accepting()[0]], lambda push: push(params_of(1), 1), tmp_path)
+  run_fakes(
+      [accepting()[0]], lambda push: push(tiny.version_params(1), 1), tmp_path
+  )
   no = {'success': False, 'message': 'no room'}
   server = accepting(update_weights_from_disk=no)[0]
   with pytest.raises(EngineError, match="did not take weights '2'.*no room"):
-    run_fakes([server], lambda push: push(params_of(2), 2), tmp_path)
+    run_fakes([server], lambda push: push(tiny.version_params(2), 2), tmp_path)
   assert (tmp_path / 'version_1').exists()
 
 
 def test_a_wrong_version_and_unreadable_weights_name_the_way_out(tmp_path):
-  push = lambda push: push(params_of(2), 2)
+  push = lambda push: push(tiny.version_params(2), 2)
   server = accepting(model_info={'weight_version': '1'})[0]
   with pytest.raises(EngineError, match="has weights '1' after the push of 2"):
     run_fakes([server], push, tmp_path, verify=True)
@@ -308,7 +317,11 @@ async def push_all(push, params):
 
 
 def test_weights_that_no_name_reads_have_to_change_where_they_changed(tmp_path):
-  trees = [params_of(1), params_of(1), params_of(2)]
+  trees = [
+      tiny.version_params(1),
+      tiny.version_params(1),
+      tiny.version_params(2),
+  ]
   run_fakes(
       [secretive('aab')], lambda p: push_all(p, trees), tmp_path / 'a',
       verify=True,
@@ -341,13 +354,15 @@ def test_a_folder_without_room_is_named_before_anything_is_written(
   usage = shutil.disk_usage(tmp_path)._replace(free=1000)
   monkeypatch.setattr(shutil, 'disk_usage', lambda path: usage)
   with pytest.raises(WeightsError, match='sampler.push_dir.*--shm-size'):
-    run_fakes([accepting()[0]], lambda push: push(params_of(1), 1), tmp_path)
+    run_fakes(
+        [accepting()[0]], lambda push: push(tiny.version_params(1), 1), tmp_path
+    )
   assert not list(tmp_path.iterdir())
 
 
 def test_a_push_that_aborts_ends_somebodys_pause_first(tmp_path):
   server = accepting()[0]
-  push = lambda push: push(params_of(1), 1)
+  push = lambda push: push(tiny.version_params(1), 1)
   run_fakes([server], push, tmp_path, mode='abort')
   assert [route for route, _ in server.calls] == [
       'continue_generation',
@@ -371,21 +386,21 @@ def test_a_watched_server_that_dies_does_not_fail_the_push(tmp_path):
   dying = accepting(update_weights_from_disk=die)[0]
 
   async def body(push):
-    await push(params_of(1), 1)
+    await push(tiny.version_params(1), 1)
     with push.pinned() as version:
       assert version.number == 1
       url = dying.url
       # What its watcher does: only the newest version lets it serve.
-      await push(params_of(2), 2)
+      await push(tiny.version_params(2), 2)
       assert not push.release(url, version)
       assert replicas[0].serving() == (alive.url,)
       assert 'gave 500: dying' in replicas[0].condemned(url)
-      await push(params_of(3), 3)
+      await push(tiny.version_params(3), 3)
       assert version.directory.exists()  # a server may be reading it
     with push.pinned() as version:
       assert version.number == 3 and push.release(url, version)
     assert replicas[0].serving() == (alive.url, url)
-    await push(params_of(4), 4)
+    await push(tiny.version_params(4), 4)
 
   run_fakes([alive, dying], body, tmp_path, watched=watch)
   assert versions == ['1', '2', '3', '4']
@@ -416,9 +431,9 @@ def test_a_router_is_asked_for_its_workers_at_each_push(tmp_path):
           verify=False,
           router=ControlClient(session, [router.url]),
       )
-      await push(params_of(1), 1)
+      await push(tiny.version_params(1), 1)
       known.append(urls[1])
-      await push(params_of(2), 2)
+      await push(tiny.version_params(2), 2)
       assert {route for route, _ in router.calls} == {'workers'}
 
   asyncio.run(main())

@@ -1,0 +1,91 @@
+"""What several processes do together, each a `python -m tests.parallel.processes`.
+
+    python -m tests.parallel.processes OUT.npz update CASE
+    python -m tests.parallel.processes OUT.npz save|restore|refuse MESH DIR
+
+The first writes the arrays that came out.
+"""
+
+import os
+import pathlib
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from agentrl.errors import CheckpointError
+from agentrl.parallel import distributed
+from agentrl.training import ranks, state as state_lib
+from agentrl.training.checkpoint import Checkpoints
+from tests.parallel import learner
+from tests.parallel.eight_devices import flat, make_mesh
+
+HOST = {'books': {'step': 3}}
+
+
+def check_gather(params):
+  """What is gathered for a push is what each process could gather itself."""
+  first = distributed.is_first()
+  for dtype in (None, 'bfloat16'):
+    found = distributed.gather(params, dtype, keep=first)
+    assert (found is not None) == first
+    whole = jax.tree.leaves(jax.tree.map(distributed.to_host, params))
+    for x, expected in zip(jax.tree.leaves(found), whole, strict=first):
+      assert x.dtype == (dtype or expected.dtype)
+      np.testing.assert_array_equal(x, expected.astype(x.dtype))
+
+
+def update(case):
+  jax.config.update('jax_disable_most_optimizations', True)
+  return learner.update_on(case)
+
+
+def items_on(shape):
+  state, _ = learner.make_learner(make_mesh(shape))
+  return {
+      'params': state.params,
+      'optimizer': {'step': state.step, 'opt_state': state.opt_state},
+  }
+
+
+def save(shape, directory):
+  # Not what a restoring process starts with: every leaf of its own.
+  change = jax.jit(lambda tree: jax.tree.map(lambda x: 3 * x + 1, tree))
+  items = change(items_on(shape))
+  checkpoints = Checkpoints(pathlib.Path(directory))
+  checkpoints.save(3, items, HOST)
+  check_gather(items['params'])
+  checkpoints.close()
+  return flat(items)
+
+
+def restore(shape, directory):
+  like = state_lib.abstract(items_on(shape))
+  checkpoints = Checkpoints(pathlib.Path(directory))
+  items = checkpoints.restore(like)
+  assert checkpoints.host() == HOST
+  checkpoints.close()
+  places = lambda tree: [x.sharding for x in jax.tree.leaves(tree)]
+  assert places(items) == places(like)
+  return flat(items)
+
+
+def refuse(shape, directory):
+  """Whichever process reads the damaged file, all of them say so."""
+  with pytest.raises(CheckpointError, match='is not what was written'):
+    restore(shape, directory)
+  return {}
+
+
+def main(path, action, *args):
+  ranks.join(os.environ, 'train', ready=True)
+  assert jax.device_count() == 8
+  actions = dict(update=update, save=save, restore=restore, refuse=refuse)
+  arrays = actions[action](*args)
+  if distributed.is_first():
+    np.savez(path, **arrays)
+
+
+if __name__ == '__main__':
+  main(*sys.argv[1:])
