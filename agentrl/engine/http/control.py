@@ -15,6 +15,7 @@ from agentrl.engine.http.body_fields import Field
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import Scheduler
+from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError, WeightsError
 from agentrl.http.errors import Handler
 
@@ -44,18 +45,13 @@ class Control:
       scheduler: Scheduler,
       weights_lock: ReadWriteLock,
       info: dict[str, Any],
-      *,
-      load_params: Callable[[str], Any],
-      load_adapter: Callable[[str], Any],
-      read_weight: Callable[[str, int], Any],
+      files: WeightFiles,
   ):
     """Keeps what the routes need; see `routes.Routes`."""
     self._scheduler = scheduler
     self._weights_lock = weights_lock
     self._info = info
-    self._load_params = load_params
-    self._load_adapter = load_adapter
-    self._read_weight = read_weight
+    self._files = files
     # One update at a time, paused or not: path, version and weights belong
     # together. The second waits.
     self._updating = asyncio.Lock()
@@ -144,7 +140,7 @@ class Control:
     version = version or self._scheduler.batcher.weight_version
     loop = asyncio.get_running_loop()
     try:
-      params = await loop.run_in_executor(None, self._load_params, path)
+      params = await loop.run_in_executor(None, self._files.load_model, path)
       running = await self._run(Batcher.swap, params, version, flush=flush)
     except (WeightsError, EngineError, OSError) as error:
       logging.warning('Weights from %s were refused: %s', path, error)
@@ -179,7 +175,7 @@ class Control:
         request, name=Field(str), truncate_size=Field(int, 100)
     )
     return web.json_response(
-        self._read_weight(given['name'], given['truncate_size'])
+        self._files.read_rows(given['name'], given['truncate_size'])
     )
 
   async def _load_lora(self, request: web.Request) -> web.Response:
@@ -190,7 +186,9 @@ class Control:
     loop = asyncio.get_running_loop()
     async with self._updating:
       try:
-        params = await loop.run_in_executor(None, self._load_adapter, path)
+        params = await loop.run_in_executor(
+            None, self._files.load_adapter, path
+        )
         await self._run(Batcher.load_adapter, name, path, params)
       except (WeightsError, EngineError, OSError) as error:
         logging.warning('The adapter %s was refused: %s', path, error)

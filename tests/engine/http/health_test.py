@@ -9,6 +9,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agentrl.engine.http import routes
 from agentrl.engine.model_runner import ModelRunner
 from tests.engine.talking import JSON, LONG, PATIENCE_S, once, talk
 from tests.waiting import until
@@ -64,7 +65,7 @@ def test_the_health_check_gives_up_on_a_dispatch_that_hangs(
     return decode(*args, **kwargs)
 
   monkeypatch.setattr(ModelRunner, 'decode', hang)
-  monkeypatch.setattr(engine._routes, '_health_timeout_s', 0.2)
+  monkeypatch.setattr(routes, '_HEALTH_S', 0.2)
 
   async def body(call):
     try:

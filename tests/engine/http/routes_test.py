@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from agentrl.engine import request
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
 from tests.engine.talking import LONG, once, talk
@@ -381,11 +382,13 @@ def test_a_port_in_use_is_one_clear_error(engine, make_engine, model):
       model.config,
       model.params,
       None,
-      eos_ids=(),
-      model_path='random',
-      max_running=1,
-      max_len=128,
-      slots=1,
+      EngineOptions(
+          eos_ids=(),
+          model_path='random',
+          max_running=1,
+          max_len=128,
+          slots=1,
+      ),
   )
   port = int(engine.url.rsplit(':', 1)[1])
   with pytest.raises(EngineError, match=f'cannot listen on 127.0.0.1:{port}'):

@@ -5,7 +5,7 @@ import concurrent.futures
 
 import pytest
 
-from agentrl.engine.http.auth import Keys
+from agentrl.http.auth import Keys
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 from tests.engine.talking import WORDS, once
