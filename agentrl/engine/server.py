@@ -14,8 +14,8 @@ import concurrent.futures
 from typing import Any
 
 from agentrl.engine import request as request_lib
-from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.core import EngineCore
 from agentrl.engine.http import info
 from agentrl.engine.http.metrics import EngineMetrics
 from agentrl.engine.http.routes import Routes
@@ -77,7 +77,7 @@ class Engine:
     self._table = SlotTable(
         options.slots, options.max_len, alignment=self._model_runner.alignment
     )
-    batcher = Batcher(
+    core = EngineCore(
         self._model_runner,
         self._table,
         max_running=options.max_running,
@@ -86,7 +86,7 @@ class Engine:
     about = info.describe(config, options, self._limits)
     metrics = EngineMetrics(about['served_model_name'], self.stats)
     self._scheduler = Scheduler(
-        batcher,
+        core,
         max_queued=options.max_queued,
         eos_ids=self._limits.eos_ids,
         tokenizer=tokenizer,
@@ -182,28 +182,28 @@ class Engine:
     Raises:
       EngineError: they do not fit (the old ones stay), or it has stopped.
     """
-    self._scheduler.call(Batcher.swap, params, version, flush=flush).result()
+    self._scheduler.call(EngineCore.swap, params, version, flush=flush).result()
 
   def abort(self, rid: str | None) -> int:
-    """Aborts requests, all for None; counts them. See `Batcher.abort`."""
-    return self._scheduler.call(Batcher.abort, rid).result()
+    """Aborts requests, all for None; counts them. See `EngineCore.abort`."""
+    return self._scheduler.call(EngineCore.abort, rid).result()
 
   def pause(self, mode: str) -> None:
-    """Stops decoding; see `batcher.PAUSE_MODES`. New requests wait."""
-    self._scheduler.call(Batcher.pause, mode).result()
+    """Stops decoding; see `core.PAUSE_MODES`. New requests wait."""
+    self._scheduler.call(EngineCore.pause, mode).result()
 
   def resume(self) -> None:
     """Ends a pause."""
-    self._scheduler.call(Batcher.resume).result()
+    self._scheduler.call(EngineCore.resume).result()
 
   def flush(self) -> bool:
     """Empties the prefix cache; False, and nothing done, if requests exist."""
-    return self._scheduler.call(Batcher.flush).result()
+    return self._scheduler.call(EngineCore.flush).result()
 
   @property
   def params(self) -> Any:
     """The weights in use, without an adapter; not to be donated."""
-    return self._scheduler.batcher.adapters.base
+    return self._scheduler.core.weights.base
 
   def stats(self) -> dict[str, Any]:
     """Load figures: requests, tokens, slots, compiled programs."""

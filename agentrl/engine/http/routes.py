@@ -75,7 +75,7 @@ class Routes:
         self._generate,
         about,
         options.chat_template,
-        lambda: dict(scheduler.batcher.adapters.paths),
+        lambda: dict(scheduler.core.weights.paths),
     )
     self._control = Control(scheduler, weights_lock, about, files)
     self._checks = 0
@@ -123,7 +123,7 @@ class Routes:
 
   async def _ready(self, request: web.Request) -> web.Response:
     del request
-    ready = self._scheduler.healthy and not self._scheduler.batcher.paused
+    ready = self._scheduler.healthy and not self._scheduler.core.paused
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
@@ -132,7 +132,7 @@ class Routes:
     While paused nothing is sampled: 503, as a server answers.
     """
     del request
-    if not self._scheduler.healthy or self._scheduler.batcher.paused:
+    if not self._scheduler.healthy or self._scheduler.core.paused:
       return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
@@ -162,7 +162,7 @@ class Routes:
   async def _model_info(self, request: web.Request) -> web.Response:
     del request
     about = {key: self._info[key] for key in info.MODEL_KEYS}
-    version = self._scheduler.batcher.weight_version
+    version = self._scheduler.core.weights.version
     return web.json_response(about | {'weight_version': version})
 
   async def _server_info(self, request: web.Request) -> web.Response:
@@ -170,9 +170,9 @@ class Routes:
     return web.json_response(
         self._info
         | {
-            'weight_version': self._scheduler.batcher.weight_version,
+            'weight_version': self._scheduler.core.weights.version,
             'startup_time': {'started': self._started},
-            'paused': self._scheduler.batcher.paused,
+            'paused': self._scheduler.core.paused,
             'internal_states': [self._scheduler.stats()],
         }
     )

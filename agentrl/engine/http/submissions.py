@@ -5,7 +5,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-from agentrl.engine.batcher import Batcher
+from agentrl.engine.core import EngineCore
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, Result
 from agentrl.engine.scheduler import Scheduler
@@ -163,4 +163,4 @@ class Submissions:
 
   def _abandon(self, requests: Sequence[Request]) -> None:
     with contextlib.suppress(EngineError):  # it has stopped: all are aborted
-      self._scheduler.call(Batcher.abandon, requests)
+      self._scheduler.call(EngineCore.abandon, requests)

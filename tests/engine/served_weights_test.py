@@ -1,4 +1,4 @@
-"""Adapters in the engine: loaded by name, asked for by name, told apart."""
+"""Tests for agentrl.engine.served_weights: adapters of an engine, over HTTP."""
 
 import asyncio
 
@@ -132,7 +132,7 @@ def test_an_adapter_in_use_is_unloaded_when_its_requests_have_ended(
     first = asyncio.create_task(post('generate', **greedy(12, lora_path='a')))
     await until(lambda: engine.stats()['num_waiting_reqs'])
     unload = asyncio.create_task(post('unload_lora_adapter', lora_name='a'))
-    await until(lambda: 'a' in engine._scheduler.batcher.adapters._leaving)
+    await until(lambda: 'a' in engine._scheduler.core.weights._leaving)
     late = await post('generate', **greedy(4, lora_path='a'))
     done = unload.done()
     engine.resume()
