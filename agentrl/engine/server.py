@@ -11,7 +11,8 @@ shares the process may `submit` without HTTP.
 """
 
 import concurrent.futures
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from agentrl.engine import request as request_lib
 from agentrl.engine.cache import SlotTable
@@ -29,6 +30,8 @@ from agentrl.errors import EngineError
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.text.tokenizer import Tokenizer
+
+T = TypeVar('T')
 
 
 class Engine:
@@ -182,23 +185,17 @@ class Engine:
     Raises:
       EngineError: they do not fit (the old ones stay), or it has stopped.
     """
-    self._scheduler.call(EngineCore.swap, params, version, flush=flush).result()
+    self.call(EngineCore.swap, params, version, flush=flush)
 
-  def abort(self, rid: str | None) -> int:
-    """Aborts requests, all for None; counts them. See `EngineCore.abort`."""
-    return self._scheduler.call(EngineCore.abort, rid).result()
+  def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """The result of a method of `EngineCore`, run between two dispatches.
 
-  def pause(self, mode: str) -> None:
-    """Stops decoding; see `core.PAUSE_MODES`. New requests wait."""
-    self._scheduler.call(EngineCore.pause, mode).result()
+        engine.call(EngineCore.pause, 'retract')
 
-  def resume(self) -> None:
-    """Ends a pause."""
-    self._scheduler.call(EngineCore.resume).result()
-
-  def flush(self) -> bool:
-    """Empties the prefix cache; False, and nothing done, if requests exist."""
-    return self._scheduler.call(EngineCore.flush).result()
+    Raises:
+      EngineError: the engine has stopped.
+    """
+    return self._scheduler.call(function, *args, **kwargs).result()
 
   @property
   def params(self) -> Any:
