@@ -12,6 +12,7 @@ import numpy as np
 from agentrl.algos import grpo, policy
 from agentrl.data import collate
 from agentrl.engine.model_runner import ModelRunner
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import RESERVED
 from agentrl.engine.server import Engine
 from agentrl.models import transformer, value_head
@@ -121,9 +122,11 @@ def serving(params, config=CONFIG, **settings):
       config,
       weight_sync.engine_layout(params),
       None,
-      eos_ids=(),
-      model_path='random',
-      **settings,
+      EngineOptions(
+          eos_ids=(),
+          model_path='random',
+          **settings,
+      ),
   )
   try:
     yield engine.start()

@@ -1,85 +1,49 @@
 """Continuous batching, one step at a time: admit, prefill, decode.
 
-A `Batcher` has no thread of its own: `step` does one round and returns. The
-scheduler's thread calls it, and everything else here, between two dispatches, so
-nothing needs a lock.
+A `Batcher` has no thread of its own: `step` does one round and returns.
 """
 
 import collections
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from agentrl.engine import adapters, cache, decode, request as request_lib
+from agentrl.engine import cache, decode, request as request_lib, served_weights
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.live_sequences import LiveSequences, aborted
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.prefill_budget import PrefillBudget
-from agentrl.engine.request import Request
 from agentrl.engine.sequence import Sequence
+from agentrl.engine.served_weights import ServedWeights
 
 # Padded prompt tokens between two decode dispatches. More makes running
 # requests wait; less makes a wave of new ones trickle in as small batches.
 _PREFILL_TOKENS = 2048
-# How a pause treats running requests: end them; put them back into the queue;
-# freeze them as they are.
-PAUSE_MODES = ('abort', 'retract', 'in_place')
 
 
 class Batcher:
-  """Waiting and running sequences over one cache.
-
-  Attributes:
-    weight_version: of the parameters on the device.
-    adapters: see `adapters.Adapters`.
-    paused: whether decoding has stopped until `resume`; requests wait.
-  """
+  """Runs sequences over one cache, in rounds."""
 
   def __init__(
       self,
       model_runner: ModelRunner,
       table: SlotTable,
+      weights: ServedWeights,
+      sequences: LiveSequences,
       *,
       max_running: int,
-      weight_version: str,
   ):
-    self.weight_version = weight_version
-    self.paused = False
-    self.adapters = adapters.Adapters(model_runner)
     self._model_runner = model_runner
     self._table = table
+    self._weights = weights
+    self._sequences = sequences
     self._max_running = max_running
-    self._queue: collections.deque[Sequence] = collections.deque()
-    self._running: list[Sequence] = []
-    self._sampled = self._prompted = self._reused = self._swaps = 0
+    self._sampled = self._prompted = self._reused = 0
     self._rate, self._rate_mark = 0.0, (time.perf_counter(), 0)
     self._prefill_budget = PrefillBudget()
-
-  @property
-  def num_running(self) -> int:
-    return len(self._running)
-
-  @property
-  def num_waiting(self) -> int:
-    return len(self._queue)
-
-  @property
-  def has_work(self) -> bool:
-    return bool(self._running or self._queue) and not self.paused
-
-  def add(self, sequence: Sequence) -> None:
-    """Puts a sequence at the end of the queue, or ends it at once."""
-    refusal = self.adapters.refusal(sequence.request)
-    if refusal is not None:
-      self._finish(sequence, _aborted(refusal, 400))
-      return
-    self._queue.append(sequence)
-
-  def warm_up(self, interrupted: Callable[[], bool]) -> None:
-    """Compiles what requests of usual sizes need; see `ModelRunner.warm_up`."""
-    self._model_runner.warm_up(interrupted)
 
   def step(
       self, interrupted: Callable[[], bool], receive: Callable[[], None]
@@ -121,12 +85,16 @@ class Batcher:
 
   def _prefill_limit_s(self, decoding: int) -> float:
     """How long a round may delay so many sequences that decode."""
-    room = self._max_running - len(self._running)
-    waiting = len(self._running) - decoding + min(room, len(self._queue))
+    room = self._max_running - len(self._sequences.running)
+    waiting = (
+        len(self._sequences.running)
+        - decoding
+        + min(room, len(self._sequences.waiting))
+    )
     return self._prefill_budget.limit_s(decoding=decoding, waiting=waiting)
 
   def _ready(self) -> list[Sequence]:
-    return [s for s in self._running if not s.to_prefill]
+    return [s for s in self._sequences.running if not s.to_prefill]
 
   def _dispatches(self, ready: list[Sequence]) -> list[list[Sequence]]:
     """Who decodes together.
@@ -147,24 +115,24 @@ class Batcher:
     index = 0
     while (
         # Those that wait for a prefix are passed over, and looked at again.
-        index < min(len(self._queue), self._max_running)
-        and len(self._running) < self._max_running
+        index < min(len(self._sequences.waiting), self._max_running)
+        and len(self._sequences.running) < self._max_running
         and self._table.has_vacancy()
     ):
-      sequence = self._queue[index]
-      if sequence.request.adapter != self.adapters.current:
-        if self._running:
+      sequence = self._sequences.waiting[index]
+      if sequence.request.adapter != self._weights.current:
+        if self._sequences.running:
           break  # they end first, and nobody overtakes
-        self.adapters.use(sequence.request.adapter)
+        self._weights.use(sequence.request.adapter)
       lease = self._table.acquire(
           sequence.tokens,
           sequence.share_limit,
-          adapters.salt(sequence.request),
+          served_weights.salt(sequence.request),
       )
       if lease is None:
         index += 1
         continue
-      del self._queue[index]
+      del self._sequences.waiting[index]
       if lease.source is not None:
         # All copies are one dispatch that reads before it writes, so a source
         # that is itself about to be written is replaced by its own source.
@@ -174,10 +142,10 @@ class Batcher:
       self._prompted += len(sequence.tokens)
       self._reused += lease.shared
       sequence.start(lease.slot, lease.shared)
-      self._running.append(sequence)
+      self._sequences.running.append(sequence)
     if copies:
       self._model_runner.copy(copies)
-    for sequence in list(self._running):
+    for sequence in list(self._sequences.running):
       if not sequence.to_prefill and sequence.budget <= 0:
         self._finish_length(sequence)
 
@@ -187,7 +155,7 @@ class Batcher:
     Args:
       limit_s: how long it may take; infinite if nobody waits for it.
     """
-    pending = [s for s in self._running if s.to_prefill]
+    pending = [s for s in self._sequences.running if s.to_prefill]
     if not pending:
       return 0
     for sequence in pending:
@@ -245,7 +213,9 @@ class Batcher:
 
   def _finish_length(self, sequence: Sequence) -> None:
     length = sequence.request.params.max_new_tokens
-    self._finish(sequence, {'type': request_lib.LENGTH, 'length': length})
+    self._sequences.finish(
+        sequence, {'type': request_lib.LENGTH, 'length': length}
+    )
 
   def _decode(self, ready: list[Sequence]) -> None:
     """One decode dispatch for all sequences that are ready."""
@@ -263,25 +233,25 @@ class Batcher:
     ):
       if not np.isfinite(row_logprobs[:count]).all():
         message = 'The model gives NaN or infinite logits; its weights are bad.'
-        self._finish(sequence, _aborted(message, 500))
+        self._sequences.finish(sequence, aborted(message, 500))
         broken = True
         continue
       start = len(sequence.tokens)
       taken = sequence.extend(
           row_ids[:count],
           row_logprobs[:count],
-          self.weight_version,
+          self._weights.version,
           None if likeliest is None else [x[:, row] for x in likeliest],
       )
       self._table.append(sequence.slot, start, taken)
       self._sampled += len(taken)
       self._fill_to_last(sequence)
       if sequence.finish_reason is not None:
-        self._finish(sequence, sequence.finish_reason)
+        self._sequences.finish(sequence, sequence.finish_reason)
     if broken:
       # Entries past a row's end are masked, but 0 * NaN is NaN: whoever got
       # this slot would fail too. The others begin again in a clean cache.
-      self.retract()
+      self._sequences.retract()
       self._table.clear()
       self._model_runner.reset()
     now, (then, before) = time.perf_counter(), self._rate_mark
@@ -303,159 +273,13 @@ class Batcher:
     if not self._model_runner.deterministic:
       self._table.set_filled(slot, filled)
 
-  def _finish(self, sequence: Sequence, reason: dict[str, Any]) -> None:
-    """Parks the slot and answers."""
-    sequence.finish_reason = reason
-    self._leave(sequence)
-    if sequence.future.set_running_or_notify_cancel():
-      sequence.future.set_result(sequence.result(self.weight_version))
-
-  def _leave(self, sequence: Sequence) -> None:
-    if sequence.slot is not None:
-      self._table.release(sequence.slot)
-      sequence.slot = None
-      self._running.remove(sequence)
-
-  def abort(self, rid: str | None) -> int:
-    """Ends sequences; counts them.
-
-    Args:
-      rid: of a request that has not ended, or nothing happens. As in SGLang,
-        whose scheduler compares beginnings, requests whose ids begin with it
-        end too: `job-1` takes `job-10` along. None: all requests.
-    """
-    known = {s.request.rid for s in (*self._running, *self._queue)}
-    if rid is not None and rid not in known:
-      return 0
-    return self._abort(lambda s: rid is None or s.request.rid.startswith(rid))
-
-  def abandon(self, requests: Iterable[Request]) -> int:
-    """Ends the sequences of these very requests; counts them.
-
-    Whoever shares the process may use the same ids.
-    """
-    mine = set(map(id, requests))
-    return self._abort(lambda s: id(s.request) in mine)
-
-  def _abort(self, matches: Callable[[Sequence], bool]) -> int:
-    running = [s for s in self._running if matches(s)]
-    queued = [s for s in self._queue if matches(s)]
-    if queued:  # one pass: removing them singly is quadratic
-      self._queue = collections.deque(s for s in self._queue if not matches(s))
-    for sequence in queued:
-      self._finish(sequence, _aborted('Abort in waiting queue'))
-    for sequence in running:
-      self._finish(sequence, _aborted('Aborted'))
-    return len(running) + len(queued)
-
-  def retract(self) -> None:
-    """Puts running sequences back to the front of the queue, in order.
-
-    Their entries are parked, so they are there again if nobody flushes.
-    """
-    retracted = list(self._running)
-    for sequence in retracted:
-      self._leave(sequence)
-      sequence.num_retractions += 1
-    self._queue.extendleft(reversed(retracted))
-
-  def pause(self, mode: str) -> None:
-    """Stops decoding; see PAUSE_MODES. New requests wait for `resume`."""
-    if mode not in PAUSE_MODES:
-      raise ValueError(
-          f'Unknown pause mode {mode!r}; known: {", ".join(PAUSE_MODES)}.'
-      )
-    self.paused = True
-    if mode == 'abort':
-      self.abort(None)
-    elif mode == 'retract':
-      self.retract()
-
-  def resume(self) -> None:
-    """Ends a pause."""
-    self.paused = False
-
-  def flush(self) -> bool:
-    """Empties the prefix cache; False, and nothing done, if requests exist.
-
-    While paused, those that wait do not count: they have no entries.
-    """
-    if self._running or (self._queue and not self.paused):
-      return False
-    self._table.flush()
-    return True
-
-  def swap(self, params: Any, version: str, *, flush: bool) -> int:
-    """Replaces the weights; gives the number of sequences that were running.
-
-    These go on with the new weights over the entries that the old ones
-    computed; `Result.spans` says which weights gave which tokens.
-
-    Args:
-      params: engine layout; the engine keeps the reference, so no one else may
-        donate these buffers.
-      version: reported as `weight_version` from now on.
-      flush: no later request may share an entry that old weights computed.
-
-    Raises:
-      EngineError: they do not fit, or adapters are loaded; the old ones stay.
-    """
-    self.adapters.replace_base(params)
-    self.weight_version = version
-    self._swaps += 1
-    if flush:
-      self._table.flush()
-    return len(self._running)
-
-  def set_version(self, version: str, *, abort_all: bool) -> None:
-    """Names the weights anew; what was sampled keeps the old name."""
-    if abort_all:
-      self.abort(None)
-    self.weight_version = version
-
-  def load_adapter(self, name: str, path: str, params: Any) -> None:
-    """Serves requests of an adapter's name with these weights."""
-    self.adapters.add(name, path, params)
-
-  def unload_adapter(self, name: str) -> bool:
-    """Retires an adapter; forgets it and gives True once nobody uses it.
-
-    Raises:
-      EngineError: there is none of this name.
-    """
-    self.adapters.retire(name)
-    if any(s.request.adapter == name for s in (*self._running, *self._queue)):
-      return False
-    self.adapters.remove(name)
-    self._table.flush()  # another of this name computes other entries
-    return True
-
-  def recover(self, message: str) -> None:
-    """Fails everything and makes a new cache, as a failed dispatch consumed it.
-
-    What waits fails too: it may be the cause, and would fail for ever.
-    """
-    self._end(message, 500)
-    self._table.clear()
-    self._model_runner.reset()
-
-  def close(self, message: str) -> None:
-    """Ends everything, so that nobody waits for ever."""
-    self._end(message, 503)
-
-  def _end(self, message: str, status: int) -> None:
-    ended = [*self._running, *self._queue]
-    self._queue.clear()
-    for sequence in ended:
-      self._finish(sequence, _aborted(message, status))
-
   def stats(self) -> dict[str, Any]:
     """Load figures under SGLang's names, and a few of our own."""
     total = self._table.num_slots * self._model_runner.max_len
     used = self._table.num_tokens()
     return {
-        'num_running_reqs': len(self._running),
-        'num_waiting_reqs': len(self._queue),
+        'num_running_reqs': len(self._sequences.running),
+        'num_waiting_reqs': len(self._sequences.waiting),
         'num_used_tokens': used,
         'num_total_tokens': used,
         'max_total_num_tokens': total,
@@ -468,15 +292,6 @@ class Batcher:
         'num_sampled_tokens': self._sampled,
         'num_prompt_tokens': self._prompted,
         'num_cached_tokens': self._reused,
-        'num_weight_swaps': self._swaps,
+        'num_weight_swaps': self._weights.num_swaps,
         'num_compiled_programs': self._model_runner.num_compiled(),
     }
-
-
-def _aborted(message: str, status: int | None = None) -> dict[str, Any]:
-  return {
-      'type': request_lib.ABORT,
-      'message': message,
-      'status_code': status,
-      'err_type': None if status is None else 'EngineError',
-  }

@@ -5,10 +5,11 @@ The runner pads on NumPy, moves each batch over in one call and fetches results
 in one call.
 """
 
+import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ from agentrl.engine.shapes import (
     DECODE,
     PREFILL,
     SCORE,
+    Choice,
     Kinds,
     Shapes,
     bucket,
@@ -246,15 +248,21 @@ class ModelRunner:
     """Returns when all that was dispatched is done."""
     jax.block_until_ready(self._cache)
 
+  @contextlib.contextmanager
+  def _timed(self, choice: Choice) -> Iterator[None]:
+    """Notes the time of a dispatch by a program that is larger than it needs."""
+    start = time.perf_counter()
+    yield
+    if choice.waste:
+      self.wait()
+      choice.waste(time.perf_counter() - start)
+
   def copy(self, pairs: Sequence[tuple[int, int, int]]) -> None:
     """Copies the first n positions of slot to slot: `(source, target, n)`."""
     size = max(n for _, _, n in pairs)
     choice = self._copy_kinds.choose(None, len(pairs), size)
-    start = time.perf_counter()
-    self._copy(pairs, choice.shape)
-    if choice.waste:
-      self.wait()
-      choice.waste(time.perf_counter() - start)
+    with self._timed(choice):
+      self._copy(pairs, choice.shape)
 
   def _copy(self, pairs, shape: tuple[int, int]) -> None:
     rows, length = shape
@@ -269,11 +277,8 @@ class ModelRunner:
     """Puts tokens into slots: `(slot, start, at most chunk tokens)` each."""
     size = max(start + len(ids) for _, start, ids in pieces)
     choice = self._prefill_kinds.choose(chunk, len(pieces), size)
-    start = time.perf_counter()
-    self._prefill(pieces, chunk, choice.shape)
-    if choice.waste:
-      self.wait()
-      choice.waste(time.perf_counter() - start)
+    with self._timed(choice):
+      self._prefill(pieces, chunk, choice.shape)
 
   def _prefill(self, pieces, chunk: int, shape: tuple[int, int]) -> None:
     arrays = padding.chunk(pieces, chunk, shape[0], unused=self._slots)
@@ -299,17 +304,15 @@ class ModelRunner:
     """
     size = len(tokens) - 1
     choice = self._score_kinds.choose((chunk, tops), 1, start + size)
-    began = time.perf_counter()
-    results = self._score(
-        [(slot, start, tokens[:-1])], choice.shape, choice.kind, tokens[1:]
-    )
-    if not tops:  # a stand-in gives what nobody wants to know
-      results[1] = None
-    scores, likeliest = jax.tree.map(
-        lambda x: x[0, :size], jax.device_get(results)
-    )
-    if choice.waste:
-      choice.waste(time.perf_counter() - began)
+    with self._timed(choice):
+      results = self._score(
+          [(slot, start, tokens[:-1])], choice.shape, choice.kind, tokens[1:]
+      )
+      if not tops:  # a stand-in computes them nonetheless
+        results[1] = None
+      scores, likeliest = jax.tree.map(
+          lambda x: x[0, :size], jax.device_get(results)
+      )
     return scores.tolist(), likeliest
 
   def _score(self, pieces, shape, kind, following: Sequence[int] = ()) -> list:
@@ -363,15 +366,13 @@ class ModelRunner:
     variant = tuple(map(any, zip(*map(self.variant, rows), strict=True)))
     size = max(row['position'] + min(steps, row['budget']) for row in rows)
     choice = self._decode_kinds.choose(variant, len(rows), size)
-    start = time.perf_counter()
-    results = self._decode(
-        rows, choice.shape, choice.kind, steps=steps, floor=floor
-    )
-    if not variant[2]:  # a stand-in gives what nobody wants to know
-      results[3] = None
-    ids, logprobs, counts, likeliest = jax.device_get(results)
-    if choice.waste:
-      choice.waste(time.perf_counter() - start)
+    with self._timed(choice):
+      results = self._decode(
+          rows, choice.shape, choice.kind, steps=steps, floor=floor
+      )
+      if not variant[2]:  # a stand-in computes them nonetheless
+        results[3] = None
+      ids, logprobs, counts, likeliest = jax.device_get(results)
     real = slice(len(rows))
     return ids[real], logprobs[real], counts[real], likeliest
 

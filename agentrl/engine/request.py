@@ -18,6 +18,16 @@ RESERVED = 6
 # Size of a logit_bias that survives a division by the least temperature.
 MAX_BIAS = 1e30
 
+_RULES = {
+    'temperature': (lambda x: 0 <= x < math.inf, 'at least 0'),
+    'top_p': (lambda x: 0 < x <= 1, 'in (0, 1]'),
+    'top_k': (lambda x: x == -1 or x >= 1, '-1 or at least 1'),
+    'min_p': (lambda x: 0 <= x <= 1, 'in [0, 1]'),
+    'frequency_penalty': (lambda x: -2 <= x <= 2, 'in [-2, 2]'),
+    'presence_penalty': (lambda x: -2 <= x <= 2, 'in [-2, 2]'),
+    'repetition_penalty': (lambda x: 0 < x <= 2, 'in (0, 2], where 1 is off'),
+}
+
 # The likeliest tokens at a position, as (log-probability, id), the first first.
 Top = tuple[tuple[float, int], ...]
 
@@ -172,26 +182,13 @@ def check(request: Request, limits: Limits) -> None:
           or -(2**63) <= params.sampling_seed < 2**63,
           'a number of 64 bits',
       ),
-      ('temperature', 0 <= params.temperature < math.inf, 'at least 0'),
-      ('top_p', 0 < params.top_p <= 1, 'in (0, 1]'),
-      ('top_k', params.top_k == -1 or params.top_k >= 1, '-1 or at least 1'),
-      ('min_p', 0 <= params.min_p <= 1, 'in [0, 1]'),
-      (
-          'frequency_penalty',
-          -2 <= params.frequency_penalty <= 2,
-          'in [-2, 2]',
-      ),
-      ('presence_penalty', -2 <= params.presence_penalty <= 2, 'in [-2, 2]'),
-      (
-          'repetition_penalty',
-          0 < params.repetition_penalty <= 2,
-          'in (0, 2], where 1 is off',
+      *(
+          (name, valid(getattr(params, name)), rule)
+          for name, (valid, rule) in _RULES.items()
       ),
   ):
     if not valid:
-      raise ValueError(
-          f'{name} must be {rule}, got {dataclasses.asdict(params)[name]}.'
-      )
+      raise ValueError(f'{name} must be {rule}, got {getattr(params, name)}.')
   for token, bias in params.logit_bias:
     if not 0 <= token < limits.vocab_size or not abs(bias) <= MAX_BIAS:
       raise ValueError(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 from absl import logging
 
-from agentrl.engine.batcher import Batcher
+from agentrl.engine.core import EngineCore
 from agentrl.engine.request import Request, Result
 from agentrl.engine.sequence import Sequence
 from agentrl.errors import EngineError
@@ -32,16 +32,16 @@ _GATHER_S, _MAX_GATHER_S = 0.002, 0.02
 
 
 class Scheduler:
-  """Runs a `Batcher` in a thread. Public methods are thread-safe.
+  """Runs a `EngineCore` in a thread. Public methods are thread-safe.
 
   Attributes:
-    batcher: its methods run in the thread, through `call`; its attributes may
+    core: its methods run in the thread, through `call`; its attributes may
       be read from others.
   """
 
   def __init__(
       self,
-      batcher: Batcher,
+      core: EngineCore,
       *,
       max_queued: int,
       eos_ids: tuple[int, ...],
@@ -52,14 +52,14 @@ class Scheduler:
     """Makes the thread; `start` starts it.
 
     Args:
-      batcher: belongs to the thread from now on.
+      core: belongs to the thread from now on.
       max_queued: requests that may wait; more are refused.
       eos_ids: ids that end every request that does not ignore them.
       tokenizer: for stop strings and the text of results; None gives neither.
       seed: of the seeds drawn for requests that bring none.
       observe: is given every result; must not raise.
     """
-    self.batcher = batcher
+    self.core = core
     self._observe = observe
     self._max_queued = max_queued
     self._eos_ids = eos_ids
@@ -105,7 +105,7 @@ class Scheduler:
 
   def stats(self) -> dict[str, Any]:
     """Load figures, read between or during dispatches: about right."""
-    stats = self.batcher.stats()
+    stats = self.core.batcher.stats()
     stats['num_waiting_reqs'] += len(self._arrivals)
     return stats
 
@@ -165,7 +165,7 @@ class Scheduler:
       self._check_room(count)
 
   def _check_room(self, count: int) -> None:
-    waiting = len(self._arrivals) + self.batcher.num_waiting
+    waiting = len(self._arrivals) + len(self.core.sequences.waiting)
     if waiting + count > self._max_queued:
       raise EngineError(
           f'{waiting} requests wait, and max_queued is {self._max_queued};'
@@ -175,7 +175,7 @@ class Scheduler:
   def call(
       self, function: Callable[..., T], *args: Any, **kwargs: Any
   ) -> concurrent.futures.Future[T]:
-    """Runs `function(batcher, ...)` in the thread, between two dispatches.
+    """Runs `function(core, ...)` in the thread, between two dispatches.
 
     Raises:
       EngineError: the engine has stopped.
@@ -183,7 +183,7 @@ class Scheduler:
     future = concurrent.futures.Future()
     with self._wake:
       self._check_open()
-      run = functools.partial(function, self.batcher, *args, **kwargs)
+      run = functools.partial(function, self.core, *args, **kwargs)
       self._commands.append((run, future))
       self._wake.notify()
     return future
@@ -201,9 +201,9 @@ class Scheduler:
     early.
     """
 
-    def run(batcher: Batcher) -> None:
+    def run(core: EngineCore) -> None:
       try:
-        batcher.warm_up(lambda: self._stopping)
+        core.model_runner.warm_up(lambda: self._stopping)
       finally:
         self._warming = False
 
@@ -214,27 +214,25 @@ class Scheduler:
     while True:
       with self._wake:
         self._wake.wait_for(
-            lambda: self._arrivals
-            or self._interrupted()
-            or self.batcher.has_work
+            lambda: self._arrivals or self._interrupted() or self.core.has_work
         )
         if self._stopping:
           break
-        if not self.batcher.num_running:
+        if not self.core.sequences.running:
           self._gather_wave()
         self._receive()
         commands = list(self._commands)
         self._commands.clear()
       for function, future in commands:
         _settle(function, future)
-      if not self.batcher.has_work:
+      if not self.core.has_work:
         continue
       try:
-        self.batcher.step(self._interrupted, self._receive)
+        self.core.batcher.step(self._interrupted, self._receive)
       except Exception as error:  # whatever it was, somebody waits for a reply
         logging.exception('A dispatch failed; its requests fail with it.')
         try:
-          self.batcher.recover(f'The engine failed: {error!r}')
+          self.core.recover(f'The engine failed: {error!r}')
         except Exception as again:  # out of memory, or the device is gone
           logging.exception('The cache cannot be rebuilt; the engine ends.')
           with self._wake:
@@ -260,7 +258,7 @@ class Scheduler:
   def _receive(self) -> None:
     with self._wake:
       while self._arrivals:
-        self.batcher.add(self._arrivals.popleft())
+        self.core.sequences.add(self._arrivals.popleft())
 
   def _interrupted(self) -> bool:
     """Whether somebody wants the thread before it goes on."""
@@ -274,7 +272,7 @@ class Scheduler:
       commands = list(self._commands)
       self._commands.clear()
     message = f'The engine has stopped: {self._closed}.'
-    self.batcher.close(message)
+    self.core.close(message)
     for _, future in commands:
       if future.set_running_or_notify_cancel():
         future.set_exception(EngineError(message))

@@ -9,36 +9,8 @@ import numpy as np
 
 from agentrl.engine import logit_processors, request as request_lib
 from agentrl.engine.request import Request, Result, Top
-from agentrl.engine.stops import StopPatterns
+from agentrl.engine.stops import StopPatterns, StopStrings
 from agentrl.text.tokenizer import Tokenizer
-
-
-class StopStrings:
-  """Finds the first token after which a stop string stands in the text."""
-
-  def __init__(self, stops: Seq[str], tokenizer: Tokenizer, skip_special: bool):
-    self._stops = stops
-    self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
-    self._keep = max(len(stop) for stop in stops)
-    self._window: list[int] = []
-
-  def feed(self, token: int) -> str | None:
-    """Takes one token; gives the stop string that it completes, if any."""
-    self._window.append(token)
-    text = self._decode(self._window)
-    for stop in self._stops:
-      if stop in text:
-        return stop
-    # A window keeps this linear in the length of the output. It is cut where
-    # no character is torn, and what stays can still begin any stop string.
-    half = len(self._window) // 2
-    if len(self._window) >= 64 and not self._decode(
-        self._window[:half]
-    ).endswith('\ufffd'):
-      rest = self._window[half:]
-      if len(self._decode(rest)) >= self._keep:
-        self._window = rest
-    return None
 
 
 class Sequence:

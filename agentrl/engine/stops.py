@@ -1,4 +1,4 @@
-r"""Stopping at a regular expression.
+r"""Stopping at a string or a regular expression.
 
 Patterns come from requests and are searched for in the scheduler's thread, so
 they are RE2's, whose search takes time linear in the text whatever the pattern
@@ -32,6 +32,36 @@ MAX_MATCH = 256
 MAX_INSTRUCTIONS = 4000
 # Bytes of a compiled pattern with its automaton. re2 keeps the last 128.
 _MAX_BYTES = 2**20
+
+
+class StopStrings:
+  """Finds the first token after which a stop string stands in the text."""
+
+  def __init__(
+      self, stops: Sequence[str], tokenizer: Tokenizer, skip_special: bool
+  ):
+    self._stops = stops
+    self._decode = lambda ids: tokenizer.decode(ids, skip_special=skip_special)
+    self._keep = max(len(stop) for stop in stops)
+    self._window: list[int] = []
+
+  def feed(self, token: int) -> str | None:
+    """Takes one token; gives the stop string that it completes, if any."""
+    self._window.append(token)
+    text = self._decode(self._window)
+    for stop in self._stops:
+      if stop in text:
+        return stop
+    # A window keeps this linear in the length of the output. It is cut where
+    # no character is torn, and what stays can still begin any stop string.
+    half = len(self._window) // 2
+    if len(self._window) >= 64 and not self._decode(
+        self._window[:half]
+    ).endswith('\ufffd'):
+      rest = self._window[half:]
+      if len(self._decode(rest)) >= self._keep:
+        self._window = rest
+    return None
 
 
 class StopPatterns:

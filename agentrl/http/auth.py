@@ -1,11 +1,30 @@
 """Bearer tokens: files that hold them, headers that carry them, and their check."""
 
+import dataclasses
 import hmac
 import pathlib
 
 from aiohttp import web
 
 from agentrl.errors import ConfigError
+
+
+@dataclasses.dataclass(frozen=True)
+class Keys:
+  """Tokens of a server, which requests carry as `Authorization: Bearer KEY`.
+
+  Attributes:
+    api: for every route that is not open; None: nothing.
+    admin: for control routes, where it takes the place of `api`; None: `api`
+      opens them too.
+  """
+
+  api: str | None = None
+  admin: str | None = None
+
+  def __post_init__(self):
+    if '' in (self.api, self.admin):
+      raise ValueError('A key must not be empty; None asks for none.')
 
 
 def read_token(path: str) -> str:

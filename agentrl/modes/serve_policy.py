@@ -3,8 +3,8 @@
 from ml_collections import ConfigDict
 
 from agentrl.config import resume
-from agentrl.engine.http.auth import Keys
 from agentrl.http import auth
+from agentrl.http.auth import Keys
 from agentrl.serving import policy_server
 
 read = resume.read

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from agentrl.config import sampler as sampler_lib
 from agentrl.config.modes import PolicyServer, ServePolicy
-from agentrl.engine.http.auth import Keys
 from agentrl.errors import AgentrlError
+from agentrl.http.auth import Keys
 from agentrl.models.options import DTYPES, Model
 from agentrl.serving import policy_server
 

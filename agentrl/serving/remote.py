@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from absl import logging
 
 from agentrl.config.sampler import Sampler
-from agentrl.engine.http.auth import Keys
 from agentrl.errors import ConfigError
 from agentrl.http import auth
+from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
 
 _CONNECT_S = 3.0  # until a server that says nothing is taken for dead

@@ -12,8 +12,9 @@ import numpy as np
 from absl import logging
 
 from agentrl.config import sampler as sampler_lib
-from agentrl.engine.http.auth import Keys
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
+from agentrl.http.auth import Keys
 from agentrl.inference import router_check
 from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
@@ -81,21 +82,23 @@ def start_engine(
       model.config,
       weight_sync.engine_layout(model.params, DTYPES[dtype], model.base),
       model.tokenizer,
-      eos_ids=model.tokenizer.eos_ids,
-      model_path=model.path,
-      served_name=served_name,
-      max_running=sampler.max_running,
-      max_len=max_len,
-      context_length=min(
-          max_context + reserved, model.config.max_positions + RESERVED
+      EngineOptions(
+          eos_ids=model.tokenizer.eos_ids,
+          model_path=model.path,
+          served_name=served_name,
+          max_running=sampler.max_running,
+          max_len=max_len,
+          context_length=min(
+              max_context + reserved, model.config.max_positions + RESERVED
+          ),
+          slots=sampler.num_slots,
+          dtype=DTYPES[dtype],
+          seed=seed,
+          deterministic=sampler.deterministic,
+          weight_version=version,
+          keys=keys,
+          chat_template=chat_template,
       ),
-      slots=sampler.num_slots,
-      dtype=DTYPES[dtype],
-      seed=seed,
-      deterministic=sampler.deterministic,
-      weight_version=version,
-      keys=keys,
-      chat_template=chat_template,
   )
   url = engine.start(host, port)
   stack.callback(engine.stop)

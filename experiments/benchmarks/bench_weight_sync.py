@@ -31,6 +31,7 @@ import jax
 import numpy as np
 from absl import app, flags
 
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.server import Engine
 from agentrl.inference.control import ControlClient
@@ -183,11 +184,13 @@ def main(argv):
           config,
           weight_sync.engine_layout(params),
           None,
-          eos_ids=(),
-          model_path='random',
-          max_running=max(_BUSY.value, 1),
-          max_len=256,
-          slots=max(_BUSY.value, 1),
+          EngineOptions(
+              eos_ids=(),
+              model_path='random',
+              max_running=max(_BUSY.value, 1),
+              max_len=256,
+              slots=max(_BUSY.value, 1),
+          ),
       )
 
     about = dict(model=name, device=device, cores=os.cpu_count())

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import RESERVED
 from agentrl.engine.server import Engine
 from agentrl.models.config import TransformerConfig
@@ -23,7 +24,10 @@ def serving(
   # So that prompt and completion may fill all of `max_len`.
   settings = {'context_length': settings['max_len'] + RESERVED} | settings
   engine = Engine(
-      config, params, None, eos_ids=(), model_path='random', **settings
+      config,
+      params,
+      None,
+      EngineOptions(eos_ids=(), model_path='random', **settings),
   )
   try:
     yield engine, engine.start()

@@ -29,6 +29,7 @@ import numpy as np
 import psutil
 from absl import app, flags
 
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import ABORT
 from agentrl.engine.server import Engine
 from agentrl.training.weight_sync import push as weight_sync
@@ -108,13 +109,15 @@ async def soak(
       config,
       weight_sync.engine_layout(trees[0]),
       tokenizer,
-      eos_ids=tokenizer.eos_ids,
-      model_path='soak',
-      max_running=_MAX_RUNNING,
-      max_len=MAX_LEN,
-      slots=_SLOTS,
-      max_queued=MAX_QUEUED,
-      weight_version='0',
+      EngineOptions(
+          eos_ids=tokenizer.eos_ids,
+          model_path='soak',
+          max_running=_MAX_RUNNING,
+          max_len=MAX_LEN,
+          slots=_SLOTS,
+          max_queued=MAX_QUEUED,
+          weight_version='0',
+      ),
   )
   url = engine.start()
   scorer = soak_scores.Scorer(config, trees, MAX_LEN)

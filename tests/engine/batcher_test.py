@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agentrl.engine import batcher as batcher_lib, decode
-from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.core import EngineCore
 from agentrl.engine.model_runner import PREFILL_ROWS, ModelRunner
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.sequence import Sequence
@@ -55,19 +55,19 @@ def device(monkeypatch):
 
 
 @pytest.fixture
-def batcher(device):
-  return Batcher(
+def core(device):
+  return EngineCore(
       device, SlotTable(16, 8192), max_running=16, weight_version='0'
   )
 
 
-def add(batcher, size, new, seed=0):
+def add(core, size, new, seed=0):
   tokens = tuple(np.random.default_rng(seed).integers(1, 99, size).tolist())
   params = SamplingParams(max_new_tokens=new)
   sequence = Sequence(
       Request(f'{seed}', tokens, params), seed=0, eos_ids=(), tokenizer=None
   )
-  batcher.add(sequence)
+  core.sequences.add(sequence)
   return sequence
 
 
@@ -77,29 +77,29 @@ def gaps(dispatches):
   return np.diff(ends)
 
 
-def test_a_long_prompt_at_most_doubles_the_time_between_tokens(device, batcher):
-  running = [add(batcher, 20, 4000, seed) for seed in range(4)]
+def test_a_long_prompt_at_most_doubles_the_time_between_tokens(device, core):
+  running = [add(core, 20, 4000, seed) for seed in range(4)]
   never, nothing = lambda: False, lambda: None
   for _ in range(20):
-    batcher.step(never, nothing)
+    core.batcher.step(never, nothing)
   assert all(s.num_output > 100 for s in running)
-  add(batcher, 600, 8, seed=10)  # so that all that it needs is compiled
+  add(core, 600, 8, seed=10)  # so that all that it needs is compiled
   for _ in range(20):
-    batcher.step(never, nothing)
+    core.batcher.step(never, nothing)
 
   device.dispatches.clear()
-  long = add(batcher, 6000, 8, seed=11)
+  long = add(core, 6000, 8, seed=11)
   while long.num_output == 0:
-    batcher.step(never, nothing)
+    core.batcher.step(never, nothing)
   usual = decode.MAX_STEPS * STEP_S  # the last dispatch compiles for five
   assert max(gaps(device.dispatches)[:-1]) <= 2 * usual + 16 * TOKEN_S
   # And it gets its share: 6 s of prefill take about twice that.
   assert device.dispatches[-1][2] - device.dispatches[0][1] < 2.5 * 6.0
 
 
-def test_a_wave_of_prompts_is_filled_before_it_decodes(device, batcher):
-  wave = [add(batcher, 100, 30, seed) for seed in range(16)]
-  batcher.step(lambda: False, lambda: None)
+def test_a_wave_of_prompts_is_filled_before_it_decodes(device, core):
+  wave = [add(core, 100, 30, seed) for seed in range(16)]
+  core.batcher.step(lambda: False, lambda: None)
   # 16 prompts in 1,024 tokens a dispatch, and then all decode together.
   kinds = [kind for kind, _, _ in device.dispatches]
   assert kinds[-1] == 'decode' and kinds.count('decode') == 1

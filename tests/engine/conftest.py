@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.server import Engine
 from agentrl.models import transformer
@@ -99,7 +100,10 @@ def make_engine(model):
         'slots': 12,
     }
     engine = Engine(
-        model.config, model.params, tokenizer, **(settings | changes)
+        model.config,
+        model.params,
+        tokenizer,
+        EngineOptions(**(settings | changes)),
     )
     engines.append(engine)
     engine.url = engine.start()
@@ -168,11 +172,13 @@ def words_engine():
       config,
       jax.tree.map(lambda x: 3 * x if x.ndim > 1 else x, params),
       WORDS,
-      eos_ids=WORDS.eos_ids,
-      model_path='words',
-      max_running=8,
-      max_len=256,
-      slots=12,
+      EngineOptions(
+          eos_ids=WORDS.eos_ids,
+          model_path='words',
+          max_running=8,
+          max_len=256,
+          slots=12,
+      ),
   )
   engine.url = engine.start()
   yield engine

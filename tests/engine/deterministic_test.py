@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agentrl.engine import model_runner
+from agentrl.engine.core import EngineCore
 
 TIMEOUT = 300
 # Rows that compile other programs, and rows whose truncation needs a full sort.
@@ -53,7 +54,7 @@ def test_replies_are_equal_to_the_bit_alone_among_others_and_without_a_cache(
 ):
   numbers = range(8)
   alone = [episode(ask, deterministic, number) for number in numbers]
-  assert deterministic.flush()
+  assert deterministic.call(EngineCore.flush)
   assert together(ask, deterministic, numbers) == alone
   # Now every prompt is cached, in whatever slots.
   assert together(ask, deterministic, list(reversed(numbers))) == alone[::-1]
@@ -90,7 +91,7 @@ def test_scored_prompts_are_equal_to_the_bit(deterministic, ask, prompt_of):
   ask(deterministic, prompt, max_new_tokens=4).result(TIMEOUT)
   assert score(0).input_logprobs == first.input_logprobs
   before = score(70).input_logprobs
-  assert deterministic.flush()
+  assert deterministic.call(EngineCore.flush)
   assert score(70).input_logprobs == before
 
 

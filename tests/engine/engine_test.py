@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.engine import cache, padding
+from agentrl.engine.core import EngineCore
 from agentrl.engine.request import RESERVED
 from agentrl.errors import EngineError
 
@@ -154,12 +155,12 @@ def test_forks_of_one_round_copy_from_a_slot_that_is_filled(
   wait(ask(engine, prompt_of(30, seed=i), max_new_tokens=1) for i in range(3))
   stem = prompt_of(40, seed=9)
   ask(engine, stem, max_new_tokens=4).result(TIMEOUT)  # in the last slot
-  engine.pause('in_place')
+  engine.call(EngineCore.pause, 'in_place')
   # The first fork evicts slot 0; to the second, slot 0 and the last look alike.
   others = [token for token in range(1, 97) if token != stem[30]]
   prompts = [[*stem[:30], token, 1] for token in others[:3]]
   futures = [ask(engine, p, max_new_tokens=5) for p in prompts]
-  engine.resume()
+  engine.call(EngineCore.resume)
   for prompt, result in zip(prompts, wait(futures), strict=True):
     assert result.cached_tokens == 30
     np.testing.assert_allclose(
@@ -251,7 +252,7 @@ def test_more_requests_than_slots_wait_their_turn(
 
 def test_a_full_queue_refuses(make_engine, ask, prompt_of):
   engine = make_engine(max_queued=2)
-  engine.pause('in_place')
+  engine.call(EngineCore.pause, 'in_place')
   ask(engine, prompt_of(4))
   ask(engine, prompt_of(4))
   with pytest.raises(EngineError, match='2 requests wait, and max_queued is 2'):
@@ -353,8 +354,12 @@ def test_abort_takes_a_known_id_and_keeps_what_was_sampled(
   longer = ask(engine, prompt_of(7), rid='run-1', max_new_tokens=240)
   other = ask(engine, prompt_of(9), rid='other', max_new_tokens=3)
   until(lambda: engine.stats()['num_sampled_tokens'] > 0)
-  assert engine.abort('run-') == engine.abort('ru') == 0
-  assert engine.abort('run') == 2
+  assert (
+      engine.call(EngineCore.abort, 'run-')
+      == engine.call(EngineCore.abort, 'ru')
+      == 0
+  )
+  assert engine.call(EngineCore.abort, 'run') == 2
   assert longer.result(TIMEOUT).finish_reason['type'] == 'abort'
   result = future.result(TIMEOUT)
   assert result.finish_reason['type'] == 'abort'
@@ -371,7 +376,7 @@ def test_a_pause_delays_and_changes_nothing(
   prompt, size = prompt_of(20), 120
   future = ask(engine, prompt, temperature=0.0, max_new_tokens=size)
   until(lambda: engine.stats()['num_sampled_tokens'] > 10)
-  engine.pause(mode)
+  engine.call(EngineCore.pause, mode)
   sampled = engine.stats()['num_sampled_tokens']
   late = ask(engine, prompt_of(4), temperature=0.0, max_new_tokens=2)
   with pytest.raises(concurrent.futures.TimeoutError):
@@ -380,7 +385,7 @@ def test_a_pause_delays_and_changes_nothing(
   running = engine.stats()['num_running_reqs']
   assert running == (0 if mode == 'retract' else 1)
   slow_decode.set()
-  engine.resume()
+  engine.call(EngineCore.resume)
   result = future.result(TIMEOUT)
   assert list(result.output_ids) == model.greedy(prompt, size)
   assert result.num_retractions == (1 if mode == 'retract' else 0)
@@ -394,10 +399,10 @@ def test_retract_swap_continue_recomputes_with_the_new_weights(
   prompt, size = prompt_of(20), 120
   future = ask(engine, prompt, temperature=0.0, max_new_tokens=size)
   until(lambda: engine.stats()['num_sampled_tokens'] > 10)
-  engine.pause('retract')
+  engine.call(EngineCore.pause, 'retract')
   engine.update_params(other_model.params, '1')
   slow_decode.set()
-  engine.resume()
+  engine.call(EngineCore.resume)
   result = future.result(TIMEOUT)
   (_, _, swap), (version, _, _) = result.spans
   assert version == '1'
@@ -417,7 +422,7 @@ def test_a_pause_with_abort_ends_everything(
   futures = [
       ask(engine, prompt_of(8, seed=i), max_new_tokens=240) for i in range(12)
   ]
-  engine.pause('abort')
+  engine.call(EngineCore.pause, 'abort')
   stats = engine.stats()
   assert stats['num_running_reqs'] == stats['num_waiting_reqs'] == 0
   kinds = {result.finish_reason['type'] for result in wait(futures)}
@@ -441,10 +446,11 @@ def test_stop_answers_everybody(make_engine, slow_decode, ask, prompt_of):
 def test_random_aborts_leak_no_slot(engine, ask, prompt_of):
   rng = np.random.default_rng(0)
   futures = []
-  engine.pause('in_place')  # so that some are aborted, however fast it is
+  # So that some are aborted, however fast it is.
+  engine.call(EngineCore.pause, 'in_place')
   for i in range(300):
     if i == 100:
-      engine.resume()
+      engine.call(EngineCore.resume)
     prompt = prompt_of(int(rng.integers(1, 60)), seed=i % 7)
     futures.append(
         ask(
@@ -456,7 +462,7 @@ def test_random_aborts_leak_no_slot(engine, ask, prompt_of):
         )
     )
     if rng.random() < 0.3:
-      engine.abort(f'{rng.integers(i + 1)}-')
+      engine.call(EngineCore.abort, f'{rng.integers(i + 1)}-')
   results = wait(futures)
   kinds = {result.finish_reason['type'] for result in results}
   assert kinds == {'abort', 'stop', 'length'}
@@ -465,5 +471,5 @@ def test_random_aborts_leak_no_slot(engine, ask, prompt_of):
   assert engine._table.count(cache.RUNNING) == 0
   assert stats['num_free_slots'] + stats['num_parked_slots'] == 12
   # And the cache is still right.
-  assert engine.flush()
+  assert engine.call(EngineCore.flush)
   assert engine.stats()['num_free_slots'] == 12

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.engine import logit_processors
+from agentrl.engine.core import EngineCore
 from agentrl.engine.logit_processors import LogitParams
 from agentrl.engine.request import Limits, Request, SamplingParams, check
 from tests.waiting import wait_until
@@ -247,9 +248,9 @@ def test_a_retracted_request_keeps_its_counts(
   }
   future = ask(engine, prompt, top_logprobs=1, **fields)
   assert wait_until(lambda: engine.stats()['num_sampled_tokens'] > 10)
-  engine.pause('retract')
+  engine.call(EngineCore.pause, 'retract')
   slow_decode.set()
-  engine.resume()
+  engine.call(EngineCore.resume)
   result = future.result(TIMEOUT)
   assert result.num_retractions == 1
   ids, _ = greedy(model, prompt, SamplingParams(**fields))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from agentrl.engine.model_runner import ModelRunner
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
 from agentrl.models import transformer
@@ -42,9 +43,11 @@ def make(**settings):
       ODD,
       jax.tree.map(lambda x: 3 * x if x.ndim > 1 else x, params),
       WORDS,
-      eos_ids=WORDS.eos_ids,
-      model_path='odd',
-      **(sizes | settings),
+      EngineOptions(
+          eos_ids=WORDS.eos_ids,
+          model_path='odd',
+          **(sizes | settings),
+      ),
   )
 
 

@@ -7,8 +7,8 @@ import pytest
 from absl import logging
 
 from agentrl.config.sampler import Launch, Sampler
-from agentrl.engine.http.auth import Keys
 from agentrl.errors import ConfigError
+from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
 from agentrl.serving import remote
 

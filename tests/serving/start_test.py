@@ -12,8 +12,8 @@ from absl import logging
 from aiohttp import web
 
 from agentrl.config.sampler import Sampler
-from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
+from agentrl.http.auth import Keys
 from agentrl.inference.control import ControlClient
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop

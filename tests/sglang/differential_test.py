@@ -13,6 +13,7 @@ import aiohttp
 import jax.numpy as jnp
 import pytest
 
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
 from agentrl.models import transformer
 from agentrl.text import tokenizer as tokenizer_lib
@@ -34,11 +35,13 @@ def serving(directory):
       config,
       transformer.unstack_layers(params),
       tokenizer,
-      eos_ids=tokenizer.eos_ids,
-      model_path=str(directory),
-      max_running=16,
-      max_len=config.max_positions,
-      slots=24,
+      EngineOptions(
+          eos_ids=tokenizer.eos_ids,
+          model_path=str(directory),
+          max_running=16,
+          max_len=config.max_positions,
+          slots=24,
+      ),
   )
   try:
     yield engine.start(), config.vocab_size, tokenizer.eos_ids[0]

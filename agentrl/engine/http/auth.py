@@ -1,33 +1,15 @@
-"""Keys of the server: one for all routes, one for control routes."""
+"""The keys that routes ask for."""
 
-import dataclasses
 from collections.abc import Collection
 
 from aiohttp import web
 
 from agentrl.http import auth
+from agentrl.http.auth import Keys
 from agentrl.http.errors import Handler
 
 # Probes and scrapers carry no secret, and these routes give none away.
 _OPEN = ('/health', '/ready', '/metrics')
-
-
-@dataclasses.dataclass(frozen=True)
-class Keys:
-  """Secrets that requests carry as `Authorization: Bearer KEY`.
-
-  Attributes:
-    api: for every route that is not open; None: nothing.
-    admin: for control routes, where it takes the place of `api`; None: `api`
-      opens them too.
-  """
-
-  api: str | None = None
-  admin: str | None = None
-
-  def __post_init__(self):
-    if '' in (self.api, self.admin):
-      raise ValueError('A key must not be empty; None asks for none.')
 
 
 def middleware(keys: Keys, control: Collection[str]):

@@ -8,7 +8,7 @@ it may be named.
 import dataclasses
 import functools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,55 +18,38 @@ from agentrl.engine.http import body_fields
 from agentrl.engine.http.errors import ContractError
 from agentrl.engine.request import Limits, Request, SamplingParams
 
-# sampling_params that are SGLang's and not ours -> the type of a value (None:
-# any) and what has no effect.
+# sampling_params of SGLang that are not implemented -> the type of a value (None:
+# any) and the values that are accepted, beside null.
 _UNSUPPORTED_PARAMS = {
-    'json_schema': (str, (None, '')),
-    'regex': (str, (None, '')),
-    'ebnf': (str, (None, '')),
-    'structural_tag': (str, (None, '')),
-    'spaces_between_special_tokens': (bool, (None, True)),
-    'custom_params': (None, (None, {})),
-    'beam_width': (int, (None,)),
-    'watermark': (dict, (None,)),
-    'choice': (list, (None, [])),
+    'json_schema': (str, ('',)),
+    'regex': (str, ('',)),
+    'ebnf': (str, ('',)),
+    'structural_tag': (str, ('',)),
+    'spaces_between_special_tokens': (bool, (True,)),
+    'custom_params': (None, ({},)),
+    'beam_width': (int, ()),
+    'watermark': (dict, ()),
+    'choice': (list, ([],)),
 }
 _UNSUPPORTED_KEYS = {
-    'input_embeds': (None,),
-    'token_ids_logprob': (None, []),
-    'return_hidden_states': (None, False),
-    'return_routed_experts': (None, False),
-    'return_sampling_mask': (None, False),
-    'image_data': (None, []),
-    'video_data': (None, []),
-    'audio_data': (None, []),
-    'session_params': (None, {}),
-    'custom_logit_processor': (None,),
-    'routed_dp_rank': (None, 0),
-    'max_thinking_tokens': (None,),
+    'input_embeds': (),
+    'token_ids_logprob': ([],),
+    'return_hidden_states': (False,),
+    'return_routed_experts': (False,),
+    'return_sampling_mask': (False,),
+    'image_data': ([],),
+    'video_data': ([],),
+    'audio_data': ([],),
+    'session_params': ({},),
+    'custom_logit_processor': (),
+    'routed_dp_rank': (0,),
+    'max_thinking_tokens': (),
 }
-# Ours, with the types that their values may have.
+# Ours, with the types of their values.
 _PARAMS = {
-    'max_new_tokens': int,
-    'temperature': float,
-    'top_p': float,
-    'top_k': int,
-    'min_p': float,
-    'frequency_penalty': float,
-    'presence_penalty': float,
-    'repetition_penalty': float,
-    'min_new_tokens': int,
-    'logit_bias': None,
-    'ignore_eos': bool,
-    'skip_special_tokens': bool,
-    'no_stop_trim': bool,
-    'sampling_seed': int,
-    'stop': None,
-    'stop_regex': None,
-    'stop_token_ids': None,
-    'n': int,
-    'stream_interval': int,
-}
+    field.name: int if field.type == int | None else field.type
+    for field in dataclasses.fields(SamplingParams)
+} | {'n': int, 'stream_interval': int}
 # Fields with a value for each prompt, or one for all.
 _FOR_EACH = (
     'logprob_start_len',
@@ -123,7 +106,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
   many = raw if isinstance(raw, list) else [raw or {}]
   read = [_sampling_params(item, limits) for item in many]
   for key, neutral in _UNSUPPORTED_KEYS.items():
-    _refuse(body.get(key), neutral, key)
+    refuse_unsupported(body.get(key), neutral, key)
   prompts, single = _prompts(body, encode)
   count = len(prompts)
   each = functools.partial(_each, count=count, single=single)
@@ -264,7 +247,7 @@ def _sampling_params(raw: dict[str, Any], limits: Limits) -> _Given:
   for key, value in values.items():
     values[key] = _typed(key, value)
   for key, (_, neutral) in _UNSUPPORTED_PARAMS.items():
-    _refuse(raw.get(key), neutral, f'sampling_params.{key}')
+    refuse_unsupported(raw.get(key), neutral, f'sampling_params.{key}')
   if 'max_new_tokens' in raw:  # null: as many as fit
     values['max_new_tokens'] = raw['max_new_tokens']
   copies = values.pop('n', 1)
@@ -323,7 +306,8 @@ def _logit_bias(value: Any) -> tuple[tuple[int, float], ...]:
     ) from error
 
 
-def _refuse(value: Any, neutral: tuple, name: str) -> None:
+def refuse_unsupported(value: Any, neutral: Collection[Any], name: str) -> None:
+  """Raises ValueError for a value other than None and the `neutral` ones."""
   if value is not None and value not in neutral:
     raise ValueError(
         f'{name} is not supported by the embedded engine; leave it out or use'

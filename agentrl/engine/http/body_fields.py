@@ -18,30 +18,24 @@ from agentrl.http import strict_json
 
 # Fields that may be null unless they are in `_NEVER_NULL`, by the type of a
 # value; those in `_LISTS` may have one in a list for each prompt.
-_TYPES = {
-    'text': str,
-    'rid': str,
-    'stream': bool,
-    'return_logprob': bool,
-    'logprob_start_len': int,
-    'top_logprobs_num': int,
-    'return_text_in_logprobs': bool,
-    'return_prompt_token_ids': bool,
-    'return_hidden_states': bool,
-    'return_routed_experts': bool,
-    'return_sampling_mask': bool,
-    'extra_key': str,
-    'cache_salt': str,
-    'lora_path': str,
-    'routing_key': str,
-    'session_id': str,
-    'priority': int,
-    'custom_logit_processor': str,
-    'log_metrics': bool,
-    'routed_dp_rank': int,
-    'max_thinking_tokens': int,
-    'bootstrap_host': str,
-}
+_STRINGS = (
+    'text rid extra_key cache_salt lora_path routing_key session_id'
+    ' custom_logit_processor bootstrap_host'
+)
+_BOOLEANS = (
+    'stream return_logprob return_text_in_logprobs return_prompt_token_ids'
+    ' return_hidden_states return_routed_experts return_sampling_mask'
+    ' log_metrics'
+)
+_INTEGERS = (
+    'logprob_start_len top_logprobs_num priority routed_dp_rank'
+    ' max_thinking_tokens'
+)
+_TYPES = (
+    dict.fromkeys(_STRINGS.split(), str)
+    | dict.fromkeys(_BOOLEANS.split(), bool)
+    | dict.fromkeys(_INTEGERS.split(), int)
+)
 _LISTS = frozenset(
     'text rid return_logprob logprob_start_len top_logprobs_num'
     ' return_hidden_states return_sampling_mask extra_key cache_salt lora_path'

@@ -9,12 +9,13 @@ from typing import Any, TypeVar
 from absl import logging
 from aiohttp import web
 
-from agentrl.engine.batcher import Batcher
+from agentrl.engine.core import EngineCore
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.body_fields import Field
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import Scheduler
+from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError, WeightsError
 from agentrl.http.errors import Handler
 
@@ -44,18 +45,13 @@ class Control:
       scheduler: Scheduler,
       weights_lock: ReadWriteLock,
       info: dict[str, Any],
-      *,
-      load_params: Callable[[str], Any],
-      load_adapter: Callable[[str], Any],
-      read_weight: Callable[[str, int], Any],
+      files: WeightFiles,
   ):
     """Keeps what the routes need; see `routes.Routes`."""
     self._scheduler = scheduler
     self._weights_lock = weights_lock
     self._info = info
-    self._load_params = load_params
-    self._load_adapter = load_adapter
-    self._read_weight = read_weight
+    self._files = files
     # One update at a time, paused or not: path, version and weights belong
     # together. The second waits.
     self._updating = asyncio.Lock()
@@ -82,7 +78,7 @@ class Control:
     if not patience >= 0:
       raise BodyError(f'timeout must be at least 0, got {patience}.')
     deadline = time.monotonic() + patience
-    while not await self._run(Batcher.flush):
+    while not await self._run(EngineCore.flush):
       if time.monotonic() >= deadline:
         return web.Response(
             text='The cache was not flushed: requests run or wait.\n',
@@ -97,14 +93,14 @@ class Control:
     )
     if given['rid'] or given['abort_all']:  # an empty rid alone does nothing
       rid = None if given['abort_all'] else given['rid']
-      await self._run(Batcher.abort, rid)
+      await self._run(EngineCore.abort, rid)
     return web.Response()
 
   async def _pause(self, request: web.Request) -> web.Response:
     given = await body_fields.read_fields(request, mode=Field(str, 'abort'))
     mode = given['mode']
     try:
-      await self._run(Batcher.pause, mode)
+      await self._run(EngineCore.pause, mode)
     except ValueError as error:
       raise BodyError(str(error)) from error
     return web.json_response(
@@ -113,7 +109,7 @@ class Control:
 
   async def _continue(self, request: web.Request) -> web.Response:
     await body_fields.read_fields(request, torch_empty_cache=Field(bool, True))
-    await self._run(Batcher.resume)
+    await self._run(EngineCore.resume)
     return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
 
   async def _update_from_disk(self, request: web.Request) -> web.Response:
@@ -124,10 +120,10 @@ class Control:
           ' out.'
       )
     if given['abort_all_requests']:
-      await self._run(Batcher.abort, None)
+      await self._run(EngineCore.abort, None)
     async with self._updating:
       # While paused nothing decodes, and what is frozen would never end.
-      paused = self._scheduler.batcher.paused
+      paused = self._scheduler.core.paused
       lock = (
           contextlib.nullcontext() if paused else self._weights_lock.writing()
       )
@@ -141,11 +137,11 @@ class Control:
   ) -> web.Response:
     if not path:
       return _updated(False, 'model_path is empty; the weights stay.')
-    version = version or self._scheduler.batcher.weight_version
+    version = version or self._scheduler.core.weights.version
     loop = asyncio.get_running_loop()
     try:
-      params = await loop.run_in_executor(None, self._load_params, path)
-      running = await self._run(Batcher.swap, params, version, flush=flush)
+      params = await loop.run_in_executor(None, self._files.load_model, path)
+      running = await self._run(EngineCore.swap, params, version, flush=flush)
     except (WeightsError, EngineError, OSError) as error:
       logging.warning('Weights from %s were refused: %s', path, error)
       return _updated(False, f'The weights stay as they are: {error}')
@@ -165,7 +161,7 @@ class Control:
     version = given['new_version']
     async with self._updating:
       await self._run(
-          Batcher.set_version, version, abort_all=given['abort_all_requests']
+          EngineCore.set_version, version, abort_all=given['abort_all_requests']
       )
     return web.json_response({
         'success': True,
@@ -179,7 +175,7 @@ class Control:
         request, name=Field(str), truncate_size=Field(int, 100)
     )
     return web.json_response(
-        self._read_weight(given['name'], given['truncate_size'])
+        self._files.read_rows(given['name'], given['truncate_size'])
     )
 
   async def _load_lora(self, request: web.Request) -> web.Response:
@@ -190,8 +186,10 @@ class Control:
     loop = asyncio.get_running_loop()
     async with self._updating:
       try:
-        params = await loop.run_in_executor(None, self._load_adapter, path)
-        await self._run(Batcher.load_adapter, name, path, params)
+        params = await loop.run_in_executor(
+            None, self._files.load_adapter, path
+        )
+        await self._run(EngineCore.load_adapter, name, path, params)
       except (WeightsError, EngineError, OSError) as error:
         logging.warning('The adapter %s was refused: %s', path, error)
         return self._adapters(error)
@@ -204,7 +202,7 @@ class Control:
       try:
         # As SGLang: new requests are refused, those under way end first.
         while True:
-          if await self._run(Batcher.unload_adapter, name):
+          if await self._run(EngineCore.unload_adapter, name):
             break
           await asyncio.sleep(0.02)
       except EngineError as error:
@@ -212,7 +210,7 @@ class Control:
     return self._adapters()
 
   async def _run(self, method: Callable[..., T], *args, **kwargs) -> T:
-    """The result of a method of the batcher, run by the scheduler."""
+    """The result of a method of the core, run by the scheduler."""
     return await asyncio.wrap_future(
         self._scheduler.call(method, *args, **kwargs)
     )
@@ -222,7 +220,7 @@ class Control:
         {
             'success': error is None,
             'error_message': None if error is None else str(error),
-            'loaded_adapters': dict(self._scheduler.batcher.adapters.paths),
+            'loaded_adapters': dict(self._scheduler.core.weights.paths),
         },
         status=200 if error is None else 400,
     )

@@ -66,13 +66,12 @@ def chunk(
     if 'text' in out:
       out['text'] = out['text'][len(sent.text) :]
     meta = out['meta_info']
+    for name in ('output_token_logprobs', 'output_top_logprobs'):
+      if name in meta:
+        meta[name] = meta[name][sent.tokens :]
     if 'output_token_logprobs' in meta:
-      new = meta['output_token_logprobs'][sent.tokens :]
-      meta['output_token_logprobs'] = new
-      meta['output_token_logprobs_length'] = len(new)
-    if 'output_top_logprobs' in meta:
-      new = meta['output_top_logprobs'][sent.tokens :]
-      meta['output_top_logprobs'] = new
+      size = len(meta['output_token_logprobs'])
+      meta['output_token_logprobs_length'] = size
   return out
 
 

@@ -7,22 +7,22 @@ import asyncio
 import datetime
 import re
 import time
-from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
 
-from agentrl.engine.http import auth, errors
-from agentrl.engine.http.auth import Keys
+from agentrl.engine.http import auth, errors, info
 from agentrl.engine.http.control import Control
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.http.generate import Generate
 from agentrl.engine.http.metrics import EngineMetrics
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Limits, Request, SamplingParams
 from agentrl.engine.scheduler import Scheduler
+from agentrl.engine.weight_files import WeightFiles
 from agentrl.text.tokenizer import Tokenizer
 
 # A first token may have to wait for programs to compile; SGLang waits as long.
@@ -30,22 +30,6 @@ _HEALTH_S = 20.0
 # Prompts of as many lengths, so that each check takes over the slot of the one
 # before instead of an episode's; all are one chunk of prefill.
 _HEALTH_PROMPTS = 16
-# Of /model_info; /server_info has more.
-_MODEL_KEYS = (
-    'model_path',
-    'served_model_name',
-    'tokenizer_path',
-    'is_generation',
-    'preferred_sampling_params',
-    'load_format',
-    'reasoning_parser',
-    'tool_call_parser',
-    'disaggregation_mode',
-    'has_image_understanding',
-    'has_audio_understanding',
-    'model_type',
-    'architectures',
-)
 
 
 class Routes:
@@ -56,18 +40,10 @@ class Routes:
       scheduler: Scheduler,
       limits: Limits,
       metrics: EngineMetrics,
-      *,
       tokenizer: Tokenizer | None,
-      chat_template: str | None,
-      info: dict[str, Any],
-      load_params: Callable[[str], Any],
-      load_adapter: Callable[[str], Any],
-      read_weight: Callable[[str, int], Any],
-      keys: Keys,
-      max_body: int,
-      incremental_streaming_output: bool,
-      stream_interval: int,
-      health_timeout_s: float = _HEALTH_S,
+      files: WeightFiles,
+      about: dict[str, Any],
+      options: EngineOptions,
   ):
     """Keeps what the routes need.
 
@@ -76,48 +52,32 @@ class Routes:
       limits: what requests are checked against.
       metrics: of /metrics.
       tokenizer: for text in and out; None takes and gives ids.
-      chat_template: see `text.chat.ChatFormat`.
-      info: what /model_info and /server_info tell beside the state; its
-        model_path changes with an update from disk.
-      load_params: path -> parameters in the engine's layout; blocks.
-      load_adapter: path -> those in use with its adapter merged; blocks.
-      read_weight: (Hugging Face name, rows) -> nested lists.
-      keys: what a request must carry.
-      max_body: bytes of a body; a larger one is refused with 413.
-      incremental_streaming_output: see `generate.Generate`.
-      stream_interval: see `generate.Generate`.
-      health_timeout_s: seconds after which /health_generate gives up.
+      files: reads new weights, and those in use.
+      about: see `info.describe`; its model_path changes with an update from
+        disk.
+      options: of the engine.
     """
     self._scheduler = scheduler
     self._limits = limits
     self._metrics = metrics
-    self._info = info
-    self._keys = keys
-    self._max_body = max_body
-    self._health_timeout_s = health_timeout_s
+    self._info = about
+    self._options = options
     self._weights_lock = weights_lock = ReadWriteLock()
     self._submissions = Submissions(scheduler, weights_lock)
     self._generate = Generate(
         self._submissions,
         limits,
         tokenizer,
-        incremental=incremental_streaming_output,
-        stream_interval=stream_interval,
+        incremental=options.incremental_streaming_output,
+        stream_interval=options.stream_interval,
     )
     self._openai = OpenAI(
         self._generate,
-        info,
-        chat_template,
-        lambda: dict(scheduler.batcher.adapters.paths),
+        about,
+        options.chat_template,
+        lambda: dict(scheduler.core.weights.paths),
     )
-    self._control = Control(
-        scheduler,
-        weights_lock,
-        info,
-        load_params=load_params,
-        load_adapter=load_adapter,
-        read_weight=read_weight,
-    )
+    self._control = Control(scheduler, weights_lock, about, files)
     self._checks = 0
     self._started = time.time()
 
@@ -125,10 +85,12 @@ class Routes:
     """The application."""
     control = self._control.routes()
     app = web.Application(
-        client_max_size=self._max_body,
+        client_max_size=self._options.max_body,
         middlewares=[
-            errors.middleware(self._max_body, self._metrics.refused),
-            auth.middleware(self._keys, {path for _, path, _ in control}),
+            errors.middleware(self._options.max_body, self._metrics.refused),
+            auth.middleware(
+                self._options.keys, {path for _, path, _ in control}
+            ),
         ],
     )
     app.on_cleanup.append(self._close)
@@ -161,7 +123,7 @@ class Routes:
 
   async def _ready(self, request: web.Request) -> web.Response:
     del request
-    ready = self._scheduler.healthy and not self._scheduler.batcher.paused
+    ready = self._scheduler.healthy and not self._scheduler.core.paused
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
@@ -170,12 +132,12 @@ class Routes:
     While paused nothing is sampled: 503, as a server answers.
     """
     del request
-    if not self._scheduler.healthy or self._scheduler.batcher.paused:
+    if not self._scheduler.healthy or self._scheduler.core.paused:
       return web.Response(status=503)
     load = self._scheduler.stats()
     idle = not (load['num_running_reqs'] or load['num_waiting_reqs'])
     try:
-      async with asyncio.timeout(self._health_timeout_s):
+      async with asyncio.timeout(_HEALTH_S):
         if idle and not self._weights_lock.closed:
           alive = await self._sample_one()
         else:
@@ -199,18 +161,18 @@ class Routes:
 
   async def _model_info(self, request: web.Request) -> web.Response:
     del request
-    info = {key: self._info[key] for key in _MODEL_KEYS}
-    version = self._scheduler.batcher.weight_version
-    return web.json_response(info | {'weight_version': version})
+    about = {key: self._info[key] for key in info.MODEL_KEYS}
+    version = self._scheduler.core.weights.version
+    return web.json_response(about | {'weight_version': version})
 
   async def _server_info(self, request: web.Request) -> web.Response:
     del request
     return web.json_response(
         self._info
         | {
-            'weight_version': self._scheduler.batcher.weight_version,
+            'weight_version': self._scheduler.core.weights.version,
             'startup_time': {'started': self._started},
-            'paused': self._scheduler.batcher.paused,
+            'paused': self._scheduler.core.paused,
             'internal_states': [self._scheduler.stats()],
         }
     )

@@ -5,7 +5,7 @@ import concurrent.futures
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
-from agentrl.engine.batcher import Batcher
+from agentrl.engine.core import EngineCore
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, Result
 from agentrl.engine.scheduler import Scheduler
@@ -34,22 +34,19 @@ class Submissions:
       EngineError: the queue is full, or the engine has stopped.
     """
     with self._claimed(requests) as submit:
-      return await self._finish(requests, submit)
-
-  async def _finish(self, requests, submit) -> list[Result]:
-    async with self._weights_lock.reading():
-      self._scheduler.check_room(len(requests))
-      futures = []
-      try:
-        for item in requests:
-          futures.append(submit(item))
-        # Shielded, so that a request whose client leaves ends as aborted.
-        return await asyncio.gather(
-            *(asyncio.shield(asyncio.wrap_future(f)) for f in futures)
-        )
-      except BaseException:
-        self._abandon(requests[: len(futures)])
-        raise
+      async with self._weights_lock.reading():
+        self._scheduler.check_room(len(requests))
+        futures = []
+        try:
+          for item in requests:
+            futures.append(submit(item))
+          # Shielded, so that a request whose client leaves ends as aborted.
+          return await asyncio.gather(
+              *(asyncio.shield(asyncio.wrap_future(f)) for f in futures)
+          )
+        except BaseException:
+          self._abandon(requests[: len(futures)])
+          raise
 
   async def follow(
       self, requests: Sequence[Request]
@@ -66,54 +63,47 @@ class Submissions:
       EngineError: the queue is full, or the engine has stopped.
     """
     with self._claimed(requests) as submit:
-      async with contextlib.aclosing(self._follow(requests, submit)) as results:
-        async for index, result in results:
-          yield index, result
+      loop = asyncio.get_running_loop()
+      newest: dict[int, Result] = {}
+      news = asyncio.Event()
 
-  async def _follow(
-      self, requests, submit
-  ) -> AsyncGenerator[tuple[int, Result], None]:
-    loop = asyncio.get_running_loop()
-    newest: dict[int, Result] = {}
-    news = asyncio.Event()
+      def tell(index: int, result: Result) -> None:
+        newest[index] = result
+        news.set()
 
-    def tell(index: int, result: Result) -> None:
-      newest[index] = result
-      news.set()
+      def listen(index: int):
+        def listener(result: Result) -> None:  # in the scheduler's thread
+          with contextlib.suppress(RuntimeError):  # the loop has closed
+            loop.call_soon_threadsafe(tell, index, result)
 
-    def listen(index: int):
-      def listener(result: Result) -> None:  # in the scheduler's thread
-        with contextlib.suppress(RuntimeError):  # the loop has closed
-          loop.call_soon_threadsafe(tell, index, result)
+        return listener
 
-      return listener
+      def add(index: int, item: Request) -> concurrent.futures.Future[Result]:
+        listener = listen(index)
+        future = submit(item, listener)
+        future.add_done_callback(lambda done: listener(done.result()))
+        return future
 
-    def add(index: int, item: Request) -> concurrent.futures.Future[Result]:
-      listener = listen(index)
-      future = submit(item, listener)
-      future.add_done_callback(lambda done: listener(done.result()))
-      return future
-
-    held = contextlib.AsyncExitStack()
-    await held.enter_async_context(self._weights_lock.reading())
-    futures, running = [], len(requests)
-    try:
+      held = contextlib.AsyncExitStack()
+      await held.enter_async_context(self._weights_lock.reading())
+      futures, running = [], len(requests)
       try:
-        self._scheduler.check_room(running)
-        for index, item in enumerate(requests):
-          futures.append(add(index, item))
+        try:
+          self._scheduler.check_room(running)
+          for index, item in enumerate(requests):
+            futures.append(add(index, item))
+        finally:
+          self._release_after(futures, held)
+        while running:
+          await news.wait()
+          news.clear()
+          for index in sorted(newest):
+            result = newest.pop(index)
+            running -= result.finish_reason is not None
+            yield index, result
       finally:
-        self._release_after(futures, held)
-      while running:
-        await news.wait()
-        news.clear()
-        for index in sorted(newest):
-          result = newest.pop(index)
-          running -= result.finish_reason is not None
-          yield index, result
-    finally:
-      if running:
-        self._abandon(requests[: len(futures)])
+        if running:
+          self._abandon(requests[: len(futures)])
 
   @contextlib.contextmanager
   def _claimed(
@@ -163,4 +153,4 @@ class Submissions:
 
   def _abandon(self, requests: Sequence[Request]) -> None:
     with contextlib.suppress(EngineError):  # it has stopped: all are aborted
-      self._scheduler.call(Batcher.abandon, requests)
+      self._scheduler.call(EngineCore.abandon, requests)

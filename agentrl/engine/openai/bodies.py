@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrl.engine.http import lengths
+from agentrl.engine.http.bodies import refuse_unsupported
 from agentrl.engine.request import MAX_TOP_LOGPROBS
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
@@ -23,21 +24,21 @@ _PARAMS = {
     ).split()
 } | {'seed': 'sampling_seed', 'min_tokens': 'min_new_tokens'}
 _KEYS = ('stream', 'rid', 'extra_key', 'cache_salt', 'lora_path')
-# What has no effect -> where it asks for none.
+# Not implemented -> the values that are accepted, beside null.
 _UNSUPPORTED = {
-    'tools': (None, []),
-    'functions': (None, []),
-    'tool_choice': (None, 'none', 'auto'),
-    'function_call': (None, 'none', 'auto'),
-    'response_format': (None, {'type': 'text'}),
-    'modalities': (None, ['text']),
-    'audio': (None,),
-    'prediction': (None,),
-    'web_search_options': (None,),
-    'reasoning_effort': (None, 'none'),
-    'chat_template_kwargs': (None, {}),
-    'continue_final_message': (None, False),
-    'suffix': (None, ''),
+    'tools': ([],),
+    'functions': ([],),
+    'tool_choice': ('none', 'auto'),
+    'function_call': ('none', 'auto'),
+    'response_format': ({'type': 'text'},),
+    'modalities': (['text'],),
+    'audio': (),
+    'prediction': (),
+    'web_search_options': (),
+    'reasoning_effort': ('none',),
+    'chat_template_kwargs': ({},),
+    'continue_final_message': (False,),
+    'suffix': ('',),
 }
 _ROLES = {
     'system': 'system',
@@ -140,11 +141,7 @@ def _native(
 
 def _refuse(body: dict[str, Any]) -> None:
   for key, neutral in _UNSUPPORTED.items():
-    if key in body and body[key] not in neutral:
-      raise ValueError(
-          f'{key} is not supported by the embedded engine; leave it out or use'
-          ' an SGLang server.'
-      )
+    refuse_unsupported(body.get(key), neutral, key)
   # type() and not isinstance: 1 is no boolean.
   for key in _BOOLEANS:
     if type(body.get(key)) not in (bool, type(None)):

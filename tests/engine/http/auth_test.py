@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrl.engine.http.auth import Keys
+from agentrl.http.auth import Keys
 from tests.engine.talking import talk
 
 ASK = {'input_ids': [1], 'sampling_params': {'max_new_tokens': 1}}

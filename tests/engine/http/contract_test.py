@@ -5,6 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
+from agentrl.engine.core import EngineCore
 from tests.waiting import until
 
 REQUESTS = [
@@ -102,10 +103,10 @@ def test_aborted_replies_follow_the_contract(engine, contract):
         async with session.post(url, json=body) as reply:
           return await reply.json()
 
-      engine.pause('in_place')
+      engine.call(EngineCore.pause, 'in_place')
       request = asyncio.ensure_future(generate())
       await until(lambda: engine.stats()['num_waiting_reqs'])
-      engine.abort('gone')
+      engine.call(EngineCore.abort, 'gone')
       return await request
 
   value = asyncio.run(ask())

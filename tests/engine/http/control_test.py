@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.engine.core import EngineCore
 from agentrl.weights import hf
 from tests import tiny
 from tests.engine.talking import GREEDY, LONG, once, talk
@@ -21,10 +22,10 @@ def test_flush_refuses_while_requests_run_and_can_wait(
     request = {'input_ids': prompt_of(8), 'sampling_params': LONG}
     running = asyncio.ensure_future(call('generate', request))
     await until(lambda: engine.stats()['num_running_reqs'])
-    engine.pause('in_place')
+    engine.call(EngineCore.pause, 'in_place')
     busy = await call('flush_cache', {})
     slow_decode.set()
-    engine.resume()
+    engine.call(EngineCore.resume)
     patient = await call('flush_cache?timeout=120', method='POST')
     await running
     again = await call('flush_cache')
@@ -56,7 +57,7 @@ def test_abort_ends_running_and_queued_requests(
     )
     first = ask('a')
     await until(lambda: engine.stats()['num_sampled_tokens'])
-    engine.pause('in_place')
+    engine.call(EngineCore.pause, 'in_place')
     second = ask('a-2')
     await until(lambda: engine.stats()['num_waiting_reqs'])
     nothing = await call('abort_request', {'rid': ''})

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from agentrl.engine.core import EngineCore
 from tests.engine.talking import GREEDY, WORDS, Letters, once, talk
 from tests.waiting import until
 
@@ -114,7 +115,7 @@ def test_a_name_is_refused_until_its_request_has_ended(engine, streamed):
   ask = {'input_ids': [1], 'sampling_params': GREEDY, 'rid': 'mine'}
 
   async def body(call):
-    engine.pause('in_place')
+    engine.call(EngineCore.pause, 'in_place')
     first = asyncio.ensure_future(call('generate', ask | {'rid': 'mine'}))
     await until(lambda: engine.stats()['num_waiting_reqs'])
     among = {'input_ids': [[1], [2]], 'rid': ['new', 'mine']}
@@ -126,7 +127,7 @@ def test_a_name_is_refused_until_its_request_has_ended(engine, streamed):
     # One whose client has left lives until the device is done with it.
     first.cancel()
     await until(lambda: not engine.stats()['num_waiting_reqs'])
-    engine.resume()
+    engine.call(EngineCore.resume)
     return (
         refused,
         waiting,

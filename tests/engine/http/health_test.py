@@ -9,6 +9,8 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agentrl.engine.core import EngineCore
+from agentrl.engine.http import routes
 from agentrl.engine.model_runner import ModelRunner
 from tests.engine.talking import JSON, LONG, PATIENCE_S, once, talk
 from tests.waiting import until
@@ -64,7 +66,7 @@ def test_the_health_check_gives_up_on_a_dispatch_that_hangs(
     return decode(*args, **kwargs)
 
   monkeypatch.setattr(ModelRunner, 'decode', hang)
-  monkeypatch.setattr(engine._routes, '_health_timeout_s', 0.2)
+  monkeypatch.setattr(routes, '_HEALTH_S', 0.2)
 
   async def body(call):
     try:
@@ -194,7 +196,7 @@ def test_ten_thousand_requests_wait_and_one_more_is_told_when_to_come(
 
 def test_a_full_queue_names_a_time_to_come_back(make_engine, ask):
   engine = make_engine(max_queued=1)
-  engine.pause('in_place')
+  engine.call(EngineCore.pause, 'in_place')
   ask(engine, [1])
   request = urllib.request.Request(
       f'{engine.url}/generate',
@@ -210,7 +212,7 @@ def test_a_full_queue_names_a_time_to_come_back(make_engine, ask):
 
 def test_a_call_that_does_not_fit_takes_no_place_in_the_queue(make_engine, ask):
   engine = make_engine(max_queued=4)
-  engine.pause('in_place')
+  engine.call(EngineCore.pause, 'in_place')
   ask(engine, [1]), ask(engine, [2])
 
   async def body(call):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from agentrl.engine import request
+from agentrl.engine.core import EngineCore
+from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
 from agentrl.errors import EngineError
 from tests.engine.talking import LONG, once, talk
@@ -366,7 +368,7 @@ def test_information_routes_tell_the_state(engine):
 
 def test_a_client_that_leaves_takes_its_request_along(engine, prompt_of):
   async def body(call):
-    engine.pause('in_place')
+    engine.call(EngineCore.pause, 'in_place')
     payload = {'input_ids': prompt_of(5), 'sampling_params': LONG}
     request = asyncio.ensure_future(call('generate', payload))
     await until(lambda: engine.stats()['num_waiting_reqs'])
@@ -381,11 +383,13 @@ def test_a_port_in_use_is_one_clear_error(engine, make_engine, model):
       model.config,
       model.params,
       None,
-      eos_ids=(),
-      model_path='random',
-      max_running=1,
-      max_len=128,
-      slots=1,
+      EngineOptions(
+          eos_ids=(),
+          model_path='random',
+          max_running=1,
+          max_len=128,
+          slots=1,
+      ),
   )
   port = int(engine.url.rsplit(':', 1)[1])
   with pytest.raises(EngineError, match=f'cannot listen on 127.0.0.1:{port}'):
@@ -421,4 +425,6 @@ def test_concurrent_clients_that_come_and_go_leak_no_slot(engine, prompt_of):
   replies = talk(engine, body)
   assert sum(reply is not None for reply in replies) >= 180
   assert all(reply[0] == 200 for reply in replies if reply is not None)
-  assert engine.flush() and engine.stats()['num_free_slots'] == 12
+  assert (
+      engine.call(EngineCore.flush) and engine.stats()['num_free_slots'] == 12
+  )

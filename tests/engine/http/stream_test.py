@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from agentrl.engine.core import EngineCore
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, SamplingParams
@@ -141,7 +142,7 @@ def test_an_abort_is_the_last_chunk(engine, slow_decode):
     chunks = []
     async for event in events(f'{engine.url}/generate', ask):
       if not chunks:
-        engine.abort('x')
+        engine.call(EngineCore.abort, 'x')
       chunks.append(event)
     return chunks
 
@@ -164,17 +165,19 @@ def test_a_reader_that_leaves_takes_its_request_along(
     chunks = events(f'{engine.url}/generate', ask)
     await anext(chunks)
     if paused:
-      engine.pause('in_place')
+      engine.call(EngineCore.pause, 'in_place')
     await chunks.aclose()
     await until(lambda: engine.stats()['num_running_reqs'] <= 1)
     if paused:
-      engine.resume()
+      engine.call(EngineCore.resume)
     return await running
 
   # Its id begins the other's, which must not go with it.
   _, reply = talk(engine, body)
   assert reply['meta_info']['finish_reason']['type'] == 'length'
-  assert engine.flush() and engine.stats()['num_free_slots'] == 12
+  assert (
+      engine.call(EngineCore.flush) and engine.stats()['num_free_slots'] == 12
+  )
 
 
 def test_a_reader_that_stops_holds_no_update_up(engine):

@@ -5,7 +5,8 @@ import concurrent.futures
 
 import pytest
 
-from agentrl.engine.http.auth import Keys
+from agentrl.engine.core import EngineCore
+from agentrl.http.auth import Keys
 from agentrl.text.chat import ChatFormat
 from agentrl.types import Message
 from tests.engine.talking import WORDS, once
@@ -236,7 +237,7 @@ def test_penalties_and_biases_are_the_engines(client, words_engine):
 
 
 def test_a_name_in_use_is_a_bad_request(client, words_engine, ask):
-  words_engine.pause('in_place')
+  words_engine.call(EngineCore.pause, 'in_place')
   try:
     ask = dict(model='p', prompt='a', max_tokens=2, extra_body={'rid': 'mine'})
     with openai.OpenAI(
@@ -247,10 +248,10 @@ def test_a_name_in_use_is_a_bad_request(client, words_engine, ask):
       for stream in (False, True):
         with pytest.raises(openai.BadRequestError, match='Duplicate.*mine'):
           client.completions.create(**ask, stream=stream)
-      words_engine.resume()
+      words_engine.call(EngineCore.resume)
       assert first.result(300).usage.completion_tokens <= 2
   finally:
-    words_engine.resume()
+    words_engine.call(EngineCore.resume)
 
 
 def test_a_streamed_chat_is_the_whole_chat(client, slow_decode):
@@ -429,7 +430,7 @@ def test_an_aborted_chat_says_so(words_engine, slow_decode):
       )
       reasons = []
       async for chunk in stream:
-        words_engine.abort('mine')
+        words_engine.call(EngineCore.abort, 'mine')
         reasons.append(chunk.choices[0].finish_reason)
       return reasons
 
@@ -446,13 +447,13 @@ def test_a_reader_that_leaves_ends_its_chat(client, words_engine, slow_decode):
       extra_body={'ignore_eos': True},
   ) as stream:
     next(iter(stream))
-    words_engine.pause('in_place')
+    words_engine.call(EngineCore.pause, 'in_place')
 
   idle = until(lambda: not words_engine.stats()['num_running_reqs'])
   try:
     asyncio.run(asyncio.wait_for(idle, 300))
   finally:
-    words_engine.resume()
+    words_engine.call(EngineCore.resume)
 
 
 def test_an_engine_without_a_tokenizer_says_where_to_go(engine):
@@ -476,7 +477,7 @@ def test_a_wrong_key_is_an_authentication_error(make_engine):
 
 def test_a_full_queue_is_worth_another_try(make_engine, ask):
   engine = make_engine(WORDS, max_queued=1, eos_ids=WORDS.eos_ids)
-  engine.pause('in_place')
+  engine.call(EngineCore.pause, 'in_place')
   ask(engine, [1])
   with openai.OpenAI(
       base_url=f'{engine.url}/v1', api_key='any', max_retries=0

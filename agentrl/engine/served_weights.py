@@ -1,4 +1,4 @@
-"""The weights that a device can have: alone, or with a loaded adapter.
+"""The weights that requests are served with: alone, or with a loaded adapter.
 
 An adapter (LoRA) is merged when it is loaded: decoding costs what it does
 without, and one copy of the weights that it changes. Requests of different
@@ -14,18 +14,21 @@ from agentrl.engine.request import Request
 from agentrl.errors import EngineError
 
 
-class Adapters:
+class ServedWeights:
   """Weights by adapter. Not thread-safe: the scheduler's thread owns it.
 
   Attributes:
-    current: name of the adapter whose weights the device has; None: the base's.
+    version: of the weights, reported with what they sample.
+    num_swaps: updates of the weights so far.
+    current: name of the adapter whose weights the runner has; None: the base's.
     paths: where each loaded adapter came from, by name.
   """
 
-  def __init__(self, model_runner: ModelRunner):
+  def __init__(self, model_runner: ModelRunner, version: str):
     self._model_runner = model_runner
     self._params: dict[str | None, Any] = {None: model_runner.params}
     self._leaving: set[str] = set()
+    self.version, self.num_swaps = version, 0
     self.current: str | None = None
     self.paths: dict[str, str] = {}
 
@@ -43,12 +46,12 @@ class Adapters:
     return f'The adapter {name!r} is not loaded; loaded: {known}.'
 
   def use(self, name: str | None) -> None:
-    """Gives the device the weights of an adapter."""
+    """Gives the runner the weights of an adapter."""
     self._model_runner.set_params(self._params[name])
     self.current = name
 
-  def replace_base(self, params: Any) -> None:
-    """New weights for the device.
+  def swap(self, params: Any, version: str) -> None:
+    """Replaces the base's weights.
 
     Raises:
       EngineError: they do not fit, or there are adapters, which belong to the
@@ -62,6 +65,8 @@ class Adapters:
       )
     self._model_runner.set_params(params)
     self._params[None] = self._model_runner.params
+    self.version = version
+    self.num_swaps += 1
 
   def add(self, name: str, path: str, params: Any) -> None:
     """Serves requests of this name with weights that `path` was merged into.

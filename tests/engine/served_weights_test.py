@@ -1,4 +1,4 @@
-"""Adapters in the engine: loaded by name, asked for by name, told apart."""
+"""Tests for agentrl.engine.served_weights: adapters of an engine, over HTTP."""
 
 import asyncio
 
@@ -7,6 +7,7 @@ import jax
 import numpy as np
 import pytest
 
+from agentrl.engine.core import EngineCore
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.lora import Base, Lora
 from agentrl.weights import names, peft
@@ -128,14 +129,15 @@ def test_an_adapter_in_use_is_unloaded_when_its_requests_have_ended(
 ):
   async def body(post):
     await load(post, 'a', adapters['a'])
-    engine.pause('in_place')  # so that the first request cannot end
+    # So that the first request cannot end.
+    engine.call(EngineCore.pause, 'in_place')
     first = asyncio.create_task(post('generate', **greedy(12, lora_path='a')))
     await until(lambda: engine.stats()['num_waiting_reqs'])
     unload = asyncio.create_task(post('unload_lora_adapter', lora_name='a'))
-    await until(lambda: 'a' in engine._scheduler.batcher.adapters._leaving)
+    await until(lambda: 'a' in engine._scheduler.core.weights._leaving)
     late = await post('generate', **greedy(4, lora_path='a'))
     done = unload.done()
-    engine.resume()
+    engine.call(EngineCore.resume)
     _, reply = await first
     status, unloaded = await unload
     again = await load(post, 'a', adapters['b'])

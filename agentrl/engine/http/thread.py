@@ -1,0 +1,81 @@
+"""A thread that serves an application."""
+
+import asyncio
+import concurrent.futures
+import threading
+
+from absl import logging
+from aiohttp import web
+
+# Binding a port takes milliseconds; ending the open connections a little more.
+_SERVER_S = 30.0
+_SHUTDOWN_S = 2.0
+
+
+class HttpThread:
+  """Serves an application in a thread of its own; is started once."""
+
+  def __init__(self, app: web.Application):
+    self._app = app
+    self._loop: asyncio.AbstractEventLoop | None = None
+    self._thread: threading.Thread | None = None
+
+  def start(self, host: str, port: int) -> int:
+    """Listens; returns the port, a free one for 0.
+
+    Raises:
+      OSError: the port cannot be bound.
+      OverflowError: it is none.
+    """
+    bound: concurrent.futures.Future[int] = concurrent.futures.Future()
+    self._loop = asyncio.new_event_loop()
+    self._thread = threading.Thread(
+        target=self._serve,
+        args=(host, port, bound),
+        name='engine-http',
+        daemon=True,
+    )
+    self._thread.start()
+    try:
+      return bound.result(_SERVER_S)
+    except (OSError, OverflowError):
+      self._thread.join(_SERVER_S)
+      raise
+
+  def stop(self) -> None:
+    """Ends open connections and the thread."""
+    if self._thread.is_alive():
+      self._loop.call_soon_threadsafe(self._loop.stop)
+    self._thread.join(_SERVER_S)
+    if self._thread.is_alive():
+      logging.error('The HTTP thread of the engine did not end; leaving it.')
+
+  def _serve(self, host: str, port: int, bound) -> None:
+    loop = self._loop
+    asyncio.set_event_loop(loop)
+    # A client that goes away cancels its handler, which aborts its requests.
+    runner = web.AppRunner(
+        self._app,
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN_S,
+        access_log=None,
+        auto_decompress=False,  # as SGLang, which looks at no encoding
+    )
+
+    async def listen() -> int:
+      await runner.setup()
+      site = web.TCPSite(runner, host, port, backlog=1024)
+      await site.start()
+      return runner.addresses[0][1]
+
+    try:
+      try:
+        bound.set_result(loop.run_until_complete(listen()))
+      except (OSError, OverflowError) as error:  # in use, or no port at all
+        bound.set_exception(error)
+      else:
+        loop.run_forever()
+    finally:
+      loop.run_until_complete(runner.cleanup())
+      loop.run_until_complete(loop.shutdown_default_executor())
+      loop.close()
