@@ -28,7 +28,6 @@ class Writer:
       directory: pathlib.Path,
       *,
       filename: str = 'metrics.jsonl',
-      tensorboard: bool = True,
       prefix: str = '',
       total: int,
       start: int = 0,
@@ -41,7 +40,6 @@ class Writer:
     Args:
       directory: the workdir.
       filename: of the JSON lines.
-      tensorboard: also write event files under `tensorboard/`.
       prefix: of the TensorBoard tags, to keep two phases apart; their events
         are in a folder of this name.
       total: steps of the whole run, for the time left.
@@ -52,9 +50,7 @@ class Writer:
     """
     self._path = directory / filename
     self._file = open(self._path, 'a', encoding='utf-8')
-    self._events = None
-    if tensorboard:
-      self._events = _Events(directory / 'tensorboard' / prefix, start)
+    self._events = _Events(directory / 'tensorboard' / prefix, start)
     self._prefix = prefix
     self._total, self._start = total, start
     self._shown, self._show_every = shown, show_every
@@ -114,8 +110,6 @@ class Writer:
     self._add_scalars(last['step'], values)
 
   def _add_scalars(self, step: int, values: Mapping[str, float]) -> None:
-    if self._events is None:
-      return
     self._events.write(
         step,
         {
@@ -127,8 +121,7 @@ class Writer:
 
   def close(self) -> None:
     self._file.close()
-    if self._events is not None:
-      self._events.close()
+    self._events.close()
 
   def _check_place(self) -> None:
     """Lines written to a file that was deleted would be lost in silence."""

@@ -24,7 +24,7 @@ def make_writer(directory, output=None, **settings):
   console = rich.console.Console(file=output or io.StringIO(), width=200)
   return metrics.Writer(
       directory,
-      **{'total': 4, 'console': console, 'tensorboard': False, **settings},
+      **{'total': 4, 'console': console, **settings},
   )
 
 
@@ -54,7 +54,7 @@ def test_a_second_writer_appends(tmp_path):
 
 
 def test_numbers_that_are_not_finite_are_written_and_read(tmp_path):
-  writer = make_writer(tmp_path, tensorboard=True)
+  writer = make_writer(tmp_path)
   writer.write(0, {'train/a': math.nan, 'train/b': math.inf})
   writer.close()
   (line,) = lines(tmp_path / 'metrics.jsonl')
@@ -62,7 +62,7 @@ def test_numbers_that_are_not_finite_are_written_and_read(tmp_path):
 
 
 def test_what_is_measured_after_a_step_joins_its_line(tmp_path):
-  writer = make_writer(tmp_path, tensorboard=True)
+  writer = make_writer(tmp_path)
   for step in range(2):
     writer.write(step, {'train/loss': 1.0})
     writer.amend({'eval/success': step / 2, 'eval/time': math.nan})
@@ -94,7 +94,7 @@ def test_a_line_that_is_gone_is_made_anew(tmp_path):
 
 
 def test_tensorboard_gets_the_same_numbers_under_the_prefix(tmp_path):
-  writer = make_writer(tmp_path, tensorboard=True, prefix='warmstart/')
+  writer = make_writer(tmp_path, prefix='warmstart/')
   writer.write(0, {'train/loss': 2.0})
   writer.write(1, {'train/loss': 1.5})
   writer.close()
@@ -130,16 +130,14 @@ def test_a_sigkill_loses_no_step_that_was_written(tmp_path):
 
 def test_tensorboard_agrees_with_the_lines_of_a_run_that_went_on(tmp_path):
   # The warm start's steps stay, whatever the steps after it are.
-  warm = make_writer(
-      tmp_path, tensorboard=True, prefix='warmstart/', filename='warm.jsonl'
-  )
+  warm = make_writer(tmp_path, prefix='warmstart/', filename='warm.jsonl')
   for step in range(4):
     warm.write(step, {'a': 9.0})
   warm.close()
   # Killed after step 3 with a checkpoint after step 1; again after step 2.
   for start, end in ((0, 4), (2, 3), (2, 6)):
     metrics.discard_from(tmp_path / 'metrics.jsonl', start)
-    writer = make_writer(tmp_path, tensorboard=True, start=start, total=6)
+    writer = make_writer(tmp_path, start=start, total=6)
     for step in range(start, end):
       writer.write(step, {'a': step + 10.0 * end})
     writer.close()

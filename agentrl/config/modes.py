@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
 from agentrl.config import sampler as sampler_lib, sections
-from agentrl.envs.options import Env, TrainEnv, World
+from agentrl.envs.options import Env, Serving, TrainEnv, World
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
 from agentrl.models.options import DTYPES, Model, TrainModel
@@ -244,35 +244,13 @@ class Evaluate(Sampling):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EnvServer:
-  """A server of one environment."""
-
-  host: str = field('127.0.0.1', 'address to listen on')
-  port: int = field(8000, 'port to listen on; 0: a free one', ge=0, le=65535)
-  expert: bool = field(False, "offer the expert's actions")
-  lease_s: float = field(
-      600.0, 'seconds after which an unused episode is closed', gt=0
-  )
-  max_episodes: int = field(4096, 'live episodes, at most', ge=1)
-  deadline_s: float = field(
-      120.0, 'seconds after which a call ends its episode', gt=0
-  )
-  # More where the simulator is bound to them.
-  workers: int = field(1, 'server processes', ge=1)
-  # Runs name the same file in env.token_file.
-  token_file: str | None = field(
-      None, 'file with the bearer token of requests; None: none'
-  )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class ServeEnv(Mode):
   """mode='serve_env': one environment behind HTTP."""
 
   mode = 'serve_env'
 
   env: World = section(World)
-  serve: EnvServer = section(EnvServer)
+  serve: Serving = section(Serving)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -198,17 +198,12 @@ def cell(text: str) -> str:
   return visible(text).replace('\n', '').replace(' ', '␣')
 
 
-def terminal(
-    tables: Sequence[TokenTable], *, fold: bool = True
-) -> RenderableType:
+def terminal(tables: Sequence[TokenTable]) -> RenderableType:
   """Renders episodes for `rich.console.Console.print`.
 
   First the transcript, where sampled tokens are bright and coloured by
-  advantage and all others dim; then a table with a row for every token.
-
-  Args:
-    tables: what to show.
-    fold: gives a run of inserted tokens one row of the table.
+  advantage and all others dim; then a table with a row for every sampled token,
+  and one for each run of inserted ones.
   """
   parts: list[RenderableType] = [
       Text.assemble(
@@ -228,7 +223,7 @@ def terminal(
       parts.append(Text(f'  {name}: {visible(value)}'))
     for problem in problems(table):
       parts.append(Text(f'  PROBLEM: {problem}', style='bold red'))
-    parts += [_transcript(table), _rows(table, fold)]
+    parts += [_transcript(table), _rows(table)]
   return Group(*parts)
 
 
@@ -247,7 +242,7 @@ def _style(table: TokenTable, index: int) -> str:
   return f'bold underline white on {_GOOD if advantage > 0 else _BAD}'
 
 
-def _rows(table: TokenTable, fold: bool) -> Table:
+def _rows(table: TokenTable) -> Table:
   columns = table.columns()
   # Ten columns fit into a terminal of 80: words of a name stand on lines of
   # their own, and only tokens give way.
@@ -261,7 +256,7 @@ def _rows(table: TokenTable, fold: bool) -> Table:
   for name in columns:
     rows.add_column(name.replace('_', '\n'), justify='right', no_wrap=True)
   for span in spans(table.episode):
-    if span.turn is None and fold:
+    if span.turn is None:
       rows.add_row(
           str(span.start),
           '',
@@ -275,8 +270,7 @@ def _rows(table: TokenTable, fold: bool) -> Table:
           str(i),
           str(table.episode.tokens[i]),
           Text(cell(table.texts[i])),
-          '0' if span.turn is None else '1',
+          '1',
           *(number(values[i]) for values in columns.values()),
-          style='dim' if span.turn is None else None,
       )
   return rows

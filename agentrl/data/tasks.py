@@ -16,15 +16,12 @@ class TaskIterator:
   happened.
   """
 
-  def __init__(
-      self, task_ids: Sequence[int], *, seed: int, shuffle: bool = True
-  ):
+  def __init__(self, task_ids: Sequence[int], *, seed: int):
     """Starts at the first task of the first epoch.
 
     Args:
       task_ids: the tasks, distinct.
       seed: of the order.
-      shuffle: False keeps the given order in every epoch.
 
     Raises:
       DataError: no task, or one of them twice.
@@ -38,7 +35,6 @@ class TaskIterator:
       )
     self._task_ids = tuple(task_ids)
     self._seed = seed
-    self._shuffle = shuffle
     self._epoch = 0
     self._cursor = 0
     self._order = self._order_of(0)
@@ -61,7 +57,7 @@ class TaskIterator:
     return tasks
 
   def state(self) -> dict[str, int]:
-    """What `restore` needs; plain integers."""
+    """The state for `restore`, in plain integers."""
     return {
         'epoch': self._epoch,
         'cursor': self._cursor,
@@ -77,21 +73,23 @@ class TaskIterator:
     """
     if state['tasks_crc'] != self._tasks_crc():
       raise DataError(
-          'The checkpoint was written with another task list, seed or shuffling'
-          ' than this config has; restore them or start in a new workdir.'
+          'The checkpoint was written with another task list or seed than'
+          ' this config has; restore them or start in a new workdir.'
       )
     self._epoch = state['epoch']
     self._cursor = state['cursor']
     self._order = self._order_of(self._epoch)
 
   def _order_of(self, epoch: int) -> tuple[int, ...]:
-    if not self._shuffle:
-      return self._task_ids
     order = list(self._task_ids)
     # Seeded by text: hashed with SHA-512, the same on every Python and machine.
     random.Random(f'{self._seed}/{epoch}').shuffle(order)
     return tuple(order)
 
   def _tasks_crc(self) -> int:
-    settings = [self._task_ids, self._seed, self._shuffle]
+    settings = [
+        self._task_ids,
+        self._seed,
+        True,
+    ]  # as older checkpoints have it
     return zlib.crc32(json.dumps(settings).encode())

@@ -74,3 +74,25 @@ class TrainEnv(Env):
   task_file: str | None = field(
       None, 'AgentGym item file in place of the train list'
   )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Serving:
+  """A server of one environment."""
+
+  host: str = field('127.0.0.1', 'address to listen on')
+  port: int = field(8000, 'port to listen on; 0: a free one', ge=0, le=65535)
+  expert: bool = field(False, "offer the expert's actions")
+  lease_s: float = field(
+      600.0, 'seconds after which an unused episode is closed', gt=0
+  )
+  max_episodes: int = field(4096, 'live episodes, at most', ge=1)
+  deadline_s: float = field(
+      120.0, 'seconds after which a call ends its episode', gt=0
+  )
+  # More where the simulator is bound to them.
+  workers: int = field(1, 'server processes', ge=1)
+  # Runs name the same file in env.token_file.
+  token_file: str | None = field(
+      None, 'file with the bearer token of requests; None: none'
+  )

@@ -11,6 +11,7 @@ give, however it dies.
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -22,7 +23,8 @@ from typing import Any
 
 from aiohttp import http, web
 
-from agentrl import envs
+from agentrl import envs, fields
+from agentrl.envs.options import Serving
 from agentrl.envs.routes import Routes
 from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
@@ -34,7 +36,7 @@ _SHUTDOWN_S = 3.0
 
 
 class _OneLine(logging.Filter):
-  """Says in one line what clients did wrong: a traceback is for bugs of ours."""
+  """Logs errors of clients in one line: a traceback is for bugs of ours."""
 
   def filter(self, record: logging.LogRecord) -> bool:
     error = record.exc_info and record.exc_info[1]
@@ -57,61 +59,41 @@ _logger.addFilter(_OneLine())
 async def running(
     env_name: str,
     options: Mapping[str, Any] | None = None,
-    *,
-    host: str = '127.0.0.1',
-    port: int = 0,
-    expert: bool = False,
-    lease_s: float = 600.0,
-    max_episodes: int = 4096,
-    deadline_s: float = 120.0,
-    workers: int = 1,
-    token_file: str | None = None,
+    **settings: Any,
 ) -> AsyncIterator[str]:
   """Serves an environment inside the block, and gives its URL.
 
   Args:
     env_name: a name in `envs.ENVS`.
     options: of the environment.
-    host: to listen on.
-    port: to listen on; 0: any free one.
-    expert: whether to offer the expert's actions.
-    lease_s: an episode that nobody used for so long is closed.
-    max_episodes: most that may be live at a time.
-    deadline_s: a call into an environment that takes so long is given up, and
-      its episode closed.
-    workers: processes that the episodes are spread over; 1: this one.
-    token_file: holds what requests must carry as `Authorization: Bearer TOKEN`,
-      but for /health; None: nothing.
+    **settings: fields of `options.Serving`; without a port, any free one.
 
   Raises:
-    ConfigError: a name or an option is wrong.
+    ConfigError: a name, an option or a setting is wrong.
     EnvError: a package is missing, or the port cannot be had.
   """
-  if not 0 <= port < 2**16:
-    raise ConfigError(f'port must be 0 to 65535, got {port}.')
-  for name, value in (('lease_s', lease_s), ('deadline_s', deadline_s)):
-    if value <= 0:
-      raise ConfigError(f'{name} must be above 0, got {value}.')
-  for name, value in (('max_episodes', max_episodes), ('workers', workers)):
-    if value < 1:
-      raise ConfigError(f'{name} must be at least 1, got {value}.')
+  serving = Serving(**{'port': 0, **settings})
+  for field in dataclasses.fields(serving):
+    value = getattr(serving, field.name)
+    fields.check(field.name, value, fields.meaning(field))
   spec, options = envs.get(env_name), dict(options or {})
-  token = None if token_file is None else auth.read_token(token_file)
+  file = serving.token_file
+  token = None if file is None else auth.read_token(file)
   tasks = ()
   if spec.dialect.create_resets:
     tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))
-  if workers == 1:
+  if serving.workers == 1:
     factory = spec.open(**options)
   else:
-    factory = Workers(env_name, options, count=workers)
+    factory = Workers(env_name, options, count=serving.workers)
   routes = Routes(
       spec,
       factory,
       tasks,
-      expert=expert,
-      lease_s=lease_s,
-      max_episodes=max_episodes,
-      deadline_s=deadline_s,
+      expert=serving.expert,
+      lease_s=serving.lease_s,
+      max_episodes=serving.max_episodes,
+      deadline_s=serving.deadline_s,
       token=token,
   )
   runner = web.AppRunner(
@@ -122,15 +104,14 @@ async def running(
   )
   await runner.setup()
   try:
-    site = web.TCPSite(runner, host, port)
+    site = web.TCPSite(runner, serving.host, serving.port)
     try:
       await site.start()
     except OSError as error:
       raise EnvError(
-          f'Cannot serve {env_name} on {host}:{port}: {error}'
+          f'Cannot serve {env_name} on {serving.host}:{serving.port}: {error}'
       ) from error
-    port = runner.addresses[0][1]
-    yield f'http://{host}:{port}'
+    yield f'http://{serving.host}:{runner.addresses[0][1]}'
   finally:
     await runner.cleanup()
 
@@ -140,7 +121,7 @@ async def serve(
     options: Mapping[str, Any] | None = None,
     *,
     exit_with_parent: bool = False,
-    **server: Any,
+    **settings: Any,
 ) -> None:
   """Serves until SIGTERM or SIGINT; prints one line of JSON when ready.
 
@@ -148,7 +129,7 @@ async def serve(
     env_name: as `running` has it, like all that follows.
     options: of the environment.
     exit_with_parent: whether to end with standard input, too.
-    **server: the other arguments of `running`.
+    **settings: likewise.
   """
   loop, stop = asyncio.get_running_loop(), asyncio.Event()
   for number in (signal.SIGTERM, signal.SIGINT):
@@ -157,7 +138,7 @@ async def serve(
     threading.Thread(
         target=_watch_parent, args=(loop, stop), daemon=True
     ).start()
-  async with running(env_name, options, **server) as url:
+  async with running(env_name, options, **settings) as url:
     ready = {'port': int(url.rpartition(':')[2]), 'env': env_name, 'url': url}
     print(json.dumps(ready), flush=True)
     await stop.wait()
@@ -183,40 +164,26 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   parser.add_argument('--env', required=True, help=', '.join(envs.ENVS))
   parser.add_argument('--options', default='{}', help='a JSON object')
-  parser.add_argument('--host', default='127.0.0.1')
-  parser.add_argument('--port', type=int, default=0, help='0: any free one')
-  parser.add_argument('--expert', action='store_true', help='serve GET /expert')
-  parser.add_argument('--lease_s', type=float, default=600.0)
-  parser.add_argument('--max_episodes', type=int, default=4096)
-  parser.add_argument('--deadline_s', type=float, default=120.0)
-  parser.add_argument('--workers', type=int, default=1, help='processes')
-  parser.add_argument('--token_file', help='what requests must know')
+  for field in dataclasses.fields(Serving):
+    kind = fields.base_type(field.type)
+    how = {'action': 'store_true'} if kind is bool else {'type': kind}
+    how |= {'default': 0 if field.name == 'port' else field.default}
+    parser.add_argument(
+        f'--{field.name}', help=fields.meaning(field).text, **how
+    )
   parser.add_argument(
       '--exit_with_parent', action='store_true', help='end with standard input'
   )
-  args = parser.parse_args(argv)
+  args = vars(parser.parse_args(argv))
+  text = args.pop('options')
   try:
     try:
-      options = json.loads(args.options)
+      options = json.loads(text)
     except ValueError as error:
       raise ConfigError(f'--options is not JSON: {error}') from error
     if not isinstance(options, dict):
-      raise ConfigError(f'--options must be an object, got {args.options}.')
-    asyncio.run(
-        serve(
-            args.env,
-            options,
-            exit_with_parent=args.exit_with_parent,
-            host=args.host,
-            port=args.port,
-            expert=args.expert,
-            lease_s=args.lease_s,
-            max_episodes=args.max_episodes,
-            deadline_s=args.deadline_s,
-            workers=args.workers,
-            token_file=args.token_file,
-        )
-    )
+      raise ConfigError(f'--options must be an object, got {text}.')
+    asyncio.run(serve(args.pop('env'), options, **args))
   except AgentrlError as error:
     print(f'error: {error}', file=sys.stderr)
     return 1

@@ -1,4 +1,4 @@
-"""How sure a measured success rate is."""
+"""Confidence intervals of success rates, and pass@k."""
 
 import math
 import statistics
@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+_CONFIDENCE = 0.95  # share of intervals that hold the true rate
+_RESAMPLES = 2000  # draws of n values with replacement
 
-def wilson_interval(
-    successes: int, trials: int, *, confidence: float = 0.95
-) -> tuple[float, float]:
-  """Interval of a success rate from independent trials (Wilson, 1927, eq. 1).
+
+def wilson_interval(successes: int, trials: int) -> tuple[float, float]:
+  """95% interval of a success rate from independent trials (Wilson 1927, eq. 1).
 
   It solves `|p - rate| = z sqrt(p (1 - p) / trials)` for p, so it stays within
   [0, 1] and has a width even at rates of 0 and 1, where the usual
@@ -19,7 +20,6 @@ def wilson_interval(
   Args:
     successes: how many trials succeeded.
     trials: how many there were; none gives (0, 1), which says nothing.
-    confidence: share of such intervals that hold the true rate.
 
   Returns:
     Low and high end.
@@ -31,7 +31,7 @@ def wilson_interval(
     raise ValueError(f'Cannot have {successes} successes in {trials} trials.')
   if trials == 0:
     return 0.0, 1.0
-  z2 = statistics.NormalDist().inv_cdf((1 + confidence) / 2) ** 2
+  z2 = statistics.NormalDist().inv_cdf((1 + _CONFIDENCE) / 2) ** 2
   rate = successes / trials
   centre = rate + z2 / (2 * trials)
   half = math.sqrt(z2 * (rate * (1 - rate) + z2 / (4 * trials)) / trials)
@@ -70,10 +70,8 @@ def bootstrap_interval(
     values: Sequence[float],
     *,
     seed: int,
-    confidence: float = 0.95,
-    resamples: int = 2000,
 ) -> tuple[float, float]:
-  """Percentile interval of a mean, by drawing the values anew.
+  """95% percentile interval of a mean, by drawing the values anew.
 
   The values have to be independent: one a task (its mean over attempts), since
   attempts at one task resemble each other.
@@ -81,8 +79,6 @@ def bootstrap_interval(
   Args:
     values: `[n]`, at least one.
     seed: of the draws; the same seed gives the same interval.
-    confidence: share of such intervals that hold the true mean, about.
-    resamples: draws of n values with replacement.
 
   Returns:
     Low and high end.
@@ -94,7 +90,7 @@ def bootstrap_interval(
     raise ValueError('Cannot bootstrap the mean of no values.')
   rng = np.random.default_rng(seed)
   array = np.asarray(values, dtype=np.float64)
-  means = [rng.choice(array, size=len(array)).mean() for _ in range(resamples)]
-  tail = (1 - confidence) / 2
+  means = [rng.choice(array, size=len(array)).mean() for _ in range(_RESAMPLES)]
+  tail = (1 - _CONFIDENCE) / 2
   low, high = np.quantile(means, [tail, 1 - tail])
   return float(low), float(high)

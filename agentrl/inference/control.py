@@ -240,10 +240,8 @@ class ControlClient:
         return None
       raise
     rows = replies.decode(body, url, list[float | list[float]] | None)
-    if (
-        len({len(row) if isinstance(row, list) else 0 for row in rows or ()})
-        > 1
-    ):
+    lengths = {len(row) if isinstance(row, list) else 0 for row in rows or ()}
+    if len(lengths) > 1:
       raise EngineError(
           f'{url} gave rows of different lengths for {name!r}:'
           f' {replies.excerpt(body)}',

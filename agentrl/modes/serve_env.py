@@ -1,6 +1,7 @@
 """mode='serve_env': one environment behind HTTP until it is told to stop."""
 
 import asyncio
+import dataclasses
 
 from ml_collections import ConfigDict
 
@@ -22,18 +23,5 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """
   del workdir
   config = read(config)
-  env, serve = config.env, config.serve
-  asyncio.run(
-      server.serve(
-          env.name,
-          env.options,
-          host=serve.host,
-          port=serve.port,
-          expert=serve.expert,
-          lease_s=serve.lease_s,
-          max_episodes=serve.max_episodes,
-          deadline_s=serve.deadline_s,
-          workers=serve.workers,
-          token_file=serve.token_file,
-      )
-  )
+  settings = dataclasses.asdict(config.serve)
+  asyncio.run(server.serve(config.env.name, config.env.options, **settings))

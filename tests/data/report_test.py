@@ -30,10 +30,10 @@ def make_table(episode=EPISODE, **columns):
   return TokenTable(episode, **(values | columns))
 
 
-def print_terminal(*tables, **settings):
+def print_terminal(*tables):
   file = io.StringIO()
   console = Console(file=file, width=120, force_terminal=True)
-  console.print(report.terminal(tables, **settings))
+  console.print(report.terminal(tables))
   return file.getvalue()
 
 
@@ -132,14 +132,6 @@ def test_terminal_shows_every_number_of_every_sampled_token():
   assert ['8', '8', 'w8␣', '1', '1', '1', '0.75', '-0.5', '-0.51'] in rows
   assert ['4', '4', 'w4␣', '1', '·', '1', '0.75', '-0.5', '-0.51'] in rows
   assert ['0', '4', 'inserted', '0'] in rows
-
-
-def test_terminal_unfolds_inserted_tokens():
-  printed = print_terminal(make_table(), fold=False)
-  plain = re.sub(r'\x1b\[[0-9;]*m', '', printed)
-  rows = [line.split()[:4] for line in plain.splitlines()]
-  assert ['6', '6', 'w6␣', '0'] in rows
-  assert not any('inserted' in row for row in rows)
 
 
 def test_terminal_says_what_is_wrong():

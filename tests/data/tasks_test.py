@@ -56,11 +56,6 @@ def test_order_is_the_same_on_every_machine():
   assert [task for _, task in drawn] == [0, 2, 1, 4, 6, 7, 3, 5]
 
 
-def test_order_without_shuffling_is_the_lists():
-  drawn = TaskIterator([3, 1, 2], seed=0, shuffle=False).next_tasks(5)
-  assert [task for _, task in drawn] == [3, 1, 2, 3, 1]
-
-
 def test_cursor_of_other_tasks_is_refused():
   state = TaskIterator([1, 2, 3], seed=0).state()
   with pytest.raises(DataError, match='another task list'):

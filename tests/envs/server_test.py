@@ -380,7 +380,7 @@ def test_a_wrong_server_does_not_start(env_name, options, error, words):
 @pytest.mark.parametrize(
     'server_options, words',
     [
-        ({'port': 99999}, 'port must be 0 to 65535, got 99999'),
+        ({'port': 99999}, 'port must be at most 65535, got 99999'),
         ({'lease_s': 0.0}, 'lease_s must be above 0'),
         ({'max_episodes': 0}, 'max_episodes must be at least 1'),
     ],

@@ -133,28 +133,23 @@ class Simulator:
 
   def description(self) -> str:
     """What the task asks for."""
-    with self._calling('describe the task'):
-      return self._server.getTaskDescription()
+    return self._ask('describe the task', 'getTaskDescription')
 
   def step(self, action: str) -> str:
     """Does `action`, and returns the observation."""
-    with self._calling(f'do {action!r:.80}'):
-      return self._server.step(action)
+    return self._ask(f'do {action!r:.80}', 'step', action)
 
   def score(self) -> float:
     """The share of the task that is done, 0 to 1; -1 after a failure."""
-    with self._calling('score'):
-      return self._server.getScore()
+    return self._ask('score', 'getScore')
 
   def completed(self) -> bool:
     """Whether the task is over, well or badly."""
-    with self._calling('say whether the task is over'):
-      return self._server.getCompleted()
+    return self._ask('say whether the task is over', 'getCompleted')
 
   def moves(self) -> int:
     """The time that passed, in ticks: none for a look, ten for a wait."""
-    with self._calling('count moves'):
-      return self._server.getNumMoves()
+    return self._ask('count moves', 'getNumMoves')
 
   def crash(self) -> str | None:
     """What broke within the simulator, if anything did; then it scores -1."""
@@ -170,32 +165,18 @@ class Simulator:
 
   def hints(self) -> dict[str, list[str]]:
     """Forms of actions, and objects in sight."""
-    found = {}
-    for name, ask in (
-        ('possible_actions', self._server.getPossibleActions),
-        ('possible_objects', self._server.getPossibleObjects),
-    ):
-      with self._calling(f'list {name}'):
-        listed = ask()
-        try:
-          found[name] = list(listed)
-        finally:
-          self._gateway.detach(listed)  # or Java keeps it for us
-    return found
+    return {
+        'possible_actions': self._list('list actions', 'getPossibleActions'),
+        'possible_objects': self._list('list objects', 'getPossibleObjects'),
+    }
 
   def goals(self) -> str:
     """The parts of the task, and which are done."""
-    with self._calling('tell of its goals'):
-      return self._server.getGoalProgressStr()
+    return self._ask('tell of its goals', 'getGoalProgressStr')
 
   def gold_path(self) -> list[str]:
     """The actions that solve the task, if it was loaded with `gold_path`."""
-    with self._calling('give its gold path'):
-      actions = self._server.getGoldActionSequence()
-      try:
-        return list(actions)
-      finally:
-        self._gateway.detach(actions)  # or Java keeps it for us
+    return self._list('give its gold path', 'getGoldActionSequence')
 
   def tasks(self) -> dict[str, int]:
     """All that can be loaded, and how many variations each has."""
@@ -212,6 +193,19 @@ class Simulator:
     self._child.reap(timeout_s)
     if self._gateway is not None:
       self._gateway.close()
+
+  def _ask(self, what: str, method: str, *args: Any) -> Any:
+    """The answer of the simulator's server to one call."""
+    with self._calling(what):
+      return getattr(self._server, method)(*args)
+
+  def _list(self, what: str, method: str) -> list[str]:
+    listed = self._ask(what, method)
+    with self._calling(what):
+      try:
+        return list(listed)
+      finally:
+        self._gateway.detach(listed)  # or Java keeps it for us
 
   @contextlib.contextmanager
   def _calling(self, what: str) -> Iterator[None]:

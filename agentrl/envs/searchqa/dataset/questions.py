@@ -10,6 +10,7 @@ share a start and a chain of relations, and not even a start.
 """
 
 import hashlib
+import re
 from collections.abc import Iterator, Sequence
 
 from agentrl.envs.searchqa.dataset.facts import Fact
@@ -25,232 +26,116 @@ _ALIKE = ('export market', 'import source')
 _ONE_ALIKE_OF = 6
 
 
-# relation -> (how it names its answer inside a longer question, or '' if none
-# follows; the questions that ask for it).
-RELATIONS = {
-    'capital': (
-        '',
-        (
-            'What is the capital of {}?',
-            'Which city is the capital of {}?',
-            'Name the capital of {}.',
-        ),
-    ),
-    'internet domain': (
-        '',
-        (
-            'What is the internet country code of {}?',
-            'Which top-level internet domain belongs to {}?',
-        ),
-    ),
-    'calling code': (
-        '',
-        (
-            'What is the telephone calling code of {}?',
-            'Which international dialling code reaches {}?',
-        ),
-    ),
-    'currency code': (
-        '',
-        (
-            'What is the three-letter code of the currency of {}?',
-            'Which currency code is used for the money of {}?',
-        ),
-    ),
-    'aircraft prefix': (
-        '',
-        (
-            'Which registration prefix do civil aircraft of {} carry?',
-            'What is the civil aircraft registration prefix of {}?',
-        ),
-    ),
-    'highest point': (
-        '',
-        (
-            'What is the highest point of {}?',
-            'Name the highest elevation in {}.',
-        ),
-    ),
-    'anthem': (
-        '',
-        (
-            'What is the title of the national anthem of {}?',
-            'Which song is the national anthem of {}?',
-        ),
-    ),
-    'legislature': (
-        '',
-        (
-            'What is the legislature of {} called in the local language?',
-            'Give the local name of the legislature of {}.',
-        ),
-    ),
-    'language': (
-        '',
-        (
-            'What is the official language of {}?',
-            'Which language is official in {}?',
-        ),
-    ),
-    'area': (
-        '',
-        (
-            'What is the total area of {} in square kilometres?',
-            'How many square kilometres does {} cover in total?',
-        ),
-    ),
-    'year of independence': (
-        '',
-        (
-            'In which year did {} become independent?',
-            'What was the year of independence of {}?',
-        ),
-    ),
-    'former ruler': (
-        'the country from which {} became independent',
-        (
-            'From which country did {} gain its independence?',
-            'Which country ruled {} until its independence?',
-        ),
-    ),
-    'longest border': (
-        'the neighbour with the longest land border with {}',
-        (
-            'Which country shares the longest land border with {}?',
-            'With which neighbour does {} have its longest land border?',
-        ),
-    ),
-    'only neighbour': (
-        'the only country that borders {}',
-        (
-            'Which is the only country that borders {}?',
-            'Which country is the sole land neighbour of {}?',
-        ),
-    ),
-    'export market': (
-        'the biggest export partner of {}',
-        (
-            'Which country is the biggest export partner of {}?',
-            'Which country takes the largest share of the exports of {}?',
-        ),
-    ),
-    'import source': (
-        'the biggest import partner of {}',
-        (
-            'Which country is the biggest import partner of {}?',
-            'Which country supplies the largest share of the imports of {}?',
-        ),
-    ),
-    'symbol': (
-        '',
-        (
-            'What is the chemical symbol of {}?',
-            'Which symbol stands for {}?',
-        ),
-    ),
-    'atomic number': (
-        '',
-        (
-            'What is the atomic number of {}?',
-            'Which atomic number does {} have?',
-        ),
-    ),
-    'year of discovery': (
-        '',
-        (
-            'In which year was {} discovered?',
-            'What was the year of the discovery of {}?',
-        ),
-    ),
-    'discoverer': (
-        '',
-        ('Who discovered {}?', 'Who is credited with the discovery of {}?'),
-    ),
-    'place of discovery': (
-        'the country where {} was discovered',
-        (
-            'In which country was {} discovered?',
-            'Which country saw the discovery of {}?',
-        ),
-    ),
-    'country of city': (
-        'the country where the city of {} lies',
-        (
-            'In which country is the city of {}?',
-            'To which country does the city of {} belong?',
-        ),
-    ),
-    'country of domain': (
-        'the country with the internet code {}',
-        (
-            'Which country uses the internet code {}?',
-            'To which country does the internet domain {} belong?',
-        ),
-    ),
-    'country of calling code': (
-        'the country with the calling code {}',
-        (
-            'Which country has the telephone calling code {}?',
-            'Which country does one call with the code {}?',
-        ),
-    ),
-    'country of aircraft prefix': (
-        'the country whose civil aircraft carry the prefix {}',
-        (
-            'Civil aircraft of which country carry the prefix {}?',
-            'Which country registers its civil aircraft under {}?',
-        ),
-    ),
-    'country of highest point': (
-        'the country whose highest point is {}',
-        (
-            'Of which country is {} the highest point?',
-            'Which country has {} as its highest point?',
-        ),
-    ),
-    'country of capital': (
-        'the country whose capital is {}',
-        (
-            'Of which country is {} the capital?',
-            'Which country is governed from its capital {}?',
-        ),
-    ),
-    'country of anthem': (
-        'the country whose national anthem is "{}"',
-        (
-            'Which country has the national anthem "{}"?',
-            'Of which country is "{}" the national anthem?',
-        ),
-    ),
-    'country of former name': (
-        'the country once called {}',
-        (
-            'Which country was once called {}?',
-            'What is the present name of the country formerly known as {}?',
-        ),
-    ),
-    'element of symbol': (
-        'the element with the symbol {}',
-        (
-            'Which element has the symbol {}?',
-            'What is the name of the chemical element {}?',
-        ),
-    ),
-    'element of number': (
-        'the element with the atomic number {}',
-        (
-            'Which element has the atomic number {}?',
-            'What is the name of the element number {}?',
-        ),
-    ),
-    'element of discoverer': (
-        'the element discovered by {}',
-        (
-            'Which element was discovered by {}?',
-            'Which element did {} discover?',
-        ),
-    ),
-}
+# A relation, how it names its answer inside a longer question if one may follow,
+# and below it the questions that ask for it.
+_RELATIONS = """
+capital
+  What is the capital of {}?
+  Which city is the capital of {}?
+  Name the capital of {}.
+internet domain
+  What is the internet country code of {}?
+  Which top-level internet domain belongs to {}?
+calling code
+  What is the telephone calling code of {}?
+  Which international dialling code reaches {}?
+currency code
+  What is the three-letter code of the currency of {}?
+  Which currency code is used for the money of {}?
+aircraft prefix
+  Which registration prefix do civil aircraft of {} carry?
+  What is the civil aircraft registration prefix of {}?
+highest point
+  What is the highest point of {}?
+  Name the highest elevation in {}.
+anthem
+  What is the title of the national anthem of {}?
+  Which song is the national anthem of {}?
+legislature
+  What is the legislature of {} called in the local language?
+  Give the local name of the legislature of {}.
+language
+  What is the official language of {}?
+  Which language is official in {}?
+area
+  What is the total area of {} in square kilometres?
+  How many square kilometres does {} cover in total?
+year of independence
+  In which year did {} become independent?
+  What was the year of independence of {}?
+former ruler: the country from which {} became independent
+  From which country did {} gain its independence?
+  Which country ruled {} until its independence?
+longest border: the neighbour with the longest land border with {}
+  Which country shares the longest land border with {}?
+  With which neighbour does {} have its longest land border?
+only neighbour: the only country that borders {}
+  Which is the only country that borders {}?
+  Which country is the sole land neighbour of {}?
+export market: the biggest export partner of {}
+  Which country is the biggest export partner of {}?
+  Which country takes the largest share of the exports of {}?
+import source: the biggest import partner of {}
+  Which country is the biggest import partner of {}?
+  Which country supplies the largest share of the imports of {}?
+symbol
+  What is the chemical symbol of {}?
+  Which symbol stands for {}?
+atomic number
+  What is the atomic number of {}?
+  Which atomic number does {} have?
+year of discovery
+  In which year was {} discovered?
+  What was the year of the discovery of {}?
+discoverer
+  Who discovered {}?
+  Who is credited with the discovery of {}?
+place of discovery: the country where {} was discovered
+  In which country was {} discovered?
+  Which country saw the discovery of {}?
+country of city: the country where the city of {} lies
+  In which country is the city of {}?
+  To which country does the city of {} belong?
+country of domain: the country with the internet code {}
+  Which country uses the internet code {}?
+  To which country does the internet domain {} belong?
+country of calling code: the country with the calling code {}
+  Which country has the telephone calling code {}?
+  Which country does one call with the code {}?
+country of aircraft prefix: the country whose civil aircraft carry the prefix {}
+  Civil aircraft of which country carry the prefix {}?
+  Which country registers its civil aircraft under {}?
+country of highest point: the country whose highest point is {}
+  Of which country is {} the highest point?
+  Which country has {} as its highest point?
+country of capital: the country whose capital is {}
+  Of which country is {} the capital?
+  Which country is governed from its capital {}?
+country of anthem: the country whose national anthem is "{}"
+  Which country has the national anthem "{}"?
+  Of which country is "{}" the national anthem?
+country of former name: the country once called {}
+  Which country was once called {}?
+  What is the present name of the country formerly known as {}?
+element of symbol: the element with the symbol {}
+  Which element has the symbol {}?
+  What is the name of the chemical element {}?
+element of number: the element with the atomic number {}
+  Which element has the atomic number {}?
+  What is the name of the element number {}?
+element of discoverer: the element discovered by {}
+  Which element was discovered by {}?
+  Which element did {} discover?
+"""
+
+
+def _relation(text: str) -> tuple[str, tuple[str, list[str]]]:
+  head, *questions = text.split('\n  ')
+  name, _, phrase = head.partition(': ')
+  return name, (phrase, questions)
+
+
+RELATIONS = dict(map(_relation, re.split(r'\n(?=\S)', _RELATIONS.strip())))
 
 
 def generate(found: Sequence[Fact]) -> list[Question]:
