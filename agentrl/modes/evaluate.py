@@ -45,7 +45,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     panel(
         environment, config.eval
     )  # refused now, not after the model is loaded
-    policy, version = language_model.load(config.model.name)
+    policy, version = language_model.load_policy(config.model.name)
     number = int(version) if version.isdecimal() else 0
     agent = make_agent(
         environment.spec, policy.tokenizer, **dataclasses.asdict(config.agent)

@@ -31,7 +31,7 @@ def serve(config: ServePolicy, keys: Keys) -> None:
   """
   where = config.serve
   compile_cache.use(config.compile_cache)
-  model, version = language_model.load(config.model.name)
+  model, version = language_model.load_policy(config.model.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stopped.set())

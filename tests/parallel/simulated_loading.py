@@ -41,7 +41,9 @@ def main(path, model):
       model, place=functools.partial(meshes.shardings, mesh=mesh)
   )
   words = types.SimpleNamespace(vocab_size=config.vocab_size)
-  born = language_model.new(config, words, seed=7, path='', mesh=mesh).params
+  born = language_model.init_random(
+      config, words, seed=7, path='', mesh=mesh
+  ).params
   arrays = {'sizes': read_by(mesh)}
   for name, tree in dict(loaded=params, born=born).items():
     arrays |= flat(name, tree)
