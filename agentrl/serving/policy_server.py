@@ -38,16 +38,18 @@ def serve(config: ServePolicy, keys: Keys) -> None:
   with contextlib.ExitStack() as stack:
     engine, url = serving.start_engine(
         stack,
-        model,
-        sampler=config.sampler,
-        max_context=where.max_context or model.config.max_positions,
-        dtype=config.model.dtype,
-        seed=where.seed,
-        version=version,
+        serving.Policy(
+            model=model,
+            version=version,
+            dtype=config.model.dtype,
+            max_context=where.max_context or model.config.max_positions,
+            seed=where.seed,
+            chat_template=where.chat_template,
+        ),
+        config.sampler,
         host=where.host,
         port=where.port,
         keys=keys,
-        chat_template=where.chat_template,
         served_name=where.name or config.model.name,
     )
     if where.warmup:
