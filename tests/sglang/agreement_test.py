@@ -19,12 +19,8 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.models.transformer import Transformer
 from agentrl.training.weight_sync.disk import DiskPush
-<<<<<<< HEAD
-from agentrl.weights import families
-=======
 from agentrl.training.weight_sync.files import ModelFiles
-from agentrl.weights import hf_config
->>>>>>> b14bc39 (Make one push of five classes: files written, servers updated, weights verified)
+from agentrl.weights import families
 from tests.sglang import models, server as server_lib
 
 pytestmark = pytest.mark.sglang
