@@ -1,7 +1,6 @@
 """Tests for agentrl.serving.start: who samples, as a config says."""
 
 import contextlib
-import copy
 import dataclasses
 import shutil
 import socket
@@ -18,17 +17,13 @@ from agentrl.engine.http.auth import Keys
 from agentrl.errors import EngineError, WeightsError
 from agentrl.inference.control import ControlClient
 from agentrl.models import transformer
-from agentrl.modes import base, train
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
-from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
-from agentrl.text.chat import ChatFormat
+from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
-from agentrl.types import Message
 from agentrl.weights import hf, names, shards
-from configs import quickstart
-from tests import fakes, qwen3, tiny
+from tests import fakes, tiny
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
@@ -84,54 +79,6 @@ def sample(host, served, **request):
   return host.run(
       sampler.generate([20, 21, 22], max_new_tokens=8, seed=1, **request)
   )
-
-
-HELPS = '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
-
-
-@pytest.mark.parametrize(
-    'own, template', [(HELPS, None), (HELPS, 'chatml'), (qwen3.TEMPLATE, None)]
-)
-def test_a_policy_in_training_chats_as_its_agent_does(
-    host, model, tmp_path, own, template
-):
-  tokenizer = copy.copy(model.tokenizer)
-  tokenizer.chat_template = own
-  config = quickstart.get_config('tiny')
-  config.agent.template = template
-  config.rollout.max_context = 256
-  with contextlib.ExitStack() as stack:
-    run = base.Run(train.read(config), tmp_path, host, stack)
-    run.model = dataclasses.replace(model, tokenizer=tokenizer)
-    run.start_sampling(0)
-    thought = '<think>\nleft?\n</think>\n\ngo'
-    messages = [
-        Message('user', 'go'),
-        Message('assistant', thought),
-        Message('user', 'on'),
-    ]
-    ask = {
-        'messages': [dataclasses.asdict(m) for m in messages],
-        'max_tokens': 2,
-        'return_token_ids': True,
-    }
-
-    async def chat():
-      url = f'{run.serving.urls[0]}/v1/chat/completions'
-      async with aiohttp.ClientSession() as session:
-        async with session.post(url, json=ask) as reply:
-          return await reply.json()
-
-    (choice,) = host.run(chat())['choices']
-  chat_format = ChatFormat(tokenizer, template)
-  assert choice['prompt_token_ids'] == [
-      *chat_format.prompt(messages[:1]),
-      *chat_format.completion(thought),
-      *chat_format.observation('on', ended=True),
-  ]
-  said = tokenizer.decode(choice['prompt_token_ids'])
-  assert ('You help.' in said) == (own == HELPS and template is None)
-  assert 'left?' in said
 
 
 def test_servers_that_are_found_get_the_runs_weights(

@@ -1,0 +1,128 @@
+"""Tests for agentrl.modes.build."""
+
+import dataclasses
+import types
+
+import numpy as np
+import pytest
+
+from agentrl import envs
+from agentrl.config import read
+from agentrl.errors import ConfigError
+from agentrl.models import rotary
+from agentrl.modes import build
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.weights import hf
+from configs import babyai_sft, textcraft_sft
+from tests import tiny
+
+
+@pytest.fixture
+def make_world(make_session):
+  """Makes the world of a config, with an environment that nobody asks."""
+
+  def make_world(config, **session):
+    config = read(config)
+    environment = types.SimpleNamespace(spec=envs.get(config.env.name))
+    session = make_session(config, **session)
+    return build.World(session, None, tiny.one_device(), None, environment, ())
+
+  return make_world
+
+
+def saved(path, **fields):
+  """A pretrained model of these fields beside a tiny one's."""
+  config = dataclasses.replace(tiny.CONFIG, vocab_size=300, **fields)
+  tokenizer = tokenizer_lib.train_bpe(['go'], 300)
+  hf.save(path, config, tiny.random_params(config), companions=[tokenizer.save])
+  return str(path)
+
+
+def no_texts():
+  raise AssertionError('the tokenizer is not trained')
+
+
+def test_kernels_for_a_gpu_are_refused_before_anything_starts(make_session):
+  config = textcraft_sft.get_config('tiny')
+  config.model.attention = 'flash'
+  session = make_session(read(config))
+  with pytest.raises(
+      ConfigError,
+      match="'flash' needs a GPU, .* 'cpu'; set model.attention='reference'",
+  ):
+    build.make_world(session, expert=False)
+  assert not list(session.directory.iterdir())
+
+
+def test_too_large_a_panel_is_refused_before_there_is_a_model(make_session):
+  config = babyai_sft.get_config('tiny')
+  config.eval.num_tasks = 10**6
+  session = make_session(read(config))
+  with pytest.raises(ConfigError, match='eval.num_tasks=1000000, but the test'):
+    build.make_world(session, expert=True)
+
+
+def test_a_world_has_its_environment_and_its_tasks(make_session):
+  session = make_session(read(babyai_sft.get_config('tiny')))
+  world = build.make_world(session, expert=True)
+  assert world.session is session and world.environment.name == 'babyai'
+  assert world.tasks == world.environment.tasks('train')
+  assert world.checkpoints.latest is None
+  texts = build.expert_texts(world, horizon=3)
+  assert any('red ball' in text for text in texts)
+
+
+def test_rows_beyond_the_positions_of_a_model_are_refused(make_world, tmp_path):
+  # Before anything is sampled: sft need not sample at all. That its rotations
+  # are scaled beyond them changes nothing.
+  scaling = rotary.Scaling('dynamic', factor=4.0)
+  name = saved(tmp_path / 'model', max_positions=2048, rope_scaling=scaling)
+  config = textcraft_sft.get_config(f'model={name}')
+  config.rollout.max_context = 2049
+  with pytest.raises(
+      ConfigError, match='rollout.max_context=2049 exceeds the 2048 positions'
+  ):
+    build.make_run(make_world(config), no_texts)
+
+
+@pytest.mark.parametrize('rank', [0, 2])
+def test_a_run_has_a_module_to_train_and_the_parameters_apart(
+    make_world, tmp_path, rank
+):
+  name = saved(tmp_path / 'model', max_positions=4096)
+  config = textcraft_sft.get_config(f'model={name}')
+  config.model.lora.rank = rank
+  config.model.dtype = 'bfloat16'
+  world = make_world(config)
+  run, params = build.make_run(world, no_texts)
+  assert run.model.params is None and run.session is world.session
+  assert run.network.module.remat == 'full' and run.network.mesh is world.mesh
+  assert not run.network.offload
+  assert run.network.base is run.model.base
+  if rank:
+    assert run.adapter['rank'] == 2 and run.adapter['base'] == name
+    assert run.model.lora.rank == 2
+    # Frozen in the type that it computes in; what is trained is not.
+    assert run.model.base.params['embed'].dtype == 'bfloat16'
+    assert 'embed' not in params
+  else:
+    assert run.adapter is None and run.model.base is None
+    assert params['embed'].dtype == np.float32
+  assert run.collector.environment is world.environment
+  assert run.collector.limits is run.session.config.rollout
+
+
+def test_a_random_network_keeps_its_tokenizer(make_world, said):
+  config = babyai_sft.get_config('tiny')
+  world = make_world(config)
+  run, params = build.make_run(world, lambda: ['go to the red ball'])
+  path = world.session.directory / 'tokenizer'
+  assert run.model.path == str(path) and path.is_dir()
+  assert 'Training a tokenizer of' in said(run)
+  again, same = build.make_run(make_world(config, known=True), no_texts)
+  encode = lambda run: run.model.tokenizer.encode('go to the red ball')
+  assert encode(again) == encode(run)
+  tiny.assert_trees_equal(same, params)
+  # One of a run that was refused may be of other tasks.
+  other, _ = build.make_run(make_world(config), lambda: ['pick up a key'])
+  assert encode(other) != encode(run)
