@@ -145,9 +145,9 @@ def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
     session.console.print(f'Loading {settings.name}')
     # Trained parameters are kept in float32; a frozen base need not be.
     dtype = settings.dtype if settings.lora.rank else 'float32'
-    return language_model.load(settings.name, world.mesh, dtype=DTYPES[dtype])[
-        0
-    ]
+    return language_model.load_policy(
+        settings.name, world.mesh, dtype=DTYPES[dtype]
+    )[0]
   path = session.directory / 'tokenizer'
   shape = variants.get(settings.name)
   # A tokenizer of a run that was refused may be of other tasks.
@@ -157,7 +157,7 @@ def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
     if session.first:
       tokenizer.save(path)
     distributed.wait('tokenizer')
-  return language_model.new(
+  return language_model.init_random(
       shape,
       tokenizer_lib.load(path),
       seed=session.seed('init'),

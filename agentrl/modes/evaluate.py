@@ -45,23 +45,25 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     panel(
         environment, config.eval
     )  # refused now, not after the model is loaded
-    policy, version = language_model.load(config.model.name)
+    model, version = language_model.load_policy(config.model.name)
     number = int(version) if version.isdecimal() else 0
     agent = make_agent(
-        environment.spec, policy.tokenizer, **dataclasses.asdict(config.agent)
+        environment.spec, model.tokenizer, **dataclasses.asdict(config.agent)
     )
     try:
       serving = serving_lib.start_serving(
           stack,
           loop,
-          policy,
-          sampler=config.sampler,
-          max_context=config.rollout.max_context,
-          dtype=config.model.dtype,
-          seed=config.eval.seed,
-          version=number,
-          directory=directory,
-          chat_template=config.agent.template,
+          serving_lib.Policy(
+              model=model,
+              version=number,
+              dtype=config.model.dtype,
+              max_context=config.rollout.max_context,
+              seed=config.eval.seed,
+              chat_template=config.agent.template,
+          ),
+          config.sampler,
+          directory,
       )
       result = run_panel(
           Collector(loop, console, environment, agent, config.rollout),

@@ -50,7 +50,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     raise ConfigError(f'{directory} is not empty; name another --workdir.')
   # On the host, where a model fits that was trained on many accelerators.
   cpu = jax.devices('cpu')[0]
-  model, host = language_model.load_run(run_dir, number, device=cpu)
+  model, host = language_model.load_checkpoint(run_dir, number, device=cpu)
   run_config = workdir_lib.read_record(run_dir / workdir_lib.CONFIG)
   # Whoever loads the folder asks the policy as it was asked, and stops there.
   template = run_config['agent'].get('template')

@@ -138,7 +138,7 @@ def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:
   # workdir/episodes/train/000000.jsonl
   for workdir in path.absolute().parents[1:3]:
     if (workdir / 'config.json').exists():
-      return language_model.run_tokenizer(workdir)
+      return language_model.load_run_tokenizer(workdir)
   raise ConfigError(
       f'{path} is not in the workdir of a run, so its tokenizer is not known;'
       ' name it with tokenizer=DIR.'

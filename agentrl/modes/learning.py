@@ -45,14 +45,16 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
   serving = serving_lib.start_serving(
       session.stack,
       session.loop,
-      dataclasses.replace(run.model, params=params),
-      sampler=config.sampler,
-      max_context=config.rollout.max_context,
-      dtype=config.model.dtype,
-      seed=session.seed('engine'),
-      version=version,
-      directory=session.directory,
-      chat_template=config.agent.template,
+      serving_lib.Policy(
+          model=dataclasses.replace(run.model, params=params),
+          version=version,
+          dtype=config.model.dtype,
+          max_context=config.rollout.max_context,
+          seed=session.seed('engine'),
+          chat_template=config.agent.template,
+      ),
+      config.sampler,
+      session.directory,
   )
   session.claim()
   return serving

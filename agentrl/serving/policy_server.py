@@ -31,23 +31,25 @@ def serve(config: ServePolicy, keys: Keys) -> None:
   """
   where = config.serve
   compile_cache.use(config.compile_cache)
-  model, version = language_model.load(config.model.name)
+  model, version = language_model.load_policy(config.model.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stopped.set())
   with contextlib.ExitStack() as stack:
     engine, url = serving.start_engine(
         stack,
-        model,
-        sampler=config.sampler,
-        max_context=where.max_context or model.config.max_positions,
-        dtype=config.model.dtype,
-        seed=where.seed,
-        version=version,
+        serving.Policy(
+            model=model,
+            version=version,
+            dtype=config.model.dtype,
+            max_context=where.max_context or model.config.max_positions,
+            seed=where.seed,
+            chat_template=where.chat_template,
+        ),
+        config.sampler,
         host=where.host,
         port=where.port,
         keys=keys,
-        chat_template=where.chat_template,
         served_name=where.name or config.model.name,
     )
     if where.warmup:

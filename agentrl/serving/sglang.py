@@ -25,7 +25,8 @@ from agentrl.inference.replicas import Replicas
 from agentrl.runtime import children, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
-from agentrl.training.weight_sync.disk import DiskPush, Version
+from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import Version
 
 HOST = '127.0.0.1'
 _POLL_S = 0.1
@@ -228,7 +229,7 @@ class Fleet:
       EngineError: it died, was not ready in time or did not take them.
     """
     with self._push.pinned() as version:
-      server.start(self._push.model_of(version))
+      server.start(version.model)
       asyncio.run(self._prepare(server, version, first=True))
     while not self._push.release(server.url, version):
       # A push came meanwhile, and left this one out.

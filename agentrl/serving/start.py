@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import pathlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -31,11 +30,12 @@ from agentrl.training.language_model import (
     check_context,
 )
 from agentrl.training.weight_sync import push as weight_sync
-from agentrl.training.weight_sync.adapter import (
-    AdapterPush,
-    GatheredAdapterPush,
+from agentrl.training.weight_sync.disk import DiskPush, Follower
+from agentrl.training.weight_sync.files import (
+    AdapterFiles,
+    ModelFiles,
+    check_room,
 )
-from agentrl.training.weight_sync.disk import DiskPush, check_room
 from agentrl.weights import families, peft
 
 _SHM = pathlib.Path('/dev/shm')
@@ -43,32 +43,58 @@ _SHM = pathlib.Path('/dev/shm')
 
 @dataclasses.dataclass(frozen=True)
 class Serving:
-  """Servers that sample from the current policy, and how to update them."""
+  """Servers that sample from the current policy, and how to update them.
 
-  urls: Sequence[str]  # of the servers themselves
-  replicas: Replicas  # who gets requests: those, or a router before them
+  Attributes:
+    urls: of the servers themselves.
+    replicas: the balancer of requests over them, or over a router before them.
+    push: updates them.
+    vocab_size: of the policy.
+    accepts: True for weight versions of use; None: there is one engine, and it
+      is the run's own.
+    adapter: gives the adapter that requests ask for; None: models are pushed.
+    keys: of the servers.
+  """
+
+  urls: Sequence[str]
+  replicas: Replicas
   push: weight_sync.Push
-  vocab_size: int  # of the policy
-  # Weight versions of use; None: there is one engine, and it is the run's own.
+  vocab_size: int
   accepts: Callable[[str], bool] | None = None
-  # What requests ask for, where adapters are pushed; None: nothing.
   adapter: Callable[[], Adapter] | None = None
   keys: Keys = Keys()
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Policy:
+  """A policy as it is to be served.
+
+  Attributes:
+    model: network, parameters and tokenizer.
+    version: of the parameters; a push's number, unless nothing is pushed.
+    dtype: of activations.
+    max_context: tokens of the longest request.
+    seed: of the embedded engine.
+    chat_template: of the embedded engine's chats: the agent's, so that a chat
+      with the policy reads as its episodes do.
+  """
+
+  model: LanguageModel
+  version: int | str
+  dtype: str
+  max_context: int
+  seed: int
+  chat_template: str | None
+
+
 def start_engine(
     stack: contextlib.ExitStack,
-    model: LanguageModel,
-    *,
+    policy: Policy,
     sampler: sampler_lib.Engine,
-    max_context: int,
-    dtype: str,
-    seed: int,
-    version: str,
+    *,
     host: str = '127.0.0.1',
     port: int = 0,
     keys: Keys = Keys(),  # noqa: B008  (frozen)
-    chat_template: str | None = None,
     reserved: int = 0,
     served_name: str | None = None,
 ) -> tuple[Engine, str]:
@@ -77,27 +103,28 @@ def start_engine(
   Clients are told a context of `max_context + reserved` tokens, as far as the
   model has positions for what is not kept of it: a run needs all of its own.
   """
-  max_len = min(max_context, model.config.max_positions)
+  model, dtype = policy.model, DTYPES[policy.dtype]
+  positions = model.config.max_positions
   engine = Engine(
       model.config,
-      weight_sync.engine_layout(model.params, DTYPES[dtype], model.base),
+      weight_sync.engine_layout(model.params, dtype, model.base),
       model.tokenizer,
       EngineOptions(
           eos_ids=model.tokenizer.eos_ids,
           model_path=model.path,
           served_name=served_name,
           max_running=sampler.max_running,
-          max_len=max_len,
+          max_len=min(policy.max_context, positions),
           context_length=min(
-              max_context + reserved, model.config.max_positions + RESERVED
+              policy.max_context + reserved, positions + RESERVED
           ),
           slots=sampler.num_slots,
-          dtype=DTYPES[dtype],
-          seed=seed,
+          dtype=dtype,
+          seed=policy.seed,
           deterministic=sampler.deterministic,
-          weight_version=version,
+          weight_version=str(policy.version),
           keys=keys,
-          chat_template=chat_template,
+          chat_template=policy.chat_template,
       ),
   )
   url = engine.start(host, port)
@@ -108,74 +135,34 @@ def start_engine(
 def start_serving(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    model: LanguageModel,
-    *,
+    policy: Policy,
     sampler: sampler_lib.Sampler,
-    max_context: int,
-    dtype: str,
-    seed: int,
-    version: int,
     directory: pathlib.Path,
-    chat_template: str | None,
 ) -> Serving:
-  """Starts or finds who samples, from the model's parameters.
+  """Starts or finds the servers that sample, and gives them the policy.
 
   Args:
     stack: ends what is started here.
     loop: runs coroutines.
-    model: the policy.
-    sampler: who samples.
-    max_context: tokens of the longest request.
-    dtype: of activations.
-    seed: of the embedded engine.
-    version: of the parameters.
+    policy: what to serve.
+    sampler: the kind of servers.
     directory: the run's, for the logs of servers.
-    chat_template: of the embedded engine's chats: the agent's, so that a chat
-      with the policy reads as its episodes do.
 
   Raises:
     AgentrlError: servers do not start, or do not take the weights.
     Interrupted: the user asked to stop.
   """
-  check_context(model.config, 'rollout.max_context', max_context)
+  model = policy.model
+  check_context(model.config, 'rollout.max_context', policy.max_context)
   if sampler.kind == 'embedded':
-    engine, url = start_engine(
-        stack,
-        model,
-        sampler=sampler,
-        max_context=max_context,
-        dtype=dtype,
-        seed=seed,
-        version=str(version),
-        chat_template=chat_template,
-        reserved=RESERVED,
-    )
+    engine, url = start_engine(stack, policy, sampler, reserved=RESERVED)
     push = weight_sync.EmbeddedPush(
-        engine, dtype=DTYPES[dtype], base=model.base
+        engine, dtype=DTYPES[policy.dtype], base=model.base
     )
     return Serving([url], Replicas([url]), push, model.config.vocab_size)
-  if sampler.push_lora and distributed.count() > 1:
-    # A push writes the base, which processes share, from the host's memory.
-    keep = sampler.launch.python is not None or distributed.is_first()
-    params = distributed.gather(model.base.params, keep=keep)
-    model = dataclasses.replace(model, base=model.base.replace(params=params))
-  start = _find
   if sampler.launch.python:
-    start = functools.partial(_launch, directory=directory)
-  needs = Needs(
-      max_context=max_context,
-      vocab_size=model.config.vocab_size,
-      architecture=families.FAMILIES[model.config.family].architecture,
-  )
-  return start(
-      stack,
-      loop,
-      model,
-      sampler=sampler,
-      needs=needs,
-      dtype=dtype,
-      version=version,
-  )
+    return _launch(stack, loop, policy, sampler, directory)
+  return _find(stack, loop, policy, sampler)
 
 
 def make_sampler(
@@ -201,69 +188,67 @@ def make_sampler(
   )
 
 
-def _find(stack, loop, model, *, sampler, needs, dtype, version) -> Serving:
+def _find(
+    stack: contextlib.ExitStack,
+    loop: EventLoop,
+    policy: Policy,
+    sampler: sampler_lib.Sampler,
+) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
-  keys = remote.read_keys(sampler)
-  options = dict(
-      timeout_s=sampler.timeout_s, api_key=keys.api, admin_key=keys.admin
+  keys, needs = remote.read_keys(sampler), _needs(policy)
+  client = lambda urls: ControlClient(
+      loop.session,
+      urls,
+      timeout_s=sampler.timeout_s,
+      api_key=keys.api,
+      admin_key=keys.admin,
   )
-  router = None
-  if sampler.router:
-    router = ControlClient(loop.session, [sampler.router], **options)
-
+  router = client([sampler.router]) if sampler.router else None
   if distributed.is_first():
     remote.look(sampler)
 
   async def find() -> tuple[ControlClient, list[dict[str, Any]]]:
-    urls = await router.workers() if router else sampler.urls
-    control = ControlClient(loop.session, urls, **options)
+    control = client(await router.workers() if router else sampler.urls)
     # A run that was killed in the middle of a push left them paused.
     await control.wait_ready(sampler.timeout_s, resume=True)
     return control, await control.probe(needs)
 
   control, infos = ranks.same(lambda: loop.run(find()))
-  urls = control.urls
-  dtype = _file_dtype({info.get('dtype') for info in infos}, dtype)
   # All processes ask the same servers; one of them hands over the weights.
-  push, run = None, _draw_name()
-  if distributed.is_first():
-    push = _make_push(stack, control, model, sampler, dtype, run, router=router)
-  if distributed.count() > 1:
-    push = _gathered(push, model, sampler, dtype, run)
-  ranks.same(lambda: loop.run(push(model.params, version)))
+  push = _make_push(
+      stack,
+      control if distributed.is_first() else None,
+      policy,
+      sampler,
+      {info.get('dtype') for info in infos},
+      router=router,
+  )
+  ranks.same(lambda: loop.run(push(policy.model.params, policy.version)))
   if router:
     arrive = lambda: router_check.check(
         router, vocab_size=needs.vocab_size, lora=sampler.push_lora
     )
     ranks.same(lambda: loop.run(arrive()))
-  return _serving(
-      urls,
-      Replicas([sampler.router] if router else control.urls),
-      push,
-      needs.vocab_size,
-      keys,
-  )
+  replicas = Replicas([sampler.router] if router else control.urls)
+  return _serving(control, replicas, push, sampler, needs, keys)
 
 
 def _launch(
-    stack, loop, model, *, sampler, needs, dtype, version, directory
+    stack: contextlib.ExitStack,
+    loop: EventLoop,
+    policy: Policy,
+    sampler: sampler_lib.Sampler,
+    directory: pathlib.Path,
 ) -> Serving:
   """Servers of this run; they start from its weights."""
-  launch = sampler.launch
-  # Several processes have servers and a folder each.
-  several = distributed.count() > 1
-  prefix = f'{distributed.index()}-' if several else ''
-  if several and sampler.push_dir:
-    folder = pathlib.Path(sampler.push_dir) / f'process_{distributed.index()}'
-    sampler = dataclasses.replace(sampler, push_dir=str(folder))
-  # What a request of the full length needs, if that is more than the model has:
-  # no token is ever there.
-  context = needs.max_context + RESERVED
-  flags = ['--dtype', dtype, '--context-length', str(context)]
-  if sampler.push_lora:
-    flags += ['--enable-lora', '--max-lora-rank', str(model.lora.rank)]
-    modules = peft.modules(model.config, model.lora)
-    flags += ['--lora-target-modules', *modules]
+  launch, needs = sampler.launch, _needs(policy)
+  prefix = ''
+  if distributed.count() > 1:  # each has servers and a folder of its own
+    prefix = f'{distributed.index()}-'
+    if sampler.push_dir:
+      folder = pathlib.Path(sampler.push_dir) / f'process_{distributed.index()}'
+      sampler = dataclasses.replace(sampler, push_dir=str(folder))
+  flags = _flags(policy, push_lora=sampler.push_lora)
   servers = [
       sglang.Server(
           launch,
@@ -278,96 +263,114 @@ def _launch(
   control = ControlClient(
       loop.session, replicas.urls, timeout_s=sampler.timeout_s
   )
-  dtype = _file_dtype({launch.value_of('--dtype') or dtype}, dtype)
-  run = _draw_name()
-  own = _make_push(stack, control, model, sampler, dtype, run, watched=replicas)
-  push, params = own, model.params
-  if several:
-    push = _gathered(own, model, sampler, dtype, run)
-    params = push.gather(params)
+  serve = {launch.value_of('--dtype') or policy.dtype}
+  push = _make_push(stack, control, policy, sampler, serve, watched=replicas)
 
   def start() -> None:
-    own.start_from(own.write(params, version))
+    push.start_from(push.write(policy.model.params, policy.version))
     fleet = sglang.Fleet(
         servers,
         launch,
         replicas,
-        own,
+        push,
         needs=needs,
         timeout_s=sampler.timeout_s,
     )
     stack.callback(fleet.stop)
     fleet.start()
     loop.run(fleet.started())
-    if isinstance(own, AdapterPush):
-      loop.run(own.ask_for_current())
+    loop.run(push.use_current_adapter())
 
   ranks.same(start)
-  return _serving(replicas.urls, replicas, push, needs.vocab_size)
+  return _serving(control, replicas, push, sampler, needs, Keys())
+
+
+def _needs(policy: Policy) -> Needs:
+  config = policy.model.config
+  return Needs(
+      max_context=policy.max_context,
+      vocab_size=config.vocab_size,
+      architecture=families.FAMILIES[config.family].architecture,
+  )
+
+
+def _flags(policy: Policy, *, push_lora: bool) -> list[str]:
+  """Arguments of an SGLang server."""
+  # What a request of the full length needs, if that is more than the model has:
+  # no token is ever there.
+  context = policy.max_context + RESERVED
+  flags = ['--dtype', policy.dtype, '--context-length', str(context)]
+  if push_lora:
+    model = policy.model
+    modules = peft.modules(model.config, model.lora)
+    flags += ['--enable-lora', '--max-lora-rank', str(model.lora.rank)]
+    flags += ['--lora-target-modules', *modules]
+  return flags
 
 
 def _serving(
-    urls: Sequence[str],
+    control: ControlClient,
     replicas: Replicas,
-    push: Any,
-    vocab_size: int,
-    keys: Keys = Keys(),  # noqa: B008  (frozen)
-) -> Serving:
-  adapter = None
-  if isinstance(push, AdapterPush | GatheredAdapterPush):
-    adapter = lambda: push.asked
-  return Serving(urls, replicas, push, vocab_size, push.accepts, adapter, keys)
-
-
-def _draw_name() -> str:
-  """A name of this run, which is the same in all of its processes."""
-  return distributed.share(uuid.uuid4().hex[:8].encode())[0].decode()
-
-
-def _gathered(
-    push: DiskPush | None,
-    model: LanguageModel,
+    push: DiskPush | Follower,
     sampler: sampler_lib.Sampler,
-    dtype: str,
-    run: str,
-) -> weight_sync.GatheredPush:
-  """The push of this process of several, or of one that does not push."""
-  if sampler.push_lora:
-    return GatheredAdapterPush(push, run)
-  return weight_sync.GatheredPush(push, dtype=dtype, base=model.base)
+    needs: Needs,
+    keys: Keys,
+) -> Serving:
+  return Serving(
+      control.urls,
+      replicas,
+      push,
+      needs.vocab_size,
+      push.accepts,
+      (lambda: push.adapter) if sampler.push_lora else None,
+      keys,
+  )
 
 
 def _make_push(
     stack: contextlib.ExitStack,
-    control: ControlClient,
-    model: LanguageModel,
+    control: ControlClient | None,
+    policy: Policy,
     sampler: sampler_lib.Sampler,
-    dtype: str,
-    run: str,
-    **who: Any,
-) -> DiskPush:
-  folder = _push_folder(stack, model, sampler, dtype)
-  tokenizer_files = folder / 'tokenizer'
-  model.tokenizer.save(tokenizer_files)
-  # Of several processes all merge, before one of them pushes.
-  base = model.base if distributed.count() == 1 else None
-  kind = functools.partial(DiskPush, base=base)
-  if sampler.push_lora:
-    kind = functools.partial(
-        AdapterPush, lora=model.lora, base=model.base, run=run
-    )
-  return kind(
-      control,
-      folder,
+    serve: set[Any],
+    **watch: Any,
+) -> DiskPush | Follower:
+  """A push to servers; all processes of a run make one at the same time.
+
+  Args:
+    stack: removes a folder in memory.
+    control: client of the servers; None: another process updates them.
+    policy: what is pushed.
+    sampler: how.
+    serve: types that the servers say they compute in.
+    **watch: see `DiskPush`.
+  """
+  model, dtype = policy.model, _file_dtype(serve, policy.dtype)
+  folder = _push_folder(stack, model, sampler, dtype) if control else None
+  if folder is not None:
+    model.tokenizer.save(folder / 'tokenizer')
+  files = ModelFiles(
       model.config,
-      mode=sampler.push,
-      verify=sampler.verify,
       dtype=dtype,
+      base=None if sampler.push_lora else model.base,
       shard_bytes=sampler.shard_bytes,
       eos_ids=model.tokenizer.eos_ids,
-      tokenizer_files=tokenizer_files,
+      tokenizer_files=folder and folder / 'tokenizer',
+  )
+  if sampler.push_lora:
+    # The same in all processes.
+    run = distributed.share(uuid.uuid4().hex[:8].encode())[0].decode()
+    files = AdapterFiles(files, model.base, model.lora, run)
+  if folder is None:
+    return Follower(files)
+  return DiskPush(
+      control,
+      folder,
+      files,
+      mode=sampler.push,
+      verify=sampler.verify,
       timeout_s=sampler.timeout_s,
-      **who,
+      **watch,
   )
 
 

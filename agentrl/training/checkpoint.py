@@ -21,8 +21,8 @@ import orbax.checkpoint as ocp
 
 from agentrl.errors import CheckpointError
 from agentrl.models.config import TransformerConfig
+from agentrl.training import checksums
 from agentrl.training.state import TrainState
-from agentrl.training.weight_sync import checksums
 
 # Orbax reports a failed write as one of these: the file system's own errors,
 # and TensorStore's status turned into a ValueError.

@@ -114,7 +114,7 @@ def load_pretrained(
   )
 
 
-def new(
+def init_random(
     config: TransformerConfig,
     tokenizer: Tokenizer,
     *,
@@ -135,7 +135,7 @@ def new(
   return LanguageModel(config, params, tokenizer, path)
 
 
-def load(
+def load_policy(
     name: str, mesh: Mesh | None = None, *, dtype: Any = np.float32
 ) -> tuple[LanguageModel, str]:
   """A policy and the version of its weights.
@@ -155,11 +155,11 @@ def load(
   if found is None:
     return load_pretrained(name, mesh, dtype=dtype), 'default'
   workdir, number = found
-  model, host = load_run(workdir, number, mesh=mesh, dtype=dtype)
+  model, host = load_checkpoint(workdir, number, mesh=mesh, dtype=dtype)
   return model, str(host['books']['policy_version'])
 
 
-def load_run(
+def load_checkpoint(
     workdir: pathlib.Path,
     number: int | None = None,
     *,
@@ -211,10 +211,12 @@ def load_run(
     if adapter is None:
       config = TransformerConfig(**host['model'])
       params = read(config, names.shapes(config, dtype))
-      tokenizer = run_tokenizer(workdir)
+      tokenizer = load_run_tokenizer(workdir)
       model = LanguageModel(config, params, tokenizer, str(workdir))
     else:
-      base, _ = load(adapter['base'], mesh, dtype=DTYPES[adapter['dtype']])
+      base, _ = load_policy(
+          adapter['base'], mesh, dtype=DTYPES[adapter['dtype']]
+      )
       params = adapters.join(base.config, base.params, adapter, read)
       model = dataclasses.replace(base, params=params, path=str(workdir))
   finally:
@@ -222,7 +224,7 @@ def load_run(
   return model, host
 
 
-def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
+def load_run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
   """The tokenizer of a run: its own, or that of the model it started from."""
   path = workdir / 'tokenizer'
   if not path.exists():
@@ -231,6 +233,6 @@ def run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
     ]
     earlier = workdir_lib.run_of(name)
     if earlier is not None:
-      return run_tokenizer(earlier[0])  # it went on from another run
+      return load_run_tokenizer(earlier[0])  # it went on from another run
     path = pretrained.resolve(name)
   return tokenizer_lib.load(path, pretrained.open_gguf(path))

@@ -96,7 +96,7 @@ def write_files(name: str, folder: pathlib.Path) -> TransformerConfig:
     params = jax.device_get(jax.jit(init)(jax.random.key(0)))
     tokenizer = tokenizer_lib.train_bpe(['the cat sat on the mat'], 300)
   else:
-    model, _ = language_model.load(name)
+    model, _ = language_model.load_policy(name)
     config, params, tokenizer = model.config, model.params, model.tokenizer
   companions = [tokenizer.save]
   eos_ids = tokenizer.eos_ids

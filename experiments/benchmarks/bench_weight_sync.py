@@ -39,6 +39,7 @@ from agentrl.models import transformer, variants
 from agentrl.models.transformer import Transformer
 from agentrl.training.weight_sync import push as weight_sync
 from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import names, shards
 
 _MODELS = flags.DEFINE_list(
@@ -83,7 +84,9 @@ def bench_disk(config, params, engine, dtype: str) -> dict[str, float]:
   most = _SHARD_MB.value * 10**6
   try:
     push = DiskPush(
-        ControlClient(None, []), base, config, dtype=dtype, shard_bytes=most
+        ControlClient(None, []),
+        base,
+        ModelFiles(config, dtype=dtype, shard_bytes=most),
     )
     push.write(params, 0)  # compiles
     files = (base / 'version_0').glob('*.safetensors')

@@ -97,7 +97,9 @@ def _episodes(path: pathlib.Path) -> list[tuple[Any, ...]]:
 
 def parameters_differ(one: pathlib.Path, other: pathlib.Path) -> list[str]:
   """Which parameters of two runs' last checkpoints are not equal."""
-  trees = [language_model.load(str(run))[0].params for run in (one, other)]
+  trees = [
+      language_model.load_policy(str(run))[0].params for run in (one, other)
+  ]
   found = []
   jax.tree_util.tree_map_with_path(
       lambda path, a, b: np.array_equal(a, b)

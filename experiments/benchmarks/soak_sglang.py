@@ -36,12 +36,13 @@ from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.serving import sglang
 from agentrl.training.options import PUSHES
 from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import hf
 from experiments.benchmarks import (
-  soak_flags,
-  soak_policy,
-  soak_scores,
-  soak_spans,
+    soak_flags,
+    soak_policy,
+    soak_scores,
+    soak_spans,
 )
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_scores import Span
@@ -300,7 +301,9 @@ async def soak(
     )
     control = traffic.sampler(1.0)
     for mode in PUSHES:
-      traffic._pushes[mode] = DiskPush(control, base / mode, config, mode=mode)
+      traffic._pushes[mode] = DiskPush(
+          control, base / mode, ModelFiles(config), mode=mode
+      )
     await traffic.push('retract')
     budget, ended = [requests], asyncio.Event()
     async with asyncio.TaskGroup() as group:

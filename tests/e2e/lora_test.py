@@ -123,7 +123,7 @@ def test_offline_modes_train_an_adapter_and_leave_its_base(
       '--config.sampler.deterministic=True',
   )
   finish(run, *flags, config=config)
-  before, after = (language_model.load(str(d))[0] for d in (base, run))
+  before, after = (language_model.load_policy(str(d))[0] for d in (base, run))
   trained = {'q', 'down'}
 
   def compare(path, old, new):
@@ -139,7 +139,7 @@ def test_offline_modes_train_an_adapter_and_leave_its_base(
   shutil.copytree(run, again)
   shutil.rmtree(max((again / 'checkpoints').iterdir()))
   assert 'Continuing after step' in finish(again, *flags, config=config)
-  repeated, _ = language_model.load(str(again))
+  repeated, _ = language_model.load_policy(str(again))
   tiny.assert_trees_equal(repeated.params, after.params)
 
   folder = tmp_path / 'export'

@@ -218,7 +218,7 @@ def test_the_newest_checkpoint_comes_back_bit_for_bit(a_run, tmp_path):
   tensors = safetensors.numpy.load_file(folder / 'model.safetensors')
   assert 'lm_head.weight' not in tensors
   # And it is a model like any other.
-  model, version = language_model.load(str(folder))
+  model, version = language_model.load_policy(str(folder))
   assert (model.config, version) == (QWEN2, 'default')
 
 
@@ -319,11 +319,13 @@ def test_a_damaged_record_of_how_it_was_asked_is_named(tmp_path):
 def test_a_checkpoint_is_a_model_by_its_folder(a_run):
   run_dir, params = a_run
   for number in (1, 2):
-    model, version = language_model.load(f'{run_dir}/checkpoints/{number}')
+    model, version = language_model.load_policy(
+        f'{run_dir}/checkpoints/{number}'
+    )
     assert version == str(number)
     tiny.assert_trees_equal(model.params, params[number])
   with pytest.raises(CheckpointError, match='has no checkpoint 7; known: 1, 2'):
-    language_model.load(f'{run_dir}/checkpoints/7')
+    language_model.load_policy(f'{run_dir}/checkpoints/7')
 
 
 @pytest.mark.parametrize('text', ['', '{"mode": "tra', '[]'])
@@ -338,7 +340,7 @@ def test_a_torn_record_of_the_run_is_named(tmp_path, name, text):
 def test_a_run_that_began_from_a_checkpoint_has_its_tokenizer(a_run, tmp_path):
   name = f'{a_run[0]}/checkpoints/1'
   (tmp_path / 'config.json').write_text(json.dumps({'model': {'name': name}}))
-  found = language_model.run_tokenizer(tmp_path)
+  found = language_model.load_run_tokenizer(tmp_path)
   assert found.encode('go to') == TOKENIZER.encode('go to')
   assert export.source_dtype(name) == 'float32'
 

@@ -39,7 +39,9 @@ def _loaded(saved):
 def _born():
   words = types.SimpleNamespace(vocab_size=CONFIG.vocab_size)
   mesh = make_mesh(MESH)
-  return language_model.new(CONFIG, words, seed=7, path='', mesh=mesh).params
+  return language_model.init_random(
+      CONFIG, words, seed=7, path='', mesh=mesh
+  ).params
 
 
 def test_a_mesh_loads_what_a_host_loads(saved, loaded):

@@ -27,6 +27,7 @@ from agentrl.inference.sampler import Sampler
 from agentrl.serving import sglang
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import ModelFiles
 from tests import tiny
 from tests.waiting import gone, wait_until
 
@@ -83,8 +84,7 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
     push = DiskPush(
         control,
         directory / 'weights',
-        CONFIG,
-        tokenizer_files=files,
+        ModelFiles(CONFIG, tokenizer_files=files),
         watched=watched,
     )
     push.start_from(push.write(params_of(0), 0))

@@ -19,6 +19,7 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.models.transformer import Transformer
 from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import families
 from tests.sglang import models, server as server_lib
 
@@ -53,7 +54,9 @@ async def push_and_sample(url, config, params, directory):
     files = directory / 'tokenizer'
     models.tokenizer().save(files)
     push = DiskPush(
-        control, directory, config, eos_ids=(1,), tokenizer_files=files
+        control,
+        directory,
+        ModelFiles(config, eos_ids=(1,), tokenizer_files=files),
     )
     await push(params, 1)
     await push(jax.tree.map(lambda x: 1.02 * x, params), 2)

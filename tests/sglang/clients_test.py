@@ -50,7 +50,7 @@ class Reference:
   """The model without a server."""
 
   def __init__(self):
-    self.model, _ = language_model.load(NAME)
+    self.model, _ = language_model.load_policy(NAME)
     module = Transformer(self.model.config, scan_layers=True)
 
     @jax.jit

@@ -18,6 +18,7 @@ from agentrl.models import variants
 from agentrl.serving import sglang
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import hf
 from tests.e2e.running import command, launch, lines
 from tests.parallel import eight_devices
@@ -147,7 +148,7 @@ def test_an_abort_push_gets_through_somebodys_pause_in_place(
     assert await sampler.num_requests() == 1
     await sampler.pause('in_place')
     config, params = hf.load(model)
-    push = DiskPush(sampler, tmp_path, config, mode='abort')
+    push = DiskPush(sampler, tmp_path, ModelFiles(config), mode='abort')
     await asyncio.wait_for(push(params, 1), 60)
     assert (await long).finish_reason == 'abort'
     assert (await sampler.model_info())['weight_version'] == '1'
@@ -259,7 +260,7 @@ def test_keys_are_asked_for_and_a_wrong_one_is_named(model, tmp_path):
 
     async def body(sampler):
       await sampler.wait_ready(60, resume=True)
-      push = DiskPush(sampler, tmp_path / 'push', config)
+      push = DiskPush(sampler, tmp_path / 'push', ModelFiles(config))
       await push(params, 3)
       done = await sampler.generate([5, 6], max_new_tokens=2, seed=1)
       assert done.weight_version == '3'

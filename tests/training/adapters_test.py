@@ -80,7 +80,7 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
   write_base(base)
   model, record = with_adapter(base, dtype)
   write_run(run, model, record)
-  found, version = language_model.load(str(run))
+  found, version = language_model.load_policy(str(run))
   assert version == '7' and found.base is None and found.path == str(run)
   assert found.tokenizer.vocab_size == model.tokenizer.vocab_size
   expected = lora_lib.merge(model.params, model.base)
@@ -102,11 +102,11 @@ def test_a_run_with_an_adapter_is_read_as_a_whole_model(tmp_path, dtype):
     path.unlink()
   write_base(base, seed=1)
   with pytest.raises(CheckpointError, match='not the model that the adapter'):
-    language_model.load(str(run))
+    language_model.load_policy(str(run))
 
 
 def with_adapter_over(run):
-  model, _ = language_model.load(str(run))
+  model, _ = language_model.load_policy(str(run))
   model = attached(model)
   settings = TrainModel(name=str(run), lora=LORA)
   return model, adapters.describe(model.base, settings)

@@ -22,9 +22,8 @@ import pytest
 from agentrl.errors import CheckpointError
 from agentrl.models import variants
 from agentrl.models.config import SLIDING
-from agentrl.training import checkpoint
+from agentrl.training import checkpoint, checksums
 from agentrl.training.checkpoint import Checkpoints
-from agentrl.training.weight_sync import checksums
 from tests import tiny
 
 HOST = {'books': {'step': 3, 'stats': {'a/b': 0.1, 'a/c': math.inf}}}

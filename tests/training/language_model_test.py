@@ -68,7 +68,7 @@ def test_a_module_is_what_the_config_says():
 
 
 def test_a_random_model_follows_its_seed():
-  new = lambda seed: language_model.new(
+  new = lambda seed: language_model.init_random(
       CONFIG, train_tokenizer(), seed=seed, path='p', mesh=tiny.one_device()
   )
   one, same, other = new(3), new(3), new(4)
@@ -81,7 +81,7 @@ def test_a_pretrained_model_has_the_version_that_servers_begin_with(tmp_path):
   params = tiny.random_params(CONFIG)
   tokenizer = train_tokenizer()
   hf.save(tmp_path, CONFIG, params, companions=[tokenizer.save])
-  model, version = language_model.load(str(tmp_path))
+  model, version = language_model.load_policy(str(tmp_path))
   assert version == 'default' and model.path == str(tmp_path)
   assert model.config == CONFIG
   assert model.tokenizer.encode('go there') == tokenizer.encode('go there')
@@ -91,11 +91,11 @@ def test_a_pretrained_model_has_the_version_that_servers_begin_with(tmp_path):
 def test_a_run_that_saved_nothing_or_not_this_is_named(tmp_path):
   (tmp_path / 'checkpoints').mkdir()
   with pytest.raises(CheckpointError, match='without a complete checkpoint'):
-    language_model.load(str(tmp_path))
+    language_model.load_policy(str(tmp_path))
   for number in (2, 5):
     (tmp_path / 'checkpoints' / str(number)).mkdir()
   with pytest.raises(CheckpointError, match='no checkpoint 3; known: 2, 5'):
-    language_model.load(str(tmp_path / 'checkpoints' / '3'))
+    language_model.load_policy(str(tmp_path / 'checkpoints' / '3'))
 
 
 def test_the_tokenizer_of_a_run_is_its_own_or_that_of_where_it_began(tmp_path):
@@ -108,9 +108,9 @@ def test_the_tokenizer_of_a_run_is_its_own_or_that_of_where_it_began(tmp_path):
       f'{{"model": {{"name": "{first}/checkpoints/2"}}}}'
   )
   for workdir in (first, second):
-    found = language_model.run_tokenizer(workdir)
+    found = language_model.load_run_tokenizer(workdir)
     assert found.encode('go there') == tokenizer.encode('go there')
   (first / 'tokenizer' / 'tokenizer.json').rename(tmp_path / 'tokenizer.json')
   (first / 'tokenizer').rename(tmp_path / 'gone')
   with pytest.raises(CheckpointError, match='first/config.json of a run'):
-    language_model.run_tokenizer(second)
+    language_model.load_run_tokenizer(second)

@@ -5,7 +5,6 @@ end in the same versioning: the sampler reports the version with each completion
 so a stale reply can be told from a fresh one.
 """
 
-import asyncio
 import functools
 from typing import Any, Protocol
 
@@ -14,7 +13,6 @@ import jax
 from agentrl.engine.server import Engine
 from agentrl.models import lora, transformer
 from agentrl.parallel import distributed
-from agentrl.training.weight_sync.disk import DiskPush
 
 
 class Push(Protocol):
@@ -40,9 +38,6 @@ def engine_layout(
   """
   copy = _unstacked(params, base, dtype)
   return jax.tree.map(distributed.on_one_device, copy)
-
-
-_merged = jax.jit(lora.merge)
 
 
 @functools.partial(jax.jit, static_argnames='dtype')
@@ -84,49 +79,3 @@ class EmbeddedPush:
     copy = engine_layout(params, self._dtype, self._base)
     jax.block_until_ready(copy)
     self._engine.update_params(copy, str(version))
-
-
-class GatheredPush:
-  """Of several processes: brings the parameters together before a push.
-
-  Every process calls it at the same time. It is the host's memory that holds
-  a whole copy, in the type of the push, in those processes that push.
-  """
-
-  def __init__(
-      self,
-      push: DiskPush | None,
-      *,
-      dtype: Any,
-      base: lora.Base | None = None,
-  ):
-    """Remembers who pushes.
-
-    Args:
-      push: of this process; None: another one pushes to the same servers.
-      dtype: of what is pushed.
-      base: what the parameters, an adapter's then, are merged into first.
-    """
-    self._push = push
-    self._base = base
-    self._dtype = dtype
-    self._names: tuple[str, ...] = ()  # of the current version, and before it
-
-  async def __call__(self, params: Any, version: int) -> None:
-    whole = await asyncio.to_thread(self.gather, params)
-    if self._push is not None:
-      await self._push(whole, version)
-    self._names = (str(version), *self._names[:1])
-
-  def gather(self, params: Any) -> Any:
-    """The whole of them, where there is a push."""
-    if self._base is not None:
-      params = _merged(params, self._base)
-    keep = self._push is not None
-    return distributed.gather(params, self._dtype, keep=keep)
-
-  def accepts(self, name: str) -> bool:
-    """Whether a completion may report this weight version, see `DiskPush`."""
-    if self._push is not None:
-      return self._push.accepts(name)
-    return name in self._names

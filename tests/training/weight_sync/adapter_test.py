@@ -1,4 +1,4 @@
-"""Tests for agentrl.training.weight_sync.adapter, against embedded engines."""
+"""Tests for pushes of adapters to embedded engines, see weight_sync.disk."""
 
 import asyncio
 import contextlib
@@ -14,10 +14,9 @@ from agentrl.inference.control import ControlClient
 from agentrl.inference.sampler import Sampler
 from agentrl.models import lora as lora_lib
 from agentrl.models.lora import Base, Lora
-from agentrl.training.weight_sync.adapter import (
-    AdapterPush,
-    GatheredAdapterPush,
-)
+from agentrl.parallel import distributed
+from agentrl.training.weight_sync.disk import DiskPush, Follower
+from agentrl.training.weight_sync.files import AdapterFiles, ModelFiles
 from tests import tiny
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
@@ -40,15 +39,17 @@ async def greedy(session, url, **options):
   return await sampler.generate(PROMPT, max_new_tokens=16, seed=1)
 
 
+def files(base=BASE):
+  return AdapterFiles(ModelFiles(tiny.CONFIG), base, LORA, run='run')
+
+
 def run(body, urls, directory):
   """Runs `body(push, control, session)` with a push to these servers."""
 
   async def main():
     async with aiohttp.ClientSession() as session:
       control = ControlClient(session, urls)
-      push = AdapterPush(
-          control, directory, tiny.CONFIG, lora=LORA, base=BASE, run='run'
-      )
+      push = DiskPush(control, directory, files())
       return await asyncio.wait_for(body(push, control, session), 120)
 
   return asyncio.run(main())
@@ -85,7 +86,7 @@ def test_every_server_answers_by_the_adapter_that_was_pushed(tmp_path):
             await greedy(
                 session,
                 url,
-                adapter=lambda: push.asked,
+                adapter=lambda: push.adapter,
                 accepts=push.accepts,
             )
         )
@@ -135,10 +136,10 @@ def test_after_a_push_that_failed_requests_ask_for_the_one_before(tmp_path):
     push.write = damage
     with pytest.raises(EngineError, match='does not describe .*--enable-lora'):
       await push(adapter_of(3), 3)
-    assert push.asked.version == '1'
+    assert push.adapter.version == '1'
     [url] = control.urls
     return await greedy(
-        session, url, adapter=lambda: push.asked, accepts=push.accepts
+        session, url, adapter=lambda: push.adapter, accepts=push.accepts
     )
 
   with servers() as urls:
@@ -147,30 +148,37 @@ def test_after_a_push_that_failed_requests_ask_for_the_one_before(tmp_path):
   assert completion.weight_version == '1'
 
 
-def test_a_process_that_does_not_push_asks_for_what_another_pushed(tmp_path):
-  async def body(push, control, session):
-    del control, session
-    both = [GatheredAdapterPush(each, 'run') for each in (push, None)]
-    place = NamedSharding(tiny.one_device(), PartitionSpec())
+def test_a_process_that_does_not_push_asks_for_what_another_pushed(
+    tmp_path, monkeypatch
+):
+  place = NamedSharding(tiny.one_device(), PartitionSpec())
+  monkeypatch.setattr(distributed, 'count', lambda: 2)
+  base = BASE.replace(params=jax.device_put(BASE.params, place))
+
+  async def body(_, control, session):
+    push = DiskPush(control, tmp_path, files(base))
+    other = Follower(files(base))
     for version in (1, 2, 2):  # a resumed run repeats its last
-      for each in both:
+      for each in (push, other):
         await each(jax.device_put(adapter_of(version), place), version)
-      first, other = both
-      assert first.asked == other.asked == push.asked
-      assert first.asked.version == str(version)
+      assert push.adapter == other.adapter
+      assert push.adapter.version == str(version)
       assert other.accepts(str(version)) and not other.accepts('7')
+    [url] = control.urls
+    return await greedy(session, url, adapter=lambda: other.adapter)
 
   with servers() as urls:
-    run(body, urls, tmp_path)
+    completion = run(body, urls, tmp_path)
+  assert completion.tokens == expected_of(2).tokens
 
 
 def test_a_server_that_has_lost_its_adapter_is_not_asked_for_the_base(tmp_path):
   async def body(push, control, session):
     await push(adapter_of(1), 1)
-    await control.unload_lora_adapter(push.asked.name)
+    await control.unload_lora_adapter(push.adapter.name)
     [url] = control.urls
     with pytest.raises(EngineError, match='is not loaded'):
-      await greedy(session, url, adapter=lambda: push.asked)
+      await greedy(session, url, adapter=lambda: push.adapter)
 
   with servers() as urls:
     run(body, urls, tmp_path)

@@ -22,11 +22,13 @@ from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
 from agentrl.training import options
-from agentrl.training.weight_sync import disk as disk_push
+from agentrl.training.weight_sync import verify
 from agentrl.training.weight_sync.disk import DiskPush
+from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import hf, shards
 from tests import fakes, tiny
 
+FILES = ModelFiles(tiny.CONFIG)
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
@@ -35,13 +37,13 @@ def engine(version=0):
   return tiny.serving(tiny.version_params(version), weight_version=str(version))
 
 
-def run(body, urls, directory, **settings):
+def run(body, urls, directory, files=FILES, **settings):
   """Runs `body(push, control)` with a push to these servers."""
 
   async def main():
     async with aiohttp.ClientSession() as session:
       control = ControlClient(session, urls)
-      push = DiskPush(control, directory, tiny.CONFIG, **settings)
+      push = DiskPush(control, directory, files, **settings)
       return await asyncio.wait_for(body(push, control), 300)
 
   return asyncio.run(main())
@@ -105,13 +107,9 @@ def test_requests_under_way_end_whatever_the_mode(tmp_path, monkeypatch, mode):
 
 @pytest.mark.parametrize('dtype', ['float32', 'bfloat16'])
 def test_files_have_the_servers_type_and_are_verified_in_it(tmp_path, dtype):
+  files = ModelFiles(tiny.CONFIG, dtype=dtype)
   with engine() as url:
-    run(
-        lambda push, _: push(tiny.version_params(1), 1),
-        [url],
-        tmp_path,
-        dtype=dtype,
-    )
+    run(lambda push, _: push(tiny.version_params(1), 1), [url], tmp_path, files)
   tensors = safetensors.numpy.load_file(
       tmp_path / 'version_1' / 'model.safetensors'
   )
@@ -139,10 +137,10 @@ def test_other_weights_than_were_pushed_are_noticed(tmp_path, monkeypatch):
 def test_weights_may_be_kept_in_half_the_bits():
   values = np.array([[0.1, 1.7], [3.3, -2.2]], np.float32)
   half = values.astype(ml_dtypes.bfloat16).astype(np.float32)
-  assert disk_push._same(values, values)
-  assert disk_push._same(half, values)
-  assert not disk_push._same(np.nextafter(half, 9), values)
-  assert not disk_push._same(half[:1], values)
+  assert verify._same(values, values)
+  assert verify._same(half, values)
+  assert not verify._same(np.nextafter(half, 9), values)
+  assert not verify._same(half[:1], values)
 
 
 def test_a_whole_model_is_named_and_two_are_kept(tmp_path):
@@ -150,13 +148,14 @@ def test_a_whole_model_is_named_and_two_are_kept(tmp_path):
   tokenizer.mkdir()
   (tokenizer / 'tokenizer.json').write_text('{}')
   shared = tmp_path / 'shared'
+  files = ModelFiles(tiny.CONFIG, eos_ids=(2, 5), tokenizer_files=tokenizer)
 
   async def body(push, control):
     for version in (1, 2, 3):
       await push(tiny.version_params(version), version)
 
   with engine() as url:
-    run(body, [url], shared, tokenizer_files=tokenizer, eos_ids=(2, 5))
+    run(body, [url], shared, files)
   assert {p.name for p in shared.iterdir()} == {'version_2', 'version_3'}
   for version in (2, 3):
     directory = shared / f'version_{version}'
@@ -201,7 +200,7 @@ def run_fakes(servers, body, directory, **settings):
       if 'watched' in settings:
         settings['watched'] = settings['watched'](urls)
       push = DiskPush(
-          control, directory, tiny.CONFIG, **{'verify': False, **settings}
+          control, directory, FILES, **{'verify': False, **settings}
       )
       return await asyncio.wait_for(body(push), 300)
 
@@ -341,7 +340,7 @@ def test_a_checked_matrix_is_one_that_a_server_finds_again():
   ]
   narrow = dataclasses.replace(tiny.CONFIG, head_dim=2 * tiny.CONFIG.head_dim)
   for config, expected in ((tiny.CONFIG, 'k_proj'), (narrow, 'o_proj')):
-    assert list(disk_push._some_rows(entries, config)) == ['norm', expected]
+    assert list(verify._first_rows(entries, config)) == ['norm', expected]
 
 
 async def answered(answer):
@@ -427,7 +426,7 @@ def test_a_router_is_asked_for_its_workers_at_each_push(tmp_path):
       push = DiskPush(
           ControlClient(session, urls[:1]),
           tmp_path,
-          tiny.CONFIG,
+          FILES,
           verify=False,
           router=ControlClient(session, [router.url]),
       )

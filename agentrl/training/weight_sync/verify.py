@@ -1,0 +1,184 @@
+"""Checks that a server computes with the weights that were pushed.
+
+Rows of some tensors are read back and compared. A server whose model class
+reads no weights by name is asked for checksums: they cannot be computed here,
+but must change where the weights did.
+"""
+
+import dataclasses
+import hashlib
+import pathlib
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+from agentrl.errors import EngineError
+from agentrl.inference.control import ControlClient
+from agentrl.models.config import TransformerConfig
+from agentrl.weights import shards
+
+_CHECKED_ROWS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+  """Answers expected from a server that has loaded a model.
+
+  Attributes:
+    rows: first rows of some tensors, as the files have them.
+    digests: of other tensors, rounded as coarsely as any server does.
+    skip: parts of names; tensors that have one need no checksum.
+  """
+
+  rows: dict[str, np.ndarray]
+  digests: dict[str, str]
+  skip: Sequence[str]
+
+
+def collect(
+    entries: Sequence[shards.Entry], config: TransformerConfig
+) -> Evidence:
+  """Evidence of a model's files."""
+  last = config.num_layers - 1
+  return Evidence(
+      _first_rows(entries, config),
+      _digests(entries, f'layers.{last}.self_attn.o_proj.weight'),
+      [*(f'layers.{i}.' for i in range(last)), 'embed_tokens', 'lm_head'],
+  )
+
+
+class Verifier:
+  """Checks servers after each push, and remembers their checksums."""
+
+  def __init__(self, folder: pathlib.Path):
+    """Remembers nothing yet.
+
+    Args:
+      folder: where versions are written, for messages.
+    """
+    self._folder = folder
+    # Evidence and checksums of the last version that was checked, by URL.
+    self._known: dict[str, tuple[int | str, Evidence, dict[str, list[str]]]] = (
+        {}
+    )
+
+  async def check(
+      self, server: ControlClient, number: int | str, evidence: Evidence
+  ) -> None:
+    """Raises EngineError unless a server has the version of this number."""
+    [url] = server.urls
+    found = (await server.model_info()).get('weight_version')
+    if str(found) != str(number):
+      raise EngineError(
+          f'{url} says it has weights {found!r} after the push of {number}.',
+          retryable=False,
+      )
+    try:
+      if not await self._has_rows(server, number, evidence):
+        await self._check_by_checksum(server, number, evidence)
+    except EngineError as error:
+      raise EngineError(
+          f'{error} sampler.verify=False leaves this check out.',
+          retryable=error.retryable,
+      ) from error
+
+  async def _has_rows(
+      self, server: ControlClient, number: int | str, evidence: Evidence
+  ) -> bool:
+    """Compares rows; False if the server cannot read any.
+
+    Raises:
+      EngineError: it has others.
+    """
+    [url] = server.urls
+    for name, expected in evidence.rows.items():
+      values = await server.get_weights_by_name(
+          name, truncate_size=_CHECKED_ROWS
+      )
+      if values is None:
+        return False
+      if not _same(np.asarray(values, np.float32), expected):
+        raise EngineError(
+            f'{url} gives other weights back for {name!r} than were pushed as'
+            f' version {number}: {np.ravel(values)[:4].tolist()} for'
+            f' {np.ravel(expected)[:4].tolist()}. Do trainer and server see the'
+            f' same folder {self._folder}?',
+            retryable=False,
+        )
+    return True
+
+  async def _check_by_checksum(
+      self, server: ControlClient, number: int | str, evidence: Evidence
+  ) -> None:
+    """Tensors that changed between two pushes must have changed there too.
+
+    Raises:
+      EngineError: one did not.
+    """
+    [url] = server.urls
+    found = await server.weight_checksums(evidence.skip)
+    last = self._known.get(url, (number, evidence, found))
+    last_number, last_evidence, last_found = last
+    for name, digest in evidence.digests.items():
+      if name not in found:
+        raise EngineError(
+            f'{url} has no checksum of {name!r}; it has {sorted(found)}.',
+            retryable=False,
+        )
+      changed = digest != last_evidence.digests[name]
+      if changed and found[name] == last_found[name]:
+        raise EngineError(
+            f'{url} has the same {name!r} after the push of version {number} as'
+            f' with version {last_number}, and they differ. Do trainer and'
+            f' server see the same folder {self._folder}?',
+            retryable=False,
+        )
+    self._known[url] = number, evidence, found
+
+
+def _first_rows(
+    entries: Sequence[shards.Entry], config: TransformerConfig
+) -> dict[str, np.ndarray]:
+  """First rows of the smallest vector and the smallest matrix of the last layer.
+
+  Small ones, because SGLang makes a list of all of a tensor before it cuts it.
+  It keeps queries, keys and values in one, and finds them there again only where
+  the heads make up the width.
+  """
+  fused = ('q_proj', 'k_proj', 'v_proj')
+  if config.num_heads * config.head_dim == config.hidden_size:
+    fused = ()
+  rows = {}
+  for rank in (1, 2):
+    some = [
+        entry
+        for entry in entries
+        if len(entry.shape) == rank and not any(f in entry.name for f in fused)
+    ]
+    smallest = min(entry.num_bytes for entry in some)
+    entry = [entry for entry in some if entry.num_bytes == smallest][-1]
+    rows[entry.name] = entry.fetch()[:_CHECKED_ROWS]
+  return rows
+
+
+def _digests(entries: Sequence[shards.Entry], suffix: str) -> dict[str, str]:
+  """Hashes of the tensors so named, which no server fuses with others."""
+  return {
+      entry.name: (
+          hashlib.sha256(
+              entry.fetch().astype(ml_dtypes.bfloat16).tobytes()
+          ).hexdigest()
+      )
+      for entry in entries
+      if entry.name.endswith(suffix)
+  }
+
+
+def _same(values: np.ndarray, expected: np.ndarray) -> bool:
+  """True if equal to the bit, in whichever type the server keeps them."""
+  for dtype in (expected.dtype, ml_dtypes.bfloat16, np.float16):
+    rounded = expected.astype(dtype).astype(np.float32)
+    if np.array_equal(values, rounded):
+      return True
+  return False
