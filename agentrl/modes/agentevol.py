@@ -74,7 +74,7 @@ def _run(session: Session) -> None:
       tasks_per_round=config.explore.tasks,
       tasks=tasks,
       threshold=config.algo.threshold,
-      run=_Surroundings(run, serving, params, episodes),
+      hooks=_Hooks(run, serving, params, episodes),
   )
   learning.evaluate(
       run, serving, 'after', config.num_steps, loop.policy_version
@@ -83,8 +83,8 @@ def _run(session: Session) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Surroundings(agentevol.Run):
-  """The surroundings of the loop.
+class _Hooks(agentevol.Hooks):
+  """Exploring, learning, records and checkpoints of a run.
 
   Attributes:
     run: its parts.

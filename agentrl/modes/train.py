@@ -95,7 +95,7 @@ def _run(session: Session) -> None:
     )
   if 'reference' in config.mesh.offload:
     ref_params = sharding.to_host(ref_params)
-  surroundings = _Surroundings(
+  hooks = _Hooks(
       run,
       serving,
       learning.make_sampler(run, serving, config.rollout.temperature),
@@ -103,7 +103,7 @@ def _run(session: Session) -> None:
       watch.DeadPolicyWatch(run.model.config.vocab_size),
   )
   if not resumed:
-    surroundings.save(state, loop)
+    hooks.save(state, loop)
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
   tasks.restore(loop.tasks)
   state, loop = rl.train(
@@ -127,7 +127,7 @@ def _run(session: Session) -> None:
           learning_rate=learning_rate,
           ref_params=ref_params,
       ),
-      run=surroundings,
+      hooks=hooks,
       save_every=config.checkpoint.every,
   )
   run.checkpoints.wait()
@@ -167,8 +167,8 @@ def _warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Surroundings(rl.Run):
-  """The surroundings of the loop: sampler, records, checkpoints."""
+class _Hooks(rl.Hooks):
+  """Sampler, records and checkpoints of a run."""
 
   run: Run
   serving: Serving
