@@ -22,6 +22,7 @@ OPTIONS = {
     'models.options': {'fields', 'errors'},
     'rollout.options': {'fields', 'errors'},
     'training.options': {'fields', 'errors'},
+    'serving.options': {'fields', 'errors', 'training.options'},
 }
 # Packages, and modules, that a package may import besides itself and the
 # records and errors that are open to all; from the lowest layer to the highest.
@@ -57,7 +58,7 @@ ALLOWED['training'] = set(ALLOWED)
 ALLOWED['config'] = {
     *OPTIONS, 'fields', 'schedules', 'envs', 'runtime.workdir'
 }  # fmt: skip
-ALLOWED['serving'] = ALLOWED['training'] | {'training', 'config'}
+ALLOWED['serving'] = ALLOWED['training'] | {'training'}
 ALLOWED['planning'] = ALLOWED['training'] | {'training'}
 ALLOWED['modes'] = ALLOWED['training'] | {'training', 'config', 'serving'}
 OPEN = {'errors', 'types'}
