@@ -10,12 +10,19 @@ from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
-from agentrl.config import sampler as sampler_lib, sections
+from agentrl.config import sections
 from agentrl.envs.options import Env, Serving, TrainEnv, World
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.rollout.options import Limits, Rollout
+from agentrl.serving.options import (
+    SERVER_DTYPES,
+    Engine,
+    PolicyServer,
+    Sampler,
+    TrainSampler,
+)
 from agentrl.training.options import (
     SHARD_BYTES,
     Mesh,
@@ -68,13 +75,13 @@ class Sampling(Computing):
   env: Env
   agent: sections.Agent = section(sections.Agent)
   model: Model
-  sampler: sampler_lib.Sampler = section(sampler_lib.Sampler)
+  sampler: Sampler = section(Sampler)
   rollout: Limits
 
   def check(self) -> None:
     launch, dtype = self.sampler.launch, self.model.dtype
     found = launch.value_of('--dtype') if launch.python else None
-    known = sampler_lib.SERVER_DTYPES.get(found)
+    known = SERVER_DTYPES.get(found)
     if found not in (None, 'auto') and known != dtype:
       raise ConfigError(
           f'sampler.launch.flags has --dtype {found}, and'
@@ -91,7 +98,7 @@ class Learning(Sampling):
   env: TrainEnv = section(TrainEnv)
   model: TrainModel = section(TrainModel)
   mesh: Mesh = section(Mesh)
-  sampler: sampler_lib.TrainSampler = section(sampler_lib.TrainSampler)
+  sampler: TrainSampler = section(TrainSampler)
   rollout: Limits = section(Limits)
   optim: Optim = section(Optim)
   eval: sections.Eval = section(sections.Eval)
@@ -254,35 +261,6 @@ class ServeEnv(Mode):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PolicyServer:
-  """The standalone engine."""
-
-  host: str = field('127.0.0.1', 'address to listen on')
-  port: int = field(30000, 'port to listen on; 0: a free one', ge=0, le=65535)
-  name: str | None = field(
-      None, "model id for OpenAI's clients; None: model.name"
-  )
-  # A run's own; memory for it is taken at the start.
-  max_context: int = field(
-      2048, "tokens of a request, at most; 0: the model's", ge=0
-  )
-  seed: int = field(0, 'seed of requests that bring none')
-  # `Authorization: Bearer KEY` opens all routes but health and metrics; with
-  # an admin key, that alone opens routes that change something.
-  api_key_file: str | None = field(None, 'file with the key of all routes')
-  admin_api_key_file: str | None = field(
-      None, 'file with the key of control routes'
-  )
-  chat_template: str | None = field(
-      None,
-      "chat template; None: the run's, or the tokenizer's",
-      example='chatml',
-  )
-  # Else the first request of each kind waits.
-  warmup: bool = field(True, 'compile before /health says ready')
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class ServePolicy(Computing):
   """mode='serve_policy': the engine behind SGLang's and OpenAI's HTTP."""
 
@@ -294,7 +272,7 @@ class ServePolicy(Computing):
   }
 
   model: Model = section(Model)
-  sampler: sampler_lib.Engine = section(sampler_lib.Engine)
+  sampler: Engine = section(Engine)
   serve: PolicyServer = section(PolicyServer)
 
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from agentrl.config.sampler import Sampler
 from agentrl.errors import ConfigError
 from agentrl.http import auth
 from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
+from agentrl.serving.options import Sampler
 
 _CONNECT_S = 3.0  # until a server that says nothing is taken for dead
 

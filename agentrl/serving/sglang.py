@@ -17,7 +17,6 @@ from typing import Any
 import aiohttp
 from absl import logging
 
-from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import Needs
 from agentrl.inference.control import ControlClient
@@ -25,6 +24,7 @@ from agentrl.inference.replicas import Replicas
 from agentrl.runtime import children, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
+from agentrl.serving.options import Launch
 from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.training.weight_sync.files import Version
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from agentrl.config import sampler as sampler_lib
 from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
 from agentrl.http.auth import Keys
@@ -22,7 +21,7 @@ from agentrl.inference.sampler import Adapter, Sampler
 from agentrl.parallel import distributed
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
-from agentrl.serving import remote, sglang
+from agentrl.serving import options, remote, sglang
 from agentrl.training import ranks
 from agentrl.training.language_model import (
     DTYPES,
@@ -90,7 +89,7 @@ class Policy:
 def start_engine(
     stack: contextlib.ExitStack,
     policy: Policy,
-    sampler: sampler_lib.Engine,
+    sampler: options.Engine,
     *,
     host: str = '127.0.0.1',
     port: int = 0,
@@ -136,7 +135,7 @@ def start_serving(
     stack: contextlib.ExitStack,
     loop: EventLoop,
     policy: Policy,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
     directory: pathlib.Path,
 ) -> Serving:
   """Starts or finds the servers that sample, and gives them the policy.
@@ -168,7 +167,7 @@ def start_serving(
 def make_sampler(
     loop: EventLoop,
     serving: Serving,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
     *,
     temperature: float,
 ) -> Sampler:
@@ -192,7 +191,7 @@ def _find(
     stack: contextlib.ExitStack,
     loop: EventLoop,
     policy: Policy,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
 ) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
   keys, needs = remote.read_keys(sampler), _needs(policy)
@@ -237,7 +236,7 @@ def _launch(
     stack: contextlib.ExitStack,
     loop: EventLoop,
     policy: Policy,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
     directory: pathlib.Path,
 ) -> Serving:
   """Servers of this run; they start from its weights."""
@@ -312,7 +311,7 @@ def _serving(
     control: ControlClient,
     replicas: Replicas,
     push: DiskPush | Follower,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
     needs: Needs,
     keys: Keys,
 ) -> Serving:
@@ -331,7 +330,7 @@ def _make_push(
     stack: contextlib.ExitStack,
     control: ControlClient | None,
     policy: Policy,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
     serve: set[Any],
     **watch: Any,
 ) -> DiskPush | Follower:
@@ -377,7 +376,7 @@ def _make_push(
 def _push_folder(
     stack: contextlib.ExitStack,
     model: LanguageModel,
-    sampler: sampler_lib.Sampler,
+    sampler: options.Sampler,
     dtype: str,
 ) -> pathlib.Path:
   """The folder that is named, or one in memory that goes with the run."""
@@ -395,7 +394,7 @@ def _file_dtype(serve: set[Any], dtype: str) -> str:
   A server rounds what it reads, so files of its own type are the smallest that
   lose nothing.
   """
-  known = {sampler_lib.SERVER_DTYPES.get(value) for value in serve}
+  known = {options.SERVER_DTYPES.get(value) for value in serve}
   [found] = known if len(known) == 1 else [None]
   if found is None:  # 'auto', which follows the files
     return dtype

@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 
 from agentrl import config as config_lib
-from agentrl.config import sampler as sampler_lib
+from agentrl.config import resume
 from agentrl.models.options import Lora
 from agentrl.modes import (
     agentevol,
@@ -32,6 +32,7 @@ from agentrl.modes import (
 )
 from agentrl.rollout.environment import EnvServer
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from configs import quickstart
 
 pytestmark = pytest.mark.slow
@@ -87,12 +88,10 @@ class Recorder:
     mode, self._count = config.mode, self._count + 1
     workdir = self.directory / f'{mode}-{self._count}'
     read = config_lib.read
+    note = lambda *args: watched(read(*args), '', self.seen[mode])
     with pytest.MonkeyPatch.context() as patch:
-      patch.setattr(
-          config_lib,
-          'read',
-          lambda *args: watched(read(*args), '', self.seen[mode]),
-      )
+      patch.setattr(config_lib, 'read', note)
+      patch.setattr(resume, 'read_config', note)
       MODULES[mode].run(config, str(workdir))
     return workdir
 
@@ -234,9 +233,7 @@ def seen(tmp_path_factory):
   folder = recorder.run(config)
 
   (directory / 'key').write_text('secret\n')
-  launch = sampler_lib.Launch(
-      python=sys.executable, module='agentrl.serving.launch_server'
-  )
+  launch = Launch(python=sys.executable, module='agentrl.serving.launch_server')
   [port] = sglang.ports(launch)
   server = sglang.Server(
       launch, port, directory / 'log', flags=('--api-key', 'secret')

@@ -6,11 +6,11 @@ import socket
 import pytest
 from absl import logging
 
-from agentrl.config.sampler import Launch, Sampler
 from agentrl.errors import ConfigError
 from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
 from agentrl.serving import remote
+from agentrl.serving.options import Launch, Sampler
 
 
 def test_keys_come_from_files_or_else_from_the_environment(tmp_path):

@@ -11,13 +11,13 @@ import pytest
 from absl import logging
 from aiohttp import web
 
-from agentrl.config.sampler import Sampler
 from agentrl.errors import EngineError, WeightsError
 from agentrl.http.auth import Keys
 from agentrl.inference.control import ControlClient
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
+from agentrl.serving.options import Sampler
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
 from agentrl.weights import hf, names, shards

@@ -1,12 +1,12 @@
-"""Tests for config.sampler: what it may say, and what contradicts itself."""
+"""Tests for agentrl.serving.options: `config.sampler`, and what contradicts itself."""
 
 import re
 
 import pytest
 
 from agentrl.config import defaults, read
-from agentrl.config.sampler import Launch, Sampler
 from agentrl.errors import ConfigError
+from agentrl.serving.options import Launch, Sampler
 from configs import evaluate, quickstart, textcraft_grpo, textcraft_sft
 from tests.config.refusals import refusal
 
