@@ -18,8 +18,8 @@ from agentrl.engine.http import body_fields
 from agentrl.engine.http.errors import ContractError
 from agentrl.engine.request import Limits, Request, SamplingParams
 
-# sampling_params of SGLang that are not implemented -> the type of a value (None:
-# any) and the values that are accepted, beside null.
+# sampling_params of SGLang that are not implemented -> the type of a value
+# (None: any) and the values that are accepted, beside null.
 _UNSUPPORTED_PARAMS = {
     'json_schema': (str, ('',)),
     'regex': (str, ('',)),
@@ -61,7 +61,8 @@ _FOR_EACH = (
 )
 # Fields that may be no list where there are several completions of a prompt.
 _ONE_FOR_COPIES = ('return_logprob', 'logprob_start_len', 'top_logprobs_num')
-# Of a prompt. A large n would take the memory before the queue refused it.
+# Completions of a prompt. A larger n would take the memory before the queue
+# refused it.
 _MAX_COPIES = 4096
 
 
@@ -75,22 +76,22 @@ class Call:
   return_prompt_token_ids: bool
   text_in_logprobs: bool  # the third of each triple
   stream: bool
-  # Of each request: tokens between two chunks; None: the engine's.
+  # Tokens between two chunks, of each request; None: the engine's.
   stream_intervals: tuple[int | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Given:
-  """Reads one object of sampling_params."""
+  """One object of sampling_params."""
 
   sampling: SamplingParams
   copies: int  # n
   stream_interval: int | None
-  default_length: bool  # whether it leaves max_new_tokens out
+  default_length: bool  # max_new_tokens is left out
 
 
 def parse(body: Any, limits: Limits, encode) -> Call:
-  """Reads the body of a /generate.
+  """The call that the body of a /generate describes.
 
   Args:
     body: decoded JSON.
@@ -98,8 +99,8 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     encode: text -> ids, or None without a tokenizer.
 
   Raises:
-    ValueError: with what is wrong and the way out; the errors of `body_fields` among
-      them.
+    ValueError: names the fault and the way out; includes the errors of
+      `body_fields`.
   """
   body_fields.check(body)
   raw = body.get('sampling_params')
@@ -128,7 +129,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     start = starts[i] if wanted[i] and starts[i] is not None else -1
     for copy in range(copies):
       request = Request(
-          # As SGLang, where copies of a prompt are requests of their own.
+          # In SGLang too, copies of a prompt are requests of their own.
           rid=rids[i] if copies == 1 else uuid.uuid4().hex,
           tokens=prompt,
           params=_reseed(sampling, copy),
@@ -153,7 +154,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
 
 def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
   """The prompts as ids, and whether there is one outside a list."""
-  # As SGLang, which looks at no text beside ids.
+  # SGLang ignores text beside ids.
   name = next((k for k in ('input_ids', 'text') if body.get(k) is not None), '')
   if not name:
     raise ValueError('Give text or input_ids; got neither.')
@@ -225,7 +226,7 @@ def _salt(extra_key: str | None, cache_salt: str | None) -> str | None:
 
 
 def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
-  """Copies of one prompt (n > 1) differ: each seed is derived from the first."""
+  """Copies of one prompt (n > 1) differ: seeds are derived from the first."""
   if not copy or params.sampling_seed is None:
     return params
   entropy = [params.sampling_seed % 2**64, copy]

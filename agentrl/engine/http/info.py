@@ -1,4 +1,4 @@
-"""What /model_info and /server_info say of an engine, beside its state."""
+"""Static fields of /model_info and /server_info."""
 
 from typing import Any
 

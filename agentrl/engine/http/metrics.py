@@ -100,5 +100,5 @@ def _memory() -> Iterator[tuple[str, str, float]]:
   resident = psutil.Process().memory_info().rss
   yield 'resident_bytes', 'Memory of the process.', resident
   used = [(d.memory_stats() or {}).get('bytes_in_use') for d in jax.devices()]
-  if None not in used:  # a CPU does not tell
+  if None not in used:  # a CPU has no such figure
     yield 'device_bytes', "Memory in use on the process's devices.", sum(used)

@@ -1,6 +1,6 @@
-"""HTTP routes of SGLang's contract over a `Scheduler`: all of them, by path.
+"""All HTTP routes of the engine, by path; health and state are handled here.
 
-Health and state are here; `generate`, `openai` and `control` have the rest.
+The other handlers are in `generate`, `control` and `openai.routes`.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _HEALTH_PROMPTS = 16
 
 
 class Routes:
-  """The handlers. One instance serves one scheduler."""
+  """The handlers of one engine."""
 
   def __init__(
       self,
@@ -127,7 +127,7 @@ class Routes:
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
-    """Samples a token when idle; else sees that dispatches end.
+    """Samples a token when idle; else checks that dispatches end.
 
     While paused nothing is sampled: 503, as a server answers.
     """
