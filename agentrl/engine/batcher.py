@@ -245,7 +245,9 @@ class Batcher:
       )
       self._table.append(sequence.slot, start, taken)
       self._sampled += len(taken)
-      self._fill_to_last(sequence)
+      # All but the last token of a sequence that decodes are in the cache.
+      sequence.filled = len(sequence.tokens) - 1
+      self._note_filled(sequence.slot, sequence.filled)
       if sequence.finish_reason is not None:
         self._sequences.finish(sequence, sequence.finish_reason)
     if broken:
@@ -258,11 +260,6 @@ class Batcher:
     if now - then > 1.0:
       self._rate = (self._sampled - before) / (now - then)
       self._rate_mark = (now, self._sampled)
-
-  def _fill_to_last(self, sequence: Sequence) -> None:
-    """All but the last token of a sequence that decodes are in the cache."""
-    sequence.filled = len(sequence.tokens) - 1
-    self._note_filled(sequence.slot, sequence.filled)
 
   def _note_filled(self, slot: int, filled: int) -> None:
     """Shares entries that something else than a prefill has computed.

@@ -39,20 +39,8 @@ DECODE_ROWS = (1, 4, 16, 32, 64)
 PREFILL_ROWS = {16: (1, 4, 16), 64: (1, 4, 16), 256: (1, 4)}
 CHUNKS = tuple(PREFILL_ROWS)
 LENGTHS = (
-    128,
-    256,
-    384,
-    512,
-    768,
-    1024,
-    1536,
-    2048,
-    3072,
-    4096,
-    8192,
-    16384,
-    32768,
-)
+    128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768
+)  # fmt: skip
 # The chunk length of a deterministic runner, which fills a row at a time.
 _FIXED_CHUNK = 64
 # Positions that `warm_up` compiles for.

@@ -52,13 +52,9 @@ _PARAMS = {
 } | {'n': int, 'stream_interval': int}
 # Fields with a value for each prompt, or one for all.
 _FOR_EACH = (
-    'logprob_start_len',
-    'return_logprob',
-    'top_logprobs_num',
-    'extra_key',
-    'cache_salt',
-    'lora_path',
-)
+    'logprob_start_len', 'return_logprob', 'top_logprobs_num', 'extra_key',
+    'cache_salt', 'lora_path',
+)  # fmt: skip
 # Fields that may be no list where there are several completions of a prompt.
 _ONE_FOR_COPIES = ('return_logprob', 'logprob_start_len', 'top_logprobs_num')
 # Completions of a prompt. A larger n would take the memory before the queue
@@ -190,13 +186,6 @@ def _copies(body: dict[str, Any], params: Sequence[_Given]) -> int:
   return copies
 
 
-def _ids(value: Any, rule: str) -> tuple[int, ...]:
-  # type() and not isinstance: a boolean is no token id.
-  if not isinstance(value, list) or any(type(i) is not int for i in value):
-    raise ContractError(rule)
-  return tuple(value)
-
-
 def _each(value: Any, count: int, name: str, *, single: bool) -> list[Any]:
   """One value for each of `count` prompts."""
   if not isinstance(value, list):
@@ -276,8 +265,12 @@ def _typed(key: str, value: Any) -> Any:
       raise ContractError(f'{key} must be a string or a list of strings.')
     return tuple(value)
   if key == 'stop_token_ids':
-    rule = 'sampling_params.stop_token_ids must be a list of integers.'
-    return _ids(value, rule)
+    # type() and not isinstance: a boolean is no token id.
+    if not isinstance(value, list) or any(type(i) is not int for i in value):
+      raise ContractError(
+          'sampling_params.stop_token_ids must be a list of integers.'
+      )
+    return tuple(value)
   if key == 'logit_bias':
     return _logit_bias(value)
   wanted = _PARAMS[key]

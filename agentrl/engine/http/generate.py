@@ -72,7 +72,8 @@ class Generate:
       raise
     except ValueError as error:
       if isinstance(body, dict) and body.get('stream') is True:
-        return await self._refuse_stream(request, error)
+        # SGLang too refuses values inside the stream, which is open by then.
+        return await send_events(request, _only(stream_error(str(error), 400)))
       raise
     results = await self.submissions.finish(call.requests)
     failed = replies.failure(results)
@@ -152,15 +153,9 @@ class Generate:
 
     return await send_events(request, events())
 
-  async def _refuse_stream(
-      self, request: web.Request, error: ValueError
-  ) -> web.StreamResponse:
-    """SGLang too refuses values inside the stream, which is open by then."""
 
-    async def events():
-      yield stream_error(str(error), 400)
-
-    return await send_events(request, events())
+async def _only(value: Any) -> AsyncIterator[Any]:
+  yield value
 
 
 async def send_events(
