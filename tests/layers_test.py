@@ -120,6 +120,16 @@ def test_imports_point_down(package):
         assert package in ('training', 'modes'), where
 
 
+def test_the_engines_core_knows_no_http():
+  for path in (ROOT / 'agentrl/engine').glob('*.py'):
+    if path.stem == 'server':  # composes the core and HTTP
+      continue
+    for imported in imports(path):
+      assert not imported.startswith(
+          ('agentrl.engine.http', 'agentrl.engine.openai', 'aiohttp', 'asyncio')
+      ), f'{path.name} imports {imported}'
+
+
 # As launch.py does, before it knows the flags.
 DEFAULTS = """
 import sys

@@ -13,7 +13,7 @@ from agentrl.engine.core import EngineCore
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.body_fields import Field
 from agentrl.engine.http.errors import BodyError
-from agentrl.engine.read_write_lock import ReadWriteLock
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError, WeightsError

@@ -16,10 +16,10 @@ from agentrl.engine.http.control import Control
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.http.generate import Generate
 from agentrl.engine.http.metrics import EngineMetrics
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Limits, Request, SamplingParams
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles

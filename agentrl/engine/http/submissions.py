@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 from agentrl.engine.core import EngineCore
-from agentrl.engine.read_write_lock import ReadWriteLock
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, Result
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.http.submissions import Submissions
-from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, SamplingParams
 from tests.waiting import until
 

@@ -1,8 +1,8 @@
-"""Tests for agentrl.engine.read_write_lock."""
+"""Tests for agentrl.engine.http.read_write_lock."""
 
 import asyncio
 
-from agentrl.engine.read_write_lock import ReadWriteLock
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 
 
 def test_a_writer_waits_for_readers_and_holds_new_ones_back():
