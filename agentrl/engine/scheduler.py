@@ -32,7 +32,7 @@ _GATHER_S, _MAX_GATHER_S = 0.002, 0.02
 
 
 class Scheduler:
-  """Runs a `EngineCore` in a thread. Public methods are thread-safe.
+  """Runs an `EngineCore` in a thread. Public methods are thread-safe.
 
   Attributes:
     core: its methods run in the thread, through `call`; its attributes may

@@ -155,9 +155,9 @@ class Engine:
     """Ends both threads; open requests end with status 503. Idempotent."""
     self._started = True
     self._scheduler.stop()
-    if self._http is not None:
-      self._http.stop()
-      self._http = None
+    http, self._http = self._http, None
+    if http is not None:
+      http.stop()
 
   def submit(self, request: Request) -> concurrent.futures.Future[Result]:
     """Queues a request without HTTP; see `Scheduler.submit`.
