@@ -154,6 +154,16 @@ def test_imports_point_down(package):
       assert package != 'training' or not names & PROCESSES, where
 
 
+def test_the_engines_core_knows_no_http():
+  for path in (ROOT / 'agentrl/engine').glob('*.py'):
+    if path.stem == 'server':  # composes the core and HTTP
+      continue
+    for imported in imports(path):
+      assert not imported.startswith(
+          ('agentrl.engine.http', 'agentrl.engine.openai', 'aiohttp', 'asyncio')
+      ), f'{path.name} imports {imported}'
+
+
 # As launch.py does, before it knows the flags.
 DEFAULTS = """
 import sys

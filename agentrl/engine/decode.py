@@ -48,7 +48,7 @@ class Rows(NamedTuple):
   uniforms: jax.Array  # [B, MAX_STEPS] float32: sampling.uniforms
   stop_ids: jax.Array  # [B, N] int32, filled up with -1
   settings: sampling.Settings
-  # None, and then another program, where no row asks for any.
+  # None, and then another program, where no row needs any.
   logit_arrays: LogitArrays | None = None
 
 
@@ -107,7 +107,7 @@ def _score(
     module: the decoder.
     params: engine layout.
     cache: all slots.
-    scratch: working cache; its shape says how many positions are looked at.
+    scratch: working cache; its shape sets the number of positions.
     chunk: `[B, T]` tokens.
     targets: `[B, T]` int32, the token after each of the chunk.
     tops: static; whether to give the likeliest tokens too.
@@ -158,7 +158,7 @@ def _decode(
     module: the decoder.
     params: engine layout.
     cache: all slots.
-    scratch: working cache; its shape says how many positions are looked at.
+    scratch: working cache; its shape sets the number of positions.
     rows: B rows.
     steps: scalar int32, at most MAX_STEPS. Not static: one program serves all.
     floor: scalar int32, at least 1.

@@ -6,8 +6,8 @@
     engine.stop()
 
 It speaks SGLang's native HTTP contract, so a sampler client cannot tell the two
-apart, and OpenAI's routes, so any agent library can talk to the policy; whoever
-shares the process may `submit` without HTTP.
+apart, and OpenAI's routes, so any agent library can talk to the policy; code in
+the same process may `submit` without HTTP.
 """
 
 import concurrent.futures
@@ -155,9 +155,9 @@ class Engine:
     """Ends both threads; open requests end with status 503. Idempotent."""
     self._started = True
     self._scheduler.stop()
-    if self._http is not None:
-      self._http.stop()
-      self._http = None
+    http, self._http = self._http, None
+    if http is not None:
+      http.stop()
 
   def submit(self, request: Request) -> concurrent.futures.Future[Result]:
     """Queues a request without HTTP; see `Scheduler.submit`.
@@ -174,7 +174,7 @@ class Engine:
     """Swaps the weights between two decode steps; returns when it is done.
 
     Running requests go on with the new weights over the cache entries of the
-    old ones, and tell so in their spans.
+    old ones; their spans report it.
 
     Args:
       params: engine layout, of the same shapes and types, on the device. The

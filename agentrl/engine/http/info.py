@@ -1,4 +1,4 @@
-"""What /model_info and /server_info say of an engine, beside its state."""
+"""Static fields of /model_info and /server_info."""
 
 from typing import Any
 
@@ -12,20 +12,11 @@ from agentrl.weights import families
 
 VERSION = 'agentrl-1'
 # Keys of /model_info; /server_info has all of them.
-MODEL_KEYS = (
-    'model_path',
-    'served_model_name',
-    'tokenizer_path',
-    'is_generation',
-    'preferred_sampling_params',
-    'load_format',
-    'reasoning_parser',
-    'tool_call_parser',
-    'disaggregation_mode',
-    'has_image_understanding',
-    'has_audio_understanding',
-    'model_type',
-    'architectures',
+MODEL_KEYS = tuple(
+    'model_path served_model_name tokenizer_path is_generation'
+    ' preferred_sampling_params load_format reasoning_parser tool_call_parser'
+    ' disaggregation_mode has_image_understanding has_audio_understanding'
+    ' model_type architectures'.split()
 )
 
 

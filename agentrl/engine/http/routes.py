@@ -1,6 +1,6 @@
-"""HTTP routes of SGLang's contract over a `Scheduler`: all of them, by path.
+"""All HTTP routes of the engine, by path; health and state are handled here.
 
-Health and state are here; `generate`, `openai` and `control` have the rest.
+The other handlers are in `generate`, `control` and `openai.routes`.
 """
 
 import asyncio
@@ -16,10 +16,10 @@ from agentrl.engine.http.control import Control
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.http.generate import Generate
 from agentrl.engine.http.metrics import EngineMetrics
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Limits, Request, SamplingParams
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
@@ -33,7 +33,7 @@ _HEALTH_PROMPTS = 16
 
 
 class Routes:
-  """The handlers. One instance serves one scheduler."""
+  """The handlers of one engine."""
 
   def __init__(
       self,
@@ -127,7 +127,7 @@ class Routes:
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
-    """Samples a token when idle; else sees that dispatches end.
+    """Samples a token when idle; else checks that dispatches end.
 
     While paused nothing is sampled: 503, as a server answers.
     """

@@ -48,7 +48,7 @@ class OpenAI:
     """Keeps what the routes need.
 
     Args:
-      generate: reads and runs what the bodies mean in SGLang's words.
+      generate: reads and runs bodies of /generate.
       info: its served_model_name is the name of the model; an update from
         disk changes it, as SGLang's does, and the first one stays valid.
       chat_template: see `text.chat.ChatFormat`.
