@@ -50,7 +50,7 @@ class Conversation:
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-  """What an environment answers to one action."""
+  """An environment's answer to one action."""
 
   observation: str
   reward: float  # of this step alone: a delta, never a running sum
@@ -61,7 +61,7 @@ class StepResult:
 
 @dataclasses.dataclass(frozen=True)
 class Completion:
-  """What a sampler answers to one request: ids, never text."""
+  """A sampler's answer to one request: ids, never text."""
 
   tokens: tuple[int, ...]  # sampled ids, the end token included when sampled
   logprobs: tuple[float, ...]  # log p of each at the sampling temperature

@@ -157,7 +157,7 @@ def write(
 def append(
     path: str | pathlib.Path, episode: Episode, *, tokens: bool = True
 ) -> None:
-  """Adds one episode to a file, making it when there is none.
+  """Adds one episode to a file, making the file where it is missing.
 
   Raises:
     DataError: the file cannot be written.

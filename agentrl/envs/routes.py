@@ -302,7 +302,7 @@ class Routes:
     return web.json_response({'action': action})
 
   async def _ask_running(self, request: web.Request, method: str) -> Any:
-    """What a method of the episode's environment says of where it is now."""
+    """The answer of a method of an episode's environment, while it runs."""
     number = self._queried_number(request)
     live = self._episodes.get(number)
     async with live.lock:

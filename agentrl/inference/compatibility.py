@@ -1,4 +1,4 @@
-"""Whether an inference server is one that a run can use, by its own account."""
+"""The check that an inference server suits a run, by its own account."""
 
 import dataclasses
 import re
@@ -20,7 +20,7 @@ RESERVED = 6
 
 
 class _Said(msgspec.Struct):
-  """What a server says of itself, as far as it matters here."""
+  """The fields of a server's description that are read here."""
 
   version: Any = None
   max_req_input_len: Count | None = None

@@ -1,7 +1,7 @@
-"""Async client of what SGLang's HTTP API has beside /generate.
+"""Async client of SGLang's control routes: health, versions, pauses, weights.
 
-Health, versions, pauses and new weights. All of it goes to each replica by
-itself, because SGLang's router does not hand it on.
+Every replica is called by itself, because SGLang's router does not forward
+these routes.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ class ControlClient:
     await _all(wait(url) for url in self._urls)
 
   async def probe(self, needs: Needs) -> list[dict[str, Any]]:
-    """Checks what the replicas say of themselves.
+    """Checks the replicas' descriptions of themselves.
 
     Args:
       needs: of the run.
@@ -156,7 +156,7 @@ class ControlClient:
     return replies.decode(body, url, replies.Loose)
 
   async def model_info(self) -> dict[str, Any]:
-    """What the first replica says of its model, `weight_version` included."""
+    """The first replica's description of its model, with `weight_version`."""
     kind = dict[str, Any]
     return await self._get_json('model_info', 'get_model_info', kind)
 
@@ -252,8 +252,8 @@ class ControlClient:
   async def weight_checksums(self, skip: Sequence[str]) -> dict[str, list[str]]:
     """A hash of each tensor of the first replica, one for each of its ranks.
 
-    How they are made is the server's affair, and differs between CPU and GPU:
-    they can only be compared with each other.
+    The server chooses the hash, and differently on CPU and GPU: hashes can only
+    be compared with each other.
 
     Args:
       skip: parts of names; tensors that have one are left out.
@@ -437,7 +437,7 @@ class ControlClient:
 
 
 def _in_words(error: aiohttp.ClientError) -> str:
-  """What went wrong, as the system calls it."""
+  """The error in the operating system's words."""
   if isinstance(error, aiohttp.ClientOSError) and (error.errno or 0) > 0:
     return os.strerror(error.errno)
   # aiohttp breaks some of its lines.

@@ -1,4 +1,4 @@
-"""Reading SGLang's replies: completions, errors, and what is neither.
+"""Reading SGLang's replies: completions, errors, and invalid bodies.
 
 Bodies are decoded into the structures below. Keys that these do not name are
 ignored, since releases differ in them; what they name must have its type. A
@@ -38,14 +38,14 @@ _Triple = tuple[float | None, _Id, Raw]
 
 
 class _Finish(Struct):
-  """What ended a completion."""
+  """The cause of a completion's end."""
 
   type: str
   message: Any = None  # of an abort
 
 
 class _MetaInfo(Struct):
-  """What is said of a completion; one that was still queued has no counts."""
+  """Metadata of a completion; one that was still queued has no counts."""
 
   finish_reason: _Finish
   output_token_logprobs: list[_Triple]
@@ -62,7 +62,7 @@ class _Generated(Struct):
 
 
 class LooseMeta(Struct):
-  """What a router may have lost of `meta_info`."""
+  """The part of `meta_info` that a router may have lost."""
 
   id: str | None = None
   output_token_logprobs: list[_Triple] | None = None
@@ -76,14 +76,14 @@ class Loose(Struct):
 
 
 class Done(Struct):
-  """Whether a server did what it was told."""
+  """The outcome of a command."""
 
   success: bool
   message: Any = None
 
 
 class DoneAdapter(Struct):
-  """The same in the words of the routes of adapters."""
+  """The same for the routes of adapters."""
 
   success: bool = True
   error_message: Any = None
@@ -97,7 +97,7 @@ class Load(Struct):
   num_waiting_reqs: Count | None = None
 
   def __post_init__(self):
-    # Nobody may take a server for idle that does not say so.
+    # A server without counts must not look idle.
     if self.num_reqs is None:
       if None in (self.num_running_reqs, self.num_waiting_reqs):
         raise ValueError('neither num_reqs nor both of its parts are numbers')
@@ -158,7 +158,7 @@ class Aborted(EngineError):
 
 
 async def read_body(response: aiohttp.ClientResponse, url: str) -> bytes:
-  """Reads a body, which it is no matter how a server calls or packs.
+  """Reads a body of any content type and encoding.
 
   Raises:
     EngineError: it is longer than any reply.
@@ -248,7 +248,7 @@ def read_completion(
     max_new_tokens: as they were asked for.
     vocab_size: of the policy; ids are below it. None: not known.
     partial: whether what was sampled before an abort is an answer; if that is
-      nothing, it is none in any case.
+      nothing, there is no answer in any case.
 
   Raises:
     Aborted: the server ended it.
@@ -301,7 +301,7 @@ def _check_sampled(
     url: str,
     vocab_size: int | None,
 ) -> None:
-  """Raises EngineError for an id or a log-probability that none can be."""
+  """Raises EngineError for an impossible id or log-probability."""
   limit = math.inf if vocab_size is None else vocab_size
   for index, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
     if not 0 <= token < limit:

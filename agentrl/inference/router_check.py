@@ -1,4 +1,4 @@
-"""Whether a router hands on what a run's requests say.
+"""The check that a router forwards every field of a run's requests.
 
 SGLang's router writes every request anew and leaves out what it does not know,
 without an error. A run that lost a parameter would train on other samples than

@@ -80,7 +80,7 @@ class Environment:
     return self.spec.tasks(split, **self._env.options)
 
   def subtasks(self) -> Callable[[int], str]:
-    """What names the kind of a task."""
+    """A function from a task to its kind."""
     return self.spec.subtasks(**self._env.options)
 
   def panel(

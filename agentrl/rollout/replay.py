@@ -1,8 +1,8 @@
 """Recorded words as an episode: the tokens that a rollout would have made.
 
-Nothing here renders a conversation: prompt, completions and observations go
-through the `Agent` and the `Transcript` that episodes are played with. So a
-policy that learns from a file learns exactly what it will meet and has to say.
+No conversation is rendered here: prompt, completions and observations go
+through the `Agent` and the `Transcript` that episodes are played with. A
+policy that learns from a file is so trained on exactly the tokens of a rollout.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ def replay(
   """The episode that has these words.
 
   Completions that are not to be learnt are part of the transcript with mask 0,
-  and no turns. Nobody knows the rewards: they are 0, and success is False.
+  and no turns. Rewards are unknown: they are 0, and success is False.
 
   Args:
     agent: how the policy talks.

@@ -34,7 +34,7 @@ class _Explore(baby_ai_bot.ExploreSubgoal):
   """
 
   def replan_before_action(self):
-    wanted = [
+    targets = [
         subgoal.datum
         for subgoal in self.bot.stack
         if isinstance(subgoal, baby_ai_bot.GoNextToSubgoal)
@@ -43,7 +43,7 @@ class _Explore(baby_ai_bot.ExploreSubgoal):
         door
         for door in self.bot.doors()
         if door.is_locked
-        and (any(door is x for x in wanted) or not self.bot.has_seen_key(door))
+        and (any(door is x for x in targets) or not self.bot.has_seen_key(door))
     ]
     with self.bot.ignoring(hidden):
       return super().replan_before_action()
@@ -103,7 +103,7 @@ class _Bot(baby_ai_bot.BabyAIBot):
     ]
 
   def has_seen_key(self, door: Any) -> bool:
-    """Whether a key of `door` was seen or is in the hand."""
+    """True if a key of `door` was seen or is in the hand."""
     carried = self.mission.carrying
     if carried is not None and (carried.type, carried.color) == (
         'key',
@@ -158,7 +158,7 @@ def _goals(instr: verifier.Instr) -> Iterator[Any]:
       yield from getattr(instr, name).obj_set
 
 
-# How the bot fails where the layout, or what the agent did, is beyond it.
+# Raised by the bot where it cannot handle the layout or the agent's actions.
 _GIVEN_UP = (
     AssertionError,
     AttributeError,

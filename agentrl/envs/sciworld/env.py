@@ -277,7 +277,7 @@ class SciWorld:
     """The simulator for some calls; after one that fails, it is replaced.
 
     Raises:
-      EnvError: the episode has none, because it does not run.
+      EnvError: the episode does not run.
     """
     with self._lock:
       simulator = self._simulator

@@ -1,4 +1,4 @@
-"""Simulators that are used again and again, and replaced before they grow."""
+"""A pool of simulators, each replaced before it grows too large."""
 
 import threading
 
@@ -89,7 +89,7 @@ class Pool:
         self._retire(simulator)
 
   def gauges(self) -> dict[str, float]:
-    """How many there are, how large they are, how many there were."""
+    """Number of simulators, of those replaced, and the largest one's memory."""
     with self._lock:
       running = [*self._idle, *self._out]
       return {
