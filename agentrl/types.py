@@ -37,7 +37,7 @@ class Message:
 
 @dataclasses.dataclass(frozen=True)
 class Conversation:
-  """An episode in words alone, as somebody else recorded it."""
+  """An episode in words alone, recorded elsewhere."""
 
   name: str  # of the record, for messages and files
   env: str  # '' when the record does not say

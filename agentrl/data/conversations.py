@@ -65,7 +65,7 @@ def parse(record: Any, *, name: str, prompt: int = 0) -> Conversation | Episode:
   Args:
     record: of any of the three kinds.
     name: of the conversation, when the record has no `item_id`.
-    prompt: so many messages at its beginning are not to be learnt.
+    prompt: number of messages at its beginning without a loss.
 
   Raises:
     DataError: it is not such an object; says why.

@@ -19,7 +19,7 @@ from rich.text import Text
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Episode, Turn
 
-# Blue for good and orange for bad: told apart by colour-blind readers, too.
+# Blue for good, orange for bad: distinct for colour-blind readers, too.
 _GOOD, _BAD = '#1f6fd0', '#c2570c'
 
 

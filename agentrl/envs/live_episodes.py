@@ -63,7 +63,7 @@ class LiveEpisodes:
     make: makes an environment.
     slots: most that may run at a time; None: no limit. See `base.EnvFactory`.
     max_episodes: most that may be live at a time.
-    lease_s: an episode that nobody used for so long is closed.
+    lease_s: an episode without a request for this time is closed.
     clock: seconds, monotonic.
   """
 

@@ -166,7 +166,7 @@ class ControlClient:
     return await self._get_json('server_info', 'get_server_info', kind)
 
   async def num_requests(self) -> int:
-    """Requests that run or wait at the first replica, whoever sent them."""
+    """Number of all requests that run or wait at the first replica."""
     found = await self._get_json(
         'v1/loads?include=core',
         'get_load',

@@ -279,7 +279,7 @@ def read_completion(
   if len(tokens) > max_new_tokens:
     raise EngineError(
         f'{url} gave {len(tokens)} tokens where max_new_tokens was'
-        f' {max_new_tokens}; more than that nobody may have sampled.',
+        f' {max_new_tokens}, the most it may sample.',
         retryable=False,
     )
   logprobs = tuple(logprob for logprob, _, _ in meta.output_token_logprobs)

@@ -98,7 +98,7 @@ class Sampler(ControlClient):
       backoff_s: pause before the second try; doubles with each further one.
       api_key: sent as a bearer token.
       admin_key: see `ControlClient`.
-      replicas: who gets the requests, shared among samplers, or a router that
+      replicas: the balancer of requests, shared among samplers, or a router that
         stands before `urls`; None: `urls`, counted by this sampler alone.
       accepts: whether completions of a weight version are of use; one that is
         not counts as a failure of its server. None: all are.
@@ -174,8 +174,8 @@ class Sampler(ControlClient):
       EngineError: all tries failed, the request was refused, or the reply does
         not follow the contract (a NaN log-probability, an id outside the
         vocabulary or more than `max_new_tokens` ids included).
-      ValueError: an id is outside the vocabulary, or the prompt is empty. Neither
-        is sent, since it can end an SGLang server.
+      ValueError: an id is outside the vocabulary, or the prompt is empty; not
+        sent, since it can end an SGLang server.
     """
     self._check_ids(input_ids)
     sampling_params = self._sampling_params | {

@@ -50,7 +50,7 @@ async def collect(
   """Plays `group_size` episodes of each task.
 
   Every episode advances on its own: as soon as one ends, the next one starts,
-  reset included, and nobody waits for the slowest of a round.
+  reset included, without waiting for the slowest of a round.
 
   Args:
     tasks: (ordinal, task id) pairs.

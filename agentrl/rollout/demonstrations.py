@@ -128,7 +128,7 @@ def to_episodes(
   for items in found:
     try:
       whole = [_to_episode(agent, item, own_opening) for item in items]
-      _check_format(agent, whole[0])
+      _check_format(agent, whole[0])  # the worse of a pair may be unreadable
       short = [_cut(episode, max_context) for episode in whole]
     except DataError as error:
       complaints(error)

@@ -248,10 +248,10 @@ def make_play(
   Args:
     environment: where.
     agent: how the policy talks.
-    policy: who continues the transcript; None: the environment's expert.
+    policy: continues the transcript; None: the environment's expert.
     rollout: limits.
     name: begins the names of the episodes.
-    split: whose tasks these are.
+    split: of the tasks, for the record.
     horizon: most turns.
     policy_version: for the record.
   """

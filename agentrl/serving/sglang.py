@@ -130,11 +130,11 @@ class Fleet:
     Args:
       servers: not started.
       launch: patience, limits.
-      replicas: where requests learn who serves.
+      replicas: the balancer that requests go through.
       push: has a current version, and watches `replicas`.
       needs: of the run.
-      timeout_s: of one HTTP exchange. A server without health for so long,
-        whoever paused it, is started again.
+      timeout_s: of one HTTP exchange. A server without health for this time,
+        paused or not, is started again.
       look_s: between two looks at the health of a server.
     """
     self._servers = tuple(servers)

@@ -17,8 +17,8 @@ from agentrl.envs.babyai import levels, view
 from agentrl.envs.babyai.view import View
 from agentrl.errors import EnvError
 
-# The bot may replan for ever on what nobody thought of. Where it ends, one step
-# was never seen to take ten searches.
+# The bot may replan for ever on unforeseen layouts. Where it ends, one step was
+# never seen to take ten searches.
 _MAX_SEARCHES = 200
 
 
@@ -172,9 +172,10 @@ _GIVEN_UP = (
 class BabyAIExpert:
   """Minigrid's planning bot on a copy of the task.
 
-  The copy takes the same primitive steps as the episode, which therefore cannot
-  be touched by asking, and which pays nothing where nobody asks. The bot knows
-  only what the agent has seen, plus where each object of its instruction is.
+  The copy takes the same primitive steps as the episode, which therefore does
+  not change when the expert is asked, and costs nothing where it is not. The bot
+  knows only what the agent has seen, and where each object of its instruction
+  is.
 
   Args:
     task_id: the task that the episode plays.

@@ -1,4 +1,4 @@
-"""Tasks of minigrid that nobody can do, and what is done about them.
+"""Repairs of minigrid's tasks that cannot be solved.
 
 Everything else is left as minigrid has it.
 """

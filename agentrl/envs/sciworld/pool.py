@@ -14,8 +14,8 @@ class Pool:
 
   Args:
     size: most that may be out at a time.
-    max_episodes: a simulator that was given so many tasks is replaced.
-    max_bytes: so is one whose process holds more memory.
+    max_episodes: tasks after which a simulator is replaced.
+    max_bytes: memory of its process above which it is replaced.
   """
 
   def __init__(self, size: int, *, max_episodes: int, max_bytes: int):

@@ -83,7 +83,7 @@ class Simulator:
       self._gateway = _connect(java_gateway, port, token)
       with self._calling('start'):
         java = self._gateway.jvm
-        # It prints some 25 lines a step, which nobody reads.
+        # It prints some 25 lines a step, and the pipe is closed.
         java.java.lang.System.setOut(
             java.java.io.PrintStream(
                 java.java.io.OutputStream.nullOutputStream()
@@ -172,7 +172,7 @@ class Simulator:
 
   def goals(self) -> str:
     """The parts of the task, and which are done."""
-    return self._ask('tell of its goals', 'getGoalProgressStr')
+    return self._ask('give its goals', 'getGoalProgressStr')
 
   def gold_path(self) -> list[str]:
     """The actions that solve the task, if it was loaded with `gold_path`."""
