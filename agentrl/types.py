@@ -5,6 +5,7 @@ server, a viewer and a trainer can share them.
 """
 
 import dataclasses
+import itertools
 
 # Why an episode stopped. The first is the environment's word, the next two are
 # our cuts (truncation), the rest are failures of the infrastructure.
@@ -144,6 +145,17 @@ class Episode:
   def valid(self) -> bool:
     """False after a failure of the infrastructure: counted, not learnt from."""
     return self.stop_reason not in FAILURES and bool(self.turns)
+
+  @property
+  def sampled_runs(self) -> list[tuple[int, int]]:
+    """`(start, stop)` of each maximal run of sampled tokens."""
+    runs, start = [], 0
+    for sampled, run in itertools.groupby(self.completion_mask):
+      stop = start + sum(1 for _ in run)
+      if sampled:
+        runs.append((start, stop))
+      start = stop
+    return runs
 
   @property
   def episode_return(self) -> float:
