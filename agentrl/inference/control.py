@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.http import auth
 from agentrl.inference import compatibility, replies
 from agentrl.inference.compatibility import Needs
@@ -205,10 +205,9 @@ class ControlClient:
     try:
       reply = replies.decode(body, url, replies.RouterWorkers)
     except EngineError as error:
-      raise EngineError(
+      raise EngineRefusal(
           f"{url} did not list workers; is an SGLang router's URL in"
-          f' sampler.router? A server goes into sampler.urls. {error}',
-          retryable=False,
+          f' sampler.router? A server goes into sampler.urls. {error}'
       ) from error
     urls = tuple(worker.url.rstrip('/') for worker in reply.workers)
     if not urls:
@@ -242,10 +241,9 @@ class ControlClient:
     rows = replies.decode(body, url, list[float | list[float]] | None)
     lengths = {len(row) if isinstance(row, list) else 0 for row in rows or ()}
     if len(lengths) > 1:
-      raise EngineError(
+      raise EngineRefusal(
           f'{url} gave rows of different lengths for {name!r}:'
-          f' {replies.excerpt(body)}',
-          retryable=False,
+          f' {replies.excerpt(body)}'
       )
     return rows
 
@@ -326,10 +324,9 @@ class ControlClient:
     for url, body in zip(self._urls, bodies, strict=True):
       reply = replies.decode(body, f'{url}/{route}', replies.Done)
       if not reply.success:
-        raise EngineError(
+        raise EngineRefusal(
             f'{url} did not take weights {version!r} from {path}:'
-            f' {str(reply.message)[:300]}',
-            retryable=False,
+            f' {str(reply.message)[:300]}'
         )
 
   async def models(self) -> list[str]:
@@ -368,9 +365,8 @@ class ControlClient:
     for url, body in zip(self._urls, bodies, strict=True):
       reply = replies.decode(body, f'{url}/{route}', replies.DoneAdapter)
       if not reply.success:
-        raise EngineError(
-            f'{url}/{route} failed: {str(reply.error_message)[:300]}',
-            retryable=False,
+        raise EngineRefusal(
+            f'{url}/{route} failed: {str(reply.error_message)[:300]}'
         )
 
   async def _control(self, route: str, payload: dict[str, Any]) -> list[bytes]:
@@ -423,10 +419,8 @@ class ControlClient:
       raise EngineError(f'{method} {url} failed: {_in_words(error)}') from error
     if status in (401, 403):
       name = f'sampler.{"admin" if admin else "api"}_key_file'
-      raise EngineError(
-          f'{method} {url} gave {status}: {replies.reason(body)}; check'
-          f' {name}.',
-          retryable=False,
+      raise EngineRefusal(
+          f'{method} {url} gave {status}: {replies.reason(body)}; check {name}.'
       )
     if status != 200:
       raise EngineError(

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from agentrl.errors import ConfigError, EngineError
+from agentrl.errors import ConfigError, EngineRefusal
 from agentrl.runtime import balancer
 
 # Episodes whose server is remembered: more than any run plays at a time.
@@ -91,10 +91,9 @@ class Replicas:
     with self._lock:
       states = [s for s in self._states.values() if s.lost is None]
       if not states:
-        raise EngineError(
+        raise EngineRefusal(
             'No inference server is left:'
-            f' {"; ".join(s.lost for s in self._states.values())}',
-            retryable=False,
+            f' {"; ".join(s.lost for s in self._states.values())}'
         )
       states = [s for s in states if not s.held]
       if not states:

@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.http import replies
 from agentrl.types import Completion
 
@@ -166,10 +166,9 @@ async def read_body(response: aiohttp.ClientResponse, url: str) -> bytes:
   try:
     return await replies.read(response, _MAX_BODY)
   except replies.TooLong as error:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} answers with more than {_MAX_BODY >> 20} MiB, which no reply'
-        f' of SGLang has. It begins: {excerpt(error.body)}',
-        retryable=False,
+        f' of SGLang has. It begins: {excerpt(error.body)}'
     ) from error
 
 
@@ -212,19 +211,17 @@ def decode(body: bytes, url: str, type: type[T] = Any) -> T:
           ' weights or the kernels of the server are broken. It said:'
           f' {excerpt(body)}'
       ) from error
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} did not answer with JSON ({error}); is an SGLang server there?'
-        f' It said: {excerpt(body)}',
-        retryable=False,
+        f' It said: {excerpt(body)}'
     ) from error
 
 
 def _refuse(
     url: str, why: str, body: bytes, cause: Exception | None = None
 ) -> None:
-  raise EngineError(
-      f'{url} answered outside its contract ({why}): {excerpt(body)}',
-      retryable=False,
+  raise EngineRefusal(
+      f'{url} answered outside its contract ({why}): {excerpt(body)}'
   ) from cause
 
 
@@ -263,24 +260,21 @@ def read_completion(
         f'{url} was aborted: {str(finish.message)[:_BODY_CHARS]}', len(tokens)
     )
   if finish.type not in ('stop', 'length', 'abort'):
-    raise EngineError(
-        f'{url} gave the unknown finish reason {finish.type[:40]!r}.',
-        retryable=False,
+    raise EngineRefusal(
+        f'{url} gave the unknown finish reason {finish.type[:40]!r}.'
     )
   for name in ('prompt_tokens', 'cached_tokens'):
     if getattr(meta, name) is None:
       _refuse(url, f'meta_info has no {name}', body)
   if not tokens or len(tokens) != meta.completion_tokens:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} gave {len(tokens)} scored ids and counted'
-        f' {meta.completion_tokens}; both should be the same and at least 1.',
-        retryable=False,
+        f' {meta.completion_tokens}; both should be the same and at least 1.'
     )
   if len(tokens) > max_new_tokens:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} gave {len(tokens)} tokens where max_new_tokens was'
-        f' {max_new_tokens}, the most it may sample.',
-        retryable=False,
+        f' {max_new_tokens}, the most it may sample.'
     )
   logprobs = tuple(logprob for logprob, _, _ in meta.output_token_logprobs)
   _check_sampled(tokens, logprobs, url, vocab_size)
@@ -305,11 +299,10 @@ def _check_sampled(
   limit = math.inf if vocab_size is None else vocab_size
   for index, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
     if not 0 <= token < limit:
-      raise EngineError(
+      raise EngineRefusal(
           f'{url} gave the id {token} at index {index}, outside the'
           f' vocabulary of {limit}; was the server started with the model of'
-          ' this run?',
-          retryable=False,
+          ' this run?'
       )
     if logprob is None or logprob > _ROUNDING:
       raise EngineError(

@@ -18,7 +18,7 @@ import aiohttp
 from absl import logging
 
 from agentrl.config.sampler import Launch
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference.compatibility import Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
@@ -167,7 +167,7 @@ class Fleet:
     """
     while len(self._replicas.serving()) < len(self._servers):
       for reason in self._replicas.losses():
-        raise EngineError(reason, retryable=False)
+        raise EngineRefusal(reason)
       await asyncio.sleep(_POLL_S)
 
   def stop(self) -> None:
@@ -296,10 +296,9 @@ def ports(launch: Launch) -> list[int]:
       try:
         probe.bind((HOST, port))
       except OSError as error:
-        raise EngineError(
+        raise EngineRefusal(
             f'Port {port} of sampler.launch.port={launch.port} cannot be'
-            f' used: {error}. Name another, or 0 for free ones.',
-            retryable=False,
+            f' used: {error}. Name another, or 0 for free ones.'
         ) from error
       found.append(probe.getsockname()[1])
   return found

@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 from absl import logging
 
-from agentrl.errors import EngineError, WeightsError
+from agentrl.errors import EngineError, EngineRefusal, WeightsError
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.models import lora
@@ -245,10 +245,9 @@ class DiskPush:
     [url] = server.urls
     found = (await server.model_info()).get('weight_version')
     if str(found) != str(version.number):
-      raise EngineError(
+      raise EngineRefusal(
           f'{url} says it has weights {found!r} after the push of'
-          f' {version.number}.',
-          retryable=False,
+          f' {version.number}.'
       )
     try:
       if not await _same_rows(server, version):
@@ -274,17 +273,15 @@ class DiskPush:
     before, known = self._checksums.get(url, (version, found))
     for name, digest in version.digests.items():
       if name not in found:
-        raise EngineError(
-            f'{url} has no checksum of {name!r}; it has {sorted(found)}.',
-            retryable=False,
+        raise EngineRefusal(
+            f'{url} has no checksum of {name!r}; it has {sorted(found)}.'
         )
       if digest != before.digests[name] and found[name] == known[name]:
-        raise EngineError(
+        raise EngineRefusal(
             f'{url} has the same {name!r} after the push of version'
             f' {version.number} as with version {before.number}, and they'
             ' differ. Do trainer and server see the same folder'
-            f' {version.directory.parent}?',
-            retryable=False,
+            f' {version.directory.parent}?'
         )
     self._checksums[url] = version, found
 
@@ -410,12 +407,11 @@ async def _same_rows(server: ControlClient, version: Version) -> bool:
     if values is None:
       return False
     if not _same(np.asarray(values, np.float32), expected):
-      raise EngineError(
+      raise EngineRefusal(
           f'{url} gives other weights back for {name!r} than were pushed as'
           f' version {version.number}: {np.ravel(values)[:4].tolist()} for'
           f' {np.ravel(expected)[:4].tolist()}. Do trainer and server see the'
-          f' same folder {version.directory.parent}?',
-          retryable=False,
+          f' same folder {version.directory.parent}?'
       )
   return True
 
