@@ -27,7 +27,7 @@ from agentrl.engine.shapes import (
     bucket,
     usual_programs,
 )
-from agentrl.errors import EngineError
+from agentrl.errors import EngineRefusal
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
 
@@ -152,10 +152,9 @@ class ModelRunner:
     )
     old, new = describe(self.params), describe(params)
     if old != new:
-      raise EngineError(
+      raise EngineRefusal(
           'New parameters do not fit the engine:'
-          f' {_first_difference(old, new)}.',
-          retryable=False,
+          f' {_first_difference(old, new)}.'
       )
     self.params = jax.device_put(params)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import Request
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 
 
 class ServedWeights:
@@ -58,10 +58,9 @@ class ServedWeights:
         old ones; these stay.
     """
     if self.paths:
-      raise EngineError(
+      raise EngineRefusal(
           'Adapters of the present weights are loaded:'
-          f' {", ".join(self.paths)}. Unload them first.',
-          retryable=False,
+          f' {", ".join(self.paths)}. Unload them first.'
       )
     self._model_runner.set_params(params)
     self._params[None] = self._model_runner.params

@@ -31,7 +31,7 @@ from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
 from agentrl.http import auth
 
-# An environment that does not let go is left behind after so long.
+# Seconds after which an environment that does not close is left behind.
 _SHUTDOWN_S = 3.0
 
 
