@@ -1,4 +1,4 @@
-"""One policy behind SGLang's and OpenAI's routes, until a signal comes."""
+"""A server of one policy, with SGLang's and OpenAI's routes."""
 
 import contextlib
 import signal
@@ -11,7 +11,7 @@ from agentrl.engine.http.auth import Keys
 from agentrl.serving import start as serving
 from agentrl.training import compile_cache, language_model
 
-_POLL_S = 0.05  # between two looks at what is compiled
+_POLL_S = 0.05  # between two checks whether all is compiled
 
 
 def serve(config: ServePolicy, keys: Keys) -> None:
@@ -23,7 +23,7 @@ def serve(config: ServePolicy, keys: Keys) -> None:
 
   Args:
     config: the policy and where to serve it; its key files are not read.
-    keys: what requests must carry.
+    keys: of the server.
 
   Raises:
     AgentrlError: the model cannot be loaded, the port is taken, or the folder
