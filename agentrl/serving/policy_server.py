@@ -1,4 +1,4 @@
-"""One policy behind SGLang's and OpenAI's routes, until a signal comes."""
+"""A server of one policy, with SGLang's and OpenAI's routes."""
 
 import contextlib
 import signal
@@ -12,7 +12,7 @@ from agentrl.serving import start as serving
 from agentrl.serving.options import Engine, PolicyServer
 from agentrl.training import compile_cache, language_model
 
-_POLL_S = 0.05  # between two looks at what is compiled
+_POLL_S = 0.05  # between two checks whether all is compiled
 
 
 def serve(

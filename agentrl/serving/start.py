@@ -1,4 +1,4 @@
-"""Who samples: the embedded engine, or SGLang servers found or started."""
+"""Starts servers that sample: the embedded engine, or SGLang's; or finds them."""
 
 import contextlib
 import dataclasses
@@ -99,8 +99,9 @@ def start_engine(
 ) -> tuple[Engine, str]:
   """Starts the embedded engine; it stops when `stack` unwinds.
 
-  Clients are told a context of `max_context + reserved` tokens, as far as the
-  model has positions for what is not kept of it: a run needs all of its own.
+  It reports a context of `max_context + reserved` tokens, at most the model's
+  positions and `RESERVED`. Prompts may not use `RESERVED` of them, so a run that
+  needs all of `max_context` adds those.
   """
   model, dtype = policy.model, DTYPES[policy.dtype]
   positions = model.config.max_positions
@@ -204,7 +205,7 @@ def _find(
   )
   router = client([sampler.router]) if sampler.router else None
   if distributed.is_first():
-    remote.look(sampler)
+    remote.warn_unreachable(sampler)
 
   async def find() -> tuple[ControlClient, list[dict[str, Any]]]:
     control = client(await router.workers() if router else sampler.urls)
@@ -295,8 +296,8 @@ def _needs(policy: Policy) -> Needs:
 
 def _flags(policy: Policy, *, push_lora: bool) -> list[str]:
   """Arguments of an SGLang server."""
-  # What a request of the full length needs, if that is more than the model has:
-  # no token is ever there.
+  # A request of the full length needs it, even where the model has fewer
+  # positions: no token is ever at the reserved ones.
   context = policy.max_context + RESERVED
   flags = ['--dtype', policy.dtype, '--context-length', str(context)]
   if push_lora:
@@ -379,7 +380,7 @@ def _push_folder(
     sampler: options.Sampler,
     dtype: str,
 ) -> pathlib.Path:
-  """The folder that is named, or one in memory that goes with the run."""
+  """The config's folder, or one in memory that is removed with the run."""
   if sampler.push_dir:
     return pathlib.Path(sampler.push_dir)
   shm.remove_unused(_SHM)
@@ -389,10 +390,10 @@ def _push_folder(
 
 
 def _file_dtype(serve: set[Any], dtype: str) -> str:
-  """What to write for servers that say they compute in `serve`.
+  """The type of files for servers that report to compute in `serve`.
 
-  A server rounds what it reads, so files of its own type are the smallest that
-  lose nothing.
+  A server rounds the weights that it reads, so files of its own type are the
+  smallest that lose nothing.
   """
   known = {options.SERVER_DTYPES.get(value) for value in serve}
   [found] = known if len(known) == 1 else [None]

@@ -51,9 +51,11 @@ def test_only_servers_that_do_not_answer_are_mentioned(caplog):
     urls = tuple(
         f'http://127.0.0.1:{x.getsockname()[1]}' for x in (there, dead)
     )
-    remote.look(Sampler(kind='sglang', urls=urls))
-    remote.look(Sampler(kind='sglang', router=urls[1], push_dir='d'))
-    remote.look(Sampler())
-    remote.look(Sampler(kind='sglang', launch=Launch(python='p')))
+    remote.warn_unreachable(Sampler(kind='sglang', urls=urls))
+    remote.warn_unreachable(
+        Sampler(kind='sglang', router=urls[1], push_dir='d')
+    )
+    remote.warn_unreachable(Sampler())
+    remote.warn_unreachable(Sampler(kind='sglang', launch=Launch(python='p')))
   said = [record.getMessage().split('. ')[0] for record in caplog.records]
   assert said == [f'{urls[1]} does not answer: Connection refused'] * 2

@@ -55,16 +55,16 @@ def start(stack, host, model, tmp_path, *, max_context=256, **sampler):
   return serving.start_serving(
       stack,
       host,
-      model,
-      sampler=Sampler(
-          kind='sglang', **{'push_dir': str(tmp_path / 'push'), **sampler}
+      serving.Policy(
+          model=model,
+          version=3,
+          dtype='float32',
+          max_context=max_context,
+          seed=0,
+          chat_template=None,
       ),
-      max_context=max_context,
-      dtype='float32',
-      seed=0,
-      version=3,
-      directory=tmp_path,
-      chat_template=None,
+      Sampler(kind='sglang', **{'push_dir': str(tmp_path / 'push'), **sampler}),
+      tmp_path,
   )
 
 
