@@ -6,7 +6,7 @@ import pytest
 
 from agentrl import config as config_lib
 from agentrl.data import episodes as episodes_lib
-from agentrl.modes import agentevol, learning
+from agentrl.modes import agentevol, checkpoints, learning
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import state as state_lib
 from agentrl.training.agentevol import LoopState
@@ -85,7 +85,7 @@ def test_a_checkpoint_has_parameters_and_no_optimizer(make_run):
   surround(run).save(params, loop)  # waits until it is complete
   assert run.checkpoints.latest == 1
   like = state_lib.abstract(agentevol._state(run, 0, params))
-  state, _, found = learning.restore(make_run(read()), like)
+  state, _, found = checkpoints.restore(make_run(read()), like)
   assert LoopState(**found) == loop and int(state.step) == 1
   assert state.opt_state is None
   tiny.assert_trees_equal(state.params, params)
