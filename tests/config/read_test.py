@@ -52,6 +52,21 @@ _MACHINERY = ('dataclasses', 'copy', 'pickle')
 _GENERATED = ('__eq__', '__hash__', '__repr__')
 
 
+def uses(frame):
+  """True where a field is asked for by itself.
+
+  `**dataclasses.asdict(section)` in a mode is such a place, too: it hands each
+  field on by its name.
+  """
+  code, name = frame.f_code.co_name, frame.f_globals['__name__']
+  if name not in _MACHINERY:
+    return code not in _GENERATED
+  while frame.f_globals['__name__'] in _MACHINERY:
+    frame = frame.f_back
+  named = frame.f_globals['__name__'].startswith('agentrl.modes.')
+  return named and code == '_asdict_inner'
+
+
 def watched(value, prefix, seen):
   """The same dataclass, which adds the path of a field that is read to `seen`."""
   cls = type(value)
@@ -59,11 +74,8 @@ def watched(value, prefix, seen):
 
   def read(self, name):
     found = object.__getattribute__(self, name)
-    if name in names:
-      frame = sys._getframe(1)
-      machinery = frame.f_globals['__name__'] in _MACHINERY
-      if not machinery and frame.f_code.co_name not in _GENERATED:
-        seen.add(prefix + name)
+    if name in names and uses(sys._getframe(1)):
+      seen.add(prefix + name)
     return found
 
   made = object.__new__(type(cls.__name__, (cls,), {'__getattribute__': read}))

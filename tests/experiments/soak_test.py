@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from agentrl.engine.batcher import Batcher
+from agentrl.engine.core import EngineCore
 from agentrl.engine.cache import SlotTable
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.sequence import Sequence
@@ -58,11 +59,11 @@ def shifted_logprobs(monkeypatch):
 
 
 def stale_entries(monkeypatch):
-  swap = Batcher.swap
+  swap = EngineCore.swap
   stale = lambda self, params, version, flush: swap(
       self, params, version, flush=False
   )
-  monkeypatch.setattr(Batcher, 'swap', stale)
+  monkeypatch.setattr(EngineCore, 'swap', stale)
 
 
 def leaked_slots(monkeypatch):

@@ -22,8 +22,8 @@ def read(**fields):
   return config_lib.read(config)
 
 
-def surround(run, demonstrations=()):
-  return agentevol._Surroundings(run, None, tiny.init_params(), demonstrations)
+def make_hooks(run, demonstrations=()):
+  return agentevol._Hooks(run, None, tiny.init_params(), demonstrations)
 
 
 def kept(*returns):
@@ -37,13 +37,13 @@ def test_a_round_begins_with_the_base_and_learns_all_that_was_kept(
   fields = {'algo.epochs': 2, 'algo.weighting': weighting}
   run = make_run(read(**fields))
   demonstration = fakes.make_episode()
-  surroundings = surround(run, [demonstration])
-  params, metrics = surroundings.learn(1, kept(0.75, 0.25))
+  hooks = make_hooks(run, [demonstration])
+  params, metrics = hooks.learn(1, kept(0.75, 0.25))
   assert metrics['train/updates'] == 2  # one minibatch, twice
   assert metrics['train/tokens'] == 2 * 3 * len(demonstration.tokens)
   # A demonstration is as good as it gets.
   assert metrics['policy/weight'] == pytest.approx(weight)
-  assert (params['embed'] != surroundings.base_params['embed']).any()
+  assert (params['embed'] != hooks.base_params['embed']).any()
   path = run.session.directory / 'rounds' / '1' / 'sft.jsonl'
   assert len(path.read_text().splitlines()) == 2
 
@@ -61,11 +61,11 @@ def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
   run = make_run(read(num_steps=2))
   directory = run.session.directory
   run.record.open(run.session.stack, 3, 0, shown=())
-  surroundings = surround(run)
+  hooks = make_hooks(run)
   groups = [fakes.make_group(0.0, 1.0)]
-  surroundings.record(0, {'policy/loss': 1.0}, [], [], 1)
+  hooks.record(0, {'policy/loss': 1.0}, [], [], 1)
   for number in (1, 2):
-    surroundings.record(number, {}, groups, kept(1.0), number + 1)
+    hooks.record(number, {}, groups, kept(1.0), number + 1)
   lines = (directory / 'metrics.jsonl').read_text().splitlines()
   lines = [json.loads(line) for line in lines]
   assert [line['step'] for line in lines] == [0, 1, 2]
@@ -82,7 +82,7 @@ def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
 def test_a_checkpoint_has_parameters_and_no_optimizer(make_run):
   run, loop = make_run(read()), LoopState(1, 2, {'cursor': 3})
   params = tiny.new_state().params
-  surround(run).save(params, loop)  # waits until it is complete
+  make_hooks(run).save(params, loop)  # waits until it is complete
   assert run.checkpoints.latest == 1
   like = state_lib.abstract(agentevol._state(run, 0, params))
   state, _, found = checkpoints.restore(make_run(read()), like)
@@ -101,7 +101,7 @@ def test_an_exploration_is_named_by_its_round(make_run, monkeypatch):
 
   monkeypatch.setattr(learning, 'make_sampler', lambda *inputs: None)
   run = make_run(read(), collector=Collector())
-  surround(run).explore(2, [(5, 7)], policy_version=3)
+  make_hooks(run).explore(2, [(5, 7)], policy_version=3)
   assert asked == [(
       [(5, 7)],
       run.session.config.explore.samples,

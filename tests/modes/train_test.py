@@ -1,4 +1,4 @@
-"""Tests for mode='train': its surroundings of the loop; runs are in tests.e2e."""
+"""Tests for mode='train': its hooks of the loop; runs are in tests.e2e."""
 
 import json
 import types
@@ -27,9 +27,9 @@ def read(**fields):
   return config_lib.read(config)
 
 
-def surround(run, ref_params=None):
-  """The surroundings of a run that nobody samples for."""
-  return train._Surroundings(
+def make_hooks(run, ref_params=None):
+  """The hooks of a run that nobody samples for."""
+  return train._Hooks(
       run,
       serving=None,
       sampler=types.SimpleNamespace(counts=Counter(retries=2)),
@@ -77,11 +77,11 @@ def test_a_collection_has_names_and_seeds_of_its_step(make_run):
       return []
 
   run = make_run(read(**{'seed': 4}), collector=Collector())
-  surroundings = surround(run)
-  surroundings.collect(3, [(0, 17)], horizon=5, policy_version=4)
+  hooks = make_hooks(run)
+  hooks.collect(3, [(0, 17)], horizon=5, policy_version=4)
   ((inputs, options),) = asked
   group_size = run.session.config.rollout.group_size
-  assert inputs == ([(0, 17)], group_size, surroundings.sampler)
+  assert inputs == ([(0, 17)], group_size, hooks.sampler)
   assert options == {
       'name': 'train-3',
       'title': 'step 4',
@@ -94,14 +94,14 @@ def test_a_collection_has_names_and_seeds_of_its_step(make_run):
 def test_a_step_leaves_its_line_its_episodes_and_what_was_learnt(make_run):
   run = make_run(read())
   run.record.open(run.session.stack, 6, 0, shown=())
-  step, surroundings = made(0), surround(run)
-  surroundings.record(step)
+  step, hooks = made(0), make_hooks(run)
+  hooks.record(step)
   directory = run.session.directory
   (line,) = (directory / 'metrics.jsonl').read_text().splitlines()
   line = json.loads(line)
   assert line['step'] == 0 and line['policy/version'] == 2
   assert line['sampler/retries'] == 2  # of this step: the count begins anew
-  assert not surroundings.sampler.counts
+  assert not hooks.sampler.counts
   played = [episode for group in step.groups for episode in group.episodes]
   path = episodes_lib.step_path(directory, 'train', 0)
   assert list(episodes_lib.read(path)) == played
@@ -112,11 +112,11 @@ def test_a_step_leaves_its_line_its_episodes_and_what_was_learnt(make_run):
 
 
 def test_a_policy_that_does_not_learn_is_told_of(make_run, said):
-  surroundings = surround(make_run(read()))
+  hooks = make_hooks(make_run(read()))
   for step in range(watch.PATIENCE):
-    assert 'has not learnt' not in said(surroundings.run)
-    surroundings.record(made(step, **{'policy/entropy': 0.0}))
-  assert 'has not learnt for 5 steps' in said(surroundings.run)
+    assert 'has not learnt' not in said(hooks.run)
+    hooks.record(made(step, **{'policy/entropy': 0.0}))
+  assert 'has not learnt for 5 steps' in said(hooks.run)
 
 
 def test_evaluations_come_between_steps_and_not_after_the_last(
@@ -129,9 +129,9 @@ def test_evaluations_come_between_steps_and_not_after_the_last(
     raise Interrupted  # the loop saves the step, and stops by itself
 
   monkeypatch.setattr(learning, 'evaluate', evaluate)
-  surroundings = surround(make_run(read(**{'eval.every': 2})))
+  hooks = make_hooks(make_run(read(**{'eval.every': 2})))
   for step in range(6):
-    surroundings.record(made(step))
+    hooks.record(made(step))
   # Name, step and policy version.
   assert evaluated == [('step_2', 2, 3), ('step_4', 4, 5)]
 
@@ -139,15 +139,15 @@ def test_evaluations_come_between_steps_and_not_after_the_last(
 def test_a_checkpoint_has_the_loop_and_the_reference(make_run):
   run = make_run(read())
   loop = LoopState(1, 2, {'cursor': 3}, [], {'a/b': 0.5}, 0.1)
-  surroundings = surround(run, ref_params=tiny.init_params())
-  surroundings.save(tiny.new_state(), loop)
+  hooks = make_hooks(run, ref_params=tiny.init_params())
+  hooks.save(tiny.new_state(), loop)
   run.checkpoints.wait()
   assert LoopState(**run.checkpoints.host()['books']) == loop
   assert run.checkpoints.latest == 1
 
 
 def test_a_signal_stops_the_loop(make_run):
-  surroundings = surround(make_run(read()))
-  assert not surroundings.stopped()
-  surroundings.run.session.loop.interrupted = True
-  assert surroundings.stopped()
+  hooks = make_hooks(make_run(read()))
+  assert not hooks.stopped()
+  hooks.run.session.loop.interrupted = True
+  assert hooks.stopped()
