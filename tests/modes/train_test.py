@@ -63,7 +63,7 @@ def test_without_a_warm_start_the_policy_is_evaluated_once(
       learning, 'evaluate', lambda *inputs: evaluated.append(inputs[2:])
   )
   run, params = make_run(read(**{'warmstart.episodes': 0})), object()
-  assert train._warm_up(run, None, params) == (params, 0)
+  assert learning.warm_up(run, None, params) == (params, 0)
   assert evaluated == [('before', 0, 0)]
 
 
