@@ -11,17 +11,22 @@ from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
 from agentrl.config import sections
-from agentrl.envs.options import Env, Serving, TrainEnv, World
+from agentrl.envs.options import (
+    EnvName,
+    EnvOptions,
+    EnvServerOptions,
+    TrainEnvOptions,
+)
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.rollout.options import Limits, Rollout
 from agentrl.serving.options import (
     SERVER_DTYPES,
-    Engine,
+    EmbeddedOptions,
     PolicyServer,
-    Sampler,
-    TrainSampler,
+    SamplerOptions,
+    TrainSamplerOptions,
 )
 from agentrl.training.options import (
     SHARD_BYTES,
@@ -72,10 +77,10 @@ class Sampling(Computing):
 
   BROUGHT = _AGENT
 
-  env: Env
-  agent: sections.Agent = section(sections.Agent)
+  env: EnvOptions
+  agent: sections.AgentOptions = section(sections.AgentOptions)
   model: Model
-  sampler: Sampler = section(Sampler)
+  sampler: SamplerOptions = section(SamplerOptions)
   rollout: Limits
 
   def check(self) -> None:
@@ -95,10 +100,10 @@ class Learning(Sampling):
   """Base of the modes that learn."""
 
   seed: int = field(0, 'seed of everything that is drawn')
-  env: TrainEnv = section(TrainEnv)
+  env: TrainEnvOptions = section(TrainEnvOptions)
   model: TrainModel = section(TrainModel)
   mesh: Mesh = section(Mesh)
-  sampler: TrainSampler = section(TrainSampler)
+  sampler: TrainSamplerOptions = section(TrainSamplerOptions)
   rollout: Limits = section(Limits)
   optim: Optim = section(Optim)
   eval: sections.Eval = section(sections.Eval)
@@ -114,7 +119,7 @@ class Train(Learning):
   num_steps: int = field(100, 'rl steps', ge=1)
   mesh: RlMesh = section(RlMesh)
   rollout: Rollout = section(Rollout)
-  horizon: sections.Horizon = section(sections.Horizon)
+  horizon: sections.HorizonOptions = section(sections.HorizonOptions)
   algo: hyperparams.Online = section(hyperparams.Grpo)
   optim: RlOptim = section(RlOptim)
   warmstart: sections.Warmstart = section(sections.Warmstart)
@@ -244,7 +249,7 @@ class Evaluate(Sampling):
       | _same('eval', 'seed', 'samples')
   )
 
-  env: Env = section(Env)
+  env: EnvOptions = section(EnvOptions)
   model: Model = section(Model)
   rollout: EvaluateLimits = section(EvaluateLimits)
   eval: sections.Eval = section(sections.Eval)
@@ -256,8 +261,8 @@ class ServeEnv(Mode):
 
   mode = 'serve_env'
 
-  env: World = section(World)
-  serve: Serving = section(Serving)
+  env: EnvName = section(EnvName)
+  serve: EnvServerOptions = section(EnvServerOptions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -272,7 +277,7 @@ class ServePolicy(Computing):
   }
 
   model: Model = section(Model)
-  sampler: Engine = section(Engine)
+  sampler: EmbeddedOptions = section(EmbeddedOptions)
   serve: PolicyServer = section(PolicyServer)
 
 

@@ -52,7 +52,7 @@ class Rows(NamedTuple):
   logit_arrays: LogitArrays | None = None
 
 
-class Programs(NamedTuple):
+class DecodePrograms(NamedTuple):
   """Jitted functions of one module; all donate the cache and the scratch."""
 
   prefill: Any
@@ -66,13 +66,13 @@ class Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def compile_for(module: Transformer) -> Programs:
+def compile_for(module: Transformer) -> DecodePrograms:
   """The jitted functions of `module`; equal modules share compiled programs."""
   # keep_unused: the scratch's content is not used, its memory is.
   jit = functools.partial(
       jax.jit, donate_argnames=('cache', 'scratch'), keep_unused=True
   )
-  return Programs(
+  return DecodePrograms(
       prefill=jit(functools.partial(_prefill, module)),
       score=jit(functools.partial(_score, module), static_argnames='tops'),
       decode=jit(

@@ -96,7 +96,7 @@ class Result:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class RequestLimits:
   """Limits that requests are checked against."""
 
   vocab_size: int
@@ -106,12 +106,12 @@ class Limits:
   rows: int | None = None  # most tokens of a request; None: `max_len`
 
 
-def room(size: int, limits: Limits) -> int:
+def room(size: int, limits: RequestLimits) -> int:
   """Most tokens that may follow a prompt: two positions stay empty."""
   return max(min(limits.max_len - 2, limits.rows or limits.max_len) - size, 0)
 
 
-def fit(request: Request, limits: Limits) -> Request:
+def fit(request: Request, limits: RequestLimits) -> Request:
   """The request with a max_new_tokens that it has room for.
 
   As SGLang, which refuses what exceeds the context, and cuts what then would
@@ -131,7 +131,7 @@ def fit(request: Request, limits: Limits) -> Request:
   return dataclasses.replace(request, params=params)
 
 
-def check(request: Request, limits: Limits) -> None:
+def check(request: Request, limits: RequestLimits) -> None:
   """Raises ValueError if the engine cannot serve `request`."""
   params, size = request.params, len(request.tokens)
   if not size:

@@ -19,11 +19,11 @@ from agentrl.engine.cache import SlotTable
 from agentrl.engine.core import EngineCore
 from agentrl.engine.http import info
 from agentrl.engine.http.metrics import EngineMetrics
-from agentrl.engine.http.routes import Routes
+from agentrl.engine.http.routes import EngineRoutes
 from agentrl.engine.http.thread import HttpThread
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.request import Limits, Request, Result
+from agentrl.engine.request import Request, RequestLimits, Result
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError
@@ -62,7 +62,7 @@ class Engine:
           f'max_len must be in [2, {config.max_positions}], the positions of'
           f' the model; got {options.max_len}.'
       )
-    self._limits = Limits(
+    self._limits = RequestLimits(
         vocab_size=config.vocab_size,
         max_len=options.context_length or options.max_len,
         has_tokenizer=tokenizer is not None,
@@ -96,7 +96,7 @@ class Engine:
         seed=options.seed,
         observe=metrics.observe,
     )
-    self._routes = Routes(
+    self._routes = EngineRoutes(
         self._scheduler,
         self._limits,
         metrics,

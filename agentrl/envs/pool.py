@@ -19,7 +19,7 @@ _PAUSE_S = 0.5  # between two tries to open an episode
 
 
 @dataclasses.dataclass
-class _Server(balancer.Load):
+class _Server(balancer.ServerLoad):
   """The record of one server in this run."""
 
   url: str = ''

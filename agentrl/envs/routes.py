@@ -36,7 +36,7 @@ class _DeadlineExceeded(Exception):
   """A call into an environment took too long."""
 
 
-class Routes:
+class EnvRoutes:
   """The handlers of one environment's server and what they share.
 
   Args:

@@ -20,7 +20,7 @@ _MAX_HOMES = 1 << 16
 
 
 @dataclasses.dataclass
-class _State(balancer.Load):
+class _State(balancer.ServerLoad):
   url: str = ''
   homes: int = 0  # episodes that stay here
   held: bool = False

@@ -42,7 +42,7 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
   serving = serving_lib.start_serving(
       session.stack,
       session.loop,
-      serving_lib.Policy(
+      serving_lib.ServedPolicy(
           model=dataclasses.replace(run.model, params=params),
           version=version,
           dtype=config.model.dtype,

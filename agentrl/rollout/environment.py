@@ -38,7 +38,7 @@ class Environment:
   def __init__(
       self,
       loop: EventLoop,
-      env: options.Env,
+      env: options.EnvOptions,
       *,
       task_file: str | None = None,
       expert: bool = False,

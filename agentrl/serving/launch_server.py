@@ -14,7 +14,7 @@ from agentrl.errors import AgentrlError
 from agentrl.http.auth import Keys
 from agentrl.models.options import DTYPES, Model
 from agentrl.serving import policy_server
-from agentrl.serving.options import Engine, PolicyServer
+from agentrl.serving.options import EmbeddedOptions, PolicyServer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -74,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   try:
     policy_server.serve(
         Model(name=args.model_path, dtype=args.dtype),
-        Engine(
+        EmbeddedOptions(
             max_running=args.max_running_requests,
             deterministic=args.enable_deterministic_inference,
         ),

@@ -132,7 +132,7 @@ class Launch:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Engine:
+class EmbeddedOptions:
   """The embedded engine."""
 
   max_running: int = field(64, 'sequences that decode together', ge=1)
@@ -177,7 +177,7 @@ _FOUND = unless_set(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sampler(Engine):
+class SamplerOptions(EmbeddedOptions):
   """The sampler: the embedded engine, or SGLang servers."""
 
   push_lora: ClassVar[bool] = False  # a merged model is pushed
@@ -276,7 +276,7 @@ _RANK = when_set('model.lora.rank', 8, 'model.lora.rank=0 has no adapter')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainSampler(Sampler):
+class TrainSamplerOptions(SamplerOptions):
   """The sampler of a policy that is trained."""
 
   # Requests then ask for it by name; False: merged into the whole model.

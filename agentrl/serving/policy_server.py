@@ -9,7 +9,7 @@ from absl import logging
 from agentrl.http.auth import Keys
 from agentrl.models.options import Model
 from agentrl.serving import start as serving
-from agentrl.serving.options import Engine, PolicyServer
+from agentrl.serving.options import EmbeddedOptions, PolicyServer
 from agentrl.training import compile_cache, language_model
 
 _POLL_S = 0.05  # between two checks whether all is compiled
@@ -17,7 +17,7 @@ _POLL_S = 0.05  # between two checks whether all is compiled
 
 def serve(
     policy: Model,
-    sampler: Engine,
+    sampler: EmbeddedOptions,
     where: PolicyServer,
     keys: Keys,
     *,
@@ -48,7 +48,7 @@ def serve(
   with contextlib.ExitStack() as stack:
     engine, url = serving.start_engine(
         stack,
-        serving.Policy(
+        serving.ServedPolicy(
             model=model,
             version=version,
             dtype=policy.dtype,

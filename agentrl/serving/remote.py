@@ -12,13 +12,13 @@ from agentrl.errors import ConfigError
 from agentrl.http import auth
 from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
-from agentrl.serving.options import Sampler
+from agentrl.serving.options import SamplerOptions
 
 _CONNECT_S = 3.0  # timeout of a connection
 
 
 def read_keys(
-    sampler: Sampler, environ: Mapping[str, str] = os.environ
+    sampler: SamplerOptions, environ: Mapping[str, str] = os.environ
 ) -> Keys:
   """The keys of servers that somebody else started, from files or variables.
 
@@ -41,7 +41,7 @@ def read_keys(
   return Keys(*keys)
 
 
-def warn_unreachable(sampler: Sampler) -> None:
+def warn_unreachable(sampler: SamplerOptions) -> None:
   """Warns of servers that refuse connections; they may still be starting."""
   urls = (sampler.router,) if sampler.router else sampler.urls
   with concurrent.futures.ThreadPoolExecutor(len(urls) or 1) as pool:

@@ -65,7 +65,7 @@ class Serving:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Policy:
+class ServedPolicy:
   """A policy as it is to be served.
 
   Attributes:
@@ -88,8 +88,8 @@ class Policy:
 
 def start_engine(
     stack: contextlib.ExitStack,
-    policy: Policy,
-    sampler: options.Engine,
+    policy: ServedPolicy,
+    sampler: options.EmbeddedOptions,
     *,
     host: str = '127.0.0.1',
     port: int = 0,
@@ -135,8 +135,8 @@ def start_engine(
 def start_serving(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    policy: Policy,
-    sampler: options.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
     directory: pathlib.Path,
 ) -> Serving:
   """Starts or finds the servers that sample, and gives them the policy.
@@ -168,7 +168,7 @@ def start_serving(
 def make_sampler(
     loop: EventLoop,
     serving: Serving,
-    sampler: options.Sampler,
+    sampler: options.SamplerOptions,
     *,
     temperature: float,
 ) -> Sampler:
@@ -191,8 +191,8 @@ def make_sampler(
 def _find(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    policy: Policy,
-    sampler: options.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
 ) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
   keys, needs = remote.read_keys(sampler), _needs(policy)
@@ -236,8 +236,8 @@ def _find(
 def _launch(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    policy: Policy,
-    sampler: options.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
     directory: pathlib.Path,
 ) -> Serving:
   """Servers of this run; they start from its weights."""
@@ -285,7 +285,7 @@ def _launch(
   return _serving(control, replicas, push, sampler, needs, Keys())
 
 
-def _needs(policy: Policy) -> Needs:
+def _needs(policy: ServedPolicy) -> Needs:
   config = policy.model.config
   return Needs(
       max_context=policy.max_context,
@@ -294,7 +294,7 @@ def _needs(policy: Policy) -> Needs:
   )
 
 
-def _flags(policy: Policy, *, push_lora: bool) -> list[str]:
+def _flags(policy: ServedPolicy, *, push_lora: bool) -> list[str]:
   """Arguments of an SGLang server."""
   # A request of the full length needs it, even where the model has fewer
   # positions: no token is ever at the reserved ones.
@@ -312,7 +312,7 @@ def _serving(
     control: ControlClient,
     replicas: Replicas,
     push: DiskPush | Follower,
-    sampler: options.Sampler,
+    sampler: options.SamplerOptions,
     needs: Needs,
     keys: Keys,
 ) -> Serving:
@@ -330,8 +330,8 @@ def _serving(
 def _make_push(
     stack: contextlib.ExitStack,
     control: ControlClient | None,
-    policy: Policy,
-    sampler: options.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
     serve: set[Any],
     **watch: Any,
 ) -> DiskPush | Follower:
@@ -377,7 +377,7 @@ def _make_push(
 def _push_folder(
     stack: contextlib.ExitStack,
     model: LanguageModel,
-    sampler: options.Sampler,
+    sampler: options.SamplerOptions,
     dtype: str,
 ) -> pathlib.Path:
   """The config's folder, or one in memory that is removed with the run."""

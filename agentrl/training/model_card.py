@@ -53,7 +53,7 @@ def trained_with(config: Mapping[str, Any]) -> dict[str, Any]:
   }
 
 
-class Evaluation(NamedTuple):
+class PastEvaluation(NamedTuple):
   """One evaluation of the run.
 
   Attributes:
@@ -69,7 +69,7 @@ class Evaluation(NamedTuple):
 
 def evaluations(
     workdir: pathlib.Path, host: Mapping[str, Any], mode: str
-) -> list[Evaluation]:
+) -> list[PastEvaluation]:
   """Evaluations of a run's policies, up to a checkpoint.
 
   Args:
@@ -89,7 +89,7 @@ def evaluations(
       found |= summary['eval']
       of_this.add('after')
   return [
-      Evaluation(name, summary, name in of_this)
+      PastEvaluation(name, summary, name in of_this)
       for name, summary in found.items()
       if summary['mean'] is not None
   ]
@@ -98,7 +98,7 @@ def evaluations(
 def make(
     name: str,
     config: Mapping[str, Any],
-    evals: list[Evaluation],
+    evals: list[PastEvaluation],
     host: Mapping[str, Any],
     shape: TransformerConfig,
     *,
@@ -161,7 +161,7 @@ def make(
 
 
 def _evaluation(
-    evals: list[Evaluation], section: Mapping[str, Any]
+    evals: list[PastEvaluation], section: Mapping[str, Any]
 ) -> list[str]:
   if not evals:
     return ['The run made none.']

@@ -5,9 +5,14 @@ import dataclasses
 import pytest
 
 from agentrl.engine import request as request_lib
-from agentrl.engine.request import RESERVED, Limits, Request, SamplingParams
+from agentrl.engine.request import (
+    RESERVED,
+    Request,
+    RequestLimits,
+    SamplingParams,
+)
 
-LIMITS = Limits(vocab_size=10, max_len=32, has_tokenizer=False, rows=26)
+LIMITS = RequestLimits(vocab_size=10, max_len=32, has_tokenizer=False, rows=26)
 
 
 def asked(size=3, logprob_start=-1, top_logprobs=0, **params):

@@ -6,8 +6,8 @@ import itertools
 import pytest
 
 from agentrl.engine.batcher import Batcher
-from agentrl.engine.core import EngineCore
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.core import EngineCore
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.sequence import Sequence
 from experiments.benchmarks import soak_engine, soak_scores, soak_traffic

@@ -16,7 +16,7 @@ import numpy as np
 from agentrl.engine import request as request_lib
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.errors import ContractError
-from agentrl.engine.request import Limits, Request, SamplingParams
+from agentrl.engine.request import Request, RequestLimits, SamplingParams
 
 # sampling_params of SGLang that are not implemented -> the type of a value
 # (None: any) and the values that are accepted, beside null.
@@ -86,7 +86,7 @@ class _Given:
   default_length: bool  # max_new_tokens is left out
 
 
-def parse(body: Any, limits: Limits, encode) -> Call:
+def parse(body: Any, limits: RequestLimits, encode) -> Call:
   """The call that the body of a /generate describes.
 
   Args:
@@ -223,7 +223,7 @@ def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
   return dataclasses.replace(params, sampling_seed=seed)
 
 
-def _sampling_params(raw: dict[str, Any], limits: Limits) -> _Given:
+def _sampling_params(raw: dict[str, Any], limits: RequestLimits) -> _Given:
   for key in raw:
     if key not in _PARAMS and key not in _UNSUPPORTED_PARAMS:
       known = ', '.join(sorted(_PARAMS | _UNSUPPORTED_PARAMS))

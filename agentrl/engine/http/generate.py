@@ -17,7 +17,7 @@ from agentrl.engine.http.detokenize import GrowingText
 from agentrl.engine.http.errors import BodyError, ContractError
 from agentrl.engine.http.replies import Sent
 from agentrl.engine.http.submissions import Submissions
-from agentrl.engine.request import Limits, Result
+from agentrl.engine.request import RequestLimits, Result
 from agentrl.text.tokenizer import Tokenizer
 
 # Threads that read large bodies; more would only share the processor.
@@ -32,7 +32,7 @@ class Generate:
   def __init__(
       self,
       submissions: Submissions,
-      limits: Limits,
+      limits: RequestLimits,
       tokenizer: Tokenizer | None,
       *,
       incremental: bool,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.request import RESERVED, Limits
+from agentrl.engine.request import RESERVED, RequestLimits
 from agentrl.models.config import TransformerConfig
 from agentrl.weights import families
 
@@ -21,7 +21,7 @@ MODEL_KEYS = tuple(
 
 
 def describe(
-    config: TransformerConfig, options: EngineOptions, limits: Limits
+    config: TransformerConfig, options: EngineOptions, limits: RequestLimits
 ) -> dict[str, Any]:
   """The values by SGLang's names."""
   device = jax.devices()[0]

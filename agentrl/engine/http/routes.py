@@ -20,7 +20,7 @@ from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.request import Limits, Request, SamplingParams
+from agentrl.engine.request import Request, RequestLimits, SamplingParams
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.text.tokenizer import Tokenizer
@@ -32,13 +32,13 @@ _HEALTH_S = 20.0
 _HEALTH_PROMPTS = 16
 
 
-class Routes:
+class EngineRoutes:
   """The handlers of one engine."""
 
   def __init__(
       self,
       scheduler: Scheduler,
-      limits: Limits,
+      limits: RequestLimits,
       metrics: EngineMetrics,
       tokenizer: Tokenizer | None,
       files: WeightFiles,

@@ -10,7 +10,7 @@ from agentrl.engine.http.replies import Sent
 from agentrl.engine.request import Result
 
 
-class Writer:
+class ReplyWriter:
   """The objects of one call. SGLang's extras are under SGLang's names."""
 
   def __init__(
