@@ -30,6 +30,13 @@ class EngineError(AgentrlError):
     self.retryable = retryable
 
 
+class EngineRefusal(EngineError):
+  """An error of an inference server that a second try would meet again."""
+
+  def __init__(self, message: str):
+    super().__init__(message, retryable=False)
+
+
 class WeightsError(AgentrlError):
   """A model or tokenizer file is missing, damaged or of an unknown kind."""
 

@@ -1,4 +1,4 @@
-"""One writer for what a run measures: JSONL, TensorBoard, a progress line."""
+"""Writer of a run's metrics: JSONL, TensorBoard, a progress line."""
 
 import json
 import math
@@ -100,7 +100,7 @@ class Writer:
     """
     self._check_place()
     lines = self._path.read_text(encoding='utf-8').splitlines(keepends=True)
-    # None is there if somebody took the file away.
+    # The file is empty if its lines were removed.
     last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
     line = json.dumps(last | values, allow_nan=True) + '\n'
     # At once, so that a kill leaves a line and not a part of it.

@@ -1,4 +1,4 @@
-"""How many turns an episode may take: the horizon.
+"""Schedules of the horizon: the most turns that an episode may take.
 
 ScalingInter-RL (AgentGym-RL, arXiv:2509.08755) lets the horizon grow: short
 episodes first, to learn to exploit what is near, longer ones later, to explore

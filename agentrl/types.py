@@ -5,6 +5,7 @@ server, a viewer and a trainer can share them.
 """
 
 import dataclasses
+import itertools
 
 # Why an episode stopped. The first is the environment's word, the next two are
 # our cuts (truncation), the rest are failures of the infrastructure.
@@ -37,7 +38,7 @@ class Message:
 
 @dataclasses.dataclass(frozen=True)
 class Conversation:
-  """An episode in words alone, as somebody else recorded it."""
+  """An episode in words alone, recorded elsewhere."""
 
   name: str  # of the record, for messages and files
   env: str  # '' when the record does not say
@@ -50,7 +51,7 @@ class Conversation:
 
 @dataclasses.dataclass(frozen=True)
 class StepResult:
-  """What an environment answers to one action."""
+  """An environment's answer to one action."""
 
   observation: str
   reward: float  # of this step alone: a delta, never a running sum
@@ -61,7 +62,7 @@ class StepResult:
 
 @dataclasses.dataclass(frozen=True)
 class Completion:
-  """What a sampler answers to one request: ids, never text."""
+  """A sampler's answer to one request: ids, never text."""
 
   tokens: tuple[int, ...]  # sampled ids, the end token included when sampled
   logprobs: tuple[float, ...]  # log p of each at the sampling temperature
@@ -144,6 +145,17 @@ class Episode:
   def valid(self) -> bool:
     """False after a failure of the infrastructure: counted, not learnt from."""
     return self.stop_reason not in FAILURES and bool(self.turns)
+
+  @property
+  def sampled_runs(self) -> list[tuple[int, int]]:
+    """`(start, stop)` of each maximal run of sampled tokens."""
+    runs, start = [], 0
+    for sampled, run in itertools.groupby(self.completion_mask):
+      stop = start + sum(1 for _ in run)
+      if sampled:
+        runs.append((start, stop))
+      start = stop
+    return runs
 
   @property
   def episode_return(self) -> float:

@@ -17,7 +17,7 @@ from agentrl.algos.hyperparams import ONLINE, Grpo, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
 from agentrl.envs import ENVS
-from agentrl.envs.options import World
+from agentrl.envs.options import EnvName
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
@@ -287,7 +287,7 @@ def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
 def _check_owners(values: dict[str, Any], mode: str) -> None:
   """Refuses what another algorithm or environment has, if it was set."""
   name = values.setdefault('algo.name', Grpo.name)
-  values.setdefault('env.name', World.name)
+  values.setdefault('env.name', EnvName.name)
   if name not in ONLINE:
     raise ConfigError(
         f'Unknown algo.name={name!r}; known: {", ".join(ONLINE)}.'

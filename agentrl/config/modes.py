@@ -10,12 +10,24 @@ from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
-from agentrl.config import sampler as sampler_lib, sections
-from agentrl.envs.options import Env, Serving, TrainEnv, World
+from agentrl.config import sections
+from agentrl.envs.options import (
+    EnvName,
+    EnvOptions,
+    EnvServerOptions,
+    TrainEnvOptions,
+)
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.rollout.options import Limits, Rollout
+from agentrl.serving.options import (
+    SERVER_DTYPES,
+    EmbeddedOptions,
+    PolicyServer,
+    SamplerOptions,
+    TrainSamplerOptions,
+)
 from agentrl.training.options import (
     SHARD_BYTES,
     Mesh,
@@ -65,16 +77,16 @@ class Sampling(Computing):
 
   BROUGHT = _AGENT
 
-  env: Env
-  agent: sections.Agent = section(sections.Agent)
+  env: EnvOptions
+  agent: sections.AgentOptions = section(sections.AgentOptions)
   model: Model
-  sampler: sampler_lib.Sampler = section(sampler_lib.Sampler)
+  sampler: SamplerOptions = section(SamplerOptions)
   rollout: Limits
 
   def check(self) -> None:
     launch, dtype = self.sampler.launch, self.model.dtype
     found = launch.value_of('--dtype') if launch.python else None
-    known = sampler_lib.SERVER_DTYPES.get(found)
+    known = SERVER_DTYPES.get(found)
     if found not in (None, 'auto') and known != dtype:
       raise ConfigError(
           f'sampler.launch.flags has --dtype {found}, and'
@@ -88,10 +100,10 @@ class Learning(Sampling):
   """Base of the modes that learn."""
 
   seed: int = field(0, 'seed of everything that is drawn')
-  env: TrainEnv = section(TrainEnv)
+  env: TrainEnvOptions = section(TrainEnvOptions)
   model: TrainModel = section(TrainModel)
   mesh: Mesh = section(Mesh)
-  sampler: sampler_lib.TrainSampler = section(sampler_lib.TrainSampler)
+  sampler: TrainSamplerOptions = section(TrainSamplerOptions)
   rollout: Limits = section(Limits)
   optim: Optim = section(Optim)
   eval: sections.Eval = section(sections.Eval)
@@ -107,7 +119,7 @@ class Train(Learning):
   num_steps: int = field(100, 'rl steps', ge=1)
   mesh: RlMesh = section(RlMesh)
   rollout: Rollout = section(Rollout)
-  horizon: sections.Horizon = section(sections.Horizon)
+  horizon: sections.HorizonOptions = section(sections.HorizonOptions)
   algo: hyperparams.Online = section(hyperparams.Grpo)
   optim: RlOptim = section(RlOptim)
   warmstart: sections.Warmstart = section(sections.Warmstart)
@@ -237,7 +249,7 @@ class Evaluate(Sampling):
       | _same('eval', 'seed', 'samples')
   )
 
-  env: Env = section(Env)
+  env: EnvOptions = section(EnvOptions)
   model: Model = section(Model)
   rollout: EvaluateLimits = section(EvaluateLimits)
   eval: sections.Eval = section(sections.Eval)
@@ -249,37 +261,8 @@ class ServeEnv(Mode):
 
   mode = 'serve_env'
 
-  env: World = section(World)
-  serve: Serving = section(Serving)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PolicyServer:
-  """The standalone engine."""
-
-  host: str = field('127.0.0.1', 'address to listen on')
-  port: int = field(30000, 'port to listen on; 0: a free one', ge=0, le=65535)
-  name: str | None = field(
-      None, "model id for OpenAI's clients; None: model.name"
-  )
-  # A run's own; memory for it is taken at the start.
-  max_context: int = field(
-      2048, "tokens of a request, at most; 0: the model's", ge=0
-  )
-  seed: int = field(0, 'seed of requests that bring none')
-  # `Authorization: Bearer KEY` opens all routes but health and metrics; with
-  # an admin key, that alone opens routes that change something.
-  api_key_file: str | None = field(None, 'file with the key of all routes')
-  admin_api_key_file: str | None = field(
-      None, 'file with the key of control routes'
-  )
-  chat_template: str | None = field(
-      None,
-      "chat template; None: the run's, or the tokenizer's",
-      example='chatml',
-  )
-  # Else the first request of each kind waits.
-  warmup: bool = field(True, 'compile before /health says ready')
+  env: EnvName = section(EnvName)
+  serve: EnvServerOptions = section(EnvServerOptions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -294,7 +277,7 @@ class ServePolicy(Computing):
   }
 
   model: Model = section(Model)
-  sampler: sampler_lib.Engine = section(sampler_lib.Engine)
+  sampler: EmbeddedOptions = section(EmbeddedOptions)
   serve: PolicyServer = section(PolicyServer)
 
 

@@ -15,7 +15,7 @@ from agentrl.training.options import SCHEDULES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Agent:
+class AgentOptions:
   """The policy's way of talking; a run brings its own."""
 
   format: str = field('react', 'action format', one_of=tuple(actions.FORMATS))
@@ -32,7 +32,7 @@ _STEPWISE = when('horizon.kind', 'stepwise')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Horizon:
+class HorizonOptions:
   """Turns that an episode may take; see `schedules`."""
 
   kind: str = field('fixed', 'how the horizon grows', one_of=tuple(HORIZONS))

@@ -8,7 +8,7 @@ Three kinds of records are read, from a JSON list or from JSON lines:
     {"messages": [{"role": "user", "content": "..."}, ...]}   plain
     {"episode_id": ..., "prompt": ..., "turns": ...}          our own episodes
 
-What is learnt is the assistant's words, except those marked `"loss": false`.
+The loss is on the assistant's words, except those marked `"loss": false`.
 """
 
 import json
@@ -23,7 +23,7 @@ from agentrl.types import Conversation, Episode, Message
 
 OnBroken = Callable[[DataError], None]
 
-# What the json module raises for a text that is not JSON, or too deep.
+# Raised by the json module for a text that is not JSON, or nested too deeply.
 _BROKEN = (ValueError, RecursionError)
 
 _ROLES = {
@@ -60,12 +60,12 @@ def read(
 
 
 def parse(record: Any, *, name: str, prompt: int = 0) -> Conversation | Episode:
-  """What the JSON object of a record says.
+  """The conversation or episode of a record's JSON object.
 
   Args:
     record: of any of the three kinds.
     name: of the conversation, when the record has no `item_id`.
-    prompt: so many messages at its beginning are not to be learnt.
+    prompt: number of messages at its beginning without a loss.
 
   Raises:
     DataError: it is not such an object; says why.

@@ -1,7 +1,6 @@
 """Episodes on disk: one JSON object a line, one file a step."""
 
 import dataclasses
-import itertools
 import json
 import os
 import pathlib
@@ -107,11 +106,7 @@ def from_record(record: Any) -> Episode:
     episode = Episode(**values)
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(str(error)) from error
-  sampled = [
-      sum(1 for _ in run)
-      for on, run in itertools.groupby(episode.completion_mask)
-      if on
-  ]
+  sampled = [stop - start for start, stop in episode.sampled_runs]
   said = [turn.completion_tokens for turn in episode.turns]
   if episode.tokens and sampled != said:
     raise DataError(
@@ -157,7 +152,7 @@ def write(
 def append(
     path: str | pathlib.Path, episode: Episode, *, tokens: bool = True
 ) -> None:
-  """Adds one episode to a file, making it when there is none.
+  """Adds one episode to a file, making the file where it is missing.
 
   Raises:
     DataError: the file cannot be written.

@@ -1,8 +1,8 @@
-"""What will be trained: every token of an episode with all that is said of it.
+"""Every token of an episode beside its mask, rewards and log-probabilities.
 
 Mask and alignment bugs do not crash; they train the wrong tokens. A
 `TokenTable` puts an episode beside the arrays that a train step would use,
-`problems` names what cannot be right, and `terminal` shows it in colour. The
+`problems` names contradictions, and `terminal` shows it in colour. The
 page for a browser is in `report_html`.
 """
 
@@ -19,7 +19,7 @@ from rich.text import Text
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Episode, Turn
 
-# Blue for good and orange for bad: told apart by colour-blind readers, too.
+# Blue for good, orange for bad: distinct for colour-blind readers, too.
 _GOOD, _BAD = '#1f6fd0', '#c2570c'
 
 
@@ -103,7 +103,7 @@ def spans(episode: Episode) -> list[Span]:
 
 
 def problems(table: TokenTable) -> list[str]:
-  """What cannot be right, in sentences; nothing for a healthy episode."""
+  """Contradictions in an episode, in sentences; empty for a healthy one."""
   episode = table.episode
   found = []
   lengths = [s.stop - s.start for s in spans(episode) if s.turn is not None]

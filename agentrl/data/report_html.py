@@ -83,7 +83,7 @@ def _heading(episode: Episode, span: Span) -> str:
     return f'{name} <small>{span.stop - span.start} tokens, mask 0</small>'
   name = f'Turn {span.turn + 1}'
   if span.turn >= len(episode.turns):
-    return name  # more sampled runs than turns: told among the problems
+    return name  # more sampled runs than turns: one of the problems
   words = report.turn_facts(episode.turns[span.turn])
   return f'{name} <small>{_text(words)}</small>'
 

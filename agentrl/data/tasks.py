@@ -1,4 +1,4 @@
-"""Which task comes next, resumable in the middle of an epoch."""
+"""Iterator over tasks, resumable in the middle of an epoch."""
 
 import json
 import random
@@ -87,9 +87,6 @@ class TaskIterator:
     return tuple(order)
 
   def _tasks_crc(self) -> int:
-    settings = [
-        self._task_ids,
-        self._seed,
-        True,
-    ]  # as older checkpoints have it
+    # True stands for shuffling, which checkpoints of older runs name.
+    settings = [self._task_ids, self._seed, True]
     return zlib.crc32(json.dumps(settings).encode())

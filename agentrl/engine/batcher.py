@@ -84,7 +84,7 @@ class Batcher:
         self._prefill_budget.add_decode(time.perf_counter() - start)
 
   def _prefill_limit_s(self, decoding: int) -> float:
-    """How long a round may delay so many sequences that decode."""
+    """Seconds by which a round may delay the sequences that decode."""
     room = self._max_running - len(self._sequences.running)
     waiting = (
         len(self._sequences.running)
@@ -97,7 +97,7 @@ class Batcher:
     return [s for s in self._sequences.running if not s.to_prefill]
 
   def _dispatches(self, ready: list[Sequence]) -> list[list[Sequence]]:
-    """Who decodes together.
+    """Groups of sequences that decode together.
 
     The settings of one row can change the program that serves all, and with it
     the last bits of the others, so a deterministic device serves them apart.
@@ -114,7 +114,7 @@ class Batcher:
     copies, origins = [], {}
     index = 0
     while (
-        # Those that wait for a prefix are passed over, and looked at again.
+        # Sequences that wait for a prefix are skipped, and tried again later.
         index < min(len(self._sequences.waiting), self._max_running)
         and len(self._sequences.running) < self._max_running
         and self._table.has_vacancy()
@@ -122,7 +122,7 @@ class Batcher:
       sequence = self._sequences.waiting[index]
       if sequence.request.adapter != self._weights.current:
         if self._sequences.running:
-          break  # they end first, and nobody overtakes
+          break  # they end first, and none overtakes
         self._weights.use(sequence.request.adapter)
       lease = self._table.acquire(
           sequence.tokens,
@@ -153,7 +153,7 @@ class Batcher:
     """One prefill dispatch; gives the padded tokens that it took.
 
     Args:
-      limit_s: how long it may take; infinite if nobody waits for it.
+      limit_s: seconds that it may take; infinite while nothing decodes.
     """
     pending = [s for s in self._sequences.running if s.to_prefill]
     if not pending:
@@ -245,12 +245,14 @@ class Batcher:
       )
       self._table.append(sequence.slot, start, taken)
       self._sampled += len(taken)
-      self._fill_to_last(sequence)
+      # All but the last token of a sequence that decodes are in the cache.
+      sequence.filled = len(sequence.tokens) - 1
+      self._note_filled(sequence.slot, sequence.filled)
       if sequence.finish_reason is not None:
         self._sequences.finish(sequence, sequence.finish_reason)
     if broken:
-      # Entries past a row's end are masked, but 0 * NaN is NaN: whoever got
-      # this slot would fail too. The others begin again in a clean cache.
+      # Entries past a row's end are masked, but 0 * NaN is NaN: the next owner
+      # of this slot would fail too. The others begin again in a clean cache.
       self._sequences.retract()
       self._table.clear()
       self._model_runner.reset()
@@ -258,11 +260,6 @@ class Batcher:
     if now - then > 1.0:
       self._rate = (self._sampled - before) / (now - then)
       self._rate_mark = (now, self._sampled)
-
-  def _fill_to_last(self, sequence: Sequence) -> None:
-    """All but the last token of a sequence that decodes are in the cache."""
-    sequence.filled = len(sequence.tokens) - 1
-    self._note_filled(sequence.slot, sequence.filled)
 
   def _note_filled(self, slot: int, filled: int) -> None:
     """Shares entries that something else than a prefill has computed.

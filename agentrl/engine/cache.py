@@ -1,8 +1,9 @@
 """Which slot of the key-value cache holds which tokens.
 
-Host-side books only: the arrays are the runner's. A slot is free, running (a
-request owns it) or parked: its request has ended, and the entries wait for a
-request that begins with the same tokens, as an episode's next turn does.
+Host-side bookkeeping only: the model runner owns the arrays. A slot is free,
+running (a request owns it) or parked: its request has ended, and the entries
+wait for a request that begins with the same tokens, as an episode's next turn
+does.
 
 A request may use the entries of any slot, parked or running, up to the first
 token that differs. It takes a parked slot over when it goes on exactly where
@@ -34,11 +35,11 @@ class Lease:
 
 
 class SlotTable:
-  """The books of `num_slots` slots of `max_len` positions.
+  """The state of `num_slots` slots of `max_len` positions.
 
   Every entry was computed from tokens, a salt (requests with different salts
-  share nothing) and weights. A flush forgets what is parked and makes running
-  slots end their days unshared: their entries mix old weights with new.
+  share nothing) and weights. A flush forgets parked slots and makes running
+  ones unshareable to their end: their entries mix old weights with new.
   """
 
   def __init__(self, num_slots: int, max_len: int, *, alignment: int = 1):
@@ -133,7 +134,7 @@ class SlotTable:
 
   def release(self, slot: int) -> None:
     """Parks a running slot, or frees it if nothing in it can be shared."""
-    # The rest of it could not be shared, and whoever goes on takes the slot.
+    # The rest could not be shared, and a request that continues takes the slot.
     self._filled[slot] = self._align(self._filled[slot])
     keep = self._shareable[slot] and self._filled[slot] > 0
     self._state[slot] = PARKED if keep else FREE
@@ -142,7 +143,7 @@ class SlotTable:
     self._touch(slot)
 
   def flush(self) -> None:
-    """Forgets every entry; running slots keep theirs for their owners only."""
+    """Forgets every entry; running slots keep theirs, for their owners only."""
     self._state[self._state == PARKED] = FREE
     self._shareable[:] = False
 
@@ -152,7 +153,7 @@ class SlotTable:
     self._shareable[:] = False
 
   def has_vacancy(self) -> bool:
-    """Whether some slot is not running."""
+    """True if some slot is free or parked."""
     return bool((self._state != RUNNING).any())
 
   def count(self, state: int) -> int:

@@ -1,7 +1,7 @@
-"""All that the scheduler's thread runs between two dispatches.
+"""The engine without threads and HTTP: model, cache, requests, control.
 
-An `EngineCore` has no thread of its own: the scheduler's calls it, so nothing
-here needs a lock.
+The scheduler's thread alone calls it, between two dispatches, so nothing here
+needs a lock.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import Request
 from agentrl.engine.served_weights import ServedWeights
 
-# How a pause treats running requests: end them; put them back into the queue;
+# SGLang's pause modes: end running requests; put them back into the queue;
 # freeze them as they are.
 PAUSE_MODES = ('abort', 'retract', 'in_place')
 
@@ -128,10 +128,10 @@ class EngineCore:
     self.weights.add(name, path, params)
 
   def unload_adapter(self, name: str) -> bool:
-    """Retires an adapter; forgets it and gives True once nobody uses it.
+    """Retires an adapter; True once no request uses it and it is forgotten.
 
     Raises:
-      EngineError: there is none of this name.
+      EngineError: no adapter has this name.
     """
     self.weights.retire(name)
     if any(
@@ -146,12 +146,12 @@ class EngineCore:
   def recover(self, message: str) -> None:
     """Fails everything and makes a new cache, as a failed dispatch consumed it.
 
-    What waits fails too: it may be the cause, and would fail for ever.
+    Waiting requests fail too: one may be the cause, and would fail for ever.
     """
     self.sequences.end_all(message, 500)
     self._table.clear()
     self.model_runner.reset()
 
   def close(self, message: str) -> None:
-    """Ends everything, so that nobody waits for ever."""
+    """Ends every request, so that no client waits for ever."""
     self.sequences.end_all(message, 503)

@@ -48,11 +48,11 @@ class Rows(NamedTuple):
   uniforms: jax.Array  # [B, MAX_STEPS] float32: sampling.uniforms
   stop_ids: jax.Array  # [B, N] int32, filled up with -1
   settings: sampling.Settings
-  # None, and then another program, where no row asks for any.
+  # None, and then another program, where no row needs any.
   logit_arrays: LogitArrays | None = None
 
 
-class Programs(NamedTuple):
+class DecodePrograms(NamedTuple):
   """Jitted functions of one module; all donate the cache and the scratch."""
 
   prefill: Any
@@ -66,13 +66,13 @@ class Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def compile_for(module: Transformer) -> Programs:
+def compile_for(module: Transformer) -> DecodePrograms:
   """The jitted functions of `module`; equal modules share compiled programs."""
   # keep_unused: the scratch's content is not used, its memory is.
   jit = functools.partial(
       jax.jit, donate_argnames=('cache', 'scratch'), keep_unused=True
   )
-  return Programs(
+  return DecodePrograms(
       prefill=jit(functools.partial(_prefill, module)),
       score=jit(functools.partial(_score, module), static_argnames='tops'),
       decode=jit(
@@ -107,7 +107,7 @@ def _score(
     module: the decoder.
     params: engine layout.
     cache: all slots.
-    scratch: working cache; its shape says how many positions are looked at.
+    scratch: working cache; its shape sets the number of positions.
     chunk: `[B, T]` tokens.
     targets: `[B, T]` int32, the token after each of the chunk.
     tops: static; whether to give the likeliest tokens too.
@@ -158,7 +158,7 @@ def _decode(
     module: the decoder.
     params: engine layout.
     cache: all slots.
-    scratch: working cache; its shape says how many positions are looked at.
+    scratch: working cache; its shape sets the number of positions.
     rows: B rows.
     steps: scalar int32, at most MAX_STEPS. Not static: one program serves all.
     floor: scalar int32, at least 1.

@@ -56,7 +56,7 @@ class LiveSequences:
   def abandon(self, requests: Iterable[Request]) -> int:
     """Ends the sequences of these very requests; counts them.
 
-    Whoever shares the process may use the same ids.
+    Callers in the same process may use the same ids.
     """
     mine = set(map(id, requests))
     return self._abort(lambda s: id(s.request) in mine)
@@ -77,7 +77,7 @@ class LiveSequences:
   def retract(self) -> None:
     """Puts running sequences back to the front of the queue, in order.
 
-    Their entries are parked, so they are there again if nobody flushes.
+    Their entries are parked, so they can be reused unless a flush comes first.
     """
     retracted = list(self.running)
     for sequence in retracted:

@@ -1,4 +1,4 @@
-"""Penalties, biases and least lengths: what changes logits before sampling.
+"""Logit processors: penalties, biases and minimum lengths.
 
 The arithmetic is SGLang's. With z a logit, c how often the request sampled the
 token so far (its prompt does not count) and [c > 0] 1 where that is not 0:
@@ -8,11 +8,11 @@ token so far (its prompt does not count) and [c > 0] 1 where that is not 0:
     z <- z + logit_bias
 
 and up to `min_new_tokens` sampled tokens the ids that would end the request are
-impossible. All this precedes the temperature, and a log-probability is one of
-the distribution that comes out.
+impossible. All this precedes the temperature; log-probabilities are those of
+the resulting distribution.
 
-Arrays of a whole vocabulary a row exist only in dispatches of which a row asks
-for any of it: ordinary ones run another program, without them.
+`[B, vocabulary]` arrays exist only in dispatches in which some row needs them:
+ordinary ones run another program, without them.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from agentrl.engine.request import MAX_BIAS, SamplingParams
 
 
 class LogitParams(NamedTuple):
-  """What one row asks for; on the host."""
+  """Logit parameters of one row, on the host."""
 
   params: SamplingParams
   end_ids: Sequence[int]  # impossible up to min_new_tokens
@@ -34,7 +34,7 @@ class LogitParams(NamedTuple):
 
 
 class LogitArrays(NamedTuple):
-  """What all rows of a dispatch ask for."""
+  """Logit parameters of all rows of a dispatch, on the device."""
 
   counts: jax.Array  # [B, V] float32, how often each id was sampled
   frequency: jax.Array  # [B] float32, 0 is off
@@ -45,8 +45,8 @@ class LogitArrays(NamedTuple):
   without_end: jax.Array  # [B] int32, steps for which `ends` are impossible
 
 
-def are_wanted(params: SamplingParams) -> bool:
-  """Whether `params` change any logit."""
+def are_used(params: SamplingParams) -> bool:
+  """True if `params` change any logit."""
   return bool(
       params.frequency_penalty
       or params.presence_penalty

@@ -1,4 +1,4 @@
-"""The device's side of the engine: parameters, cache arrays, padding.
+"""The model runner: parameters, cache arrays, padding, dispatches.
 
 Requests come in any number and length; programs are compiled for few shapes.
 The runner pads on NumPy, moves each batch over in one call and fetches results
@@ -27,7 +27,7 @@ from agentrl.engine.shapes import (
     bucket,
     usual_programs,
 )
-from agentrl.errors import EngineError
+from agentrl.errors import EngineRefusal
 from agentrl.models import transformer
 from agentrl.models.transformer import Transformer
 
@@ -39,25 +39,13 @@ DECODE_ROWS = (1, 4, 16, 32, 64)
 PREFILL_ROWS = {16: (1, 4, 16), 64: (1, 4, 16), 256: (1, 4)}
 CHUNKS = tuple(PREFILL_ROWS)
 LENGTHS = (
-    128,
-    256,
-    384,
-    512,
-    768,
-    1024,
-    1536,
-    2048,
-    3072,
-    4096,
-    8192,
-    16384,
-    32768,
-)
-# What a deterministic runner uses instead, a row at a time.
+    128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 8192, 16384, 32768
+)  # fmt: skip
+# The chunk length of a deterministic runner, which fills a row at a time.
 _FIXED_CHUNK = 64
 # Positions that `warm_up` compiles for.
 _USUAL_LENGTH = 1024
-# What one more dispatch costs, in tokens of each row.
+# Cost of one more dispatch, in tokens of each row.
 _DISPATCH_TOKENS = 8
 
 
@@ -81,7 +69,7 @@ class ModelRunner:
 
   Attributes:
     max_len: positions of a slot.
-    alignment: what every position is a multiple of at which a prefill may begin.
+    alignment: prefills begin at multiples of this position.
     deterministic: see `__init__`.
   """
 
@@ -105,7 +93,7 @@ class ModelRunner:
       max_rows: most rows that decode at once.
       deterministic: one shape of each program, the largest; prompts are filled
         a row at a time, in chunks that begin at multiples of `alignment`. Sums
-        are then made in the same order whoever else is served, so an entry of
+        are then made in the same order whatever else is served, so an entry of
         the cache depends on the tokens up to it alone, bit for bit, and a
         sampled token on its sequence.
     """
@@ -164,10 +152,9 @@ class ModelRunner:
     )
     old, new = describe(self.params), describe(params)
     if old != new:
-      raise EngineError(
+      raise EngineRefusal(
           'New parameters do not fit the engine:'
-          f' {_first_difference(old, new)}.',
-          retryable=False,
+          f' {_first_difference(old, new)}.'
       )
     self.params = jax.device_put(params)
 
@@ -241,7 +228,7 @@ class ModelRunner:
     return min(start + chunk - start % self.alignment, end)
 
   def most_rows(self, chunk: int) -> int:
-    """How many rows a prefill of that chunk length takes."""
+    """Most rows of a prefill of that chunk length."""
     return self._prefill_rows[chunk][-1]
 
   def wait(self) -> None:
@@ -250,7 +237,7 @@ class ModelRunner:
 
   @contextlib.contextmanager
   def _timed(self, choice: Choice) -> Iterator[None]:
-    """Notes the time of a dispatch by a program that is larger than it needs."""
+    """Notes the time of a dispatch whose program is larger than needed."""
     start = time.perf_counter()
     yield
     if choice.waste:
@@ -327,11 +314,11 @@ class ModelRunner:
     return results
 
   def variant(self, row: dict[str, Any]) -> tuple[bool, bool, bool]:
-    """What a row of `decode` asks of its program.
+    """The features that a row of `decode` needs of its program.
 
     Returns:
-      Whether it truncates the distribution, adjusts logits, and wants the
-      likeliest tokens.
+      True for each that it needs: truncation of the distribution, logit
+      processors, the likeliest tokens.
     """
     truncated = (
         row['top_p'] < 1
@@ -352,9 +339,9 @@ class ModelRunner:
 
     Args:
       rows: for each: slot, token, position, budget, seed, stop_ids (any number,
-        of which the first padding.STOP_IDS end a row on the device), temperature,
-        top_p, top_k, min_p, logit_params (`logit_processors.LogitParams` or None),
-        top_logprobs.
+        of which the first padding.STOP_IDS end a row on the device),
+        temperature, top_p, top_k, min_p, logit_params (a
+        `logit_processors.LogitParams` or None), top_logprobs.
       steps: at most decode.MAX_STEPS.
       floor: stop when fewer rows than this still sample.
 

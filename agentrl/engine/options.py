@@ -23,7 +23,7 @@ class EngineOptions:
       computed, for the next turn of their episodes. The cache takes
       slots * max_len * 2 * layers * kv_heads * head_dim numbers.
     dtype: of activations and cache; parameters keep their own.
-    seed: of the seeds drawn for requests that bring none.
+    seed: of the seeds drawn for requests without one.
     weight_version: of the first parameters.
     max_queued: requests that may wait; more are refused with 503.
     keys: secrets that HTTP requests must carry.
@@ -38,9 +38,9 @@ class EngineOptions:
       to the last bit, whatever is served beside them; see `ModelRunner`. A
       weight update in the middle of a request ends that promise for this
       request.
-    context_length: what clients are told, and refused by as SGLang does, which
-      keeps some of it; None: `max_len`. A prompt of max_len - 1 tokens needs
-      `max_len + request.RESERVED`.
+    context_length: the limit reported to clients and enforced as SGLang does,
+      which keeps some of it; None: `max_len`. A prompt of max_len - 1 tokens
+      needs `max_len + request.RESERVED`.
   """
 
   model_path: str

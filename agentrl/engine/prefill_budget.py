@@ -1,42 +1,42 @@
-"""How long prompts may delay the sequences that decode."""
+"""The prefill budget: how long prompts may delay sequences that decode."""
 
 import math
 
-# How long one prompt may delay one sequence that decodes, in units of a decode
-# dispatch; below one, as the host's work between two of them counts too.
+# Delay by one prompt of one sequence that decodes, in units of a decode
+# dispatch; below 1, since the host's work between two of them counts too.
 _SHARE = 0.8
 
 
 class PrefillBudget:
-  """What dispatches took so far, and so what the next prefill may take."""
+  """The budget of the next prefill, from the times of earlier dispatches."""
 
   def __init__(self):
-    self._decode_s = self._token_s = 0.0  # 0: none was timed
+    self._decode_s = self._token_s = 0.0  # 0: not timed yet
 
   def limit_s(self, *, decoding: int, waiting: int) -> float:
-    """How long a round may delay so many sequences that decode.
+    """Seconds by which a round may delay the sequences that decode.
 
     Args:
-      decoding: sequences that wait for it.
-      waiting: sequences whose prompts it is about.
+      decoding: number of sequences that decode.
+      waiting: number of sequences with prompts to fill.
     """
     if not decoding:
       return math.inf
     return _SHARE * self._decode_s * max(1, waiting / decoding)
 
   def tokens(self, limit_s: float) -> float:
-    """Padded prompt tokens that take so long; infinite if nobody knows."""
+    """Padded prompt tokens that fit into `limit_s`; infinite while unknown."""
     return limit_s / self._token_s if self._token_s else math.inf
 
   def add_decode(self, took_s: float) -> None:
-    """Notes what a round's decoding took."""
+    """Notes the time of a round's decoding."""
     self._decode_s = _steadied(self._decode_s, took_s)
 
   def add_prefill(self, took_s: float, tokens: int) -> None:
-    """Notes what so many padded prompt tokens took."""
+    """Notes the time of a prefill of so many padded prompt tokens."""
     self._token_s = _steadied(self._token_s, took_s / tokens)
 
 
 def _steadied(before: float, now: float) -> float:
-  """An estimate that follows `now`, but a dispatch that compiles only a bit."""
+  """The next estimate: a fall at once, a rise (compilation) by a quarter."""
   return min(now, 1.25 * before) if before else now

@@ -1,4 +1,4 @@
-"""What a caller asks of the engine, and what it answers: plain values."""
+"""Requests and results of the engine, as plain values, and their limits."""
 
 import dataclasses
 import math
@@ -10,8 +10,8 @@ from agentrl.engine import stops
 STOP, LENGTH, ABORT = 'stop', 'length', 'abort'
 # SGLang's limit on the stop strings of a request.
 MAX_STOPS = 32
-# Most alternatives that are told for a token; SGLang has no limit, but a longer
-# list costs every row of a dispatch.
+# Most alternatives reported for a token; SGLang has no limit, but a longer list
+# costs every row of a dispatch.
 MAX_TOP_LOGPROBS = 128
 # A prompt must be shorter than the context less this; SGLang's number.
 RESERVED = 6
@@ -34,7 +34,7 @@ Top = tuple[tuple[float, int], ...]
 
 @dataclasses.dataclass(frozen=True)
 class SamplingParams:
-  """How to continue a prompt; names and defaults are SGLang's."""
+  """Sampling parameters of a request; names and defaults are SGLang's."""
 
   max_new_tokens: int | None = 128  # None: as many as fit
   temperature: float = 1.0  # below 1e-6 is greedy
@@ -66,7 +66,7 @@ class Request:
   # Score the prompt from this index on; -1 scores none of it. Entries before
   # it may come from the cache, the rest is computed again.
   logprob_start: int = -1
-  top_logprobs: int = 0  # likeliest tokens to tell, of each that is told
+  top_logprobs: int = 0  # alternatives reported for each scored token
   salt: str | None = None  # requests with different salts share no prefix
   adapter: str | None = None  # name of a loaded one; None: the weights alone
 
@@ -96,22 +96,22 @@ class Result:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-  """What a request is checked against."""
+class RequestLimits:
+  """Limits that requests are checked against."""
 
   vocab_size: int
-  max_len: int  # the context length that clients are told
+  max_len: int  # the context length reported to clients
   has_tokenizer: bool
   eos_ids: tuple[int, ...] = ()
   rows: int | None = None  # most tokens of a request; None: `max_len`
 
 
-def room(size: int, limits: Limits) -> int:
+def room(size: int, limits: RequestLimits) -> int:
   """Most tokens that may follow a prompt: two positions stay empty."""
   return max(min(limits.max_len - 2, limits.rows or limits.max_len) - size, 0)
 
 
-def fit(request: Request, limits: Limits) -> Request:
+def fit(request: Request, limits: RequestLimits) -> Request:
   """The request with a max_new_tokens that it has room for.
 
   As SGLang, which refuses what exceeds the context, and cuts what then would
@@ -131,7 +131,7 @@ def fit(request: Request, limits: Limits) -> Request:
   return dataclasses.replace(request, params=params)
 
 
-def check(request: Request, limits: Limits) -> None:
+def check(request: Request, limits: RequestLimits) -> None:
   """Raises ValueError if the engine cannot serve `request`."""
   params, size = request.params, len(request.tokens)
   if not size:

@@ -1,4 +1,4 @@
-"""Choosing the next token of each row, and its log-probability.
+"""Sampling of the next token of each row, with its log-probability.
 
 One uniform number a row and step decides (inverse transform sampling), so a
 row's choice depends on its own logits, settings and seed, never on the rows
@@ -175,8 +175,8 @@ def _truncated(
   if vocab <= TOP:
     return sample(vocab)[0]
   ids, reaches_end = sample(TOP)
-  # What stays may go on beyond the sorted part. A row without truncation asks
-  # for nothing here, but would look as if it did.
+  # The kept tokens may extend beyond the sorted part. A row without truncation
+  # must not count here, although it keeps all.
   off = (
       (settings.top_p >= 1.0)
       & (settings.top_k >= vocab)

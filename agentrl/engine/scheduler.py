@@ -1,4 +1,4 @@
-"""The engine's thread: everything that touches device or cache happens here.
+"""The engine's thread: all work on device and cache happens in it.
 
 Requests come in through a queue and control (abort, pause, new weights) as
 functions that the thread runs between two dispatches. So a weight swap lands
@@ -27,12 +27,12 @@ T = TypeVar('T')
 # A first dispatch compiles, which may take this long for a large model.
 _JOIN_S = 60.0
 # A wave of requests comes through HTTP one after the other, some milliseconds
-# apart at most. An idle engine waits for the next one so long, and so long in all.
+# apart at most. Seconds that an idle engine waits for the next one, and in all.
 _GATHER_S, _MAX_GATHER_S = 0.002, 0.02
 
 
 class Scheduler:
-  """Runs a `EngineCore` in a thread. Public methods are thread-safe.
+  """Runs an `EngineCore` in a thread. Public methods are thread-safe.
 
   Attributes:
     core: its methods run in the thread, through `call`; its attributes may
@@ -52,12 +52,12 @@ class Scheduler:
     """Makes the thread; `start` starts it.
 
     Args:
-      core: belongs to the thread from now on.
+      core: owned by the thread from now on.
       max_queued: requests that may wait; more are refused.
       eos_ids: ids that end every request that does not ignore them.
       tokenizer: for stop strings and the text of results; None gives neither.
-      seed: of the seeds drawn for requests that bring none.
-      observe: is given every result; must not raise.
+      seed: of the seeds drawn for requests without one.
+      observe: called with every result; must not raise.
     """
     self.core = core
     self._observe = observe
@@ -99,7 +99,7 @@ class Scheduler:
 
   @property
   def healthy(self) -> bool:
-    """Whether requests are accepted and served at once."""
+    """True if requests are accepted and served at once."""
     alive = self._closed is None and self._thread.is_alive()
     return alive and not self._warming
 
@@ -118,8 +118,8 @@ class Scheduler:
 
     Args:
       request: checked by the caller.
-      listener: is given what there is after each dispatch that does not end the
-        request, in the thread; must not block or raise.
+      listener: called in the thread with the result so far, after each dispatch
+        that does not end the request; must not block or raise.
 
     Returns:
       A future of its result. Aborted and failed requests have a result too;
@@ -229,7 +229,7 @@ class Scheduler:
         continue
       try:
         self.core.batcher.step(self._interrupted, self._receive)
-      except Exception as error:  # whatever it was, somebody waits for a reply
+      except Exception as error:  # whatever it was, clients wait for replies
         logging.exception('A dispatch failed; its requests fail with it.')
         try:
           self.core.recover(f'The engine failed: {error!r}')
@@ -241,7 +241,7 @@ class Scheduler:
     self._close()
 
   def _gather_wave(self) -> None:
-    """Waits until arrivals pause; with `_wake` held.
+    """Waits until arrivals pause, with `_wake` held.
 
     The first of a wave would be filled alone, and cost as much as all of them.
     """
@@ -261,11 +261,11 @@ class Scheduler:
         self.core.sequences.add(self._arrivals.popleft())
 
   def _interrupted(self) -> bool:
-    """Whether somebody wants the thread before it goes on."""
+    """True if the thread has to stop or to run a command before it goes on."""
     return bool(self._stopping or self._commands)
 
   def _close(self) -> None:
-    """Answers what is unfinished, so that nobody waits for ever."""
+    """Answers unfinished requests and commands, so that no caller hangs."""
     with self._wake:
       self._closed = self._closed or 'it was told to'
       self._receive()
@@ -285,5 +285,5 @@ def _settle(
     return
   try:
     future.set_result(function())
-  except Exception as error:  # handed to whoever asked
+  except Exception as error:  # raised where the future is awaited
     future.set_exception(error)

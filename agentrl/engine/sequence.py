@@ -1,4 +1,4 @@
-"""A request on its way: its tokens, its slot, and when it is finished."""
+"""The state of one request: tokens, slot, and why it finished."""
 
 import concurrent.futures
 import time
@@ -49,8 +49,8 @@ class Sequence:
     self._listener = listener
     ends = tuple(dict.fromkeys((*eos_ids, *params.stop_token_ids)))
     self.stop_ids = () if params.ignore_eos else ends
-    # SGLang's min_new_tokens knows no ignore_eos either.
-    self._end_ids = ends if logit_processors.are_wanted(params) else None
+    # SGLang's min_new_tokens disregards ignore_eos, too.
+    self._end_ids = ends if logit_processors.are_used(params) else None
     self._finders = [
         finder(stops, tokenizer, params.skip_special_tokens)
         for finder, stops in (
@@ -59,7 +59,7 @@ class Sequence:
         )
         if stops
     ]
-    # What the decode dispatch wants to know and what never changes.
+    # The constant fields of `decode.Rows`.
     self._row = {
         'seed': seed % 2**32,
         'stop_ids': self.stop_ids,
@@ -87,7 +87,7 @@ class Sequence:
 
   @property
   def to_score(self) -> bool:
-    """Whether a prompt's log-probabilities are asked for and not complete."""
+    """True while requested log-probabilities of the prompt are missing."""
     start = self.request.logprob_start
     wanted = len(self.request.tokens) - start
     return start >= 0 and len(self._input_logprobs) < wanted
@@ -169,7 +169,7 @@ class Sequence:
       logprobs: of these.
       version: of the weights that gave them.
       likeliest: `[T, K]` log-probabilities and ids, T tokens or more; None if
-        nobody in the dispatch asked.
+        no row of the dispatch asked.
     """
     params = self.request.params
     start = self.num_output
@@ -243,7 +243,7 @@ class Sequence:
       ids = ids[:-1]
     text = self._tokenizer.decode(ids, skip_special=params.skip_special_tokens)
     if isinstance(matched, str) and matched in text:
-      # What a token has after the stop string goes in any case. A pattern is
-      # not found as it is written, so its match stays: that is SGLang's rule.
+      # Text of the last token after the stop string is dropped always. The match
+      # of a pattern stays, since only the pattern is known here: SGLang's rule.
       text = text[: text.find(matched) + keep * len(matched)]
     return text

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.request import Request
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 
 
 class ServedWeights:
@@ -38,7 +38,7 @@ class ServedWeights:
     return self._params[None]
 
   def refusal(self, request: Request) -> str | None:
-    """Why a new request cannot be served; None if it can."""
+    """The reason why a new request cannot be served; None if it can."""
     name = request.adapter
     if name in self._params and name not in self._leaving:
       return None
@@ -58,10 +58,9 @@ class ServedWeights:
         old ones; these stay.
     """
     if self.paths:
-      raise EngineError(
+      raise EngineRefusal(
           'Adapters of the present weights are loaded:'
-          f' {", ".join(self.paths)}. Unload them first.',
-          retryable=False,
+          f' {", ".join(self.paths)}. Unload them first.'
       )
     self._model_runner.set_params(params)
     self._params[None] = self._model_runner.params
@@ -82,7 +81,7 @@ class ServedWeights:
     """Refuses new requests of an adapter.
 
     Raises:
-      EngineError: there is none of this name.
+      EngineError: no adapter has this name.
     """
     if name not in self.paths:
       raise EngineError(f'The adapter {name!r} is not loaded.')
@@ -97,7 +96,7 @@ class ServedWeights:
 
 
 def salt(request: Request) -> str | None:
-  """What sets a request's cache entries apart: its own salt, and its weights."""
+  """The cache salt of a request: its own, and the name of its weights."""
   if request.adapter is None:
     return request.salt
   return repr((request.adapter, request.salt))

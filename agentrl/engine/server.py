@@ -6,8 +6,8 @@
     engine.stop()
 
 It speaks SGLang's native HTTP contract, so a sampler client cannot tell the two
-apart, and OpenAI's routes, so any agent library can talk to the policy; whoever
-shares the process may `submit` without HTTP.
+apart, and OpenAI's routes, so any agent library can talk to the policy; code in
+the same process may `submit` without HTTP.
 """
 
 import concurrent.futures
@@ -19,11 +19,11 @@ from agentrl.engine.cache import SlotTable
 from agentrl.engine.core import EngineCore
 from agentrl.engine.http import info
 from agentrl.engine.http.metrics import EngineMetrics
-from agentrl.engine.http.routes import Routes
+from agentrl.engine.http.routes import EngineRoutes
 from agentrl.engine.http.thread import HttpThread
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.request import Limits, Request, Result
+from agentrl.engine.request import Request, RequestLimits, Result
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError
@@ -62,7 +62,7 @@ class Engine:
           f'max_len must be in [2, {config.max_positions}], the positions of'
           f' the model; got {options.max_len}.'
       )
-    self._limits = Limits(
+    self._limits = RequestLimits(
         vocab_size=config.vocab_size,
         max_len=options.context_length or options.max_len,
         has_tokenizer=tokenizer is not None,
@@ -96,7 +96,7 @@ class Engine:
         seed=options.seed,
         observe=metrics.observe,
     )
-    self._routes = Routes(
+    self._routes = EngineRoutes(
         self._scheduler,
         self._limits,
         metrics,
@@ -155,9 +155,9 @@ class Engine:
     """Ends both threads; open requests end with status 503. Idempotent."""
     self._started = True
     self._scheduler.stop()
-    if self._http is not None:
-      self._http.stop()
-      self._http = None
+    http, self._http = self._http, None
+    if http is not None:
+      http.stop()
 
   def submit(self, request: Request) -> concurrent.futures.Future[Result]:
     """Queues a request without HTTP; see `Scheduler.submit`.
@@ -174,7 +174,7 @@ class Engine:
     """Swaps the weights between two decode steps; returns when it is done.
 
     Running requests go on with the new weights over the cache entries of the
-    old ones, and tell so in their spans.
+    old ones; their spans report it.
 
     Args:
       params: engine layout, of the same shapes and types, on the device. The

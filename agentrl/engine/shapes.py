@@ -1,4 +1,4 @@
-"""Which compiled shape serves a dispatch.
+"""The choice of a compiled shape for a dispatch.
 
 Requests come in any number and length; a program exists for few shapes, and
 each takes seconds to compile. So a dispatch may be served by a larger program
@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-# What a program takes to compile, roughly; on many layers it is a few seconds.
+# Rough time to compile a program; with many layers it is a few seconds.
 COMPILE_S = 2.0
 # A dispatch costs each row this many positions' worth beyond its cache.
 _ROW_COST = 256
@@ -63,7 +63,7 @@ class Shapes:
   ) -> tuple[int, int] | None:
     """A shape of `other` programs to use where these have none, or None.
 
-    None too once the time wasted that way, which `waste` is told, is more than
+    None too once the time wasted that way, counted by `waste`, is more than
     `patience_s`.
     """
     wanted = self._wanted(rows, length)
@@ -87,8 +87,8 @@ class Shapes:
       patience_s: time to waste before a program that fits is compiled.
 
     Returns:
-      The shape, and whether it is larger than wanted: then `waste` is to be
-      told how long the dispatch took.
+      The shape, and True if it is larger than needed: then pass the time of the
+      dispatch to `waste`.
     """
     wanted = self._wanted(rows, length)
     if wanted in self._compiled:
@@ -118,8 +118,8 @@ class Shapes:
       length: its positions.
       used: the shape of its program.
       seconds: what it took.
-      share: of the time that a program without features that nobody asked for
-        would have taken in the same shape.
+      share: of that time, what a program without the unused features would
+        have taken in the same shape.
     """
     wanted = self._wanted(rows, length)
     needed = share * _cost(wanted) / _cost(used)
@@ -142,7 +142,7 @@ class Choice(NamedTuple):
 
   kind: Any
   shape: tuple[int, int]
-  # Is to be told how long the dispatch took; None: the program fits.
+  # To be called with the seconds of the dispatch; None: the program fits.
   waste: Callable[[float], None] | None
 
 
@@ -176,8 +176,8 @@ class Kinds:
   def choose(self, kind: Hashable, rows: int, length: int) -> Choice:
     """The program for a dispatch of a kind; see `Shapes.choose`.
 
-    Of kinds that nothing is compiled for, one that can do more serves, if it
-    is there; so features that are rarely asked for need no programs each.
+    For a kind without programs, one that can do more stands in if it has some:
+    rarely used features need no programs of their own.
     """
     shapes, more = self[kind], self._stand_in(kind)
     if more != kind and more in self._shapes:

@@ -80,7 +80,7 @@ class StopPatterns:
   def feed(self, token: int) -> str | None:
     """Takes one token; gives the pattern whose match it completes, if any."""
     self._window.append(token)
-    # A character that is not complete is none yet, not even for `.`.
+    # An incomplete UTF-8 sequence must not match, not even `.`.
     text = self._before + self._decode(self._window).rstrip('\ufffd')
     for pattern in self._patterns:
       if pattern.search(text, len(self._before)):
@@ -136,6 +136,6 @@ def check(patterns: Sequence[str]) -> None:
 
 def _compile(pattern: str) -> Any:
   options = re2.Options()
-  options.log_errors = False  # they are told to the client
+  options.log_errors = False  # the client gets them
   options.max_mem = _MAX_BYTES
   return re2.compile(pattern, options)

@@ -122,7 +122,7 @@ def get(name: str) -> EnvSpec:
       `my_package.my_env:SPEC`.
 
   Raises:
-    ConfigError: there is none.
+    ConfigError: no environment has this name.
   """
   if name in ENVS:
     return ENVS[name]

@@ -1,8 +1,8 @@
-"""How a completion says its action: formats by name, read by pure functions.
+"""Formats in which a completion says its action, read by pure functions.
 
-Whatever a policy writes, reading it ends soon and raises nothing: what cannot be
-understood gives a reason instead, a sentence for the policy. Nothing that it
-writes is ever run.
+Reading ends soon and raises nothing, whatever a policy writes: a completion
+that cannot be parsed gives a reason instead, a sentence for the policy. Nothing
+that it writes is ever run.
 """
 
 import ast
@@ -83,7 +83,7 @@ def parse_raw(text: str) -> Reading:
 
 
 def parse_tags(text: str) -> Reading:
-  """What stands between the only <action> and </action>."""
+  """The line between the only <action> and </action>."""
   inside, error = _between(text, _TAG, _END_TAG)
   if error is not None:
     return '', error
@@ -91,7 +91,7 @@ def parse_tags(text: str) -> Reading:
 
 
 def parse_fenced(text: str) -> Reading:
-  """What stands in the only fenced block: ```turn left```."""
+  """The line in the only fenced block: ```turn left```."""
   inside, error = _fenced(text)
   if error is not None:
     return '', error
@@ -218,7 +218,7 @@ _DECODER = json.JSONDecoder(
 
 
 def _between(text: str, start: str, end: str) -> tuple[str, str | None]:
-  """What the only `start` and the only `end` after it enclose."""
+  """The text between the only `start` and the only `end` after it."""
   for mark in (start, end):
     if text.count(mark) != 1:
       return '', _not_once(mark, text.count(mark))
@@ -230,7 +230,7 @@ def _between(text: str, start: str, end: str) -> tuple[str, str | None]:
 
 
 def _fenced(text: str) -> tuple[str, str | None]:
-  """What the only fenced block holds, without the name of its language."""
+  """The content of the only fenced block, without the name of its language."""
   count = text.count(_FENCE)
   if count != 2:
     return '', (

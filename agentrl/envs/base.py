@@ -1,4 +1,4 @@
-"""What the server asks of an environment: live episodes behind text."""
+"""Protocols of an environment and of the factory that makes it."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Mapping
@@ -9,7 +9,7 @@ from agentrl.types import StepResult
 
 
 def check_task(env: str, task_id: int, count: int) -> None:
-  """Refuses a task that an environment with tasks 0 to `count` - 1 has not.
+  """Refuses a task outside of an environment's tasks 0 to `count` - 1.
 
   Raises:
     EnvError: there is no such task.
@@ -21,8 +21,8 @@ def check_task(env: str, task_id: int, count: int) -> None:
 class Env(Protocol):
   """One episode at a time; a new `reset` starts another.
 
-  Some have more: `query(name)`, which answers the `queries` of their dialect with
-  what goes into JSON, and `picture()`, a PNG file, where the dialect `renders`.
+  Some have more: `query(name)`, which answers the `queries` of their dialect
+  with JSON values, and `picture()`, a PNG file, where the dialect `renders`.
 
   Transcripts are a pure function of `(task_id, seed, actions)`: equal on every
   machine, in every process and under every PYTHONHASHSEED. The server never
@@ -66,7 +66,7 @@ class Env(Protocol):
 
 @runtime_checkable
 class Detailed(Protocol):
-  """An environment whose replies say more than those of the others."""
+  """An environment whose replies have fields of its own."""
 
   def details(self) -> dict[str, Any]:
     """Fields of /reset, /step and /detail, over those of every environment."""
@@ -84,8 +84,8 @@ class EnvFactory(Protocol):
       resets.
     threads: calls into environments that are worth making at once. More than
       two only contend for the interpreter lock, unless they wait for others.
-    inline: names of the methods of `Env` that are over in a millisecond or so,
-      whatever they are asked. The server calls them itself, because the way to
+    inline: names of the methods of `Env` that take about a millisecond with any
+      arguments. The server calls them itself, because the way to
       a thread and back would cost as much again; no deadline can end them.
   """
 

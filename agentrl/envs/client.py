@@ -191,7 +191,7 @@ class EnvClient:
       said = await self._request(replies.TEXT, 'GET', '')
     except Unavailable:
       raise
-    except EnvError:  # it says nothing of the kind: /create will tell
+    except EnvError:  # no greeting: /create will fail if it is another
       return
     other = dialect_lib.other_environment(said, self._name, self._dialect)
     if other is not None:

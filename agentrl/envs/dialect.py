@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# What the number in a /step reply is.
+# Meaning of the number in a /step reply.
 DELTA = 'delta'  # the reward of this step
 CUMULATIVE = 'cumulative'  # the sum so far
 TERMINAL = 'terminal'  # meaningful only in the reply that ends the episode
@@ -18,7 +18,7 @@ TERMINAL = 'terminal'  # meaningful only in the reply that ends the episode
 
 @dataclasses.dataclass(frozen=True)
 class Dialect:
-  """How one environment's server is spoken to.
+  """Routes and field names of one environment's server.
 
   Every server has POST /create, /reset, /step and /close and GET /observation.
 
@@ -144,7 +144,7 @@ def other_environment(said: str, name: str, dialect: Dialect) -> str | None:
 
   Args:
     said: the answer to GET /.
-    name: of the environment that is wanted.
+    name: of the expected environment.
     dialect: of it.
   """
   if said in (own_greeting(name), dialect.greeting):
@@ -154,5 +154,5 @@ def other_environment(said: str, name: str, dialect: Dialect) -> str | None:
     return repr(ours[1])
   theirs = re.fullmatch(r'This is environment (.+)\.', said)
   known = said in {x.greeting for x in DIALECTS.values()}
-  # A user's own dialect may well be that of an environment that is not known here.
+  # A user's own dialect may be that of an environment unknown here.
   return repr(theirs[1]) if theirs and (known or dialect.greeting) else None

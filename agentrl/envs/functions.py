@@ -1,7 +1,7 @@
-"""Actions as functions, by environment: what a call of one stands for.
+"""Actions as functions, by environment, and the texts that calls stand for.
 
-Formats in which a policy calls functions read this table. The environments know
-nothing of it: they get the text that a call stands for.
+Formats in which a policy calls functions read this table; environments get the
+text that a call stands for.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from typing import Any
 
 _SHOWN = 60  # characters of a name or a value that a reason repeats
 _MOST = 10**9  # no count is larger, and Python refuses to write some that are
-# What no text has: control characters, and halves of characters.
+# Control characters and lone surrogates, which no text has.
 _NO_TEXT = re.compile('[\x00-\x1f\x7f-\x9f\ud800-\udfff]')
 
 
@@ -161,7 +161,7 @@ def call_of(functions: Functions, action: str) -> tuple[str, dict[str, Any]]:
   """The name and the arguments of a call that stands for `action`.
 
   Raises:
-    ValueError: there is none.
+    ValueError: no function stands for it.
   """
   for function in functions:
     for form in function.forms:

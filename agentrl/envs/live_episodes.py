@@ -40,12 +40,12 @@ class LiveEpisode:
 
   @property
   def details(self) -> dict[str, Any]:
-    """What only this environment tells."""
+    """Fields that only this environment has."""
     return self.env.details() if isinstance(self.env, Detailed) else {}
 
   @property
   def state(self) -> dict[str, Any]:
-    """What AgentGym's /detail and /observation tell of it."""
+    """The reply of AgentGym's /detail and /observation."""
     return {
         'observation': self.env.observation(),
         'reward': self.reward,
@@ -63,7 +63,7 @@ class LiveEpisodes:
     make: makes an environment.
     slots: most that may run at a time; None: no limit. See `base.EnvFactory`.
     max_episodes: most that may be live at a time.
-    lease_s: an episode that nobody used for so long is closed.
+    lease_s: an episode without a request for this time is closed.
     clock: seconds, monotonic.
   """
 
@@ -89,17 +89,17 @@ class LiveEpisodes:
 
   @property
   def created(self) -> int:
-    """How many there ever were."""
+    """Number of episodes ever created."""
     return self._next
 
   @property
   def running(self) -> int:
-    """How many play a task."""
+    """Number of episodes that play a task."""
     return sum(x.started and not x.ended for x in self._live.values())
 
   @property
   def queued(self) -> int:
-    """How many wait for a slot."""
+    """Number of episodes that wait for a slot."""
     return sum(x.waiting is not None for x in self._live.values())
 
   def create(self) -> tuple[int, LiveEpisode]:
@@ -167,7 +167,7 @@ class LiveEpisodes:
     return True
 
   def close_expired(self) -> int:
-    """Ends every episode whose lease ran out, and says how many."""
+    """Ends the episodes whose lease ran out; returns their number."""
     expired = list(self._expired())
     for number in expired:
       self.close(number)

@@ -26,7 +26,7 @@ class EnvMetrics(metrics.Metrics):
 
     Args:
       env_name: the label of every line.
-      episodes: they are counted whenever somebody reads the metrics.
+      episodes: they are counted at each scrape.
       factory: its own gauges are read likewise.
     """
     super().__init__('env', env_name)

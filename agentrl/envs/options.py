@@ -22,7 +22,7 @@ _CHILD = unless_set(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class World:
+class EnvName:
   """One environment."""
 
   name: str = field('textcraft', f'one of {", ".join(ENVS)}, or module:NAME')
@@ -36,7 +36,7 @@ class World:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Env(World):
+class EnvOptions(EnvName):
   """Which environment, and where it is served."""
 
   url: str | tuple[str, ...] | None = field(
@@ -68,7 +68,7 @@ class Env(World):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainEnv(Env):
+class TrainEnvOptions(EnvOptions):
   """An environment that is trained in."""
 
   task_file: str | None = field(
@@ -77,7 +77,7 @@ class TrainEnv(Env):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Serving:
+class EnvServerOptions:
   """A server of one environment."""
 
   host: str = field('127.0.0.1', 'address to listen on')

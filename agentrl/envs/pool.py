@@ -19,13 +19,13 @@ _PAUSE_S = 0.5  # between two tries to open an episode
 
 
 @dataclasses.dataclass
-class _Server(balancer.Load):
+class _Server(balancer.ServerLoad):
   """The record of one server in this run."""
 
   url: str = ''
   answered: bool = False
   away_since: float | None = None  # its first failure since it last answered
-  told: bool = False  # the log tells that it is away
+  logged: bool = False  # its absence was logged
   episodes: dict[int, '_PooledClient'] = dataclasses.field(default_factory=dict)
 
 
@@ -38,8 +38,8 @@ class EnvPool:
   A server that has answered may go away for `retry_s`, to be started anew:
   opening an episode waits for it. The episodes that lived there fail, and the
   collector starts them again. Such a server counts its ids from 0 again, so an
-  old episode's id may name somebody else's: a client whose episode is gone asks
-  for it no more.
+  old episode's id may name another one: a client whose episode is gone sends no
+  more requests for it.
   """
 
   def __init__(
@@ -76,7 +76,7 @@ class EnvPool:
     return _PooledClient(self)
 
   async def probe(self, task_id: int, *, expert: bool = False) -> None:
-    """Asks every server for an episode, so that a wrong URL is told at once.
+    """Asks every server for an episode, so that a wrong URL fails at once.
 
     Args:
       task_id: of the episode.
@@ -84,7 +84,7 @@ class EnvPool:
 
     Raises:
       ConfigError: one serves another environment, or no expert.
-      EnvError: none of them gives an episode. Of some that fail, the log tells.
+      EnvError: none of them gives an episode; single failures are logged.
     """
     failures = []
     for server in self._servers:
@@ -125,8 +125,8 @@ class EnvPool:
       server.away_since = now
     if not error.refused:
       return
-    if server.answered and self._retry_s and not server.told:
-      server.told = True
+    if server.answered and self._retry_s and not server.logged:
+      server.logged = True
       logging.warning(
           '%s is away; new episodes wait for it up to env.retry_s=%g s.',
           server.url,
@@ -136,14 +136,14 @@ class EnvPool:
       client.lose()
 
   def _answered(self, server: _Server) -> None:
-    if server.told:
+    if server.logged:
       away = time.monotonic() - server.away_since
       logging.warning('%s answers again after %.1f s.', server.url, away)
-    server.answered, server.told, server.away_since = True, False, None
+    server.answered, server.logged, server.away_since = True, False, None
 
 
 class _PooledClient(EnvClient):
-  """A client whose pool learns how its server did, and may choose it."""
+  """A client that reports to its pool, which may choose its server."""
 
   def __init__(self, pool: EnvPool, server: _Server | None = None):
     super().__init__(

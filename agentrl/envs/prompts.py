@@ -1,4 +1,4 @@
-"""What a policy is told before its first observation, by environment.
+"""Instructions of a policy before its first observation, by environment.
 
 `full` instructions explain the environment to a language model; `compact` ones
 spare the context of a policy of a few million parameters, which learns the
@@ -14,7 +14,7 @@ from agentrl.envs.functions import Functions
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-  """What is said of one environment.
+  """Instructions of one environment, in its parts.
 
   Attributes:
     full: explains it, and every action that it has.
@@ -175,8 +175,8 @@ def instructions(
     style: 'full' or 'compact'; compact plain and raw instructions are empty.
 
   Raises:
-    ValueError: the style is not known, or the format calls functions and there
-      are none.
+    ValueError: the style is not known, or the format calls functions and the
+      environment has no function.
   """
   if style not in STYLES:
     raise ValueError(

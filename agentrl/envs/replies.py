@@ -39,7 +39,7 @@ class Unavailable(EnvError):
   """No answer, or one that says to come again: another try may succeed.
 
   Attributes:
-    refused: whether nobody listens at the address, so that every episode there
+    refused: whether no server listens at the address, so that every episode there
       is gone.
   """
 

@@ -36,7 +36,7 @@ class _DeadlineExceeded(Exception):
   """A call into an environment took too long."""
 
 
-class Routes:
+class EnvRoutes:
   """The handlers of one environment's server and what they share.
 
   Args:
@@ -44,9 +44,9 @@ class Routes:
     factory: makes its environments; closed at the end.
     tasks: what /create starts, where it starts anything.
     expert: whether to offer the expert's actions.
-    lease_s: an episode that nobody used for so long is closed.
+    lease_s: an episode without a request for this time is closed.
     max_episodes: most that may be live at a time.
-    deadline_s: a call into an environment that takes so long is given up, and
+    deadline_s: a call into an environment that takes longer is given up, and
       its episode closed.
     token: what a request must carry as `Authorization: Bearer TOKEN`, but for
       /health; None: nothing.
@@ -164,7 +164,7 @@ class Routes:
         {'error': message}, status=status, headers=headers
     )
     if request.content.exception() is not None:
-      response.force_close()  # nobody knows where the next request begins
+      response.force_close()  # the start of the next request is unknown
     return response
 
   @web.middleware
@@ -302,7 +302,7 @@ class Routes:
     return web.json_response({'action': action})
 
   async def _ask_running(self, request: web.Request, method: str) -> Any:
-    """What a method of the episode's environment says of where it is now."""
+    """The value of a method of the episode's environment, while it runs."""
     number = self._queried_number(request)
     live = self._episodes.get(number)
     async with live.lock:

@@ -24,14 +24,14 @@ from typing import Any
 from aiohttp import http, web
 
 from agentrl import envs, fields
-from agentrl.envs.options import Serving
-from agentrl.envs.routes import Routes
+from agentrl.envs.options import EnvServerOptions
+from agentrl.envs.routes import EnvRoutes
 from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
 from agentrl.http import auth
 
-# An environment that does not let go is left behind after so long.
+# Seconds after which an environment that does not close is left behind.
 _SHUTDOWN_S = 3.0
 
 
@@ -72,7 +72,7 @@ async def running(
     ConfigError: a name, an option or a setting is wrong.
     EnvError: a package is missing, or the port cannot be had.
   """
-  serving = Serving(**{'port': 0, **settings})
+  serving = EnvServerOptions(**{'port': 0, **settings})
   for field in dataclasses.fields(serving):
     value = getattr(serving, field.name)
     fields.check(field.name, value, fields.meaning(field))
@@ -86,7 +86,7 @@ async def running(
     factory = spec.open(**options)
   else:
     factory = Workers(env_name, options, count=serving.workers)
-  routes = Routes(
+  routes = EnvRoutes(
       spec,
       factory,
       tasks,
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   parser.add_argument('--env', required=True, help=', '.join(envs.ENVS))
   parser.add_argument('--options', default='{}', help='a JSON object')
-  for field in dataclasses.fields(Serving):
+  for field in dataclasses.fields(EnvServerOptions):
     kind = fields.base_type(field.type)
     how = {'action': 'store_true'} if kind is bool else {'type': kind}
     how |= {'default': 0 if field.name == 'port' else field.default}

@@ -1,4 +1,4 @@
-"""What the rest of agentrl knows of an environment."""
+"""The specification of an environment: how to make, serve and explain it."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -20,17 +20,17 @@ class EnvSpec:
 
   Attributes:
     name: its name, in records and in AgentGym's item files.
-    dialect: how its server is spoken to.
-    words: what a policy is told.
-    open_factory: gives what makes its episodes, from the options. Imports what it
-      needs only then: specs are read by processes that never make one.
+    dialect: routes and field names of its server.
+    words: the policy's instructions.
+    open_factory: makes the factory of its environments from the options, and
+      imports their packages only then: most processes never make one.
     list_tasks: the ids of a split, from its name and `task_options`.
     functions: its actions as functions, for formats that call them.
     options: names and defaults of its options.
     task_options: names of those that choose tasks.
     subtask: the kind of a task by its id, for tables by kind; None: all are of
       one kind.
-    subtasks_of: what `subtask` is under options that give ids another meaning.
+    subtasks_of: gives `subtask` under options that give ids another meaning.
   """
 
   name: str
@@ -45,7 +45,7 @@ class EnvSpec:
   subtasks_of: Callable[..., Callable[[int], str]] | None = None
 
   def open(self, **options: Any) -> EnvFactory:
-    """What makes its episodes. Imports what it needs only now.
+    """The factory of its environments. Imports their packages only now.
 
     Raises:
       ConfigError: an option is unknown or wrong.
@@ -87,7 +87,7 @@ class EnvSpec:
     return {**self.options, **options}
 
   def instructions(self, format: str, style: str) -> str:
-    """What a policy is told before its first observation.
+    """The policy's instructions before its first observation.
 
     Raises:
       ConfigError: the style is unknown, or the format is of no use here.

@@ -113,7 +113,11 @@ class _Remote:
 
 
 class _Worker:
-  """A process, and the calls that take turns on its pipe."""
+  """A process, and the calls that take turns on its pipe.
+
+  It is a multiprocessing child and not a `runtime.children.Child`, because it
+  exchanges Python objects; it ends when its pipe closes, as those do.
+  """
 
   def __init__(self, env_name: str, options: Mapping[str, Any]):
     self.live = 0
@@ -146,7 +150,7 @@ class _Worker:
   def call(
       self, number: int, home: int | None, method: str, *args: Any
   ) -> tuple[Any, int]:
-    """What a method of environment `number` gives, and which start gave it.
+    """The result of a method of environment `number`, and the start it is from.
 
     Args:
       number: of the environment.
@@ -179,7 +183,7 @@ class _Worker:
         ) from error
 
   def forget(self, number: int) -> None:
-    """Closes an environment with the next call: nobody waits for it."""
+    """Closes an environment with the next call; does not wait for it."""
     self._closed.append(number)
 
   def stop(self) -> None:

@@ -1,1 +1,1 @@
-"""What the HTTP servers and clients here share."""
+"""Shared parts of the HTTP servers and clients."""

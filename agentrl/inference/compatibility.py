@@ -1,4 +1,4 @@
-"""Whether an inference server is one that a run can use, by its own account."""
+"""The check that an inference server suits a run, by its own account."""
 
 import dataclasses
 import re
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from absl import logging
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineRefusal
 from agentrl.inference.replies import Count
 
 # Releases of SGLang whose contract was read, the first and the last.
@@ -20,7 +20,7 @@ RESERVED = 6
 
 
 class _Said(msgspec.Struct):
-  """What a server says of itself, as far as it matters here."""
+  """The fields of a server's description that are read here."""
 
   version: Any = None
   max_req_input_len: Count | None = None
@@ -59,20 +59,18 @@ def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
   try:
     said = msgspec.convert(dict(info), _Said)
   except msgspec.ValidationError as error:
-    raise EngineError(
-        f'{url} says of itself what no SGLang server says: {error}.',
-        retryable=False,
+    raise EngineRefusal(
+        f'{url} says of itself what no SGLang server says: {error}.'
     ) from error
   _check_version(url, _shown(str(said.version)))
   _check_context(url, said, needs.max_context)
   found = said.architectures
   # SGLang would load what it knows of the weights, and report a success.
   if found and needs.architecture not in found:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} was started with a model of {_shown(", ".join(found))}, and the'
         f' policy is {needs.architecture}; start the server with the model of'
-        ' this run.',
-        retryable=False,
+        ' this run.'
     )
 
 
@@ -86,11 +84,10 @@ def refuse_vocabulary(url: str, vocab_size: int) -> None:
 
   SGLang ends when it is given such weights, so it must not be.
   """
-  raise EngineError(
+  raise EngineRefusal(
       f'{url} was started with a model whose vocabulary does not have the'
       f' {vocab_size} ids of the policy; start the server with the model of'
-      ' this run.',
-      retryable=False,
+      ' this run.'
   )
 
 
@@ -101,12 +98,11 @@ def _check_context(url: str, said: _Said, max_context: int) -> None:
     limit = said.context_length
   if limit is not None and limit < max_context:
     enough = max_context + RESERVED
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} takes {limit} tokens, fewer than'
         f' rollout.max_context={max_context}; lower that, or start the'
         f' server with --context-length {enough} (SGLang keeps {RESERVED}) and'
-        ' a cache that holds them.',
-        retryable=False,
+        ' a cache that holds them.'
     )
 
 
@@ -126,11 +122,10 @@ def _check_version(url: str, version: str) -> None:
     return
   number = tuple(map(int, found.groups()))
   if number < _FIRST:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} runs SGLang {version}; {supported} are supported, and older'
         ' ones lack what a weight push needs. Install'
-        ' third_party/requirements/sglang.txt in its virtual environment.',
-        retryable=False,
+        ' third_party/requirements/sglang.txt in its virtual environment.'
     )
   if number > _LAST:
     logging.warning(

@@ -1,7 +1,7 @@
-"""Async client of what SGLang's HTTP API has beside /generate.
+"""Async client of SGLang's control routes: health, versions, pauses, weights.
 
-Health, versions, pauses and new weights. All of it goes to each replica by
-itself, because SGLang's router does not hand it on.
+Every replica is called by itself, because SGLang's router does not forward
+these routes.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.http import auth
 from agentrl.inference import compatibility, replies
 from agentrl.inference.compatibility import Needs
@@ -106,7 +106,7 @@ class ControlClient:
     await _all(wait(url) for url in self._urls)
 
   async def probe(self, needs: Needs) -> list[dict[str, Any]]:
-    """Checks what the replicas say of themselves.
+    """Checks the replicas' descriptions of themselves.
 
     Args:
       needs: of the run.
@@ -156,7 +156,7 @@ class ControlClient:
     return replies.decode(body, url, replies.Loose)
 
   async def model_info(self) -> dict[str, Any]:
-    """What the first replica says of its model, `weight_version` included."""
+    """The first replica's description of its model, with `weight_version`."""
     kind = dict[str, Any]
     return await self._get_json('model_info', 'get_model_info', kind)
 
@@ -166,7 +166,7 @@ class ControlClient:
     return await self._get_json('server_info', 'get_server_info', kind)
 
   async def num_requests(self) -> int:
-    """Requests that run or wait at the first replica, whoever sent them."""
+    """Number of all requests that run or wait at the first replica."""
     found = await self._get_json(
         'v1/loads?include=core',
         'get_load',
@@ -205,10 +205,9 @@ class ControlClient:
     try:
       reply = replies.decode(body, url, replies.RouterWorkers)
     except EngineError as error:
-      raise EngineError(
+      raise EngineRefusal(
           f"{url} did not list workers; is an SGLang router's URL in"
-          f' sampler.router? A server goes into sampler.urls. {error}',
-          retryable=False,
+          f' sampler.router? A server goes into sampler.urls. {error}'
       ) from error
     urls = tuple(worker.url.rstrip('/') for worker in reply.workers)
     if not urls:
@@ -242,18 +241,17 @@ class ControlClient:
     rows = replies.decode(body, url, list[float | list[float]] | None)
     lengths = {len(row) if isinstance(row, list) else 0 for row in rows or ()}
     if len(lengths) > 1:
-      raise EngineError(
+      raise EngineRefusal(
           f'{url} gave rows of different lengths for {name!r}:'
-          f' {replies.excerpt(body)}',
-          retryable=False,
+          f' {replies.excerpt(body)}'
       )
     return rows
 
   async def weight_checksums(self, skip: Sequence[str]) -> dict[str, list[str]]:
     """A hash of each tensor of the first replica, one for each of its ranks.
 
-    How they are made is the server's affair, and differs between CPU and GPU:
-    they can only be compared with each other.
+    The server chooses the hash, and differently on CPU and GPU: hashes can only
+    be compared with each other.
 
     Args:
       skip: parts of names; tensors that have one are left out.
@@ -326,10 +324,9 @@ class ControlClient:
     for url, body in zip(self._urls, bodies, strict=True):
       reply = replies.decode(body, f'{url}/{route}', replies.Done)
       if not reply.success:
-        raise EngineError(
+        raise EngineRefusal(
             f'{url} did not take weights {version!r} from {path}:'
-            f' {str(reply.message)[:300]}',
-            retryable=False,
+            f' {str(reply.message)[:300]}'
         )
 
   async def models(self) -> list[str]:
@@ -368,9 +365,8 @@ class ControlClient:
     for url, body in zip(self._urls, bodies, strict=True):
       reply = replies.decode(body, f'{url}/{route}', replies.DoneAdapter)
       if not reply.success:
-        raise EngineError(
-            f'{url}/{route} failed: {str(reply.error_message)[:300]}',
-            retryable=False,
+        raise EngineRefusal(
+            f'{url}/{route} failed: {str(reply.error_message)[:300]}'
         )
 
   async def _control(self, route: str, payload: dict[str, Any]) -> list[bytes]:
@@ -423,10 +419,8 @@ class ControlClient:
       raise EngineError(f'{method} {url} failed: {_in_words(error)}') from error
     if status in (401, 403):
       name = f'sampler.{"admin" if admin else "api"}_key_file'
-      raise EngineError(
-          f'{method} {url} gave {status}: {replies.reason(body)}; check'
-          f' {name}.',
-          retryable=False,
+      raise EngineRefusal(
+          f'{method} {url} gave {status}: {replies.reason(body)}; check {name}.'
       )
     if status != 200:
       raise EngineError(
@@ -437,7 +431,7 @@ class ControlClient:
 
 
 def _in_words(error: aiohttp.ClientError) -> str:
-  """What went wrong, as the system calls it."""
+  """The error in the operating system's words."""
   if isinstance(error, aiohttp.ClientOSError) and (error.errno or 0) > 0:
     return os.strerror(error.errno)
   # aiohttp breaks some of its lines.

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from agentrl.errors import ConfigError, EngineError
+from agentrl.errors import ConfigError, EngineRefusal
 from agentrl.runtime import balancer
 
 # Episodes whose server is remembered: more than any run plays at a time.
@@ -20,7 +20,7 @@ _MAX_HOMES = 1 << 16
 
 
 @dataclasses.dataclass
-class _State(balancer.Load):
+class _State(balancer.ServerLoad):
   url: str = ''
   homes: int = 0  # episodes that stay here
   held: bool = False
@@ -55,7 +55,7 @@ class Replicas:
       clock: seconds.
 
     Raises:
-      ConfigError: there is no URL, or one is none.
+      ConfigError: there is no URL, or one does not start with http.
     """
     if not urls:
       raise ConfigError('A sampler needs at least one URL; got none.')
@@ -91,10 +91,9 @@ class Replicas:
     with self._lock:
       states = [s for s in self._states.values() if s.lost is None]
       if not states:
-        raise EngineError(
+        raise EngineRefusal(
             'No inference server is left:'
-            f' {"; ".join(s.lost for s in self._states.values())}',
-            retryable=False,
+            f' {"; ".join(s.lost for s in self._states.values())}'
         )
       states = [s for s in states if not s.held]
       if not states:
@@ -129,7 +128,7 @@ class Replicas:
       return self._states[url].in_flight
 
   def hold(self, url: str) -> None:
-    """Nobody gets this server until it is released or lost."""
+    """Gives this server no requests until it is released or lost."""
     with self._lock:
       self._states[url].held, self._states[url].condemned = True, None
 
@@ -140,10 +139,10 @@ class Replicas:
       self._states[url].succeed()
 
   def condemn(self, url: str, reason: str) -> None:
-    """Holds a server that did not do what all must, until it is released.
+    """Holds a server that failed to do what all must, until it is released.
 
-    Whoever starts servers again does so with this one. One that is held is
-    being started already.
+    The watcher of the servers then restarts it. A server that is held is being
+    started already.
     """
     with self._lock:
       state = self._states[url]
@@ -151,17 +150,17 @@ class Replicas:
         state.held, state.condemned = True, reason
 
   def condemned(self, url: str) -> str | None:
-    """Why a server must be started again; None if it need not."""
+    """The reason to restart a server; None if it need not be restarted."""
     with self._lock:
       return self._states[url].condemned
 
   def lose(self, url: str, reason: str) -> None:
-    """The server will not come back; `reason` is told once all are lost."""
+    """Marks a server that will not come back; `reason` is for errors."""
     with self._lock:
       self._states[url].lost = reason
 
   def losses(self) -> tuple[str, ...]:
-    """Why some will not come back."""
+    """The reasons why some servers will not come back."""
     with self._lock:
       return tuple(s.lost for s in self._states.values() if s.lost is not None)
 

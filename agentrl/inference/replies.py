@@ -1,4 +1,4 @@
-"""Reading SGLang's replies: completions, errors, and what is neither.
+"""Reading SGLang's replies: completions, errors, and invalid bodies.
 
 Bodies are decoded into the structures below. Keys that these do not name are
 ignored, since releases differ in them; what they name must have its type. A
@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.http import replies
 from agentrl.types import Completion
 
@@ -38,14 +38,14 @@ _Triple = tuple[float | None, _Id, Raw]
 
 
 class _Finish(Struct):
-  """What ended a completion."""
+  """The cause of a completion's end."""
 
   type: str
   message: Any = None  # of an abort
 
 
 class _MetaInfo(Struct):
-  """What is said of a completion; one that was still queued has no counts."""
+  """Metadata of a completion; one that was still queued has no counts."""
 
   finish_reason: _Finish
   output_token_logprobs: list[_Triple]
@@ -62,7 +62,7 @@ class _Generated(Struct):
 
 
 class LooseMeta(Struct):
-  """What a router may have lost of `meta_info`."""
+  """The part of `meta_info` that a router may have lost."""
 
   id: str | None = None
   output_token_logprobs: list[_Triple] | None = None
@@ -76,14 +76,14 @@ class Loose(Struct):
 
 
 class Done(Struct):
-  """Whether a server did what it was told."""
+  """The outcome of a command."""
 
   success: bool
   message: Any = None
 
 
 class DoneAdapter(Struct):
-  """The same in the words of the routes of adapters."""
+  """The same for the routes of adapters."""
 
   success: bool = True
   error_message: Any = None
@@ -97,7 +97,7 @@ class Load(Struct):
   num_waiting_reqs: Count | None = None
 
   def __post_init__(self):
-    # Nobody may take a server for idle that does not say so.
+    # A server without counts must not look idle.
     if self.num_reqs is None:
       if None in (self.num_running_reqs, self.num_waiting_reqs):
         raise ValueError('neither num_reqs nor both of its parts are numbers')
@@ -158,7 +158,7 @@ class Aborted(EngineError):
 
 
 async def read_body(response: aiohttp.ClientResponse, url: str) -> bytes:
-  """Reads a body, which it is no matter how a server calls or packs.
+  """Reads a body of any content type and encoding.
 
   Raises:
     EngineError: it is longer than any reply.
@@ -166,10 +166,9 @@ async def read_body(response: aiohttp.ClientResponse, url: str) -> bytes:
   try:
     return await replies.read(response, _MAX_BODY)
   except replies.TooLong as error:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} answers with more than {_MAX_BODY >> 20} MiB, which no reply'
-        f' of SGLang has. It begins: {excerpt(error.body)}',
-        retryable=False,
+        f' of SGLang has. It begins: {excerpt(error.body)}'
     ) from error
 
 
@@ -212,19 +211,17 @@ def decode(body: bytes, url: str, type: type[T] = Any) -> T:
           ' weights or the kernels of the server are broken. It said:'
           f' {excerpt(body)}'
       ) from error
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} did not answer with JSON ({error}); is an SGLang server there?'
-        f' It said: {excerpt(body)}',
-        retryable=False,
+        f' It said: {excerpt(body)}'
     ) from error
 
 
 def _refuse(
     url: str, why: str, body: bytes, cause: Exception | None = None
 ) -> None:
-  raise EngineError(
-      f'{url} answered outside its contract ({why}): {excerpt(body)}',
-      retryable=False,
+  raise EngineRefusal(
+      f'{url} answered outside its contract ({why}): {excerpt(body)}'
   ) from cause
 
 
@@ -248,7 +245,7 @@ def read_completion(
     max_new_tokens: as they were asked for.
     vocab_size: of the policy; ids are below it. None: not known.
     partial: whether what was sampled before an abort is an answer; if that is
-      nothing, it is none in any case.
+      nothing, there is no answer in any case.
 
   Raises:
     Aborted: the server ended it.
@@ -263,24 +260,21 @@ def read_completion(
         f'{url} was aborted: {str(finish.message)[:_BODY_CHARS]}', len(tokens)
     )
   if finish.type not in ('stop', 'length', 'abort'):
-    raise EngineError(
-        f'{url} gave the unknown finish reason {finish.type[:40]!r}.',
-        retryable=False,
+    raise EngineRefusal(
+        f'{url} gave the unknown finish reason {finish.type[:40]!r}.'
     )
   for name in ('prompt_tokens', 'cached_tokens'):
     if getattr(meta, name) is None:
       _refuse(url, f'meta_info has no {name}', body)
   if not tokens or len(tokens) != meta.completion_tokens:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} gave {len(tokens)} scored ids and counted'
-        f' {meta.completion_tokens}; both should be the same and at least 1.',
-        retryable=False,
+        f' {meta.completion_tokens}; both should be the same and at least 1.'
     )
   if len(tokens) > max_new_tokens:
-    raise EngineError(
+    raise EngineRefusal(
         f'{url} gave {len(tokens)} tokens where max_new_tokens was'
-        f' {max_new_tokens}; more than that nobody may have sampled.',
-        retryable=False,
+        f' {max_new_tokens}, the most it may sample.'
     )
   logprobs = tuple(logprob for logprob, _, _ in meta.output_token_logprobs)
   _check_sampled(tokens, logprobs, url, vocab_size)
@@ -301,15 +295,14 @@ def _check_sampled(
     url: str,
     vocab_size: int | None,
 ) -> None:
-  """Raises EngineError for an id or a log-probability that none can be."""
+  """Raises EngineError for an impossible id or log-probability."""
   limit = math.inf if vocab_size is None else vocab_size
   for index, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
     if not 0 <= token < limit:
-      raise EngineError(
+      raise EngineRefusal(
           f'{url} gave the id {token} at index {index}, outside the'
           f' vocabulary of {limit}; was the server started with the model of'
-          ' this run?',
-          retryable=False,
+          ' this run?'
       )
     if logprob is None or logprob > _ROUNDING:
       raise EngineError(

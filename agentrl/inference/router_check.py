@@ -1,4 +1,4 @@
-"""Whether a router hands on what a run's requests say.
+"""The check that a router forwards every field of a run's requests.
 
 SGLang's router writes every request anew and leaves out what it does not know,
 without an error. A run that lost a parameter would train on other samples than
@@ -9,7 +9,7 @@ import math
 import uuid
 from typing import Any
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference import replies
 from agentrl.inference.control import ControlClient
 
@@ -67,11 +67,10 @@ async def _check_stops(router: ControlClient) -> None:
       )
     if first == tokens[-1]:
       return
-  raise EngineError(
+  raise EngineRefusal(
       f'{router.urls[0]} gives other tokens for the same greedy request each'
       f' time: no {first} in {tokens}. Do all servers behind it have the model'
-      ' of this run?',
-      retryable=False,
+      ' of this run?'
   )
 
 
@@ -97,15 +96,12 @@ async def _ask(
       **fields,
   })
   if not reply.output_ids:
-    raise EngineError(
-        f'{router.urls[0]}/generate answered without a token.', retryable=False
-    )
+    raise EngineRefusal(f'{router.urls[0]}/generate answered without a token.')
   return reply.meta_info, reply.output_ids
 
 
 def _refuse(router: ControlClient, name: str, found: str) -> None:
-  raise EngineError(
+  raise EngineRefusal(
       f'The router at {router.urls[0]} drops {name} of requests: {found}. Name'
-      ' the servers themselves in sampler.urls instead of sampler.router.',
-      retryable=False,
+      ' the servers themselves in sampler.urls instead of sampler.router.'
   )

@@ -22,7 +22,7 @@ from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.types import Completion
 
-# How often a request looks whether a held server has come back.
+# Seconds between two looks at whether a held server is back.
 _HELD_S = 0.1
 
 
@@ -98,7 +98,7 @@ class Sampler(ControlClient):
       backoff_s: pause before the second try; doubles with each further one.
       api_key: sent as a bearer token.
       admin_key: see `ControlClient`.
-      replicas: who gets the requests, shared among samplers, or a router that
+      replicas: the balancer of requests, shared among samplers, or a router that
         stands before `urls`; None: `urls`, counted by this sampler alone.
       accepts: whether completions of a weight version are of use; one that is
         not counts as a failure of its server. None: all are.
@@ -174,7 +174,7 @@ class Sampler(ControlClient):
       EngineError: all tries failed, the request was refused, or the reply does
         not follow the contract (a NaN log-probability, an id outside the
         vocabulary or more than `max_new_tokens` ids included).
-      ValueError: an id is outside the vocabulary, or there is none; neither is
+      ValueError: an id is outside the vocabulary, or the prompt is empty; not
         sent, since it can end an SGLang server.
     """
     self._check_ids(input_ids)
@@ -251,7 +251,7 @@ class Sampler(ControlClient):
         )
 
   def _check_version(self, completion: Completion, url: str) -> None:
-    """A server that somebody started again has other weights than the rest."""
+    """Refuses a server that was restarted and has other weights than the rest."""
     version = completion.weight_version
     if self._accepts is not None and not self._accepts(version):
       raise EngineError(
@@ -261,7 +261,7 @@ class Sampler(ControlClient):
       )
 
   async def _take(self, routing_key: str | None) -> str:
-    """A replica for a request; whoever holds them all will end that."""
+    """A replica for a request, once one is not held."""
     while True:
       url = self._replicas.take(routing_key)
       if url is not None:

@@ -18,7 +18,13 @@ from agentrl.algos import agentevol as algo_lib
 from agentrl.config import modes, resume
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.tasks import TaskIterator
-from agentrl.modes import learning, offline, session as session_lib
+from agentrl.modes import (
+    checkpoints,
+    demonstrations,
+    learning,
+    offline,
+    session as session_lib,
+)
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
 from agentrl.rollout import collect
@@ -37,26 +43,21 @@ _SHOWN = (
     'policy/loss',
 )
 
-
 read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
-  """Trains as `config` says and leaves everything in `workdir`.
-
-  Raises:
-    AgentrlError: something that the user can mend.
-  """
+  """Trains as `config` says and leaves everything in `workdir`."""
   session_lib.run(_run, read(config), workdir)
 
 
 def _run(session: Session) -> None:
   config: modes.AgentEvol = session.config
-  run, params, episodes = offline.build_data(session)
+  run, params, episodes = demonstrations.build_data(session)
   tasks = TaskIterator(run.tasks, seed=session.seed('tasks'))
   loop, kept, current = LoopState(0, 0, tasks.state()), [], params
   if run.checkpoints.latest is not None:
-    state, _, found = learning.restore(
+    state, _, found = checkpoints.restore(
         run, state_lib.abstract(_state(run, 0, params))
     )
     current, loop = state.params, LoopState(**found)
@@ -74,7 +75,7 @@ def _run(session: Session) -> None:
       tasks_per_round=config.explore.tasks,
       tasks=tasks,
       threshold=config.algo.threshold,
-      run=_Surroundings(run, serving, params, episodes),
+      hooks=_Hooks(run, serving, params, episodes),
   )
   learning.evaluate(
       run, serving, 'after', config.num_steps, loop.policy_version
@@ -83,8 +84,8 @@ def _run(session: Session) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Surroundings(agentevol.Run):
-  """The surroundings of the loop.
+class _Hooks(agentevol.Hooks):
+  """Exploring, learning, records and checkpoints of a run.
 
   Attributes:
     run: its parts.
@@ -142,14 +143,14 @@ class _Surroundings(agentevol.Run):
   def record(self, number, values, groups, kept, version):
     session, config = self.run.session, self.run.session.config
     if groups:
-      offline.write_episodes(
+      demonstrations.write_episodes(
           session,
           episodes_lib.step_path(session.directory, 'train', number),
           [episode for group in groups for episode in group.episodes],
           tokens=config.rollout.save_tokens,
       )
       values = values | collect.rollout_metrics(groups, config.explore.horizon)
-    offline.write_episodes(session, _kept_path(session, number), kept)
+    demonstrations.write_episodes(session, _kept_path(session, number), kept)
     self.run.record.write(number, values)
     if number < config.num_steps:
       # The round is done and recorded: a signal that comes now ends this
@@ -162,7 +163,7 @@ class _Surroundings(agentevol.Run):
     # A round starts from the base policy with a new optimizer: nothing of the
     # last one's is needed.
     state = _state(self.run, loop.step, params)
-    learning.save(self.run, state, dataclasses.asdict(loop))
+    checkpoints.save(self.run, state, dataclasses.asdict(loop))
     self.run.checkpoints.wait()
 
 

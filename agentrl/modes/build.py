@@ -91,7 +91,7 @@ def make_world(session: Session, *, expert: bool) -> World:
   evaluate.panel(environment, config.eval)
   remote.read_keys(config.sampler)
   if session.first:
-    remote.look(config.sampler)
+    remote.warn_unreachable(config.sampler)
   return World(session, record, mesh, checkpoints, environment, tasks)
 
 
@@ -123,7 +123,7 @@ def make_run(
     )
   collector = _collector(world, model.tokenizer)
   network = Network(
-      model.module(config.model),
+      language_model.make_module(model.config, config.model),
       world.mesh,
       model.base,
       offload='optimizer' in config.mesh.offload,

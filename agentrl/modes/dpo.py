@@ -9,35 +9,33 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from ml_collections import ConfigDict
 
 from agentrl.algos import dpo
-from agentrl.batch import TokenBatch
 from agentrl.config import modes, resume
 from agentrl.data import episodes as episodes_lib, preference
 from agentrl.data.preference import Pair
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import DataError
-from agentrl.modes import build, learning, offline, session as session_lib
+from agentrl.modes import (
+    build,
+    demonstrations,
+    learning,
+    offline,
+    session as session_lib,
+)
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.parallel import distributed
-from agentrl.rollout import demonstrations
+from agentrl.rollout import demonstrations as conversion
 from agentrl.serving.start import Serving
-from agentrl.training import collection, programs as programs_lib, supervised
-from agentrl.training.supervised import Learner
+from agentrl.training import collection, supervised
 from agentrl.types import Episode
 
 read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
-  """Trains as `config` says and leaves everything in `workdir`.
-
-  Raises:
-    AgentrlError: something that the user can mend.
-  """
+  """Trains as `config` says and leaves everything in `workdir`."""
   session_lib.run(_run, read(config), workdir)
 
 
@@ -68,7 +66,9 @@ def _run(session: Session) -> None:
   )
   del params  # the learner has a copy, which its first update donates
   if not config.algo.reference_free:
-    batch = _with_reference(session, batch, learner, path.with_suffix('.npz'))
+    batch = offline.with_reference(
+        session, batch, learner, path.with_suffix('.npz')
+    )
   if resumed:
     learner = offline.at_checkpoint(run, learner)
     if config.eval.num_tasks:
@@ -102,7 +102,7 @@ def _begin(
   if config.pairs.files:
     # Refused now rather than after the warm start.
     read = functools.partial(preference.read, env=config.env.name)
-    found = demonstrations.read_files(config.pairs.files, read, session.console)
+    found = conversion.read_files(config.pairs.files, read, session.console)
     _write_pairs(run, path, found)
   serving, expert = None, []
   if config.eval.num_tasks or config.explore.tasks:
@@ -140,7 +140,7 @@ def _explore(run: Run, serving: Serving, version: int) -> list[Episode]:
   )
   played = [episode for group in groups for episode in group.episodes]
   path = run.session.directory / 'episodes' / 'explore.jsonl'
-  offline.write_episodes(
+  demonstrations.write_episodes(
       run.session, path, played, tokens=config.rollout.save_tokens
   )
   return played
@@ -172,32 +172,11 @@ def _write_pairs(
   console.print(
       '; '.join([f'{len(pairs)} preference pairs', *reasons]), highlight=False
   )
-  episodes = demonstrations.to_episodes(
+  episodes = conversion.to_episodes(
       run.collector.agent,
       pairs,
       max_context=config.rollout.max_context,
       own_opening=config.pairs.own_opening,
       console=console,
   )
-  offline.write_episodes(run.session, path, episodes)
-
-
-def _with_reference(
-    session: Session, batch: TokenBatch, learner: Learner, path: pathlib.Path
-) -> TokenBatch:
-  """The batch with log-probabilities of the starting policy.
-
-  They are computed once and kept: later the policy is another.
-  """
-  if not distributed.agree(path.exists()):
-    scores = programs_lib.score(
-        learner.programs,
-        learner.state.networks,
-        batch,
-        max_tokens=session.config.optim.max_tokens,
-    )
-    if session.first:
-      episodes_lib.write_learned(path, ref_logprobs=scores.logprobs)
-    distributed.wait(path.name)
-  with np.load(path) as kept:
-    return batch.replace(ref_logprobs=kept['ref_logprobs'])
+  demonstrations.write_episodes(run.session, path, episodes)

@@ -54,7 +54,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       serving = serving_lib.start_serving(
           stack,
           loop,
-          serving_lib.Policy(
+          serving_lib.ServedPolicy(
               model=model,
               version=number,
               dtype=config.model.dtype,

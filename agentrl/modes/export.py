@@ -36,11 +36,7 @@ def read(config: ConfigDict) -> Export:
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
-  """Writes the checkpoint that `config` names into `workdir`, the folder.
-
-  Raises:
-    AgentrlError: something that the user can mend.
-  """
+  """Writes the checkpoint that `config` names into `workdir`, the folder."""
   config = read(config)
   compile_cache.use(config.compile_cache)
   ranks.join(os.environ, config.mode, ready=False)

@@ -14,14 +14,11 @@ from agentrl.modes.build import Run
 from agentrl.serving import start as serving_lib
 from agentrl.serving.start import Serving
 from agentrl.training import (
-    adapters,
-    checkpoint as checkpoint_lib,
     collection,
     ranks,
     supervised,
 )
 from agentrl.training.optim import Rate
-from agentrl.training.state import TrainState
 from agentrl.types import Episode
 
 
@@ -45,7 +42,7 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
   serving = serving_lib.start_serving(
       session.stack,
       session.loop,
-      serving_lib.Policy(
+      serving_lib.ServedPolicy(
           model=dataclasses.replace(run.model, params=params),
           version=version,
           dtype=config.model.dtype,
@@ -74,6 +71,24 @@ def push(run: Run, serving: Serving, params: Any, version: int) -> None:
   """Hands the policy to the sampler."""
   loop = run.session.loop
   ranks.same(lambda: loop.run(serving.push(params, version)))
+
+
+def warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
+  """Evaluates, imitates the expert if config.warmstart says so, evaluates.
+
+  Returns:
+    The parameters that RL begins with, and their version.
+  """
+  warm, version = run.session.config.warmstart, 0
+  if warm.episodes:
+    evaluate(run, serving, 'untrained', 0, version)
+    params = warm_start(
+        run, params, play_expert(run, warm.episodes, warm.horizon)
+    )
+    version += 1
+    push(run, serving, params, version)
+  evaluate(run, serving, 'before', 0, version)
+  return params, version
 
 
 def warm_start(run: Run, params: Any, episodes: Sequence[Episode]) -> Any:
@@ -157,53 +172,3 @@ def evaluate(
     )
   run.record.add_evaluation(name, result.summary)
   session.console.print(report.describe(name, result.summary), highlight=False)
-
-
-def save(
-    run: Run, state: TrainState, loop: dict[str, Any], *, ref_params: Any = None
-) -> None:
-  """Starts a checkpoint of all that the run needs to go on.
-
-  Args:
-    run: of the mode.
-    state: after step `loop['step']`.
-    loop: the loop's own state, JSON values; has `policy_version`.
-    ref_params: of the reference policy, if there is one.
-  """
-  run.session.claim()  # a run that does not sample has not yet
-  checkpoint_lib.save(
-      run.checkpoints,
-      state,
-      ref_params,
-      {
-          'books': loop,
-          **run.record.state(),
-          'model': dataclasses.asdict(run.model.config),
-          'adapter': run.adapter,
-      },
-  )
-
-
-def restore(
-    run: Run, like: TrainState, *, reference: bool = False
-) -> tuple[TrainState, Any, dict[str, Any]]:
-  """Brings the newest checkpoint back, and sets later records aside.
-
-  Returns:
-    The state, the reference's parameters (None without one), the loop's state.
-  """
-  host = run.checkpoints.host()
-  place = f'The checkpoint in {run.session.directory}'
-  checkpoint_lib.check_model(host['model'], run.model.config, place)
-  adapters.check(host.get('adapter'), run.adapter, place)
-  state, ref_params, host = checkpoint_lib.restore(
-      run.checkpoints, like, reference=reference
-  )
-  run.record.restore(host)
-  step = host['books']['step']
-  lines = run.record.discard_from(step)
-  run.session.console.print(
-      f'Continuing after step {step}'
-      + (f'; {lines} later lines of metrics set aside' if lines else '')
-  )
-  return state, ref_params, host['books']

@@ -1,7 +1,4 @@
-"""The steps that sft, dpo and agentevol share: data, exploring, learning.
-
-Every process of several reads the same files and has all episodes.
-"""
+"""The steps that sft, dpo and agentevol share: exploring and learning."""
 
 import functools
 import math
@@ -9,13 +6,14 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from agentrl.batch import TokenBatch
-from agentrl.data import conversations, episodes as episodes_lib
-from agentrl.modes import build, learning
+from agentrl.data import episodes as episodes_lib
+from agentrl.modes import checkpoints, learning
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed
-from agentrl.rollout import demonstrations
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import (
@@ -27,66 +25,10 @@ from agentrl.training import (
 from agentrl.training.optim import Rate
 from agentrl.training.state import TrainState
 from agentrl.training.supervised import Learner
-from agentrl.types import Episode, Group
+from agentrl.types import Group
 
 # (updates done, state) -> more metrics
 Measure = Callable[[int, TrainState], dict[str, float]]
-
-
-def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
-  """The run, its first parameters, and what `config.data` describes.
-
-  The episodes are kept in the workdir: a run that goes on needs neither the
-  files nor the expert.
-  """
-  config, data = session.config, session.config.data
-  world = build.make_world(session, expert=data.expert_episodes > 0)
-  path = session.directory / 'episodes' / 'demonstrations.jsonl'
-  if world.checkpoints.latest is not None:
-    run, params = build.make_run(world, lambda: [])  # there is a tokenizer
-    return run, params, list(episodes_lib.read(path))
-  found = []
-  if data.files:
-    read = functools.partial(conversations.read, env=config.env.name)
-    found = demonstrations.read_files(data.files, read, session.console)
-    found = demonstrations.worth_imitating(
-        found, data.min_return, session.console
-    )
-
-  def texts() -> list[str]:
-    texts = [text for item in found for text in conversations.texts_of(item)]
-    if data.expert_episodes:
-      texts += build.expert_texts(world, data.expert_horizon)
-    return texts
-
-  run, params = build.make_run(world, texts)
-  episodes = []
-  if found:
-    episodes += demonstrations.to_episodes(
-        run.collector.agent,
-        [(item,) for item in found],
-        max_context=config.rollout.max_context,
-        own_opening=data.own_opening,
-        console=session.console,
-    )
-  if data.expert_episodes:
-    episodes += learning.play_expert(
-        run, data.expert_episodes, data.expert_horizon
-    )
-  write_episodes(session, path, episodes)
-  return run, params, episodes
-
-
-def write_episodes(
-    session: Session,
-    path: pathlib.Path,
-    episodes: Sequence[Episode],
-    **options: Any,
-) -> None:
-  """Writes a file once; afterwards every process can read it."""
-  if session.first:
-    episodes_lib.write(path, episodes, **options)
-  distributed.wait(path.name)
 
 
 def explore(
@@ -161,14 +103,14 @@ def make_learner(
 
 def at_checkpoint(run: Run, learner: Learner) -> Learner:
   """The learner at the newest checkpoint."""
-  state, _, _ = learning.restore(run, state_lib.abstract(learner.state))
+  state, _, _ = checkpoints.restore(run, state_lib.abstract(learner.state))
   return learner._replace(state=state)
 
 
 def save(run: Run, state: TrainState, version: int) -> None:
   """Saves; `version` is that of the policy before the first update."""
   done = int(state.step)
-  learning.save(run, state, {'step': done, 'policy_version': version + done})
+  checkpoints.save(run, state, {'step': done, 'policy_version': version + done})
 
 
 def learn(
@@ -224,3 +166,24 @@ def learn(
     learning.push(run, serving, state.params, version + total)
     learning.evaluate(run, serving, 'after', total, version + total)
   run.record.summarise(session.config.mode, total, updates=total)
+
+
+def with_reference(
+    session: Session, batch: TokenBatch, learner: Learner, path: pathlib.Path
+) -> TokenBatch:
+  """The batch with log-probabilities of the starting policy.
+
+  They are computed once and kept: later the policy is another.
+  """
+  if not distributed.agree(path.exists()):
+    scores = programs_lib.score(
+        learner.programs,
+        learner.state.networks,
+        batch,
+        max_tokens=session.config.optim.max_tokens,
+    )
+    if session.first:
+      episodes_lib.write_learned(path, ref_logprobs=scores.logprobs)
+    distributed.wait(path.name)
+  with np.load(path) as kept:
+    return batch.replace(ref_logprobs=kept['ref_logprobs'])

@@ -23,7 +23,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   keys = Keys(
       api=_key(files.api_key_file), admin=_key(files.admin_api_key_file)
   )
-  policy_server.serve(config, keys)
+  policy_server.serve(
+      config.model,
+      config.sampler,
+      config.serve,
+      keys,
+      compile_folder=config.compile_cache,
+  )
 
 
 def _key(path: str | None) -> str | None:

@@ -10,7 +10,12 @@ from ml_collections import ConfigDict
 
 from agentrl.algos import sft
 from agentrl.config import modes, resume
-from agentrl.modes import learning, offline, session as session_lib
+from agentrl.modes import (
+    demonstrations,
+    learning,
+    offline,
+    session as session_lib,
+)
 from agentrl.modes.session import Session
 from agentrl.training import supervised
 from agentrl.training.state import TrainState
@@ -20,17 +25,13 @@ read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
-  """Trains as `config` says and leaves everything in `workdir`.
-
-  Raises:
-    AgentrlError: something that the user can mend.
-  """
+  """Trains as `config` says and leaves everything in `workdir`."""
   session_lib.run(_run, read(config), workdir)
 
 
 def _run(session: Session) -> None:
   config: modes.Sft = session.config
-  run, params, episodes = offline.build_data(session)
+  run, params, episodes = demonstrations.build_data(session)
   train, heldout = split(
       episodes, config.algo.heldout, seed=session.seed('heldout')
   )

@@ -16,7 +16,7 @@ from agentrl.config import modes, resume
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.inference.sampler import Sampler
-from agentrl.modes import build, learning, session as session_lib
+from agentrl.modes import build, checkpoints, learning, session as session_lib
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
 from agentrl.parallel import sharding
@@ -41,16 +41,11 @@ _SHOWN = (
     'time/step_s',
 )
 
-
 read = resume.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
-  """Trains as `config` says and leaves everything in `workdir`.
-
-  Raises:
-    AgentrlError: something that the user can mend.
-  """
+  """Trains as `config` says and leaves everything in `workdir`."""
   session_lib.run(_run, read(config), workdir)
 
 
@@ -71,14 +66,14 @@ def _run(session: Session) -> None:
     # Two states at a time would not fit where one just does.
     like, params = state_lib.abstract(state), None
     del state
-    state, ref_params, loop = learning.restore(
+    state, ref_params, loop = checkpoints.restore(
         run, like, reference=config.algo.kl_coef > 0
     )
     loop = LoopState(**loop)
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
     serving = learning.start_sampling(run, params, 0)
-    params, version = _warm_up(run, serving, params)
+    params, version = learning.warm_up(run, serving, params)
     # The state has a copy: what it was made of may go.
     state = rl.new_state(run.network, params, tx, config.algo)
     params = None
@@ -95,7 +90,7 @@ def _run(session: Session) -> None:
     )
   if 'reference' in config.mesh.offload:
     ref_params = sharding.to_host(ref_params)
-  surroundings = _Surroundings(
+  hooks = _Hooks(
       run,
       serving,
       learning.make_sampler(run, serving, config.rollout.temperature),
@@ -103,7 +98,7 @@ def _run(session: Session) -> None:
       watch.DeadPolicyWatch(run.model.config.vocab_size),
   )
   if not resumed:
-    surroundings.save(state, loop)
+    hooks.save(state, loop)
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
   tasks.restore(loop.tasks)
   state, loop = rl.train(
@@ -127,7 +122,7 @@ def _run(session: Session) -> None:
           learning_rate=learning_rate,
           ref_params=ref_params,
       ),
-      run=surroundings,
+      hooks=hooks,
       save_every=config.checkpoint.every,
   )
   run.checkpoints.wait()
@@ -148,27 +143,9 @@ def _texts(world: build.World) -> list[str]:
   return build.expert_texts(world, warm.horizon)
 
 
-def _warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
-  """Evaluates, imitates the expert, evaluates again.
-
-  Returns:
-    The parameters that RL begins with, and their version.
-  """
-  warm, version = run.session.config.warmstart, 0
-  if warm.episodes:
-    learning.evaluate(run, serving, 'untrained', 0, version)
-    params = learning.warm_start(
-        run, params, learning.play_expert(run, warm.episodes, warm.horizon)
-    )
-    version += 1
-    learning.push(run, serving, params, version)
-  learning.evaluate(run, serving, 'before', 0, version)
-  return params, version
-
-
 @dataclasses.dataclass(frozen=True)
-class _Surroundings(rl.Run):
-  """The surroundings of the loop: sampler, records, checkpoints."""
+class _Hooks(rl.Hooks):
+  """Sampler, records and checkpoints of a run."""
 
   run: Run
   serving: Serving
@@ -216,9 +193,8 @@ class _Surroundings(rl.Run):
         learning.evaluate(run, self.serving, name, step + 1, version)
 
   def save(self, state, loop):
-    learning.save(
-        self.run, state, dataclasses.asdict(loop), ref_params=self.ref_params
-    )
+    loop = dataclasses.asdict(loop)
+    checkpoints.save(self.run, state, loop, ref_params=self.ref_params)
 
   def stopped(self):
     return ranks.interrupted(self.run.session.loop)

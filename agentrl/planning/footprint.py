@@ -42,7 +42,7 @@ class Program(NamedTuple):
   """A compiled program, on each device."""
 
   bytes: int  # that it takes beyond the arrays that outlive it
-  work: hlo.Work
+  work: hlo.Costs
 
 
 class Size(NamedTuple):

@@ -42,7 +42,7 @@ class Collective(NamedTuple):
   bytes: int
 
 
-class Work(NamedTuple):
+class Costs(NamedTuple):
   """The work of one device in one run of a program."""
 
   flops: int  # of matrix products, 2 for each multiply and add
@@ -57,7 +57,7 @@ class _Instruction(NamedTuple):
   rest: str  # attributes
 
 
-def work(text: str) -> Work:
+def work(text: str) -> Costs:
   """Reads `jax.stages.Compiled.as_text()`.
 
   Element-wise work is not counted: it is bound by memory, not by arithmetic.
@@ -93,7 +93,7 @@ def work(text: str) -> Work:
   flops = total.pop(None, (0,))[0]
   collectives = [Collective(*key, *value) for key, value in total.items()]
   collectives.sort(key=lambda c: -c.bytes)
-  return Work(flops, tuple(collectives))
+  return Costs(flops, tuple(collectives))
 
 
 def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:

@@ -1,4 +1,4 @@
-"""How a policy talks: what it is told first, and what its words mean."""
+"""The agent: instructions, chat template and action format of a policy."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ _MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
 
 
 class Reading(NamedTuple):
-  """What one completion says."""
+  """One completion, decoded and parsed."""
 
   text: str
   action: str
@@ -99,8 +99,8 @@ class Agent:
   def check_format(self, completions: Sequence[str]) -> None:
     """Refuses completions most of which have no action in this agent's format.
 
-    One that plain text can be read from, but that is written in another format,
-    has none either: `Thought:`, say, is no action.
+    In format 'plain', a completion in another format counts as unreadable too:
+    `Thought:`, say, is no action.
 
     Args:
       completions: of one record.
@@ -153,7 +153,7 @@ class Agent:
 
 
 def _answer(text: str) -> str:
-  """What follows the reasoning that opens a completion; else all of it.
+  """The text after the reasoning that opens a completion; else all of it.
 
   Reasoning weighs actions up, and so may write several. One that was cut off
   has no answer.

@@ -1,4 +1,4 @@
-"""Many episodes at a time, in an order that does not depend on their speed."""
+"""Concurrent collection of episodes, in an order independent of their speed."""
 
 import asyncio
 import statistics
@@ -24,7 +24,7 @@ _ALARMS: dict[str, type[AgentrlError]] = {
 
 
 class Assignment(NamedTuple):
-  """Which episode to play."""
+  """The episode to play."""
 
   ordinal: int  # position of the task in the run's task order
   task_id: int
@@ -50,7 +50,7 @@ async def collect(
   """Plays `group_size` episodes of each task.
 
   Every episode advances on its own: as soon as one ends, the next one starts,
-  reset included, and nobody waits for the slowest of a round.
+  reset included, without waiting for the slowest of a round.
 
   Args:
     tasks: (ordinal, task id) pairs.

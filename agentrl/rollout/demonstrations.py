@@ -1,4 +1,4 @@
-"""What the offline modes learn from: records of files, as episodes."""
+"""Records of files as episodes, for the offline modes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -12,7 +12,7 @@ from agentrl.types import Conversation, Episode
 
 T = TypeVar('T')
 
-# So many broken records are shown one by one.
+# Number of broken records that are shown one by one.
 _SHOWN = 10
 
 
@@ -36,7 +36,7 @@ def read_files(
     read: Callable[..., Iterable[T]],
     console: rich.console.Console,
 ) -> list[T]:
-  """What can be used in these files; the rest is reported and counted.
+  """The usable records of files; the rest is reported and counted.
 
   Args:
     files: paths.
@@ -73,7 +73,7 @@ def worth_imitating(
   """All conversations, and the episodes of such a return, or with success.
 
   Raises:
-    DataError: there are none.
+    DataError: no record is left.
   """
 
   def is_good(item: Conversation | Episode) -> bool:
@@ -128,7 +128,7 @@ def to_episodes(
   for items in found:
     try:
       whole = [_to_episode(agent, item, own_opening) for item in items]
-      _check_format(agent, whole[0])
+      _check_format(agent, whole[0])  # the worse of a pair may be unreadable
       short = [_cut(episode, max_context) for episode in whole]
     except DataError as error:
       complaints(error)
@@ -174,7 +174,7 @@ def _to_episode(
 
 
 def _check_format(agent: Agent, episode: Episode) -> None:
-  """Refuses what is to be said and cannot be read; the worse of a pair may."""
+  """Refuses completions whose actions cannot be parsed."""
   try:
     agent.check_format([turn.completion for turn in episode.turns])
   except DataError as error:

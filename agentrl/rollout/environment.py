@@ -38,7 +38,7 @@ class Environment:
   def __init__(
       self,
       loop: EventLoop,
-      env: options.Env,
+      env: options.EnvOptions,
       *,
       task_file: str | None = None,
       expert: bool = False,
@@ -80,7 +80,7 @@ class Environment:
     return self.spec.tasks(split, **self._env.options)
 
   def subtasks(self) -> Callable[[int], str]:
-    """What names the kind of a task."""
+    """A function from a task to its kind."""
     return self.spec.subtasks(**self._env.options)
 
   def panel(
@@ -248,10 +248,10 @@ def make_play(
   Args:
     environment: where.
     agent: how the policy talks.
-    policy: who continues the transcript; None: the environment's expert.
+    policy: continues the transcript; None: the environment's expert.
     rollout: limits.
     name: begins the names of the episodes.
-    split: whose tasks these are.
+    split: of the tasks, for the record.
     horizon: most turns.
     policy_version: for the record.
   """

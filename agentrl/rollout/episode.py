@@ -10,10 +10,10 @@ from agentrl.envs.client import EnvClient
 from agentrl.errors import EngineError, EnvError
 from agentrl.inference.sampler import Policy
 from agentrl.rollout import seeds
-from agentrl.rollout.agent import Agent
+from agentrl.rollout.agent import Agent, Reading
 from agentrl.rollout.options import Limits
 from agentrl.rollout.transcript import Transcript
-from agentrl.types import Episode, Message, StepResult, Turn
+from agentrl.types import Completion, Episode, Message, StepResult, Turn
 
 
 async def run_episode(
@@ -168,22 +168,7 @@ async def _play(
     # Only now, in one go: when the environment fails, the completion that it
     # did not answer is no turn and must not be trained on.
     transcript.append_sampled(completion)
-    record.turns.append(
-        Turn(
-            completion=reading.text,
-            action=reading.action,
-            parse_error=reading.parse_error,
-            observation=result.observation,
-            reward=result.reward,
-            finish_reason=completion.finish_reason,
-            prompt_tokens=completion.prompt_tokens,
-            cached_tokens=completion.cached_tokens,
-            completion_tokens=len(completion.tokens),
-            weight_version=completion.weight_version,
-            sampler_s=completion.latency_s,
-            env_s=env_s,
-        )
-    )
+    record.turns.append(make_turn(reading, completion, result, env_s))
     if result.success is not None:
       record.success = result.success
     if result.terminated:
@@ -197,3 +182,23 @@ async def _play(
       return types.HORIZON
     if length >= max_context:
       return types.CONTEXT
+
+
+def make_turn(
+    reading: Reading, completion: Completion, result: StepResult, env_s: float
+) -> Turn:
+  """The record of a completion, its reading and the environment's answer."""
+  return Turn(
+      completion=reading.text,
+      action=reading.action,
+      parse_error=reading.parse_error,
+      observation=result.observation,
+      reward=result.reward,
+      finish_reason=completion.finish_reason,
+      prompt_tokens=completion.prompt_tokens,
+      cached_tokens=completion.cached_tokens,
+      completion_tokens=len(completion.tokens),
+      weight_version=completion.weight_version,
+      sampler_s=completion.latency_s,
+      env_s=env_s,
+  )

@@ -41,9 +41,9 @@ class Expert:
   ) -> Completion:
     """Gives the expert's next action as if a policy had sampled it.
 
-    Its log-probabilities are 0, as it is never in doubt. An action longer than
+    Its log-probabilities are 0: the action is certain. An action longer than
     `max_new_tokens` is cut with finish reason 'length', as a policy's would be.
-    What only matters to a sampler is ignored.
+    Arguments for samplers are ignored.
 
     Raises:
       EnvError: the server has no expert or cannot be reached.

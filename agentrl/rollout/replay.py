@@ -1,18 +1,24 @@
 """Recorded words as an episode: the tokens that a rollout would have made.
 
-Nothing here renders a conversation: prompt, completions and observations go
-through the `Agent` and the `Transcript` that episodes are played with. So a
-policy that learns from a file learns exactly what it will meet and has to say.
+No conversation is rendered here: prompt, completions and observations go
+through the `Agent` and the `Transcript` that episodes are played with. A
+policy that learns from a file is so trained on exactly the tokens of a rollout.
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 from agentrl import types
 from agentrl.errors import ChatTemplateError, DataError
 from agentrl.rollout.agent import Agent
+from agentrl.rollout.episode import make_turn
 from agentrl.rollout.transcript import Transcript
-from agentrl.types import Completion, Conversation, Episode, Message, Turn
+from agentrl.types import (
+    Completion,
+    Conversation,
+    Episode,
+    Message,
+    StepResult,
+)
 
 
 def replay(
@@ -21,7 +27,7 @@ def replay(
   """The episode that has these words.
 
   Completions that are not to be learnt are part of the transcript with mask 0,
-  and no turns. Nobody knows the rewards: they are 0, and success is False.
+  and no turns. Rewards are unknown: they are 0, and success is False.
 
   Args:
     agent: how the policy talks.
@@ -61,7 +67,9 @@ def replay(
     answer = messages[index + 1].content if index + 1 < len(messages) else ''
     if learn[index]:
       transcript.append_sampled(completion)
-      turns.append(_turn(agent, completion, answer))
+      result = StepResult(answer, reward=0.0, terminated=False)
+      reading = agent.read(completion.tokens)
+      turns.append(make_turn(reading, completion, result, env_s=0.0))
     else:
       transcript.append_inserted(ids)
     if index + 1 < len(messages):
@@ -102,7 +110,7 @@ def renew(agent: Agent, episode: Episode) -> Episode:
     raise DataError(str(error)) from error
   ids, mask = episode.tokens, episode.completion_mask
   if ids[: len(prompt)] == prompt and not any(mask[: len(prompt)]):
-    runs = _runs(mask)
+    runs = episode.sampled_runs
     if len(runs) == len(episode.turns) and all(
         agent.read(ids[start:stop]).text == turn.completion
         for (start, stop), turn in zip(runs, episode.turns, strict=True)
@@ -157,7 +165,7 @@ def cut_to(episode: Episode, max_context: int) -> Episode | None:
   """
   if len(episode.tokens) <= max_context:
     return episode
-  ends = [stop for _, stop in _runs(episode.completion_mask)]
+  ends = [stop for _, stop in episode.sampled_runs]
   turns = sum(stop <= max_context for stop in ends)
   if not turns:
     return None
@@ -171,33 +179,3 @@ def cut_to(episode: Episode, max_context: int) -> Episode | None:
       sampler_logprobs=episode.sampler_logprobs[:stop],
       stop_reason=episode.stop_reason if whole else types.CONTEXT,
   )
-
-
-def _turn(agent: Agent, completion: Completion, observation: str) -> Turn:
-  reading = agent.read(completion.tokens)
-  return Turn(
-      completion=reading.text,
-      action=reading.action,
-      parse_error=reading.parse_error,
-      observation=observation,
-      reward=0.0,
-      finish_reason=completion.finish_reason,
-      prompt_tokens=completion.prompt_tokens,
-      cached_tokens=0,
-      completion_tokens=len(completion.tokens),
-      weight_version=completion.weight_version,
-      sampler_s=0.0,
-      env_s=0.0,
-  )
-
-
-def _runs(mask: Sequence[bool]) -> list[tuple[int, int]]:
-  """`(start, stop)` of each run of True."""
-  runs, start = [], None
-  for index, value in enumerate((*mask, False)):
-    if value and start is None:
-      start = index
-    elif not value and start is not None:
-      runs.append((start, index))
-      start = None
-  return runs

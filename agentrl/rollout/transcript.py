@@ -1,4 +1,4 @@
-"""The append-only record of what the policy read and wrote, in token ids."""
+"""The append-only token ids of an episode, read and written by the policy."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ class Transcript:
     self._logprobs += completion.logprobs
 
   def append_inserted(self, ids: Sequence[int]) -> None:
-    """Appends ids that nobody sampled: mask False, log-probability 0."""
+    """Appends inserted ids: mask False, log-probability 0."""
     self._tokens += ids
     self._mask += [False] * len(ids)
     self._logprobs += [0.0] * len(ids)

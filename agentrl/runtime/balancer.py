@@ -9,7 +9,7 @@ MAX_COOL_DOWN_S = 30.0
 
 
 @dataclasses.dataclass
-class Load:
+class ServerLoad:
   """Requests under way at one server, and its failures.
 
   Attributes:
@@ -47,7 +47,7 @@ class Load:
     self.failures, self.cool_until = 0, -math.inf
 
 
-AnyLoad = TypeVar('AnyLoad', bound=Load)
+AnyLoad = TypeVar('AnyLoad', bound=ServerLoad)
 
 
 def least_busy(servers: Iterable[AnyLoad], now: float) -> AnyLoad:

@@ -34,8 +34,8 @@ class Child:
 
   Its standard input is a pipe that the kernel closes even after a SIGKILL of
   this process. A command that does not end with its standard input runs under a
-  `supervisor`, which does. Ctrl-C in a terminal goes to a whole session: a child
-  has its own, so that the parent decides.
+  `supervisor`, which does. Ctrl-C in a terminal goes to a whole session: a
+  child has its own, so that the parent decides.
   """
 
   def __init__(
@@ -100,7 +100,7 @@ class Child:
     """The next line of its standard output; '' if it ended before.
 
     Raises:
-      TimeoutError: there is none yet, and the child still runs.
+      TimeoutError: the child still runs and has written no line.
     """
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -114,7 +114,7 @@ class Child:
     raise TimeoutError
 
   def ending(self, wait_s: float = 0.0) -> str | None:
-    """How it ended, in words; None if it runs and does so for `wait_s` more."""
+    """Its exit in words, after `wait_s` at most; None while it runs."""
     try:
       code = self._process.wait(wait_s)
     except subprocess.TimeoutExpired:

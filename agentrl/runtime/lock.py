@@ -1,7 +1,7 @@
 """The lock on a workdir: one run at a time writes there.
 
-The kernel drops it however the run ends, SIGKILL included. Who only reads a
-workdir (an evaluation, the inspector, an export) needs none.
+The kernel drops it however the run ends, SIGKILL included. A mode that
+only reads a workdir (evaluate, inspect, export) takes no lock.
 """
 
 import contextlib

@@ -19,8 +19,8 @@ class Rank:
 
   Attributes:
     count: processes.
-    index: this one's number; None: the launcher tells JAX.
-    coordinator: `host:port` of process 0; None: the launcher tells JAX.
+    index: this one's number; None: JAX gets it from the launcher.
+    coordinator: `host:port` of process 0; None: JAX gets it from the launcher.
     local: this one's number on its machine, where that has several: it uses
       the device of this number. None: all devices of the machine.
   """
@@ -32,7 +32,7 @@ class Rank:
 
 
 def find(environ: Mapping[str, str]) -> Rank:
-  """Where this process stands, from the variables of who launched it.
+  """The rank of this process, from the variables of its launcher.
 
   Known are `RANK`, `WORLD_SIZE`, `MASTER_ADDR` and `MASTER_PORT` (torchrun's
   names, which Kubernetes' training operators set and anybody can), Slurm's step

@@ -1,4 +1,4 @@
-"""Folders in memory that end with their run, or after it if it was killed.
+"""Folders in shared memory that are removed with their run, or by a later one.
 
 A run holds a lock on a file in its folder. The kernel drops the lock however the
 run ends, so a later run can tell the folders that nobody uses, and remove them.
@@ -22,11 +22,11 @@ _OWNER = '.owner'
 def folder(parent: pathlib.Path) -> Iterator[pathlib.Path]:
   """A new folder, of a name that is never used again, for one block."""
   path = parent / f'{_PREFIX}{secrets.token_hex(6)}'
-  path.mkdir(mode=0o700)  # weights are not for everybody on this machine
+  path.mkdir(mode=0o700)  # weights are private
   try:
     with (path / f'{_OWNER}.new').open('w') as owner:
       fcntl.flock(owner, fcntl.LOCK_EX)
-      # Whoever finds it under its name finds it locked.
+      # Under its final name it is always locked.
       (path / f'{_OWNER}.new').rename(path / _OWNER)
       yield path
   finally:

@@ -10,12 +10,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from agentrl.config import sampler as sampler_lib
-from agentrl.config.modes import PolicyServer, ServePolicy
 from agentrl.errors import AgentrlError
 from agentrl.http.auth import Keys
 from agentrl.models.options import DTYPES, Model
 from agentrl.serving import policy_server
+from agentrl.serving.options import EmbeddedOptions, PolicyServer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,13 +72,13 @@ def main(argv: Sequence[str] | None = None) -> int:
   )
   args = parser.parse_args(argv)
   try:
-    config = ServePolicy(
-        model=Model(name=args.model_path, dtype=args.dtype),
-        sampler=sampler_lib.Engine(
+    policy_server.serve(
+        Model(name=args.model_path, dtype=args.dtype),
+        EmbeddedOptions(
             max_running=args.max_running_requests,
             deterministic=args.enable_deterministic_inference,
         ),
-        serve=PolicyServer(
+        PolicyServer(
             host=args.host,
             port=args.port,
             name=args.served_model_name,
@@ -87,9 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             seed=args.random_seed,
             warmup=not args.skip_server_warmup,
         ),
-        compile_cache=args.compile_cache,
+        Keys(args.api_key, args.admin_api_key),
+        compile_folder=args.compile_cache,
     )
-    policy_server.serve(config, Keys(args.api_key, args.admin_api_key))
   except AgentrlError as error:
     print(f'{type(error).__name__}: {error}', file=sys.stderr)
     return 2

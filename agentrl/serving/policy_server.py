@@ -1,4 +1,4 @@
-"""One policy behind SGLang's and OpenAI's routes, until a signal comes."""
+"""A server of one policy, with SGLang's and OpenAI's routes."""
 
 import contextlib
 import signal
@@ -6,15 +6,23 @@ import threading
 
 from absl import logging
 
-from agentrl.config.modes import ServePolicy
-from agentrl.engine.http.auth import Keys
+from agentrl.http.auth import Keys
+from agentrl.models.options import Model
 from agentrl.serving import start as serving
+from agentrl.serving.options import EmbeddedOptions, PolicyServer
 from agentrl.training import compile_cache, language_model
 
-_POLL_S = 0.05  # between two looks at what is compiled
+_POLL_S = 0.05  # between two checks whether all is compiled
 
 
-def serve(config: ServePolicy, keys: Keys) -> None:
+def serve(
+    policy: Model,
+    sampler: EmbeddedOptions,
+    where: PolicyServer,
+    keys: Keys,
+    *,
+    compile_folder: str | None,
+) -> None:
   """Serves a policy behind `keys` until SIGTERM or SIGINT.
 
   Either of them ends the process at once while the model is being loaded, and
@@ -22,35 +30,37 @@ def serve(config: ServePolicy, keys: Keys) -> None:
   that is done (`serve.warmup`).
 
   Args:
-    config: the policy and where to serve it; its key files are not read.
+    policy: the model and its type.
+    sampler: the engine.
+    where: address, name and limits; its key files are not read.
     keys: what requests must carry.
+    compile_folder: see `compile_cache.use`.
 
   Raises:
     AgentrlError: the model cannot be loaded, the port is taken, or the folder
       for compiled programs cannot be written.
   """
-  where = config.serve
-  compile_cache.use(config.compile_cache)
-  model, version = language_model.load_policy(config.model.name)
+  compile_cache.use(compile_folder)
+  model, version = language_model.load_policy(policy.name)
   stopped = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: stopped.set())
   with contextlib.ExitStack() as stack:
     engine, url = serving.start_engine(
         stack,
-        serving.Policy(
+        serving.ServedPolicy(
             model=model,
             version=version,
-            dtype=config.model.dtype,
+            dtype=policy.dtype,
             max_context=where.max_context or model.config.max_positions,
             seed=where.seed,
             chat_template=where.chat_template,
         ),
-        config.sampler,
+        sampler,
         host=where.host,
         port=where.port,
         keys=keys,
-        served_name=where.name or config.model.name,
+        served_name=where.name or policy.name,
     )
     if where.warmup:
       logging.info('%s answers /health once it has compiled.', url)
@@ -59,5 +69,5 @@ def serve(config: ServePolicy, keys: Keys) -> None:
         if stopped.wait(_POLL_S):
           return
       compiled.result()
-    print(f'Serving {config.model.name} at {url}', flush=True)
+    print(f'Serving {policy.name} at {url}', flush=True)
     stopped.wait()

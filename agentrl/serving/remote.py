@@ -1,4 +1,4 @@
-"""Servers that somebody else started: their keys, and whether they answer."""
+"""Servers that somebody else started: their keys, and a first connection."""
 
 import concurrent.futures
 import os
@@ -8,22 +8,22 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from agentrl.config.sampler import Sampler
 from agentrl.errors import ConfigError
 from agentrl.http import auth
 from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
+from agentrl.serving.options import SamplerOptions
 
-_CONNECT_S = 3.0  # until a server that says nothing is taken for dead
+_CONNECT_S = 3.0  # timeout of a connection
 
 
 def read_keys(
-    sampler: Sampler, environ: Mapping[str, str] = os.environ
+    sampler: SamplerOptions, environ: Mapping[str, str] = os.environ
 ) -> Keys:
-  """The keys of servers that somebody else started, wherever they are kept.
+  """The keys of servers that somebody else started, from files or variables.
 
   Args:
-    sampler: who samples; the files that it names come before `environ`.
+    sampler: names the servers; files that it names come before `environ`.
     environ: variables of this process, see `SECRETS`.
 
   Raises:
@@ -41,8 +41,8 @@ def read_keys(
   return Keys(*keys)
 
 
-def look(sampler: Sampler) -> None:
-  """Warns of servers that do not answer; they may still be starting."""
+def warn_unreachable(sampler: SamplerOptions) -> None:
+  """Warns of servers that refuse connections; they may still be starting."""
   urls = (sampler.router,) if sampler.router else sampler.urls
   with concurrent.futures.ThreadPoolExecutor(len(urls) or 1) as pool:
     for url, failure in zip(urls, pool.map(_connect, urls), strict=True):
@@ -55,7 +55,7 @@ def look(sampler: Sampler) -> None:
 
 
 def _connect(url: str) -> str | None:
-  """Why nobody listens there; None: somebody does."""
+  """The reason why a connection fails; None if it succeeds."""
   parts = urllib.parse.urlsplit(url)
   port = parts.port or (443 if parts.scheme == 'https' else 80)
   try:

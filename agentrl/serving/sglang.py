@@ -1,9 +1,9 @@
 """Inference servers as child processes: started, watched, started again.
 
 One thread a server does all of that, since the event loop of a run stands still
-during updates. Starting the first time and after a crash are the same steps: the
-server loads the current weights from disk, is told their version and checked,
-and only then gets requests.
+during updates. A first start and one after a crash take the same steps: the
+server loads the current weights from disk, gets their version, is checked, and
+only then gets requests.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from typing import Any
 import aiohttp
 from absl import logging
 
-from agentrl.config.sampler import Launch
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference.compatibility import Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.runtime import children, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
+from agentrl.serving.options import Launch
 from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.training.weight_sync.files import Version
 
@@ -94,7 +94,7 @@ class Server:
     return self._child.pid
 
   def ending(self) -> str | None:
-    """How it ended, in words; None while it runs."""
+    """Its exit in words; None while it runs."""
     return self._child.ending()
 
   def hang_up(self) -> None:
@@ -131,11 +131,11 @@ class Fleet:
     Args:
       servers: not started.
       launch: patience, limits.
-      replicas: where requests learn who serves.
+      replicas: the balancer that requests go through.
       push: has a current version, and watches `replicas`.
       needs: of the run.
-      timeout_s: of one HTTP exchange. A server without health for so long,
-        whoever paused it, is started again.
+      timeout_s: of one HTTP exchange. A server without health for this time,
+        paused or not, is started again.
       look_s: between two looks at the health of a server.
     """
     self._servers = tuple(servers)
@@ -168,7 +168,7 @@ class Fleet:
     """
     while len(self._replicas.serving()) < len(self._servers):
       for reason in self._replicas.losses():
-        raise EngineError(reason, retryable=False)
+        raise EngineRefusal(reason)
       await asyncio.sleep(_POLL_S)
 
   def stop(self) -> None:
@@ -183,7 +183,7 @@ class Fleet:
         thread.join(5)
 
   def _keep(self, server: Server) -> None:
-    """The thread of one server; whatever ends it, nobody waits for ever."""
+    """The thread of one server. With its end the replica counts as lost."""
     reason = f'The server at {server.url} lost its watcher.'
     try:
       reason = self._watch(server)
@@ -290,17 +290,16 @@ def ports(launch: Launch) -> list[int]:
   found = []
   with contextlib.ExitStack() as stack:  # all at once, so that they differ
     for i in range(launch.replicas):
-      wanted = launch.port + i if launch.port else 0
+      port = launch.port + i if launch.port else 0
       probe = stack.enter_context(socket.socket())
-      # As servers do; connections of a server before may linger.
+      # As servers set it: connections of an earlier server may linger.
       probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
       try:
-        probe.bind((HOST, wanted))
+        probe.bind((HOST, port))
       except OSError as error:
-        raise EngineError(
-            f'Port {wanted} of sampler.launch.port={launch.port} cannot be'
-            f' used: {error}. Name another, or 0 for free ones.',
-            retryable=False,
+        raise EngineRefusal(
+            f'Port {port} of sampler.launch.port={launch.port} cannot be'
+            f' used: {error}. Name another, or 0 for free ones.'
         ) from error
       found.append(probe.getsockname()[1])
   return found

@@ -1,4 +1,4 @@
-"""Who samples: the embedded engine, or SGLang servers found or started."""
+"""Starts servers that sample: the embedded engine, or SGLang's; or finds them."""
 
 import contextlib
 import dataclasses
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from agentrl.config import sampler as sampler_lib
 from agentrl.engine.options import EngineOptions
 from agentrl.engine.server import Engine
 from agentrl.http.auth import Keys
@@ -22,7 +21,7 @@ from agentrl.inference.sampler import Adapter, Sampler
 from agentrl.parallel import distributed
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
-from agentrl.serving import remote, sglang
+from agentrl.serving import options, remote, sglang
 from agentrl.training import ranks
 from agentrl.training.language_model import (
     DTYPES,
@@ -66,7 +65,7 @@ class Serving:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Policy:
+class ServedPolicy:
   """A policy as it is to be served.
 
   Attributes:
@@ -89,8 +88,8 @@ class Policy:
 
 def start_engine(
     stack: contextlib.ExitStack,
-    policy: Policy,
-    sampler: sampler_lib.Engine,
+    policy: ServedPolicy,
+    sampler: options.EmbeddedOptions,
     *,
     host: str = '127.0.0.1',
     port: int = 0,
@@ -100,8 +99,9 @@ def start_engine(
 ) -> tuple[Engine, str]:
   """Starts the embedded engine; it stops when `stack` unwinds.
 
-  Clients are told a context of `max_context + reserved` tokens, as far as the
-  model has positions for what is not kept of it: a run needs all of its own.
+  It reports a context of `max_context + reserved` tokens, at most the model's
+  positions and `RESERVED`. Prompts may not use `RESERVED` of them, so a run that
+  needs all of `max_context` adds those.
   """
   model, dtype = policy.model, DTYPES[policy.dtype]
   positions = model.config.max_positions
@@ -135,8 +135,8 @@ def start_engine(
 def start_serving(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    policy: Policy,
-    sampler: sampler_lib.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
     directory: pathlib.Path,
 ) -> Serving:
   """Starts or finds the servers that sample, and gives them the policy.
@@ -168,7 +168,7 @@ def start_serving(
 def make_sampler(
     loop: EventLoop,
     serving: Serving,
-    sampler: sampler_lib.Sampler,
+    sampler: options.SamplerOptions,
     *,
     temperature: float,
 ) -> Sampler:
@@ -191,8 +191,8 @@ def make_sampler(
 def _find(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    policy: Policy,
-    sampler: sampler_lib.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
 ) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
   keys, needs = remote.read_keys(sampler), _needs(policy)
@@ -205,7 +205,7 @@ def _find(
   )
   router = client([sampler.router]) if sampler.router else None
   if distributed.is_first():
-    remote.look(sampler)
+    remote.warn_unreachable(sampler)
 
   async def find() -> tuple[ControlClient, list[dict[str, Any]]]:
     control = client(await router.workers() if router else sampler.urls)
@@ -236,8 +236,8 @@ def _find(
 def _launch(
     stack: contextlib.ExitStack,
     loop: EventLoop,
-    policy: Policy,
-    sampler: sampler_lib.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
     directory: pathlib.Path,
 ) -> Serving:
   """Servers of this run; they start from its weights."""
@@ -285,7 +285,7 @@ def _launch(
   return _serving(control, replicas, push, sampler, needs, Keys())
 
 
-def _needs(policy: Policy) -> Needs:
+def _needs(policy: ServedPolicy) -> Needs:
   config = policy.model.config
   return Needs(
       max_context=policy.max_context,
@@ -294,10 +294,10 @@ def _needs(policy: Policy) -> Needs:
   )
 
 
-def _flags(policy: Policy, *, push_lora: bool) -> list[str]:
+def _flags(policy: ServedPolicy, *, push_lora: bool) -> list[str]:
   """Arguments of an SGLang server."""
-  # What a request of the full length needs, if that is more than the model has:
-  # no token is ever there.
+  # A request of the full length needs it, even where the model has fewer
+  # positions: no token is ever at the reserved ones.
   context = policy.max_context + RESERVED
   flags = ['--dtype', policy.dtype, '--context-length', str(context)]
   if push_lora:
@@ -312,7 +312,7 @@ def _serving(
     control: ControlClient,
     replicas: Replicas,
     push: DiskPush | Follower,
-    sampler: sampler_lib.Sampler,
+    sampler: options.SamplerOptions,
     needs: Needs,
     keys: Keys,
 ) -> Serving:
@@ -330,8 +330,8 @@ def _serving(
 def _make_push(
     stack: contextlib.ExitStack,
     control: ControlClient | None,
-    policy: Policy,
-    sampler: sampler_lib.Sampler,
+    policy: ServedPolicy,
+    sampler: options.SamplerOptions,
     serve: set[Any],
     **watch: Any,
 ) -> DiskPush | Follower:
@@ -377,10 +377,10 @@ def _make_push(
 def _push_folder(
     stack: contextlib.ExitStack,
     model: LanguageModel,
-    sampler: sampler_lib.Sampler,
+    sampler: options.SamplerOptions,
     dtype: str,
 ) -> pathlib.Path:
-  """The folder that is named, or one in memory that goes with the run."""
+  """The config's folder, or one in memory that is removed with the run."""
   if sampler.push_dir:
     return pathlib.Path(sampler.push_dir)
   shm.remove_unused(_SHM)
@@ -390,12 +390,12 @@ def _push_folder(
 
 
 def _file_dtype(serve: set[Any], dtype: str) -> str:
-  """What to write for servers that say they compute in `serve`.
+  """The type of files for servers that report to compute in `serve`.
 
-  A server rounds what it reads, so files of its own type are the smallest that
-  lose nothing.
+  A server rounds the weights that it reads, so files of its own type are the
+  smallest that lose nothing.
   """
-  known = {sampler_lib.SERVER_DTYPES.get(value) for value in serve}
+  known = {options.SERVER_DTYPES.get(value) for value in serve}
   [found] = known if len(known) == 1 else [None]
   if found is None:  # 'auto', which follows the files
     return dtype

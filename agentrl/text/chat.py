@@ -65,8 +65,8 @@ class ChatFormat:
 
     Args:
       tokenizer: of the policy.
-      template: a name of `TEMPLATES`; None takes the tokenizer's own and, where
-        it has none, ChatML.
+      template: a name of `TEMPLATES`; None takes the tokenizer's own or,
+        without one, ChatML.
 
     Raises:
       ChatTemplateError: the template cannot be rendered append-only, does not

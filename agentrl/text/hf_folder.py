@@ -84,7 +84,7 @@ def read(directory: pathlib.Path) -> dict[str, Any]:
 
 
 def is_id(value: Any) -> bool:
-  """Whether a value out of a file can be a token's id."""
+  """True for a value of a file that can be a token's id."""
   return type(value) is int and 0 <= value < _MOST_IDS
 
 
@@ -134,7 +134,7 @@ def _convert(directory: pathlib.Path) -> tokenizers.Tokenizer:
 
 
 def _check_bpe(path: pathlib.Path) -> None:
-  """ValueError unless a SentencePiece model is BPE, as those of Llama and Gemma.
+  """Raises ValueError unless a SentencePiece model is BPE, as Llama's and Gemma's.
 
   transformers 5.23 reads a unigram model as BPE under `LlamaTokenizer`, and so
   into other ids.
@@ -177,7 +177,7 @@ def _chat_template(
   """The template or None, and the file that has it or would.
 
   Raises:
-    WeightsError: it is no text.
+    WeightsError: it is not a text.
   """
   path = directory / TEMPLATE
   if path.is_file():

@@ -1,7 +1,7 @@
 """Text <-> token ids: one class, read from Hugging Face or GGUF files.
 
-Built on the `tokenizers` library, so that neither torch nor transformers is
-needed at run time. `train_bpe` makes the small tokenizers of `tiny` policies.
+Built on the `tokenizers` library: transformers is needed only to convert older
+files, see `hf_folder`. `train_bpe` makes the small tokenizers of `tiny` policies.
 """
 
 import json
@@ -24,7 +24,7 @@ START, END, PAD = '<|im_start|>', '<|im_end|>', '<|pad|>'
 
 
 class Tokenizer:
-  """A tokenizer that adds no token and reads none in plain text.
+  """A tokenizer that adds no token and spells control tokens in plain text.
 
   Attributes:
     eos_ids: every id that ends a completion; the first is `eos_token`.

@@ -1,8 +1,7 @@
-"""A run's low-rank adapter: put beside a model, described, found again.
+"""A run's low-rank adapter: attached to a model, recorded, merged again.
 
-Checkpoints of such a run hold the adapter alone. What it belongs to stands in
-the host's record: the base model's name, type and fingerprint, and the fields
-of `config.model.lora`.
+Checkpoints of such a run hold the adapter alone. The host's record names its
+base model, with type and fingerprint, and the fields of `config.model.lora`.
 """
 
 import dataclasses
@@ -24,7 +23,7 @@ from agentrl.models.options import TrainModel
 from agentrl.parallel import distributed
 from agentrl.training import state as state_lib
 
-# Of each parameter, so many numbers tell one model from another.
+# Numbers of each parameter that enter the fingerprint of a model.
 _MARKED = 8
 
 
@@ -38,7 +37,7 @@ def attach(
     base: its parameters.
     lora: of rank 1 at least.
     seed: of the adapter.
-    mesh: where the adapter lives.
+    mesh: devices of the adapter.
 
   Returns:
     The parameters of the adapter, and the base with its scale.
@@ -69,7 +68,7 @@ def describe(
   """The record of an adapter in a checkpoint; None without one.
 
   Args:
-    base: that it adds to.
+    base: frozen parameters that it adds to.
     model: the config of both.
   """
   if base is None:
@@ -99,7 +98,7 @@ def check(
   """
   found, ours = found or {'rank': 0}, ours or {'rank': 0}
   for name in found.keys() | ours.keys():
-    # Where the base lies may change; what it is may not.
+    # The base may have moved; it may not be another.
     if name != 'base' and found.get(name) != ours.get(name):
       raise CheckpointError(
           f'{place} has an adapter with {name}={found.get(name)!r}, this run'
@@ -119,11 +118,11 @@ def join(
   Args:
     config: the shape of the model that the checkpoint names.
     base: its parameters.
-    found: what it says of its adapter.
+    found: the checkpoint's record of its adapter, see `describe`.
     restore: the base's shape, shapes of an adapter -> its arrays.
 
   Raises:
-    CheckpointError: the base is not what it was.
+    CheckpointError: the base is not the one that the adapter was trained on.
   """
   mark = fingerprint(base)
   if mark != found['fingerprint']:

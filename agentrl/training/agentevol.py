@@ -25,8 +25,8 @@ class LoopState:
   tasks: dict[str, Any]  # cursor of the task iterator
 
 
-class Run(Protocol):
-  """The surroundings of the loop."""
+class Hooks(Protocol):
+  """The work that the loop leaves to its caller."""
 
   def explore(
       self,
@@ -69,7 +69,7 @@ def train(
     tasks_per_round: int,
     tasks: TaskIterator,
     threshold: float,
-    run: Run,
+    hooks: Hooks,
 ) -> LoopState:
   """Does the rounds that are left.
 
@@ -80,7 +80,7 @@ def train(
     tasks_per_round: tasks that a round explores.
     tasks: which they are.
     threshold: an episode's return has to lie above it.
-    run: plays, learns, pushes, records and saves.
+    hooks: plays, learns, pushes, records and saves.
 
   Returns:
     The loop state after the last round.
@@ -90,7 +90,7 @@ def train(
     began = time.perf_counter()
     groups, metrics = [], {}
     if number:
-      groups = run.explore(
+      groups = hooks.explore(
           number,
           tasks.next_tasks(tasks_per_round),
           policy_version=loop.policy_version,
@@ -104,16 +104,16 @@ def train(
           **found,
       }
     explored = time.perf_counter()
-    params, learnt = run.learn(number, kept)
+    params, learnt = hooks.learn(number, kept)
     metrics |= learnt | {
         'policy/version': float(version),
         'time/explore_s': explored - began,
         'time/learn_s': time.perf_counter() - explored,
     }
-    run.push(params, version)
-    run.record(number, metrics, groups, kept, version)
+    hooks.push(params, version)
+    hooks.record(number, metrics, groups, kept, version)
     loop = LoopState(number + 1, version, tasks.state())
-    run.save(params, loop)
+    hooks.save(params, loop)
   return loop
 
 

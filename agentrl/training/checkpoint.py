@@ -131,15 +131,7 @@ class Checkpoints:
     Raises:
       CheckpointError: there is none, or it is damaged.
     """
-    number = self._number(number)
-    self._check(number, ['host'])
-    try:
-      restored = self._manager.restore(
-          number, args=ocp.args.Composite(host=ocp.args.JsonRestore())
-      )
-    except _READ_ERRORS as error:
-      raise self._unreadable(number, error) from error
-    return restored['host']
+    return self._read(number, host=ocp.args.JsonRestore())['host']
 
   def restore(
       self, like: dict[str, Any], number: int | None = None
@@ -155,23 +147,8 @@ class Checkpoints:
       CheckpointError: there is none, it is damaged, or its tree or shapes are
         those of another model.
     """
-    number = self._number(number)
-    self._check(number, like)
-    try:
-      restored = self._manager.restore(
-          number,
-          args=ocp.args.Composite(
-              **{k: ocp.args.StandardRestore(v) for k, v in like.items()}
-          ),
-      )
-    except Exception as error:
-      # Orbax wraps what is wrong with an array's data in a bare Exception.
-      if type(error) is Exception:
-        raise self._unreadable(number, error.__cause__) from error
-      if isinstance(error, _READ_ERRORS):
-        raise self._unreadable(number, error) from error
-      raise
-    return {name: restored[name] for name in like}
+    args = {name: ocp.args.StandardRestore(x) for name, x in like.items()}
+    return self._read(number, **args)
 
   def close(self) -> None:
     """Waits for the last save; CheckpointError if it is not on disk."""
@@ -180,11 +157,21 @@ class Checkpoints:
     finally:
       self._manager.close()
 
-  def _number(self, number: int | None) -> int:
+  def _read(self, number: int | None, **args: Any) -> dict[str, Any]:
     number = self.latest if number is None else number
     if number is None:
       raise CheckpointError(f'There is no checkpoint in {self._directory}.')
-    return number
+    self._check(number, args)
+    try:
+      found = self._manager.restore(number, args=ocp.args.Composite(**args))
+    except Exception as error:
+      # Orbax wraps what is wrong with an array's data in a bare Exception.
+      if type(error) is Exception:
+        raise self._unreadable(number, error.__cause__) from error
+      if isinstance(error, _READ_ERRORS):
+        raise self._unreadable(number, error) from error
+      raise
+    return {name: found[name] for name in args}
 
   def _check(self, number: int, items: Collection[str]) -> None:
     """Refuses a checkpoint whose files are not as they were written."""

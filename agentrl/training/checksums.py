@@ -1,4 +1,4 @@
-"""Checksums of a checkpoint's files: a flipped bit is found, not trained on.
+"""Checksums of a checkpoint's files, so that a flipped bit is not trained on.
 
 TensorStore checks the structure of its database, not the values in it. CRC-32
 costs half a second a gigabyte and thread, and misses one damaged file in 2**32;
@@ -45,12 +45,12 @@ def write(directory: pathlib.Path) -> None:
 
 
 def exist(directory: pathlib.Path) -> bool:
-  """Whether `directory` has a list."""
+  """True if `directory` has a list."""
   return (directory / FILE).is_file()
 
 
 def find_damage(directory: pathlib.Path, items: Collection[str]) -> str | None:
-  """The first file of these items that is not as it was written, and why.
+  """The first damaged file of these items, and the damage.
 
   Every process of a run calls it, reads its share and gets the same answer.
 
@@ -59,31 +59,31 @@ def find_damage(directory: pathlib.Path, items: Collection[str]) -> str | None:
     items: names of folders; others are not read.
 
   Returns:
-    A phrase for a message; None where all is well.
+    A phrase for a message; None without damage.
   """
   try:
     listed = json.loads((directory / FILE).read_text(encoding='utf-8'))
-    # An item that the checkpoint has not is for others to refuse.
+    # Callers refuse a checkpoint that lacks an item.
     there = {item for item in items if (directory / item).is_dir()}
     if unlisted := there - {name.partition('/')[0] for name in listed}:
       raise ValueError(f'without {", ".join(sorted(unlisted))}')
     names = sorted(x for x in listed if x.partition('/')[0] in there)
-    wanted = {name: listed[name] for name in distributed.own(names)}
-  # Its bytes may be damaged into anything.
+    share = {name: listed[name] for name in distributed.own(names)}
+  # A damaged list may hold anything.
   except (OSError, ValueError, AttributeError, TypeError) as error:
     reason = f'{FILE} is no list of checksums ({error})'
   else:
-    reason = _first_damage(directory, wanted)
+    reason = _first_damage(directory, share)
   found = distributed.share((reason or '').encode())
   return next((x.decode() for x in found if x), None)
 
 
 def _first_damage(
-    directory: pathlib.Path, wanted: Mapping[str, Any]
+    directory: pathlib.Path, share: Mapping[str, Any]
 ) -> str | None:
-  check = lambda name: _damage(directory / name, wanted[name])
+  check = lambda name: _damage(directory / name, share[name])
   with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-    for name, damage in zip(wanted, pool.map(check, wanted), strict=True):
+    for name, damage in zip(share, pool.map(check, share), strict=True):
       if damage is not None:
         return f'{name} {damage}'
   return None

@@ -12,22 +12,22 @@ from agentrl.runtime import cache
 
 # All are kept: the smallest takes four times as long to compile as to read.
 _MIN_COMPILE_S = 0.0
-# Of a folder; a run of a tiny policy leaves 2 MiB.
+# Limit of the folder; a run of a tiny policy leaves 2 MiB.
 _MOST_BYTES = 4 * 2**30
 
 
 def use(folder: str | None) -> None:
-  """Makes this process keep what it compiles; to be called before it does.
+  """Makes this process keep compiled programs; call it before it compiles.
 
-  An entry is found by program, versions, flags and kind of processor, so a
-  stale one is never used. Those that were not used for longest go when there
-  are too many, and the folder may be deleted at any time. Whoever can write
-  into it can make the process run anything: unless it is named, it is one that
-  others cannot write.
+  The key of an entry is program, versions, flags and kind of processor, so a
+  stale one is never used. The least recently used go when there are too many,
+  and the folder may be deleted at any time. A user who can write into it can
+  make the process run anything: the default is a folder that others cannot
+  write.
 
   Args:
-    folder: where; None: where JAX_COMPILATION_CACHE_DIR says, which is left to
-      JAX, else compiled/ in $AGENTRL_CACHE or the user's cache folder; empty:
+    folder: of the programs. None: JAX_COMPILATION_CACHE_DIR, which is left to
+      JAX, else compiled/ in $AGENTRL_CACHE or the user's cache folder. Empty:
       nothing is kept.
 
   Raises:
@@ -69,12 +69,12 @@ def _named(folder: str) -> pathlib.Path:
 
 
 def tidy(path: pathlib.Path, most: int) -> None:
-  """Removes entries that are broken, and the longest unused beyond `most`.
+  """Removes broken entries, and the least recently used beyond `most` bytes.
 
-  JAX neither writes a broken one again nor at once: a full disk or a kill would
-  have it compiled at every start. And JAX's own bound locks the folder at every
-  read and keeps a second file beside each entry: before jax 0.12, if one of
-  them is missing, nothing is written any more.
+  JAX never replaces a broken entry, and does not write one atomically: after a
+  full disk or a kill its program would be compiled at every start. And JAX's
+  own bound locks the folder at every read and keeps a second file beside each
+  entry: before jax 0.12, if one of them is missing, nothing is written any more.
 
   Args:
     path: the folder.
@@ -83,7 +83,7 @@ def tidy(path: pathlib.Path, most: int) -> None:
   Raises:
     OSError: the folder cannot be changed.
   """
-  # What was there the last time is whole.
+  # Entries from before the last call were checked by it.
   stamp = path / 'tidied'
   since = stamp.stat().st_mtime if stamp.exists() else 0.0
   stamp.touch()

@@ -1,5 +1,12 @@
-"""A network with its tokenizer: pretrained, random, or that of a run."""
+"""A network with its tokenizer, and the functions that load one.
 
+- `load_policy`: by the name that a config gives, one of the next two;
+- `load_checkpoint`: that of a training run;
+- `load_pretrained`: a directory, a GGUF file, a model of the hub;
+- `init_random`: a new one, for a tokenizer.
+"""
+
+import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -28,14 +35,23 @@ DTYPES = {'float32': jnp.float32, 'bfloat16': jnp.bfloat16}
 
 @dataclasses.dataclass(frozen=True)
 class LanguageModel:
-  """A network, its tokenizer and where they came from."""
+  """A network and its tokenizer.
+
+  Attributes:
+    config: the decoder's shape.
+    params: trainer layout; with a base, an adapter.
+    tokenizer: its ids are rows of the embedding.
+    path: where both came from.
+    base: frozen, see `adapters`; None without an adapter.
+    lora: the adapter's settings.
+  """
 
   config: TransformerConfig
-  params: Any  # trainer layout; with a base, an adapter
+  params: Any
   tokenizer: Tokenizer
   path: str
-  base: lora_lib.Base | None = None  # frozen, see `adapters`
-  lora: Lora = Lora()  # of the adapter
+  base: lora_lib.Base | None = None
+  lora: Lora = Lora()
 
   def __post_init__(self):
     if self.tokenizer.vocab_size > self.config.vocab_size:
@@ -44,10 +60,6 @@ class LanguageModel:
           f' its embedding only {self.config.vocab_size} rows: they belong to'
           ' different models. Put the files of one model there.'
       )
-
-  def module(self, model: TrainModel) -> Transformer:
-    """The trainer's module for it."""
-    return make_module(self.config, model)
 
 
 def make_module(config: TransformerConfig, model: TrainModel) -> Transformer:
@@ -62,7 +74,7 @@ def make_module(config: TransformerConfig, model: TrainModel) -> Transformer:
 
 
 def check_attention(model: TrainModel) -> None:
-  """Refuses kernels that are not for the devices of this run."""
+  """Refuses kernels that the devices of this run cannot execute."""
   backend = jax.default_backend()
   if model.attention == 'flash' and backend != 'gpu':
     raise ConfigError(
@@ -72,10 +84,10 @@ def check_attention(model: TrainModel) -> None:
 
 
 def check_context(config: TransformerConfig, name: str, length: int) -> None:
-  """Refuses rows that are longer than the model is for.
+  """Refuses rows longer than the model's positions.
 
-  Rotary scalings that follow the length of a row ('dynamic') begin there: what
-  is trained on such rows would be another network than what is served.
+  Rotary scalings that follow the length of a row ('dynamic') begin there: the
+  network trained on such rows would differ from the one that is served.
 
   Args:
     config: the decoder's shape.
@@ -90,51 +102,6 @@ def check_context(config: TransformerConfig, name: str, length: int) -> None:
     )
 
 
-def load_pretrained(
-    name: str, mesh: Mesh | None = None, *, dtype: Any = jnp.float32
-) -> LanguageModel:
-  """A pretrained model: a known name, a directory, a .gguf or a hub name.
-
-  Args:
-    name: of the model.
-    mesh: where its parameters live; None: on the host.
-    dtype: of its parameters.
-
-  Raises:
-    AgentrlError: it cannot be read, or does not fit on the mesh.
-  """
-  path = pretrained.resolve(name)
-  reader = pretrained.open_gguf(path)
-  place = mesh and functools.partial(meshes.shardings, mesh=mesh)
-  config, params = pretrained.load(
-      path, dtype=dtype, reader=reader, place=place
-  )
-  return LanguageModel(
-      config, params, tokenizer_lib.load(path, reader), str(path)
-  )
-
-
-def init_random(
-    config: TransformerConfig,
-    tokenizer: Tokenizer,
-    *,
-    seed: int,
-    path: str,
-    mesh: Mesh,
-) -> LanguageModel:
-  """A random model of this shape, for this tokenizer's vocabulary.
-
-  Each device of the mesh draws its own slices of the parameters; they are the
-  same numbers on any mesh.
-  """
-  module = Transformer(config, scan_layers=True)
-  init = functools.partial(transformer.init_params, module)
-  key = jax.random.key(seed)
-  shardings = meshes.shardings(config, jax.eval_shape(init, key), mesh)
-  params = jax.jit(init, out_shardings=shardings)(key)
-  return LanguageModel(config, params, tokenizer, path)
-
-
 def load_policy(
     name: str, mesh: Mesh | None = None, *, dtype: Any = np.float32
 ) -> tuple[LanguageModel, str]:
@@ -145,7 +112,7 @@ def load_policy(
       adapter is merged into its base) or its checkpoints/N, or what
       `pretrained.resolve` knows: a known name, a Hugging Face directory, a .gguf
       file, a hub name.
-    mesh: where its parameters live; None: on one device, or on the host.
+    mesh: where its parameters live; None: on one device, or NumPy arrays.
     dtype: of its parameters; of a run with an adapter it is that of its base.
 
   Raises:
@@ -182,25 +149,13 @@ def load_checkpoint(
     CheckpointError: there is no such checkpoint, or it cannot be read.
     ConfigError: its tokenizer is that of another model.
   """
-  device = device or jax.devices()[0]
-  checkpoints = Checkpoints(workdir / 'checkpoints')
-  try:
-    known = checkpoints.numbers
-    if not known:
-      raise CheckpointError(
-          f'{workdir} holds a run without a complete checkpoint; let it run'
-          ' longer.'
-      )
-    if number is not None and number not in known:
-      raise CheckpointError(
-          f'{workdir} has no checkpoint {number}; known:'
-          f' {", ".join(map(str, known))}.'
-      )
+  with contextlib.closing(Checkpoints(workdir / 'checkpoints')) as checkpoints:
+    _check_number(checkpoints, workdir, number)
     host = checkpoints.host(number)
 
     def read(config: TransformerConfig, shapes: Any) -> Any:
       places = (
-          sharding.single_device(shapes, device)
+          sharding.single_device(shapes, device or jax.devices()[0])
           if mesh is None
           else meshes.shardings(config, shapes, mesh)
       )
@@ -212,16 +167,26 @@ def load_checkpoint(
       config = TransformerConfig(**host['model'])
       params = read(config, names.shapes(config, dtype))
       tokenizer = load_run_tokenizer(workdir)
-      model = LanguageModel(config, params, tokenizer, str(workdir))
-    else:
-      base, _ = load_policy(
-          adapter['base'], mesh, dtype=DTYPES[adapter['dtype']]
-      )
-      params = adapters.join(base.config, base.params, adapter, read)
-      model = dataclasses.replace(base, params=params, path=str(workdir))
-  finally:
-    checkpoints.close()
-  return model, host
+      return LanguageModel(config, params, tokenizer, str(workdir)), host
+    base, _ = load_policy(adapter['base'], mesh, dtype=DTYPES[adapter['dtype']])
+    params = adapters.join(base.config, base.params, adapter, read)
+    return dataclasses.replace(base, params=params, path=str(workdir)), host
+
+
+def _check_number(
+    checkpoints: Checkpoints, workdir: pathlib.Path, number: int | None
+) -> None:
+  known = checkpoints.numbers
+  if not known:
+    raise CheckpointError(
+        f'{workdir} holds a run without a complete checkpoint; let it run'
+        ' longer.'
+    )
+  if number is not None and number not in known:
+    raise CheckpointError(
+        f'{workdir} has no checkpoint {number}; known:'
+        f' {", ".join(map(str, known))}.'
+    )
 
 
 def load_run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
@@ -236,3 +201,48 @@ def load_run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
       return load_run_tokenizer(earlier[0])  # it went on from another run
     path = pretrained.resolve(name)
   return tokenizer_lib.load(path, pretrained.open_gguf(path))
+
+
+def load_pretrained(
+    name: str, mesh: Mesh | None = None, *, dtype: Any = jnp.float32
+) -> LanguageModel:
+  """A pretrained model: a known name, a directory, a .gguf or a hub name.
+
+  Args:
+    name: of the model.
+    mesh: where its parameters live; None: NumPy arrays.
+    dtype: of its parameters.
+
+  Raises:
+    AgentrlError: it cannot be read, or does not fit on the mesh.
+  """
+  path = pretrained.resolve(name)
+  reader = pretrained.open_gguf(path)
+  place = mesh and functools.partial(meshes.shardings, mesh=mesh)
+  config, params = pretrained.load(
+      path, dtype=dtype, reader=reader, place=place
+  )
+  return LanguageModel(
+      config, params, tokenizer_lib.load(path, reader), str(path)
+  )
+
+
+def init_random(
+    config: TransformerConfig,
+    tokenizer: Tokenizer,
+    *,
+    seed: int,
+    path: str,
+    mesh: Mesh,
+) -> LanguageModel:
+  """A random model of this shape, for this tokenizer's vocabulary.
+
+  Each device of the mesh draws its own slices of the parameters; they are the
+  same numbers on any mesh.
+  """
+  module = Transformer(config, scan_layers=True)
+  init = functools.partial(transformer.init_params, module)
+  key = jax.random.key(seed)
+  shardings = meshes.shardings(config, jax.eval_shape(init, key), mesh)
+  params = jax.jit(init, out_shardings=shardings)(key)
+  return LanguageModel(config, params, tokenizer, path)

@@ -1,4 +1,4 @@
-"""The mesh that a config asks for, and whether a model fits on it."""
+"""The mesh of a config, and the shardings of a model over it."""
 
 import math
 from typing import Any
@@ -40,7 +40,7 @@ def make(config: options.Mesh) -> Mesh:
 
 
 def shardings(config: TransformerConfig, shapes: Any, mesh: Mesh) -> Any:
-  """Where the parameters of a model live.
+  """Shardings of a model's parameters.
 
   Args:
     config: the decoder's shape.

@@ -1,4 +1,4 @@
-"""The README.md of an exported policy: what it is, and how that is known."""
+"""The README.md of an exported policy: its training and its evaluations."""
 
 import json
 import pathlib
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from agentrl.models.config import TransformerConfig
 from agentrl.runtime import workdir as workdir_lib
 
-# Of the run's config: what made the weights what they are. The rest (keys,
-# servers, folders, devices) is of the place where it ran.
+# Sections of the run's config that determined the weights. The others (keys,
+# servers, folders, devices) belong to the machine that it ran on.
 _SECTIONS = (
     'mode',
     'seed',
@@ -30,14 +30,14 @@ _LIMITS = ('max_completion_tokens', 'max_context', 'concurrency')
 
 
 def trained_with(config: Mapping[str, Any]) -> dict[str, Any]:
-  """The sections of agentrl.json: how a policy was asked in training.
+  """The sections of agentrl.json: prompts and limits of a policy in training.
 
   Args:
     config: of the run, as its workdir keeps it.
 
   Returns:
     The sections env, agent, rollout (its limits) and eval of the config,
-    without what is of the place where it ran: servers, keys, files.
+    without servers, keys and files of the machine that it ran on.
   """
   eval_section = {**config['eval'], 'task_file': None}
   rollout = config['rollout']
@@ -53,13 +53,13 @@ def trained_with(config: Mapping[str, Any]) -> dict[str, Any]:
   }
 
 
-class Evaluation(NamedTuple):
+class PastEvaluation(NamedTuple):
   """One evaluation of the run.
 
   Attributes:
     name: as the run calls it.
     summary: success with its interval, see `evaluation.summarise`.
-    is_this: whether it was made with these very weights.
+    is_this: True if it evaluated these very weights.
   """
 
   name: str
@@ -69,8 +69,8 @@ class Evaluation(NamedTuple):
 
 def evaluations(
     workdir: pathlib.Path, host: Mapping[str, Any], mode: str
-) -> list[Evaluation]:
-  """What a run found out about its policies, up to a checkpoint.
+) -> list[PastEvaluation]:
+  """Evaluations of a run's policies, up to a checkpoint.
 
   Args:
     workdir: of the run.
@@ -89,7 +89,7 @@ def evaluations(
       found |= summary['eval']
       of_this.add('after')
   return [
-      Evaluation(name, summary, name in of_this)
+      PastEvaluation(name, summary, name in of_this)
       for name, summary in found.items()
       if summary['mean'] is not None
   ]
@@ -98,7 +98,7 @@ def evaluations(
 def make(
     name: str,
     config: Mapping[str, Any],
-    evals: list[Evaluation],
+    evals: list[PastEvaluation],
     host: Mapping[str, Any],
     shape: TransformerConfig,
     *,
@@ -161,7 +161,7 @@ def make(
 
 
 def _evaluation(
-    evals: list[Evaluation], section: Mapping[str, Any]
+    evals: list[PastEvaluation], section: Mapping[str, Any]
 ) -> list[str]:
   if not evals:
     return ['The run made none.']

@@ -6,7 +6,7 @@ from agentrl.fields import field, when
 
 OPTIMIZERS = ('adamw', 'adamw8bit', 'adafactor', 'muon')
 SCHEDULES = ('constant', 'linear', 'cosine')
-# What a push does to requests under way, see `weight_sync` and `disk_push`.
+# What a push does to requests under way, see `weight_sync.disk`.
 PUSHES = ('retract', 'drain', 'abort', 'in_place')
 SHARD_BYTES = 10**9  # of a pushed file
 

@@ -28,7 +28,7 @@ _mismatch = jax.jit(mismatch.metrics)
 
 @dataclasses.dataclass(frozen=True)
 class UpdatePlan:
-  """The numbers by which a collection is used.
+  """Settings of the updates on a collection.
 
   Attributes:
     hyperparams: of the algorithm.
@@ -43,26 +43,12 @@ class UpdatePlan:
   max_context: int = 0
 
 
-def trainable(
-    batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
-) -> np.ndarray:
-  """`[E]` bool: the valid episodes that the loss sees."""
-  valid = np.array(batch.valid)
-  hyperparams = plan.hyperparams
-  if hyperparams.ties != 'keep':
-    tied = np.array([is_tied(group) for group in groups])
-    valid &= ~tied[np.asarray(batch.group_ids)]
-  if hyperparams.truncated == 'mask':
-    valid &= ~np.asarray(batch.truncated)
-  return valid
-
-
 @dataclasses.dataclass(frozen=True)
 class Update:
   """The use of a collection.
 
   Attributes:
-    programs: the compiled pieces, with the algorithm's loss.
+    programs: with the algorithm's loss.
     plan: passes and minibatches.
     advantages: `advantages(batch, num_groups=)` fills them in, and with a
       critic the returns.
@@ -92,6 +78,20 @@ class UpdatedPolicy(NamedTuple):
   metrics: Metrics
   batch: TokenBatch
   suspects: list[int]
+
+
+def trainable(
+    batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
+) -> np.ndarray:
+  """`[E]` bool: the valid episodes that the loss sees."""
+  valid = np.array(batch.valid)
+  hyperparams = plan.hyperparams
+  if hyperparams.ties != 'keep':
+    tied = np.array([is_tied(group) for group in groups])
+    valid &= ~tied[np.asarray(batch.group_ids)]
+  if hyperparams.truncated == 'mask':
+    valid &= ~np.asarray(batch.truncated)
+  return valid
 
 
 def update_policy(

@@ -1,4 +1,4 @@
-"""The jitted pieces of an update, and the update made of them.
+"""The jitted programs of an update, and the update made of them.
 
 An update of one minibatch is `accumulate` over its microbatches, then `apply`.
 Each microbatch's loss is a sum divided by the denominator of the whole
@@ -253,7 +253,7 @@ def update(
   """One optimizer update on a minibatch, skipped if its gradient is not finite.
 
   Args:
-    programs: the compiled pieces.
+    programs: for this state.
     state: donated.
     batch: NumPy arrays; the minibatch is a choice of its rows.
     rows: indices of the minibatch's rows.

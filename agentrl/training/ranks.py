@@ -1,9 +1,8 @@
-"""A run of several processes: who they are, and what they decide together.
+"""Several processes of one run: joining them, and decisions that they share.
 
-Every process runs the whole mode with the devices of its own; arrays span them
-all. Each plays its share of the episodes, and all get all of them, so that what
-is computed of them on the host is the same everywhere. What is written once, by
-process 0, goes through `is_first`.
+Every process runs the whole mode with its own devices; arrays span them all.
+Each plays its share of the episodes and gets those of the others, so that all
+compute the same on the host. Process 0 alone writes files, see `is_first`.
 """
 
 import pickle
@@ -24,10 +23,10 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
   Args:
     environ: variables of this process.
     mode: its name.
-    ready: whether the mode can run in several.
+    ready: True if the mode can run in several processes.
 
   Raises:
-    ConfigError: it cannot, or they do not find each other.
+    ConfigError: it cannot, or the processes do not find each other.
   """
   rank = ranks.find(environ)
   if rank.count == 1:
@@ -54,7 +53,7 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
 
 
 def gather(work: Callable[[], list[T]]) -> list[T]:
-  """What the work of every process gave, one process after the other.
+  """Results of the work of all processes, in the order of their numbers.
 
   Raises:
     AgentrlError: as the first process that failed; it is raised in all.
@@ -65,7 +64,7 @@ def gather(work: Callable[[], list[T]]) -> list[T]:
     result = work()
   except (AgentrlError, Interrupted) as error:
     failure = error
-  # Between processes of one run and one user: pickle is no door here.
+  # Processes of one run and one user trust each other's pickles.
   message = pickle.dumps((result, failure))
   found = [pickle.loads(part) for part in distributed.share(message)]
   for _, error in found:
@@ -75,7 +74,7 @@ def gather(work: Callable[[], list[T]]) -> list[T]:
 
 
 def same(work: Callable[[], T]) -> T:
-  """What the work of this process gave, where all do the same.
+  """The result of this process, once the same work of all has succeeded.
 
   Raises:
     AgentrlError: as the first process that failed; it is raised in all.
@@ -86,14 +85,14 @@ def same(work: Callable[[], T]) -> T:
   return results[0]
 
 
-def interrupted(host: EventLoop) -> bool:
-  """Whether any process was asked to stop; all have to ask this."""
-  if b'1' in distributed.share(b'1' if host.interrupted else b'0'):
-    host.interrupted = True
-  return host.interrupted
+def interrupted(loop: EventLoop) -> bool:
+  """True if any process was asked to stop; all have to call this together."""
+  if b'1' in distributed.share(b'1' if loop.interrupted else b'0'):
+    loop.interrupted = True
+  return loop.interrupted
 
 
-def check(host: EventLoop) -> None:
+def check(loop: EventLoop) -> None:
   """Raises Interrupted in all processes if one was asked to stop."""
-  if interrupted(host):
+  if interrupted(loop):
     raise Interrupted

@@ -65,8 +65,8 @@ class StepRecord:
   suspects: list[int]
 
 
-class Run(Protocol):
-  """The surroundings of the loop."""
+class Hooks(Protocol):
+  """The work that the loop leaves to its caller."""
 
   def collect(
       self,
@@ -92,7 +92,7 @@ class Run(Protocol):
 
 
 def _collect(
-    run: Run,
+    hooks: Hooks,
     tasks: TaskIterator,
     loop: LoopState,
     hyperparams: Online,
@@ -105,7 +105,7 @@ def _collect(
   for _ in range(
       1 + hyperparams.refill_rounds * (hyperparams.ties == 'refill')
   ):
-    groups += run.collect(
+    groups += hooks.collect(
         loop.step,
         tasks.next_tasks(missing),
         horizon=horizon,
@@ -142,10 +142,10 @@ def train(
     tasks: TaskIterator,
     schedule: Horizon,
     update: Update,
-    run: Run,
+    hooks: Hooks,
     save_every: int,
 ) -> tuple[TrainState, LoopState]:
-  """Runs rl steps until `num_steps` are done or `run.stopped()`.
+  """Runs rl steps until `num_steps` are done or `hooks.stopped()`.
 
   Whatever ends the loop, the last complete step is saved, if its state still
   exists: an error while collecting loses nothing but that collection. A step is
@@ -160,7 +160,7 @@ def train(
     tasks: gives the tasks, in an order that `loop.tasks` resumes.
     schedule: gives the horizon of each step.
     update: how a collection is used.
-    run: plays, pushes, records and saves.
+    hooks: plays, pushes, records and saves.
     save_every: rl steps between checkpoints.
 
   Returns:
@@ -176,12 +176,14 @@ def train(
   programs_lib.check_skips(skips)
   complete, saved = True, loop.step
   try:
-    while loop.step < num_steps and not run.stopped():
+    while loop.step < num_steps and not hooks.stopped():
       began = time.perf_counter()
       horizon_state, horizon = schedule.update(
           loop.horizon, loop.step, loop.stats
       )
-      groups = _collect(run, tasks, loop, hyperparams, tasks_per_step, horizon)
+      groups = _collect(
+          hooks, tasks, loop, hyperparams, tasks_per_step, horizon
+      )
       collected = time.perf_counter()
 
       batch = collate.collate(groups)
@@ -201,7 +203,7 @@ def train(
 
       version = loop.policy_version + 1
       try:
-        run.push(state.params, version)
+        hooks.push(state.params, version)
       finally:
         # The step is made, even if Ctrl-C or a dead sampler stopped its push:
         # a resume hands the restored parameters over again.
@@ -219,7 +221,7 @@ def train(
                 'time/step_s': pushed - began,
             }
         )
-        run.record(StepRecord(loop.step, metrics, groups, batch, suspects))
+        hooks.record(StepRecord(loop.step, metrics, groups, batch, suspects))
         loop = LoopState(
             step=loop.step + 1,
             policy_version=version,
@@ -232,11 +234,11 @@ def train(
       skips = int(metrics['train/skips_in_row'])
       programs_lib.check_skips(skips)
       if loop.step % save_every == 0 or loop.step == num_steps:
-        run.save(state, loop)
+        hooks.save(state, loop)
         saved = loop.step
   finally:
     if complete and saved != loop.step:
-      run.save(state, loop)
+      hooks.save(state, loop)
   return state, loop
 
 

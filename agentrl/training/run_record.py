@@ -100,7 +100,7 @@ class RunRecord:
 
     Args:
       made: the step.
-      metrics: its own, and those of its surroundings.
+      metrics: its own, and those of the sampler.
       tokens: True to write the arrays of tokens.
       shaped: True if the algorithm shapes rewards.
     """

@@ -43,10 +43,10 @@ _MOST_EXPERTS = 2**17
 
 
 def check(field: str, value: Any, place: str) -> None:
-  """Refuses a value that no model has.
+  """Raises WeightsError for a value that no model has.
 
   Args:
-    field: of `TransformerConfig`, or of config.json where that has none.
+    field: of `TransformerConfig`, or of config.json only.
     value: as the file has it.
     place: the field and its file, for the message.
 

@@ -18,7 +18,7 @@ from agentrl.weights import bounds, hf_config, names, shards
 Params = Any
 
 _CONFIG = 'config.json'
-# Of one file: servers read files in parallel, and every file system takes 1 GB.
+# Most bytes of a file: servers read files in parallel, and 1 GB fits any disk.
 SHARD_BYTES = 10**9
 _THREADS = 4
 # Types that are read without dequantisation.
@@ -81,7 +81,7 @@ def load(
 
 
 def stored_dtype(directory: str | pathlib.Path) -> str:
-  """The type in which a model's embedding is stored, as NumPy names it.
+  """NumPy's name of the type in which a model's embedding is stored.
 
   Raises:
     WeightsError: a file is missing or damaged, or its type is not of `DTYPES`.

@@ -26,7 +26,7 @@ _HUB_FILES = (
     'model.safetensors.index.json',
     'tokenizer.json',
     'tokenizer_config.json',
-    # Of tokenizers from before tokenizer.json.
+    # Tokenizers without a tokenizer.json.
     'vocab.json',
     'merges.txt',
     'tokenizer.model',

@@ -2,10 +2,10 @@
 
 While one tensor is written, the next is computed and copied off its device; and
 several files are written at once, since one thread seldom saturates a disk.
-`safetensors.numpy.save_file`, a third of the code, needs whole shards in memory,
-twice: for 2.5 GB of bfloat16 in shards of 1 GB it took 1.1 GiB beside the
-parameters, 1.9 GiB with four threads; this takes 0.65 GiB (0.32 from the host) for
-the same processor time.
+`safetensors.numpy.save_file`, in a third of the code, needs whole shards in memory:
+for 2.5 GB of bfloat16 in shards of 1 GB it took 1.1 GiB beside the parameters, 1.9
+GiB with four threads; this takes 0.65 GiB (0.32 from the host) for the same
+processor time.
 """
 
 import concurrent.futures

@@ -166,7 +166,7 @@ class Ours:
             ),
             learning_rate=lambda update: 1e-5,
         ),
-        run=self,
+        hooks=self,
         save_every=10**6,
     )
 

@@ -88,11 +88,13 @@ def play(tokenizer) -> list[Group]:
   with (
       EventLoop() as loop,
       environment_lib.Environment(
-          loop, env_options.Env(name='textcraft'), expert=True
+          loop, env_options.EnvOptions(name='textcraft'), expert=True
       ) as environment,
   ):
     agent = agent_lib.make_agent(
-        environment.spec, tokenizer, **dataclasses.asdict(sections.Agent())
+        environment.spec,
+        tokenizer,
+        **dataclasses.asdict(sections.AgentOptions()),
     )
 
     async def episode(assignment: collect.Assignment) -> Episode:

@@ -48,12 +48,12 @@ import jax
 import numpy as np
 from absl import app, flags
 
-from agentrl.config.sampler import Launch
 from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer, init_params
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
 from agentrl.weights import hf

@@ -29,20 +29,20 @@ import aiohttp
 import numpy as np
 from absl import app, flags
 
-from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference.sampler import Sampler
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from agentrl.training.options import PUSHES
 from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import hf
 from experiments.benchmarks import (
-    soak_flags,
-    soak_policy,
-    soak_scores,
-    soak_spans,
+  soak_flags,
+  soak_policy,
+  soak_scores,
+  soak_spans,
 )
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_scores import Span

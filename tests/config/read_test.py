@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 
 from agentrl import config as config_lib
-from agentrl.config import sampler as sampler_lib
+from agentrl.config import resume
 from agentrl.models.options import Lora
 from agentrl.modes import (
     agentevol,
@@ -32,6 +32,7 @@ from agentrl.modes import (
 )
 from agentrl.rollout.environment import EnvServer
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from configs import quickstart
 
 pytestmark = pytest.mark.slow
@@ -51,6 +52,21 @@ _MACHINERY = ('dataclasses', 'copy', 'pickle')
 _GENERATED = ('__eq__', '__hash__', '__repr__')
 
 
+def uses(frame):
+  """True where a field is asked for by itself.
+
+  `**dataclasses.asdict(section)` in a mode is such a place, too: it hands each
+  field on by its name.
+  """
+  code, name = frame.f_code.co_name, frame.f_globals['__name__']
+  if name not in _MACHINERY:
+    return code not in _GENERATED
+  while frame.f_globals['__name__'] in _MACHINERY:
+    frame = frame.f_back
+  named = frame.f_globals['__name__'].startswith('agentrl.modes.')
+  return named and code == '_asdict_inner'
+
+
 def watched(value, prefix, seen):
   """The same dataclass, which adds the path of a field that is read to `seen`."""
   cls = type(value)
@@ -58,11 +74,8 @@ def watched(value, prefix, seen):
 
   def read(self, name):
     found = object.__getattribute__(self, name)
-    if name in names:
-      frame = sys._getframe(1)
-      machinery = frame.f_globals['__name__'] in _MACHINERY
-      if not machinery and frame.f_code.co_name not in _GENERATED:
-        seen.add(prefix + name)
+    if name in names and uses(sys._getframe(1)):
+      seen.add(prefix + name)
     return found
 
   made = object.__new__(type(cls.__name__, (cls,), {'__getattribute__': read}))
@@ -87,12 +100,10 @@ class Recorder:
     mode, self._count = config.mode, self._count + 1
     workdir = self.directory / f'{mode}-{self._count}'
     read = config_lib.read
+    note = lambda *args: watched(read(*args), '', self.seen[mode])
     with pytest.MonkeyPatch.context() as patch:
-      patch.setattr(
-          config_lib,
-          'read',
-          lambda *args: watched(read(*args), '', self.seen[mode]),
-      )
+      patch.setattr(config_lib, 'read', note)
+      patch.setattr(resume, 'read_config', note)
       MODULES[mode].run(config, str(workdir))
     return workdir
 
@@ -234,9 +245,7 @@ def seen(tmp_path_factory):
   folder = recorder.run(config)
 
   (directory / 'key').write_text('secret\n')
-  launch = sampler_lib.Launch(
-      python=sys.executable, module='agentrl.serving.launch_server'
-  )
+  launch = Launch(python=sys.executable, module='agentrl.serving.launch_server')
   [port] = sglang.ports(launch)
   server = sglang.Server(
       launch, port, directory / 'log', flags=('--api-key', 'secret')

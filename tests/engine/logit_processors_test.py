@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from agentrl.engine import logit_processors
 from agentrl.engine.core import EngineCore
 from agentrl.engine.logit_processors import LogitParams
-from agentrl.engine.request import Limits, Request, SamplingParams, check
+from agentrl.engine.request import Request, RequestLimits, SamplingParams, check
 from tests.waiting import wait_until
 
 TIMEOUT = 300
@@ -335,7 +335,7 @@ def test_ordinary_requests_pay_for_none_of_it(
 
 
 def test_a_request_that_could_sample_nothing_is_refused():
-  limits = Limits(8, 32, has_tokenizer=False, eos_ids=(0, 1, 2, 3))
+  limits = RequestLimits(8, 32, has_tokenizer=False, eos_ids=(0, 1, 2, 3))
   request = lambda stops: Request(
       'r',
       (1,),

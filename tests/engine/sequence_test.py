@@ -1,15 +1,9 @@
 """Tests for agentrl.engine.sequence: when a sequence ends."""
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from agentrl.engine.request import Request, SamplingParams
-from agentrl.engine.sequence import Sequence, StopStrings
-from agentrl.text import tokenizer as tokenizer_lib
-
-WORDS = tokenizer_lib.train_bpe(
-    ['the cat sat on the mat', 'naïve café \N{SNOWMAN} \N{HAMMER}'], 300
-)
+from agentrl.engine.sequence import Sequence
 
 
 def sequence(tokenizer=None, eos_ids=(9,), **params):
@@ -19,40 +13,6 @@ def sequence(tokenizer=None, eos_ids=(9,), **params):
       eos_ids=eos_ids,
       tokenizer=tokenizer,
   )
-
-
-@given(
-    st.lists(st.integers(0, WORDS.vocab_size - 1), max_size=150),
-    st.lists(
-        st.sampled_from(['a', 'cat', ' sat', 'at o', '\N{SNOWMAN}', 'é c']),
-        min_size=1,
-        unique=True,
-    ),
-)
-@settings(max_examples=60)
-def test_stop_strings_are_found_at_the_first_token_that_completes_one(
-    ids, stops
-):
-  finder = StopStrings(stops, WORDS, True)
-  found = next((i for i, t in enumerate(ids) if finder.feed(t)), None)
-  expected = next(
-      (
-          i
-          for i in range(len(ids))
-          if any(stop in WORDS.decode(ids[: i + 1]) for stop in stops)
-      ),
-      None,
-  )
-  assert found == expected
-
-
-def test_a_torn_character_counts_once_it_is_whole():
-  ids = WORDS.encode('x\N{SNOWMAN}')[1:]
-  finder = StopStrings(['\N{SNOWMAN}'], WORDS, True)
-  assert len(ids) > 1  # several bytes, several tokens
-  assert [finder.feed(i) for i in ids] == [None] * (len(ids) - 1) + [
-      '\N{SNOWMAN}'
-  ]
 
 
 def test_extend_takes_no_more_than_the_sequence_has():

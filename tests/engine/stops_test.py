@@ -1,4 +1,4 @@
-"""Tests for agentrl.engine.stops: which patterns are served, where they stop."""
+"""Tests for agentrl.engine.stops: strings and patterns, and where they stop."""
 
 import re
 import time
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.engine import stops
-from agentrl.engine.stops import StopPatterns
+from agentrl.engine.stops import StopPatterns, StopStrings
 from tests.engine.talking import WORDS
 
 
@@ -114,3 +114,37 @@ def test_time_is_linear_in_the_tokens(pattern):
   for token in ids:
     assert finder.feed(token) is None
   assert (time.thread_time() - start) / len(ids) < 0.02
+
+
+@given(
+    st.lists(st.integers(0, WORDS.vocab_size - 1), max_size=150),
+    st.lists(
+        st.sampled_from(['a', 'cat', ' sat', 'at o', '\N{SNOWMAN}', 'é c']),
+        min_size=1,
+        unique=True,
+    ),
+)
+@settings(max_examples=60)
+def test_stop_strings_are_found_at_the_first_token_that_completes_one(
+    ids, stops
+):
+  finder = StopStrings(stops, WORDS, True)
+  found = next((i for i, t in enumerate(ids) if finder.feed(t)), None)
+  expected = next(
+      (
+          i
+          for i in range(len(ids))
+          if any(stop in WORDS.decode(ids[: i + 1]) for stop in stops)
+      ),
+      None,
+  )
+  assert found == expected
+
+
+def test_a_torn_character_counts_once_it_is_whole():
+  ids = WORDS.encode('x\N{SNOWMAN}')[1:]
+  finder = StopStrings(['\N{SNOWMAN}'], WORDS, True)
+  assert len(ids) > 1  # several bytes, several tokens
+  assert [finder.feed(i) for i in ids] == [None] * (len(ids) - 1) + [
+      '\N{SNOWMAN}'
+  ]

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import test_utils
 
 from agentrl import envs
-from agentrl.envs.routes import Routes
+from agentrl.envs.routes import EnvRoutes
 from agentrl.errors import EnvError
 from agentrl.types import StepResult
 
@@ -72,7 +72,7 @@ def with_factory(factory, body, **kwargs):
   """Runs `body(post, get)` against a server of `factory`."""
 
   async def main():
-    routes = Routes(envs.get('babyai'), factory, **kwargs)
+    routes = EnvRoutes(envs.get('babyai'), factory, **kwargs)
     async with (
         test_utils.TestServer(routes.app()) as server,
         aiohttp.ClientSession(server.make_url('')) as session,

@@ -13,10 +13,10 @@ paper = importlib.import_module('experiments.2026-11-paper-7b.estimate')
 PLAN = types.SimpleNamespace(
     # A second of arithmetic a microbatch, and one of an all-reduce among two.
     programs={
-        'score': Program(0, hlo.Work(int(paper.FLOPS), ())),
+        'score': Program(0, hlo.Costs(int(paper.FLOPS), ())),
         'accumulate': Program(
             0,
-            hlo.Work(
+            hlo.Costs(
                 int(paper.FLOPS),
                 (hlo.Collective('all-reduce', 2, 1, int(paper.NVLINK)),),
             ),

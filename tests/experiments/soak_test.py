@@ -7,6 +7,7 @@ import pytest
 
 from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
+from agentrl.engine.core import EngineCore
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.sequence import Sequence
 from experiments.benchmarks import soak_engine, soak_scores, soak_traffic
@@ -58,11 +59,11 @@ def shifted_logprobs(monkeypatch):
 
 
 def stale_entries(monkeypatch):
-  swap = Batcher.swap
+  swap = EngineCore.swap
   stale = lambda self, params, version, flush: swap(
       self, params, version, flush=False
   )
-  monkeypatch.setattr(Batcher, 'swap', stale)
+  monkeypatch.setattr(EngineCore, 'swap', stale)
 
 
 def leaked_slots(monkeypatch):

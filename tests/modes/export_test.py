@@ -300,7 +300,7 @@ def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
     assert made.model.name == str(model)
     assert made.env.name == 'babyai'
     assert list(made.env.options['levels']) == ['Pickup']
-    assert made.agent == sections.Agent(**CONFIG['agent'], template=None)
+    assert made.agent == sections.AgentOptions(**CONFIG['agent'], template=None)
     limits = dict(max_completion_tokens=16, max_context=48, concurrency=4)
     assert made.rollout == type(made.rollout)(**limits)
     assert (made.eval.num_tasks, made.eval.horizon) == (5, 7)

@@ -12,7 +12,7 @@ from agentrl import config as config_lib
 from agentrl.algos import sft
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import CheckpointError
-from agentrl.modes import learning
+from agentrl.modes import checkpoints, learning
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
@@ -148,7 +148,7 @@ def saved(make_run, **parts):
   run.record.add_tokens(7)
   run.record.add_evaluation('before', {'mean': 0.5})
   loop = {'step': 2, 'policy_version': 3}
-  learning.save(run, state, loop, ref_params=ref_params)
+  checkpoints.save(run, state, loop, ref_params=ref_params)
   run.checkpoints.wait()
   lines = ''.join(f'{{"step": {step}}}\n' for step in range(3))
   (run.session.directory / 'metrics.jsonl').write_text(lines)
@@ -164,7 +164,7 @@ def test_what_was_saved_comes_back_and_later_lines_are_set_aside(
 
   run = make_run(read())
   like = state_lib.abstract(tiny.new_state())
-  found, found_ref, found_loop = learning.restore(run, like, reference=True)
+  found, found_ref, found_loop = checkpoints.restore(run, like, reference=True)
   tiny.assert_trees_equal((found, found_ref), (state, ref_params))
   assert found_loop == loop
   assert run.record.state()['evals'] == {'before': {'mean': 0.5}}
@@ -187,7 +187,7 @@ def test_a_checkpoint_of_another_network_is_refused(make_run, other):
   }
   run = dataclasses.replace(run, **{other: changed[other]})
   with pytest.raises(CheckpointError, match='^The checkpoint in .*/run'):
-    learning.restore(run, state_lib.abstract(tiny.new_state()))
+    checkpoints.restore(run, state_lib.abstract(tiny.new_state()))
   lines = (run.session.directory / 'metrics.jsonl').read_text().splitlines()
   assert len(lines) == 3  # nothing was set aside
 

@@ -16,7 +16,7 @@ def compiled(fn, *shapes):
 
 def test_a_product_counts_two_for_each_multiply_and_add():
   text = compiled(lambda x, y: x @ y, (3, 5), (5, 7))
-  assert hlo.work(text) == hlo.Work(2 * 3 * 5 * 7, ())
+  assert hlo.work(text) == hlo.Costs(2 * 3 * 5 * 7, ())
 
 
 def test_a_batched_product_counts_each_of_its_rows():
@@ -133,6 +133,6 @@ def test_collectives_in_a_loop(instruction, expected):
   more = '%h = bf16[4,8]{1,0} convert(%x)\n  %m = pred[4,8]{1,0} convert(%x)'
   text = PROGRAM.format(instruction='f32[] constant(0)\n  INSERT')
   text = text.replace('INSERT', f'{more}\n  %z = {instruction}')
-  assert hlo.work(text.replace(', to_apply=%add', '')) == hlo.Work(
+  assert hlo.work(text.replace(', to_apply=%add', '')) == hlo.Costs(
       0, (expected,)
   )

@@ -120,7 +120,7 @@ def test_an_adapter_is_what_has_gradients_and_moments(usual):
 
 
 def test_the_peak_is_that_of_the_program_that_takes_most(usual):
-  program = lambda size: Program(size * GIB, hlo.Work(0, ()))
+  program = lambda size: Program(size * GIB, hlo.Costs(0, ()))
   found = dataclasses.replace(
       usual,
       held={'parameters': 10 * GIB, 'optimizer state': 20 * GIB},

@@ -21,8 +21,8 @@ PLAN = plan.Plan(
     engine={'engine weights': 15 * GIB, 'KV cache': 5 * GIB},
     size=Size(8, 4096),
     programs={
-        'accumulate': Program(10 * GIB, hlo.Work(10**15, ())),
-        'apply': Program(5 * GIB, hlo.Work(0, ())),
+        'accumulate': Program(10 * GIB, hlo.Costs(10**15, ())),
+        'apply': Program(5 * GIB, hlo.Costs(0, ())),
     },
     runs={'accumulate': 8, 'apply': 2},
     room=20 * GIB,
@@ -105,7 +105,7 @@ def test_tables_have_memory_and_work(monkeypatch, capsys):
 def test_collectives_are_summed_over_programs(monkeypatch, capsys):
   gather = hlo.Collective('all-gather', devices=8, count=3, bytes=GIB)
   programs = {
-      name: program._replace(work=hlo.Work(0, (gather,)))
+      name: program._replace(work=hlo.Costs(0, (gather,)))
       for name, program in PLAN.programs.items()
   }
   found = dataclasses.replace(PLAN, programs=programs)

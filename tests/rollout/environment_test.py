@@ -33,7 +33,7 @@ def environment(name, task_file=None):
   host = types.SimpleNamespace(session=None, run=lambda asked: asked.close())
   return environment_lib.Environment(
       host,
-      env_options.Env(name=name, url='http://127.0.0.1:9'),
+      env_options.EnvOptions(name=name, url='http://127.0.0.1:9'),
       task_file=task_file,
   )
 

@@ -2,13 +2,15 @@
 
 import asyncio
 import queue
+import signal
 import threading
 import time
 
+import pytest
 from aiohttp import web
 
 from agentrl.runtime import event_loop
-from agentrl.runtime.event_loop import EventLoop
+from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 
 def serve(started):
@@ -50,3 +52,44 @@ def test_a_server_may_hang_up_while_the_loop_stands_still(monkeypatch):
   finally:
     loop.call_soon_threadsafe(end.set)
     thread.join()
+
+
+def test_the_first_signal_cancels_and_the_second_one_is_hard():
+  before = signal.getsignal(signal.SIGTERM)
+  cancelled = []
+
+  async def work():
+    signal.raise_signal(signal.SIGTERM)
+    try:
+      await asyncio.sleep(60)
+    except asyncio.CancelledError:
+      cancelled.append(True)
+      raise
+
+  with EventLoop() as loop:
+    with pytest.raises(Interrupted):
+      loop.run(work())
+    assert cancelled and loop.interrupted
+    for stop in (loop.check, lambda: loop.run(asyncio.sleep(0))):
+      with pytest.raises(Interrupted):
+        stop()
+    with pytest.raises(KeyboardInterrupt):
+      signal.raise_signal(signal.SIGINT)
+  assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_between_two_calls_is_noticed_at_the_next():
+  with EventLoop() as loop:
+    assert loop.run(asyncio.sleep(0, 'slept')) == 'slept'
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(Interrupted):
+      loop.run(asyncio.sleep(0))
+
+
+def test_cancelling_without_a_signal_stays_a_cancellation():
+  async def cancel():
+    asyncio.current_task().cancel()
+    await asyncio.sleep(0)
+
+  with EventLoop() as loop, pytest.raises(asyncio.CancelledError):
+    loop.run(cancel())

@@ -6,18 +6,18 @@ import socket
 import pytest
 from absl import logging
 
-from agentrl.config.sampler import Launch, Sampler
 from agentrl.errors import ConfigError
 from agentrl.http.auth import Keys
 from agentrl.runtime.children import SECRETS
 from agentrl.serving import remote
+from agentrl.serving.options import Launch, SamplerOptions
 
 
 def test_keys_come_from_files_or_else_from_the_environment(tmp_path):
   for name in ('api', 'admin'):
     (tmp_path / name).write_text(f'{name}-of-a-file\n')
   environ = dict(zip(SECRETS, ('api-of-env', 'admin-of-env'), strict=True))
-  ours = Sampler(kind='sglang', urls=('http://localhost:1',))
+  ours = SamplerOptions(kind='sglang', urls=('http://localhost:1',))
   files = dict(
       api_key_file=str(tmp_path / 'api'), admin_key_file=str(tmp_path / 'admin')
   )
@@ -29,8 +29,8 @@ def test_keys_come_from_files_or_else_from_the_environment(tmp_path):
   assert read(environ, **files) == Keys('api-of-a-file', 'admin-of-a-file')
   assert read({}, api_key_file=files['api_key_file']).admin is None
   # Who has no keys is sent none, wherever they come from.
-  assert remote.read_keys(Sampler(), environ) == Keys()
-  launched = Sampler(kind='sglang', launch=Launch(python='p'))
+  assert remote.read_keys(SamplerOptions(), environ) == Keys()
+  launched = SamplerOptions(kind='sglang', launch=Launch(python='p'))
   assert remote.read_keys(launched, environ) == Keys()
   for bad in ({SECRETS[0]: 'two\nlines'}, {SECRETS[0]: 'clé'}):
     with pytest.raises(ConfigError, match=SECRETS[0]) as refused:
@@ -51,9 +51,13 @@ def test_only_servers_that_do_not_answer_are_mentioned(caplog):
     urls = tuple(
         f'http://127.0.0.1:{x.getsockname()[1]}' for x in (there, dead)
     )
-    remote.look(Sampler(kind='sglang', urls=urls))
-    remote.look(Sampler(kind='sglang', router=urls[1], push_dir='d'))
-    remote.look(Sampler())
-    remote.look(Sampler(kind='sglang', launch=Launch(python='p')))
+    remote.warn_unreachable(SamplerOptions(kind='sglang', urls=urls))
+    remote.warn_unreachable(
+        SamplerOptions(kind='sglang', router=urls[1], push_dir='d')
+    )
+    remote.warn_unreachable(SamplerOptions())
+    remote.warn_unreachable(
+        SamplerOptions(kind='sglang', launch=Launch(python='p'))
+    )
   said = [record.getMessage().split('. ')[0] for record in caplog.records]
   assert said == [f'{urls[1]} does not answer: Connection refused'] * 2

@@ -18,13 +18,13 @@ import time
 import aiohttp
 import pytest
 
-from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.training.weight_sync.files import ModelFiles
@@ -316,7 +316,7 @@ def test_sigkill_of_the_run_leaves_no_server(tmp_path):
   code = f"""
 import pathlib, sys, time
 from agentrl.serving import sglang
-from agentrl.config.sampler import Launch
+from agentrl.serving.options import Launch
 launch = Launch(python=sys.executable, module={MODULE!r})
 log = pathlib.Path({str(tmp_path / 'log')!r})
 server = sglang.Server(launch, sglang.ports(launch)[0], log)

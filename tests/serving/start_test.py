@@ -11,13 +11,13 @@ import pytest
 from absl import logging
 from aiohttp import web
 
-from agentrl.config.sampler import Sampler
 from agentrl.errors import EngineError, WeightsError
 from agentrl.http.auth import Keys
 from agentrl.inference.control import ControlClient
 from agentrl.runtime.children import SECRETS
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import start as serving
+from agentrl.serving.options import SamplerOptions
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
 from agentrl.weights import hf, names, shards
@@ -55,21 +55,23 @@ def start(stack, host, model, tmp_path, *, max_context=256, **sampler):
   return serving.start_serving(
       stack,
       host,
-      model,
-      sampler=Sampler(
+      serving.ServedPolicy(
+          model=model,
+          version=3,
+          dtype='float32',
+          max_context=max_context,
+          seed=0,
+          chat_template=None,
+      ),
+      SamplerOptions(
           kind='sglang', **{'push_dir': str(tmp_path / 'push'), **sampler}
       ),
-      max_context=max_context,
-      dtype='float32',
-      seed=0,
-      version=3,
-      directory=tmp_path,
-      chat_template=None,
+      tmp_path,
   )
 
 
 def sample(host, served, **request):
-  settings = Sampler(kind='sglang', urls=('http://localhost',))
+  settings = SamplerOptions(kind='sglang', urls=('http://localhost',))
   sampler = serving.make_sampler(host, served, settings, temperature=0.0)
   return host.run(
       sampler.generate([20, 21, 22], max_new_tokens=8, seed=1, **request)
@@ -239,7 +241,7 @@ def test_a_server_that_nobody_started_is_told_at_once_and_in_words(
 
 def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):
   monkeypatch.setattr(serving, '_SHM', tmp_path)
-  settings = Sampler(kind='sglang', urls=('http://localhost:1',))
+  settings = SamplerOptions(kind='sglang', urls=('http://localhost:1',))
   folder_of = lambda stack: serving._push_folder(
       stack, model, settings, 'bfloat16'
   )
@@ -253,7 +255,7 @@ def test_files_in_memory_go_with_the_run(model, tmp_path, monkeypatch):
 def test_too_little_shared_memory_is_told_with_the_way_out(
     model, tmp_path, monkeypatch
 ):
-  settings = Sampler(kind='sglang', urls=('http://localhost:1',))
+  settings = SamplerOptions(kind='sglang', urls=('http://localhost:1',))
   monkeypatch.setattr(serving, '_SHM', tmp_path / 'none')
   with pytest.raises(WeightsError, match='has 0.00 GB.*push_dir.*--shm-size'):
     serving._push_folder(contextlib.ExitStack(), model, settings, 'float32')
@@ -267,7 +269,7 @@ def test_two_versions_have_to_find_room_in_memory(
     model, tmp_path, monkeypatch, dtype
 ):
   monkeypatch.setattr(serving, '_SHM', tmp_path)
-  settings = Sampler(kind='sglang', urls=('http://localhost:1',))
+  settings = SamplerOptions(kind='sglang', urls=('http://localhost:1',))
   entries = names.disassemble(CONFIG, model.params, dtype=dtype)
   usage = shutil.disk_usage(tmp_path)
 

@@ -10,12 +10,12 @@ import sys
 import aiohttp
 import pytest
 
-from agentrl.config.sampler import Launch
 from agentrl.errors import EngineError
 from agentrl.inference import router_check
 from agentrl.inference.sampler import Sampler
 from agentrl.models import variants
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.training.weight_sync.files import ModelFiles

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from agentrl.config.sampler import Launch
 from agentrl.inference.control import ControlClient
 from agentrl.serving import sglang
+from agentrl.serving.options import Launch
 from third_party.sglang_cpu import install
 
 MODULE = 'sglang_on_cpu'

@@ -11,7 +11,7 @@ from agentrl.training.agentevol import LoopState
 from tests import fakes
 
 
-class World(agentevol.Run):
+class World(agentevol.Hooks):
   """A policy that is a number: the episodes that it learnt from.
 
   It solves a task with a return that grows with it.
@@ -61,7 +61,7 @@ class World(agentevol.Run):
         tasks_per_round=4,
         tasks=self.tasks,
         threshold=0.0,
-        run=self,
+        hooks=self,
     )
 
 

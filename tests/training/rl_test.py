@@ -41,7 +41,7 @@ def fingerprint(params):
   return crc
 
 
-class Run(rl.Run):
+class Run(rl.Hooks):
   """A training run in one process, with a dictionary for its disk.
 
   Attributes:
@@ -99,7 +99,7 @@ class Run(rl.Run):
             learning_rate=lambda update: 0.5 ** float(update),
             ref_params=self.ref_params,
         ),
-        run=self,
+        hooks=self,
         save_every=self.save_every,
     )
     return self

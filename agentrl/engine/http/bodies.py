@@ -16,10 +16,10 @@ import numpy as np
 from agentrl.engine import request as request_lib
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.errors import ContractError
-from agentrl.engine.request import Limits, Request, SamplingParams
+from agentrl.engine.request import Request, RequestLimits, SamplingParams
 
-# sampling_params of SGLang that are not implemented -> the type of a value (None:
-# any) and the values that are accepted, beside null.
+# sampling_params of SGLang that are not implemented -> the type of a value
+# (None: any) and the values that are accepted, beside null.
 _UNSUPPORTED_PARAMS = {
     'json_schema': (str, ('',)),
     'regex': (str, ('',)),
@@ -52,16 +52,13 @@ _PARAMS = {
 } | {'n': int, 'stream_interval': int}
 # Fields with a value for each prompt, or one for all.
 _FOR_EACH = (
-    'logprob_start_len',
-    'return_logprob',
-    'top_logprobs_num',
-    'extra_key',
-    'cache_salt',
-    'lora_path',
-)
+    'logprob_start_len', 'return_logprob', 'top_logprobs_num', 'extra_key',
+    'cache_salt', 'lora_path',
+)  # fmt: skip
 # Fields that may be no list where there are several completions of a prompt.
 _ONE_FOR_COPIES = ('return_logprob', 'logprob_start_len', 'top_logprobs_num')
-# Of a prompt. A large n would take the memory before the queue refused it.
+# Completions of a prompt. A larger n would take the memory before the queue
+# refused it.
 _MAX_COPIES = 4096
 
 
@@ -75,22 +72,22 @@ class Call:
   return_prompt_token_ids: bool
   text_in_logprobs: bool  # the third of each triple
   stream: bool
-  # Of each request: tokens between two chunks; None: the engine's.
+  # Tokens between two chunks, of each request; None: the engine's.
   stream_intervals: tuple[int | None, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Given:
-  """Reads one object of sampling_params."""
+  """One object of sampling_params."""
 
   sampling: SamplingParams
   copies: int  # n
   stream_interval: int | None
-  default_length: bool  # whether it leaves max_new_tokens out
+  default_length: bool  # max_new_tokens is left out
 
 
-def parse(body: Any, limits: Limits, encode) -> Call:
-  """Reads the body of a /generate.
+def parse(body: Any, limits: RequestLimits, encode) -> Call:
+  """The call that the body of a /generate describes.
 
   Args:
     body: decoded JSON.
@@ -98,8 +95,8 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     encode: text -> ids, or None without a tokenizer.
 
   Raises:
-    ValueError: with what is wrong and the way out; the errors of `body_fields` among
-      them.
+    ValueError: names the fault and the way out; includes the errors of
+      `body_fields`.
   """
   body_fields.check(body)
   raw = body.get('sampling_params')
@@ -128,7 +125,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
     start = starts[i] if wanted[i] and starts[i] is not None else -1
     for copy in range(copies):
       request = Request(
-          # As SGLang, where copies of a prompt are requests of their own.
+          # In SGLang too, copies of a prompt are requests of their own.
           rid=rids[i] if copies == 1 else uuid.uuid4().hex,
           tokens=prompt,
           params=_reseed(sampling, copy),
@@ -153,7 +150,7 @@ def parse(body: Any, limits: Limits, encode) -> Call:
 
 def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
   """The prompts as ids, and whether there is one outside a list."""
-  # As SGLang, which looks at no text beside ids.
+  # SGLang ignores text beside ids.
   name = next((k for k in ('input_ids', 'text') if body.get(k) is not None), '')
   if not name:
     raise ValueError('Give text or input_ids; got neither.')
@@ -189,13 +186,6 @@ def _copies(body: dict[str, Any], params: Sequence[_Given]) -> int:
   return copies
 
 
-def _ids(value: Any, rule: str) -> tuple[int, ...]:
-  # type() and not isinstance: a boolean is no token id.
-  if not isinstance(value, list) or any(type(i) is not int for i in value):
-    raise ContractError(rule)
-  return tuple(value)
-
-
 def _each(value: Any, count: int, name: str, *, single: bool) -> list[Any]:
   """One value for each of `count` prompts."""
   if not isinstance(value, list):
@@ -225,7 +215,7 @@ def _salt(extra_key: str | None, cache_salt: str | None) -> str | None:
 
 
 def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
-  """Copies of one prompt (n > 1) differ: each seed is derived from the first."""
+  """Copies of one prompt (n > 1) differ: seeds are derived from the first."""
   if not copy or params.sampling_seed is None:
     return params
   entropy = [params.sampling_seed % 2**64, copy]
@@ -233,7 +223,7 @@ def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
   return dataclasses.replace(params, sampling_seed=seed)
 
 
-def _sampling_params(raw: dict[str, Any], limits: Limits) -> _Given:
+def _sampling_params(raw: dict[str, Any], limits: RequestLimits) -> _Given:
   for key in raw:
     if key not in _PARAMS and key not in _UNSUPPORTED_PARAMS:
       known = ', '.join(sorted(_PARAMS | _UNSUPPORTED_PARAMS))
@@ -275,8 +265,12 @@ def _typed(key: str, value: Any) -> Any:
       raise ContractError(f'{key} must be a string or a list of strings.')
     return tuple(value)
   if key == 'stop_token_ids':
-    rule = 'sampling_params.stop_token_ids must be a list of integers.'
-    return _ids(value, rule)
+    # type() and not isinstance: a boolean is no token id.
+    if not isinstance(value, list) or any(type(i) is not int for i in value):
+      raise ContractError(
+          'sampling_params.stop_token_ids must be a list of integers.'
+      )
+    return tuple(value)
   if key == 'logit_bias':
     return _logit_bias(value)
   wanted = _PARAMS[key]

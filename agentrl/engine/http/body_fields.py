@@ -1,8 +1,8 @@
-"""Reading bodies, and the types of their fields, refused as SGLang refuses them.
+"""JSON bodies and the types of their fields, refused as SGLang refuses them.
 
-A server looks at them twice. FastAPI comes first and converts what reads like
-the type that it wants ('1' for 1); the schema's gate comes second and takes no
-conversion. Each has its own shape of a refusal, so the engine needs both.
+A server validates twice. FastAPI comes first and converts what reads like the
+expected type ('1' for 1); the schema's gate comes second and converts nothing.
+Each has its own shape of a refusal, so the engine needs both.
 """
 
 import asyncio
@@ -55,19 +55,19 @@ _INTEGER = re.compile(r'\s*[+-]?\d+(?:\.0+)?\s*')
 # Bytes of a body that takes milliseconds to read, and so too long for the loop.
 LARGE = 2**15
 
-# The default of a field that has none.
+# The default of a required field.
 REQUIRED = object()
 
 
 async def read_json(request: web.Request) -> Any:
   """The decoded body.
 
-  A large one is decoded in another thread. That helps where the decoder lets
-  others run, between containers: a flat list of ids holds the interpreter, and
-  so the loop, for a second and a half a 64 MB.
+  A large one is decoded in another thread, which lets the loop run between
+  containers; a flat list of ids still holds the interpreter, and so the loop,
+  for 1.5 s per 64 MB.
 
   Raises:
-    BodyError: it is not JSON, or not said to be; see `strict_json`.
+    BodyError: it is not JSON by content type or content; see `strict_json`.
   """
   kind, _, suffix = request.content_type.rpartition('/')[2].partition('+')
   if 'json' not in (kind, suffix):
@@ -92,7 +92,7 @@ async def read_object(request: web.Request) -> dict[str, Any]:
   """The body of an OpenAI route.
 
   Raises:
-    BodyError: it is no object.
+    BodyError: it is not an object.
   """
   body = await read_json(request)
   if not isinstance(body, dict):
@@ -101,7 +101,7 @@ async def read_object(request: web.Request) -> dict[str, Any]:
 
 
 def check(body: Any) -> None:
-  """Refuses fields of types that they do not have.
+  """Refuses fields of the wrong type.
 
   Args:
     body: decoded JSON.
@@ -199,7 +199,7 @@ class Field:
 
   Attributes:
     type: of its value.
-    default: where the body has none; `REQUIRED` refuses that.
+    default: value of a missing field; `REQUIRED` refuses a body without it.
   """
 
   type: type

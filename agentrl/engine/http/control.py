@@ -13,7 +13,7 @@ from agentrl.engine.core import EngineCore
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.body_fields import Field
 from agentrl.engine.http.errors import BodyError
-from agentrl.engine.read_write_lock import ReadWriteLock
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError, WeightsError
@@ -21,7 +21,7 @@ from agentrl.http.errors import Handler
 
 T = TypeVar('T')
 
-# Those of SGLang that have no meaning here are checked and passed over.
+# Fields of SGLang without a meaning here are checked and ignored.
 _UPDATE = {
     'model_path': Field(str),
     'load_format': Field(str, None),
@@ -38,7 +38,7 @@ _UPDATE = {
 
 
 class Control:
-  """The handlers of what an admin key guards."""
+  """The handlers of routes that an admin key guards."""
 
   def __init__(
       self,
@@ -122,7 +122,7 @@ class Control:
     if given['abort_all_requests']:
       await self._run(EngineCore.abort, None)
     async with self._updating:
-      # While paused nothing decodes, and what is frozen would never end.
+      # While paused nothing decodes: frozen requests would never let go of it.
       paused = self._scheduler.core.paused
       lock = (
           contextlib.nullcontext() if paused else self._weights_lock.writing()
@@ -200,7 +200,7 @@ class Control:
     name = given['lora_name']
     async with self._updating:
       try:
-        # As SGLang: new requests are refused, those under way end first.
+        # As in SGLang, new requests are refused and running ones end first.
         while True:
           if await self._run(EngineCore.unload_adapter, name):
             break

@@ -12,8 +12,8 @@ _CONTEXT, _WINDOW = 32, 128
 class GrowingText:
   """The part of a completion's text that no later token can change.
 
-  It ends in no half of a character, nor in what may become a stop string and be
-  trimmed. What was given out once is never taken back.
+  It never ends in an incomplete character, nor in what may become a stop string
+  and be trimmed. Text that was given out is never taken back.
   """
 
   def __init__(self, tokenizer: Tokenizer, request: Request):

@@ -17,7 +17,7 @@ from agentrl.engine.http.detokenize import GrowingText
 from agentrl.engine.http.errors import BodyError, ContractError
 from agentrl.engine.http.replies import Sent
 from agentrl.engine.http.submissions import Submissions
-from agentrl.engine.request import Limits, Result
+from agentrl.engine.request import RequestLimits, Result
 from agentrl.text.tokenizer import Tokenizer
 
 # Threads that read large bodies; more would only share the processor.
@@ -27,12 +27,12 @@ T = TypeVar('T')
 
 
 class Generate:
-  """The handler of /generate, and what the OpenAI routes share with it."""
+  """The handler of /generate; the OpenAI routes read and stream through it."""
 
   def __init__(
       self,
       submissions: Submissions,
-      limits: Limits,
+      limits: RequestLimits,
       tokenizer: Tokenizer | None,
       *,
       incremental: bool,
@@ -44,8 +44,8 @@ class Generate:
       submissions: runs the requests.
       limits: what requests are checked against.
       tokenizer: None takes and gives ids only.
-      incremental: whether chunks hold what is new instead of all so far.
-      stream_interval: tokens between two chunks, for requests that do not say.
+      incremental: chunks hold what is new instead of all so far.
+      stream_interval: default of the tokens between two chunks.
     """
     self.submissions = submissions
     self.limits = limits
@@ -57,7 +57,7 @@ class Generate:
     )
 
   def close(self) -> None:
-    """Reads no more large bodies."""
+    """Ends the threads that read large bodies."""
     self._readers.shutdown(wait=False, cancel_futures=True)
 
   async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -72,7 +72,8 @@ class Generate:
       raise
     except ValueError as error:
       if isinstance(body, dict) and body.get('stream') is True:
-        return await self._refuse_stream(request, error)
+        # SGLang too refuses values inside the stream, which is open by then.
+        return await send_events(request, _only(stream_error(str(error), 400)))
       raise
     results = await self.submissions.finish(call.requests)
     failed = replies.failure(results)
@@ -112,7 +113,7 @@ class Generate:
     return None if self.tokenizer is None else self.decode_one
 
   async def chunks(self, call: Call) -> AsyncIterator[tuple[int, Result, Sent]]:
-    """Yields (index, all there is so far, what was told before).
+    """Yields (index, all there is so far, what was sent before).
 
     The text of an unfinished result is what no later token can change.
     """
@@ -152,15 +153,9 @@ class Generate:
 
     return await send_events(request, events())
 
-  async def _refuse_stream(
-      self, request: web.Request, error: ValueError
-  ) -> web.StreamResponse:
-    """As SGLang, whose stream is open when it looks at the values."""
 
-    async def events():
-      yield stream_error(str(error), 400)
-
-    return await send_events(request, events())
+async def _only(value: Any) -> AsyncIterator[Any]:
+  yield value
 
 
 async def send_events(
@@ -168,7 +163,7 @@ async def send_events(
 ) -> web.StreamResponse:
   """Sends JSON values as server-sent events, and `[DONE]` after them.
 
-  What fails before the first event is the caller's to answer.
+  A failure before the first event is raised, for the caller to answer.
   """
   async with contextlib.aclosing(events):
     first = await anext(events)
@@ -197,7 +192,7 @@ async def send_events(
 
 
 def stream_error(message: str, status: int) -> dict[str, Any]:
-  """What a stream says instead of a chunk."""
+  """An event that reports a failure in place of a chunk."""
   return {
       'error': {
           'message': message,

@@ -1,4 +1,4 @@
-"""What /model_info and /server_info say of an engine, beside its state."""
+"""Static fields of /model_info and /server_info."""
 
 from typing import Any
 
@@ -6,31 +6,22 @@ import jax
 import jax.numpy as jnp
 
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.request import RESERVED, Limits
+from agentrl.engine.request import RESERVED, RequestLimits
 from agentrl.models.config import TransformerConfig
 from agentrl.weights import families
 
 VERSION = 'agentrl-1'
 # Keys of /model_info; /server_info has all of them.
-MODEL_KEYS = (
-    'model_path',
-    'served_model_name',
-    'tokenizer_path',
-    'is_generation',
-    'preferred_sampling_params',
-    'load_format',
-    'reasoning_parser',
-    'tool_call_parser',
-    'disaggregation_mode',
-    'has_image_understanding',
-    'has_audio_understanding',
-    'model_type',
-    'architectures',
+MODEL_KEYS = tuple(
+    'model_path served_model_name tokenizer_path is_generation'
+    ' preferred_sampling_params load_format reasoning_parser tool_call_parser'
+    ' disaggregation_mode has_image_understanding has_audio_understanding'
+    ' model_type architectures'.split()
 )
 
 
 def describe(
-    config: TransformerConfig, options: EngineOptions, limits: Limits
+    config: TransformerConfig, options: EngineOptions, limits: RequestLimits
 ) -> dict[str, Any]:
   """The values by SGLang's names."""
   device = jax.devices()[0]

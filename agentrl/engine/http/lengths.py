@@ -1,4 +1,4 @@
-"""Refusing texts that are too long before they are tokenized."""
+"""Refusal of texts that are too long, before they are tokenized."""
 
 from agentrl.text.tokenizer import Tokenizer
 

@@ -92,13 +92,9 @@ class EngineMetrics(metrics.Metrics):
       yield GAUGE, f'sglang:{name}', text, stats[key]
     for key, (name, text) in _COUNTERS.items():
       yield COUNTER, name, text, stats[key]
-    for name, text, value in _memory():
-      yield GAUGE, f'agentrl_engine_{name}', text, value
-
-
-def _memory() -> Iterator[tuple[str, str, float]]:
-  resident = psutil.Process().memory_info().rss
-  yield 'resident_bytes', 'Memory of the process.', resident
-  used = [(d.memory_stats() or {}).get('bytes_in_use') for d in jax.devices()]
-  if None not in used:  # a CPU does not tell
-    yield 'device_bytes', "Memory in use on the process's devices.", sum(used)
+    name, text = 'agentrl_engine_resident_bytes', 'Memory of the process.'
+    yield GAUGE, name, text, psutil.Process().memory_info().rss
+    used = [(d.memory_stats() or {}).get('bytes_in_use') for d in jax.devices()]
+    if None not in used:  # a CPU has no such figure
+      text = "Memory in use on the process's devices."
+      yield GAUGE, 'agentrl_engine_device_bytes', text, sum(used)

@@ -1,4 +1,4 @@
-"""Writing the JSON of SGLang's /generate."""
+"""The JSON of SGLang's /generate replies."""
 
 import dataclasses
 import time
@@ -31,7 +31,7 @@ def failure(results: Sequence[Result]) -> tuple[int, str] | None:
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-  """What the chunks of one request have told so far."""
+  """The part of a result that earlier chunks hold."""
 
   tokens: int = 0
   text: str = ''

@@ -1,6 +1,6 @@
-"""HTTP routes of SGLang's contract over a `Scheduler`: all of them, by path.
+"""All HTTP routes of the engine, by path; health and state are handled here.
 
-Health and state are here; `generate`, `openai` and `control` have the rest.
+The other handlers are in `generate`, `control` and `openai.routes`.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ from agentrl.engine.http.control import Control
 from agentrl.engine.http.errors import BodyError
 from agentrl.engine.http.generate import Generate
 from agentrl.engine.http.metrics import EngineMetrics
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.http.submissions import Submissions
 from agentrl.engine.openai.routes import OpenAI
 from agentrl.engine.options import EngineOptions
-from agentrl.engine.read_write_lock import ReadWriteLock
-from agentrl.engine.request import Limits, Request, SamplingParams
+from agentrl.engine.request import Request, RequestLimits, SamplingParams
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.text.tokenizer import Tokenizer
@@ -32,13 +32,13 @@ _HEALTH_S = 20.0
 _HEALTH_PROMPTS = 16
 
 
-class Routes:
-  """The handlers. One instance serves one scheduler."""
+class EngineRoutes:
+  """The handlers of one engine."""
 
   def __init__(
       self,
       scheduler: Scheduler,
-      limits: Limits,
+      limits: RequestLimits,
       metrics: EngineMetrics,
       tokenizer: Tokenizer | None,
       files: WeightFiles,
@@ -127,7 +127,7 @@ class Routes:
     return web.Response(status=200 if ready else 503)
 
   async def _health_generate(self, request: web.Request) -> web.Response:
-    """Samples a token when idle; else sees that dispatches end.
+    """Samples a token when idle; else checks that dispatches end.
 
     While paused nothing is sampled: 503, as a server answers.
     """

@@ -1,4 +1,4 @@
-"""Running the requests of a call, for the routes."""
+"""Submission of the requests of an HTTP call."""
 
 import asyncio
 import concurrent.futures
@@ -6,17 +6,17 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 from agentrl.engine.core import EngineCore
-from agentrl.engine.read_write_lock import ReadWriteLock
+from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.request import Request, Result
 from agentrl.engine.scheduler import Scheduler
 from agentrl.errors import EngineError
 
 
 class Submissions:
-  """Runs requests while nobody changes the weights.
+  """Runs requests under the read lock of the weights.
 
-  Whoever stops waiting takes the requests along: nobody will read the rest, so
-  they must not go on using the device.
+  When the client disconnects, its requests are aborted: nobody reads the rest,
+  so they must not go on using the device.
   """
 
   def __init__(self, scheduler: Scheduler, weights_lock: ReadWriteLock):
@@ -53,7 +53,7 @@ class Submissions:
   ) -> AsyncGenerator[tuple[int, Result], None]:
     """Yields the results as they grow, each with the index of its request.
 
-    The last of a request has a finish reason. Who reads slowly gets fewer,
+    The last of a request has a finish reason. A slow reader gets fewer,
     longer steps and never a backlog. Close the generator when it is not read to
     its end (`contextlib.aclosing`).
 
@@ -109,7 +109,7 @@ class Submissions:
   def _claimed(
       self, requests: Sequence[Request]
   ) -> Iterator[Callable[..., concurrent.futures.Future[Result]]]:
-    """Gives `Scheduler.submit` for requests whose ids nobody else has.
+    """Yields `Scheduler.submit` for requests of unique ids.
 
     An abort names requests by id, so one id must not mean two. Ids are taken
     until their requests have ended on the device, whether or not their client
@@ -138,7 +138,7 @@ class Submissions:
       self._live -= rids
 
   def _release_after(self, futures, held: contextlib.AsyncExitStack) -> None:
-    """Releases the lock when the device is done, whether anybody reads or not.
+    """Releases the lock when the device is done, however slowly a client reads.
 
     A client that stops reading must not hold the next weights up.
     """

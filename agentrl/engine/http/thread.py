@@ -25,7 +25,7 @@ class HttpThread:
 
     Raises:
       OSError: the port cannot be bound.
-      OverflowError: it is none.
+      OverflowError: the port is out of range.
     """
     bound: concurrent.futures.Future[int] = concurrent.futures.Future()
     self._loop = asyncio.new_event_loop()

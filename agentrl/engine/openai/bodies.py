@@ -1,7 +1,7 @@
-"""Reading OpenAI's bodies: as bodies of SGLang's /generate.
+"""Bodies of OpenAI's routes, translated into those of SGLang's /generate.
 
-What a client may send and has no effect here is refused, unless it is at its
-default; what is no request to the model (user, metadata, store) is passed over.
+Fields without an effect here are refused unless they are at their default;
+fields that ask nothing of the model (user, metadata, store) are ignored.
 """
 
 from collections.abc import Sequence
@@ -125,7 +125,7 @@ def chat(
 def _native(
     body: dict[str, Any], max_new_tokens: int, tops: int | None
 ) -> dict[str, Any]:
-  """What both routes share; `tops` None wants no log-probabilities at all."""
+  """The part that both routes share; `tops` None: no log-probabilities."""
   params = {
       name: body[key]
       for key, name in _PARAMS.items()

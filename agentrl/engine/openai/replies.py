@@ -1,4 +1,4 @@
-"""Writing OpenAI's objects from results."""
+"""OpenAI's objects, from results."""
 
 import time
 import uuid
@@ -10,7 +10,7 @@ from agentrl.engine.http.replies import Sent
 from agentrl.engine.request import Result
 
 
-class Writer:
+class ReplyWriter:
   """The objects of one call. SGLang's extras are under SGLang's names."""
 
   def __init__(
@@ -31,7 +31,7 @@ class Writer:
       model: the name in the replies: that of the request, whatever it was.
       is_chat: chat completions, else completions.
       copies: completions of each prompt.
-      token_ids: whether choices tell the ids of prompt and completion.
+      token_ids: choices hold the ids of prompt and completion.
       decode: ids -> text, control tokens too.
       echo: texts of the prompts, to precede their completions; their
         log-probabilities do too, where they were computed. None: no echo.
@@ -70,7 +70,7 @@ class Writer:
   def chunks(
       self, index: int, result: Result, sent: Sent
   ) -> Iterator[dict[str, Any]]:
-    """The chunks that tell what `sent` did not."""
+    """The chunks with what `sent` did not hold."""
     text = (result.text or '')[len(sent.text) :]
     if not self._is_chat:
       if not sent.tokens:
@@ -166,7 +166,7 @@ class Writer:
 
 
 def _entry(text: str, logprob: float) -> dict[str, Any]:
-  # A part of a character has no text of its own, so its bytes are not told.
+  # A part of a character has no text of its own, so its bytes are unknown.
   whole = '\ufffd' not in text
   return {
       'token': text,

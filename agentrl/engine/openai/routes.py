@@ -30,7 +30,7 @@ from agentrl.engine.openai import (
     bodies as openai_bodies,
     replies as openai_replies,
 )
-from agentrl.engine.openai.replies import Writer
+from agentrl.engine.openai.replies import ReplyWriter
 from agentrl.http.errors import Handler
 from agentrl.text.chat import ChatFormat
 
@@ -48,7 +48,7 @@ class OpenAI:
     """Keeps what the routes need.
 
     Args:
-      generate: reads and runs what the bodies mean in SGLang's words.
+      generate: reads and runs bodies of /generate.
       info: its served_model_name is the name of the model; an update from
         disk changes it, as SGLang's does, and the first one stays valid.
       chat_template: see `text.chat.ChatFormat`.
@@ -112,7 +112,7 @@ class OpenAI:
     call = await self._generate.read(
         request, lambda: self._generate.parse(asked)
     )
-    writer = Writer(
+    writer = ReplyWriter(
         call,
         model=model,
         is_chat=is_chat,
@@ -139,7 +139,7 @@ class OpenAI:
     return web.json_response(writer.whole(results))
 
   async def _events(
-      self, call: Call, writer: Writer, include_usage: bool
+      self, call: Call, writer: ReplyWriter, include_usage: bool
   ) -> AsyncIterator[dict[str, Any]]:
     ended = {}
     async with contextlib.aclosing(self._generate.chunks(call)) as chunks:

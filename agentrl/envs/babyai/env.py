@@ -43,7 +43,7 @@ class BabyAI:
           f'Unknown style {style!r}; known: {", ".join(text.STYLES)}.'
       )
     self._levels = level_table.check(levels)
-    level_table.load()  # now, not within somebody's first reset
+    level_table.load()  # now, not within the first reset
     self._style = style
     self._expert_macros = expert_macros
     self._grid: Any = None

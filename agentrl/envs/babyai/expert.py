@@ -17,8 +17,8 @@ from agentrl.envs.babyai import levels, view
 from agentrl.envs.babyai.view import View
 from agentrl.errors import EnvError
 
-# The bot may replan for ever on what nobody thought of. Where it ends, one step
-# was never seen to take ten searches.
+# The bot may replan for ever on unforeseen layouts. Where it ends, one step was
+# never seen to take ten searches.
 _MAX_SEARCHES = 200
 
 
@@ -34,7 +34,7 @@ class _Explore(baby_ai_bot.ExploreSubgoal):
   """
 
   def replan_before_action(self):
-    wanted = [
+    targets = [
         subgoal.datum
         for subgoal in self.bot.stack
         if isinstance(subgoal, baby_ai_bot.GoNextToSubgoal)
@@ -43,7 +43,7 @@ class _Explore(baby_ai_bot.ExploreSubgoal):
         door
         for door in self.bot.doors()
         if door.is_locked
-        and (any(door is x for x in wanted) or not self.bot.has_seen_key(door))
+        and (any(door is x for x in targets) or not self.bot.has_seen_key(door))
     ]
     with self.bot.ignoring(hidden):
       return super().replan_before_action()
@@ -103,7 +103,7 @@ class _Bot(baby_ai_bot.BabyAIBot):
     ]
 
   def has_seen_key(self, door: Any) -> bool:
-    """Whether a key of `door` was seen or is in the hand."""
+    """True if a key of `door` was seen or is in the hand."""
     carried = self.mission.carrying
     if carried is not None and (carried.type, carried.color) == (
         'key',
@@ -158,7 +158,7 @@ def _goals(instr: verifier.Instr) -> Iterator[Any]:
       yield from getattr(instr, name).obj_set
 
 
-# How the bot fails where the layout, or what the agent did, is beyond it.
+# Raised by the bot where it cannot handle the layout or the agent's actions.
 _GIVEN_UP = (
     AssertionError,
     AttributeError,
@@ -172,9 +172,10 @@ _GIVEN_UP = (
 class BabyAIExpert:
   """Minigrid's planning bot on a copy of the task.
 
-  The copy takes the same primitive steps as the episode, which therefore cannot
-  be touched by asking, and which pays nothing where nobody asks. The bot knows
-  only what the agent has seen, plus where each object of its instruction is.
+  The copy takes the same primitive steps as the episode, which therefore does
+  not change when the expert is asked, and costs nothing where it is not. The bot
+  knows only what the agent has seen, and where each object of its instruction
+  is.
 
   Args:
     task_id: the task that the episode plays.

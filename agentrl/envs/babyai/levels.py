@@ -80,8 +80,8 @@ def load() -> Any:
 def build(task_id: int) -> Any:
   """A fresh minigrid environment with task `task_id` laid out.
 
-  Built anew for every task: minigrid keeps things between resets. A layout that
-  nobody can solve (see repairs.py) is replaced by one of a further seed.
+  Built anew for every task: minigrid keeps things between resets. A layout
+  without a solution (see repairs.py) is replaced by one of a further seed.
 
   Raises:
     EnvError: there is no such task.

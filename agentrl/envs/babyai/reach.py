@@ -7,7 +7,7 @@ from minigrid.envs.babyai.core.roomgrid_level import RejectSampling
 
 
 def reach(grid: Any, passes: Callable[[Any], bool]) -> bytearray:
-  """Whether the agent can stand on or before each cell, by its index.
+  """Mask of the cells that the agent can stand on or before, by index.
 
   Args:
     grid: a minigrid environment. Its outer wall is closed.

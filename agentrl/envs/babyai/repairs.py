@@ -1,4 +1,4 @@
-"""Tasks of minigrid that nobody can do, and what is done about them.
+"""Repairs of minigrid's tasks that cannot be solved.
 
 Everything else is left as minigrid has it.
 """
@@ -35,7 +35,7 @@ class InOrder(verifier.BeforeInstr):
 
 
 def is_impossible(grid: Any) -> bool:
-  """Whether a task of a level in KEY_ELSEWHERE cannot be done.
+  """True if a task of a level in KEY_ELSEWHERE cannot be done.
 
   Its one locked door, the keys of which are all behind it, hides every object
   of its one instruction, or is the only one.

@@ -1,4 +1,4 @@
-"""What the agent sees, where it can walk, and what it can do there.
+"""The agent's field of view, the cells in its reach, and its actions there.
 
 Everything is in the agent's own frame: a cell is `(right, front)`, the agent
 stands at (0, 0) and faces front.
@@ -146,7 +146,7 @@ def _afters(size: int) -> list[list[tuple[int, int]]]:
 
 
 def look(grid: Any) -> View:
-  """What the agent of a minigrid environment sees now."""
+  """The current view of the agent of a minigrid environment."""
   size = grid.agent_view_size
   half = size // 2
   free = bytearray(size * size)
@@ -232,7 +232,7 @@ def _window(grid: Any, size: int) -> Iterator[list[Any]]:
 
 @functools.cache
 def _spread(lit: int, clear: int, size: int) -> tuple[int, int]:
-  """How light goes on from the lit cells of a row, by minigrid's rule.
+  """Spread of light from the lit cells of a row, by minigrid's rule.
 
   It spreads to the right and then to the left, and to the row above, through
   whatever is neither a wall nor a closed door. Rows are bits, the leftmost cell
@@ -301,7 +301,7 @@ def actions(view: View) -> dict[str, tuple[int, ...]]:
 
 
 def _opens(door: Thing, carrying: Any) -> bool:
-  """Whether toggling `door` does something."""
+  """True if toggling `door` does something."""
   if not door.object.is_locked:
     return True
   return (

@@ -29,7 +29,7 @@ SIMPLIFICATIONS = (
     'noElectricalAction',
 )
 _LOOK = 'look around'
-# They show something and change nothing, and so lead nobody off a plan.
+# They show something and change nothing, so a plan stays valid.
 _FREE = (_LOOK, 'inventory', 'task', 'help', 'objects')
 _UNKNOWN = 'No known action matches that input.'
 _AMBIGUOUS = 'Ambiguous request'
@@ -277,7 +277,7 @@ class SciWorld:
     """The simulator for some calls; after one that fails, it is replaced.
 
     Raises:
-      EnvError: the episode has none, because it does not run.
+      EnvError: the episode does not run.
     """
     with self._lock:
       simulator = self._simulator
@@ -302,7 +302,7 @@ class SciWorldFactory:
   Args:
     simulators: most at a time, each a process of up to 600 MB; None: two for
       each processor, at most 8. So many episodes play at a time.
-    simulator_episodes: a simulator is replaced after so many.
+    simulator_episodes: tasks after which a simulator is replaced.
     simulator_bytes: or when it holds more memory at the end of an episode.
     **options: of every episode, see `SciWorld`.
   """

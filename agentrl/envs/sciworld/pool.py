@@ -1,4 +1,4 @@
-"""Simulators that are used again and again, and replaced before they grow."""
+"""A pool of simulators, each replaced before it grows too large."""
 
 import threading
 
@@ -14,8 +14,8 @@ class Pool:
 
   Args:
     size: most that may be out at a time.
-    max_episodes: a simulator that was given so many tasks is replaced.
-    max_bytes: so is one whose process holds more memory.
+    max_episodes: tasks after which a simulator is replaced.
+    max_bytes: memory of its process above which it is replaced.
   """
 
   def __init__(self, size: int, *, max_episodes: int, max_bytes: int):
@@ -89,7 +89,7 @@ class Pool:
         self._retire(simulator)
 
   def gauges(self) -> dict[str, float]:
-    """How many there are, how large they are, how many there were."""
+    """Number of simulators, of those replaced, and the largest one's memory."""
     with self._lock:
       running = [*self._idle, *self._out]
       return {

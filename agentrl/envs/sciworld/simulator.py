@@ -34,7 +34,7 @@ _TASKS_PER_COLLECTION = 4
 # its own, which is shorter.
 _START_S = 120.0
 _CALL_S = 300.0
-# How long a killed process may take to be gone, and one that fails.
+# Limits of waiting for a killed process, and for one that fails.
 _REAP_S = 10.0
 _DYING_S = 0.5
 
@@ -83,7 +83,7 @@ class Simulator:
       self._gateway = _connect(java_gateway, port, token)
       with self._calling('start'):
         java = self._gateway.jvm
-        # It prints some 25 lines a step, which nobody reads.
+        # It prints some 25 lines a step, and the pipe is closed.
         java.java.lang.System.setOut(
             java.java.io.PrintStream(
                 java.java.io.OutputStream.nullOutputStream()
@@ -132,7 +132,7 @@ class Simulator:
       raise EnvError(f'ScienceWorld cannot load {task} {variation}: {error}')
 
   def description(self) -> str:
-    """What the task asks for."""
+    """The words of the task."""
     return self._ask('describe the task', 'getTaskDescription')
 
   def step(self, action: str) -> str:
@@ -144,7 +144,7 @@ class Simulator:
     return self._ask('score', 'getScore')
 
   def completed(self) -> bool:
-    """Whether the task is over, well or badly."""
+    """True if the task is over, well or badly."""
     return self._ask('say whether the task is over', 'getCompleted')
 
   def moves(self) -> int:
@@ -152,7 +152,7 @@ class Simulator:
     return self._ask('count moves', 'getNumMoves')
 
   def crash(self) -> str | None:
-    """What broke within the simulator, if anything did; then it scores -1."""
+    """The simulator's internal error, if there was one; it then scores -1."""
     with self._calling('say whether it broke'):
       agent = self._server.agentInterface().get()
       return agent.getErrorStateMessage() if agent.isInErrorState() else None
@@ -172,7 +172,7 @@ class Simulator:
 
   def goals(self) -> str:
     """The parts of the task, and which are done."""
-    return self._ask('tell of its goals', 'getGoalProgressStr')
+    return self._ask('give its goals', 'getGoalProgressStr')
 
   def gold_path(self) -> list[str]:
     """The actions that solve the task, if it was loaded with `gold_path`."""
@@ -211,7 +211,7 @@ class Simulator:
   def _calling(self, what: str) -> Iterator[None]:
     """Makes any failure of a call an EnvError, and the simulator useless.
 
-    What failed in the middle may have changed anything.
+    A call that failed halfway may have changed anything.
     """
     from py4j.protocol import Py4JError, Py4JJavaError
 

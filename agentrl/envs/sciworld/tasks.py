@@ -74,7 +74,7 @@ def task_of(task_id: int) -> str:
 
 
 def variation_of(task_id: int) -> int:
-  """Which variation of its task an id is."""
+  """The number of a variation within its task."""
   return task_id - FIRST_ID[NAMES.index(task_of(task_id))]
 
 

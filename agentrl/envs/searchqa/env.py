@@ -37,7 +37,7 @@ _NOTHING = 'Nothing was found.'
 
 
 class Searcher(Protocol):
-  """What finds passages; called from several threads at once."""
+  """A search engine; called from several threads at once."""
 
   def search(self, query: str, topk: int) -> list[Passage]:
     """At most `topk` passages, the best first."""

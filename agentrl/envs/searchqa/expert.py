@@ -1,8 +1,8 @@
 """The oracle: it knows the chain of a question, but must find every fact.
 
 It searches hop by hop and answers with the words of the passages that came
-back. A hop whose passage is not among the results gets another query, until it
-has none left.
+back. A hop whose passage is not among the results gets its next query, until
+all are used up.
 """
 
 import dataclasses
@@ -25,7 +25,7 @@ def next_action(question: Question, searches: Sequence[Search]) -> str:
   """The next action after `searches`.
 
   Raises:
-    EnvError: nobody knows the chain, or a hop has no query left.
+    EnvError: the chain is not known, or a hop has no query left.
   """
   if not question.hops:
     raise EnvError(
@@ -49,7 +49,7 @@ def next_action(question: Question, searches: Sequence[Search]) -> str:
 
 
 def states(passage: Passage, hop: Hop) -> bool:
-  """Whether `passage` is one that says what `hop` asks for."""
+  """True if `passage` states the fact of `hop`."""
   text = fold(f'{passage.title} {passage.text}')
   return passage.title in hop.titles and fold(hop.needle) in text
 

@@ -26,7 +26,7 @@ _HEAP_BYTES = 512_000_000  # more than the corpus fills, hence one segment
 # Searched apart: a title is short, so its words count for more.
 _FIELDS = ('title', 'text')
 
-# Words that tell no passage from another. Short ones are left: "in" may be
+# Words that distinguish no passages. Short ones are kept: "in" may be
 # indium, or India's domain.
 _STOP = (
     'a an and are did does for from has have how of that the their this was'
@@ -54,7 +54,7 @@ class Index:
           f'The search index in {folder} is damaged; remove that folder, and it'
           f' is built again: {error}'
       ) from error
-    index.config_reader(reload_policy='manual')  # nobody writes any more
+    index.config_reader(reload_policy='manual')  # it is complete
     self._schema = index.schema
     self._searcher = index.searcher()
 

@@ -1,4 +1,4 @@
-"""Questions of others: JSON lines in the shapes that data sets come in.
+"""Questions from files: JSON lines in the shapes of common data sets.
 
     {"question": "who wrote it", "golden_answers": ["Ann", "A. Lee"], ...}
     {"question": "who wrote it", "answer": "Ann", "answer_aliases": ["A. Lee"]}
@@ -71,7 +71,7 @@ def _read_file(path: pathlib.Path, split: str) -> Iterator[Question]:
 
 
 def _rows(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
-  """What the file holds, and where."""
+  """The JSON values of a file, each with its place."""
   try:
     text = path.read_text('utf-8')
   except (OSError, UnicodeDecodeError) as error:

@@ -27,7 +27,7 @@ def normalise(text: str) -> str:
 
 
 def exact_match(answer: str, golds: Sequence[str]) -> bool:
-  """Whether `answer` is one of `golds` after normalisation."""
+  """True if `answer` is one of `golds` after normalisation."""
   return normalise(answer) in {normalise(gold) for gold in golds}
 
 

@@ -12,7 +12,7 @@ from agentrl.envs.searchqa import question_files
 from agentrl.envs.searchqa.records import MAX_HOPS, SPLITS
 from agentrl.errors import ConfigError
 
-# How many questions of 1, 2 and 3 hops each split has, in the order of ids.
+# Numbers of questions of 1, 2 and 3 hops in each split, in the order of ids.
 COUNTS = {
     'train': (2823, 2226, 2268),
     'dev': (185, 147, 148),
@@ -27,7 +27,7 @@ def tasks(split: str, *, questions: Files = None) -> tuple[int, ...]:
   """The ids of `split`, questions with few hops first.
 
   Raises:
-    ConfigError: `questions` has none for the split.
+    ConfigError: no line of `questions` is of the split.
     DataError: a file of questions cannot be used.
   """
   if questions is None:
@@ -63,7 +63,7 @@ def hops_of(task_id: int) -> int:
 def subtasks(
     *, questions: Files = None, **options: Any
 ) -> Callable[[int], str]:
-  """What names the kind of a task under these options."""
+  """A function from a task to its kind, under these options."""
   del options
   if questions is None:
     return subtask

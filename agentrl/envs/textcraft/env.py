@@ -17,7 +17,7 @@ MAX_DISTRACTORS = 10
 _MAX_USERS = 10  # recipes drawn among the users of one input, as distractors
 _SHOWN = 80  # characters of an action that an error repeats
 
-# Counts of up to six digits: nobody needs more, and int() of a megabyte of
+# Counts of up to six digits: more are not needed, and int() of a megabyte of
 # digits is an error of its own.
 _COUNTED = re.compile(r'(\d{1,6}) (.+)')
 _CRAFT = re.compile(r'craft (.+) using (.+)')

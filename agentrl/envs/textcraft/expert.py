@@ -15,7 +15,7 @@ def next_action(
   made of it, so one pass over names by falling depth settles every count, and
   what the inventory holds is used before more is asked for. The plan then runs
   upwards: get everything, craft the shallow items, craft the goal. It is made
-  anew for every action, so it also mends what somebody else began.
+  anew for every action, so it also continues from any other start.
   """
   demand = {goal: 1}
   gets: dict[str, int] = {}

@@ -31,7 +31,7 @@ def full_name(text: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-  """How to make `count` of `item` from inputs.
+  """One way to make `count` of `item` from inputs.
 
   An input is `(name, count)`; the name is an item or a tag (a kind of item,
   such as planks), which any of the tag's items satisfies.

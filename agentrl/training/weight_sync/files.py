@@ -53,14 +53,14 @@ class Version:
 
   @property
   def adapter(self) -> Adapter | None:
-    """How requests ask for an adapter."""
+    """The adapter that requests ask for; None for a model."""
     if self.base is None:
       return None
     return adapter_of(self.directory.name, self.number)
 
 
 def adapter_of(name: str, number: int | str) -> Adapter:
-  """How requests ask for the adapter of a version.
+  """The adapter that requests ask for by name.
 
   Args:
     name: of its directory.
@@ -77,8 +77,8 @@ class ModelFiles:
     config: the decoder's shape.
     dtype: in the files, best what the servers compute in; None keeps the
       trainer's.
-    base: what the parameters that are pushed, an adapter's then, add to: they
-      are merged, and the whole model is written.
+    base: frozen parameters; the pushed ones are an adapter's then, which is
+      merged into it: the whole model is written.
     shard_bytes: most bytes of one file.
     eos_ids: for config.json; servers stop on them.
     tokenizer_files: a directory whose files go beside the weights, since a
@@ -135,9 +135,10 @@ class AdapterFiles:
 
     Args:
       model: how the base is written.
-      base: what the adapters add to; forgotten once it is written.
-      lora: what they are made with.
-      run: tells their names from those of other runs.
+      base: frozen parameters that the adapters add to; forgotten once it is
+        written.
+      lora: their settings.
+      run: a part of their names, which those of other runs do not have.
     """
     self._model, self._lora, self._run = model, lora, run
     self._base_params = base.params
@@ -205,7 +206,7 @@ _merged = jax.jit(lora_lib.merge)
 
 
 def check_room(directory: pathlib.Path, needed: int) -> None:
-  """Refuses to begin what would not end.
+  """Refuses a folder that is too small.
 
   Args:
     directory: where weights are to be written; one that is missing has no room.

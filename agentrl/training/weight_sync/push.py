@@ -1,8 +1,8 @@
-"""Handing the trainer's parameters to whoever samples.
+"""Pushes: the trainer's parameters, handed to what samples.
 
-Into the engine of this process, here, or to servers, in `disk_push`. Both ways
-end in the same versioning: the sampler reports the version with each completion,
-so a stale reply can be told from a fresh one.
+Into the engine of this process, here, or to servers, in `disk`. Both end in the
+same versioning: the sampler reports the version with each completion, so a stale
+reply can be told from a fresh one.
 """
 
 import functools
@@ -28,8 +28,8 @@ def engine_layout(
   """A copy of trainer parameters in the engine's layout.
 
   The train step donates its state: no buffer of the result is the trainer's.
-  The engine decodes on one device, so that is where the copy of parameters
-  that a mesh shares is brought together.
+  The engine decodes on one device, where parameters that a mesh shares are
+  brought together.
 
   Args:
     params: trainer layout; with a base, an adapter, which is merged.

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from agentrl.errors import EngineError
+from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference.control import ControlClient
 from agentrl.models.config import TransformerConfig
 from agentrl.weights import shards
@@ -70,9 +70,8 @@ class Verifier:
     [url] = server.urls
     found = (await server.model_info()).get('weight_version')
     if str(found) != str(number):
-      raise EngineError(
-          f'{url} says it has weights {found!r} after the push of {number}.',
-          retryable=False,
+      raise EngineRefusal(
+          f'{url} says it has weights {found!r} after the push of {number}.'
       )
     try:
       if not await self._has_rows(server, number, evidence):
@@ -99,12 +98,11 @@ class Verifier:
       if values is None:
         return False
       if not _same(np.asarray(values, np.float32), expected):
-        raise EngineError(
+        raise EngineRefusal(
             f'{url} gives other weights back for {name!r} than were pushed as'
             f' version {number}: {np.ravel(values)[:4].tolist()} for'
             f' {np.ravel(expected)[:4].tolist()}. Do trainer and server see the'
-            f' same folder {self._folder}?',
-            retryable=False,
+            f' same folder {self._folder}?'
         )
     return True
 
@@ -122,17 +120,15 @@ class Verifier:
     last_number, last_evidence, last_found = last
     for name, digest in evidence.digests.items():
       if name not in found:
-        raise EngineError(
-            f'{url} has no checksum of {name!r}; it has {sorted(found)}.',
-            retryable=False,
+        raise EngineRefusal(
+            f'{url} has no checksum of {name!r}; it has {sorted(found)}.'
         )
       changed = digest != last_evidence.digests[name]
       if changed and found[name] == last_found[name]:
-        raise EngineError(
+        raise EngineRefusal(
             f'{url} has the same {name!r} after the push of version {number} as'
             f' with version {last_number}, and they differ. Do trainer and'
-            f' server see the same folder {self._folder}?',
-            retryable=False,
+            f' server see the same folder {self._folder}?'
         )
     self._known[url] = number, evidence, found
 

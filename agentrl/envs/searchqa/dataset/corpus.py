@@ -200,7 +200,7 @@ def city_title(city: Mapping[str, Any], sources: Sources) -> str:
 
 
 def is_capital(city: Mapping[str, Any], sources: Sources) -> bool:
-  """Whether GeoNames has it as its country's capital."""
+  """True if GeoNames has the city as its country's capital."""
   country = sources.by_iso.get(city['countrycode'])
   return country is not None and (
       plain(country.geo['capital']) == plain(city['name'])

@@ -55,7 +55,7 @@ class Fact:
     named: the subject as a question names it.
     family: what the subject belongs to; splits never share a family.
     answers: right answers; the first is the usual one.
-    object: the subject that the answer is, or '' if it is none.
+    object: the subject that the answer is, or '' where no facts are about it.
     titles: passages that state the fact.
     needle: words of those passages that say the answer.
     queries: searches that should find one of them, the best first.
@@ -392,7 +392,7 @@ def _backwards(found: list[Fact], sources: Sources) -> Iterator[Fact]:
 
 
 def _owners(sources: Sources) -> collections.Counter:
-  """How many countries, with territories, have an answer to a relation."""
+  """Number of countries and territories by relation and answer."""
   count = collections.Counter()
   anthems = [
       country.text('Government', 'National anthem(s)', 'title')

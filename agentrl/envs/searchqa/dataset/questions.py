@@ -184,7 +184,7 @@ def _kept(name: str, chain: tuple[Fact, ...]) -> bool:
 
 
 def _fair(name: str, chain: tuple[Fact, ...]) -> bool:
-  """Whether the question gives none of its answers away."""
+  """True if no answer of any hop occurs in the question."""
   text = f' {normalise(fold(_text(name, chain)))} '
   return not any(
       f' {normalise(fold(answer))} ' in text

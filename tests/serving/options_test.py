@@ -1,12 +1,12 @@
-"""Tests for config.sampler: what it may say, and what contradicts itself."""
+"""Tests for agentrl.serving.options: `config.sampler`, and what contradicts itself."""
 
 import re
 
 import pytest
 
 from agentrl.config import defaults, read
-from agentrl.config.sampler import Launch, Sampler
 from agentrl.errors import ConfigError
+from agentrl.serving.options import Launch, SamplerOptions
 from configs import evaluate, quickstart, textcraft_grpo, textcraft_sft
 from tests.config.refusals import refusal
 
@@ -154,8 +154,8 @@ def test_what_is_about_servers_has_no_effect_without(fields):
 
 def test_more_sequences_than_slots_are_refused():
   assert 'slots=9 are fewer' in said(slots=9)
-  assert Sampler(max_running=7).num_slots == 14
-  assert Sampler(max_running=7, slots=9).num_slots == 9
+  assert SamplerOptions(max_running=7).num_slots == 14
+  assert SamplerOptions(max_running=7, slots=9).num_slots == 9
 
 
 @pytest.mark.parametrize('name', ['api_key', 'admin_key'])

@@ -20,14 +20,6 @@ MESSAGES = [
 ]
 
 
-@pytest.fixture
-def client(words_engine):
-  with openai.OpenAI(
-      base_url=f'{words_engine.url}/v1', api_key='any', max_retries=0
-  ) as client:
-    yield client
-
-
 def native(engine, ids, **params):
   _, reply = once(
       engine,

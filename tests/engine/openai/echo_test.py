@@ -13,14 +13,6 @@ IDS = WORDS.encode(TEXT)
 
 
 @pytest.fixture
-def client(words_engine):
-  with openai.OpenAI(
-      base_url=f'{words_engine.url}/v1', api_key='any', max_retries=0
-  ) as client:
-    yield client
-
-
-@pytest.fixture
 def complete(client):
   """Asks with `echo` for greedy completions; gives the choices."""
 

@@ -1,11 +1,11 @@
-"""Who may use the weights, and who may change them."""
+"""A read-write lock for the weights."""
 
 import asyncio
 import contextlib
 
 
 class ReadWriteLock:
-  """Readers together or one writer; a waiting writer holds new readers back.
+  """Many readers or one writer; a waiting writer holds new readers back.
 
   Generations read, an update of the weights writes: SGLang's lock.
   """
@@ -17,7 +17,7 @@ class ReadWriteLock:
 
   @property
   def closed(self) -> bool:
-    """Whether a writer waits or writes."""
+    """True while a writer waits or writes."""
     return self._writing
 
   @contextlib.asynccontextmanager

@@ -1,0 +1,153 @@
+"""Tests for mode='train': its hooks of the loop; runs are in tests.e2e."""
+
+import json
+import types
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from agentrl import config as config_lib
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import ConfigError
+from agentrl.modes import learning, train
+from agentrl.runtime.event_loop import Interrupted
+from agentrl.training import rl, watch
+from agentrl.training.rl import LoopState
+from configs import quickstart
+from tests import tiny
+
+pytestmark = pytest.mark.usefixtures('quick_compilation')
+
+
+def read(**fields):
+  config = quickstart.get_config('tiny')
+  config.num_steps = 6
+  config.update_from_flattened_dict(fields)
+  return config_lib.read(config)
+
+
+def make_hooks(run, ref_params=None):
+  """The hooks of a run that nobody samples for."""
+  return train._Hooks(
+      run,
+      serving=None,
+      sampler=types.SimpleNamespace(counts=Counter(retries=2)),
+      ref_params=ref_params,
+      watch=watch.DeadPolicyWatch(run.model.config.vocab_size),
+  )
+
+
+def made(step, **metrics):
+  """The results of an rl step."""
+  metrics = {'policy/version': step + 2.0, 'policy/entropy': 1.0} | metrics
+  groups = tiny.random_groups(step)
+  batch = tiny.make_batch(groups)
+  batch = batch.replace(old_logprobs=batch.sampler_logprobs)
+  return rl.StepRecord(step, metrics, groups, batch, [])
+
+
+def test_a_random_policy_needs_an_experts_episodes():
+  world = types.SimpleNamespace(
+      session=types.SimpleNamespace(config=read(**{'warmstart.episodes': 0}))
+  )
+  with pytest.raises(ConfigError, match='tiny policy needs warmstart.episodes'):
+    train._texts(world)
+
+
+def test_without_a_warm_start_the_policy_is_evaluated_once(
+    make_run, monkeypatch
+):
+  evaluated = []
+  monkeypatch.setattr(
+      learning, 'evaluate', lambda *inputs: evaluated.append(inputs[2:])
+  )
+  run, params = make_run(read(**{'warmstart.episodes': 0})), object()
+  assert learning.warm_up(run, None, params) == (params, 0)
+  assert evaluated == [('before', 0, 0)]
+
+
+def test_a_collection_has_names_and_seeds_of_its_step(make_run):
+  asked = []
+
+  class Collector:
+
+    def collect(self, *inputs, **options):
+      asked.append((inputs, options))
+      return []
+
+  run = make_run(read(**{'seed': 4}), collector=Collector())
+  hooks = make_hooks(run)
+  hooks.collect(3, [(0, 17)], horizon=5, policy_version=4)
+  ((inputs, options),) = asked
+  group_size = run.session.config.rollout.group_size
+  assert inputs == ([(0, 17)], group_size, hooks.sampler)
+  assert options == {
+      'name': 'train-3',
+      'title': 'step 4',
+      'horizon': 5,
+      'policy_version': 4,
+      'seed': run.session.seed('train', 3),
+  }
+
+
+def test_a_step_leaves_its_line_its_episodes_and_what_was_learnt(make_run):
+  run = make_run(read())
+  run.record.open(run.session.stack, 6, 0, shown=())
+  step, hooks = made(0), make_hooks(run)
+  hooks.record(step)
+  directory = run.session.directory
+  (line,) = (directory / 'metrics.jsonl').read_text().splitlines()
+  line = json.loads(line)
+  assert line['step'] == 0 and line['policy/version'] == 2
+  assert line['sampler/retries'] == 2  # of this step: the count begins anew
+  assert not hooks.sampler.counts
+  played = [episode for group in step.groups for episode in group.episodes]
+  path = episodes_lib.step_path(directory, 'train', 0)
+  assert list(episodes_lib.read(path)) == played
+  with np.load(path.with_suffix('.npz')) as learnt:
+    np.testing.assert_array_equal(learnt['advantages'], step.batch.advantages)
+  tokens = sum(len(episode.tokens) for episode in played)
+  assert run.record.state()['totals']['tokens'] == tokens
+
+
+def test_a_policy_that_does_not_learn_is_told_of(make_run, said):
+  hooks = make_hooks(make_run(read()))
+  for step in range(watch.PATIENCE):
+    assert 'has not learnt' not in said(hooks.run)
+    hooks.record(made(step, **{'policy/entropy': 0.0}))
+  assert 'has not learnt for 5 steps' in said(hooks.run)
+
+
+def test_evaluations_come_between_steps_and_not_after_the_last(
+    make_run, monkeypatch
+):
+  evaluated = []
+
+  def evaluate(run, serving, *inputs):
+    evaluated.append(inputs)
+    raise Interrupted  # the loop saves the step, and stops by itself
+
+  monkeypatch.setattr(learning, 'evaluate', evaluate)
+  hooks = make_hooks(make_run(read(**{'eval.every': 2})))
+  for step in range(6):
+    hooks.record(made(step))
+  # Name, step and policy version.
+  assert evaluated == [('step_2', 2, 3), ('step_4', 4, 5)]
+
+
+def test_a_checkpoint_has_the_loop_and_the_reference(make_run):
+  run = make_run(read())
+  loop = LoopState(1, 2, {'cursor': 3}, [], {'a/b': 0.5}, 0.1)
+  hooks = make_hooks(run, ref_params=tiny.init_params())
+  hooks.save(tiny.new_state(), loop)
+  run.checkpoints.wait()
+  assert LoopState(**run.checkpoints.host()['books']) == loop
+  assert run.checkpoints.latest == 1
+
+
+def test_a_signal_stops_the_loop(make_run):
+  hooks = make_hooks(make_run(read()))
+  assert not hooks.stopped()
+  hooks.run.session.loop.interrupted = True
+  assert hooks.stopped()
