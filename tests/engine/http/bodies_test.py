@@ -4,9 +4,9 @@ import pytest
 
 from agentrl.engine.http import bodies
 from agentrl.engine.http.errors import ContractError
-from agentrl.engine.request import Limits
+from agentrl.engine.request import RequestLimits
 
-LIMITS = Limits(vocab_size=100, max_len=64, has_tokenizer=True)
+LIMITS = RequestLimits(vocab_size=100, max_len=64, has_tokenizer=True)
 
 
 def parse(encode=None, limits=LIMITS, **body):
