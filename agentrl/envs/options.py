@@ -37,7 +37,7 @@ class EnvName:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EnvOptions(EnvName):
-  """Which environment, and where it is served."""
+  """An environment and its servers."""
 
   url: str | tuple[str, ...] | None = field(
       None,

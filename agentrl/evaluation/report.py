@@ -27,7 +27,7 @@ def show(
     console.print(_table(env_name, rows))
     return
   for name, row in rows.items():
-    # What reads a pipe wants a line a fact, of letters that any encoding has.
+    # A pipe gets one fact a line, in letters of any encoding.
     text = describe(f'{env_name}, {name}', row)
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 

@@ -1,5 +1,6 @@
 """Child processes that end with this one, however this one ends."""
 
+import io
 import os
 import pathlib
 import select
@@ -159,7 +160,7 @@ class Child:
     self.reap(grace_s)
 
   def _read_stderr(self) -> None:
-    with self._process.stderr as stderr:
+    with io.BufferedReader(self._process.stderr) as stderr:
       for line in stderr:
         self._words.append(line.decode(errors='replace').rstrip())
         logging.info('%s: %s', self._name, self._words[-1])

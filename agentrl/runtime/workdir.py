@@ -74,7 +74,7 @@ def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
 
 
 def way_on(workdir: pathlib.Path) -> str:
-  """What an interrupted run says last."""
+  """The advice that an interrupted run ends with."""
   last = last_checkpoint(workdir)
   if last is not None:
     return f'The same command continues from the last checkpoint, {last}.'
@@ -82,7 +82,7 @@ def way_on(workdir: pathlib.Path) -> str:
 
 
 def way_out(workdir: pathlib.Path) -> str:
-  """What a run that diverged says last."""
+  """The advice that a diverged run ends with."""
   last = last_checkpoint(workdir)
   if last is not None:
     return (

@@ -5,9 +5,9 @@ import itertools
 
 import pytest
 
-from agentrl.engine.batcher import Batcher
 from agentrl.engine.cache import SlotTable
 from agentrl.engine.core import EngineCore
+from agentrl.engine.live_sequences import LiveSequences
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.sequence import Sequence
 from experiments.benchmarks import soak_engine, soak_scores, soak_traffic
@@ -77,7 +77,7 @@ def leaked_slots(monkeypatch):
 
 
 def lost_replies(monkeypatch):
-  finish, calls = Batcher._finish, itertools.count(1)
+  finish, calls = LiveSequences.finish, itertools.count(1)
 
   def lose(self, sequence, reason):
     if next(calls) % 40:
@@ -85,7 +85,7 @@ def lost_replies(monkeypatch):
     else:
       self._leave(sequence)
 
-  monkeypatch.setattr(Batcher, '_finish', lose)
+  monkeypatch.setattr(LiveSequences, 'finish', lose)
   monkeypatch.setattr(soak_traffic, 'LOST_S', 5.0)
 
 
