@@ -75,15 +75,15 @@ def test_the_reference_is_the_starting_policy_and_is_kept(make_run, tmp_path):
   learner = offline.make_learner(
       run, tiny.init_params(), 2, loss, rows_per_example=2
   )
-  first = dpo._with_reference(run.session, batch, learner, path)
+  first = offline.with_reference(run.session, batch, learner, path)
   mask = np.asarray(batch.completion_mask)
   assert (first.ref_logprobs[mask] < 0).all()
   # Later the policy is another; its log-probabilities are not those.
   other = learner._replace(
       state=learner.state.replace(params=tiny.init_params(seed=1))
   )
-  again = dpo._with_reference(run.session, batch, other, path)
+  again = offline.with_reference(run.session, batch, other, path)
   np.testing.assert_array_equal(again.ref_logprobs, first.ref_logprobs)
   path.unlink()
-  anew = dpo._with_reference(run.session, batch, other, path)
+  anew = offline.with_reference(run.session, batch, other, path)
   assert (anew.ref_logprobs != first.ref_logprobs)[mask].any()
