@@ -67,12 +67,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       )
       result = run_panel(
           Collector(loop, console, environment, agent, config.rollout),
-          serving_lib.make_sampler(
-              loop,
-              serving,
-              config.sampler,
-              temperature=config.eval.temperature,
-          ),
+          serving.make_sampler(temperature=config.eval.temperature),
           config.eval,
           name='eval',
           title='evaluation',

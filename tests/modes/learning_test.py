@@ -84,7 +84,7 @@ def test_a_pushed_policy_samples_under_its_version(make_run, model):
   serving = learning.start_sampling(run, tiny.random_params(CONFIG), 3)
 
   def sample():
-    sampler = learning.make_sampler(run, serving, 0.0)
+    sampler = serving.make_sampler(temperature=0.0)
     return run.session.loop.run(
         sampler.generate([20, 21, 22], max_new_tokens=8, seed=1)
     )
