@@ -52,7 +52,7 @@ def draw(curves: Sequence[Curve], path: pathlib.Path) -> None:
   with matplotlib.rc_context(_STYLE):
     figure = figure_lib.Figure(figsize=(6.4, 3.0), layout='constrained')
     axes = figure.subplots()
-    for curve, colour in zip(curves, _COLOURS, strict=True):
+    for curve, colour in zip(curves, _COLOURS, strict=False):
       steps, mean, low, high = zip(*curve['points'], strict=True)
       axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
       label = f'seed {curve["seed"]}'

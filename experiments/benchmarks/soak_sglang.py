@@ -39,10 +39,10 @@ from agentrl.training.weight_sync.disk import DiskPush
 from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import hf
 from experiments.benchmarks import (
-  soak_flags,
-  soak_policy,
-  soak_scores,
-  soak_spans,
+    soak_flags,
+    soak_policy,
+    soak_scores,
+    soak_spans,
 )
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_scores import Span
