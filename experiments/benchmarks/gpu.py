@@ -50,9 +50,8 @@ print(json.dumps(dict(
     devices=jax.device_count(), jax=jax.__version__,
 )))
 """
-_NO_SGLANG = (
-    'an environment of third_party/requirements/sglang.txt: --sglang=PYTHON'
-)
+_NO_SGLANG = 'an environment with third_party/requirements/sglang.txt'
+_NO_SGLANG_CPU = 'the environment of third_party/sglang_cpu/install.py'
 
 Results = list[dict[str, Any]]
 
@@ -155,7 +154,7 @@ def _runs(gpu: bool, sglang: str | None, base: pathlib.Path) -> list[Case]:
         run('sglang', real, *server, missing=data or not sglang and _NO_SGLANG),
     ]
   else:
-    missing = None if sglang else _NO_SGLANG
+    missing = None if sglang else _NO_SGLANG_CPU
     cases.append(run('sglang', *random, *server, missing=missing))
   return cases
 
