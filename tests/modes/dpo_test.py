@@ -1,6 +1,5 @@
 """Tests for mode='dpo': pairs and the reference; runs are in tests.e2e."""
 
-import dataclasses
 import functools
 import types
 
@@ -40,8 +39,7 @@ def played(*returns, task_id=0):
 def test_the_better_episode_of_a_pair_comes_first(make_run, tmp_path, said):
   config = read()
   tokenizer = tokenizer_lib.train_bpe(['go on'], 300)
-  spec, style = envs.get('babyai'), dataclasses.asdict(config.agent)
-  agent = make_agent(spec, tokenizer, **style)
+  agent = make_agent(envs.get('babyai'), tokenizer, config.agent)
   run = make_run(config, collector=types.SimpleNamespace(agent=agent))
   path = tmp_path / 'pairs.jsonl'
   found = [*played(0.0, 1.0), *played(0.9, 0.0, 0.1, task_id=1)]
