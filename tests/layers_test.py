@@ -20,7 +20,7 @@ OPTIONS = {
     'algos.hyperparams': {'fields', 'errors'},
     'envs.options': {'fields', 'errors', 'envs'},
     'models.options': {'fields', 'errors'},
-    'rollout.options': {'fields', 'errors'},
+    'rollout.options': {'fields', 'errors', 'envs'},
     'training.options': {'fields', 'errors'},
     'serving.options': {'fields', 'errors', 'training.options'},
 }

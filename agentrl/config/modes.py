@@ -20,7 +20,7 @@ from agentrl.envs.options import (
 from agentrl.errors import ConfigError
 from agentrl.fields import field, section
 from agentrl.models.options import DTYPES, Model, TrainModel
-from agentrl.rollout.options import Limits, Rollout
+from agentrl.rollout.options import AgentOptions, Limits, Rollout
 from agentrl.serving.options import (
     SERVER_DTYPES,
     EmbeddedOptions,
@@ -78,7 +78,7 @@ class Sampling(Computing):
   BROUGHT = _AGENT
 
   env: EnvOptions
-  agent: sections.AgentOptions = section(sections.AgentOptions)
+  agent: AgentOptions = section(AgentOptions)
   model: Model
   sampler: SamplerOptions = section(SamplerOptions)
   rollout: Limits

@@ -6,27 +6,11 @@ about two sections, `modes` checks.
 
 import dataclasses
 
-from agentrl.envs import actions, prompts
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 from agentrl.fields import field, when, when_set
 from agentrl.schedules import HORIZONS
 from agentrl.training.options import SCHEDULES
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class AgentOptions:
-  """The policy's way of talking; a run brings its own."""
-
-  format: str = field('react', 'action format', one_of=tuple(actions.FORMATS))
-  instructions: str = field(
-      'full', 'length of the instructions', one_of=prompts.STYLES
-  )
-  # None: the tokenizer's own where that is append-only, or ours for its family.
-  template: str | None = field(
-      None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
-  )
-
 
 _STEPWISE = when('horizon.kind', 'stepwise')
 

@@ -168,9 +168,7 @@ def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
 
 def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
   session, config = world.session, world.session.config
-  agent = make_agent(
-      world.environment.spec, tokenizer, **dataclasses.asdict(config.agent)
-  )
+  agent = make_agent(world.environment.spec, tokenizer, config.agent)
   return Collector(
       session.loop, session.console, world.environment, agent, config.rollout
   )

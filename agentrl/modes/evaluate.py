@@ -1,7 +1,6 @@
 """mode='evaluate': success of a policy on a fixed list of held-out tasks."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -47,9 +46,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     )  # refused now, not after the model is loaded
     model, version = language_model.load_policy(config.model.name)
     number = int(version) if version.isdecimal() else 0
-    agent = make_agent(
-        environment.spec, model.tokenizer, **dataclasses.asdict(config.agent)
-    )
+    agent = make_agent(environment.spec, model.tokenizer, config.agent)
     try:
       serving = serving_lib.start_serving(
           stack,
@@ -67,12 +64,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       )
       result = run_panel(
           Collector(loop, console, environment, agent, config.rollout),
-          serving_lib.make_sampler(
-              loop,
-              serving,
-              config.sampler,
-              temperature=config.eval.temperature,
-          ),
+          serving.make_sampler(temperature=config.eval.temperature),
           config.eval,
           name='eval',
           title='evaluation',

@@ -8,7 +8,6 @@ from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import report
-from agentrl.inference.sampler import Sampler
 from agentrl.modes import evaluate as evaluate_mode
 from agentrl.modes.build import Run
 from agentrl.serving import start as serving_lib
@@ -55,16 +54,6 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
   )
   session.claim()
   return serving
-
-
-def make_sampler(run: Run, serving: Serving, temperature: float) -> Sampler:
-  """A client of the servers."""
-  return serving_lib.make_sampler(
-      run.session.loop,
-      serving,
-      run.session.config.sampler,
-      temperature=temperature,
-  )
 
 
 def push(run: Run, serving: Serving, params: Any, version: int) -> None:
@@ -157,7 +146,7 @@ def evaluate(
     return
   result = evaluate_mode.run_panel(
       run.collector,
-      make_sampler(run, serving, config.eval.temperature),
+      serving.make_sampler(temperature=config.eval.temperature),
       config.eval,
       name=f'eval-{name}',
       title=f'evaluation {name}',

@@ -52,7 +52,7 @@ def explore(
   return run.collector.collect(
       tasks,
       config.samples,
-      learning.make_sampler(run, serving, config.temperature),
+      serving.make_sampler(temperature=config.temperature),
       name=name,
       horizon=config.horizon,
       policy_version=policy_version,

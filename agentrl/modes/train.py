@@ -93,7 +93,7 @@ def _run(session: Session) -> None:
   hooks = _Hooks(
       run,
       serving,
-      learning.make_sampler(run, serving, config.rollout.temperature),
+      serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
       watch.DeadPolicyWatch(run.model.config.vocab_size),
   )

@@ -7,6 +7,7 @@ from agentrl.envs import actions
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import DataError
+from agentrl.rollout.options import AgentOptions
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.types import Message
@@ -165,25 +166,18 @@ def _answer(text: str) -> str:
 
 
 def make_agent(
-    spec: EnvSpec,
-    tokenizer: Tokenizer,
-    *,
-    format: str,
-    instructions: str,
-    template: str | None,
+    spec: EnvSpec, tokenizer: Tokenizer, options: AgentOptions
 ) -> Agent:
   """The agent of a policy in an environment.
 
   Args:
     spec: of the environment.
     tokenizer: of the policy.
-    format: how an action is written.
-    instructions: a key of `prompts.STYLES`.
-    template: of chats; None: the tokenizer's own.
+    options: the way of talking.
   """
   return Agent(
-      ChatFormat(tokenizer, template),
-      instructions=spec.instructions(format, instructions),
-      format=format,
+      ChatFormat(tokenizer, options.template),
+      instructions=spec.instructions(options.format, options.instructions),
+      format=options.format,
       functions=spec.functions,
   )

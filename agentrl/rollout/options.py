@@ -2,8 +2,23 @@
 
 import dataclasses
 
+from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
 from agentrl.fields import field
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AgentOptions:
+  """The policy's way of talking; a run brings its own."""
+
+  format: str = field('react', 'action format', one_of=tuple(actions.FORMATS))
+  instructions: str = field(
+      'full', 'length of the instructions', one_of=prompts.STYLES
+  )
+  # None: the tokenizer's own where that is append-only, or ours for its family.
+  template: str | None = field(
+      None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

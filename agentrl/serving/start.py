@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
 import uuid
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from agentrl.inference import router_check
 from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
-from agentrl.inference.sampler import Adapter, Sampler
+from agentrl.inference.sampler import Sampler
 from agentrl.parallel import distributed
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
@@ -45,23 +46,15 @@ class Serving:
   """Servers that sample from the current policy, and how to update them.
 
   Attributes:
-    urls: of the servers themselves.
-    replicas: the balancer of requests over them, or over a router before them.
+    urls: of the servers themselves, also where a router stands before them.
     push: updates them.
-    vocab_size: of the policy.
-    accepts: True for weight versions of use; None: there is one engine, and it
-      is the run's own.
-    adapter: gives the adapter that requests ask for; None: models are pushed.
-    keys: of the servers.
+    make_sampler: `make_sampler(temperature=...)` gives a client; all clients
+      count requests together.
   """
 
   urls: Sequence[str]
-  replicas: Replicas
   push: weight_sync.Push
-  vocab_size: int
-  accepts: Callable[[str], bool] | None = None
-  adapter: Callable[[], Adapter] | None = None
-  keys: Keys = Keys()
+  make_sampler: Callable[..., Sampler]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -84,6 +77,18 @@ class ServedPolicy:
   max_context: int
   seed: int
   chat_template: str | None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Start:
+  """Values that start servers."""
+
+  stack: contextlib.ExitStack  # ends what is started
+  loop: EventLoop
+  policy: ServedPolicy
+  sampler: options.SamplerOptions
+  directory: pathlib.Path  # of the run
+  needs: Needs
 
 
 def start_engine(
@@ -152,50 +157,49 @@ def start_serving(
     AgentrlError: servers do not start, or do not take the weights.
     Interrupted: the user asked to stop.
   """
-  model = policy.model
-  check_context(model.config, 'rollout.max_context', policy.max_context)
-  if sampler.kind == 'embedded':
-    engine, url = start_engine(stack, policy, sampler, reserved=RESERVED)
-    push = weight_sync.EmbeddedPush(
-        engine, dtype=DTYPES[policy.dtype], base=model.base
-    )
-    return Serving([url], Replicas([url]), push, model.config.vocab_size)
-  if sampler.launch.python:
-    return _launch(stack, loop, policy, sampler, directory)
-  return _find(stack, loop, policy, sampler)
+  model, shape = policy.model, policy.model.config
+  check_context(shape, 'rollout.max_context', policy.max_context)
+  architecture = families.FAMILIES[shape.family].architecture
+  needs = Needs(policy.max_context, shape.vocab_size, architecture)
+  start = _Start(stack, loop, policy, sampler, directory, needs)
+  if sampler.kind == 'sglang':
+    return _launch(start) if sampler.launch.python else _find(start)
+  engine, url = start_engine(stack, policy, sampler, reserved=RESERVED)
+  push = weight_sync.EmbeddedPush(
+      engine, dtype=DTYPES[policy.dtype], base=model.base
+  )
+  return _serving(start, [url], push, Replicas([url]))
 
 
-def make_sampler(
-    loop: EventLoop,
-    serving: Serving,
-    sampler: options.SamplerOptions,
-    *,
-    temperature: float,
-) -> Sampler:
-  """A client of these servers; all clients count requests together."""
-  return Sampler(
-      loop.session,
-      serving.urls,
-      temperature=temperature,
+def _serving(
+    start: _Start,
+    urls: Sequence[str],
+    push: weight_sync.Push,
+    replicas: Replicas,
+    keys: Keys = Keys(),  # noqa: B008  (frozen)
+) -> Serving:
+  """Servers, and the way to them: `replicas`, or a router in their place."""
+  sampler = start.sampler
+  make_sampler = functools.partial(
+      Sampler,
+      start.loop.session,
+      urls,
       timeout_s=sampler.timeout_s,
       max_attempts=sampler.max_attempts,
-      api_key=serving.keys.api,
-      admin_key=serving.keys.admin,
-      replicas=serving.replicas,
-      accepts=serving.accepts,
-      adapter=serving.adapter,
-      vocab_size=serving.vocab_size,
+      api_key=keys.api,
+      admin_key=keys.admin,
+      replicas=replicas,
+      accepts=push.accepts,
+      adapter=(lambda: push.adapter) if sampler.push_lora else None,
+      vocab_size=start.needs.vocab_size,
   )
+  return Serving(urls, push, make_sampler)
 
 
-def _find(
-    stack: contextlib.ExitStack,
-    loop: EventLoop,
-    policy: ServedPolicy,
-    sampler: options.SamplerOptions,
-) -> Serving:
+def _find(start: _Start) -> Serving:
   """Servers that somebody else started; they may hold any weights."""
-  keys, needs = remote.read_keys(sampler), _needs(policy)
+  loop, policy, sampler = start.loop, start.policy, start.sampler
+  keys = remote.read_keys(sampler)
   client = lambda urls: ControlClient(
       loop.session,
       urls,
@@ -211,49 +215,47 @@ def _find(
     control = client(await router.workers() if router else sampler.urls)
     # A run that was killed in the middle of a push left them paused.
     await control.wait_ready(sampler.timeout_s, resume=True)
-    return control, await control.probe(needs)
+    return control, await control.probe(start.needs)
 
   control, infos = ranks.same(lambda: loop.run(find()))
+  dtype = _file_dtype({info.get('dtype') for info in infos}, policy.dtype)
   # All processes ask the same servers; one of them hands over the weights.
-  push = _make_push(
-      stack,
-      control if distributed.is_first() else None,
-      policy,
-      sampler,
-      {info.get('dtype') for info in infos},
-      router=router,
-  )
+  own = control if distributed.is_first() else None
+  push = _make_push(start, own, dtype, router=router)
   ranks.same(lambda: loop.run(push(policy.model.params, policy.version)))
   if router:
     arrive = lambda: router_check.check(
-        router, vocab_size=needs.vocab_size, lora=sampler.push_lora
+        router, vocab_size=start.needs.vocab_size, lora=sampler.push_lora
     )
     ranks.same(lambda: loop.run(arrive()))
   replicas = Replicas([sampler.router] if router else control.urls)
-  return _serving(control, replicas, push, sampler, needs, keys)
+  return _serving(start, control.urls, push, replicas, keys)
 
 
-def _launch(
-    stack: contextlib.ExitStack,
-    loop: EventLoop,
-    policy: ServedPolicy,
-    sampler: options.SamplerOptions,
-    directory: pathlib.Path,
-) -> Serving:
+def _launch(start: _Start) -> Serving:
   """Servers of this run; they start from its weights."""
-  launch, needs = sampler.launch, _needs(policy)
-  prefix = ''
+  loop, policy, sampler = start.loop, start.policy, start.sampler
+  launch, prefix = sampler.launch, ''
   if distributed.count() > 1:  # each has servers and a folder of its own
     prefix = f'{distributed.index()}-'
     if sampler.push_dir:
       folder = pathlib.Path(sampler.push_dir) / f'process_{distributed.index()}'
       sampler = dataclasses.replace(sampler, push_dir=str(folder))
-  flags = _flags(policy, push_lora=sampler.push_lora)
+      start = dataclasses.replace(start, sampler=sampler)
+  # A request of the full length needs it, even where the model has fewer
+  # positions: no token is ever at the reserved ones.
+  context = policy.max_context + RESERVED
+  flags = ['--dtype', policy.dtype, '--context-length', str(context)]
+  if sampler.push_lora:
+    lora = policy.model.lora
+    flags += ['--enable-lora', '--max-lora-rank', str(lora.rank)]
+    modules = peft.modules(policy.model.config, lora)
+    flags += ['--lora-target-modules', *modules]
   servers = [
       sglang.Server(
           launch,
           port,
-          directory / 'servers' / f'{prefix}{i}.log',
+          start.directory / 'servers' / f'{prefix}{i}.log',
           flags=flags,
           devices=launch.devices[i] if launch.devices else None,
       )
@@ -264,104 +266,58 @@ def _launch(
       loop.session, replicas.urls, timeout_s=sampler.timeout_s
   )
   serve = {launch.value_of('--dtype') or policy.dtype}
-  push = _make_push(stack, control, policy, sampler, serve, watched=replicas)
+  dtype = _file_dtype(serve, policy.dtype)
+  push = _make_push(start, control, dtype, watched=replicas)
 
-  def start() -> None:
+  def bring_up() -> None:
     push.start_from(push.write(policy.model.params, policy.version))
     fleet = sglang.Fleet(
         servers,
         launch,
         replicas,
         push,
-        needs=needs,
+        needs=start.needs,
         timeout_s=sampler.timeout_s,
     )
-    stack.callback(fleet.stop)
+    start.stack.callback(fleet.stop)
     fleet.start()
     loop.run(fleet.started())
     loop.run(push.use_current_adapter())
 
-  ranks.same(start)
-  return _serving(control, replicas, push, sampler, needs, Keys())
-
-
-def _needs(policy: ServedPolicy) -> Needs:
-  config = policy.model.config
-  return Needs(
-      max_context=policy.max_context,
-      vocab_size=config.vocab_size,
-      architecture=families.FAMILIES[config.family].architecture,
-  )
-
-
-def _flags(policy: ServedPolicy, *, push_lora: bool) -> list[str]:
-  """Arguments of an SGLang server."""
-  # A request of the full length needs it, even where the model has fewer
-  # positions: no token is ever at the reserved ones.
-  context = policy.max_context + RESERVED
-  flags = ['--dtype', policy.dtype, '--context-length', str(context)]
-  if push_lora:
-    model = policy.model
-    modules = peft.modules(model.config, model.lora)
-    flags += ['--enable-lora', '--max-lora-rank', str(model.lora.rank)]
-    flags += ['--lora-target-modules', *modules]
-  return flags
-
-
-def _serving(
-    control: ControlClient,
-    replicas: Replicas,
-    push: DiskPush | Follower,
-    sampler: options.SamplerOptions,
-    needs: Needs,
-    keys: Keys,
-) -> Serving:
-  return Serving(
-      control.urls,
-      replicas,
-      push,
-      needs.vocab_size,
-      push.accepts,
-      (lambda: push.adapter) if sampler.push_lora else None,
-      keys,
-  )
+  ranks.same(bring_up)
+  return _serving(start, replicas.urls, push, replicas)
 
 
 def _make_push(
-    stack: contextlib.ExitStack,
-    control: ControlClient | None,
-    policy: ServedPolicy,
-    sampler: options.SamplerOptions,
-    serve: set[Any],
-    **watch: Any,
+    start: _Start, control: ControlClient | None, dtype: str, **watch: Any
 ) -> DiskPush | Follower:
   """A push to servers; all processes of a run make one at the same time.
 
   Args:
-    stack: removes a folder in memory.
-    control: client of the servers; None: another process updates them.
-    policy: what is pushed.
-    sampler: how.
-    serve: types that the servers say they compute in.
+    start: of the servers.
+    control: their client; None: another process updates them.
+    dtype: of the files.
     **watch: see `DiskPush`.
   """
-  model, dtype = policy.model, _file_dtype(serve, policy.dtype)
-  folder = _push_folder(stack, model, sampler, dtype) if control else None
-  if folder is not None:
-    model.tokenizer.save(folder / 'tokenizer')
+  model, sampler = start.policy.model, start.sampler
+  folder, tokenizer_files = None, None
+  if control is not None:
+    folder = _push_folder(start.stack, model, sampler, dtype)
+    tokenizer_files = folder / 'tokenizer'
+    model.tokenizer.save(tokenizer_files)
   files = ModelFiles(
       model.config,
       dtype=dtype,
       base=None if sampler.push_lora else model.base,
       shard_bytes=sampler.shard_bytes,
       eos_ids=model.tokenizer.eos_ids,
-      tokenizer_files=folder and folder / 'tokenizer',
+      tokenizer_files=tokenizer_files,
   )
   if sampler.push_lora:
     # The same in all processes.
     run = distributed.share(uuid.uuid4().hex[:8].encode())[0].decode()
     files = AdapterFiles(files, model.base, model.lora, run)
-  if folder is None:
+  if control is None:
     return Follower(files)
   return DiskPush(
       control,

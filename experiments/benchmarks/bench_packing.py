@@ -32,7 +32,6 @@ from absl import app, flags
 
 from agentrl.algos import grpo
 from agentrl.batch import TokenBatch
-from agentrl.config import sections
 from agentrl.data import collate
 from agentrl.data.tasks import TaskIterator
 from agentrl.envs import options as env_options
@@ -92,9 +91,7 @@ def play(tokenizer) -> list[Group]:
       ) as environment,
   ):
     agent = agent_lib.make_agent(
-        environment.spec,
-        tokenizer,
-        **dataclasses.asdict(sections.AgentOptions()),
+        environment.spec, tokenizer, rollout_options.AgentOptions()
     )
 
     async def episode(assignment: collect.Assignment) -> Episode:

@@ -42,7 +42,7 @@ def test_a_body_of_the_limit_is_read_and_a_longer_one_is_not():
         (b'{}', READ_IDS, replies.OutsideContract, 'array'),
         (b'[' * 10**5, READ_ANY, replies.OutsideContract, 'nested too deeply'),
         (b'[1', READ_IDS, replies.NotJson, 'truncated'),
-        (b'["\xff"]', READ_ANY, replies.NotJson, ''),
+        (b'["\xff"]', READ_ANY, replies.NotJson, 'utf-8'),
     ],
 )
 def test_an_unreadable_body_is_one_of_two_errors(body, decoder, kind, words):

@@ -1,6 +1,8 @@
 """Tests for mode='agentevol': one round's parts; runs are in tests.e2e."""
 
+import dataclasses
 import json
+import types
 
 import pytest
 
@@ -91,7 +93,7 @@ def test_a_checkpoint_has_parameters_and_no_optimizer(make_run):
   tiny.assert_trees_equal(state.params, params)
 
 
-def test_an_exploration_is_named_by_its_round(make_run, monkeypatch):
+def test_an_exploration_is_named_by_its_round(make_run):
   asked = []
 
   class Collector:
@@ -99,9 +101,10 @@ def test_an_exploration_is_named_by_its_round(make_run, monkeypatch):
     def collect(self, tasks, samples, sampler, **options):
       asked.append((tasks, samples, options))
 
-  monkeypatch.setattr(learning, 'make_sampler', lambda *inputs: None)
   run = make_run(read(), collector=Collector())
-  make_hooks(run).explore(2, [(5, 7)], policy_version=3)
+  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  hooks = dataclasses.replace(make_hooks(run), serving=serving)
+  hooks.explore(2, [(5, 7)], policy_version=3)
   assert asked == [(
       [(5, 7)],
       run.session.config.explore.samples,

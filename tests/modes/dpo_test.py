@@ -1,6 +1,5 @@
 """Tests for mode='dpo': pairs and the reference; runs are in tests.e2e."""
 
-import dataclasses
 import functools
 import types
 
@@ -40,8 +39,7 @@ def played(*returns, task_id=0):
 def test_the_better_episode_of_a_pair_comes_first(make_run, tmp_path, said):
   config = read()
   tokenizer = tokenizer_lib.train_bpe(['go on'], 300)
-  spec, style = envs.get('babyai'), dataclasses.asdict(config.agent)
-  agent = make_agent(spec, tokenizer, **style)
+  agent = make_agent(envs.get('babyai'), tokenizer, config.agent)
   run = make_run(config, collector=types.SimpleNamespace(agent=agent))
   path = tmp_path / 'pairs.jsonl'
   found = [*played(0.0, 1.0), *played(0.9, 0.0, 0.1, task_id=1)]
@@ -75,15 +73,15 @@ def test_the_reference_is_the_starting_policy_and_is_kept(make_run, tmp_path):
   learner = offline.make_learner(
       run, tiny.init_params(), 2, loss, rows_per_example=2
   )
-  first = dpo._with_reference(run.session, batch, learner, path)
+  first = offline.with_reference(run.session, batch, learner, path)
   mask = np.asarray(batch.completion_mask)
   assert (first.ref_logprobs[mask] < 0).all()
   # Later the policy is another; its log-probabilities are not those.
   other = learner._replace(
       state=learner.state.replace(params=tiny.init_params(seed=1))
   )
-  again = dpo._with_reference(run.session, batch, other, path)
+  again = offline.with_reference(run.session, batch, other, path)
   np.testing.assert_array_equal(again.ref_logprobs, first.ref_logprobs)
   path.unlink()
-  anew = dpo._with_reference(run.session, batch, other, path)
+  anew = offline.with_reference(run.session, batch, other, path)
   assert (anew.ref_logprobs != first.ref_logprobs)[mask].any()

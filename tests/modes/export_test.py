@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from agentrl.config import sections
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import transformer
 from agentrl.models.config import FULL, SLIDING, TransformerConfig
@@ -17,6 +16,7 @@ from agentrl.modes import (
     evaluate as evaluate_lib,
     export,
 )
+from agentrl.rollout import options as rollout_options
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.training import language_model
@@ -300,7 +300,9 @@ def test_evaluate_asks_all_forms_of_a_run_as_it_was_asked(a_run, tmp_path):
     assert made.model.name == str(model)
     assert made.env.name == 'babyai'
     assert list(made.env.options['levels']) == ['Pickup']
-    assert made.agent == sections.AgentOptions(**CONFIG['agent'], template=None)
+    assert made.agent == rollout_options.AgentOptions(
+        **CONFIG['agent'], template=None
+    )
     limits = dict(max_completion_tokens=16, max_context=48, concurrency=4)
     assert made.rollout == type(made.rollout)(**limits)
     assert (made.eval.num_tasks, made.eval.horizon) == (5, 7)

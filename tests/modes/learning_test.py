@@ -2,21 +2,18 @@
 
 import copy
 import dataclasses
-import json
 
 import aiohttp
-import jax
 import pytest
 
 from agentrl import config as config_lib
 from agentrl.algos import sft
 from agentrl.data import episodes as episodes_lib
-from agentrl.errors import CheckpointError
-from agentrl.modes import checkpoints, learning
+from agentrl.modes import learning
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
-from agentrl.training import language_model, state as state_lib, supervised
+from agentrl.training import language_model, supervised
 from agentrl.training.optim import Rate
 from agentrl.types import Message
 from configs import quickstart
@@ -87,7 +84,7 @@ def test_a_pushed_policy_samples_under_its_version(make_run, model):
   serving = learning.start_sampling(run, tiny.random_params(CONFIG), 3)
 
   def sample():
-    sampler = learning.make_sampler(run, serving, 0.0)
+    sampler = serving.make_sampler(temperature=0.0)
     return run.session.loop.run(
         sampler.generate([20, 21, 22], max_new_tokens=8, seed=1)
     )
@@ -139,57 +136,6 @@ def test_without_a_panel_nothing_is_evaluated(make_run, said):
   run = make_run(read(**{'eval.num_tasks': 0}))
   learning.evaluate(run, None, 'before', 0, 0)  # there are no servers to ask
   assert run.record.state()['evals'] == {} and not said(run)
-
-
-def saved(make_run, **parts):
-  """A run that has saved step 2, and written the lines of three steps."""
-  run, state = make_run(read(), **parts), tiny.new_state()
-  ref_params = jax.tree.map(lambda x: x + 1, tiny.init_params())
-  run.record.add_tokens(7)
-  run.record.add_evaluation('before', {'mean': 0.5})
-  loop = {'step': 2, 'policy_version': 3}
-  checkpoints.save(run, state, loop, ref_params=ref_params)
-  run.checkpoints.wait()
-  lines = ''.join(f'{{"step": {step}}}\n' for step in range(3))
-  (run.session.directory / 'metrics.jsonl').write_text(lines)
-  return state, ref_params, loop
-
-
-def test_what_was_saved_comes_back_and_later_lines_are_set_aside(
-    make_run, said
-):
-  state, ref_params, loop = saved(make_run)
-  directory = make_run(read()).session.directory
-  assert json.loads((directory / 'config.json').read_text())['mode'] == 'train'
-
-  run = make_run(read())
-  like = state_lib.abstract(tiny.new_state())
-  found, found_ref, found_loop = checkpoints.restore(run, like, reference=True)
-  tiny.assert_trees_equal((found, found_ref), (state, ref_params))
-  assert found_loop == loop
-  assert run.record.state()['evals'] == {'before': {'mean': 0.5}}
-  assert run.record.state()['totals']['tokens'] == 7
-  lines = (directory / 'metrics.jsonl').read_text().splitlines()
-  assert [json.loads(line)['step'] for line in lines] == [0, 1]
-  assert said(run) == (
-      'Continuing after step 2; 1 later lines of metrics set aside\n'
-  )
-
-
-@pytest.mark.parametrize('other', ['model', 'adapter'])
-def test_a_checkpoint_of_another_network_is_refused(make_run, other):
-  saved(make_run)
-  run = make_run(read())
-  config = dataclasses.replace(tiny.CONFIG, num_layers=3)
-  changed = {
-      'model': dataclasses.replace(run.model, config=config),
-      'adapter': {'rank': 2},
-  }
-  run = dataclasses.replace(run, **{other: changed[other]})
-  with pytest.raises(CheckpointError, match='^The checkpoint in .*/run'):
-    checkpoints.restore(run, state_lib.abstract(tiny.new_state()))
-  lines = (run.session.directory / 'metrics.jsonl').read_text().splitlines()
-  assert len(lines) == 3  # nothing was set aside
 
 
 def test_the_experts_failures_are_not_imitated(make_run, said):

@@ -7,8 +7,7 @@ import pytest
 
 from agentrl import config as config_lib
 from agentrl.algos import sft
-from agentrl.data import episodes as episodes_lib
-from agentrl.modes import demonstrations, offline
+from agentrl.modes import offline
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import supervised
 from configs import babyai_sft
@@ -61,16 +60,6 @@ def test_a_learner_is_what_the_config_says(make_run):
       run, tiny.init_params(), 4, sft.loss, rows_per_example=2
   )
   assert pairs.total == 3 and pairs.passes.rows_per_example == 2
-
-
-def test_a_file_is_written_for_all_to_read(make_run):
-  session = make_run(read()).session
-  path = session.directory / 'episodes' / 'some.jsonl'
-  demonstrations.write_episodes(
-      session, path, [fakes.make_episode()], tokens=False
-  )
-  (found,) = episodes_lib.read(path)
-  assert found.episode_id == 'e' and not found.tokens
 
 
 def test_learning_writes_saves_and_sums_up(make_run):

@@ -71,8 +71,7 @@ def start(stack, host, model, tmp_path, *, max_context=256, **sampler):
 
 
 def sample(host, served, **request):
-  settings = SamplerOptions(kind='sglang', urls=('http://localhost',))
-  sampler = serving.make_sampler(host, served, settings, temperature=0.0)
+  sampler = served.make_sampler(temperature=0.0)
   return host.run(
       sampler.generate([20, 21, 22], max_new_tokens=8, seed=1, **request)
   )
@@ -110,7 +109,7 @@ def test_a_server_that_lost_the_weights_is_not_used(
     host.run(lose())
     for _ in range(3):
       assert sample(host, served).weight_version == '4'
-    assert served.accepts('3') and not served.accepts('default')
+    assert served.push.accepts('3') and not served.push.accepts('default')
 
 
 def test_the_pushed_folder_is_a_model_to_transformers(
@@ -158,7 +157,6 @@ def test_a_router_gets_requests_and_its_workers_the_weights(
     stack.callback(lambda: host.run(context.__aexit__(None, None, None)))
     served = start(stack, host, model, tmp_path, router=router.url)
     assert list(served.urls) == engines
-    assert served.replicas.urls == (router.url,)
     completion = sample(host, served, routing_key='episode-1')
     assert completion.weight_version == '3'
     assert headers[-1] == 'episode-1'  # after the check of the router

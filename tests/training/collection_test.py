@@ -11,7 +11,7 @@ from agentrl import envs
 from agentrl.errors import ConfigError
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import make_agent
-from agentrl.rollout.options import Limits
+from agentrl.rollout.options import AgentOptions, Limits
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import collection
@@ -42,13 +42,8 @@ class Environment:
 def collector():
   """Plays in it; its console can be read."""
   tokenizer = tokenizer_lib.train_bpe(['go'], 300)
-  agent = make_agent(
-      envs.get('textcraft'),
-      tokenizer,
-      format='plain',
-      instructions='compact',
-      template=None,
-  )
+  style = AgentOptions(format='plain', instructions='compact')
+  agent = make_agent(envs.get('textcraft'), tokenizer, style)
   console = rich.console.Console(file=io.StringIO(), width=200)
   with EventLoop() as loop:
     yield Collector(loop, console, Environment(), agent, LIMITS)

@@ -62,9 +62,8 @@ REQUIRED = object()
 async def read_json(request: web.Request) -> Any:
   """The decoded body.
 
-  A large one is decoded in another thread, which lets the loop run between
-  containers; a flat list of ids still holds the interpreter, and so the loop,
-  for 1.5 s per 64 MB.
+  A large one is decoded in another thread, after which the loop may run; while
+  it is decoded, the interpreter is held: about a second per 64 MB of ids.
 
   Raises:
     BodyError: it is not JSON by content type or content; see `strict_json`.

@@ -206,7 +206,7 @@ class DiskPush:
       finally:
         await server.continue_()
     if self._verifier is not None:
-      await self._verifier.check(server, version.number, version.evidence)
+      await self._verifier.check(server, version.evidence)
 
   async def _make_current(self, new: Version) -> Sequence[str]:
     """Returns the servers to update; others start with the current version."""
@@ -226,22 +226,15 @@ class DiskPush:
       try:
         await self.install(self._control.one(url), version)
       except EngineError as error:
-        return None if self._condemned(url, error) else error
+        if self._watched is None or not error.retryable:
+          return error
+        # It died or hangs: its watcher starts it again, with the new version.
+        logging.warning('%s failed in a push: %s', url, error)
+        self._watched.condemn(url, f'failed in a push: {error}')
       return None
 
     results = await asyncio.gather(*map(install, urls))
     return {u: e for u, e in zip(urls, results, strict=True) if e is not None}
-
-  def _condemned(self, url: str, error: EngineError) -> bool:
-    """Leaves a server that died or hangs to its watcher; True if it has one.
-
-    It is started again, with the new version.
-    """
-    if self._watched is None or not error.retryable:
-      return False
-    logging.warning('%s failed in a push: %s', url, error)
-    self._watched.condemn(url, f'failed in a push: {error}')
-    return True
 
   def _in_use(self, path: pathlib.Path) -> bool:
     with self._lock:

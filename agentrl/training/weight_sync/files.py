@@ -111,10 +111,9 @@ class ModelFiles:
     entries = names.disassemble(self.config, params, dtype=self.dtype)
     target.parent.mkdir(parents=True, exist_ok=True)
     check_room(target.parent, shards.total_bytes(entries))
-    companions = []
-    if self.tokenizer_files is not None:
-      copy = functools.partial(shutil.copytree, dirs_exist_ok=True)
-      companions.append(functools.partial(copy, self.tokenizer_files))
+    copy = functools.partial(
+        shutil.copytree, self.tokenizer_files, dirs_exist_ok=True
+    )
     hf.save(
         target,
         self.config,
@@ -122,9 +121,9 @@ class ModelFiles:
         dtype=self.dtype,
         shard_bytes=self.shard_bytes,
         eos_ids=self.eos_ids,
-        companions=companions,
+        companions=[copy] if self.tokenizer_files else [],
     )
-    return Version(number, target, verify.collect(entries, self.config))
+    return Version(number, target, verify.collect(number, entries, self.config))
 
 
 class AdapterFiles:

@@ -6,6 +6,7 @@ reply can be told from a fresh one.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import jax
@@ -16,7 +17,13 @@ from agentrl.parallel import distributed
 
 
 class Push(Protocol):
-  """`await push(params, version)`: from then on, samples come from `params`."""
+  """`await push(params, version)`: from then on, samples come from `params`.
+
+  Attributes:
+    accepts: True if a completion may report a weight version; None: all may.
+  """
+
+  accepts: Callable[[str], bool] | None
 
   async def __call__(self, params: Any, version: int) -> None:
     ...
@@ -55,6 +62,8 @@ def _unstacked(params: Any, base: lora.Base | None, dtype: Any) -> Any:
 
 class EmbeddedPush:
   """Into the engine of this process, without a disk round trip."""
+
+  accepts = None  # the engine is the run's own, which has no other weights
 
   def __init__(
       self,

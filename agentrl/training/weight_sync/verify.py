@@ -26,22 +26,27 @@ class Evidence:
   """Answers expected from a server that has loaded a model.
 
   Attributes:
+    number: of the version, or another name for it.
     rows: first rows of some tensors, as the files have them.
     digests: of other tensors, rounded as coarsely as any server does.
     skip: parts of names; tensors that have one need no checksum.
   """
 
+  number: int | str
   rows: dict[str, np.ndarray]
   digests: dict[str, str]
   skip: Sequence[str]
 
 
 def collect(
-    entries: Sequence[shards.Entry], config: TransformerConfig
+    number: int | str,
+    entries: Sequence[shards.Entry],
+    config: TransformerConfig,
 ) -> Evidence:
-  """Evidence of a model's files."""
+  """Evidence of a model's files, as the version of this number."""
   last = config.num_layers - 1
   return Evidence(
+      number,
       _first_rows(entries, config),
       _digests(entries, f'layers.{last}.self_attn.o_proj.weight'),
       [*(f'layers.{i}.' for i in range(last)), 'embed_tokens', 'lm_head'],
@@ -59,32 +64,27 @@ class Verifier:
     """
     self._folder = folder
     # Evidence and checksums of the last version that was checked, by URL.
-    self._known: dict[str, tuple[int | str, Evidence, dict[str, list[str]]]] = (
-        {}
-    )
+    self._known: dict[str, tuple[Evidence, dict[str, list[str]]]] = {}
 
-  async def check(
-      self, server: ControlClient, number: int | str, evidence: Evidence
-  ) -> None:
-    """Raises EngineError unless a server has the version of this number."""
+  async def check(self, server: ControlClient, evidence: Evidence) -> None:
+    """Raises EngineError unless a server has the version of this evidence."""
     [url] = server.urls
     found = (await server.model_info()).get('weight_version')
-    if str(found) != str(number):
+    if str(found) != str(evidence.number):
       raise EngineRefusal(
-          f'{url} says it has weights {found!r} after the push of {number}.'
+          f'{url} says it has weights {found!r} after the push of'
+          f' {evidence.number}.'
       )
     try:
-      if not await self._has_rows(server, number, evidence):
-        await self._check_by_checksum(server, number, evidence)
+      if not await self._has_rows(server, evidence):
+        await self._check_by_checksum(server, evidence)
     except EngineError as error:
       raise EngineError(
           f'{error} sampler.verify=False leaves this check out.',
           retryable=error.retryable,
       ) from error
 
-  async def _has_rows(
-      self, server: ControlClient, number: int | str, evidence: Evidence
-  ) -> bool:
+  async def _has_rows(self, server: ControlClient, evidence: Evidence) -> bool:
     """Compares rows; False if the server cannot read any.
 
     Raises:
@@ -100,14 +100,14 @@ class Verifier:
       if not _same(np.asarray(values, np.float32), expected):
         raise EngineRefusal(
             f'{url} gives other weights back for {name!r} than were pushed as'
-            f' version {number}: {np.ravel(values)[:4].tolist()} for'
+            f' version {evidence.number}: {np.ravel(values)[:4].tolist()} for'
             f' {np.ravel(expected)[:4].tolist()}. Do trainer and server see the'
             f' same folder {self._folder}?'
         )
     return True
 
   async def _check_by_checksum(
-      self, server: ControlClient, number: int | str, evidence: Evidence
+      self, server: ControlClient, evidence: Evidence
   ) -> None:
     """Tensors that changed between two pushes must have changed there too.
 
@@ -116,21 +116,21 @@ class Verifier:
     """
     [url] = server.urls
     found = await server.weight_checksums(evidence.skip)
-    last = self._known.get(url, (number, evidence, found))
-    last_number, last_evidence, last_found = last
+    last, last_found = self._known.get(url, (evidence, found))
     for name, digest in evidence.digests.items():
       if name not in found:
         raise EngineRefusal(
             f'{url} has no checksum of {name!r}; it has {sorted(found)}.'
         )
-      changed = digest != last_evidence.digests[name]
+      changed = digest != last.digests[name]
       if changed and found[name] == last_found[name]:
         raise EngineRefusal(
-            f'{url} has the same {name!r} after the push of version {number} as'
-            f' with version {last_number}, and they differ. Do trainer and'
-            f' server see the same folder {self._folder}?'
+            f'{url} has the same {name!r} after the push of version'
+            f' {evidence.number} as with version {last.number}, and they'
+            ' differ. Do trainer and server see the same folder'
+            f' {self._folder}?'
         )
-    self._known[url] = number, evidence, found
+    self._known[url] = evidence, found
 
 
 def _first_rows(

@@ -369,4 +369,4 @@ def test_a_control_body_that_breaks_its_schema_is_refused(
 def test_a_number_of_rows_without_end_is_refused(engine):
   body = b'{"name": "lm_head.weight", "truncate_size": 1e999}'
   status, reply = once(engine, 'get_weights_by_name', data=body)
-  assert status == 400 and 'beyond any float' in reply['message']
+  assert status == 400 and 'out of range' in reply['message']
