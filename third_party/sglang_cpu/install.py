@@ -44,7 +44,11 @@ def python() -> pathlib.Path:
 def _key() -> str:
   """Differs wherever the environments would."""
   digest = hashlib.sha256()
-  files = [_REQUIREMENTS, *sorted(_HERE.rglob('*.py'))]
+  modules = [_HERE / name for name in _MODULES]
+  modules = [
+      p for m in modules for p in ([m] if m.is_file() else m.rglob('*.py'))
+  ]
+  files = [_REQUIREMENTS, *sorted(modules)]
   for path in files:
     digest.update(path.read_bytes())
   major, minor = sys.version_info[:2]
