@@ -28,7 +28,7 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
 
 
 def scaling_inter(algo: str, model: str) -> ConfigDict:
-  """What AgentGym-RL's scripts have in common, for a pretrained policy.
+  """The values that AgentGym-RL's scripts share, for a pretrained policy.
 
   The original has scripts for GRPO only; the other algorithms keep its batch,
   rate and KL. The caller adds the environment, its horizons and its tasks.
