@@ -57,12 +57,10 @@ def test_it_is_explained_split_and_served_in_workers():
 
 @pytest.mark.slow
 def test_it_is_learnt_from_the_command_line(guess, tmp_path):
-  commands = re.findall(r'```bash\n(.*?)```', PAGE.read_text(), re.DOTALL)
-  [command] = [
-      line
-      for line in commands[0].replace('\\\n', '').splitlines()
-      if 'quickstart' in line
-  ]
+  page = PAGE.read_text().replace('\\\n', '')
+  blocks = re.findall(r'```bash\n(.*?)```', page, re.DOTALL)
+  lines = [line for block in blocks for line in block.splitlines()]
+  [command] = [line for line in lines if 'quickstart' in line]
   assert '--config.env.name=guess:SPEC' in command
   done = subprocess.run(
       [
