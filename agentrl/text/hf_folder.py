@@ -120,9 +120,11 @@ def _convert(directory: pathlib.Path) -> tokenizers.Tokenizer:
       _check_bpe(directory / _SENTENCEPIECE)
     import transformers  # optional, and seconds where torch is installed
 
-    return transformers.AutoTokenizer.from_pretrained(
+    made = transformers.AutoTokenizer.from_pretrained(
         directory, local_files_only=True, trust_remote_code=False
-    ).backend_tokenizer
+    )
+    # Written and read, since a damaged file may make one that cannot be read.
+    return tokenizers.Tokenizer.from_str(made.backend_tokenizer.to_str())
   # Missing packages, and whatever their parts raise for damaged files.
   except Exception as error:
     raise WeightsError(

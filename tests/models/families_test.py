@@ -154,13 +154,13 @@ def test_a_shared_beginning_changes_nothing(model):
   )
   rows = np.arange(ROWS)[:, None]
   positions = lengths[:, None] + np.arange(LENGTH - size)
-  hidden, _ = jax.jit(model.trainer.apply)(
+  hidden = jax.jit(model.trainer.apply)(
       {'params': model.params},
       model.tokens[rows, positions],
       positions,
       ONE_SEGMENT[:, size:],
       prefix=prefix,
-  )
+  ).hidden
   actual = model.trainer.apply(
       {'params': model.params}, hidden, method='unembed'
   )
