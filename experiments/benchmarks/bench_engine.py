@@ -76,7 +76,7 @@ def bench_dispatch(
           top_p=1.0,
           top_k=config.vocab_size,
           min_p=0.0,
-          adjustment=None,
+          logit_params=None,
           top_logprobs=0,
       )
       for i in range(batch)
