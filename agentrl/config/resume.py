@@ -79,10 +79,13 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
 def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
   """Writes the config of a run that has been checked, for who continues it."""
   path = workdir / workdir_lib.CONFIG
+  data = f'{json.dumps(config, indent=2, sort_keys=True)}\n'.encode()
+  # Asked for at every checkpoint, whose own errors speak of a full disk better.
+  if path.is_file() and path.read_bytes() == data:
+    return
   # At once: other processes may be reading the old one.
   partial = path.with_name(path.name + '.new')
-  text = json.dumps(config, indent=2, sort_keys=True)
-  partial.write_text(f'{text}\n', encoding='utf-8')
+  partial.write_bytes(data)
   partial.replace(path)
 
 

@@ -114,3 +114,12 @@ def test_a_checkpoint_without_its_config_is_gone_on_from(tmp_path):
   config = left(tmp_path, checkpoint=True)
   (tmp_path / 'config.json').unlink()
   assert resume.check(config, tmp_path)
+
+
+def test_a_config_that_is_kept_already_is_not_written_again(tmp_path):
+  config = left(tmp_path)
+  inode = (tmp_path / 'config.json').stat().st_ino
+  resume.keep(config, tmp_path)
+  assert (tmp_path / 'config.json').stat().st_ino == inode
+  resume.keep(config | {'seed': 5}, tmp_path)
+  assert json.loads((tmp_path / 'config.json').read_text())['seed'] == 5
