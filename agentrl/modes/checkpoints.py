@@ -45,7 +45,7 @@ def restore(
   place = f'The checkpoint in {run.session.directory}'
   checkpoint_lib.check_model(host['model'], run.model.config, place)
   adapters.check(host.get('adapter'), run.adapter, place)
-  state, ref_params, host = checkpoint_lib.restore(
+  state, ref_params = checkpoint_lib.restore(
       run.checkpoints, like, reference=reference
   )
   run.record.restore(host)

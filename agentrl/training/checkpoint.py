@@ -246,20 +246,19 @@ def save(
 
 def restore(
     checkpoints: Checkpoints, like: TrainState, *, reference: bool
-) -> tuple[TrainState, Any, dict[str, Any]]:
-  """The newest checkpoint: train state, reference parameters, host's record.
+) -> tuple[TrainState, Any]:
+  """The train state and the reference parameters of the newest checkpoint.
 
   Args:
     checkpoints: of the run; holds one at least.
     like: shapes and shardings to restore to, see `state.abstract`.
     reference: whether the run has reference parameters; None without them.
   """
-  host = checkpoints.host()
   items = checkpoints.restore(_items(like, like.params if reference else None))
   state = TrainState(
       params=items['params'], critic=items.get('critic'), **items['optimizer']
   )
-  return state, items.get('ref_params'), host
+  return state, items.get('ref_params')
 
 
 def _items(state: TrainState, ref_params: Any) -> dict[str, Any]:

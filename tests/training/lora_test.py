@@ -233,7 +233,7 @@ def test_a_checkpoint_is_of_the_adapter_s_size(tmp_path):
   # Neither is taken for the other.
   checkpoints = Checkpoints(tmp_path / 'adapter')
   like = state_lib.abstract(state)
-  found, _, _ = checkpoint.restore(checkpoints, like, reference=False)
+  found, _ = checkpoint.restore(checkpoints, like, reference=False)
   tiny.assert_trees_equal(found, state)
   with pytest.raises(CheckpointError, match='not of this model'):
     like = state_lib.abstract(random_state(params))
