@@ -129,7 +129,7 @@ def make_run(
       offload='optimizer' in config.mesh.offload,
   )
   run = Run(
-      **{f.name: getattr(world, f.name) for f in dataclasses.fields(world)},
+      **vars(world),
       model=dataclasses.replace(model, params=None),
       network=network,
       adapter=adapters.describe(model.base, config.model),
