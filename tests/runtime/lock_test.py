@@ -13,6 +13,7 @@ from absl import logging
 
 from agentrl.errors import ConfigError
 from agentrl.runtime import lock
+from tests.runtime.killed_run import running
 
 RUN = """
 import pathlib, sys, time
@@ -24,21 +25,14 @@ with lock.hold(pathlib.Path(sys.argv[1])):
 
 
 def test_a_second_run_is_refused_until_the_first_is_killed(tmp_path):
-  run = subprocess.Popen(
-      [sys.executable, '-c', RUN, str(tmp_path)],
-      stdout=subprocess.PIPE,
-      text=True,
-  )
-  with run.stdout:
-    assert run.stdout.readline() == 'held\n'
+  with running(RUN, tmp_path) as (run, said):
+    assert said == 'held'
     holder = f'process {run.pid} on {socket.gethostname()}, since '
     # Also a third time: who was refused has changed nothing.
     for _ in range(2):
       with pytest.raises(ConfigError, match=re.escape(holder) + '2.*UTC'):
         with lock.hold(tmp_path):
           raise AssertionError('two runs hold it')
-    run.kill()
-    run.wait()
   with lock.hold(tmp_path):
     said = (tmp_path / 'lock').read_text()
     assert said.startswith(f'process {os.getpid()} on ')

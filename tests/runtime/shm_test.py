@@ -2,10 +2,9 @@
 
 import os
 import stat
-import subprocess
-import sys
 
 from agentrl.runtime import shm
+from tests.runtime.killed_run import running
 
 RUN = """
 import pathlib, sys, time
@@ -19,18 +18,11 @@ with shm.folder(pathlib.Path(sys.argv[1])) as folder:
 
 
 def test_the_folder_of_a_killed_run_goes_with_the_next_one(tmp_path):
-  run = subprocess.Popen(
-      [sys.executable, '-c', RUN, str(tmp_path)],
-      stdout=subprocess.PIPE,
-      text=True,
-  )
-  with run.stdout:
-    folder = tmp_path / run.stdout.readline().rstrip('\n')
+  with running(RUN, tmp_path) as (_, said):
+    folder = tmp_path / said
     assert (folder / 'version_1' / 'weights').exists()
     shm.remove_unused(tmp_path)
     assert (folder / 'version_1' / 'weights').exists()  # the run lives
-    run.kill()
-    run.wait()
   assert folder.is_dir()
   shm.remove_unused(tmp_path)
   assert not list(tmp_path.iterdir())
