@@ -43,7 +43,7 @@ def _parse_args(parser, args=None, namespace=None):
 
 
 def check(argv: list[str]) -> str:
-  """What is wrong with a command line: the words of its program."""
+  """The complaint of a command's own program; empty if it takes the words."""
   app.run = _app_run
   argparse.ArgumentParser.parse_args = _parse_args
   said = io.StringIO()

@@ -36,7 +36,7 @@ def texts():
 
 
 def code(path, text):
-  """What is code in a text: fenced or inline, or in a docstring indented."""
+  """The code in a text: fenced or inline, or indented in a docstring."""
   if path.suffix == '.md':
     found = re.findall(r'^```\w*\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
     found += re.findall(r'`(python [^`]+)`', text)
@@ -87,7 +87,7 @@ WRONG = {
 
 @pytest.fixture(scope='module')
 def said():
-  """What its program says against each command."""
+  """The complaint of its program about each command."""
   process = subprocess.run(
       [sys.executable, '-m', 'tests.commands'],
       input=json.dumps([*COMMANDS, *WRONG]),

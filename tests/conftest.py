@@ -34,7 +34,7 @@ def pytest_configure(config):
 
 @pytest.fixture(scope='module')
 def quick_compilation():
-  """What is checked there is mathematics, so slower code will do."""
+  """For tests of mathematics, where slower code will do."""
   jax.config.update('jax_disable_most_optimizations', True)
   yield
   jax.config.update('jax_disable_most_optimizations', False)

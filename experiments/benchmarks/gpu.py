@@ -243,7 +243,7 @@ def run_case(case: Case, limit_s: float, log: pathlib.Path) -> dict[str, Any]:
 
 
 def _read(case: Case, out: pathlib.Path) -> Results:
-  """What a case printed, or the agreement in each step of a run."""
+  """The records that a case printed, or the agreement in each step of a run."""
   if case.workdir is None:
     lines = out.read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith('{')]

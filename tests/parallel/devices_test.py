@@ -70,7 +70,7 @@ def test_any_mesh_gives_the_same_update(case):
 
 
 def copies_on(mesh):
-  """What leaves the mesh: scores, and the engine's parameters."""
+  """The arrays that leave the mesh: scores, and the engine's parameters."""
   state, programs = learner.make_learner(mesh)
   scores = programs_lib.score(
       programs, state.networks, learner.random_batch(), **LIMIT

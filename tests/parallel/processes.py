@@ -1,4 +1,4 @@
-"""What several processes do together, each a `python -m tests.parallel.processes`.
+"""The work that several processes share, each a `python -m tests.parallel.processes`.
 
     python -m tests.parallel.processes OUT.npz update CASE
     python -m tests.parallel.processes OUT.npz save|restore|refuse MESH DIR
@@ -25,7 +25,7 @@ HOST = {'books': {'step': 3}}
 
 
 def check_gather(params):
-  """What is gathered for a push is what each process could gather itself."""
+  """Checks that a push gathers the same as each process could by itself."""
   first = distributed.is_first()
   for dtype in (None, 'bfloat16'):
     found = distributed.gather(params, dtype, keep=first)
