@@ -53,5 +53,9 @@ class DataError(AgentrlError):
   """A file of episodes, tasks or metrics has a line that cannot be used."""
 
 
+class PanelError(AgentrlError, ValueError):
+  """Evaluations of different tasks cannot be compared in pairs."""
+
+
 class DivergedError(AgentrlError):
   """The gradient is no longer a finite number."""

@@ -1,4 +1,4 @@
-"""Confidence intervals of success rates, and pass@k."""
+"""Confidence intervals of success rates, pass@k and pass^k."""
 
 import math
 import statistics
@@ -64,6 +64,30 @@ def pass_at_k(trials: int, successes: int, k: int) -> float:
         f' {successes=}, {k=}.'
     )
   return 1 - math.comb(trials - successes, k) / math.comb(trials, k)
+
+
+def pass_hat_k(trials: int, successes: int, k: int) -> float:
+  """Chance that all of k attempts succeed, pass^k (tau-bench, arXiv:2406.12045).
+
+      C(successes, k) / C(trials, k)
+
+  This is unbiased: the share of all k-subsets of the trials without a failure.
+  Plugging the rate into rate^k is too high on average.
+
+  Args:
+    trials: attempts at one task.
+    successes: how many of them succeeded.
+    k: attempts to draw, from 1 to `trials`.
+
+  Raises:
+    ValueError: a count is out of range.
+  """
+  if not 0 <= successes <= trials or not 1 <= k <= trials:
+    raise ValueError(
+        f'pass^k needs successes <= trials and k <= trials, got {trials=},'
+        f' {successes=}, {k=}.'
+    )
+  return math.comb(successes, k) / math.comb(trials, k)
 
 
 def bootstrap_interval(

@@ -70,12 +70,25 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_success(trials):
       )
 
 
+@pytest.mark.parametrize('trials', range(1, 7))
+def test_pass_hat_k_is_the_share_of_subsets_without_a_failure(trials):
+  for successes in range(trials + 1):
+    outcomes = [i < successes for i in range(trials)]
+    for k in range(1, trials + 1):
+      subsets = list(itertools.combinations(outcomes, k))
+      expected = sum(all(subset) for subset in subsets) / len(subsets)
+      assert statistics.pass_hat_k(trials, successes, k) == pytest.approx(
+          expected
+      )
+
+
+@pytest.mark.parametrize('estimate', ['pass_at_k', 'pass_hat_k'])
 @pytest.mark.parametrize(
     'trials, successes, k', [(2, 3, 1), (2, 1, 3), (2, 1, 0)]
 )
-def test_pass_at_k_refuses_impossible_counts(trials, successes, k):
-  with pytest.raises(ValueError, match='pass@k needs'):
-    statistics.pass_at_k(trials, successes, k)
+def test_passes_refuse_impossible_counts(estimate, trials, successes, k):
+  with pytest.raises(ValueError, match=r'pass.k needs'):
+    getattr(statistics, estimate)(trials, successes, k)
 
 
 def test_bootstrap_agrees_with_the_normal_interval_where_that_is_good():
