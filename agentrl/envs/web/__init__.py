@@ -1,0 +1,1 @@
+"""The browser that environments of web pages share, and how it is driven."""

@@ -1,0 +1,257 @@
+"""Trees and snapshots of Chromium as nodes and text."""
+
+import random
+
+from hypothesis import given, strategies as st
+
+from agentrl.envs.web import nodes
+from agentrl.envs.web.nodes import Node
+
+
+def raw(number, role, name='', *children, ignored=False, value='', **states):
+  """A node of an accessibility tree, and those below it."""
+  found = {
+      'nodeId': str(number),
+      'backendDOMNodeId': number,
+      'ignored': ignored,
+      'role': {'value': role},
+      'name': {'value': name},
+      'value': {'value': value},
+      'properties': [
+          {'name': key, 'value': {'value': x}} for key, x in states.items()
+      ],
+      'childIds': [child[0]['nodeId'] for child in children],
+  }
+  for child in children:
+    child[0]['parentId'] = found['nodeId']
+  return [found, *(node for child in children for node in child)]
+
+
+def lines(tree, **options):
+  return nodes.tree_text(nodes.from_tree([tree], **options)).split('\n')
+
+
+def test_a_tree_is_written_as_webarena_has_it():
+  tree = raw(
+      1, 'RootWebArea', 'Shop',
+      raw(5, 'generic', '',
+          raw(9, 'button', 'Send', raw(10, 'StaticText', 'Send'), focused=True)),
+      raw(7, 'textbox', 'Name', value='Ann', required=True),
+      raw(8, 'checkbox', 'Gift', checked='mixed', focusable=True),
+  )  # fmt: skip
+  assert lines(tree) == [
+      "[1] RootWebArea 'Shop'",
+      "\t[2] button 'Send' focused: true",
+      "\t[3] textbox 'Name' value: 'Ann' required: true",
+      "\t[4] checkbox 'Gift' checked: mixed",
+  ]
+
+
+def test_numbers_are_ours_in_the_order_of_the_page():
+  tree = raw(40, 'RootWebArea', '', raw(90, 'link', 'b'), raw(12, 'link', 'a'))
+  found = nodes.from_tree([tree])
+  assert [node.number for node in found] == [1, 2, 3]
+  assert [node.backend for node in found] == [40, 90, 12]
+
+
+def test_boxes_without_a_name_or_a_role_are_left_out():
+  tree = raw(
+      1, 'RootWebArea', '',
+      raw(2, 'list', '', raw(3, 'listitem', '', raw(4, 'StaticText', 'one'))),
+      raw(5, 'img'), raw(6, 'img', 'a cat'), raw(7, 'StaticText', '  '),
+      raw(8, 'button', 'hidden', ignored=True),
+  )  # fmt: skip
+  assert lines(tree) == [
+      "[1] RootWebArea ''", "\t[2] StaticText 'one'", "\t[3] img 'a cat'"
+  ]  # fmt: skip
+
+
+def test_icons_that_listen_to_clicks_are_shown_unless_they_hold_something():
+  tree = raw(
+      1, 'RootWebArea', '',
+      raw(2, 'generic'), raw(3, 'none', ignored=True),
+      raw(4, 'generic', '', raw(5, 'StaticText', 'open')),
+  )  # fmt: skip
+  assert lines(tree, labels={2: 'star', 3: 'trash', 4: 'card'}) == [
+      "[1] RootWebArea ''",
+      "\t[2] clickable 'star'",
+      "\t[3] clickable 'trash'",
+      "\t[4] StaticText 'open'",
+  ]
+
+
+def test_frames_follow_their_page():
+  page = raw(1, 'RootWebArea', 'page', raw(2, 'Iframe'))
+  frame = raw(3, 'RootWebArea', 'frame', raw(4, 'link', 'in'))
+  text = nodes.tree_text(nodes.from_tree([page, [], frame]))
+  assert text == (
+      "[1] RootWebArea 'page'\n[2] RootWebArea 'frame'\n\t[3] link 'in'"
+  )
+
+
+def test_a_page_may_be_nested_deeply():
+  deepest = raw(20_001, 'link', 'bottom')
+  tree = [*deepest]
+  for number in range(20_000, 0, -1):
+    top = raw(number, 'generic', '', [tree[-1]])
+    tree.append(top[0])
+  tree.reverse()
+  assert lines(tree) == ["[1] link 'bottom'"]
+
+
+ROLES = st.sampled_from([
+    'generic',
+    'button',
+    'StaticText',
+    'list',
+    'listitem',
+    'link',
+    'none',
+    'img',
+])
+
+
+@given(st.randoms(use_true_random=False), st.integers(1, 40), st.data())
+def test_any_tree_is_numbered_without_gaps(rng, size, data):
+  below = {k: [] for k in range(size)}
+  for k in range(1, size):
+    below[rng.randrange(k)].append(k)
+
+  def build(k):
+    return raw(
+        k + 1, data.draw(ROLES), rng.choice(['', 'a', 'b b']),
+        *map(build, below[k]), ignored=rng.random() < 0.2,
+    )  # fmt: skip
+
+  labels = {k: 'x' for k in rng.sample(range(1, size + 1), size // 3)}
+  hidden = set(rng.sample(range(1, size + 1), size // 4))
+  found = nodes.from_tree(
+      [build(0)], labels=labels, visible=lambda k: k not in hidden
+  )
+  assert [node.number for node in found] == list(range(1, len(found) + 1))
+  backends = [node.backend for node in found]
+  assert len(set(backends)) == len(backends) and not hidden & set(backends)
+  assert nodes.tree_text(found).count('\n') == max(len(found) - 1, 0)
+
+
+def test_a_text_with_line_ends_stays_on_its_line():
+  found = (Node(1, 1, 0, 'textbox', 'a', value='x\ny', states=(('k', 'v'),)),)
+  assert nodes.tree_text(found) == "[1] textbox 'a' value: 'x\\ny' k: v"
+
+
+# --- snapshots
+
+
+class Snapshot:
+  """Builds replies of DOMSnapshot.captureSnapshot."""
+
+  def __init__(self):
+    self.strings, self.documents = [''], []
+
+  def text(self, value):
+    self.strings.append(value)
+    return len(self.strings) - 1
+
+  def add(self, elements, scroll=0, frames=()):
+    """A document: (parent, tag or #text, text, attributes, bounds, clicks)."""
+    sparse = lambda found: {'index': list(found), 'value': list(found.values())}
+    nodes_ = {
+        'parentIndex': [x[0] for x in elements],
+        'nodeType': [3 if x[1] == '#text' else 1 for x in elements],
+        'nodeName': [self.text(x[1].upper()) for x in elements],
+        'nodeValue': [self.text(x[2]) for x in elements],
+        'backendNodeId': [
+            100 * len(self.documents) + k for k in range(len(elements))
+        ],
+        'attributes': [
+            [self.text(y) for pair in x[3].items() for y in pair]
+            for x in elements
+        ],
+        'inputValue': sparse({}), 'textValue': sparse({}),
+        'inputChecked': {'index': []}, 'optionSelected': {'index': []},
+        'contentDocumentIndex': sparse(dict(frames)),
+        'isClickable': {'index': [k for k, x in enumerate(elements) if x[5]]},
+    }  # fmt: skip
+    laid_out = [(k, x[4]) for k, x in enumerate(elements) if x[4]]
+    self.documents.append({
+        'nodes': nodes_,
+        'scrollOffsetY': scroll,
+        'layout': {
+            'nodeIndex': [k for k, _ in laid_out],
+            'bounds': [list(bounds) for _, bounds in laid_out],
+            # Of `visibility`, here the attribute of that name.
+            'styles': [
+                [self.text(elements[k][3].get('visibility', 'visible'))]
+                for k, _ in laid_out
+            ],
+        },
+    })
+    return self
+
+  def reply(self):
+    return {'strings': self.strings, 'documents': self.documents}
+
+
+BOX = (0, 0, 10, 10)
+
+
+def test_elements_are_written_as_html():
+  snapshot = Snapshot().add([
+      (-1, 'html', '', {}, BOX, False),
+      (0, 'body', '', {}, BOX, False),
+      (1, 'div', '', {'id': 'a', 'onclick': 'f()', 'hidden': ''}, BOX, False),
+      (2, '#text', '  two\n words ', {}, BOX, False),
+      (2, 'script', '', {}, None, False),
+      (2, 'b', '', {}, BOX, False),
+      (5, '#text', 'bold', {}, BOX, False),
+      (1, 'i', '', {}, None, False),
+      (1, 'u', '', {'visibility': 'hidden'}, BOX, False),
+      (8, '#text', 'unseen', {'visibility': 'hidden'}, BOX, False),
+      (1, '::before', '', {}, BOX, False),
+  ])
+  text = nodes.html_text(nodes.from_snapshot(snapshot.reply()))
+  assert text == '[1] <div id="a" hidden>two words</div>\n\t[2] <b>bold</b>'
+
+
+def test_labels_of_clickable_elements():
+  snapshot = Snapshot().add([
+      (-1, 'html', '', {}, BOX, True),
+      (0, 'span', '', {'class': 'c', 'id': 'i', 'title': 't'}, BOX, True),
+      (0, 'span', '', {'class': 'c', 'id': 'i'}, BOX, True),
+      (0, 'span', '', {'class': 'c' * 99}, BOX, True),
+      (0, 'span', '', {}, BOX, True),
+      (0, 'span', '', {'id': 'flat'}, (0, 0, 0, 10), True),
+      (0, 'span', '', {'id': 'unseen'}, None, True),
+      (0, 'span', '', {'id': 'deaf'}, BOX, False),
+  ])
+  assert nodes.clickables(snapshot.reply()) == {
+      1: 't', 2: 'i', 3: 'c' * 80, 4: 'span'
+  }  # fmt: skip
+
+
+def test_what_is_in_view_follows_scrolling_and_frames():
+  place = lambda y, h=10: (0, 'p', '', {}, (0, y, 10, h), False)
+  snapshot = (
+      Snapshot()
+      .add(
+          [place(0), place(100), place(195), place(300, 40), place(319),
+           place(320), place(900, 50)],
+          scroll=100, frames={3: 1, 6: 2},
+      )
+      .add([place(0), place(25), place(45)], scroll=20)
+      .add([place(0)])
+      .reply()
+  )  # fmt: skip
+  visible = nodes.in_view(snapshot, 50, 220)
+  assert [k for k in range(7) if visible(k)] == [1, 2, 3, 4]
+  # The frame's own begin is 20 above the 200 where it is.
+  assert [k for k in range(3) if visible(100 + k)] == [1]
+  assert not visible(200)
+
+
+def test_a_shuffled_tree_is_read_alike():
+  tree = raw(
+      1, 'RootWebArea', '', *(raw(k, 'link', f'l{k}') for k in range(2, 30))
+  )
+  shuffled = [tree[0], *random.Random(0).sample(tree[1:], len(tree) - 1)]
+  assert lines(tree) == lines(shuffled)
