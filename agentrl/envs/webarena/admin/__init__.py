@@ -1,0 +1,1 @@
+"""The shop's administration; its records are the shop's."""

@@ -1,0 +1,1 @@
+"""A forge of software projects."""

@@ -1,0 +1,1 @@
+"""A forum of communities, submissions and comments."""

@@ -1,0 +1,1 @@
+"""A shop, as its customers see it."""

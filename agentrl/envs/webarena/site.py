@@ -1,0 +1,162 @@
+"""The parts of a site: its routes, what a handler is given, what it answers."""
+
+import dataclasses
+import pathlib
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from multidict import MultiMapping
+
+PER_PAGE = 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Visit:
+  """A request of an episode's browser.
+
+  Attributes:
+    db: the episode's copy of the site's records.
+    path: of the request.
+    match: parts of the path that the route names.
+    query: of the address.
+    form: of a POST.
+    user: id of the visitor that is signed in; None: nobody is.
+  """
+
+  db: sqlite3.Connection
+  path: str
+  match: Mapping[str, str]
+  query: MultiMapping[str]
+  form: MultiMapping[str]
+  user: int | None
+
+  def one(self, sql: str, *values: Any) -> sqlite3.Row:
+    """The first row of a query.
+
+    Raises:
+      Missing: there is none.
+    """
+    row = self.db.execute(sql, values).fetchone()
+    if row is None:
+      raise Missing
+    return row
+
+  def all(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+    """The rows of a query."""
+    return self.db.execute(sql, values).fetchall()
+
+  def value(self, sql: str, *values: Any) -> Any:
+    """The first column of the first row of a query; None: no row."""
+    row = self.db.execute(sql, values).fetchone()
+    return None if row is None else row[0]
+
+  def page(self, count: int, per_page: int = PER_PAGE) -> 'Paging':
+    """The page that the address asks for, of so many rows."""
+    said = self.query.get('page', '1')
+    last = max(1, -(-count // per_page))
+    number = int(said) if said.isdecimal() and len(said) < 7 else 1
+    return Paging(min(max(number, 1), last), last, per_page, count)
+
+  def text(self, name: str, *, most: int = 5000, needed: bool = True) -> str:
+    """A field of the form, without space around it.
+
+    Raises:
+      Wrong: it is empty though it is needed, or too long.
+    """
+    text = '\n'.join(self.form.get(name, '').strip().splitlines())
+    label = name.replace('_', ' ').capitalize()
+    if needed and not text:
+      raise Wrong(f'{label} is a required field.')
+    if len(text) > most:
+      raise Wrong(f'{label} is too long (maximum is {most} characters).')
+    return text
+
+  def number(self, name: str, low: int, high: int) -> int:
+    """A whole number of the form.
+
+    Raises:
+      Wrong: it is none, or out of range.
+    """
+    said = self.form.get(name, '').strip()
+    if not said.isdecimal() or not low <= int(said[:12]) <= high:
+      label = name.replace('_', ' ').capitalize()
+      raise Wrong(f'{label} must be a number from {low} to {high}.')
+    return int(said)
+
+
+@dataclasses.dataclass(frozen=True)
+class Paging:
+  """A page of a list: `LIMIT limit OFFSET offset`."""
+
+  number: int
+  last: int
+  limit: int
+  count: int
+
+  @property
+  def offset(self) -> int:
+    return (self.number - 1) * self.limit
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+  """An answer: a template of the site with these values."""
+
+  template: str
+  values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  status: int = 200
+
+
+@dataclasses.dataclass(frozen=True)
+class Redirect:
+  """An answer: another address of the site, and a message to show there."""
+
+  to: str
+  notice: str = ''
+
+
+class Missing(Exception):
+  """There is no such page or record: an answer with status 404."""
+
+
+class Wrong(Exception):
+  """A form that cannot be taken; the message is shown, nothing is written."""
+
+
+class Forbidden(Exception):
+  """The visitor may not do this: an answer with status 403."""
+
+
+Answer = Page | Redirect
+Handler = Callable[[Visit], Answer]
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+  """A site.
+
+  Attributes:
+    name: also its host name as policies see it, and a folder of templates.
+    title: that its pages show.
+    store: name of the store that it reads and writes.
+    user: id of the visitor for whom it is signed in.
+    account: that visitor's name, as its pages show it.
+    routes: method, path in aiohttp's form, and handler, first match first. A
+      handler of GET writes nothing.
+    folder: of its package: templates/ and static/ lie there.
+    common: values for all its templates, made for each page.
+    filters: further filters of its templates.
+  """
+
+  name: str
+  title: str
+  store: str
+  user: int
+  account: str
+  routes: Sequence[tuple[str, str, Handler]]
+  folder: pathlib.Path
+  common: Callable[[Visit], Mapping[str, Any]] = lambda visit: {}
+  filters: Mapping[str, Callable[..., Any]] = dataclasses.field(
+      default_factory=dict
+  )

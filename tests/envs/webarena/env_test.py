@@ -1,0 +1,172 @@
+"""Tests for episodes on the sites, in a real browser."""
+
+import pytest
+
+from agentrl.envs.webarena import tasks
+from agentrl.envs.webarena.env import WebArenaFactory
+from agentrl.envs.webarena.template import CHANGE, SEEK
+from agentrl.errors import ConfigError, EnvError
+
+pytestmark = pytest.mark.browser
+
+
+def some(kind, site='forum'):
+  """The first task of a kind on a site."""
+  for name, template in tasks.TEMPLATES.items():
+    if name.startswith(site) and template.kind == kind:
+      return tasks.ids_of(name)[0]
+  raise LookupError(kind)
+
+
+@pytest.fixture(scope='module')
+def factory():
+  made = WebArenaFactory(episodes=4)
+  yield made
+  made.close()
+
+
+@pytest.fixture
+def envs(factory):
+  made = [factory.make(), factory.make()]
+  yield made
+  for env in made:
+    env.close()
+
+
+@pytest.fixture
+def env(envs):
+  return envs[0]
+
+
+def finish(env):
+  """Plays on as the expert does."""
+  while True:
+    result = env.step(env.expert_action())
+    if result.terminated:
+      return result
+
+
+@pytest.mark.parametrize('kind', [SEEK, CHANGE])
+@pytest.mark.parametrize('command', ['stop []', 'stop [N/A]', 'stop [done]'])
+def test_who_stops_at_once_earns_nothing(env, kind, command):
+  env.reset(some(kind), 0)
+  result = env.step(command)
+  assert (result.reward, result.terminated, result.success) == (0, True, False)
+  with pytest.raises(EnvError, match='reset it first'):
+    env.step('stop []')
+
+
+def test_two_episodes_change_the_same_records_and_neither_sees_it(envs):
+  one, other = envs
+  task = some(CHANGE)
+  one.reset(task, 0)
+  other.reset(task, 0)
+  site = tasks.find(task)[0]
+  store = one.store_of(site)
+  assert finish(one).reward == 1.0
+  assert store.changes(one.copy_of(site))
+  assert store.changes(other.copy_of(site)) == ()
+  assert finish(other).reward == 1.0
+  # And the next episode begins as the first did.
+  one.reset(task, 0)
+  assert one.copy_of(site).serialize() == store.data
+
+
+def test_two_servers_share_nothing(env):
+  again = WebArenaFactory(episodes=1)
+  try:
+    other = again.make()
+    task = some(CHANGE)
+    text = env.reset(task, 0)
+    assert other.reset(task, 0) == text
+    assert finish(env).reward == finish(other).reward == 1.0
+    other.close()
+  finally:
+    again.close()
+
+
+def test_the_same_actions_give_the_same_texts(env):
+  task = some(CHANGE)
+  runs = []
+  for _ in range(2):
+    texts = [env.reset(task, 0)]
+    while True:
+      result = env.step(env.expert_action())
+      texts.append(result.observation)
+      if result.terminated:
+        break
+    runs.append(texts)
+  assert runs[0] == runs[1]
+
+
+def test_observations_name_the_sites_and_no_ports(env):
+  text = env.reset(some(SEEK), 0)
+  assert 'URL: http://forum' in text and '127.0.0.1' not in text
+  assert env.details()['sites'] == ['forum']
+
+
+def test_an_expert_whose_way_was_left_says_so(env):
+  env.reset(some(CHANGE), 0)
+  env.step('goto [http://shop/]')
+  with pytest.raises(EnvError, match='other commands were given before'):
+    env.expert_action()
+  env.reset(some(CHANGE), 0)
+  env.step('click [99999]')  # refused: nothing was done
+  assert finish(env).reward == 1.0
+
+
+def test_the_sites_reach_each_other_and_nothing_else(env):
+  env.reset(some(SEEK), 0)
+  for site in ('shop', 'admin', 'forge', 'forum'):
+    assert (
+        f'URL: http://{site}/' in env.step(f'goto [http://{site}/]').observation
+    )
+  result = env.step('goto [http://localhost:1/]')
+  assert 'cannot be reached from here' in result.observation
+
+
+@pytest.mark.parametrize(
+    'path', ['/nowhere', '/%00', '/../etc/passwd', '/?page=-1']
+)
+def test_strange_addresses_are_pages(env, path):
+  env.reset(some(SEEK), 0)
+  result = env.step(f'goto [http://forum{path}]')
+  assert not result.terminated and 'OBSERVATION' in result.observation
+
+
+def test_records_that_cannot_be_used_are_an_error_and_no_zero(env):
+  task = some(CHANGE)
+  env.reset(task, 0)
+  site, _, _ = tasks.find(task)
+  env.copy_of(site).execute('PRAGMA query_only = ON')
+  with pytest.raises(EnvError, match='reset it again: POST .* readonly'):
+    finish(env)
+  env.reset(task, 0)
+  assert finish(env).reward == 1.0
+
+
+def test_unknown_tasks_and_options_are_refused(env):
+  with pytest.raises(EnvError, match='no task 5'):
+    env.reset(5, 0)
+  for wrong, words in (
+      (dict(tasks='shopping'), 'Unknown WebArena tasks'),
+      (dict(observe='picture'), 'Unknown observe'),
+      (dict(errors=0.9), 'errors must be 0 to 0.5'),
+      (dict(session=-1), 'session must be 0 or more'),
+      (dict(episodes=0), 'episodes must be 1 to 64'),
+  ):
+    with pytest.raises(ConfigError, match=words):
+      WebArenaFactory(**wrong)
+
+
+@pytest.mark.parametrize('observe', ['viewport', 'html'])
+def test_experts_need_whole_pages(observe):
+  factory = WebArenaFactory(episodes=1, observe=observe)
+  try:
+    env = factory.make()
+    assert 'OBJECTIVE' in env.reset(some(SEEK), 0)
+    with pytest.raises(EnvError, match="must be 'page'"):
+      env.expert_action()
+    env.close()
+  finally:
+    factory.close()

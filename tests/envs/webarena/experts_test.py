@@ -1,0 +1,193 @@
+"""Every expert earns 1 in a real browser, and nothing near it does.
+
+$AGENTRL_WEBARENA_TASKS tasks of each template are played, by default 1. Each run
+is then changed a little, in its answer or in its rows, and two graders say what
+that is worth: the task's goal, and the oracle, which was written apart from it
+(`oracle_SITE.py`). Of those changes every $AGENTRL_WEBARENA_STRIDE-th is judged,
+by default every twelfth.
+"""
+
+import dataclasses
+import itertools
+import os
+import sqlite3
+
+import pytest
+
+from agentrl.envs.webarena import goals, tasks
+from agentrl.envs.webarena.env import WebArenaFactory
+from agentrl.envs.webarena.store import Change, rows_of, tables
+from tests.envs.webarena import (
+    oracle_admin,
+    oracle_forge,
+    oracle_forum,
+    oracle_shop,
+)
+from tests.envs.webarena.tasks_test import CONSTANTS
+
+pytestmark = pytest.mark.browser
+ORACLES = {
+    **oracle_admin.ORACLES,
+    **oracle_forge.ORACLES,
+    **oracle_forum.ORACLES,
+    **oracle_shop.ORACLES,
+}
+STRIDE = int(os.environ.get('AGENTRL_WEBARENA_STRIDE', '12'))
+COUNT = int(os.environ.get('AGENTRL_WEBARENA_TASKS', '1'))
+PLAYED = [
+    (name, task_id)
+    for name in tasks.TEMPLATES
+    for task_id in tasks.ids_of(name)[:COUNT]
+]
+
+
+@pytest.fixture(scope='module')
+def factory():
+  made = WebArenaFactory(episodes=2)
+  yield made
+  made.close()
+
+
+@pytest.fixture
+def env(factory):
+  made = factory.make()
+  yield made
+  made.close()
+
+
+def play(env, task_id):
+  """Plays an expert; returns the last result."""
+  env.reset(task_id, 0)
+  while True:
+    result = env.step(env.expert_action())
+    if result.terminated:
+      return result
+
+
+@pytest.mark.parametrize('name,task_id', PLAYED)
+def test_the_expert_earns_1_and_what_is_near_is_judged_alike(
+    env, name, task_id
+):
+  site, template, k = tasks.find(task_id)
+  env.reset(task_id, 0)
+  task = env.task
+  if task.goal.answer is not None:
+    # The start page must not hold the answer.
+    for text in (*(node.name for node in env.nodes), env.observation()):
+      assert not task.goal.answer.accepts(text), text
+  result = play(env, task_id)
+  missing = goals.missing(task.goal, env.outcome)
+  assert result.reward == 1.0, (missing, env.outcome)
+
+  store = env.store_of(site)
+  judge = ORACLES[name]
+  seed, final = store.copy(), env.copy_of(site)
+  changed = mutations(store, env.outcome, final)
+  for what, outcome, db in itertools.islice(changed, 0, None, STRIDE):
+    theirs = judge(seed, db, outcome.answer, k)
+    assert goals.reached(task.goal, outcome) == theirs, what
+
+
+def mutations(store, outcome, final):
+  """The run itself, and runs that differ from it a little."""
+  yield 'as it was', outcome, final
+  for answer in (
+      *CONSTANTS,
+      f'{outcome.answer}.',
+      f'{outcome.answer} or so',
+      f'The answer is {outcome.answer}',
+      f'{outcome.answer}; {outcome.answer}',
+      outcome.answer.upper(),
+      outcome.answer[:-1],
+      outcome.answer.rpartition(';')[0],
+      f'{outcome.answer}; more',
+  ):
+    yield f'answer {answer!r}', dataclasses.replace(
+        outcome, answer=answer
+    ), final
+  mine = [x for x in outcome.changes if x.table.startswith(f'{store.name}.')]
+  for change in mine:
+    table = change.table.partition('.')[2]
+    undone = _copy(final)
+    _put(undone, table, change.key, change.before)
+    yield f'without {change}', _instead(outcome, change, change.before), undone
+    for column, value in (change.after or {}).items():
+      if column in goals.FREE or column.endswith('_id') or value is None:
+        continue
+      row = {**change.after, column: _other(value)}
+      changed = _copy(final)
+      _put(changed, table, change.key, row)
+      yield f'{column} of {change}', _instead(outcome, change, row), changed
+  for table in tables(final):
+    rows = rows_of(final, table)
+    touched = {x.key for x in mine if x.table == f'{store.name}.{table}'}
+    key = next((key for key in rows if key not in touched), None)
+    if key is None:
+      continue
+    kept = Change(f'{store.name}.{table}', key, rows[key], rows[key])
+    fewer = _copy(final)
+    _put(fewer, table, key, None)
+    yield f'{table} {key} removed', _instead(outcome, kept, None), fewer
+    column, value = next(
+        (
+            (column, value)
+            for column, value in rows[key].items()
+            if column not in goals.FREE and not column.endswith('_id')
+        ),
+        (None, None),
+    )
+    if column is None:
+      continue
+    row = {**rows[key], column: _other(value)}
+    more = _copy(final)
+    _put(more, table, key, row)
+    yield f'{table} {key} changed', _instead(outcome, kept, row), more
+
+
+def _other(value):
+  # So far off that no other row has it, where a column is unique.
+  return value + 10**6 if isinstance(value, (int, float)) else f'{value} x'
+
+
+def _copy(db):
+  made = sqlite3.connect(':memory:')
+  made.deserialize(db.serialize())
+  made.row_factory = sqlite3.Row
+  return made
+
+
+def _put(db, table, key, row):
+  """Makes a row what it is to be; None: removes it."""
+  if row is None:
+    db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (key,))
+    return
+  db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (key,))
+  marks = ', '.join('?' * (len(row) + 1))
+  names = ', '.join(['rowid', *(f'"{name}"' for name in row)])
+  db.execute(
+      f'INSERT INTO "{table}" ({names}) VALUES ({marks})', (key, *row.values())
+  )
+
+
+def _instead(outcome, change, after):
+  """The outcome if a row had become another one."""
+  changes = [x for x in outcome.changes if x is not change]
+  if after != change.before:
+    changes.append(dataclasses.replace(change, after=after))
+  return dataclasses.replace(outcome, changes=tuple(changes))
+
+
+@pytest.mark.parametrize('name,task_id', PLAYED[:: max(1, len(PLAYED) // 12)])
+def test_strangers_instructions_do_not_mislead_an_expert(env, name, task_id):
+  assert play(env, tasks.INJECTED + task_id).reward == 1.0
+
+
+def test_experts_find_their_way_through_faults():
+  factory = WebArenaFactory(episodes=1, errors=0.3, session=3, slow=0.2)
+  try:
+    env = factory.make()
+    for _, task_id in PLAYED[:: max(1, len(PLAYED) // 6)]:
+      assert play(env, task_id).reward == 1.0
+    env.close()
+  finally:
+    factory.close()

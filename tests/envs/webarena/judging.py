@@ -1,0 +1,150 @@
+"""Parts of the second graders: answers, and rows that differ.
+
+They know neither goals nor answers of the package.
+"""
+
+import datetime
+import functools
+import re
+from collections import Counter
+from decimal import Decimal, InvalidOperation
+
+from agentrl.envs.webarena import tasks
+
+BY_ITSELF = ('id', 'created_at', 'updated_at')
+
+
+def bare(text):
+  text = ' '.join(text.split()).strip('"\'`')
+  return text.removesuffix('.').strip('"\'`').strip().lower()
+
+
+def is_number(said, number):
+  said = bare(said).removeprefix('$').strip()
+  said = said.removesuffix('usd').removesuffix('dollars').strip()
+  try:
+    return Decimal(said.replace(',', '')) == number
+  except InvalidOperation:
+    return False
+
+
+def is_day(said, day):
+  for form in ('%Y-%m-%d', '%B %d, %Y', '%m/%d/%Y'):
+    try:
+      return str(datetime.datetime.strptime(bare(said), form).date()) == day
+    except ValueError:
+      continue
+  return False
+
+
+def says(said, wanted):
+  """True if an answer is what is wanted.
+
+  A text, a number, a day, a list of texts in any order, or a tuple of any of
+  these in its order.
+  """
+  if isinstance(wanted, list):
+    parts = [bare(x) for x in said.split(';') if x.strip()]
+    return Counter(parts) == Counter(bare(x) for x in wanted)
+  if isinstance(wanted, tuple):
+    parts = [x for x in said.split(';') if x.strip()]
+    return len(parts) == len(wanted) and all(map(says, parts, wanted))
+  if isinstance(wanted, int | Decimal):
+    return is_number(said, wanted)
+  if re.fullmatch(r'\d{4}-\d\d-\d\d', wanted):
+    return is_day(said, wanted)
+  return bare(said) == bare(wanted)
+
+
+def plain(value):
+  return ' '.join(value.split()) if isinstance(value, str) else value
+
+
+def rows_of(db, table):
+  """The columns, and the rows as tuples, which are quick to compare."""
+  cursor = db.cursor()
+  cursor.row_factory = None
+  found = cursor.execute(f'SELECT * FROM {table} ORDER BY id').fetchall()
+  return [column[0] for column in cursor.description], found
+
+
+# A seed is judged against many times, and nobody writes to it.
+rows_of_seed = functools.lru_cache(maxsize=100)(rows_of)
+
+
+def differences(seed, final):
+  """All rows that differ, each as a tuple that can be compared."""
+  if seed is final:
+    return Counter()
+  found = []
+  for (table,) in seed.execute(
+      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE"
+      " 'sqlite%'"
+  ).fetchall():
+    columns, old = rows_of_seed(seed, table)
+    _, new = rows_of(final, table)
+    if old == new:
+      continue
+    before = {row[0]: dict(zip(columns, row, strict=True)) for row in old}
+    after = {row[0]: dict(zip(columns, row, strict=True)) for row in new}
+    for key in before.keys() - after.keys():
+      found.append(('-', table, key))
+    for key in after.keys() - before.keys():
+      found.append(added(table, **after[key]))
+    for key in before.keys() & after.keys():
+      if before[key] != after[key]:
+        values = {x: y for x, y in after[key].items() if y != before[key][x]}
+        found.append(changed(table, key, **values))
+  return Counter(found)
+
+
+def added(table, **row):
+  kept = {
+      name: plain(value)
+      for name, value in row.items()
+      if name not in BY_ITSELF and value is not None
+  }
+  return '+', table, tuple(sorted(kept.items()))
+
+
+def changed(table, key, **values):
+  kept = {
+      name: plain(value)
+      for name, value in values.items()
+      if name not in BY_ITSELF
+  }
+  return '~', table, key, tuple(sorted(kept.items(), key=str))
+
+
+def groups(name, seed, k, pattern):
+  site = name.partition('/')[0]
+  store = 'shop' if site == 'admin' else site
+  task = tasks.TEMPLATES[name].make({store: seed}, k)
+  found = re.fullmatch(pattern, task.intent)
+  assert found, f'{name}: {task.intent!r} is not {pattern!r}'
+  return found.groups()
+
+
+def seek(name, pattern, wanted):
+  def judge(seed, final, answer, k):
+    right = wanted(seed, *groups(name, seed, k, pattern))
+    return says(answer, right) and not differences(seed, final)
+
+  return judge
+
+
+def change(name, pattern, wanted):
+  def judge(seed, final, answer, k):
+    del answer
+    rows = wanted(seed, final, *groups(name, seed, k, pattern))
+    return differences(seed, final) == Counter(rows)
+
+  return judge
+
+
+def go(name):
+  def judge(seed, final, answer, k):
+    del answer, k  # where it ends is not seen here
+    return not differences(seed, final)
+
+  return judge
