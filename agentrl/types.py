@@ -115,6 +115,9 @@ class Episode:
   completion_mask: tuple[bool, ...]
   sampler_logprobs: tuple[float, ...]
   error: str | None = None  # the failure's own words, for FAILURES
+  # PNG files of the environment: at the reset, and after each turn. Kept beside
+  # the record, not in it.
+  views: tuple[bytes, ...] = dataclasses.field(default=(), repr=False)
 
   def __post_init__(self):
     if self.stop_reason not in STOP_REASONS:

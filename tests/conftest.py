@@ -6,6 +6,8 @@ import hypothesis
 import jax
 import pytest
 
+from agentrl.envs.web import chromium
+from agentrl.errors import EnvError
 from agentrl.training import compile_cache
 
 # A test draws the same cases in every run, so that one which passed does not
@@ -30,6 +32,18 @@ def pytest_configure(config):
     # For child processes, whatever they are and whatever cache folder they get.
     os.environ['JAX_COMPILATION_CACHE_DIR'] = folder
     os.environ.setdefault('JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS', '0')
+
+
+def pytest_collection_modifyitems(items):
+  """Skips tests in a browser where there is none, with one line."""
+  wanted = [item for item in items if item.get_closest_marker('browser')]
+  if not wanted:
+    return
+  try:
+    chromium.find()
+  except EnvError as error:
+    for item in wanted:
+      item.add_marker(pytest.mark.skip(reason=str(error)))
 
 
 @pytest.fixture(scope='module')

@@ -165,6 +165,10 @@ class FakeEnv:
         success=done,
     )
 
+  async def picture(self):
+    self._enter('picture')
+    return b'PNG after %d' % len(self.actions)
+
   async def expert_action(self):
     self._enter('expert_action')
     return 'go'

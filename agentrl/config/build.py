@@ -147,9 +147,11 @@ def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
     elif dataclasses.is_dataclass(item.type):
       yield from _leaves(item.type, f'{path}.')
     elif path == _OPTIONS:
-      for env_name, spec in ENVS.items():
-        for name in spec.options:
-          yield Leaf(f'{path}.{name}', Any, None, _OPTION, (env_name,))
+      for name in dict.fromkeys(
+          x for spec in ENVS.values() for x in spec.options
+      ):
+        owners = tuple(x for x, spec in ENVS.items() if name in spec.options)
+        yield Leaf(f'{path}.{name}', Any, None, _OPTION, owners)
     else:
       yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
 

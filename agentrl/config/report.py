@@ -88,8 +88,10 @@ def show_fields(mode: str, section: str = '') -> None:
 def _default(leaf: Leaf, mode: str) -> str:
   name = leaf.path.rpartition('.')[2]
   default = leaf.default
+  own = {}
   if leaf.path.startswith('env.options.'):
-    default = ENVS[leaf.owners[0]].options[name]
+    own = {owner: ENVS[owner].options[name] for owner in leaf.owners}
+    default = own[leaf.owners[0]]
   elif leaf.path.startswith('algo.') and default is None and leaf.owners:
     own = {
         owner: fields.default(item)
@@ -97,8 +99,8 @@ def _default(leaf: Leaf, mode: str) -> str:
         for item in dataclasses.fields(ONLINE[owner])
         if item.name == name
     }
-    if len(set(own.values())) > 1:
-      return ', '.join(f'{value!r} of {owner}' for owner, value in own.items())
+  if len(set(map(repr, own.values()))) > 1:
+    return ', '.join(f'{value!r} of {owner}' for owner, value in own.items())
   run = "the run's, else " if leaf.path in MODES[mode].BROUGHT else ''
   return f'{run}{default!r}'
 

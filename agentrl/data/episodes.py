@@ -4,7 +4,8 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,6 +14,8 @@ import numpy as np
 from agentrl.errors import DataError
 from agentrl.types import Episode, Message, Turn
 
+# The lines, what was trained on, the pictures.
+_OF_A_STEP = ('.jsonl', '.npz', '.zip')
 _PLAIN_FIELDS = (
     'episode_id',
     'env',
@@ -129,6 +132,9 @@ def write(
 ) -> None:
   """Writes a whole file, or nothing: a reader never sees half of it.
 
+  Pictures of episodes that have some are in a ZIP file of the same name, as
+  `EPISODE_ID/TTT.png`; turn 0 is the reset.
+
   Args:
     path: the file; its directory is made, an old file is replaced.
     episodes: what to write.
@@ -137,16 +143,27 @@ def write(
   Raises:
     DataError: the file cannot be written.
   """
-  path = pathlib.Path(path)
+  path, episodes = pathlib.Path(path), list(episodes)
   part = path.with_name(path.name + '.part')
   try:
     path.parent.mkdir(parents=True, exist_ok=True)
     with part.open('w', encoding='utf-8') as file:
       for episode in episodes:
         file.write(to_line(episode, tokens=tokens) + '\n')
+    if any(episode.views for episode in episodes):
+      _write_views(path.with_suffix('.zip'), episodes)
     os.replace(part, path)
   except OSError as error:
     raise DataError(f'Cannot write episodes to {path}: {error}') from error
+
+
+def _write_views(path: pathlib.Path, episodes: Sequence[Episode]) -> None:
+  part = path.with_name(path.name + '.part')
+  with zipfile.ZipFile(part, 'w') as file:  # stored: a PNG is compressed
+    for episode in episodes:
+      for turn, png in enumerate(episode.views):
+        file.writestr(f'{episode.episode_id}/{turn:03d}.png', png)
+  os.replace(part, path)
 
 
 def append(
@@ -222,14 +239,14 @@ def write_learned(path: pathlib.Path, **arrays: np.ndarray | None) -> None:
 def discard_from(directory: str | pathlib.Path, step: int) -> int:
   """Sets aside the files of `step` and later, which a resumed run plays again.
 
-  They are renamed to `NNNNNN.jsonl.discarded` and `NNNNNN.npz.discarded`.
+  `.discarded` is added to their names.
 
   Returns:
     How many.
   """
   count = 0
   for path in sorted(pathlib.Path(directory).glob('*')):
-    recorded = path.suffix in ('.jsonl', '.npz') and path.stem.isdecimal()
+    recorded = path.suffix in _OF_A_STEP and path.stem.isdecimal()
     if recorded and int(path.stem) >= step:
       os.replace(path, path.with_name(path.name + '.discarded'))
       count += 1

@@ -12,10 +12,12 @@ from agentrl.envs import dialect, prompts
 from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
 from agentrl.envs.base import EnvFactory, Independent
 from agentrl.envs.functions import FUNCTIONS
+from agentrl.envs.miniwob import tasks as miniwob_tasks
 from agentrl.envs.sciworld import tasks as sciworld_tasks
 from agentrl.envs.searchqa import tasks as searchqa_tasks
 from agentrl.envs.spec import EnvSpec
 from agentrl.envs.textcraft import tasks as textcraft_tasks
+from agentrl.envs.webarena import options as webarena_options
 from agentrl.errors import ConfigError
 
 
@@ -41,6 +43,12 @@ def _open_searchqa(**options: Any) -> EnvFactory:
   from agentrl.envs.searchqa.env import SearchQAFactory
 
   return SearchQAFactory(**options)
+
+
+def _open_miniwob(**options: Any) -> EnvFactory:
+  from agentrl.envs.miniwob.env import MiniWoBFactory
+
+  return MiniWoBFactory(**options)
 
 
 def _independent(
@@ -110,6 +118,35 @@ ENVS = {
         list_tasks=searchqa_tasks.tasks,
         task_options=('questions',),
         subtasks_of=searchqa_tasks.subtasks,
+    ),
+    'miniwob': EnvSpec(
+        name='miniwob',
+        dialect=dialect.MINIWOB,
+        words=prompts.MINIWOB,
+        functions=FUNCTIONS['miniwob'],
+        options={
+            'tasks': 'expert',
+            'split_by': 'seed',
+            'observe': 'page',
+            'style': 'full',
+            'episodes': 32,
+            'chromium': None,
+        },
+        subtask=miniwob_tasks.page_of,
+        open_factory=_open_miniwob,
+        list_tasks=miniwob_tasks.tasks,
+        task_options=('tasks', 'split_by'),
+    ),
+    'webarena': EnvSpec(
+        name='webarena',
+        dialect=dialect.WEBARENA,
+        words=prompts.WEBARENA,
+        functions=FUNCTIONS['webarena'],
+        options=webarena_options.DEFAULTS,
+        open_factory=webarena_options.open_factory,
+        list_tasks=webarena_options.list_tasks,
+        task_options=webarena_options.OF_TASKS,
+        subtasks_of=webarena_options.subtasks_of,
     ),
 }
 

@@ -1,5 +1,6 @@
 """Async client of environment servers, ours and AgentGym's own."""
 
+import base64
 import errno
 import reprlib
 from typing import Any
@@ -153,6 +154,24 @@ class EnvClient:
       EnvError: the server has no expert, or it has no plan.
     """
     return (await self._get_episode(replies.EXPERT, 'expert'))['action']
+
+  async def picture(self) -> bytes:
+    """The environment as a PNG file; see `Dialect.renders`.
+
+    Raises:
+      EnvError: the server could not be reached or refused, or gave no picture.
+    """
+    data = await self._post_episode(replies.TEXT, 'render')
+    head, _, content = data.partition(',')
+    try:
+      png = base64.b64decode(content, validate=True)
+    except ValueError:
+      png = b''
+    if head != 'data:image/png;base64' or not png.startswith(b'\x89PNG'):
+      raise EnvError(
+          f'{self._base_url} drew no PNG picture but {_short(data)}.'
+      )
+    return png
 
   async def close(self) -> None:
     """Gives the episode back. A failure is only logged.

@@ -41,6 +41,8 @@ class Dialect:
     observation_is_state: whether GET /observation answers as /detail does, and
       not the bare text.
     ended_key: field that says that the episode is over.
+    closed_key: field of the /close reply that says whether the episode was
+      live; None: the reply is that alone.
     default_task: the task that /reset takes when the request names none.
     failed_reset: a first observation that means that the reset failed.
     queries: further GET routes; `Env.query` answers them.
@@ -63,6 +65,7 @@ class Dialect:
   has_score: bool = False
   observation_is_state: bool = False
   ended_key: str = 'done'
+  closed_key: str | None = None
   default_task: int | None = None
   failed_reset: str | None = None
   queries: tuple[str, ...] = ()
@@ -120,8 +123,14 @@ WEBARENA = Dialect(
     reset_extra={'seed': 0},
     reward_kind=TERMINAL,
     ended_key='terminated',
+    closed_key='closed',
     failed_reset='TimeoutError',
+    renders=True,
+    step_extra={'info': {}},
 )
+
+# Pages of another benchmark, served as WebArena's are.
+MINIWOB = dataclasses.replace(WEBARENA, failed_reset=None)
 
 DIALECTS = {
     'textcraft': TEXTCRAFT,
@@ -129,6 +138,7 @@ DIALECTS = {
     'sciworld': SCIWORLD,
     'searchqa': SEARCHQA,
     'webarena': WEBARENA,
+    'miniwob': MINIWOB,
 }
 
 

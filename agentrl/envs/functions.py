@@ -62,6 +62,25 @@ def _parameters(form: str) -> tuple[str, ...]:
   return tuple(re.findall(r'{(\w+)}', form))
 
 
+_BROWSER: Functions = (
+    Function('click', ('click [{id}]',), numbers=('id',)),
+    Function(
+        'type',
+        ('type [{id}] [{text}] [{enter}]', 'type [{id}] [{text}]'),
+        numbers=('id', 'enter'),
+    ),
+    Function('hover', ('hover [{id}]',), numbers=('id',)),
+    Function('press', ('press [{keys}]',)),
+    Function('scroll', ('scroll [{direction}]',)),
+    Function('new_tab', ('new_tab',)),
+    Function('tab_focus', ('tab_focus [{index}]',), numbers=('index',)),
+    Function('close_tab', ('close_tab',)),
+    Function('goto', ('goto [{url}]',)),
+    Function('go_back', ('go_back',)),
+    Function('go_forward', ('go_forward',)),
+    Function('stop', ('stop [{answer}]', 'stop []')),
+)
+
 FUNCTIONS: dict[str, tuple[Function, ...]] = {
     'textcraft': (
         Function('get', ('get {count} {item}',), numbers=('count',)),
@@ -124,6 +143,8 @@ FUNCTIONS: dict[str, tuple[Function, ...]] = {
         Function('search', ('<search>{query}</search>',)),
         Function('answer', ('<answer>{text}</answer>',)),
     ),
+    'miniwob': _BROWSER,
+    'webarena': _BROWSER,
 }
 
 

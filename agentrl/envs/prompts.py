@@ -104,6 +104,38 @@ Results come between <information> and </information>. Answer with a name, a \
 number or a few words and nothing else. Your first answer ends the task.""",
 )
 
+_BROWSER = """\
+You are in a web browser and have an objective to reach. A page is shown as its \
+accessibility tree: every element has a number in brackets, its role and its \
+name. Numbers change with the page: use those of the last observation. Your \
+actions are:
+- click [id]
+- type [id] [text] [1]: types in place of what the field holds, and presses Enter \
+after it; with [0] it does not
+- hover [id]
+- press [keys], for example: press [ctrl+a]
+- scroll [down] or scroll [up]
+- new_tab, tab_focus [index], close_tab
+- goto [url], go_back, go_forward
+- stop [answer]: ends the task; the answer is empty unless you are asked for one"""
+
+MINIWOB = Words(
+    compact='Reach the objective.',
+    full=f"""\
+{_BROWSER}
+The task ends by itself when it is done. What you do last counts, so act with \
+care: most tasks are lost by one wrong click.""",
+)
+
+WEBARENA = Words(
+    compact='Do it, then stop.',
+    full=f"""\
+{_BROWSER}
+You are signed in everywhere. Do what the objective says and nothing else, then \
+end the task yourself with stop. Where it asks for something, the answer is that \
+alone: a name, a number, a date, or a list with semicolons between its items.""",
+)
+
 # The functions of the environment follow where it says so.
 _FORMATS = {
     'react': (

@@ -255,13 +255,15 @@ class EnvRoutes:
     number = requests.integer(
         await requests.read_body(request), self._dialect.episode_key
     )
+    closed, key = False, self._dialect.closed_key
     with contextlib.suppress(UnknownEpisode):  # a second close says false
       live = self._episodes.get(number)
       if live.waiting is not None:  # it has nothing to be waited for
-        return web.json_response(self._episodes.close(number))
-      async with live.lock:  # not under a step's feet
-        return web.json_response(self._episodes.close(number))
-    return web.json_response(False)
+        closed = self._episodes.close(number)
+      else:
+        async with live.lock:  # not under a step's feet
+          closed = self._episodes.close(number)
+    return web.json_response(closed if key is None else {key: closed})
 
   async def _observation(self, request: web.Request) -> web.Response:
     live = self._queried(request)

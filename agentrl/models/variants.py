@@ -104,7 +104,7 @@ VARIANTS = {
         num_heads=4,
         num_kv_heads=4,
         head_dim=32,
-        max_positions=1024,
+        max_positions=4096,
     ),
     # The shape of the benchmarks in experiments/README.md: 3,737,856.
     'tiny-4m': TransformerConfig(
@@ -115,7 +115,7 @@ VARIANTS = {
         num_heads=4,
         num_kv_heads=4,
         head_dim=64,
-        max_positions=2048,
+        max_positions=4096,
     ),
     'smollm2-135m': _smollm2(
         hidden_size=576,

@@ -196,6 +196,11 @@ class EnvServer:
     return self._url
 
   @property
+  def pid(self) -> int:
+    """The process id of the child."""
+    return self._child.pid
+
+  @property
   def alive(self) -> bool:
     return self._child.ending() is None
 
@@ -254,7 +259,15 @@ def make_play(
     split: of the tasks, for the record.
     horizon: most turns.
     policy_version: for the record.
+
+  Raises:
+    ConfigError: pictures are wanted of an environment that has none.
   """
+  if rollout.save_views and not environment.spec.dialect.renders:
+    raise ConfigError(
+        f'rollout.save_views=True, and {environment.name} draws no pictures;'
+        ' switch it off.'
+    )
 
   async def play(assignment: Assignment) -> Episode:
     env = environment.client()

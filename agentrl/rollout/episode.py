@@ -113,6 +113,7 @@ async def run_episode(
       completion_mask=record.transcript.completion_mask,
       sampler_logprobs=record.transcript.sampler_logprobs,
       error=error,
+      views=tuple(record.views),
   )
 
 
@@ -124,6 +125,7 @@ class _Record:
   turns: list[Turn] = dataclasses.field(default_factory=list)
   transcript: Transcript = dataclasses.field(default_factory=Transcript)
   success: bool = False
+  views: list[bytes] = dataclasses.field(default_factory=list)
 
 
 async def _play(
@@ -142,6 +144,8 @@ async def _play(
   transcript, max_context = record.transcript, limits.max_context
   # Without a seed of its own: a group plays one task under one seed.
   record.prompt = agent.first_messages(await env.reset(task_id))
+  if limits.save_views:
+    record.views.append(await env.picture())
   transcript.append_inserted(agent.prompt_ids(record.prompt))
   if len(transcript) >= max_context:
     return types.CONTEXT
@@ -164,6 +168,8 @@ async def _play(
       correction = agent.correction(reading.parse_error)
       result = StepResult(correction, reward=0.0, terminated=False)
     env_s = time.perf_counter() - start
+    if limits.save_views:
+      record.views.append(await env.picture())
 
     # Only now, in one go: when the environment fails, the completion that it
     # did not answer is no turn and must not be trained on.

@@ -36,6 +36,10 @@ class Limits:
       0.5, 'share of failed episodes beyond which the run stops', ge=0, le=1
   )
   save_tokens: bool = field(True, 'write token arrays into the episode files')
+  # Where the environment draws itself: a page of MiniWoB, a grid of BabyAI.
+  save_views: bool = field(
+      False, "write the environment's pictures beside the episode files"
+  )
 
   def check(self) -> None:
     if self.max_completion_tokens >= self.max_context:

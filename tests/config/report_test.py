@@ -68,7 +68,9 @@ def test_the_fields_of_a_section(capsys):
   )
   found = cells('train', 'env.options', capsys)
   assert found['env.options.style'][1] == "'full'"
-  assert found['env.options.style'][-1] == 'env.name is babyai'
+  assert found['env.options.style'][-1] == (
+      'env.name is babyai or miniwob or webarena'
+  )
   found = cells('evaluate', 'agent', capsys)
   assert found['agent.format'][1] == "the run's, else 'react'"
   with pytest.raises(ConfigError, match='Did you mean optim'):

@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -228,3 +229,24 @@ def test_steps_beyond_a_checkpoint_are_set_aside(tmp_path):
       '000010.jsonl.discarded',
       '000010.npz.discarded',
   ]
+
+
+def test_pictures_lie_beside_their_file_and_are_set_aside_with_it(tmp_path):
+  path = episodes.step_path(tmp_path, 'train', 3)
+  drawn = fakes.make_episode(episode_id='step3-0-0', views=(b'PNG0', b'PNG1'))
+  plain = fakes.make_episode(episode_id='step3-0-1')
+  episodes.write(path, [drawn, plain])
+  with zipfile.ZipFile(path.with_suffix('.zip')) as file:
+    assert {name: file.read(name) for name in file.namelist()} == {
+        'step3-0-0/000.png': b'PNG0',
+        'step3-0-0/001.png': b'PNG1',
+    }
+  assert [e.views for e in episodes.read(path)] == [(), ()]
+  assert episodes.discard_from(path.parent, 3) == 2
+  assert (path.parent / '000003.zip.discarded').exists()
+
+
+def test_without_pictures_there_is_no_such_file(tmp_path):
+  path = episodes.step_path(tmp_path, 'train', 0)
+  episodes.write(path, [fakes.make_episode()])
+  assert [each.name for each in path.parent.iterdir()] == ['000000.jsonl']

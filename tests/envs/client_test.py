@@ -1,6 +1,7 @@
 """Tests for agentrl.envs.client against other people's servers."""
 
 import asyncio
+import base64
 
 import aiohttp
 import pytest
@@ -286,3 +287,18 @@ def test_a_cancelled_episode_is_closed():
 
   _, requests = talk(textcraft(step=[sleep]), body)
   assert requests[-1] == ('/close', {'id': 5})
+
+
+def test_a_picture_is_a_png_file():
+  async def body(env):
+    await env.reset(3)
+    return await env.picture()
+
+  png = b'\x89PNG\r\n\x1a\n'
+  content = f'data:image/png;base64,{base64.b64encode(png).decode()}'
+  picture, requests = talk(textcraft() | {'/render': [content]}, body)
+  assert picture == png
+  assert ('/render', {'id': 5}) in requests
+  for wrong in ('', 'data:image/png;base64,AA', 'data:image/png;base64,%', 7):
+    with pytest.raises(EnvError, match='picture|contract'):
+      talk(textcraft() | {'/render': [wrong]}, body)

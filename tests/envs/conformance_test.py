@@ -13,7 +13,9 @@ from agentrl import envs
 from tests.envs import conformance
 
 ALL = [
-    pytest.param(name, marks=[pytest.mark.slow] * case.slow)
+    pytest.param(
+        name, marks=case.mark and getattr(pytest.mark, case.mark) or ()
+    )
     for name, case in conformance.CASES.items()
 ]
 

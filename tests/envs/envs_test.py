@@ -8,7 +8,13 @@ from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 
 
-@pytest.mark.parametrize('name', envs.ENVS)
+@pytest.mark.parametrize(
+    'name',
+    [
+        pytest.param(x, marks=[pytest.mark.browser] * (x == 'miniwob'))
+        for x in envs.ENVS
+    ],
+)
 def test_every_environment_can_be_made_and_has_disjoint_splits(name):
   spec = envs.get(name)
   assert spec.dialect is dialect.DIALECTS[name]

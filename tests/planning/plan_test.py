@@ -48,9 +48,9 @@ def test_a_pair_lies_in_one_row():
 
 def test_episodes_longer_than_the_positions_are_refused():
   config = quickstart.get_config('tiny')
-  config.rollout.max_context = 4096
+  config.rollout.max_context = 8192
   wanted = importlib.import_module('agentrl.modes.train').read(config)
-  with pytest.raises(ConfigError, match='max_context=4096 exceeds the 1024'):
+  with pytest.raises(ConfigError, match='max_context=8192 exceeds the 4096'):
     plan.make('train', wanted, variants.get('tiny-1m'), GIB)
 
 

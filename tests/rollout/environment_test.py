@@ -13,6 +13,7 @@ from agentrl.envs import options as env_options
 from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.rollout import environment as environment_lib
 from agentrl.rollout.environment import EnvServer
+from agentrl.rollout.options import Limits
 from agentrl.runtime.children import SECRETS
 
 
@@ -42,13 +43,14 @@ def environment(name, task_file=None):
 def test_an_item_file_names_the_tasks_of_training_and_of_evaluation(
     name, items
 ):
+  first, second, *_ = envs.get(name).tasks('train')
   last = envs.get(name).tasks('test')[-1]
-  path = items(f'{name}_3', f'{name}_0', f'{name}_{last}')
+  path = items(f'{name}_{second}', f'{name}_{first}', f'{name}_{last}')
   training = environment(name, task_file=path)
-  assert training.tasks('train') == (3, 0, last)
+  assert training.tasks('train') == (second, first, last)
   assert training.tasks('test') == envs.get(name).tasks('test')
   held_out = environment(name)
-  assert held_out.panel('test', 3, path) == (3, 0, last)
+  assert held_out.panel('test', 3, path) == (second, first, last)
   assert held_out.panel('test', 2) == training.panel('test', 2)
   with pytest.raises(ConfigError, match='num_tasks=4, but .*items.json has 3'):
     held_out.panel('test', 4, path)
@@ -120,3 +122,20 @@ def test_a_server_gets_no_secret_of_the_run(tmp_path, monkeypatch):
   script = f'echo "$ITS_OWN:${SECRETS[0]}${SECRETS[1]}" >&2; exit 1'
   with pytest.raises(EnvError, match='listened: known:$'):
     started(monkeypatch, tmp_path, script)
+
+
+def test_pictures_of_an_environment_without_any_are_refused():
+  environment = types.SimpleNamespace(
+      spec=envs.get('textcraft'), name='textcraft'
+  )
+  with pytest.raises(ConfigError, match='textcraft draws no pictures'):
+    environment_lib.make_play(
+        environment,
+        None,
+        None,
+        Limits(save_views=True),
+        name='x',
+        split='train',
+        horizon=1,
+        policy_version=0,
+    )

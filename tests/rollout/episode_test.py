@@ -340,3 +340,17 @@ def test_control_tokens_in_an_observation_stay_text(agent, chat, go):
   plain = agent.observation_ids('x', go)
   count = lambda ids: sum(i in chat.tokenizer.control_ids for i in ids)
   assert count(ids) == count(plain)
+
+
+def test_pictures_are_of_the_reset_and_of_each_turn(agent, go):
+  policy = fakes.FakePolicy([go])
+  assert play(fakes.FakeEnv(), agent, policy).views == ()
+  episode = play(fakes.FakeEnv(), agent, policy, save_views=True)
+  assert episode.views == tuple(b'PNG after %d' % n for n in range(4))
+
+
+def test_an_environment_that_does_not_draw_fails_the_episode(agent, go):
+  env = fakes.FakeEnv(fails={'picture': EnvError('no pictures here')})
+  episode = play(env, agent, fakes.FakePolicy([go]), save_views=True)
+  assert episode.stop_reason == 'env_error'
+  assert episode.error == 'no pictures here'
