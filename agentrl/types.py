@@ -58,6 +58,8 @@ class StepResult:
   terminated: bool  # the environment says the task is over
   truncated: bool = False  # the environment cut the episode (its own limit)
   success: bool | None = None  # the task's verdict; None: not known (yet)
+  # Share of the task that is done, within [0, 1]; None: not reported.
+  progress: float | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,6 +91,7 @@ class Turn:
   weight_version: str
   sampler_s: float
   env_s: float
+  progress: float | None = None  # as `StepResult.progress`, after this turn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Episode:
   completion_mask: tuple[bool, ...]
   sampler_logprobs: tuple[float, ...]
   error: str | None = None  # the failure's own words, for FAILURES
+  sample: int = 0  # which of the episodes that one task gets
   # PNG files of the environment: at the reset, and after each turn. Kept beside
   # the record, not in it.
   views: tuple[bytes, ...] = dataclasses.field(default=(), repr=False)
@@ -164,6 +168,12 @@ class Episode:
   def episode_return(self) -> float:
     """Undiscounted sum of the turns' rewards."""
     return float(sum(turn.reward for turn in self.turns))
+
+  @property
+  def progress(self) -> float | None:
+    """Share of the task that was done at the end; None: never reported."""
+    said = [turn.progress for turn in self.turns if turn.progress is not None]
+    return said[-1] if said else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ _PLAIN_FIELDS = (
     'horizon',
     'stop_reason',
     'success',
+    'sample',
 )
 
 
@@ -47,6 +48,7 @@ class _Line(msgspec.Struct):
   tokens: tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...] = ()
   completion_mask: tuple[Literal[0, 1] | bool, ...] = ()
   sampler_logprobs: tuple[float, ...] = ()
+  sample: int = 0
 
 
 def step_path(

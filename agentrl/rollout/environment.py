@@ -283,6 +283,7 @@ def make_play(
         policy_version=policy_version,
         horizon=horizon,
         limits=rollout,
+        sample=assignment.replica,
     )
     if episode.stop_reason == types.ENV_ERROR:
       await environment.revive()

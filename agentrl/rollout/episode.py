@@ -29,6 +29,7 @@ async def run_episode(
     policy_version: int,
     horizon: int,
     limits: Limits,
+    sample: int = 0,
 ) -> Episode:
   """Plays one task and records it; a failure is a record too, not an exception.
 
@@ -45,6 +46,7 @@ async def run_episode(
     policy_version: weight pushes so far, for the record.
     horizon: most turns, at least 1.
     limits: of its tokens and its time.
+    sample: which of the task's episodes this is, for the record.
 
   Returns:
     The record, whose `stop_reason` says how it ended. After a truncation the
@@ -113,6 +115,7 @@ async def run_episode(
       completion_mask=record.transcript.completion_mask,
       sampler_logprobs=record.transcript.sampler_logprobs,
       error=error,
+      sample=sample,
       views=tuple(record.views),
   )
 
@@ -207,4 +210,5 @@ def make_turn(
       weight_version=completion.weight_version,
       sampler_s=completion.latency_s,
       env_s=env_s,
+      progress=result.progress,
   )

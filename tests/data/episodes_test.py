@@ -73,6 +73,7 @@ def any_episode(draw):
       completion_mask=tuple(mask),
       sampler_logprobs=draw(arrays(FLOATS)),
       error=draw(st.none() | TEXTS),
+      sample=draw(st.integers(0, 9)),
   )
 
 
@@ -81,6 +82,14 @@ def test_line_comes_back_exactly(episode):
   line = episodes.to_line(episode)
   assert '\n' not in line
   assert episodes.from_line(line) == episode
+
+
+def test_lines_of_before_have_neither_sample_nor_progress():
+  record = json.loads(episodes.to_line(fakes.make_episode((0.5,))))
+  del record['sample'], record['turns'][0]['progress']
+  episode = episodes.from_record(record)
+  assert episode.sample == 0
+  assert episode.progress is None
 
 
 def test_file_comes_back_exactly(tmp_path):
@@ -99,11 +108,12 @@ def test_line_has_the_fields_that_the_design_promises():
       'episode_id', 'env', 'task_id', 'split', 'seed', 'policy_version',
       'horizon', 'stop_reason', 'terminated', 'success', 'return', 'turns',
       'tokens', 'completion_mask', 'sampler_logprobs', 'prompt', 'error',
+      'sample',
   }  # fmt: skip
   assert set(record['turns'][0]) == {
       'observation', 'completion', 'action', 'parse_error', 'reward',
       'finish_reason', 'prompt_tokens', 'cached_tokens', 'completion_tokens',
-      'weight_version', 'sampler_s', 'env_s',
+      'weight_version', 'sampler_s', 'env_s', 'progress',
   }  # fmt: skip
   assert record['return'] == 0.75
   assert record['terminated'] is True
