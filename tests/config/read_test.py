@@ -212,7 +212,7 @@ def elsewhere(config, url, env_url, directory):
 
 
 @pytest.fixture(scope='module')
-def seen(tmp_path_factory):
+def seen(tmp_path_factory, quick_compilation):
   """Paths that were read, by mode."""
   directory = tmp_path_factory.mktemp('runs')
   recorder = Recorder(directory)

@@ -4,19 +4,28 @@ import json
 
 import pytest
 
-from tests.e2e.running import finish
+from tests.e2e.running import SHORT, finish
 
 pytestmark = pytest.mark.slow
 
 
 # The modes that train; their checkpoints are read in one way.
 @pytest.mark.parametrize(
-    'config', ['quickstart', 'babyai_sft', 'babyai_dpo', 'babyai_agentevol']
+    'config, short',
+    [
+        (
+            'quickstart',
+            ('--config.num_steps=1', '--config.warmstart.episodes=4'),
+        ),
+        *((f'babyai_{mode}', flags) for mode, flags in SHORT.items()),
+    ],
 )
-def test_every_mode_that_trains_can_be_exported_and_evaluated(config, tmp_path):
-  small = '--config.eval.num_tasks=2'
+def test_every_mode_that_trains_can_be_exported_and_evaluated(
+    config, short, tmp_path
+):
+  flags = ('--config.eval.num_tasks=2', *short)
   run_dir, folder = tmp_path / 'run', tmp_path / 'run' / 'export'
-  finish(run_dir, small, config=f'configs/{config}.py:tiny')
+  finish(run_dir, *flags, config=f'configs/{config}.py:tiny')
   said = finish(folder, config=f'configs/export.py:run={run_dir}')
   assert 'read again and equal' in said.replace('\n', ' ')
   card = (folder / 'README.md').read_text()

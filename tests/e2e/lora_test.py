@@ -11,7 +11,7 @@ import pytest
 from agentrl.training import language_model
 from agentrl.weights import hf
 from tests import tiny
-from tests.e2e.running import finish, launch, lines, start, wait_for
+from tests.e2e.running import SHORT, finish, launch, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
 SFT = 'configs/babyai_sft.py:tiny'
@@ -93,18 +93,11 @@ def test_sft_trains_an_adapter_and_no_other_goes_on_with_it(base, tmp_path):
 
 OFFLINE_FLAGS = {
     'dpo': (
+        *SHORT['dpo'],
         '--config.warmstart.episodes=0',
-        '--config.explore.tasks=8',
-        '--config.explore.samples=1',
-        '--config.algo.minibatch_size=4',
         '--config.checkpoint.every=1',
     ),
-    'agentevol': (
-        '--config.num_steps=1',
-        '--config.data.expert_episodes=8',
-        '--config.explore.tasks=4',
-        '--config.algo.epochs=1',
-    ),
+    'agentevol': SHORT['agentevol'],
 }
 
 

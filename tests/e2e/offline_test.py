@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl.data import episodes as episodes_lib
-from tests.e2e.running import finish, lines, start, wait_for
+from tests.e2e.running import SHORT, finish, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
 SMALL = ('--config.eval.num_tasks=2',)
@@ -88,14 +88,7 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
 
 def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
   config = 'configs/babyai_dpo.py:tiny'
-  flags = (
-      *SMALL,
-      '--config.warmstart.episodes=8',
-      '--config.warmstart.epochs=1',
-      '--config.explore.tasks=8',
-      '--config.explore.samples=1',
-      '--config.algo.minibatch_size=4',
-  )
+  flags = (*SMALL, *SHORT['dpo'])
   # What a run leaves that was killed before its first checkpoint.
   (tmp_path / 'episodes').mkdir()
   np.savez(tmp_path / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
@@ -122,13 +115,7 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
 
 def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   config = 'configs/babyai_agentevol.py:tiny'
-  flags = (
-      *SMALL,
-      '--config.num_steps=1',
-      '--config.data.expert_episodes=8',
-      '--config.explore.tasks=4',
-      '--config.algo.epochs=1',
-  )
+  flags = (*SMALL, *SHORT['agentevol'])
   # What a run leaves that was killed before its first checkpoint.
   (tmp_path / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
   process = start(tmp_path, *flags, config=config)

@@ -9,7 +9,7 @@ import pytest
 
 from agentrl.models import transformer, variants
 from tests import tiny
-from tests.e2e.running import command, lines
+from tests.e2e.running import SHORT, command, lines
 from tests.parallel import eight_devices
 
 FLAGS = (
@@ -146,10 +146,11 @@ def test_processes_push_adapters_alone(base, tmp_path, own):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('mode', ['sft', 'dpo', 'agentevol'])
+@pytest.mark.parametrize('mode', SHORT)
 def test_offline_modes_learn_the_same_in_two_processes(tmp_path, mode):
   one, two = tmp_path / 'one', tmp_path / 'two'
-  flags = (*EMBEDDED, '--config.mesh.tensor=2', '--config.eval.num_tasks=2')
+  small = ('--config.eval.num_tasks=2', *SHORT[mode])
+  flags = (*EMBEDDED, '--config.mesh.tensor=2', *small)
   for run, processes in ((one, 1), (two, 2)):
     config = f'configs/babyai_{mode}.py:tiny'
     eight_devices.run(command(run, *flags, config=config), processes=processes)

@@ -7,6 +7,23 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+# Less than a tiny config, and yet all that the mode does.
+SHORT = {
+    'sft': ('--config.data.expert_episodes=8', '--config.algo.epochs=2'),
+    'dpo': (
+        '--config.warmstart.episodes=8',
+        '--config.warmstart.epochs=1',
+        '--config.explore.tasks=8',
+        '--config.explore.samples=1',
+        '--config.algo.minibatch_size=4',
+    ),
+    'agentevol': (
+        '--config.num_steps=1',
+        '--config.data.expert_episodes=8',
+        '--config.explore.tasks=4',
+        '--config.algo.epochs=1',
+    ),
+}
 
 
 def command(workdir, *flags, config):
