@@ -86,7 +86,7 @@ CASES = {
         options={'simulators': 1},
         warm_up=10,
         episodes=20,
-        digest='611ca790d91d56ab',
+        digest='5870dd00d99a8ff6',
         mark='slow',  # a simulator takes seconds to start
     ),
     'searchqa': Case(
