@@ -70,6 +70,8 @@ ENVS = {
         open_factory=_open_textcraft,
         list_tasks=textcraft_tasks.tasks,
         task_options=('max_depth',),
+        success='The goal item was crafted.',
+        clusters_of=textcraft_tasks.clusters,
     ),
     'babyai': EnvSpec(
         name='babyai',
@@ -77,10 +79,14 @@ ENVS = {
         words=prompts.BABYAI,
         functions=FUNCTIONS['babyai'],
         options={'levels': None, 'style': 'full', 'expert_macros': True},
-        subtask=babyai_levels.level_of,
         open_factory=_open_babyai,
         list_tasks=babyai_tasks.tasks,
         task_options=('levels',),
+        subtasks_of=babyai_levels.subtasks,
+        success=(
+            "The whole instruction was fulfilled, in its order, by minigrid's"
+            ' verdict and within its limit of steps.'
+        ),
     ),
     'sciworld': EnvSpec(
         name='sciworld',
@@ -95,10 +101,11 @@ ENVS = {
             'simulator_episodes': 500,
             'simulator_bytes': 600 * 2**20,
         },
-        subtask=sciworld_tasks.task_of,
         open_factory=_open_sciworld,
         list_tasks=sciworld_tasks.tasks,
         task_options=('tasks',),
+        subtasks_of=sciworld_tasks.subtasks,
+        success="The simulator's score reached 100, which completes the task.",
     ),
     'searchqa': EnvSpec(
         name='searchqa',
@@ -118,6 +125,11 @@ ENVS = {
         list_tasks=searchqa_tasks.tasks,
         task_options=('questions',),
         subtasks_of=searchqa_tasks.subtasks,
+        success=(
+            'The answer that ended the episode equals a right one but for case,'
+            ' punctuation and articles.'
+        ),
+        clusters_of=searchqa_tasks.clusters,
     ),
     'miniwob': EnvSpec(
         name='miniwob',
@@ -136,6 +148,8 @@ ENVS = {
         open_factory=_open_miniwob,
         list_tasks=miniwob_tasks.tasks,
         task_options=('tasks', 'split_by'),
+        success='The page ended the episode with its full reward, 1.',
+        clusters_of=miniwob_tasks.clusters,
     ),
     'webarena': EnvSpec(
         name='webarena',
@@ -147,6 +161,11 @@ ENVS = {
         list_tasks=webarena_options.list_tasks,
         task_options=webarena_options.OF_TASKS,
         subtasks_of=webarena_options.subtasks_of,
+        success=(
+            "The policy stopped, and all of the task's checks passed: of its"
+            ' answer, of what it changed, of the page it was on.'
+        ),
+        clusters_of=webarena_options.clusters_of,
     ),
 }
 

@@ -43,7 +43,8 @@ class Env(Protocol):
   def step(self, action: str) -> StepResult:
     """Does `action`; one that is not understood changes nothing but the text.
 
-    Rewards are of this step alone.
+    Rewards are of this step alone. `progress`, where an environment knows it,
+    is the share of the task that is done: 1 exactly with success.
     """
 
   def available_actions(self) -> list[str]:

@@ -134,6 +134,7 @@ class EnvClient:
         terminated=terminated,
         truncated=truncated,
         success=success,
+        progress=reply.get('progress'),
     )
 
   async def observation(self) -> str:

@@ -25,6 +25,7 @@ SHOWN = 200  # characters of a reply that an error repeats
 
 Text = Annotated[str, msgspec.Meta(max_length=MAX_CHARS)]
 Number = Annotated[float, msgspec.Meta(ge=-MAX_REWARD, le=MAX_REWARD)]
+Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Decoder = msgspec.json.Decoder
 
@@ -89,6 +90,7 @@ def _texts(keys: tuple[str, ...]) -> Decoder:
 def _step(reward_key: str, ended_key: str) -> Decoder:
   return _object({
       'success': NotRequired[bool | None],
+      'progress': NotRequired[Share | None],
       'terminated': NotRequired[bool],
       'truncated': NotRequired[bool],
       'observation': Text,

@@ -247,6 +247,8 @@ class EnvRoutes:
         'truncated': result.truncated,
         **self._dialect.step_extra,
     }
+    if result.progress is not None:
+      reply['progress'] = result.progress
     if self._dialect.has_score:
       reply['score'] = live.score
     return web.json_response(reply | live.details)

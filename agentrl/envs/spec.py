@@ -31,6 +31,12 @@ class EnvSpec:
     subtask: the kind of a task by its id, for tables by kind; None: all are of
       one kind.
     subtasks_of: gives `subtask` under options that give ids another meaning.
+    success: when an episode succeeds, in one sentence beside figures.
+    clusters_of: gives, under the options, the template of a task by its id,
+      where tasks of one template succeed and fail together and a panel holds
+      several: intervals then count templates, not tasks. None: each task
+      counts, as where every panel has all of a few levels or pages, which are
+      chosen and not drawn.
   """
 
   name: str
@@ -43,6 +49,8 @@ class EnvSpec:
   task_options: tuple[str, ...] = ()
   subtask: Callable[[int], str] | None = None
   subtasks_of: Callable[..., Callable[[int], str]] | None = None
+  success: str = 'The environment says so.'
+  clusters_of: Callable[..., Callable[[int], str] | None] | None = None
 
   def open(self, **options: Any) -> EnvFactory:
     """The factory of its environments. Imports their packages only now.
@@ -75,6 +83,18 @@ class EnvSpec:
     if self.subtasks_of is not None:
       return self.subtasks_of(**checked)
     return self.subtask or (lambda task_id: self.name)
+
+  def clusters(self, **options: Any) -> Callable[[int], str] | None:
+    """The template of a task by its id, under these options.
+
+    None where each task counts; see `clusters_of`.
+
+    Raises:
+      ConfigError: an option is unknown or wrong.
+      EnvError: a package that tells is missing.
+    """
+    checked = self.check_options(options)
+    return self.clusters_of(**checked) if self.clusters_of else None
 
   def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
     """`options` over the defaults; refuses unknown names."""

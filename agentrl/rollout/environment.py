@@ -83,6 +83,14 @@ class Environment:
     """A function from a task to its kind."""
     return self.spec.subtasks(**self._env.options)
 
+  def clusters(self) -> Callable[[int], str] | None:
+    """A function from a task to its template; None: each stands alone.
+
+    Raises:
+      EnvError: a package that tells is missing.
+    """
+    return self.spec.clusters(**self._env.options)
+
   def panel(
       self, split: str, count: int, task_file: str | None = None
   ) -> tuple[int, ...]:

@@ -193,6 +193,10 @@ def test_webarena_hides_failures_in_its_observation():
         (step(terminated='"false"'), r'got `str` - at `\$.terminated`'),
         (step(truncated='null'), r'got `null` - at `\$.truncated`'),
         (step(success='"no"'), r'got `str` - at `\$.success`'),
+        (step(progress='"half"'), r'got `str` - at `\$.progress`'),
+        (step(progress='1.01'), r'<= 1.0 - at `\$.progress`'),
+        (step(progress='-0.5'), r'>= 0.0 - at `\$.progress`'),
+        (step(progress='NaN'), 'no JSON'),
     ],
 )
 def test_every_bad_answer_is_one_error_that_says_what_was_asked(step, words):
@@ -225,6 +229,15 @@ def test_what_no_type_names_is_ignored():
   reply = step(reward='1', done='true', info=extra, moves='null')
   result, _ = talk(textcraft(step=[reply]), reset_and_step)
   assert (result.reward, result.terminated, result.success) == (1, True, True)
+
+
+@pytest.mark.parametrize(
+    'said, progress',
+    [({}, None), ({'progress': 'null'}, None), ({'progress': '0.5'}, 0.5)],
+)
+def test_progress_is_read_where_it_is_reported(said, progress):
+  result, _ = talk(textcraft(step=[step(**said)]), reset_and_step)
+  assert result.progress == progress
 
 
 def test_a_megabyte_is_not_repeated_in_an_error():

@@ -71,13 +71,13 @@ CASES = {
         env_name='textcraft',
         tasks=range(0, 544, 7),
         actions=('inventory', 'get 1 oak logs', 'craft 1 air using 1 air'),
-        digest='fd3f0fa6e2100b65',
+        digest='897970438afc7d0c',
     ),
     'babyai': Case(
         env_name='babyai',
         tasks=range(80),
         actions=('turn left', 'move forward', 'toggle', 'dance'),
-        digest='91d4473cb1f0c7af',
+        digest='32cc12af7e672717',
     ),
     'sciworld': Case(
         env_name='sciworld',
@@ -86,7 +86,7 @@ CASES = {
         options={'simulators': 1},
         warm_up=10,
         episodes=20,
-        digest='611ca790d91d56ab',
+        digest='5870dd00d99a8ff6',
         mark='slow',  # a simulator takes seconds to start
     ),
     'searchqa': Case(
@@ -207,7 +207,9 @@ async def play(
       with contextlib.suppress(EnvError):  # it has no plan from everywhere
         action = await env.expert_action()
     result = await env.step(action)
-    said.append((action, dataclasses.astuple(result)))
+    values = dataclasses.astuple(result)
+    # Progress comes last; an environment without has nothing to repeat.
+    said.append((action, values[:-1] if result.progress is None else values))
     if result.terminated or result.truncated:
       break
   return said
@@ -246,6 +248,26 @@ async def check_rewards_are_finite_and_sum_to_at_most_one(case: Case) -> None:
         _, *steps = await play(env, case, task_id, turns=40)
       total = sum(result[1] for _, result in steps)
       assert case.lowest - 1e-6 <= total <= 1 + 1e-6
+
+
+async def check_progress_is_a_share_and_one_exactly_with_success(
+    case: Case,
+) -> None:
+  """Every turn reports it, or none does."""
+  async with serving(case, expert=True) as at:
+    for task_id in case.tasks[:4]:
+      async with EnvClient(at.session, at.url, env_name=case.env_name) as env:
+        await env.reset(task_id)
+        results = [await env.step('dance')]
+        while not (results[-1].terminated or results[-1].truncated):
+          results.append(await env.step(await env.expert_action()))
+      assert results[-1].success
+      said = [result.progress for result in results]
+      if said[0] is None:
+        assert set(said) == {None}
+        continue
+      assert all(0.0 <= share <= 1.0 for share in said)
+      assert [x == 1.0 for x in said] == [bool(x.success) for x in results]
 
 
 async def check_observation_repeats_the_last_one(case: Case) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.envs import dialect
-from agentrl.envs.spec import SPLITS
+from agentrl.envs.spec import SPLITS, EnvSpec
 from agentrl.errors import ConfigError
 
 
@@ -28,6 +28,14 @@ def test_every_environment_can_be_made_and_has_disjoint_splits(name):
   assert env.reset(spec.tasks('test')[0], 0) == env.observation()
   env.close()
   factory.close()
+
+
+def test_every_environment_says_in_a_sentence_when_an_episode_succeeds():
+  said = {name: spec.success for name, spec in envs.ENVS.items()}
+  assert len(set(said.values())) == len(envs.ENVS)
+  for words in said.values():
+    assert words[0].isupper() and words.endswith('.') and '. ' not in words
+    assert words != EnvSpec.success
 
 
 def test_options_choose_tasks_or_pass_by():

@@ -40,7 +40,8 @@ REPLIES = {
     '/reset': b'{"id": 5, "observation": "Goal", "done": false, "reward": 0}',
     '/step': (
         b'{"observation": "Got it", "reward": 0, "done": false,'
-        b' "success": false, "terminated": false, "truncated": false}'
+        b' "success": false, "terminated": false, "truncated": false,'
+        b' "progress": 0.5}'
     ),
     '/observation': b'"Got it"',
     '/expert': b'{"action": "get 1 stick"}',
@@ -153,6 +154,7 @@ async def lie(rng, counts):
       assert isinstance(result.observation, str)
       assert math.isfinite(result.reward) and abs(result.reward) <= 1e9
       assert result.success in (True, False, None)
+      assert result.progress is None or 0.0 <= result.progress <= 1.0
       for verdict in (result.terminated, result.truncated):
         assert isinstance(verdict, bool)
       result.observation.encode()

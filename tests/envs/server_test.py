@@ -52,6 +52,7 @@ def test_textcraft_speaks_agentgyms_routes():
     step = await post(session, url, 'step', id=0, action='inventory')
     assert {'observation', 'reward', 'done'} <= step.keys()
     assert (step['reward'], step['done'], step['success']) == (0, False, False)
+    assert step['progress'] == 0
     assert await get(session, url, 'observation?id=0') == step['observation']
     detail = await get(session, url, 'detail?id=0')
     assert detail['done'] is False and detail['deleted'] is False

@@ -56,6 +56,14 @@ def test_an_item_file_names_the_tasks_of_training_and_of_evaluation(
     held_out.panel('test', 4, path)
 
 
+def test_templates_of_tasks_are_those_of_its_options():
+  assert environment('babyai').clusters() is None
+  goal = environment('textcraft').tasks('test')[0]
+  assert environment('textcraft').clusters()(goal) == (
+      envs.get('textcraft').clusters()(goal)
+  )
+
+
 def test_items_of_another_environment_and_tasks_that_are_none_are_named(items):
   path = items('babyai_3', 'textcraft_4')
   with pytest.raises(DataError, match='Item 1 of .*textcraft_4'):

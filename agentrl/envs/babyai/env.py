@@ -9,7 +9,13 @@ lays out so that nobody can do them can be done (see repairs.py).
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl.envs.babyai import levels as level_table, picture, text, view
+from agentrl.envs.babyai import (
+    levels as level_table,
+    picture,
+    progress as progress_lib,
+    text,
+    view,
+)
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
@@ -23,6 +29,8 @@ class BabyAI:
   A macro action ("go to red ball 1") runs primitive steps along a shortest walk
   over the cells in view. The reward is minigrid's, at success: 1 - 0.9 * share
   of the step limit used, where every primitive step counts.
+
+  Progress is the share of the instruction's parts that are done (progress.py).
 
   Args:
     levels: names of the levels that tasks may be of; None allows all 40.
@@ -79,7 +87,13 @@ class BabyAI:
     primitives = self._actions.get(action)
     if primitives is None:
       self._observation = self._explain(action)
-      return StepResult(self._observation, 0.0, False, success=False)
+      return StepResult(
+          self._observation,
+          0.0,
+          False,
+          success=False,
+          progress=progress_lib.share_done(self._grid.instrs),
+      )
     reward, terminated, truncated = 0.0, False, False
     for primitive in primitives:
       _, reward, terminated, truncated, _ = self._grid.step(primitive)
@@ -95,6 +109,9 @@ class BabyAI:
         # A success on the very last step is a success.
         truncated=truncated and not terminated,
         success=success,
+        progress=(
+            1.0 if success else progress_lib.share_done(self._grid.instrs)
+        ),
     )
 
   def available_actions(self) -> list[str]:

@@ -4,6 +4,7 @@ import copy
 import functools
 import itertools
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentrl.errors import ConfigError, EnvError
@@ -20,6 +21,25 @@ NAMES = (
     'MoveTwoAcrossS8N9', 'SynthS5R2', 'SynthLoc', 'SynthSeq', 'MiniBossLevel',
     'BossLevel', 'BossLevelNoUnlock',
 )  # fmt: skip
+
+# Six are rows of AgentGym-RL's table: GoTo, Pickup, AOD, FindObj, OneRoom and
+# SynthLoc. The other groups are by what the levels of BabyAI's paper ask for.
+_GROUPS = {
+    'GoTo': NAMES[:11],
+    'Open': NAMES[11:16],
+    'Pickup': NAMES[16:21],
+    'PutNext': NAMES[21:23],
+    'Unlock': NAMES[23:29],
+    'AOD': ('ActionObjDoor',),
+    'FindObj': ('FindObjS7',),
+    'KeyCorridor': ('KeyCorridorS6R3',),
+    'OneRoom': ('OneRoomS20',),
+    'MoveTwoAcross': ('MoveTwoAcrossS8N9',),
+    'SynthLoc': ('SynthLoc',),
+    'Synth': ('SynthS5R2', 'SynthSeq'),
+    'Boss': NAMES[37:],
+}
+GROUPS = {name: group for group, names in _GROUPS.items() for name in names}
 
 # minigrid raised the version of this one when it mended its size.
 _VERSIONS = {'GoToObjS6': 'v1'}
@@ -38,12 +58,33 @@ def level_of(task_id: int) -> str:
   return NAMES[task_id % len(NAMES)]
 
 
+def group_of(task_id: int) -> str:
+  """The group of a task's level, as published tables name it.
+
+  Raises:
+    EnvError: the id is negative.
+  """
+  return GROUPS[level_of(task_id)]
+
+
+def subtasks(
+    *, levels: Sequence[str] | None = None, **options: Any
+) -> Callable[[int], str]:
+  """A function from a task to its kind.
+
+  That is a group in `GROUPS`, or the level where `levels` names some. Levels are
+  no clusters: every panel has all of them, and what varies are the layouts.
+  """
+  del options
+  return group_of if levels is None else level_of
+
+
 def seed_of(task_id: int) -> int:
   """The seed of a task within its level."""
   return task_id // len(NAMES)
 
 
-def check(levels: tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
+def check(levels: Sequence[str] | None) -> tuple[str, ...]:
   """`levels`, or all of them for None; refuses unknown names."""
   if levels is None:
     return NAMES

@@ -3,7 +3,8 @@
 Task `1000 * page + seed` is page `PAGES[page]` with one of 1,000 seeds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from agentrl.envs import base
 from agentrl.envs.miniwob import experts
@@ -73,6 +74,18 @@ def page_of(task_id: int) -> str:
   """
   base.check_task('MiniWoB', task_id, NUM_TASKS)
   return PAGES[task_id // SEEDS]
+
+
+def clusters(
+    *, split_by: str = 'seed', **options: Any
+) -> Callable[[int], str] | None:
+  """`page_of` where a split's pages are drawn from all, as are other pages.
+
+  With `split_by='seed'` every split has all pages: they are chosen, and what
+  varies are the problems on each.
+  """
+  del options
+  return page_of if split_by == 'page' else None
 
 
 def seed_of(task_id: int) -> int:

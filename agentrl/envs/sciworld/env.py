@@ -48,6 +48,9 @@ class SciWorld:
   was earned: the sum is 0. A failure is worth no more than idleness, and
   outside the scale of 0 to 1 it would outweigh whole episodes in a group.
 
+  Progress is the score / 100, too, and so 0 after a wrong focus: nothing but
+  that takes it back.
+
   An episode holds a simulator of the pool from its reset to its end.
 
   Args:
@@ -141,6 +144,7 @@ class SciWorld:
       self._look_up_score(simulator)
       truncated = not self._over and self._out_of_moves(simulator)
     reward = max(self._points, 0) - max(self._points_before, 0)
+    success = self._over and self._points >= 100
     if self._over or truncated:
       self._let_go()
     return StepResult(
@@ -148,7 +152,9 @@ class SciWorld:
         reward=reward / 100,
         terminated=self._over,
         truncated=truncated,
-        success=self._over and self._points >= 100,
+        success=success,
+        # Points are rounded: 99.6 are not yet all.
+        progress=1.0 if success else min(max(self._points, 0), 99) / 100,
     )
 
   def available_actions(self) -> list[str]:

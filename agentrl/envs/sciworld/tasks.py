@@ -8,7 +8,8 @@ AgentGym-RL publishes other lists (2,120 train and 200 test ids) with its data.
 """
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from agentrl.envs import base
 from agentrl.errors import ConfigError
@@ -57,6 +58,23 @@ FIRST_ID = tuple(
 NUM_TASKS = FIRST_ID[-1]
 NUM_AGENTGYM = FIRST_ID[len(_AGENTGYM)]
 
+# The rows of tables, by ScienceWorld's topics: eight of AgentGym's tasks, as many
+# as AgentGym-RL's table has, whose lists are not published, and three more.
+_ROWS = {
+    'Change-State': NAMES[:4],
+    'Measure': NAMES[4:7],
+    'Power': NAMES[7:9],
+    'Test-Cond': NAMES[9:11],
+    'Find': NAMES[11:15],
+    'Chem-Mix': NAMES[15:18],
+    'Lifespan': NAMES[18:21],
+    'Life-Stages': NAMES[21:23],
+    'Grow': NAMES[23:25],
+    'Incline': NAMES[25:28],
+    'Genetics': NAMES[28:],
+}
+ROWS = {name: row for row, names in _ROWS.items() for name in names}
+
 GROUPS = {
     'agentgym': NAMES[: len(_AGENTGYM)],
     'all': NAMES,
@@ -71,6 +89,21 @@ def task_of(task_id: int) -> str:
   """
   base.check_task('SciWorld', task_id, NUM_TASKS)
   return NAMES[bisect.bisect_right(FIRST_ID, task_id) - 1]
+
+
+def subtasks(
+    *, tasks: str | Sequence[str] = 'agentgym', **options: Any
+) -> Callable[[int], str]:
+  """A function from a task to its kind.
+
+  That is a row in `ROWS`, or the task's name where `tasks` names some. Tasks are
+  no clusters: every split has variations of all of them, so results speak of
+  further variations of these tasks, not of further tasks.
+  """
+  del options
+  if isinstance(tasks, str):
+    return lambda task_id: ROWS[task_of(task_id)]
+  return task_of
 
 
 def variation_of(task_id: int) -> int:

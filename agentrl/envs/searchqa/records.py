@@ -40,6 +40,7 @@ class Question:
     answers: the right ones; any will do.
     hops: how to find the answer; empty where that is not known.
     kind: for tables by kind.
+    family: what its start belongs to, such as a country; '' where not known.
   """
 
   name: str
@@ -48,3 +49,4 @@ class Question:
   answers: tuple[str, ...]
   hops: tuple[Hop, ...] = ()
   kind: str = ''
+  family: str = ''

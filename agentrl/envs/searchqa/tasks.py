@@ -75,3 +75,29 @@ def subtask(task_id: int) -> str:
   """The kind of a generated question."""
   hops = hops_of(task_id)
   return '1 hop' if hops == 1 else f'{hops} hops'
+
+
+def clusters(
+    *, questions: Files = None, **options: Any
+) -> Callable[[int], str] | None:
+  """A function from a generated question to what its start belongs to.
+
+  Up to 29 questions start from one country, its capital or its domain: they
+  read the same passages, and splits are drawn by country for the same reason.
+  Questions of files stand alone: nothing tells which resemble each other.
+
+  Raises:
+    EnvError: a package that the questions are made from is missing.
+  """
+  del options
+  if questions is not None:
+    return None
+  from agentrl.envs.searchqa import dataset
+
+  found = dataset.load_questions()
+
+  def family_of(task_id: int) -> str:
+    hops_of(task_id)  # refuses what is no task
+    return found[task_id].family
+
+  return family_of

@@ -32,6 +32,10 @@ class _Refused(Exception):
 class TextCraft:
   """Craft the goal from listed recipes and from items that one can get.
 
+  Progress is the share of the crafts of a shallowest plan that are done or need
+  not be done any more: the best so far, because all that is wasted can be had
+  again.
+
   Args:
     max_depth: refuses tasks whose goal is deeper; None allows all.
   """
@@ -43,6 +47,8 @@ class TextCraft:
     self._goal = ''
     self._commands = ''
     self._inventory: dict[str, int] = {}
+    self._crafts = 1  # of a plan from nothing
+    self._progress = 0.0
     self._observation = ''
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -54,6 +60,7 @@ class TextCraft:
       )
     self._goal = self._book.goals[task_id]
     self._inventory = {}
+    self._crafts, self._progress = self._crafts_left(), 0.0
     self._commands = '\n'.join(
         _shown_commands(self._book, self._goal, task_id, seed)
     )
@@ -74,11 +81,17 @@ class TextCraft:
     except _Refused as refusal:
       self._observation, made = str(refusal), None
     success = made == self._goal
+    if success:
+      self._progress = 1.0
+    elif made is not None:
+      done = 1 - self._crafts_left() / self._crafts
+      self._progress = max(self._progress, done)
     return StepResult(
         observation=self._observation,
         reward=float(success),
         terminated=success,
         success=success,
+        progress=self._progress,
     )
 
   def available_actions(self) -> list[str]:
@@ -100,6 +113,11 @@ class TextCraft:
 
   def close(self) -> None:
     self._inventory = {}
+
+  def _crafts_left(self) -> int:
+    """Recipes that are still to be used, the goal's among them."""
+    plan = expert.plan(self._book, self._goal, self._inventory, any_member=True)
+    return len(plan.crafts)
 
   def _do(self, command: str) -> tuple[str, str | None]:
     """Does `command`; returns the observation and the item it gave."""

@@ -6,7 +6,11 @@ test list has the sizes of the original's and its reported mix of depths (31,
 without replacement, and are written out here so that nothing can move them.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from agentrl.envs import base
+from agentrl.envs.textcraft import recipes
 from agentrl.errors import ConfigError
 
 # Depth d has the ids from FIRST_ID[d - 1] up to, not including, FIRST_ID[d].
@@ -46,6 +50,26 @@ def depth_of(task_id: int) -> int:
   """
   base.check_task('TextCraft', task_id, NUM_TASKS)
   return next(d for d, first in enumerate(FIRST_ID) if task_id < first)
+
+
+def clusters(**options: Any) -> Callable[[int], str]:
+  """A function from a task to the family of its goal.
+
+  Beds of sixteen colours or doors of eight woods have one recipe but for the
+  material: who can craft one can craft most. So 100 test goals are 71 families.
+
+  Raises:
+    EnvError: the recipes are missing.
+  """
+  del options
+  book = recipes.load()
+
+  def family_of(task_id: int) -> str:
+    depth_of(task_id)  # refuses what is no task
+    goal = book.goals[task_id]
+    return recipes.plain_name(book.recipes[goal][0].tag or goal)
+
+  return family_of
 
 
 def tasks(split: str, *, max_depth: int | None = None) -> tuple[int, ...]:

@@ -110,3 +110,23 @@ def subtasks_of(
   return lambda task_id: ' and '.join(
       sorted(names.get(site, site) for site in table[task_id].sites)
   )
+
+
+def clusters_of(
+    *,
+    tasks: str | Sequence[str] = 'own',
+    task_file: str | None = None,
+    **others: Any,
+) -> Callable[[int], str]:
+  """Gives the template of a task: its tasks differ in values alone.
+
+  That holds under every `split_by`: there are hundreds of templates, with a few
+  tasks each.
+  """
+  del others
+  if not is_public(tasks):
+    return own.template_of
+  from agentrl.envs.webarena.public import tasks as public
+
+  table = public.load(tasks, task_file or '')
+  return lambda task_id: str(table[task_id].template_id)

@@ -62,6 +62,11 @@ def subtask(task_id: int) -> str:
   return f'{kind}, injected' if is_injected(task_id) else kind
 
 
+def template_of(task_id: int) -> str:
+  """The name of a task's template, on injected pages, too."""
+  return find(task_id)[1].name
+
+
 def chosen(tasks: str | Sequence[str]) -> Sequence[Template]:
   """The templates that an option means.
 

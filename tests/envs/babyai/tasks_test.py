@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrl import envs
 from agentrl.envs.babyai import levels, tasks
 from agentrl.errors import ConfigError, EnvError
 
@@ -44,3 +45,22 @@ def test_a_prefix_of_a_list_has_every_level_equally_often():
 def test_unknown_levels_are_refused(wrong):
   with pytest.raises(ConfigError, match='evels'):
     tasks.tasks('train', levels=wrong)
+
+
+def test_kinds_are_groups_of_levels_or_the_levels_that_are_named():
+  kind = envs.get('babyai').subtasks()
+  named = envs.get('babyai').subtasks(levels=['Pickup', 'PickupLoc'])
+  of = {name: kind(levels.NAMES.index(name)) for name in levels.NAMES}
+  rows = {'GoTo', 'Pickup', 'AOD', 'FindObj', 'OneRoom', 'SynthLoc'}
+  assert rows < set(of.values())
+  for level, group in of.items():
+    if group in ('GoTo', 'Open', 'PutNext', 'SynthLoc', 'OneRoom'):
+      assert level.startswith(group)
+    if level.startswith(('GoTo', 'PutNext')) or level.endswith('PickupLoc'):
+      assert level.startswith(group)
+  assert of['ActionObjDoor'] == 'AOD' and of['UnblockPickup'] == 'Pickup'
+  assert of['SynthSeq'] != 'SynthLoc' and of['UnlockPickupDist'] == 'Unlock'
+  assert named(levels.NAMES.index('PickupLoc')) == 'PickupLoc'
+  assert envs.get('babyai').clusters() is None
+  with pytest.raises(EnvError, match='ids start at 0'):
+    kind(-1)

@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from agentrl import envs
 from agentrl.envs.miniwob import site, tasks
 from agentrl.envs.miniwob.experts import EXPERTS
 from agentrl.envs.spec import SPLITS
@@ -63,3 +64,10 @@ def test_what_is_left_out_has_a_reason_and_no_expert():
   for page, reason in tasks.LEFT_OUT.items():
     assert page in tasks.PAGES and reason and page not in EXPERTS
   assert not set(tasks.LEFT_OUT) & set(tasks.check('all'))
+
+
+def test_pages_are_clusters_where_they_are_drawn():
+  spec = envs.get('miniwob')
+  assert spec.clusters() is None and spec.clusters(split_by='seed') is None
+  page_of = spec.clusters(split_by='page')
+  assert page_of(tasks.id_of('click-test', 7)) == 'click-test'

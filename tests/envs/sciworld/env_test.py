@@ -78,6 +78,21 @@ def test_a_wrong_focus_ends_the_episode_and_takes_back_what_was_earned(env):
   assert again == first
 
 
+def test_progress_is_the_share_earned_and_lost_by_a_wrong_focus(env):
+  env.reset(ANIMAL, 0)
+  earned, said = 0.0, []
+  while not said or said[-1] < 1.0:
+    result = env.step(env.expert_action())
+    earned += result.reward
+    said.append(result.progress)
+    assert result.progress == pytest.approx(earned)
+    assert (result.progress == 1.0) == result.success
+  assert said[:3] == [0.08, 0.17, 0.17] and result.terminated
+  env.reset(ANIMAL, 0)
+  lost = play(env, 'open door to greenhouse', 'dance', 'focus on picture')
+  assert [result.progress for result in lost] == [0.08, 0.08, 0.0]
+
+
 def test_an_ambiguous_action_is_asked_about_and_answered_by_number(env):
   env.reset(1, 0)  # it starts among three cups
   asked, answered, carried = play(env, 'pick up wood cup', '1', 'inventory')

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrl import envs
 from agentrl.envs.sciworld import tasks
 from agentrl.envs.sciworld.simulator import Simulator
 from agentrl.errors import ConfigError, EnvError
@@ -101,3 +102,31 @@ def test_tasks_can_be_chosen_by_name():
 def test_unknown_tasks_are_refused(wrong, words):
   with pytest.raises(ConfigError, match=words):
     tasks.tasks('train', tasks=wrong)
+
+
+def test_kinds_are_rows_of_tables_or_the_tasks_that_are_named():
+  kind = envs.get('sciworld').subtasks()
+  of = {name: kind(tasks.id_of(name, 0)) for name in tasks.NAMES}
+  assert len({of[name] for name in tasks.GROUPS['agentgym']}) == 8
+  assert len(set(of.values())) == 11
+  for name, row in of.items():
+    for start, expected in (
+        ('find-', 'Find'),
+        ('chemistry-', 'Chem-Mix'),
+        ('lifespan-', 'Lifespan'),
+        ('test-conductivity', 'Test-Cond'),
+        ('measure-', 'Measure'),
+        ('grow-', 'Grow'),
+        ('inclined-', 'Incline'),
+        ('mendelian-', 'Genetics'),
+    ):
+      assert name.startswith(start) == (row == expected) or (
+          name == 'use-thermometer'
+      )
+  assert of['use-thermometer'] == 'Measure' and of['boil'] == 'Change-State'
+  assert kind(tasks.id_of('find-animal', 299)) == 'Find'
+  named = envs.get('sciworld').subtasks(tasks=['find-animal', 'find-plant'])
+  assert named(tasks.id_of('find-animal', 0)) == 'find-animal'
+  assert envs.get('sciworld').clusters() is None
+  with pytest.raises(EnvError, match='ids are 0 to 7206'):
+    kind(7207)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrl import envs
 from agentrl.envs.searchqa import tasks
 from agentrl.envs.searchqa.records import SPLITS
 from agentrl.errors import EnvError
@@ -20,3 +21,27 @@ def test_the_table_of_ids_is_that_of_the_questions(all_questions):
 def test_there_is_no_other_task(task_id):
   with pytest.raises(EnvError, match=f'no task {task_id}; ids are 0 to 8746'):
     tasks.hops_of(task_id)
+
+
+def test_questions_of_one_country_are_a_cluster_whatever_they_start_from(
+    all_questions,
+):
+  family = envs.get('searchqa').clusters()
+  of = {x.name: family(task_id) for task_id, x in enumerate(all_questions)}
+  starts = {}
+  for name, country in of.items():
+    starts.setdefault(country, set()).add(name.partition(' / ')[0])
+  assert len({family(x) for x in tasks.tasks('test')}) == 81
+  assert max(map(len, starts.values())) > 3  # a name, a capital, a domain
+  # One start is in one cluster, and one cluster in one split.
+  assert sum(map(len, starts.values())) == len(set().union(*starts.values()))
+  splits = {(family(i), x.split) for i, x in enumerate(all_questions)}
+  assert len(splits) == len(starts)
+  with pytest.raises(EnvError, match='ids are 0 to 8746'):
+    family(-1)
+
+
+def test_questions_of_a_file_stand_alone(tmp_path):
+  path = tmp_path / 'questions.jsonl'
+  path.write_text('{"question": "who?", "answer": "Ann"}')
+  assert envs.get('searchqa').clusters(questions=str(path)) is None

@@ -186,3 +186,64 @@ def test_the_expert_uses_what_is_held():
       expert.next_action(book, goal, held)
       == 'craft 3 oak fence using 2 stick, 4 oak planks'
   )
+
+
+def walk(task_id):
+  """What the expert crafts by each of its actions, and the progress."""
+  env = TextCraft()
+  env.reset(task_id, 0)
+  items, said = [], []
+  while not said or said[-1] < 1.0:
+    command, _, inputs = env.expert_action().partition(' using ')
+    items.append(command.split(' ', 2)[2] if inputs else None)
+    result = env.step(f'{command} using {inputs}' if inputs else command)
+    said.append(result.progress)
+    assert (result.progress == 1.0) == result.success
+  return items, said
+
+
+def test_progress_is_the_share_of_items_of_which_enough_was_crafted():
+  early = []
+  for task_id in range(tasks.NUM_TASKS):
+    items, said = walk(task_id)
+    needed = {item for item in items if item}
+    # Done with an item: none of it is crafted any more, to the end.
+    done = [
+        len(needed - set(items[turn + 1 :])) / len(needed)
+        for turn in range(len(items))
+    ]
+    assert said == sorted(said) and said[0] == (len(items) == 1)
+    if said != pytest.approx(done):
+      early.append(task_id)
+      assert all(x >= y - 1e-9 for x, y in zip(said, done, strict=True))
+  # Its chest and its hook want planks of any kind, and count on the same ones.
+  assert early == [527]
+
+
+def planks(env, wood):
+  env.step(f'get 1 {wood} logs')
+  return env.step(f'craft 4 {wood} planks using 1 {wood} logs').progress
+
+
+def test_progress_counts_any_one_item_of_a_kind_and_nothing_too_few():
+  env = TextCraft()
+  goals = recipes.load().goals
+  env.reset(goals.index('minecraft:chest'), 0)  # of 8 planks of one wood
+  said = [planks(env, wood) for wood in ('oak', 'spruce', 'birch', 'birch')]
+  assert said == [0, 0, 0, 0.5]
+  # A door of oak wants oak.
+  env.reset(goals.index('minecraft:oak_door'), 0)  # of 6
+  said = [planks(env, wood) for wood in ('birch', 'birch', 'oak', 'oak')]
+  assert said == [0, 0, 0, 0.5]
+
+
+def test_progress_is_the_best_so_far_and_starts_anew():
+  env = TextCraft()
+  table = recipes.load().goals.index('minecraft:crafting_table')
+  env.reset(table, 0)
+  assert planks(env, 'oak') == 0.5
+  button = 'craft 1 oak button using 1 oak planks'
+  assert [env.step(button).progress for _ in range(4)] == [0.5] * 4
+  assert 'planks' not in say(env, 'inventory')
+  env.reset(table, 0)
+  assert env.step('inventory').progress == 0

@@ -51,3 +51,16 @@ def test_a_depth_that_does_not_exist_is_refused(depth):
 def test_a_task_that_does_not_exist_is_refused(task_id):
   with pytest.raises(EnvError, match='ids are 0 to 543'):
     tasks.depth_of(task_id)
+
+
+def test_goals_that_differ_in_colour_or_wood_are_one_family():
+  family = tasks.clusters()
+  goals = recipes.load().goals
+  of = {goal: family(task_id) for task_id, goal in enumerate(goals)}
+  assert of['minecraft:red_bed'] == of['minecraft:blue_bed'] == 'bed'
+  assert of['minecraft:oak_door'] == of['minecraft:birch_door']
+  assert of['minecraft:oak_door'] != of['minecraft:oak_fence']
+  assert of['minecraft:beacon'] == 'beacon'
+  assert len({family(x) for x in tasks.TEST}) == 71
+  with pytest.raises(EnvError, match='ids are 0 to 543'):
+    family(-1)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrl import envs
 from agentrl.envs.webarena import goals, tasks
 from agentrl.envs.webarena.goals import Outcome
 from agentrl.envs.webarena.records import build_stores
@@ -147,3 +148,14 @@ def test_a_split_without_tasks_is_refused():
   name = next(iter(tasks.TEMPLATES))
   with pytest.raises(ConfigError, match="split_by='value'"):
     tasks.tasks('test', tasks=(name,))
+
+
+@pytest.mark.parametrize('split_by', ['template', 'value'])
+def test_tasks_of_a_template_are_a_cluster(split_by):
+  cluster = envs.get('webarena').clusters(split_by=split_by)
+  for name in tasks.TEMPLATES:
+    ids = tasks.ids_of(name)
+    assert {cluster(x) for x in ids} == {name}
+    assert {cluster(tasks.INJECTED + x) for x in ids} == {name}
+  with pytest.raises(EnvError, match='no task 811'):
+    cluster(811)

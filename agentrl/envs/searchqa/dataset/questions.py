@@ -160,7 +160,7 @@ def generate(found: Sequence[Fact]) -> list[Question]:
       kind = len(chain) - 1
       if drawn[kind] < most[kind] and _kept(name, chain) and _fair(name, chain):
         drawn[kind] += 1
-        questions.append(_question(name, chain, _split(family)))
+        questions.append(_question(name, chain, family))
   return sorted(
       questions, key=lambda x: (SPLITS.index(x.split), len(x.hops), x.name)
   )
@@ -197,13 +197,14 @@ def _name(chain: tuple[Fact, ...]) -> str:
   return ' / '.join([chain[0].subject, *(fact.relation for fact in chain)])
 
 
-def _question(name: str, chain: tuple[Fact, ...], split: str) -> Question:
+def _question(name: str, chain: tuple[Fact, ...], family: str) -> Question:
   return Question(
       name=name,
-      split=split,
+      split=_split(family),
       text=_text(name, chain),
       answers=chain[-1].answers,
       hops=tuple(Hop(x.titles, x.needle, x.queries) for x in chain),
+      family=family,
   )
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentrl.envs.webarena import options
-from agentrl.envs.webarena.public import env, sites
+from agentrl.envs.webarena.public import env, sites, tasks as public
 from agentrl.errors import ConfigError, EnvError
 from tests.envs.webarena.public import records
 
@@ -50,6 +50,8 @@ def test_splits_and_kinds_are_of_what_can_be_played(path):
     options.list_tasks('dev', **given)
   kind = options.subtasks_of(**given)
   assert [kind(k) for k in (1, 5)] == ['reddit', 'maps']
+  cluster = options.clusters_of(**given)
+  assert cluster(1) == str(public.load('raw', path)[1].template_id)
 
 
 def test_a_judge_is_a_function_of_a_module():
