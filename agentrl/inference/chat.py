@@ -85,12 +85,19 @@ class ChatClient:
     usage: sums since the start.
   """
 
-  def __init__(self, session: aiohttp.ClientSession, options: ChatOptions):
+  def __init__(
+      self,
+      session: aiohttp.ClientSession,
+      options: ChatOptions,
+      *,
+      usage: Usage | None = None,
+  ):
     """Reads the key; connects to nothing yet.
 
     Args:
       session: the caller's; give its connector `limit=0`.
       options: of the endpoint.
+      usage: sums to add to, where clients share them; None: sums of its own.
 
     Raises:
       ConfigError: the options contradict each other, or there is no key.
@@ -99,7 +106,7 @@ class ChatClient:
     self._options = options
     self._endpoint = ChatEndpoint(session, options)
     self._resume_at = 0.0  # on the monotonic clock: no request before
-    self.usage = Usage()
+    self.usage = Usage() if usage is None else usage
 
   async def check(self, max_completion_tokens: int) -> None:
     """Refuses a wrong address, key or model before the first episode.
