@@ -35,6 +35,14 @@ def read_key(options: ChatOptions) -> str | None:
   return key
 
 
+class _Refused(EngineRefusal):
+  """A refusal by status, to which a way out is to be added."""
+
+  def __init__(self, message: str, status: int, content: bytes):
+    super().__init__(message)
+    self.status, self.content = status, content
+
+
 class ChatEndpoint:
   """Sends requests to one endpoint, each once, and reads what comes back."""
 
@@ -62,6 +70,9 @@ class ChatEndpoint:
     """
     try:
       return await self._post(body)
+    except _Refused as error:
+      way_out = await self._way_out(error)
+      raise EngineRefusal(f'{self._without_key(error)}{way_out}') from None
     except EngineError as error:
       raise self._without_key(error) from None
 
@@ -86,7 +97,7 @@ class ChatEndpoint:
     )
     if error.retryable or isinstance(error, chat_replies.ContextExceeded):
       raise error
-    raise EngineRefusal(f'{error}{await self._way_out(status, content)}')
+    raise _Refused(str(error), status, content)
 
   def _without_key(self, error: EngineError) -> EngineError:
     """The error without the key, which some servers repeat."""
@@ -97,10 +108,10 @@ class ChatEndpoint:
       )
     return error
 
-  async def _way_out(self, status: int, content: bytes) -> str:
+  async def _way_out(self, refused: _Refused) -> str:
     """A sentence about what to change after a refusal."""
-    options = self._options
-    if status in (401, 403):
+    options, content = self._options, refused.content
+    if refused.status in (401, 403):
       if options.token_file:
         return f' Its key is that of api.token_file={options.token_file!r}.'
       if options.token_variable:
@@ -108,7 +119,10 @@ class ChatEndpoint:
       return ' No key was sent: set api.token_file or api.token_variable.'
     if field := chat_replies.unknown_field(content):
       return field
-    if status != 404 and 'model' not in chat_replies.words(content).lower():
+    if (
+        refused.status != 404
+        and 'model' not in chat_replies.words(content).lower()
+    ):
       return ''
     names = await self._models()
     if not names:
