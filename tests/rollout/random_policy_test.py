@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import re
+import types
 
 import aiohttp
 import pytest
@@ -12,6 +13,8 @@ from agentrl.envs import server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
 from agentrl.rollout.agent import Agent
+from agentrl.rollout.collect import collect
+from agentrl.rollout.environment import make_play
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.options import AgentOptions, Limits
 from agentrl.rollout.random_policy import RandomPolicy
@@ -94,6 +97,43 @@ def test_with_a_tokenizer_the_same_actions_have_tokens(chat):
   [tokens] = play('babyai', Agent(chat, **style), seeds=(3,))
   assert said(text) == said(tokens)
   assert tokens.tokens and not text.tokens
+
+
+def test_a_collection_may_be_played_by_an_expert_or_at_random():
+  agent = make_text_agent(envs.get('textcraft'), AgentOptions(format='plain'))
+  tasks = list(enumerate(envs.get('textcraft').tasks('test')[:2]))
+
+  async def main():
+    async with (
+        server.running('textcraft', expert=True) as url,
+        aiohttp.ClientSession() as session,
+    ):
+      place = types.SimpleNamespace(
+          spec=envs.get('textcraft'),
+          name='textcraft',
+          client=lambda: EnvClient(session, url, env_name='textcraft'),
+      )
+      settings = dict(name='x', split='test', horizon=20, policy_version=0)
+      return [
+          await collect(
+              tasks,
+              2,
+              make_play(place, agent, None, Limits(), **settings, **acting),
+              seed=0,
+              concurrency=2,
+          )
+          for acting in ({}, {'acting': RandomPolicy})
+      ]
+
+  expert, at_random = asyncio.run(main())
+  episodes = lambda groups: [e for group in groups for e in group.episodes]
+  versions = lambda groups: {
+      t.weight_version for e in episodes(groups) for t in e.turns
+  }
+  assert all(e.success for e in episodes(expert))
+  assert versions(expert) == {'expert'} and versions(at_random) == {'random'}
+  first, second = at_random[0].episodes
+  assert said(first) != said(second)  # samples of one task have their own seeds
 
 
 @pytest.mark.parametrize('env_name', ['textcraft', 'babyai'])
