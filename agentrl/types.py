@@ -74,10 +74,34 @@ class Completion:
   cached_tokens: int
   latency_s: float
 
+  @property
+  def completion_tokens(self) -> int:
+    return len(self.tokens)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextCompletion:
+  """A chat endpoint's answer to one request: text, never ids.
+
+  Token counts are the endpoint's; None: it does not report them.
+  """
+
+  text: str
+  finish_reason: str  # 'stop' | 'length' | 'content_filter', or its own word
+  weight_version: str  # the model as the endpoint names it
+  prompt_tokens: int | None
+  cached_tokens: int | None
+  completion_tokens: int | None
+  latency_s: float
+
 
 @dataclasses.dataclass(frozen=True)
 class Turn:
-  """One completion and the observation that answers it."""
+  """One completion and the observation that answers it.
+
+  Token counts are None where a chat endpoint does not report them: unknown, and
+  not 0.
+  """
 
   completion: str  # decoded for people and for the environment
   action: str
@@ -85,9 +109,9 @@ class Turn:
   observation: str
   reward: float
   finish_reason: str
-  prompt_tokens: int
-  cached_tokens: int
-  completion_tokens: int
+  prompt_tokens: int | None
+  cached_tokens: int | None
+  completion_tokens: int | None
   weight_version: str
   sampler_s: float
   env_s: float
@@ -100,7 +124,9 @@ class Episode:
 
   `tokens`, `completion_mask` and `sampler_logprobs` have one length. The mask
   is True exactly on ids that the sampler returned; each turn's ids are one
-  maximal run of True, in turn order. Log-probabilities elsewhere are 0.
+  maximal run of True, in turn order. Log-probabilities elsewhere are 0. All
+  three are empty where a policy was played over messages: what no sampler of
+  ours has tokenized has no ids.
   """
 
   episode_id: str

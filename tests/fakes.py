@@ -7,6 +7,7 @@ there to test. The others are objects with the interface of the real ones.
 import asyncio
 import contextlib
 import random
+import time
 
 from aiohttp import web
 
@@ -116,6 +117,89 @@ class FakeEngine:
     if not isinstance(answer, web.StreamResponse):
       answer = web.json_response(answer)
     return answer
+
+
+def chat_reply(text, *, finish='stop', usage=(5, 2, 1), **fields):
+  """A reply of /chat/completions; `usage`: prompt, completion, cached tokens."""
+  message = {'role': 'assistant', 'content': text}
+  reply = {
+      'id': 'x',
+      'object': 'chat.completion',
+      'model': 'm',
+      'choices': [{'index': 0, 'message': message, 'finish_reason': finish}],
+  }
+  if usage is not None:
+    prompt, completion, cached = usage
+    reply['usage'] = {
+        'prompt_tokens': prompt,
+        'completion_tokens': completion,
+        'total_tokens': prompt + completion,
+        'prompt_tokens_details': {'cached_tokens': cached},
+    }
+  return reply | fields
+
+
+class FakeChat:
+  """An OpenAI-compatible endpoint whose answers are scripted.
+
+  `script` answers the requests one by one: a response, a reply to encode, or a
+  coroutine function of the request. `then` answers those after them: text, or a
+  function from the messages to one.
+
+  Attributes:
+    requests: bodies of all chats, in order of arrival.
+    headers: of each.
+    times: of each, on the monotonic clock.
+  """
+
+  def __init__(self, script=(), *, then='go', models=('m', 'other')):
+    self._script = list(script)
+    self._then = then
+    self._models = models
+    self.requests, self.headers, self.times = [], [], []
+
+  async def __aenter__(self):
+    app = web.Application()
+    app.router.add_post('/v1/chat/completions', self._chat)
+    app.router.add_get('/v1/models', self._list)
+    self._runner = web.AppRunner(
+        app, handler_cancellation=True, shutdown_timeout=0.1
+    )
+    await self._runner.setup()
+    site = web.TCPSite(self._runner, '127.0.0.1', 0)
+    await site.start()
+    host, port = self._runner.addresses[0][:2]
+    self.url = f'http://{host}:{port}/v1'
+    return self
+
+  async def __aexit__(self, *exc_info):
+    await self._runner.cleanup()
+
+  async def _chat(self, request):
+    body = await request.json()
+    self.requests.append(body)
+    self.headers.append(dict(request.headers))
+    self.times.append(time.monotonic())
+    answer = self._script.pop(0) if self._script else None
+    if answer is None:
+      then = self._then
+      text = then(body['messages']) if callable(then) else then
+      answer = chat_reply(text)
+    if callable(answer):
+      answer = await answer(request)
+    if isinstance(answer, web.Response):  # each can be sent once
+      return web.Response(
+          status=answer.status, body=answer.body, headers=answer.headers
+      )
+    if not isinstance(answer, web.StreamResponse):
+      answer = web.json_response(answer)
+    return answer
+
+  async def _list(self, request):
+    del request
+    if self._models is None:
+      return web.Response(status=404)
+    return web.json_response({'data': [{'id': name} for name in self._models]})
 
 
 class FakeEnv:

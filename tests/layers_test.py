@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 OPTIONS = {
     'algos.hyperparams': {'fields', 'errors'},
     'envs.options': {'fields', 'errors', 'envs'},
+    'inference.options': {'fields', 'errors'},
     'models.options': {'fields', 'errors'},
     'rollout.options': {'fields', 'errors', 'envs'},
     'training.options': {'fields', 'errors'},

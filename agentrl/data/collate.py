@@ -12,6 +12,7 @@ import numpy as np
 
 from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data import packing
+from agentrl.errors import DataError
 from agentrl.types import Episode, Group
 
 # Prefixes are shared where at most this part of the tokens is left to compute:
@@ -60,6 +61,23 @@ def turn_spans(episode: Episode) -> list[tuple[int, int]]:
   return spans
 
 
+def check_tokens(episode: Episode) -> None:
+  """Refuses an episode of which only the words are known.
+
+  Raises:
+    DataError: names it, why, and the way out.
+  """
+  if episode.turns and not episode.tokens:
+    raise DataError(
+        f'Episode {episode.episode_id!r} has {len(episode.turns)} turns and no'
+        ' tokens: it was played over messages (by an API model, or an expert'
+        ' or random policy without a tokenizer), or written with'
+        ' rollout.save_tokens=False. Training needs the ids; mode sft makes'
+        ' them from the words of data.files, mode dpo from those of'
+        ' pairs.files.'
+    )
+
+
 def collate(groups: Sequence[Group]) -> TokenBatch:
   """Lays groups out as rows, padded to the longest episode.
 
@@ -73,10 +91,15 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
 
   Returns:
     A batch of NumPy arrays: B = E = number of episodes.
+
+  Raises:
+    DataError: an episode has turns and no tokens.
   """
   episodes = [e for group in groups for e in group.episodes]
   if not episodes:
     raise ValueError('Nothing to collate: no episodes.')
+  for episode in episodes:
+    check_tokens(episode)
   size = len(episodes)
   length = max(len(e.tokens) for e in episodes)
   shape = (size, packing.bucket_length(max(length, 1)))

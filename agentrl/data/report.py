@@ -161,12 +161,13 @@ def facts(episode: Episode) -> dict[str, str]:
 
 def turn_facts(turn: Turn) -> str:
   """A turn in one line."""
+  known = lambda count: 'unknown' if count is None else count
   words = [
       f'reward {turn.reward:g}',
-      f'{turn.completion_tokens} tokens',
+      f'{known(turn.completion_tokens)} tokens',
       f'finish {turn.finish_reason}',
       f'weights {turn.weight_version}',
-      f'cached {turn.cached_tokens} of {turn.prompt_tokens}',
+      f'cached {known(turn.cached_tokens)} of {known(turn.prompt_tokens)}',
   ]
   if turn.parse_error:
     words.append(f'no action: {turn.parse_error}')

@@ -67,6 +67,11 @@ class EnvClient:
     self._episode: int | None = None
     self._total = 0.0
 
+  @property
+  def name(self) -> str:
+    """Of the environment."""
+    return self._name
+
   async def __aenter__(self) -> 'EnvClient':
     return self
 
@@ -147,6 +152,23 @@ class EnvClient:
     """
     reply = await self._get_episode(replies.OBSERVATION, 'observation')
     return reply if isinstance(reply, str) else reply['observation']
+
+  async def available_actions(self) -> list[str]:
+    """Actions that can be done now, or their forms; only from our servers.
+
+    Raises:
+      EnvError: the server could not be reached or refused.
+    """
+    try:
+      reply = await self._get_episode(replies.AVAILABLE, 'available_actions')
+    except Refused as error:
+      if error.status != 404:
+        raise
+      raise EnvError(
+          f'{self._base_url} offers no list of actions (GET /available_actions'
+          " gave 404; AgentGym's own servers have none); use a server of ours."
+      ) from error
+    return reply['available_actions']
 
   async def expert_action(self) -> str:
     """The expert's next action; only from our servers started with it.

@@ -44,7 +44,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     if not episode.tokens:
       raise DataError(
           f'{path}: episode {episode.episode_id!r} has no tokens to show; it'
-          ' was written without them.'
+          ' was played over messages, by an API model say, or written without'
+          ' them (rollout.save_tokens=False).'
       )
   tokenizer = _tokenizer(view.tokenizer, path)
   arrays = _arrays(path, episodes)

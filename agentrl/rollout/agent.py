@@ -1,33 +1,21 @@
 """The agent: instructions, chat template and action format of a policy."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from agentrl.envs import actions
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
-from agentrl.errors import DataError
-from agentrl.rollout.options import AgentOptions
+from agentrl.inference.sampler import Policy
+from agentrl.rollout import seeds
+from agentrl.rollout.dialogue import Dialogue, Reading
+from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.transcript import Transcript
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.types import Message
-
-# The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
-_THINK, _END_THINK = '<think>', '</think>'
-
-# Formats that nothing is written in by chance.
-_MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
+from agentrl.types import Completion, Message
 
 
-class Reading(NamedTuple):
-  """One completion, decoded and parsed."""
-
-  text: str
-  action: str
-  parse_error: str | None
-
-
-class Agent:
+class Agent(TextAgent):
   """Turns observations into token ids and token ids into actions.
 
   Ids never pass through text on their way back into the transcript: `read`
@@ -46,31 +34,28 @@ class Agent:
 
     Args:
       chat: template and tokenizer of the model.
-      instructions: system message, or the start of the first user message
-        where the template has no system role; left out when empty.
-      format: how an action is written; a name that `envs.actions` knows.
-      functions: of the environment, for formats in which they are called.
+      instructions: see `TextAgent`.
+      format: see `TextAgent`.
+      functions: see `TextAgent`.
     """
+    super().__init__(
+        instructions=instructions,
+        format=format,
+        functions=functions,
+        has_system=chat.has_system,
+    )
     self._chat = chat
-    self._instructions = instructions
-    self._format = format
-    self._functions = functions
+
+  def dialogue(
+      self, policy: Policy, limits: Limits, *, episode_id: str, seed: int
+  ) -> Dialogue:
+    """Starts the conversation of an episode, in ids; see `TextAgent`."""
+    return TokenDialogue(self, policy, limits, episode_id=episode_id, seed=seed)
 
   @property
   def stop_token_ids(self) -> tuple[int, ...]:
     """Ids that end a completion."""
     return self._chat.stop_ids
-
-  def first_messages(self, observation: str) -> tuple[Message, ...]:
-    """The conversation before the first completion."""
-    if not self._instructions:
-      return (Message('user', observation),)
-    if not self._chat.has_system:  # a template without such a role
-      return (Message('user', f'{self._instructions}\n\n{observation}'),)
-    return (
-        Message('system', self._instructions),
-        Message('user', observation),
-    )
 
   def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
     """Ids of `messages` and of the header that starts a completion."""
@@ -91,56 +76,7 @@ class Agent:
 
   def read(self, completion_ids: Sequence[int]) -> Reading:
     """Decodes a completion and looks for its action, which no thought holds."""
-    text = self._chat.tokenizer.decode(completion_ids)
-    action, parse_error = actions.parse(
-        self._format, _answer(text), self._functions
-    )
-    return Reading(text, action, parse_error)
-
-  def check_format(self, completions: Sequence[str]) -> None:
-    """Refuses completions most of which have no action in this agent's format.
-
-    In format 'plain', a completion in another format counts as unreadable too:
-    `Thought:`, say, is no action.
-
-    Args:
-      completions: of one record.
-
-    Raises:
-      DataError: names the format that fits, if there is one.
-    """
-    texts = [_answer(completion) for completion in completions]
-    read = {
-        name: [
-            actions.parse(name, text, self._functions)[1] is None
-            for text in texts
-        ]
-        for name in actions.FORMATS
-    }
-    if self._format == 'plain':
-      others = zip(*(read[name] for name in _MARKED), strict=True)
-      read['plain'] = [
-          plain and not any(marked)
-          for plain, marked in zip(read['plain'], others, strict=True)
-      ]
-    found = sum(read[self._format])
-    if 2 * found >= len(texts):
-      return
-    best = max(_MARKED, key=lambda name: sum(read[name]))
-    fits = 2 * sum(read[best]) >= len(texts)
-    raise DataError(
-        f'agent.format={self._format!r} finds an action in {found} of its'
-        f' {len(texts)} completions'
-        + (f'; {best!r} does in {sum(read[best])}' if fits else '')
-    )
-
-  def correction(self, parse_error: str) -> str:
-    """The observation after a completion without an action.
-
-    The environment is not asked: it would count a step for words that it cannot
-    know.
-    """
-    return f'Your reply was not understood: {parse_error}'
+    return self.read_text(self._chat.tokenizer.decode(completion_ids))
 
   def completion_ids(self, text: str, *, ended: bool = True) -> list[int]:
     """Ids of a recorded completion; without its end token when it was cut."""
@@ -148,21 +84,66 @@ class Agent:
 
   def write(self, action: str) -> list[int]:
     """Ids of a completion that says `action` and ends: an expert's words."""
-    return self._chat.completion(
-        actions.write(self._format, action, self._functions)
+    return self._chat.completion(self.write_text(action))
+
+
+class TokenDialogue:
+  """A conversation in token ids, see `Dialogue`."""
+
+  def __init__(
+      self,
+      agent: Agent,
+      policy: Policy,
+      limits: Limits,
+      *,
+      episode_id: str,
+      seed: int,
+  ):
+    self._agent, self._policy = agent, policy
+    self._limits = limits
+    self._episode_id, self._seed = episode_id, seed
+    self._room = limits.max_context
+    self._last: tuple[int, ...] = ()  # ids of the last completion
+    self.transcript = Transcript()
+
+  @property
+  def overflow(self) -> str:
+    return (
+        f'has {len(self.transcript)} tokens and leaves no room in a context of'
+        f' {self._limits.max_context}; raise max_context or shorten the'
+        ' instructions.'
     )
 
+  def open(self, prompt: Sequence[Message]) -> None:
+    ids = self._agent.prompt_ids(prompt)
+    self._room -= len(ids)
+    self.transcript.append_inserted(ids)
 
-def _answer(text: str) -> str:
-  """The text after the reasoning that opens a completion; else all of it.
+  async def ask(self, turn: int) -> Completion | None:
+    if self._room < 1:
+      return None
+    return await self._policy.generate(
+        self.transcript.tokens,
+        max_new_tokens=min(self._limits.max_completion_tokens, self._room),
+        seed=seeds.derive_seed(self._seed, turn),
+        stop_token_ids=self._agent.stop_token_ids,
+        rid=f'{self._episode_id}/{turn}',
+        routing_key=self._episode_id,
+    )
 
-  Reasoning weighs actions up, and so may write several. One that was cut off
-  has no answer.
-  """
-  opened = text.lstrip()
-  if not opened.startswith(_THINK):
-    return text
-  return opened.partition(_END_THINK)[2].lstrip('\n')
+  def read(self, completion: Completion) -> Reading:
+    return self._agent.read(completion.tokens)
+
+  def append(self, completion: Completion) -> None:
+    self._last = completion.tokens
+    self._room -= len(completion.tokens)
+    self.transcript.append_sampled(completion)
+
+  def observe(self, observation: str) -> None:
+    ids = self._agent.observation_ids(observation, self._last)
+    self._room -= len(ids)
+    if self._room >= 0:  # what fits is kept for the critic
+      self.transcript.append_inserted(ids)
 
 
 def make_agent(

@@ -11,7 +11,7 @@ from absl import logging
 from agentrl import types
 from agentrl.errors import AgentrlError, ConfigError, EngineError, EnvError
 from agentrl.rollout import seeds
-from agentrl.types import Episode, Group
+from agentrl.types import Episode, Group, Turn
 
 # Whose fault it is when too many episodes stop for this reason. A context that
 # not even the first prompt fits is the only invalid episode among truncations.
@@ -154,7 +154,8 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
 
   Shares and means are over valid episodes, except for `rollout/invalid` and
   `rollout/stop_*`, which count all. Without a valid episode only those two are
-  given: a mean of nothing is no number.
+  given: a mean of nothing is no number. Token counts that an endpoint did not
+  report are left out likewise.
 
   Args:
     groups: what `collect` returned.
@@ -176,19 +177,11 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
   turns = [turn for episode in valid for turn in episode.turns]
   returns = [episode.episode_return for episode in valid]
   mean = statistics.fmean
-  prompt_tokens = sum(turn.prompt_tokens for turn in turns)
-  cached_tokens = sum(turn.cached_tokens for turn in turns)
   metrics |= {
       'rollout/return_mean': mean(returns),
       'rollout/return_std': statistics.pstdev(returns),
       'rollout/success': mean(episode.success for episode in valid),
       'rollout/turns_mean': len(turns) / len(valid),
-      'rollout/completion_tokens_mean': mean(
-          turn.completion_tokens for turn in turns
-      ),
-      'rollout/completion_tokens': float(
-          sum(turn.completion_tokens for turn in turns)
-      ),
       'rollout/episode_tokens_mean': mean(
           len(episode.tokens) for episode in valid
       ),
@@ -201,11 +194,24 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
       'rollout/cut_completion_share': mean(
           turn.finish_reason == 'length' for turn in turns
       ),
-      'rollout/cached_share': cached_tokens / max(prompt_tokens, 1),
       'rollout/tied_groups': mean(is_tied(group) for group in groups),
       'rollout/sampler_s_mean': mean(turn.sampler_s for turn in turns),
       'rollout/env_s_mean': mean(turn.env_s for turn in turns),
   }
+  return metrics | _token_metrics(turns)
+
+
+def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
+  """Those of the counts that every turn has."""
+  completion = [turn.completion_tokens for turn in turns]
+  prompt = [turn.prompt_tokens for turn in turns]
+  cached = [turn.cached_tokens for turn in turns]
+  metrics = {}
+  if None not in completion:
+    metrics['rollout/completion_tokens_mean'] = statistics.fmean(completion)
+    metrics['rollout/completion_tokens'] = float(sum(completion))
+  if None not in prompt + cached:
+    metrics['rollout/cached_share'] = sum(cached) / max(sum(prompt), 1)
   return metrics
 
 

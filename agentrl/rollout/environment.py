@@ -16,12 +16,14 @@ from agentrl.envs.client import EnvClient
 from agentrl.envs.pool import EnvPool
 from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.http import auth
+from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
-from agentrl.rollout.agent import Agent
+from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.collect import Assignment, Play
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import Limits
+from agentrl.rollout.text_agent import TextAgent
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import EventLoop
@@ -247,10 +249,11 @@ class EnvServer:
 
 def make_play(
     environment: Environment,
-    agent: Agent,
-    policy: Policy | None,
+    agent: TextAgent,
+    policy: Policy | ChatPolicy | None,
     rollout: Limits,
     *,
+    acting: type[ActingPolicy] = Expert,
     name: str,
     split: str,
     horizon: int,
@@ -261,8 +264,9 @@ def make_play(
   Args:
     environment: where.
     agent: how the policy talks.
-    policy: continues the transcript; None: the environment's expert.
+    policy: continues the conversation; None: `acting` does.
     rollout: limits.
+    acting: plays where there is no policy: `Expert` or `RandomPolicy`.
     name: begins the names of the episodes.
     split: of the tasks, for the record.
     horizon: most turns.
@@ -282,7 +286,7 @@ def make_play(
     episode = await run_episode(
         env,
         agent,
-        policy or Expert(env, agent),
+        policy or acting(env, agent),
         episode_id=f'{name}-{assignment.ordinal}-{assignment.replica}',
         env_name=environment.name,
         task_id=assignment.task_id,

@@ -8,18 +8,25 @@ import time
 from agentrl import types
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EngineError, EnvError
+from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
-from agentrl.rollout import seeds
-from agentrl.rollout.agent import Agent, Reading
+from agentrl.rollout.dialogue import Dialogue, Reading
 from agentrl.rollout.options import Limits
-from agentrl.rollout.transcript import Transcript
-from agentrl.types import Completion, Episode, Message, StepResult, Turn
+from agentrl.rollout.text_agent import TextAgent
+from agentrl.types import (
+    Completion,
+    Episode,
+    Message,
+    StepResult,
+    TextCompletion,
+    Turn,
+)
 
 
 async def run_episode(
     env: EnvClient,
-    agent: Agent,
-    policy: Policy,
+    agent: TextAgent,
+    policy: Policy | ChatPolicy,
     *,
     episode_id: str,
     env_name: str,
@@ -36,8 +43,9 @@ async def run_episode(
   Args:
     env: a client that is not yet open; it is opened and closed here, so that a
       server which refuses to create an episode gives an `env_error` record.
-    agent: how the policy talks.
-    policy: what continues the transcript, usually a `Sampler`.
+    agent: how the policy talks: an `Agent` in ids, a `TextAgent` in messages.
+    policy: continues the conversation: of an `Agent` a `Policy`, usually a
+      `Sampler`; of a `TextAgent` a `ChatPolicy`, whose episodes have no tokens.
     episode_id: name of the record; also the sampler's sticky routing key.
     env_name: name of the environment, for the record.
     task_id: which task to play.
@@ -53,7 +61,7 @@ async def run_episode(
     transcript ends with the last observation and the generation prompt, with
     mask 0, where a critic's value is the bootstrap; when they do not fit the
     context they are left out. After termination nothing follows the last
-    completion.
+    completion. The context of a chat policy is full when its endpoint says so.
 
   Raises:
     ValueError: a limit is below 1.
@@ -63,6 +71,7 @@ async def run_episode(
         f'An episode needs limits of at least 1, got {horizon=}, {limits}.'
     )
   record = _Record()
+  dialogue = agent.dialogue(policy, limits, episode_id=episode_id, seed=seed)
   error = None
   # The environment is closed outside the deadline: an episode that ended in
   # time is not lost to a slow goodbye.
@@ -74,12 +83,10 @@ async def run_episode(
             record,
             env,
             agent,
-            policy,
-            limits,
-            episode_id=episode_id,
+            dialogue,
             task_id=task_id,
-            seed=seed,
             horizon=horizon,
+            save_views=limits.save_views,
         )
     except EnvError as failure:
       stop_reason, error = types.ENV_ERROR, str(failure)
@@ -94,11 +101,7 @@ async def run_episode(
           f' {len(record.turns)} turns were.'
       )
   if stop_reason == types.CONTEXT and not record.turns:
-    error = (
-        f'The first prompt of {env_name} task {task_id} has'
-        f' {len(record.transcript)} tokens and leaves no room in a context of'
-        f' {limits.max_context}; raise max_context or shorten the instructions.'
-    )
+    error = f'The first prompt of {env_name} task {task_id} {dialogue.overflow}'
   return Episode(
       episode_id=episode_id,
       env=env_name,
@@ -111,9 +114,9 @@ async def run_episode(
       success=record.success,
       prompt=record.prompt,
       turns=tuple(record.turns),
-      tokens=record.transcript.tokens,
-      completion_mask=record.transcript.completion_mask,
-      sampler_logprobs=record.transcript.sampler_logprobs,
+      tokens=dialogue.transcript.tokens,
+      completion_mask=dialogue.transcript.completion_mask,
+      sampler_logprobs=dialogue.transcript.sampler_logprobs,
       error=error,
       sample=sample,
       views=tuple(record.views),
@@ -126,7 +129,6 @@ class _Record:
 
   prompt: tuple[Message, ...] = ()
   turns: list[Turn] = dataclasses.field(default_factory=list)
-  transcript: Transcript = dataclasses.field(default_factory=Transcript)
   success: bool = False
   views: list[bytes] = dataclasses.field(default_factory=list)
 
@@ -134,36 +136,24 @@ class _Record:
 async def _play(
     record: _Record,
     env: EnvClient,
-    agent: Agent,
-    policy: Policy,
-    limits: Limits,
+    agent: TextAgent,
+    dialogue: Dialogue,
     *,
-    episode_id: str,
     task_id: int,
-    seed: int,
     horizon: int,
+    save_views: bool,
 ) -> str:
   """The stop reason, after the episode was played and written to `record`."""
-  transcript, max_context = record.transcript, limits.max_context
   # Without a seed of its own: a group plays one task under one seed.
   record.prompt = agent.first_messages(await env.reset(task_id))
-  if limits.save_views:
+  if save_views:
     record.views.append(await env.picture())
-  transcript.append_inserted(agent.prompt_ids(record.prompt))
-  if len(transcript) >= max_context:
-    return types.CONTEXT
+  dialogue.open(record.prompt)
   while True:
-    turn = len(record.turns)
-    room = max_context - len(transcript)
-    completion = await policy.generate(
-        transcript.tokens,
-        max_new_tokens=min(limits.max_completion_tokens, room),
-        seed=seeds.derive_seed(seed, turn),
-        stop_token_ids=agent.stop_token_ids,
-        rid=f'{episode_id}/{turn}',
-        routing_key=episode_id,
-    )
-    reading = agent.read(completion.tokens)
+    completion = await dialogue.ask(len(record.turns))
+    if completion is None:
+      return types.CONTEXT
+    reading = dialogue.read(completion)
     start = time.perf_counter()
     if reading.parse_error is None:
       result = await env.step(reading.action)
@@ -171,30 +161,28 @@ async def _play(
       correction = agent.correction(reading.parse_error)
       result = StepResult(correction, reward=0.0, terminated=False)
     env_s = time.perf_counter() - start
-    if limits.save_views:
+    if save_views:
       record.views.append(await env.picture())
 
     # Only now, in one go: when the environment fails, the completion that it
     # did not answer is no turn and must not be trained on.
-    transcript.append_sampled(completion)
+    dialogue.append(completion)
     record.turns.append(make_turn(reading, completion, result, env_s))
     if result.success is not None:
       record.success = result.success
     if result.terminated:
       return types.TERMINATED
-    inserted = agent.observation_ids(result.observation, completion.tokens)
-    length = len(transcript) + len(inserted)
-    if length <= max_context:
-      transcript.append_inserted(inserted)
+    dialogue.observe(result.observation)
     # The environment's own limit on steps is a horizon, too.
     if result.truncated or len(record.turns) == horizon:
       return types.HORIZON
-    if length >= max_context:
-      return types.CONTEXT
 
 
 def make_turn(
-    reading: Reading, completion: Completion, result: StepResult, env_s: float
+    reading: Reading,
+    completion: Completion | TextCompletion,
+    result: StepResult,
+    env_s: float,
 ) -> Turn:
   """The record of a completion, its reading and the environment's answer."""
   return Turn(
@@ -206,7 +194,7 @@ def make_turn(
       finish_reason=completion.finish_reason,
       prompt_tokens=completion.prompt_tokens,
       cached_tokens=completion.cached_tokens,
-      completion_tokens=len(completion.tokens),
+      completion_tokens=completion.completion_tokens,
       weight_version=completion.weight_version,
       sampler_s=completion.latency_s,
       env_s=env_s,

@@ -14,6 +14,7 @@ import pytest
 from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import Request, SamplingParams
 from agentrl.engine.server import Engine
+from agentrl.http.auth import Keys
 from agentrl.models import transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
@@ -161,9 +162,8 @@ def prompt_of():
   )
 
 
-@pytest.fixture(scope='session')
-def words_engine():
-  """An engine that reads and writes text; shared, so leave it as it was."""
+def start_words_engine(**changes):
+  """An engine that reads and writes text."""
   config = dataclasses.replace(CONFIG, vocab_size=WORDS.vocab_size)
   params = jax.jit(
       lambda key: transformer.init_params(Transformer(config), key)
@@ -178,9 +178,25 @@ def words_engine():
           max_running=8,
           max_len=256,
           slots=12,
+          **changes,
       ),
   )
   engine.url = engine.start()
+  return engine
+
+
+@pytest.fixture(scope='session')
+def words_engine():
+  """An engine that reads and writes text; shared, so leave it as it was."""
+  engine = start_words_engine()
+  yield engine
+  engine.stop()
+
+
+@pytest.fixture(scope='session')
+def keyed_words_engine():
+  """The same weights behind the key 'right'."""
+  engine = start_words_engine(keys=Keys(api='right'))
   yield engine
   engine.stop()
 

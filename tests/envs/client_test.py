@@ -113,6 +113,39 @@ def test_original_babyai_is_paid_once():
   assert results[-1].success is True
 
 
+def test_actions_that_are_offered():
+  async def body(env):
+    await env.reset(3)
+    return await env.available_actions()
+
+  offered = {'/available_actions': {'available_actions': ['look', 'win']}}
+  actions, requests = talk(textcraft() | offered, body)
+  assert actions == ['look', 'win']
+  assert requests[2] == ('/available_actions', None)
+
+
+@pytest.mark.parametrize(
+    'reply, match',
+    [
+        (
+            web.Response(status=404),
+            'offers no list of actions.*a server of our',
+        ),
+        (web.Response(status=500, text='broken'), 'gave 500: broken'),
+        ({'available_actions': 'look'}, 'outside its contract'),
+        ({'available_actions': [3]}, 'outside its contract'),
+        ({}, 'outside its contract'),
+    ],
+)
+def test_actions_that_cannot_be_read(reply, match):
+  async def body(env):
+    await env.reset(3)
+    await env.available_actions()
+
+  with pytest.raises(EnvError, match=match):
+    talk(textcraft() | {'/available_actions': reply}, body)
+
+
 def test_searchqa_has_bare_replies_and_other_names():
   replies = {
       '/create': web.json_response(8),

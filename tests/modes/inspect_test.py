@@ -52,7 +52,8 @@ def test_an_episode_without_tokens_is_one_line(look, path):
   episode = dataclasses.replace(fakes.make_episode((1.0,)), **empty)
   episodes_lib.write(path, [episode])
   with pytest.raises(
-      DataError, match="000000.jsonl: episode 'e' has no tokens"
+      DataError,
+      match="000000.jsonl: episode 'e' has no tokens.*played over messages",
   ):
     look()
 

@@ -21,7 +21,7 @@ from agentrl.envs.webarena.public import (
     tasks as task_table,
 )
 from agentrl.envs.webarena.public.form import PublicTask
-from agentrl.envs.webarena.public.raw import Judge
+from agentrl.envs.webarena.public.raw import Counting, Judge
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
@@ -245,9 +245,11 @@ class PublicFactory:
     )
 
   def gauges(self) -> dict[str, float]:
+    judge = self._options['judge']
     return {
         'browser_contexts': self._browser.contexts,
         'browser_restarts': self._browser.restarts,
+        **(judge.gauges() if isinstance(judge, Counting) else {}),
     }
 
   def close(self) -> None:

@@ -10,11 +10,21 @@ import html
 import re
 import urllib.parse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 # (question, reference, answer) -> right. The reference of an unachievable task
 # is the reason why it is.
 Judge = Callable[[str, str, str], bool | Awaitable[bool]]
+
+
+@runtime_checkable
+class Counting(Protocol):
+  """A judge that counts what it uses."""
+
+  def gauges(self) -> Mapping[str, float]:
+    """Sums by name, for the metrics of the server."""
+
+
 # Signs that the original's tokeniser (NLTK's Treebank) sets apart from words.
 _SIGN = re.compile(
     r'\.\.\.|--|[;@#$%&*?!()\[\]{}<>"`“”‘’«»–—]'

@@ -1,0 +1,295 @@
+"""Reading the replies of OpenAI-compatible endpoints, which may be anybody's.
+
+A reply becomes a `TextCompletion`, or an EngineError that says whether another
+try may succeed. Keys that no structure names are ignored, since servers differ
+in them.
+"""
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from agentrl.errors import EngineError, EngineRefusal
+from agentrl.http import replies
+from agentrl.types import TextCompletion
+
+MAX_BYTES = 8 * 2**20  # of a reply, unpacked
+_MAX_CHARS = 2**21  # of a completion
+_SHOWN = 300  # characters of a server's words that an error repeats
+_NAMED = 20  # models that an error names
+# Of the moment, beside those of 500 and above.
+_COME_AGAIN = (408, 409, 425, 429)
+# No standard code: OpenAI, vLLM, SGLang, llama.cpp and Anthropic each have words
+# of their own.
+_TOO_LONG = re.compile(
+    r'context[ _-]?(length|window|size)|prompt is too long'
+    r'|(prompt|input)\b.{0,60}\blonger than\b.{0,60}\b(context|maximum)',
+    re.IGNORECASE | re.DOTALL,
+)
+
+# Request fields that some endpoints refuse.
+_WAYS_OUT = {
+    'temperature': 'api.temperature=None sends none',
+    'seed': 'api.send_seed=False sends none',
+    'max_completion_tokens': (
+        "api.limit_name='max_tokens' sends the other limit"
+    ),
+    'max_tokens': (
+        "api.limit_name='max_completion_tokens' sends the other limit"
+    ),
+}
+
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+
+
+class ContextExceeded(EngineRefusal):
+  """The conversation does not fit the context of the model."""
+
+
+class Overloaded(EngineError):
+  """A failure of the moment.
+
+  Attributes:
+    retry_after_s: pause that the server asks for; None: it names none.
+  """
+
+  def __init__(self, message: str, retry_after_s: float | None = None):
+    super().__init__(message)
+    self.retry_after_s = retry_after_s
+
+
+class _Details(Struct):
+  cached_tokens: Count | None = None
+
+
+class _Usage(Struct):
+  prompt_tokens: Count | None = None
+  completion_tokens: Count | None = None
+  prompt_tokens_details: _Details | None = None
+
+
+class _Message(Struct):
+  content: Annotated[str, Meta(max_length=_MAX_CHARS)] | None = None
+  refusal: Annotated[str, Meta(max_length=_MAX_CHARS)] | None = None
+  tool_calls: list[Any] | None = None
+
+
+class _Choice(Struct):
+  message: _Message
+  finish_reason: Annotated[str, Meta(max_length=80)]
+
+
+class _Chat(Struct):
+  """A reply of /chat/completions."""
+
+  choices: list[_Choice]
+  usage: _Usage | None = None
+  model: str | None = None
+  system_fingerprint: str | None = None
+  metadata: Any = None  # of our engine: names the weights
+
+
+class _Failed(Struct):
+  """An error body: `{"error": ...}`, or the fields of an error alone."""
+
+  error: Any = None
+  message: Any = None
+  detail: Any = None  # of FastAPI
+  type: Any = None
+  code: Any = None
+  object: Any = None
+
+
+class _Card(Struct):
+  id: Annotated[str, Meta(max_length=200)]
+
+
+class _Cards(Struct):
+  data: list[_Card]
+
+
+_CHAT = msgspec.json.Decoder(_Chat)
+_FAILED = msgspec.json.Decoder(_Failed)
+_CARDS = msgspec.json.Decoder(_Cards)
+
+
+def completion(body: bytes, asked: str) -> TextCompletion:
+  """Reads the body of a reply with status 200.
+
+  A completion may be empty: a reasoning that used all of its tokens, a filter.
+  The words of a refusal are its text.
+
+  Args:
+    body: of the reply.
+    asked: the request, for errors.
+
+  Raises:
+    EngineError: it is an error, or not a chat completion.
+  """
+  check_error_body(body, asked)
+  try:
+    reply = replies.decode(body, _CHAT.decode)
+  except replies.OutsideContract as error:
+    raise EngineRefusal(
+        f'{asked} gave JSON outside its contract ({error}): {_shown(body)}'
+    ) from error
+  except replies.NotJson as error:
+    raise EngineRefusal(
+        f'{asked} gave no JSON ({error}); api.url must be the address of an'
+        f' OpenAI-compatible endpoint, up to /v1. It said: {_shown(body)}'
+    ) from error
+  if not reply.choices:
+    raise EngineError(f'{asked} gave no choice: {_shown(body)}')
+  choice = reply.choices[0]
+  usage = reply.usage or _Usage()
+  return TextCompletion(
+      text=_text(choice.message, asked),
+      finish_reason=choice.finish_reason,
+      weight_version=_version(reply),
+      prompt_tokens=usage.prompt_tokens,
+      cached_tokens=_cached(usage, asked),
+      completion_tokens=usage.completion_tokens,
+      latency_s=0.0,  # the caller has the clock
+  )
+
+
+def _text(message: _Message, asked: str) -> str:
+  if message.content is not None:
+    return message.content
+  if message.tool_calls:
+    raise EngineRefusal(
+        f'{asked} gave a call of a tool and no text, and no tool was offered;'
+        " switch off the server's tool parser, or choose another model."
+    )
+  return message.refusal or ''
+
+
+def _version(reply: _Chat) -> str:
+  if isinstance(reply.metadata, dict) and 'weight_version' in reply.metadata:
+    return str(reply.metadata['weight_version'])[:200]
+  names = (reply.model, reply.system_fingerprint)
+  return ' '.join(name[:200] for name in names if name)
+
+
+def _cached(usage: _Usage, asked: str) -> int | None:
+  details = usage.prompt_tokens_details
+  if details is None or details.cached_tokens is None:
+    return None
+  if usage.prompt_tokens is None or details.cached_tokens > usage.prompt_tokens:
+    raise EngineRefusal(
+        f'{asked} counted {details.cached_tokens} cached tokens in a prompt of'
+        f' {usage.prompt_tokens}.'
+    )
+  return details.cached_tokens
+
+
+def check_error_body(body: bytes, asked: str) -> None:
+  """Refuses an error that came with status 200, by the code that it names."""
+  if b'"error"' not in body:
+    return
+  try:
+    failed = _FAILED.decode(body)
+  except (ValueError, RecursionError):  # other JSON, or none
+    return
+  # Ours and vLLM's are {"object": "error", "message": ...}.
+  if failed.error is None and failed.object != 'error':
+    return
+  code = _code(failed)
+  status = 400 if _TOO_LONG.search(f'{code} {words(body)}') else 500
+  if re.fullmatch('[45][0-9]{2}', code):
+    status = int(code)
+  raise refused(status, body, f'{asked} gave 200 with the error')
+
+
+def check_type(status: int, content_type: str, asked: str) -> None:
+  """Refuses a page or a stream in place of a reply, before it is read."""
+  if status == 200 and content_type in ('text/html', 'text/event-stream'):
+    raise EngineRefusal(
+        f'{asked} gave {content_type} and not JSON; api.url must be the address'
+        ' of an OpenAI-compatible endpoint, up to /v1.'
+    )
+
+
+def refused(
+    status: int, body: bytes, asked: str, retry_after_s: float | None = None
+) -> EngineError:
+  """The error of a reply with such a status.
+
+  Args:
+    status: 400 or above.
+    body: of the reply.
+    asked: the request and its outcome, for the message.
+    retry_after_s: pause that the server asks for.
+
+  Returns:
+    `ContextExceeded`, `Overloaded` where another try may succeed, or an
+    `EngineRefusal`.
+  """
+  said = words(body)
+  message = f'{asked}: {said}'
+  code = _code(_failed(body))
+  if status in (400, 413, 422) and _TOO_LONG.search(f'{code} {said}'):
+    return ContextExceeded(message)
+  if code == 'insufficient_quota':
+    return EngineRefusal(f'{message} Another try would be refused as well.')
+  if status in _COME_AGAIN or status >= 500:
+    return Overloaded(message, retry_after_s)
+  return EngineRefusal(message)
+
+
+def words(body: bytes) -> str:
+  """The server's own words, from any form of an error body, in one line."""
+  failed = _failed(body)
+  said = failed.error if failed.error is not None else failed.message
+  if isinstance(said, dict):
+    said = said.get('message', said)
+  if said is None:
+    said = failed.detail
+  if said is None:
+    return _shown(body)
+  return ' '.join(str(said).split())[:_SHOWN]
+
+
+def unknown_field(body: bytes) -> str:
+  """A sentence about the request field that an error names; '' without one."""
+  said = words(body)
+  for name, way_out in _WAYS_OUT.items():
+    if re.search(rf'\b{name}\b', said):
+      return f' {way_out}.'
+  return ''
+
+
+def models(body: bytes) -> list[str]:
+  """Names in a reply of /models, sorted; empty where it is something else."""
+  try:
+    return sorted({card.id for card in _CARDS.decode(body).data})
+  except (ValueError, RecursionError):
+    return []
+
+
+def listed(names: list[str]) -> str:
+  """Names of models in a sentence."""
+  more = len(names) - _NAMED
+  return ', '.join(names[:_NAMED]) + (f' and {more} more' if more > 0 else '')
+
+
+def _failed(body: bytes) -> _Failed:
+  try:
+    return _FAILED.decode(body)
+  except (ValueError, RecursionError):  # a page of a proxy, say
+    return _Failed()
+
+
+def _code(failed: _Failed) -> str:
+  """The code that an error body names; '' without one."""
+  error = failed.error if isinstance(failed.error, dict) else {}
+  for code in (error.get('code'), failed.code, error.get('type')):
+    if isinstance(code, str | int) and not isinstance(code, bool):
+      return str(code)[:80]
+  return ''
+
+
+def _shown(body: bytes) -> str:
+  return replies.excerpt(body, _SHOWN)

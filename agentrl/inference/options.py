@@ -1,0 +1,170 @@
+"""Sections of a config about inference; imports no jax."""
+
+import dataclasses
+import urllib.parse
+from typing import Any
+
+from agentrl.errors import ConfigError
+from agentrl.fields import field
+
+# Fields of a request that are set from other options, or that would change the
+# form of the reply.
+_OWN = (
+    'model',
+    'messages',
+    'temperature',
+    'seed',
+    'max_tokens',
+    'max_completion_tokens',
+    'stream',
+    'stream_options',
+    'n',
+    'tools',
+    'functions',
+    'logprobs',
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChatOptions:
+  """A chat policy behind an OpenAI-compatible endpoint."""
+
+  url: str | None = field(
+      None,
+      'address of the endpoint up to /v1, before /chat/completions',
+      example='http://127.0.0.1:30000/v1',
+  )
+  model: str | None = field(
+      None, 'name of the model there', example='gpt-5-mini'
+  )
+  # The key itself stands in no config: configs are recorded.
+  token_file: str | None = field(
+      None, 'file that holds the API key', example='key.txt'
+  )
+  token_variable: str | None = field(
+      None,
+      'environment variable that holds the API key',
+      example='OPENAI_API_KEY',
+  )
+  temperature: float | None = field(
+      1.0, "sampling temperature; None: the endpoint's own", ge=0, le=2
+  )
+  send_seed: bool = field(
+      True, 'send a seed with each request; some endpoints refuse one'
+  )
+  limit_name: str = field(
+      'max_completion_tokens',
+      'request field that limits a completion; older servers know max_tokens',
+      one_of=('max_completion_tokens', 'max_tokens'),
+  )
+  system_role: bool = field(
+      True, 'put the instructions into a system message, else the first of user'
+  )
+  extra: dict[str, Any] = field(
+      {},
+      'further fields of each request',
+      example={'reasoning_effort': 'low'},
+  )
+  timeout_s: float = field(300.0, 'seconds of one HTTP exchange', gt=0)
+  attempts: int = field(6, 'tries of a request', ge=1)
+  backoff_s: float = field(
+      1.0, 'seconds before the second try; doubles with each further one', ge=0
+  )
+  max_wait_s: float = field(
+      60.0, 'longest pause before a try; a longer Retry-After is an error', gt=0
+  )
+  price_input: float | None = field(
+      None, 'price of a million prompt tokens', ge=0
+  )
+  price_cached: float | None = field(
+      None, 'the same of cached ones; None: as price_input', ge=0
+  )
+  price_output: float | None = field(
+      None, 'price of a million completion tokens', ge=0
+  )
+
+  def check(self) -> None:
+    """Refuses an address, a key or prices that cannot be used together.
+
+    Raises:
+      ConfigError: names the field.
+    """
+    _check_url(self.url)
+    if not self.model:
+      raise ConfigError(
+          f'api.model is not set: name a model of {self.url}; GET'
+          f' {self.url}/models lists them.'
+      )
+    if self.token_file and self.token_variable:
+      raise ConfigError(
+          'api.token_file and api.token_variable both name a key; set one.'
+      )
+    own = [name for name in self.extra if name in _OWN]
+    if own:
+      raise ConfigError(
+          f'api.extra must not have {", ".join(own)}: other fields of api set'
+          ' them, or the reply would have another form.'
+      )
+    if (self.price_input is None) != (self.price_output is None):
+      raise ConfigError(
+          'A cost needs both api.price_input and api.price_output, got'
+          f' {self.price_input} and {self.price_output}.'
+      )
+    if self.price_cached is not None and self.price_input is None:
+      raise ConfigError(
+          'api.price_cached has no effect without api.price_input and'
+          ' api.price_output.'
+      )
+
+  def cost(
+      self,
+      prompt_tokens: int | None,
+      cached_tokens: int | None,
+      completion_tokens: int | None,
+  ) -> float | None:
+    """The price of such usage; None: tokens or prices are unknown.
+
+    Where the endpoint does not report cached tokens, none were: the cost is
+    then an upper bound.
+
+    Args:
+      prompt_tokens: the cached ones included.
+      cached_tokens: of those.
+      completion_tokens: with the tokens of a reasoning.
+    """
+    if None in (self.price_input, prompt_tokens, completion_tokens):
+      return None
+    of_cached = self.price_cached
+    if of_cached is None:
+      of_cached = self.price_input
+    cached = cached_tokens or 0
+    return (
+        (prompt_tokens - cached) * self.price_input
+        + cached * of_cached
+        + completion_tokens * self.price_output
+    ) / 1e6
+
+
+def _check_url(url: str | None) -> None:
+  try:
+    parts = urllib.parse.urlsplit(url or '')
+    known = parts.scheme in ('http', 'https') and parts.hostname
+    parts.port  # noqa: B018  # raises where it is no number
+  except ValueError:
+    known = None
+  if not known:
+    raise ConfigError(
+        f'api.url={url!r} is no address; set it as in http://HOST:PORT/v1.'
+    )
+  if parts.username is not None or parts.password is not None:
+    # Not shown: it may hold the key.
+    raise ConfigError(
+        'api.url must not hold a name or password; set api.token_file.'
+    )
+  if parts.query or parts.fragment:
+    raise ConfigError(f'api.url={url!r} must end before ? and #.')
+  if parts.path.rstrip('/').endswith('/completions'):
+    raise ConfigError(
+        f'api.url={url!r} must end before /chat/completions, as in'
+        ' https://HOST/v1.'
+    )

@@ -1,0 +1,211 @@
+"""The agent over messages: instructions and action format, without tokens."""
+
+from collections.abc import Sequence
+
+from agentrl.envs import actions
+from agentrl.envs.functions import Functions
+from agentrl.envs.spec import EnvSpec
+from agentrl.errors import ConfigError, DataError
+from agentrl.inference.chat import ChatPolicy
+from agentrl.inference.chat_replies import ContextExceeded
+from agentrl.rollout import seeds
+from agentrl.rollout.dialogue import Dialogue, Reading
+from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.rollout.transcript import Transcript
+from agentrl.types import Message, TextCompletion
+
+# The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
+_THINK, _END_THINK = '<think>', '</think>'
+
+# Formats that nothing is written in by chance.
+_MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
+
+
+class TextAgent:
+  """Turns observations into messages and completions into actions."""
+
+  def __init__(
+      self,
+      *,
+      instructions: str,
+      format: str,
+      functions: Functions = (),
+      has_system: bool = True,
+  ):
+    """Keeps the parts.
+
+    Args:
+      instructions: system message, or the start of the first user message
+        where there is no system role; left out when empty.
+      format: how an action is written; a name that `envs.actions` knows.
+      functions: of the environment, for formats in which they are called.
+      has_system: whether the policy takes a system message.
+    """
+    self._instructions = instructions
+    self._format = format
+    self._functions = functions
+    self._has_system = has_system
+
+  def dialogue(
+      self, policy: ChatPolicy, limits: Limits, *, episode_id: str, seed: int
+  ) -> Dialogue:
+    """Starts the conversation of an episode.
+
+    Args:
+      policy: continues it.
+      limits: of the episode.
+      episode_id: names the episode to samplers that keep its prefix.
+      seed: of the episode.
+    """
+    del episode_id  # a chat endpoint has no sticky routing
+    return MessageDialogue(self, policy, limits, seed=seed)
+
+  def first_messages(self, observation: str) -> tuple[Message, ...]:
+    """The conversation before the first completion."""
+    if not self._instructions:
+      return (Message('user', observation),)
+    if not self._has_system:
+      return (Message('user', f'{self._instructions}\n\n{observation}'),)
+    return (
+        Message('system', self._instructions),
+        Message('user', observation),
+    )
+
+  def read_text(self, text: str) -> Reading:
+    """Looks for the action of a completion, which no thought holds."""
+    action, parse_error = actions.parse(
+        self._format, _answer(text), self._functions
+    )
+    return Reading(text, action, parse_error)
+
+  def write_text(self, action: str) -> str:
+    """A completion that says `action`, without a thought.
+
+    Raises:
+      ValueError: the format calls functions, and none stands for the action.
+    """
+    return actions.write(self._format, action, self._functions)
+
+  def check_format(self, completions: Sequence[str]) -> None:
+    """Refuses completions most of which have no action in this agent's format.
+
+    In format 'plain', a completion in another format counts as unreadable too:
+    `Thought:`, say, is no action.
+
+    Args:
+      completions: of one record.
+
+    Raises:
+      DataError: names the format that fits, if there is one.
+    """
+    texts = [_answer(completion) for completion in completions]
+    read = {
+        name: [
+            actions.parse(name, text, self._functions)[1] is None
+            for text in texts
+        ]
+        for name in actions.FORMATS
+    }
+    if self._format == 'plain':
+      others = zip(*(read[name] for name in _MARKED), strict=True)
+      read['plain'] = [
+          plain and not any(marked)
+          for plain, marked in zip(read['plain'], others, strict=True)
+      ]
+    found = sum(read[self._format])
+    if 2 * found >= len(texts):
+      return
+    best = max(_MARKED, key=lambda name: sum(read[name]))
+    fits = 2 * sum(read[best]) >= len(texts)
+    raise DataError(
+        f'agent.format={self._format!r} finds an action in {found} of its'
+        f' {len(texts)} completions'
+        + (f'; {best!r} does in {sum(read[best])}' if fits else '')
+    )
+
+  def correction(self, parse_error: str) -> str:
+    """The observation after a completion without an action.
+
+    The environment is not asked: it would count a step for words that it cannot
+    know.
+    """
+    return f'Your reply was not understood: {parse_error}'
+
+
+class MessageDialogue:
+  """A conversation in messages, see `Dialogue`; its transcript stays empty.
+
+  The endpoint alone knows how many tokens a conversation has, so the context is
+  full when it says so.
+  """
+
+  def __init__(
+      self, agent: TextAgent, policy: ChatPolicy, limits: Limits, *, seed: int
+  ):
+    self._agent, self._policy = agent, policy
+    self._limits = limits
+    self._seed = seed
+    self._messages: list[Message] = []
+    self.transcript = Transcript()
+    self.overflow = ''
+
+  def open(self, prompt: Sequence[Message]) -> None:
+    self._messages += prompt
+
+  async def ask(self, turn: int) -> TextCompletion | None:
+    try:
+      return await self._policy.complete(
+          tuple(self._messages),
+          max_completion_tokens=self._limits.max_completion_tokens,
+          seed=seeds.derive_seed(self._seed, turn),
+      )
+    except ContextExceeded as error:
+      self.overflow = f"does not fit the model's context: {error}"
+      return None
+
+  def read(self, completion: TextCompletion) -> Reading:
+    return self._agent.read_text(completion.text)
+
+  def append(self, completion: TextCompletion) -> None:
+    self._messages.append(Message('assistant', completion.text))
+
+  def observe(self, observation: str) -> None:
+    self._messages.append(Message('user', observation))
+
+
+def _answer(text: str) -> str:
+  """The text after the reasoning that opens a completion; else all of it.
+
+  Reasoning weighs actions up, and so may write several. One that was cut off
+  has no answer.
+  """
+  opened = text.lstrip()
+  if not opened.startswith(_THINK):
+    return text
+  return opened.partition(_END_THINK)[2].lstrip('\n')
+
+
+def make_text_agent(
+    spec: EnvSpec, options: AgentOptions, *, has_system: bool = True
+) -> TextAgent:
+  """The agent of a policy without a tokenizer in an environment.
+
+  Args:
+    spec: of the environment.
+    options: the way of talking.
+    has_system: whether the policy takes a system message.
+
+  Raises:
+    ConfigError: a chat template is named, which only token ids need.
+  """
+  if options.template is not None:
+    raise ConfigError(
+        f'agent.template={options.template!r} has no effect on a policy over'
+        ' messages, whose endpoint has its own; leave it out.'
+    )
+  return TextAgent(
+      instructions=spec.instructions(options.format, options.instructions),
+      format=options.format,
+      functions=spec.functions,
+      has_system=has_system,
+  )
