@@ -161,8 +161,8 @@ def _by_pair(found: Compared) -> Iterator[tuple[str, list[PairedRow]]]:
 
 
 def _distinct(found: Compared) -> Iterator[PairedRow]:
-  """Rows but those that repeat success, since no episode is missing."""
-  key = lambda row: (row.env, row.subtask, row.a, row.b)
+  """Rows but those that repeat success, since a pair misses no episode."""
+  key = lambda row: (row.env, row.a, row.b)
   missing = {
       key(row) for row in found.rows if row.metric == 'success' and row.missing
   }

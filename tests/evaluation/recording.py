@@ -1,7 +1,11 @@
 """Evaluations that nobody played, written as an evaluation writes them."""
 
+import pathlib
+
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import results
+from agentrl.evaluation.recorded import Played, Recorded
+from agentrl.evaluation.sides import Side
 from tests import fakes
 
 SUCCESS = 'The corridor ends.'
@@ -116,3 +120,22 @@ def simple(directory, outcomes, *, name='policy', env='textcraft', **fields):
           )
       ],
   )
+
+
+def side(outcomes, *, label='a', env='textcraft', **fields):
+  """A side of one policy, in memory; arguments as `simple` has them."""
+  found = panel(
+      env, task_ids=range(len(outcomes)), samples=len(outcomes[0]), **fields
+  )
+  played = {
+      (task, sample): Played(
+          f'{label}-{task}-{sample}',
+          *(None if x is None else float(x) for x in (success, success)),
+          None,
+      )
+      for task, samples in enumerate(outcomes)
+      for sample, success in enumerate(samples)
+  }
+  policy = results.PolicyRecord(name=label, kind='model', source=label)
+  run = Recorded(pathlib.Path(label), policy, {}, {env: found}, {env: played})
+  return Side(label, [run])

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from agentrl.errors import ConfigError, DataError, PanelError
-from agentrl.evaluation import results
+from agentrl.evaluation import power, results
 from agentrl.modes import compare
 from configs import compare as config_lib
 from tests.evaluation import recording
@@ -335,6 +335,16 @@ def test_an_unfinished_evaluation_is_refused(pair, tmp_path):
     run(pair, tmp_path / 'out')
 
 
+def test_errors_are_shown_for_all_subtasks_or_for_none(tmp_path, capsys):
+  subtasks = ('x', 'x', 'y', 'y')
+  for name, last in (('e1', None), ('e2', 1)):
+    outcomes = [[1], [0], [1], [last]]
+    recording.simple(tmp_path / name, outcomes, subtasks=subtasks)
+  run(f'a={tmp_path}/e1,b={tmp_path}/e2', tmp_path / 'out')
+  lines = capsys.readouterr().out.splitlines()
+  assert sum('success_errors_fail' in line for line in lines) == 3
+
+
 def test_another_format_is_refused(pair, tmp_path):
   path = tmp_path / 'e2' / results.FILE
   path.write_text(path.read_text().replace('"format": 1', '"format": 9'))
@@ -495,6 +505,72 @@ def test_a_run_without_a_valid_episode_is_refused(tmp_path):
   arg = f'a={tmp_path}/a1;{tmp_path}/a2,b={tmp_path}/b1;{tmp_path}/b2,unit=seed'
   with pytest.raises(PanelError, match='a2 has no valid episode in textcraft'):
     run(arg, tmp_path / 'out')
+
+
+# Plans.
+
+
+def plan(arg, workdir):
+  compare.run(config_lib.get_config(f'plan,{arg}'), str(workdir))
+  return json.loads((workdir / 'plan.json').read_text())['plans']
+
+
+def test_a_plan_prints_the_sizes_of_power(tmp_path, capsys):
+  [found] = plan('rate=0.6,difference=0.1,icc=0.4', tmp_path)
+  expected = power.plan(0.6, 0.1, icc=0.4)
+  assert found['sizes'] == [size._asdict() for size in expected]
+  assert found['rate'] == {'value': 0.6, 'origin': 'given'}
+  assert found['agreement'] == {'value': 1.0, 'origin': 'assumed'}
+  lines = capsys.readouterr().out.splitlines()
+  assert '0.600 against 0.700' in lines[0] and '(assumed)' in lines[0]
+  assert lines[1].split()[:2] == ['k', 'tasks']
+  shown = [tuple(map(int, line.split())) for line in lines[2:]]
+  assert shown == [(s.samples, s.tasks, s.episodes) for s in expected]
+
+
+def test_a_plan_needs_no_workdir_and_warns_without_icc(capsys):
+  compare.run(config_lib.get_config('plan,rate=0.6'), None)
+  assert 'right for k = 1, too few tasks for more' in capsys.readouterr().out
+
+
+def test_a_plan_goes_by_an_evaluation_but_for_what_is_given(tmp_path):
+  outcomes = [[1, 1]] * 4 + [[1, 0]] * 4 + [[0, 0]] * 4
+  recording.simple(tmp_path / 'e1', outcomes)
+  [found] = plan(f'a={tmp_path}/e1', tmp_path)
+  icc = power.intraclass_correlation(outcomes)
+  assert found['rate'] == {'value': 0.5, 'origin': 'estimated'}
+  assert found['icc'] == {'value': pytest.approx(icc), 'origin': 'estimated'}
+  assert found['env'] == 'textcraft'
+  [found] = plan(f'a={tmp_path}/e1,rate=0.25', tmp_path)
+  assert found['rate'] == {'value': 0.25, 'origin': 'given'}
+
+
+@pytest.mark.parametrize(
+    'arg, words',
+    [
+        ('difference=0.1', 'needs the success of the weaker policy'),
+        ('rate=0.95', 'cannot grow by'),
+        ('rate=0.5,difference=0', 'plan.difference must be above 0'),
+        ('rate=1.5', 'plan.rate must be below 1'),
+        ('rate=0.5,difference=0.000001', 'do not detect'),
+        ('rate=0.5,agreement=0.5', 'plan.agreement=0.5 has no effect'),
+        ('rate=0.5,icc=0.5,a=E1', 'compare.a has no effect'),
+        ('rate=0.5,more=E3', 'compare.more=.* has no effect'),
+        ('rate=0.5,b=E2', 'compare.b needs compare.a'),
+        ('rate=0.5,unit=seed', 'two evaluations a side'),
+        ('a=E1', 'no finished evaluation'),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(tmp_path, arg, words):
+  with pytest.raises((ConfigError, DataError), match=words):
+    plan(arg, tmp_path)
+
+
+def test_samples_of_a_plan_are_numbers_from_one():
+  config = config_lib.get_config('plan,rate=0.5')
+  config.plan.samples = (0,)
+  with pytest.raises(ConfigError, match=r'plan.samples must be .*\(0,\)'):
+    compare.run(config, None)
 
 
 # The program.
