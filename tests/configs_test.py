@@ -57,18 +57,31 @@ ARGS = {
         'model=RUN,env=textcraft',
         'model=RUN,task_file=items.json,n=5,temperature=0',
     ),
+    'compare': (
+        'a=E1,b=E2,more=E3;E4:expert',
+        'a=E1;E2,b=E3;E4,unit=seed',
+        'plan,rate=0.6,difference=0.2,icc=0.3,agreement=0.5',
+        'plan=True,a=E1',
+    ),
     'export': ('run=RUN',),
     'inspect': ('episodes=e.jsonl', 'episodes=e.jsonl,tokenizer=DIR,n=5'),
     'serve_env': ('env=babyai,port=8001,expert', 'env=babyai,workers=4'),
     'serve_policy': ('model=RUN,port=0', 'model=DIR'),
 }
-TOOLS = ('evaluate', 'export', 'inspect', 'serve_env', 'serve_policy')
+TOOLS = (
+    'compare',
+    'evaluate',
+    'export',
+    'inspect',
+    'serve_env',
+    'serve_policy',
+)
 CASES = [
     (name, arg)
     for name, args in ARGS.items()
     for arg in (
-        # These two must be told what to work on.
-        *(() if name in ('export', 'inspect') else (None,)),
+        # These must be told what to work on.
+        *(() if name in ('compare', 'export', 'inspect') else (None,)),
         *(() if name in TOOLS else ('tiny',)),
         *args,
     )

@@ -128,6 +128,7 @@ def shown_values(result):
         ('inspect.py:episodes=x', 'inspect.episodes', "'x'"),
         ('serve_env.py:env=textcraft', 'env.name', "'textcraft'"),
         ('serve_policy.py', 'serve.port', '30000'),
+        ('compare.py:a=x,b=y', 'compare.unit', "'task'"),
         ('export.py:run=x', 'export.dtype', "'float32'"),
     ],
 )

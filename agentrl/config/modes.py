@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
-from agentrl.config import sections
+from agentrl.config import comparing, sections
 from agentrl.envs.options import (
     EnvName,
     EnvOptions,
@@ -309,6 +309,19 @@ class Inspect(Computing):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Compare(Mode):
+  """mode='compare': which of two policies, or algorithms, is better."""
+
+  mode = 'compare'
+
+  compare: comparing.Compared = section(comparing.Compared)
+  plan: comparing.Planned = section(comparing.Planned)
+
+  def check(self) -> None:
+    comparing.check_plan(self.compare, self.plan)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Source:
   """A checkpoint of a run."""
 
@@ -349,7 +362,7 @@ class Export(Computing):
 
 
 _LEARN = (Train, Sft, Dpo, AgentEvol)
-_REST = (Evaluate, ServeEnv, ServePolicy, Inspect, Export)
+_REST = (Evaluate, Compare, ServeEnv, ServePolicy, Inspect, Export)
 MODES = {cls.mode: cls for cls in _LEARN + _REST}
 
 

@@ -30,6 +30,7 @@ NEEDED = {
     'agentevol': {'data.expert_episodes': 8},
     'inspect': {'inspect.episodes': 'e.jsonl'},
     'export': {'checkpoint.path': 'run'},
+    'compare': {'compare.plan': True, 'plan.rate': 0.5},
 }
 
 

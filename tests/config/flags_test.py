@@ -15,7 +15,11 @@ from agentrl.errors import ConfigError
 
 CONFIGS = pathlib.Path(__file__).parents[2] / 'configs'
 # What a file cannot do without.
-ARGUMENTS = {'export': ':run=x', 'inspect': ':episodes=x'}
+ARGUMENTS = {
+    'compare': ':a=x,b=y',
+    'export': ':run=x',
+    'inspect': ':episodes=x',
+}
 FILES = {
     path.stem: f'{path}{ARGUMENTS.get(path.stem, "")}'
     for path in sorted(CONFIGS.glob('*.py'))
@@ -42,6 +46,11 @@ BESIDE = {
     'sampler.launch.python': {'sampler.urls': ()},
     # Slots that a config gives are for as many sequences as it has.
     'sampler.max_running': {'sampler.slots': 0},
+    # Intervals over training seeds are over several runs a side.
+    ('compare.unit', 'seed'): {
+        'compare.a': ('x', 'y'),
+        'compare.b': ('z', 'u'),
+    },
     # An adapter is of a pretrained model.
     'model.lora.rank': {'model.name': 'smollm2-135m'},
 }

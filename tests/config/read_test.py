@@ -21,6 +21,7 @@ from agentrl.config import resume
 from agentrl.models.options import Lora
 from agentrl.modes import (
     agentevol,
+    compare,
     dpo,
     evaluate,
     export,
@@ -34,6 +35,7 @@ from agentrl.rollout.environment import EnvServer
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
 from configs import quickstart
+from tests.evaluation import recording
 
 pytestmark = pytest.mark.slow
 MODULES = dict(
@@ -42,6 +44,7 @@ MODULES = dict(
     dpo=dpo,
     agentevol=agentevol,
     evaluate=evaluate,
+    compare=compare,
     export=export,
     inspect=inspect,
     serve_env=serve_env,
@@ -236,6 +239,19 @@ def seen(tmp_path_factory, quick_compilation):
 
   config = config_lib.defaults('evaluate')
   config.model.name = str(base)
+  recorder.run(config)
+  for name in ('e1', 'e2', 'e3'):
+    recording.simple(directory / name, [[1], [0]], name=name)
+  config = config_lib.defaults('compare')
+  config.compare.update(
+      a=(str(directory / 'e1'),),
+      b=(str(directory / 'e2'),),
+      more=(str(directory / 'e3'),),
+  )
+  recorder.run(config)
+  config = config_lib.defaults('compare')
+  config.compare.plan = True
+  config.plan.rate = 0.5
   recorder.run(config)
   config = config_lib.defaults('inspect')
   config.inspect.episodes = str(played / 'episodes' / 'train' / '000000.jsonl')

@@ -1,0 +1,174 @@
+"""The sides of a comparison: what they have in common, and what differs."""
+
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from agentrl.errors import PanelError
+from agentrl.evaluation.recorded import Recorded
+from agentrl.evaluation.results import Panel
+
+# Sections of an evaluation's config that shape an episode. What else does is
+# recorded with the policy and the panel.
+_SECTIONS = ('agent', 'rollout')
+# Of a panel: equal by its hash, or about its tasks alone.
+_IN_HASH = ('env', 'task_ids', 'subtasks', 'clusters', 'hash')
+
+
+@dataclasses.dataclass(frozen=True)
+class Side:
+  """What is compared: one policy, or several runs of one algorithm."""
+
+  label: str
+  runs: Sequence[Recorded]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+  """A setting in which two sides differ.
+
+  Attributes:
+    a: label of the first side.
+    b: label of the second.
+    name: of the setting.
+    value_a: of the first side; a list by run where its runs differ.
+    value_b: likewise.
+  """
+
+  a: str
+  b: str
+  name: str
+  value_a: Any
+  value_b: Any
+
+
+def common_panels(a: Side, b: Side) -> tuple[dict[str, Panel], dict[str, str]]:
+  """Panels that two sides have in common.
+
+  Returns:
+    The panels by environment, and of every environment that only one side has
+    that side's label.
+
+  Raises:
+    PanelError: no environment is in common, or one was played on different
+      panels; says what differs.
+  """
+  runs = [*a.runs, *b.runs]
+  names = {env: None for run in runs for env in run.panels}
+  common, alone = {}, {}
+  for env in names:
+    have = [run for run in runs if env in run.panels]
+    if len(have) == len(runs):
+      common[env] = have[0].panels[env]
+      for run in have[1:]:
+        _check_panels(have[0], run, env)
+    else:
+      sides = [s.label for s in (a, b) if any(env in r.panels for r in s.runs)]
+      alone[env] = ' and '.join(sides)
+  if not common:
+    raise PanelError(
+        f'{a.label} and {b.label} have no environment in common:'
+        f' {_listed(a)} and {_listed(b)}. Evaluate both on one.'
+    )
+  return common, alone
+
+
+def differing_settings(
+    a: Side, b: Side, envs: Collection[str]
+) -> list[Setting]:
+  """Settings in which two sides differ: sampler, template, horizon, limits.
+
+  Who was evaluated (source and weights) is no setting.
+
+  Args:
+    a: the first side.
+    b: the second.
+    envs: environments that both have.
+  """
+  first, second = _settings(a, envs), _settings(b, envs)
+  return [
+      Setting(
+          a=a.label,
+          b=b.label,
+          name=name,
+          value_a=first.get(name),
+          value_b=second.get(name),
+      )
+      for name in sorted(first.keys() | second.keys())
+      if first.get(name) != second.get(name)
+  ]
+
+
+def _settings(side: Side, envs: Collection[str]) -> dict[str, Any]:
+  """Values by name; a list by run where the runs of a side differ."""
+  runs = [_settings_of(run, envs) for run in side.runs]
+  found = {}
+  for name in dict.fromkeys(name for run in runs for name in run):
+    values = [run.get(name) for run in runs]
+    same = all(value == values[0] for value in values)
+    found[name] = values[0] if same else values
+  return found
+
+
+def _settings_of(run: Recorded, envs: Collection[str]) -> dict[str, Any]:
+  found = {'template': run.policy.template}
+  found |= _flat(run.policy.sampler, 'sampler.')
+  for section in _SECTIONS:
+    found |= _flat(run.config.get(section, {}), f'{section}.')
+  for env in envs:
+    values = msgspec.to_builtins(run.panels[env])
+    values = {k: v for k, v in values.items() if k not in _IN_HASH}
+    found |= _flat(values, f'{env}.')
+  return found
+
+
+def _flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+  found = {}
+  for name, value in values.items():
+    if isinstance(value, Mapping) and value:
+      found |= _flat(value, f'{prefix}{name}.')
+    else:
+      found[prefix + name] = value
+  return found
+
+
+def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
+  """Refuses two panels of an environment that do not compare in pairs."""
+  first, second = a.panels[env], b.panels[env]
+  if first.hash != second.hash:
+    differ = list(_panel_differences(first, second))
+    raise PanelError(
+        f'{a.directory} and {b.directory} have different panels of {env}:'
+        f' {"; ".join(differ) or "options that give ids their meaning"}.'
+        ' Evaluate one again with the settings of the other.'
+    )
+  if (first.subtasks, first.clusters) != (second.subtasks, second.clusters):
+    raise PanelError(
+        f'{a.directory} and {b.directory} sort the same tasks of {env} into'
+        ' different subtasks or templates: other versions of the environment'
+        ' wrote them. Evaluate one again.'
+    )
+
+
+def _panel_differences(first: Panel, second: Panel) -> Iterator[str]:
+  for ours, theirs, which in (
+      (first, second, 'first'),
+      (second, first, 'second'),
+  ):
+    known = set(theirs.task_ids)
+    only = [task for task in ours.task_ids if task not in known]
+    if only:
+      shown = ', '.join(map(str, only[:5])) + ', ...' * (len(only) > 5)
+      yield f'{len(only)} tasks only in the {which} ({shown})'
+  same = sorted(first.task_ids) == sorted(second.task_ids)
+  if same and first.task_ids != second.task_ids:
+    yield 'the tasks in another order'
+  for name in ('samples', 'seed', 'split', 'task_file', 'options'):
+    ours, theirs = getattr(first, name), getattr(second, name)
+    if ours != theirs:
+      yield f'{name} {ours!r} and {theirs!r}'
+
+
+def _listed(side: Side) -> str:
+  return ', '.join(dict.fromkeys(e for run in side.runs for e in run.panels))

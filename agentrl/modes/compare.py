@@ -1,0 +1,132 @@
+"""mode='compare': which of two policies, or algorithms, is better."""
+
+import pathlib
+from collections.abc import Sequence
+
+import rich.console
+from ml_collections import ConfigDict
+
+from agentrl import config as config_lib
+from agentrl.config.modes import Compare
+from agentrl.errors import ConfigError
+from agentrl.evaluation import (
+    compared,
+    comparison_report,
+    recorded,
+    sample_sizes,
+)
+from agentrl.evaluation.compared import Compared
+from agentrl.evaluation.recorded import Recorded
+from agentrl.runtime import workdir as workdir_lib
+
+_SIZES = (
+    ('k', lambda size: str(size.samples)),
+    ('tasks', lambda size: str(size.tasks)),
+    ('episodes of each policy', lambda size: str(size.episodes)),
+)
+
+
+def read(config: ConfigDict) -> Compare:
+  """Reads and checks a config of mode 'compare'."""
+  return config_lib.read(config)
+
+
+def run(config: ConfigDict, workdir: str | None) -> None:
+  """Compares evaluations, or plans the size of one.
+
+  A comparison leaves `comparison.json`, `.md` and `.csv` in `workdir`; a plan is
+  printed, and kept as `plan.json` where a workdir is given.
+
+  Raises:
+    AgentrlError: something that the user can mend.
+  """
+  config = read(config)
+  console = rich.console.Console()
+  if config.compare.plan:
+    _plan(config, workdir, console)
+    return
+  directory = workdir_lib.make(workdir)
+  found = _compare(config)
+  paths = _write(directory, found)
+  comparison_report.show(console, found)
+  for skipped in found.skipped:
+    console.print(
+        f'Left out: {skipped.env}, which only {skipped.only} has.',
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+  console.print(
+      f'See {paths[1]} and {paths[0].name}, which has the episode ids',
+      highlight=False,
+      markup=False,
+      soft_wrap=True,
+  )
+
+
+def _compare(config: Compare) -> Compared:
+  chosen = config.compare
+  if chosen.unit == 'seed':
+    runs = recorded.read((*chosen.a, *chosen.b))
+    first = _one_each(runs[: len(chosen.a)], chosen.a)
+    second = _one_each(runs[len(chosen.a) :], chosen.b)
+    return compared.compare_algorithms(first, second, seed=chosen.seed)
+  policies = recorded.read((*chosen.a, *chosen.b, *chosen.more))
+  policies = [policy for found in policies for policy in found]
+  if len(policies) < 2:
+    raise ConfigError(
+        f'{chosen.a[0]} holds one policy, {policies[0].policy.name!r}: name'
+        ' another evaluation, b=DIR.'
+    )
+  return compared.compare_policies(policies, seed=chosen.seed)
+
+
+def _one_each(
+    found: Sequence[Sequence[Recorded]], specs: Sequence[str]
+) -> list[Recorded]:
+  """The only policy that each spec names."""
+  for spec, policies in zip(specs, found, strict=True):
+    if len(policies) > 1:
+      names = ', '.join(x.policy.name for x in policies)
+      raise ConfigError(
+          f'{spec} holds several policies, {names}: name one, {spec}:POLICY.'
+      )
+  return [policies[0] for policies in found]
+
+
+def _write(directory: pathlib.Path, found: Compared) -> list[pathlib.Path]:
+  files = {
+      compared.FILE: compared.to_json(found),
+      'comparison.md': comparison_report.to_markdown(found).encode(),
+      'comparison.csv': comparison_report.to_csv(found.rows).encode(),
+  }
+  if found.seed_rows:
+    rows = comparison_report.to_csv(found.seed_rows)
+    files['comparison_seeds.csv'] = rows.encode()
+  return [compared.write(directory, name, data) for name, data in files.items()]
+
+
+def _plan(
+    config: Compare, workdir: str | None, console: rich.console.Console
+) -> None:
+  chosen, wanted = config.compare, config.plan
+  given = dict(rate=wanted.rate, icc=wanted.icc, agreement=wanted.agreement)
+  options = dict(
+      difference=wanted.difference,
+      samples=wanted.samples,
+      power_wanted=wanted.power,
+  )
+  if chosen.a:
+    specs = (*chosen.a, *chosen.b)
+    runs = [*_one_each(recorded.read(specs), specs), None]
+    plans = sample_sizes.plans_of(*runs[:2], given, **options)
+  else:
+    plans = [sample_sizes.plan(given, {}, env='', **options)]
+  for found in plans:
+    comparison_report.print_table(
+        console, found.sizes, _SIZES, sample_sizes.describe(found)
+    )
+  if workdir is not None:
+    directory = workdir_lib.make(workdir)
+    data = compared.to_json(sample_sizes.SizePlans(plans=tuple(plans)))
+    compared.write(directory, 'plan.json', data)
