@@ -27,7 +27,8 @@ def parse_arg(arg: str | None, **defaults) -> ConfigDict:
         raise ValueError(f'{key!r} is a boolean, got {text!r}.')
       values[key] = text.lower() != 'false'
     elif not has_value:
-      raise ValueError(f'{key!r} needs a value, as in {key}={values[key]}.')
+      shown = kind(8) if key in open_ else defaults[key]
+      raise ValueError(f'{key!r} needs a value, as in {key}={shown}.')
     else:
       values[key] = kind(text)
   return ConfigDict(values)

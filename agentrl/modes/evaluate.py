@@ -29,7 +29,7 @@ from agentrl.evaluation.journal import Journal
 from agentrl.evaluation.play import Player
 from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
 from agentrl.modes import policies
-from agentrl.modes.policies import Opening, OpenPolicy
+from agentrl.modes.opening import Opening, OpenPolicy
 from agentrl.modes.worlds import Worlds
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
@@ -72,34 +72,11 @@ def run(config: ConfigDict, workdir: str | None) -> None:
         player = Player(loop, console, item.configs[0].rollout)
         played.append(_play(item, worlds, panels, player, directory))
         gc.collect()  # its weights, before the next ones are loaded
+      path = _write(directory, record, panels, played, began)
   except Interrupted:
     print('Stopped. The same command plays the episodes that are missing.')
     sys.exit(130)
-  found = Results(
-      config=record,
-      policies=tuple(x.record for x in played),
-      panels=tuple(panels),
-      rows=tuple(
-          row
-          for rows_of_panel in zip(*(x.rows for x in played), strict=True)
-          for rows_of_policy in rows_of_panel
-          for row in rows_of_policy
-      ),
-  )
-  results.write(directory, found)
-  (directory / 'evaluation.md').write_text(report.markdown(found))
-  (directory / 'evaluation.csv').write_text(report.as_csv(found))
-  summary = {
-      'mode': 'evaluate',
-      'steps': 0,
-      'wall_s': time.monotonic() - began,
-      'tokens': sum(x.tokens for x in played),
-      'model': whole.model.name,
-      **_summary(played, panels),
-  }
-  path = directory / 'summary.json'
-  path.write_text(json.dumps(summary, indent=2) + '\n')
-  report.show(console, found)
+  report.show(console, results.read(directory))
   console.print(f'See {path}', highlight=False, soft_wrap=True)
 
 
@@ -148,7 +125,8 @@ def _play(
       kinds = environment.subtasks()
       summaries.append(summarise(groups, seed=panel.seed, subtask=kinds))
       tokens += _tokens(groups) if counts else 0
-    return _Played(policies.record_of(opening, opened), rows, summaries, tokens)
+    record = policies.record_of(opening, opened)
+    return _Played(record, rows, summaries, tokens)
 
 
 def _make_play(
@@ -157,6 +135,41 @@ def _make_play(
     config: Evaluate,
 ) -> Play:
   return opened().make_play(environment, config)
+
+
+def _write(
+    directory: pathlib.Path,
+    config: dict[str, Any],
+    panels: Sequence[Panel],
+    played: Sequence[_Played],
+    began: float,
+) -> pathlib.Path:
+  """Writes the results in all their forms; returns the path of the summary."""
+  found = Results(
+      config=config,
+      policies=tuple(x.record for x in played),
+      panels=tuple(panels),
+      rows=tuple(
+          row
+          for of_panel in zip(*(x.rows for x in played), strict=True)
+          for of_policy in of_panel
+          for row in of_policy
+      ),
+  )
+  summary = {
+      'mode': config['mode'],
+      'steps': 0,
+      'wall_s': time.monotonic() - began,
+      'tokens': sum(x.tokens for x in played),
+      'model': config['model']['name'],
+      **_summary(played, panels),
+  }
+  path = directory / 'summary.json'
+  path.write_text(json.dumps(summary, indent=2) + '\n')
+  (directory / 'evaluation.md').write_text(report.markdown(found))
+  (directory / 'evaluation.csv').write_text(report.as_csv(found))
+  results.write(directory, found)
+  return path
 
 
 def _tokens(groups: Sequence[Group]) -> int:
