@@ -137,10 +137,9 @@ def _completion_tokens(episode: Episode) -> int:
   return sum(turn.completion_tokens for turn in episode.turns)
 
 
-def _detectable(success: Figure) -> float | None:
-  """The smallest difference that this panel shows; None: not even the largest."""
+def _detectable(success: Figure) -> float:
+  """The smallest difference to another policy that such a panel shows."""
   interval = intervals.Interval(
       success.mean, success.low, success.high, success.method
   )
-  found = power.detectable_difference(interval, paired=False)
-  return found if found <= 1 else None
+  return power.detectable_difference(interval, paired=False)
