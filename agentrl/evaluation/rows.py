@@ -96,8 +96,8 @@ class _Part:
         pass_at_k={str(k): Figure.of(x.pass_at_k) for k, x in by_k.items()},
         pass_hat_k={str(k): Figure.of(x.pass_hat_k) for k, x in by_k.items()},
         turns=self._mean(lambda e: len(e.turns)),
-        prompt_tokens=self._mean(_prompt_tokens) if tokens else None,
-        completion_tokens=self._mean(_completion_tokens) if tokens else None,
+        prompt_tokens=self._tokens('prompt_tokens') if tokens else None,
+        completion_tokens=self._tokens('completion_tokens') if tokens else None,
         cost=price(every),
         stop_reasons=dict(
             sorted(Counter(e.stop_reason for e in every).items())
@@ -128,13 +128,12 @@ class _Part:
     ]
     return statistics.fmean(means) if means else None
 
-
-def _prompt_tokens(episode: Episode) -> int:
-  return sum(turn.prompt_tokens for turn in episode.turns)
-
-
-def _completion_tokens(episode: Episode) -> int:
-  return sum(turn.completion_tokens for turn in episode.turns)
+  def _tokens(self, name: str) -> float | None:
+    """Mean tokens of an episode; None where a server left out a count."""
+    every = [e.turns for task in self._valid for e in task]
+    if any(getattr(turn, name) is None for turns in every for turn in turns):
+      return None
+    return self._mean(lambda e: sum(getattr(turn, name) for turn in e.turns))
 
 
 def _detectable(success: Figure) -> float:

@@ -175,7 +175,10 @@ def _write(
 def _tokens(groups: Sequence[Group]) -> int:
   """Tokens up to the last completion of each episode, also where none are kept."""
   last = [e.turns[-1] for group in groups for e in group.episodes if e.turns]
-  return sum(turn.prompt_tokens + turn.completion_tokens for turn in last)
+  # What a server did not count is left out.
+  return sum(
+      (turn.prompt_tokens or 0) + (turn.completion_tokens or 0) for turn in last
+  )
 
 
 def _summary(

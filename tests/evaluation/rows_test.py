@@ -1,5 +1,6 @@
 """Tests for agentrl.evaluation.rows, with NumPy's means as the oracle."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -195,6 +196,16 @@ def test_a_policy_without_tokens_and_one_with_prices():
   price = lambda episodes: 0.5 * len(episodes)
   # What failed was paid for.
   assert rows.of_panel('p', panel, groups, price=price)[-1].cost == 1.0
+
+
+def test_a_count_that_a_server_left_out_is_no_zero():
+  panel = panel_of(2, samples=1)
+  first, second = episode(1), episode(0)
+  [turn] = second.turns
+  turn = dataclasses.replace(turn, prompt_tokens=None)
+  second = dataclasses.replace(second, turns=(turn,))
+  row = rows.of_panel('p', panel, groups_of([[first], [second]], panel))[-1]
+  assert row.prompt_tokens is None and row.completion_tokens == 2.0
 
 
 def test_groups_of_another_panel_are_refused():
