@@ -7,21 +7,28 @@ from configs import algorithms
 
 
 def parse_arg(arg: str | None, **defaults) -> ConfigDict:
-  """Reads `--config=file.py:key=value,flag` into the types of `defaults`."""
-  values = dict(defaults)
+  """Reads `--config=file.py:key=value,flag` into the types of `defaults`.
+
+  A type in place of a default is None unless it is given.
+  """
+  open_ = {
+      key: kind for key, kind in defaults.items() if isinstance(kind, type)
+  }
+  values = defaults | dict.fromkeys(open_)
   for item in filter(None, (arg or '').split(',')):
     key, has_value, text = item.partition('=')
     if key not in defaults:
       raise ValueError(
           f'Unknown config argument {key!r}; known: {", ".join(defaults)}.'
       )
-    kind = type(defaults[key])
+    kind = open_.get(key) or type(defaults[key])
     if kind is bool:
       if text.lower() not in ('', 'true', 'false'):
         raise ValueError(f'{key!r} is a boolean, got {text!r}.')
       values[key] = text.lower() != 'false'
     elif not has_value:
-      raise ValueError(f'{key!r} needs a value, as in {key}={defaults[key]}.')
+      shown = kind(8) if key in open_ else defaults[key]
+      raise ValueError(f'{key!r} needs a value, as in {key}={shown}.')
     else:
       values[key] = kind(text)
   return ConfigDict(values)

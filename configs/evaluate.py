@@ -1,4 +1,4 @@
-r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
+r"""Evaluates policies on fixed lists of held-out tasks, with intervals.
 
     python launch.py --config=configs/evaluate.py:model=runs/quickstart \
         --workdir=runs/quickstart-eval
@@ -8,30 +8,59 @@ r"""Evaluates a policy on a fixed list of held-out tasks, with an interval.
         --workdir=runs/quickstart-eval-4
     python launch.py --config=configs/evaluate.py:task_file=textcraft_test.json,n=100 \
         --workdir=runs/smollm2-items  # an item file of AgentGym
+    python launch.py --config='configs/evaluate.py:model=runs/quickstart;expert' \
+        --workdir=runs/both  # one after the other, on the same tasks
+    python launch.py --config=configs/evaluate.py:model=expert,suite=text,samples=2 \
+        --workdir=runs/expert  # several environments, see configs/suites.py
+    python launch.py --config=configs/evaluate.py:model=http://127.0.0.1:30000,n=64 \
+        --workdir=runs/served  # an SGLang server, or mode 'serve_policy'
 
-The workdir of a training run, its checkpoints/N and a folder that was exported
-from it bring their environment, their way of talking, their limits and their
-tasks along: what is left open here is the run's. `n` is the run's number of
-tasks, or else 100, and `temperature=0` is greedy.
+`model` is a run, its checkpoints/N, a Hugging Face folder, a hub name, the URL of a
+server (its key: AGENTRL_SAMPLER_API_KEY) or `expert`; `env` an environment. Both
+take several, as A;B. The workdir of a training run, its checkpoints/N and a
+folder that was exported from it bring their environment, their way of talking,
+their limits and their tasks along: what is left open here is the run's. `n` is
+the run's number of tasks, or else 100, `samples` are episodes of a task, and
+`temperature=0` is greedy.
+
+The same command continues an evaluation that was stopped or killed: only what is
+missing or failed is played. The workdir gets `evaluation.json`, `.md` and `.csv`,
+`summary.json`, and every episode below `episodes/eval/POLICY/`.
 """
 
 from ml_collections import ConfigDict
 
 from agentrl.config import defaults
 from configs.common import parse_arg
+from configs.suites import SUITES
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(
-      arg, model='smollm2-135m', env='', n=0, task_file='', temperature=1.0
+      arg,
+      model='smollm2-135m',
+      env='',
+      suite='',
+      n=int,
+      samples=int,
+      task_file='',
+      temperature=1.0,
   )
 
   config = defaults('evaluate')
   config.model.name = arg.model
   if arg.env:
     config.env.name = arg.env
-  if arg.n:
+  if arg.suite:
+    if arg.suite not in SUITES:
+      raise ValueError(
+          f'Unknown suite {arg.suite!r}; known: {", ".join(SUITES)}.'
+      )
+    config.eval.panels = SUITES[arg.suite]
+  if arg.n is not None:
     config.eval.num_tasks = arg.n
+  if arg.samples is not None:
+    config.eval.samples = arg.samples
   if arg.task_file:
     config.eval.task_file = arg.task_file
   config.eval.temperature = arg.temperature

@@ -77,7 +77,7 @@ WRONG = {
         '--config=configs/quickstart.py',
         '--config.optim.ir=1',
     ): 'lr',
-    ('launch.py', '--config=configs/evaluate.py:n=-1'): 'at least 0',
+    ('launch.py', '--config=configs/evaluate.py:n=-1'): 'at least 1',
     ('launch.py', '--config=configs/export.py', 'run=x'): "['run=x']",
     ('-m', 'agentrl.envs.server', '--port=many'): 'many',
     ('-m', 'experiments.benchmarks.bench_start', '--molde=x'): 'molde',

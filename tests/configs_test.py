@@ -56,6 +56,9 @@ ARGS = {
         'model=DIR,env=babyai',
         'model=RUN,env=textcraft',
         'model=RUN,task_file=items.json,n=5,temperature=0',
+        'model=expert,env=babyai,samples=2',
+        'model=http://127.0.0.1:30000,n=64',
+        'suite=text,n=4',
     ),
     'compare': (
         'a=E1,b=E2,more=E3;E4:expert',
@@ -118,7 +121,7 @@ def schedule(config):
 def test_every_file_is_here():
   folder = pathlib.Path(quickstart.__file__).parent
   names = {path.stem for path in folder.glob('*.py')}
-  assert names == ARGS.keys() | {'common', 'algorithms'}
+  assert names == ARGS.keys() | {'common', 'algorithms', 'suites'}
 
 
 @pytest.mark.parametrize('name, arg', CASES)

@@ -18,7 +18,7 @@ from agentrl.envs.options import (
     TrainEnvOptions,
 )
 from agentrl.errors import ConfigError
-from agentrl.fields import field, section
+from agentrl.fields import ActsIf, field, section
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.rollout.options import AgentOptions, Limits, Rollout
 from agentrl.serving.options import (
@@ -234,9 +234,33 @@ class EvaluateLimits(Limits):
   max_context: int = field(4096, 'tokens of an episode, at most', ge=2)
 
 
+_AT_URL = ActsIf(
+    lambda config: config.model.name.startswith(('http://', 'https://')),
+    {'model.name': 'http://127.0.0.1:1'},
+    'weights that are loaded here bring their tokenizer; it acts with the URL'
+    ' of a server',
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluateModel(Model):
+  """Policies to evaluate."""
+
+  name: str = field(
+      'smollm2-135m',
+      'variant, directory, .gguf, hub name, run or its checkpoints/N, URL of a'
+      ' server, expert; several as A;B',
+  )
+  tokenizer: str | None = field(
+      None,
+      'model or directory with the tokenizer of servers; None: as they say',
+      acts_if=_AT_URL,
+  )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluate(Sampling):
-  """mode='evaluate': success of a policy on held-out tasks."""
+  """mode='evaluate': success of policies on held-out tasks."""
 
   mode = 'evaluate'
   BROUGHT = (
@@ -250,9 +274,9 @@ class Evaluate(Sampling):
   )
 
   env: EnvOptions = section(EnvOptions)
-  model: Model = section(Model)
+  model: EvaluateModel = section(EvaluateModel)
   rollout: EvaluateLimits = section(EvaluateLimits)
-  eval: sections.Eval = section(sections.Eval)
+  eval: sections.PanelEval = section(sections.PanelEval)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

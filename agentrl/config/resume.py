@@ -25,6 +25,20 @@ _FREE = (
     'mesh.',
     'model.attention',
 )
+# Of an evaluation, what changes neither what is played nor by whom.
+_FREE_EVALUATION = (
+    'compile_cache',
+    'env.url',
+    'env.token_file',
+    'env.retry_s',
+    'env.timeout_s',
+    'env.workers',
+    'rollout.concurrency',
+    'rollout.deadline_s',
+    'rollout.attempts',
+    'rollout.max_failed_share',
+    'sampler.',
+)
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
 
@@ -47,8 +61,7 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
       Or the config that is kept there cannot be read.
   """
   path = workdir / workdir_lib.CONFIG
-  last = workdir_lib.last_checkpoint(workdir)
-  holds = last is not None or _has_lines(workdir / 'metrics.jsonl')
+  holds = _holds(workdir)
   if not path.exists():
     return holds
   try:
@@ -60,13 +73,17 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
         error
     )
   new = flat(config)
-  # An older run's config lists what its file did: the rest was the default.
-  old = usual(config) | old
+  if old.get('mode', new['mode']) != new['mode']:
+    old, new = ({'mode': found['mode']} for found in (old, new))
+  else:
+    # An older run's config lists what its file did: the rest was the default.
+    old = usual(config) | old
+  free = _FREE_EVALUATION if config['mode'] == 'evaluate' else _FREE
   names = new.keys() | {name for name in old if name not in _GONE}
   changed = [
       f'{name}={old.get(name)!r} (now {new.get(name)!r})'
       for name in sorted(names)
-      if old.get(name) != new.get(name) and not name.startswith(_FREE)
+      if old.get(name) != new.get(name) and not name.startswith(free)
   ]
   if changed and holds:
     raise ConfigError(
@@ -111,6 +128,15 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
 def read(config: ConfigDict) -> Any:
   """The checked config; what a run brings is that of `config.model.name`."""
   return read_config(config, trained_with(config.model.name))
+
+
+def _holds(workdir: pathlib.Path) -> bool:
+  """True if a run has left something there that would be lost."""
+  return (
+      workdir_lib.last_checkpoint(workdir) is not None
+      or _has_lines(workdir / 'metrics.jsonl')
+      or any((workdir / 'episodes' / 'eval').glob('*/*.jsonl'))
+  )
 
 
 def _has_lines(path: pathlib.Path) -> bool:

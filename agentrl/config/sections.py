@@ -5,6 +5,7 @@ about two sections, `modes` checks.
 """
 
 import dataclasses
+from typing import Any
 
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
@@ -74,6 +75,20 @@ class Eval:
   seed: int = field(0, 'sampling seed, the same at every evaluation')
   temperature: float = field(1.0, 'sampling temperature; 0: greedy', ge=0)
   samples: int = field(1, 'episodes of a task', ge=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PanelEval(Eval):
+  """One panel of held-out tasks, or several."""
+
+  num_tasks: int = field(100, 'held-out tasks', ge=1)
+  # In place of env.name: {'env': {'name': ..., 'options': ...}, 'eval': {...}},
+  # with what differs from the defaults. Flags are over it.
+  panels: tuple[dict[str, Any], ...] = field(
+      (),
+      'panels of several environments, see configs/suites.py',
+      example=({'env': {'name': 'babyai'}, 'eval': {'num_tasks': 8}},),
+  )
 
 
 _EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')

@@ -135,6 +135,11 @@ class ModelRunner:
     self._scratch = {}
     self._cache = self._empty(self._slots, self.max_len)
 
+  def free(self) -> None:
+    """Drops parameters and cache; the runner is of no more use."""
+    self.params = self._cache = None
+    self._scratch = {}
+
   def _empty(self, rows: int, length: int):
     return transformer.init_cache(
         self._module.config, rows, length, self._module.dtype

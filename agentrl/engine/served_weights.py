@@ -50,6 +50,11 @@ class ServedWeights:
     self._model_runner.set_params(self._params[name])
     self.current = name
 
+  def free(self) -> None:
+    """Drops all weights, the runner's too."""
+    self._params.clear()
+    self._model_runner.free()
+
   def swap(self, params: Any, version: str) -> None:
     """Replaces the base's weights.
 

@@ -159,6 +159,13 @@ class Engine:
     if http is not None:
       http.stop()
 
+  def free(self) -> None:
+    """Drops weights and cache; only after `stop`.
+
+    aiohttp keeps applications in a cache of its own, and so the whole engine.
+    """
+    self._scheduler.core.weights.free()
+
   def submit(self, request: Request) -> concurrent.futures.Future[Result]:
     """Queues a request without HTTP; see `Scheduler.submit`.
 

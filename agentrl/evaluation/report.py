@@ -1,10 +1,24 @@
-"""Success of an evaluation for people: lines, and a table by subtask."""
+"""An evaluation for people: lines, a table a panel, Markdown and CSV."""
 
-from collections.abc import Mapping
-from typing import Any
+import csv
+import io
+from collections.abc import Iterator, Sequence
 
 import rich.console
 import rich.table
+
+from agentrl.evaluation.results import (
+    Figure,
+    Panel,
+    PolicyRecord,
+    Results,
+    Row,
+)
+
+_NONE = '-'
+# In the order of the tables.
+_FIGURES = ('success', 'success_errors_fail', 'ret', 'progress')
+_NUMBERS = ('turns', 'prompt_tokens', 'completion_tokens', 'cost', 'detectable')
 
 
 def describe(name: str, summary: dict) -> str:
@@ -18,32 +32,208 @@ def describe(name: str, summary: dict) -> str:
   )
 
 
-def show(
-    console: rich.console.Console, env_name: str, summary: Mapping[str, Any]
-) -> None:
-  """Prints success on each subtask and on all: a table, or lines in a pipe."""
-  rows = dict(summary.get('subtasks', {}), all=summary)
-  if console.is_terminal:
-    console.print(_table(env_name, rows))
-    return
-  for name, row in rows.items():
-    # A pipe gets one fact a line, in letters of any encoding.
-    text = describe(f'{env_name}, {name}', row)
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+def show(console: rich.console.Console, results: Results) -> None:
+  """Prints a table of each panel, or in a pipe a line of each row."""
+  for panel in results.panels:
+    rows = [row for row in results.rows if row.env == panel.env]
+    if console.is_terminal:
+      console.print(_table(panel, rows))
+      continue
+    for row in rows:
+      several = len(results.policies) > 1
+      name = f'{row.policy}, {panel.env}' if several else panel.env
+      # A pipe gets one fact a line, in letters of any encoding.
+      text = _line(f'{name}, {row.subtask}', row)
+      console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(
-    env_name: str, rows: Mapping[str, Mapping[str, Any]]
-) -> rich.table.Table:
-  table = rich.table.Table(title=f'Success on {env_name}')
-  for column in ('subtask', 'success', '95% interval', 'episodes'):
-    table.add_column(column, justify='left' if column == 'subtask' else 'right')
-  for name, row in rows.items():
-    if row['mean'] is not None:
-      table.add_row(
-          name,
-          f'{row["mean"]:.3f}',
-          f'{row["low"]:.3f} to {row["high"]:.3f}',
-          str(row['n']),
-      )
+def _line(name: str, row: Row) -> str:
+  errors = f', {row.errors} errors' if row.errors else ''
+  if row.success is None:
+    return f'{name}: no valid episode{errors}'
+  progress = f', progress {row.progress.mean:.3f}' if row.progress else ''
+  return (
+      f'{name}: success {row.success.mean:.3f}, 95% interval'
+      f' [{row.success.low:.3f}, {row.success.high:.3f}], return'
+      f' {row.ret.mean:.3f}{progress}, {row.turns:.1f} turns, {row.n} episodes'
+      f' of {row.tasks} tasks{errors}'
+  )
+
+
+def _table(panel: Panel, rows: Sequence[Row]) -> rich.table.Table:
+  table = rich.table.Table(title=f'Success on {panel.env}')
+  for column in ('policy', 'subtask'):
+    table.add_column(column)
+  for column in (
+      'success',
+      '95% interval',
+      'return',
+      'progress',
+      'turns',
+      'episodes',
+      'errors',
+  ):
+    table.add_column(column, justify='right')
+  for row in rows:
+    table.add_row(
+        row.policy,
+        row.subtask,
+        _mean(row.success),
+        _interval(row.success),
+        _mean(row.ret),
+        _mean(row.progress),
+        _number(row.turns, '.1f'),
+        str(row.n),
+        str(row.errors),
+    )
   return table
+
+
+def markdown(results: Results) -> str:
+  """The whole evaluation as a page."""
+  lines = ['# Evaluation', '', '## Policies', '']
+  lines += _markdown_table(
+      ('policy', 'kind', 'source', 'weights', 'template', 'sampler'),
+      map(_policy_cells, results.policies),
+  )
+  for panel in results.panels:
+    rows = [row for row in results.rows if row.env == panel.env]
+    lines += ['', f'## {panel.env}', '', _panel_words(panel), '']
+    lines += _markdown_table(*_row_cells(rows))
+  lines += [
+      '',
+      (
+          'Intervals hold the true mean in 95% of repetitions; the method is'
+          ' wilson (one success or failure a cluster), clustered, t (no bounds)'
+          ' or conservative (nearly all samples are equal). Success, return and'
+          ' progress leave failures of the infrastructure out; "errors fail"'
+          ' counts each as a failure. "Detectable" is the smallest difference'
+          ' in success to another policy that such a panel shows in 80% of'
+          ' repetitions; pairs of one panel show smaller ones.'
+      ),
+  ]
+  return '\n'.join(lines) + '\n'
+
+
+def _policy_cells(policy: PolicyRecord) -> list[str]:
+  weights = policy.weight_version or _NONE
+  if policy.fingerprint:
+    weights += f' (SHA-256 {policy.fingerprint[:12]})'
+  sampler = ', '.join(f'{k}={v}' for k, v in policy.sampler.items())
+  return [
+      policy.name,
+      policy.kind,
+      policy.source,
+      weights,
+      policy.template or _NONE,
+      sampler or _NONE,
+  ]
+
+
+def _panel_words(panel: Panel) -> str:
+  options = ', '.join(f'{k}={v!r}' for k, v in panel.options.items())
+  source = panel.task_file or f'the {panel.split} split'
+  return (
+      f'{len(panel.task_ids)} tasks of {source}, {panel.samples} episodes'
+      f' each, at most {panel.horizon} turns, seed {panel.seed}'
+      + (f', {options}' if options else '')
+      + f'. Success: {panel.success} Panel `{panel.hash}`.'
+  )
+
+
+def _row_cells(
+    rows: Sequence[Row],
+) -> tuple[tuple[str, ...], list[list[str]]]:
+  """Head and body; columns that no row has are left out."""
+  reports = any(row.progress for row in rows)
+  costs = any(row.cost is not None for row in rows)
+  ks = _ks(rows)
+  head = ['policy', 'subtask', 'success', 'method', 'errors fail', 'return']
+  head += ['progress'] * reports
+  head += [f'{name}{k}' for k in ks for name in ('pass@', 'pass^')]
+  head += ['turns', 'tokens in', 'tokens out', *['cost'] * costs]
+  head += ['episodes', 'tasks', 'errors', 'stops', 'detectable']
+
+  def cells(row: Row) -> list[str]:
+    found = [row.policy, row.subtask, _figure(row.success)]
+    found.append(row.success.method if row.success else _NONE)
+    found += [_figure(row.success_errors_fail), _figure(row.ret)]
+    found += [_figure(row.progress)] * reports
+    for k in ks:
+      found += [_figure(x.get(k)) for x in (row.pass_at_k, row.pass_hat_k)]
+    found += [_number(row.turns, '.1f')]
+    found += [_number(row.prompt_tokens, '.0f')]
+    found += [_number(row.completion_tokens, '.0f')]
+    found += [_number(row.cost, '.4f')] * costs
+    stops = ', '.join(f'{k} {v}' for k, v in row.stop_reasons.items())
+    found += [str(row.n), str(row.tasks), str(row.errors), stops]
+    return [*found, _number(row.detectable, '.3f')]
+
+  return tuple(head), list(map(cells, rows))
+
+
+def _markdown_table(head, rows) -> Iterator[str]:
+  for cells in (head, ['---'] * len(head), *rows):
+    escaped = (str(x).replace('|', '\\|').replace('\n', ' ') for x in cells)
+    yield f'| {" | ".join(escaped)} |'
+
+
+def as_csv(results: Results) -> str:
+  """The rows with a column for each number."""
+  ks = _ks(results.rows)
+  reasons = sorted({x for row in results.rows for x in row.stop_reasons})
+  lines = [_csv_record(row, ks, reasons) for row in results.rows]
+  file = io.StringIO()
+  writer = csv.DictWriter(file, list(lines[0]), lineterminator='\n')
+  writer.writeheader()
+  writer.writerows(lines)
+  return file.getvalue()
+
+
+def _csv_record(
+    row: Row, ks: Sequence[str], reasons: Sequence[str]
+) -> dict[str, object]:
+  names = ('env', 'subtask', 'policy', 'n', 'tasks', 'errors')
+  found: dict[str, object] = {name: getattr(row, name) for name in names}
+  figures = {
+      name.replace('ret', 'return'): getattr(row, name) for name in _FIGURES
+  }
+  for k in ks:
+    figures[f'pass_at_{k}'] = row.pass_at_k.get(k)
+    figures[f'pass_hat_{k}'] = row.pass_hat_k.get(k)
+  for name, figure in figures.items():
+    found[name] = figure and figure.mean
+    found[f'{name}_low'] = figure and figure.low
+    found[f'{name}_high'] = figure and figure.high
+    found[f'{name}_method'] = figure and figure.method
+  found |= {name: getattr(row, name) for name in _NUMBERS}
+  return found | {f'stop_{x}': row.stop_reasons.get(x, 0) for x in reasons}
+
+
+def _ks(rows: Sequence[Row]) -> list[str]:
+  """The k of pass@k beyond 1, where both are the success."""
+  return sorted({k for row in rows for k in row.pass_at_k} - {'1'}, key=int)
+
+
+def _mean(figure: Figure | None) -> str:
+  return _NONE if figure is None else f'{figure.mean:.3f}'
+
+
+def _interval(figure: Figure | None) -> str:
+  if figure is None:
+    return _NONE
+  return f'{_end(figure.low)} to {_end(figure.high)}'
+
+
+def _figure(figure: Figure | None) -> str:
+  if figure is None:
+    return _NONE
+  return f'{figure.mean:.3f} [{_end(figure.low)}, {_end(figure.high)}]'
+
+
+def _end(end: float | None) -> str:
+  return 'unknown' if end is None else f'{end:.3f}'
+
+
+def _number(value: float | None, form: str) -> str:
+  return _NONE if value is None else f'{value:{form}}'

@@ -35,12 +35,12 @@ class Needs:
   Attributes:
     max_context: tokens of the longest request, its completion included.
     vocab_size: rows of the policy's embedding.
-    architecture: the policy's, as config.json names it.
+    architecture: the policy's, as config.json names it; None: any.
   """
 
   max_context: int
   vocab_size: int
-  architecture: str
+  architecture: str | None
 
 
 def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
@@ -66,7 +66,7 @@ def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
   _check_context(url, said, needs.max_context)
   found = said.architectures
   # SGLang would load what it knows of the weights, and report a success.
-  if found and needs.architecture not in found:
+  if needs.architecture and found and needs.architecture not in found:
     raise EngineRefusal(
         f'{url} was started with a model of {_shown(", ".join(found))}, and the'
         f' policy is {needs.architecture}; start the server with the model of'

@@ -7,7 +7,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from agentrl.models import variants
-from agentrl.modes import evaluate
+from agentrl.modes import held_out
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed
 from agentrl.rollout.agent import make_agent
@@ -88,7 +88,7 @@ def make_world(session: Session, *, expert: bool) -> World:
   )
   tasks = environment.tasks('train')
   # Refused now rather than after an hour.
-  evaluate.panel(environment, config.eval)
+  held_out.panel(environment, config.eval)
   remote.read_keys(config.sampler)
   if session.first:
     remote.warn_unreachable(config.sampler)

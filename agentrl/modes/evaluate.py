@@ -1,154 +1,204 @@
-"""mode='evaluate': success of a policy on a fixed list of held-out tasks."""
+"""mode='evaluate': success of policies on fixed lists of held-out tasks.
+
+`evaluation.json` has every figure, see `evaluation.results`. `summary.json` has
+`eval: {SPLIT: summary}`, with several policies or environments
+`eval: {POLICY: {ENV: {SPLIT: summary}}}`.
+"""
 
 import contextlib
+import functools
+import gc
 import json
 import os
 import pathlib
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import rich.console
 from ml_collections import ConfigDict
 
-from agentrl.config import resume, sections
-from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation import report
-from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
-from agentrl.inference.sampler import Sampler
-from agentrl.rollout.agent import make_agent
+from agentrl import config as config_lib
+from agentrl.config import evaluation, resume
+from agentrl.config.evaluation import Evaluated
+from agentrl.config.modes import Evaluate
+from agentrl.evaluation import report, results, rows as rows_lib
+from agentrl.evaluation.evaluate import summarise
+from agentrl.evaluation.journal import Journal
+from agentrl.evaluation.play import Player
+from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
+from agentrl.modes import policies
+from agentrl.modes.opening import Opening, OpenPolicy
+from agentrl.modes.worlds import Worlds
+from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
-from agentrl.runtime import workdir as workdir_lib
+from agentrl.runtime import lock, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
-from agentrl.serving import start as serving_lib
-from agentrl.training import compile_cache, language_model, ranks
-from agentrl.training.collection import Collector
+from agentrl.training import compile_cache, ranks
+from agentrl.types import Group
 
-read = resume.read
+
+def read(config: ConfigDict) -> Evaluate:
+  """The checked config; what it leaves open is that of the runs it names."""
+  return evaluation.whole(config, evaluation.read(config))
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
-  """Evaluates `config.model`; leaves episodes and a summary in `workdir`.
+  """Evaluates the policies of `config`; the same command continues.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
-  config = read(config)
-  compile_cache.use(config.compile_cache)
-  ranks.join(os.environ, config.mode, ready=False)
+  evaluated = evaluation.read(config)
+  whole = evaluation.whole(config, evaluated)
+  compile_cache.use(whole.compile_cache)
+  ranks.join(os.environ, whole.mode, ready=False)
   directory = workdir_lib.make(workdir)
   console = rich.console.Console()
   began = time.monotonic()
-  with contextlib.ExitStack() as stack:
-    loop = stack.enter_context(EventLoop())
-    environment = stack.enter_context(Environment(loop, config.env))
-    panel(
-        environment, config.eval
-    )  # refused now, not after the model is loaded
-    model, version = language_model.load_policy(config.model.name)
-    number = int(version) if version.isdecimal() else 0
-    agent = make_agent(environment.spec, model.tokenizer, config.agent)
-    try:
-      serving = serving_lib.start_serving(
-          stack,
-          loop,
-          serving_lib.ServedPolicy(
-              model=model,
-              version=number,
-              dtype=config.model.dtype,
-              max_context=config.rollout.max_context,
-              seed=config.eval.seed,
-              chat_template=config.agent.template,
-          ),
-          config.sampler,
-          directory,
-      )
-      result = run_panel(
-          Collector(loop, console, environment, agent, config.rollout),
-          serving.make_sampler(temperature=config.eval.temperature),
-          config.eval,
-          name='eval',
-          title='evaluation',
-          policy_version=number,
-      )
-    except Interrupted:
-      print('Stopped; nothing was written.')
-      sys.exit(130)
-  write_episodes(directory, 'eval', result, tokens=config.rollout.save_tokens)
-  summary = {
-      'mode': 'evaluate',
-      'steps': 0,
-      'wall_s': time.monotonic() - began,
-      'tokens': sum(
-          len(e.tokens) for group in result.groups for e in group.episodes
-      ),
-      'model': config.model.name,
-      'weight_version': version,
-      'eval': {config.eval.split: result.summary},
-  }
-  path = directory / 'summary.json'
-  path.write_text(json.dumps(summary, indent=2) + '\n')
-  report.show(console, config.env.name, result.summary)
+  played = []
+  try:
+    with contextlib.ExitStack() as stack:
+      stack.enter_context(lock.hold(directory))
+      record = config_lib.record(whole)
+      resume.check(record, directory)
+      loop = stack.enter_context(EventLoop())
+      # All that can be refused is refused before weights are loaded.
+      worlds = Worlds(loop, stack, evaluated)
+      panels = worlds.panels()
+      resume.keep(record, directory)
+      for item in evaluated:
+        player = Player(loop, console, item.configs[0].rollout)
+        played.append(_play(item, worlds, panels, player, directory))
+        gc.collect()  # its weights, before the next ones are loaded
+      path = _write(directory, record, panels, played, began)
+  except Interrupted:
+    print('Stopped. The same command plays the episodes that are missing.')
+    sys.exit(130)
+  report.show(console, results.read(directory))
   console.print(f'See {path}', highlight=False, soft_wrap=True)
 
 
-def panel(environment: Environment, config: sections.Eval) -> tuple[int, ...]:
-  """The tasks that evaluations compare on.
+class _Played(NamedTuple):
+  """A policy after its episodes.
 
-  Raises:
-    ConfigError: there are fewer.
-    DataError: the item file is not of this environment.
+  Attributes:
+    record: of the policy.
+    rows: of each panel.
+    summaries: of each panel, see `evaluate.summarise`.
+    tokens: of all transcripts.
   """
-  return environment.panel(config.split, config.num_tasks, config.task_file)
+
+  record: PolicyRecord
+  rows: list[list[Row]]
+  summaries: list[dict[str, Any]]
+  tokens: int
 
 
-def run_panel(
-    collector: Collector,
-    sampler: Sampler,
-    config: sections.Eval,
-    *,
-    name: str,
-    title: str,
-    policy_version: int,
-) -> Evaluation:
-  """Plays the fixed panel.
+def _play(
+    item: Evaluated,
+    worlds: Worlds,
+    panels: Sequence[Panel],
+    player: Player,
+    directory: pathlib.Path,
+) -> _Played:
+  """Plays what is missing of all panels; opens the policy only for that."""
+  counts = item.kind not in policies.WITHOUT_TOKENS
+  rows, summaries, tokens = [], [], 0
+  with contextlib.ExitStack() as stack:
+    opening = Opening(item, stack, player.loop, directory)
+    opened = functools.cache(lambda: policies.open_policy(opening))
+    for config, panel in zip(item.configs, panels, strict=True):
+      environment, limits = worlds.of(config), config.rollout
+      groups = player.play(
+          panel,
+          functools.partial(_make_play, opened, environment, config),
+          Journal(
+              results.episodes_path(directory, item.name, panel.env),
+              tokens=limits.save_tokens and counts,
+              views=limits.save_views,
+          ),
+          title=f'{item.name} on {panel.env}',
+      )
+      rows.append(rows_lib.of_panel(item.name, panel, groups, tokens=counts))
+      kinds = environment.subtasks()
+      summaries.append(summarise(groups, seed=panel.seed, subtask=kinds))
+      tokens += _tokens(groups) if counts else 0
+    record = policies.record_of(opening, opened)
+    return _Played(record, rows, summaries, tokens)
 
-  Args:
-    collector: plays the episodes.
-    sampler: of the policy.
-    config: which panel, and how it is played.
-    name: prefix of the episodes' ids.
-    title: of the progress bar.
-    policy_version: for the record.
 
-  Raises:
-    AgentrlError: as `panel` and `Collector.collect`.
-    Interrupted: the user asked to stop.
-  """
-  environment = collector.environment
-  groups = collector.collect(
-      list(enumerate(panel(environment, config))),
-      config.samples,
-      sampler,
-      name=name,
-      title=title,
-      split=config.split,
-      horizon=config.horizon,
-      policy_version=policy_version,
-      seed=config.seed,
-      wrap=lambda play: seeded(play, config.seed),
+def _make_play(
+    opened: Callable[[], OpenPolicy],
+    environment: Environment,
+    config: Evaluate,
+) -> Play:
+  return opened().make_play(environment, config)
+
+
+def _write(
+    directory: pathlib.Path,
+    config: dict[str, Any],
+    panels: Sequence[Panel],
+    played: Sequence[_Played],
+    began: float,
+) -> pathlib.Path:
+  """Writes the results in all their forms; returns the path of the summary."""
+  found = Results(
+      config=config,
+      policies=tuple(x.record for x in played),
+      panels=tuple(panels),
+      rows=tuple(
+          row
+          for of_panel in zip(*(x.rows for x in played), strict=True)
+          for of_policy in of_panel
+          for row in of_policy
+      ),
   )
-  return Evaluation(
-      summarise(groups, seed=config.seed, subtask=environment.subtasks()),
-      groups,
+  summary = {
+      'mode': config['mode'],
+      'steps': 0,
+      'wall_s': time.monotonic() - began,
+      'tokens': sum(x.tokens for x in played),
+      'model': config['model']['name'],
+      **_summary(played, panels),
+  }
+  path = directory / 'summary.json'
+  path.write_text(json.dumps(summary, indent=2) + '\n')
+  (directory / 'evaluation.md').write_text(report.markdown(found))
+  (directory / 'evaluation.csv').write_text(report.as_csv(found))
+  results.write(directory, found)
+  return path
+
+
+def _tokens(groups: Sequence[Group]) -> int:
+  """Tokens up to the last completion of each episode, also where none are kept."""
+  last = [e.turns[-1] for group in groups for e in group.episodes if e.turns]
+  # What a server did not count is left out.
+  return sum(
+      (turn.prompt_tokens or 0) + (turn.completion_tokens or 0) for turn in last
   )
 
 
-def write_episodes(
-    directory: pathlib.Path, stem: str, result: Evaluation, *, tokens: bool
-) -> None:
-  """Writes the episodes of an evaluation to `episodes/eval/STEM.jsonl`."""
-  episodes_lib.write(
-      directory / 'episodes' / 'eval' / f'{stem}.jsonl',
-      [e for group in result.groups for e in group.episodes],
-      tokens=tokens,
-  )
+def _summary(
+    played: Sequence[_Played], panels: Sequence[Panel]
+) -> dict[str, Any]:
+  """The version of the weights and the figures, see the module's docstring."""
+  if len(played) * len(panels) == 1:
+    return {
+        'weight_version': played[0].record.weight_version,
+        'eval': {panels[0].split: played[0].summaries[0]},
+    }
+  return {
+      'weight_version': {
+          x.record.name: x.record.weight_version for x in played
+      },
+      'eval': {
+          x.record.name: {
+              panel.env: {panel.split: summary}
+              for panel, summary in zip(panels, x.summaries, strict=True)
+          }
+          for x in played
+      },
+  }

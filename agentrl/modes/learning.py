@@ -8,7 +8,7 @@ from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import report
-from agentrl.modes import evaluate as evaluate_mode
+from agentrl.modes import held_out
 from agentrl.modes.build import Run
 from agentrl.serving import start as serving_lib
 from agentrl.serving.start import Serving
@@ -144,7 +144,7 @@ def evaluate(
   session, config = run.session, run.session.config
   if not config.eval.num_tasks:
     return
-  result = evaluate_mode.run_panel(
+  result = held_out.run_panel(
       run.collector,
       serving.make_sampler(temperature=config.eval.temperature),
       config.eval,
@@ -153,7 +153,7 @@ def evaluate(
       policy_version=version,
   )
   if session.first:
-    evaluate_mode.write_episodes(
+    held_out.write_episodes(
         session.directory,
         name if name == 'untrained' else f'{step:06d}',
         result,

@@ -133,7 +133,8 @@ def start_engine(
       ),
   )
   url = engine.start(host, port)
-  stack.callback(engine.stop)
+  stack.callback(engine.free)
+  stack.callback(engine.stop)  # before that
   return engine, url
 
 

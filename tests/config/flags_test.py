@@ -114,7 +114,7 @@ class Setting:
     self.flags = {}
 
   def set(self, path, value):
-    beside = BESIDE.get(path, {}) | BESIDE.get((path, value), {})
+    beside = BESIDE.get(path, {}) | BESIDE.get((path, str(value)), {})
     self.flags = beside | self.flags | {path: value}
     self.enable(self.known[path])
     if path in ('algo.name', 'env.name'):

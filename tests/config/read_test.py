@@ -292,6 +292,14 @@ def seen(tmp_path_factory, quick_compilation):
     config.env = {}
     config.sampler = LAUNCHED
     recorder.run(config)
+    config = config_lib.defaults('evaluate')
+    config.model = dict(name=server.url, tokenizer=str(folder))
+    config.rollout = dict(max_completion_tokens=8, max_context=1024)
+    panel = dict(name='babyai', options=dict(style='compact'))
+    config.eval.panels = ({'env': panel, 'eval': dict(num_tasks=2, horizon=2)},)
+    with pytest.MonkeyPatch.context() as patch:
+      patch.setenv('AGENTRL_SAMPLER_API_KEY', 'secret')
+      recorder.run(config)
   finally:
     world.stop()
     server.stop()

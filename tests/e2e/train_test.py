@@ -264,7 +264,8 @@ def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
       config=f'configs/evaluate.py:model={runs.whole},n=3,task_file={items}',
   )
   assert result.returncode == 0, result.stdout + result.stderr
-  played = lines(tmp_path / 'run' / 'episodes' / 'eval' / 'eval.jsonl')
+  folder = tmp_path / 'run' / 'episodes' / 'eval' / 'whole'
+  played = lines(folder / 'babyai.jsonl')
   assert [x['task_id'] for x in played] == list(wanted)
 
 

@@ -1,12 +1,28 @@
 """Tests for agentrl.modes.evaluate."""
 
+import contextlib
+import dataclasses
+import http.server
 import json
+import shutil
+import threading
+import time
+import weakref
 
+import jax
 import pytest
 
+from agentrl import envs
 from agentrl.config import record
-from agentrl.modes import evaluate, train
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import ConfigError, EngineError, EnvError
+from agentrl.evaluation import results
+from agentrl.modes import evaluate, policies, train
+from agentrl.runtime import lock
+from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.weights import fingerprint, hf
 from configs import evaluate as config_lib, textcraft_grpo
+from tests import tiny
 
 
 def test_training_tasks_are_refused_where_nothing_is_trained():
@@ -43,3 +59,308 @@ def test_an_evaluation_takes_an_item_file_as_argument():
   read = evaluate.read(config)
   assert read.eval.task_file == 'textcraft_test.json'
   assert read.eval.num_tasks == 90
+
+
+CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=2048)
+# What a clock says.
+CLOCKS = ('sampler_s', 'env_s')
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+  """A tiny model in a Hugging Face folder."""
+  path = tmp_path_factory.mktemp('model') / 'small'
+  tokenizer = tokenizer_lib.train_bpe(['go to the red ball'], 300)
+  params = tiny.random_params(CONFIG)
+  hf.save(path, CONFIG, params, companions=[tokenizer.save])
+  return path
+
+
+def small(source, env='babyai', **eval):
+  """An evaluation of seconds."""
+  config = config_lib.get_config(f'model={source},env={env}')
+  config.eval.update({'num_tasks': 3, 'horizon': 3} | eval)
+  if 'babyai' in env:
+    config.env.options.update(levels=('GoToRedBall',), style='compact')
+  config.agent = dict(format='plain', instructions='compact')
+  config.rollout = dict(max_completion_tokens=8, max_context=1024)
+  config.sampler.max_running = 4
+  return config
+
+
+def left(directory):
+  """All that an evaluation leaves, but for its times."""
+  found = {}
+  for path in sorted(directory.rglob('*')):
+    name = path.relative_to(directory).as_posix()
+    if path.is_dir() or name == 'lock':
+      continue
+    found[name] = path.read_text()
+    if path.suffix == '.jsonl':
+      lines = [json.loads(line) for line in found[name].splitlines()]
+      for turn in (turn for line in lines for turn in line['turns']):
+        for clock in CLOCKS:
+          turn.pop(clock)
+      found[name] = lines
+    if name == 'summary.json':
+      found[name] = json.loads(found[name]) | {'wall_s': 0}
+  return found
+
+
+@pytest.fixture(scope='module')
+def whole(tmp_path_factory):
+  """An evaluation of the expert in two environments that nothing disturbed."""
+  path = tmp_path_factory.mktemp('whole') / 'run'
+  evaluate.run(small('expert', 'textcraft;babyai', samples=2), str(path))
+  return path
+
+
+def test_an_evaluation_leaves_its_results(whole):
+  assert set(left(whole)) == {
+      'config.json',
+      'episodes/eval/expert/babyai.jsonl',
+      'episodes/eval/expert/policy.json',
+      'episodes/eval/expert/textcraft.jsonl',
+      'evaluation.csv',
+      'evaluation.json',
+      'evaluation.md',
+      'summary.json',
+  }
+  found = results.read(whole)
+  [policy] = found.policies
+  assert (policy.name, policy.kind, policy.fingerprint) == (
+      'expert',
+      'expert',
+      None,
+  )
+  assert found.config == json.loads((whole / 'config.json').read_text())
+  for panel in found.panels:
+    path = results.episodes_path(whole, 'expert', panel.env)
+    played = list(episodes_lib.read(path))
+    assert [(e.task_id, e.sample) for e in played] == [
+        (task, k) for task in panel.task_ids for k in range(2)
+    ]
+    assert (
+        panel.task_ids
+        == envs.get(panel.env).tasks('test', **panel.options)[
+            0 :: len(envs.get(panel.env).tasks('test', **panel.options)) // 3
+        ][:3]
+    )
+    rows = [row for row in found.rows if row.env == panel.env]
+    assert [row.subtask for row in rows] == [
+        *sorted(set(panel.subtasks)),
+        results.ALL,
+    ]
+    share = sum(e.success for e in played) / len(played)
+    assert rows[-1].success.mean == pytest.approx(share)
+    assert rows[-1].n == 6 and rows[-1].errors == 0
+    summary = json.loads((whole / 'summary.json').read_text())
+    [of_env] = summary['eval']['expert'][panel.env].values()
+    assert of_env['mean'] == pytest.approx(share) and of_env['n'] == 6
+  assert found.rows[-1].success.mean == 1.0  # GoToRedBall
+
+
+@pytest.mark.parametrize('keep', [0.0, 0.6])
+def test_a_killed_evaluation_ends_as_one_that_was_not(
+    whole, tmp_path, keep, capsys
+):
+  path = tmp_path / 'run'
+  shutil.copytree(whole, path)
+  # As a SIGKILL in the second environment leaves it: half a line at the end.
+  for name in ('evaluation.json', 'evaluation.md', 'evaluation.csv'):
+    (path / name).unlink()
+  journal = results.episodes_path(path, 'expert', 'babyai')
+  data = journal.read_bytes()
+  journal.write_bytes(data[: int(keep * len(data))])
+  kept = data[: int(keep * len(data))].count(b'\n')
+  evaluate.run(small('expert', 'textcraft;babyai', samples=2), str(path))
+  assert left(path) == left(whole)
+  # The times are those of the episodes that were played anew.
+  again = journal.read_bytes().splitlines(keepends=True)
+  assert again[:kept] == data.splitlines(keepends=True)[:kept]
+  assert 'babyai, all: success 1.000' in capsys.readouterr().out
+
+
+def test_the_same_command_on_a_finished_evaluation_plays_nothing(
+    whole, tmp_path, monkeypatch
+):
+  path = tmp_path / 'run'
+  shutil.copytree(whole, path)
+  monkeypatch.setattr(policies, 'open_policy', None)
+  evaluate.run(small('expert', 'textcraft;babyai', samples=2), str(path))
+  assert left(path) == left(whole)
+
+
+def test_another_evaluation_in_the_folder_is_refused(whole, tmp_path):
+  path = tmp_path / 'run'
+  shutil.copytree(whole, path)
+  for changed, words in [
+      ({'seed': 1}, r'eval.seed=0 \(now 1\)'),
+      ({'samples': 3}, r'eval.samples=2 \(now 3\)'),
+      ({'horizon': 4}, r'eval.horizon=3 \(now 4\)'),
+  ]:
+    config = small('expert', 'textcraft;babyai', **({'samples': 2} | changed))
+    with pytest.raises(ConfigError, match=words):
+      evaluate.run(config, str(path))
+  assert left(path) == left(whole)
+  # How many play at a time is no part of it.
+  config = small('expert', 'textcraft;babyai', samples=2)
+  config.rollout.concurrency = 1
+  evaluate.run(config, str(path))
+
+
+def test_a_training_runs_folder_is_refused(tmp_path):
+  (tmp_path / 'metrics.jsonl').write_text('{"step": 0}\n')
+  kept = record(train.read(textcraft_grpo.get_config('tiny')))
+  (tmp_path / 'config.json').write_text(json.dumps(kept))
+  with pytest.raises(ConfigError) as refused:
+    evaluate.run(small('expert'), str(tmp_path))
+  assert "holds a run with mode='train' (now 'evaluate');" in str(refused.value)
+
+
+def test_two_processes_in_one_folder_are_refused(tmp_path):
+  with lock.hold(tmp_path), pytest.raises(ConfigError, match='is in use'):
+    evaluate.run(small('expert'), str(tmp_path))
+
+
+def test_too_large_a_panel_is_refused_before_weights_are_loaded(
+    folder, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(policies, 'open_policy', None)
+  config = small(folder, 'babyai;textcraft', num_tasks=101)
+  with pytest.raises(ConfigError, match='split of textcraft has 100 tasks'):
+    evaluate.run(config, str(tmp_path))
+
+
+def test_a_missing_wheel_is_refused_before_weights_are_loaded(
+    folder, tmp_path, monkeypatch
+):
+  # The server's process finds this one in its place.
+  stub = tmp_path / 'stub' / 'scienceworld'
+  stub.mkdir(parents=True)
+  (stub / '__init__.py').write_text("raise ImportError('not installed')\n")
+  monkeypatch.setenv('PYTHONPATH', str(stub.parent))
+  monkeypatch.setattr(policies, 'open_policy', None)
+  config = config_lib.get_config(f'model={folder},suite=text')
+  with pytest.raises(EnvError, match='third_party/requirements/envs.txt'):
+    evaluate.run(config, str(tmp_path / 'run'))
+  assert not (tmp_path / 'run' / 'config.json').exists()
+
+
+@pytest.mark.slow
+def test_a_model_and_the_server_of_it_do_the_same(folder, tmp_path, capsys):
+  params = tiny.random_params(CONFIG)
+  limits = dict(max_len=1100, max_running=4)
+  with tiny.serving(params, CONFIG, **limits) as url:
+    config = small(f'{folder};{url}', temperature=0.0, samples=2)
+    config.model.tokenizer = str(folder)
+    evaluate.run(config, str(tmp_path))
+  found = results.read(tmp_path)
+  loaded, served = found.policies
+  assert (loaded.name, loaded.kind) == ('small', 'model')
+  expected = fingerprint.of_params(params)
+  assert loaded.fingerprint == expected and served.fingerprint is None
+  assert served.kind == 'server' and served.source == url
+  assert loaded.template == served.template == 'chatml'
+  assert loaded.sampler['temperature'] == served.sampler['temperature'] == 0.0
+  lines = [
+      list(episodes_lib.read(results.episodes_path(tmp_path, x.name, 'babyai')))
+      for x in found.policies
+  ]
+  said = [[[t.completion for t in e.turns] for e in part] for part in lines]
+  assert said[0] == said[1] and len(said[0]) == 6
+  assert [e.seed for e in lines[0]] == [e.seed for e in lines[1]]
+  first, second = (row for row in found.rows if row.subtask == results.ALL)
+  assert first.success == second.success and first.prompt_tokens > 100
+  name = served.name
+  assert f'{name}, babyai, all: success' in capsys.readouterr().out
+  summary = json.loads((tmp_path / 'summary.json').read_text())
+  assert summary['weight_version'] == {'small': 'default', name: 'default'}
+  assert summary['tokens'] > 0
+
+
+@pytest.mark.slow
+def test_other_weights_of_the_same_name_are_not_gone_on_with(folder, tmp_path):
+  model, path = tmp_path / 'model', tmp_path / 'run'
+  shutil.copytree(folder, model)
+  evaluate.run(small(model), str(path))
+  journal = results.episodes_path(path, 'model', 'babyai')
+  journal.write_text(journal.read_text().splitlines(keepends=True)[0])
+  tokenizer = tokenizer_lib.load(model)
+  shutil.rmtree(model)
+  params = tiny.random_params(CONFIG, seed=1)
+  hf.save(model, CONFIG, params, companions=[tokenizer.save])
+  with pytest.raises(ConfigError, match='episodes of model with fingerprint='):
+    evaluate.run(small(model), str(path))
+  assert len(journal.read_text().splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_weights_are_freed_before_the_next_are_loaded(
+    folder, tmp_path, monkeypatch
+):
+  again, live, load = (
+      tmp_path / 'again',
+      [],
+      policies.language_model.load_policy,
+  )
+  shutil.copytree(folder, again)
+
+  def load_policy(*args, **kwargs):
+    live.append(sum(x.nbytes for x in jax.live_arrays()))
+    model, version = load(*args, **kwargs)
+    models.append(weakref.ref(model))
+    return model, version
+
+  models = []
+  monkeypatch.setattr(policies.language_model, 'load_policy', load_policy)
+  evaluate.run(small(f'{folder};{again}', num_tasks=1), str(tmp_path / 'run'))
+  assert [ref() for ref in models] == [None, None]
+  weights = sum(x.nbytes for x in jax.tree.leaves(tiny.random_params(CONFIG)))
+  assert live[1] < live[0] + weights
+
+
+@pytest.mark.slow
+def test_a_server_without_a_tokenizer_here_is_refused(tmp_path):
+  params = tiny.random_params(CONFIG)
+  with tiny.serving(params, CONFIG, max_len=1100) as url:
+    with pytest.raises(ConfigError, match='--config.model.tokenizer=FOLDER'):
+      evaluate.run(small(url), str(tmp_path))
+    config = small(url)
+    config.rollout.max_context = 1200
+    with pytest.raises(
+        EngineError, match='fewer than rollout.max_context=1200'
+    ):
+      evaluate.run(config, str(tmp_path / 'long'))
+
+
+def test_a_url_of_something_else_is_refused_at_once(tmp_path):
+  with page_server(b'<html>Welcome</html>') as url:
+    began = time.monotonic()
+    with pytest.raises(EngineError, match='is an SGLang server there'):
+      evaluate.run(small(url), str(tmp_path))
+    assert time.monotonic() - began < 60
+
+
+@contextlib.contextmanager
+def page_server(body):
+  """A web server that says the same to everybody."""
+
+  class Handler(http.server.BaseHTTPRequestHandler):
+
+    def do_GET(self):
+      self.send_response(200)
+      self.end_headers()
+      self.wfile.write(body)
+
+    def log_message(self, *args):
+      pass
+
+  with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+      yield f'http://127.0.0.1:{server.server_port}'
+    finally:
+      server.shutdown()
+      thread.join()

@@ -111,7 +111,7 @@ def load() -> Any:
     from minigrid.envs.babyai.core import roomgrid_level
   except ImportError as error:
     raise EnvError(
-        f'BabyAI needs minigrid: pip install minigrid==3.2.0 ({error})'
+        f'BabyAI needs minigrid: pip install -r requirements.txt ({error})'
     ) from error
   # It prints each rejected layout, and our stdout is the caller's.
   roomgrid_level.print = lambda *args: None

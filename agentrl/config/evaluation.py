@@ -1,0 +1,275 @@
+"""An evaluation as its config means it: which policies, on which panels.
+
+`model.name` lists policies and `env.name` environments, separated by `;`;
+`eval.panels` has panels of several environments, each with its own split and
+size. What a run brings (how it is asked, its limits, how its environment shows
+itself) holds for that run alone; the tasks are the same for all policies, and
+those of the first run where the command leaves them open.
+"""
+
+import copy
+import dataclasses
+import pathlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ml_collections import ConfigDict
+
+from agentrl import envs
+from agentrl.config import resume
+from agentrl.config.modes import Evaluate
+from agentrl.envs import ENVS
+from agentrl.errors import ConfigError
+from agentrl.fields import get
+from agentrl.runtime import workdir as workdir_lib
+
+_SEPARATOR = ';'
+EXPERT = 'expert'  # the environment's own, as a source
+# Of a panel; the same for all policies.
+_SHARED = tuple(
+    f'eval.{name}'
+    for name in ('num_tasks', 'split', 'task_file', 'seed', 'samples')
+) + ('eval.horizon', 'env.name')
+_MOST_CHARS = 64  # of a name, which is part of a path
+
+
+class Evaluated(NamedTuple):
+  """A policy of an evaluation, before it is opened.
+
+  Attributes:
+    name: unique in the evaluation, short, and fit for a path.
+    kind: 'model', 'server' or 'expert'.
+    source: as the command names it.
+    configs: one a panel; they differ in `env` and `eval` alone.
+  """
+
+  name: str
+  kind: str
+  source: str
+  configs: tuple[Evaluate, ...]
+
+
+def read(config: ConfigDict) -> tuple[Evaluated, ...]:
+  """The policies of an evaluation, each with its checked config of each panel.
+
+  Raises:
+    ConfigError: a field is wrong, a policy or an environment is listed twice,
+      or runs bring panels that differ.
+  """
+  sources = split('model.name', config.model.name)
+  panels = tuple(_panels(config))
+  runs = {source: _run_of(source) for source in sources}
+  lead = next(filter(None, runs.values()), {})
+  shared = {name: lead[name] for name in ('env', 'eval') if name in lead}
+  served = any(kind_of(source) == 'server' for source in sources)
+  found = []
+  for name, source in zip(names(sources), sources, strict=True):
+    kind, run = kind_of(source), runs[source] or shared
+    one = copy.deepcopy(config)
+    one.model.name = source
+    if served and kind != 'server':  # of the others it names none
+      one.model.tokenizer = None
+    configs = tuple(_read_one(one, panel, run) for panel in panels)
+    found.append(Evaluated(name, kind, source, configs))
+  _check_panels(found)
+  return tuple(found)
+
+
+def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
+  """The first policy's config of the first panel, with the lists as they are.
+
+  It is what a workdir keeps, and a dry run shows.
+  """
+  made = evaluated[0].configs[0]
+  if made.eval.panels or len(evaluated[0].configs) > 1:
+    each = [x.env for x in evaluated[0].configs]
+    env = dataclasses.replace(
+        made.env,
+        name=_SEPARATOR.join(x.name for x in each),
+        options={x.name: x.options for x in each},
+    )
+    made = dataclasses.replace(made, env=env)
+  model = dataclasses.replace(made.model, name=config.model.name)
+  return dataclasses.replace(made, model=model)
+
+
+def kind_of(source: str) -> str:
+  """The kind of a policy by its source."""
+  if source == EXPERT:
+    return 'expert'
+  return 'server' if source.startswith(('http://', 'https://')) else 'model'
+
+
+def names(sources: Sequence[str]) -> tuple[str, ...]:
+  """Short names, fit for a path, one for each source and all different."""
+  parts = [_parts(source) for source in sources]
+  for count in range(1, max(map(len, parts)) + 1):
+    found = ['-'.join(part[-count:])[-_MOST_CHARS:] for part in parts]
+    found = [name.lstrip('-.') or 'policy' for name in found]
+    # File systems may take upper and lower case for the same.
+    if len({name.lower() for name in found}) == len(found):
+      return tuple(found)
+  return tuple(f'{i}-{name}' for i, name in enumerate(found, 1))
+
+
+def _parts(source: str) -> list[str]:
+  """The words of a source, the last of them the most telling."""
+  if kind_of(source) == 'server':
+    words = [source.partition('://')[2]]
+  else:
+    path = pathlib.PurePath(source.removesuffix('.gguf'))
+    words = [part for part in path.parts if part not in ('/', '.', '..')]
+    if workdir_lib.run_of(source) and path.parent.name == 'checkpoints':
+      *words, run, _, number = ['run', *words]
+      words.append(f'{run}-{number}')
+  words = [re.sub(r'[^A-Za-z0-9._]+', '-', word).strip('-.') for word in words]
+  return [word for word in words if word] or ['policy']
+
+
+def split(path: str, text: str) -> tuple[str, ...]:
+  """The entries of a list `A;B`.
+
+  Args:
+    path: of the field, for messages.
+    text: its value.
+
+  Raises:
+    ConfigError: an entry is empty, or there twice.
+  """
+  found = tuple(part.strip() for part in text.split(_SEPARATOR))
+  if not all(found):
+    raise ConfigError(f'{path}={text!r} has an empty entry; leave out a ";".')
+  for entry in found:
+    if found.count(entry) > 1:
+      raise ConfigError(
+          f'{path}={text!r} names {entry!r} twice; once is enough.'
+      )
+  return found
+
+
+def _run_of(source: str) -> dict[str, Any] | None:
+  """The config of the run that a source is of, if it is of one."""
+  if kind_of(source) != 'model':
+    return None
+  run = resume.trained_with(source)
+  if run and run.get('eval', {}).get('num_tasks') == 0:
+    # It was trained without evaluations, which says nothing of a panel.
+    rest = {k: v for k, v in run['eval'].items() if k != 'num_tasks'}
+    run = run | {'eval': rest}
+  return run
+
+
+def _panels(config: ConfigDict) -> Iterator[Mapping[str, Any] | str | None]:
+  """A panel's values, or the name of an environment; None: a run's, or ours."""
+  panels, name = config.eval.panels, config.env.name
+  if panels and name:
+    raise ConfigError(
+        f'eval.panels names its environments, and so does env.name={name!r}:'
+        ' leave one of them out.'
+    )
+  if not panels:
+    found = split('env.name', name) if name else (None,)
+  else:
+    found = panels
+    for panel in panels:
+      _check_panel(panel)
+    split('eval.panels', _SEPARATOR.join(x['env']['name'] for x in panels))
+  if len(found) > 1 and config.env.url:
+    raise ConfigError(
+        'env.url names servers of one environment, and there are'
+        f' {len(found)}; leave it out, or give each panel of eval.panels its'
+        ' own.'
+    )
+  yield from found
+
+
+def _check_panel(panel: Any) -> None:
+  """Refuses what is not `{'env': {...}, 'eval': {...}}` of fields of a panel."""
+  sections = panel if isinstance(panel, Mapping) else {}
+  known = {
+      path for path in Evaluate.BROUGHT if path.startswith(('env', 'eval'))
+  }
+  wrong = sections.keys() - {'env', 'eval'}
+  for section in {'env', 'eval'} & sections.keys():
+    inner = sections[section]
+    inner = inner if isinstance(inner, Mapping) else {'': inner}
+    wrong |= {f'{section}.{x}' for x in inner if f'{section}.{x}' not in known}
+  if wrong:
+    raise ConfigError(
+        f'A panel of eval.panels has {", ".join(sorted(map(str, wrong)))};'
+        f' known: {", ".join(sorted(known))}.'
+    )
+  name = sections.get('env', {}).get('name')
+  if not isinstance(name, str) or not name:
+    raise ConfigError(
+        'A panel of eval.panels is a dict with an environment,'
+        " {'env': {'name': ...}, 'eval': {...}}; got "
+        + f'{panel!r}.'
+    )
+
+
+def _read_one(
+    config: ConfigDict, panel: Mapping[str, Any] | str | None, run: dict
+) -> Evaluate:
+  """The config of one policy on one panel."""
+  one = copy.deepcopy(config)
+  one.eval.panels = ()
+  if isinstance(panel, Mapping):
+    name, run = panel['env']['name'], _under(panel, run)
+  else:
+    one.env.name = name = panel
+  others = split('env.name', config.env.name) if config.env.name else ()
+  others += tuple(x['env']['name'] for x in config.eval.panels)
+  for option in [x for x in one.env.options if len(others) > 1]:
+    # An option is for those of the environments that have it.
+    owners = [x for x in others if x in ENVS and option in ENVS[x].options]
+    if owners and name not in owners:
+      one.env.options[option] = None
+  made = resume.read_config(one, run)
+  if not config.eval.panels:
+    return made
+  return dataclasses.replace(
+      made, eval=dataclasses.replace(made.eval, panels=config.eval.panels)
+  )
+
+
+def _under(panel: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+  """What a policy brings to a panel: of a run all but its tasks."""
+  env, before = dict(panel['env']), run.get('env', {})
+  if before.get('name') == env['name']:
+    of_tasks = envs.get(env['name']).task_options
+    options = {
+        name: value
+        for name, value in before.get('options', {}).items()
+        if name not in of_tasks
+    }
+    env = before | env | {'options': options | dict(env.get('options', {}))}
+  return {**run, 'env': env, 'eval': panel.get('eval', {})}
+
+
+def _check_panels(evaluated: Sequence[Evaluated]) -> None:
+  """Refuses policies that would play different tasks."""
+  first, *others = evaluated
+  for other in others:
+    for one, another in zip(first.configs, other.configs, strict=True):
+      values = [
+          {path: get(x, path) for path in _SHARED} for x in (one, another)
+      ]
+      for made, found in zip((one, another), values, strict=True):
+        found |= task_options(made)
+      wrong = [x for x in values[0] if values[0][x] != values[1].get(x)]
+      if wrong:
+        raise ConfigError(
+            f'{first.source} and {other.source} would play different panels: '
+            + ', '.join(
+                f'{x}={values[0][x]!r} and {values[1].get(x)!r}' for x in wrong
+            )
+            + f'. Say which, as in --config.{wrong[0]}=VALUE.'
+        )
+
+
+def task_options(made: Evaluate) -> dict[str, Any]:
+  """The options that choose tasks, by their paths."""
+  chosen = envs.get(made.env.name).task_options
+  return {f'env.options.{name}': made.env.options.get(name) for name in chosen}

@@ -1,0 +1,144 @@
+"""From the episodes of a policy on a panel to the figures of each subtask."""
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from agentrl.evaluation import intervals, passes, power
+from agentrl.evaluation.results import ALL, Figure, Panel, Row
+from agentrl.types import Episode, Group
+
+# What the episodes cost, in the currency of the prices; None: not known.
+Price = Callable[[Sequence[Episode]], float | None]
+
+_SHARE = (0.0, 1.0)  # bounds of success and progress
+
+
+def of_panel(
+    policy: str,
+    panel: Panel,
+    groups: Sequence[Group],
+    *,
+    tokens: bool = True,
+    price: Price = lambda episodes: None,
+) -> list[Row]:
+  """A row for each subtask, by name, and one for the whole panel.
+
+  Args:
+    policy: name of the policy.
+    panel: what was played.
+    groups: its episodes, in the order of the panel's tasks.
+    tokens: False for a policy without any, such as an expert.
+    price: cost of episodes.
+
+  Raises:
+    ValueError: the groups are those of other tasks.
+  """
+  if tuple(group.task_id for group in groups) != panel.task_ids:
+    raise ValueError(f'Groups of other tasks than those of {panel.env}.')
+
+  def row(subtask: str, indexes: Sequence[int]) -> Row:
+    clusters = panel.clusters and [panel.clusters[i] for i in indexes]
+    return _Part([groups[i] for i in indexes], clusters).row(
+        env=panel.env,
+        subtask=subtask,
+        policy=policy,
+        tokens=tokens,
+        price=price,
+    )
+
+  rows = [
+      row(name, [i for i, kind in enumerate(panel.subtasks) if kind == name])
+      for name in sorted(set(panel.subtasks))
+  ]
+  return [*rows, row(ALL, range(len(groups)))]
+
+
+class _Part:
+  """Some tasks of a panel, with their episodes and clusters."""
+
+  def __init__(
+      self, groups: Sequence[Group], clusters: Sequence[str] | None
+  ) -> None:
+    self._all = [group.episodes for group in groups]
+    self._valid = [[e for e in task if e.valid] for task in self._all]
+    self._clusters = clusters
+
+  def row(
+      self, *, tokens: bool, price: Price, env: str, subtask: str, policy: str
+  ) -> Row:
+    every = [e for task in self._all for e in task]
+    valid = [e for task in self._valid for e in task]
+    reports = any(e.progress is not None for e in valid)
+    success = self._figure(lambda e: e.success, _SHARE)
+    by_k = passes.by_k(
+        [[e.success for e in task] for task in self._valid],
+        clusters=self._clusters,
+    )
+    return Row(
+        env=env,
+        subtask=subtask,
+        policy=policy,
+        n=len(valid),
+        tasks=sum(bool(task) for task in self._valid),
+        errors=len(every) - len(valid),
+        success=success,
+        success_errors_fail=self._figure(
+            lambda e: e.valid and e.success, _SHARE, self._all
+        )
+        if valid
+        else None,
+        ret=self._figure(lambda e: e.episode_return),
+        # An episode without a report, where others have one, did nothing.
+        progress=self._figure(lambda e: e.progress or 0.0, _SHARE)
+        if reports
+        else None,
+        pass_at_k={str(k): Figure.of(x.pass_at_k) for k, x in by_k.items()},
+        pass_hat_k={str(k): Figure.of(x.pass_hat_k) for k, x in by_k.items()},
+        turns=self._mean(lambda e: len(e.turns)),
+        prompt_tokens=self._tokens('prompt_tokens') if tokens else None,
+        completion_tokens=self._tokens('completion_tokens') if tokens else None,
+        cost=price(every),
+        stop_reasons=dict(
+            sorted(Counter(e.stop_reason for e in every).items())
+        ),
+        detectable=success and _detectable(success),
+    )
+
+  def _figure(
+      self,
+      value: Callable[[Episode], float],
+      bounds: tuple[float, float] | None = None,
+      tasks: Sequence[Sequence[Episode]] | None = None,
+  ) -> Figure | None:
+    """The mean over tasks with its interval; None without an episode."""
+    tasks = self._valid if tasks is None else tasks
+    samples = [[float(value(e)) for e in task] for task in tasks]
+    if not any(samples):
+      return None
+    found = intervals.mean_interval(
+        samples, clusters=self._clusters, bounds=bounds
+    )
+    return Figure.of(found)
+
+  def _mean(self, value: Callable[[Episode], float]) -> float | None:
+    """The mean over tasks of each task's mean."""
+    means = [
+        statistics.fmean(value(e) for e in task) for task in self._valid if task
+    ]
+    return statistics.fmean(means) if means else None
+
+  def _tokens(self, name: str) -> float | None:
+    """Mean tokens of an episode; None where a server left out a count."""
+    every = [e.turns for task in self._valid for e in task]
+    if any(getattr(turn, name) is None for turns in every for turn in turns):
+      return None
+    return self._mean(lambda e: sum(getattr(turn, name) for turn in e.turns))
+
+
+def _detectable(success: Figure) -> float:
+  """The smallest difference to another policy that such a panel shows."""
+  interval = intervals.Interval(
+      success.mean, success.low, success.high, success.method
+  )
+  return power.detectable_difference(interval, paired=False)

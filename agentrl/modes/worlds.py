@@ -1,0 +1,96 @@
+"""The environments of an evaluation, and the panels that are played in them."""
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Sequence
+
+from agentrl.config import evaluation
+from agentrl.config.evaluation import Evaluated
+from agentrl.config.modes import Evaluate
+from agentrl.envs.options import EnvOptions
+from agentrl.evaluation import results
+from agentrl.evaluation.results import Panel
+from agentrl.modes import held_out
+from agentrl.rollout.environment import Environment
+from agentrl.runtime.event_loop import EventLoop
+
+
+class Worlds:
+  """The environments that the policies of an evaluation play in."""
+
+  def __init__(
+      self,
+      loop: EventLoop,
+      stack: contextlib.ExitStack,
+      evaluated: Sequence[Evaluated],
+  ):
+    """Starts or finds all of them.
+
+    Policies share the servers of equal settings; they offer an expert only
+    where it is a policy.
+
+    Args:
+      loop: runs their clients.
+      stack: closes them.
+      evaluated: the policies.
+
+    Raises:
+      AgentrlError: one cannot be started or found.
+    """
+    self._found: dict[str, Environment] = {}
+    self._configs = evaluated[0].configs
+    expert = any(item.kind == "expert" for item in evaluated)
+    for item in evaluated:
+      for config in item.configs:
+        if _key(config.env) not in self._found:
+          environment = Environment(loop, config.env, expert=expert)
+          self._found[_key(config.env)] = stack.enter_context(environment)
+
+  def of(self, config: Evaluate) -> Environment:
+    """The environment of a policy's config of a panel."""
+    return self._found[_key(config.env)]
+
+  def panels(self) -> list[Panel]:
+    """The panels, the same for all policies.
+
+    Raises:
+      ConfigError: there are fewer tasks.
+      DataError: an item file is not of its environment.
+    """
+    return [_make_panel(self.of(config), config) for config in self._configs]
+
+
+def _key(env: EnvOptions) -> str:
+  return json.dumps(dataclasses.asdict(env), sort_keys=True)
+
+
+def _make_panel(environment: Environment, config: Evaluate) -> Panel:
+  """What is played in an environment."""
+  eval, spec = config.eval, environment.spec
+  task_ids = held_out.panel(environment, eval)
+  return Panel(
+      env=spec.name,
+      options=config.env.options,
+      split=eval.split,
+      task_file=eval.task_file,
+      task_ids=task_ids,
+      subtasks=tuple(map(environment.subtasks(), task_ids)),
+      clusters=None,
+      samples=eval.samples,
+      seed=eval.seed,
+      horizon=eval.horizon,
+      success=_success(environment),
+      hash=results.panel_hash(
+          spec.name,
+          task_options=evaluation.task_options(config),
+          task_ids=task_ids,
+          samples=eval.samples,
+          seed=eval.seed,
+      ),
+  )
+
+
+def _success(environment: Environment) -> str:
+  """The environment's own definition of success, in words."""
+  return f"as {environment.name}'s server reports it."

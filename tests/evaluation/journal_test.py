@@ -1,0 +1,124 @@
+"""Tests for agentrl.evaluation.journal: what a kill leaves, and what is kept."""
+
+import dataclasses
+
+import pytest
+
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import DataError
+from agentrl.evaluation.journal import Journal
+from tests import fakes
+
+SEEDS = {
+    (task, sample): 10 * task + sample for task in (3, 1) for sample in (0, 1)
+}
+
+
+def episode(task, sample, **fields):
+  values = dict(
+      episode_id=f'eval-{task}-{sample}',
+      task_id=task,
+      sample=sample,
+      seed=10 * task + sample,
+  )
+  return fakes.make_episode((1.0,), **(values | fields))
+
+
+@pytest.fixture
+def path(tmp_path):
+  return tmp_path / 'episodes' / 'babyai.jsonl'
+
+
+def journal_at(path, **settings):
+  return Journal(path, **({'tokens': True, 'views': False} | settings))
+
+
+def test_what_was_added_is_kept_in_the_panels_order(path):
+  journal = journal_at(path)
+  assert journal.open(SEEDS) == {}
+  added = {(e.task_id, e.sample): e for e in (episode(1, 1), episode(3, 0))}
+  for one in added.values():
+    journal.add(one)
+  kept = journal_at(path).open(SEEDS)
+  assert kept == added and list(kept) == [(3, 0), (1, 1)]
+  assert [e.task_id for e in episodes_lib.read(path)] == [3, 1]
+
+
+@pytest.mark.parametrize('cut', [1, 40, 400])
+def test_a_torn_last_line_is_an_episode_that_is_missing(path, cut):
+  journal = journal_at(path)
+  journal.open(SEEDS)
+  journal.add(episode(1, 1))
+  journal.add(episode(3, 0))
+  data = path.read_bytes()
+  path.write_bytes(data[:-cut])
+  again = journal_at(path)
+  # Without its line end the line is whole.
+  assert list(again.open(SEEDS)) == ([(3, 0), (1, 1)] if cut == 1 else [(1, 1)])
+  again.add(episode(1, 0))
+  assert (1, 0) in journal_at(path).open(SEEDS)
+  list(episodes_lib.read(path))  # all lines are whole
+
+
+def test_failures_strangers_and_other_seeds_are_not_kept(path):
+  journal = journal_at(path)
+  journal.open(SEEDS)
+  journal.add(episode(3, 0, stop_reason='env_error', error='down'))
+  journal.add(episode(7, 0))
+  journal.add(episode(3, 1, seed=0))
+  journal.add(episode(1, 0))
+  assert list(journal_at(path).open(SEEDS)) == [(1, 0)]
+  assert len(path.read_text().splitlines()) == 1
+
+
+def test_the_second_try_of_a_failure_is_kept(path):
+  journal = journal_at(path)
+  journal.open(SEEDS)
+  journal.add(episode(3, 0, stop_reason='timeout', error='slow'))
+  journal.add(episode(3, 0))
+  assert journal_at(path).open(SEEDS) == {(3, 0): episode(3, 0)}
+
+
+def test_tokens_are_left_out_where_none_are_wanted(path):
+  journal = journal_at(path, tokens=False)
+  journal.open(SEEDS)
+  journal.add(episode(3, 0))
+  [kept] = journal_at(path, tokens=False).open(SEEDS).values()
+  assert kept.tokens == () and kept.turns == episode(3, 0).turns
+
+
+def test_pictures_outlive_a_kill_and_end_in_one_file(path):
+  settings = dict(tokens=True, views=True)
+  journal = journal_at(path, **settings)
+  journal.open(SEEDS)
+  seen = episode(3, 0, views=(b'reset', b'after'))
+  journal.add(seen)
+  journal.add(episode(3, 1, views=(b'reset',)))  # one was not written any more
+  assert journal_at(path, **settings).open(SEEDS) == {(3, 0): seen}
+  rest = [
+      episode(task, sample, views=(b'a', b'b'))
+      for task, sample in SEEDS
+      if (task, sample) != (3, 0)
+  ]
+  journal.finish([seen, *rest])
+  assert sorted(x.name for x in path.parent.iterdir()) == [
+      'babyai.jsonl',
+      'babyai.zip',
+  ]
+  again = journal_at(path, **settings).open(SEEDS)
+  assert list(again.values()) == [seen, *rest]
+  assert again[3, 0].views == (b'reset', b'after')
+
+
+def test_finish_writes_failures_too(path):
+  failed = episode(3, 0, stop_reason='env_error', error='down')
+  journal_at(path).finish([failed, episode(3, 1)])
+  assert list(episodes_lib.read(path)) == [failed, episode(3, 1)]
+
+
+def test_a_folder_in_its_place_is_one_clear_error(path):
+  path.mkdir(parents=True)
+  with pytest.raises(DataError, match='babyai.jsonl'):
+    journal_at(path).open(SEEDS)
+  with pytest.raises(DataError, match='babyai.jsonl'):
+    journal_at(path).add(dataclasses.replace(episode(3, 0)))

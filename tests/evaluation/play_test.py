@@ -1,0 +1,133 @@
+"""Tests for agentrl.evaluation.play: a panel played, stopped and gone on with."""
+
+import asyncio
+import io
+
+import pytest
+import rich.console
+
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import DataError, EnvError
+from agentrl.evaluation.journal import Journal
+from agentrl.evaluation.play import Player
+from agentrl.rollout import seeds
+from agentrl.rollout.options import Limits
+from agentrl.runtime.event_loop import EventLoop
+from tests import fakes
+from tests.evaluation.rows_test import panel_of
+
+PANEL = panel_of(4, samples=2)
+
+
+class Killed(Exception):
+  """Stands for a SIGKILL: nothing of the player runs any more."""
+
+
+@pytest.fixture
+def loop():
+  with EventLoop() as value:
+    yield value
+
+
+class World:
+  """Plays episodes whose outcome follows from task and seed alone."""
+
+  def __init__(self, *, fails=(), killed_after=None):
+    self.played = []
+    self.opened = 0
+    self._fails = set(fails)
+    self._killed_after = killed_after
+
+  def open_play(self):
+    self.opened += 1
+    return self._play
+
+  async def _play(self, assignment):
+    await asyncio.sleep(0.001 * (assignment.seed % 3))
+    if len(self.played) == self._killed_after:
+      raise Killed
+    key = (assignment.task_id, assignment.replica)
+    self.played.append(key)
+    failed = {'stop_reason': 'env_error', 'error': 'down'}
+    return fakes.make_episode(
+        (float(assignment.seed % 2),),
+        episode_id=f'eval-{assignment.ordinal}-{assignment.replica}',
+        task_id=assignment.task_id,
+        seed=assignment.seed,
+        sample=assignment.replica,
+        **(failed if key in self._fails else {}),
+    )
+
+
+def play(loop, path, world, panel=PANEL, **limits):
+  limits = Limits(**({'concurrency': 3, 'attempts': 1} | limits))
+  console = rich.console.Console(file=io.StringIO())
+  journal = Journal(path, tokens=True, views=False)
+  player = Player(loop, console, limits)
+  return player.play(panel, world.open_play, journal, title='a on b')
+
+
+def test_each_sample_is_played_once_under_its_own_seed(loop, tmp_path):
+  path, world = tmp_path / 'e.jsonl', World()
+  groups = play(loop, path, world)
+  assert [group.task_id for group in groups] == list(PANEL.task_ids)
+  for group in groups:
+    for sample, episode in enumerate(group.episodes):
+      assert episode.sample == sample
+      assert episode.seed == seeds.derive_seed(0, group.task_id, sample)
+  everything = [e for group in groups for e in group.episodes]
+  assert list(episodes_lib.read(path)) == everything
+
+
+@pytest.mark.parametrize('after', [0, 1, 4, 7])
+def test_a_killed_evaluation_goes_on_with_what_is_missing(
+    loop, tmp_path, after
+):
+  whole = play(loop, tmp_path / 'whole.jsonl', World())
+  path, killed, second = (
+      tmp_path / 'e.jsonl',
+      World(killed_after=after),
+      World(),
+  )
+  with pytest.raises(Killed):
+    play(loop, path, killed)
+  assert play(loop, path, second) == whole
+  assert path.read_bytes() == (tmp_path / 'whole.jsonl').read_bytes()
+  # Nothing twice; what was in the air at the kill was not kept.
+  assert sorted(killed.played + second.played) == sorted(
+      (task, k) for task in PANEL.task_ids for k in range(2)
+  )
+
+
+def test_only_failures_are_played_again(loop, tmp_path):
+  path, failed = tmp_path / 'e.jsonl', {(11, 0), (13, 1)}
+  groups = play(loop, path, World(fails=failed))
+  assert sum(not e.valid for group in groups for e in group.episodes) == 2
+  assert len(list(episodes_lib.read(path))) == 8
+  world = World()
+  groups = play(loop, path, world)
+  assert set(world.played) == failed
+  assert all(e.valid for group in groups for e in group.episodes)
+
+
+def test_a_finished_panel_opens_no_policy(loop, tmp_path):
+  path = tmp_path / 'e.jsonl'
+  first, world = play(loop, path, World()), World()
+  assert play(loop, path, world) == first
+  assert world.opened == 0 and world.played == []
+
+
+def test_too_many_failures_stop_it_and_leave_what_was_played(loop, tmp_path):
+  path = tmp_path / 'e.jsonl'
+  failed = {(task, k) for task in (11, 12, 13) for k in range(2)}
+  with pytest.raises(EnvError, match='of 8 episodes failed'):
+    play(loop, path, World(fails=failed), concurrency=1)
+  world = World()
+  play(loop, path, world)
+  assert set(world.played) == failed
+
+
+def test_a_file_that_cannot_be_written_stops_it(loop, tmp_path):
+  (tmp_path / 'e').write_text('a file where a folder should be')
+  with pytest.raises(DataError, match='Cannot write episodes'):
+    play(loop, tmp_path / 'e' / 'e.jsonl', World())
