@@ -14,10 +14,13 @@ r"""Evaluates policies on fixed lists of held-out tasks, with intervals.
         --workdir=runs/expert  # several environments, see configs/suites.py
     python launch.py --config=configs/evaluate.py:model=http://127.0.0.1:30000,n=64 \
         --workdir=runs/served  # an SGLang server, or mode 'serve_policy'
+    python launch.py --config=configs/evaluate.py:api=https://HOST/v1,api_model=NAME \
+        --config.api.token_variable=API_KEY --workdir=runs/api
 
 `model` is a run, its checkpoints/N, a Hugging Face folder, a hub name, the URL of a
-server (its key: AGENTRL_SAMPLER_API_KEY) or `expert`; `env` an environment. Both
-take several, as A;B. The workdir of a training run, its checkpoints/N and a
+server (its key: AGENTRL_SAMPLER_API_KEY), `api` for the OpenAI-compatible endpoint
+of `api` and `api_model`, `expert` or `random`; `env` an environment. Both take
+several, as A;B. The workdir of a training run, its checkpoints/N and a
 folder that was exported from it bring their environment, their way of talking,
 their limits and their tasks along: what is left open here is the run's. `n` is
 the run's number of tasks, or else 100, `samples` are episodes of a task, and
@@ -31,6 +34,7 @@ missing or failed is played. The workdir gets `evaluation.json`, `.md` and `.csv
 from ml_collections import ConfigDict
 
 from agentrl.config import defaults
+from agentrl.inference.options import API
 from configs.common import parse_arg
 from configs.suites import SUITES
 
@@ -38,7 +42,9 @@ from configs.suites import SUITES
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(
       arg,
-      model='smollm2-135m',
+      model=str,
+      api='',
+      api_model=str,
       env='',
       suite='',
       n=int,
@@ -48,7 +54,11 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
 
   config = defaults('evaluate')
-  config.model.name = arg.model
+  config.model.name = arg.model or (API if arg.api else 'smollm2-135m')
+  if arg.api:
+    config.api = dict(url=arg.api, temperature=arg.temperature)
+  if arg.api_model is not None:
+    config.api.model = arg.api_model
   if arg.env:
     config.env.name = arg.env
   if arg.suite:

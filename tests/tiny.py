@@ -113,7 +113,7 @@ def run_decoder(
 
 
 @contextlib.contextmanager
-def serving(params, config=CONFIG, **settings):
+def serving(params, config=CONFIG, *, tokenizer=None, **settings):
   """An engine with trainer parameters, on loopback; gives its URL."""
   settings = dict(max_running=4, max_len=256, slots=8) | settings
   # For runs whose max_context is `max_len`.
@@ -121,7 +121,7 @@ def serving(params, config=CONFIG, **settings):
   engine = Engine(
       config,
       weight_sync.engine_layout(params),
-      None,
+      tokenizer,
       EngineOptions(
           eos_ids=(),
           model_path='random',

@@ -22,10 +22,12 @@ from agentrl.config.modes import Evaluate
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 from agentrl.fields import get
+from agentrl.inference.options import API
 from agentrl.runtime import workdir as workdir_lib
 
 _SEPARATOR = ';'
-EXPERT = 'expert'  # the environment's own, as a source
+# Policies as sources that act in an environment without a model.
+EXPERT, RANDOM = 'expert', 'random'
 # Of a panel; the same for all policies.
 _SHARED = tuple(
     f'eval.{name}'
@@ -39,7 +41,7 @@ class Evaluated(NamedTuple):
 
   Attributes:
     name: unique in the evaluation, short, and fit for a path.
-    kind: 'model', 'server' or 'expert'.
+    kind: 'model', 'server', 'api', 'expert' or 'random'.
     source: as the command names it.
     configs: one a panel; they differ in `env` and `eval` alone.
   """
@@ -64,12 +66,17 @@ def read(config: ConfigDict) -> tuple[Evaluated, ...]:
   shared = {name: lead[name] for name in ('env', 'eval') if name in lead}
   served = any(kind_of(source) == 'server' for source in sources)
   found = []
-  for name, source in zip(names(sources), sources, strict=True):
+  # An endpoint is better known by its model.
+  known = [config.api.model or x if x == API else x for x in sources]
+  for name, source in zip(names(known), sources, strict=True):
     kind, run = kind_of(source), runs[source] or shared
     one = copy.deepcopy(config)
     one.model.name = source
-    if served and kind != 'server':  # of the others it names none
+    # What is about another policy has no effect on this one.
+    if served and kind != 'server':
       one.model.tokenizer = None
+    if API in sources and kind != API:
+      one.api = {}
     configs = tuple(_read_one(one, panel, run) for panel in panels)
     found.append(Evaluated(name, kind, source, configs))
   _check_panels(found)
@@ -91,13 +98,14 @@ def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
     )
     made = dataclasses.replace(made, env=env)
   model = dataclasses.replace(made.model, name=config.model.name)
-  return dataclasses.replace(made, model=model)
+  api = [x.configs[0].api for x in evaluated if x.kind == API] or [made.api]
+  return dataclasses.replace(made, model=model, api=api[0])
 
 
 def kind_of(source: str) -> str:
   """The kind of a policy by its source."""
-  if source == EXPERT:
-    return 'expert'
+  if source in (API, EXPERT, RANDOM):
+    return source
   return 'server' if source.startswith(('http://', 'https://')) else 'model'
 
 

@@ -19,6 +19,7 @@ from agentrl.envs.options import (
 )
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section
+from agentrl.inference.options import API, ChatOptions
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.rollout.options import AgentOptions, Limits, Rollout
 from agentrl.serving.options import (
@@ -249,7 +250,7 @@ class EvaluateModel(Model):
   name: str = field(
       'smollm2-135m',
       'variant, directory, .gguf, hub name, run or its checkpoints/N, URL of a'
-      ' server, expert; several as A;B',
+      ' server, api, expert, random; several as A;B',
   )
   tokenizer: str | None = field(
       None,
@@ -277,6 +278,12 @@ class Evaluate(Sampling):
   model: EvaluateModel = section(EvaluateModel)
   rollout: EvaluateLimits = section(EvaluateLimits)
   eval: sections.PanelEval = section(sections.PanelEval)
+  api: ChatOptions = section(ChatOptions)
+
+  def check(self) -> None:
+    super().check()
+    if API in self.model.name.split(';'):
+      self.api.check_named()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl.config.build import read as read_config, usual
+from agentrl.config.build import leaves, read as read_config, usual
 from agentrl.config.modes import flat
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
@@ -38,6 +38,12 @@ _FREE_EVALUATION = (
     'rollout.attempts',
     'rollout.max_failed_share',
     'sampler.',
+    'api.token_',
+    'api.timeout_s',
+    'api.attempts',
+    'api.backoff_s',
+    'api.max_wait_s',
+    'api.price_',
 )
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
@@ -60,19 +66,19 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     ConfigError: fields differ that would make it another run; names them all.
       Or the config that is kept there cannot be read.
   """
-  path = workdir / workdir_lib.CONFIG
+  path, fields = workdir / workdir_lib.CONFIG, leaves(config['mode'])
   holds = _holds(workdir)
   if not path.exists():
     return holds
   try:
-    old = flat(workdir_lib.read_record(path))
+    old = flat(workdir_lib.read_record(path), fields)
   except CheckpointError as error:
     if not holds:
       return False
     raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
         error
     )
-  new = flat(config)
+  new = flat(config, fields)
   if old.get('mode', new['mode']) != new['mode']:
     old, new = ({'mode': found['mode']} for found in (old, new))
   else:

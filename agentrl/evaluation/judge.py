@@ -79,6 +79,7 @@ class Judge:
       ConfigError: they contradict each other.
     """
     options.check()
+    options.check_named()
     self._options = options
     self.usage = Usage()
 

@@ -19,7 +19,6 @@ def of_panel(
     panel: Panel,
     groups: Sequence[Group],
     *,
-    tokens: bool = True,
     price: Price = lambda episodes: None,
 ) -> list[Row]:
   """A row for each subtask, by name, and one for the whole panel.
@@ -28,7 +27,6 @@ def of_panel(
     policy: name of the policy.
     panel: what was played.
     groups: its episodes, in the order of the panel's tasks.
-    tokens: False for a policy without any, such as an expert.
     price: cost of episodes.
 
   Raises:
@@ -39,11 +37,12 @@ def of_panel(
 
   def row(subtask: str, indexes: Sequence[int]) -> Row:
     clusters = panel.clusters and [panel.clusters[i] for i in indexes]
+    # A row of one template speaks of that one, whose tasks then differ alone.
+    clusters = None if len(set(clusters or ())) == 1 else clusters
     return _Part([groups[i] for i in indexes], clusters).row(
         env=panel.env,
         subtask=subtask,
         policy=policy,
-        tokens=tokens,
         price=price,
     )
 
@@ -64,9 +63,7 @@ class _Part:
     self._valid = [[e for e in task if e.valid] for task in self._all]
     self._clusters = clusters
 
-  def row(
-      self, *, tokens: bool, price: Price, env: str, subtask: str, policy: str
-  ) -> Row:
+  def row(self, *, price: Price, env: str, subtask: str, policy: str) -> Row:
     every = [e for task in self._all for e in task]
     valid = [e for task in self._valid for e in task]
     reports = any(e.progress is not None for e in valid)
@@ -96,8 +93,8 @@ class _Part:
         pass_at_k={str(k): Figure.of(x.pass_at_k) for k, x in by_k.items()},
         pass_hat_k={str(k): Figure.of(x.pass_hat_k) for k, x in by_k.items()},
         turns=self._mean(lambda e: len(e.turns)),
-        prompt_tokens=self._tokens('prompt_tokens') if tokens else None,
-        completion_tokens=self._tokens('completion_tokens') if tokens else None,
+        prompt_tokens=self._tokens('prompt_tokens'),
+        completion_tokens=self._tokens('completion_tokens'),
         cost=price(every),
         stop_reasons=dict(
             sorted(Counter(e.stop_reason for e in every).items())
@@ -129,7 +126,7 @@ class _Part:
     return statistics.fmean(means) if means else None
 
   def _tokens(self, name: str) -> float | None:
-    """Mean tokens of an episode; None where a server left out a count."""
+    """Mean tokens of an episode; None where a turn has no count."""
     every = [e.turns for task in self._valid for e in task]
     if any(getattr(turn, name) is None for turns in every for turn in turns):
       return None

@@ -103,6 +103,7 @@ class ChatClient:
       ConfigError: the options contradict each other, or there is no key.
     """
     options.check()
+    options.check_named()
     self._options = options
     self._endpoint = ChatEndpoint(session, options)
     self._resume_at = 0.0  # on the monotonic clock: no request before
@@ -173,7 +174,7 @@ class ChatClient:
       body['temperature'] = options.temperature
     if options.send_seed:
       body['seed'] = seed
-    return body | options.extra
+    return body | (options.extra or {})
 
   async def _post(self, body: dict[str, Any]) -> TextCompletion:
     """Sends a body until it is answered, refused or tried often enough."""

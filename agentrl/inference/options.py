@@ -1,11 +1,15 @@
 """Sections of a config about inference; imports no jax."""
 
 import dataclasses
+import functools
 import urllib.parse
 from typing import Any
 
+from agentrl import fields
 from agentrl.errors import ConfigError
-from agentrl.fields import field
+from agentrl.fields import ActsIf
+
+API = 'api'  # the endpoint, as a policy in model.name
 
 # Fields of a request that are set from other options, or that would change the
 # form of the reply.
@@ -23,6 +27,23 @@ _OWN = (
     'functions',
     'logprobs',
 )
+_ASKED = ActsIf(
+    lambda config: API in config.model.name.split(';'),
+    {
+        'model.name': API,
+        'api.url': 'http://127.0.0.1:1/v1',
+        'api.model': 'gpt-5-mini',
+    },
+    f'it acts with model.name={API!r}, or with that among several',
+)
+_PRICED = ActsIf(
+    lambda config: None
+    not in (config.api.price_input, config.api.price_output),
+    {'api.price_input': 1.0, 'api.price_output': 1.0},
+    'a cost needs both api.price_input and api.price_output',
+)
+field = functools.partial(fields.field, acts_if=_ASKED)
+_price = functools.partial(fields.field, None, ge=0, acts_if=(_ASKED, _PRICED))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -60,8 +81,8 @@ class ChatOptions:
   system_role: bool = field(
       True, 'put the instructions into a system message, else the first of user'
   )
-  extra: dict[str, Any] = field(
-      {},
+  extra: dict[str, Any] | None = field(
+      None,
       'further fields of each request',
       example={'reasoning_effort': 'low'},
   )
@@ -73,15 +94,11 @@ class ChatOptions:
   max_wait_s: float = field(
       60.0, 'longest pause before a try; a longer Retry-After is an error', gt=0
   )
-  price_input: float | None = field(
-      None, 'price of a million prompt tokens', ge=0
+  price_input: float | None = _price('price of a million prompt tokens')
+  price_cached: float | None = _price(
+      'the same of cached ones; None: as price_input'
   )
-  price_cached: float | None = field(
-      None, 'the same of cached ones; None: as price_input', ge=0
-  )
-  price_output: float | None = field(
-      None, 'price of a million completion tokens', ge=0
-  )
+  price_output: float | None = _price('price of a million completion tokens')
 
   def check(self) -> None:
     """Refuses an address, a key or prices that cannot be used together.
@@ -89,17 +106,13 @@ class ChatOptions:
     Raises:
       ConfigError: names the field.
     """
-    _check_url(self.url)
-    if not self.model:
-      raise ConfigError(
-          f'api.model is not set: name a model of {self.url}; GET'
-          f' {self.url}/models lists them.'
-      )
+    if self.url is not None:
+      _check_url(self.url)
     if self.token_file and self.token_variable:
       raise ConfigError(
           'api.token_file and api.token_variable both name a key; set one.'
       )
-    own = [name for name in self.extra if name in _OWN]
+    own = [name for name in self.extra or () if name in _OWN]
     if own:
       raise ConfigError(
           f'api.extra must not have {", ".join(own)}: other fields of api set'
@@ -114,6 +127,22 @@ class ChatOptions:
       raise ConfigError(
           'api.price_cached has no effect without api.price_input and'
           ' api.price_output.'
+      )
+
+  def check_named(self) -> None:
+    """Refuses an endpoint that is not named whole; implies no `check`.
+
+    Raises:
+      ConfigError: the address or the model is missing.
+    """
+    if self.url is None:
+      raise ConfigError(
+          'api.url is not set: name the endpoint, as in http://HOST:PORT/v1.'
+      )
+    if not self.model:
+      raise ConfigError(
+          f'api.model is not set: name a model of {self.url}; GET'
+          f' {self.url}/models lists them.'
       )
 
   def cost(
@@ -145,9 +174,9 @@ class ChatOptions:
     ) / 1e6
 
 
-def _check_url(url: str | None) -> None:
+def _check_url(url: str) -> None:
   try:
-    parts = urllib.parse.urlsplit(url or '')
+    parts = urllib.parse.urlsplit(url)
     known = parts.scheme in ('http', 'https') and parts.hostname
     parts.port  # noqa: B018  # raises where it is no number
   except ValueError:

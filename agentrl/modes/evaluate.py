@@ -36,7 +36,7 @@ from agentrl.rollout.environment import Environment
 from agentrl.runtime import lock, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 from agentrl.training import compile_cache, ranks
-from agentrl.types import Group
+from agentrl.types import Episode, Group
 
 
 def read(config: ConfigDict) -> Evaluate:
@@ -104,7 +104,6 @@ def _play(
     directory: pathlib.Path,
 ) -> _Played:
   """Plays what is missing of all panels; opens the policy only for that."""
-  counts = item.kind not in policies.WITHOUT_TOKENS
   rows, summaries, tokens = [], [], 0
   with contextlib.ExitStack() as stack:
     opening = Opening(item, stack, player.loop, directory)
@@ -116,17 +115,34 @@ def _play(
           functools.partial(_make_play, opened, environment, config),
           Journal(
               results.episodes_path(directory, item.name, panel.env),
-              tokens=limits.save_tokens and counts,
+              tokens=limits.save_tokens,
               views=limits.save_views,
           ),
           title=f'{item.name} on {panel.env}',
       )
-      rows.append(rows_lib.of_panel(item.name, panel, groups, tokens=counts))
+      rows.append(
+          rows_lib.of_panel(item.name, panel, groups, price=_price(item))
+      )
       kinds = environment.subtasks()
       summaries.append(summarise(groups, seed=panel.seed, subtask=kinds))
-      tokens += _tokens(groups) if counts else 0
+      tokens += _tokens(groups)
     record = policies.record_of(opening, opened)
     return _Played(record, rows, summaries, tokens)
+
+
+def _price(item: Evaluated) -> Callable[[Sequence[Episode]], float | None]:
+  """The cost of episodes; None: no price, or some tokens were not counted."""
+  cost = item.configs[0].api.cost
+
+  def price(episodes: Sequence[Episode]) -> float | None:
+    costs = [
+        cost(turn.prompt_tokens, turn.cached_tokens, turn.completion_tokens)
+        for episode in episodes
+        for turn in episode.turns
+    ]
+    return None if None in costs or not costs else sum(costs)
+
+  return price
 
 
 def _make_play(

@@ -11,12 +11,15 @@ from agentrl.config.evaluation import Evaluated
 from agentrl.config.modes import Evaluate
 from agentrl.evaluation import results
 from agentrl.evaluation.results import PolicyRecord
+from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
 from agentrl.rollout import environment as environment_lib
+from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.agent import make_agent
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
-from agentrl.rollout.options import Limits
+from agentrl.rollout.expert import Expert
+from agentrl.rollout.text_agent import TextAgent, make_text_agent
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import chat
 from agentrl.text.tokenizer import Tokenizer
@@ -113,36 +116,52 @@ def talking(
   )
 
   def make_play(environment: Environment, config: Evaluate) -> Play:
-    return play_of(
-        environment, config, tokenizer, sampler, config.rollout, number
-    )
+    agent = make_agent(environment.spec, tokenizer, config.agent)
+    return _make_play(environment, config, agent, sampler, number=number)
 
   return OpenPolicy(record, make_play)
 
 
-def play_of(
-    environment: Environment,
-    config: Evaluate,
-    tokenizer: Tokenizer,
-    policy: Policy | None,
-    limits: Limits,
-    number: int,
-) -> Play:
-  """What plays an episode.
+def writing(
+    record: PolicyRecord,
+    policy: ChatPolicy | None,
+    *,
+    acting: type[ActingPolicy] = Expert,
+    has_system: bool = True,
+) -> OpenPolicy:
+  """A policy that writes messages; its episodes have no tokens.
 
   Args:
-    environment: where.
-    config: of the panel.
-    tokenizer: of the policy.
-    policy: continues the transcript; None: the environment's expert.
-    limits: of an episode.
-    number: the version of the policy, for the record.
+    record: of it.
+    policy: continues the messages; None: `acting` does.
+    acting: see `environment.make_play`.
+    has_system: whether the policy takes a system message.
   """
+
+  def make_play(environment: Environment, config: Evaluate) -> Play:
+    # A template is for the models of the same evaluation.
+    options = dataclasses.replace(config.agent, template=None)
+    agent = make_text_agent(environment.spec, options, has_system=has_system)
+    return _make_play(environment, config, agent, policy, acting=acting)
+
+  return OpenPolicy(record, make_play)
+
+
+def _make_play(
+    environment: Environment,
+    config: Evaluate,
+    agent: TextAgent,
+    policy: Policy | ChatPolicy | None,
+    *,
+    acting: type[ActingPolicy] = Expert,
+    number: int = 0,
+) -> Play:
   return environment_lib.make_play(
       environment,
-      make_agent(environment.spec, tokenizer, config.agent),
+      agent,
       policy,
-      limits,
+      config.rollout,
+      acting=acting,
       name='eval',
       split=config.eval.split,
       horizon=config.eval.horizon,

@@ -1,25 +1,21 @@
 """Opens the policies that an evaluation names, each by its kind."""
 
-import dataclasses
 from collections.abc import Callable
 
 import msgspec
 
-from agentrl.config.modes import Evaluate
+from agentrl.config.evaluation import EXPERT, RANDOM
 from agentrl.errors import ConfigError
 from agentrl.evaluation.results import PolicyRecord
+from agentrl.inference.chat import ChatClient
+from agentrl.inference.options import API
 from agentrl.modes import opening as opening_lib, served
 from agentrl.modes.opening import Opening, OpenPolicy
-from agentrl.rollout.collect import Play
-from agentrl.rollout.environment import Environment
+from agentrl.rollout.expert import Expert
+from agentrl.rollout.random_policy import RandomPolicy
 from agentrl.serving import start as serving_lib
-from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import language_model
 from agentrl.weights import fingerprint
-
-WITHOUT_TOKENS = ('expert',)  # kinds whose words no tokenizer of a model makes
-# The expert's actions are as long as they are: no limit cuts them.
-_UNBOUNDED = 1 << 20
 
 
 def open_policy(opening: Opening) -> OpenPolicy:
@@ -92,23 +88,40 @@ def _open_model(opening: Opening) -> OpenPolicy:
   )
 
 
+def _open_api(opening: Opening) -> OpenPolicy:
+  """A model behind an OpenAI-compatible endpoint, asked once to see that it is."""
+  config, loop = opening.config, opening.loop
+  client = ChatClient(loop.session, config.api)
+  limit = config.rollout.max_completion_tokens
+  loop.run(client.check(limit))
+  record = opening.record(
+      weight_version=config.api.model,
+      sampler={
+          'url': config.api.url,
+          'temperature': config.api.temperature,
+          'max_completion_tokens': limit,
+          'format': config.agent.format,
+          'instructions': config.agent.instructions,
+          'extra': config.api.extra,
+      },
+  )
+  return opening_lib.writing(record, client, has_system=config.api.system_role)
+
+
 def _open_expert(opening: Opening) -> OpenPolicy:
-  """The environment's own expert. Its words pass through bytes, as no model is."""
-  tokenizer = tokenizer_lib.train_bpe([], 256 + 3)
+  """The environment's own expert, whose words need no tokenizer."""
+  return opening_lib.writing(opening.record(), None, acting=Expert)
 
-  def make_play(environment: Environment, config: Evaluate) -> Play:
-    limits = dataclasses.replace(
-        config.rollout,
-        max_completion_tokens=_UNBOUNDED - 1,
-        max_context=_UNBOUNDED,
-    )
-    return opening_lib.play_of(environment, config, tokenizer, None, limits, 0)
 
-  return OpenPolicy(opening.record(), make_play)
+def _open_random(opening: Opening) -> OpenPolicy:
+  """A policy that draws actions, the floor of a table."""
+  return opening_lib.writing(opening.record(), None, acting=RandomPolicy)
 
 
 _KINDS = {
     'model': _open_model,
     'server': served.open_server,
-    'expert': _open_expert,
+    API: _open_api,
+    EXPERT: _open_expert,
+    RANDOM: _open_random,
 }

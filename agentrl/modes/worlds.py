@@ -40,7 +40,7 @@ class Worlds:
     """
     self._found: dict[str, Environment] = {}
     self._configs = evaluated[0].configs
-    expert = any(item.kind == "expert" for item in evaluated)
+    expert = any(item.kind == evaluation.EXPERT for item in evaluated)
     for item in evaluated:
       for config in item.configs:
         if _key(config.env) not in self._found:
@@ -69,6 +69,7 @@ def _make_panel(environment: Environment, config: Evaluate) -> Panel:
   """What is played in an environment."""
   eval, spec = config.eval, environment.spec
   task_ids = held_out.panel(environment, eval)
+  clusters = environment.clusters()
   return Panel(
       env=spec.name,
       options=config.env.options,
@@ -76,11 +77,11 @@ def _make_panel(environment: Environment, config: Evaluate) -> Panel:
       task_file=eval.task_file,
       task_ids=task_ids,
       subtasks=tuple(map(environment.subtasks(), task_ids)),
-      clusters=None,
+      clusters=clusters and tuple(map(clusters, task_ids)),
       samples=eval.samples,
       seed=eval.seed,
       horizon=eval.horizon,
-      success=_success(environment),
+      success=spec.success,
       hash=results.panel_hash(
           spec.name,
           task_options=evaluation.task_options(config),
@@ -89,8 +90,3 @@ def _make_panel(environment: Environment, config: Evaluate) -> Panel:
           seed=eval.seed,
       ),
   )
-
-
-def _success(environment: Environment) -> str:
-  """The environment's own definition of success, in words."""
-  return f"as {environment.name}'s server reports it."

@@ -7,6 +7,7 @@ import pytest
 
 from agentrl.config import build, defaults, evaluation, record
 from agentrl.errors import ConfigError
+from agentrl.inference.options import ChatOptions
 from configs import babyai_sft, evaluate, suites, textcraft_sft
 
 
@@ -74,6 +75,8 @@ def test_a_checkpoint_is_named_after_its_run(a_run):
     'source, kind',
     [
         ('expert', 'expert'),
+        ('random', 'random'),
+        ('api', 'api'),
         ('http://h:1', 'server'),
         ('https://h', 'server'),
         ('runs/expert', 'model'),
@@ -91,6 +94,34 @@ def test_each_policy_has_a_config_of_each_environment():
     assert [x.env.name for x in item.configs] == ['textcraft', 'babyai']
     assert {x.eval.num_tasks for x in item.configs} == {7}
     assert {x.model.name for x in item.configs} == {item.source}
+
+
+def test_an_endpoint_is_for_the_policy_that_is_one():
+  arg = 'model=expert;api,api=https://h/v1,api_model=x/some,temperature=0.5'
+  expert, api = read(f'{arg},env=textcraft')
+  assert (api.name, api.kind, api.source) == ('some', 'api', 'api')
+  chosen = api.configs[0].api
+  assert (chosen.url, chosen.temperature) == ('https://h/v1', 0.5)
+  assert expert.configs[0].api == ChatOptions()
+  whole = evaluation.whole(config_of(arg), (expert, api))
+  assert whole.api == chosen
+  # Alone, the endpoint needs no `model`.
+  [alone] = read('api=https://h/v1,api_model=some,env=textcraft')
+  assert alone.kind == 'api'
+
+
+@pytest.mark.parametrize(
+    'arg, words',
+    [
+        ('model=api', 'api.url is not set'),
+        ('api=https://h/v1', 'api.model is not set'),
+        ('api=h,api_model=x', 'is no address'),
+        ('model=expert,api=https://h/v1,api_model=x', 'api.url=.* no effect'),
+    ],
+)
+def test_an_endpoint_that_cannot_be_asked_is_refused(arg, words):
+  with pytest.raises(ConfigError, match=words):
+    read(arg)
 
 
 def test_an_option_is_for_the_environments_that_have_it():

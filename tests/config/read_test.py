@@ -300,6 +300,15 @@ def seen(tmp_path_factory, quick_compilation):
     with pytest.MonkeyPatch.context() as patch:
       patch.setenv('AGENTRL_SAMPLER_API_KEY', 'secret')
       recorder.run(config)
+    config.model = dict(name='api')
+    config.api = dict(
+        url=f'{server.url}/v1',
+        model='some',
+        token_file=str(directory / 'key'),
+        price_input=1.0,
+        price_output=1.0,
+    )
+    recorder.run(config)
   finally:
     world.stop()
     server.stop()

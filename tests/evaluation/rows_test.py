@@ -188,13 +188,10 @@ def test_a_row_without_a_valid_episode_has_no_figures():
   assert (whole.success.mean, whole.success_errors_fail.mean) == (1.0, 0.5)
 
 
-def test_a_policy_without_tokens_and_one_with_prices():
+def test_what_failed_was_paid_for():
   panel = panel_of(2, samples=1)
   groups = groups_of([[episode(1)], [episode(0, valid=False)]], panel)
-  row = rows.of_panel('p', panel, groups, tokens=False)[-1]
-  assert row.prompt_tokens is row.completion_tokens is None
   price = lambda episodes: 0.5 * len(episodes)
-  # What failed was paid for.
   assert rows.of_panel('p', panel, groups, price=price)[-1].cost == 1.0
 
 
@@ -206,6 +203,22 @@ def test_a_count_that_a_server_left_out_is_no_zero():
   second = dataclasses.replace(second, turns=(turn,))
   row = rows.of_panel('p', panel, groups_of([[first], [second]], panel))[-1]
   assert row.prompt_tokens is None and row.completion_tokens == 2.0
+
+
+def test_a_row_of_one_template_counts_tasks():
+  # All kinds `a` are of one template, which is no reason for one trial.
+  clusters = ('x', 'one', 'one', 'y', 'one')
+  panel = panel_of(5, samples=1, clusters=clusters)
+  groups = groups_of([[episode(x)] for x in (1, 1, 0, 0, 1)], panel)
+  found = {
+      row.subtask: row.success for row in rows.of_panel('p', panel, groups)
+  }
+  expected = intervals.mean_interval([[1], [0], [1]], bounds=(0, 1))
+  assert found['a'] == results.Figure.of(expected)
+  whole = intervals.mean_interval(
+      [[1], [1], [0], [0], [1]], clusters=clusters, bounds=(0, 1)
+  )
+  assert found[ALL] == results.Figure.of(whole)
 
 
 def test_groups_of_another_panel_are_refused():

@@ -445,7 +445,7 @@ def test_cost_without_a_price_of_cached_tokens_takes_that_of_the_prompt():
 @pytest.mark.parametrize(
     'options, match',
     [
-        (dict(url=None), 'api.url=None is no address'),
+        (dict(url=None), 'api.url is not set'),
         (dict(url='host/v1'), 'is no address'),
         (dict(url='http://host:port/v1'), 'is no address'),
         (dict(url='http://h/v1/chat/completions'), 'before /chat/completions'),
@@ -461,7 +461,9 @@ def test_cost_without_a_price_of_cached_tokens_takes_that_of_the_prompt():
 def test_options_that_cannot_be_used_are_refused(options, match):
   values = dict(url='http://h/v1', model='m') | options
   with pytest.raises(ConfigError, match=match) as caught:
-    ChatOptions(**values).check()
+    options = ChatOptions(**values)
+    options.check()
+    options.check_named()
   assert 'sk-1' not in str(caught.value)
 
 

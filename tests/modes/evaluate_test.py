@@ -280,6 +280,30 @@ def test_a_model_and_the_server_of_it_do_the_same(folder, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_an_api_stands_beside_an_expert_and_a_random_policy(folder, tmp_path):
+  params, tokenizer = tiny.random_params(CONFIG), tokenizer_lib.load(folder)
+  limits = dict(max_len=1100, max_running=4)
+  with tiny.serving(params, CONFIG, tokenizer=tokenizer, **limits) as url:
+    config = small('api;expert;random', samples=2)
+    config.api = dict(url=f'{url}/v1', model='small', temperature=0.0)
+    config.api.update(price_input=1.0, price_output=10.0)
+    evaluate.run(config, str(tmp_path))
+  found = results.read(tmp_path)
+  assert [x.kind for x in found.policies] == ['api', 'expert', 'random']
+  api = found.policies[0]
+  assert api.name == 'small' and api.sampler['temperature'] == 0.0
+  rows = {row.policy: row for row in found.rows if row.subtask == results.ALL}
+  assert rows['expert'].success.mean == 1.0 > rows['random'].success.mean
+  assert rows['expert'].cost is rows['random'].prompt_tokens is None
+  row = rows['small']
+  per_episode = (row.prompt_tokens + 10 * row.completion_tokens) / 1e6
+  assert row.cost == pytest.approx(6 * per_episode)
+  for name in rows:
+    played = episodes_lib.read(results.episodes_path(tmp_path, name, 'babyai'))
+    assert not any(episode.tokens for episode in played)
+
+
+@pytest.mark.slow
 def test_other_weights_of_the_same_name_are_not_gone_on_with(folder, tmp_path):
   model, path = tmp_path / 'model', tmp_path / 'run'
   shutil.copytree(folder, model)
