@@ -2,7 +2,6 @@
 
 import asyncio
 import dataclasses
-import functools
 from typing import Any
 
 from agentrl.errors import (
@@ -30,8 +29,7 @@ def open_server(opening: Opening) -> OpenPolicy:
   config, loop, url = opening.config, opening.loop, opening.evaluated.source
   sampler = dataclasses.replace(config.sampler, kind='sglang', urls=(url,))
   keys = remote.read_keys(sampler)
-  make = functools.partial(
-      Sampler,
+  client = Sampler(
       loop.session,
       [url],
       temperature=config.eval.temperature,
@@ -40,7 +38,6 @@ def open_server(opening: Opening) -> OpenPolicy:
       api_key=keys.api,
       admin_key=keys.admin,
   )
-  client = make()
   info = loop.run(_describe(client, sampler))
   compatibility.check(url, info, Needs(config.rollout.max_context, 0, None))
   tokenizer = _tokenizer_of(url, info, config.model.tokenizer)
@@ -53,7 +50,7 @@ def open_server(opening: Opening) -> OpenPolicy:
   return opening_lib.talking(
       opening,
       tokenizer,
-      make(vocab_size=tokenizer.vocab_size),
+      client,  # which may give ids beyond the tokenizer's: rows that pad
       int(version) if version.isdecimal() else 0,
       weight_version=version,
       served={'samples': 'server', 'dtype': info.get('dtype')},

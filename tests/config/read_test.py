@@ -6,6 +6,7 @@ which field is asked for (invariant 11: no field is without effect).
 
 import contextlib
 import dataclasses
+import http.server
 import json
 import os
 import signal
@@ -179,6 +180,36 @@ def adapted(mode, model):
   return config
 
 
+@contextlib.contextmanager
+def endpoint():
+  """A chat endpoint that is too busy for its first request; gives its URL."""
+  busy = [True]
+
+  class Handler(http.server.BaseHTTPRequestHandler):
+
+    def do_POST(self):
+      self.rfile.read(int(self.headers['Content-Length']))
+      message = {'role': 'assistant', 'content': 'turn left'}
+      reply = {'choices': [{'message': message, 'finish_reason': 'stop'}]}
+      body = json.dumps(reply).encode()
+      self.send_response(429 if busy else 200)
+      if busy:
+        self.send_header('Retry-After', '0')
+      self.send_header('Content-Type', 'application/json')
+      self.send_header('Content-Length', str(len(body)))
+      self.end_headers()
+      self.wfile.write(body)
+      busy.clear()
+
+    def log_message(self, *args):
+      pass
+
+  with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as found:
+    threading.Thread(target=found.serve_forever).start()
+    yield f'http://127.0.0.1:{found.server_port}/v1'
+    found.shutdown()
+
+
 def conversations(path):
   """A file of demonstrations."""
   said = (
@@ -302,13 +333,14 @@ def seen(tmp_path_factory, quick_compilation):
       recorder.run(config)
     config.model = dict(name='api')
     config.api = dict(
-        url=f'{server.url}/v1',
         model='some',
         token_file=str(directory / 'key'),
+        backoff_s=0.0,
         price_input=1.0,
         price_output=1.0,
     )
-    recorder.run(config)
+    with endpoint() as config.api.url:
+      recorder.run(config)
   finally:
     world.stop()
     server.stop()
