@@ -4,7 +4,9 @@ r"""GRPO on three kinds of task of a shop and a forum, on a laptop.
     python launch.py --config=configs/webarena_laptop.py:tiny --workdir=runs/smoke
 
 A policy of one million parameters reads whole pages of some 100 elements and acts
-once before it stops. `algo` is any name of configs/algorithms.py.
+once before it stops. It has not been seen to learn: after the warm start it solves
+0.056 [0.025, 0.094] of 160 held-out episodes, too few for GRPO
+(experiments/2026-11-webarena). `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
