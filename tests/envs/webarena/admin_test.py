@@ -1,23 +1,19 @@
 """The administration's pages over HTTP: what they show, and what they write."""
 
-import asyncio
-import contextlib
 import html
 import re
 from collections import Counter, defaultdict
 
-import aiohttp
 import pytest
 
 from agentrl.envs.webarena.admin import tasks
 from agentrl.envs.webarena.admin.site import MENU, SITE
 from agentrl.envs.webarena.goals import FREE
-from agentrl.envs.webarena.server import COOKIE, Server
 from agentrl.envs.webarena.shop import store as shop_store
 from agentrl.envs.webarena.shop.site import SITE as SHOP
-from agentrl.envs.webarena.state import Faults, State
 from agentrl.envs.webarena.store import Store
 from agentrl.envs.webarena.template import CHANGE, GO, SEEK
+from tests.envs.webarena import visitors
 from tests.envs.webarena.oracle_admin import (
     ORACLES,
     customers,
@@ -74,64 +70,20 @@ RULE = first("SELECT * FROM price_rules WHERE code = 'SUMMER23'")
 CUSTOMER = first('SELECT * FROM customers WHERE id = 2')
 
 
-class Client:
-  """A visitor: requests, and what they have changed."""
-
-  def __init__(self, session, state):
-    self._session, self._state = session, state
-
-  async def get(self, path):
-    async with self._session.get(path) as reply:
-      return reply.status, await reply.text(), reply.url.path_qs
-
-  async def post(self, path, **form):
-    async with self._session.post(path, data=form) as reply:
-      return reply.status, await reply.text(), reply.url.path_qs
-
-  def changes(self):
-    return self._state.changes()
-
-  @property
-  def writes(self):
-    return self._state.copy('shop').total_changes
-
-
 @pytest.fixture(scope='module')
-def serving():
-  """A loop and a server for all tests: its templates are compiled once."""
-  with asyncio.Runner() as runner:
-    server = Server((SITE, SHOP))
-    runner.run(server.start())
-    yield runner, server
-    runner.run(server.stop())
+def served():
+  with visitors.serving(SITE, SHOP) as found:
+    yield found
 
 
 @pytest.fixture
-def play(serving):
+def play(served):
   """Runs a coroutine function that gets a client of each episode and site."""
-  runner, server = serving
-
-  def go(scenario, *, sites=('admin',), episodes=1, store=STORE):
-    async def run():
-      clients = []
-      async with contextlib.AsyncExitStack() as stack:
-        for _ in range(episodes):
-          state = State({'shop': store}, Faults(), 'x')
-          key = server.open(state)
-          stack.callback(server.close, key)
-          for site in sites:
-            session = aiohttp.ClientSession(
-                server.urls[site],
-                cookies={COOKIE: key},
-                cookie_jar=aiohttp.CookieJar(unsafe=True),
-            )
-            await stack.enter_async_context(session)
-            clients.append(Client(session, state))
-        await scenario(*clients)
-
-    runner.run(run())
-
-  return go
+  return lambda scenario, *, sites=(
+      'admin',
+  ), episodes=1, store=STORE: visitors.play(
+      served, scenario, store, sites, episodes
+  )
 
 
 def short(changes):
@@ -215,7 +167,7 @@ def test_all_pages_answer_and_write_nothing(play):
     for path in ('/', *LINKS, *FORMS):
       status, page, there = await one.get(path)
       assert (status, there) == (200, path), page
-    assert one.writes == 0
+    assert one.writes('shop') == 0
 
   play(scenario)
 
@@ -248,7 +200,7 @@ def test_what_is_not_there_is_missing(play, path):
   async def scenario(one):
     for status, page, _ in (await one.get(path), await one.post(path)):
       assert status == 404 and '404: page not found' in page
-    assert one.writes == 0
+    assert one.writes('shop') == 0
 
   play(scenario)
 
@@ -512,7 +464,7 @@ def test_strange_queries_are_pages(play, query):
     for path in ('/catalog/product/', '/sales/order/', '/customer/index/'):
       status, page, _ = await one.get(f'{path}?{query}')
       assert status == 200 and 'records found' in page
-    assert one.writes == 0
+    assert one.writes('shop') == 0
 
   play(scenario)
 
@@ -1040,7 +992,7 @@ def test_wrong_forms_say_why_and_write_nothing(play, path, form, words):
   async def scenario(one):
     status, page, _ = await one.post(path, **form)
     assert status == 422 and words in html.unescape(page), page
-    assert one.writes == 0
+    assert one.writes('shop') == 0
 
   play(scenario)
 

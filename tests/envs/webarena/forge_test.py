@@ -1,18 +1,15 @@
 """Tests for the forge's records, pages and tasks, without a browser."""
 
-import asyncio
 import html
 import re
 
-import aiohttp
 import pytest
 
 from agentrl.envs.webarena.forge import show, store as forge_store, tasks
 from agentrl.envs.webarena.forge.site import SITE
-from agentrl.envs.webarena.server import COOKIE, Server
-from agentrl.envs.webarena.state import Faults, State
 from agentrl.envs.webarena.store import NOW, Store
 from agentrl.envs.webarena.template import CHANGE, GO, SEEK
+from tests.envs.webarena import visitors
 from tests.envs.webarena.oracle_forge import ORACLES
 
 
@@ -114,60 +111,18 @@ AT_MERGE = f'{IN}/merge_requests/{MERGE["number"]}'
 MAIN = OWN['branch']
 
 
-class Client:
-  """A visitor: requests, and what they have changed."""
-
-  def __init__(self, session, state):
-    self._session, self._state = session, state
-
-  async def get(self, path, **query):
-    async with self._session.get(path, params=query) as reply:
-      return reply.status, await reply.text(), reply.url.path_qs
-
-  async def post(self, path, **form):
-    async with self._session.post(path, data=form) as reply:
-      return reply.status, await reply.text(), reply.url.path_qs
-
-  def changes(self):
-    return self._state.changes()
-
-
 @pytest.fixture(scope='module')
-def serving():
-  """A loop and a server for all tests: its templates are compiled once."""
-  with asyncio.Runner() as runner:
-    server = Server((SITE,))
-    runner.run(server.start())
-    yield runner, server
-    runner.run(server.stop())
+def served():
+  with visitors.serving(SITE) as found:
+    yield found
 
 
 @pytest.fixture
-def play(serving):
+def play(served):
   """Runs a coroutine function that gets clients, one for each episode."""
-  runner, server = serving
-
-  def go(scenario, store=STORE, episodes=1):
-    async def run():
-      clients = []
-      for _ in range(episodes):
-        state = State({'forge': store}, Faults(), 'x')
-        session = aiohttp.ClientSession(
-            server.urls['forge'],
-            cookies={COOKIE: server.open(state)},
-            cookie_jar=aiohttp.CookieJar(unsafe=True),
-        )
-        clients.append(Client(session, state))
-      try:
-        await scenario(*clients)
-      finally:
-        for client in clients:
-          await client._session.close()
-          client._state.close()
-
-    runner.run(run())
-
-  return go
+  return lambda scenario, store=STORE, episodes=1: visitors.play(
+      served, scenario, store, ('forge',), episodes
+  )
 
 
 def short(changes):

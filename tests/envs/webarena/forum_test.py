@@ -1,19 +1,16 @@
 """Tests for the forum's records, pages and tasks, without a browser."""
 
-import asyncio
 import html
 import re
 import time
 
-import aiohttp
 import pytest
 
 from agentrl.envs.webarena.forum import store as forum_store, tasks
 from agentrl.envs.webarena.forum.site import SITE
-from agentrl.envs.webarena.server import COOKIE, Server
-from agentrl.envs.webarena.state import Faults, State
 from agentrl.envs.webarena.store import NOW, Store
 from agentrl.envs.webarena.template import CHANGE, GO, SEEK
+from tests.envs.webarena import visitors
 from tests.envs.webarena.oracle_forum import ORACLES
 
 STORE = Store.build('forum', forum_store.SCHEMA, forum_store.fill)
@@ -51,55 +48,16 @@ FAR = value(
 )
 
 
-class Client:
-  """A visitor: requests, and what they have changed."""
-
-  def __init__(self, session, state):
-    self._session, self._state = session, state
-
-  async def get(self, path, **query):
-    async with self._session.get(path, params=query) as reply:
-      return reply.status, await reply.text(), reply.url.path_qs
-
-  async def post(self, path, **form):
-    async with self._session.post(path, data=form) as reply:
-      return reply.status, await reply.text(), reply.url.path_qs
-
-  def changes(self):
-    return self._state.changes()
-
-
 @pytest.fixture(scope='module')
-def serving():
-  """A loop and a server for all tests: its templates are compiled once."""
-  with asyncio.Runner() as runner:
-    server = Server((SITE,))
-    runner.run(server.start())
-    yield runner, server
-    runner.run(server.stop())
+def served():
+  with visitors.serving(SITE) as found:
+    yield found
 
 
 @pytest.fixture
-def play(serving):
+def play(served):
   """Runs a coroutine function that gets a client of an episode."""
-  runner, server = serving
-
-  def go(scenario):
-    async def run():
-      state = State({'forum': STORE}, Faults(), 'x')
-      key = server.open(state)
-      session = aiohttp.ClientSession(
-          server.urls['forum'],
-          cookies={COOKIE: key},
-          cookie_jar=aiohttp.CookieJar(unsafe=True),
-      )
-      async with session:
-        await scenario(Client(session, state))
-      server.close(key)
-
-    runner.run(run())
-
-  return go
+  return lambda scenario: visitors.play(served, scenario, STORE, ('forum',))
 
 
 def short(changes):
