@@ -19,7 +19,7 @@ from agentrl.envs.options import (
 )
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section
-from agentrl.inference.options import API, ChatOptions
+from agentrl.inference.options import ChatOptions, is_asked
 from agentrl.models.options import DTYPES, Model, TrainModel
 from agentrl.rollout.options import AgentOptions, Limits, Rollout
 from agentrl.serving.options import (
@@ -282,7 +282,7 @@ class Evaluate(Sampling):
 
   def check(self) -> None:
     super().check()
-    if API in self.model.name.split(';'):
+    if is_asked(self):
       self.api.check_named()
 
 

@@ -27,8 +27,15 @@ _OWN = (
     'functions',
     'logprobs',
 )
+
+
+def is_asked(config: Any) -> bool:
+  """True if the endpoint is among the policies of a config."""
+  return API in config.model.name.split(';')
+
+
 _ASKED = ActsIf(
-    lambda config: API in config.model.name.split(';'),
+    is_asked,
     {
         'model.name': API,
         'api.url': 'http://127.0.0.1:1/v1',

@@ -72,11 +72,12 @@ def run(config: ConfigDict, workdir: str | None) -> None:
         player = Player(loop, console, item.configs[0].rollout)
         played.append(_play(item, worlds, panels, player, directory))
         gc.collect()  # its weights, before the next ones are loaded
-      path = _write(directory, record, panels, played, began)
+      found = _write(directory, record, panels, played, began)
   except Interrupted:
     print('Stopped. The same command plays the episodes that are missing.')
     sys.exit(130)
-  report.show(console, results.read(directory))
+  report.show(console, found)
+  path = directory / 'summary.json'
   console.print(f'See {path}', highlight=False, soft_wrap=True)
 
 
@@ -159,8 +160,8 @@ def _write(
     panels: Sequence[Panel],
     played: Sequence[_Played],
     began: float,
-) -> pathlib.Path:
-  """Writes the results in all their forms; returns the path of the summary."""
+) -> Results:
+  """Writes the results in all their forms."""
   found = Results(
       config=config,
       policies=tuple(x.record for x in played),
@@ -185,7 +186,7 @@ def _write(
   (directory / 'evaluation.md').write_text(report.markdown(found))
   (directory / 'evaluation.csv').write_text(report.as_csv(found))
   results.write(directory, found)
-  return path
+  return found
 
 
 def _tokens(groups: Sequence[Group]) -> int:
