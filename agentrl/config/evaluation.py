@@ -243,7 +243,7 @@ def _read_one(
 
 
 def _under(panel: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-  """What a policy brings to a panel: of a run all but its tasks."""
+  """The values that a policy brings to a panel: of a run all but its tasks."""
   env, before = dict(panel['env']), run.get('env', {})
   if before.get('name') == env['name']:
     of_tasks = envs.get(env['name']).task_options

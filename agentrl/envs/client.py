@@ -69,7 +69,7 @@ class EnvClient:
 
   @property
   def name(self) -> str:
-    """Of the environment."""
+    """The name of the environment."""
     return self._name
 
   async def __aenter__(self) -> 'EnvClient':

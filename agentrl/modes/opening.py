@@ -1,4 +1,4 @@
-"""What opens a policy of an evaluation, and an open one that can play."""
+"""The values that open a policy of an evaluation, and an open one."""
 
 import contextlib
 import dataclasses

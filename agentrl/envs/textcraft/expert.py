@@ -8,7 +8,7 @@ from agentrl.envs.textcraft.recipes import Recipe, RecipeBook, plain_name
 
 
 class Plan(NamedTuple):
-  """What is left to do, the deepest item first.
+  """The rest of a task, the deepest item first.
 
   Attributes:
     gets: item -> count.

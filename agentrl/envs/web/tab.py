@@ -324,7 +324,7 @@ class Tab:
     self._quiet.set()
 
   async def read(self, observe: str, size: tuple[int, int]) -> tuple[Node, ...]:
-    """What the page shows.
+    """The nodes that the page shows.
 
     Args:
       observe: 'viewport' or 'page' for the accessibility tree, or 'html'.

@@ -37,7 +37,7 @@ _SCROLL = """(sign) => {
 
 @dataclasses.dataclass(frozen=True)
 class View:
-  """What a policy sees of the browser.
+  """The browser as a policy sees it.
 
   Attributes:
     nodes: of the current tab.
@@ -206,7 +206,7 @@ class Tabs:
 
   @_unless_crashed
   async def view(self, observe: str) -> View:
-    """What the current tab shows.
+    """The browser, with the nodes of its current tab.
 
     Args:
       observe: 'viewport' or 'page' for the accessibility tree, or 'html'.

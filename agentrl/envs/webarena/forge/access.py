@@ -1,4 +1,4 @@
-"""What a visitor may see and do: projects, groups and roles in them."""
+"""Rights of a visitor: projects and groups that are seen, roles in them."""
 
 import dataclasses
 import datetime

@@ -315,7 +315,7 @@ def _may_edit(visit: Visit, place: Place, issue: sqlite3.Row) -> bool:
 
 
 def _choices(visit: Visit, place: Place) -> Mapping[str, Any]:
-  """What the fields of forms and filters offer."""
+  """The values that fields of forms and filters offer."""
   named = 'SELECT {} FROM {} WHERE project_id = ? ORDER BY 1'
   return {
       'people': access.people(visit, place.id),
