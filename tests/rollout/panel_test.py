@@ -93,7 +93,12 @@ def test_panels_of_recorded_runs_are_every_nth_task(config):
 
 @pytest.mark.parametrize(
     'name, count',
-    [('textcraft', 100), ('searchqa', 400), ('miniwob', 200), ('webarena', 200)],
+    [
+        ('textcraft', 100),
+        ('searchqa', 400),
+        ('miniwob', 200),
+        ('webarena', 200),
+    ],
 )
 def test_panels_of_suites_whose_lists_are_in_order_are_every_nth_task(
     name, count
