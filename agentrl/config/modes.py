@@ -261,8 +261,7 @@ class EvaluateModel(Model):
   name: str = field(
       'smollm2-135m',
       'variant, directory, .gguf, hub name, run or its checkpoints/N or'
-      ' checkpoints/best, URL of a'
-      ' server, api, expert, random; several as A;B',
+      ' checkpoints/best, URL of a server, api, expert, random; several as A;B',
   )
   tokenizer: str | None = field(
       None,
@@ -368,7 +367,9 @@ class Compare(Mode):
 class Source:
   """A checkpoint of a run."""
 
-  path: str = field('', 'workdir of a run, or its checkpoints/N or checkpoints/best')
+  path: str = field(
+      '', 'workdir of a run, or its checkpoints/N or checkpoints/best'
+  )
   step: int | None = field(
       None, 'number of the checkpoint; None: the newest', example=3
   )
