@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from agentrl.data import episodes as episodes_lib
+from agentrl.runtime import workdir as workdir_lib
 from tests.e2e.running import SHORT, finish, lines, start, wait_for
 
 pytestmark = pytest.mark.slow
@@ -115,7 +116,7 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
 
 def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   config = 'configs/babyai_agentevol.py:tiny'
-  flags = (*SMALL, *SHORT['agentevol'])
+  flags = (*SMALL, *SHORT['agentevol'], '--config.checkpoint.keep_best=True')
   # What a run leaves that was killed before its first checkpoint.
   (tmp_path / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
   process = start(tmp_path, *flags, config=config)
@@ -134,5 +135,9 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   assert history[0]['eval/success'] == evals['before']['mean']
   assert history[1]['eval/success'] == evals['after']['mean']
   assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
+  best = summary_of(tmp_path)['best']
+  assert best['success'] == max(evals[x]['mean'] for x in ('before', 'after'))
+  found = workdir_lib.run_of(str(tmp_path / 'checkpoints' / 'best'))
+  assert found == (tmp_path, best['checkpoint'])
   kept = tmp_path / 'rounds' / '1' / 'kept.jsonl'
   assert len(list(episodes_lib.read(kept))) == history[1]['filter/kept']
