@@ -75,8 +75,6 @@ class Checkpoints:
 
   def __init__(self, directory: pathlib.Path, *, keep: int = 2):
     self._directory = directory.absolute()
-    self._named = workdir_lib.best_checkpoint(self._directory)
-    self._best = self._named  # to be named once it is complete
     logging.getLogger('absl').addFilter(_is_ours)
     try:
       self._manager = ocp.CheckpointManager(
@@ -93,6 +91,8 @@ class Checkpoints:
       raise CheckpointError(
           f'Cannot use {self._directory} for checkpoints: {error}.'
       ) from error
+    self._named = workdir_lib.best_checkpoint(self._directory)
+    self._best = self._named  # to be named once it is complete
 
   @property
   def latest(self) -> int | None:
