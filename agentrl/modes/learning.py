@@ -182,11 +182,11 @@ def evaluate(
         groups,
         tokens=config.rollout.save_tokens,
     )
-  for kind in (WHOLE, SMALL) if panel == WHOLE else (SMALL,):
-    if panels[kind] is None:
+  for kind, part in panels.items():
+    if part is None or kind not in (panel, SMALL):
       continue
     summary = held_out.summary(
-        panels[kind],
+        part,
         groups,
         temperature=config.eval.temperature,
         checkpoint=checkpoint,
