@@ -1,6 +1,6 @@
 """Success in k attempts at a task: any of them, all of them."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from agentrl.evaluation import intervals, statistics
@@ -29,19 +29,38 @@ def by_k(
       left out.
     clusters: the template of each task; without, each task is a cluster.
   """
-  played = [i for i, task in enumerate(outcomes) if len(task)]
-  counts = [(len(outcomes[i]), sum(outcomes[i])) for i in played]
-  labels = None if clusters is None else [clusters[i] for i in played]
-  fewest = min((trials for trials, _ in counts), default=0)
-
-  def over_tasks(estimate, k):
-    values = [[estimate(trials, wins, k)] for trials, wins in counts]
-    return intervals.mean_interval(values, clusters=labels, bounds=(0, 1))
-
   return {
       k: Passes(
-          over_tasks(statistics.pass_at_k, k),
-          over_tasks(statistics.pass_hat_k, k),
+          pass_at_k(outcomes, k, clusters=clusters),
+          _over_tasks(statistics.pass_hat_k, outcomes, k, clusters),
       )
-      for k in range(1, fewest + 1)
+      for k in range(1, fewest(outcomes) + 1)
   }
+
+
+def pass_at_k(
+    outcomes: Sequence[Sequence[bool]],
+    k: int,
+    *,
+    clusters: Sequence[Hashable] | None = None,
+) -> Interval:
+  """pass@k for one k, up to `fewest(outcomes)`; arguments as `by_k` has them."""
+  return _over_tasks(statistics.pass_at_k, outcomes, k, clusters)
+
+
+def fewest(outcomes: Sequence[Sequence[bool]]) -> int:
+  """The fewest attempts at a task that has any; 0 where none has."""
+  return min((len(task) for task in outcomes if len(task)), default=0)
+
+
+def _over_tasks(
+    estimate: Callable[[int, int, int], float],
+    outcomes: Sequence[Sequence[bool]],
+    k: int,
+    clusters: Sequence[Hashable] | None,
+) -> Interval:
+  values = [
+      [estimate(len(task), sum(task), k)] if len(task) else []
+      for task in outcomes
+  ]
+  return intervals.mean_interval(values, clusters=clusters, bounds=(0, 1))
