@@ -61,7 +61,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
 
   config = defaults('evaluate')
-  config.model.name = arg.model or (API if arg.api else 'smollm2-135m')
+  config.model.name = arg.model
+  if arg.model is None:
+    config.model.name = API if arg.api else 'smollm2-135m'
   if arg.api:
     config.api = dict(url=arg.api, temperature=arg.temperature)
   if arg.api_model is not None:

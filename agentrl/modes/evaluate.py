@@ -1,6 +1,7 @@
 """mode='evaluate': success of policies on fixed lists of held-out tasks.
 
-`evaluation.json` has every figure, see `evaluation.results`. `summary.json` has
+`evaluation.json` has every figure, see `evaluation.results`, and `curves.json` what
+less time at the test would have given, see `evaluation.curves`. `summary.json` has
 `eval: {SPLIT: summary}`, with several policies or environments
 `eval: {POLICY: {ENV: {SPLIT: summary}}}`.
 """
@@ -89,8 +90,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     print('Stopped. The same command plays the episodes that are missing.')
     sys.exit(130)
   report.show(console, found)
-  path = directory / 'summary.json'
-  console.print(f'See {path}', highlight=False, soft_wrap=True)
+  files = ['summary.json', *(['curves.md'] if whole.eval.curves else [])]
+  for name in files:
+    console.print(f'See {directory / name}', highlight=False, soft_wrap=True)
 
 
 class _Played(NamedTuple):

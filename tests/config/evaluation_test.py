@@ -163,6 +163,11 @@ def test_a_run_without_evaluations_brings_no_number_of_tasks(a_run):
   assert item.configs[0].eval.num_tasks == 100
 
 
+def test_an_empty_name_is_not_the_default_model():
+  with pytest.raises(ConfigError, match="model.name='' has an empty entry"):
+    read('model=')
+
+
 def test_what_is_sampled_is_a_policy_at_each_temperature():
   config = config_of(
       'model=m;expert,api=http://h:1/v1,api_model=gpt,temperatures=0;0.5'
