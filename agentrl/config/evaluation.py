@@ -128,7 +128,7 @@ def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
       continue
     for value in temperatures:
       yield item._replace(
-          name=f'{item.name}-t{value:g}',
+          name=f'{item.name}-t{value:.12g}',
           configs=tuple(_at(x, value, value) for x in item.configs),
       )
 
