@@ -95,7 +95,7 @@ def of_panel(
       won = [[e.success and used(e) <= limit for e in task] for task in tasks]
       sampled = _mean(tasks, lambda e, limit=limit: _sampled(e, by, limit))
       for k in ks:
-        interval = passes.pass_at_k(won, k, clusters=clusters)
+        interval = passes.pass_at(k, won, clusters=clusters)
         yield Point(
             env=panel.env,
             policy=policy,

@@ -1,9 +1,10 @@
 """Success in k attempts at a task: any of them, all of them."""
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from agentrl.evaluation import intervals, statistics
+from agentrl.evaluation import intervals
 from agentrl.evaluation.intervals import Interval
 
 
@@ -31,21 +32,21 @@ def by_k(
   """
   return {
       k: Passes(
-          pass_at_k(outcomes, k, clusters=clusters),
-          _over_tasks(statistics.pass_hat_k, outcomes, k, clusters),
+          pass_at(k, outcomes, clusters=clusters),
+          _over_tasks(pass_hat_k, k, outcomes, clusters),
       )
       for k in range(1, fewest(outcomes) + 1)
   }
 
 
-def pass_at_k(
-    outcomes: Sequence[Sequence[bool]],
+def pass_at(
     k: int,
+    outcomes: Sequence[Sequence[bool]],
     *,
     clusters: Sequence[Hashable] | None = None,
 ) -> Interval:
-  """pass@k for one k, up to `fewest(outcomes)`; arguments as `by_k` has them."""
-  return _over_tasks(statistics.pass_at_k, outcomes, k, clusters)
+  """pass@k for one k, up to `fewest`; arguments as `by_k` has them."""
+  return _over_tasks(pass_at_k, k, outcomes, clusters)
 
 
 def fewest(outcomes: Sequence[Sequence[bool]]) -> int:
@@ -53,10 +54,58 @@ def fewest(outcomes: Sequence[Sequence[bool]]) -> int:
   return min((len(task) for task in outcomes if len(task)), default=0)
 
 
+def pass_at_k(trials: int, successes: int, k: int) -> float:
+  """Chance that one of k attempts succeeds (Codex, arXiv:2107.03374 eq. 1).
+
+      1 - C(trials - successes, k) / C(trials, k)
+
+  This is unbiased: the share of all k-subsets of the trials that hold a
+  success. Plugging the rate into 1 - (1 - rate)^k is too low on average.
+
+  Args:
+    trials: attempts at one task.
+    successes: how many of them succeeded.
+    k: attempts to draw, from 1 to `trials`.
+
+  Raises:
+    ValueError: a count is out of range.
+  """
+  if not 0 <= successes <= trials or not 1 <= k <= trials:
+    raise ValueError(
+        f'pass@k needs successes <= trials and k <= trials, got {trials=},'
+        f' {successes=}, {k=}.'
+    )
+  return 1 - math.comb(trials - successes, k) / math.comb(trials, k)
+
+
+def pass_hat_k(trials: int, successes: int, k: int) -> float:
+  """Chance that all of k attempts succeed, pass^k (tau-bench, arXiv:2406.12045).
+
+      C(successes, k) / C(trials, k)
+
+  This is unbiased: the share of all k-subsets of the trials without a failure.
+  Plugging the rate into rate^k is too high on average.
+
+  Args:
+    trials: attempts at one task.
+    successes: how many of them succeeded.
+    k: attempts to draw, from 1 to `trials`.
+
+  Raises:
+    ValueError: a count is out of range.
+  """
+  if not 0 <= successes <= trials or not 1 <= k <= trials:
+    raise ValueError(
+        f'pass^k needs successes <= trials and k <= trials, got {trials=},'
+        f' {successes=}, {k=}.'
+    )
+  return math.comb(successes, k) / math.comb(trials, k)
+
+
 def _over_tasks(
     estimate: Callable[[int, int, int], float],
-    outcomes: Sequence[Sequence[bool]],
     k: int,
+    outcomes: Sequence[Sequence[bool]],
     clusters: Sequence[Hashable] | None,
 ) -> Interval:
   values = [

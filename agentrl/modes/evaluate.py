@@ -140,8 +140,7 @@ def _play(
       rows.append(
           rows_lib.of_panel(item.name, panel, groups, price=_price(item))
       )
-      kinds = environment.subtasks()
-      summaries.append(summarise(groups, seed=panel.seed, subtask=kinds))
+      summaries.append(summarise(rows[-1]))
       if config.eval.curves:
         points += curves_lib.of_panel(item.name, panel, groups)
       tokens += _tokens(groups)
