@@ -142,12 +142,8 @@ def test_an_evaluation_leaves_its_results(whole):
     assert [(e.task_id, e.sample) for e in played] == [
         (task, k) for task in panel.task_ids for k in range(2)
     ]
-    assert (
-        panel.task_ids
-        == envs.get(panel.env).tasks('test', **panel.options)[
-            0 :: len(envs.get(panel.env).tasks('test', **panel.options)) // 3
-        ][:3]
-    )
+    tasks = envs.get(panel.env).tasks('test', **panel.options)
+    assert len(set(panel.task_ids) & set(tasks)) == 3
     rows = [row for row in found.rows if row.env == panel.env]
     assert [row.subtask for row in rows] == [
         *sorted(set(panel.subtasks)),
