@@ -22,7 +22,7 @@ from agentrl.config.modes import Evaluate
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 from agentrl.fields import get
-from agentrl.inference.options import API, MOST_HEAT
+from agentrl.inference.options import API, MAX_TEMPERATURE
 from agentrl.runtime import workdir as workdir_lib
 
 _SEPARATOR = ';'
@@ -106,7 +106,7 @@ def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
 
 
 def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
-  """Each policy that is sampled once a temperature, where there are several."""
+  """The policies; what is sampled, once for each of several temperatures."""
   temperatures = found[0].configs[0].eval.temperatures
   if len(set(temperatures)) < len(temperatures):
     raise ConfigError(f'eval.temperatures={temperatures} repeats one.')
@@ -117,10 +117,10 @@ def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
         ' is sampled.'
     )
   kinds = [item.kind for item in sampled]
-  if API in kinds and max(temperatures, default=0) > MOST_HEAT:
+  if API in kinds and max(temperatures, default=0) > MAX_TEMPERATURE:
     raise ConfigError(
-        f'eval.temperatures={temperatures}: an endpoint takes {MOST_HEAT:g} at'
-        ' most.'
+        f'eval.temperatures={temperatures}: an endpoint takes'
+        f' {MAX_TEMPERATURE:g} at most.'
     )
   for item in found:
     if not temperatures or item not in sampled:

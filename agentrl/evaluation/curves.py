@@ -131,7 +131,7 @@ def grid(least: int, most: int) -> list[int]:
   return numbers[first : last + 1]
 
 
-def temperature(policy: PolicyRecord) -> float | None:
+def temperature_of(policy: PolicyRecord) -> float | None:
   """The temperature that a policy is sampled at; None: it is not, or unknown."""
   return policy.sampler.get('temperature')
 

@@ -65,8 +65,10 @@ def figure(curves: Curves) -> Any:
   units = [TURNS]
   if any(curves.of(panel.env, TOKENS) for panel in panels):
     units.append(TOKENS)
-  warm = any(curves_report.by_temperature(curves, panel) for panel in panels)
-  columns = len(units) + warm
+  has_temperatures = any(
+      curves_report.by_temperature(curves, panel) for panel in panels
+  )
+  columns = len(units) + has_temperatures
   made = figure_lib.Figure(
       figsize=(3.6 * columns + 1.8, 2.9 * len(panels)), layout='constrained'
   )
@@ -79,7 +81,7 @@ def figure(curves: Curves) -> Any:
     for by, axes in zip(units, row, strict=False):
       _draw_totals(axes, curves.of(panel.env, by), colours, lines)
       axes.set_xlabel(f'{curves_report.UNITS[by]} in all')
-    if warm:
+    if has_temperatures:
       _draw_temperatures(row[-1], curves, panel, colours, lines)
     for axes in row:
       axes.set_ylim(-0.02, 1.02)
@@ -110,10 +112,12 @@ def _draw_temperatures(
 ) -> None:
   for line in curves_report.by_temperature(curves, panel).values():
     for k in line[0][1]:
-      found = [(degree, at[k]) for degree, at in line if k in at]
-      degrees, points = zip(*found, strict=True)
-      # In the colour of the coldest.
-      _draw_line(axes, degrees, points, colours[line[0][1][1].policy], lines[k])
+      found = [(temperature, at[k]) for temperature, at in line if k in at]
+      temperatures, points = zip(*found, strict=True)
+      # In the colour of the lowest temperature.
+      _draw_line(
+          axes, temperatures, points, colours[line[0][1][1].policy], lines[k]
+      )
   axes.set_xlabel(f'temperature, {panel.horizon} turns an attempt')
 
 

@@ -10,7 +10,7 @@ from agentrl.evaluation.curves import (
     Curves,
     Point,
     grid,
-    temperature,
+    temperature_of,
 )
 from agentrl.evaluation.results import Panel
 
@@ -52,9 +52,11 @@ def by_temperature(
   at = _grouped(curves.of(panel.env, TURNS), 'limit')
   found: dict[str, list[tuple[float, dict[int, Point]]]] = {}
   for policy in curves.policies:
-    degree, whole = temperature(policy), at.get((policy.name, panel.horizon))
-    if degree is not None and whole is not None:
-      found.setdefault(policy.source, []).append((degree, whole))
+    temperature, whole = temperature_of(policy), at.get(
+        (policy.name, panel.horizon)
+    )
+    if temperature is not None and whole is not None:
+      found.setdefault(policy.source, []).append((temperature, whole))
   return {
       source: sorted(line, key=lambda x: x[0])
       for source, line in found.items()
@@ -109,9 +111,9 @@ def _temperatures(curves: Curves, panel: Panel) -> Table:
       [x for line in lines.values() for _, at in line for x in at.values()]
   )
   rows = [
-      [source, f'{degree:g}', *_cells(at, ks), _number(at[1].sampled)]
+      [source, f'{temperature:g}', *_cells(at, ks), _number(at[1].sampled)]
       for source, line in lines.items()
-      for degree, at in line
+      for temperature, at in line
   ]
   head = ['source', 'temperature', *map(figure_name, ks), 'sampled tokens']
   return head, rows

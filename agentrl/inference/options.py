@@ -10,7 +10,7 @@ from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, unless_set
 
 API = 'api'  # the endpoint, as a policy in model.name
-MOST_HEAT = 2.0  # the highest temperature of the protocol
+MAX_TEMPERATURE = 2.0  # the highest temperature of the protocol
 
 # Fields of a request that are set from other options, or that would change the
 # form of the reply.
@@ -79,7 +79,7 @@ class ChatOptions:
       1.0,
       "sampling temperature; None: the endpoint's own",
       ge=0,
-      le=MOST_HEAT,
+      le=MAX_TEMPERATURE,
       acts_if=(
           _ASKED,
           unless_set(

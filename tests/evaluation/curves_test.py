@@ -173,7 +173,7 @@ def test_the_page_has_a_table_of_each_axis(found):
       'The same sampled tokens in all',
       'Temperature',
   ]
-  turns, total, tokens, heat = cells(page + '\nend')
+  turns, total, tokens, temperatures = cells(page + '\nend')
   assert [row[1] for row in turns if row[0] == 'expert'] == [
       '1', '2', '3', '4', '6', '8', '9',
   ]  # fmt: skip
@@ -186,9 +186,9 @@ def test_the_page_has_a_table_of_each_axis(found):
             f'{point.success.mean:.3f}' if point else '-'
         )
   assert {row[0] for row in tokens[2:]} == {'m-t0', 'm-t1'}
-  assert [row[:2] for row in heat[2:]] == [['m', '0'], ['m', '1']]
+  assert [row[:2] for row in temperatures[2:]] == [['m', '0'], ['m', '1']]
   whole = at['m-t1', TURNS, HORIZON, 1].success
-  assert heat[3][2].startswith(f'{whole.mean:.3f} [')
+  assert temperatures[3][2].startswith(f'{whole.mean:.3f} [')
 
 
 def test_one_attempt_at_one_temperature_has_no_table_of_several(found):
@@ -208,9 +208,13 @@ def test_a_figure_has_a_line_of_each_policy_and_number_of_attempts(
     found, tmp_path
 ):
   drawn = curves_figure.figure(found)
-  turns, tokens, heat = drawn.axes
-  assert (len(turns.lines), len(tokens.lines), len(heat.lines)) == (6, 4, 2)
-  lines = {tuple(line.get_xdata()): line for line in heat.lines}
+  turns, tokens, temperatures = drawn.axes
+  assert (len(turns.lines), len(tokens.lines), len(temperatures.lines)) == (
+      6,
+      4,
+      2,
+  )
+  lines = {tuple(line.get_xdata()): line for line in temperatures.lines}
   assert set(lines) == {(0.0, 1.0)}
   expected = sorted(
       (x.total, x.success.mean)
