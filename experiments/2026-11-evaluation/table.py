@@ -40,6 +40,7 @@ _RUN = flags.DEFINE_string('run', None, 'Workdir of the quickstart.')
 _OUT = flags.DEFINE_string('out', None, 'New folder for all that is left.')
 _SUITE = flags.DEFINE_string('suite', 'all', 'Of configs/suites.py.')
 _N = flags.DEFINE_integer('n', 20, 'Tasks a panel.', lower_bound=1)
+_HORIZON = flags.DEFINE_integer('horizon', None, "Turns; default: a panel's.")
 _KILLS = flags.DEFINE_integer('kills', 5, 'SIGKILLs.', lower_bound=0)
 flags.mark_flags_as_required(['run', 'out'])
 
@@ -153,6 +154,7 @@ def command(url: str, workdir: pathlib.Path) -> list[str]:
       '--config.rollout.max_completion_tokens=16',
       # Pages that do not fit are to be counted, not to end it all.
       '--config.rollout.max_failed_share=1',
+      *([f'--config.eval.horizon={_HORIZON.value}'] if _HORIZON.value else []),
       f'--workdir={workdir}',
   ]
 
