@@ -108,8 +108,11 @@ def _over_tasks(
     outcomes: Sequence[Sequence[bool]],
     clusters: Sequence[Hashable] | None,
 ) -> Interval:
-  values = [
-      [estimate(len(task), sum(task), k)] if len(task) else []
-      for task in outcomes
-  ]
+  # One attempt is the success itself, with all of its samples.
+  values = outcomes
+  if k > 1:
+    values = [
+        [estimate(len(task), sum(task), k)] if len(task) else []
+        for task in outcomes
+    ]
   return intervals.mean_interval(values, clusters=clusters, bounds=(0, 1))
