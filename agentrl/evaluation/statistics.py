@@ -58,11 +58,7 @@ def pass_at_k(trials: int, successes: int, k: int) -> float:
   Raises:
     ValueError: a count is out of range.
   """
-  if not 0 <= successes <= trials or not 1 <= k <= trials:
-    raise ValueError(
-        f'pass@k needs successes <= trials and k <= trials, got {trials=},'
-        f' {successes=}, {k=}.'
-    )
+  _check_draw('pass@k', trials, successes, k)
   return 1 - math.comb(trials - successes, k) / math.comb(trials, k)
 
 
@@ -82,12 +78,16 @@ def pass_hat_k(trials: int, successes: int, k: int) -> float:
   Raises:
     ValueError: a count is out of range.
   """
+  _check_draw('pass^k', trials, successes, k)
+  return math.comb(successes, k) / math.comb(trials, k)
+
+
+def _check_draw(name: str, trials: int, successes: int, k: int) -> None:
   if not 0 <= successes <= trials or not 1 <= k <= trials:
     raise ValueError(
-        f'pass^k needs successes <= trials and k <= trials, got {trials=},'
+        f'{name} needs successes <= trials and k <= trials, got {trials=},'
         f' {successes=}, {k=}.'
     )
-  return math.comb(successes, k) / math.comb(trials, k)
 
 
 def bootstrap_interval(
