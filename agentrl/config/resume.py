@@ -44,6 +44,7 @@ _FREE_EVALUATION = (
     'api.backoff_s',
     'api.max_wait_s',
     'api.price_',
+    'eval.curves',
 )
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')

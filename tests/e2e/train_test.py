@@ -17,7 +17,15 @@ from tensorboard.backend.event_processing.event_accumulator import (
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from agentrl.runtime import workdir as workdir_lib
-from tests.e2e.running import ROOT, command, launch, lines, start, wait_for
+from tests.e2e.running import (
+    ROOT,
+    check_export,
+    command,
+    launch,
+    lines,
+    start,
+    wait_for,
+)
 from tests.waiting import alive, gone
 
 # The smallest run that still warm-starts, evaluates, grows its horizon, and keeps
@@ -248,16 +256,14 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
 
 @pytest.mark.slow
 def test_programs_that_were_kept_give_the_same_run(runs, tmp_path):
-  folder = tmp_path / 'compiled'
+  """The other run found all programs, which one before it had left."""
+  cold, folder = tmp_path / 'cold', tmp_path / 'compiled'
   kept = f'--config.compile_cache={folder}'
-  cold, warm = tmp_path / 'cold', tmp_path / 'warm'
-  for run in (cold, warm):
-    done = launch(run, *SMALL, kept, config=QUICKSTART)
-    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
-    found = {path.name.split('-')[0] for path in folder.glob('*-cache')}
-    assert {'jit_accumulate', 'jit_apply', 'jit__decode'} <= found
-  assert_equal_to_the_bit(cold, warm)
-  assert_equal_to_the_bit(cold, runs.whole)
+  done = launch(cold, *SMALL, kept, config=QUICKSTART)
+  assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+  found = {path.name.split('-')[0] for path in folder.glob('*-cache')}
+  assert {'jit_accumulate', 'jit_apply', 'jit__decode'} <= found
+  assert_equal_to_the_bit(cold, runs.resumed)
 
 
 def test_a_killed_run_leaves_no_process(runs):
@@ -300,6 +306,11 @@ def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_run_is_exported_and_evaluated(runs, tmp_path):
+  check_export(runs.whole, tmp_path)
+
+
+@pytest.mark.slow
 def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
   options = json.loads((runs.whole / 'config.json').read_text())['env'][
       'options'
@@ -312,6 +323,8 @@ def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
       config=f'configs/evaluate.py:model={runs.whole},n=3,task_file={items}',
   )
   assert result.returncode == 0, result.stdout + result.stderr
+  summary = json.loads((tmp_path / 'run' / 'summary.json').read_text())
+  assert summary['weight_version'] == '4'
   folder = tmp_path / 'run' / 'episodes' / 'eval' / 'whole'
   played = lines(folder / 'babyai.jsonl')
   assert [x['task_id'] for x in played] == list(wanted)
