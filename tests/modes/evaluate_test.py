@@ -142,8 +142,11 @@ def test_an_evaluation_leaves_its_results(whole):
     assert [(e.task_id, e.sample) for e in played] == [
         (task, k) for task in panel.task_ids for k in range(2)
     ]
-    tasks = envs.get(panel.env).tasks('test', **panel.options)
-    assert len(set(panel.task_ids) & set(tasks)) == 3
+    spec = envs.get(panel.env)
+    tasks = spec.tasks('test', **panel.options)
+    kinds = set(map(spec.subtasks(**panel.options), tasks))
+    assert len(set(panel.task_ids)) == 3 and set(panel.task_ids) <= set(tasks)
+    assert len(set(panel.subtasks)) == min(3, len(kinds))
     rows = [row for row in found.rows if row.env == panel.env]
     assert [row.subtask for row in rows] == [
         *sorted(set(panel.subtasks)),
