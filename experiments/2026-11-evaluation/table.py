@@ -35,6 +35,7 @@ from aiohttp import web
 from agentrl.evaluation import report, results
 from agentrl.evaluation.results import ALL, Results
 from agentrl.runtime import children
+from configs.suites import SUITES
 
 _QUICKSTART = flags.DEFINE_string('quickstart', None, 'Workdir of the run.')
 _TABLE = flags.DEFINE_string('table', None, 'New folder for all that is left.')
@@ -47,7 +48,7 @@ _MODEL = 'behind-an-api'
 _KEY, _VARIABLE = 'sk-table-2026', 'AGENTRL_TABLE_KEY'
 _REFUSES, _FAILS = 40, 60  # one request in so many
 _START_S = 600.0
-_POLL_S = 0.1
+_POLL_S = 0.5
 
 Key = tuple[str, str, int, int]  # policy, environment, task, sample
 
@@ -232,8 +233,10 @@ def _kill(
         started, env=_environment(_KEY), stdout=log, stderr=log
     )
     # Policies, times environments, times tasks.
-    wanted = 4 * _environments() * _TASKS.value * share
-    while process.poll() is None and len(lines(workdir)) < wanted:
+    wanted = 4 * len(SUITES[_PANELS.value]) * _TASKS.value * share
+    journals = lambda: (workdir / 'episodes' / 'eval').glob('*/*.jsonl')
+    played = lambda: sum(path.read_bytes().count(b'\n') for path in journals())
+    while process.poll() is None and played() < wanted:
       time.sleep(_POLL_S)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -242,12 +245,6 @@ def _kill(
       for key, records in lines(workdir).items()
       if valid(records[-1])
   }
-
-
-def _environments() -> int:
-  from configs.suites import SUITES
-
-  return len(SUITES[_PANELS.value])
 
 
 def _finish(started: list[str], out: pathlib.Path) -> None:
