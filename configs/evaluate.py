@@ -20,11 +20,11 @@ r"""Evaluates policies on fixed lists of held-out tasks, with intervals.
         --config='configs/evaluate.py:model=runs/quickstart,temperatures=0;0.5;1,samples=4,curves' \
         --workdir=runs/quickstart-curves
 
-`model` is a run, its checkpoints/N, a Hugging Face folder, a hub name, the URL of a
-server (its key: AGENTRL_SAMPLER_API_KEY), `api` for the OpenAI-compatible endpoint
-of `api` and `api_model`, `expert` or `random`; `env` an environment. Both take
-several, as A;B. The workdir of a training run, its checkpoints/N and a
-folder that was exported from it bring their environment, their way of talking,
+`model` is a run, its checkpoints/N or checkpoints/best, a Hugging Face folder, a hub
+name, the URL of a server (its key: AGENTRL_SAMPLER_API_KEY), `api` for the
+OpenAI-compatible endpoint of `api` and `api_model`, `expert` or `random`; `env` an
+environment. Both take several, as A;B. The workdir of a training run, its checkpoints
+and a folder that was exported from it bring their environment, their way of talking,
 their limits and their tasks along: what is left open here is the run's. `n` is
 the run's number of tasks, or else 100, `samples` are episodes of a task, and
 `temperature=0` is greedy. `temperatures=0;0.5;1` evaluates each policy at each of

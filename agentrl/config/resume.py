@@ -117,7 +117,7 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
   """The sections that a model was trained with, where it keeps them.
 
   Args:
-    model: a name; workdirs of runs, their checkpoints/N and folders that were
+    model: a name; workdirs of runs, their checkpoints and folders that were
       exported have them.
 
   Raises:

@@ -110,8 +110,6 @@ class PanelEval(Eval):
 
 
 _EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')
-
-
 _SMALL = when_set('eval.small.num_tasks', 4, 'eval.small.num_tasks is 0')
 _OFTEN = when_set('eval.small.every', 1, 'eval.small.every is 0')
 

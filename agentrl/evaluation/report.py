@@ -25,10 +25,12 @@ def describe(name: str, summary: dict) -> str:
   """One line for people: success with its interval."""
   if summary['mean'] is None:
     return f'{name}: no valid episode'
+  tasks = f'{summary["tasks"]} held-out tasks'
+  if summary['n'] != summary['tasks']:
+    tasks = f'{summary["n"]} episodes of {tasks}'
   return (
       f'{name}: success {summary["mean"]:.3f}, 95% interval'
-      f' [{summary["low"]:.3f}, {summary["high"]:.3f}],'
-      f' {summary["n"]} held-out tasks'
+      f' [{summary["low"]:.3f}, {summary["high"]:.3f}], {tasks}'
   )
 
 
