@@ -1,6 +1,6 @@
 r"""One table of everything: an API model, a run, the expert and a random policy.
 
-    python -m experiments.2026-11-evaluation.table --run=runs/seed0 --out=runs/table
+    python -m experiments.2026-11-evaluation.table --quickstart=runs/seed0 --table=runs/table
 
 The API model is the run itself: the embedded engine behind its OpenAI routes
 (`configs/serve_policy.py`), and before it a proxy with a key that answers one
@@ -10,7 +10,7 @@ spread over it, and each time started again by the same command. An episode that
 was on disk at a kill must be in the end just as it was, its times included; each
 must be there once, and be counted in the table.
 
-Prints the table as Markdown, and leaves `table.json` in OUT; exits with 1 if
+Prints the table as Markdown, and leaves `table.json` in TABLE; exits with 1 if
 anything is off.
 """
 
@@ -35,20 +35,20 @@ from aiohttp import web
 from agentrl.evaluation import report, results
 from agentrl.evaluation.results import ALL, Results
 from agentrl.runtime import children
+from configs.suites import SUITES
 
-_RUN = flags.DEFINE_string('run', None, 'Workdir of the quickstart.')
-_OUT = flags.DEFINE_string('out', None, 'New folder for all that is left.')
-_SUITE = flags.DEFINE_string('suite', 'all', 'Of configs/suites.py.')
-_N = flags.DEFINE_integer('n', 20, 'Tasks a panel.', lower_bound=1)
-_HORIZON = flags.DEFINE_integer('horizon', None, "Turns; default: a panel's.")
-_KILLS = flags.DEFINE_integer('kills', 5, 'SIGKILLs.', lower_bound=0)
-flags.mark_flags_as_required(['run', 'out'])
+_QUICKSTART = flags.DEFINE_string('quickstart', None, 'Workdir of the run.')
+_TABLE = flags.DEFINE_string('table', None, 'New folder for all that is left.')
+_PANELS = flags.DEFINE_string('panels', 'all', 'Of configs/suites.py.')
+_TASKS = flags.DEFINE_integer('tasks', 20, 'Tasks a panel.', lower_bound=1)
+_TURNS = flags.DEFINE_integer('turns', None, "Turns; default: a panel's.")
+_SIGKILLS = flags.DEFINE_integer('sigkills', 5, 'SIGKILLs.', lower_bound=0)
 
 _MODEL = 'behind-an-api'
 _KEY, _VARIABLE = 'sk-table-2026', 'AGENTRL_TABLE_KEY'
 _REFUSES, _FAILS = 40, 60  # one request in so many
 _START_S = 600.0
-_POLL_S = 0.1
+_POLL_S = 0.5
 
 Key = tuple[str, str, int, int]  # policy, environment, task, sample
 
@@ -141,8 +141,8 @@ def _launch(config: str, argument: str) -> list[str]:
 def command(url: str, workdir: pathlib.Path) -> list[str]:
   """The evaluation: the same at each start."""
   argument = (
-      f'model=api;{_RUN.value};expert;random,api={url},api_model={_MODEL},'
-      f'suite={_SUITE.value},n={_N.value}'
+      f'model=api;{_QUICKSTART.value};expert;random,api={url},api_model={_MODEL},'
+      f'suite={_PANELS.value},n={_TASKS.value}'
   )
   return [
       *_launch('evaluate', argument),
@@ -154,7 +154,7 @@ def command(url: str, workdir: pathlib.Path) -> list[str]:
       '--config.rollout.max_completion_tokens=16',
       # Pages that do not fit are to be counted, not to end it all.
       '--config.rollout.max_failed_share=1',
-      *([f'--config.eval.horizon={_HORIZON.value}'] if _HORIZON.value else []),
+      *([f'--config.eval.horizon={_TURNS.value}'] if _TURNS.value else []),
       f'--workdir={workdir}',
   ]
 
@@ -178,16 +178,18 @@ def valid(record: dict[str, Any]) -> bool:
 
 def main(argv):
   del argv
-  out = pathlib.Path(_OUT.value)
+  if None in (_QUICKSTART.value, _TABLE.value):
+    raise app.UsageError('Name --quickstart and --table.')
+  out = pathlib.Path(_TABLE.value)
   out.mkdir(parents=True)
   workdir, began = out / 'evaluation', time.monotonic()
-  with served(_RUN.value) as engine, proxied(engine) as (proxy, url):
+  with served(_QUICKSTART.value) as engine, proxied(engine) as (proxy, url):
     started = command(url, workdir)
     refusal = _refused(started)
     assert not lines(workdir), 'Something was played with a wrong key.'
     kept = {}
-    for share in range(1, _KILLS.value + 1):
-      before = _kill(started, workdir, share / (_KILLS.value + 1), out)
+    for share in range(1, _SIGKILLS.value + 1):
+      before = _kill(started, workdir, share / (_SIGKILLS.value + 1), out)
       print(f'Killed with {len(before)} episodes on disk.', flush=True)
       kept |= before
     _finish(started, out)
@@ -231,8 +233,10 @@ def _kill(
         started, env=_environment(_KEY), stdout=log, stderr=log
     )
     # Policies, times environments, times tasks.
-    wanted = 4 * _environments() * _N.value * share
-    while process.poll() is None and len(lines(workdir)) < wanted:
+    wanted = 4 * len(SUITES[_PANELS.value]) * _TASKS.value * share
+    journals = lambda: (workdir / 'episodes' / 'eval').glob('*/*.jsonl')
+    played = lambda: sum(path.read_bytes().count(b'\n') for path in journals())
+    while process.poll() is None and played() < wanted:
       time.sleep(_POLL_S)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -241,12 +245,6 @@ def _kill(
       for key, records in lines(workdir).items()
       if valid(records[-1])
   }
-
-
-def _environments() -> int:
-  from configs.suites import SUITES
-
-  return len(SUITES[_SUITE.value])
 
 
 def _finish(started: list[str], out: pathlib.Path) -> None:
