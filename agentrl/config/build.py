@@ -22,6 +22,7 @@ from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
 _OPTIONS = 'env.options'
+MIXTURE = 'mixture'
 # They come along with a URL, the run's or another.
 _OF_SERVERS = ('env.token_file', 'env.retry_s')
 _OPTION = Meaning("an option of the environment; None: the environment's own")
@@ -48,6 +49,8 @@ class Section(ConfigDict):
     if _is_section(old) and isinstance(value, Mapping | ConfigDict):
       known = isinstance(value, ConfigDict)
       chosen = value.to_dict() if known else dict(value)
+      for name in [name for name in old if name not in old._defaults]:
+        del old[name]
       for name, default in old._defaults.items():
         old[name] = default
       old.update(chosen)
@@ -99,6 +102,19 @@ class _Options(Section):
 
   def lock(self):
     return self
+
+
+class _Members(_Options):
+  """Members of a mixture by name; `config.mixture` checks what they have."""
+
+  def __setitem__(self, key, value):
+    if isinstance(value, Mapping | ConfigDict):
+      known = isinstance(value, ConfigDict)
+      value = value.to_dict() if known else dict(value)
+      value = ConfigDict(value, type_safe=False)
+    elif _is_section(self):
+      raise KeyError(f'Unknown field {MIXTURE}.{key}: a member is a dict.')
+    ConfigDict.__setitem__(self, key, value)
 
 
 def _is_section(value: Any) -> bool:
@@ -199,6 +215,9 @@ def defaults(mode: str) -> ConfigDict:
         target[part] = (_Options if part == 'options' else Section)()
       target = target[part]
     default, kind = leaf.default, fields.base_type(leaf.kind)
+    if leaf.path == MIXTURE:
+      config[MIXTURE] = _Members(type_safe=False)
+      continue
     if leaf.path in brought:
       default = None
     elif fields.is_optional(leaf.kind) and kind is not str:
@@ -227,6 +246,31 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   _bring(chosen, mode, run or {})
   _check_owners(chosen, mode)
   made = _make(MODES[mode], chosen, '')
+  _check_acting(made, made, '')
+  made.check()
+  return made
+
+
+def replace_sections(made: Any, values: Mapping[str, Any]) -> Any:
+  """A config that was read, with other sections, checked likewise.
+
+  Args:
+    made: by `read`.
+    values: all that the new sections have, by their paths.
+
+  Raises:
+    ConfigError: names the field, the value and the way out.
+  """
+  values = dict(values)
+  names = {path.partition('.')[0] for path in values}
+  _check_owners(values, made.mode)
+  made = dataclasses.replace(
+      made,
+      **{
+          name: _make(type(getattr(made, name)), values, f'{name}.')
+          for name in names
+      },
+  )
   _check_acting(made, made, '')
   made.check()
   return made
@@ -359,6 +403,7 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   if record['mode'] == 'train':
     found += _leaves(ONLINE[record['algo']['name']], 'algo.')
   values = {leaf.path: leaf.default for leaf in found}
+  values.pop(MIXTURE, None)  # members have no defaults: the run's own values
   if spec := ENVS.get(record.get('env', {}).get('name')):
     values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}
   return json.loads(json.dumps(values))

@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from agentrl import fields
 from agentrl.algos.hyperparams import ONLINE
-from agentrl.config import build
+from agentrl.config import build, mixture
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, flat, record
 from agentrl.envs import ENVS
@@ -58,6 +58,8 @@ def show_fields(mode: str, section: str = '') -> None:
     ConfigError: there is no such section.
   """
   known = build.leaves(mode)
+  if build.MIXTURE in known and section.startswith(build.MIXTURE):
+    known = mixture.leaves()
   shown = [
       leaf
       for path, leaf in known.items()
@@ -89,6 +91,8 @@ def _default(leaf: Leaf, mode: str) -> str:
   name = leaf.path.rpartition('.')[2]
   default = leaf.default
   own = {}
+  if leaf.path.startswith(f'{build.MIXTURE}.') and name != 'weight':
+    return f"the run's {leaf.path.split('.', 2)[2]}"
   if leaf.path.startswith('env.options.'):
     own = {owner: ENVS[owner].options[name] for owner in leaf.owners}
     default = own[leaf.owners[0]]
@@ -106,7 +110,7 @@ def _default(leaf: Leaf, mode: str) -> str:
 
 
 def _constraint(leaf: Leaf) -> str:
-  owner = 'env.name' if leaf.path.startswith('env.') else 'algo.name'
+  owner = 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
   owned = f'{owner} is {" or ".join(leaf.owners)}' if leaf.owners else ''
   return '; '.join(filter(None, (owned, leaf.meaning.constraint)))
 

@@ -6,6 +6,8 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from agentrl.config.mixture import Member
+from agentrl.errors import AgentrlError
 from agentrl.models import variants
 from agentrl.modes import held_out
 from agentrl.modes.session import Session
@@ -33,6 +35,8 @@ class World:
     checkpoints: of the run.
     environment: that is learnt in.
     tasks: to train on.
+    name: of the member of a mixture whose environment it is; '' without one.
+    weight: of its tasks.
   """
 
   session: Session
@@ -41,6 +45,8 @@ class World:
   checkpoints: Checkpoints
   environment: Environment
   tasks: Sequence[int]
+  name: str = dataclasses.field(default='', kw_only=True)
+  weight: float = dataclasses.field(default=1.0, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +76,26 @@ def make_world(session: Session, *, expert: bool) -> World:
   Raises:
     AgentrlError: something that the user can mend.
   """
+  return make_worlds(session, [Member('', 1.0, session.config)], expert=expert)[
+      0
+  ]
+
+
+def make_worlds(
+    session: Session, members: Sequence[Member], *, expert: bool
+) -> tuple[World, ...]:
+  """The mesh and the checkpoints, and the environment of each member.
+
+  The sessions of members that have a name have their configs.
+
+  Args:
+    session: of the run.
+    members: of a mixture, or the only one.
+    expert: True where environments that are trained in must offer an expert.
+
+  Raises:
+    AgentrlError: something that the user can mend; names the member.
+  """
   config = session.config
   record = RunRecord(session.directory, session.console, writes=session.first)
   language_model.check_attention(config.model)
@@ -78,6 +104,29 @@ def make_world(session: Session, *, expert: bool) -> World:
       session.directory / 'checkpoints', keep=config.checkpoint.keep
   )
   session.stack.callback(checkpoints.close)
+  worlds = []
+  for name, weight, own in members:
+    try:
+      environment, tasks = _enter(session, own, expert and weight > 0)
+    except AgentrlError as error:
+      if not name:
+        raise
+      raise type(error)(f'mixture.{name}: {error}') from error
+    world = World(session, record, mesh, checkpoints, environment, tasks)
+    if name:
+      its = dataclasses.replace(session, config=own)
+      world = dataclasses.replace(world, session=its, name=name, weight=weight)
+    worlds.append(world)
+  remote.read_keys(config.sampler)
+  if session.first:
+    remote.warn_unreachable(config.sampler)
+  return tuple(worlds)
+
+
+def _enter(
+    session: Session, config: Any, expert: bool
+) -> tuple[Environment, Sequence[int]]:
+  """The environment of a config, and its tasks to train on."""
   environment = session.stack.enter_context(
       Environment(
           session.loop,
@@ -89,10 +138,7 @@ def make_world(session: Session, *, expert: bool) -> World:
   tasks = environment.tasks('train')
   # Refused now rather than after an hour.
   held_out.panel(environment, config.eval)
-  remote.read_keys(config.sampler)
-  if session.first:
-    remote.warn_unreachable(config.sampler)
-  return World(session, record, mesh, checkpoints, environment, tasks)
+  return environment, tasks
 
 
 def make_run(
@@ -138,6 +184,13 @@ def make_run(
   return run, model.params
 
 
+def enter_world(run: Run, world: World) -> Run:
+  """The run in another of its environments, under the config of its member."""
+  parts = vars(run) | vars(world)
+  parts['collector'] = _collector(world, run.model.tokenizer)
+  return Run(**parts)
+
+
 def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
   """The pretrained model, or a random one with a tokenizer of its own."""
   session, settings = world.session, world.session.config.model
@@ -170,7 +223,12 @@ def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
   session, config = world.session, world.session.config
   agent = make_agent(world.environment.spec, tokenizer, config.agent)
   return Collector(
-      session.loop, session.console, world.environment, agent, config.rollout
+      session.loop,
+      session.console,
+      world.environment,
+      agent,
+      config.rollout,
+      world.name,
   )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
+from agentrl.data.quotas import Quotas
 from agentrl.evaluation import report
 from agentrl.modes import held_out
 from agentrl.modes.build import Run
@@ -30,7 +31,9 @@ def play_expert(run: Run, count: int, horizon: int) -> list[Episode]:
       seed=config.seed,
       max_context=config.rollout.max_context,
   )
-  return collection.solved(played, run.session.console, horizon=horizon)
+  return collection.solved(
+      played, run.session.console, horizon=horizon, member=run.name
+  )
 
 
 def start_sampling(run: Run, params: Any, version: int) -> Serving:
@@ -62,21 +65,35 @@ def push(run: Run, serving: Serving, params: Any, version: int) -> None:
   ranks.same(lambda: loop.run(serving.push(params, version)))
 
 
-def warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
+def warm_up(
+    run: Run, members: Sequence[Run], serving: Serving, params: Any
+) -> tuple[Any, int]:
   """Evaluates, imitates the expert if config.warmstart says so, evaluates.
+
+  Args:
+    run: its parts.
+    members: the run in each of its environments; their experts have as many
+      episodes as their weights say.
+    serving: samples.
+    params: of the policy.
 
   Returns:
     The parameters that RL begins with, and their version.
   """
   warm, version = run.session.config.warmstart, 0
   if warm.episodes:
-    evaluate(run, serving, 'untrained', 0, version)
-    params = warm_start(
-        run, params, play_expert(run, warm.episodes, warm.horizon)
-    )
+    evaluate_members(members, serving, 'untrained', 0, version)
+    counts = Quotas([m.weight for m in members], warm.episodes).at(0)
+    episodes = [
+        episode
+        for member, count in zip(members, counts, strict=True)
+        if count
+        for episode in play_expert(member, count, warm.horizon)
+    ]
+    params = warm_start(run, params, episodes)
     version += 1
     push(run, serving, params, version)
-  evaluate(run, serving, 'before', 0, version)
+  evaluate_members(members, serving, 'before', 0, version)
   return params, version
 
 
@@ -137,10 +154,21 @@ def imitate(
   return params, metrics
 
 
+def evaluate_members(
+    members: Sequence[Run], serving: Serving, name: str, step: int, version: int
+) -> None:
+  """`evaluate` in each environment of a run."""
+  for member in members:
+    evaluate(member, serving, name, step, version)
+
+
 def evaluate(
     run: Run, serving: Serving, name: str, step: int, version: int
 ) -> None:
-  """Success on the fixed panel, kept under `name`; see `RunRecord`."""
+  """Success on the fixed panel, kept under `name`; see `RunRecord`.
+
+  That of a member of a mixture is kept under `name/MEMBER`.
+  """
   session, config = run.session, run.session.config
   if not config.eval.num_tasks:
     return
@@ -155,9 +183,15 @@ def evaluate(
   if session.first:
     held_out.write_episodes(
         session.directory,
-        name if name == 'untrained' else f'{step:06d}',
+        _stem(run, name if name == 'untrained' else f'{step:06d}'),
         result,
         tokens=config.rollout.save_tokens,
     )
-  run.record.add_evaluation(name, result.summary)
-  session.console.print(report.describe(name, result.summary), highlight=False)
+  entry = f'{name}/{run.name}' if run.name else name
+  run.record.add_evaluation(entry, result.summary)
+  session.console.print(report.describe(entry, result.summary), highlight=False)
+
+
+def _stem(run: Run, stem: str) -> str:
+  """The name of a file of episodes, without its end."""
+  return f'{stem}-{run.name}' if run.name else stem

@@ -81,11 +81,9 @@ class RunRecord:
     """Writes a line; that of step 0 has the evaluations before it."""
     if self._writer is None:
       return
-    early = [
-        n for n in ('untrained', 'before') if n in self._evals and not step
-    ]
-    for name in early:
-      values = values | evaluate.as_metrics(self._evals[name], f'eval_{name}')
+    for name, summary in self._evals.items():
+      if not step and name.partition('/')[0] in ('untrained', 'before'):
+        values = values | evaluate.as_metrics(summary, f'eval_{name}')
     self._writer.write(step, values)
 
   def write_step(
@@ -136,11 +134,13 @@ class RunRecord:
   def add_evaluation(self, name: str, summary: dict[str, Any]) -> None:
     """Keeps a summary; it joins the line of the step before it, as `eval/...`.
 
-    One from before the first step joins that of step 0, see `write`.
+    One from before the first step joins that of step 0, see `write`. That of a
+    member of a mixture, `NAME/MEMBER`, joins as `eval/MEMBER/...`.
     """
     self._evals[name] = summary
     if self._writer is not None:
-      self._writer.amend(evaluate.as_metrics(summary, 'eval'))
+      prefix = '/'.join(['eval', *name.split('/')[1:]])
+      self._writer.amend(evaluate.as_metrics(summary, prefix))
 
   def add_tokens(self, count: float) -> None:
     """Adds tokens that were trained on."""
