@@ -12,7 +12,8 @@ from typing import Any
 
 from ml_collections import ConfigDict, FieldReference
 
-from agentrl import fields
+from agentrl import fields, own
+from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import ONLINE, Grpo, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
@@ -22,6 +23,7 @@ from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
 _OPTIONS = 'env.options'
+_NAME = 'algo.name'
 MIXTURE = 'mixture'
 # They come along with a URL, the run's or another.
 _OF_SERVERS = ('env.token_file', 'env.retry_s')
@@ -49,8 +51,9 @@ class Section(ConfigDict):
     if _is_section(old) and isinstance(value, Mapping | ConfigDict):
       known = isinstance(value, ConfigDict)
       chosen = value.to_dict() if known else dict(value)
-      for name in [name for name in old if name not in old._defaults]:
-        del old[name]
+      with old.unlocked():
+        for name in [name for name in old if name not in old._defaults]:
+          del old[name]
       for name, default in old._defaults.items():
         old[name] = default
       old.update(chosen)
@@ -97,6 +100,37 @@ class Section(ConfigDict):
     return fields.mistyped(path, value, leaf.kind, leaf.meaning)
 
 
+class _Algorithm(Section):
+  """Hyperparameters; those of an algorithm from elsewhere join by its name."""
+
+  def __setitem__(self, key, value):
+    super().__setitem__(key, value)
+    if key == 'name' and _is_section(self) and own.is_own(value):
+      known, start = leaves(self._mode), self._prefix
+      for path, leaf in leaves(self._mode, value).items():
+        name = path.removeprefix(start)
+        if path.startswith(start) and '.' not in name:
+          old = known.get(path)
+          # A default that it changes is open until it is set.
+          if old is None or (self[name], leaf.default) == (old.default, None):
+            self._open(name, leaf)
+
+  def update(self, *other, **values):
+    values = dict(*other, **values)
+    names = sorted(values, key=lambda name: name != 'name')  # it first
+    super().update({name: values[name] for name in names})
+
+  def _open(self, name: str, leaf: 'Leaf') -> None:
+    with self.unlocked():
+      if name in self:
+        del self[name]
+      kind = fields.base_type(leaf.kind)
+      kind = object if leaf.default is None and kind is not str else kind
+      ConfigDict.__setitem__(
+          self, name, FieldReference(leaf.default, field_type=kind)
+      )
+
+
 class _Options(Section):
   """Options of an environment; those of one from elsewhere are not known here."""
 
@@ -141,9 +175,27 @@ class Leaf:
   owners: tuple[str, ...] = ()
 
 
-def leaves(mode: str) -> dict[str, Leaf]:
-  """Every field that a config of this mode has, by its dotted path."""
-  return dict(_ALL[mode])
+def leaves(mode: str, algo: str = '') -> dict[str, Leaf]:
+  """Every field that a config of this mode has, by its dotted path.
+
+  Args:
+    mode: of the config.
+    algo: name of the algorithm; one from elsewhere has fields of its own.
+
+  Raises:
+    ConfigError: there is no algorithm of this name.
+  """
+  found = dict(_ALL[mode])
+  if not (own.is_own(algo) and _NAME in found):
+    return found
+  for leaf in _leaves(algorithm.hyperparams(algo), 'algo.'):
+    old = found.get(leaf.path, dataclasses.replace(leaf, owners=()))
+    if leaf.path not in found or old.owners:
+      leaf = dataclasses.replace(leaf, owners=(*old.owners, algo))
+    if old.default != leaf.default:
+      leaf = dataclasses.replace(leaf, kind=leaf.kind | None, default=None)
+    found[leaf.path] = leaf
+  return found
 
 
 def unknown(path: str, mode: str) -> str:
@@ -173,7 +225,7 @@ def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
 
 
 def _algorithms(path: str) -> Iterator[Leaf]:
-  meaning = Meaning('which', one_of=tuple(ONLINE))
+  meaning = Meaning('which', one_of=tuple(ONLINE), own=True)
   yield Leaf(f'{path}.name', str, meaning.one_of[0], meaning)
   found: dict[str, dict[str, Leaf]] = {}
   for name, cls in ONLINE.items():
@@ -212,7 +264,8 @@ def defaults(mode: str) -> ConfigDict:
     target = config
     for part in parents:
       if part not in target:
-        target[part] = (_Options if part == 'options' else Section)()
+        kinds = {'options': _Options, 'algo': _Algorithm}
+        target[part] = kinds.get(part, Section)()
       target = target[part]
     default, kind = leaf.default, fields.base_type(leaf.kind)
     if leaf.path == MIXTURE:
@@ -242,9 +295,11 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   values = config.to_dict()
   mode = values.pop('mode', None)
   check_mode(mode)
-  chosen = _flat(values, '', mode)
+  algo = values.get('algo')
+  known = leaves(mode, algo.get('name') if isinstance(algo, dict) else '')
+  chosen = _flat(values, '', mode, known)
   _bring(chosen, mode, run or {})
-  _check_owners(chosen, mode)
+  _check_owners(chosen, known)
   made = _make(MODES[mode], chosen, '')
   _check_acting(made, made, '')
   made.check()
@@ -263,7 +318,7 @@ def replace_sections(made: Any, values: Mapping[str, Any]) -> Any:
   """
   values = dict(values)
   names = {path.partition('.')[0] for path in values}
-  _check_owners(values, made.mode)
+  _check_owners(values, _ALL[made.mode])
   made = dataclasses.replace(
       made,
       **{
@@ -288,9 +343,11 @@ def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
   return found
 
 
-def _flat(values: Any, section: str, mode: str) -> dict[str, Any]:
+def _flat(
+    values: Any, section: str, mode: str, known: Mapping[str, Leaf]
+) -> dict[str, Any]:
   """Values by their paths; refuses names that the mode lacks."""
-  inner = names.children(section, _ALL[mode])
+  inner = names.children(section, known)
   if not isinstance(values, Mapping):
     raise ConfigError(fields.no_section(section, values, inner))
   start = f'{section}.' if section else ''
@@ -300,11 +357,11 @@ def _flat(values: Any, section: str, mode: str) -> dict[str, Any]:
       raise ConfigError(unknown(start + name, mode))
   found = {}
   for name, value in values.items():
-    path, leaf = start + name, _ALL[mode].get(start + name)
+    path, leaf = start + name, known.get(start + name)
     if leaf is None and section == _OPTIONS:
       leaf = Leaf(path, Any, None, _OPTION)
     if leaf is None:
-      found |= _flat(value, path, mode)
+      found |= _flat(value, path, mode, known)
     elif value is not None or leaf.default is not None:
       found[path] = value  # else the default, which may be an algorithm's own
   return found
@@ -330,22 +387,19 @@ def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
         values[path] = found[path]
 
 
-def _check_owners(values: dict[str, Any], mode: str) -> None:
+def _check_owners(values: dict[str, Any], known: Mapping[str, Leaf]) -> None:
   """Refuses what another algorithm or environment has, if it was set."""
-  name = values.setdefault('algo.name', Grpo.name)
+  algorithm.hyperparams(values.setdefault(_NAME, Grpo.name))
   values.setdefault('env.name', EnvName.name)
-  if name not in ONLINE:
-    raise ConfigError(
-        f'Unknown algo.name={name!r}; known: {", ".join(ONLINE)}.'
-    )
   for path, value in values.items():
-    leaf = _ALL[mode].get(path)
+    leaf = known.get(path)
     if leaf is None or not leaf.owners or value == leaf.default:
       continue
     options = path.startswith(_OPTIONS)
-    chooser, known = ('env.name', ENVS) if options else ('algo.name', ONLINE)
+    chooser = 'env.name' if options else _NAME
     name = values[chooser]
-    if name in known and name not in leaf.owners:
+    # Options of an environment from elsewhere are its own to check.
+    if name not in leaf.owners and (name in ENVS or not options):
       raise ConfigError(
           f'{path}={value!r} has no effect with {chooser}={name!r}; it acts in'
           f' {", ".join(leaf.owners)}.'
@@ -358,7 +412,7 @@ def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
   for item in dataclasses.fields(cls):
     path, kind = prefix + item.name, item.type
     if dataclasses.is_dataclass(kind):
-      kind = ONLINE[values['algo.name']] if kind is Online else kind
+      kind = algorithm.hyperparams(values[_NAME]) if kind is Online else kind
       made[item.name] = _make(kind, values, f'{path}.')
     elif path == _OPTIONS:
       made[item.name] = _options(values)
@@ -401,7 +455,8 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   """
   found = [leaf for leaf in _ALL[record['mode']].values() if not leaf.owners]
   if record['mode'] == 'train':
-    found += _leaves(ONLINE[record['algo']['name']], 'algo.')
+    cls = algorithm.hyperparams(record['algo']['name'])
+    found += _leaves(cls, 'algo.')
   values = {leaf.path: leaf.default for leaf in found}
   values.pop(MIXTURE, None)  # members have no defaults: the run's own values
   if spec := ENVS.get(record.get('env', {}).get('name')):

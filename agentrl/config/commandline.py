@@ -123,7 +123,7 @@ def override(
   own = flags.FlagValues() if own is None else own
   own.set_gnu_getopt()
   argv = own.read_flags_from_files(argv)
-  known = _known(config.mode, argv)
+  known = _known(config, argv)
   defined = {path: _define(path, leaf, own) for path, leaf in known.items()}
   try:
     rest = own(argv)  # before any value is looked at: it may be a key
@@ -151,9 +151,11 @@ def override(
   sections = [path for path in given if known[path].kind is dict]
   # Members of a mixture begin in the dict of a flag.
   sections += [path for path, value in values.items() if value is _MEMBER]
-  # The outer ones first.
+  # The outer ones first; with the name of an algorithm come its fields.
   values = dict.fromkeys(sorted(sections), {}) | {
-      path: value for path, value in values.items() if value is not _MEMBER
+      path: values[path]
+      for path in sorted(values, key=lambda path: path != 'algo.name')
+      if values[path] is not _MEMBER
   }
   for path, value in values.items():
     *parents, name = path.split('.')
@@ -172,10 +174,10 @@ def _section_at(config: ConfigDict, parents: Sequence[str]) -> ConfigDict:
   return config
 
 
-def _known(mode: str, argv: Sequence[str]) -> dict[str, Leaf]:
+def _known(config: ConfigDict, argv: Sequence[str]) -> dict[str, Leaf]:
   """The flags, by their paths: fields, sections and options that are given."""
   known = {'mode': _MODE}
-  for path, leaf in build.leaves(mode).items():
+  for path, leaf in build.leaves(config.mode, _algorithm(config, argv)).items():
     known.setdefault(path.rpartition('.')[0], _SECTION)
     known[path] = leaf
   known.pop('', None)
@@ -187,6 +189,19 @@ def _known(mode: str, argv: Sequence[str]) -> dict[str, Leaf]:
     if leaf is not None:
       known.setdefault(found[1], leaf)
   return known
+
+
+def _algorithm(config: ConfigDict, argv: Sequence[str]) -> str:
+  """The name of the algorithm that the flags, or else the config, choose."""
+  name = config.algo.get('name', '') if 'algo' in config else ''
+  for i, word in enumerate(argv):
+    if (found := _FLAG.fullmatch(word)) and found[1] in ('algo', 'algo.name'):
+      _, has_value, text = word.partition('=')
+      text = text if has_value else ''.join(argv[i + 1 : i + 2])
+      section = _literal(text) if found[1] == 'algo' else {'name': text}
+      if isinstance(section, Mapping):
+        name = section.get('name', name)
+  return name
 
 
 def _find(path: str, known: Mapping[str, Leaf]) -> Leaf | None:

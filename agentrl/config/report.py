@@ -12,7 +12,7 @@ import rich.table
 from ml_collections import ConfigDict
 
 from agentrl import fields
-from agentrl.algos.hyperparams import ONLINE
+from agentrl.algos import algorithm
 from agentrl.config import build, mixture
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, flat, record
@@ -51,13 +51,18 @@ def _listed(meanings: Mapping[str, str]) -> str:
   )
 
 
-def show_fields(mode: str, section: str = '') -> None:
+def show_fields(mode: str, section: str = '', algo: str = '') -> None:
   """Prints what is known of the fields of a mode, or of one section.
+
+  Args:
+    mode: of the config.
+    section: prefix of paths; '': all.
+    algo: name of the algorithm, whose own fields are shown too.
 
   Raises:
     ConfigError: there is no such section.
   """
-  known = build.leaves(mode)
+  known = build.leaves(mode, algo)
   if build.MIXTURE in known and section.startswith(build.MIXTURE):
     known = mixture.leaves()
   shown = [
@@ -100,7 +105,7 @@ def _default(leaf: Leaf, mode: str) -> str:
     own = {
         owner: fields.default(item)
         for owner in leaf.owners
-        for item in dataclasses.fields(ONLINE[owner])
+        for item in dataclasses.fields(algorithm.hyperparams(owner))
         if item.name == name
     }
   if len(set(map(repr, own.values()))) > 1:

@@ -13,6 +13,7 @@ import jax
 from ml_collections import ConfigDict
 
 from agentrl import schedules
+from agentrl.algos import online
 from agentrl.config import mixture, modes
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
@@ -53,6 +54,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 
 def _run(session: Session) -> None:
   config: modes.Train = session.config
+  online.check(config.algo)
   worlds = build.make_worlds(
       session, mixture.members(config), expert=config.warmstart.episodes > 0
   )
@@ -141,11 +143,10 @@ def _run(session: Session) -> None:
 
 def _source(member: Run) -> Source:
   """The tasks and the horizon of an environment of the run."""
-  horizon = member.session.config.horizon
   names = (member.name,) if member.name else ()
   return Source(
       TaskIterator(member.tasks, seed=member.session.seed('tasks', *names)),
-      schedules.HORIZONS[horizon.kind](horizon.turns, horizon.every),
+      schedules.make(member.session.config.horizon),
       member.name,
       member.weight,
   )
