@@ -21,7 +21,7 @@ def get(name: str, known: Mapping[str, T], kind: type, what: str) -> T:
     name: a key of `known`, or `module:NAME`, such as `my_package.mine:PART`.
     known: the parts that come along.
     kind: type of one's own.
-    what: names the part in messages.
+    what: in messages before the name, such as 'environment ' or 'algo.name='.
 
   Raises:
     ConfigError: no part has this name.
@@ -29,16 +29,16 @@ def get(name: str, known: Mapping[str, T], kind: type, what: str) -> T:
   if name in known:
     return known[name]
   article = 'an' if kind.__name__[0] in 'AEIOU' else 'a'
-  module, colon, attribute = name.partition(':')
-  if not colon:
+  if not is_own(name):
     raise ConfigError(
-        f'Unknown {what} {name!r}; known: {", ".join(known)}, or module:NAME'
+        f'Unknown {what}{name!r}; known: {", ".join(known)}, or module:NAME'
         f' of {article} {kind.__name__} of your own.'
     )
+  module, _, attribute = name.partition(':')
   try:
     found = getattr(importlib.import_module(module), attribute)
   except (ImportError, AttributeError, ValueError) as error:
-    raise ConfigError(f'Cannot find {what} {name!r}: {error}') from error
+    raise ConfigError(f'Cannot find {what}{name!r}: {error}') from error
   if not isinstance(found, kind):
     raise ConfigError(
         f'{name} is a {type(found).__name__}, not {article} {kind.__name__}.'

@@ -76,7 +76,7 @@ def make(options: Any) -> Horizon:
     ConfigError: there is no such schedule, or it is none.
   """
   kind = options.kind
-  made = own.get(kind, HORIZONS, Callable, 'horizon.kind')(options)
+  made = own.get(kind, HORIZONS, Callable, 'horizon.kind=')(options)
   if not isinstance(made, Horizon):
     raise ConfigError(
         f'{kind} gave a {type(made).__name__}: a schedule is a function from'

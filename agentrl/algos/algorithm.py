@@ -42,7 +42,7 @@ def load(name: str) -> Algorithm:
   Raises:
     ConfigError: as `hyperparams`.
   """
-  found = own.get(name, dict.fromkeys(ONLINE), Algorithm, 'algo.name')
+  found = own.get(name, dict.fromkeys(ONLINE), Algorithm, 'algo.name=')
   made = found.hyperparams
   if not (isinstance(made, type) and issubclass(made, Online)):
     raise ConfigError(

@@ -72,7 +72,8 @@ def bind_advantages(hyperparams: Online) -> Callable:
           f'The advantages of {hyperparams.name} are a {type(made).__name__}:'
           ' return the batch, batch.replace(advantages=...).'
       )
-    shape, wanted = jnp.shape(made.advantages), batch.tokens.shape
+    shape = getattr(made.advantages, 'shape', None)
+    wanted = batch.tokens.shape
     if shape != wanted:
       raise ConfigError(
           f'The advantages of {hyperparams.name} have the shape {shape}; one'

@@ -229,6 +229,8 @@ def _inherit(config: Train, values: Mapping[str, Any]) -> dict[str, Any]:
     for name in _OF_ENV:
       found.pop(f'env.{name}', None)
     found.pop('eval.task_file')
+  if values.get('env.url'):  # servers that run have no children
+    found.pop('env.workers')
   if values.get('horizon.kind', config.horizon.kind) != config.horizon.kind:
     found = {k: v for k, v in found.items() if not k.startswith('horizon.')}
   found |= values

@@ -167,3 +167,5 @@ def origins(
     else:
       origin = 'config'
     yield path, tuple(value) if isinstance(value, list) else value, origin
+  if recorded.get(build.MIXTURE) == {}:
+    yield build.MIXTURE, {}, 'default'

@@ -179,4 +179,4 @@ def get(name: str) -> EnvSpec:
   Raises:
     ConfigError: no environment has this name.
   """
-  return own.get(name, ENVS, EnvSpec, 'environment')
+  return own.get(name, ENVS, EnvSpec, 'environment ')
