@@ -16,7 +16,7 @@ from ml_collections import ConfigDict
 from agentrl import fields
 from agentrl.config import build, resume
 from agentrl.config.build import MIXTURE, Leaf
-from agentrl.config.modes import Train
+from agentrl.config.modes import Train, flat
 from agentrl.config.sections import Eval, HorizonOptions
 from agentrl.envs.options import TrainEnvOptions
 from agentrl.errors import ConfigError
@@ -108,6 +108,11 @@ def members(config: Train) -> tuple[Member, ...]:
     except ConfigError as error:
       raise ConfigError(f'mixture.{name}: {error}') from error
     found.append(Member(name, weight, made))
+  if config.checkpoint.keep_best:
+    raise ConfigError(
+        'checkpoint.keep_best compares evaluations on one panel, and a mixture'
+        ' has one a member: leave it out, and keep more by checkpoint.keep.'
+    )
   if not any(member.weight for member in found):
     raise ConfigError(
         'The weights of the mixture sum to 0: nothing would be played. Give'
@@ -221,7 +226,8 @@ def _inherit(config: Train, values: Mapping[str, Any]) -> dict[str, Any]:
   found = {}
   for section in _SECTIONS:
     part = dataclasses.asdict(getattr(config, section))
-    found |= {f'{section}.{name}': value for name, value in part.items()}
+    # Options may be dicts; a section in a section is none.
+    found |= flat(part, {_OPTIONS}, f'{section}.')
   options = found.pop(_OPTIONS)
   if values.get('env.name', config.env.name) == config.env.name:
     found |= {f'{_OPTIONS}.{name}': value for name, value in options.items()}

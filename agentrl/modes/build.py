@@ -8,6 +8,7 @@ from jax.sharding import Mesh
 
 from agentrl.config.mixture import Member
 from agentrl.errors import AgentrlError
+from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
 from agentrl.modes.session import Session
@@ -35,6 +36,8 @@ class World:
     checkpoints: of the run.
     environment: that is learnt in.
     tasks: to train on.
+    panel: of evaluations; None: there is none.
+    small_panel: the part of it that is played more often; None: none is.
     name: of the member of a mixture whose environment it is; '' without one.
     weight: of its tasks.
   """
@@ -45,6 +48,8 @@ class World:
   checkpoints: Checkpoints
   environment: Environment
   tasks: Sequence[int]
+  panel: Panel | None
+  small_panel: Panel | None
   name: str = dataclasses.field(default='', kw_only=True)
   weight: float = dataclasses.field(default=1.0, kw_only=True)
 
@@ -107,12 +112,12 @@ def make_worlds(
   worlds = []
   for name, weight, own in members:
     try:
-      environment, tasks = _enter(session, own, expert and weight > 0)
+      entered = _enter(session, own, expert and weight > 0)
     except AgentrlError as error:
       if not name:
         raise
       raise type(error)(f'mixture.{name}: {error}') from error
-    world = World(session, record, mesh, checkpoints, environment, tasks)
+    world = World(session, record, mesh, checkpoints, *entered)
     if name:
       its = dataclasses.replace(session, config=own)
       world = dataclasses.replace(world, session=its, name=name, weight=weight)
@@ -125,8 +130,8 @@ def make_worlds(
 
 def _enter(
     session: Session, config: Any, expert: bool
-) -> tuple[Environment, Sequence[int]]:
-  """The environment of a config, and its tasks to train on."""
+) -> tuple[Environment, Sequence[int], Panel | None, Panel | None]:
+  """The environment of a config, its tasks to train on, and its panels."""
   environment = session.stack.enter_context(
       Environment(
           session.loop,
@@ -137,8 +142,8 @@ def _enter(
   )
   tasks = environment.tasks('train')
   # Refused now rather than after an hour.
-  held_out.panel(environment, config.eval)
-  return environment, tasks
+  panels = held_out.make_panels(environment, config)
+  return environment, tasks, *panels
 
 
 def make_run(
