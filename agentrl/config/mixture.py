@@ -121,6 +121,44 @@ def members(config: Train) -> tuple[Member, ...]:
   return tuple(found)
 
 
+def environments(run: Mapping[str, Any]) -> tuple[str, ...]:
+  """The environments of a recorded run that was of a mixture, each once."""
+  members = run.get(MIXTURE) or {}
+  names = (_name(run, members[name]) for name in sorted(members))
+  return tuple(dict.fromkeys(names))
+
+
+def in_environment(
+    run: Mapping[str, Any], name: str | None
+) -> Mapping[str, Any]:
+  """A recorded run as its first member in an environment had it.
+
+  Without such a member it is as it was.
+  """
+  members = run.get(MIXTURE) or {}
+  found = (
+      members[x] for x in sorted(members) if _name(run, members[x]) == name
+  )
+  member = next(found, None)
+  if member is None:
+    return run
+  sections = {x: {**run[x], **member.get(x, {})} for x in _SECTIONS if x in run}
+  env, own = sections['env'], member.get('env', {})
+  if run['env'].get('name') == name:
+    env['options'] = run['env'].get('options', {}) | own.get('options', {})
+  else:
+    sections['env'] = {
+        k: v for k, v in env.items() if k in own or k not in _OF_ENV
+    }
+    if 'task_file' not in member.get('eval', {}):
+      sections.get('eval', {}).pop('task_file', None)
+  return {**run, **sections}
+
+
+def _name(run: Mapping[str, Any], member: Mapping[str, Any]) -> str:
+  return member.get('env', {}).get('name', run['env']['name'])
+
+
 def leaves(name: str = 'NAME') -> dict[str, Leaf]:
   """The fields of a member by their paths in the config."""
   found = {'weight': _WEIGHT}
