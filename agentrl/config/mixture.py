@@ -105,6 +105,15 @@ def members(config: Train) -> tuple[Member, ...]:
             f" run's {config.rollout.max_context}, which its engine and its"
             ' updates are made for: raise --config.rollout.max_context.'
         )
+      shorter = made.rollout.max_context < config.rollout.max_context
+      if config.algo.overlong_buffer and shorter:
+        raise ConfigError(
+            'algo.overlong_buffer has no effect here: it lowers returns'
+            ' near the'
+            f" run's rollout.max_context={config.rollout.max_context}."
+            ' Leave out'
+            " the member's own."
+        )
     except ConfigError as error:
       raise ConfigError(f'mixture.{name}: {error}') from error
     found.append(Member(name, weight, made))

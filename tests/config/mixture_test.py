@@ -138,6 +138,22 @@ def test_what_a_mixture_cannot_be_is_refused(members, message):
     mixture.read(make(**members))
 
 
+def test_settings_that_need_one_environment_are_refused():
+  config = make(a=dict(rollout=dict(max_context=256)), b={})
+  config.algo.overlong_buffer = 8
+  with pytest.raises(
+      ConfigError, match='mixture.a: algo.overlong_buffer has no'
+  ):
+    mixture.read(config)
+  config = make(a={}, b={})
+  config.eval.every = 2
+  config.checkpoint.keep_best = True
+  with pytest.raises(
+      ConfigError, match='keep_best compares evaluations on one'
+  ):
+    mixture.read(config)
+
+
 def test_a_member_is_a_dict():
   with pytest.raises(AttributeError, match='field mixture.a: a member is'):
     make().mixture.a = 3
