@@ -1,4 +1,4 @@
-"""From a mode's dataclasses to a locked ConfigDict, and back.
+"""From a mode's dataclasses to a locked ConfigDict; `reading` goes back.
 
 `config.algo` of mode 'train' has the hyperparameters of all online algorithms,
 and `config.env.options` the options of all environments, so that each is a flag
@@ -6,7 +6,6 @@ whatever is chosen; one that the chosen one lacks is refused.
 """
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,20 +13,17 @@ from ml_collections import ConfigDict, FieldReference
 
 from agentrl import fields, own
 from agentrl.algos import algorithm
-from agentrl.algos.hyperparams import ONLINE, Grpo, Online
+from agentrl.algos.hyperparams import ONLINE, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
 from agentrl.envs import ENVS
-from agentrl.envs.options import EnvName
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
-_OPTIONS = 'env.options'
-_NAME = 'algo.name'
+OPTIONS = 'env.options'
+NAME = 'algo.name'
 MIXTURE = 'mixture'
-# They come along with a URL, the run's or another.
-_OF_SERVERS = ('env.token_file', 'env.retry_s')
-_OPTION = Meaning("an option of the environment; None: the environment's own")
+OPTION = Meaning("an option of the environment; None: the environment's own")
 
 _OWN = ('_defaults', '_mode', '_prefix')  # attributes of a section
 
@@ -186,9 +182,9 @@ def leaves(mode: str, algo: str = '') -> dict[str, Leaf]:
     ConfigError: there is no algorithm of this name.
   """
   found = dict(_ALL[mode])
-  if not (own.is_own(algo) and _NAME in found):
+  if not (own.is_own(algo) and NAME in found):
     return found
-  for leaf in _leaves(algorithm.hyperparams(algo), 'algo.'):
+  for leaf in leaves_of(algorithm.hyperparams(algo), 'algo.'):
     old = found.get(leaf.path, dataclasses.replace(leaf, owners=()))
     if leaf.path not in found or old.owners:
       leaf = dataclasses.replace(leaf, owners=(*old.owners, algo))
@@ -207,19 +203,20 @@ def unknown(path: str, mode: str) -> str:
   return names.unknown(path, mode, _ALL)
 
 
-def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
+def leaves_of(cls: type, prefix: str) -> Iterator[Leaf]:
+  """The fields of a dataclass and of the sections in it; paths begin alike."""
   for item in dataclasses.fields(cls):
     path = prefix + item.name
     if item.type is Online:
       yield from _algorithms(path)
     elif dataclasses.is_dataclass(item.type):
-      yield from _leaves(item.type, f'{path}.')
-    elif path == _OPTIONS:
+      yield from leaves_of(item.type, f'{path}.')
+    elif path == OPTIONS:
       for name in dict.fromkeys(
           x for spec in ENVS.values() for x in spec.options
       ):
         owners = tuple(x for x, spec in ENVS.items() if name in spec.options)
-        yield Leaf(f'{path}.{name}', Any, None, _OPTION, owners)
+        yield Leaf(f'{path}.{name}', Any, None, OPTION, owners)
     else:
       yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
 
@@ -229,7 +226,7 @@ def _algorithms(path: str) -> Iterator[Leaf]:
   yield Leaf(f'{path}.name', str, meaning.one_of[0], meaning)
   found: dict[str, dict[str, Leaf]] = {}
   for name, cls in ONLINE.items():
-    for leaf in _leaves(cls, f'{path}.'):
+    for leaf in leaves_of(cls, f'{path}.'):
       found.setdefault(leaf.path, {})[name] = leaf
   for same in found.values():
     leaf = next(iter(same.values()))
@@ -281,190 +278,7 @@ def defaults(mode: str) -> ConfigDict:
   return config
 
 
-def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
-  """The config as its mode's dataclass, checked: the only check there is.
-
-  Args:
-    config: from `defaults`, with what was chosen.
-    run: the config of the run that it goes on from, as its workdir keeps it;
-      it gives what a run brings and `config` leaves open.
-
-  Raises:
-    ConfigError: names the field, the value and the way out.
-  """
-  values = config.to_dict()
-  mode = values.pop('mode', None)
-  check_mode(mode)
-  algo = values.get('algo')
-  known = leaves(mode, algo.get('name') if isinstance(algo, dict) else '')
-  chosen = _flat(values, '', mode, known)
-  _bring(chosen, mode, run or {})
-  _check_owners(chosen, known)
-  made = _make(MODES[mode], chosen, '')
-  _check_acting(made, made, '')
-  made.check()
-  return made
-
-
-def replace_sections(made: Any, values: Mapping[str, Any]) -> Any:
-  """A config that was read, with other sections, checked likewise.
-
-  Args:
-    made: by `read`.
-    values: all that the new sections have, by their paths.
-
-  Raises:
-    ConfigError: names the field, the value and the way out.
-  """
-  values = dict(values)
-  names = {path.partition('.')[0] for path in values}
-  _check_owners(values, _ALL[made.mode])
-  made = dataclasses.replace(
-      made,
-      **{
-          name: _make(type(getattr(made, name)), values, f'{name}.')
-          for name in names
-      },
-  )
-  _check_acting(made, made, '')
-  made.check()
-  return made
-
-
-def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
-  """Values that a run brings to a config of this mode, by their paths here."""
-  found = {}
-  for path, source in MODES[mode].BROUGHT.items():
-    value: Any = run
-    for part in source.split('.'):
-      value = value.get(part) if isinstance(value, Mapping) else None
-    if value is not None:
-      found[path] = value
-  return found
-
-
-def _flat(
-    values: Any, section: str, mode: str, known: Mapping[str, Leaf]
-) -> dict[str, Any]:
-  """Values by their paths; refuses names that the mode lacks."""
-  inner = names.children(section, known)
-  if not isinstance(values, Mapping):
-    raise ConfigError(fields.no_section(section, values, inner))
-  start = f'{section}.' if section else ''
-  for name in values:
-    # Options are checked with their environment.
-    if name not in inner and section != _OPTIONS:
-      raise ConfigError(unknown(start + name, mode))
-  found = {}
-  for name, value in values.items():
-    path, leaf = start + name, known.get(start + name)
-    if leaf is None and section == _OPTIONS:
-      leaf = Leaf(path, Any, None, _OPTION)
-    if leaf is None:
-      found |= _flat(value, path, mode, known)
-    elif value is not None or leaf.default is not None:
-      found[path] = value  # else the default, which may be an algorithm's own
-  return found
-
-
-def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
-  """Fills what is open; an empty text stands for an explicit None."""
-  found = brought(mode, run)
-  if values.get('env.name') not in (None, found.get('env.name')):
-    # Another environment than the run's has other servers, options and tasks.
-    elsewhere = lambda path: path.startswith('env.') or path == 'eval.task_file'
-    found = {path: x for path, x in found.items() if not elsewhere(path)}
-  for path in MODES[mode].BROUGHT:
-    if path == _OPTIONS:
-      for name, value in found.get(path, {}).items():
-        values.setdefault(f'{path}.{name}', value)
-    elif values.get(path) == '':
-      values[path] = None
-    elif values.get(path) is None:
-      values.pop(path, None)
-      idle = path in _OF_SERVERS and not values.get('env.url')
-      if path in found and not idle:
-        values[path] = found[path]
-
-
-def _check_owners(values: dict[str, Any], known: Mapping[str, Leaf]) -> None:
-  """Refuses what another algorithm or environment has, if it was set."""
-  algorithm.hyperparams(values.setdefault(_NAME, Grpo.name))
-  values.setdefault('env.name', EnvName.name)
-  for path, value in values.items():
-    leaf = known.get(path)
-    if leaf is None or not leaf.owners or value == leaf.default:
-      continue
-    options = path.startswith(_OPTIONS)
-    chooser = 'env.name' if options else _NAME
-    name = values[chooser]
-    # Options of an environment from elsewhere are its own to check.
-    if name not in leaf.owners and (name in ENVS or not options):
-      raise ConfigError(
-          f'{path}={value!r} has no effect with {chooser}={name!r}; it acts in'
-          f' {", ".join(leaf.owners)}.'
-      )
-
-
-def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
-  """The dataclass of a section, checked unless it is a whole mode's."""
-  made = {}
-  for item in dataclasses.fields(cls):
-    path, kind = prefix + item.name, item.type
-    if dataclasses.is_dataclass(kind):
-      kind = algorithm.hyperparams(values[_NAME]) if kind is Online else kind
-      made[item.name] = _make(kind, values, f'{path}.')
-    elif path == _OPTIONS:
-      made[item.name] = _options(values)
-    elif path in values:
-      meaning = fields.meaning(item)
-      value = fields.convert(path, values[path], kind, meaning)
-      fields.check(path, value, meaning)
-      made[item.name] = value
-  made = cls(**made)
-  if hasattr(made, 'check') and prefix:
-    made.check()
-  return made
-
-
-def _options(values: Mapping[str, Any]) -> dict[str, Any]:
-  """Options of the chosen environment, its own defaults included."""
-  start = f'{_OPTIONS}.'
-  given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
-  spec = ENVS.get(values['env.name'])
-  return given if spec is None else spec.check_options(given)
-
-
-def _check_acting(config: Any, section: Any, prefix: str) -> None:
-  """Refuses fields that were set although they cannot act (invariant 11)."""
-  for item in dataclasses.fields(section):
-    path, value = prefix + item.name, getattr(section, item.name)
-    if dataclasses.is_dataclass(value):
-      _check_acting(config, value, f'{path}.')
-    elif value != fields.default(item):
-      for act in fields.meaning(item).acts_if:
-        if not act.test(config):
-          raise ConfigError(f'{path}={value!r} has no effect: {act.reason}.')
-
-
-def usual(record: Mapping[str, Any]) -> dict[str, Any]:
-  """The defaults of a recorded config, by their paths, as JSON has them.
-
-  They are what an older record of the same algorithm and environment means by
-  a field that it lacks.
-  """
-  found = [leaf for leaf in _ALL[record['mode']].values() if not leaf.owners]
-  if record['mode'] == 'train':
-    cls = algorithm.hyperparams(record['algo']['name'])
-    found += _leaves(cls, 'algo.')
-  values = {leaf.path: leaf.default for leaf in found}
-  values.pop(MIXTURE, None)  # members have no defaults: the run's own values
-  if spec := ENVS.get(record.get('env', {}).get('name')):
-    values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}
-  return json.loads(json.dumps(values))
-
-
 _ALL = {
-    mode: {leaf.path: leaf for leaf in _leaves(cls, '')}
+    mode: {leaf.path: leaf for leaf in leaves_of(cls, '')}
     for mode, cls in MODES.items()
 }

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from agentrl import fields
-from agentrl.config import build, resume
+from agentrl.config import build, reading, resume
 from agentrl.config.build import MIXTURE, Leaf
 from agentrl.config.modes import Train, flat
 from agentrl.config.sections import Eval, HorizonOptions
@@ -98,7 +98,7 @@ def members(config: Train) -> tuple[Member, ...]:
     weight = values.pop('weight')
     try:
       fields.check('weight', weight, _WEIGHT.meaning)
-      made = build.replace_sections(config, _inherit(config, values))
+      made = reading.replace_sections(config, _inherit(config, values))
       if made.rollout.max_context > config.rollout.max_context:
         raise ConfigError(
             f'rollout.max_context={made.rollout.max_context} exceeds the'

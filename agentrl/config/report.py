@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from agentrl import fields
 from agentrl.algos import algorithm
-from agentrl.config import build, mixture
+from agentrl.config import build, mixture, reading
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, flat, record
 from agentrl.envs import ENVS
@@ -130,7 +130,7 @@ def show_values(
 
   Args:
     config: as it was read.
-    read: the same, as `build.read` gives it.
+    read: the same, as `reading.read` gives it.
     run: the config of the run that it goes on from.
     given: paths of fields and sections that flags set.
   """
@@ -154,8 +154,8 @@ def origins(
     origins 'flag', 'config', 'run' (what the config left open) or 'default'.
   """
   recorded = record(read)
-  usual = build.usual(recorded)
-  brought = flat(build.brought(read.mode, run or {}), usual)
+  usual = reading.usual(recorded)
+  brought = flat(reading.brought(read.mode, run or {}), usual)
   chosen = flat(config.to_dict(), usual)
   for path, value in flat(recorded, usual).items():
     if any(f'{path}.'.startswith(f'{name}.') for name in given):

@@ -8,13 +8,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl.config.build import (
-    MIXTURE,
-    leaves,
-    read as read_config,
-    usual,
-)
+from agentrl.config.build import MIXTURE, leaves
 from agentrl.config.modes import flat
+from agentrl.config.reading import read as read_config, usual
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agentrl.config import build, defaults, evaluation, mixture, record
+from agentrl.config import defaults, evaluation, mixture, reading, record
 from agentrl.errors import ConfigError
 from agentrl.inference.options import ChatOptions
 from configs import (
@@ -38,7 +38,7 @@ def a_run(tmp_path):
     (path / 'checkpoints' / '4').mkdir(parents=True)
     config = module.get_config('tiny')
     config.eval.update(values)
-    kept = record(build.read(config))
+    kept = record(reading.read(config))
     (path / 'config.json').write_text(json.dumps(kept))
     return path
 
