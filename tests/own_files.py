@@ -4,7 +4,7 @@ import pathlib
 import re
 
 _SAVED = re.compile(
-    r'save it as\s+`(\w+\.py)`:\n\n```python\n(.*?)```', re.DOTALL
+    r'save\s+it\s+as\s+`(\w+\.py)`:\n\n```python\n(.*?)```', re.DOTALL
 )
 
 
