@@ -46,6 +46,7 @@ _FREE_EVALUATION = (
     'api.backoff_s',
     'api.max_wait_s',
     'api.price_',
+    'eval.curves',
 )
 _MEMBER = re.compile(rf'{MIXTURE}\.\w+\.')  # of a mixture: as the run's own
 # Fields of before that had one value which a run could have.
@@ -121,7 +122,7 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
   """The sections that a model was trained with, where it keeps them.
 
   Args:
-    model: a name; workdirs of runs, their checkpoints/N and folders that were
+    model: a name; workdirs of runs, their checkpoints and folders that were
       exported have them.
 
   Raises:
