@@ -25,7 +25,9 @@ def make_world(make_session):
     config = read(config)
     environment = types.SimpleNamespace(spec=envs.get(config.env.name))
     session = make_session(config, **session)
-    return build.World(session, None, tiny.one_device(), None, environment, ())
+    return build.World(
+        session, None, tiny.one_device(), None, environment, (), None, None
+    )
 
   return make_world
 
