@@ -66,7 +66,8 @@ def main(arguments):
     raise ConfigError('Name a config: --config=configs/quickstart.py')
   mode = config.mode
   if _FIELDS.value is not None:
-    report.show_fields(mode, _FIELDS.value)
+    algo = config.algo.get('name', '') if 'algo' in config else ''
+    report.show_fields(mode, _FIELDS.value, algo)
     return
   memory = _DEVICE_MEMORY.value
   if memory is not None and not (_DRY_RUN.value and mode in PLANNED):

@@ -15,6 +15,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from agentrl import own as own_lib
 from agentrl.errors import ConfigError
 
 _MEANING = 'agentrl'  # the key of a dataclass field's metadata
@@ -35,10 +36,16 @@ class ActsIf:
   reason: str
 
 
-def when(path: str, *values: Any, reason: str = '') -> ActsIf:
-  """Acts where the field at `path` has one of these values."""
+def when(
+    path: str, *values: Any, reason: str = '', own: bool = False
+) -> ActsIf:
+  """Acts where the field at `path` has one of these values, or one's own."""
   ways = ' or '.join(f'{path}={value!r}' for value in values)
-  test = lambda config: get(config, path) in values
+
+  def test(config: Any) -> bool:
+    value = get(config, path)
+    return value in values or (own and own_lib.is_own(value))
+
   return ActsIf(test, {path: values[0]}, reason or f'it acts with {ways}')
 
 
@@ -70,6 +77,7 @@ class Meaning:
   le: float | None = None
   lt: float | None = None
   one_of: tuple[Any, ...] = ()  # the value, or each element of a tuple
+  own: bool = False  # or `module:NAME`
   acts_if: tuple[ActsIf, ...] = ()  # all of them
   example: Any = None  # another value, where none follows from the rest
 
@@ -84,7 +92,8 @@ class Meaning:
     """In words; empty without one."""
     words = [f'{word} {bound}' for word, bound, _ in self.bounds()]
     if self.one_of:
-      words.append(f'one of {", ".join(map(str, self.one_of))}')
+      rest = ', or module:NAME' * self.own
+      words.append(f'one of {", ".join(map(str, self.one_of))}{rest}')
     for act in self.acts_if:
       ways = ', '.join(f'{path}={x!r}' for path, x in act.witness.items())
       words.append(f'acts with {ways}')
@@ -224,8 +233,11 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
   if value is None:
     return
   for item in value if isinstance(value, tuple) else (value,):
+    if meaning.own and own_lib.is_own(item):
+      continue
     if meaning.one_of and item not in meaning.one_of:
       known = ', '.join(map(str, meaning.one_of))
+      known += ', or module:NAME of your own' * meaning.own
       raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
     if isinstance(item, (int, float)):
       if math.isnan(item):

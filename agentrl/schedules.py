@@ -11,6 +11,9 @@ is checkpointed, so a resume can neither advance twice nor stand still.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from agentrl import own
+from agentrl.errors import ConfigError
+
 
 class Horizon(NamedTuple):
   """`update(state, step, stats) -> (state, turns)` for rl step `step`, from 0.
@@ -55,8 +58,43 @@ def stepwise(turns: Sequence[int], every: int) -> Horizon:
   )
 
 
-# By the name that configs use: from stages and the steps of each.
-HORIZONS = {
-    'fixed': lambda turns, every: fixed(turns[0]),
-    'stepwise': stepwise,
+# By the name that configs use: from the fields of `config.horizon`.
+HORIZONS: dict[str, Callable[[Any], Horizon]] = {
+    'fixed': lambda o: fixed(o.turns[0]),
+    'stepwise': lambda o: stepwise(o.turns, o.every),
 }
+
+
+def make(options: Any) -> Horizon:
+  """The schedule that `config.horizon` describes.
+
+  Args:
+    options: its fields; `kind` is a key of HORIZONS, or `module:NAME` of a
+      function like theirs.
+
+  Raises:
+    ConfigError: there is no such schedule, or it is none.
+  """
+  kind = options.kind
+  made = own.get(kind, HORIZONS, Callable, 'horizon.kind=')(options)
+  if not isinstance(made, Horizon):
+    raise ConfigError(
+        f'{kind} gave a {type(made).__name__}: a schedule is a function from'
+        ' config.horizon to an agentrl.schedules.Horizon.'
+    )
+  return made._replace(update=_checked(made.update, kind))
+
+
+def _checked(update: Callable, kind: str) -> Callable:
+  """`update`, which refuses turns that are no number of turns."""
+
+  def checked(state, step, stats):
+    state, turns = update(state, step, stats)
+    if not isinstance(turns, int) or turns < 1:
+      raise ConfigError(
+          f'{kind} allows {turns!r} turns at step {step}: a horizon is a whole'
+          ' number of at least 1.'
+      )
+    return state, turns
+
+  return checked

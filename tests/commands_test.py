@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import pathlib
 import re
 import shlex
@@ -11,6 +12,7 @@ import sys
 import pytest
 
 from experiments.benchmarks import gpu
+from tests import own_files
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = ('launch.py', 'agentrl', 'configs', 'experiments')
@@ -86,8 +88,11 @@ WRONG = {
 
 
 @pytest.fixture(scope='module')
-def said():
+def said(tmp_path_factory):
   """The complaint of its program about each command."""
+  own = tmp_path_factory.mktemp('own')
+  for package in ('algos', 'envs'):
+    own_files.write(ROOT / 'agentrl' / package / 'README.md', own)
   process = subprocess.run(
       [sys.executable, '-m', 'tests.commands'],
       input=json.dumps([*COMMANDS, *WRONG]),
@@ -95,6 +100,7 @@ def said():
       text=True,
       check=True,
       cwd=ROOT,
+      env=os.environ | {'PYTHONPATH': str(own)},
   )
   return dict(zip([*COMMANDS, *WRONG], json.loads(process.stdout), strict=True))
 

@@ -35,6 +35,7 @@ OFFLINE = (
 ARGS = {
     'quickstart': [f'algo={name}' for name in algorithms.ALGORITHMS],
     'textcraft_grpo': RECIPES,
+    'mixture_grpo': [f'algo={name},tiny' for name in algorithms.ALGORITHMS],
     'textcraft_ppo': RECIPE,
     'textcraft_rloo': RECIPE,
     'textcraft_reinforce_pp': RECIPE,
@@ -114,8 +115,7 @@ def keep(path, config):
 
 
 def schedule(config):
-  horizon = read(config).horizon
-  return schedules.HORIZONS[horizon.kind](horizon.turns, horizon.every)
+  return schedules.make(read(config).horizon)
 
 
 def test_every_file_is_here():
@@ -134,7 +134,10 @@ def test_a_config_builds_locked_and_reads(name, arg, run):
   chosen = _flat(config.to_dict())
   # Flags still reach every field: none was lost on the way.
   defaults = config_lib.defaults(config.mode).to_dict()
-  assert chosen.keys() == _flat(defaults).keys()
+  members = {path for path in chosen if path.startswith('mixture.')}
+  assert chosen.keys() - members == _flat(defaults).keys() - (
+      {'mixture'} if members else set()
+  )
   for path, value in _flat(dataclasses.asdict(wanted)).items():
     # None is what the run, the algorithm or the environment decides.
     if chosen[path] is not None:

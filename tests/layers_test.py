@@ -17,6 +17,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # Sections of a config that lie beside what they are about. They are read before
 # flags are parsed, and so before jax: module -> what it may import.
 OPTIONS = {
+    'algos.algorithm': {'algos.hyperparams', 'own', 'errors'},
     'algos.hyperparams': {'fields', 'errors'},
     'envs.options': {'fields', 'errors', 'envs'},
     'inference.options': {'fields', 'errors'},
@@ -31,14 +32,15 @@ ALLOWED = {
     'errors': set(),
     'types': set(),
     'batch': set(),
-    'fields': set(),
+    'own': set(),
+    'fields': {'own'},
     'metrics': set(),
-    'schedules': set(),
+    'schedules': {'own'},
     'ops': set(),
     'parallel': set(),
     'runtime': set(),
     'http': set(),
-    'envs': {'fields', 'http', 'runtime'},
+    'envs': {'own', 'fields', 'http', 'runtime'},
     'text': set(),
     'models': {'batch', 'fields', 'ops', 'parallel'},
     'inference': {'http', 'runtime'},
@@ -57,7 +59,7 @@ ALLOWED = {
 }  # fmt: skip
 ALLOWED['training'] = set(ALLOWED)
 ALLOWED['config'] = {
-    *OPTIONS, 'fields', 'schedules', 'envs', 'runtime.workdir'
+    *OPTIONS, 'own', 'fields', 'schedules', 'envs', 'runtime.workdir'
 }  # fmt: skip
 ALLOWED['serving'] = ALLOWED['training'] | {'training'}
 ALLOWED['planning'] = ALLOWED['training'] | {'training'}
@@ -65,7 +67,7 @@ ALLOWED['modes'] = ALLOWED['training'] | {'training', 'config', 'serving'}
 OPEN = {'errors', 'types'}
 
 HOST = {
-    'errors', 'types', 'fields', 'metrics', 'schedules', 'runtime', 'http',
+    'errors', 'types', 'own', 'fields', 'metrics', 'schedules', 'runtime', 'http',
     'envs', 'text', 'inference', 'rollout', 'data', 'evaluation', 'config',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}

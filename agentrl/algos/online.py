@@ -2,14 +2,30 @@
 
 Each is a module with `Hyperparams`, `advantages(batch, hyperparams,
 num_groups=)` and `loss(outputs, batch, denominators, hyperparams)`. To add one,
-write its file, its hyperparameters in `hyperparams`, and its line here.
+write its file, its hyperparameters in `hyperparams`, and its line here. One of
+your own needs nothing in here: see README.md beside this file.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
-from agentrl.algos import gigpo, grpo, ppo, reinforce_pp, rloo
+import jax
+import jax.numpy as jnp
+
+from agentrl.algos import (
+    algorithm,
+    gigpo,
+    grpo,
+    policy,
+    ppo,
+    reinforce_pp,
+    rloo,
+)
+from agentrl.algos.algorithm import Algorithm
 from agentrl.algos.hyperparams import Online
+from agentrl.batch import TokenBatch
+from agentrl.errors import ConfigError
 
 ONLINE = {
     'grpo': grpo,
@@ -20,15 +36,77 @@ ONLINE = {
 }
 
 
+def find(name: str) -> Algorithm:
+  """The algorithm called `name`, or `module:NAME`.
+
+  Raises:
+    ConfigError: there is none.
+  """
+  if name not in ONLINE:
+    found = algorithm.load(name)
+    return dataclasses.replace(found, loss=found.loss or policy.loss)
+  module = ONLINE[name]
+  return Algorithm(
+      hyperparams=module.Hyperparams,
+      advantages=module.advantages,
+      loss=module.loss,
+  )
+
+
 def bind_loss(hyperparams: Online) -> Callable:
   """The algorithm's loss, its hyperparameters bound."""
-  return functools.partial(
-      ONLINE[hyperparams.name].loss, hyperparams=hyperparams
-  )
+  return functools.partial(find(hyperparams.name).loss, hyperparams=hyperparams)
 
 
 def bind_advantages(hyperparams: Online) -> Callable:
-  """The algorithm's advantages, its hyperparameters bound."""
-  return functools.partial(
-      ONLINE[hyperparams.name].advantages, hyperparams=hyperparams
+  """The algorithm's advantages, its hyperparameters bound.
+
+  Their shape is checked whenever they are traced.
+  """
+  advantages = find(hyperparams.name).advantages
+
+  def checked(batch: TokenBatch, *, num_groups: int) -> TokenBatch:
+    made = advantages(batch, hyperparams, num_groups=num_groups)
+    if not isinstance(made, TokenBatch):
+      raise ConfigError(
+          f'The advantages of {hyperparams.name} are a {type(made).__name__}:'
+          ' return the batch, batch.replace(advantages=...).'
+      )
+    shape = getattr(made.advantages, 'shape', None)
+    wanted = batch.tokens.shape
+    if shape != wanted:
+      raise ConfigError(
+          f'The advantages of {hyperparams.name} have the shape {shape}; one'
+          f' for each token, [B, T], is {wanted}. From one an episode'
+          ' ops.advantage.to_tokens makes them.'
+      )
+    return made
+
+  return checked
+
+
+def check(hyperparams: Online) -> None:
+  """Refuses an algorithm whose advantages have another shape.
+
+  Raises:
+    ConfigError: as `bind_advantages`; nothing was played yet.
+  """
+  rows, length = 4, 6
+  array = lambda dtype, *shape: jax.ShapeDtypeStruct(shape, dtype)
+  token = lambda dtype: array(dtype, rows, length)
+  whole, real = jnp.int32, jnp.float32
+  reals = ('rewards', 'old_logprobs', 'sampler_logprobs', 'ref_logprobs')
+  batch = TokenBatch(
+      **{name: token(whole) for name in ('tokens', 'segment_ids', 'positions')},
+      **{name: token(real) for name in (*reals, 'values')},
+      completion_mask=token(bool),
+      turn_ids=token(whole),
+      anchor_ids=token(whole),
+      group_ids=array(whole, rows),
+      valid=array(bool, rows),
+      episode_return=array(real, rows),
+      truncated=array(bool, rows),
+      bootstrap_value=array(real, rows),
   )
+  advantages = functools.partial(bind_advantages(hyperparams), num_groups=2)
+  jax.eval_shape(advantages, batch)

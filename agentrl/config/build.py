@@ -1,4 +1,4 @@
-"""From a mode's dataclasses to a locked ConfigDict, and back.
+"""From a mode's dataclasses to a locked ConfigDict; `reading` goes back.
 
 `config.algo` of mode 'train' has the hyperparameters of all online algorithms,
 and `config.env.options` the options of all environments, so that each is a flag
@@ -6,25 +6,24 @@ whatever is chosen; one that the chosen one lacks is refused.
 """
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict, FieldReference
 
-from agentrl import fields
-from agentrl.algos.hyperparams import ONLINE, Grpo, Online
+from agentrl import fields, own
+from agentrl.algos import algorithm
+from agentrl.algos.hyperparams import ONLINE, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
 from agentrl.envs import ENVS
-from agentrl.envs.options import EnvName
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
-_OPTIONS = 'env.options'
-# They come along with a URL, the run's or another.
-_OF_SERVERS = ('env.token_file', 'env.retry_s')
-_OPTION = Meaning("an option of the environment; None: the environment's own")
+OPTIONS = 'env.options'
+NAME = 'algo.name'
+MIXTURE = 'mixture'
+OPTION = Meaning("an option of the environment; None: the environment's own")
 
 _OWN = ('_defaults', '_mode', '_prefix')  # attributes of a section
 
@@ -48,6 +47,9 @@ class Section(ConfigDict):
     if _is_section(old) and isinstance(value, Mapping | ConfigDict):
       known = isinstance(value, ConfigDict)
       chosen = value.to_dict() if known else dict(value)
+      with old.unlocked():
+        for name in [name for name in old if name not in old._defaults]:
+          del old[name]
       for name, default in old._defaults.items():
         old[name] = default
       old.update(chosen)
@@ -94,11 +96,55 @@ class Section(ConfigDict):
     return fields.mistyped(path, value, leaf.kind, leaf.meaning)
 
 
+class _Algorithm(Section):
+  """Hyperparameters; those of an algorithm from elsewhere join by its name."""
+
+  def __setitem__(self, key, value):
+    super().__setitem__(key, value)
+    if key == 'name' and _is_section(self) and own.is_own(value):
+      known, start = leaves(self._mode), self._prefix
+      for path, leaf in leaves(self._mode, value).items():
+        name = path.removeprefix(start)
+        if path.startswith(start) and '.' not in name:
+          old = known.get(path)
+          # A default that it changes is open until it is set.
+          if old is None or (self[name], leaf.default) == (old.default, None):
+            self._open(name, leaf)
+
+  def update(self, *other, **values):
+    values = dict(*other, **values)
+    names = sorted(values, key=lambda name: name != 'name')  # it first
+    super().update({name: values[name] for name in names})
+
+  def _open(self, name: str, leaf: 'Leaf') -> None:
+    with self.unlocked():
+      if name in self:
+        del self[name]
+      kind = fields.base_type(leaf.kind)
+      kind = object if leaf.default is None and kind is not str else kind
+      ConfigDict.__setitem__(
+          self, name, FieldReference(leaf.default, field_type=kind)
+      )
+
+
 class _Options(Section):
   """Options of an environment; those of one from elsewhere are not known here."""
 
   def lock(self):
     return self
+
+
+class _Members(_Options):
+  """Members of a mixture by name; `config.mixture` checks what they have."""
+
+  def __setitem__(self, key, value):
+    if isinstance(value, Mapping | ConfigDict):
+      known = isinstance(value, ConfigDict)
+      value = value.to_dict() if known else dict(value)
+      value = ConfigDict(value, type_safe=False)
+    elif _is_section(self):
+      raise KeyError(f'Unknown field {MIXTURE}.{key}: a member is a dict.')
+    ConfigDict.__setitem__(self, key, value)
 
 
 def _is_section(value: Any) -> bool:
@@ -125,9 +171,27 @@ class Leaf:
   owners: tuple[str, ...] = ()
 
 
-def leaves(mode: str) -> dict[str, Leaf]:
-  """Every field that a config of this mode has, by its dotted path."""
-  return dict(_ALL[mode])
+def leaves(mode: str, algo: str = '') -> dict[str, Leaf]:
+  """Every field that a config of this mode has, by its dotted path.
+
+  Args:
+    mode: of the config.
+    algo: name of the algorithm; one from elsewhere has fields of its own.
+
+  Raises:
+    ConfigError: there is no algorithm of this name.
+  """
+  found = dict(_ALL[mode])
+  if not (own.is_own(algo) and NAME in found):
+    return found
+  for leaf in leaves_of(algorithm.hyperparams(algo), 'algo.'):
+    old = found.get(leaf.path, dataclasses.replace(leaf, owners=()))
+    if leaf.path not in found or old.owners:
+      leaf = dataclasses.replace(leaf, owners=(*old.owners, algo))
+    if old.default != leaf.default:
+      leaf = dataclasses.replace(leaf, kind=leaf.kind | None, default=None)
+    found[leaf.path] = leaf
+  return found
 
 
 def unknown(path: str, mode: str) -> str:
@@ -139,29 +203,30 @@ def unknown(path: str, mode: str) -> str:
   return names.unknown(path, mode, _ALL)
 
 
-def _leaves(cls: type, prefix: str) -> Iterator[Leaf]:
+def leaves_of(cls: type, prefix: str) -> Iterator[Leaf]:
+  """The fields of a dataclass and of the sections in it; paths begin alike."""
   for item in dataclasses.fields(cls):
     path = prefix + item.name
     if item.type is Online:
       yield from _algorithms(path)
     elif dataclasses.is_dataclass(item.type):
-      yield from _leaves(item.type, f'{path}.')
-    elif path == _OPTIONS:
+      yield from leaves_of(item.type, f'{path}.')
+    elif path == OPTIONS:
       for name in dict.fromkeys(
           x for spec in ENVS.values() for x in spec.options
       ):
         owners = tuple(x for x, spec in ENVS.items() if name in spec.options)
-        yield Leaf(f'{path}.{name}', Any, None, _OPTION, owners)
+        yield Leaf(f'{path}.{name}', Any, None, OPTION, owners)
     else:
       yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
 
 
 def _algorithms(path: str) -> Iterator[Leaf]:
-  meaning = Meaning('which', one_of=tuple(ONLINE))
+  meaning = Meaning('which', one_of=tuple(ONLINE), own=True)
   yield Leaf(f'{path}.name', str, meaning.one_of[0], meaning)
   found: dict[str, dict[str, Leaf]] = {}
   for name, cls in ONLINE.items():
-    for leaf in _leaves(cls, f'{path}.'):
+    for leaf in leaves_of(cls, f'{path}.'):
       found.setdefault(leaf.path, {})[name] = leaf
   for same in found.values():
     leaf = next(iter(same.values()))
@@ -196,9 +261,13 @@ def defaults(mode: str) -> ConfigDict:
     target = config
     for part in parents:
       if part not in target:
-        target[part] = (_Options if part == 'options' else Section)()
+        kinds = {'options': _Options, 'algo': _Algorithm}
+        target[part] = kinds.get(part, Section)()
       target = target[part]
     default, kind = leaf.default, fields.base_type(leaf.kind)
+    if leaf.path == MIXTURE:
+      config[MIXTURE] = _Members(type_safe=False)
+      continue
     if leaf.path in brought:
       default = None
     elif fields.is_optional(leaf.kind) and kind is not str:
@@ -209,162 +278,7 @@ def defaults(mode: str) -> ConfigDict:
   return config
 
 
-def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
-  """The config as its mode's dataclass, checked: the only check there is.
-
-  Args:
-    config: from `defaults`, with what was chosen.
-    run: the config of the run that it goes on from, as its workdir keeps it;
-      it gives what a run brings and `config` leaves open.
-
-  Raises:
-    ConfigError: names the field, the value and the way out.
-  """
-  values = config.to_dict()
-  mode = values.pop('mode', None)
-  check_mode(mode)
-  chosen = _flat(values, '', mode)
-  _bring(chosen, mode, run or {})
-  _check_owners(chosen, mode)
-  made = _make(MODES[mode], chosen, '')
-  _check_acting(made, made, '')
-  made.check()
-  return made
-
-
-def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
-  """Values that a run brings to a config of this mode, by their paths here."""
-  found = {}
-  for path, source in MODES[mode].BROUGHT.items():
-    value: Any = run
-    for part in source.split('.'):
-      value = value.get(part) if isinstance(value, Mapping) else None
-    if value is not None:
-      found[path] = value
-  return found
-
-
-def _flat(values: Any, section: str, mode: str) -> dict[str, Any]:
-  """Values by their paths; refuses names that the mode lacks."""
-  inner = names.children(section, _ALL[mode])
-  if not isinstance(values, Mapping):
-    raise ConfigError(fields.no_section(section, values, inner))
-  start = f'{section}.' if section else ''
-  for name in values:
-    # Options are checked with their environment.
-    if name not in inner and section != _OPTIONS:
-      raise ConfigError(unknown(start + name, mode))
-  found = {}
-  for name, value in values.items():
-    path, leaf = start + name, _ALL[mode].get(start + name)
-    if leaf is None and section == _OPTIONS:
-      leaf = Leaf(path, Any, None, _OPTION)
-    if leaf is None:
-      found |= _flat(value, path, mode)
-    elif value is not None or leaf.default is not None:
-      found[path] = value  # else the default, which may be an algorithm's own
-  return found
-
-
-def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
-  """Fills what is open; an empty text stands for an explicit None."""
-  found = brought(mode, run)
-  if values.get('env.name') not in (None, found.get('env.name')):
-    # Another environment than the run's has other servers, options and tasks.
-    elsewhere = lambda path: path.startswith('env.') or path == 'eval.task_file'
-    found = {path: x for path, x in found.items() if not elsewhere(path)}
-  for path in MODES[mode].BROUGHT:
-    if path == _OPTIONS:
-      for name, value in found.get(path, {}).items():
-        values.setdefault(f'{path}.{name}', value)
-    elif values.get(path) == '':
-      values[path] = None
-    elif values.get(path) is None:
-      values.pop(path, None)
-      idle = path in _OF_SERVERS and not values.get('env.url')
-      if path in found and not idle:
-        values[path] = found[path]
-
-
-def _check_owners(values: dict[str, Any], mode: str) -> None:
-  """Refuses what another algorithm or environment has, if it was set."""
-  name = values.setdefault('algo.name', Grpo.name)
-  values.setdefault('env.name', EnvName.name)
-  if name not in ONLINE:
-    raise ConfigError(
-        f'Unknown algo.name={name!r}; known: {", ".join(ONLINE)}.'
-    )
-  for path, value in values.items():
-    leaf = _ALL[mode].get(path)
-    if leaf is None or not leaf.owners or value == leaf.default:
-      continue
-    options = path.startswith(_OPTIONS)
-    chooser, known = ('env.name', ENVS) if options else ('algo.name', ONLINE)
-    name = values[chooser]
-    if name in known and name not in leaf.owners:
-      raise ConfigError(
-          f'{path}={value!r} has no effect with {chooser}={name!r}; it acts in'
-          f' {", ".join(leaf.owners)}.'
-      )
-
-
-def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
-  """The dataclass of a section, checked unless it is a whole mode's."""
-  made = {}
-  for item in dataclasses.fields(cls):
-    path, kind = prefix + item.name, item.type
-    if dataclasses.is_dataclass(kind):
-      kind = ONLINE[values['algo.name']] if kind is Online else kind
-      made[item.name] = _make(kind, values, f'{path}.')
-    elif path == _OPTIONS:
-      made[item.name] = _options(values)
-    elif path in values:
-      meaning = fields.meaning(item)
-      value = fields.convert(path, values[path], kind, meaning)
-      fields.check(path, value, meaning)
-      made[item.name] = value
-  made = cls(**made)
-  if hasattr(made, 'check') and prefix:
-    made.check()
-  return made
-
-
-def _options(values: Mapping[str, Any]) -> dict[str, Any]:
-  """Options of the chosen environment, its own defaults included."""
-  start = f'{_OPTIONS}.'
-  given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
-  spec = ENVS.get(values['env.name'])
-  return given if spec is None else spec.check_options(given)
-
-
-def _check_acting(config: Any, section: Any, prefix: str) -> None:
-  """Refuses fields that were set although they cannot act (invariant 11)."""
-  for item in dataclasses.fields(section):
-    path, value = prefix + item.name, getattr(section, item.name)
-    if dataclasses.is_dataclass(value):
-      _check_acting(config, value, f'{path}.')
-    elif value != fields.default(item):
-      for act in fields.meaning(item).acts_if:
-        if not act.test(config):
-          raise ConfigError(f'{path}={value!r} has no effect: {act.reason}.')
-
-
-def usual(record: Mapping[str, Any]) -> dict[str, Any]:
-  """The defaults of a recorded config, by their paths, as JSON has them.
-
-  They are what an older record of the same algorithm and environment means by
-  a field that it lacks.
-  """
-  found = [leaf for leaf in _ALL[record['mode']].values() if not leaf.owners]
-  if record['mode'] == 'train':
-    found += _leaves(ONLINE[record['algo']['name']], 'algo.')
-  values = {leaf.path: leaf.default for leaf in found}
-  if spec := ENVS.get(record.get('env', {}).get('name')):
-    values |= {f'{_OPTIONS}.{k}': v for k, v in spec.options.items()}
-  return json.loads(json.dumps(values))
-
-
 _ALL = {
-    mode: {leaf.path: leaf for leaf in _leaves(cls, '')}
+    mode: {leaf.path: leaf for leaf in leaves_of(cls, '')}
     for mode, cls in MODES.items()
 }

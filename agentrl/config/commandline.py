@@ -9,10 +9,9 @@ included: one flag has the whole list.
 
 import ast
 import contextlib
-import functools
+import dataclasses
 import importlib.machinery
 import importlib.util
-import operator
 import pathlib
 import re
 import traceback
@@ -23,7 +22,7 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from agentrl import fields
-from agentrl.config import build, names
+from agentrl.config import build, mixture, names
 from agentrl.config.build import Leaf
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
@@ -33,6 +32,7 @@ _OPTION = re.compile(r'env\.options\.\w+')  # checked with its environment
 _ANY = Leaf('', Any, None, Meaning('an option of the environment'))
 _MODE = Leaf('', str, None, Meaning('as the config has it'))
 _SECTION = Leaf('', dict, None, Meaning('a dict, over the defaults'))
+_MEMBER = object()  # in place of a value: a new member of a mixture
 
 
 def named(argv: Sequence[str]) -> ConfigDict:
@@ -123,14 +123,14 @@ def override(
   own = flags.FlagValues() if own is None else own
   own.set_gnu_getopt()
   argv = own.read_flags_from_files(argv)
-  known = _known(config.mode, argv)
+  known = _known(config, argv)
   defined = {path: _define(path, leaf, own) for path, leaf in known.items()}
   try:
     rest = own(argv)  # before any value is looked at: it may be a key
   except flags.UnrecognizedFlagError as error:
     found = _FLAG.fullmatch(error.flagname)
     if found and found[1] not in known:
-      raise ConfigError(build.unknown(found[1], config.mode)) from None
+      raise _unknown(found[1], config.mode) from None
     raise
   given = {path: flag.value for path, flag in defined.items() if flag.present}
   values: dict[str, Any] = {}
@@ -148,24 +148,75 @@ def override(
         f'The config is of mode={config.mode!r}; name one of mode={mode!r}'
         ' instead, as listed by --help.'
     )
-  sections = {path: {} for path in sorted(given) if known[path].kind is dict}
-  for path, value in (sections | values).items():  # the outer ones first
+  sections = [path for path in given if known[path].kind is dict]
+  # Members of a mixture begin in the dict of a flag.
+  sections += [path for path, value in values.items() if value is _MEMBER]
+  # The outer ones first; with the name of an algorithm come its fields.
+  values = dict.fromkeys(sorted(sections), {}) | {
+      path: values[path]
+      for path in sorted(values, key=lambda path: path != 'algo.name')
+      if values[path] is not _MEMBER
+  }
+  for path, value in values.items():
     *parents, name = path.split('.')
-    functools.reduce(operator.getitem, parents, config)[name] = value
+    _section_at(config, parents)[name] = value
   return rest, set(given)
 
 
-def _known(mode: str, argv: Sequence[str]) -> dict[str, Leaf]:
+def _section_at(config: ConfigDict, parents: Sequence[str]) -> ConfigDict:
+  """The section at a path; in a member of a mixture it may be a new one."""
+  for depth, name in enumerate(parents):
+    if name not in config:
+      if depth == 1:
+        raise mixture.no_member(name, config)
+      config[name] = {}
+    config = config[name]
+  return config
+
+
+def _known(config: ConfigDict, argv: Sequence[str]) -> dict[str, Leaf]:
   """The flags, by their paths: fields, sections and options that are given."""
   known = {'mode': _MODE}
-  for path, leaf in build.leaves(mode).items():
+  for path, leaf in build.leaves(config.mode, _algorithm(config, argv)).items():
     known.setdefault(path.rpartition('.')[0], _SECTION)
     known[path] = leaf
   known.pop('', None)
+  if build.MIXTURE in known:
+    whole = known[build.MIXTURE]
+    known[build.MIXTURE] = dataclasses.replace(whole, kind=dict)
   for found in filter(None, map(_FLAG.fullmatch, argv)):
-    if 'env.options' in known and _OPTION.fullmatch(found[1]):
-      known.setdefault(found[1], _ANY)
+    leaf = _find(found[1], known)
+    if leaf is not None:
+      known.setdefault(found[1], leaf)
   return known
+
+
+def _algorithm(config: ConfigDict, argv: Sequence[str]) -> str:
+  """The name of the algorithm that the flags, or else the config, choose."""
+  name = config.algo.get('name', '') if 'algo' in config else ''
+  for i, word in enumerate(argv):
+    if (found := _FLAG.fullmatch(word)) and found[1] in ('algo', 'algo.name'):
+      _, has_value, text = word.partition('=')
+      text = text if has_value else ''.join(argv[i + 1 : i + 2])
+      section = _literal(text) if found[1] == 'algo' else {'name': text}
+      if isinstance(section, Mapping):
+        name = section.get('name', name)
+  return name
+
+
+def _find(path: str, known: Mapping[str, Leaf]) -> Leaf | None:
+  """The field or section at a path; of those known, an option, a member's."""
+  if path in known:
+    return known[path]
+  if 'env.options' in known and _OPTION.fullmatch(path):
+    return _ANY
+  return mixture.leaf_at(path) if build.MIXTURE in known else None
+
+
+def _unknown(path: str, mode: str) -> ConfigError:
+  if path.startswith(f'{build.MIXTURE}.') and mode == 'train':
+    return mixture.refuse(path)
+  return ConfigError(build.unknown(path, mode))
 
 
 def _define(path: str, leaf: Leaf, own: flags.FlagValues) -> flags.Flag:
@@ -203,11 +254,13 @@ def _of_section(
     raise ConfigError(fields.no_section(path, section, inner))
   inner = {f'{path}.{name}': value for name, value in section.items()}
   for name in inner:
-    if name not in known and not _OPTION.fullmatch(name):
-      raise ConfigError(build.unknown(name, mode))
+    if _find(name, known) is None:
+      raise _unknown(name, mode)
   for name, value in inner.items():
-    leaf = known.get(name, _ANY)
+    leaf = _find(name, known)
     if leaf.kind is dict:
+      if path == build.MIXTURE:
+        yield name, _MEMBER
       yield from _of_section(name, value, known, mode)
     else:
       yield name, fields.convert(name, value, leaf.kind, leaf.meaning)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ml_collections import ConfigDict
 
 from agentrl import envs
-from agentrl.config import resume
+from agentrl.config import mixture, resume
 from agentrl.config.modes import Evaluate
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
@@ -60,10 +60,11 @@ def read(config: ConfigDict) -> tuple[Evaluated, ...]:
       or runs bring panels that differ.
   """
   sources = split('model.name', config.model.name)
-  panels = tuple(_panels(config))
   runs = {source: _run_of(source) for source in sources}
   lead = next(filter(None, runs.values()), {})
-  shared = {name: lead[name] for name in ('env', 'eval') if name in lead}
+  panels = tuple(_panels(config, lead))
+  brought = ('env', 'eval', 'mixture')
+  shared = {name: lead[name] for name in brought if name in lead}
   served = any(kind_of(source) == 'server' for source in sources)
   found = []
   # An endpoint is better known by its model.
@@ -208,7 +209,9 @@ def _run_of(source: str) -> dict[str, Any] | None:
   return run
 
 
-def _panels(config: ConfigDict) -> Iterator[Mapping[str, Any] | str | None]:
+def _panels(
+    config: ConfigDict, run: Mapping[str, Any]
+) -> Iterator[Mapping[str, Any] | str | None]:
   """A panel's values, or the name of an environment; None: a run's, or ours."""
   panels, name = config.eval.panels, config.env.name
   if panels and name:
@@ -217,7 +220,8 @@ def _panels(config: ConfigDict) -> Iterator[Mapping[str, Any] | str | None]:
         ' leave one of them out.'
     )
   if not panels:
-    found = split('env.name', name) if name else (None,)
+    own = mixture.environments(run) or (None,)
+    found = split('env.name', name) if name else own
   else:
     found = panels
     for panel in panels:
@@ -264,9 +268,11 @@ def _read_one(
   one = copy.deepcopy(config)
   one.eval.panels = ()
   if isinstance(panel, Mapping):
-    name, run = panel['env']['name'], _under(panel, run)
+    name = panel['env']['name']
+    run = _under(panel, mixture.in_environment(run, name))
   else:
     one.env.name = name = panel
+    run = mixture.in_environment(run, name)
   others = split('env.name', config.env.name) if config.env.name else ()
   others += tuple(x['env']['name'] for x in config.eval.panels)
   for option in [x for x in one.env.options if len(others) > 1]:

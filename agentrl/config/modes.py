@@ -126,6 +126,13 @@ class Train(Learning):
   warmstart: sections.Warmstart = section(sections.Warmstart)
   eval: sections.RlEval = section(sections.RlEval)
   checkpoint: sections.RlCheckpoint = section(sections.RlCheckpoint)
+  mixture: dict[str, Any] = field(
+      {},
+      'members of a mixture of environments, each a dict: weight, and what'
+      " differs from the run's env, agent, horizon, rollout, eval; see"
+      ' --fields=mixture',
+      example={'a': {'weight': 1.0}},
+  )
 
   def check(self) -> None:
     super().check()

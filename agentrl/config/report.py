@@ -12,8 +12,8 @@ import rich.table
 from ml_collections import ConfigDict
 
 from agentrl import fields
-from agentrl.algos.hyperparams import ONLINE
-from agentrl.config import build
+from agentrl.algos import algorithm
+from agentrl.config import build, mixture, reading
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, flat, record
 from agentrl.envs import ENVS
@@ -51,13 +51,20 @@ def _listed(meanings: Mapping[str, str]) -> str:
   )
 
 
-def show_fields(mode: str, section: str = '') -> None:
+def show_fields(mode: str, section: str = '', algo: str = '') -> None:
   """Prints what is known of the fields of a mode, or of one section.
+
+  Args:
+    mode: of the config.
+    section: prefix of paths; '': all.
+    algo: name of the algorithm, whose own fields are shown too.
 
   Raises:
     ConfigError: there is no such section.
   """
-  known = build.leaves(mode)
+  known = build.leaves(mode, algo)
+  if build.MIXTURE in known and section.startswith(build.MIXTURE):
+    known = mixture.leaves()
   shown = [
       leaf
       for path, leaf in known.items()
@@ -89,6 +96,8 @@ def _default(leaf: Leaf, mode: str) -> str:
   name = leaf.path.rpartition('.')[2]
   default = leaf.default
   own = {}
+  if leaf.path.startswith(f'{build.MIXTURE}.') and name != 'weight':
+    return f"the run's {leaf.path.split('.', 2)[2]}"
   if leaf.path.startswith('env.options.'):
     own = {owner: ENVS[owner].options[name] for owner in leaf.owners}
     default = own[leaf.owners[0]]
@@ -96,7 +105,7 @@ def _default(leaf: Leaf, mode: str) -> str:
     own = {
         owner: fields.default(item)
         for owner in leaf.owners
-        for item in dataclasses.fields(ONLINE[owner])
+        for item in dataclasses.fields(algorithm.hyperparams(owner))
         if item.name == name
     }
   if len(set(map(repr, own.values()))) > 1:
@@ -106,7 +115,7 @@ def _default(leaf: Leaf, mode: str) -> str:
 
 
 def _constraint(leaf: Leaf) -> str:
-  owner = 'env.name' if leaf.path.startswith('env.') else 'algo.name'
+  owner = 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
   owned = f'{owner} is {" or ".join(leaf.owners)}' if leaf.owners else ''
   return '; '.join(filter(None, (owned, leaf.meaning.constraint)))
 
@@ -121,7 +130,7 @@ def show_values(
 
   Args:
     config: as it was read.
-    read: the same, as `build.read` gives it.
+    read: the same, as `reading.read` gives it.
     run: the config of the run that it goes on from.
     given: paths of fields and sections that flags set.
   """
@@ -145,8 +154,8 @@ def origins(
     origins 'flag', 'config', 'run' (what the config left open) or 'default'.
   """
   recorded = record(read)
-  usual = build.usual(recorded)
-  brought = flat(build.brought(read.mode, run or {}), usual)
+  usual = reading.usual(recorded)
+  brought = flat(reading.brought(read.mode, run or {}), usual)
   chosen = flat(config.to_dict(), usual)
   for path, value in flat(recorded, usual).items():
     if any(f'{path}.'.startswith(f'{name}.') for name in given):
@@ -158,3 +167,5 @@ def origins(
     else:
       origin = 'config'
     yield path, tuple(value) if isinstance(value, list) else value, origin
+  if recorded.get(build.MIXTURE) == {}:
+    yield build.MIXTURE, {}, 'default'

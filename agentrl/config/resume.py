@@ -2,13 +2,15 @@
 
 import json
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl.config.build import leaves, read as read_config, usual
+from agentrl.config.build import MIXTURE, leaves
 from agentrl.config.modes import flat
+from agentrl.config.reading import read as read_config, usual
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 
@@ -46,6 +48,7 @@ _FREE_EVALUATION = (
     'api.price_',
     'eval.curves',
 )
+_MEMBER = re.compile(rf'{MIXTURE}\.\w+\.')  # of a mixture: as the run's own
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
 
@@ -67,7 +70,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     ConfigError: fields differ that would make it another run; names them all.
       Or the config that is kept there cannot be read.
   """
-  path, fields = workdir / workdir_lib.CONFIG, leaves(config['mode'])
+  path = workdir / workdir_lib.CONFIG
+  fields = leaves(config['mode']).keys() - {MIXTURE}  # a section of sections
   holds = _holds(workdir)
   if not path.exists():
     return holds
@@ -90,7 +94,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
   changed = [
       f'{name}={old.get(name)!r} (now {new.get(name)!r})'
       for name in sorted(names)
-      if old.get(name) != new.get(name) and not name.startswith(free)
+      if old.get(name) != new.get(name)
+      and not _MEMBER.sub('', name).startswith(free)
   ]
   if changed and holds:
     raise ConfigError(

@@ -13,14 +13,16 @@ from agentrl.fields import field, section, unless_set, when, when_set
 from agentrl.schedules import HORIZONS
 from agentrl.training.options import SCHEDULES
 
-_STEPWISE = when('horizon.kind', 'stepwise')
+_STEPWISE = when('horizon.kind', 'stepwise', own=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HorizonOptions:
   """Turns that an episode may take; see `schedules`."""
 
-  kind: str = field('fixed', 'how the horizon grows', one_of=tuple(HORIZONS))
+  kind: str = field(
+      'fixed', 'how the horizon grows', one_of=tuple(HORIZONS), own=True
+  )
   turns: tuple[int, ...] = field(
       (30,), 'turns of an episode in each stage', example=(3,)
   )

@@ -4,10 +4,10 @@ One of your own needs nothing in here: see README.md beside this file.
 """
 
 import functools
-import importlib
 from collections.abc import Callable
 from typing import Any
 
+from agentrl import own
 from agentrl.envs import dialect, prompts
 from agentrl.envs.babyai import levels as babyai_levels, tasks as babyai_tasks
 from agentrl.envs.base import EnvFactory, Independent
@@ -18,7 +18,6 @@ from agentrl.envs.searchqa import tasks as searchqa_tasks
 from agentrl.envs.spec import EnvSpec
 from agentrl.envs.textcraft import tasks as textcraft_tasks
 from agentrl.envs.webarena import options as webarena_options
-from agentrl.errors import ConfigError
 
 
 def _open_textcraft(**options: Any) -> EnvFactory:
@@ -181,18 +180,4 @@ def get(name: str) -> EnvSpec:
   Raises:
     ConfigError: no environment has this name.
   """
-  if name in ENVS:
-    return ENVS[name]
-  module, colon, attribute = name.partition(':')
-  if not colon:
-    raise ConfigError(
-        f'Unknown environment {name!r}; known: {", ".join(ENVS)}, or'
-        ' module:NAME of an EnvSpec of your own.'
-    )
-  try:
-    spec = getattr(importlib.import_module(module), attribute)
-  except (ImportError, AttributeError, ValueError) as error:
-    raise ConfigError(f'Cannot find environment {name!r}: {error}') from error
-  if not isinstance(spec, EnvSpec):
-    raise ConfigError(f'{name} is a {type(spec).__name__}, not an EnvSpec.')
-  return spec
+  return own.get(name, ENVS, EnvSpec, 'environment ')

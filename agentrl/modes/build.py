@@ -6,6 +6,8 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from agentrl.config.mixture import Member
+from agentrl.errors import AgentrlError
 from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
@@ -36,6 +38,8 @@ class World:
     tasks: to train on.
     panel: of evaluations; None: there is none.
     small_panel: the part of it that is played more often; None: none is.
+    name: of the member of a mixture whose environment it is; '' without one.
+    weight: of its tasks.
   """
 
   session: Session
@@ -46,6 +50,8 @@ class World:
   tasks: Sequence[int]
   panel: Panel | None
   small_panel: Panel | None
+  name: str = dataclasses.field(default='', kw_only=True)
+  weight: float = dataclasses.field(default=1.0, kw_only=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +81,26 @@ def make_world(session: Session, *, expert: bool) -> World:
   Raises:
     AgentrlError: something that the user can mend.
   """
+  return make_worlds(session, [Member('', 1.0, session.config)], expert=expert)[
+      0
+  ]
+
+
+def make_worlds(
+    session: Session, members: Sequence[Member], *, expert: bool
+) -> tuple[World, ...]:
+  """The mesh and the checkpoints, and the environment of each member.
+
+  The sessions of members that have a name have their configs.
+
+  Args:
+    session: of the run.
+    members: of a mixture, or the only one.
+    expert: True where environments that are trained in must offer an expert.
+
+  Raises:
+    AgentrlError: something that the user can mend; names the member.
+  """
   config = session.config
   record = RunRecord(session.directory, session.console, writes=session.first)
   language_model.check_attention(config.model)
@@ -83,6 +109,29 @@ def make_world(session: Session, *, expert: bool) -> World:
       session.directory / 'checkpoints', keep=config.checkpoint.keep
   )
   session.stack.callback(checkpoints.close)
+  worlds = []
+  for name, weight, own in members:
+    try:
+      entered = _enter(session, own, expert and weight > 0)
+    except AgentrlError as error:
+      if not name:
+        raise
+      raise type(error)(f'mixture.{name}: {error}') from error
+    world = World(session, record, mesh, checkpoints, *entered)
+    if name:
+      its = dataclasses.replace(session, config=own)
+      world = dataclasses.replace(world, session=its, name=name, weight=weight)
+    worlds.append(world)
+  remote.read_keys(config.sampler)
+  if session.first:
+    remote.warn_unreachable(config.sampler)
+  return tuple(worlds)
+
+
+def _enter(
+    session: Session, config: Any, expert: bool
+) -> tuple[Environment, Sequence[int], Panel | None, Panel | None]:
+  """The environment of a config, its tasks to train on, and its panels."""
   environment = session.stack.enter_context(
       Environment(
           session.loop,
@@ -93,13 +142,8 @@ def make_world(session: Session, *, expert: bool) -> World:
   )
   tasks = environment.tasks('train')
   # Refused now rather than after an hour.
-  panel, small = held_out.make_panels(environment, config)
-  remote.read_keys(config.sampler)
-  if session.first:
-    remote.warn_unreachable(config.sampler)
-  return World(
-      session, record, mesh, checkpoints, environment, tasks, panel, small
-  )
+  panels = held_out.make_panels(environment, config)
+  return environment, tasks, *panels
 
 
 def make_run(
@@ -145,6 +189,13 @@ def make_run(
   return run, model.params
 
 
+def enter_world(run: Run, world: World) -> Run:
+  """The run in another of its environments, under the config of its member."""
+  parts = vars(run) | vars(world)
+  parts['collector'] = _collector(world, run.model.tokenizer)
+  return Run(**parts)
+
+
 def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
   """The pretrained model, or a random one with a tokenizer of its own."""
   session, settings = world.session, world.session.config.model
@@ -177,7 +228,12 @@ def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
   session, config = world.session, world.session.config
   agent = make_agent(world.environment.spec, tokenizer, config.agent)
   return Collector(
-      session.loop, session.console, world.environment, agent, config.rollout
+      session.loop,
+      session.console,
+      world.environment,
+      agent,
+      config.rollout,
+      world.name,
   )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
+from agentrl.data.quotas import Quotas
 from agentrl.evaluation import evaluate as evaluation, report
 from agentrl.modes import held_out
 from agentrl.modes.build import Run
@@ -32,7 +33,9 @@ def play_expert(run: Run, count: int, horizon: int) -> list[Episode]:
       seed=config.seed,
       max_context=config.rollout.max_context,
   )
-  return collection.solved(played, run.session.console, horizon=horizon)
+  return collection.solved(
+      played, run.session.console, horizon=horizon, member=run.name
+  )
 
 
 def start_sampling(run: Run, params: Any, version: int) -> Serving:
@@ -64,21 +67,35 @@ def push(run: Run, serving: Serving, params: Any, version: int) -> None:
   ranks.same(lambda: loop.run(serving.push(params, version)))
 
 
-def warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
+def warm_up(
+    run: Run, members: Sequence[Run], serving: Serving, params: Any
+) -> tuple[Any, int]:
   """Evaluates, imitates the expert if config.warmstart says so, evaluates.
+
+  Args:
+    run: its parts.
+    members: the run in each of its environments; their experts have as many
+      episodes as their weights say.
+    serving: samples.
+    params: of the policy.
 
   Returns:
     The parameters that RL begins with, and their version.
   """
   warm, version = run.session.config.warmstart, 0
   if warm.episodes:
-    evaluate(run, serving, 'untrained', 0, version, checkpoint=None)
-    params = warm_start(
-        run, params, play_expert(run, warm.episodes, warm.horizon)
-    )
+    evaluate_members(members, serving, 'untrained', 0, version, checkpoint=None)
+    counts = Quotas([m.weight for m in members], warm.episodes).at(0)
+    episodes = [
+        episode
+        for member, count in zip(members, counts, strict=True)
+        if count
+        for episode in play_expert(member, count, warm.horizon)
+    ]
+    params = warm_start(run, params, episodes)
     version += 1
     push(run, serving, params, version)
-  evaluate(run, serving, 'before', 0, version, checkpoint=0)
+  evaluate_members(members, serving, 'before', 0, version, checkpoint=0)
   return params, version
 
 
@@ -139,6 +156,19 @@ def imitate(
   return params, metrics
 
 
+def evaluate_members(
+    members: Sequence[Run],
+    serving: Serving,
+    name: str,
+    step: int,
+    version: int,
+    **how: Any,
+) -> None:
+  """`evaluate` in each environment of a run."""
+  for member in members:
+    evaluate(member, serving, name, step, version, **how)
+
+
 def evaluate(
     run: Run,
     serving: Serving,
@@ -151,7 +181,8 @@ def evaluate(
 ) -> None:
   """Success on a fixed panel, kept under `name`; see `RunRecord`.
 
-  The whole panel's episodes give the small one's figures as well.
+  That of a member of a mixture is kept under `NAME/MEMBER`. The whole panel's
+  episodes give the small one's figures as well.
 
   Args:
     run: of the mode.
@@ -166,6 +197,8 @@ def evaluate(
   panels = {WHOLE: run.panel, SMALL: run.small_panel}
   if panels[panel] is None:
     return
+  stem = name if name == 'untrained' else f'{step:06d}'
+  entry = entry_of(run, name)
   groups = held_out.play(
       run.collector,
       serving.make_sampler(temperature=config.eval.temperature),
@@ -178,7 +211,7 @@ def evaluate(
     held_out.write_episodes(
         session.directory,
         panel,
-        name if name == 'untrained' else f'{step:06d}',
+        '-'.join(filter(None, [stem, run.name])),
         groups,
         tokens=config.rollout.save_tokens,
     )
@@ -191,10 +224,15 @@ def evaluate(
         temperature=config.eval.temperature,
         checkpoint=checkpoint,
     )
-    run.record.add_evaluation(name, summary, kind)
+    run.record.add_evaluation(entry, summary, kind)
     if kind == panel:
-      title = name if kind == WHOLE else f'{name}, small panel'
+      title = entry if kind == WHOLE else f'{entry}, small panel'
       session.console.print(report.describe(title, summary), highlight=False)
+
+
+def entry_of(run: Run, name: str) -> str:
+  """The name under which an evaluation is kept."""
+  return f'{name}/{run.name}' if run.name else name
 
 
 def best(run: Run, *coming: int) -> str | None:

@@ -6,13 +6,15 @@ A run that was killed continues when the same command is started again.
 import contextlib
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
 from agentrl import schedules
-from agentrl.config import modes, resume
+from agentrl.algos import online
+from agentrl.config import mixture, modes
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
 from agentrl.inference.sampler import Sampler
@@ -32,6 +34,7 @@ from agentrl.training import (
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
 from agentrl.training.run_record import SMALL, WHOLE
+from agentrl.training.sources import Source, Sources
 
 _SHOWN = (
     'rollout/horizon',
@@ -42,7 +45,7 @@ _SHOWN = (
     'time/step_s',
 )
 
-read = resume.read
+read = mixture.read
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -52,14 +55,20 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 
 def _run(session: Session) -> None:
   config: modes.Train = session.config
-  world = build.make_world(session, expert=config.warmstart.episodes > 0)
-  run, params = build.make_run(world, functools.partial(_texts, world))
+  online.check(config.algo)
+  worlds = build.make_worlds(
+      session, mixture.members(config), expert=config.warmstart.episodes > 0
+  )
+  run, params = build.make_run(
+      dataclasses.replace(worlds[0], session=session, name='', weight=1.0),
+      functools.partial(_texts, worlds),
+  )
+  members = [build.enter_world(run, world) for world in worlds]
   tx, learning_rate = rl.make_optimizer(
       config.optim, config.algo, config.num_steps
   )
-  tasks = TaskIterator(run.tasks, seed=session.seed('tasks'))
-  schedule = schedules.HORIZONS[config.horizon.kind](
-      config.horizon.turns, config.horizon.every
+  sources = Sources(
+      [_source(member) for member in members], config.rollout.tasks_per_step
   )
   resumed = run.checkpoints.latest is not None
   if resumed:
@@ -74,7 +83,7 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
     serving = learning.start_sampling(run, params, 0)
-    params, version = learning.warm_up(run, serving, params)
+    params, version = learning.warm_up(run, members, serving, params)
     # The state has a copy: what it was made of may go.
     state = rl.new_state(run.network, params, tx, config.algo)
     params = None
@@ -84,8 +93,8 @@ def _run(session: Session) -> None:
     loop = LoopState(
         step=0,
         policy_version=version,
-        tasks=tasks.state(),
-        horizon=schedule.init(),
+        tasks=sources.cursor(),
+        horizon=sources.first_horizon(),
         stats={},
         kl_coef=config.algo.kl_coef,
     )
@@ -93,6 +102,7 @@ def _run(session: Session) -> None:
     ref_params = sharding.to_host(ref_params)
   hooks = _Hooks(
       run,
+      members,
       serving,
       serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
@@ -105,14 +115,12 @@ def _run(session: Session) -> None:
     # Stopped by Ctrl-C before the evaluation of its last step was done.
     hooks.evaluate(loop.step, loop.policy_version)
     learning.keep_best(run)
-  tasks.restore(loop.tasks)
+  sources.restore(loop.tasks)
   state, loop = rl.train(
       state,
       loop,
       num_steps=config.num_steps,
-      tasks_per_step=config.rollout.tasks_per_step,
-      tasks=tasks,
-      schedule=schedule,
+      sources=sources,
       update=rl.make_update(
           run.network,
           state,
@@ -132,8 +140,8 @@ def _run(session: Session) -> None:
   )
   run.checkpoints.wait()
   ranks.check(session.loop)
-  learning.evaluate(
-      run,
+  learning.evaluate_members(
+      members,
       serving,
       'after',
       loop.step,
@@ -143,8 +151,19 @@ def _run(session: Session) -> None:
   learning.finish(run, 'train', loop.step, updates=int(state.step))
 
 
-def _texts(world: build.World) -> list[str]:
-  warm = world.session.config.warmstart
+def _source(member: Run) -> Source:
+  """The tasks and the horizon of an environment of the run."""
+  names = (member.name,) if member.name else ()
+  return Source(
+      TaskIterator(member.tasks, seed=member.session.seed('tasks', *names)),
+      schedules.make(member.session.config.horizon),
+      member.name,
+      member.weight,
+  )
+
+
+def _texts(worlds: Sequence[build.World]) -> list[str]:
+  warm = worlds[0].session.config.warmstart
   if not warm.episodes:
     raise ConfigError(
         'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
@@ -152,7 +171,12 @@ def _texts(world: build.World) -> list[str]:
         ' file first: configs/textcraft_sft.py:data=FILE,model=NAME, and then'
         ' that workdir as model.name.'
     )
-  return build.expert_texts(world, warm.horizon)
+  return [
+      text
+      for world in worlds
+      if world.weight
+      for text in build.expert_texts(world, warm.horizon)
+  ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,23 +184,28 @@ class _Hooks(rl.Hooks):
   """Sampler, records and checkpoints of a run."""
 
   run: Run
+  members: Sequence[Run]
   serving: Serving
   sampler: Sampler
   ref_params: Any
   watch: watch.DeadPolicyWatch
 
-  def collect(self, step, tasks, *, horizon, policy_version):
+  def collect(self, step, shares, *, policy_version):
     session = self.run.session
-    return self.run.collector.collect(
-        tasks,
-        session.config.rollout.group_size,
-        self.sampler,
-        name=f'train-{step}',
-        title=f'step {step + 1}',
-        horizon=horizon,
-        policy_version=policy_version,
-        seed=session.seed('train', step),
-    )
+    members = {member.name: member for member in self.members}
+    jobs = [
+        members[share.name].collector.job(
+            share.tasks,
+            session.config.rollout.group_size,
+            self.sampler,
+            name=f'train-{step}',
+            horizon=share.horizon,
+            policy_version=policy_version,
+            seed=session.seed('train', step, *filter(None, [share.name])),
+        )
+        for share in shares
+    ]
+    return collection.run_jobs(jobs, f'step {step + 1}')
 
   def push(self, params, version):
     learning.push(self.run, self.serving, params, version)
@@ -214,11 +243,18 @@ class _Hooks(rl.Hooks):
       return
     name = f'step_{step}'
     # The first and the last have names of their own.
-    ends = step in (0, config.num_steps)
-    if not ends and name not in run.record.evaluations(panel):
-      learning.evaluate(
-          run, self.serving, name, step, version, checkpoint=step, panel=panel
-      )
+    if step in (0, config.num_steps):
+      return
+    done = run.record.evaluations(panel)
+    learning.evaluate_members(
+        [m for m in self.members if learning.entry_of(m, name) not in done],
+        self.serving,
+        name,
+        step,
+        version,
+        checkpoint=step,
+        panel=panel,
+    )
 
   def save(self, state, loop):
     learning.keep_best(self.run, loop.step)

@@ -3,15 +3,17 @@
 Each process of several plays its share of the tasks; all get all groups.
 """
 
+import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple
 
 import rich.console
 
 from agentrl import metrics as metrics_lib
 from agentrl.data import conversations
 from agentrl.data.tasks import TaskIterator
-from agentrl.errors import ConfigError
+from agentrl.errors import AgentrlError, ConfigError
 from agentrl.inference.sampler import Policy, Sampler
 from agentrl.parallel import distributed
 from agentrl.rollout import collect as collect_lib, seeds
@@ -31,6 +33,99 @@ _TOKENIZER_EPISODES = 64
 _UNBOUNDED = 1 << 20
 
 
+class Job(NamedTuple):
+  """Groups that are to be played in one environment.
+
+  Attributes:
+    collector: of the environment.
+    tasks: (ordinal, task id) of each group.
+    group_size: episodes of a task.
+    play: plays an assignment.
+    seed: of the collection.
+  """
+
+  collector: 'Collector'
+  tasks: Sequence[tuple[int, int]]
+  group_size: int
+  play: Play
+  seed: int
+
+  async def run(
+      self, tasks: Sequence[tuple[int, int]], advance: Callable[[], None]
+  ) -> list[Group]:
+    """Groups of some of the tasks.
+
+    Args:
+      tasks: those that this process plays.
+      advance: called after each episode.
+
+    Raises:
+      AgentrlError: as `rollout.collect`; names the member of a mixture.
+    """
+    limits, member = self.collector.limits, self.collector.member
+    try:
+      return await collect_lib.collect(
+          tasks,
+          self.group_size,
+          self.play,
+          seed=self.seed,
+          concurrency=limits.concurrency,
+          attempts=limits.attempts,
+          max_failed_share=limits.max_failed_share,
+          on_episode=lambda _: advance(),
+      )
+    except AgentrlError as error:
+      if not member:
+        raise
+      raise type(error)(f'mixture.{member}: {error}') from error
+
+
+def run_jobs(jobs: Sequence[Job], title: str) -> list[list[Group]]:
+  """The groups of each job, in the order of its tasks; all play at one time.
+
+  Args:
+    jobs: at least one; of one run.
+    title: of the progress bar.
+
+  Raises:
+    AgentrlError: as `rollout.collect`; as that of the first process that
+      failed, in all.
+    Interrupted: the user asked to stop.
+  """
+  everything = [(i, task) for i, job in enumerate(jobs) for task in job.tasks]
+  own = distributed.own(everything)
+  loop, console = jobs[0].collector.loop, jobs[0].collector.console
+
+  def work() -> list[tuple[int, Group]]:
+    with metrics_lib.progress(console) as bar:
+      total = sum(jobs[i].group_size for i, _ in own)
+      task = bar.add_task(title, total=total)
+      parts = [
+          job.run([t for j, t in own if j == i], lambda: bar.advance(task))
+          for i, job in enumerate(jobs)
+      ]
+      played = loop.run(_together(parts))
+    return [(i, group) for i, part in enumerate(played) for group in part]
+
+  found = ranks.gather(work)
+  return [
+      sorted((g for j, g in found if j == i), key=lambda g: g.ordinal)
+      for i in range(len(jobs))
+  ]
+
+
+async def _together(
+    parts: Sequence[Coroutine[Any, Any, list[Group]]],
+) -> list[list[Group]]:
+  """Results of all; the first that fails cancels the others."""
+  try:
+    async with asyncio.TaskGroup() as group:
+      tasks = [group.create_task(part) for part in parts]
+  except BaseExceptionGroup as failed:
+    raise failed.exceptions[0] from None
+  return [task.result() for task in tasks]
+
+
 @dataclasses.dataclass(frozen=True)
 class Collector:
   """Plays groups of episodes in one environment, with a progress bar.
@@ -41,6 +136,7 @@ class Collector:
     environment: where they are played.
     agent: how the policy talks.
     limits: of an episode, and of episodes at a time.
+    member: of a mixture; stands in ids of episodes and in messages.
   """
 
   loop: EventLoop
@@ -48,8 +144,36 @@ class Collector:
   environment: Environment
   agent: Agent
   limits: Limits
+  member: str = ''
 
   def collect(
+      self,
+      tasks: Sequence[tuple[int, int]],
+      group_size: int,
+      policy: Policy | None,
+      *,
+      name: str,
+      title: str | None = None,
+      **how: Any,
+  ) -> list[Group]:
+    """Groups in the order of `tasks`.
+
+    Args:
+      tasks: as `job` has them, and so what is not listed here.
+      group_size: episodes of a task.
+      policy: continues the transcript; None: the environment's expert.
+      name: prefix of the episodes' ids.
+      title: of the progress bar; None: `name`.
+      **how: other arguments of `job`.
+
+    Raises:
+      AgentrlError: as `run_jobs`.
+      Interrupted: the user asked to stop.
+    """
+    job = self.job(tasks, group_size, policy, name=name, **how)
+    return run_jobs([job], title or name)[0]
+
+  def job(
       self,
       tasks: Sequence[tuple[int, int]],
       group_size: int,
@@ -60,10 +184,9 @@ class Collector:
       seed: int,
       policy_version: int = 0,
       split: str = 'train',
-      title: str | None = None,
       wrap: Callable[[Play], Play] = lambda play: play,
-  ) -> list[Group]:
-    """Groups in the order of `tasks`.
+  ) -> Job:
+    """A job for `run_jobs`.
 
     Args:
       tasks: (ordinal, task id) of each group.
@@ -74,43 +197,22 @@ class Collector:
       seed: of this collection.
       policy_version: for the record.
       split: of the tasks, for the record.
-      title: of the progress bar; None: `name`.
       wrap: changes how an assignment is played, see `evaluate.seeded`.
 
     Raises:
-      AgentrlError: as `rollout.collect`; as that of the first process that
-        failed, in all.
-      Interrupted: the user asked to stop.
+      ConfigError: pictures are wanted of an environment that has none.
     """
-    own = distributed.own(tasks)
     play = make_play(
         self.environment,
         self.agent,
         policy,
         self.limits,
-        name=name,
+        name=f'{name}-{self.member}' if self.member else name,
         split=split,
         horizon=horizon,
         policy_version=policy_version,
     )
-
-    def work() -> list[Group]:
-      with metrics_lib.progress(self.console) as bar:
-        task = bar.add_task(title or name, total=len(own) * group_size)
-        return self.loop.run(
-            collect_lib.collect(
-                own,
-                group_size,
-                wrap(play),
-                seed=seed,
-                concurrency=self.limits.concurrency,
-                attempts=self.limits.attempts,
-                max_failed_share=self.limits.max_failed_share,
-                on_episode=lambda _: bar.advance(task),
-            )
-        )
-
-    return sorted(ranks.gather(work), key=lambda group: group.ordinal)
+    return Job(self, tasks, group_size, wrap(play), seed)
 
   def play_expert(
       self, count: int, *, horizon: int, seed: int, max_context: int
@@ -169,23 +271,34 @@ def expert_texts(
 
 
 def solved(
-    played: Sequence[Episode], console: rich.console.Console, *, horizon: int
+    played: Sequence[Episode],
+    console: rich.console.Console,
+    *,
+    horizon: int,
+    member: str = '',
 ) -> list[Episode]:
   """The successful episodes.
+
+  Args:
+    played: by the expert.
+    console: shows how many there are.
+    horizon: turns that they had, at most.
+    member: of a mixture, for messages.
 
   Raises:
     ConfigError: there are none.
   """
   good = [episode for episode in played if episode.success]
+  start = f'mixture.{member}: ' if member else ''
   if not good:
     raise ConfigError(
-        f'The expert solved none of {len(played)} episodes within'
+        f'{start}The expert solved none of {len(played)} episodes within'
         f' {horizon} turns; allow more (warmstart.horizon or'
         ' data.expert_horizon).'
     )
   rest = len(played) - len(good)
   console.print(
-      f'{len(good)} episodes of the expert'
+      f'{start}{len(good)} episodes of the expert'
       + (f'; {rest} more failed or were cut' if rest else ''),
       highlight=False,
   )

@@ -1,10 +1,11 @@
 """The loop of online reinforcement learning.
 
-One rl step: choose the horizon, collect groups of episodes, update the policy
+One rl step: choose the horizons, collect groups of episodes, update the policy
 on them (`policy_update`), hand it to the sampler.
 """
 
 import dataclasses
+import functools
 import time
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -16,11 +17,8 @@ from agentrl.algos import online
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
 from agentrl.data import collate
-from agentrl.data.tasks import TaskIterator
 from agentrl.models import value_head
 from agentrl.ops import kl
-from agentrl.rollout.collect import is_tied, rollout_metrics
-from agentrl.schedules import Horizon
 from agentrl.training import (
     optim as optim_lib,
     policy_update,
@@ -29,6 +27,7 @@ from agentrl.training import (
 )
 from agentrl.training.options import RlOptim
 from agentrl.training.policy_update import Update, UpdatePlan
+from agentrl.training.sources import Share, Sources
 from agentrl.training.state import TrainState
 from agentrl.training.supervised import Network
 from agentrl.types import Group
@@ -40,8 +39,8 @@ class LoopState:
 
   step: int  # rl steps done
   policy_version: int  # weight pushes so far
-  tasks: dict[str, Any]  # cursor of the task iterator
-  horizon: Any  # state of the schedule
+  tasks: dict[str, Any]  # cursor of the sources' tasks
+  horizon: Any  # state of the sources' schedules
   stats: dict[str, float]  # metrics of the last step
   kl_coef: float = 0.0  # present weight of the KL to the reference
 
@@ -69,14 +68,13 @@ class Hooks(Protocol):
   """The work that the loop leaves to its caller."""
 
   def collect(
-      self,
-      step: int,
-      tasks: Sequence[tuple[int, int]],
-      *,
-      horizon: int,
-      policy_version: int,
-  ) -> list[Group]:
-    """Plays a group of episodes for each task under the current policy."""
+      self, step: int, shares: Sequence[Share], *, policy_version: int
+  ) -> list[list[Group]]:
+    """Plays a group of episodes for each task under the current policy.
+
+    Returns:
+      The groups of each share.
+    """
 
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
@@ -93,32 +91,6 @@ class Hooks(Protocol):
 
   def stopped(self) -> bool:
     """True once the user asked to stop."""
-
-
-def _collect(
-    hooks: Hooks,
-    tasks: TaskIterator,
-    loop: LoopState,
-    hyperparams: Online,
-    tasks_per_step: int,
-    horizon: int,
-) -> list[Group]:
-  """A step's groups; more than `tasks_per_step` where ties are replaced."""
-  groups: list[Group] = []
-  missing = tasks_per_step
-  for _ in range(
-      1 + hyperparams.refill_rounds * (hyperparams.ties == 'refill')
-  ):
-    groups += hooks.collect(
-        loop.step,
-        tasks.next_tasks(missing),
-        horizon=horizon,
-        policy_version=loop.policy_version,
-    )
-    missing = tasks_per_step - sum(not is_tied(group) for group in groups)
-    if missing <= 0:
-      break
-  return groups
 
 
 def _next_kl_coef(
@@ -142,9 +114,7 @@ def train(
     loop: LoopState,
     *,
     num_steps: int,
-    tasks_per_step: int,
-    tasks: TaskIterator,
-    schedule: Horizon,
+    sources: Sources,
     update: Update,
     hooks: Hooks,
     save_every: int,
@@ -160,9 +130,7 @@ def train(
     state: at the end of step `loop.step`; donated.
     loop: the host's side of the same moment.
     num_steps: rl steps in the whole run.
-    tasks_per_step: groups per collection.
-    tasks: gives the tasks, in an order that `loop.tasks` resumes.
-    schedule: gives the horizon of each step.
+    sources: give the tasks and the horizon of each step; at `loop.tasks`.
     update: how a collection is used.
     hooks: plays, pushes, records and saves.
     save_every: rl steps between checkpoints, besides those worth one.
@@ -175,6 +143,7 @@ def train(
       them was applied, and the state is saved.
   """
   hyperparams = update.plan.hyperparams
+  rounds = 1 + hyperparams.refill_rounds * (hyperparams.ties == 'refill')
   skips = int(loop.stats.get('train/skips_in_row', 0))
   # The same command again would not learn either.
   programs_lib.check_skips(skips)
@@ -182,12 +151,18 @@ def train(
   try:
     while loop.step < num_steps and not hooks.stopped():
       began = time.perf_counter()
-      horizon_state, horizon = schedule.update(
+      horizon_state, turns = sources.horizons(
           loop.horizon, loop.step, loop.stats
       )
-      groups = _collect(
-          hooks, tasks, loop, hyperparams, tasks_per_step, horizon
+      collection = sources.collect(
+          loop.step,
+          turns,
+          functools.partial(
+              hooks.collect, loop.step, policy_version=loop.policy_version
+          ),
+          rounds,
       )
+      groups = collection.groups
       collected = time.perf_counter()
 
       batch = collate.collate(groups)
@@ -213,7 +188,7 @@ def train(
         # a resume hands the restored parameters over again.
         pushed = time.perf_counter()
         metrics = (
-            rollout_metrics(groups, horizon)
+            collection.metrics()
             | metrics
             | {
                 'train/lr': lr,
@@ -231,9 +206,9 @@ def train(
         loop = LoopState(
             step=loop.step + 1,
             policy_version=version,
-            tasks=tasks.state(),
+            tasks=sources.cursor(),
             horizon=horizon_state,
-            stats=metrics,
+            stats=sources.remember(loop.stats, metrics),
             kl_coef=_next_kl_coef(loop.kl_coef, metrics, hyperparams),
         )
         complete = True

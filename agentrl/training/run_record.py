@@ -87,8 +87,8 @@ class RunRecord:
     early = [
         (panel, name)
         for panel, evals in self._evals.items()
-        for name in ('untrained', 'before')
-        if name in evals and not step
+        for name in evals
+        if not step and name.partition('/')[0] in ('untrained', 'before')
     ]
     for panel, name in early:
       found = self._evals[panel][name]
@@ -145,7 +145,8 @@ class RunRecord:
   ) -> None:
     """Keeps a summary; it joins the line of the step before it, as `eval/...`.
 
-    One from before the first step joins that of step 0, see `write`.
+    One from before the first step joins that of step 0, see `write`. That of a
+    member of a mixture, `NAME/MEMBER`, joins as `eval/MEMBER/...`.
 
     Args:
       name: of the evaluation.
@@ -154,7 +155,8 @@ class RunRecord:
     """
     self._evals[panel][name] = summary
     if self._writer is not None:
-      self._writer.amend(evaluate.as_metrics(summary, panel))
+      prefix = '/'.join([panel, *name.split('/')[1:]])
+      self._writer.amend(evaluate.as_metrics(summary, prefix))
 
   def evaluations(self, panel: str = WHOLE) -> Mapping[str, dict[str, Any]]:
     """Summaries of a panel by the names of their evaluations, in order."""

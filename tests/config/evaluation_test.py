@@ -5,10 +5,16 @@ import re
 
 import pytest
 
-from agentrl.config import build, defaults, evaluation, record
+from agentrl.config import defaults, evaluation, mixture, reading, record
 from agentrl.errors import ConfigError
 from agentrl.inference.options import ChatOptions
-from configs import babyai_sft, evaluate, suites, textcraft_sft
+from configs import (
+    babyai_sft,
+    evaluate,
+    mixture_grpo,
+    suites,
+    textcraft_sft,
+)
 
 
 def config_of(arg='', **values):
@@ -32,7 +38,7 @@ def a_run(tmp_path):
     (path / 'checkpoints' / '4').mkdir(parents=True)
     config = module.get_config('tiny')
     config.eval.update(values)
-    kept = record(build.read(config))
+    kept = record(reading.read(config))
     (path / 'config.json').write_text(json.dumps(kept))
     return path
 
@@ -298,3 +304,31 @@ def test_one_policy_in_one_environment_is_what_it_always_was():
   config.env.name = 'babyai'
   [item] = evaluation.read(config)
   assert evaluation.whole(config, [item]) == item.configs[0]
+
+
+def test_a_run_of_a_mixture_is_evaluated_in_all_its_environments(tmp_path):
+  config = mixture_grpo.get_config()
+  config.mixture.searchqa.agent = dict(format='react')
+  path = tmp_path / 'run'
+  (path / 'checkpoints' / '4').mkdir(parents=True)
+  kept = record(mixture.read(config))
+  (path / 'config.json').write_text(json.dumps(kept))
+  policy, expert = read(f'model={path};expert')
+  own = {
+      m.config.env.name: m.config for m in mixture.members(mixture.read(config))
+  }
+  assert [made.env.name for made in policy.configs] == list(own)
+  for made in policy.configs:
+    member = own[made.env.name]
+    assert made.env.options == json.loads(json.dumps(member.env.options))
+    assert made.agent.format == member.agent.format
+    assert made.rollout.max_context == member.rollout.max_context
+    for name in ('num_tasks', 'horizon', 'split', 'task_file'):
+      assert getattr(made.eval, name) == getattr(member.eval, name)
+  # Others play the same tasks.
+  for one, other in zip(policy.configs, expert.configs, strict=True):
+    assert (one.env, one.eval) == (other.env, other.eval)
+  [alone] = read(f'model={path},env=searchqa')
+  assert alone.configs == policy.configs[1:2]
+  [elsewhere] = read(f'model={path},env=sciworld')
+  assert elsewhere.configs[0].env.name == 'sciworld'

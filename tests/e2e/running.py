@@ -1,12 +1,17 @@
 """Running `launch.py` as a user does, in a process of its own."""
 
+import dataclasses
 import json
 import pathlib
 import subprocess
 import sys
 import time
 
+from agentrl.data import episodes as episodes_lib
+
 ROOT = pathlib.Path(__file__).parent.parent.parent
+# What a clock says, and how much of the same replies was cached already.
+CLOCKS = ('_s_mean', 'rollout/cached_share')
 # Less than a tiny config, and yet all that the mode does.
 SHORT = {
     'sft': ('--config.data.expert_episodes=8', '--config.algo.epochs=2'),
@@ -94,3 +99,22 @@ def wait_for(condition, process):
 
 def lines(path):
   return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def assert_equal_to_the_bit(one, other):
+  """Two runs of mode 'train' did and measured the same."""
+  found = [lines(run / 'metrics.jsonl') for run in (one, other)]
+  for a, b in zip(*found, strict=True):
+    assert a.keys() == b.keys()
+    timed = lambda name: name.startswith('time') or name.endswith(CLOCKS)
+    for name in a:
+      assert timed(name) or a[name] == b[name], name
+  for step in range(len(found[0])):
+    a, b = (
+        list(episodes_lib.read(episodes_lib.step_path(run, 'train', step)))
+        for run in (one, other)
+    )
+    for field in dataclasses.fields(a[0]):
+      if field.name != 'turns':  # which hold times
+        for x, y in zip(a, b, strict=True):
+          assert getattr(x, field.name) == getattr(y, field.name)

@@ -19,6 +19,7 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.runtime import workdir as workdir_lib
 from tests.e2e.running import (
     ROOT,
+    assert_equal_to_the_bit,
     check_export,
     command,
     launch,
@@ -42,9 +43,6 @@ SMALL = (
     '--config.rollout.concurrency=8',
     '--config.sampler.deterministic=True',
 )
-# What a clock says, and how much of the same replies was cached already.
-CLOCKS = ('time', 'rollout/cached_share')
-
 QUICKSTART = 'configs/quickstart.py:tiny'
 
 
@@ -142,26 +140,6 @@ def test_turns_reuse_the_prefix_of_their_episode(runs):
       assert turn.cached_tokens >= expected
       reused += expected
   assert reused
-
-
-def assert_equal_to_the_bit(one, other):
-  """Two runs of the quickstart's three steps did and measured the same."""
-  for a, b in zip(
-      *(lines(run / 'metrics.jsonl') for run in (one, other)), strict=True
-  ):
-    assert a.keys() == b.keys()
-    timed = lambda name: name.startswith(CLOCKS) or name.endswith('_s_mean')
-    for name in a:
-      assert timed(name) or a[name] == b[name], name
-  for step in range(3):
-    a, b = (
-        list(episodes_lib.read(episodes_lib.step_path(run, 'train', step)))
-        for run in (one, other)
-    )
-    for field in dataclasses.fields(a[0]):
-      if field.name != 'turns':  # which hold times
-        for x, y in zip(a, b, strict=True):
-          assert getattr(x, field.name) == getattr(y, field.name)
 
 
 def test_a_killed_run_continues_as_if_nothing_had_happened(runs):

@@ -59,8 +59,12 @@ def make_run(make_session):
         'model': LanguageModel(tiny.CONFIG, None, tokenizer, 'tiny'),
         'network': Network(tiny.MODULE, tiny.one_device()),
     } | parts
-    rest = {field.name for field in dataclasses.fields(build.Run)} - set(parts)
-    return build.Run(**parts, **dict.fromkeys(rest))
+    rest = {
+        field.name
+        for field in dataclasses.fields(build.Run)
+        if field.default is dataclasses.MISSING
+    }
+    return build.Run(**(dict.fromkeys(rest) | parts))
 
   return make_run
 

@@ -1,5 +1,6 @@
 """Tests for mode='train': its hooks of the loop; runs are in tests.e2e."""
 
+import dataclasses
 import json
 import types
 from collections import Counter
@@ -13,8 +14,9 @@ from agentrl.errors import ConfigError
 from agentrl.modes import learning, train
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
-from agentrl.training import rl, watch
+from agentrl.training import collection, rl, watch
 from agentrl.training.rl import LoopState
+from agentrl.training.sources import Share
 from configs import quickstart
 from tests import tiny
 
@@ -32,6 +34,7 @@ def make_hooks(run, ref_params=None):
   """The hooks of a run that nobody samples for."""
   return train._Hooks(
       run,
+      members=[run],
       serving=None,
       sampler=types.SimpleNamespace(counts=Counter(retries=2)),
       ref_params=ref_params,
@@ -53,7 +56,7 @@ def test_a_random_policy_needs_an_experts_episodes():
       session=types.SimpleNamespace(config=read(**{'warmstart.episodes': 0}))
   )
   with pytest.raises(ConfigError, match='tiny policy needs warmstart.episodes'):
-    train._texts(world)
+    train._texts([world])
 
 
 def test_without_a_warm_start_the_policy_is_evaluated_once(
@@ -66,32 +69,57 @@ def test_without_a_warm_start_the_policy_is_evaluated_once(
       lambda *inputs, checkpoint: evaluated.append((*inputs[2:], checkpoint)),
   )
   run, params = make_run(read(**{'warmstart.episodes': 0})), object()
-  assert learning.warm_up(run, None, params) == (params, 0)
+  assert learning.warm_up(run, [run], None, params) == (params, 0)
   assert evaluated == [('before', 0, 0, 0)]
 
 
-def test_a_collection_has_names_and_seeds_of_its_step(make_run):
-  asked = []
+class Collector:
+  """Notes what it is asked for."""
 
-  class Collector:
+  def __init__(self):
+    self.asked = []
 
-    def collect(self, *inputs, **options):
-      asked.append((inputs, options))
-      return []
+  def job(self, *inputs, **options):
+    self.asked.append((inputs, options))
 
+
+def test_a_collection_has_names_and_seeds_of_its_step(make_run, monkeypatch):
+  played = []
+  monkeypatch.setattr(
+      collection, 'run_jobs', lambda jobs, title: played.append((jobs, title))
+  )
   run = make_run(read(**{'seed': 4}), collector=Collector())
   hooks = make_hooks(run)
-  hooks.collect(3, [(0, 17)], horizon=5, policy_version=4)
-  ((inputs, options),) = asked
+  hooks.collect(3, [Share('', [(0, 17)], 5)], policy_version=4)
+  ((inputs, options),) = run.collector.asked
   group_size = run.session.config.rollout.group_size
   assert inputs == ([(0, 17)], group_size, hooks.sampler)
   assert options == {
       'name': 'train-3',
-      'title': 'step 4',
       'horizon': 5,
       'policy_version': 4,
       'seed': run.session.seed('train', 3),
   }
+  assert played == [([None], 'step 4')]
+
+
+def test_members_of_a_mixture_play_their_shares_under_seeds_of_their_own(
+    make_run, monkeypatch
+):
+  monkeypatch.setattr(collection, 'run_jobs', lambda jobs, title: jobs)
+  run = make_run(read())
+  a, b = (
+      dataclasses.replace(run, collector=Collector(), name=name)
+      for name in ('a', 'b')
+  )
+  hooks = dataclasses.replace(make_hooks(run), members=[a, b])
+  shares = [Share('b', [(0, 1), (1, 2)], 5), Share('a', [(0, 1)], 3)]
+  hooks.collect(3, shares, policy_version=4)
+  asked = [member.collector.asked for member in (a, b)]
+  [((tasks, *_), first)], [((others, *_), second)] = asked
+  assert tasks == [(0, 1)] and others == [(0, 1), (1, 2)]
+  assert (first['horizon'], second['horizon']) == (3, 5)
+  assert first['seed'] == run.session.seed('train', 3, 'a') != second['seed']
 
 
 def test_a_step_leaves_its_line_its_episodes_and_what_was_learnt(make_run):

@@ -1,6 +1,7 @@
 """Tests for agentrl.training.collection, with an environment in this process."""
 
 import collections
+import dataclasses
 import io
 import types
 
@@ -8,7 +9,7 @@ import pytest
 import rich.console
 
 from agentrl import envs
-from agentrl.errors import ConfigError
+from agentrl.errors import ConfigError, EnvError
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import make_agent
 from agentrl.rollout.options import AgentOptions, Limits
@@ -125,6 +126,61 @@ def test_texts_are_those_of_whole_expert_episodes(collector):
   assert [tokenizer.vocab_size for tokenizer in made] == [256 + 3]
   assert any('Walk 3 steps' in text for text in texts)
   assert 'go' in texts and 'You arrived.' in texts
+
+
+def members(collector, *environments):
+  """Collectors of a mixture, by the names a, b and so on."""
+  return [
+      dataclasses.replace(collector, environment=environment, member=name)
+      for name, environment in zip('abc', environments, strict=False)
+  ]
+
+
+def test_members_of_a_mixture_play_at_one_time_under_their_names(collector):
+  a, b = members(collector, Environment(), Environment())
+  policy = says(collector, 'go')
+  how = dict(name='train-0', horizon=3)
+  jobs = [
+      a.job([(0, 2), (1, 1)], 2, policy, seed=5, **how),
+      b.job([(0, 3)], 2, policy, seed=6, **how),
+  ]
+  found = collection.run_jobs(jobs, 'step 1')
+  assert [[g.task_id for g in groups] for groups in found] == [[2, 1], [3]]
+  ids = [e.episode_id for groups in found for g in groups for e in g.episodes]
+  assert ids[0] == 'train-0-a-0-0' and ids[-1] == 'train-0-b-0-1'
+  assert len(set(ids)) == len(ids)
+  # Together it is what it is alone.
+  alone = a.collect([(0, 2), (1, 1)], 2, policy, seed=5, **how)
+  assert [[e.seed for e in g.episodes] for g in found[0]] == [
+      [e.seed for e in g.episodes] for g in alone
+  ]
+  assert collection.run_jobs([jobs[0], b.job([], 2, policy, seed=6, **how)], '')
+
+
+def test_a_member_that_dies_ends_the_collection_by_its_name(collector):
+  dead = Environment()
+  down = {'create': EnvError('it is down')}
+  dead.client = lambda: fakes.FakeEnv(fails=down)
+  dead.revived = 0
+
+  async def revive():
+    dead.revived += 1
+
+  dead.revive = revive
+  limits = dataclasses.replace(LIMITS, attempts=2)
+  a, b = members(
+      dataclasses.replace(collector, limits=limits), Environment(), dead
+  )
+  policy = says(collector, 'go')
+  how = dict(name='train-0', horizon=3, seed=5)
+  jobs = [
+      # More than the share of all that may fail.
+      a.job([(i, 1) for i in range(9)], 2, policy, **how),
+      b.job([(0, 1)], 2, policy, **how),
+  ]
+  with pytest.raises(EnvError, match='^mixture.b: .*env_error: it is down'):
+    collection.run_jobs(jobs, 'step 1')
+  assert dead.revived >= 2  # it was tried again
 
 
 def test_only_what_the_expert_solved_is_imitated(collector):

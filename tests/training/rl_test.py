@@ -21,6 +21,7 @@ from agentrl.errors import CheckpointError, DivergedError, EngineError
 from agentrl.training import rl
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
+from agentrl.training.sources import Source, Sources
 from agentrl.types import Group
 from tests import tiny, variants
 
@@ -62,7 +63,7 @@ class Run(rl.Hooks):
     self.batches = []
     self.suspects = {}
     self.poisoned = set()  # steps of which row 6 has advantages of NaN
-    self.tasks = TaskIterator(range(7), seed=3)
+    self.sources = Sources([Source(TaskIterator(range(7), seed=3), HORIZON)], 2)
     if self.disk:
       step = max(self.disk)
       arrays, text = self.disk[step]
@@ -76,8 +77,8 @@ class Run(rl.Hooks):
       self.ref_params = (
           jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
       )
-      loop = LoopState(0, 1, self.tasks.state(), HORIZON.init(), {}, kl_coef)
-    self.tasks.restore(loop.tasks)
+      loop = LoopState(0, 1, self.sources.cursor(), HORIZON.init(), {}, kl_coef)
+    self.sources.restore(loop.tasks)
     self.loop = loop
     self.serving = fingerprint(self.state.params)  # pushed at the start
     if not self.disk:
@@ -89,9 +90,7 @@ class Run(rl.Hooks):
         self.state,
         self.loop,
         num_steps=self.num_steps,
-        tasks_per_step=2,
-        tasks=self.tasks,
-        schedule=HORIZON,
+        sources=self.sources,
         update=rl.Update(
             tiny.programs(tiny.bound(**self._of_the_loss())),
             self.plan,
@@ -114,7 +113,8 @@ class Run(rl.Hooks):
     if (name, step) in self.fails:
       raise self.fails[name, step]
 
-  def collect(self, step, tasks, *, horizon, policy_version):
+  def collect(self, step, shares, *, policy_version):
+    [(_, tasks, horizon)] = shares
     self._called('collect', step, horizon, policy_version)
 
     def play(ordinal, task_id, replica):
@@ -123,12 +123,13 @@ class Run(rl.Hooks):
           rng, turns=horizon, task_id=task_id, horizon=horizon
       )
 
-    return [
+    groups = [
         Group(
             task_id, ordinal, tuple(play(ordinal, task_id, r) for r in range(4))
         )
         for ordinal, task_id in tasks
     ]
+    return [groups]
 
   def _advantages(self, batch, *, num_groups):
     batch = jitted_advantages(batch, num_groups=num_groups)
@@ -386,15 +387,17 @@ def test_the_reference_is_the_starting_policy_and_stays_it():
 class Refilling(Run):
   """Every task with an even id gives equal returns."""
 
-  def collect(self, step, tasks, *, horizon, policy_version):
+  def collect(self, step, shares, *, policy_version):
+    [(_, tasks, _)] = shares
     self._called('collect', step, len(tasks))
     ties, other = tiny.tied_and_not()
-    return [
+    groups = [
         dataclasses.replace(
             other if task_id % 2 else ties, task_id=task_id, ordinal=ordinal
         )
         for ordinal, task_id in tasks
     ]
+    return [groups]
 
 
 def test_refill_replaces_tied_groups_and_stops_after_its_rounds():
@@ -410,7 +413,7 @@ def test_refill_replaces_tied_groups_and_stops_after_its_rounds():
     untied = 1 - line['rollout/tied_groups']
     assert line['train/learnt_share'] == pytest.approx(untied)
   assert any(len(b.valid) > 8 for b in run.batches)
-  assert run.loop.tasks == run.tasks.state()
+  assert run.loop.tasks == run.sources.cursor()
 
 
 def test_the_coefficient_of_the_kl_is_steered_and_resumed():

@@ -1,0 +1,206 @@
+"""The environments of a run as its loop sees them: tasks, quotas, horizons.
+
+A run of one environment is a mixture of one source without a name: there is one
+path. Its cursor, its horizon and its metrics stand by themselves; those of
+several sources stand under their names.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agentrl.data.quotas import Quotas
+from agentrl.data.tasks import TaskIterator
+from agentrl.rollout import collect
+from agentrl.rollout.collect import is_tied
+from agentrl.schedules import Horizon
+from agentrl.types import Group
+
+_PLAYED = 'rollout/episodes'  # a metric of each source that played
+
+
+class Share(NamedTuple):
+  """The part of a collection that one source plays.
+
+  Attributes:
+    name: of the source.
+    tasks: (ordinal, task id) of each group.
+    horizon: turns of an episode, at most.
+  """
+
+  name: str
+  tasks: list[tuple[int, int]]
+  horizon: int
+
+
+Collect = Callable[[Sequence[Share]], list[list[Group]]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """An environment's tasks and their horizon.
+
+  Attributes:
+    tasks: in an order that a cursor resumes.
+    schedule: gives the horizon of each step.
+    name: '' where the run has no other.
+    weight: of its tasks among those of all sources.
+  """
+
+  tasks: TaskIterator
+  schedule: Horizon
+  name: str = ''
+  weight: float = 1.0
+
+
+class Sources:
+  """All environments of a run."""
+
+  def __init__(self, sources: Sequence[Source], tasks_per_step: int):
+    """Starts at the first task of each.
+
+    Args:
+      sources: of distinct names; '' names the only one.
+      tasks_per_step: groups of a step, of all sources.
+    """
+    self._sources = {source.name: source for source in sources}
+    self._quotas = Quotas([s.weight for s in sources], tasks_per_step)
+
+  def cursor(self) -> dict[str, Any]:
+    """The state for `restore`; JSON values."""
+    return self._state({k: s.tasks.state() for k, s in self._sources.items()})
+
+  def restore(self, cursor: Mapping[str, Any]) -> None:
+    """Goes to where `cursor()` was taken.
+
+    Raises:
+      DataError: it was taken with other tasks or another seed.
+    """
+    cursors = self._states(cursor)
+    for name, source in self._sources.items():
+      source.tasks.restore(cursors[name])
+
+  def first_horizon(self) -> Any:
+    """The state of the schedules before the first step; JSON values."""
+    return self._state({k: s.schedule.init() for k, s in self._sources.items()})
+
+  def horizons(
+      self, state: Any, step: int, stats: Mapping[str, float]
+  ) -> tuple[Any, dict[str, int]]:
+    """The next state of the schedules, and the turns of the sources that play.
+
+    A schedule stands still at a step that has no task of its source, so it sees
+    the metrics of each collection once.
+
+    Args:
+      state: of the schedules.
+      step: rl step, from 0.
+      stats: from `remember`.
+    """
+    states, turns = self._states(state), {}
+    for name, quota in self._quotas_at(step).items():
+      if quota:
+        states[name], turns[name] = self._sources[name].schedule.update(
+            states[name], step, _own_stats(name, stats)
+        )
+    return self._state(states), turns
+
+  def collect(
+      self, step: int, turns: Mapping[str, int], play: Collect, rounds: int
+  ) -> 'Collection':
+    """The groups of a step; more than its quotas where ties are replaced.
+
+    Args:
+      step: rl step, from 0.
+      turns: of each source that plays, at most.
+      play: plays groups for the tasks of each share.
+      rounds: collections at most; after the first, tasks of a source replace
+        groups of equal returns of the same source.
+    """
+    quotas = self._quotas_at(step)
+    groups: dict[str, list[Group]] = {name: [] for name in quotas}
+    for _ in range(rounds):
+      missing = {
+          name: quotas[name] - sum(not is_tied(group) for group in found)
+          for name, found in groups.items()
+      }
+      shares = [
+          Share(name, self._sources[name].tasks.next_tasks(count), turns[name])
+          for name, count in missing.items()
+          if count > 0
+      ]
+      if not shares:
+        break
+      for share, played in zip(shares, play(shares), strict=True):
+        groups[share.name] += played
+    return Collection(quotas, dict(turns), groups)
+
+  def remember(
+      self, stats: Mapping[str, float], metrics: Mapping[str, float]
+  ) -> dict[str, float]:
+    """What the schedules will see: metrics, of each source the last it has.
+
+    Args:
+      stats: what they saw.
+      metrics: of the step since then.
+    """
+    idle = {
+        name for name in self._sources if f'{name}/{_PLAYED}' not in metrics
+    }
+    old = {k: v for k, v in stats.items() if k.partition('/')[0] in idle}
+    return old | dict(metrics)
+
+  def _quotas_at(self, step: int) -> dict[str, int]:
+    return dict(zip(self._sources, self._quotas.at(step), strict=True))
+
+  def _state(self, states: dict[str, Any]) -> Any:
+    return states[''] if '' in states else states
+
+  def _states(self, state: Any) -> dict[str, Any]:
+    return {'': state} if '' in self._sources else dict(state)
+
+
+@dataclasses.dataclass(frozen=True)
+class Collection:
+  """The groups of a step, by source.
+
+  Attributes:
+    quotas: tasks that the step has of each source.
+    turns: that an episode of each could take.
+    by_source: groups that were played, by name.
+  """
+
+  quotas: dict[str, int]
+  turns: dict[str, int]
+  by_source: dict[str, list[Group]]
+
+  @property
+  def groups(self) -> list[Group]:
+    """All groups, source after source."""
+    return [group for found in self.by_source.values() for group in found]
+
+  def metrics(self) -> dict[str, float]:
+    """`rollout/...` of all groups; of each named source also `NAME/...`.
+
+    Where horizons differ, `rollout/horizon` is the largest of those played.
+    """
+    played = [name for name, found in self.by_source.items() if found]
+    metrics = collect.rollout_metrics(
+        self.groups, max(self.turns[name] for name in played)
+    )
+    for name in filter(None, self.by_source):
+      metrics[f'{name}/quota'] = float(self.quotas[name])
+    for name in filter(None, played):
+      own = collect.rollout_metrics(self.by_source[name], self.turns[name])
+      metrics |= {f'{name}/{key}': value for key, value in own.items()}
+    return metrics
+
+
+def _own_stats(name: str, stats: Mapping[str, float]) -> dict[str, float]:
+  """Metrics as they would be in a run of this source alone."""
+  if not name:
+    return dict(stats)
+  start = f'{name}/'
+  rest = {k: v for k, v in stats.items() if not k.startswith('rollout/')}
+  own = {k: v for k, v in stats.items() if k.startswith(start)}
+  return rest | {k.removeprefix(start): v for k, v in own.items()}

@@ -1,0 +1,115 @@
+"""A mixture as a user runs it, killed and started again."""
+
+import dataclasses
+import json
+import pathlib
+import signal
+
+import pytest
+
+from agentrl.data import episodes as episodes_lib
+from agentrl.data.quotas import Quotas
+from tests.e2e.running import (
+    assert_equal_to_the_bit,
+    finish,
+    launch,
+    lines,
+    start,
+    wait_for,
+)
+
+pytestmark = pytest.mark.slow
+CONFIG = 'configs/mixture_grpo.py:tiny'
+WEIGHTS = {'babyai': 2.0, 'textcraft': 1.0}
+MEMBERS = {
+    'babyai': {
+        'weight': WEIGHTS['babyai'],
+        'env': {
+            'name': 'babyai',
+            'options': {'levels': ('GoToRedBall',), 'style': 'compact'},
+        },
+        'horizon': {'kind': 'stepwise', 'turns': (1, 2), 'every': 1},
+    },
+    'textcraft': {
+        'env': {'name': 'textcraft', 'options': {'max_depth': 1}},
+        'horizon': {'turns': (3,)},
+        'agent': {'format': 'react'},
+    },
+}
+SMALL = (
+    f'--config.mixture={MEMBERS}',
+    '--config.num_steps=3',
+    '--config.rollout.tasks_per_step=4',
+    '--config.warmstart.episodes=9',
+    '--config.eval.horizon=2',
+    '--config.eval.every=2',
+    '--config.sampler.deterministic=True',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Runs:
+  whole: pathlib.Path
+  resumed: pathlib.Path
+
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+  base = tmp_path_factory.mktemp('runs')
+  whole, resumed = base / 'whole', base / 'resumed'
+  finish(whole, *SMALL, config=CONFIG)
+  process = start(resumed, *SMALL, config=CONFIG)
+  wait_for((resumed / 'checkpoints' / '1').exists, process)
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  assert 'Continuing after step' in finish(resumed, *SMALL, config=CONFIG)
+  return Runs(whole, resumed)
+
+
+def test_a_killed_mixture_continues_as_if_nothing_had_happened(runs):
+  assert_equal_to_the_bit(runs.whole, runs.resumed)
+
+
+def test_each_step_has_its_quotas_and_metrics_of_each_member(runs):
+  quotas = Quotas(list(WEIGHTS.values()), 4)
+  for step, line in enumerate(lines(runs.whole / 'metrics.jsonl')):
+    counts = dict(zip(WEIGHTS, quotas.at(step), strict=True))
+    path = episodes_lib.step_path(runs.whole, 'train', step)
+    played = list(episodes_lib.read(path))
+    assert len({e.episode_id for e in played}) == len(played) == 4 * 2
+    for name, count in counts.items():
+      own = [e for e in played if e.env == name]
+      assert len(own) == 2 * count == line[f'{name}/rollout/episodes']
+      assert line[f'{name}/quota'] == count
+      assert all(e.episode_id.startswith(f'train-{step}-{name}') for e in own)
+    assert line['babyai/rollout/horizon'] == min(step + 1, 2)
+    assert line['textcraft/rollout/horizon'] == 3 == line['rollout/horizon']
+
+
+def test_experts_of_all_members_warm_it_up_and_make_its_tokenizer(runs):
+  played = list(episodes_lib.read(runs.whole / 'episodes' / 'warmstart.jsonl'))
+  assert [e.env for e in played].count('babyai') == 6
+  assert [e.env for e in played].count('textcraft') == 3
+  words = (runs.whole / 'tokenizer' / 'tokenizer.json').read_text()
+  assert 'ball' in words and 'craft' in words
+
+
+def test_each_member_is_evaluated_on_its_own_panel(runs):
+  summary = json.loads((runs.whole / 'summary.json').read_text())
+  names = ('untrained', 'before', 'step_2', 'after')
+  expected = [f'{name}/{member}' for name in names for member in WEIGHTS]
+  assert list(summary['eval']) == expected
+  metrics = lines(runs.whole / 'metrics.jsonl')
+  for member in WEIGHTS:
+    after = summary['eval'][f'after/{member}']
+    assert after['n'] == 2 and 0 <= after['low'] <= after['high'] <= 1
+    assert metrics[-1][f'eval/{member}/success'] == after['mean']
+    assert f'eval/{member}/success' in metrics[1]
+    assert f'eval_before/{member}/success' in metrics[0]
+
+
+def test_another_mixture_is_not_continued_by_mistake(runs):
+  done = launch(
+      runs.whole, *SMALL, '--config.mixture.babyai.weight=3', config=CONFIG
+  )
+  assert done.returncode == 2 and 'mixture.babyai.weight' in done.stderr
