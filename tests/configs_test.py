@@ -115,7 +115,7 @@ def keep(path, config):
 
 def schedule(config):
   horizon = read(config).horizon
-  return schedules.HORIZONS[horizon.kind](horizon.turns, horizon.every)
+  return schedules.HORIZONS[horizon.kind](horizon)
 
 
 def test_every_file_is_here():

@@ -31,6 +31,7 @@ from agentrl.serving.options import (
 )
 from agentrl.training.options import (
     SHARD_BYTES,
+    Gauges,
     Mesh,
     Optim,
     RlMesh,
@@ -123,6 +124,7 @@ class Train(Learning):
   horizon: sections.HorizonOptions = section(sections.HorizonOptions)
   algo: hyperparams.Online = section(hyperparams.Grpo)
   optim: RlOptim = section(RlOptim)
+  gauges: Gauges = section(Gauges)
   warmstart: sections.Warmstart = section(sections.Warmstart)
   eval: sections.RlEval = section(sections.RlEval)
   checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)

@@ -57,9 +57,7 @@ def _run(session: Session) -> None:
       config.optim, config.algo, config.num_steps
   )
   tasks = TaskIterator(run.tasks, seed=session.seed('tasks'))
-  schedule = schedules.HORIZONS[config.horizon.kind](
-      config.horizon.turns, config.horizon.every
-  )
+  schedule = schedules.HORIZONS[config.horizon.kind](config.horizon)
   resumed = run.checkpoints.latest is not None
   if resumed:
     state = rl.new_state(run.network, params, tx, config.algo)
@@ -96,6 +94,7 @@ def _run(session: Session) -> None:
       serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
       watch.DeadPolicyWatch(run.model.config.vocab_size),
+      watch.CollapseWatch(config.gauges),
   )
   if not resumed:
     hooks.save(state, loop)
@@ -117,6 +116,7 @@ def _run(session: Session) -> None:
               max_tokens=config.optim.max_tokens,
               seed=session.seed('rows'),
               max_context=config.rollout.max_context,
+              gauges_every=config.gauges.every,
           ),
           temperature=config.rollout.temperature,
           learning_rate=learning_rate,
@@ -151,7 +151,8 @@ class _Hooks(rl.Hooks):
   serving: Serving
   sampler: Sampler
   ref_params: Any
-  watch: watch.DeadPolicyWatch
+  dead: watch.DeadPolicyWatch
+  collapse: watch.CollapseWatch
 
   def collect(self, step, tasks, *, horizon, policy_version):
     session = self.run.session
@@ -180,9 +181,9 @@ class _Hooks(rl.Hooks):
         tokens=config.rollout.save_tokens,
         shaped=config.algo.shapes_rewards,
     )
-    warning = self.watch.see(metrics)
-    if warning is not None:
-      run.session.console.print(warning, highlight=False)
+    for warning in (self.dead.see(metrics), *self.collapse.see(metrics)):
+      if warning is not None:
+        run.session.console.print(warning, highlight=False)
     every = config.eval.every
     if every and (step + 1) % every == 0 and step + 1 < config.num_steps:
       # The step is done and recorded: a signal that comes now ends this
