@@ -156,6 +156,7 @@ def update_policy(
         rows,
         max_tokens=plan.max_tokens,
         kl_coef=kl_coef,
+        whole_episodes=hyperparams.whole_episodes,
     )
     state, metrics = made.state, made.metrics
     suspects.update(made.suspects)
