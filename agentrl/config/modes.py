@@ -21,7 +21,12 @@ from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section
 from agentrl.inference.options import ChatOptions, is_asked
 from agentrl.models.options import DTYPES, Model, TrainModel
-from agentrl.rollout.options import AgentOptions, Limits, Rollout
+from agentrl.rollout.options import (
+    AgentOptions,
+    ContextOptions,
+    Limits,
+    Rollout,
+)
 from agentrl.serving.options import (
     SERVER_DTYPES,
     EmbeddedOptions,
@@ -45,7 +50,9 @@ def _same(section: str, *names: str) -> dict[str, str]:
 
 
 # How a policy is asked comes with it, wherever it goes on.
-_AGENT = _same('agent', 'format', 'instructions', 'template')
+_AGENT = _same('agent', 'format', 'instructions', 'template') | _same(
+    'agent.context', *(f.name for f in dataclasses.fields(ContextOptions))
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,6 +101,15 @@ class Sampling(Computing):
           f'sampler.launch.flags has --dtype {found}, and'
           f' model.dtype={dtype!r}: log-probabilities of servers and'
           ' trainer would differ. Leave the flag out, or set model.dtype.'
+      )
+    context, room = self.agent.context, self.rollout.max_context
+    if context.kind == 'summary' and (
+        context.budget + context.summary_tokens >= room
+    ):
+      raise ConfigError(
+          f'agent.context.budget={context.budget} and a summary of'
+          f' {context.summary_tokens} tokens do not fit'
+          f' rollout.max_context={room}; lower the budget.'
       )
 
 
@@ -234,7 +250,7 @@ class EvaluateLimits(Limits):
   """Limits that suit a model which no run trained."""
 
   max_completion_tokens: int = field(256, 'tokens of a turn, at most', ge=1)
-  max_context: int = field(4096, 'tokens of an episode, at most', ge=2)
+  max_context: int = field(4096, 'tokens of a context, at most', ge=2)
 
 
 _AT_URL = ActsIf(

@@ -40,6 +40,8 @@ BESIDE = {
         'horizon.tokens': 1e6,
     },
     'horizon.tokens': {'horizon.every': 0},
+    # A budget that is smaller than the context.
+    ('agent.context.kind', 'summary'): {'rollout.max_context': 8192},
     # It alone divides by something, of which there is no default.
     'algo.aggregation': {'algo.aggregation_constant': None},
     ('algo.aggregation', 'constant'): {'algo.aggregation_constant': 512.0},
