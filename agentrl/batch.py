@@ -15,24 +15,26 @@ class SharedPrefix:
 
 @struct.dataclass
 class TokenBatch:
-  """Padded rows of episodes: B rows of T tokens, E episodes.
+  """Padded rows of segments: B rows of T tokens, E episodes.
 
-  A row holds one or more episodes from its start; `segment_ids` keeps them
-  apart. With a `prefix` it holds what follows it, and positions go on from
-  there; nothing in a prefix is sampled. Every `[B, T]` field describes the token
-  at its own index. So `old_logprobs[b, t]` is log p(tokens[b, t] | the tokens of
-  its segment before t), and the first token of a segment, which nothing predicts,
-  has 0.
+  An episode is one segment, or several where its context was begun anew.
+  Attention and positions restart with each; `segment_ids` keeps them apart. As
+  collated, a row holds one episode, its segments in order; a microbatch holds
+  segments of any episodes in a row. With a `prefix` a row holds what follows
+  it, and positions go on from there; nothing in a prefix is sampled. Every
+  `[B, T]` field describes the token at its own index. So `old_logprobs[b, t]` is
+  log p(tokens[b, t] | the tokens of its segment before t), and the first token
+  of a segment, which nothing predicts, has 0.
 
-  `[E]` fields are indexed by segment id - 1. Segment ids are unique in the
-  batch, so with one episode a row, row b holds segment b + 1.
+  `[E]` fields are indexed by episode - 1, see `episodes`. Segment ids are unique
+  in the batch.
 
   Fields that nobody needs in a run are None: they cost no transfer.
   """
 
   tokens: jax.Array  # [B, T] int32
   segment_ids: jax.Array  # [B, T] int32, 0 on padding
-  positions: jax.Array  # [B, T] int32, of a token in its episode
+  positions: jax.Array  # [B, T] int32, of a token in its segment
   completion_mask: jax.Array  # [B, T] bool, True on ids the sampler returned
   turn_ids: jax.Array  # [B, T] int32, the turn of a sampled id; -1 elsewhere
   rewards: jax.Array  # [B, T] float32, on the last sampled id of each turn
@@ -52,3 +54,11 @@ class TokenBatch:
   values: jax.Array | None = None  # [B, T] float32
   bootstrap_value: jax.Array | None = None  # [E] float32
   prefix: SharedPrefix | None = None
+  # [B, T] int32, the episode of a token, from 1; 0 on padding. None: every
+  # episode is one segment, and segment_ids number them.
+  episode_ids: jax.Array | None = None
+
+  @property
+  def episodes(self) -> jax.Array:
+    """`[B, T]` int32: the episode of each token, from 1; 0 on padding."""
+    return self.segment_ids if self.episode_ids is None else self.episode_ids

@@ -58,10 +58,102 @@ def stepwise(turns: Sequence[int], every: int) -> Horizon:
   )
 
 
+def linear(turns: Sequence[int], every: int) -> Horizon:
+  """From each of `turns` to the next in `every` steps, rounded down.
+
+  With turns=(3, 6), every=30: 3 at step 0, 4 from step 10, 5 from step 20, 6
+  from step 30 on.
+  """
+  turns = tuple(turns)
+  if every < 1:
+    raise ValueError(f'A stage lasts at least 1 step, got every={every}.')
+
+  def update(state, step, stats):
+    del stats
+    stage, rest = divmod(step, every)
+    if stage >= len(turns) - 1:
+      return state, turns[-1]
+    low, high = turns[stage : stage + 2]
+    return state, low + (high - low) * rest // every
+
+  return Horizon(
+      init=lambda: None, update=update, name=f'linear({turns}, every={every})'
+  )
+
+
+def gated(
+    turns: Sequence[int], metric: str, *, threshold: float, window: int
+) -> Horizon:
+  """The next of `turns` once the mean of `metric` at this one is high enough.
+
+  The mean is over the last `window` steps at the present horizon; a step
+  without the metric (no valid episode) is none of them. The state is the stage
+  and those values.
+  """
+  turns = tuple(turns)
+  if window < 1:
+    raise ValueError(f'A mean needs at least 1 step, got window={window}.')
+
+  def update(state, step, stats):
+    del step
+    stage, seen = state
+    if metric in stats:
+      seen = [*seen, stats[metric]][-window:]
+    if len(seen) == window and sum(seen) / window >= threshold:
+      stage, seen = min(stage + 1, len(turns) - 1), []
+    return [stage, seen], turns[stage]
+
+  return Horizon(
+      init=lambda: [0, []],
+      update=update,
+      name=f'gated({turns}, {metric} >= {threshold:g} over {window} steps)',
+  )
+
+
+def token_budget(turns: Sequence[int], tokens: float) -> Horizon:
+  """The next of `turns` once `tokens` were sampled at this one.
+
+  Stages of equal cost instead of equal length: what they learn can be compared
+  at equal tokens. The state is the stage and the tokens that it has sampled.
+  """
+  turns = tuple(turns)
+  if not tokens > 0:
+    raise ValueError(f'A stage samples some tokens, got tokens={tokens}.')
+
+  def update(state, step, stats):
+    del step
+    stage, spent = state
+    spent += stats.get(SAMPLED_TOKENS, 0.0)
+    if spent >= tokens:
+      stage, spent = min(stage + 1, len(turns) - 1), 0.0
+    return [stage, spent], turns[stage]
+
+  return Horizon(
+      init=lambda: [0, 0.0],
+      update=update,
+      name=f'token_budget({turns}, tokens={tokens:g})',
+  )
+
+
+# Metrics of `rollout.collect` that schedules follow.
+SUCCESS = 'rollout/success'
+CUT_LEARNING = 'rollout/cut_share_untied'
+SAMPLED_TOKENS = 'rollout/completion_tokens'
+
 # By the name that configs use: from the fields of `config.horizon`.
 HORIZONS: dict[str, Callable[[Any], Horizon]] = {
     'fixed': lambda o: fixed(o.turns[0]),
     'stepwise': lambda o: stepwise(o.turns, o.every),
+    'linear': lambda o: linear(o.turns, o.every),
+    # Longer once this horizon is mastered.
+    'success': lambda o: gated(
+        o.turns, SUCCESS, threshold=o.threshold, window=o.window
+    ),
+    # Longer once it is what limits those tasks that something is learnt from.
+    'saturation': lambda o: gated(
+        o.turns, CUT_LEARNING, threshold=o.threshold, window=o.window
+    ),
+    'token_budget': lambda o: token_budget(o.turns, o.tokens),
 }
 
 

@@ -95,6 +95,14 @@ class TextCompletion:
   latency_s: float
 
 
+# What a completion is for. Only the first goes to the environment.
+ACT = 'act'
+PLAN = 'plan'
+SUMMARY = 'summary'
+LESSON = 'lesson'
+TURN_KINDS = (ACT, PLAN, SUMMARY, LESSON)
+
+
 @dataclasses.dataclass(frozen=True)
 class Turn:
   """One completion and the observation that answers it.
@@ -116,6 +124,27 @@ class Turn:
   sampler_s: float
   env_s: float
   progress: float | None = None  # as `StepResult.progress`, after this turn
+  kind: str = ACT  # one of TURN_KINDS
+  learn: bool = True  # False: its tokens are sampled, and no loss sees them
+
+  def __post_init__(self):
+    if self.kind not in TURN_KINDS:
+      raise ValueError(
+          f'Unknown kind of turn {self.kind!r}; known: {", ".join(TURN_KINDS)}.'
+      )
+    if not self.learn and self.reward:
+      raise ValueError(
+          f'A turn that is not learnt from has no reward, got {self.reward}.'
+      )
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+  """An append-only part of an episode's transcript, with a context of its own."""
+
+  tokens: tuple[int, ...]
+  completion_mask: tuple[bool, ...]
+  sampler_logprobs: tuple[float, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -127,6 +156,10 @@ class Episode:
   maximal run of True, in turn order. Log-probabilities elsewhere are 0. All
   three are empty where a policy was played over messages: what no sampler of
   ours has tokenized has no ids.
+
+  They are the episode's segments one after the other. Each begins with context
+  (mask False), text of earlier segments included: a sampled id has mask True in
+  the one segment in which it was sampled.
   """
 
   episode_id: str
@@ -145,6 +178,7 @@ class Episode:
   sampler_logprobs: tuple[float, ...]
   error: str | None = None  # the failure's own words, for FAILURES
   sample: int = 0  # which of the episodes that one task gets
+  segment_starts: tuple[int, ...] = (0,)  # index of each segment's first token
   # PNG files of the environment: at the reset, and after each turn. Kept beside
   # the record, not in it.
   views: tuple[bytes, ...] = dataclasses.field(default=(), repr=False)
@@ -165,6 +199,20 @@ class Episode:
           f'Episode {self.episode_id!r}: tokens, mask and log-probabilities'
           f' differ in length: {sorted(lengths)}.'
       )
+    starts = self.segment_starts
+    if (
+        starts[:1] != (0,)
+        or any(b <= a for a, b in itertools.pairwise(starts))
+        or any(
+            start >= len(self.tokens) or self.completion_mask[start]
+            for start in starts[1:]
+        )
+    ):
+      raise ValueError(
+          f'Episode {self.episode_id!r}: segments start in ascending order, the'
+          ' first at 0, each with a token that was not sampled; got'
+          f' {list(starts[:8])} in {len(self.tokens)} tokens.'
+      )
 
   @property
   def terminated(self) -> bool:
@@ -178,6 +226,23 @@ class Episode:
   def valid(self) -> bool:
     """False after a failure of the infrastructure: counted, not learnt from."""
     return self.stop_reason not in FAILURES and bool(self.turns)
+
+  @property
+  def segment_spans(self) -> list[tuple[int, int]]:
+    """`(start, stop)` of each segment."""
+    return list(itertools.pairwise((*self.segment_starts, len(self.tokens))))
+
+  @property
+  def segments(self) -> tuple[Segment, ...]:
+    """The parts of the transcript, in order."""
+    return tuple(
+        Segment(
+            self.tokens[start:stop],
+            self.completion_mask[start:stop],
+            self.sampler_logprobs[start:stop],
+        )
+        for start, stop in self.segment_spans
+    )
 
   @property
   def sampled_runs(self) -> list[tuple[int, int]]:

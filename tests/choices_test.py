@@ -78,7 +78,7 @@ WRONG = {
     'critic': lambda: value_head.init('?', tiny.MODULE, tiny.init_params()),
     'estimator': lambda: kl.estimate(X, X, X > 0, estimator='?'),
     'aggregation': lambda: aggregate.mean(
-        X, X > 0, X, DENOMINATORS, mode='?', num_episodes=1
+        X, X > 0, X, X, DENOMINATORS, mode='?', num_episodes=1
     ),
     'level': lambda: policy_loss.log_ratio(
         X, X, X > 0, X, level='?', num_episodes=1

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 import threading
 
 import jax
@@ -22,7 +23,7 @@ from agentrl.parallel.mesh import make_mesh
 from agentrl.training import optim, programs as programs_lib, state as state_lib
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.weight_sync import push as weight_sync
-from agentrl.types import HORIZON, TERMINATED, Group
+from agentrl.types import HORIZON, TERMINATED, Group, Segment
 from agentrl.weights import names
 from tests import fakes
 
@@ -298,18 +299,82 @@ def without_openings(group):
 
 
 def with_prompt(group, prompt):
-  """The same episodes, after tokens that all begin with."""
-  count = len(prompt)
+  """The same episodes, after tokens that all their segments begin with."""
+  opening = Segment(
+      tuple(np.asarray(prompt).tolist()),
+      (False,) * len(prompt),
+      (0.0,) * len(prompt),
+  )
   episodes = tuple(
-      dataclasses.replace(
-          episode,
-          tokens=(*np.asarray(prompt).tolist(), *episode.tokens),
-          completion_mask=(False,) * count + episode.completion_mask,
-          sampler_logprobs=(0.0,) * count + episode.sampler_logprobs,
-      )
+      of_segments(episode, [(opening, part) for part in episode.segments])
       for episode in group.episodes
   )
   return dataclasses.replace(group, episodes=episodes)
+
+
+def of_segments(episode, segments):
+  """The episode with these segments, each a sequence of parts."""
+  parts = [part for segment in segments for part in segment]
+  starts, count = [], 0
+  for segment in segments:
+    starts.append(count)
+    count += sum(len(part.tokens) for part in segment)
+  return dataclasses.replace(
+      episode,
+      tokens=sum((part.tokens for part in parts), ()),
+      completion_mask=sum((part.completion_mask for part in parts), ()),
+      sampler_logprobs=sum((part.sampler_logprobs for part in parts), ()),
+      segment_starts=tuple(starts),
+  )
+
+
+def with_segments(group, rng, chance=0.5):
+  """The same turns; before some of them a segment begins, with its opening."""
+
+  def split(episode):
+    whole = Segment(
+        episode.tokens, episode.completion_mask, episode.sampler_logprobs
+    )
+    cuts = [start for start, _ in episode.sampled_runs[1:]]
+    cuts = [cut for cut in cuts if rng.random() < chance]
+    segments = []
+    for start, stop in itertools.pairwise((0, *cuts, len(episode.tokens))):
+      part = Segment(*(x[start:stop] for x in dataclasses.astuple(whole)))
+      ids = rng.integers(CONFIG.vocab_size, size=int(rng.integers(1, 6)))
+      opening = Segment(
+          tuple(ids.tolist()), (False,) * len(ids), (0.0,) * len(ids)
+      )
+      segments.append((opening, part) if start else (part,))
+    return of_segments(episode, segments)
+
+  return dataclasses.replace(group, episodes=tuple(map(split, group.episodes)))
+
+
+def windowed_episode(
+    seed, *, turns, window, opening=400, sampled=60, observed=30
+):
+  """An episode whose segments hold the last `window` turns and the next."""
+  rng = np.random.default_rng(seed)
+  draw = lambda n: tuple(rng.integers(CONFIG.vocab_size, size=n).tolist())
+  context = lambda ids: Segment(ids, (False,) * len(ids), (0.0,) * len(ids))
+  chosen = lambda ids: Segment(ids, (True,) * len(ids), (-1.0,) * len(ids))
+  prompt = tuple(range(16)) * (opening // 16)  # of every episode of the task
+  said = [(draw(sampled), draw(observed)) for _ in range(turns)]
+  segments = []
+  for turn, (ids, observation) in enumerate(said):
+    end = [chosen(ids), context(observation)]
+    if turn <= window:  # they all fit
+      segments[:] = [(*(segments or [[context(prompt)]])[0], *end)]
+      continue
+    seen = sum((a + b for a, b in said[turn - window : turn]), ())
+    segments.append((context(prompt + seen), *end))
+  records = tuple(
+      fakes.make_turn(float(rng.normal()), completion_tokens=sampled)
+      for _ in said
+  )
+  like = fakes.make_episode((), turns=records, tokens=(), completion_mask=(),
+                            sampler_logprobs=(), stop_reason=HORIZON)  # fmt: skip
+  return of_segments(like, segments)
 
 
 def with_longer_observations(group, rng):

@@ -51,9 +51,9 @@ def loss(
     denominators: of the whole minibatch, whose pairs are half of its episodes.
     hyperparams: the choices.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
   per_episode = lambda x: masked.sum_episodes(
-      x, mask, batch.segment_ids, len(batch.valid)
+      x, mask, batch.episodes, len(batch.valid)
   )
   length = jnp.maximum(per_episode(mask), 1)  # [E]
   gain = outputs.logprobs

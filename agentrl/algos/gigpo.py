@@ -40,7 +40,7 @@ def advantages(
       **scale,
   )
   turn_ids = batch.turn_ids
-  first = returns.first_of_turn(turn_ids)
+  first = returns.first_of_turn(turn_ids, batch.episodes)
   turns = returns.sum_turns(first, turn_ids) > 0  # [B, T], column k: turn k
   to_go = returns.discounted(
       returns.sum_turns(batch.rewards, turn_ids), turns, gamma=hyperparams.gamma
@@ -56,7 +56,7 @@ def advantages(
   return batch.replace(
       returns=returns.spread_turns(to_go, turn_ids),
       advantages=advantage.to_tokens(
-          per_episode, batch.segment_ids, batch.completion_mask
+          per_episode, batch.episodes, batch.completion_mask
       )
       + hyperparams.step_weight * returns.spread_turns(per_turn, turn_ids),
   )

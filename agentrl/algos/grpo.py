@@ -41,7 +41,7 @@ def advantages(
   )
   return batch.replace(
       advantages=advantage.to_tokens(
-          per_episode, batch.segment_ids, batch.completion_mask
+          per_episode, batch.episodes, batch.completion_mask
       )
   )
 

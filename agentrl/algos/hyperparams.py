@@ -197,6 +197,15 @@ class Online:
     """True if an advantage needs other episodes of the same task."""
     return self.GROUPS
 
+  @property
+  def whole_episodes(self) -> bool:
+    """True if a term of the loss is of an episode, not of tokens or turns."""
+    return (
+        self.ratio_level == 'sequence'
+        or self.aggregation == 'sequence'
+        or self.sequence_low is not None
+    )
+
   def check(self) -> None:
     """Refuses what contradicts itself.
 

@@ -50,7 +50,7 @@ def loss(
     Scalar loss and metrics: summed over the microbatches of a minibatch they
     are the minibatch's (those called `_max`: the largest).
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
   num_episodes = len(batch.valid)
   logprobs = outputs.logprobs
   old = batch.old_logprobs
@@ -59,7 +59,8 @@ def loss(
   mean = lambda x: aggregate.mean(
       x,
       mask,
-      batch.segment_ids,
+      batch.episodes,
+      batch.turn_ids,
       denominators,
       mode=hyperparams.aggregation,
       num_episodes=num_episodes,
@@ -72,7 +73,7 @@ def loss(
       logprobs,
       old,
       mask,
-      batch.segment_ids,
+      batch.episodes,
       level=hyperparams.ratio_level,
       num_episodes=num_episodes,
   )
@@ -132,7 +133,7 @@ def _correction(
         old,
         batch.sampler_logprobs,
         mask,
-        batch.segment_ids,
+        batch.episodes,
         low=hyperparams.sequence_low,
         high=hyperparams.sequence_high,
         num_episodes=len(batch.valid),

@@ -37,14 +37,14 @@ def advantages(
     num_groups: unused: nothing is compared within groups.
   """
   del num_groups
-  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
   bootstrap = jnp.where(
       batch.truncated & hyperparams.bootstrap, batch.bootstrap_value, 0.0
   )
   decay = dict(gamma=hyperparams.gamma, lam=hyperparams.lam)
   if hyperparams.turn_level:
     turn_ids = batch.turn_ids
-    first = returns.first_of_turn(turn_ids)
+    first = returns.first_of_turn(turn_ids, batch.episodes)
     estimate = returns.gae(
         returns.sum_turns(batch.rewards, turn_ids),
         returns.sum_turns(jnp.where(first, batch.values, 0.0), turn_ids),
@@ -72,11 +72,11 @@ def loss(
 ) -> tuple[jax.Array, policy.Metrics]:
   """As `algos.policy.loss`, with the critic's; `outputs.values` are its own."""
   total, metrics = policy.loss(outputs, batch, denominators, hyperparams)
-  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
   count = denominators.tokens
   if hyperparams.turn_level:
     # Only a turn's first token has a target.
-    mask &= returns.first_of_turn(batch.turn_ids)
+    mask &= returns.first_of_turn(batch.turn_ids, batch.episodes)
     count = denominators.turns
   clean = lambda x: jnp.where(mask, x, 0.0)
   per_token, clipped = value_loss.clipped(

@@ -32,7 +32,7 @@ def advantages(
     hyperparams: the choices.
     num_groups: distinct tasks in the batch; static.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
   to_go = returns.discounted(
       batch.rewards, batch.completion_mask, gamma=hyperparams.gamma
   )
@@ -46,7 +46,7 @@ def advantages(
         scale=False,
     )
     estimate = advantage.to_tokens(
-        centred, batch.segment_ids, batch.completion_mask
+        centred, batch.episodes, batch.completion_mask
     )
   estimate = jnp.where(mask, estimate, 0.0)
   return batch.replace(

@@ -24,7 +24,7 @@ def loss(
     batch: one microbatch; `completion_mask` is True on the tokens to learn.
     denominators: of the whole minibatch.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.segment_ids, batch.valid)
+  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
   total = -masked.sum(outputs.logprobs, mask) / denominators.tokens
   mean_entropy = masked.sum(outputs.entropy, mask) / denominators.tokens
   return total, {'policy/loss': total, 'policy/entropy': mean_entropy}

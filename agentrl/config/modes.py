@@ -21,7 +21,12 @@ from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section
 from agentrl.inference.options import ChatOptions, is_asked
 from agentrl.models.options import DTYPES, Model, TrainModel
-from agentrl.rollout.options import AgentOptions, Limits, Rollout
+from agentrl.rollout.options import (
+    AgentOptions,
+    ContextOptions,
+    Limits,
+    Rollout,
+)
 from agentrl.serving.options import (
     SERVER_DTYPES,
     EmbeddedOptions,
@@ -31,6 +36,7 @@ from agentrl.serving.options import (
 )
 from agentrl.training.options import (
     SHARD_BYTES,
+    Gauges,
     Mesh,
     Optim,
     RlMesh,
@@ -44,7 +50,9 @@ def _same(section: str, *names: str) -> dict[str, str]:
 
 
 # How a policy is asked comes with it, wherever it goes on.
-_AGENT = _same('agent', 'format', 'instructions', 'template')
+_AGENT = _same('agent', 'format', 'instructions', 'template') | _same(
+    'agent.context', *(f.name for f in dataclasses.fields(ContextOptions))
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,6 +102,15 @@ class Sampling(Computing):
           f' model.dtype={dtype!r}: log-probabilities of servers and'
           ' trainer would differ. Leave the flag out, or set model.dtype.'
       )
+    context, room = self.agent.context, self.rollout.max_context
+    if context.kind == 'summary' and (
+        context.budget + context.summary_tokens >= room
+    ):
+      raise ConfigError(
+          f'agent.context.budget={context.budget} and a summary of'
+          f' {context.summary_tokens} tokens do not fit'
+          f' rollout.max_context={room}; lower the budget.'
+      )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,6 +140,7 @@ class Train(Learning):
   horizon: sections.HorizonOptions = section(sections.HorizonOptions)
   algo: hyperparams.Online = section(hyperparams.Grpo)
   optim: RlOptim = section(RlOptim)
+  gauges: Gauges = section(Gauges)
   warmstart: sections.Warmstart = section(sections.Warmstart)
   eval: sections.RlEval = section(sections.RlEval)
   checkpoint: sections.RlCheckpoint = section(sections.RlCheckpoint)
@@ -250,7 +268,7 @@ class EvaluateLimits(Limits):
   """Limits that suit a model which no run trained."""
 
   max_completion_tokens: int = field(256, 'tokens of a turn, at most', ge=1)
-  max_context: int = field(4096, 'tokens of an episode, at most', ge=2)
+  max_context: int = field(4096, 'tokens of a context, at most', ge=2)
 
 
 _AT_URL = ActsIf(

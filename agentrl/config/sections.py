@@ -13,20 +13,33 @@ from agentrl.fields import field, section, unless_set, when, when_set
 from agentrl.schedules import HORIZONS
 from agentrl.training.options import SCHEDULES
 
-_STEPWISE = when('horizon.kind', 'stepwise', own=True)
+_BY_STEPS = when('horizon.kind', 'stepwise', 'linear', own=True)
+_BY_METRIC = when('horizon.kind', 'success', 'saturation', own=True)
+_BY_TOKENS = when('horizon.kind', 'token_budget', own=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HorizonOptions:
   """Turns that an episode may take; see `schedules`."""
 
+  # 'success': on once this share of episodes succeeds; 'saturation': on once
+  # this share of episodes is cut by the horizon, in groups whose returns differ.
   kind: str = field(
       'fixed', 'how the horizon grows', one_of=tuple(HORIZONS), own=True
   )
   turns: tuple[int, ...] = field(
       (30,), 'turns of an episode in each stage', example=(3,)
   )
-  every: int = field(0, 'rl steps of a stage', ge=0, acts_if=_STEPWISE)
+  every: int = field(0, 'rl steps of a stage', ge=0, acts_if=_BY_STEPS)
+  threshold: float = field(
+      0.5, 'share at which a stage ends', gt=0, le=1, acts_if=_BY_METRIC
+  )
+  window: int = field(
+      5, 'rl steps over which that share is a mean', ge=1, acts_if=_BY_METRIC
+  )
+  tokens: float = field(
+      0.0, 'sampled tokens of a stage', ge=0, acts_if=_BY_TOKENS
+  )
 
   def check(self) -> None:
     if not self.turns or min(self.turns) < 1:
@@ -38,9 +51,14 @@ class HorizonOptions:
           "horizon.kind='fixed' takes one stage, got"
           f" horizon.turns={self.turns}; horizon.kind='stepwise' takes several."
       )
-    if self.kind == 'stepwise' and self.every < 1:
+    if self.kind in ('stepwise', 'linear') and self.every < 1:
       raise ConfigError(
           f'A stage lasts at least 1 step, got horizon.every={self.every}.'
+      )
+    if self.kind == 'token_budget' and not self.tokens:
+      raise ConfigError(
+          'horizon.tokens=0 ends every stage at once: set the tokens that are'
+          ' sampled in a stage.'
       )
 
 

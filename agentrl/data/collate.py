@@ -6,14 +6,14 @@ that each shape is compiled once and little of it is padding.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from agentrl.batch import SharedPrefix, TokenBatch
 from agentrl.data import packing
 from agentrl.errors import DataError
-from agentrl.types import Episode, Group
+from agentrl.types import ACT, Episode, Group
 
 # Prefixes are shared where at most this part of the tokens is left to compute:
 # sharing costs a copy of their keys and values for every row, and programs.
@@ -21,18 +21,20 @@ _WORTH_SHARING = 0.9
 
 
 class Placement(NamedTuple):
-  """The place of an episode, or of its part after a shared prefix."""
+  """The place of a segment, or of its part after a shared prefix."""
 
   row: int  # of the whole batch
   packed_row: int  # of the microbatch
   start: int
   length: int
-  skip: int  # tokens of the row before it, in the prefix
+  skip: int  # tokens of the segment before it, in the prefix
+  origin: int = 0  # of the segment in its row of the whole batch
 
   @property
   def source(self) -> tuple[int, slice]:
     """Index of its tokens in `[B, T]` arrays of the whole batch."""
-    return self.row, slice(self.skip, self.skip + self.length)
+    first = self.origin + self.skip
+    return self.row, slice(first, first + self.length)
 
   @property
   def target(self) -> tuple[int, slice]:
@@ -81,6 +83,9 @@ def check_tokens(episode: Episode) -> None:
 def collate(groups: Sequence[Group]) -> TokenBatch:
   """Lays groups out as rows, padded to the longest episode.
 
+  The segments of an episode follow each other in its row, so that whatever runs
+  over an episode's sampled tokens runs over its row.
+
   Rewards go to the last sampled token of their turn: an observation that ends
   an episode does not move its reward. The width is one of
   `packing.LENGTHS`, so that functions of a whole collection compile few
@@ -110,7 +115,9 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
   turn_ids = np.full(shape, -1, np.int32)
   rewards = np.zeros(shape, np.float32)
   anchor_ids = np.full(shape, -1, np.int32)
-  anchors: dict[tuple[int, str], int] = {}
+  episode_ids = np.zeros(shape, np.int32)
+  anchors: dict[tuple[int, Any], int] = {}
+  segments = 0
   sampler_logprobs = np.zeros(shape, np.float32)
   group_ids = np.repeat(
       np.arange(len(groups), dtype=np.int32),
@@ -119,16 +126,24 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
   for row, episode in enumerate(episodes):
     n = len(episode.tokens)
     tokens[row, :n] = episode.tokens
-    segment_ids[row, :n] = row + 1
-    positions[row, :n] = np.arange(n)
+    episode_ids[row, :n] = row + 1
+    for start, stop in episode.segment_spans:
+      segments += 1
+      segment_ids[row, start:stop] = segments
+      positions[row, start:stop] = np.arange(stop - start)
     completion_mask[row, :n] = episode.completion_mask
     sampler_logprobs[row, :n] = episode.sampler_logprobs
     spans = turn_spans(episode)
     for turn, ((start, stop), record) in enumerate(
         zip(spans, episode.turns, strict=True)
     ):
+      if not record.learn:
+        completion_mask[row, start:stop] = False
+        continue
       turn_ids[row, start:stop] = turn
       seen = episode.turns[turn - 1].observation if turn else _opening(episode)
+      if record.kind != ACT:
+        seen = (row, turn)  # it answers no observation: like no other turn
       anchor_ids[row, start:stop] = anchors.setdefault(
           (int(group_ids[row]), seen), len(anchors)
       )
@@ -146,6 +161,7 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
       truncated=np.array([e.truncated for e in episodes]),
       anchor_ids=anchor_ids,
       sampler_logprobs=sampler_logprobs,
+      episode_ids=None if segments == size else episode_ids,
   )
 
 
@@ -162,16 +178,18 @@ def microbatches(
     multiple: int = 1,
     rows_per_example: int = 1,
     share_prefixes: bool = False,
+    whole_episodes: bool = False,
 ) -> list[Microbatch]:
   """Packs rows into pieces of at most `max_tokens`.
 
-  Several episodes share a packed row: the first in which an episode fits, long
-  ones first. Segment ids and positions keep them apart, so packing changes no
+  Several segments share a packed row: the first in which one fits, long ones
+  first. Segment ids and positions keep them apart, so packing changes no
   log-probability and no gradient.
 
-  The episodes of a group begin with the same prompt. If that saves a tenth of
-  what is computed, padding included, it is computed once in each piece and not
-  in every episode; its tokens are then in no row of the piece.
+  The episodes of a group begin with the same prompt, and so do their segments.
+  If that saves a tenth of what is computed, padding included, it is computed
+  once in each piece and not in every segment; its tokens are then in no row of
+  the piece.
 
   Args:
     batch: NumPy arrays, one episode a row.
@@ -182,50 +200,96 @@ def microbatches(
     rows_per_example: neighbours in `rows` that share a packed row, 2 for pairs
       that a loss compares. One invalid row leaves all of them out.
     share_prefixes: whether prompts may be computed once for a group.
+    whole_episodes: whether all segments of an episode must be in one piece,
+      which may then exceed `max_tokens`: for losses with a term of the episode.
   """
-  used = np.asarray(batch.segment_ids).astype(bool).sum(axis=1)
   sets = np.asarray(rows).reshape(-1, rows_per_example)
   sets = sets[np.asarray(batch.valid)[sets].all(axis=1)]
   if not len(sets):
     return []
-  limits = dict(max_tokens=max_tokens, multiple=multiple)
-  skip = np.zeros(len(used), int)
-  needs = used[sets].sum(axis=1)
+  spans = _segments(batch, sets.ravel())
+  # Members of packed rows: segments, or all those of an example.
+  members = [
+      [span for row in example for span in spans[row]]
+      for example in sets.tolist()
+  ]
+  examples = np.arange(len(sets))
+  if rows_per_example == 1:
+    examples = np.repeat(examples, [len(member) for member in members])
+    members = [[span] for member in members for span in member]
+  limits = dict(
+      max_tokens=max_tokens,
+      multiple=multiple,
+      units=examples if whole_episodes else None,
+  )
+  needs = np.array([sum(s.length for s in member) for member in members])
   pieces = packing.plan(needs, np.zeros_like(needs), **limits)
+  shared = dict.fromkeys(spans, 0)
   if share_prefixes:
     # Any members would do: they share what they have in common.
     groups = np.asarray(batch.group_ids)[sets[:, 0]]
-    shared = _common_prefixes(batch, used, sets, groups)
+    common = _common_prefixes(batch, spans, sets, groups)
     shorter = packing.plan(
-        needs - shared[sets].sum(axis=1),
-        groups,
-        prefix_length=int(shared.max()),
+        needs - [sum(common[s.row] for s in member) for member in members],
+        groups[examples],
+        prefix_length=max(common.values()),
         **limits,
     )
     size = lambda pieces: sum(piece.size for piece in pieces)
     if size(shorter) <= _WORTH_SHARING * size(pieces):
-      pieces, skip = shorter, shared
-  return [_pack(batch, used, skip, sets, piece) for piece in pieces]
+      pieces, shared = shorter, common
+  return [_pack(batch, members, shared, piece) for piece in pieces]
 
 
-def _common_prefixes(batch, used, sets, groups) -> np.ndarray:
-  """`[B]` number of tokens that a row's group has in common; else 0."""
-  shared = np.zeros(len(used), int)
+class _Span(NamedTuple):
+  """A segment in its row of the whole batch."""
+
+  row: int
+  start: int
+  length: int
+
+
+def _segments(batch: TokenBatch, rows: np.ndarray) -> dict[int, list[_Span]]:
+  """The segments of each row, in order."""
+  found = {}
+  for row in rows.tolist():
+    ids = np.asarray(batch.segment_ids[row])
+    starts = np.flatnonzero((np.diff(ids, prepend=0) != 0) & (ids > 0))
+    stops = [*starts[1:].tolist(), int((ids > 0).sum())]
+    found[row] = [
+        _Span(row, start, stop - start)
+        for start, stop in zip(starts.tolist(), stops, strict=True)
+    ]
+  return found
+
+
+def _common_prefixes(batch, spans, sets, groups) -> dict[int, int]:
+  """Tokens that the segments of a row's group have in common, by row."""
+  shared = {}
   for group in np.unique(groups):
-    rows = sets[groups == group].ravel()
-    shared[rows] = packing.common_prefix(
-        batch.tokens[rows], used[rows], batch.completion_mask[rows]
+    rows = sets[groups == group].ravel().tolist()
+    parts = [span for row in rows for span in spans[row]]
+    lengths = np.array([span.length for span in parts])
+    width = int(lengths.min())  # no prefix is longer
+    at = np.array([span.start for span in parts])[:, None] + np.arange(width)
+    at = np.array([span.row for span in parts])[:, None], at
+    common = packing.common_prefix(
+        batch.tokens[at], lengths, batch.completion_mask[at]
     )
+    shared |= dict.fromkeys(rows, common)
   return shared
 
 
-def _pack(batch, used, skip, sets, piece: packing.Piece) -> Microbatch:
+def _pack(batch, members, shared, piece: packing.Piece) -> Microbatch:
   places = []
-  for packed_row, members in enumerate(piece.rows):
+  for packed_row, packed in enumerate(piece.rows):
     start = 0
-    for row in sets[members].ravel().tolist():
-      length = int(used[row] - skip[row])
-      places.append(Placement(row, packed_row, start, length, int(skip[row])))
+    for span in (span for member in packed for span in members[member]):
+      skip = shared[span.row]
+      length = span.length - skip
+      places.append(
+          Placement(span.row, packed_row, start, length, skip, span.start)
+      )
       start += length
 
   def fill(name):
@@ -252,7 +316,8 @@ def _prefix(batch, piece: packing.Piece, places) -> SharedPrefix:
   rows[: len(piece.prefixes)] = piece.prefixes
   for place in places:
     here = rows[place.packed_row], slice(place.skip)
-    tokens[here] = batch.tokens[place.row, : place.skip]
+    first = slice(place.origin, place.origin + place.skip)
+    tokens[here] = batch.tokens[place.row, first]
     segment_ids[here] = 1
   return SharedPrefix(tokens, segment_ids, rows)
 

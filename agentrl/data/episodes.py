@@ -1,6 +1,7 @@
 """Episodes on disk: one JSON object a line, one file a step."""
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -12,7 +13,7 @@ import msgspec
 import numpy as np
 
 from agentrl.errors import DataError
-from agentrl.types import Episode, Message, Turn
+from agentrl.types import ACT, Episode, Message, Segment, Turn
 
 # The lines, what was trained on, the pictures.
 _OF_A_STEP = ('.jsonl', '.npz', '.zip')
@@ -30,6 +31,16 @@ _PLAIN_FIELDS = (
 )
 
 
+_Ids = tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...]
+_Mask = tuple[Literal[0, 1] | bool, ...]
+
+
+class _Segment(msgspec.Struct):
+  tokens: _Ids
+  completion_mask: _Mask
+  sampler_logprobs: tuple[float, ...]
+
+
 class _Line(msgspec.Struct):
   """A line of an episode file; what follows from the rest is not read."""
 
@@ -45,9 +56,11 @@ class _Line(msgspec.Struct):
   error: str | None
   prompt: tuple[Message, ...]
   turns: tuple[Turn, ...]
-  tokens: tuple[Annotated[int, msgspec.Meta(ge=0, lt=2**31)], ...] = ()
-  completion_mask: tuple[Literal[0, 1] | bool, ...] = ()
+  tokens: _Ids = ()
+  completion_mask: _Mask = ()
   sampler_logprobs: tuple[float, ...] = ()
+  # In place of these three, where there are several.
+  segments: tuple[_Segment, ...] = ()
   sample: int = 0
 
 
@@ -75,14 +88,28 @@ def to_line(episode: Episode, *, tokens: bool = True) -> str:
   record['return'] = episode.episode_return
   record['error'] = episode.error
   record['prompt'] = [dataclasses.asdict(message) for message in episode.prompt]
-  record['turns'] = [dataclasses.asdict(turn) for turn in episode.turns]
+  record['turns'] = [_turn(turn) for turn in episode.turns]
   if tokens:
-    record['tokens'] = episode.tokens
-    record['completion_mask'] = [
-        int(value) for value in episode.completion_mask
-    ]
-    record['sampler_logprobs'] = episode.sampler_logprobs
+    parts = [_part(segment) for segment in episode.segments]
+    record |= parts[0] if len(parts) == 1 else {'segments': parts}
   return json.dumps(record, allow_nan=False)
+
+
+def _turn(turn: Turn) -> dict[str, Any]:
+  record = dataclasses.asdict(turn)
+  # Most are actions to learn from, and need not say so.
+  for name, usual in (('kind', ACT), ('learn', True)):
+    if record[name] == usual:
+      del record[name]
+  return record
+
+
+def _part(segment: Segment) -> dict[str, Any]:
+  return {
+      'tokens': segment.tokens,
+      'completion_mask': [int(value) for value in segment.completion_mask],
+      'sampler_logprobs': segment.sampler_logprobs,
+  }
 
 
 def from_line(line: str) -> Episode:
@@ -107,7 +134,17 @@ def from_record(record: Any) -> Episode:
   try:
     line = msgspec.convert(record, _Line)
     values = {field: getattr(line, field) for field in line.__struct_fields__}
-    values['completion_mask'] = tuple(map(bool, line.completion_mask))
+    parts = values.pop('segments')
+    if parts:
+      values |= {
+          name: tuple(
+              itertools.chain.from_iterable(getattr(p, name) for p in parts)
+          )
+          for name in _Segment.__struct_fields__
+      }
+      lengths = (len(part.tokens) for part in parts[:-1])
+      values['segment_starts'] = (0, *itertools.accumulate(lengths))
+    values['completion_mask'] = tuple(map(bool, values['completion_mask']))
     episode = Episode(**values)
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(str(error)) from error

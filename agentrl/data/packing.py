@@ -1,4 +1,4 @@
-"""Packing of episodes into rows of a few fixed shapes, with little padding.
+"""Packing of segments into rows of a few fixed shapes, with little padding.
 
 Every length and height of a piece is a program to compile, so there are few of
 them. Between neighbours of a ladder at most a third is waste.
@@ -68,6 +68,7 @@ def plan(
     max_tokens: int,
     multiple: int,
     prefix_length: int = 0,
+    units: Sequence[int] | None = None,
 ) -> list[Piece]:
   """Pieces of packed rows: first fit, long members first.
 
@@ -82,18 +83,23 @@ def plan(
     multiple: the heights of a piece are multiples of this.
     prefix_length: of each group's prefix, which every piece that continues it
       computes; 0 without prefixes.
+    units: of each member; members of one unit are in one piece, whatever its
+      size, and those of two share no row. None: no member needs another.
   """
   length = bucket_length(max(needs))
   prefix_length = bucket_length(prefix_length) if prefix_length else 0
-  rows = _fill_rows(needs, groups, length)
+  bundles = _bundle(needs, groups, units, length)
+  largest = max(len(rows) for _, rows in bundles)
+  largest = _heights(largest, multiple)[-1]
   best, size = [], float('inf')
   for most_prefixes in _heights(len(set(groups)), multiple):
     free = max_tokens - most_prefixes * prefix_length
     if best and free < length * multiple:
       break  # no room for more prefixes
+    height = max(most_rows(free, length, multiple), largest)
     pieces = _cut(
-        rows,
-        most=(most_rows(free, length, multiple), most_prefixes),
+        bundles,
+        most=(height, most_prefixes),
         lengths=(length, prefix_length),
         multiple=multiple,
     )
@@ -107,26 +113,40 @@ def most_rows(max_tokens: int, length: int, multiple: int) -> int:
   return max(max_tokens // length // multiple, 1) * multiple
 
 
-def _fill_rows(
-    needs: Sequence[int], groups: Sequence[int], length: int
-) -> list[tuple[int, list[int]]]:
-  """The group and the members of each row of `length` tokens, by groups."""
-  packed: dict[int, list[list[int]]] = {}
-  room: dict[int, list[int]] = {}
+# The group of some rows that must lie in one piece, and their members.
+_Bundle = tuple[int, list[list[int]]]
+
+
+def _bundle(
+    needs: Sequence[int],
+    groups: Sequence[int],
+    units: Sequence[int] | None,
+    length: int,
+) -> list[_Bundle]:
+  """Rows of `length` tokens, by groups; those of a unit in one bundle."""
+  packed: dict[int, dict[int, list[list[int]]]] = {}
+  room: dict[tuple[int, int], list[int]] = {}
   for member in np.argsort(-np.asarray(needs), kind='stable').tolist():
     need, group = int(needs[member]), int(groups[member])
-    rows, free = packed.setdefault(group, []), room.setdefault(group, [])
+    unit = 0 if units is None else int(units[member])
+    rows = packed.setdefault(group, {}).setdefault(unit, [])
+    free = room.setdefault((group, unit), [])
     index = next((i for i, n in enumerate(free) if n >= need), len(rows))
     if index == len(rows):
       rows.append([])
       free.append(length)
     rows[index].append(member)
     free[index] -= need
-  return [(group, row) for group, rows in packed.items() for row in rows]
+  return [
+      (group, bundle)
+      for group, of_units in packed.items()
+      for rows in of_units.values()
+      for bundle in ([rows] if units is not None else [[row] for row in rows])
+  ]
 
 
 def _cut(
-    rows: Sequence[tuple[int, list[int]]],
+    bundles: Sequence[_Bundle],
     *,
     most: tuple[int, int],
     lengths: tuple[int, int],
@@ -141,11 +161,11 @@ def _cut(
     for x in (members, prefixes, names):
       x.clear()
 
-  for group, row in rows:
-    if len(members) == most[0] or len(names | {group: 0}) > most[1]:
+  for group, rows in bundles:
+    if len(members) + len(rows) > most[0] or len(names | {group: 0}) > most[1]:
       close(most)
-    members.append(row)
-    prefixes.append(names.setdefault(group, len(names)))
+    members += rows
+    prefixes += [names.setdefault(group, len(names))] * len(rows)
   close(
       min(_heights(len(used), multiple)[-1], limit)
       for used, limit in zip((members, names), most, strict=True)

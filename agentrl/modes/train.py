@@ -107,6 +107,7 @@ def _run(session: Session) -> None:
       serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
       watch.DeadPolicyWatch(run.model.config.vocab_size),
+      watch.CollapseWatch(config.gauges),
   )
   if not resumed:
     hooks.save(state, loop)
@@ -130,6 +131,7 @@ def _run(session: Session) -> None:
               max_tokens=config.optim.max_tokens,
               seed=session.seed('rows'),
               max_context=config.rollout.max_context,
+              gauges_every=config.gauges.every,
           ),
           temperature=config.rollout.temperature,
           learning_rate=learning_rate,
@@ -188,7 +190,8 @@ class _Hooks(rl.Hooks):
   serving: Serving
   sampler: Sampler
   ref_params: Any
-  watch: watch.DeadPolicyWatch
+  dead: watch.DeadPolicyWatch
+  collapse: watch.CollapseWatch
 
   def collect(self, step, shares, *, policy_version):
     session = self.run.session
@@ -221,9 +224,9 @@ class _Hooks(rl.Hooks):
         tokens=config.rollout.save_tokens,
         shaped=config.algo.shapes_rewards,
     )
-    warning = self.watch.see(metrics)
-    if warning is not None:
-      run.session.console.print(warning, highlight=False)
+    for warning in (self.dead.see(metrics), *self.collapse.see(metrics)):
+      if warning is not None:
+        run.session.console.print(warning, highlight=False)
     # The step is done and recorded: a signal that comes now ends this
     # evaluation, and the loop saves and stops by itself.
     with contextlib.suppress(Interrupted):

@@ -101,8 +101,8 @@ def whiten(x: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.Array:
 
 
 def to_tokens(
-    per_episode: jax.Array, segment_ids: jax.Array, completion_mask: jax.Array
+    per_episode: jax.Array, episode_ids: jax.Array, completion_mask: jax.Array
 ) -> jax.Array:
   """Gives every sampled token its episode's `[E]` value; `[B, T]`, else 0."""
-  spread = masked.gather_episodes(per_episode, segment_ids)
+  spread = masked.gather_episodes(per_episode, episode_ids)
   return jnp.where(completion_mask, spread, 0.0)

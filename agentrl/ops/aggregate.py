@@ -36,7 +36,8 @@ class Denominators(NamedTuple):
 def mean(
     x: jax.Array,
     mask: jax.Array,
-    segment_ids: jax.Array,
+    episode_ids: jax.Array,
+    turn_ids: jax.Array,
     denominators: Denominators,
     *,
     mode: str = 'token',
@@ -48,39 +49,51 @@ def mean(
   Args:
     x: `[B, T]` per token.
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
-    segment_ids: `[B, T]` int; an episode is whole in its microbatch.
+    episode_ids: `[B, T]` int; an episode is whole in its microbatch.
+    turn_ids: `[B, T]` int, the turn of a sampled token in its episode.
     denominators: of the whole minibatch.
     mode: static. 'token': every token weighs the same.
       'sequence': the mean over an episode's tokens, then over episodes.
       'constant': the sum over an episode's tokens divided by `constant`, then
       the mean over episodes. 'turn': the mean over a turn's tokens, then over
       all turns of the minibatch.
-    num_episodes: E, the largest segment id possible; static.
+    num_episodes: E, the largest episode id possible; static.
     constant: of mode 'constant'; static.
   """
-  chex.assert_equal_shape([x, mask, segment_ids])
+  chex.assert_equal_shape([x, mask, episode_ids, turn_ids])
   match mode:
     case 'token':
       return masked.sum(x, mask) / denominators.tokens
     case 'sequence':
-      size = masked.sum_episodes(mask, mask, segment_ids, num_episodes)
-      size = masked.gather_episodes(jnp.maximum(size, 1), segment_ids)
+      size = masked.sum_episodes(mask, mask, episode_ids, num_episodes)
+      size = masked.gather_episodes(jnp.maximum(size, 1), episode_ids)
       return masked.sum(x / size, mask) / denominators.episodes
     case 'constant':
       if not constant or constant <= 0:
         raise ValueError(f"Mode 'constant' needs one above 0, got {constant}.")
       return masked.sum(x, mask) / (constant * denominators.episodes)
     case 'turn':
-      return masked.sum(x / _turn_size(mask), mask) / denominators.turns
+      size = _turn_size(mask, episode_ids, turn_ids)
+      return masked.sum(x / size, mask) / denominators.turns
   raise ValueError(f'Unknown mode {mode!r}.')
 
 
-def _turn_size(mask: jax.Array) -> jax.Array:
-  """`[B, T]` number of tokens of each token's turn: its run of True."""
-  before = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
-  run = jnp.cumsum(mask & ~before, axis=1)  # 0 before the first turn
-  runs = mask.shape[1] // 2 + 2
-  count = jax.vmap(lambda m, r: jax.ops.segment_sum(m, r, num_segments=runs))(
-      mask.astype(jnp.float32), run
+def _turn_size(
+    mask: jax.Array, episode_ids: jax.Array, turn_ids: jax.Array
+) -> jax.Array:
+  """`[B, T]` number of tokens of each token's turn, which are side by side.
+
+  In a packed row one turn may follow another without a token between them:
+  the last of a segment, and the first of one whose prompt is shared.
+  """
+  pad = lambda x: jnp.pad(x[:, :-1], ((0, 0), (1, 0)))
+  goes_on = (
+      pad(mask)
+      & (pad(episode_ids) == episode_ids)
+      & (pad(turn_ids) == turn_ids)
   )
+  run = jnp.cumsum(mask & ~goes_on, axis=1)  # 0 before the first turn
+  count = jax.vmap(
+      lambda m, r: jax.ops.segment_sum(m, r, num_segments=mask.shape[1] + 1)
+  )(mask.astype(jnp.float32), run)
   return jnp.maximum(jnp.take_along_axis(count, run, axis=1), 1)

@@ -41,7 +41,7 @@ def sequence_mask(
     old_logprobs: jax.Array,
     sampler_logprobs: jax.Array,
     mask: jax.Array,
-    segment_ids: jax.Array,
+    episode_ids: jax.Array,
     *,
     low: float,
     high: float,
@@ -57,14 +57,14 @@ def sequence_mask(
     old_logprobs: `[B, T]` by the trainer.
     sampler_logprobs: `[B, T]` as reported when the tokens were drawn.
     mask: `[B, T]` bool.
-    segment_ids: `[B, T]` int; an episode is whole in its microbatch.
+    episode_ids: `[B, T]` int; an episode is whole in its microbatch.
     low: smallest geometric mean kept.
     high: largest.
-    num_episodes: E, the largest segment id possible; static.
+    num_episodes: E, the largest episode id possible; static.
   """
-  chex.assert_equal_shape([old_logprobs, sampler_logprobs, mask, segment_ids])
+  chex.assert_equal_shape([old_logprobs, sampler_logprobs, mask, episode_ids])
   d = jnp.where(mask, old_logprobs - sampler_logprobs, 0.0)
-  total = lambda x: masked.sum_episodes(x, mask, segment_ids, num_episodes)
+  total = lambda x: masked.sum_episodes(x, mask, episode_ids, num_episodes)
   mean = jnp.exp(total(d) / jnp.maximum(total(mask), 1))
   keep = (mean >= low) & (mean <= high)
-  return jax.lax.stop_gradient(masked.gather_episodes(keep, segment_ids))
+  return jax.lax.stop_gradient(masked.gather_episodes(keep, episode_ids))

@@ -14,28 +14,28 @@ def max(x: jax.Array, mask: jax.Array) -> jax.Array:
   return jnp.max(jnp.where(mask, x, 0.0))
 
 
-def gather_episodes(per_episode: jax.Array, segment_ids: jax.Array):
+def gather_episodes(per_episode: jax.Array, episode_ids: jax.Array):
   """Spreads `[E]` values over the `[B, T]` tokens of their episodes.
 
-  Padding (segment 0) reads an arbitrary episode: callers mask it.
+  Padding (episode 0) reads an arbitrary episode: callers mask it.
   """
-  return per_episode[jnp.maximum(segment_ids - 1, 0)]
+  return per_episode[jnp.maximum(episode_ids - 1, 0)]
 
 
 def sum_episodes(
-    x: jax.Array, mask: jax.Array, segment_ids: jax.Array, num_episodes: int
+    x: jax.Array, mask: jax.Array, episode_ids: jax.Array, num_episodes: int
 ) -> jax.Array:
   """`[E]` sums of `[B, T]` values over the masked tokens of each episode."""
-  kept = jnp.where(mask & (segment_ids > 0), x, 0).astype(jnp.float32)
-  # Padding is segment 0 and adds 0 to the first episode.
-  index = jnp.maximum(segment_ids - 1, 0)
+  kept = jnp.where(mask & (episode_ids > 0), x, 0).astype(jnp.float32)
+  # Padding is episode 0 and adds 0 to the first episode.
+  index = jnp.maximum(episode_ids - 1, 0)
   return jax.ops.segment_sum(
       kept.ravel(), index.ravel(), num_segments=num_episodes
   )
 
 
 def loss_mask(
-    completion_mask: jax.Array, segment_ids: jax.Array, valid: jax.Array
+    completion_mask: jax.Array, episode_ids: jax.Array, valid: jax.Array
 ) -> jax.Array:
   """`[B, T]` bool: sampled tokens of valid episodes."""
-  return completion_mask & gather_episodes(valid, segment_ids)
+  return completion_mask & gather_episodes(valid, episode_ids)

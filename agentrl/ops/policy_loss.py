@@ -16,7 +16,7 @@ def log_ratio(
     logprobs: jax.Array,
     old_logprobs: jax.Array,
     mask: jax.Array,
-    segment_ids: jax.Array,
+    episode_ids: jax.Array,
     *,
     level: str = 'token',
     num_episodes: int,
@@ -27,25 +27,25 @@ def log_ratio(
     logprobs: `[B, T]` under the current policy; differentiated.
     old_logprobs: `[B, T]` under the policy that starts the update.
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
-    segment_ids: `[B, T]` int; an episode is whole in its microbatch.
+    episode_ids: `[B, T]` int; an episode is whole in its microbatch.
     level: static. 'token': each token its own (PPO). 'sequence': its mean over
       the episode's tokens, the same for each, with each token's own gradient
       (GSPO-token, arXiv:2507.18071 eq. 14; of one advantage an episode, GSPO).
-    num_episodes: E, the largest segment id possible; static.
+    num_episodes: E, the largest episode id possible; static.
   """
-  chex.assert_rank([logprobs, old_logprobs, mask, segment_ids], 2)
-  chex.assert_equal_shape([logprobs, old_logprobs, mask, segment_ids])
+  chex.assert_rank([logprobs, old_logprobs, mask, episode_ids], 2)
+  chex.assert_equal_shape([logprobs, old_logprobs, mask, episode_ids])
   # Mask before exp: a padded position may hold anything, and inf * 0 is NaN.
   d = jnp.where(mask, logprobs - old_logprobs, 0.0)
   match level:
     case 'token':
       return d
     case 'sequence':
-      total = lambda x: masked.sum_episodes(x, mask, segment_ids, num_episodes)
+      total = lambda x: masked.sum_episodes(x, mask, episode_ids, num_episodes)
       mean = total(d) / jnp.maximum(total(mask), 1)
       # The mean's own gradient would give every token the mean of the episode's
       # advantages and weights.
-      mean = jax.lax.stop_gradient(masked.gather_episodes(mean, segment_ids))
+      mean = jax.lax.stop_gradient(masked.gather_episodes(mean, episode_ids))
       return jnp.where(mask, mean + (d - jax.lax.stop_gradient(d)), 0.0)
   raise ValueError(f'Unknown ratio level {level!r}.')
 

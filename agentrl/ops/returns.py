@@ -103,7 +103,14 @@ def spread_turns(per_turn: jax.Array, turn_ids: jax.Array) -> jax.Array:
   return jnp.where(turn_ids < 0, 0.0, values)
 
 
-def first_of_turn(turn_ids: jax.Array) -> jax.Array:
-  """`[B, T]` bool, True on the first token of each turn."""
-  before = jnp.pad(turn_ids[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
-  return (turn_ids >= 0) & (turn_ids != before)
+def first_of_turn(turn_ids: jax.Array, episode_ids: jax.Array) -> jax.Array:
+  """`[B, T]` bool, True on the first token of each turn.
+
+  Args:
+    turn_ids: `[B, T]` int, the turn of a sampled token in its episode; else -1.
+    episode_ids: `[B, T]` int. In a packed row the only turn of an episode may
+      follow the only one of another without a token between them.
+  """
+  before = lambda x: jnp.pad(x[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
+  begins = (turn_ids != before(turn_ids)) | (episode_ids != before(episode_ids))
+  return (turn_ids >= 0) & begins

@@ -31,6 +31,18 @@ class ActingPolicy(abc.ABC):
     """
     self._env = env
     self._agent = agent
+    self._words: str | None = None
+
+  def recite(self, text: str) -> None:
+    """Makes `text` the next completion: a turn that asks for no action."""
+    self._words = text
+
+  async def _text(self, seed: int) -> str:
+    """The next completion."""
+    words, self._words = self._words, None
+    if words is not None:
+      return words
+    return self._agent.write_text(await self.action(seed))
 
   @abc.abstractmethod
   async def action(self, seed: int) -> str:
@@ -64,7 +76,7 @@ class ActingPolicy(abc.ABC):
     """
     del stop_token_ids, rid, routing_key
     start = time.perf_counter()
-    ids = self._agent.write(await self.action(seed))
+    ids = self._agent.completion_ids(await self._text(seed))
     kept = ids[:max_new_tokens]
     return Completion(
         tokens=tuple(kept),
@@ -90,7 +102,7 @@ class ActingPolicy(abc.ABC):
     """
     del messages, max_completion_tokens
     start = time.perf_counter()
-    text = self._agent.write_text(await self.action(seed))
+    text = await self._text(seed)
     return TextCompletion(
         text=text,
         finish_reason='stop',

@@ -7,7 +7,12 @@ from agentrl.envs.spec import EnvSpec
 from agentrl.inference.sampler import Policy
 from agentrl.rollout import seeds
 from agentrl.rollout.dialogue import Dialogue, Reading
-from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.rollout.options import (
+    FULL_CONTEXT,
+    AgentOptions,
+    ContextOptions,
+    Limits,
+)
 from agentrl.rollout.text_agent import TextAgent
 from agentrl.rollout.transcript import Transcript
 from agentrl.text.chat import ChatFormat
@@ -29,6 +34,7 @@ class Agent(TextAgent):
       instructions: str,
       format: str,
       functions: Functions = (),
+      context: ContextOptions = FULL_CONTEXT,
   ):
     """Keeps the parts.
 
@@ -37,12 +43,14 @@ class Agent(TextAgent):
       instructions: see `TextAgent`.
       format: see `TextAgent`.
       functions: see `TextAgent`.
+      context: see `TextAgent`.
     """
     super().__init__(
         instructions=instructions,
         format=format,
         functions=functions,
         has_system=chat.has_system,
+        context=context,
     )
     self._chat = chat
 
@@ -107,6 +115,10 @@ class TokenDialogue:
     self.transcript = Transcript()
 
   @property
+  def counts(self) -> bool:
+    return True
+
+  @property
   def overflow(self) -> str:
     return (
         f'has {len(self.transcript)} tokens and leaves no room in a context of'
@@ -116,15 +128,19 @@ class TokenDialogue:
 
   def open(self, prompt: Sequence[Message]) -> None:
     ids = self._agent.prompt_ids(prompt)
-    self._room -= len(ids)
-    self.transcript.append_inserted(ids)
+    self._room = self._limits.max_context - len(ids)
+    self.transcript.begin(ids)
 
-  async def ask(self, turn: int) -> Completion | None:
+  async def ask(
+      self, turn: int, *, most: int | None = None
+  ) -> Completion | None:
     if self._room < 1:
       return None
     return await self._policy.generate(
-        self.transcript.tokens,
-        max_new_tokens=min(self._limits.max_completion_tokens, self._room),
+        self.transcript.segment,
+        max_new_tokens=min(
+            most or self._limits.max_completion_tokens, self._room
+        ),
         seed=seeds.derive_seed(self._seed, turn),
         stop_token_ids=self._agent.stop_token_ids,
         rid=f'{self._episode_id}/{turn}',
@@ -138,6 +154,10 @@ class TokenDialogue:
     self._last = completion.tokens
     self._room -= len(completion.tokens)
     self.transcript.append_sampled(completion)
+
+  def used(self, observation: str) -> int:
+    ids = self._agent.observation_ids(observation, self._last)
+    return self._limits.max_context - self._room + len(ids)
 
   def observe(self, observation: str) -> None:
     ids = self._agent.observation_ids(observation, self._last)
@@ -161,4 +181,5 @@ def make_agent(
       instructions=spec.instructions(options.format, options.instructions),
       format=options.format,
       functions=spec.functions,
+      context=options.context,
   )

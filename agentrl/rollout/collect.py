@@ -1,6 +1,7 @@
 """Concurrent collection of episodes, in an order independent of their speed."""
 
 import asyncio
+import itertools
 import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -197,11 +198,35 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
       'rollout/cut_completion_share': mean(
           turn.finish_reason == 'length' for turn in turns
       ),
+      'rollout/repeated_action_share': _repeated_share(valid),
       'rollout/tied_groups': mean(is_tied(group) for group in groups),
+      'rollout/failed_groups': mean(_is_failed(group) for group in groups),
       'rollout/sampler_s_mean': mean(turn.sampler_s for turn in turns),
       'rollout/env_s_mean': mean(turn.env_s for turn in turns),
   }
+  learning = [
+      episode
+      for group in groups
+      if not is_tied(group)
+      for episode in group.episodes
+      if episode.valid
+  ]
+  if learning:
+    # The horizon is what keeps tasks from being solved that can be learnt.
+    metrics['rollout/cut_share_untied'] = mean(
+        episode.stop_reason == types.HORIZON for episode in learning
+    )
   return metrics | _token_metrics(turns)
+
+
+def _repeated_share(episodes: Sequence[Episode]) -> float:
+  """Share of later turns whose action is that of the turn before."""
+  repeated = [
+      later.action == earlier.action
+      for episode in episodes
+      for earlier, later in itertools.pairwise(episode.turns)
+  ]
+  return statistics.fmean(repeated) if repeated else 0.0
 
 
 def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
@@ -216,6 +241,13 @@ def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
   if None not in prompt + cached:
     metrics['rollout/cached_share'] = sum(cached) / max(sum(prompt), 1)
   return metrics
+
+
+def _is_failed(group: Group) -> bool:
+  """True when all are tied and none succeeds: the task is out of reach."""
+  return is_tied(group) and not any(
+      episode.success for episode in group.episodes
+  )
 
 
 def is_tied(group: Group) -> bool:

@@ -20,7 +20,7 @@ class Reading(NamedTuple):
 
 
 class Dialogue(Protocol):
-  """An append-only conversation and the policy that continues it.
+  """A conversation of append-only segments, and the policy that continues it.
 
   Attributes:
     transcript: its token ids; empty where the policy reads and writes text.
@@ -30,13 +30,23 @@ class Dialogue(Protocol):
   transcript: Transcript
   overflow: str
 
-  def open(self, prompt: Sequence[Message]) -> None:
-    """Begins with the messages before the first completion."""
+  @property
+  def counts(self) -> bool:
+    """True if the tokens of the conversation are known."""
 
-  async def ask(self, turn: int) -> Completion | TextCompletion | None:
+  def open(self, prompt: Sequence[Message]) -> None:
+    """Begins a segment with these messages."""
+
+  async def ask(
+      self, turn: int, *, most: int | None = None
+  ) -> Completion | TextCompletion | None:
     """The policy's next completion; None when the context has no room for one.
 
     It is not yet part of the conversation: the environment may fail to answer.
+
+    Args:
+      turn: its number, which seeds it.
+      most: tokens of it, at most; None: those of a turn.
 
     Raises:
       EngineError: the policy failed.
@@ -48,6 +58,9 @@ class Dialogue(Protocol):
 
   def append(self, completion: Completion | TextCompletion) -> None:
     """Adds a completion that was answered."""
+
+  def used(self, observation: str) -> int | None:
+    """Tokens of the segment if this answer were added; None: not known."""
 
   def observe(self, observation: str) -> None:
     """Adds the answer to the last completion, if the context has room."""

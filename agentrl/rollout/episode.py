@@ -10,8 +10,11 @@ from agentrl.envs.client import EnvClient
 from agentrl.errors import EngineError, EnvError
 from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
+from agentrl.rollout import context as context_lib
+from agentrl.rollout.acting import ActingPolicy
+from agentrl.rollout.context import ContextPolicy, Going
 from agentrl.rollout.dialogue import Dialogue, Reading
-from agentrl.rollout.options import Limits
+from agentrl.rollout.options import ContextOptions, Limits
 from agentrl.rollout.text_agent import TextAgent
 from agentrl.types import (
     Completion,
@@ -83,6 +86,7 @@ async def run_episode(
             record,
             env,
             agent,
+            policy,
             dialogue,
             task_id=task_id,
             horizon=horizon,
@@ -117,6 +121,7 @@ async def run_episode(
       tokens=dialogue.transcript.tokens,
       completion_mask=dialogue.transcript.completion_mask,
       sampler_logprobs=dialogue.transcript.sampler_logprobs,
+      segment_starts=dialogue.transcript.segment_starts,
       error=error,
       sample=sample,
       views=tuple(record.views),
@@ -137,6 +142,7 @@ async def _play(
     record: _Record,
     env: EnvClient,
     agent: TextAgent,
+    policy: Policy | ChatPolicy,
     dialogue: Dialogue,
     *,
     task_id: int,
@@ -149,6 +155,7 @@ async def _play(
   if save_views:
     record.views.append(await env.picture())
   dialogue.open(record.prompt)
+  context = context_lib.make(agent.context)
   while True:
     completion = await dialogue.ask(len(record.turns))
     if completion is None:
@@ -172,10 +179,55 @@ async def _play(
       record.success = result.success
     if result.terminated:
       return types.TERMINATED
-    dialogue.observe(result.observation)
     # The environment's own limit on steps is a horizon, too.
-    if result.truncated or len(record.turns) == horizon:
+    if result.truncated or context_lib.acts(record.turns) == horizon:
+      dialogue.observe(result.observation)
       return types.HORIZON
+    if not await _go_on(record, policy, dialogue, context, agent.context):
+      return types.CONTEXT
+
+
+async def _go_on(
+    record: _Record,
+    policy: Policy | ChatPolicy,
+    dialogue: Dialogue,
+    context: ContextPolicy,
+    options: ContextOptions,
+) -> bool:
+  """Shows the last observation, in this segment or the next.
+
+  Returns:
+    False if the context has no room for the summary that it asks for.
+  """
+  observation = record.turns[-1].observation
+  following = context(
+      Going(record.prompt, record.turns, dialogue.used(observation))
+  )
+  if following.opening is None:
+    dialogue.observe(observation)
+    return True
+  text = ''
+  if following.summarises:
+    if isinstance(policy, ActingPolicy):
+      policy.recite(context_lib.recount(record.turns))
+    dialogue.observe(context_lib.SUMMARY_REQUEST)
+    completion = await dialogue.ask(
+        len(record.turns), most=options.summary_tokens
+    )
+    if completion is None:
+      return False
+    text = dialogue.read(completion).text
+    dialogue.append(completion)
+    # It answers no observation and gets none: what comes next is in the opening.
+    nothing = StepResult('', reward=0.0, terminated=False)
+    turn = make_turn(Reading(text, '', None), completion, nothing, env_s=0.0)
+    record.turns.append(
+        dataclasses.replace(
+            turn, kind=types.SUMMARY, learn=options.learn_summary
+        )
+    )
+  dialogue.open(following.opening(text))
+  return True
 
 
 def make_turn(

@@ -4,7 +4,40 @@ import dataclasses
 
 from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
-from agentrl.fields import field
+from agentrl.fields import field, section, when
+
+CONTEXTS = ('full', 'window', 'summary')
+_WINDOW = when('agent.context.kind', 'window')
+_SUMMARY = when('agent.context.kind', 'summary')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ContextOptions:
+  """Parts of a long episode that the policy still sees, see `context`."""
+
+  kind: str = field('full', 'what the policy still sees', one_of=CONTEXTS)
+  window: int = field(
+      2, 'observations that stay, beside the first', ge=1, acts_if=_WINDOW
+  )
+  budget: int = field(
+      1024, 'tokens at which the policy summarises', ge=1, acts_if=_SUMMARY
+  )
+  summary_tokens: int = field(
+      128, 'tokens of a summary, at most', ge=1, acts_if=_SUMMARY
+  )
+  learn_summary: bool = field(
+      True, 'train on the tokens of summaries', acts_if=_SUMMARY
+  )
+
+  def check(self) -> None:
+    if self.kind == 'summary' and self.summary_tokens >= self.budget:
+      raise ConfigError(
+          f'agent.context.summary_tokens={self.summary_tokens} is no summary of'
+          f' agent.context.budget={self.budget} tokens; make it smaller.'
+      )
+
+
+FULL_CONTEXT = ContextOptions()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,6 +52,7 @@ class AgentOptions:
   template: str | None = field(
       None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
   )
+  context: ContextOptions = section(ContextOptions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,7 +60,7 @@ class Limits:
   """Limits of an episode, and of episodes at a time."""
 
   max_completion_tokens: int = field(512, 'tokens of a turn, at most', ge=1)
-  max_context: int = field(8192, 'tokens of an episode, at most', ge=2)
+  max_context: int = field(8192, 'tokens of a context, at most', ge=2)
   concurrency: int = field(64, 'episodes at a time', ge=1)
   deadline_s: float = field(600.0, 'seconds of an episode, at most', gt=0)
   attempts: int = field(

@@ -116,6 +116,7 @@ def renew(agent: Agent, episode: Episode) -> Episode:
         for (start, stop), turn in zip(runs, episode.turns, strict=True)
     ):
       return episode
+  _check_single(episode)
   made = replay(agent, to_conversation(episode))
   turns = tuple(
       dataclasses.replace(
@@ -133,6 +134,20 @@ def renew(agent: Agent, episode: Episode) -> Episode:
       completion_mask=made.completion_mask,
       sampler_logprobs=made.sampler_logprobs,
   )
+
+
+def _check_single(episode: Episode) -> None:
+  """Refuses an episode whose words are not one conversation.
+
+  Raises:
+    DataError: names it, and the way out.
+  """
+  if len(episode.segments) > 1:
+    raise DataError(
+        f'Episode {episode.episode_id!r} has {len(episode.segments)} segments'
+        ' (agent.context), which neither another tokenizer nor a shorter'
+        ' context can have; play it again.'
+    )
 
 
 def to_conversation(episode: Episode) -> Conversation:
@@ -163,8 +178,9 @@ def cut_to(episode: Episode, max_context: int) -> Episode | None:
 
   It ends after the last completion that fits. None when no completion does.
   """
-  if len(episode.tokens) <= max_context:
+  if all(stop - start <= max_context for start, stop in episode.segment_spans):
     return episode
+  _check_single(episode)
   ends = [stop for _, stop in episode.sampled_runs]
   turns = sum(stop <= max_context for stop in ends)
   if not turns:

@@ -10,7 +10,12 @@ from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.chat_replies import ContextExceeded
 from agentrl.rollout import seeds
 from agentrl.rollout.dialogue import Dialogue, Reading
-from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.rollout.options import (
+    FULL_CONTEXT,
+    AgentOptions,
+    ContextOptions,
+    Limits,
+)
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import Message, TextCompletion
 
@@ -31,6 +36,7 @@ class TextAgent:
       format: str,
       functions: Functions = (),
       has_system: bool = True,
+      context: ContextOptions = FULL_CONTEXT,
   ):
     """Keeps the parts.
 
@@ -40,7 +46,9 @@ class TextAgent:
       format: how an action is written; a name that `envs.actions` knows.
       functions: of the environment, for formats in which they are called.
       has_system: whether the policy takes a system message.
+      context: parts of a long episode that the policy still sees.
     """
+    self.context = context
     self._instructions = instructions
     self._format = format
     self._functions = functions
@@ -146,17 +154,20 @@ class MessageDialogue:
     self._limits = limits
     self._seed = seed
     self._messages: list[Message] = []
+    self.counts = False
     self.transcript = Transcript()
     self.overflow = ''
 
   def open(self, prompt: Sequence[Message]) -> None:
-    self._messages += prompt
+    self._messages[:] = prompt
 
-  async def ask(self, turn: int) -> TextCompletion | None:
+  async def ask(
+      self, turn: int, *, most: int | None = None
+  ) -> TextCompletion | None:
     try:
       return await self._policy.complete(
           tuple(self._messages),
-          max_completion_tokens=self._limits.max_completion_tokens,
+          max_completion_tokens=most or self._limits.max_completion_tokens,
           seed=seeds.derive_seed(self._seed, turn),
       )
     except ContextExceeded as error:
@@ -168,6 +179,9 @@ class MessageDialogue:
 
   def append(self, completion: TextCompletion) -> None:
     self._messages.append(Message('assistant', completion.text))
+
+  def used(self, observation: str) -> None:
+    del observation  # the endpoint counts, when it has answered
 
   def observe(self, observation: str) -> None:
     self._messages.append(Message('user', observation))
@@ -203,9 +217,15 @@ def make_text_agent(
         f'agent.template={options.template!r} has no effect on a policy over'
         ' messages, whose endpoint has its own; leave it out.'
     )
+  if options.context.kind == 'summary':
+    raise ConfigError(
+        "agent.context.kind='summary' counts the tokens of a segment, which a"
+        " policy over messages does not know; use 'full' or 'window'."
+    )
   return TextAgent(
       instructions=spec.instructions(options.format, options.instructions),
       format=options.format,
       functions=spec.functions,
       has_system=has_system,
+      context=options.context,
   )

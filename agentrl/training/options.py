@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from agentrl.fields import field, when
+from agentrl.fields import field, when, when_set
 
 OPTIMIZERS = ('adamw', 'adamw8bit', 'adafactor', 'muon')
 SCHEDULES = ('constant', 'linear', 'cosine')
@@ -12,6 +12,7 @@ SHARD_BYTES = 10**9  # of a pushed file
 
 _ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon')
 _MUON = when('optim.name', 'muon')
+_ESTIMATES = when_set('gauges.every', 5, 'gauges.every is 0')
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -76,4 +77,39 @@ class RlMesh(Mesh):
       (),
       'arrays kept in host memory between uses',
       one_of=('optimizer', 'reference'),
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Gauges:
+  """Signs of a policy that collapses, and from where on to warn.
+
+  A warning follows three steps in a row beyond a limit; None: never.
+  """
+
+  every: int = field(
+      5, 'rl steps between estimates of information; 0: never', ge=0
+  )
+  # The policy no longer hesitates at all.
+  min_entropy: float | None = field(
+      0.05,
+      'nats of the first completion, given its prompt',
+      ge=0,
+      acts_if=_ESTIMATES,
+  )
+  # The policy says the same whatever it sees (template collapse).
+  min_information: float | None = field(
+      0.05,
+      'nats that the first completion shares with its prompt',
+      ge=0,
+      acts_if=_ESTIMATES,
+  )
+  max_repeated: float | None = field(
+      0.5, 'share of turns that repeat the last action', ge=0, le=1
+  )
+  max_parse_errors: float | None = field(
+      0.3, 'share of turns without a valid action', ge=0, le=1
+  )
+  max_failed_groups: float | None = field(
+      0.9, 'share of groups that are tied without a success', ge=0, le=1
   )

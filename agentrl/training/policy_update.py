@@ -18,7 +18,7 @@ from agentrl.data import collate
 from agentrl.ops import mismatch
 from agentrl.parallel import distributed, sharding
 from agentrl.rollout.collect import is_tied
-from agentrl.training import programs as programs_lib, reward
+from agentrl.training import gauges, programs as programs_lib, reward
 from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks, TrainState
 from agentrl.types import Group
@@ -35,12 +35,14 @@ class UpdatePlan:
     max_tokens: per microbatch, padding included.
     seed: of the order of the rows.
     max_context: tokens of the longest episode.
+    gauges_every: rl steps between estimates of `gauges`; 0: none.
   """
 
   hyperparams: Online
   max_tokens: int
   seed: int
   max_context: int = 0
+  gauges_every: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,6 +125,11 @@ def update_policy(
       `programs.MAX_SKIPS` of them no more are tried.
   """
   plan, hyperparams = update.plan, update.plan.hyperparams
+  measured = {}
+  if plan.gauges_every and rl_step % plan.gauges_every == 0:
+    measured = gauges.information(
+        update.programs, state.networks, batch, max_tokens=plan.max_tokens
+    )
   batch = _scored(state, batch, update)
   batch, shaped = _shaped(batch, plan, kl_coef)
   batch = jax.tree.map(
@@ -149,6 +156,7 @@ def update_policy(
         rows,
         max_tokens=plan.max_tokens,
         kl_coef=kl_coef,
+        whole_episodes=hyperparams.whole_episodes,
     )
     state, metrics = made.state, made.metrics
     suspects.update(made.suspects)
@@ -162,7 +170,8 @@ def update_policy(
       skipped += 1
     elif metrics:
       parts.append(metrics)
-  metrics = _average(parts) | shaped | _agreement(batch, old, seen, trainable)
+  metrics = _average(parts) | measured | shaped
+  metrics |= _agreement(batch, old, seen, trainable)
   metrics['train/updates'] = float(len(parts))
   metrics['train/skipped'] = float(skipped)
   metrics['train/skips_in_row'] = float(skips)

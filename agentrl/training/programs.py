@@ -249,6 +249,7 @@ def update(
     max_tokens: int,
     kl_coef: float = 0.0,
     rows_per_example: int = 1,
+    whole_episodes: bool = False,
 ) -> Updated:
   """One optimizer update on a minibatch, skipped if its gradient is not finite.
 
@@ -260,6 +261,7 @@ def update(
     max_tokens: per microbatch, padding included.
     kl_coef: weight of the KL to the reference, where the loss has one.
     rows_per_example: neighbours in `rows` that a loss compares, see `collate`.
+    whole_episodes: whether the loss has a term of an episode, see `collate`.
 
   Raises:
     DivergedError: the parameters after it are not finite. The state before it
@@ -276,6 +278,7 @@ def update(
       rows,
       max_tokens=max_tokens,
       rows_per_example=rows_per_example,
+      whole_episodes=whole_episodes,
   ):
     for part in (piece, piece.prefix):
       if part is not None:

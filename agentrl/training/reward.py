@@ -12,7 +12,7 @@ def punish_length(
   """Lowers the return of long episodes (arXiv:2503.14476, soft overlong).
 
   Linearly over the last tokens that fit, by 1 at the end, and on the last
-  sampled token, like every reward.
+  sampled token, like every reward. The longest segment counts.
 
   Args:
     batch: NumPy arrays, one episode a row.
@@ -24,7 +24,8 @@ def punish_length(
   """
   rewards = np.array(batch.rewards)
   mask = np.asarray(batch.completion_mask)
-  length = (np.asarray(batch.segment_ids) > 0).sum(axis=1)
+  # A segment has the context for itself.
+  length = np.asarray(batch.positions).max(axis=1) + 1
   penalty = np.clip((max_context - buffer - length) / buffer, -1, 0)
   last = mask.shape[1] - 1 - np.argmax(mask[:, ::-1], axis=1)
   rewards[np.arange(len(rewards)), last] += np.where(

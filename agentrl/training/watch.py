@@ -1,10 +1,17 @@
-"""A watch for a policy that has stopped learning, which raises no error."""
+"""Watches for a policy that has stopped learning, or is about to collapse.
+
+Neither raises an error: a run goes on, and a person decides.
+"""
 
 import math
+import operator
 from collections.abc import Mapping
+
+from agentrl.training.options import Gauges
 
 # One odd step may be chance; this many in a row are not.
 PATIENCE = 5
+GAUGE_PATIENCE = 3  # values of a gauge; a warning should come early
 # Means over thousands of tokens, in float32.
 _ZERO = 1e-6  # nats
 _ROUNDING = 1e-5  # relative
@@ -54,3 +61,61 @@ class DeadPolicyWatch:
     if entropy is not None and entropy >= self._most * (1 - _ROUNDING):
       return 'its entropy is that of a uniform choice among all tokens'
     return None
+
+
+# Field of `Gauges` -> the metric, and in words what it means beyond the limit.
+GAUGES = {
+    'min_entropy': (
+        'gauges/conditional_entropy',
+        'the policy hardly varies its first completion',
+    ),
+    'min_information': (
+        'gauges/mutual_information',
+        'the first completion hardly depends on what the task shows',
+    ),
+    'max_repeated': (
+        'rollout/repeated_action_share',
+        'episodes repeat the same action',
+    ),
+    'max_parse_errors': (
+        'rollout/parse_error_share',
+        'completions lack a valid action',
+    ),
+    'max_failed_groups': (
+        'rollout/failed_groups',
+        'whole groups fail alike, and nothing follows from them',
+    ),
+}
+
+
+class CollapseWatch:
+  """Holds the gauges of each rl step against their limits."""
+
+  def __init__(self, limits: Gauges):
+    self._limits = limits
+    self._in_row = dict.fromkeys(GAUGES, 0)
+
+  def see(self, metrics: Mapping[str, float]) -> list[str]:
+    """A warning for each gauge with its third value in a row beyond its limit.
+
+    A step without a gauge is neither beyond its limit nor within.
+
+    Args:
+      metrics: of an rl step.
+    """
+    return [
+        f'{metric} is {metrics[metric]:.3g} for the {GAUGE_PATIENCE}rd time in'
+        f' a row, beyond gauges.{name}={getattr(self._limits, name):g}:'
+        f' {meaning}. Returns often fall some steps later.'
+        for name, (metric, meaning) in GAUGES.items()
+        if self._counts(name, metrics.get(metric)) == GAUGE_PATIENCE
+    ]
+
+  def _counts(self, name: str, value: float | None) -> int:
+    """Values in a row beyond the limit; 0 where this step has none."""
+    limit = getattr(self._limits, name)
+    if value is None or limit is None:
+      return 0
+    beyond = operator.lt if name.startswith('min_') else operator.gt
+    self._in_row[name] = self._in_row[name] + 1 if beyond(value, limit) else 0
+    return self._in_row[name]

@@ -166,6 +166,30 @@ def permute(batch, order):
 @each_advantage
 @given(seed=SEEDS)
 @settings(max_examples=10)
+def test_splitting_an_episode_changes_no_return_and_no_advantage(name, seed):
+  groups = tiny.random_groups(seed)
+  rng = np.random.default_rng(seed)
+  split = [tiny.with_segments(group, rng) for group in groups]
+  before, after = (
+      variants.advantages(name, variants.make_batch(g, seed))
+      for g in (groups, split)
+  )
+  np.testing.assert_array_equal(after.episode_return, before.episode_return)
+  for field in ('advantages', 'returns'):
+    if getattr(before, field) is None:
+      continue
+    np.testing.assert_allclose(
+        getattr(after, field)[after.completion_mask],
+        getattr(before, field)[before.completion_mask],
+        rtol=1e-5,
+        atol=1e-6,
+    )
+  assert not np.asarray(after.advantages)[~after.completion_mask].any()
+
+
+@each_advantage
+@given(seed=SEEDS)
+@settings(max_examples=10)
 def test_inserting_observation_tokens_changes_no_advantage(name, seed):
   groups = tiny.random_groups(seed)
   rng = np.random.default_rng(seed)

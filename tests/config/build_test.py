@@ -133,7 +133,7 @@ def test_an_unknown_mode_names_the_known_ones():
 
 def test_a_mode_that_changed_after_all_is_refused():
   found = refusal(defaults('train'), {'mode': 'sft'})
-  assert "horizon has no effect with mode='sft'" in found
+  assert "gauges has no effect with mode='sft'" in found
 
 
 # Sections.

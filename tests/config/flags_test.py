@@ -31,7 +31,17 @@ SERVERS = {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)}
 BESIDE = {
     # A stage lasts, and a fixed horizon is one.
     ('horizon.kind', 'stepwise'): {'horizon.every': 7},
+    ('horizon.kind', 'linear'): {'horizon.every': 7},
     ('horizon.kind', 'fixed'): {'horizon.every': 0, 'horizon.turns': (3,)},
+    ('horizon.kind', 'success'): {'horizon.every': 0},
+    ('horizon.kind', 'saturation'): {'horizon.every': 0},
+    ('horizon.kind', 'token_budget'): {
+        'horizon.every': 0,
+        'horizon.tokens': 1e6,
+    },
+    'horizon.tokens': {'horizon.every': 0},
+    # A budget that is smaller than the context.
+    ('agent.context.kind', 'summary'): {'rollout.max_context': 8192},
     # It alone divides by something, of which there is no default.
     'algo.aggregation': {'algo.aggregation_constant': None},
     ('algo.aggregation', 'constant'): {'algo.aggregation_constant': 512.0},

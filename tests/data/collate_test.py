@@ -154,7 +154,8 @@ def test_microbatches_hold_every_valid_row_once(
     assert height < 2 * filled or height == multiple
     assert piece.prefix is None
     covered = np.zeros((height, length), bool)
-    for row, packed_row, start, count, _ in places:
+    for row, packed_row, start, count, skip, origin in places:
+      assert skip == origin == 0
       assert count == batch.segment_ids[row].astype(bool).sum()
       assert not covered[packed_row, start : start + count].any()
       covered[packed_row, start : start + count] = True
@@ -305,6 +306,138 @@ def test_pairs_share_their_prompt_and_a_row():
     for first, second in zip(places[::2], places[1::2], strict=True):
       assert (first.row + 1, first.packed_row) == second[:2]
       assert first.skip == second.skip
+
+
+# Episodes of several segments.
+
+
+def collated(seed, *, num_groups=3, group_size=4):
+  """Episodes that were split anywhere, and the same ones whole."""
+  rng = np.random.default_rng(seed)
+  whole = tiny.random_groups(seed, num_groups=num_groups, group_size=group_size)
+  split = [tiny.with_segments(group, rng) for group in whole]
+  return split, collate.collate(split), collate.collate(whole)
+
+
+@given(seed=SEEDS)
+@settings(max_examples=30)
+def test_segments_restart_positions_and_keep_their_episode(seed):
+  groups, batch, _ = collated(seed)
+  number = 0
+  for row, episode in enumerate(e for g in groups for e in g.episodes):
+    for start, stop in episode.segment_spans:
+      number += 1
+      assert (batch.segment_ids[row, start:stop] == number).all()
+      assert batch.positions[row, start:stop].tolist() == [*range(stop - start)]
+    n = len(episode.tokens)
+    assert (batch.episodes[row, :n] == row + 1).all()
+    assert not batch.episodes[row, n:].any()
+    assert not batch.segment_ids[row, n:].any()
+
+
+@given(seed=SEEDS)
+@settings(max_examples=30)
+def test_a_split_moves_sampled_tokens_and_changes_none(seed):
+  _, split, whole = collated(seed)
+  for name in ('tokens', 'turn_ids', 'rewards', 'sampler_logprobs'):
+    for row in range(len(split.tokens)):
+      np.testing.assert_array_equal(
+          getattr(split, name)[row][split.completion_mask[row]],
+          getattr(whole, name)[row][whole.completion_mask[row]],
+      )
+  np.testing.assert_array_equal(split.episode_return, whole.episode_return)
+
+
+@given(
+    seed=SEEDS,
+    max_tokens=st.sampled_from([1, 128, 4096]),
+    share=st.booleans(),
+    whole=st.booleans(),
+)
+@settings(max_examples=40)
+def test_every_segment_is_in_one_packed_row_once(
+    seed, max_tokens, share, whole
+):
+  groups = tiny.random_groups(seed, num_groups=3)
+  rng = np.random.default_rng(seed)
+  prompts = rng.integers(32, size=(3, 100))
+  groups = [
+      tiny.with_prompt(tiny.with_segments(group, rng), prompt)
+      for group, prompt in zip(groups, prompts, strict=True)
+  ]
+  batch = collate.collate(groups)
+  pieces = collate.microbatches(
+      batch,
+      rng.permutation(12),
+      max_tokens=max_tokens,
+      multiple=2,
+      share_prefixes=share,
+      whole_episodes=whole,
+  )
+  seen, of_episode = [], {}
+  for number, (piece, places) in enumerate(pieces):
+    for p in places:
+      ids = np.unique(piece.segment_ids[p.target])
+      assert len(ids) == 1
+      seen.append(int(ids[0]))
+      of_episode.setdefault(p.row, set()).add(number)
+      # The prefix and what follows it are the whole segment.
+      span = batch.segment_ids[p.row] == ids[0]
+      prefix = (
+          piece.prefix.tokens[piece.prefix.rows[p.packed_row], : p.skip]
+          if p.skip
+          else []
+      )
+      np.testing.assert_array_equal(
+          [*prefix, *piece.tokens[p.target]], batch.tokens[p.row][span]
+      )
+      np.testing.assert_array_equal(
+          piece.positions[p.target],
+          np.arange(p.skip, p.skip + p.length),
+      )
+      assert (piece.episodes[p.target] == p.row + 1).all()
+  expected = np.unique(batch.segment_ids)
+  assert sorted(seen) == expected[expected > 0].tolist()
+  if whole:
+    assert all(len(numbers) == 1 for numbers in of_episode.values())
+
+
+def test_a_window_shares_its_opening():
+  # 30 turns of 60 sampled and 30 observed tokens after an opening of 400, of
+  # which the policy sees the last two.
+  episodes = [
+      tiny.windowed_episode(seed, turns=30, window=2) for seed in (0, 1)
+  ]
+  batch = collate.collate([group_of(*episodes)])
+  limits = dict(max_tokens=16384)
+  alone = collate.microbatches(batch, np.arange(2), **limits)
+  shared = collate.microbatches(
+      batch, np.arange(2), share_prefixes=True, **limits
+  )
+
+  def computed(pieces):
+    parts = [x for piece, _ in pieces for x in (piece, piece.prefix) if x]
+    real = sum(int((part.segment_ids > 0).sum()) for part in parts)
+    return real, sum(part.tokens.size for part in parts)
+
+  (real, padded), (real_alone, padded_alone) = computed(shared), computed(alone)
+  assert real_alone == sum(len(episode.tokens) for episode in episodes)
+  assert 2 * real < real_alone
+  assert 1.8 * padded < padded_alone
+
+
+def test_what_a_turn_is_not_to_be_learnt_from_is_masked():
+  act, summary = (
+      fakes.make_turn(1.0),
+      fakes.make_turn(kind='summary', learn=False),
+  )
+  like = fakes.make_episode((0.0, 0.0))
+  episode = dataclasses.replace(like, turns=(act, summary))
+  batch = collate.collate([group_of(episode)])
+  first, second = episode.sampled_runs
+  assert batch.completion_mask[0, slice(*first)].all()
+  assert not batch.completion_mask[0, slice(*second)].any()
+  assert batch.rewards.sum() == 1.0
 
 
 def test_what_no_group_shares_is_left_where_it_is():

@@ -14,7 +14,7 @@ from agentrl import types
 from agentrl.data import episodes
 from agentrl.errors import DataError
 from agentrl.types import Episode, Message, Turn
-from tests import fakes
+from tests import fakes, tiny
 
 # Bounded, so that the sum of an episode's rewards is a number, too.
 FLOATS = st.floats(-1e100, 1e100)
@@ -260,3 +260,57 @@ def test_without_pictures_there_is_no_such_file(tmp_path):
   path = episodes.step_path(tmp_path, 'train', 0)
   episodes.write(path, [fakes.make_episode()])
   assert [each.name for each in path.parent.iterdir()] == ['000000.jsonl']
+
+
+def test_an_episode_of_several_segments_keeps_them():
+  rng = np.random.default_rng(0)
+  [group] = tiny.random_groups(0, num_groups=1)
+  [split, *_] = tiny.with_segments(group, rng, chance=1.0).episodes
+  split = dataclasses.replace(
+      split,
+      turns=(
+          *split.turns[:-1],
+          dataclasses.replace(
+              split.turns[-1], kind='summary', learn=False, reward=0.0
+          ),
+      ),
+  )
+  assert len(split.segments) > 1
+  line = episodes.to_line(split)
+  record = json.loads(line)
+  assert len(record['segments']) == len(split.segments)
+  assert not {'tokens', 'completion_mask', 'sampler_logprobs'} & set(record)
+  assert record['turns'][-1]['kind'] == 'summary'
+  assert episodes.from_line(line) == split
+  assert episodes.from_line(episodes.to_line(split, tokens=False)).tokens == ()
+
+
+@pytest.mark.parametrize(
+    'change, words',
+    [
+        (dict(segments=[dict(tokens=[1], completion_mask=[0])]), 'missing'),
+        (
+            dict(
+                segments=[
+                    dict(tokens=[1], completion_mask=[0], sampler_logprobs=[0]),
+                    dict(tokens=[1], completion_mask=[1], sampler_logprobs=[0]),
+                ]
+            ),
+            'each with a token that was not sampled',
+        ),
+        (
+            dict(
+                segments=[
+                    dict(tokens=[], completion_mask=[], sampler_logprobs=[]),
+                    dict(tokens=[1], completion_mask=[0], sampler_logprobs=[0]),
+                ]
+            ),
+            'ascending order',
+        ),
+        (dict(turns=[{'kind': 'dance'}]), 'missing'),
+    ],
+)
+def test_broken_segments_are_refused(change, words):
+  record = json.loads(episodes.to_line(fakes.make_episode(())))
+  with pytest.raises(DataError, match=words):
+    episodes.from_record(record | change)

@@ -38,7 +38,8 @@ def make_hooks(run, ref_params=None):
       serving=None,
       sampler=types.SimpleNamespace(counts=Counter(retries=2)),
       ref_params=ref_params,
-      watch=watch.DeadPolicyWatch(run.model.config.vocab_size),
+      dead=watch.DeadPolicyWatch(run.model.config.vocab_size),
+      collapse=watch.CollapseWatch(run.session.config.gauges),
   )
 
 

@@ -28,6 +28,13 @@ MASK = np.array([
     [0, 0, 1, 1, 0, 0, 0, 0],  # of 2
     [0, 0, 0, 0, 0, 0, 0, 0],
 ]).astype(bool)
+# Of a sampled token in its episode; the others are not read.
+TURN_IDS = np.array([
+    [-1, 0, 0, -1, 1, -1, -1, -1],
+    [0, -1, 1, 1, 1, -1, -1, 2],
+    [-1, -1, 0, 0, -1, -1, -1, -1],
+    [-1, -1, -1, -1, -1, -1, -1, -1],
+])
 TURNS = [
     [(0, 1), (0, 2)],
     [(0, 4)],
@@ -47,6 +54,7 @@ def value(x, mode, mask=MASK, segments=SEGMENTS, denominators=DENOMINATORS):
       x,
       mask,
       segments,
+      TURN_IDS,
       denominators,
       mode=mode,
       num_episodes=4,
@@ -147,11 +155,35 @@ def test_turns_that_touch_a_row_s_edges_are_counted():
       np.float32([[1, 100, 3]]),
       mask,
       np.ones((1, 3), int),
+      np.array([[0, -1, 1]]),
       denominators,
       mode='turn',
       num_episodes=1,
   )
   np.testing.assert_allclose(out, 2.0)
+
+
+@pytest.mark.parametrize(
+    'episodes, turns',
+    [
+        ([[1, 1, 2, 2, 2]], [[0, 0, 0, 0, 0]]),  # of two episodes
+        ([[1, 1, 1, 1, 1]], [[3, 3, 4, 4, 4]]),  # of one, in two segments
+    ],
+)
+def test_turns_side_by_side_in_a_packed_row_are_two(episodes, turns):
+  # The first ends its row with a completion; the prompt of the second is
+  # shared, so its own tokens begin with one.
+  x = np.float32([[1, 3, 10, 20, 60]])
+  out = mean(
+      x,
+      np.ones((1, 5), bool),
+      np.array(episodes),
+      np.array(turns),
+      aggregate.Denominators(*map(np.float32, (5, 2, 2, 0))),
+      mode='turn',
+      num_episodes=2,
+  )
+  np.testing.assert_allclose(out, (2 + 30) / 2)
 
 
 @pytest.mark.parametrize('constant', [None, 0.0, -3.0])
@@ -161,6 +193,7 @@ def test_constant_mode_needs_its_constant(constant):
         random_values(0),
         MASK,
         SEGMENTS,
+        TURN_IDS,
         DENOMINATORS,
         mode='constant',
         num_episodes=4,

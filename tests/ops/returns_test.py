@@ -192,9 +192,14 @@ def test_spread_turns_gives_each_token_its_turn_s_value():
 
 def test_first_of_turn_is_where_a_turn_begins():
   np.testing.assert_array_equal(
-      first_of_turn(TURN_IDS),
+      first_of_turn(TURN_IDS, np.ones_like(TURN_IDS)),
       np.array([[0, 1, 0, 0, 1, 0, 1], [1, 0, 1, 0, 0, 0, 0]], bool),
   )
+
+
+def test_a_turn_begins_where_an_episode_does():
+  found = first_of_turn(np.array([[0, 0, 0, 0]]), np.array([[1, 1, 2, 2]]))
+  np.testing.assert_array_equal(found, [[True, False, True, False]])
 
 
 def test_rejects_mismatched_shapes():

@@ -312,3 +312,35 @@ def test_metrics_of_a_hand_made_collection():
       'rollout/invalid': 0,
   }
   assert {k: metrics[k] for k in expected} == pytest.approx(expected)
+
+
+def test_metrics_that_warn_of_a_collapse():
+  go, stop = (fakes.make_turn(action=action) for action in ('go', 'stop'))
+  stuck = fakes.make_episode(turns=(go, go, go), **_masked(3))
+  moving = fakes.make_episode(
+      turns=(go, stop, fakes.make_turn(1.0)), success=True, **_masked(3)
+  )
+  cut = fakes.make_episode((0.0,), stop_reason='horizon')
+  groups = [
+      Group(0, 0, (stuck, moving, cut)),  # differ
+      Group(1, 1, (cut, cut)),  # all fail
+      Group(2, 2, (moving, moving)),  # all succeed
+  ]
+  metrics = rollout_metrics(groups, 3)
+  # Of the later turns of stuck 2 of 2 repeat, of moving 0 of 2, three times.
+  assert metrics['rollout/repeated_action_share'] == 2 / 8
+  assert metrics['rollout/failed_groups'] == pytest.approx(1 / 3)
+  # Of the one group that differs one episode of three is cut.
+  assert metrics['rollout/cut_share_untied'] == pytest.approx(1 / 3)
+  tied = rollout_metrics(groups[1:], 3)
+  assert 'rollout/cut_share_untied' not in tied
+
+
+def _masked(turns):
+  """Token arrays of an episode with so many turns."""
+  like = fakes.make_episode((0.0,) * turns)
+  return dict(
+      tokens=like.tokens,
+      completion_mask=like.completion_mask,
+      sampler_logprobs=like.sampler_logprobs,
+  )

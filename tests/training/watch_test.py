@@ -4,7 +4,13 @@ import math
 
 import pytest
 
-from agentrl.training.watch import PATIENCE, DeadPolicyWatch
+from agentrl.training.options import Gauges
+from agentrl.training.watch import (
+    GAUGES,
+    PATIENCE,
+    CollapseWatch,
+    DeadPolicyWatch,
+)
 
 V = 32
 ALIVE = {
@@ -73,3 +79,47 @@ def test_steps_without_an_update_or_an_episode_say_nothing():
   skipped = {'train/skipped': 1.0, 'rollout/tied_groups': 0.0}
   nothing = {'rollout/invalid': 8.0}
   assert not warnings(*[skipped, nothing] * 10)
+
+
+# Gauges of a collapse.
+
+HEALTHY = {
+    'gauges/conditional_entropy': 1.0,
+    'gauges/mutual_information': 0.8,
+    'rollout/repeated_action_share': 0.1,
+    'rollout/parse_error_share': 0.01,
+    'rollout/failed_groups': 0.3,
+}
+
+
+def gauge_warnings(*steps, **limits):
+  watch = CollapseWatch(Gauges(**limits))
+  return [watch.see(metrics) for metrics in steps]
+
+
+@pytest.mark.parametrize('name', GAUGES)
+def test_a_third_value_beyond_its_limit_is_warned_of_once(name):
+  metric, meaning = GAUGES[name]
+  bad = HEALTHY | {metric: 0.0 if name.startswith('min_') else 1.0}
+  said = gauge_warnings(HEALTHY, *[bad] * 10)
+  assert [bool(texts) for texts in said] == [i == 3 for i in range(11)]
+  [text] = said[3]
+  limit = getattr(Gauges(), name)
+  assert f'gauges.{name}={limit:g}: {meaning}' in text and metric in text
+
+
+@pytest.mark.parametrize('name', GAUGES)
+def test_a_value_at_its_limit_and_a_limit_of_none_are_silent(name):
+  metric, _ = GAUGES[name]
+  at = HEALTHY | {metric: getattr(Gauges(), name)}
+  assert not any(gauge_warnings(*[at] * 9))
+  beyond = HEALTHY | {metric: 0.0 if name.startswith('min_') else 1.0}
+  assert not any(gauge_warnings(*[beyond] * 9, **{name: None}))
+
+
+def test_a_step_without_a_gauge_neither_counts_nor_clears():
+  bad = {'gauges/mutual_information': 0.0}
+  said = gauge_warnings(bad, {}, bad, {}, {}, bad)
+  assert [len(texts) for texts in said] == [0, 0, 0, 0, 0, 1]
+  good = {'gauges/mutual_information': 1.0}
+  assert not any(gauge_warnings(bad, bad, good, bad, bad))
