@@ -32,7 +32,8 @@ ALLOWED = {
     'types': set(),
     'batch': set(),
     'fields': set(),
-    'metrics': set(),
+    'trackers': set(),
+    'metrics': {'trackers'},
     'schedules': set(),
     'ops': set(),
     'parallel': set(),
@@ -57,7 +58,7 @@ ALLOWED = {
 }  # fmt: skip
 ALLOWED['training'] = set(ALLOWED)
 ALLOWED['config'] = {
-    *OPTIONS, 'fields', 'schedules', 'envs', 'runtime.workdir'
+    *OPTIONS, 'fields', 'schedules', 'trackers', 'envs', 'runtime.workdir'
 }  # fmt: skip
 ALLOWED['serving'] = ALLOWED['training'] | {'training'}
 ALLOWED['planning'] = ALLOWED['training'] | {'training'}
@@ -65,8 +66,9 @@ ALLOWED['modes'] = ALLOWED['training'] | {'training', 'config', 'serving'}
 OPEN = {'errors', 'types'}
 
 HOST = {
-    'errors', 'types', 'fields', 'metrics', 'schedules', 'runtime', 'http',
-    'envs', 'text', 'inference', 'rollout', 'data', 'evaluation', 'config',
+    'errors', 'types', 'fields', 'metrics', 'trackers', 'schedules',
+    'runtime', 'http', 'envs', 'text', 'inference', 'rollout', 'data',
+    'evaluation', 'config',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}

@@ -109,6 +109,7 @@ class Learning(Sampling):
   optim: Optim = section(Optim)
   eval: sections.Eval = section(sections.Eval)
   checkpoint: sections.Checkpoint
+  track: sections.Track = section(sections.Track)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

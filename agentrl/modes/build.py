@@ -6,6 +6,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from agentrl import config as config_lib, trackers
 from agentrl.models import variants
 from agentrl.modes import held_out
 from agentrl.modes.session import Session
@@ -14,6 +15,7 @@ from agentrl.rollout.agent import make_agent
 from agentrl.rollout.environment import Environment
 from agentrl.serving import remote
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.trackers import Tracker
 from agentrl.training import adapters, collection, language_model, meshes
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.collection import Collector
@@ -71,7 +73,12 @@ def make_world(session: Session, *, expert: bool) -> World:
     AgentrlError: something that the user can mend.
   """
   config = session.config
-  record = RunRecord(session.directory, session.console, writes=session.first)
+  record = RunRecord(
+      session.directory,
+      session.console,
+      writes=session.first,
+      trackers=_make_trackers(session),
+  )
   language_model.check_attention(config.model)
   mesh = meshes.make(config.mesh)
   checkpoints = Checkpoints(
@@ -93,6 +100,23 @@ def make_world(session: Session, *, expert: bool) -> World:
   if session.first:
     remote.warn_unreachable(config.sampler)
   return World(session, record, mesh, checkpoints, environment, tasks)
+
+
+def _make_trackers(session: Session) -> dict[str, Tracker]:
+  """Where process 0 sends its metrics; closed at the end of the run."""
+  if not session.first:
+    return {}
+  track = session.config.track
+  found = trackers.make(
+      track.to,
+      session.directory,
+      config_lib.record(session.config),
+      project=track.project,
+      name=track.name,
+  )
+  for tracker in found.values():
+    session.stack.callback(tracker.finish)
+  return found
 
 
 def make_run(

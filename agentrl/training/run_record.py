@@ -12,6 +12,8 @@ import rich.console
 from agentrl import metrics as metrics_lib
 from agentrl.data import episodes
 from agentrl.evaluation import evaluate
+from agentrl.trackers import Tracker
+from agentrl.training import system
 from agentrl.training.rl import StepRecord
 
 
@@ -27,6 +29,7 @@ class RunRecord:
       console: rich.console.Console,
       *,
       writes: bool,
+      trackers: Mapping[str, Tracker] | None = None,
   ):
     """Starts the clock.
 
@@ -34,14 +37,21 @@ class RunRecord:
       directory: the workdir.
       console: shows progress.
       writes: True in process 0.
+      trackers: where metrics go as well, by name; None: nowhere.
     """
     self._directory, self._console = directory, console
     self._writes = writes
+    self._trackers = dict(trackers or {})
     self._began = time.monotonic()
     self._wall_s = 0.0
     self._tokens = 0.0
     self._evals: dict[str, Any] = {}
     self._writer: metrics_lib.Writer | None = None
+
+  @property
+  def trackers(self) -> Sequence[Tracker]:
+    """Where the metrics of a phase go as well."""
+    return tuple(self._trackers.values())
 
   def open(
       self,
@@ -74,6 +84,7 @@ class RunRecord:
         shown=shown,
         console=self._console,
         show_every=show_every,
+        trackers=self.trackers,
     )
     stack.callback(self._writer.close)
 
@@ -86,7 +97,7 @@ class RunRecord:
     ]
     for name in early:
       values = values | evaluate.as_metrics(self._evals[name], f'eval_{name}')
-    self._writer.write(step, values)
+    self._writer.write(step, values | system.memory())
 
   def write_step(
       self,
@@ -182,6 +193,7 @@ class RunRecord:
         'tokens': int(self._tokens),
         **values,
         'eval': self._evals,
+        'links': {name: t.link for name, t in self._trackers.items()},
     }
     path = self._directory / 'summary.json'
     path.write_text(json.dumps(summary, indent=2) + '\n')

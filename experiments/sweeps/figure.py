@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 import matplotlib
-from matplotlib import axes as axes_lib, figure as figure_lib
+from matplotlib import axes as axes_lib, figure as figure_lib, ticker
 
 from agentrl.evaluation import training_seeds
 from agentrl.evaluation.statistics import wilson_interval
@@ -47,6 +47,8 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
         fontsize=8,
     )
     learning.set(ylim=(-0.02, 1.02), xlabel='rl step', ylabel='success')
+    learning.set_xlim(left=0)
+    learning.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
     learning.set_title(
         f'collected episodes, pooled over {_WINDOW} steps\nand seeds; band: 95%'
         ' Wilson over episodes',

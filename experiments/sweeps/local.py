@@ -6,16 +6,20 @@ import os
 import pathlib
 import sys
 import threading
+import time
 from collections.abc import Sequence
 
 import psutil
 
+from agentrl.errors import ConfigError
+from agentrl.runtime import lock, supervisor
 from agentrl.runtime.children import Child
 from experiments.sweeps.cells import Cell
 
 ROOT = pathlib.Path(__file__).parents[2]
 
 _POLL_S = 0.2
+_PATIENCE_S = 2 * supervisor.GRACE_S
 _LAST_BYTES = 4000  # of a log: its last line says why a run failed
 
 
@@ -72,12 +76,24 @@ def interrupt(child: Child) -> None:
       run.terminate()
 
 
+def _await_end(workdir: pathlib.Path) -> None:
+  """Waits for a run of a sweep that was killed: it may still be saving."""
+  deadline = time.monotonic() + _PATIENCE_S
+  while workdir.is_dir() and time.monotonic() < deadline:
+    try:
+      with lock.hold(workdir):
+        return
+    except ConfigError:  # which the run will say, if it does not end
+      time.sleep(_POLL_S)
+
+
 def _train(
     cell: Cell, out: pathlib.Path, stopping: threading.Event
 ) -> str | None:
   if stopping.is_set():
     return None
   log = out / f'{cell.name}.log'
+  _await_end(out / cell.name)
   print(f'{cell.name}: running, see {log}', flush=True)
   child = start(cell.command((out / cell.name).absolute()), log)
   asked = False

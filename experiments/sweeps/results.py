@@ -176,6 +176,8 @@ def _arm_row(arm: Arm) -> list[str]:
 def _over_seeds(arm: Arm) -> str:
   if len(arm.scores) < 2:
     return ''
+  if len(set(arm.scores)) == 1:
+    return 'all equal'  # which is no certainty
   found = training_seeds.over_seeds({'': arm.scores}, seed=0)
   return _ends(found.mean_low, found.mean_high)
 
@@ -213,6 +215,8 @@ def _tests(found: Sequence[Arm]) -> list[list[str]]:
 def _difference_over_seeds(arm: Arm, first: Arm) -> str:
   if min(len(arm.scores), len(first.scores)) < 2:
     return ''
+  if len({*arm.scores, *first.scores}) == 1:
+    return 'all equal'
   found = training_seeds.seed_difference(
       {'': arm.scores}, {'': first.scores}, seed=0
   )
