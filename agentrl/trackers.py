@@ -50,6 +50,16 @@ class Tracker(Protocol):
     """Where a person finds the metrics: a URL, or a path in the workdir."""
 
 
+def check(names: Sequence[str]) -> None:
+  """Refuses now what a tracker would refuse after minutes.
+
+  Raises:
+    ConfigError: W&B is not installed, or has no key or no network.
+  """
+  if 'wandb' in names:
+    _check_wandb()
+
+
 def make(
     names: Sequence[str],
     workdir: pathlib.Path,
@@ -70,10 +80,10 @@ def make(
   Raises:
     ConfigError: W&B cannot be used; says the way out.
   """
+  check(names)
   found: dict[str, Tracker] = {}
   for chosen in names:
     if chosen == 'wandb':
-      _check_wandb()
       found[chosen] = Wandb(workdir, config, project, name or workdir.name)
     else:
       found[chosen] = TensorBoard()
@@ -205,11 +215,6 @@ TRACKERS = {'tensorboard': TensorBoard, 'wandb': Wandb}
 
 
 def _check_wandb() -> None:
-  """Refuses now what W&B would refuse after minutes.
-
-  Raises:
-    ConfigError: it is not installed, or has no key or no network.
-  """
   if importlib.util.find_spec('wandb') is None:
     raise ConfigError(
         "track.to='wandb' needs the package: pip install -r"

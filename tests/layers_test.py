@@ -61,8 +61,10 @@ ALLOWED['config'] = {
     *OPTIONS, 'fields', 'schedules', 'trackers', 'envs', 'runtime.workdir'
 }  # fmt: skip
 ALLOWED['serving'] = ALLOWED['training'] | {'training'}
-ALLOWED['planning'] = ALLOWED['training'] | {'training'}
-ALLOWED['modes'] = ALLOWED['training'] | {'training', 'config', 'serving'}
+ALLOWED['planning'] = ALLOWED['training'] | {'training', 'serving'}
+ALLOWED['modes'] = ALLOWED['training'] | {
+    'training', 'config', 'serving', 'planning'
+}  # fmt: skip
 OPEN = {'errors', 'types'}
 
 HOST = {
