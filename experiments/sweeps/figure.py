@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 from matplotlib import axes as axes_lib, figure as figure_lib, ticker
+from scipy import stats
 
 from agentrl.evaluation import training_seeds
-from agentrl.evaluation.statistics import wilson_interval
 from experiments.sweeps import results
 from experiments.sweeps.results import Arm, Run
 
@@ -93,9 +93,9 @@ def _curve(axes: axes_lib.Axes, arm: Arm, colour) -> None:
     )
     if episodes:
       last = max(line['step'] for line in part) + 1
-      points.append(
-          (last, solved / episodes, *wilson_interval(solved, episodes))
-      )
+      trials = stats.binomtest(solved, episodes)
+      ends = trials.proportion_ci(method='wilson')
+      points.append((last, solved / episodes, *ends))
   if points:
     steps, means, lows, highs = zip(*points, strict=True)
     axes.plot(steps, means, color=colour, marker='.', label=arm.name)
