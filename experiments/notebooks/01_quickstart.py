@@ -45,6 +45,11 @@ if any(importlib.util.find_spec(name) is None for name in needed):
 
 RUNS = pathlib.Path(os.environ.get('AGENTRL_RUNS', 'runs')).absolute()
 
+# A kernel asks for colours, and so for progress bars.
+COLOURS = ('FORCE_COLOR', 'CLICOLOR_FORCE', 'CLICOLOR')
+PLAIN = {k: v for k, v in os.environ.items() if k not in COLOURS}
+PLAIN |= {'COLUMNS': '100'}
+
 
 def launch(*words, program=('launch.py',), **variables):
   """Runs a command as a shell would, and prints what it says."""
@@ -54,7 +59,7 @@ def launch(*words, program=('launch.py',), **variables):
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,
       text=True,
-      env=os.environ | variables,
+      env=PLAIN | variables,
   ) as process:
     for line in process.stdout:
       print(line, end='')
