@@ -227,7 +227,8 @@ def train(
                     update=updated - collected,
                     push=pushed - updated,
                 ),
-                tokens=metrics['train/tokens'],
+                # Skipped updates have learnt nothing, and count none.
+                tokens=metrics.get('train/tokens', 0.0),
             )
         )
         worthy = hooks.record(
