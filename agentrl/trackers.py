@@ -18,6 +18,8 @@ from typing import Any, Protocol
 
 from agentrl.errors import ConfigError
 
+KINDS = ('tensorboard', 'wandb')
+
 Write = Callable[[int, Mapping[str, float]], None]
 
 _WANDB = 'wandb'  # folder of W&B's files in the workdir
@@ -71,7 +73,7 @@ def make(
   """The trackers of a run by name; nothing is opened yet.
 
   Args:
-    names: of `TRACKERS`.
+    names: of `KINDS`.
     workdir: of the run.
     config: of the run, kept beside its metrics.
     project: of W&B.
@@ -209,9 +211,6 @@ class Wandb:
       ) from error
     path.write_text(json.dumps({'id': run.id}) + '\n')
     return run
-
-
-TRACKERS = {'tensorboard': TensorBoard, 'wandb': Wandb}
 
 
 def _check_wandb() -> None:

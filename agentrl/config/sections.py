@@ -11,7 +11,7 @@ from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section, when, when_set
 from agentrl.schedules import HORIZONS
-from agentrl.trackers import TRACKERS
+from agentrl.trackers import KINDS
 from agentrl.training.options import SCHEDULES
 
 _STEPWISE = when('horizon.kind', 'stepwise')
@@ -194,9 +194,7 @@ _WANDB = ActsIf(
 class Track:
   """Where metrics go besides `metrics.jsonl`; see `trackers`."""
 
-  to: tuple[str, ...] = field(
-      ('tensorboard',), 'trackers', one_of=tuple(TRACKERS)
-  )
+  to: tuple[str, ...] = field(('tensorboard',), 'trackers', one_of=KINDS)
   project: str = field('agentrl', 'project of the run', acts_if=_WANDB)
   name: str | None = field(
       None, "name of the run; None: the workdir's", acts_if=_WANDB

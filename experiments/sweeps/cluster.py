@@ -25,7 +25,6 @@ _SIGNAL_DELAY_S = 300
 _JOBS = 'jobs'  # folder of submitit's files
 _IDS = 'jobs.json'  # cell -> job id
 _POLL_S = 1.0
-_ALIVE = ('PENDING', 'RUNNING', 'REQUEUED', 'SUSPENDED', 'COMPLETING', 'READY')
 
 
 class Training:
@@ -96,25 +95,20 @@ def train(
     out: folder of the sweep.
     executor: by `executor`.
   """
-  ids = _read(out)
-  going = {
-      cell.name: SlurmJob(out / _JOBS, ids[cell.name])
-      for cell in cells
-      if isinstance(executor, SlurmExecutor) and _alive(ids.get(cell.name), out)
-  }
-  for name, job in going.items():
+  jobs = going(cells, out, executor)
+  for name, job in jobs.items():
     print(f'{name}: job {job.job_id} of before goes on', flush=True)
-  new = [cell for cell in cells if cell.name not in going]
+  new = [cell for cell in cells if cell.name not in jobs]
   if new:
     with executor.batch():
       submitted = [executor.submit(_training(cell, out)) for cell in new]
     for cell, job in zip(new, submitted, strict=True):
-      going[cell.name] = job
+      jobs[cell.name] = job
       print(f'{cell.name}: job {job.job_id}', flush=True)
-    ids |= {name: job.job_id for name, job in going.items()}
+    ids = _read(out) | {name: job.job_id for name, job in jobs.items()}
     (out / _IDS).write_text(json.dumps(ids, indent=2) + '\n')
   try:
-    return _wait(going, out)
+    return _wait(jobs, out)
   except KeyboardInterrupt:
     return ['Jobs go on. The same command waits for them.']
 
@@ -172,14 +166,25 @@ def _read(out: pathlib.Path) -> dict[str, str]:
   return json.loads(path.read_text()) if path.exists() else {}
 
 
-def _alive(job_id: str | None, out: pathlib.Path) -> bool:
-  if job_id is None:
-    return False
-  return SlurmJob(out / _JOBS, job_id).state.split(' ')[0] in _ALIVE
+def going(
+    cells: Sequence[Cell], out: pathlib.Path, executor: submitit.Executor
+) -> dict[str, submitit.Job]:
+  """Jobs of an earlier command that are queued or run; none of this machine."""
+  if not isinstance(executor, SlurmExecutor):
+    return {}
+  ids = _read(out)
+  jobs = {
+      cell.name: SlurmJob(out / _JOBS, ids[cell.name])
+      for cell in cells
+      if cell.name in ids
+  }
+  return {
+      name: job for name, job in jobs.items() if not job.done(force_check=True)
+  }
 
 
-def _wait(going: Mapping[str, submitit.Job], out: pathlib.Path) -> list[str]:
-  reasons, left = [], dict(going)
+def _wait(jobs: Mapping[str, submitit.Job], out: pathlib.Path) -> list[str]:
+  reasons, left = [], dict(jobs)
   while left:
     for name, job in list(left.items()):
       if job.done():

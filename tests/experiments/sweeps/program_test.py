@@ -1,5 +1,6 @@
 """Sweeps from the command line: continued, stopped, failed, as jobs."""
 
+import json
 import os
 import pathlib
 import signal
@@ -129,6 +130,25 @@ def test_slurm_options_are_checked_before_anything_starts(tmp_path):
   with pytest.raises(ConfigError, match='Could not detect "srun"'):
     cluster.executor('slurm', tmp_path, 1, {})
   assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('state, going', [('RUNNING', True), ('FAILED', False)])
+def test_jobs_of_before_are_not_submitted_again(
+    tmp_path, monkeypatch, state, going
+):
+  (cell,) = cells_lib.make(TINY, [{}])
+  job = '70_0' if going else '71_0'  # submitit remembers what it asked
+  for name, said in (('srun', ''), ('sacct', f'JobID|State\n{job}|{state}')):
+    program = tmp_path / 'bin' / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!/bin/sh\nprintf '{said}\\n'\n")
+    program.chmod(0o755)
+  monkeypatch.setenv('PATH', f'{tmp_path / "bin"}:{os.environ["PATH"]}')
+  (tmp_path / 'jobs').mkdir()
+  (tmp_path / 'jobs.json').write_text(json.dumps({cell.name: job}))
+  executor = cluster.executor('slurm', tmp_path, 1, {})
+  found = cluster.going([cell], tmp_path, executor)
+  assert [x.job_id for x in found.values()] == [job] * going
 
 
 # Saves on SIGTERM and stops; a second start continues and finishes.
