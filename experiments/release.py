@@ -1,6 +1,6 @@
 r"""Makes a release artefact of a run: its policy, with a card, in one archive.
 
-    python -m experiments.release --run=runs/quickstart --out=runs/release
+    python -m experiments.release --run=runs/quickstart --folder=runs/release
     python launch.py --config=configs/evaluate.py:model=runs/release/quickstart \
         --workdir=runs/released
 
@@ -23,7 +23,9 @@ from absl import app, flags
 from agentrl.evaluation import results
 
 _RUN = flags.DEFINE_string('run', None, 'Workdir of the run.', required=True)
-_OUT = flags.DEFINE_string('out', None, 'Folder of the release.', required=True)
+_OUT = flags.DEFINE_string(
+    'folder', None, 'Folder of the release.', required=True
+)
 _NAME = flags.DEFINE_string('name', None, "Of the policy; None: the run's.")
 
 _ROOT = pathlib.Path(__file__).parents[1]
@@ -86,7 +88,7 @@ def main(argv):
   run, out = pathlib.Path(_RUN.value).absolute(), pathlib.Path(_OUT.value)
   folder = out / (_NAME.value or run.name)
   if folder.exists():
-    sys.exit(f'{folder} exists: another --out, or another --name.')
+    sys.exit(f'{folder} exists: another --folder, or another --name.')
   launch(
       f'configs/export.py:run={run}', folder, '--config.export.dtype=bfloat16'
   )
