@@ -1,10 +1,8 @@
-"""Writer of a run's metrics: JSONL, TensorBoard, a progress line."""
+"""Writer of a run's metrics: JSON lines, trackers, a progress line."""
 
 import json
-import math
 import os
 import pathlib
-import sys
 import time
 from collections.abc import Mapping, Sequence
 
@@ -12,6 +10,7 @@ import rich.console
 import rich.progress
 
 from agentrl.errors import DataError
+from agentrl.trackers import Tracker
 
 _WIDTH = 80  # columns of a progress line
 
@@ -29,6 +28,7 @@ class Writer:
       *,
       filename: str = 'metrics.jsonl',
       prefix: str = '',
+      trackers: Sequence[Tracker] = (),
       total: int,
       start: int = 0,
       shown: Sequence[str] = (),
@@ -40,8 +40,8 @@ class Writer:
     Args:
       directory: the workdir.
       filename: of the JSON lines.
-      prefix: of the TensorBoard tags, to keep two phases apart; their events
-        are in a folder of this name.
+      prefix: of the names in trackers, to keep two phases apart.
+      trackers: where the metrics go as well; they outlive the writer.
       total: steps of the whole run, for the time left.
       start: steps done before this process.
       shown: metrics that the progress line shows.
@@ -50,8 +50,7 @@ class Writer:
     """
     self._path = directory / filename
     self._file = open(self._path, 'a', encoding='utf-8')
-    self._events = _Events(directory / 'tensorboard' / prefix, start)
-    self._prefix = prefix
+    self._tracked = [t.start(directory, prefix, start) for t in trackers]
     self._total, self._start = total, start
     self._shown, self._show_every = shown, show_every
     self._console = console or rich.console.Console()
@@ -74,7 +73,7 @@ class Writer:
     self._check_place()
     self._file.write(json.dumps(line, allow_nan=True) + '\n')
     self._file.flush()
-    self._add_scalars(step, values)
+    self._track(step, values)
     now = time.monotonic()
     if self._after_first is None:
       self._after_first = now
@@ -107,21 +106,14 @@ class Writer:
     _replace(self._path, ''.join([*lines, line]))
     self._file.close()
     self._file = open(self._path, 'a', encoding='utf-8')
-    self._add_scalars(last['step'], values)
+    self._track(last['step'], values)
 
-  def _add_scalars(self, step: int, values: Mapping[str, float]) -> None:
-    self._events.write(
-        step,
-        {
-            self._prefix + name: value
-            for name, value in values.items()
-            if math.isfinite(value)
-        },
-    )
+  def _track(self, step: int, values: Mapping[str, float]) -> None:
+    for write in self._tracked:
+      write(step, values)
 
   def close(self) -> None:
     self._file.close()
-    self._events.close()
 
   def _check_place(self) -> None:
     """Lines written to a file that was deleted would be lost in silence."""
@@ -135,67 +127,10 @@ class Writer:
       )
 
 
-class _Events:
-  """An event file of TensorBoard that is whole after each step.
-
-  tensorboardX's own writer hands events to a thread, which keeps them for up to
-  two minutes: a SIGKILL would lose those steps.
-  """
-
-  def __init__(self, folder: pathlib.Path, start: int):
-    """Opens a new file, whose first event hides step `start` and later ones.
-
-    They are of a run that was killed, and are done again.
-    """
-    tensorboardx = _import_tensorboard()
-    self._event = tensorboardx.proto.event_pb2.Event
-    self._summary = tensorboardx.proto.summary_pb2.Summary
-    folder.mkdir(parents=True, exist_ok=True)
-    # The name has seconds only, and an older file of this name would be lost.
-    self._writer = tensorboardx.event_file_writer.EventsWriter(
-        str(folder / 'events'), f'.{time.time_ns()}'
-    )
-    session = tensorboardx.proto.event_pb2.SessionLog
-    self._add(start, session_log=session(status=session.START))
-
-  def write(self, step: int, values: Mapping[str, float]) -> None:
-    """Adds the scalars of one step."""
-    items = [
-        self._summary.Value(tag=name, simple_value=value)
-        for name, value in values.items()
-    ]
-    self._add(step, summary=self._summary(value=items))
-
-  def close(self) -> None:
-    self._writer.close()
-
-  def _add(self, step: int, **content) -> None:
-    event = self._event(step=step, wall_time=time.time(), **content)
-    self._writer.write_event(event)
-    self._writer.flush()
-
-
 def _short(name: str) -> str:
   """`rollout/return_mean` as `return`: what fits a line."""
   name = name.rpartition('/')[2].removesuffix('_mean').removesuffix('_norm')
   return 's' if name == 'step_s' else name
-
-
-def _import_tensorboard():
-  """Imports tensorboardX as it is without torch.
-
-  Where there is torch it imports it, for types that are not written here: two
-  seconds of every start.
-  """
-  hidden = 'torch' not in sys.modules
-  if hidden:
-    sys.modules['torch'] = None
-  try:
-    import tensorboardX.event_file_writer
-  finally:
-    if hidden:
-      del sys.modules['torch']
-  return tensorboardX
 
 
 def duration(seconds: float) -> str:

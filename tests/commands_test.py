@@ -16,7 +16,10 @@ from tests import own_files
 
 ROOT = pathlib.Path(__file__).parent.parent
 SOURCES = ('launch.py', 'agentrl', 'configs', 'experiments')
-PAGES = [ROOT / 'README.md'] + [
+PAGES = [
+    ROOT / 'README.md',
+    ROOT / 'experiments' / 'coming_from_agentgym_rl.md',
+] + [
     page
     for folder in ('agentrl', 'experiments', 'third_party')
     for page in sorted((ROOT / folder).rglob('README.md'))

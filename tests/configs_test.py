@@ -67,6 +67,7 @@ ARGS = {
         'plan,rate=0.6,difference=0.2,icc=0.3,agreement=0.5',
         'plan=True,a=E1',
     ),
+    'doctor': ('config=configs/quickstart.py:tiny;algo=ppo',),
     'export': ('run=RUN',),
     'inspect': ('episodes=e.jsonl', 'episodes=e.jsonl,tokenizer=DIR,n=5'),
     'serve_env': ('env=babyai,port=8001,expert', 'env=babyai,workers=4'),
@@ -74,6 +75,7 @@ ARGS = {
 }
 TOOLS = (
     'compare',
+    'doctor',
     'evaluate',
     'export',
     'inspect',

@@ -34,7 +34,8 @@ ALLOWED = {
     'batch': set(),
     'own': set(),
     'fields': {'own'},
-    'metrics': set(),
+    'trackers': set(),
+    'metrics': {'trackers'},
     'schedules': {'own'},
     'ops': set(),
     'parallel': set(),
@@ -59,16 +60,20 @@ ALLOWED = {
 }  # fmt: skip
 ALLOWED['training'] = set(ALLOWED)
 ALLOWED['config'] = {
-    *OPTIONS, 'own', 'fields', 'schedules', 'envs', 'runtime.workdir'
+    *OPTIONS, 'own', 'fields', 'schedules', 'trackers', 'envs',
+    'runtime.workdir',
 }  # fmt: skip
 ALLOWED['serving'] = ALLOWED['training'] | {'training'}
-ALLOWED['planning'] = ALLOWED['training'] | {'training'}
-ALLOWED['modes'] = ALLOWED['training'] | {'training', 'config', 'serving'}
+ALLOWED['planning'] = ALLOWED['training'] | {'training', 'serving'}
+ALLOWED['modes'] = ALLOWED['training'] | {
+    'training', 'config', 'serving', 'planning'
+}  # fmt: skip
 OPEN = {'errors', 'types'}
 
 HOST = {
-    'errors', 'types', 'own', 'fields', 'metrics', 'schedules', 'runtime', 'http',
-    'envs', 'text', 'inference', 'rollout', 'data', 'evaluation', 'config',
+    'errors', 'types', 'own', 'fields', 'metrics', 'trackers', 'schedules',
+    'runtime', 'http', 'envs', 'text', 'inference', 'rollout', 'data',
+    'evaluation', 'config',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}

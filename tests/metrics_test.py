@@ -14,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import (
     EventAccumulator,
 )
 
-from agentrl import metrics
+from agentrl import metrics, trackers
 from agentrl.errors import DataError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -24,6 +24,7 @@ def make_writer(directory, output=None, **settings):
   console = rich.console.Console(file=output or io.StringIO(), width=200)
   return metrics.Writer(
       directory,
+      trackers=[trackers.TensorBoard()],
       **{'total': 4, 'console': console, **settings},
   )
 
@@ -114,8 +115,9 @@ def scalars(folder):
 
 def test_a_sigkill_loses_no_step_that_was_written(tmp_path):
   program = (
-      'import os, pathlib; from agentrl import metrics;'
-      f' writer = metrics.Writer(pathlib.Path({str(tmp_path)!r}), total=9);'
+      'import os, pathlib; from agentrl import metrics, trackers;'
+      f' writer = metrics.Writer(pathlib.Path({str(tmp_path)!r}), total=9,'
+      ' trackers=[trackers.TensorBoard()]);'
       ' [writer.write(i, {"a": i / 2, "b": 1.0}) for i in range(3)];'
       ' os.kill(os.getpid(), 9)'
   )
@@ -273,8 +275,8 @@ def test_a_bar_is_silent_where_there_is_no_terminal():
 def test_torch_is_not_waited_for(tmp_path):
   pytest.importorskip('torch')
   program = (
-      'import pathlib, sys; from agentrl import metrics;'
-      f' metrics.Writer(pathlib.Path({str(tmp_path)!r}), total=1).close();'
+      'import pathlib, sys; from agentrl import trackers;'
+      f' trackers.TensorBoard().start(pathlib.Path({str(tmp_path)!r}), "", 0);'
       ' assert "torch" not in sys.modules; import torch'
   )
   subprocess.run([sys.executable, '-c', program], check=True, cwd=ROOT)

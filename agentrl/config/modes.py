@@ -10,7 +10,7 @@ from collections.abc import Container, Mapping
 from typing import Any, ClassVar
 
 from agentrl.algos import hyperparams
-from agentrl.config import comparing, sections
+from agentrl.config import comparing, examining, sections
 from agentrl.envs.options import (
     EnvName,
     EnvOptions,
@@ -126,6 +126,7 @@ class Learning(Sampling):
   optim: Optim = section(Optim)
   eval: sections.Eval = section(sections.Eval)
   checkpoint: sections.Checkpoint
+  track: sections.Track = section(sections.Track)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -430,8 +431,17 @@ class Export(Computing):
   export: Folder = section(Folder)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Doctor(Mode):
+  """mode='doctor': what this machine lacks for a config."""
+
+  mode = 'doctor'
+
+  doctor: examining.Examined = section(examining.Examined)
+
+
 _LEARN = (Train, Sft, Dpo, AgentEvol)
-_REST = (Evaluate, Compare, ServeEnv, ServePolicy, Inspect, Export)
+_REST = (Evaluate, Compare, ServeEnv, ServePolicy, Inspect, Export, Doctor)
 MODES = {cls.mode: cls for cls in _LEARN + _REST}
 
 

@@ -26,6 +26,7 @@ _FREE = (
     'sampler.',
     'mesh.',
     'model.attention',
+    'track.',
 )
 # Of an evaluation, what changes neither what is played nor by whom.
 _FREE_EVALUATION = (

@@ -9,8 +9,16 @@ from typing import Any
 
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
-from agentrl.fields import field, section, unless_set, when, when_set
+from agentrl.fields import (
+    ActsIf,
+    field,
+    section,
+    unless_set,
+    when,
+    when_set,
+)
 from agentrl.schedules import HORIZONS
+from agentrl.trackers import KINDS
 from agentrl.training.options import SCHEDULES
 
 _BY_STEPS = when('horizon.kind', 'stepwise', 'linear', own=True)
@@ -216,6 +224,28 @@ class RlCheckpoint(StepCheckpoint):
           'eval.every is 0, so no step is evaluated but the ends',
       ),
   )
+
+
+_WANDB = ActsIf(
+    lambda config: 'wandb' in config.track.to,
+    {'track.to': ('wandb',)},
+    "it is for Weights & Biases: track.to='wandb'",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Track:
+  """Where metrics go besides `metrics.jsonl`; see `trackers`."""
+
+  to: tuple[str, ...] = field(('tensorboard',), 'trackers', one_of=KINDS)
+  project: str = field('agentrl', 'project of the run', acts_if=_WANDB)
+  name: str | None = field(
+      None, "name of the run; None: the workdir's", acts_if=_WANDB
+  )
+
+  def check(self) -> None:
+    if len(set(self.to)) < len(self.to):
+      raise ConfigError(f'track.to names a tracker twice: {self.to}.')
 
 
 _EXPERT = when_set('data.expert_episodes', 8, 'data.expert_episodes is 0')

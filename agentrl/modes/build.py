@@ -6,6 +6,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from agentrl import config as config_lib, trackers
 from agentrl.config.mixture import Member
 from agentrl.errors import AgentrlError
 from agentrl.evaluation.results import Panel
@@ -17,6 +18,7 @@ from agentrl.rollout.agent import make_agent
 from agentrl.rollout.environment import Environment
 from agentrl.serving import remote
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.trackers import Tracker
 from agentrl.training import adapters, collection, language_model, meshes
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.collection import Collector
@@ -102,7 +104,12 @@ def make_worlds(
     AgentrlError: something that the user can mend; names the member.
   """
   config = session.config
-  record = RunRecord(session.directory, session.console, writes=session.first)
+  record = RunRecord(
+      session.directory,
+      session.console,
+      writes=session.first,
+      trackers=_make_trackers(session),
+  )
   language_model.check_attention(config.model)
   mesh = meshes.make(config.mesh)
   checkpoints = Checkpoints(
@@ -144,6 +151,23 @@ def _enter(
   # Refused now rather than after an hour.
   panels = held_out.make_panels(environment, config)
   return environment, tasks, *panels
+
+
+def _make_trackers(session: Session) -> dict[str, Tracker]:
+  """Where process 0 sends its metrics; closed at the end of the run."""
+  if not session.first:
+    return {}
+  track = session.config.track
+  found = trackers.make(
+      track.to,
+      session.directory,
+      config_lib.record(session.config),
+      project=track.project,
+      name=track.name,
+  )
+  for tracker in found.values():
+    session.stack.callback(tracker.finish)
+  return found
 
 
 def make_run(

@@ -150,6 +150,7 @@ def imitate(
       console=run.session.console,
       check=lambda: ranks.check(run.session.loop),
       write=run.session.first,
+      trackers=run.record.trackers,
       **how,
   )
   run.record.add_tokens(metrics['train/tokens'])

@@ -24,6 +24,7 @@ from agentrl.training import (
     policy_update,
     programs as programs_lib,
     state as state_lib,
+    system,
 )
 from agentrl.training.options import RlOptim
 from agentrl.training.policy_update import Update, UpdatePlan
@@ -194,11 +195,16 @@ def train(
                 'train/lr': lr,
                 'train/kl_coef': loop.kl_coef,
                 'policy/version': float(version),
-                'time/collect_s': collected - began,
-                'time/update_s': updated - collected,
-                'time/push_s': pushed - updated,
-                'time/step_s': pushed - began,
             }
+            | system.shares(
+                dict(
+                    collect=collected - began,
+                    update=updated - collected,
+                    push=pushed - updated,
+                ),
+                # Skipped updates have learnt nothing, and count none.
+                tokens=metrics.get('train/tokens', 0.0),
+            )
         )
         worthy = hooks.record(
             StepRecord(loop.step, metrics, groups, batch, suspects)

@@ -12,6 +12,8 @@ import rich.console
 from agentrl import metrics as metrics_lib
 from agentrl.data import episodes
 from agentrl.evaluation import evaluate
+from agentrl.trackers import Tracker
+from agentrl.training import system
 from agentrl.training.rl import StepRecord
 
 # Panels, as summary.json and metrics call their evaluations.
@@ -30,6 +32,7 @@ class RunRecord:
       console: rich.console.Console,
       *,
       writes: bool,
+      trackers: Mapping[str, Tracker] | None = None,
   ):
     """Starts the clock.
 
@@ -37,14 +40,21 @@ class RunRecord:
       directory: the workdir.
       console: shows progress.
       writes: True in process 0.
+      trackers: where metrics go as well, by name; None: nowhere.
     """
     self._directory, self._console = directory, console
     self._writes = writes
+    self._trackers = dict(trackers or {})
     self._began = time.monotonic()
     self._wall_s = 0.0
     self._tokens = 0.0
     self._evals: dict[str, dict[str, Any]] = {WHOLE: {}, SMALL: {}}
     self._writer: metrics_lib.Writer | None = None
+
+  @property
+  def trackers(self) -> Sequence[Tracker]:
+    """Where the metrics of a phase go as well."""
+    return tuple(self._trackers.values())
 
   def open(
       self,
@@ -77,6 +87,7 @@ class RunRecord:
         shown=shown,
         console=self._console,
         show_every=show_every,
+        trackers=self.trackers,
     )
     stack.callback(self._writer.close)
 
@@ -93,7 +104,7 @@ class RunRecord:
     for panel, name in early:
       found = self._evals[panel][name]
       values = values | evaluate.as_metrics(found, f'{panel}_{name}')
-    self._writer.write(step, values)
+    self._writer.write(step, values | system.memory())
 
   def write_step(
       self,
@@ -205,6 +216,7 @@ class RunRecord:
         'tokens': int(self._tokens),
         **values,
         **{name: x for name, x in self._evals.items() if x or name == WHOLE},
+        'links': {name: t.link for name, t in self._trackers.items()},
     }
     path = self._directory / 'summary.json'
     path.write_text(json.dumps(summary, indent=2) + '\n')

@@ -17,6 +17,7 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.models.lora import Base
 from agentrl.models.transformer import Transformer
+from agentrl.trackers import Tracker
 from agentrl.training import (
     optim as optim_lib,
     programs as programs_lib,
@@ -184,6 +185,7 @@ def imitate(
     check: Callable[[], None],
     name: str,
     write: bool,
+    trackers: Sequence[Tracker] = (),
 ) -> tuple[Any, programs_lib.Metrics]:
   """A whole phase, with metrics in a file of its own.
 
@@ -195,6 +197,7 @@ def imitate(
     check: called after each update; may raise to stop.
     name: of the phase.
     write: True in the process that writes and shows.
+    trackers: where its metrics go as well.
 
   Returns:
     The parameters learnt, and the last update's metrics, but with the tokens
@@ -212,6 +215,7 @@ def imitate(
           total=learner.total,
           shown=('policy/loss', 'train/grad_norm'),
           console=console,
+          trackers=trackers,
           show_every=max(learner.total // 10, 1),
       )
       stack.callback(writer.close)

@@ -31,6 +31,7 @@ NEEDED = {
     'inspect': {'inspect.episodes': 'e.jsonl'},
     'export': {'checkpoint.path': 'run'},
     'compare': {'compare.plan': True, 'plan.rate': 0.5},
+    'doctor': {'doctor.config': 'c.py'},
 }
 
 

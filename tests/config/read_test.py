@@ -23,6 +23,7 @@ from agentrl.models.options import Lora
 from agentrl.modes import (
     agentevol,
     compare,
+    doctor,
     dpo,
     evaluate,
     export,
@@ -46,6 +47,7 @@ MODULES = dict(
     agentevol=agentevol,
     evaluate=evaluate,
     compare=compare,
+    doctor=doctor,
     export=export,
     inspect=inspect,
     serve_env=serve_env,
@@ -284,6 +286,11 @@ def seen(tmp_path_factory, quick_compilation):
   config.compare.plan = True
   config.plan.rate = 0.5
   recorder.run(config)
+  config = config_lib.defaults('doctor')
+  # One that can be examined would be read as its own mode.
+  config.doctor.config = 'configs/none.py'
+  with pytest.raises(SystemExit):
+    recorder.run(config)
   config = config_lib.defaults('inspect')
   config.inspect.episodes = str(played / 'episodes' / 'train' / '000000.jsonl')
   recorder.run(config)

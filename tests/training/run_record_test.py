@@ -142,6 +142,7 @@ def test_a_run_goes_on_with_its_counts_and_evaluations(
       'steps': 3,
       'updates': 9,
       'eval': {'before': SUMMARY},
+      'links': {},
   }
 
 

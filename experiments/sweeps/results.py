@@ -1,0 +1,252 @@
+"""Results of a sweep: its finished runs, arms with intervals, paired tests."""
+
+import dataclasses
+import json
+import pathlib
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import PanelError
+from agentrl.evaluation import comparison, intervals, training_seeds
+from agentrl.evaluation.comparison import Values
+from experiments.sweeps import folder
+from experiments.sweeps.cells import Cell
+
+_SUCCESS = (0.0, 1.0)  # least and greatest value
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A finished run.
+
+  Attributes:
+    cell: of the sweep.
+    config: as its workdir keeps it.
+    summary: likewise.
+    metrics: one record a step.
+    played: success of each (task, sample) of its last evaluation, None where
+      the infrastructure failed the episode.
+  """
+
+  cell: Cell
+  config: Mapping[str, Any]
+  summary: Mapping[str, Any]
+  metrics: Sequence[Mapping[str, float]]
+  played: Values
+
+  @property
+  def name(self) -> str:
+    return self.cell.name
+
+  @property
+  def before(self) -> Mapping[str, float] | None:
+    """The evaluation before the first step; None without one."""
+    return self.summary['eval'].get('before')
+
+  @property
+  def after(self) -> Mapping[str, float] | None:
+    """The evaluation at the end; None without one."""
+    return self.summary['eval'].get('after')
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+  """Runs that differ in the seed alone, and what they reached."""
+
+  name: str
+  runs: Sequence[Run]
+
+  @property
+  def values(self) -> Values:
+    """Success of each (task, sample), the mean over runs."""
+    found: dict[Any, list[float]] = {}
+    for run in self.runs:
+      for key, value in run.played.items():
+        found.setdefault(key, []).extend([] if value is None else [value])
+    return {
+        key: statistics.fmean(values) if values else None
+        for key, values in found.items()
+    }
+
+  @property
+  def scores(self) -> list[float]:
+    """Success at the end, of each run that was evaluated."""
+    return [run.after['mean'] for run in self.runs if run.after]
+
+
+def read(out: pathlib.Path) -> Iterator[Run]:
+  """The finished runs of a sweep, in the order of its cells."""
+  configs = folder.records(out)
+  for cell in folder.read(out):
+    workdir = out / cell.name
+    config = configs.get(cell.name)
+    if config is None or not folder.finished(workdir, config):
+      continue
+    lines = (workdir / 'metrics.jsonl').read_text().splitlines()
+    yield Run(
+        cell=cell,
+        config=config,
+        summary=json.loads((workdir / 'summary.json').read_text()),
+        metrics=[json.loads(line) for line in lines],
+        played=_played(workdir),
+    )
+
+
+def arms(runs: Sequence[Run]) -> list[Arm]:
+  """The runs by what differs beside the seed, in their order."""
+  found: dict[str, list[Run]] = {}
+  for run in runs:
+    found.setdefault(run.cell.arm, []).append(run)
+  return [Arm(name, members) for name, members in found.items()]
+
+
+def table(runs: Sequence[Run]) -> str:
+  """Markdown: each run, each arm with intervals, each arm against the first."""
+  if not runs:
+    return 'No run is finished.\n'
+  found = arms(runs)
+  parts = [
+      _markdown(_RUN, map(_run_row, runs)),
+      _markdown(_ARM, map(_arm_row, found)),
+      (
+          'Intervals (95%) over tasks are about these very policies on other'
+          ' tasks of the kind; those over seeds are about other runs of the arm'
+          ' (t, two runs at least).'
+      ),
+  ]
+  if len(found) > 1:
+    parts += [
+        _markdown(_TEST, _tests(found)),
+        (
+            f'Differences to `{found[0].name}`, the first arm. p is paired by'
+            ' task and sample (McNemar for one run each, else a permutation'
+            ' over tasks); p (Holm) is adjusted for the arms of this table.'
+        ),
+    ]
+  return '\n\n'.join(parts) + '\n'
+
+
+_RUN = 'run | steps | updates | before | after | disjoint | wall time'
+_ARM = 'arm | runs | before | after | over tasks | over seeds'
+_TEST = 'arm | difference | over tasks | p | p (Holm) | test | over seeds'
+
+
+def _played(workdir: pathlib.Path) -> Values:
+  """Success of each (task, sample) of the last evaluation."""
+  files = (workdir / 'episodes' / 'eval').glob('*.jsonl')
+  numbered = [path for path in files if path.stem.isdecimal()]
+  if not numbered:
+    return {}
+  last = max(numbered, key=lambda path: int(path.stem))
+  return {
+      (e.task_id, e.sample): float(e.success) if e.valid else None
+      for e in episodes_lib.read(last)
+  }
+
+
+def _run_row(run: Run) -> list[str]:
+  before, after = run.before, run.after
+  both = before is not None and after is not None
+  minutes, seconds = divmod(round(run.summary['wall_s']), 60)
+  return [
+      run.name,
+      str(run.summary['steps']),
+      str(run.summary.get('updates', '')),
+      _evaluation(before),
+      _evaluation(after),
+      ('yes' if after['low'] > before['high'] else 'no') if both else '',
+      f'{minutes}:{seconds:02d}',
+  ]
+
+
+def _arm_row(arm: Arm) -> list[str]:
+  before = [run.before['mean'] for run in arm.runs if run.before]
+  values = arm.values
+  cells = [arm.name, str(len(arm.runs)), _mean(before), _mean(arm.scores)]
+  if any(value is not None for value in values.values()):
+    found = intervals.mean_interval(_by_task(values), bounds=_SUCCESS)
+    cells.append(_ends(found.low, found.high))
+  else:
+    cells.append('')
+  return [*cells, _over_seeds(arm)]
+
+
+def _over_seeds(arm: Arm) -> str:
+  if len(arm.scores) < 2:
+    return ''
+  if len(set(arm.scores)) == 1:
+    return 'all equal'  # which is no certainty
+  found = training_seeds.over_seeds({'': arm.scores}, seed=0)
+  return _ends(found.mean_low, found.mean_high)
+
+
+def _tests(found: Sequence[Arm]) -> list[list[str]]:
+  """Rows of each later arm against the first."""
+  first, *others = found
+  rows, tested = [], []
+  for arm in others:
+    try:
+      result = comparison.compare(
+          arm.values, first.values, seed=0, bounds=_SUCCESS
+      )
+    except (PanelError, ValueError) as error:
+      rows.append([arm.name, f'not compared: {error}', *[''] * 5])
+      continue
+    difference = result.difference
+    row = [
+        arm.name,
+        f'{difference.mean:+.3f}',
+        _ends(difference.low, difference.high, '+.3f'),
+        f'{result.p_value:.4f}',
+        '',
+        result.test,
+        _difference_over_seeds(arm, first),
+    ]
+    rows.append(row)
+    tested.append((row, result.p_value))
+  adjusted = comparison.holm([p for _, p in tested]) if tested else []
+  for (row, _), p in zip(tested, adjusted, strict=True):
+    row[4] = f'{p:.4f}'
+  return rows
+
+
+def _difference_over_seeds(arm: Arm, first: Arm) -> str:
+  if min(len(arm.scores), len(first.scores)) < 2:
+    return ''
+  if len({*arm.scores, *first.scores}) == 1:
+    return 'all equal'
+  found = training_seeds.seed_difference(
+      {'': arm.scores}, {'': first.scores}, seed=0
+  )
+  return _ends(found.mean_low, found.mean_high, '+.3f')
+
+
+def _by_task(values: Values) -> list[list[float]]:
+  """The valid values of each task that has one."""
+  found: dict[Any, list[float]] = {}
+  for (task, _), value in values.items():
+    if value is not None:
+      found.setdefault(task, []).append(value)
+  return list(found.values())
+
+
+def _evaluation(found: Mapping[str, float] | None) -> str:
+  if found is None or found['mean'] is None:
+    return ''
+  return f'{found["mean"]:.3f} {_ends(found["low"], found["high"])}'
+
+
+def _mean(values: Sequence[float]) -> str:
+  return f'{statistics.fmean(values):.3f}' if values else ''
+
+
+def _ends(low: float, high: float, form: str = '.3f') -> str:
+  return f'[{low:{form}}, {high:{form}}]'
+
+
+def _markdown(header: str, rows: Sequence[Sequence[str]]) -> str:
+  names = header.split(' | ')
+  lines = [names, ['---'] * len(names), *rows]
+  return '\n'.join(f'| {" | ".join(line)} |' for line in lines)

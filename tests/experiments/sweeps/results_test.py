@@ -1,0 +1,125 @@
+"""Tables and figures of sweeps, against the functions of mode compare."""
+
+import json
+import pathlib
+
+import pytest
+
+from agentrl.evaluation import comparison, training_seeds
+from experiments.sweeps import cells as cells_lib, figure, folder, results
+from tests.experiments.sweeps import recorded
+
+TINY = 'configs/quickstart.py:tiny'
+
+
+@pytest.fixture(scope='module')
+def cells():
+  return cells_lib.make(TINY, [{}], [':algo=grpo;rloo', 'seed=0;1'])
+
+
+@pytest.fixture(scope='module')
+def records(cells):
+  return cells_lib.check(cells)
+
+
+def write(out, cells, records, solved, **fields):
+  folder.keep(out, cells)
+  for cell, count in zip(cells, solved, strict=True):
+    if count is not None:
+      recorded.write_run(
+          out / cell.name, records[cell.name], solved=count, **fields
+      )
+  return list(results.read(out))
+
+
+def rows_of(text):
+  return [
+      [cell.strip() for cell in line.strip('|').split('|')]
+      for line in text.splitlines()
+      if line.startswith('|')
+  ]
+
+
+def test_the_table_has_runs_arms_and_paired_tests(tmp_path, cells, records):
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8))
+  rows = {row[0]: row for row in rows_of(results.table(runs))[::-1]}
+  run = rows['algo=grpo-seed=1']
+  assert run[1:3] == ['2', '4'] and run[4].startswith('0.500 [')
+  assert run[5:] == ['yes', '10:05']
+  assert rows['algo=grpo-seed=0'][5] == 'no'
+  arms = results.arms(runs)
+  assert [arm.name for arm in arms] == ['algo=grpo', 'algo=rloo']
+  assert arms[1].scores == [0.75, 1.0]
+  over = training_seeds.over_seeds({'': [0.75, 1.0]}, seed=0)
+  arm = rows_of(results.table(runs))[9]
+  assert arm[0] == 'algo=rloo' and arm[3] == '0.875'
+  assert arm[5] == f'[{over.mean_low:.3f}, {over.mean_high:.3f}]'
+
+
+def test_the_test_is_that_of_mode_compare(tmp_path, cells, records):
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8))
+  values = lambda a, b: {
+      (task, 0): ((task < a) + (task < b)) / 2 for task in range(8)
+  }
+  found = comparison.compare(values(6, 8), values(2, 4), seed=0, bounds=(0, 1))
+  row = rows_of(results.table(runs))[-1]
+  assert row[:2] == ['algo=rloo', '+0.500']
+  low, high = found.difference.low, found.difference.high
+  assert row[2] == f'[{low:+.3f}, {high:+.3f}]'
+  assert row[3] == row[4] == f'{found.p_value:.4f}'
+  assert row[5] == 'permutation'
+
+
+def test_unfinished_runs_and_other_panels_are_said(tmp_path, cells, records):
+  runs = write(tmp_path, cells, records, (2, None, 6, None))
+  path = tmp_path / cells[2].name / 'episodes' / 'eval' / '000002.jsonl'
+  lines = path.read_text().splitlines()
+  path.write_text('\n'.join(lines[:-1]) + '\n')
+  runs = list(results.read(tmp_path))
+  assert [run.name for run in runs] == [cells[0].name, cells[2].name]
+  assert 'not compared: Different panels' in results.table(runs)
+  assert results.table([]) == 'No run is finished.\n'
+
+
+def test_a_run_of_fewer_steps_is_not_finished(tmp_path, cells, records):
+  assert not write(tmp_path, cells, records, (2, 4, 6, 8), steps=1)
+
+
+def test_the_figure_is_drawn_and_names_each_arm(tmp_path, cells, records):
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8))
+  figure.draw(runs, tmp_path / 'figure.svg')
+  text = (tmp_path / 'figure.svg').read_text()
+  assert 'algo=grpo' in text and 'algo=rloo' in text
+  figure.draw(runs, tmp_path / 'again.svg')
+  assert (tmp_path / 'again.svg').read_text() == text
+
+
+def test_a_folder_of_another_sweep_is_refused(tmp_path, cells, records):
+  write(tmp_path, cells, records, (2, 4, 6, 8))
+  kept = folder.read(tmp_path)
+  assert kept == cells
+  folder.check(tmp_path, kept, cells, records)
+  more = cells_lib.make(TINY, [{}], [':algo=grpo;rloo', 'seed=0;1;2'])
+  folder.check(tmp_path, kept, more, cells_lib.check(more))  # it grew
+  for config, grids, words in (
+      (TINY, [':algo=grpo', 'seed=0;1'], 'algo=rloo-seed=0.* lacks'),
+      ('configs/quickstart.py', [':algo=grpo;rloo', 'seed=0;1'], 'not configs'),
+  ):
+    other = cells_lib.make(config, [{}], grids)
+    with pytest.raises(ValueError, match=words):
+      folder.check(tmp_path, kept, other, cells_lib.check(other))
+
+
+def test_a_cell_of_another_config_is_refused(tmp_path, cells, records):
+  write(tmp_path, cells, records, (2, 4, 6, 8))
+  changed = json.loads(json.dumps(records))
+  changed[cells[1].name]['optim']['lr'] = 1.0
+  with pytest.raises(ValueError, match=rf'Cell {cells[1].name}: .*optim\.lr'):
+    folder.check(tmp_path, cells, cells, changed)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+  (tmp_path / 'notes.txt').write_text('mine')
+  with pytest.raises(ValueError, match='no sweep but notes.txt'):
+    folder.read(tmp_path)
+  assert folder.read(pathlib.Path(tmp_path / 'new')) == []
