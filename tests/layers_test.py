@@ -59,14 +59,21 @@ ALLOWED['training'] = set(ALLOWED)
 ALLOWED['config'] = {
     *OPTIONS, 'fields', 'schedules', 'envs', 'runtime.workdir'
 }  # fmt: skip
+ALLOWED['viewer'] = {
+    'metrics', 'envs', 'text', 'inference', 'rollout', 'data', 'evaluation',
+    'http', 'runtime',
+}  # fmt: skip
 ALLOWED['serving'] = ALLOWED['training'] | {'training'}
 ALLOWED['planning'] = ALLOWED['training'] | {'training'}
-ALLOWED['modes'] = ALLOWED['training'] | {'training', 'config', 'serving'}
+ALLOWED['modes'] = ALLOWED['training'] | {
+    'training', 'config', 'serving', 'viewer'
+}  # fmt: skip
 OPEN = {'errors', 'types'}
 
 HOST = {
     'errors', 'types', 'fields', 'metrics', 'schedules', 'runtime', 'http',
     'envs', 'text', 'inference', 'rollout', 'data', 'evaluation', 'config',
+    'viewer',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}

@@ -392,8 +392,17 @@ class Export(Computing):
   export: Folder = section(Folder)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View(Mode):
+  """mode='view': pages that show runs and their episodes."""
+
+  mode = 'view'
+
+  view: sections.View = section(sections.View)
+
+
 _LEARN = (Train, Sft, Dpo, AgentEvol)
-_REST = (Evaluate, Compare, ServeEnv, ServePolicy, Inspect, Export)
+_REST = (Evaluate, Compare, ServeEnv, ServePolicy, Inspect, Export, View)
 MODES = {cls.mode: cls for cls in _LEARN + _REST}
 
 

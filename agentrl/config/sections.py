@@ -188,3 +188,15 @@ class Pairs:
   own_opening: bool = field(
       False, "our instructions in place of a conversation's own", acts_if=_PAIRS
   )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View:
+  """The viewer's server."""
+
+  host: str = field('127.0.0.1', 'address to listen on')
+  port: int = field(7000, 'port to listen on; 0: a free one', ge=0, le=65535)
+  # Required where `host` is no loopback address.
+  token_file: str | None = field(
+      None, 'file with the token that the link carries; None: none'
+  )

@@ -1,0 +1,74 @@
+"""What the handlers of all routes share."""
+
+import asyncio
+import dataclasses
+import pathlib
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from agentrl.viewer import files, record
+from agentrl.viewer.index import Index
+from agentrl.viewer.record import Record
+
+
+@dataclasses.dataclass(frozen=True)
+class State:
+  """The folder that is shown, and the index of its episodes.
+
+  Attributes:
+    root: the folder, absolute.
+    index: of the episodes below it.
+  """
+
+  root: pathlib.Path
+  index: Index
+
+  async def query(
+      self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
+  ) -> list[sqlite3.Row]:
+    """The rows of a SELECT over the index, read in a thread."""
+    return await asyncio.to_thread(self.index.query, sql, values)
+
+  async def entry(self, request: web.Request) -> sqlite3.Row:
+    """The index's row of the episode that a request names.
+
+    Its query has `run`, `file` and `line`, counted from 0.
+
+    Raises:
+      Missing: there is no such episode.
+    """
+    run, file, line = (
+        request.query.get(name, '') for name in ('run', 'file', 'line')
+    )
+    found = line.isdecimal() and await self.query(
+        'SELECT * FROM episodes JOIN files USING (file_id)'
+        ' WHERE run = ? AND file = ? AND line = ?',
+        (run, file, int(line)),
+    )
+    if not found:
+      raise files.Missing(
+          f'There is no episode in line {line} of {file!r} of the run {run!r}.'
+      )
+    return found[0]
+
+  async def record(self, request: web.Request) -> Record:
+    """The episode that a request names, read from its file.
+
+    Raises:
+      Missing: there is no such episode.
+      DataError: it cannot be read.
+    """
+    row = await self.entry(request)
+    path = files.file_of(self.root, row['run'], row['file'])
+
+    def read() -> Record:
+      line = files.read_line(path, row['offset'], row['length'])
+      return record.decode(line)
+
+    return await asyncio.to_thread(read)
+
+
+STATE = web.AppKey('state', State)

@@ -1,0 +1,7 @@
+import {notice} from '../lib/dom.js';
+
+export const title = 'Group';
+
+export async function render(root) {
+  root.append(notice('Nothing is here yet.'));
+}

@@ -1,0 +1,65 @@
+"""A viewer on loopback, and pages of it in a real Chromium."""
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+from playwright import sync_api
+
+from agentrl.envs.web import chromium
+from agentrl.viewer import server
+
+
+@contextlib.contextmanager
+def serving(root):
+  """Serves the folder from a thread inside the block; gives the URL."""
+  ready, found = threading.Event(), {}
+
+  async def main():
+    found.update(loop=asyncio.get_running_loop(), stop=asyncio.Event())
+    async with server.running(root) as url:
+      found['url'] = url
+      ready.set()
+      await found['stop'].wait()
+
+  thread = threading.Thread(target=asyncio.run, args=(main(),))
+  thread.start()
+  assert ready.wait(30)
+  try:
+    yield found['url']
+  finally:
+    found['loop'].call_soon_threadsafe(found['stop'].set)
+    thread.join()
+
+
+@pytest.fixture
+def viewer():
+  """Starts viewers: `viewer(root)` gives the URL, which ends in a slash."""
+  with contextlib.ExitStack() as stack:
+    yield lambda root: stack.enter_context(serving(root))
+
+
+@pytest.fixture(scope='session')
+def chrome():
+  """A Chromium; without one, tests in a browser are skipped: tests/conftest."""
+  with sync_api.sync_playwright() as playwright:
+    found = playwright.chromium.launch(executable_path=chromium.find())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def page(chrome):
+  """An empty page; the test fails where its console has an error."""
+  context = chrome.new_context(viewport={'width': 1280, 'height': 800})
+  found, errors = context.new_page(), []
+  found.on('pageerror', lambda error: errors.append(str(error)))
+  found.on(
+      'console',
+      lambda message: message.type == 'error' and errors.append(message.text),
+  )
+  found.set_default_timeout(10_000)
+  yield found
+  context.close()
+  assert not errors
