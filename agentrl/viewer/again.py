@@ -130,9 +130,7 @@ def size(again: Again) -> int:
   return sum(map(len, again.pictures))
 
 
-def environment_of(
-    config: Mapping[str, Any], env: str
-) -> Mapping[str, Any]:
+def environment_of(config: Mapping[str, Any], env: str) -> Mapping[str, Any]:
   """The environment's options in a run's config, {} where it has none."""
   section = config.get('env')
   if isinstance(section, Mapping) and section.get('name') == env:

@@ -24,7 +24,12 @@ _REFUSED = {
     'searchqa': ('questions', 'retriever_url'),
     'webarena': ('task_file', 'judge', 'storage_state', 'accounts'),
 }
-_OF_SERVERS = ('simulators', 'simulator_episodes', 'simulator_bytes', 'episodes')
+_OF_SERVERS = (
+    'simulators',
+    'simulator_episodes',
+    'simulator_bytes',
+    'episodes',
+)
 
 
 def safe_options(env: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,7 +46,8 @@ def safe_options(env: str, options: Mapping[str, Any]) -> dict[str, Any]:
   for name in _REFUSED.get(env, ()):
     if options.get(name) is not None:
       raise ConfigError(
-          f'This {env} ran with {name}, which the viewer neither opens nor asks.'
+          f'This {env} ran with {name}, which the viewer neither opens nor'
+          ' asks.'
       )
   tasks = options.get('tasks')
   if env == 'webarena' and isinstance(tasks, str) and tasks != 'own':

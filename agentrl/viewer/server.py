@@ -10,7 +10,7 @@ from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
-from agentrl.viewer import episodes, events, files
+from agentrl.viewer import episodes, events, files, replay
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
@@ -19,6 +19,7 @@ STATIC = pathlib.Path(__file__).parent / 'static'
 ROUTES = (
     episodes.routes,
     events.routes,
+    replay.routes,
 )  # fmt: skip
 # Nothing from elsewhere, nothing inline, and no frame around a page.
 _POLICY = '; '.join((
@@ -48,6 +49,7 @@ def make_app(root: pathlib.Path) -> web.Application:
   )
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
+  app.cleanup_ctx.append(replay.context)
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
     app.add_routes(routes())

@@ -48,13 +48,11 @@ def _things(observation: str) -> list[Block]:
   for name, front, side, count in found:
     color, *state, kind = name.split()
     right = int(count or 0) * (-1 if side == 'left' else 1)
-    things.append(
-        {
-            'kind': kind,
-            'color': color,
-            'state': ' '.join(state),
-            'right': right,
-            'ahead': int(front or 0),
-        }
-    )
+    things.append({
+        'kind': kind,
+        'color': color,
+        'state': ' '.join(state),
+        'right': right,
+        'ahead': int(front or 0),
+    })
   return things

@@ -11,7 +11,7 @@ _NUMBER = re.compile(r'^\s*(?:```)?\s*(?:click|type|hover) \[(\d+)\]')
 
 
 def view(moment: Moment) -> list[Block]:
-  """Shows the page before the last action, what it named, and the page now."""
+  """Shows what the last action named, and pictures before and after it."""
   objective = _OBJECTIVE.search(moment.opening)
   addresses = _URL.findall(moment.observation)
   element = _element(moment)
@@ -30,7 +30,6 @@ def view(moment: Moment) -> list[Block]:
           blocks.picture_of_action(moment, 'Before the action: its element')
       )
     found.append(blocks.picture(moment, 'The page now'))
-  found.append(blocks.text('Accessibility tree', moment.observation))
   return found
 
 
