@@ -1,8 +1,8 @@
-"""Routes of the replay page: turns, the environment's view, pictures.
+"""Routes of the replay page: all turns at a glance, the environment's view.
 
-`/api/replay` facts, lanes and prompt; `/api/replay/turns` a window of turns;
-`/api/replay/text` a whole text; `/api/replay/view` the environment at a moment;
-`/api/replay/picture` its picture; `/api/replay/again` plays the episode again.
+`/api/replay` has numbers of all turns; `/api/replay/view` the environment at a
+moment; `/api/replay/picture` its picture; `/api/replay/again` plays the episode
+again.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import collections
 import contextlib
 import pathlib
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -18,15 +18,14 @@ from aiohttp import web
 from agentrl import envs
 from agentrl.errors import AgentrlError, ConfigError, DataError
 from agentrl.runtime import workdir
-from agentrl.viewer import again as again_lib, files, record, turns, views
+from agentrl.types import Turn
+from agentrl.viewer import again as again_lib, files, numbers, views
 from agentrl.viewer.again import Again
 from agentrl.viewer.env_servers import EnvServers, safe_options
 from agentrl.viewer.record import Record
-from agentrl.viewer.state import STATE
+from agentrl.viewer.state import STATE, reply
 from agentrl.viewer.views.blocks import Moment
 
-_MOST_TURNS = 100  # of a window
-_RECENT = 4  # records that are kept decoded: one may be 100 MB
 _PLAYED = 16  # episodes whose pictures are kept
 _PLAYED_BYTES = 200 * 2**20
 _AGAIN_S = 300.0
@@ -43,38 +42,13 @@ class _Key(NamedTuple):
 
 
 class Replays:
-  """Episodes that were opened lately, and those that were played again."""
+  """Episodes that were played again."""
 
   def __init__(self) -> None:
-    self._records: collections.OrderedDict[_Key, Record] = (
-        collections.OrderedDict()
-    )
     self.played: collections.OrderedDict[_Key, Again] = (
         collections.OrderedDict()
     )
     self.locks: dict[_Key, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
-
-  async def open(self, request: web.Request) -> tuple[_Key, Record]:
-    """The episode that a request names.
-
-    Raises:
-      Missing: there is no such episode.
-      DataError: it cannot be read.
-    """
-    state = request.app[STATE]
-    row = await state.entry(request)
-    path = files.file_of(state.root, row['run'], row['file'])
-    key = _Key(path, row['offset'], row['length'], path.stat().st_mtime_ns)
-    if key not in self._records:
-
-      def read() -> Record:
-        return record.decode(files.read_line(path, key.offset, key.length))
-
-      self._records[key] = await asyncio.to_thread(read)
-    self._records.move_to_end(key)
-    while len(self._records) > _RECENT:
-      self._records.popitem(last=False)
-    return key, self._records[key]
 
   def keep(self, key: _Key, found: Again) -> None:
     """Keeps what was played, and forgets the oldest where it is too much."""
@@ -102,8 +76,6 @@ def routes() -> list[web.RouteDef]:
   """The routes of this module."""
   return [
       web.get('/api/replay', _replay),
-      web.get('/api/replay/turns', _turns),
-      web.get('/api/replay/text', _text),
       web.get('/api/replay/view', _view),
       web.get('/api/replay/picture', _picture),
       web.post('/api/replay/again', _again),
@@ -113,15 +85,12 @@ def routes() -> list[web.RouteDef]:
 async def _replay(request: web.Request) -> web.Response:
   """GET /api/replay: what is about the whole episode."""
   replays = request.app[REPLAYS]
-  key, found = await replays.open(request)
+  key, found = await _open(request)
   saved = await asyncio.to_thread(_saved, key.path, found.episode_id)
   played = replays.played.get(key)
   why_not = await asyncio.to_thread(_why_not_again, request, found)
-  return web.json_response({
-      'facts': turns.facts(found),
-      'prompt': turns.prompt(found),
-      'lanes': turns.lanes(found.turns),
-      'has_tokens': bytes(found.tokens).strip() not in (b'', b'[]'),
+  return reply({
+      'lanes': lanes(found.turns),
       'pictures': len(saved),
       'renders': _renders(found.env),
       'why_not_again': why_not,
@@ -129,32 +98,11 @@ async def _replay(request: web.Request) -> web.Response:
   })
 
 
-async def _turns(request: web.Request) -> web.Response:
-  """GET /api/replay/turns: `count` turns from `first` on."""
-  _, found = await request.app[REPLAYS].open(request)
-  first = number(request, 'first', 0)
-  count = min(number(request, 'count', 20), _MOST_TURNS)
-  return web.json_response({'turns': turns.window(found.turns, first, count)})
-
-
-async def _text(request: web.Request) -> web.Response:
-  """GET /api/replay/text: a text of a turn, or message `index` of the prompt."""
-  _, found = await request.app[REPLAYS].open(request)
-  index, field = number(request, 'index', 0), request.query.get('field', '')
-  if field == 'prompt' and index < len(found.prompt):
-    text = found.prompt[index].content
-  elif field in turns.TEXTS and index < len(found.turns):
-    text = getattr(found.turns[index], field)
-  else:
-    raise files.Missing(f'The episode has no text {field!r} {index}.')
-  return web.json_response({'text': text})
-
-
 async def _view(request: web.Request) -> web.Response:
   """GET /api/replay/view: blocks that show the environment after `done` turns."""
   replays = request.app[REPLAYS]
-  key, found = await replays.open(request)
-  done = min(number(request, 'done', 0), len(found.turns))
+  key, found = await _open(request)
+  done = _done(request, found)
 
   def draw() -> list[dict[str, Any]]:
     played = replays.played.get(key)
@@ -171,14 +119,14 @@ async def _view(request: web.Request) -> web.Response:
     )
     return views.at(found.env, moment)
 
-  return web.json_response({'blocks': await asyncio.to_thread(draw)})
+  return reply({'blocks': await asyncio.to_thread(draw)})
 
 
 async def _picture(request: web.Request) -> web.Response:
   """GET /api/replay/picture: the saved PNG after `done` turns, else the new."""
   replays = request.app[REPLAYS]
-  key, found = await replays.open(request)
-  done = number(request, 'done', 0)
+  key, found = await _open(request)
+  done = _done(request, found)
   png = await asyncio.to_thread(_read_saved, key.path, found.episode_id, done)
   played = replays.played.get(key)
   if png is None and played and done < len(played.pictures):
@@ -191,7 +139,7 @@ async def _picture(request: web.Request) -> web.Response:
 async def _again(request: web.Request) -> web.Response:
   """POST /api/replay/again: plays the episode again in a real environment."""
   replays = request.app[REPLAYS]
-  key, found = await replays.open(request)
+  key, found = await _open(request)
   async with replays.locks[key]:
     if key not in replays.played:
       options = safe_options(found.env, run_options(request, found.env))
@@ -205,19 +153,34 @@ async def _again(request: web.Request) -> web.Response:
             f'The episode could not be played again within {_AGAIN_S:g} s.'
         ) from error
     found = replays.played[key]
-  return web.json_response(again_lib.as_json(found))
+  return reply(again_lib.as_json(found))
 
 
-def number(request: web.Request, name: str, default: int) -> int:
-  """A number in a request's query.
+async def _open(request: web.Request) -> tuple[_Key, Record]:
+  """The episode that a request names, and its place now."""
+  state = request.app[STATE]
+  row = await state.entry(request)
+  path = files.file_of(state.root, row['run'], row['file'])
+  record = await state.record(request)
+  key = _Key(path, row['offset'], row['length'], path.stat().st_mtime_ns)
+  return key, record
 
-  Raises:
-    DataError: it is none.
-  """
-  text = request.query.get(name, str(default))
-  if not text.isdecimal() or len(text) > 9:
-    raise DataError(f'{name} must be a number from 0 on, got {text!r:.40}.')
-  return int(text)
+
+def _done(request: web.Request, found: Record) -> int:
+  """The number of turns before the moment that a request asks about."""
+  return numbers.query(request, 'done', 0, 0, len(found.turns))
+
+
+def lanes(turns: Sequence[Turn]) -> dict[str, list[Any]]:
+  """Numbers of all turns, to be drawn as lanes over the whole episode."""
+  return {
+      'sampler_s': [x.sampler_s for x in turns],
+      'env_s': [x.env_s for x in turns],
+      'reward': [x.reward for x in turns],
+      'progress': [x.progress for x in turns],
+      'parse_error': [x.parse_error is not None for x in turns],
+      'weight_version': [x.weight_version for x in turns],
+  }
 
 
 def run_options(request: web.Request, env: str) -> dict[str, Any]:

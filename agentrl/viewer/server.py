@@ -10,13 +10,14 @@ from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
-from agentrl.viewer import episodes, events, files, replay
+from agentrl.viewer import episode, episodes, events, files, replay
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
 STATIC = pathlib.Path(__file__).parent / 'static'
 # A module of the viewer -> its routes, all below /api/.
 ROUTES = (
+    episode.routes,
     episodes.routes,
     events.routes,
     replay.routes,

@@ -1,4 +1,4 @@
-// One turn of an episode, as agentrl/viewer/turns.py describes it.
+// One turn of an episode, as /api/turns has it (agentrl/viewer/episode.py).
 
 import {h, failure, number} from './dom.js';
 
@@ -22,40 +22,49 @@ export function seconds(value) {
 }
 
 /**
- * A long text `{text, chars}` in a box, with a button for the rest.
+ * A long text `{text, chars}` in a box, with a button for the next piece.
  *
- * `more()`: a promise of the whole text; null says only that it is cut.
- * `span`: `[start, stop]` of a part that stands out, as the action does.
+ * `more(from)`: a promise of `{text}` (lib/episode.js); null says only that it is
+ * cut. `span`: `[start, stop]` of a part that stands out, as the action does.
  */
 export function prose(value, {more = null, span = null, kind = ''} = {}) {
-  const box = h('pre', {class: `text ${kind}`, dir: 'auto', tabindex: null});
-  fill(box, value.text, span);
-  const left = value.chars - value.text.length;
-  if (left <= 0) return box;
-  const words = `${number(left)} more characters`;
-  if (!more) return h('div', {}, box, h('p', {class: 'soft cut'}, `… ${words}`));
+  const box = h('pre', {class: `text ${kind}`, dir: 'auto'}, span ? [
+    visible(value.text.slice(0, span[0])),
+    h('mark', {class: 'action'}, visible(value.text.slice(...span))),
+    visible(value.text.slice(span[1])),
+  ] : visible(value.text));
+  let shown = characters(value.text);
+  if (shown >= value.chars) return box;
+  const left = () => `${number(value.chars - shown)} more characters`;
+  if (!more) return h('div', {}, box, h('p', {class: 'soft cut'}, `… ${left()}`));
   const button = h('button', {type: 'button', class: 'more', onclick: async () => {
     button.disabled = true;
     try {
-      fill(box, await more(), span);
-      button.remove();
+      const {text} = await more(shown);
+      shown += characters(text);
+      box.append(visible(text));
+      button.textContent = `Show ${left()}`;
+      button.disabled = false;
+      if (shown >= value.chars || !text) button.remove();
     } catch (error) {
-      button.replaceWith(failure(error));
+      if (error.name !== 'AbortError') button.replaceWith(failure(error));
     }
-  }}, `Show ${words}`);
+  }}, `Show ${left()}`);
   return h('div', {}, box, button);
 }
 
-function fill(box, text, span) {
-  if (!span) {
-    box.textContent = visible(text);
-    return;
-  }
-  const [start, stop] = span;
-  box.replaceChildren(
-      visible(text.slice(0, start)),
-      h('mark', {class: 'action'}, visible(text.slice(start, stop))),
-      visible(text.slice(stop)));
+// Python counts characters where JavaScript counts UTF-16 units.
+function characters(text) {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}
+
+/** Where the whole action stands in the completion; null: it does not. */
+function actionSpan({completion, action}) {
+  if (!action.text || characters(action.text) < action.chars) return null;
+  const start = completion.text.lastIndexOf(action.text);
+  return start < 0 ? null : [start, start + action.text.length];
 }
 
 /** The numbers of a turn as chips. */
@@ -77,37 +86,36 @@ export function turnChips(turn) {
 }
 
 /**
- * A turn: the completion with its action, a parse error, the observation.
+ * A turn of /api/turns: the completion with its action, a parse error, the
+ * observation.
  *
- * `more(field)`: a promise of the whole text of 'completion', 'action' or
- * 'observation'; null where there is nobody to ask, as in an exported file.
- * `heading`: 'h2' or so. `mark`: a class more, for a turn that stands out.
+ * `more(path)`: gives what `prose` takes as `more` for a text of the episode,
+ * such as turns.3.observation; null where there is nobody to ask, as in a file.
+ * `heading`: its element. `mark`: a class more, for a turn that stands out.
  */
 export function renderTurn(turn, {more = null, heading = 'h3', mark = ''} = {}) {
-  const ask = (field) => more && (() => more(field));
-  const said = turn.action_at !== null;
+  const ask = (name) => more && more(`turns.${turn.turn}.${name}`);
+  const span = actionSpan(turn);
+  const failed = turn.parse_error !== null;
   return h('article', {class: `turn ${mark}`},
-      h('header', {},
-          h(heading, {}, `Turn ${turn.index + 1}`), turnChips(turn)),
+      h('header', {}, h(heading, {}, `Turn ${turn.turn + 1}`), turnChips(turn)),
       h('div', {class: 'said'},
-          prose(turn.completion,
-              {more: ask('completion'), span: turn.action_at, kind: 'thought'}),
-          !said && turn.parse_error === null && turn.action.text &&
-              h('p', {class: 'act'}, h('span', {class: 'label'}, 'action '),
-                  prose(turn.action, {more: ask('action'), kind: 'inline'}))),
-      turn.parse_error !== null &&
-          h('p', {class: 'parse', role: 'note'}, 'No action was found: ',
-              h('span', {dir: 'auto'}, visible(turn.parse_error))),
+          prose(turn.completion, {more: ask('completion'), span}),
+          !span && !failed && turn.action.text && h('div', {class: 'act'},
+              h('span', {class: 'label'}, 'action'),
+              prose(turn.action, {more: ask('action')}))),
+      failed && h('div', {class: 'parse', role: 'note'}, 'No action was found.',
+          prose(turn.parse_error, {more: ask('parse_error')})),
       h('div', {class: 'heard'},
           h('span', {class: 'label'}, 'observation'),
           prose(turn.observation, {more: ask('observation')})));
 }
 
-/** The messages before the first turn. */
+/** The messages before the first turn; `more` as `renderTurn` has it. */
 export function renderPrompt(messages, {more = null, heading = 'h3'} = {}) {
   return h('article', {class: 'turn'},
       h('header', {}, h(heading, {}, 'Prompt')),
       messages.map((message, index) => h('div', {class: 'heard'},
           h('span', {class: 'label'}, message.role),
-          prose(message.content, {more: more && (() => more(index))}))));
+          prose(message.content, {more: more && more(`prompt.${index}.content`)}))));
 }

@@ -1,6 +1,7 @@
 // An episode turn by turn, beside what the environment looked like.
 
 import {api, failure, h, number, replace, s} from '../lib/dom.js';
+import {head, pieces, turns} from '../lib/episode.js';
 import {change, href} from '../lib/route.js';
 import {renderPrompt, renderTurn, seconds, visible} from '../lib/turn.js';
 import {renderBlocks} from '../lib/views.js';
@@ -12,9 +13,10 @@ const PLAY_MS = 900;
 
 export async function render(root, params, {signal}) {
   const key = {run: params.run, file: params.file, line: params.line};
-  const episode = await api('replay', key, {signal});
-  const player = new Player(root, key, episode, signal);
-  await player.show(clamp(Number(params.turn) || 0, episode.facts.num_turns));
+  const [facts, replay] = await Promise.all([
+    head(key, {signal}), api('replay', key, {signal})]);
+  const player = new Player(root, key, {facts, ...replay}, signal);
+  await player.show(clamp(Number(params.turn) || 0, player.total));
   return {update: (next) => player.update(next)};
 }
 
@@ -25,7 +27,7 @@ function clamp(value, most) {
 class Player {
   constructor(root, key, episode, signal) {
     Object.assign(this, {root, key, episode, signal});
-    this.total = episode.facts.num_turns;
+    this.total = episode.lanes.reward.length;
     this.done = 0;
     this.windows = new Map();
     this.timer = null;
@@ -117,6 +119,7 @@ class Player {
     this.place.textContent = `${asked} of ${this.total}`;
     this.cursor.setAttribute('x', asked === 0 ? -6 : laneX(asked - 1, this.total));
     change({turn: asked || null}, {silent: true});
+    const more = (path) => pieces(this.key, path, {signal: this.signal});
     try {
       const [turn, view] = await Promise.all([
         asked === 0 ? null : this.turn(asked - 1),
@@ -124,10 +127,8 @@ class Player {
       ]);
       if (asked !== this.done) return; // it has moved on
       replace(this.stage, turn === null ?
-        renderPrompt(this.episode.prompt,
-            {heading: 'h2', more: (index) => this.text('prompt', index)}) :
-        renderTurn(turn,
-            {heading: 'h2', more: (field) => this.text(field, turn.index)}));
+        renderPrompt(this.episode.facts.prompt, {heading: 'h2', more}) :
+        renderTurn(turn, {heading: 'h2', more}));
       replace(this.world, renderBlocks(view.blocks, {
         pictureUrl: (at) => `/api/replay/picture?${new URLSearchParams(
             {...this.key, done: at})}`,
@@ -140,17 +141,11 @@ class Player {
   async turn(index) {
     const first = index - index % WINDOW;
     if (!this.windows.has(first)) {
-      this.windows.set(first, api('replay/turns',
-          {...this.key, first, count: WINDOW}, {signal: this.signal}));
+      this.windows.set(first,
+          turns(this.key, first, WINDOW, {signal: this.signal}));
     }
     const found = await this.windows.get(first);
     return found.turns[index - first];
-  }
-
-  async text(field, index) {
-    const found = await api('replay/text', {...this.key, field, index},
-        {signal: this.signal});
-    return found.text;
   }
 
   /** Offers to play the episode again, or says what came of it. */
@@ -199,7 +194,7 @@ function outcome(again) {
   ];
 }
 
-function header(key, {facts, has_tokens: hasTokens}) {
+function header(key, {facts}) {
   const outcome = facts.success ? 'good' : 'bad';
   return h('header', {class: 'head'},
       h('h1', {}, h('bdi', {}, visible(facts.episode_id))),
@@ -208,11 +203,11 @@ function header(key, {facts, has_tokens: hasTokens}) {
           h('span', {class: 'chip'}, facts.stop_reason),
           h('span', {class: 'chip'}, `return ${number(facts.return, 3)}`),
           h('span', {class: 'soft'}, visible(
-              `${facts.env} task ${facts.task_id} (${facts.split}) · ` +
-              `${facts.num_turns} of ${facts.horizon} turns · ` +
-              `policy version ${facts.policy_version}`)),
+              `${facts.env} task ${facts.task} (${facts.split}) · ` +
+              `${facts.turns} of ${facts.horizon} turns · ` +
+              `policy version ${facts.version}`)),
           h('span', {class: 'links'},
-              hasTokens && h('a', {href: href('tokens', key)}, 'Tokens'), ' ',
+              facts.has_tokens && h('a', {href: href('tokens', key)}, 'Tokens'), ' ',
               h('a', {href: href('group', key)}, 'Group'), ' ',
               h('a', {href: href('play', {...key, from: 'episode'})}, 'Play on'), ' ',
               h('a', {href: `/api/export?${new URLSearchParams({...key, as: 'html'})}`,
