@@ -10,7 +10,7 @@ from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
-from agentrl.viewer import episode, episodes, events, files, replay
+from agentrl.viewer import episode, episodes, events, files, groups, replay, tokens
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
@@ -20,7 +20,9 @@ ROUTES = (
     episode.routes,
     episodes.routes,
     events.routes,
+    groups.routes,
     replay.routes,
+    tokens.routes,
 )  # fmt: skip
 # Nothing from elsewhere, nothing inline, and no frame around a page.
 _POLICY = '; '.join((
@@ -51,6 +53,7 @@ def make_app(root: pathlib.Path) -> web.Application:
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
   app.cleanup_ctx.append(replay.context)
+  app[tokens.SOURCES] = tokens.Sources()
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
     app.add_routes(routes())
