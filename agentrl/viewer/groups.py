@@ -5,6 +5,7 @@ are a group, which an algorithm compares.
 """
 
 import asyncio
+import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,30 +42,38 @@ async def _group(request: web.Request) -> web.Response:
     records = [
         state.reader.read(path, x['offset'], x['length']) for x in rows[:_MOST]
     ]
-    found = [
-        _member(x, record, learned)
-        for x, record in zip(rows, records, strict=False)
-    ]
-    cells = align([record.turns for record in records])
-    for column, member in zip(cells, found, strict=True):
-      for cell, value in zip(column, member['turn_advantages'], strict=False):
-        cell['advantage'] = value
-    turns = max(map(len, cells), default=0)
-    return {
-        'task': row['task'],
-        'env': row['env'],
-        'members': [
-            {k: v for k, v in x.items() if k != 'turn_advantages'}
-            for x in found
-        ],
-        'left_out': max(len(rows) - _MOST, 0),
-        'turns': turns,
-        'from': start,
-        'parted': first_difference(cells),
-        'cells': [column[start : start + _TURNS] for column in cells],
-    }
+    lines = [x['line'] for x in rows[:_MOST]]
+    found = beside(records, lines, learned)
+    found['cells'] = [x[start : start + _TURNS] for x in found['cells']]
+    return found | {'from': start, 'left_out': max(len(rows) - _MOST, 0)}
 
   return reply(await asyncio.to_thread(gather))
+
+
+def beside(
+    records: Sequence[Record], lines: Sequence[int], learned: Learned | None
+) -> dict[str, Any]:
+  """A group: its members, their turns aligned, where they part."""
+  found = [
+      _member(record, line, learned)
+      for record, line in zip(records, lines, strict=True)
+  ]
+  cells = align([record.turns for record in records])
+  for column, member in zip(cells, found, strict=True):
+    # Kept for whole files, or not at all.
+    means = member.pop('turn_advantages')
+    for cell, mean in zip(column, means, strict=False):
+      cell['advantage'] = mean
+  return {
+      'task': records[0].task_id,
+      'env': records[0].env,
+      'members': found,
+      'turns': max(map(len, cells)),
+      'parted': first_difference(cells),
+      'from': 0,
+      'left_out': 0,
+      'cells': cells,
+  }
 
 
 async def members(request: web.Request, row: Any) -> list[Any]:
@@ -81,41 +90,43 @@ async def members(request: web.Request, row: Any) -> list[Any]:
 def align(columns: Sequence[Sequence[Turn]]) -> list[list[dict[str, Any]]]:
   """Cells of turns, beside each other by their number.
 
-  `branch` numbers the different histories of actions up to a turn, in order of
-  appearance; `parts` is True where members that had one history until then go
+  `branch` numbers the different histories of actions up to a turn; where they
+  part, the first goes on with the number. `parts` is True where members that had one history until then go
   different ways; `strange` where the same history was answered differently.
   """
   found: list[list[dict[str, Any]]] = [[] for _ in columns]
-  history = [0] * len(columns)
+  history, branches = [0] * len(columns), 1
   for turn in range(max(map(len, columns), default=0)):
-    alive = [i for i, column in enumerate(columns) if turn < len(column)]
-    branches: dict[tuple[int, str], int] = {}
-    ways: dict[int, set[str]] = {}
-    answers: dict[tuple[int, str], set[str]] = {}
-    keys = {}
-    for i in alive:
-      played = columns[i][turn]
+    # History and action -> the history after it, in order of appearance.
+    after: dict[tuple[int, str], int] = {}
+    ways: dict[int, set[str]] = collections.defaultdict(set)
+    answers: dict[int, set[str]] = collections.defaultdict(set)
+    playing = [i for i, column in enumerate(columns) if turn < len(column)]
+    before = [history[i] for i in playing]
+    for i in playing:
+      played, now = columns[i][turn], history[i]
       # Without an action, the completion is what was done.
-      said = played.action
+      done = (now, played.action)
       if played.parse_error is not None:
-        said = f'\0{played.completion}'
-      keys[i] = (history[i], said)
-      branches.setdefault(keys[i], len(branches))
-      ways.setdefault(history[i], set()).add(said)
-      answers.setdefault(keys[i], set()).add(played.observation)
-    for i in alive:
+        done = (now, f'\0{played.completion}')
+      if done not in after:
+        first = now not in ways
+        after[done] = now if first else branches
+        branches += not first
+      ways[now].add(done[1])
+      history[i] = after[done]
+      answers[history[i]].add(played.observation)
+    for i, now in zip(playing, before, strict=True):
       played = columns[i][turn]
       found[i].append({
-          'branch': branches[keys[i]],
-          'parts': len(ways[history[i]]) > 1,
-          'strange': len(answers[keys[i]]) > 1,
+          'branch': history[i],
+          'parts': len(ways[now]) > 1,
+          'strange': len(answers[history[i]]) > 1,
           'action': long_text(played.action, _CHARS),
-          'parse_error': (played.parse_error or '')[:_CHARS] or None,
+          'failed': played.parse_error is not None,
           'reward': played.reward,
           'progress': played.progress,
       })
-    for i in alive:
-      history[i] = branches[keys[i]]
   return found
 
 
@@ -131,26 +142,25 @@ def first_difference(cells: Sequence[Sequence[dict[str, Any]]]) -> int | None:
 
 
 def _member(
-    row: Any, record: Record, learned: Learned | None
+    record: Record, line: int, learned: Learned | None
 ) -> dict[str, Any]:
-  advantages, problem = [], None
+  means, problem = [], None
   try:
-    advantages = turn_advantages(record, learned, row['line'])
+    means = turn_advantages(record, learned, line)
   except DataError as error:
     problem = str(error)
-  known = [x for x in advantages if x is not None]
+  known = [x for x in means if x is not None]
   return {
-      'line': row['line'],
-      'episode_id': row['episode_id'],
-      'sample': row['sample'],
-      'return': row['return'],
-      'success': row['success'],
-      'stop_reason': row['stop_reason'],
-      'turns': row['turns'],
-      'tokens': row['tokens'],
+      'line': line,
+      'episode_id': record.episode_id,
+      'sample': record.sample,
+      'return': record.episode_return,
+      'success': record.success,
+      'stop_reason': record.stop_reason,
+      'turns': len(record.turns),
       'advantage': sum(known) / len(known) if known else None,
       'problem': problem,
-      'turn_advantages': advantages,
+      'turn_advantages': means,
   }
 
 

@@ -10,7 +10,15 @@ from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
-from agentrl.viewer import episode, episodes, events, files, groups, replay, tokens
+from agentrl.viewer import (
+    episode,
+    episodes,
+    events,
+    files,
+    groups,
+    replay,
+    tokens,
+)
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
