@@ -82,10 +82,10 @@ async def _tokens(request: web.Request) -> web.Response:
   folder = files.run_folder(state.root, row['run'])
 
   def gather() -> dict[str, Any]:
-    ids = _decode(_Ids, record.tokens)
-    start = numbers.query(request, 'from', 0, 0, max(len(ids) - 1, 0))
+    found = table(record, sources.learned(path), row['line'])
+    ids = found['ids']
+    start = numbers.query(request, 'from', 0, 0, len(ids) - 1)
     count = numbers.query(request, 'count', _WINDOW, 1, _WINDOW)
-    found = table(record, ids, sources.learned(path), row['line'])
     part = slice(start, start + count)
     found['columns'] = {
         name: values[part] for name, values in found['columns'].items()
@@ -104,10 +104,8 @@ async def _tokens(request: web.Request) -> web.Response:
   return reply(found)
 
 
-def table(
-    record: Record, ids: Sequence[int], learned: Learned | None, line: int
-) -> dict[str, Any]:
-  """Mask, spans and columns of an episode.
+def table(record: Record, learned: Learned | None, line: int) -> dict[str, Any]:
+  """Ids, mask, spans and columns of an episode.
 
   A column is `[T]` numbers, None where there is none; `absent` says why a column
   is not there.
@@ -115,7 +113,7 @@ def table(
   Raises:
     DataError: the parts do not fit each other.
   """
-  mask = mask_of(record)
+  ids, mask = _decode(_Ids, record.tokens), mask_of(record)
   sampler = _decode(_Floats, record.sampler_logprobs)
   if not len(ids) == len(mask) == len(sampler):
     raise DataError(
@@ -149,6 +147,7 @@ def table(
     absent['ratio'] = 'It needs old and last log-probabilities.'
   place = learned and learned.place(line)
   return {
+      'ids': ids,
       'mask': [int(x) for x in mask],
       'spans': runs,
       'columns': columns,
