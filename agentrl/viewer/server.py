@@ -17,6 +17,7 @@ from agentrl.viewer import (
     export,
     files,
     groups,
+    play,
     replay,
     tokens,
 )
@@ -31,6 +32,7 @@ ROUTES = (
     events.routes,
     export.routes,
     groups.routes,
+    play.routes,
     replay.routes,
     tokens.routes,
 )  # fmt: skip
@@ -63,6 +65,7 @@ def make_app(root: pathlib.Path) -> web.Application:
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
   app.cleanup_ctx.append(replay.context)
+  app.cleanup_ctx.append(play.context)
   app[tokens.SOURCES] = tokens.Sources()
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
