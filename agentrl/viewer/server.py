@@ -19,7 +19,17 @@ from aiohttp import web
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
 from agentrl.runtime import parent
-from agentrl.viewer import episode, episodes, events, files, guard
+from agentrl.viewer import (
+    episode,
+    episodes,
+    events,
+    export,
+    files,
+    groups,
+    guard,
+    replay,
+    tokens,
+)
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
@@ -29,6 +39,10 @@ ROUTES = (
     episode.routes,
     episodes.routes,
     events.routes,
+    export.routes,
+    groups.routes,
+    replay.routes,
+    tokens.routes,
 )  # fmt: skip
 # Until a server that hangs is left behind.
 _SHUTDOWN_S = 5.0
@@ -71,6 +85,8 @@ def make_app(
   )
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
+  app.cleanup_ctx.append(replay.context)
+  app[tokens.SOURCES] = tokens.Sources()
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
     app.add_routes(routes())
