@@ -35,6 +35,11 @@ _LAST_BYTES = 256  # before the end of what was read, to know it again
 # Folders of a run that hold no episodes and no other run.
 _SKIPPED = {'checkpoints', 'tokenizer', 'tensorboard', 'export'}
 _MARKS = ('config.json', 'metrics.jsonl', 'evaluation.json', 'comparison.json')
+# What pages show of a run besides its episodes.
+_FOLLOWED = (
+    'lock', 'metrics.jsonl', 'warmstart.jsonl', 'summary.json',
+    'evaluation.json',
+)  # fmt: skip
 _WHERE_EPISODES_ARE = ('episodes', 'diverged')
 
 _SCHEMA = f"""
@@ -85,6 +90,7 @@ class Index:
     self._ready = asyncio.Event()
     self._condition = asyncio.Condition()
     self.changes = 0  # times that something new was found
+    self._stamps: dict[str, tuple[Any, ...]] = {}
     self._writer = self._open()
 
   def query(
@@ -170,7 +176,9 @@ class Index:
         )
     }
     before = {run for (run,) in self._writer.execute('SELECT run FROM runs')}
-    changed = False
+    stamps = {run: _stamps(self._root / run) for run in runs}
+    changed = stamps != self._stamps
+    self._stamps = stamps
     with self._transaction():
       if runs != before:
         changed = True
@@ -264,6 +272,16 @@ def walk(
       yield folder.relative_to(root).as_posix(), files
       inner = [name for name in inner if name not in _SKIPPED]
     waiting += [folder / name for name in inner if name not in holds]
+
+
+def _stamps(run: pathlib.Path) -> tuple[Any, ...]:
+  """Changes when a run has written something besides episodes."""
+  found = []
+  for name in _FOLLOWED:
+    with contextlib.suppress(OSError):
+      stat = (run / name).stat()
+      found.append((name, stat.st_mtime_ns, stat.st_size))
+  return tuple(found)
 
 
 def _jsonl(

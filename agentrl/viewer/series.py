@@ -33,7 +33,8 @@ class Curve(NamedTuple):
 
   Attributes:
     x: `[N]` on the axis that was asked for.
-    step: `[N]` the step of each, from 0: its record and its episodes.
+    step: `[N]` the step of each, from 0; of an evaluation, the steps before it.
+      Its episodes are in a file of this number.
     y: `[N]` values; of a bucket of lines, their mean.
     low: `[N]` the interval's end, or the least value of a bucket; None: neither.
     high: likewise, the greatest.
@@ -94,16 +95,16 @@ def curve(
   if not name.startswith(_EVALUATED):
     smoothed = smooth(values, smoothing)
     return decimate(x[rows], steps[rows], smoothed, limit=limit)
-  at = x[rows] if axis == 'time' else x[rows + 1]
+  at, done = x[rows] if axis == 'time' else x[rows + 1], steps[rows] + 1
   low, high = (_ends(lines, name, rows, end) for end in ('_low', '_high'))
   if early := _early(lines, name):
     at, values = np.append(x[:1], at), np.append(early[0], values)
     low, high = np.append(early[1], low), np.append(early[2], high)
-    rows = np.append(0, rows)
+    done = np.append(0, done)
   known = bool(np.isfinite(low).any())
   return Curve(
       x=at,
-      step=steps[rows],
+      step=done,
       y=values,
       low=low if known else None,
       high=high if known else None,

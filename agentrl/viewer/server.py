@@ -10,7 +10,7 @@ from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
-from agentrl.viewer import episodes, events, files
+from agentrl.viewer import compare, episodes, events, failures, files, runs
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
@@ -19,6 +19,9 @@ STATIC = pathlib.Path(__file__).parent / 'static'
 ROUTES = (
     episodes.routes,
     events.routes,
+    runs.routes,
+    compare.routes,
+    failures.routes,
 )  # fmt: skip
 # Nothing from elsewhere, nothing inline, and no frame around a page.
 _POLICY = '; '.join((
