@@ -4,9 +4,10 @@ It lies in the folder, as `.agentrl-viewer.sqlite`, or where that cannot be
 written in the user's cache. Whoever deletes it loses nothing: it is made again
 from the files. One process at a time keeps it up to date.
 
-Table `files`: file_id, run, file, origin ('train', 'eval', 'warmstart', ...),
-step, policy, and what was read of it. Table `episodes`: file_id, the columns of
-`scan.COLUMNS`, subtask.
+Tables: `runs` (run); `files` (file_id, run, file, origin: 'train', 'eval',
+'warmstart' ..., step, policy, and what was read of it); `episodes` (file_id, the
+columns of `scan.COLUMNS`, subtask), in the order of files and lines; `words`,
+which FTS5 searches, by `file_id << 32 | line`.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ import hashlib
 import os
 import pathlib
 import sqlite3
-import zlib
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,26 +27,21 @@ from absl import logging
 from agentrl import envs
 from agentrl.errors import AgentrlError
 from agentrl.runtime import cache, workdir
-from agentrl.viewer import scan
+from agentrl.viewer import folders, readers, scan
+from agentrl.viewer.scan import Job, Piece
 
 _NAME = '.agentrl-viewer.sqlite'
-_VERSION = 1  # of the schema: an index of another is made again
+_VERSION = 2  # of the schema: an index of another is made again
 _POLL_S = 1.0
-_LAST_BYTES = 256  # before the end of what was read, to know it again
-# Folders of a run that hold no episodes and no other run.
-_SKIPPED = {'checkpoints', 'tokenizer', 'tensorboard', 'export'}
-_MARKS = ('config.json', 'metrics.jsonl', 'evaluation.json', 'comparison.json')
-# What pages show of a run besides its episodes.
-_FOLLOWED = (
-    'lock', 'metrics.jsonl', 'warmstart.jsonl', 'summary.json',
-    'evaluation.json',
-)  # fmt: skip
-_WHERE_EPISODES_ARE = ('episodes', 'diverged')
+_BATCH_ROWS = 4000  # of a transaction, about
+_TOLD_S = 0.5  # between news of a reading that takes long
 
+# A word list keeps neither texts nor positions, so removed episodes leave their
+# words behind; numbers of files are never used again, so they match nothing.
 _SCHEMA = f"""
 CREATE TABLE runs (run TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE files (
-  file_id INTEGER PRIMARY KEY,
+  file_id INTEGER PRIMARY KEY AUTOINCREMENT,
   run TEXT NOT NULL,
   file TEXT NOT NULL,
   origin TEXT NOT NULL,
@@ -55,16 +51,19 @@ CREATE TABLE files (
   bytes INTEGER NOT NULL,
   read INTEGER NOT NULL,
   lines INTEGER NOT NULL,
-  broken INTEGER NOT NULL,
   checksum INTEGER NOT NULL,
+  broken INTEGER NOT NULL,
   UNIQUE (run, file)
 );
 CREATE TABLE episodes (
   file_id INTEGER NOT NULL,
   {', '.join(f'"{name}" {kind}' for name, kind in scan.COLUMNS.items())},
-  subtask TEXT NOT NULL
+  subtask TEXT NOT NULL,
+  PRIMARY KEY (file_id, line)
+) WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5(
+  text, content='', detail=none, columnsize=0
 );
-CREATE INDEX episodes_by_line ON episodes (file_id, line);
 PRAGMA user_version = {_VERSION};
 """
 _INSERT = (
@@ -73,7 +72,13 @@ _INSERT = (
 
 
 class Index:
-  """The index of one folder."""
+  """The index of one folder.
+
+  Attributes:
+    changes: times that something new was found.
+    progress: share of the bytes to read that has been read.
+    problem: why it cannot be brought up to date; empty where it can.
+  """
 
   def __init__(self, root: pathlib.Path):
     """Opens it, or begins a new one.
@@ -88,9 +93,9 @@ class Index:
     self._path = _place_for(root)
     self._lock = self._path.with_suffix('.lock').open('w')
     self._ready = asyncio.Event()
-    self._condition = asyncio.Condition()
-    self.changes = 0  # times that something new was found
+    self._news = asyncio.Event()
     self._stamps: dict[str, tuple[Any, ...]] = {}
+    self.changes, self.progress, self.problem = 0, 1.0, ''
     self._writer = self._open()
 
   def query(
@@ -105,11 +110,17 @@ class Index:
 
   async def follow(self) -> None:
     """Keeps it up to date until it is cancelled."""
+    loop = asyncio.get_running_loop()
+    tell = lambda: loop.call_soon_threadsafe(self._changed)
     while True:
-      if await asyncio.to_thread(self.refresh):
-        async with self._condition:
-          self.changes += 1
-          self._condition.notify_all()
+      try:
+        if await asyncio.to_thread(self.refresh, tell):
+          self._changed()
+        self.problem = ''
+      except (OSError, sqlite3.Error) as error:
+        # A full disk, say. Episodes that are known are shown meanwhile.
+        self.problem = f'The index cannot be brought up to date: {error}'
+        logging.warning('%s', self.problem)
       self._ready.set()
       await asyncio.sleep(_POLL_S)
 
@@ -119,21 +130,29 @@ class Index:
 
   async def wait(self, changes: int) -> int:
     """Waits until there have been more than `changes` changes; their number."""
-    async with self._condition:
-      await self._condition.wait_for(lambda: self.changes > changes)
-      return self.changes
+    while self.changes <= changes:
+      await self._news.wait()
+    return self.changes
 
-  def refresh(self) -> bool:
+  def _changed(self) -> None:
+    self.changes += 1
+    self._news.set()
+    self._news = asyncio.Event()
+
+  def refresh(self, tell: Callable[[], None] = lambda: None) -> bool:
     """Reads what is new; True if there was something, or less than before.
 
     Another process that does so right now does it for this one, too.
+
+    Args:
+      tell: called from time to time while it goes on.
     """
     try:
       fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
       return False
     try:
-      return self._refresh()
+      return self._refresh(tell)
     finally:
       fcntl.flock(self._lock, fcntl.LOCK_UN)
 
@@ -163,10 +182,11 @@ class Index:
     connection.executescript(_SCHEMA)
     return connection
 
-  def _refresh(self) -> bool:
-    runs, found = set(), {}
-    for run, files in walk(self._root):
+  def _refresh(self, tell: Callable[[], None]) -> bool:
+    found, runs, stamps = {}, set(), {}
+    for run, files in folders.walk(self._root):
       runs.add(run)
+      stamps[run] = folders.stamp(self._root / run)
       found |= {(run, name): stat for name, stat in files.items()}
     known = {
         (row[1], row[2]): row
@@ -175,65 +195,113 @@ class Index:
             ' FROM files'
         )
     }
+    gone = known.keys() - found.keys()
     before = {run for (run,) in self._writer.execute('SELECT run FROM runs')}
-    stamps = {run: _stamps(self._root / run) for run in runs}
-    changed = stamps != self._stamps
-    self._stamps = stamps
-    with self._transaction():
-      if runs != before:
-        changed = True
+    if gone or runs != before:
+      with self._transaction():
+        for key in gone:
+          self._forget(known[key][0])
         self._writer.execute('DELETE FROM runs')
         self._writer.executemany(
             'INSERT INTO runs VALUES (?)', [(run,) for run in sorted(runs)]
         )
-      for key in known.keys() - found.keys():
-        self._forget(known[key][0])
-        changed = True
-    for key, stat in found.items():
-      row = known.get(key)
-      if row and row[3:5] == (stat.st_mtime_ns, stat.st_size):
-        continue
-      with self._transaction():
-        self._read(*key, stat, row)
-      changed = True
-    return changed
+    keys = [
+        key
+        for key, stat in found.items()
+        if key not in known
+        or known[key][3:5] != (stat.st_mtime_ns, stat.st_size)
+    ]
+    if keys:
+      self._read(keys, known, found, tell)
+    written = stamps != self._stamps
+    self._stamps = stamps
+    return bool(gone or keys or runs != before or written)
 
-  def _read(
-      self, run: str, file: str, stat: os.stat_result, known: tuple | None
-  ) -> None:
-    """Reads the lines that a file has gained, or all of them."""
-    path = self._root / run / file
-    offset, line = 0, 0
-    if known is not None:
-      file_id, read, lines, checksum = known[0], *known[5:]
-      if stat.st_size >= read and _checksum(path, read) == checksum:
-        offset, line = read, lines
-      else:
-        self._forget(file_id)
-        known = None
-    if known is None:
-      values = (run, file, *scan.place(file))
+  def _read(self, keys, known, found, tell: Callable[[], None]) -> None:
+    """Reads the lines that these files have gained, or all of them."""
+    jobs = [
+        Job(str(self._root / run / file), *known.get((run, file), ())[5:])
+        for run, file in keys
+    ]
+    left = [
+        found[key].st_size - job.read
+        for key, job in zip(keys, jobs, strict=True)
+    ]
+    total = max(sum(map(abs, left)), 1)
+    file_ids = [known.get(key, (None,))[0] for key in keys]
+    kinds = functools.cache(lambda run: _subtasks(self._root / run))
+    done, told, rows = 0, time.monotonic(), 0
+    with contextlib.closing(readers.pieces(jobs, total)) as pieces:
+      self._writer.execute('BEGIN IMMEDIATE')
+      try:
+        for number, piece in pieces:
+          run, file = keys[number]
+          file_ids[number] = self._write(
+              run, file, file_ids[number], piece, kinds(run)
+          )
+          rows += len(piece.rows)
+          if piece.known is not None:
+            done += sum(row[2] + 1 for row in piece.rows)
+          if rows < _BATCH_ROWS:
+            continue
+          self._writer.execute('COMMIT')
+          self._writer.execute('BEGIN IMMEDIATE')
+          rows, self.progress = 0, min(done / total, 1.0)
+          if time.monotonic() - told > _TOLD_S:
+            tell()
+            told = time.monotonic()
+      except BaseException:
+        if self._writer.in_transaction:  # not where SQLite ended it itself
+          self._writer.execute('ROLLBACK')
+        raise
+      finally:
+        self.progress = 1.0
+      self._writer.execute('COMMIT')
+
+  def _write(
+      self,
+      run: str,
+      file: str,
+      file_id: int | None,
+      piece: Piece,
+      kind_of: Callable[[str, int], str],
+  ) -> int | None:
+    """Adds a piece of a file; its number, None where there is no such file."""
+    if file_id is not None and (piece.again or piece.known is None):
+      self._forget(file_id)
+      file_id = None
+    if piece.known is None:
+      return None
+    if file_id is None:
       file_id = self._writer.execute(
           'INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)',
-          values,
+          (run, file, *scan.place(file)),
       ).lastrowid
-    broken, kept = 0, []
-    name_of = _subtasks(self._root / run)
-    for end, count, row in scan.rows(path, offset, line):
-      offset, line = end, count
-      if row is None:
-        broken += 1
-        continue
-      kept.append((file_id, *row, name_of(row[4], row[5])))
-    self._writer.executemany(_INSERT, kept)
+    self._writer.executemany(
+        _INSERT,
+        [
+            (file_id, *row, kind_of(row[scan.ENV], row[scan.TASK]))
+            for row in piece.rows
+        ],
+    )
+    self._writer.executemany(
+        'INSERT INTO words (rowid, text) VALUES (?, ?)',
+        [
+            (file_id << 32 | row[0], words)
+            for row, words in zip(piece.rows, piece.words, strict=True)
+        ],
+    )
+    # A file with more to read is taken for changed until that was read.
+    changed = 0 if piece.more else piece.changed
     self._writer.execute(
         'UPDATE files SET changed = ?, bytes = ?, read = ?, lines = ?,'
-        ' broken = broken + ?, checksum = ? WHERE file_id = ?',
+        ' checksum = ?, broken = broken + ? WHERE file_id = ?',
         (
-            *(stat.st_mtime_ns, stat.st_size, offset, line, broken),
-            *(_checksum(path, offset), file_id),
+            *(changed, piece.size, piece.known.read, piece.known.lines),
+            *(piece.known.checksum, piece.broken, file_id),
         ),
     )
+    return file_id
 
   def _forget(self, file_id: int) -> None:
     for table in ('episodes', 'files'):
@@ -248,69 +316,6 @@ class Index:
       self._writer.execute('ROLLBACK')
       raise
     self._writer.execute('COMMIT')
-
-
-def walk(
-    root: pathlib.Path,
-) -> Iterator[tuple[str, dict[str, os.stat_result]]]:
-  """Runs below a folder, each with its episode files by path in the run.
-
-  Symbolic links and hidden folders are not followed.
-  """
-  waiting = [root]
-  while waiting:
-    folder = waiting.pop()
-    entries = _entries(folder)
-    inner = [name for name, entry in entries.items() if _is_folder(entry)]
-    holds = [name for name in _WHERE_EPISODES_ARE if name in inner]
-    if holds or any(name in entries for name in _MARKS):
-      files = {}
-      for name in holds:
-        for path, entry in _jsonl(folder / name):
-          with contextlib.suppress(OSError):
-            files[path.relative_to(folder).as_posix()] = entry.stat()
-      yield folder.relative_to(root).as_posix(), files
-      inner = [name for name in inner if name not in _SKIPPED]
-    waiting += [folder / name for name in inner if name not in holds]
-
-
-def _stamps(run: pathlib.Path) -> tuple[Any, ...]:
-  """Changes when a run has written something besides episodes."""
-  found = []
-  for name in _FOLLOWED:
-    with contextlib.suppress(OSError):
-      stat = (run / name).stat()
-      found.append((name, stat.st_mtime_ns, stat.st_size))
-  return tuple(found)
-
-
-def _jsonl(
-    folder: pathlib.Path,
-) -> Iterator[tuple[pathlib.Path, os.DirEntry[str]]]:
-  for name, entry in sorted(_entries(folder).items()):
-    if _is_folder(entry):
-      yield from _jsonl(folder / name)
-    elif name.endswith('.jsonl') and not entry.is_symlink():
-      yield folder / name, entry
-
-
-def _entries(folder: pathlib.Path) -> dict[str, os.DirEntry[str]]:
-  try:
-    with os.scandir(folder) as found:
-      return {x.name: x for x in found if not x.name.startswith('.')}
-  except OSError:  # gone, or not ours to read
-    return {}
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-  return entry.is_dir(follow_symlinks=False)
-
-
-def _checksum(path: pathlib.Path, end: int) -> int:
-  """Of the bytes before `end`."""
-  with path.open('rb') as file:
-    file.seek(max(end - _LAST_BYTES, 0))
-    return zlib.crc32(file.read(min(end, _LAST_BYTES)))
 
 
 def _place_for(root: pathlib.Path) -> pathlib.Path:

@@ -1,11 +1,60 @@
-"""What the index keeps of an episode, read from its line."""
+"""What the index keeps of episodes, read from their files.
 
+    python -m agentrl.viewer.scan
+
+is a process that does so for `readers`: jobs come as lines of JSON on standard
+input, each answered by a piece in MessagePack after its length; it ends with
+its input. Imports little, so that it starts at once.
+"""
+
+import os
 import pathlib
 import re
-from collections.abc import Iterator
-from typing import Any
+import sys
+import zlib
+from typing import Any, BinaryIO
 
 import msgspec
+
+
+class Job(msgspec.Struct, frozen=True):
+  """A file, and what is known of it.
+
+  Attributes:
+    path: of the file.
+    read: bytes that were read before, up to the end of a line.
+    lines: line ends in them.
+    checksum: of the last bytes before `read`.
+  """
+
+  path: str
+  read: int = 0
+  lines: int = 0
+  checksum: int = 0
+
+
+class Piece(msgspec.Struct, array_like=True):
+  """Some lines of a file.
+
+  Attributes:
+    rows: values of `COLUMNS`, one list an episode.
+    words: the different words of each of these episodes.
+    broken: lines that are no episodes.
+    known: the job, with these lines. None: there is no such file (any more).
+    again: it is another file than before: what was read of that one is void.
+    more: there is more to read.
+    changed: time of its last change, in nanoseconds.
+    size: of the file, in bytes.
+  """
+
+  rows: list[list[Any]] = []
+  words: list[str] = []
+  broken: int = 0
+  known: Job | None = None
+  again: bool = False
+  more: bool = False
+  changed: int = 0
+  size: int = 0
 
 
 class _Message(msgspec.Struct):
@@ -38,22 +87,15 @@ class _Line(msgspec.Struct, rename={'episode_return': 'return'}):
   error: str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Line)
-
 # Columns of an episode that follow from its line, in this order.
 COLUMNS = {
     'line': 'INTEGER NOT NULL',  # in its file, from 0
     'offset': 'INTEGER NOT NULL',  # bytes before it
     'length': 'INTEGER NOT NULL',  # bytes, without the line end
-    'episode_id': 'TEXT NOT NULL',
-    'env': 'TEXT NOT NULL',
     'task': 'INTEGER NOT NULL',
     'sample': 'INTEGER NOT NULL',
-    'seed': 'INTEGER NOT NULL',
-    'split': 'TEXT NOT NULL',  # of the tasks: train, dev or test
     'return': 'REAL NOT NULL',
     'success': 'INTEGER NOT NULL',
-    'stop_reason': 'TEXT NOT NULL',
     'turns': 'INTEGER NOT NULL',
     'tokens': 'INTEGER',  # sampled; NULL: an endpoint did not report them
     'parse_errors': 'INTEGER NOT NULL',  # turns without an action
@@ -62,90 +104,137 @@ COLUMNS = {
     'first_reward': 'INTEGER',  # turn of the first reward, from 0; NULL: none
     'horizon': 'INTEGER NOT NULL',
     'version': 'INTEGER NOT NULL',  # of the policy, when the episode began
+    'stop_reason': 'TEXT NOT NULL',
+    'env': 'TEXT NOT NULL',
+    'split': 'TEXT NOT NULL',  # of the tasks: train, dev or test
+    'seed': 'INTEGER NOT NULL',
+    'episode_id': 'TEXT NOT NULL',
     'weights': 'TEXT NOT NULL',  # versions that sampled it, in order
     'error': 'TEXT',
 }
+ENV, TASK = list(COLUMNS).index('env'), list(COLUMNS).index('task')
+
+_PIECE_BYTES = 2**22  # of lines, after which a piece ends
+_CHECKED_BYTES = 256  # before the end of what was read, to know it again
+_SEARCHED_CHARS = 50_000  # of a text; words beyond are not found by a search
+_decoder = msgspec.json.Decoder(_Line)
+# Where `data.episodes` begins the token arrays: the last keys of a line, half of
+# its bytes, and of no use here. Within a string the quotes would be escaped.
+_ARRAYS = b', "tokens": ['
+_ARRAY_KEYS = 3
 
 
-def rows(
-    path: pathlib.Path, offset: int, line: int
-) -> Iterator[tuple[int, int, tuple[Any, ...] | None]]:
-  """Lines of an episode file from a line's beginning on.
-
-  A last line that is incomplete is left for later.
-
-  Args:
-    path: of the file.
-    offset: bytes before the first line that is read.
-    line: its number.
-
-  Yields:
-    Bytes and lines up to the end of this line, and its columns; None for a
-    line that is blank or no episode.
-  """
-  with path.open('rb') as file:
-    file.seek(offset)
-    for text in file:
-      row = None
-      if text.strip():
-        row = of_line(text.rstrip(b'\r\n'), offset, line)
-      if not text.endswith(b'\n'):
-        if row is not None:
-          yield offset + len(text), line, row
-        return
-      offset, line = offset + len(text), line + 1
-      yield offset, line, row
-
-
-def of_line(text: bytes, offset: int, line: int) -> tuple[Any, ...] | None:
-  """The columns of a line; None if it is no episode."""
+def read(job: Job) -> Piece:
+  """The next lines of a file; a last line that is incomplete waits."""
   try:
-    found = _decoder.decode(text)
-  except (ValueError, RecursionError):  # msgspec's is a ValueError
+    with open(job.path, 'rb') as file:
+      return _read(file, job)
+  except FileNotFoundError:
+    return Piece()
+
+
+def _read(file: BinaryIO, job: Job) -> Piece:
+  stat = os.fstat(file.fileno())
+  piece = Piece(changed=stat.st_mtime_ns, size=stat.st_size)
+  offset, line = job.read, job.lines
+  if offset and _checksum(file, offset) != job.checksum:
+    piece.again, offset, line = True, 0, 0
+  end = offset + _PIECE_BYTES
+  file.seek(offset)
+  for text in file:
+    complete = text.endswith(b'\n')
+    if text.strip():
+      found = of_line(text, offset, line)
+      if found is not None:
+        piece.rows.append(found[0])
+        piece.words.append(found[1])
+      elif complete:
+        piece.broken += 1
+      else:
+        break
+    offset, line = offset + len(text), line + complete
+    if offset >= end:
+      piece.more = offset < stat.st_size
+      break
+  piece.known = Job(job.path, offset, line, _checksum(file, offset))
+  return piece
+
+
+def _checksum(file: BinaryIO, end: int) -> int:
+  """Of the bytes before `end`."""
+  file.seek(max(end - _CHECKED_BYTES, 0))
+  return zlib.crc32(file.read(min(end, _CHECKED_BYTES)))
+
+
+def of_line(
+    text: bytes, offset: int, line: int
+) -> tuple[list[Any], str] | None:
+  """The columns and the words of a line; None if it is no episode."""
+  found = _decode(text)
+  if found is None:
     return None
-  turns = found.turns
   total, tokens, errors, repeated, first = 0.0, 0, 0, 0, None
-  answered = set()
-  seen = found.prompt[-1].content if found.prompt else ''
-  versions: dict[str, None] = {}
-  for number, turn in enumerate(turns):
+  answered, versions = set(), {}
+  words: set[str] = set()
+  seen = ''
+  for message in found.prompt:
+    seen = message.content
+    words.update(seen[:_SEARCHED_CHARS].split())
+  for number, turn in enumerate(found.turns):
     total += turn.reward
-    if tokens is not None:
-      count = turn.completion_tokens
-      tokens = None if count is None else tokens + count
+    if turn.completion_tokens is None:
+      tokens = None
+    elif tokens is not None:
+      tokens += turn.completion_tokens
     errors += turn.parse_error is not None
     if first is None and turn.reward > 0:
       first = number
-    answer = hash((seen, turn.action))
+    answer = seen, turn.action
     repeated += answer in answered
     answered.add(answer)
     seen = turn.observation
     versions[turn.weight_version] = None
+    words.update(turn.action[:_SEARCHED_CHARS].split())
+    words.update(seen[:_SEARCHED_CHARS].split())
   if found.episode_return is not None:
     total = found.episode_return
-  return (
+  row = [
       line,
       offset,
-      len(text),
-      found.episode_id,
-      found.env,
+      len(text.rstrip(b'\r\n')),
       found.task_id,
       found.sample,
-      found.seed,
-      found.split,
       total,
       found.success,
-      found.stop_reason,
-      len(turns),
+      len(found.turns),
       tokens,
       errors,
       repeated,
       first,
       found.horizon,
       found.policy_version,
+      found.stop_reason,
+      found.env,
+      found.split,
+      found.seed,
+      found.episode_id,
       ' '.join(versions),
       found.error,
-  )
+  ]
+  return row, ' '.join(words)
+
+
+def _decode(text: bytes) -> _Line | None:
+  end = text.rfind(_ARRAYS)
+  if end >= 0 and text.count(b'":', end) <= _ARRAY_KEYS:
+    try:
+      return _decoder.decode(text[:end] + b'}')
+    except (ValueError, RecursionError):  # another order of the keys
+      pass
+  try:
+    return _decoder.decode(text)
+  except (ValueError, RecursionError):  # msgspec's is a ValueError
+    return None
 
 
 _STEP = re.compile(r'\d+')
@@ -163,3 +252,18 @@ def place(file: str) -> tuple[str, int | None, str]:
   origin = parts[0] if parts else path.stem
   policy = parts[1] if len(parts) > 1 else ''
   return origin, step, policy
+
+
+def main() -> None:
+  """Answers jobs until standard input ends."""
+  decoder, encoder = msgspec.json.Decoder(Job), msgspec.msgpack.Encoder()
+  output = sys.stdout.buffer
+  for text in sys.stdin.buffer:
+    answer = encoder.encode(read(decoder.decode(text)))
+    output.write(len(answer).to_bytes(8, 'big'))
+    output.write(answer)
+    output.flush()
+
+
+if __name__ == '__main__':
+  main()

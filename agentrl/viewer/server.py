@@ -10,13 +10,22 @@ from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
-from agentrl.viewer import compare, episodes, events, failures, files, runs
+from agentrl.viewer import (
+    compare,
+    episode,
+    episodes,
+    events,
+    failures,
+    files,
+    runs,
+)
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
 STATIC = pathlib.Path(__file__).parent / 'static'
 # A module of the viewer -> its routes, all below /api/.
 ROUTES = (
+    episode.routes,
     episodes.routes,
     events.routes,
     runs.routes,

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
-from agentrl.viewer import files, record
+from agentrl.viewer import files
 from agentrl.viewer.index import Index
-from agentrl.viewer.record import Record
+from agentrl.viewer.record import Reader, Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,10 +22,12 @@ class State:
   Attributes:
     root: the folder, absolute.
     index: of the episodes below it.
+    reader: of the episodes' files.
   """
 
   root: pathlib.Path
   index: Index
+  reader: Reader = dataclasses.field(default_factory=Reader)
 
   async def query(
       self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
@@ -63,12 +66,16 @@ class State:
     """
     row = await self.entry(request)
     path = files.file_of(self.root, row['run'], row['file'])
+    return await asyncio.to_thread(
+        self.reader.read, path, row['offset'], row['length']
+    )
 
-    def read() -> Record:
-      line = files.read_line(path, row['offset'], row['length'])
-      return record.decode(line)
 
-    return await asyncio.to_thread(read)
+def reply(value: Any) -> web.Response:
+  """A response with JSON, in which NaN and infinities are null."""
+  return web.Response(
+      body=msgspec.json.encode(value), content_type='application/json'
+  )
 
 
 STATE = web.AppKey('state', State)

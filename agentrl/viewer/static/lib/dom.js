@@ -121,19 +121,32 @@ export function number(value, digits = 2) {
 
 /**
  * A long text of the API, `{text, chars}`: what is there, and a button that
- * fetches the rest with `more()`, a promise of the whole text.
+ * appends the next piece by `more(from)`, a promise of `{text}` (lib/episode.js).
  */
 export function longText(value, more, attrs = {}) {
   const box = h('pre', {class: 'text', dir: 'auto', ...attrs}, value.text);
-  if (value.text.length >= value.chars) return box;
+  // Python counts characters where JavaScript counts UTF-16 units.
+  let shown = characters(value.text);
+  if (shown >= value.chars) return box;
+  const label = () => `Show more (${number(value.chars - shown)} characters)`;
   const button = h('button', {type: 'button', class: 'more', onclick: async () => {
     button.disabled = true;
     try {
-      box.textContent = await more();
-      button.remove();
+      const {text} = await more(shown);
+      shown += characters(text);
+      box.append(text);
+      button.textContent = label();
+      button.disabled = false;
+      if (shown >= value.chars || !text) button.remove();
     } catch (error) {
-      button.replaceWith(failure(error));
+      if (error.name !== 'AbortError') button.replaceWith(failure(error));
     }
-  }}, `Show all ${number(value.chars)} characters`);
-  return h('div', {}, box, button);
+  }}, label());
+  return h('div', {class: 'long'}, box, button);
+}
+
+function characters(text) {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
 }
