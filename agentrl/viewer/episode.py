@@ -70,11 +70,11 @@ async def _turns(request: web.Request) -> web.Response:
   count = numbers.query(request, 'count', 20, 0, _TURNS)
   limit = numbers.query(request, 'limit', _CHARS, 0, _MOST_CHARS)
   window = record.turns[start : start + count]
-  turns = [_turn(start + i, turn, limit) for i, turn in enumerate(window)]
+  turns = [turn_json(start + i, turn, limit) for i, turn in enumerate(window)]
   return reply({'from': start, 'total': total, 'turns': turns})
 
 
-def _turn(number: int, turn: Turn, limit: int) -> dict[str, Any]:
+def turn_json(number: int, turn: Turn, limit: int) -> dict[str, Any]:
   """A turn as the pages have it."""
   found = {name: getattr(turn, name) for name in turn.__dataclass_fields__}
   for name in _TEXTS:

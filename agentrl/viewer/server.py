@@ -17,6 +17,7 @@ from agentrl.viewer import (
     events,
     failures,
     files,
+    replay,
     runs,
 )
 from agentrl.viewer.index import Index
@@ -28,6 +29,7 @@ ROUTES = (
     episode.routes,
     episodes.routes,
     events.routes,
+    replay.routes,
     runs.routes,
     compare.routes,
     failures.routes,
@@ -60,6 +62,7 @@ def make_app(root: pathlib.Path) -> web.Application:
   )
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
+  app.cleanup_ctx.append(replay.context)
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
     app.add_routes(routes())
