@@ -27,6 +27,7 @@ _GROUPS = {
     'subtask': 'subtask',
     'horizon': 'horizon',
     'step': 'step / :width * :width',
+    'run': 'run',
     'env': 'env',
 }
 # Columns of a heat map -> the SQL of an episode's.

@@ -242,7 +242,8 @@ def _each(
     found = series.curve(
         lines,
         name,
-        axis=asked.axis,
+        # Updates before the first step have an axis of their own.
+        axis='step' if name != metric else asked.axis,
         smoothing=asked.smoothing,
         limit=asked.limit,
     )
@@ -256,7 +257,7 @@ def _csv(
   """One row for each run, metric and point, not decimated."""
   text = io.StringIO()
   out = csv.writer(text)
-  out.writerow(['run', 'metric', 'step', asked.axis, 'value', 'low', 'high'])
+  out.writerow(['run', 'metric', 'step', 'x', 'value', 'low', 'high'])
   asked = dataclasses.replace(asked, limit=2**62)
   with kept:
     for metric in asked.metrics:

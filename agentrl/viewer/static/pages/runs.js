@@ -402,7 +402,7 @@ class Page {
     if (!series.length) return null;
     const several = this.chosen.length > 1;
     return this.card(`time ${run}`,
-        several ? `Time of a step: ${run}` : 'Time of a step', 'seconds', asked,
+        several ? `Time: ${run}` : 'Time of a step', 'seconds', asked,
         PARTS.map(([name]) => name), {
           series, stages: [], stacked: true, xLabel: axis.label, xFormat: axis.format,
           xRange: axis.range,
