@@ -7,28 +7,33 @@ import asyncio
 import collections
 import functools
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
 from agentrl.errors import DataError
-from agentrl.evaluation import pairing, results, sides
+from agentrl.evaluation import compared, pairing, results, sides
 from agentrl.evaluation.recorded import Recorded
 from agentrl.evaluation.sides import Side
 from agentrl.viewer import files, panels, run_facts, series
 from agentrl.viewer.metric_lines import MetricLines
 from agentrl.viewer.panels import Evaluated
-from agentrl.viewer.state import STATE, State
+from agentrl.viewer.state import STATE, State, reply
 
+# (folder of all, RUN:NAME) -> the evaluation.
+Load = Callable[[pathlib.Path, str], Recorded]
 _SEED = 0  # of the permutation tests' draws; mode 'compare' has it by default
 
 
 def routes() -> list[web.RouteDef]:
   """The routes of this module."""
-  # Reading an evaluation takes longest; a file that changes is another key.
-  read = functools.lru_cache(32)(lambda root, spec, stamp: panels.read(root, spec))
+
+  @functools.lru_cache(32)
+  def read(root: pathlib.Path, spec: str, stamp: tuple[Any, ...]) -> Recorded:
+    del stamp  # another one where its files have changed
+    return panels.read(root, spec)
 
   def load(root: pathlib.Path, spec: str) -> Recorded:
     return read(root, spec, _stamp(root, spec))
@@ -43,7 +48,7 @@ def routes() -> list[web.RouteDef]:
       raise DataError('These are one evaluation; choose another for b.')
     found = await asyncio.to_thread(_compare, load, state.root, *specs)
     await _locate(state, found)
-    return web.json_response(found)
+    return reply(found)
 
   async def stages(request: web.Request) -> web.Response:
     """GET /api/stages: a run's evaluations, each against the one before."""
@@ -51,7 +56,7 @@ def routes() -> list[web.RouteDef]:
     run = request.query.get('run', '')
     folder = files.run_folder(state.root, run)
     found = await asyncio.to_thread(_stages, load, state.root, run, folder)
-    return web.json_response(found)
+    return reply(found)
 
   return [
       web.get('/api/evaluations', _evaluations),
@@ -72,7 +77,7 @@ async def _evaluations(request: web.Request) -> web.Response:
         for found in panels.find(state.root, run)
     ]
 
-  return web.json_response({'evaluations': await asyncio.to_thread(find)})
+  return reply({'evaluations': await asyncio.to_thread(find)})
 
 
 def _stamp(root: pathlib.Path, spec: str) -> tuple[Any, ...]:
@@ -88,45 +93,14 @@ def _stamp(root: pathlib.Path, spec: str) -> tuple[Any, ...]:
   return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)
 
 
-def _sides(specs: Sequence[str], runs: Sequence[Recorded]) -> list[Side]:
-  """The sides by names that tell them apart."""
-  names = [run.policy.name for run in runs]
-  if len(set(names)) < len(names):
-    names = list(specs)
-  elif len({spec.rpartition(':')[0] for spec in specs}) > 1:
-    names = [
-        f'{spec.rpartition(":")[0]} {name}'
-        for spec, name in zip(specs, names, strict=True)
-    ]
-  return [Side(name, [run]) for name, run in zip(names, runs, strict=True)]
-
-
-def _compare(load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
+def _compare(load: Load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
   runs = [load(root, spec) for spec in specs]
-  a, b = _sides(specs, runs)
-  shared, alone = sides.common_panels(a, b)
-  rows = list(pairing.compare_sides(a, b, shared, seed=_SEED))
-  outcomes = [pairing.episode_outcomes(a, b, env) for env in shared]
-  return msgspec.to_builtins({
-      'a': a.label,
-      'b': b.label,
-      'specs': specs,
-      'panels': [
-          {
-              'env': panel.env,
-              'split': panel.split,
-              'tasks': len(panel.task_ids),
-              'samples': panel.samples,
-              'horizon': panel.horizon,
-              'success': panel.success,
-          }
-          for panel in shared.values()
-      ],
-      'rows': rows,
-      'outcomes': outcomes,
-      'settings': sides.differing_settings(a, b, shared),
-      'alone': alone,
-  })
+  found = msgspec.to_builtins(compared.compare_policies(runs, seed=_SEED))
+  played = runs[0].panels
+  for panel in found['panels']:
+    panel['split'] = played[panel['env']].split
+    panel['horizon'] = played[panel['env']].horizon
+  return found | {'specs': specs}
 
 
 async def _locate(state: State, found: dict[str, Any]) -> None:
@@ -157,7 +131,7 @@ async def _locate(state: State, found: dict[str, Any]) -> None:
 
 
 def _stages(
-    load, root: pathlib.Path, run: str, folder: pathlib.Path
+    load: Load, root: pathlib.Path, run: str, folder: pathlib.Path
 ) -> dict[str, Any]:
   """Neighbouring evaluations of a run, and the first against the last."""
   evaluated = panels.find(root, run)
@@ -180,7 +154,7 @@ def _stages(
 
 
 def _span(
-    load,
+    load: Load,
     root: pathlib.Path,
     first: Evaluated,
     second: Evaluated,

@@ -16,7 +16,7 @@ from aiohttp import web
 from agentrl.errors import DataError
 from agentrl.types import STOP_REASONS
 from agentrl.viewer import files
-from agentrl.viewer.state import STATE, State
+from agentrl.viewer.state import STATE, State, reply
 
 _MOST_RUNS = 8
 _MOST_READ = 2_000  # episodes whose words are ranked: the newest
@@ -87,7 +87,7 @@ async def _failures(request: web.Request) -> web.Response:
         values,
     )
     tables[kind] = table(kind, [tuple(row) for row in rows])
-  return web.json_response({
+  return reply({
       'episodes': episodes,
       'by': by,
       'width': width,
@@ -150,10 +150,12 @@ async def _words(request: web.Request) -> web.Response:
   )
   read = rows[:_MOST_READ]
   found = await asyncio.to_thread(_rank, state.root, read)
-  return web.json_response(found | {'episodes': len(rows), 'read': len(read)})
+  return reply(found | {'episodes': len(rows), 'read': len(read)})
 
 
-def _rank(root: pathlib.Path, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _rank(
+    root: pathlib.Path, rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
   errors, loops = Ranking(), Ranking()
   for row in rows:
     path = files.file_of(root, row['run'], row['file'])

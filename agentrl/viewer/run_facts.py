@@ -84,7 +84,8 @@ def read(root: pathlib.Path, run: str) -> Facts:
     summary = {}  # of an earlier process, which the run has gone beyond
   started = _modified(folder / workdir.CONFIG)
   updated = max(
-      filter(None, (_modified(folder / name) for name in _WRITTEN)), default=None
+      filter(None, (_modified(folder / name) for name in _WRITTEN)),
+      default=None,
   )
   mode = config.get('mode') or summary.get('mode')
   steps = summary.get('steps') if mode != 'evaluate' else None
@@ -196,7 +197,9 @@ def _rates(found: Any, prefix: str = '') -> dict[str, Rate]:
     return {}
   if 'mean' in found and 'n' in found:
     return {
-        prefix: Rate(*(found.get(x) for x in ('mean', 'low', 'high')), found['n'])
+        prefix: Rate(
+            *(found.get(x) for x in ('mean', 'low', 'high')), found['n']
+        )
     }
   return {
       name: rate
@@ -229,7 +232,9 @@ def _policies(evaluation: results_lib.Results) -> dict[str, Rate]:
   """Success of each policy over each whole panel."""
   several = len(evaluation.panels) > 1
   return {
-      f'{row.policy} {row.env}' if several else row.policy: Rate(
+      f'{row.policy} {row.env}'
+      if several
+      else row.policy: Rate(
           row.success.mean, row.success.low, row.success.high, row.n
       )
       for row in evaluation.rows

@@ -17,7 +17,7 @@ from agentrl.errors import DataError
 from agentrl.runtime import workdir
 from agentrl.viewer import files, run_facts, series
 from agentrl.viewer.metric_lines import MetricLines
-from agentrl.viewer.state import STATE
+from agentrl.viewer.state import STATE, reply
 
 _MOST_RUNS = 8
 _MOST_POINTS = 5_000
@@ -65,7 +65,7 @@ def routes() -> list[web.RouteDef]:
     asked = _Asked.of(request)
     folders = _folders(request)
     found = await asyncio.to_thread(_curves, kept, folders, asked)
-    return web.json_response(found)
+    return reply(found)
 
   async def table(request: web.Request) -> web.Response:
     """GET /api/curves.csv: the same, every point."""
@@ -81,7 +81,7 @@ def routes() -> list[web.RouteDef]:
   async def metrics(request: web.Request) -> web.Response:
     """GET /api/metrics: names of all metrics of some runs."""
     found = await asyncio.to_thread(_names, kept, _folders(request))
-    return web.json_response(found)
+    return reply(found)
 
   return [
       web.get('/api/runs', _runs),
@@ -111,7 +111,9 @@ class _Asked:
         metrics=query.getall('metric', []),
         axis=axis,
         smoothing=_number(query.get('smooth', '0'), 'smooth', 0.0, 0.999),
-        limit=int(_number(query.get('points', '500'), 'points', 2, _MOST_POINTS)),
+        limit=int(
+            _number(query.get('points', '500'), 'points', 2, _MOST_POINTS)
+        ),
     )
 
 
@@ -134,7 +136,7 @@ async def _runs(request: web.Request) -> web.Response:
     found = [run_facts.read(state.root, name) for name in sorted(names)]
     return [dataclasses.asdict(facts) for facts in found]
 
-  return web.json_response({
+  return reply({
       'root': state.root.name,
       'runs': await asyncio.to_thread(read),
   })
@@ -146,7 +148,7 @@ async def _config(request: web.Request) -> web.Response:
       run: run_facts.read_json(folder / workdir.CONFIG)
       for run, folder in _folders(request).items()
   }
-  return web.json_response({
+  return reply({
       'runs': list(configs),
       'without': [run for run, config in configs.items() if not config],
       'fields': len({n for c in configs.values() for n in run_facts.flat(c)}),
@@ -224,9 +226,7 @@ def _curves(
             run: [stage._asdict() for stage in series.stages(own, asked.axis)]
             for run, own in lines.items()
         },
-        'untrained': {
-            run: series.untrained(own) for run, own in lines.items()
-        },
+        'untrained': {run: series.untrained(own) for run, own in lines.items()},
     }
 
 

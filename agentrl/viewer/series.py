@@ -33,11 +33,12 @@ class Curve(NamedTuple):
 
   Attributes:
     x: `[N]` on the axis that was asked for.
-    step: `[N]` the step of each, from 0; of an evaluation, the steps before it.
+    step: `[N]` integers, the step of each, from 0; of an evaluation, the steps before it.
       Its episodes are in a file of this number.
     y: `[N]` values; of a bucket of lines, their mean.
     low: `[N]` the interval's end, or the least value of a bucket; None: neither.
     high: likewise, the greatest.
+    raw: `[N]` values before smoothing; None: `y` are they, or buckets' means.
     total: points before decimation.
     interval: True if `low` and `high` are an interval of the metric.
   """
@@ -47,6 +48,7 @@ class Curve(NamedTuple):
   y: np.ndarray
   low: np.ndarray | None
   high: np.ndarray | None
+  raw: np.ndarray | None
   total: int
   interval: bool
 
@@ -58,8 +60,7 @@ def positions(lines: MetricLines, axis: str) -> np.ndarray:
   before. An evaluation after line i is at position i + 1, but for seconds,
   where it is at i: a line is written when its step has ended.
   """
-  count = len(lines)
-  steps = _dense(lines, 'step', np.arange(count))
+  count, steps = len(lines), _steps(lines)
   if axis == 'step':
     return np.append(steps, steps[-1] + 1 if count else 0)
   if axis == 'time':
@@ -91,10 +92,10 @@ def curve(
   """
   rows, values = lines.column(name)
   x = positions(lines, axis)
-  steps = _dense(lines, 'step', np.arange(len(lines)))
+  steps = _steps(lines)
   if not name.startswith(_EVALUATED):
-    smoothed = smooth(values, smoothing)
-    return decimate(x[rows], steps[rows], smoothed, limit=limit)
+    smoothed = smooth(values, smoothing) if smoothing else None
+    return decimate(x[rows], steps[rows], values, smoothed, limit=limit)
   at, done = x[rows] if axis == 'time' else x[rows + 1], steps[rows] + 1
   low, high = (_ends(lines, name, rows, end) for end in ('_low', '_high'))
   if early := _early(lines, name):
@@ -108,6 +109,7 @@ def curve(
       y=values,
       low=low if known else None,
       high=high if known else None,
+      raw=None,
       total=len(values),
       interval=known,
   )
@@ -130,7 +132,7 @@ def stages(lines: MetricLines, axis: str) -> list[Stage]:
   if not len(rows):
     return []
   x = positions(lines, axis)
-  steps = _dense(lines, 'step', np.arange(len(lines)))
+  steps = _steps(lines)
   begins = np.flatnonzero(np.append(True, turns[1:] != turns[:-1]))
   ends = np.append(begins[1:], len(rows))
   found = []
@@ -156,11 +158,9 @@ def smooth(values: np.ndarray, weight: float) -> np.ndarray:
 
   Args:
     values: `[N]`.
-    weight: of the past, in [0, 1); 0 returns the values.
+    weight: of the past, in [0, 1).
   """
   finite = np.isfinite(values)
-  if not weight or not finite.any():
-    return values
   found = np.array(values, np.float64)
   kept = found[finite]
   mean = signal.lfilter([1 - weight], [1, -weight], kept)
@@ -169,53 +169,55 @@ def smooth(values: np.ndarray, weight: float) -> np.ndarray:
 
 
 def decimate(
-    x: np.ndarray, steps: np.ndarray, values: np.ndarray, *, limit: int
+    x: np.ndarray,
+    steps: np.ndarray,
+    values: np.ndarray,
+    smoothed: np.ndarray | None,
+    *,
+    limit: int,
 ) -> Curve:
   """At most `limit` points: the means of buckets of neighbouring lines.
 
   `low` and `high` are the least and the greatest value of a bucket, so that no
-  peak is lost. A bucket without a finite value has NaN.
+  peak is lost. A bucket without a finite value has NaN or infinities.
+
+  Args:
+    x: `[N]`.
+    steps: `[N]`.
+    values: `[N]`.
+    smoothed: `[N]`, drawn in place of the values; None: they are.
+    limit: points at most.
   """
   total = len(values)
+  shown = values if smoothed is None else smoothed
   if total <= limit:
-    return Curve(x, steps, values, None, None, total, False)
+    raw = None if smoothed is None else values
+    return Curve(x, steps, shown, None, None, raw, total, False)
   starts = np.arange(limit) * total // limit
   sizes = np.diff(np.append(starts, total))
   middle = starts + sizes // 2
   finite = np.isfinite(values)
   count = np.add.reduceat(finite, starts, dtype=np.int64)
-  # Of nothing: NaN, by 0 / 0 and by the means below.
-  with np.errstate(invalid='ignore'):
-    mean = np.add.reduceat(np.where(finite, values, 0.0), starts) / count
+  with np.errstate(invalid='ignore'):  # 0 / 0: a bucket of nothing
+    mean = np.add.reduceat(np.where(finite, shown, 0.0), starts) / count
   low = np.minimum.reduceat(np.where(finite, values, np.inf), starts)
   high = np.maximum.reduceat(np.where(finite, values, -np.inf), starts)
-  return Curve(x[middle], steps[middle], mean, low, high, total, False)
+  return Curve(x[middle], steps[middle], mean, low, high, None, total, False)
 
 
 def as_json(found: Curve) -> dict[str, Any]:
-  """Lists for a page; numbers that are not finite become None."""
+  """Lists for a page."""
   return {
-      'x': numbers(found.x),
-      'step': [int(step) for step in found.step],
-      'y': numbers(found.y),
-      'low': None if found.low is None else numbers(found.low),
-      'high': None if found.high is None else numbers(found.high),
-      'total': found.total,
-      'interval': found.interval,
+      name: value.tolist() if isinstance(value, np.ndarray) else value
+      for name, value in found._asdict().items()
   }
 
 
-def numbers(values: np.ndarray) -> list[float | None]:
-  """Floats, None for those that JSON cannot say."""
-  found = values.tolist()
-  if np.isfinite(values).all():
-    return found
-  return [x if np.isfinite(x) else None for x in found]
+def _steps(lines: MetricLines) -> np.ndarray:
+  return _dense(lines, 'step', np.arange(len(lines))).astype(np.int64)
 
 
-def _dense(
-    lines: MetricLines, name: str, default: np.ndarray
-) -> np.ndarray:
+def _dense(lines: MetricLines, name: str, default: np.ndarray) -> np.ndarray:
   """A value for each line, the default's where a line is broken."""
   rows, values = lines.column(name)
   found = np.array(default, np.float64)

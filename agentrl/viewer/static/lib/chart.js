@@ -19,9 +19,9 @@ export const dashOf = (index) => DASHES[index % DASHES.length];
  * index)`; `onHover(x)`, also with null.
  *
  * `data`: `{series, stages, xLabel, xFormat, xRange, yRange, stacked}`. A series
- * is `{name, color, dash, x, y, low, high, points, hollow}`: `color` is a CSS
- * variable, `low` and `high` a band or null, `points` true to mark each point. A
- * stage is `{x0, x1, label}`.
+ * is `{name, color, dash, x, y, low, high, raw, points, hollow}`: `color` is a CSS
+ * variable, `low` and `high` a band or null, `raw` a fainter line behind or null,
+ * `points` true to mark each point. A stage is `{x0, x1, label}`.
  */
 export function chart({height = 190, label, onPick, onHover, signal}) {
   const canvas = h('canvas', {'aria-hidden': 'true'});
@@ -138,7 +138,7 @@ function paint(context, data, {width, height, colors}) {
   const [x0, x1] = data.xRange || extent(series.flatMap((each) => each.x), false);
   const tops = stacked ? stack(series) : [];
   const values = stacked ? [0, ...tops.flat()] :
-    series.flatMap((each) => [...each.y, ...each.low || [], ...each.high || []]);
+    series.flatMap((each) => [...each.y, ...each.low || [], ...each.high || [], ...each.raw || []]);
   const [y0, y1] = data.yRange || extent(values, true);
   const inner = {
     left: MARGIN.left, right: width - MARGIN.right,
@@ -238,22 +238,31 @@ function bar(context, x, low, high) {
 }
 
 function drawLine(
-    context, {x, y, low, high, color, dash, points, hollow}, {toX, toY, colors}) {
+    context, {x, y, low, high, raw, color, dash, points, hollow}, {toX, toY, colors}) {
   context.strokeStyle = context.fillStyle = colors(color);
-  context.lineWidth = 1.6;
   context.lineJoin = 'round';
+  const stroke = (values) => {
+    context.beginPath();
+    let pen = false;
+    values.forEach((value, i) => {
+      if (value === null) pen = false; // not a finite number: a gap
+      else if (pen) context.lineTo(toX(x[i]), toY(value));
+      else {
+        context.moveTo(toX(x[i]), toY(value));
+        pen = true;
+      }
+    });
+    context.stroke();
+  };
+  if (raw) {
+    context.lineWidth = 1;
+    context.globalAlpha = 0.3;
+    stroke(raw);
+    context.globalAlpha = 1;
+  }
+  context.lineWidth = 1.6;
   context.setLineDash(dash || []);
-  context.beginPath();
-  let pen = false;
-  y.forEach((value, i) => {
-    if (value === null) pen = false; // not a finite number: a gap
-    else if (pen) context.lineTo(toX(x[i]), toY(value));
-    else {
-      context.moveTo(toX(x[i]), toY(value));
-      pen = true;
-    }
-  });
-  context.stroke();
+  stroke(y);
   context.setLineDash([]);
   y.forEach((value, i) => {
     const alone = y[i - 1] == null && y[i + 1] == null;

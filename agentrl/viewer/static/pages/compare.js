@@ -253,8 +253,8 @@ class Page {
   }
 
   settings() {
-    const {settings, alone} = this.found;
-    const skipped = Object.entries(alone).map(([env, only]) =>
+    const {settings} = this.found;
+    const skipped = this.found.skipped.map(({env, only}) =>
       h('p', {class: 'soft'}, `${env} is left out: only ${only} has it.`));
     if (!settings.length) return skipped;
     return [h('details', {}, h('summary', {},

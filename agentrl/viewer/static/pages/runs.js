@@ -348,7 +348,7 @@ class Page {
       return [{
         ...look(index), name: run, run, step: curve.step,
         x: curve.x.map((x) => x / axis.scale), y: curve.y,
-        low: curve.low, high: curve.high, points: name.startsWith('eval/'),
+        low: curve.low, high: curve.high, raw: curve.raw, points: name.startsWith('eval/'),
       }];
     });
     if (name === 'eval/success') series.unshift(...this.untrained(found));
