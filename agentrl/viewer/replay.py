@@ -231,3 +231,18 @@ def _read_saved(path: pathlib.Path, episode_id: str, done: int) -> bytes | None:
   except (OSError, KeyError, zipfile.BadZipFile):
     return None
   return png if png.startswith(b'\x89PNG\r\n\x1a\n') else None
+
+
+def saved_pictures(
+    path: pathlib.Path, record: Record, most_bytes: int
+) -> list[bytes]:
+  """The saved pictures of an episode; none where they are too large together."""
+  found = []
+  for done in range(len(_saved(path, record.episode_id))):
+    png = _read_saved(path, record.episode_id, done)
+    if png is None:
+      break
+    found.append(png)
+    if sum(map(len, found)) > most_bytes:
+      return []
+  return found

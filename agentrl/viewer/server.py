@@ -15,10 +15,13 @@ from agentrl.viewer import (
     episode,
     episodes,
     events,
+    export,
     failures,
     files,
+    groups,
     replay,
     runs,
+    tokens,
 )
 from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
@@ -29,10 +32,13 @@ ROUTES = (
     episode.routes,
     episodes.routes,
     events.routes,
+    export.routes,
+    groups.routes,
     replay.routes,
-    runs.routes,
     compare.routes,
     failures.routes,
+    runs.routes,
+    tokens.routes,
 )  # fmt: skip
 # Nothing from elsewhere, nothing inline, and no frame around a page.
 _POLICY = '; '.join((
@@ -63,6 +69,7 @@ def make_app(root: pathlib.Path) -> web.Application:
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
   app.cleanup_ctx.append(replay.context)
+  app[tokens.SOURCES] = tokens.Sources()
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
     app.add_routes(routes())
