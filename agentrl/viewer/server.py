@@ -20,14 +20,17 @@ from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
 from agentrl.runtime import parent
 from agentrl.viewer import (
+    compare,
     episode,
     episodes,
     events,
     export,
+    failures,
     files,
     groups,
     guard,
     replay,
+    runs,
     tokens,
 )
 from agentrl.viewer.index import Index
@@ -42,6 +45,9 @@ ROUTES = (
     export.routes,
     groups.routes,
     replay.routes,
+    compare.routes,
+    failures.routes,
+    runs.routes,
     tokens.routes,
 )  # fmt: skip
 # Until a server that hangs is left behind.
