@@ -2,8 +2,9 @@
 
 One language in the page's URL and in the API's: a column's name and a value. A
 number may be a range, `2..5`, `..5`, `2..` or, without its end, `2..<5`; `none`
-is a missing value. `q` has words that the texts of an episode have, each as the
-beginning of one.
+is a missing value. A text may be several, `a;b`, in which `%3B` and `%25` are `;`
+and `%`. `q` has words that the texts of an episode have, each as the beginning of
+one.
 """
 
 import re
@@ -91,7 +92,8 @@ def _column(name: str, text: str) -> Where:
   if text == 'none':
     return Where(f"({column} IS NULL OR {column} = '')", ())
   if name in _FILE_TEXTS or name in TEXTS:
-    return Where(f'{column} = ?', (text,))
+    values = tuple(map(_unescape, filter(None, text.split(';'))))
+    return Where(f'{column} IN ({", ".join("?" * len(values))})', values)
   found = _RANGE.fullmatch(text)
   if found is None:
     return Where(f'{column} = ?', (_number(name, text),))
@@ -102,6 +104,10 @@ def _column(name: str, text: str) -> Where:
     sign = '<' if found['open'] else '<='
     parts.append(Where(f'{column} {sign} ?', (_number(name, found['high']),)))
   return _all(parts) if parts else Where(f'{column} IS NOT NULL', ())
+
+
+def _unescape(text: str) -> str:
+  return text.replace('%3B', ';').replace('%25', '%')
 
 
 def _number(name: str, text: str) -> float:

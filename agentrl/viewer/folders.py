@@ -4,11 +4,17 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Iterator
+from typing import Any
 
 # Folders of a run that hold no episodes and no other run.
 _SKIPPED = {'checkpoints', 'tokenizer', 'tensorboard', 'export'}
 _MARKS = ('config.json', 'metrics.jsonl', 'evaluation.json', 'comparison.json')
 _WHERE_EPISODES_ARE = ('episodes', 'diverged')
+# What pages show of a run besides its episodes.
+_FOLLOWED = (
+    'lock', 'metrics.jsonl', 'warmstart.jsonl', 'summary.json',
+    'evaluation.json',
+)  # fmt: skip
 
 
 def walk(
@@ -33,6 +39,16 @@ def walk(
       yield folder.relative_to(root).as_posix(), files
       inner = [name for name in inner if name not in _SKIPPED]
     waiting += [folder / name for name in inner if name not in holds]
+
+
+def stamp(run: pathlib.Path) -> tuple[Any, ...]:
+  """A value that changes when a run has written something besides episodes."""
+  found = []
+  for name in _FOLLOWED:
+    with contextlib.suppress(OSError):
+      stat = (run / name).stat()
+      found.append((name, stat.st_mtime_ns, stat.st_size))
+  return tuple(found)
 
 
 def _jsonl(

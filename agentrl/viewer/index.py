@@ -94,6 +94,7 @@ class Index:
     self._lock = self._path.with_suffix('.lock').open('w')
     self._ready = asyncio.Event()
     self._news = asyncio.Event()
+    self._stamps: dict[str, tuple[Any, ...]] = {}
     self.changes, self.progress, self.problem = 0, 1.0, ''
     self._writer = self._open()
 
@@ -182,9 +183,10 @@ class Index:
     return connection
 
   def _refresh(self, tell: Callable[[], None]) -> bool:
-    found, runs = {}, set()
+    found, runs, stamps = {}, set(), {}
     for run, files in folders.walk(self._root):
       runs.add(run)
+      stamps[run] = folders.stamp(self._root / run)
       found |= {(run, name): stat for name, stat in files.items()}
     known = {
         (row[1], row[2]): row
@@ -211,7 +213,9 @@ class Index:
     ]
     if keys:
       self._read(keys, known, found, tell)
-    return bool(gone or keys or runs != before)
+    written = stamps != self._stamps
+    self._stamps = stamps
+    return bool(gone or keys or runs != before or written)
 
   def _read(self, keys, known, found, tell: Callable[[], None]) -> None:
     """Reads the lines that these files have gained, or all of them."""

@@ -8,12 +8,11 @@ A session is leased: it ends some minutes after it was last used.
 """
 
 import asyncio
-import contextlib
 import pathlib
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -106,14 +105,21 @@ SESSIONS = web.AppKey('sessions', Sessions)
 POLICIES = web.AppKey('policies', Policies)
 
 
-async def context(app: web.Application) -> AsyncIterator[None]:
-  """Keeps sessions, and servers of policies, while the viewer runs."""
-  app[SESSIONS] = Sessions()
-  policies = app.setdefault(POLICIES, Policies())
-  async with contextlib.AsyncExitStack() as stack:
-    for runs in (policies.run, app[SESSIONS].run):
-      await stack.enter_async_context(contextlib.asynccontextmanager(runs)())
-    yield
+def install(
+    app: web.Application, samplers: Sequence[str], api_key: str | None
+) -> None:
+  """Gives an application what these routes need, for as long as it runs.
+
+  Args:
+    app: that has what `replay.install` gives.
+    samplers: URLs of servers that speak SGLang's protocol.
+    api_key: of them; it stays in this process.
+  """
+  sessions, policies = Sessions(), Policies(samplers, api_key)
+  app[SESSIONS], app[POLICIES] = sessions, policies
+  app.cleanup_ctx.append(lambda app: policies.run())
+  # The last to begin is the first to end: sessions hold environments.
+  app.cleanup_ctx.append(lambda app: sessions.run())
 
 
 def routes() -> list[web.RouteDef]:

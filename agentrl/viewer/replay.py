@@ -7,10 +7,9 @@ again.
 
 import asyncio
 import collections
-import contextlib
 import pathlib
 import zipfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -64,12 +63,11 @@ REPLAYS = web.AppKey('replays', Replays)
 ENV_SERVERS = web.AppKey('env_servers', EnvServers)
 
 
-async def context(app: web.Application) -> AsyncIterator[None]:
-  """Keeps environment servers while the viewer runs."""
-  app[REPLAYS] = Replays()
-  app[ENV_SERVERS] = EnvServers()
-  async with contextlib.asynccontextmanager(app[ENV_SERVERS].run)():
-    yield
+def install(app: web.Application) -> None:
+  """Gives an application what these routes need, for as long as it runs."""
+  servers = EnvServers()
+  app[REPLAYS], app[ENV_SERVERS] = Replays(), servers
+  app.cleanup_ctx.append(lambda app: servers.run())
 
 
 def routes() -> list[web.RouteDef]:

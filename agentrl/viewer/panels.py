@@ -1,0 +1,182 @@
+"""Evaluations that can be compared: of mode 'evaluate', and those of a run.
+
+A run that learns evaluates on one fixed panel before, between and after its
+steps. Its episodes and its config say what an `evaluation.json` would, so both
+kinds compare by the same functions, and with each other.
+"""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agentrl import envs
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import AgentrlError, DataError
+from agentrl.evaluation import recorded, results
+from agentrl.evaluation.recorded import Recorded
+from agentrl.evaluation.results import Panel, PolicyRecord
+from agentrl.rollout import seeds
+from agentrl.runtime import workdir
+from agentrl.types import Episode
+from agentrl.viewer import files
+
+UNTRAINED = 'untrained'
+_FOLDER = 'episodes/eval'
+
+
+class Evaluated(NamedTuple):
+  """A policy on a panel, as it can be chosen.
+
+  Attributes:
+    spec: `RUN:NAME`; the name of a policy, or of an episode file of a run.
+    run: its run or evaluation.
+    label: in words: a policy's name, or after which steps.
+    step: steps of the run before it, -1 for the untrained policy; None: not of
+      a run that learns.
+    file: its episodes, by path in the run; None: one for each environment.
+  """
+
+  spec: str
+  run: str
+  label: str
+  step: int | None
+  file: str | None
+
+
+def find(root: pathlib.Path, run: str) -> list[Evaluated]:
+  """All that a run or an evaluation has, in order."""
+  folder = root / run
+  if (folder / results.FILE).is_file():
+    try:
+      policies = results.read(folder).policies
+    except DataError:
+      return []  # damaged: choosing it by name says how
+    return [
+        Evaluated(f'{run}:{x.name}', run, x.name, None, None) for x in policies
+    ]
+  found = []
+  for path in (folder / _FOLDER).glob('*.jsonl'):
+    step = _step_of(path.stem)
+    if step is not None:
+      file = f'{_FOLDER}/{path.name}'
+      label = describe_step(step)
+      found.append(Evaluated(f'{run}:{path.stem}', run, label, step, file))
+  return sorted(found, key=lambda x: x.step)
+
+
+def describe_step(step: int) -> str:
+  """When an evaluation of a run was, in words."""
+  if step < 0:
+    return UNTRAINED
+  return f'after step {step}' if step else 'before'
+
+
+def read(root: pathlib.Path, spec: str) -> Recorded:
+  """The policy that `RUN:NAME` names, with the outcome of every episode.
+
+  Raises:
+    Missing: there is no such run or evaluation.
+    DataError: it is unfinished or damaged.
+    ConfigError: the evaluation has no such policy.
+  """
+  run, _, name = spec.rpartition(':')
+  folder = files.run_folder(root, run)
+  if (folder / results.FILE).is_file():
+    ((found,),) = recorded.read([f'{folder}:{name}'])
+    return found
+  if _step_of(name) is None:
+    raise files.Missing(f'The run {run!r} has no evaluation {name!r}.')
+  return _of_run(folder, files.file_of(root, run, f'{_FOLDER}/{name}.jsonl'))
+
+
+def _step_of(stem: str) -> int | None:
+  if stem == UNTRAINED:
+    return -1
+  return int(stem) if stem.isdecimal() else None
+
+
+def _of_run(folder: pathlib.Path, path: pathlib.Path) -> Recorded:
+  config = workdir.read_record(folder / workdir.CONFIG)
+  played: dict[recorded.Key, recorded.Played] = {}
+  first, episode_seeds = None, {}
+  for episode in episodes_lib.read(path):
+    first = first or episode
+    key = episode.task_id, episode.sample
+    played[key] = recorded.outcome_of(episode)
+    episode_seeds[key] = episode.seed
+  if first is None:
+    raise DataError(f'{path.name} holds no episode.')
+  panel = _panel(config, first, list(played), episode_seeds, path)
+  policy = PolicyRecord(
+      name=describe_step(_step_of(path.stem)),
+      kind='model',
+      source=str(folder),
+      weight_version=str(first.policy_version),
+      template=config['agent']['template'],
+      sampler={'temperature': config['eval']['temperature']},
+  )
+  return Recorded(
+      directory=folder,
+      policy=policy,
+      config=config,
+      panels={panel.env: panel},
+      episodes={panel.env: played},
+  )
+
+
+def _panel(
+    config: Mapping[str, Any],
+    first: Episode,
+    keys: Sequence[recorded.Key],
+    episode_seeds: Mapping[recorded.Key, int],
+    path: pathlib.Path,
+) -> Panel:
+  """The panel that a run played, from the episodes and the config."""
+  env, evaluated = config['env'], config['eval']
+  task_ids = tuple(dict.fromkeys(task for task, _ in keys))
+  samples = 1 + max(sample for _, sample in keys)
+  if len(keys) != len(task_ids) * samples:
+    raise DataError(
+        f'{path.name} has {len(keys)} episodes, not {samples} of each of its'
+        f' {len(task_ids)} tasks: it is damaged.'
+    )
+  seed = evaluated['seed']
+  if any(
+      seeds.derive_seed(seed, *key) != found
+      for key, found in episode_seeds.items()
+  ):
+    raise DataError(
+        f'The episodes in {path.name} were not played under eval.seed={seed},'
+        " as the run's config says, so that their panel is not known."
+    )
+  try:
+    spec = envs.get(env['name'])
+    kind_of = spec.subtasks(**env['options'])
+    clusters = spec.clusters(**env['options'])
+    return Panel(
+        env=spec.name,
+        options=env['options'],
+        split=first.split,
+        task_file=evaluated['task_file'],
+        task_ids=task_ids,
+        subtasks=tuple(map(kind_of, task_ids)),
+        clusters=clusters and tuple(map(clusters, task_ids)),
+        samples=samples,
+        seed=seed,
+        horizon=first.horizon,
+        success=spec.success,
+        hash=results.panel_hash(
+            spec.name,
+            task_options={
+                f'env.options.{name}': env['options'].get(name)
+                for name in spec.task_options
+            },
+            task_ids=task_ids,
+            samples=samples,
+            seed=seed,
+        ),
+    )
+  except AgentrlError as error:
+    raise DataError(
+        f'The tasks in {path.name} cannot be told apart: {error}'
+    ) from error
