@@ -154,7 +154,7 @@ class _Begin(msgspec.Struct):
   """Body of /api/play/start."""
 
   env: str = ''
-  task: int = 0
+  task: int | None = None  # the first of the dev split
   run: str | None = None  # whose environment's options are taken
   episode: _Episode | None = None
   branch: _Branch | None = None
@@ -229,6 +229,8 @@ async def _start(request: web.Request) -> web.Response:
     past = list(found.turns[: body.episode.turns])
   config = replay.config_of(state.root, run) if run is not None else {}
   options = env_servers.safe_options(env, replay.options_of(config, env))
+  if task is None:
+    task = (await asyncio.to_thread(envs.get(env).tasks, 'dev', **options))[0]
   session = Session(
       env, task, random.randrange(2**31), secrets.token_urlsafe(12), run
   )
