@@ -224,6 +224,9 @@ function drawFigures(figures, summary) {
       part(percent(summary.success), 'solved'),
       part(number(summary.return, 3), 'mean return'),
       part(number(summary.turns, 1), 'turns'),
+      summary.broken > 0 && h('span', {
+        class: 'warn', title: 'Lines of the files that are no episodes',
+      }, `${number(summary.broken)} broken lines`),
       summary.indexed < 1 &&
         h('span', {class: 'warn'}, `${percent(summary.indexed)} read`));
 }
