@@ -230,7 +230,8 @@ def of_line(
 
 def _decode(text: bytes) -> _Line | None:
   end = text.rfind(_ARRAYS)
-  if end >= 0 and text.count(b'":', end) <= _ARRAY_KEYS:
+  whole = text.rstrip().endswith(b'}')  # not torn within the arrays
+  if end >= 0 and whole and text.count(b'":', end) <= _ARRAY_KEYS:
     try:
       return _decoder.decode(text[:end] + b'}')
     except (ValueError, RecursionError):  # another order of the keys
