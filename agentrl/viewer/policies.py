@@ -8,7 +8,6 @@ import asyncio
 import dataclasses
 import pathlib
 import re
-import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
@@ -26,6 +25,7 @@ from agentrl.rollout.options import AgentOptions
 from agentrl.runtime import workdir
 from agentrl.runtime.children import Child
 from agentrl.types import Completion, Message, Turn
+from agentrl.viewer import python_child
 from agentrl.viewer.run_tokenizers import RunTokenizers
 
 _TOPS = 5  # likeliest tokens of each place
@@ -279,17 +279,13 @@ class Policies:
 
 def _start(path: pathlib.Path, context: int) -> tuple[Child, str]:
   """Serves a policy in a child, which ends with this process."""
-  child = Child(
-      [
-          sys.executable,
-          '-m',
-          'agentrl.serving.launch_server',
-          f'--model-path={path}',
-          '--port=0',
-          f'--context-length={context}',
-          '--max-running-requests=2',
-          '--skip-server-warmup',
-      ],
+  child = python_child.start(
+      'agentrl.serving.launch_server',
+      f'--model-path={path}',
+      '--port=0',
+      f'--context-length={context}',
+      '--max-running-requests=2',
+      '--skip-server-warmup',
       name=f'policy {path.name}',
       supervised=True,
   )
