@@ -118,8 +118,10 @@ class Session:
     """The next action of 'expert' or 'random'.
 
     Raises:
+      DataError: the episode is over.
       EnvError: it has none.
     """
+    self._check('')
     kind = {'expert': Expert, 'random': RandomPolicy}[actor]
     policy = kind(self._client, self.plain_agent())
     return await policy.action(self.seed * 1009 + len(self.turns))

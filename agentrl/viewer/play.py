@@ -216,15 +216,9 @@ async def _start(request: web.Request) -> web.Response:
     env, task, run = parent.env, parent.task_id, parent.run
     past = parent.turns[: body.branch.turns]
   elif body.episode is not None:
-    found = await state.record(
-        request.clone(
-            rel_url=request.rel_url.with_query(
-                run=body.episode.run,
-                file=body.episode.file,
-                line=body.episode.line,
-            )
-        )
-    )
+    named = body.episode
+    row = await state.find(named.run, named.file, named.line)
+    found = await state.read(row)
     env, task, run = found.env, found.task_id, body.episode.run
     past = list(found.turns[: body.episode.turns])
   config = replay.config_of(state.root, run) if run is not None else {}

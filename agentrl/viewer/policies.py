@@ -59,11 +59,12 @@ class Said:
 
   Attributes:
     completion: ids and log-probabilities.
-    tops: for each id, pairs of an id and its log-probability, the best first.
+    tops: for each id, pairs of an id and its log-probability (None: NaN), the
+      best first.
   """
 
   completion: Completion
-  tops: Sequence[Sequence[tuple[int, float]]]
+  tops: Sequence[Sequence[tuple[int, float | None]]]
 
 
 class _Client(ControlClient):
@@ -93,7 +94,7 @@ class _Client(ControlClient):
         latency_s=time.perf_counter() - start,
     )
     tops = [
-        [(token, logprob) for logprob, token, _ in place or () if logprob]
+        [(token, logprob) for logprob, token, _ in place or ()]
         for place in meta.output_top_logprobs
     ]
     return Said(completion, tops)
