@@ -88,14 +88,14 @@ async def play(record: Record, client: EnvClient) -> Again:
     if turn.parse_error is None:
       number = browser.acted_on(turn.action) if boxed else None
       if number is not None:
-        box = (await client.query('boxes')).get(str(number))
+        box = (await client.boxes()).get(number)
       result = await client.step(turn.action)
       over = result.terminated or result.truncated
       if result.observation != turn.observation:
         differences.append(
             _difference(done + 1, turn.observation, result.observation)
         )
-    boxes.append(box and tuple(box))
+    boxes.append(box)
     done += 1
     if renders:
       pictures.append(await client.picture())
