@@ -68,12 +68,12 @@ def routes() -> list[web.RouteDef]:
 async def _evaluations(request: web.Request) -> web.Response:
   """GET /api/evaluations: all that can be compared."""
   state = request.app[STATE]
-  runs = [row['run'] for row in await state.query('SELECT run FROM runs')]
+  runs = await state.runs()
 
   def find() -> list[dict[str, Any]]:
     return [
         found._asdict()
-        for run in sorted(runs)
+        for run in runs
         for found in panels.find(state.root, run)
     ]
 
@@ -105,6 +105,7 @@ def _compare(load: Load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
 
 async def _locate(state: State, found: dict[str, Any]) -> None:
   """Adds where each episode is: `places`, by side, environment and id."""
+  await state.index.ready()
   places: dict[str, dict[str, dict[str, Any]]] = {}
   for side, spec in zip('ab', found['specs'], strict=True):
     run, _, name = spec.rpartition(':')

@@ -1,9 +1,6 @@
 """Tests for the comparison's routes, against mode='compare'."""
 
 import json
-import urllib.parse
-import urllib.request
-from urllib.error import HTTPError
 
 import numpy as np
 import pytest
@@ -11,17 +8,8 @@ import pytest
 from agentrl.modes import compare
 from configs import compare as config_lib
 from tests.evaluation import recording
+from tests.viewer.asking import get
 from tests.viewer.panels_test import write
-
-
-def get(url, route, **query):
-  """The JSON of a route, or of its error."""
-  text = urllib.parse.urlencode(query, doseq=True)
-  try:
-    with urllib.request.urlopen(f'{url}api/{route}?{text}') as response:
-      return json.load(response)
-  except HTTPError as error:
-    return {'status': error.code, **json.load(error)}
 
 
 def test_the_figures_are_those_of_mode_compare(tmp_path, viewer):
