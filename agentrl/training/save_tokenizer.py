@@ -1,6 +1,8 @@
 """Writes the tokenizer of a run for processes that do not import jax.
 
     python -m agentrl.training.save_tokenizer RUN FOLDER
+
+writes the files of a tokenizer to the folder.
 """
 
 import pathlib

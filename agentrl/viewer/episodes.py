@@ -67,6 +67,7 @@ async def _summary(request: web.Request) -> web.Response:
   bin_of = (
       f'min(CAST(("return" - {low!r}) / {width!r} AS INTEGER), {_BINS - 1})'
   )
+  files = filters.where_files(query)
   rows = await state.query(
       f'SELECT {bin_of if width else 0} AS bin, count(*) AS n,'
       f' sum(success) AS successes, sum({inner.sql}) AS chosen,'
@@ -75,6 +76,9 @@ async def _summary(request: web.Request) -> web.Response:
       f' sum(CASE WHEN {inner.sql} THEN turns END) AS turns'
       f' FROM episodes WHERE {outer.sql} GROUP BY bin',
       (*inner.values * 4, *outer.values),
+  )
+  (broken,) = await state.query(
+      f'SELECT sum(broken) FROM files WHERE {files.sql}', files.values
   )
   total = sum(row['chosen'] for row in rows)
   mean = lambda name: sum(row[name] or 0 for row in rows) / total
@@ -89,6 +93,7 @@ async def _summary(request: web.Request) -> web.Response:
       'low': low,
       'high': high,
       'bins': bins,
+      'broken': broken[0] or 0,
       'indexed': state.index.progress,
       'problem': state.index.problem,
   })

@@ -1,11 +1,14 @@
 """Server-sent events about what runs still write."""
 
+import asyncio
 import contextlib
 import json
 
 from aiohttp import web
 
 from agentrl.viewer.state import STATE
+
+_ALIVE_S = 15.0
 
 
 def routes() -> list[web.RouteDef]:
@@ -14,7 +17,10 @@ def routes() -> list[web.RouteDef]:
 
 
 async def _events(request: web.Request) -> web.StreamResponse:
-  """GET /api/events: an event `change` after each change of the files."""
+  """GET /api/events: an event `change` after each change of the files.
+
+  The first comes at once, so that nothing is missed in between.
+  """
   response = web.StreamResponse(
       headers={'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache'}
   )
@@ -22,7 +28,11 @@ async def _events(request: web.Request) -> web.StreamResponse:
   index, changes = request.app[STATE].index, -1
   with contextlib.suppress(ConnectionError):  # the page was closed
     while True:
-      changes = await index.wait(changes)
-      data = json.dumps({'changes': changes})
+      try:
+        changes = await asyncio.wait_for(index.wait(changes), _ALIVE_S)
+      except TimeoutError:
+        await response.write(b': nothing new\n\n')  # is the page still there?
+        continue
+      data = json.dumps({'changes': changes, 'indexed': index.progress})
       await response.write(f'event: change\ndata: {data}\n\n'.encode())
   return response

@@ -52,6 +52,7 @@ class Source:
     learned: arrays beside the file.
     tokenizer: None: ids stay ids.
     pictures: PNG files at the reset and after each turn; empty: none.
+    problems: contradictions in it, in sentences.
   """
 
   record: Record
@@ -60,6 +61,7 @@ class Source:
   learned: Learned | None = None
   tokenizer: Tokenizer | None = None
   pictures: Sequence[bytes] = ()
+  problems: Sequence[str] = ()
 
 
 def routes() -> list[web.RouteDef]:
@@ -186,6 +188,7 @@ def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
       'version': record.policy_version,
       'num_turns': len(record.turns),
       'error': record.error,
+      'problems': list(source.problems),
       'prompt': [
           {'role': x.role, 'content': long_text(x.content, _CHARS)}
           for x in record.prompt

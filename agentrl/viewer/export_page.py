@@ -46,6 +46,7 @@ def page(title: str, data: Any) -> str:
     data: JSON that lib/export.js draws, see `export.collect`.
   """
   script, style = _script(), _style()
+  readable = title.encode(errors='replace').decode()  # no half characters
   policy = '; '.join((
       "default-src 'none'",
       'img-src data:',
@@ -64,7 +65,7 @@ def page(title: str, data: Any) -> str:
       f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
       '<meta name="viewport" content="width=device-width, initial-scale=1">',
       '<meta name="color-scheme" content="light dark">',
-      f'<title>{html.escape(title)}</title>',
+      f'<title>{html.escape(readable)}</title>',
       f'<style>{style}</style>',
       '</head>',
       '<body>',

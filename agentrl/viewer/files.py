@@ -6,6 +6,7 @@ as absolute paths or by symbolic links, do not exist here.
 """
 
 import pathlib
+from collections.abc import Callable
 
 from agentrl.errors import AgentrlError, DataError
 
@@ -20,8 +21,8 @@ def run_folder(root: pathlib.Path, run: str) -> pathlib.Path:
   Raises:
     Missing: there is no such folder below the root.
   """
-  path = _inside(root, root, run)
-  if path is None or not path.is_dir():
+  path = _inside(root, root, run, pathlib.Path.is_dir)
+  if path is None:
     raise Missing(f'There is no run {run!r} here.')
   return path
 
@@ -32,25 +33,28 @@ def file_of(root: pathlib.Path, run: str, name: str) -> pathlib.Path:
   Raises:
     Missing: there is no such run, or no such file in it.
   """
-  path = _inside(root, run_folder(root, run), name)
-  if path is None or not path.is_file():
+  path = _inside(root, run_folder(root, run), name, pathlib.Path.is_file)
+  if path is None:
     raise Missing(f'There is no file {name!r} in the run {run!r}.')
   return path
 
 
 def _inside(
-    root: pathlib.Path, base: pathlib.Path, name: str
+    root: pathlib.Path,
+    base: pathlib.Path,
+    name: str,
+    exists: Callable[[pathlib.Path], bool],
 ) -> pathlib.Path | None:
-  """The path `name` below `base`; None where it leads out of the root."""
-  if '\0' in name or pathlib.PurePosixPath(name).is_absolute():
-    return None
-  if '..' in pathlib.PurePosixPath(name).parts:
+  """The path `name` below `base`; None if there is none within the root."""
+  parts = pathlib.PurePosixPath(name)
+  if '\0' in name or parts.is_absolute() or '..' in parts.parts:
     return None
   try:
     path = (base / name).resolve()
+    found = path.is_relative_to(root.resolve()) and exists(path)
   except (OSError, RuntimeError):  # too long; links in a circle
     return None
-  return path if path.is_relative_to(root.resolve()) else None
+  return path if found else None
 
 
 def read_line(path: pathlib.Path, offset: int, length: int) -> bytes:

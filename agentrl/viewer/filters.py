@@ -34,13 +34,14 @@ NUMBERS = (
 )
 SORTED = (*_FILE_TEXTS, *_FILE_NUMBERS, *TEXTS, *NUMBERS)
 WORDS = 'q'
+_EVERY = '1'  # SQL for no condition
 
 _RANGE = re.compile(r'(?P<low>[^.]*(?:\.\d+)?)\.\.(?P<open><?)(?P<high>.*)')
 _WORD = re.compile(r'[^\W_]+')  # as FTS5's tokenizer separates them
 
 
 class Where(NamedTuple):
-  """A condition of SQL and its values; an empty filter is `1`."""
+  """A condition of SQL and its values; an empty filter is true."""
 
   sql: str
   values: tuple[Any, ...]
@@ -56,20 +57,14 @@ def where(query: Mapping[str, str], *, without: str = '') -> Where:
   Raises:
     DataError: a value is no number and no range; says which.
   """
-  files, rows = [], []
-  for name in SORTED:
+  rows = []
+  files = where_files(query)
+  if files.sql != _EVERY:
+    sql = f'file_id IN (SELECT file_id FROM files WHERE {files.sql})'
+    rows.append(Where(sql, files.values))
+  for name in (*TEXTS, *NUMBERS):
     if query.get(name, '') and name != without:
-      inner = name in _FILE_TEXTS or name in _FILE_NUMBERS
-      (files if inner else rows).append(_column(name, query[name]))
-  if files:
-    inner = _all(files)
-    rows.insert(
-        0,
-        Where(
-            f'file_id IN (SELECT file_id FROM files WHERE {inner.sql})',
-            inner.values,
-        ),
-    )
+      rows.append(_column(name, query[name]))
   words = _WORD.findall(query.get(WORDS, ''))
   if words:
     rows.append(
@@ -82,8 +77,14 @@ def where(query: Mapping[str, str], *, without: str = '') -> Where:
   return _all(rows)
 
 
+def where_files(query: Mapping[str, str]) -> Where:
+  """The condition that a row of `files` must meet, as in `where`."""
+  names = (*_FILE_TEXTS, *_FILE_NUMBERS)
+  return _all([_column(x, query[x]) for x in names if query.get(x, '')])
+
+
 def _all(parts: list[Where]) -> Where:
-  sql = ' AND '.join(part.sql for part in parts) or '1'
+  sql = ' AND '.join(part.sql for part in parts) or _EVERY
   return Where(sql, tuple(value for part in parts for value in part.values))
 
 

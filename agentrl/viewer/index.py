@@ -18,6 +18,7 @@ import hashlib
 import os
 import pathlib
 import sqlite3
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -116,7 +117,6 @@ class Index:
       try:
         if await asyncio.to_thread(self.refresh, tell):
           self._changed()
-        self.problem = ''
       except (OSError, sqlite3.Error) as error:
         # A full disk, say. Episodes that are known are shown meanwhile.
         self.problem = f'The index cannot be brought up to date: {error}'
@@ -211,6 +211,7 @@ class Index:
         if key not in known
         or known[key][3:5] != (stat.st_mtime_ns, stat.st_size)
     ]
+    self.problem = ''
     if keys:
       self._read(keys, known, found, tell)
     written = stamps != self._stamps
@@ -231,11 +232,15 @@ class Index:
     file_ids = [known.get(key, (None,))[0] for key in keys]
     kinds = functools.cache(lambda run: _subtasks(self._root / run))
     done, told, rows = 0, time.monotonic(), 0
+    problems = []
     with contextlib.closing(readers.pieces(jobs, total)) as pieces:
       self._writer.execute('BEGIN IMMEDIATE')
       try:
         for number, piece in pieces:
           run, file = keys[number]
+          if piece.problem:
+            problems.append(f'{run}/{file}: {piece.problem}')
+            continue
           file_ids[number] = self._write(
               run, file, file_ids[number], piece, kinds(run)
           )
@@ -257,6 +262,8 @@ class Index:
       finally:
         self.progress = 1.0
       self._writer.execute('COMMIT')
+    if problems:
+      raise OSError(f'{problems[0]}; files like this: {len(problems)}')
 
   def _write(
       self,
@@ -320,10 +327,12 @@ class Index:
 
 def _place_for(root: pathlib.Path) -> pathlib.Path:
   """The index's path: in the folder if it can be written, else the cache."""
-  if os.access(root, os.W_OK | os.X_OK):
-    return root / _NAME
-  name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-  return cache.private('viewer') / f'{name}.sqlite'
+  try:
+    tempfile.TemporaryFile(dir=root).close()
+  except OSError:
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    return cache.private('viewer') / f'{name}.sqlite'
+  return root / _NAME
 
 
 def _subtasks(run: pathlib.Path) -> Callable[[str, int], str]:

@@ -61,6 +61,15 @@ class Learned:
     """Names of the arrays that were kept."""
     return [name for name in ARRAYS if name in self._arrays]
 
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """`[B, T]` of every array."""
+    return self._arrays[self.names[0]].shape
+
+  def array(self, name: str) -> np.ndarray:
+    """The whole array."""
+    return self._arrays[name]
+
   def row(self, name: str, line: int, length: int) -> np.ndarray:
     """`[T]` values of an episode of `length` tokens.
 
@@ -115,7 +124,7 @@ def load(path: pathlib.Path) -> Learned | None:
     ):
       raise DataError(
           f'{beside} holds {name!r} of type {values.dtype}, which no run'
-          ' writes.'
+          f' writes; delete the file to see {path} alone.'
       )
     shapes.add(values.shape if name != PLACEMENTS else None)
   if len(shapes - {None}) > 1:

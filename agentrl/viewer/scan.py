@@ -45,6 +45,7 @@ class Piece(msgspec.Struct, array_like=True):
     more: there is more to read.
     changed: time of its last change, in nanoseconds.
     size: of the file, in bytes.
+    problem: why it cannot be read; empty where it can.
   """
 
   rows: list[list[Any]] = []
@@ -55,6 +56,7 @@ class Piece(msgspec.Struct, array_like=True):
   more: bool = False
   changed: int = 0
   size: int = 0
+  problem: str = ''
 
 
 class _Message(msgspec.Struct):
@@ -131,6 +133,8 @@ def read(job: Job) -> Piece:
       return _read(file, job)
   except FileNotFoundError:
     return Piece()
+  except OSError as error:
+    return Piece(problem=error.strerror or str(error))
 
 
 def _read(file: BinaryIO, job: Job) -> Piece:
@@ -226,7 +230,8 @@ def of_line(
 
 def _decode(text: bytes) -> _Line | None:
   end = text.rfind(_ARRAYS)
-  if end >= 0 and text.count(b'":', end) <= _ARRAY_KEYS:
+  whole = text.rstrip().endswith(b'}')  # not torn within the arrays
+  if end >= 0 and whole and text.count(b'":', end) <= _ARRAY_KEYS:
     try:
       return _decoder.decode(text[:end] + b'}')
     except (ValueError, RecursionError):  # another order of the keys

@@ -1,15 +1,24 @@
-"""The viewer's server: pages from static/ and JSON under /api/."""
+r"""The viewer's server: pages from static/ and JSON under /api/.
 
+    python -m agentrl.viewer.server --root=runs --port=7000
+
+prints one line with the link when it is ready. SIGTERM and SIGINT end it; so
+does, with --exit_with_parent, the end of its standard input.
+"""
+
+import argparse
 import asyncio
 import contextlib
 import pathlib
 import signal
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Sequence
 
 from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
 from agentrl.http import errors
+from agentrl.runtime import parent
 from agentrl.viewer import (
     compare,
     episode,
@@ -19,6 +28,7 @@ from agentrl.viewer import (
     failures,
     files,
     groups,
+    guard,
     replay,
     runs,
     tokens,
@@ -27,7 +37,7 @@ from agentrl.viewer.index import Index
 from agentrl.viewer.state import STATE, State
 
 STATIC = pathlib.Path(__file__).parent / 'static'
-# A module of the viewer -> its routes, all below /api/.
+# Modules of the viewer and their routes, all below /api/.
 ROUTES = (
     episode.routes,
     episodes.routes,
@@ -40,6 +50,8 @@ ROUTES = (
     runs.routes,
     tokens.routes,
 )  # fmt: skip
+# Until a server that hangs is left behind.
+_SHUTDOWN_S = 5.0
 # Nothing from elsewhere, nothing inline, and no frame around a page.
 _POLICY = '; '.join((
     "default-src 'none'",
@@ -61,10 +73,21 @@ _HEADERS = {
 }
 
 
-def make_app(root: pathlib.Path) -> web.Application:
-  """The application that shows the runs below a folder."""
+def make_app(
+    root: pathlib.Path, *, host: str = '127.0.0.1', token: str | None = None
+) -> web.Application:
+  """The application that shows the runs below a folder.
+
+  Args:
+    root: the folder.
+    host: that the server will listen on.
+    token: that requests must have; None: none.
+  """
   app = web.Application(
-      middlewares=[errors.middleware(_answer, lambda response: None)]
+      middlewares=[
+          errors.middleware(_answer, lambda response: None),
+          guard.middleware(host, token),
+      ]
   )
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
@@ -111,19 +134,33 @@ async def _indexing(app: web.Application) -> AsyncIterator[None]:
   task.cancel()
   with contextlib.suppress(asyncio.CancelledError):
     await task
-  app[STATE].index.close()
+  await asyncio.to_thread(app[STATE].index.close)
 
 
 @contextlib.asynccontextmanager
 async def running(
-    root: pathlib.Path, *, host: str = '127.0.0.1', port: int = 0
+    root: pathlib.Path,
+    *,
+    host: str = '127.0.0.1',
+    port: int = 0,
+    token_file: str | None = None,
 ) -> AsyncIterator[str]:
-  """Serves inside the block, and gives the URL.
+  """Serves inside the block, and gives the link to open.
+
+  Args:
+    root: folder of runs.
+    host: address to listen on; beyond loopback, the link has a token.
+    port: 0: a free one.
+    token_file: file with the token; None: a new one, where one is needed.
 
   Raises:
-    EnvError: the port cannot be had.
+    ConfigError: the token file cannot be read.
+    EnvError: the port cannot be had, or no index can be written.
   """
-  runner = web.AppRunner(make_app(root), access_log=None)
+  token = guard.token_for(host, token_file)
+  app = make_app(root, host=host, token=token)
+  # An event stream never ends by itself.
+  runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
   await runner.setup()
   try:
     site = web.TCPSite(runner, host, port)
@@ -131,23 +168,55 @@ async def running(
       await site.start()
     except OSError as error:
       raise EnvError(f'Cannot serve on {host}:{port}: {error}') from error
-    yield f'http://{host}:{runner.addresses[0][1]}/'
+    shown = f'[{host}]' if ':' in host else host
+    query = f'?token={token}' if token else ''
+    yield f'http://{shown}:{runner.addresses[0][1]}/{query}'
   finally:
     await runner.cleanup()
 
 
 async def serve(
-    root: pathlib.Path, *, host: str, port: int, token_file: str | None = None
+    root: pathlib.Path, *, exit_with_parent: bool = False, **settings
 ) -> None:
   """Serves until SIGTERM or SIGINT; prints the link when ready.
+
+  Args:
+    root: folder of runs.
+    exit_with_parent: whether to end with standard input, too.
+    **settings: as `running` has them.
 
   Raises:
     AgentrlError: the port or the token file cannot be used.
   """
-  del token_file
   loop, stop = asyncio.get_running_loop(), asyncio.Event()
   for number in (signal.SIGTERM, signal.SIGINT):
     loop.add_signal_handler(number, stop.set)
-  async with running(root, host=host, port=port) as url:
-    print(f'Showing {root} at {url}', flush=True)
+  if exit_with_parent:
+    parent.watch(loop, stop.set, _SHUTDOWN_S)
+  async with running(root, **settings) as link:
+    print(f'Showing {root}: {link}', flush=True)
     await stop.wait()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+  """Runs a server from the command line; returns its exit code."""
+  parser = argparse.ArgumentParser(
+      prog='python -m agentrl.viewer.server',
+      description='Shows the runs below a folder.',
+  )
+  parser.add_argument('--root', required=True, type=pathlib.Path)
+  parser.add_argument('--host', default='127.0.0.1')
+  parser.add_argument('--port', type=int, default=0)
+  parser.add_argument('--token_file')
+  parser.add_argument('--exit_with_parent', action='store_true')
+  args = vars(parser.parse_args(argv))
+  try:
+    asyncio.run(serve(args.pop('root'), **args))
+  except AgentrlError as error:
+    print(f'error: {error}', file=sys.stderr)
+    return 1
+  return 0
+
+
+if __name__ == '__main__':
+  sys.exit(main())

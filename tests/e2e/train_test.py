@@ -237,7 +237,7 @@ def test_the_inspector_shows_what_was_trained(runs):
   assert result.returncode == 0, result.stderr
   assert 'advantage' in result.stdout and 'PROBLEM' not in result.stdout
   page = episodes.with_suffix('.html').read_text()
-  assert 'old_logprob' in page and '<script' not in page
+  assert 'old_logprobs' in page and 'last_logprobs' in page
 
 
 @pytest.mark.slow

@@ -54,6 +54,7 @@ function content(episode) {
   const left = episode.num_turns - episode.turns.length;
   return [
     episode.error && h('div', {class: 'notice bad'}, visible(episode.error)),
+    episode.problems.map((one) => h('div', {class: 'notice bad problem'}, visible(one))),
     h('div', {class: 'turns'},
         h('div', {class: 'moment'}, renderPrompt(episode.prompt), view(episode, 0)),
         episode.turns.map((turn) => h('div', {class: 'moment'},
