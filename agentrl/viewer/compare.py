@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from agentrl.errors import DataError
+from agentrl.errors import DataError, PanelError
 from agentrl.evaluation import compared, pairing, results, sides
 from agentrl.evaluation.recorded import Recorded
 from agentrl.evaluation.sides import Side
@@ -39,14 +39,20 @@ def routes() -> list[web.RouteDef]:
     return read(root, spec, _stamp(root, spec))
 
   async def compare(request: web.Request) -> web.Response:
-    """GET /api/compare: two evaluations, `a` and `b`, on one panel."""
+    """GET /api/compare: two evaluations, `a` and `b`, on one panel.
+
+    Or `refused`: why they have no panel in common.
+    """
     state = request.app[STATE]
     specs = [request.query.get(side, '') for side in 'ab']
     if not all(specs):
       raise DataError('Choose two evaluations, a and b, each as RUN:NAME.')
     if specs[0] == specs[1]:
       raise DataError('These are one evaluation; choose another for b.')
-    found = await asyncio.to_thread(_compare, load, state.root, *specs)
+    try:
+      found = await asyncio.to_thread(_compare, load, state.root, *specs)
+    except PanelError as error:  # an answer, and no mistake of the page
+      return reply({'refused': str(error)})
     await _locate(state, found)
     return reply(found)
 
