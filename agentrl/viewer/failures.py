@@ -22,8 +22,10 @@ _MOST_RUNS = 8
 _MOST_READ = 2_000  # episodes whose words are ranked: the newest
 _MOST_RANKED = 50
 _WORDS = 200  # characters of a message or action
-# Rows of a heat map -> their SQL. A bin of steps is a tenth of the run's.
+# Rows of a heat map -> their SQL. A stage is a subtask and a horizon, with a
+# unit separator between; a bin of steps is a tenth of the run's.
 _GROUPS = {
+    'stage': 'subtask || char(31) || horizon',
     'subtask': 'subtask',
     'horizon': 'horizon',
     'step': 'step / :width * :width',
@@ -70,7 +72,7 @@ def routes() -> list[web.RouteDef]:
 async def _failures(request: web.Request) -> web.Response:
   """GET /api/failures: counts by group, one table for each kind."""
   state, query = request.app[STATE], request.query
-  by = query.get('by', 'subtask')
+  by = query.get('by', 'stage')
   if by not in _GROUPS:
     raise DataError(f'by is one of {", ".join(_GROUPS)}, got {by!r}.')
   where, values = _where(query)

@@ -6,6 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from agentrl.envs.babyai import levels
 from tests.viewer import runs
 from tests.viewer.asking import get, wait_for
 
@@ -82,6 +83,7 @@ COLUMN = {
     ),
 }
 ROW = {
+    'stage': lambda run, step, e: f'{levels.group_of(e.task_id)}\x1f{e.horizon}',
     'horizon': lambda run, step, e: e.horizon,
     'run': lambda run, step, e: run,
     'step': lambda run, step, e: step // 3 * 3,  # a tenth of 26 steps
