@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from agentrl.errors import DataError
+from agentrl.errors import DataError, PanelError
 from agentrl.evaluation import compared, pairing, results, sides
 from agentrl.evaluation.recorded import Recorded
 from agentrl.evaluation.sides import Side
@@ -39,14 +39,20 @@ def routes() -> list[web.RouteDef]:
     return read(root, spec, _stamp(root, spec))
 
   async def compare(request: web.Request) -> web.Response:
-    """GET /api/compare: two evaluations, `a` and `b`, on one panel."""
+    """GET /api/compare: two evaluations, `a` and `b`, on one panel.
+
+    Or `refused`: why they have no panel in common.
+    """
     state = request.app[STATE]
     specs = [request.query.get(side, '') for side in 'ab']
     if not all(specs):
       raise DataError('Choose two evaluations, a and b, each as RUN:NAME.')
     if specs[0] == specs[1]:
       raise DataError('These are one evaluation; choose another for b.')
-    found = await asyncio.to_thread(_compare, load, state.root, *specs)
+    try:
+      found = await asyncio.to_thread(_compare, load, state.root, *specs)
+    except PanelError as error:  # an answer, and no mistake of the page
+      return reply({'refused': str(error)})
     await _locate(state, found)
     return reply(found)
 
@@ -68,12 +74,12 @@ def routes() -> list[web.RouteDef]:
 async def _evaluations(request: web.Request) -> web.Response:
   """GET /api/evaluations: all that can be compared."""
   state = request.app[STATE]
-  runs = [row['run'] for row in await state.query('SELECT run FROM runs')]
+  runs = await state.runs()
 
   def find() -> list[dict[str, Any]]:
     return [
         found._asdict()
-        for run in sorted(runs)
+        for run in runs
         for found in panels.find(state.root, run)
     ]
 
@@ -105,6 +111,7 @@ def _compare(load: Load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
 
 async def _locate(state: State, found: dict[str, Any]) -> None:
   """Adds where each episode is: `places`, by side, environment and id."""
+  await state.index.ready()
   places: dict[str, dict[str, dict[str, Any]]] = {}
   for side, spec in zip('ab', found['specs'], strict=True):
     run, _, name = spec.rpartition(':')

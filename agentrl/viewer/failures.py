@@ -22,8 +22,10 @@ _MOST_RUNS = 8
 _MOST_READ = 2_000  # episodes whose words are ranked: the newest
 _MOST_RANKED = 50
 _WORDS = 200  # characters of a message or action
-# Rows of a heat map -> their SQL. A bin of steps is a tenth of the run's.
+# Rows of a heat map -> their SQL. A stage is a subtask and a horizon, with a
+# unit separator between; a bin of steps is a tenth of the run's.
 _GROUPS = {
+    'stage': 'subtask || char(31) || horizon',
     'subtask': 'subtask',
     'horizon': 'horizon',
     'step': 'step / :width * :width',
@@ -70,25 +72,25 @@ def routes() -> list[web.RouteDef]:
 async def _failures(request: web.Request) -> web.Response:
   """GET /api/failures: counts by group, one table for each kind."""
   state, query = request.app[STATE], request.query
-  by = query.get('by', 'subtask')
+  by = query.get('by', 'stage')
   if by not in _GROUPS:
     raise DataError(f'by is one of {", ".join(_GROUPS)}, got {by!r}.')
   where, values = _where(query)
-  ((episodes, last),) = await state.query(
-      f'SELECT COUNT(*), MAX(step) {where}', values
+  width = max(-(-(await _steps(state, query)) // 10), 1)
+  columns = ', '.join(_KINDS.values())
+  numbers = ', '.join(str(i + 1) for i in range(1 + len(_KINDS)))
+  # One pass over the episodes, whose groups are few.
+  groups = await state.query(
+      f'SELECT {_GROUPS[by]}, {columns}, COUNT(*), SUM(success) {where}'
+      f' GROUP BY {numbers} ORDER BY 1',
+      values | {'width': width},
   )
-  width = max(-(-((last or 0) + 1) // 10), 1)
-  values |= {'width': width}
-  tables = {}
-  for kind, column in _KINDS.items():
-    rows = await state.query(
-        f'SELECT {_GROUPS[by]} AS row, {column} AS column, COUNT(*) AS count,'
-        f' SUM(success) AS solved {where} GROUP BY 1, 2 ORDER BY 1, 2',
-        values,
-    )
-    tables[kind] = table(kind, [tuple(row) for row in rows])
+  tables = {
+      kind: table(kind, [(row[0], row[i], *row[-2:]) for row in groups])
+      for i, kind in enumerate(_KINDS, 1)
+  }
   return reply({
-      'episodes': episodes,
+      'episodes': sum(row[-2] for row in groups),
       'by': by,
       'width': width,
       'tables': tables,
@@ -96,11 +98,21 @@ async def _failures(request: web.Request) -> web.Response:
   })
 
 
+async def _steps(state: State, query: Any) -> int:
+  """Steps that the runs have episodes of."""
+  runs, values = _runs(query)
+  ((last,),) = await state.query(
+      f'SELECT MAX(step) FROM files WHERE run IN ({runs}) AND origin = :origin',
+      values | {'origin': _origin(query)},
+  )
+  return (last or 0) + 1
+
+
 async def _found(state: State, query: Any) -> dict[str, list[str]]:
   """Environments and origins among the episodes of the runs."""
   runs, values = _runs(query)
   rows = await state.query(
-      'SELECT DISTINCT env, origin FROM episodes JOIN files USING (file_id)'
+      'SELECT DISTINCT origin, env FROM episodes JOIN files USING (file_id)'
       f' WHERE run IN ({runs})',
       values,
   )
@@ -116,12 +128,16 @@ def table(
 
   Args:
     kind: a key of `_KINDS`.
-    counts: (row, column, episodes, of which solved).
+    counts: (row, column, episodes, of which solved), each pair any number of
+      times.
 
   Returns:
     `rows` and `columns`, labels; `counts` and `solved`, `[rows, columns]`.
   """
-  found = {(row, column): (n, solved) for row, column, n, solved in counts}
+  found: dict[tuple[Any, Any], tuple[int, int]] = {}
+  for row, column, n, solved in counts:
+    before = found.get((row, column), (0, 0))
+    found[row, column] = before[0] + n, before[1] + solved
   rows = list(dict.fromkeys(row for row, _ in found))
   columns = {column for _, column in found}
   if kind == 'stop':
@@ -225,17 +241,20 @@ class Ranking:
 def _where(query: Any) -> tuple[str, dict[str, Any]]:
   """FROM and WHERE of the episodes that a query means, and their values."""
   runs, values = _runs(query)
-  origin = query.get('origin', 'train')
   where = (
       'FROM episodes JOIN files USING (file_id)'
       f' WHERE run IN ({runs}) AND origin = :origin'
   )
-  values |= {'origin': origin}
+  values |= {'origin': _origin(query)}
   if env := query.get('env'):
     where, values = where + ' AND env = :env', values | {'env': env}
   if query.get('failed') == '1':
     where += ' AND NOT success'
   return where, values
+
+
+def _origin(query: Any) -> str:
+  return query.get('origin', 'train')
 
 
 def _runs(query: Any) -> tuple[str, dict[str, Any]]:

@@ -39,14 +39,20 @@ class MetricLines:
   @property
   def names(self) -> list[str]:
     """Names of all metrics, in the order of their first lines."""
-    return list(self._values)
+    return list(dict.fromkeys(name for names in self._blocks for name in names))
 
   def column(self, name: str) -> Column:
     """A metric; empty where no line has it."""
-    return Column(
-        np.array(self._rows.get(name, ()), np.int64),
-        np.array(self._values.get(name, ()), np.float64),
-    )
+    rows, values = [np.zeros(0, np.int64)], [np.zeros(0)]
+    for names, block in self._blocks.items():
+      if name in names:
+        rows.append(np.array(block.rows))
+        # A copy of the column alone; a view would keep the array from growing.
+        table = np.frombuffer(block.values).reshape(-1, len(names))
+        values.append(table[:, names.index(name)].copy())
+    rows, values = np.concatenate(rows), np.concatenate(values)
+    order = np.argsort(rows)
+    return Column(rows[order], values[order])
 
   def refresh(self) -> bool:
     """Reads what was written since; a last line without its end is not read.
@@ -68,14 +74,13 @@ class MetricLines:
       raise DataError(f'Cannot read {self.path}: {error}') from error
 
   def _forget(self) -> None:
-    self._rows: dict[str, array] = {}
-    self._values: dict[str, array] = {}
+    self._blocks: dict[tuple[str, ...], _Block] = {}
     self._count = 0
     self._stamp = None
-    # The last two lines: (offset, bytes, whether they counted). The last may
-    # still be amended; that the one before it is the same shows that all before
-    # are, as each line has the time when it was written.
-    self._ends: list[tuple[int, bytes, bool]] = []
+    # The last two lines: (offset, bytes, names; None: it is broken). The last
+    # may still be amended; that the one before it is the same shows that all
+    # before are, as each line has the time when it was written.
+    self._ends: list[tuple[int, bytes, tuple[str, ...] | None]] = []
     self.broken = 0
 
   def _read(self, file: Any) -> bool:
@@ -98,41 +103,57 @@ class MetricLines:
     if len(self._ends) < 2:
       self._forget()
       return 0
-    (before, kept, _), (last, _, counted) = self._ends
+    (before, kept, _), (last, _, names) = self._ends
     file.seek(before)
     if file.read(len(kept)) != kept:
       self._forget()
       return 0
     self._ends.pop()
-    self._drop_last(counted)
+    self._drop_last(names)
     return last
 
-  def _drop_last(self, counted: bool) -> None:
-    if not counted:
+  def _drop_last(self, names: tuple[str, ...] | None) -> None:
+    if names is None:
       self.broken -= 1
       return
     self._count -= 1
-    for name in list(self._rows):
-      rows = self._rows[name]
-      if rows and rows[-1] == self._count:
-        rows.pop()
-        self._values[name].pop()
-        if not rows:
-          del self._rows[name], self._values[name]
+    block = self._blocks[names]
+    block.rows.pop()
+    del block.values[len(block.rows) * len(names) :]
+    if not block.rows:
+      del self._blocks[names]
 
-  def _add(self, line: bytes) -> bool:
+  def _add(self, line: bytes) -> tuple[str, ...] | None:
+    """Adds a line; returns the names of its numbers, or None if it is broken."""
     record = decode(line)
     if record is None:
       self.broken += 1
-      return False
-    for name, value in record.items():
-      if isinstance(value, (int, float)):
-        if name not in self._rows:
-          self._rows[name], self._values[name] = array('q'), array('d')
-        self._rows[name].append(self._count)
-        self._values[name].append(value)
+      return None
+    names = tuple(record)
+    try:
+      numbers = array('d', record.values())
+    except TypeError:  # not all of them are numbers
+      numeric = {k: v for k, v in record.items() if isinstance(v, (int, float))}
+      names, numbers = tuple(numeric), array('d', numeric.values())
+    block = self._blocks.get(names)
+    if block is None:
+      block = self._blocks[names] = _Block(array('q'), array('d'))
+    block.rows.append(self._count)
+    block.values.extend(numbers)
     self._count += 1
-    return True
+    return names
+
+
+class _Block(NamedTuple):
+  """Lines that have the same metrics in the same order.
+
+  Attributes:
+    rows: their numbers.
+    values: of all lines, one after the other.
+  """
+
+  rows: array
+  values: array
 
 
 def decode(line: bytes) -> Mapping[str, Any] | None:

@@ -130,10 +130,10 @@ def _number(text: str, name: str, least: float, most: float) -> float:
 async def _runs(request: web.Request) -> web.Response:
   """GET /api/runs: the facts of all runs."""
   state = request.app[STATE]
-  names = [row['run'] for row in await state.query('SELECT run FROM runs')]
+  names = await state.runs()
 
   def read() -> list[dict[str, Any]]:
-    found = [run_facts.read(state.root, name) for name in sorted(names)]
+    found = [run_facts.read(state.root, name) for name in names]
     return [dataclasses.asdict(facts) for facts in found]
 
   return reply({

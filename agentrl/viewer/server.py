@@ -125,9 +125,11 @@ async def _add_headers(
 
 def _answer(request: web.Request, error: Exception) -> web.Response:
   """The response to what a handler raised."""
-  del request
   if isinstance(error, web.HTTPException):
-    return error
+    if error.status < 400 or not request.path.startswith('/api/'):
+      raise error
+    words = (error.text or error.reason).strip()
+    return web.json_response({'error': words}, status=error.status)
   if isinstance(error, files.Missing):
     return web.json_response({'error': str(error)}, status=404)
   if isinstance(error, DataError):

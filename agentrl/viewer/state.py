@@ -35,6 +35,15 @@ class State:
     """The rows of a SELECT over the index, read in a thread."""
     return await asyncio.to_thread(self.index.query, sql, values)
 
+  async def runs(self) -> list[str]:
+    """Names of all runs, in order."""
+    names = 'SELECT run FROM runs ORDER BY run'
+    rows = await self.query(names)
+    if not rows:  # none, or not looked for yet
+      await self.index.ready()
+      rows = await self.query(names)
+    return [row['run'] for row in rows]
+
   async def entry(self, request: web.Request) -> sqlite3.Row:
     """The index's row of the episode that a request names.
 

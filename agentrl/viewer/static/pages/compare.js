@@ -152,6 +152,10 @@ class Page {
         this.found = await api('compare', {a, b}, {signal: this.signal});
         this.result.removeAttribute('aria-busy');
       }
+      if (this.found.refused) {
+        replace(this.result, notice('These do not compare. ', this.found.refused));
+        return;
+      }
       replace(this.result, this.found.outcomes.map((each) => this.outcome(each)),
           this.settings());
       await this.showPair();

@@ -12,7 +12,7 @@ export const title = 'Failures';
 const MOST = 8;
 const CAPPED = 5; // this many and more are one column
 const GROUPS = [
-  ['subtask', 'subtask'], ['horizon', 'horizon'], ['step', 'steps'], ['run', 'run'],
+  ['stage', 'subtask and horizon'], ['subtask', 'subtask'], ['horizon', 'horizon'], ['step', 'steps'], ['run', 'run'],
   ['env', 'environment'],
 ];
 const KINDS = [
@@ -21,6 +21,7 @@ const KINDS = [
   ['parse_errors', 'Turns without an action', 'its parse failed'],
   ['repeated', 'Repeated actions', 'in answer to an observation that it had answered so before'],
 ];
+const UNIT = '\u001f'; // between the subtask and the horizon of a stage
 const LIVE_MS = 3000; // at least, between two updates of a live run
 
 export async function render(root, params, {signal}) {
@@ -67,7 +68,7 @@ class Page {
       return;
     }
     const asked = {
-      run, by: params.by || 'subtask', origin: params.origin || 'train', env: params.env,
+      run, by: params.by || 'stage', origin: params.origin || 'train', env: params.env,
       failed: params.failed,
     };
     try {
@@ -145,14 +146,16 @@ function heat(kind, asked, {tables, by, width}) {
   const most = Math.max(...shares.flatMap((row) =>
     row.filter((_, c) => !calm(columns[c]))), 0);
   return h('table', {}, h('thead', {}, h('tr', {}, h('th', {}, rowTitle(by)),
-      h('th', {class: 'num'}, 'episodes'), h('th', {class: 'num'}, 'solved'),
+      h('th', {class: 'num'}, 'episodes'),
+      asked.failed !== '1' && h('th', {class: 'num'}, 'solved'),
       columns.map((column) => h('th', {class: 'num'}, columnLabel(kind, column))))),
   h('tbody', {}, rows.map((row, r) => {
     const total = counts[r].reduce((a, b) => a + b, 0);
     const good = solved[r].reduce((a, b) => a + b, 0);
     return h('tr', {}, h('th', {scope: 'row'}, rowLabel(by, row, width)),
         h('td', {class: 'num'}, link(number(total), asked, rowFilter(by, row, width))),
-        h('td', {class: 'num'}, `${(100 * good / total).toFixed(0)}%`),
+        asked.failed !== '1' &&
+          h('td', {class: 'num'}, `${(100 * good / total).toFixed(0)}%`),
         columns.map((column, c) => {
           const count = counts[r][c];
           if (!count) return h('td', {class: 'cell empty'}, '·');
@@ -175,6 +178,10 @@ function link(text, asked, filters) {
 const rowTitle = (by) => GROUPS.find(([name]) => name === by)[1];
 
 function rowLabel(by, row, width) {
+  if (by === 'stage') {
+    const [subtask, horizon] = row.split(UNIT);
+    return `${rowLabel('subtask', subtask)}, ${horizon} turns`;
+  }
   if (by === 'horizon') return `${row} turns`;
   if (by === 'step') {
     return row === null ? 'no step' : width === 1 ? `${row}` : `${row} to ${row + width - 1}`;
@@ -183,6 +190,10 @@ function rowLabel(by, row, width) {
 }
 
 function rowFilter(by, row, width) {
+  if (by === 'stage') {
+    const [subtask, horizon] = row.split(UNIT);
+    return {...rowFilter('subtask', subtask), horizon};
+  }
   if (by === 'step') return {step: row === null ? 'none' : `${row}..${row + width - 1}`};
   if (by === 'run') return {run: join([row])};
   return {[by]: row === '' ? 'none' : row};

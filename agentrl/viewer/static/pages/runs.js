@@ -70,7 +70,8 @@ class Page {
   }
 
   get chosen() {
-    const asked = split(this.params.runs);
+    const known = new Set(this.runs.map((run) => run.run));
+    const asked = split(this.params.runs).filter((name) => known.has(name));
     if (asked.length) return asked.slice(0, MOST);
     // Until somebody chooses: the run that was written last.
     const learnt = this.runs.filter((run) => run.mode !== 'evaluate' && run.steps)
@@ -167,7 +168,7 @@ class Page {
     return h('tr', {class: index >= 0 && 'chosen'},
         h('td', {}, h('input', {
           type: 'checkbox', checked: index >= 0, dataset: {key: `run ${run.run}`},
-          disabled: !curves || (index < 0 && chosen.length >= MOST),
+          disabled: index < 0 && (!curves || chosen.length >= MOST),
           title: curves ? null : 'It has no curves',
           'aria-label': `Show the curves of ${run.run}`,
           onchange: () => this.choose(index >= 0 ?
@@ -402,7 +403,7 @@ class Page {
     if (!series.length) return null;
     const several = this.chosen.length > 1;
     return this.card(`time ${run}`,
-        several ? `Time: ${run}` : 'Time of a step', 'seconds', asked,
+        several ? `Seconds: ${run}` : 'Seconds of a step', '', asked,
         PARTS.map(([name]) => name), {
           series, stages: [], stacked: true, xLabel: axis.label, xFormat: axis.format,
           xRange: axis.range,
@@ -500,9 +501,9 @@ function success(run) {
   const rates = Object.entries(run.success).filter(([, rate]) => rate.mean !== null);
   if (!rates.length) return '–';
   if (run.mode === 'evaluate') {
-    return rates.slice(0, 3).map(([name, rate]) => h('div', {class: 'rate'},
+    return rates.slice(0, 2).map(([name, rate]) => h('div', {class: 'rate'},
         picture([rate]), `${name} ${rateText(rate)}`))
-        .concat(rates.length > 3 ? h('div', {class: 'soft'}, `and ${rates.length - 3} more`) : []);
+        .concat(rates.length > 2 ? h('div', {class: 'soft'}, `and ${rates.length - 2} more`) : []);
   }
   const trained = rates.filter(([name]) => name !== 'untrained');
   const [first] = trained.length ? trained : rates;
