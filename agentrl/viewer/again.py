@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl import envs
 from agentrl.envs.client import EnvClient
+from agentrl.envs.dialect import Dialect
 from agentrl.viewer.record import Record
 from agentrl.viewer.views import browser
 
@@ -55,19 +55,18 @@ class Again:
   ended: str
 
 
-async def play(record: Record, client: EnvClient) -> Again:
+async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
   """Plays an episode's actions.
 
   Args:
     record: the episode.
     client: not yet open; the caller closes it.
+    dialect: of the environment.
 
   Raises:
     EnvError: the environment failed.
   """
-  spec = envs.get(record.env)
-  renders = spec.dialect.renders
-  boxed = 'boxes' in spec.dialect.queries
+  renders, boxed = dialect.renders, 'boxes' in dialect.queries
   pictures, boxes, differences, ended = [], [], [], ''
   observation = await client.reset(record.task_id)
   opening = record.prompt[-1].content if record.prompt else ''
