@@ -72,13 +72,14 @@ class Page {
       failed: params.failed,
     };
     try {
-      const [found, words] = await Promise.all([
-        api('failures', asked, {signal: this.signal}),
-        api('failures/words', asked, {signal: this.signal})]);
+      const words = api('failures/words', asked, {signal: this.signal});
+      words.catch(() => {}); // reported below, where it is awaited
+      const found = await api('failures', asked, {signal: this.signal});
       if (params !== this.params) return; // changed meanwhile
       this.showControls(asked, found.found);
       this.showMaps(asked, found);
-      this.showWords(words);
+      const ranked = await words;
+      if (params === this.params) this.showWords(ranked);
     } catch (error) {
       if (error.name !== 'AbortError') replace(this.maps, failure(error));
     }
