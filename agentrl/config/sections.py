@@ -200,3 +200,16 @@ class View:
   token_file: str | None = field(
       None, 'file with the token that the link carries; None: none'
   )
+  # Live play asks them for tokens; the page names them by number only.
+  samplers: tuple[str, ...] = field(
+      (), "URLs of servers that speak SGLang's protocol, for live play"
+  )
+  sampler_key_file: str | None = field(
+      None,
+      "file with the samplers' API key, which no page gets; None: none",
+      acts_if=when_set(
+          'view.samplers',
+          ('http://127.0.0.1:1',),
+          'only samplers are asked with it; list their URLs',
+      ),
+  )

@@ -34,5 +34,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
           host=view.host,
           port=view.port,
           token_file=view.token_file,
+          samplers=view.samplers,
+          sampler_key_file=view.sampler_key_file,
       )
   )

@@ -5,7 +5,7 @@ the same observations; where they do not, the reader is told.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentrl import envs
@@ -128,12 +128,3 @@ def as_json(again: Again) -> dict[str, Any]:
 def size(again: Again) -> int:
   """Bytes of its pictures."""
   return sum(map(len, again.pictures))
-
-
-def environment_of(config: Mapping[str, Any], env: str) -> Mapping[str, Any]:
-  """The environment's options in a run's config, {} where it has none."""
-  section = config.get('env')
-  if isinstance(section, Mapping) and section.get('name') == env:
-    options = section.get('options')
-    return options if isinstance(options, Mapping) else {}
-  return {}

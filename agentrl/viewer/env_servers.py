@@ -82,6 +82,12 @@ class EnvServers:
     self._entries: dict[str, _Entry] = {}
     self._session: aiohttp.ClientSession | None = None
 
+  @property
+  def pids(self) -> list[int]:
+    """Process ids of the servers that run."""
+    servers = (entry.server for entry in self._entries.values())
+    return [server.pid for server in servers if server is not None]
+
   async def run(self) -> AsyncIterator[None]:
     """A cleanup context: stops idle servers, and all at the end."""
     async with aiohttp.ClientSession() as self._session:

@@ -83,7 +83,8 @@ async def _export(request: web.Request) -> web.Response:
   row = await state.entry(request)
   rows = [row] if what == 'episode' else await groups.members(request, row)
   for named in request.query.getall('episode', []):
-    rows.append(await _named(request, named))
+    run, file, line = [*named.split('|'), '', '', ''][:3]
+    rows.append(await state.find(run, file, line))
   if len(rows) > _MOST:
     raise DataError(f'A file has at most {_MOST} episodes, not {len(rows)}.')
   sources = request.app[tokens.SOURCES]
@@ -105,15 +106,6 @@ async def _export(request: web.Request) -> web.Response:
       headers={
           'Content-Disposition': f'attachment; filename="{name}.{suffix}"'
       },
-  )
-
-
-async def _named(request: web.Request, named: str) -> Any:
-  run, file, line = ([*named.split('|'), '', '', ''])[:3]
-  return await request.app[STATE].entry(
-      request.clone(
-          rel_url=request.rel_url.with_query(run=run, file=file, line=line)
-      )
   )
 
 

@@ -19,6 +19,7 @@ import os
 import pathlib
 import sqlite3
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -97,6 +98,7 @@ class Index:
     self._news = asyncio.Event()
     self._stamps: dict[str, tuple[Any, ...]] = {}
     self.changes, self.progress, self.problem = 0, 1.0, ''
+    self._busy, self._closed = threading.Lock(), False
     self._writer = self._open()
 
   def query(
@@ -147,19 +149,24 @@ class Index:
     Args:
       tell: called from time to time while it goes on.
     """
-    try:
-      fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-      return False
-    try:
-      return self._refresh(tell)
-    finally:
-      fcntl.flock(self._lock, fcntl.LOCK_UN)
+    with self._busy:
+      if self._closed:
+        return False
+      try:
+        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      except BlockingIOError:
+        return False
+      try:
+        return self._refresh(tell)
+      finally:
+        fcntl.flock(self._lock, fcntl.LOCK_UN)
 
   def close(self) -> None:
-    """Closes its files."""
-    self._writer.close()
-    self._lock.close()
+    """Closes its files; a reading in another thread ends before."""
+    self._closed = True
+    with self._busy:
+      self._writer.close()
+      self._lock.close()
 
   def _open(self) -> sqlite3.Connection:
     connection = sqlite3.connect(
@@ -237,6 +244,8 @@ class Index:
       self._writer.execute('BEGIN IMMEDIATE')
       try:
         for number, piece in pieces:
+          if self._closed:
+            break
           run, file = keys[number]
           if piece.problem:
             problems.append(f'{run}/{file}: {piece.problem}')

@@ -9,7 +9,7 @@ import msgspec
 
 from agentrl.errors import DataError
 from agentrl.types import Message, Turn
-from agentrl.viewer import files
+from agentrl.viewer import files, surrogates
 
 
 class Record(msgspec.Struct, rename={'episode_return': 'return'}):
@@ -48,7 +48,10 @@ def decode(line: bytes) -> Record:
     DataError: the line is no such record; says why.
   """
   try:
-    found = _decoder.decode(line)
+    try:
+      found = _decoder.decode(line)
+    except msgspec.DecodeError:
+      found = _decoder.decode(surrogates.mend(line))
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(f'This line is no episode: {error}') from error
   # As they are, they would keep the whole line in memory.

@@ -7,16 +7,15 @@ again.
 
 import asyncio
 import collections
-import contextlib
 import pathlib
 import zipfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from agentrl import envs
-from agentrl.errors import AgentrlError, ConfigError, DataError
+from agentrl.errors import CheckpointError, ConfigError, DataError
 from agentrl.runtime import workdir
 from agentrl.types import Turn
 from agentrl.viewer import again as again_lib, files, numbers, views
@@ -64,12 +63,11 @@ REPLAYS = web.AppKey('replays', Replays)
 ENV_SERVERS = web.AppKey('env_servers', EnvServers)
 
 
-async def context(app: web.Application) -> AsyncIterator[None]:
-  """Keeps environment servers while the viewer runs."""
-  app[REPLAYS] = Replays()
-  app[ENV_SERVERS] = EnvServers()
-  async with contextlib.asynccontextmanager(app[ENV_SERVERS].run)():
-    yield
+def install(app: web.Application) -> None:
+  """Gives an application what these routes need, for as long as it runs."""
+  servers = EnvServers()
+  app[REPLAYS], app[ENV_SERVERS] = Replays(), servers
+  app.cleanup_ctx.append(lambda app: servers.run())
 
 
 def routes() -> list[web.RouteDef]:
@@ -142,7 +140,7 @@ async def _again(request: web.Request) -> web.Response:
   key, found = await _open(request)
   async with replays.locks[key]:
     if key not in replays.played:
-      options = safe_options(found.env, run_options(request, found.env))
+      options = safe_options(found.env, _run_options(request, found.env))
       servers = request.app[ENV_SERVERS]
       try:
         async with asyncio.timeout(_AGAIN_S):
@@ -183,16 +181,30 @@ def lanes(turns: Sequence[Turn]) -> dict[str, list[Any]]:
   }
 
 
-def run_options(request: web.Request, env: str) -> dict[str, Any]:
-  """The options of the environment in the run that a request names."""
-  folder = files.run_folder(
-      request.app[STATE].root, request.query.get('run', '')
-  )
+def config_of(root: pathlib.Path, run: str) -> dict[str, Any]:
+  """The config of a run; {} where it has none that can be read.
+
+  Raises:
+    Missing: there is no such run.
+  """
   try:
-    config = workdir.read_record(folder / workdir.CONFIG)
-  except AgentrlError:  # no run of ours: its episodes are of default options
+    return workdir.read_record(files.run_folder(root, run) / workdir.CONFIG)
+  except CheckpointError:  # its episodes are of default options
     return {}
-  return dict(again_lib.environment_of(config, env))
+
+
+def options_of(config: Mapping[str, Any], env: str) -> dict[str, Any]:
+  """The environment's options in a run's config, {} where it has none."""
+  section = config.get('env')
+  if isinstance(section, dict) and section.get('name') == env:
+    options = section.get('options')
+    return options if isinstance(options, dict) else {}
+  return {}
+
+
+def _run_options(request: web.Request, env: str) -> dict[str, Any]:
+  run = request.query.get('run', '')
+  return options_of(config_of(request.app[STATE].root, run), env)
 
 
 def _why_not_again(request: web.Request, found: Record) -> str | None:
@@ -200,7 +212,7 @@ def _why_not_again(request: web.Request, found: Record) -> str | None:
   if not found.turns:
     return 'The episode has no turn.'
   try:
-    safe_options(found.env, run_options(request, found.env))
+    safe_options(found.env, _run_options(request, found.env))
   except ConfigError as error:
     return str(error)
   return None

@@ -1,14 +1,13 @@
 """Tokenizers of runs, without jax in this process."""
 
 import pathlib
-import sys
 import tempfile
 import threading
 
 from agentrl.errors import AgentrlError, DataError
-from agentrl.runtime.children import Child
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
+from agentrl.viewer import python_child
 
 _MOST = 8
 _START_S = 120.0
@@ -51,15 +50,8 @@ def _load(run: pathlib.Path) -> Tokenizer:
     if not (run / 'config.json').is_file():
       raise DataError(f'{run.name} has neither a tokenizer nor a config.')
     with tempfile.TemporaryDirectory() as folder:
-      child = Child(
-          [
-              sys.executable,
-              '-m',
-              'agentrl.training.save_tokenizer',
-              str(run),
-              folder,
-          ],
-          name='tokenizer',
+      child = python_child.start(
+          'agentrl.training.save_tokenizer', str(run), folder, name='tokenizer'
       )
       ending = child.ending(_START_S)
       words = child.last_words() if ending else f'took over {_START_S:g} s'

@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from agentrl.viewer import surrogates
+
 
 class Job(msgspec.Struct, frozen=True):
   """A file, and what is known of it.
@@ -236,10 +238,12 @@ def _decode(text: bytes) -> _Line | None:
       return _decoder.decode(text[:end] + b'}')
     except (ValueError, RecursionError):  # another order of the keys
       pass
-  try:
-    return _decoder.decode(text)
-  except (ValueError, RecursionError):  # msgspec's is a ValueError
-    return None
+  for line in (text, surrogates.mend(text)):
+    try:
+      return _decoder.decode(line)
+    except (ValueError, RecursionError):  # msgspec's is a ValueError
+      pass
+  return None
 
 
 _STEP = re.compile(r'\d+')

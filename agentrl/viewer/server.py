@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
-from agentrl.http import errors
+from agentrl.http import auth, errors
 from agentrl.runtime import parent
 from agentrl.viewer import (
     compare,
@@ -29,6 +29,7 @@ from agentrl.viewer import (
     files,
     groups,
     guard,
+    play,
     replay,
     runs,
     tokens,
@@ -44,6 +45,7 @@ ROUTES = (
     events.routes,
     export.routes,
     groups.routes,
+    play.routes,
     replay.routes,
     compare.routes,
     failures.routes,
@@ -74,7 +76,12 @@ _HEADERS = {
 
 
 def make_app(
-    root: pathlib.Path, *, host: str = '127.0.0.1', token: str | None = None
+    root: pathlib.Path,
+    *,
+    host: str = '127.0.0.1',
+    token: str | None = None,
+    samplers: Sequence[str] = (),
+    sampler_key: str | None = None,
 ) -> web.Application:
   """The application that shows the runs below a folder.
 
@@ -82,6 +89,8 @@ def make_app(
     root: the folder.
     host: that the server will listen on.
     token: that requests must have; None: none.
+    samplers: URLs of servers that live play may ask.
+    sampler_key: their API key; it stays here.
   """
   app = web.Application(
       middlewares=[
@@ -91,8 +100,9 @@ def make_app(
   )
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
-  app.cleanup_ctx.append(replay.context)
   app[tokens.SOURCES] = tokens.Sources()
+  replay.install(app)
+  play.install(app, samplers, sampler_key)
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
     app.add_routes(routes())
@@ -115,9 +125,11 @@ async def _add_headers(
 
 def _answer(request: web.Request, error: Exception) -> web.Response:
   """The response to what a handler raised."""
-  del request
   if isinstance(error, web.HTTPException):
-    return error
+    if error.status < 400 or not request.path.startswith('/api/'):
+      raise error
+    words = (error.text or error.reason).strip()
+    return web.json_response({'error': words}, status=error.status)
   if isinstance(error, files.Missing):
     return web.json_response({'error': str(error)}, status=404)
   if isinstance(error, DataError):
@@ -144,6 +156,8 @@ async def running(
     host: str = '127.0.0.1',
     port: int = 0,
     token_file: str | None = None,
+    samplers: Sequence[str] = (),
+    sampler_key_file: str | None = None,
 ) -> AsyncIterator[str]:
   """Serves inside the block, and gives the link to open.
 
@@ -152,13 +166,18 @@ async def running(
     host: address to listen on; beyond loopback, the link has a token.
     port: 0: a free one.
     token_file: file with the token; None: a new one, where one is needed.
+    samplers: URLs of servers that live play may ask.
+    sampler_key_file: file with their API key; None: none.
 
   Raises:
     ConfigError: the token file cannot be read.
     EnvError: the port cannot be had, or no index can be written.
   """
   token = guard.token_for(host, token_file)
-  app = make_app(root, host=host, token=token)
+  key = None if sampler_key_file is None else auth.read_token(sampler_key_file)
+  app = make_app(
+      root, host=host, token=token, samplers=samplers, sampler_key=key
+  )
   # An event stream never ends by itself.
   runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
   await runner.setup()

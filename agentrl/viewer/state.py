@@ -52,9 +52,15 @@ class State:
     Raises:
       Missing: there is no such episode.
     """
-    run, file, line = (
-        request.query.get(name, '') for name in ('run', 'file', 'line')
-    )
+    names = ('run', 'file', 'line')
+    return await self.find(*(request.query.get(name, '') for name in names))
+
+  async def find(self, run: str, file: str, line: str) -> sqlite3.Row:
+    """The index's row of an episode; `line` counts from 0.
+
+    Raises:
+      Missing: there is no such episode.
+    """
     found = line.isdecimal() and await self.query(
         'SELECT * FROM episodes JOIN files USING (file_id)'
         ' WHERE run = ? AND file = ? AND line = ?',
@@ -73,7 +79,15 @@ class State:
       Missing: there is no such episode.
       DataError: it cannot be read.
     """
-    row = await self.entry(request)
+    return await self.read(await self.entry(request))
+
+  async def read(self, row: sqlite3.Row) -> Record:
+    """The episode of a row of the index.
+
+    Raises:
+      Missing: its file is gone.
+      DataError: it cannot be read.
+    """
     path = files.file_of(self.root, row['run'], row['file'])
     return await asyncio.to_thread(
         self.reader.read, path, row['offset'], row['length']

@@ -12,14 +12,14 @@ from agentrl.viewer import server
 
 
 @contextlib.contextmanager
-def serving(root):
-  """Serves the folder from a thread inside the block; gives the URL."""
+def threaded(manager):
+  """Enters an async context manager whose event loop runs in a thread."""
   ready, found = threading.Event(), {}
 
   async def main():
     found.update(loop=asyncio.get_running_loop(), stop=asyncio.Event())
-    async with server.running(root) as url:
-      found['url'] = url
+    async with manager as value:
+      found['value'] = value
       ready.set()
       await found['stop'].wait()
 
@@ -27,17 +27,24 @@ def serving(root):
   thread.start()
   assert ready.wait(30)
   try:
-    yield found['url']
+    yield found['value']
   finally:
     found['loop'].call_soon_threadsafe(found['stop'].set)
     thread.join()
+
+
+def serving(root, **settings):
+  """Serves the folder from a thread inside the block; gives the URL."""
+  return threaded(server.running(root, **settings))
 
 
 @pytest.fixture
 def viewer():
   """Starts viewers: `viewer(root)` gives the URL, which ends in a slash."""
   with contextlib.ExitStack() as stack:
-    yield lambda root: stack.enter_context(serving(root))
+    yield lambda root, **settings: stack.enter_context(
+        serving(root, **settings)
+    )
 
 
 @pytest.fixture(scope='session')

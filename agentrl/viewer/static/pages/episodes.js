@@ -66,7 +66,7 @@ const COLUMNS = [
 
 export async function render(root, params, {signal}) {
   const form = h('form', {class: 'filters', onsubmit: (e) => e.preventDefault()});
-  const chips = h('div', {class: 'chips', 'aria-label': 'Filters in use'});
+  const chips = h('div', {class: 'chips', role: 'group', 'aria-label': 'Filters in use'});
   const figures = h('p', {class: 'figures', 'aria-live': 'polite'});
   const histogram = h('div', {class: 'histogram'});
   const pager = h('nav', {class: 'pager', 'aria-label': 'Pages of the table'});
@@ -253,7 +253,7 @@ function drawHistogram(box, summary, params) {
     const shapes = [
       s('title', {}, words),
       s('rect', {class: 'back', x, y: 0, width, height: HEIGHT}),
-      s('rect', {class: 'fail', x: x + 0.5, y: HEIGHT - height, width: width - 1, height: height - good}),
+      s('rect', {class: 'fail', x: x + 0.5, y: HEIGHT - height, width: width - 1, height: Math.max(height - good, 0)}),
       s('rect', {class: 'won', x: x + 0.5, y: HEIGHT - good, width: width - 1, height: good}),
     ];
     if (!n && !mine) return s('g', {}, shapes);
