@@ -119,7 +119,7 @@ class Page {
     }
     const scroll = [...this.maps.querySelectorAll('.scroll')].map((each) => each.scrollLeft);
     replace(this.maps, KINDS.map(([kind, label, more]) => h('section',
-        {'aria-label': label, class: 'map', dataset: {kind}},
+        {class: 'map', dataset: {kind}},
         h('h2', {}, label, h('span', {class: 'soft'}, ` ${more}`)),
         h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label},
             heat(kind, asked, found)))));
@@ -214,7 +214,7 @@ function columnFilter(kind, column) {
 }
 
 function ranking(label, part, heads, found) {
-  return h('section', {'aria-label': label}, h('h2', {}, label, part),
+  return h('section', {}, h('h2', {}, label, part),
       found.length ? h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label},
           h('table', {}, h('thead', {}, h('tr', {}, h('th', {class: 'num'}, 'Turns'),
               h('th', {class: 'num'}, 'Episodes'), heads.map((head) => h('th', {}, head)),
