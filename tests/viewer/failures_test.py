@@ -83,7 +83,9 @@ COLUMN = {
     ),
 }
 ROW = {
-    'stage': lambda run, step, e: f'{levels.group_of(e.task_id)}\x1f{e.horizon}',
+    'stage': lambda run, step, e: (
+        f'{levels.group_of(e.task_id)}\x1f{e.horizon}'
+    ),
     'horizon': lambda run, step, e: e.horizon,
     'run': lambda run, step, e: run,
     'step': lambda run, step, e: step // 3 * 3,  # a tenth of 26 steps
