@@ -31,6 +31,8 @@ class EnvSpec:
     subtask: the kind of a task by its id, for tables by kind; None: all are of
       one kind.
     subtasks_of: gives `subtask` under options that give ids another meaning.
+    stratum: a finer kind of a task by its id, which panels spread over too;
+      None: a list that is in order within each kind.
     success: when an episode succeeds, in one sentence beside figures.
     clusters_of: gives, under the options, the template of a task by its id,
       where tasks of one template succeed and fail together and a panel holds
@@ -49,6 +51,7 @@ class EnvSpec:
   task_options: tuple[str, ...] = ()
   subtask: Callable[[int], str] | None = None
   subtasks_of: Callable[..., Callable[[int], str]] | None = None
+  stratum: Callable[[int], str] | None = None
   success: str = 'The environment says so.'
   clusters_of: Callable[..., Callable[[int], str] | None] | None = None
 

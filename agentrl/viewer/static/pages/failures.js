@@ -1,11 +1,10 @@
 // Where episodes fail, as heat maps whose cells are lists of episodes, and with
 // which words.
 
-import {api, failure, h, notice, number, replace} from '../lib/dom.js';
+import {api, failure, h, notice, number, replace, visible} from '../lib/dom.js';
 import {follow} from '../lib/live.js';
 import {join, split} from '../lib/names.js';
 import {change, href} from '../lib/route.js';
-import {visible} from '../lib/turn.js';
 
 export const title = 'Failures';
 
