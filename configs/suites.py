@@ -19,7 +19,6 @@ SUITES = {
     # depth, BabyAI by level, SciWorld by task, SearchQA by hops.
     'text': (
         _panel('textcraft', 100, 30),
-        # A panel takes every n-th task: 46 and 47 in turn meet all 40 levels.
         _panel('babyai', 256, 20),
         _panel('sciworld', 200, 30),
         _panel('searchqa', 400, 10),

@@ -125,7 +125,7 @@ class Train(Learning):
   optim: RlOptim = section(RlOptim)
   warmstart: sections.Warmstart = section(sections.Warmstart)
   eval: sections.RlEval = section(sections.RlEval)
-  checkpoint: sections.StepCheckpoint = section(sections.StepCheckpoint)
+  checkpoint: sections.RlCheckpoint = section(sections.RlCheckpoint)
 
   def check(self) -> None:
     super().check()
@@ -161,6 +161,17 @@ class Train(Learning):
       raise ConfigError(
           f'algo.minibatches={algo.minibatches} exceed the {rows} episodes of a'
           ' collection (rollout.tasks_per_step * rollout.group_size).'
+      )
+    if self.checkpoint.keep_best and self.eval.every >= self.num_steps:
+      raise ConfigError(
+          'checkpoint.keep_best compares evaluations, and eval.every='
+          f'{self.eval.every} has none before the last of num_steps='
+          f'{self.num_steps}: lower eval.every.'
+      )
+    if self.eval.small.every >= self.num_steps:
+      raise ConfigError(
+          f'eval.small.every={self.eval.small.every} has no effect within'
+          f' num_steps={self.num_steps}: lower it.'
       )
 
 
@@ -219,7 +230,7 @@ class AgentEvol(Learning):
   data: sections.Data = section(sections.Data)
   explore: sections.Explore = section(sections.Explore)
   algo: hyperparams.AgentEvol = section(hyperparams.AgentEvol)
-  checkpoint: sections.Checkpoint = section(sections.Checkpoint)
+  checkpoint: sections.RoundCheckpoint = section(sections.RoundCheckpoint)
 
   def check(self) -> None:
     super().check()

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
-from agentrl.fields import field, when, when_set
+from agentrl.fields import field, section, when, when_set
 from agentrl.schedules import HORIZONS
 from agentrl.training.options import SCHEDULES
 
@@ -94,6 +94,28 @@ class PanelEval(Eval):
 _EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')
 
 
+_SMALL = when_set('eval.small.num_tasks', 4, 'eval.small.num_tasks is 0')
+_OFTEN = when_set('eval.small.every', 1, 'eval.small.every is 0')
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SmallEval:
+  """A part of the panel that is played more often than the whole.
+
+  Where the whole is played, its episodes give the part's figures as well.
+  """
+
+  num_tasks: int = field(
+      0,
+      'tasks of the part; 0: there is none',
+      ge=0,
+      acts_if=(_EVALUATES, _OFTEN),
+  )
+  every: int = field(
+      0, 'rl steps between its evaluations', ge=0, acts_if=_SMALL
+  )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RlEval(Eval):
   """An evaluation between steps, too."""
@@ -104,13 +126,38 @@ class RlEval(Eval):
       ge=0,
       acts_if=_EVALUATES,
   )
+  small: SmallEval = section(SmallEval)
+
+  def check(self) -> None:
+    small = self.small
+    if small.num_tasks and small.num_tasks >= self.num_tasks:
+      raise ConfigError(
+          f'eval.small.num_tasks={small.num_tasks} is a part of'
+          f' eval.num_tasks={self.num_tasks}: take fewer, or 0 for none.'
+      )
+    if self.every and small.every >= self.every:
+      raise ConfigError(
+          f'eval.small.every={small.every} is for evaluations more often than'
+          f' eval.every={self.every}: lower it, or leave eval.small out.'
+      )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-  """Saving, where each round is saved."""
+  """How many checkpoints stay."""
 
   keep: int = field(2, 'newest checkpoints that stay', ge=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RoundCheckpoint(Checkpoint):
+  """Saving after each round, which is evaluated before."""
+
+  keep_best: bool = field(
+      False,
+      'the checkpoint with the best held-out success stays, too',
+      acts_if=_EVALUATES,
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,6 +165,21 @@ class StepCheckpoint(Checkpoint):
   """Saving."""
 
   every: int = field(10, 'rl steps or updates between checkpoints', ge=1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RlCheckpoint(StepCheckpoint):
+  """Saving, where the policy is evaluated between steps."""
+
+  keep_best: bool = field(
+      False,
+      'the checkpoint with the best held-out success stays, too',
+      acts_if=when_set(
+          'eval.every',
+          1,
+          'eval.every is 0, so no step is evaluated but the ends',
+      ),
+  )
 
 
 _EXPERT = when_set('data.expert_episodes', 8, 'data.expert_episodes is 0')

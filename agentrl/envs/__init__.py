@@ -83,6 +83,7 @@ ENVS = {
         list_tasks=babyai_tasks.tasks,
         task_options=('levels',),
         subtasks_of=babyai_levels.subtasks,
+        stratum=babyai_levels.level_of,
         success=(
             "The whole instruction was fulfilled, in its order, by minigrid's"
             ' verdict and within its limit of steps.'

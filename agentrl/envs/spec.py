@@ -31,6 +31,8 @@ class EnvSpec:
     subtask: the kind of a task by its id, for tables by kind; None: all are of
       one kind.
     subtasks_of: gives `subtask` under options that give ids another meaning.
+    stratum: a finer kind of a task by its id, which panels spread over too;
+      None: a list that is in order within each kind.
     success: when an episode succeeds, in one sentence beside figures.
     view: what the viewer shows of an episode between two turns, as
       agentrl/viewer/views/README.md says; None: its text, and its picture where
@@ -52,6 +54,7 @@ class EnvSpec:
   task_options: tuple[str, ...] = ()
   subtask: Callable[[int], str] | None = None
   subtasks_of: Callable[..., Callable[[int], str]] | None = None
+  stratum: Callable[[int], str] | None = None
   success: str = 'The environment says so.'
   clusters_of: Callable[..., Callable[[int], str] | None] | None = None
   view: Callable[[Any], list[dict[str, Any]]] | None = None

@@ -1,21 +1,15 @@
-"""Success on a fixed list of tasks, with its interval."""
+"""Evaluations that training keeps: seeds, summaries, the best of several."""
 
-import statistics as stdlib_statistics
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Container, Mapping, Sequence
+from typing import Any
 
-from agentrl.evaluation import statistics
+from agentrl.evaluation.results import ALL, Row
 from agentrl.rollout import seeds
 from agentrl.rollout.collect import Assignment, Play
-from agentrl.types import Episode, Group
+from agentrl.types import Episode
 
-
-class Evaluation(NamedTuple):
-  """A summary for people and files, and the episodes that it is made of."""
-
-  summary: dict[str, Any]
-  groups: list[Group]
+# Keys of a kept summary: evaluations that agree in them compare.
+SETTINGS = ('panel', 'horizon', 'temperature')
 
 
 def seeded(play: Play, seed: int) -> Play:
@@ -37,53 +31,68 @@ def seeded(play: Play, seed: int) -> Play:
   return play_seeded
 
 
-def summarise(
-    groups: Sequence[Group],
-    *,
-    seed: int,
-    subtask: Callable[[int], str] | None = None,
-) -> dict[str, Any]:
-  """Success over tasks; invalid episodes are left out and counted, never zeros.
+def summarise(rows: Sequence[Row]) -> dict[str, Any]:
+  """The figures of one policy on one panel, as JSON has them.
 
   Args:
-    groups: the episodes of each task.
-    seed: of the bootstrap.
-    subtask: names the kind of a task.
+    rows: by `rows.of_panel`, whose estimates these are: invalid episodes are
+      left out and counted, never zeros.
 
   Returns:
     `mean` success with its 95% interval `low` to `high`, from `n` episodes of
     `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`.
-    With one episode a task the interval is Wilson's, else a bootstrap over
-    tasks, and `pass_at_k` has each k up to the fewest valid episodes of a task.
-    With `subtask`, `subtasks` has `mean low high n tasks` by name. Means of
+    With several episodes a task `pass_at_k` has each k up to the fewest valid
+    episodes of a task. `subtasks` has `mean low high n tasks` by name. Means of
     nothing are None.
   """
-  valid = [e for group in groups for e in group.episodes if e.valid]
-  invalid = sum(not e.valid for group in groups for e in group.episodes)
-  mean_of = lambda values: stdlib_statistics.fmean(values) if valid else None
-  summary = _success(groups, seed) | {
-      'invalid': invalid,
-      'return_mean': mean_of([e.episode_return for e in valid]),
-      'turns_mean': mean_of([len(e.turns) for e in valid]),
+  [whole] = [row for row in rows if row.subtask == ALL]
+  summary = _success(whole) | {
+      'invalid': whole.errors,
+      'return_mean': whole.ret and whole.ret.mean,
+      'turns_mean': whole.turns,
   }
-  counts = _counts(groups)
-  fewest = min((trials for trials, _ in counts), default=0)
-  if fewest > 1:
-    summary['pass_at_k'] = {
-        str(k): stdlib_statistics.fmean(
-            statistics.pass_at_k(trials, successes, k)
-            for trials, successes in counts
-        )
-        for k in range(1, fewest + 1)
-    }
-  if subtask is not None:
-    by_name = defaultdict(list)
-    for group in groups:
-      by_name[subtask(group.task_id)].append(group)
-    summary['subtasks'] = {
-        name: _success(by_name[name], seed) for name in sorted(by_name)
-    }
+  if len(whole.pass_at_k) > 1:
+    summary['pass_at_k'] = {k: x.mean for k, x in whole.pass_at_k.items()}
+  summary['subtasks'] = {
+      row.subtask: _success(row) for row in rows if row.subtask != ALL
+  }
   return summary
+
+
+def _success(row: Row) -> dict[str, Any]:
+  found = row.success
+  return {
+      'mean': found and found.mean,
+      'low': found.low if found else 0.0,
+      'high': found.high if found else 1.0,
+      'n': row.n,
+      'tasks': row.tasks,
+  }
+
+
+def best(
+    evals: Mapping[str, Mapping[str, Any]], checkpoints: Container[int]
+) -> str | None:
+  """The name of the evaluation with the best success, the first of equal ones.
+
+  Evaluations of another panel than the last one's, or at other settings, do not
+  compare with it and are left out.
+
+  Args:
+    evals: summaries by name, in their order, with `SETTINGS` and the number of
+      the `checkpoint` that has the weights, None without one.
+    checkpoints: the numbers that count.
+  """
+  found = [
+      name
+      for name, summary in evals.items()
+      if summary['mean'] is not None
+      # Runs of earlier versions have no numbers.
+      and summary.get('checkpoint') in checkpoints
+  ]
+  settings = lambda name: [evals[name][key] for key in SETTINGS]
+  found = [name for name in found if settings(name) == settings(found[-1])]
+  return max(found, key=lambda name: evals[name]['mean'], default=None)
 
 
 def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
@@ -120,34 +129,4 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
       f'{prefix}/{name}': float(value)
       for name, value in numbers.items()
       if value is not None
-  }
-
-
-def _counts(groups: Sequence[Group]) -> list[tuple[int, int]]:
-  """(valid episodes, successes) of each task with a valid episode."""
-  counts = []
-  for group in groups:
-    outcomes = [e.success for e in group.episodes if e.valid]
-    if outcomes:
-      counts.append((len(outcomes), sum(outcomes)))
-  return counts
-
-
-def _success(groups: Sequence[Group], seed: int) -> dict[str, Any]:
-  counts = _counts(groups)
-  trials = sum(t for t, _ in counts)
-  successes = sum(s for _, s in counts)
-  if trials == len(counts):  # independent: at most one episode a task
-    mean = successes / trials if trials else None
-    low, high = statistics.wilson_interval(successes, trials)
-  else:
-    rates = [s / t for t, s in counts]
-    mean = stdlib_statistics.fmean(rates)
-    low, high = statistics.bootstrap_interval(rates, seed=seed)
-  return {
-      'mean': mean,
-      'low': low,
-      'high': high,
-      'n': trials,
-      'tasks': len(counts),
   }

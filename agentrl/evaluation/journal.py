@@ -43,10 +43,11 @@ class Journal:
     """Valid episodes of earlier processes; the file then holds these alone.
 
     Args:
-      seeds: the seed of each episode of the panel; others are dropped.
+      seeds: the seed of each episode of the panel.
 
     Raises:
-      DataError: the file cannot be read or written.
+      DataError: the file cannot be read or written, or has episodes of another
+        panel.
     """
     if not self._path.exists():
       return {}
@@ -54,7 +55,14 @@ class Journal:
     # A broken line is an episode that is missing.
     for episode in episodes_lib.read(self._path, on_broken=lambda error: None):
       key = (episode.task_id, episode.sample)
-      if episode.valid and seeds.get(key) == episode.seed:
+      if seeds.get(key) != episode.seed:
+        raise DataError(
+            f'{self._path} has episodes of another panel, such as'
+            f' {episode.episode_id} (task {key[0]}, sample {key[1]}): the item'
+            ' file has changed, or an earlier version of agentrl chose other'
+            ' tasks. Use another --workdir.'
+        )
+      if episode.valid:
         if self._views:
           episode = dataclasses.replace(episode, views=self._pictures(episode))
           if len(episode.views) != 1 + len(episode.turns):

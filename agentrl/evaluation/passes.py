@@ -1,9 +1,10 @@
 """Success in k attempts at a task: any of them, all of them."""
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
-from agentrl.evaluation import intervals, statistics
+from agentrl.evaluation import intervals
 from agentrl.evaluation.intervals import Interval
 
 
@@ -40,8 +41,56 @@ def by_k(
 
   return {
       k: Passes(
-          over_tasks(statistics.pass_at_k, k),
-          over_tasks(statistics.pass_hat_k, k),
+          over_tasks(pass_at_k, k),
+          over_tasks(pass_hat_k, k),
       )
       for k in range(1, fewest + 1)
   }
+
+
+def pass_at_k(trials: int, successes: int, k: int) -> float:
+  """Chance that one of k attempts succeeds (Codex, arXiv:2107.03374 eq. 1).
+
+      1 - C(trials - successes, k) / C(trials, k)
+
+  This is unbiased: the share of all k-subsets of the trials that hold a
+  success. Plugging the rate into 1 - (1 - rate)^k is too low on average.
+
+  Args:
+    trials: attempts at one task.
+    successes: how many of them succeeded.
+    k: attempts to draw, from 1 to `trials`.
+
+  Raises:
+    ValueError: a count is out of range.
+  """
+  if not 0 <= successes <= trials or not 1 <= k <= trials:
+    raise ValueError(
+        f'pass@k needs successes <= trials and k <= trials, got {trials=},'
+        f' {successes=}, {k=}.'
+    )
+  return 1 - math.comb(trials - successes, k) / math.comb(trials, k)
+
+
+def pass_hat_k(trials: int, successes: int, k: int) -> float:
+  """Chance that all of k attempts succeed, pass^k (tau-bench, arXiv:2406.12045).
+
+      C(successes, k) / C(trials, k)
+
+  This is unbiased: the share of all k-subsets of the trials without a failure.
+  Plugging the rate into rate^k is too high on average.
+
+  Args:
+    trials: attempts at one task.
+    successes: how many of them succeeded.
+    k: attempts to draw, from 1 to `trials`.
+
+  Raises:
+    ValueError: a count is out of range.
+  """
+  if not 0 <= successes <= trials or not 1 <= k <= trials:
+    raise ValueError(
+        f'pass^k needs successes <= trials and k <= trials, got {trials=},'
+        f' {successes=}, {k=}.'
+    )
+  return math.comb(successes, k) / math.comb(trials, k)

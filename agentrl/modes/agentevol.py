@@ -66,7 +66,7 @@ def _run(session: Session) -> None:
   serving = learning.start_sampling(run, current, loop.policy_version)
   del current
   if not loop.step:
-    learning.evaluate(run, serving, 'untrained', 0, 0)
+    learning.evaluate(run, serving, 'untrained', 0, 0, checkpoint=None)
   run.record.open(session.stack, config.num_steps + 1, loop.step, shown=_SHOWN)
   loop = agentevol.train(
       loop,
@@ -78,9 +78,14 @@ def _run(session: Session) -> None:
       hooks=_Hooks(run, serving, params, episodes),
   )
   learning.evaluate(
-      run, serving, 'after', config.num_steps, loop.policy_version
+      run,
+      serving,
+      'after',
+      config.num_steps,
+      loop.policy_version,
+      checkpoint=loop.step,
   )
-  run.record.summarise('agentevol', loop.step)
+  learning.finish(run, 'agentevol', loop.step)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,12 +162,20 @@ class _Hooks(agentevol.Hooks):
       # evaluation, and the loop saves the round before it stops.
       with contextlib.suppress(Interrupted):
         name = f'round_{number}' if number else 'before'
-        learning.evaluate(self.run, self.serving, name, number, version)
+        learning.evaluate(
+            self.run,
+            self.serving,
+            name,
+            number,
+            version,
+            checkpoint=number + 1,
+        )
 
   def save(self, params, loop):
     # A round starts from the base policy with a new optimizer: nothing of the
     # last one's is needed.
     state = _state(self.run, loop.step, params)
+    learning.keep_best(self.run, loop.step)
     checkpoints.save(self.run, state, dataclasses.asdict(loop))
     self.run.checkpoints.wait()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
 from agentrl.modes.session import Session
@@ -33,6 +34,8 @@ class World:
     checkpoints: of the run.
     environment: that is learnt in.
     tasks: to train on.
+    panel: of evaluations; None: there is none.
+    small_panel: the part of it that is played more often; None: none is.
   """
 
   session: Session
@@ -41,6 +44,8 @@ class World:
   checkpoints: Checkpoints
   environment: Environment
   tasks: Sequence[int]
+  panel: Panel | None
+  small_panel: Panel | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,11 +93,13 @@ def make_world(session: Session, *, expert: bool) -> World:
   )
   tasks = environment.tasks('train')
   # Refused now rather than after an hour.
-  held_out.panel(environment, config.eval)
+  panel, small = held_out.make_panels(environment, config)
   remote.read_keys(config.sampler)
   if session.first:
     remote.warn_unreachable(config.sampler)
-  return World(session, record, mesh, checkpoints, environment, tasks)
+  return World(
+      session, record, mesh, checkpoints, environment, tasks, panel, small
+  )
 
 
 def make_run(

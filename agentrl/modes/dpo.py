@@ -113,14 +113,14 @@ def _begin(
         run, config.explore.tasks, config.explore.horizon
     )
   if config.warmstart.episodes:
-    learning.evaluate(run, serving, 'untrained', 0, 0)
+    learning.evaluate(run, serving, 'untrained', 0, 0, checkpoint=None)
     expert = learning.play_expert(
         run, config.warmstart.episodes, config.warmstart.horizon
     )
     params = learning.warm_start(run, params, expert)
     if serving is not None:
       learning.push(run, serving, params, version)
-  learning.evaluate(run, serving, 'before', 0, version)
+  learning.evaluate(run, serving, 'before', 0, version, checkpoint=0)
   if config.explore.tasks:
     found = _explore(run, serving, version)
     _write_pairs(

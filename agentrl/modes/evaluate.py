@@ -124,8 +124,7 @@ def _play(
       rows.append(
           rows_lib.of_panel(item.name, panel, groups, price=_price(item))
       )
-      kinds = environment.subtasks()
-      summaries.append(summarise(groups, seed=panel.seed, subtask=kinds))
+      summaries.append(summarise(rows[-1]))
       tokens += _tokens(groups)
     record = policies.record_of(opening, opened)
     return _Played(record, rows, summaries, tokens)

@@ -1,73 +1,157 @@
-"""Success on the fixed panel of a run that learns, before, between and after."""
+"""Fixed panels of held-out tasks, and how a run that learns plays them."""
 
 import pathlib
+from collections.abc import Sequence
+from typing import Any
 
-from agentrl.config import sections
+from agentrl.config import evaluation
+from agentrl.config.modes import Evaluate, Learning, Train
 from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation.evaluate import Evaluation, seeded, summarise
+from agentrl.evaluation import results, rows
+from agentrl.evaluation.evaluate import seeded, summarise
+from agentrl.evaluation.results import Panel
 from agentrl.inference.sampler import Sampler
 from agentrl.rollout.environment import Environment
 from agentrl.training.collection import Collector
+from agentrl.types import Group
 
 
-def panel(environment: Environment, config: sections.Eval) -> tuple[int, ...]:
-  """The tasks that evaluations compare on.
+def make_panels(
+    environment: Environment, config: Learning
+) -> tuple[Panel | None, Panel | None]:
+  """The panel of a run's evaluations, and the part of it that is played more often.
+
+  None stands for one that is not played. Raises as `make_panel`.
+  """
+  if not config.eval.num_tasks:
+    return None, None
+  panel = make_panel(environment, config)
+  small = isinstance(config, Train) and config.eval.small.num_tasks
+  if not small:
+    return panel, None
+  task_ids = environment.spread(panel.task_ids, small)
+  return panel, make_panel(environment, config, task_ids)
+
+
+def make_panel(
+    environment: Environment,
+    config: Learning | Evaluate,
+    task_ids: tuple[int, ...] | None = None,
+) -> Panel:
+  """The tasks that evaluations compare on, and how they are played.
+
+  Args:
+    environment: where.
+    config: of the mode.
+    task_ids: which; None: as many as `config.eval` says.
 
   Raises:
     ConfigError: there are fewer.
     DataError: the item file is not of this environment.
+    EnvError: a package that tells their templates is missing.
   """
-  return environment.panel(config.split, config.num_tasks, config.task_file)
+  eval, spec = config.eval, environment.spec
+  if task_ids is None:
+    task_ids = environment.panel(eval.split, eval.num_tasks, eval.task_file)
+  clusters = environment.clusters()
+  return Panel(
+      env=spec.name,
+      options=config.env.options,
+      split=eval.split,
+      task_file=eval.task_file,
+      task_ids=task_ids,
+      subtasks=tuple(map(environment.subtasks(), task_ids)),
+      clusters=clusters and tuple(map(clusters, task_ids)),
+      samples=eval.samples,
+      seed=eval.seed,
+      horizon=eval.horizon,
+      success=spec.success,
+      hash=results.panel_hash(
+          spec.name,
+          task_options=evaluation.task_options(config),
+          task_ids=task_ids,
+          samples=eval.samples,
+          seed=eval.seed,
+      ),
+  )
 
 
-def run_panel(
+def play(
     collector: Collector,
     sampler: Sampler,
-    config: sections.Eval,
+    panel: Panel,
     *,
     name: str,
     title: str,
     policy_version: int,
-) -> Evaluation:
-  """Plays the fixed panel.
+) -> list[Group]:
+  """The episodes of a panel.
 
   Args:
     collector: plays the episodes.
     sampler: of the policy.
-    config: which panel, and how it is played.
+    panel: which tasks, and how they are played.
     name: prefix of the episodes' ids.
     title: of the progress bar.
     policy_version: for the record.
 
   Raises:
-    AgentrlError: as `panel` and `Collector.collect`.
+    AgentrlError: as `Collector.collect`.
     Interrupted: the user asked to stop.
   """
-  environment = collector.environment
-  groups = collector.collect(
-      list(enumerate(panel(environment, config))),
-      config.samples,
+  return collector.collect(
+      list(enumerate(panel.task_ids)),
+      panel.samples,
       sampler,
       name=name,
       title=title,
-      split=config.split,
-      horizon=config.horizon,
+      split=panel.split,
+      horizon=panel.horizon,
       policy_version=policy_version,
-      seed=config.seed,
-      wrap=lambda play: seeded(play, config.seed),
+      seed=panel.seed,
+      wrap=lambda play: seeded(play, panel.seed),
   )
-  return Evaluation(
-      summarise(groups, seed=config.seed, subtask=environment.subtasks()),
-      groups,
-  )
+
+
+def summary(
+    panel: Panel,
+    groups: Sequence[Group],
+    *,
+    temperature: float,
+    checkpoint: int | None,
+) -> dict[str, Any]:
+  """The figures of a panel as a run keeps them.
+
+  Args:
+    panel: what was played.
+    groups: its episodes, or those of a panel that it is a part of.
+    temperature: of the sampler.
+    checkpoint: number of the checkpoint with these weights; None: there is
+      none.
+
+  Returns:
+    As `evaluate.summarise`, with `evaluate.SETTINGS` and `checkpoint`.
+  """
+  own = [group for group in groups if group.task_id in set(panel.task_ids)]
+  return summarise(rows.of_panel('policy', panel, own)) | {
+      'panel': panel.hash,
+      'horizon': panel.horizon,
+      'temperature': temperature,
+      'checkpoint': checkpoint,
+  }
 
 
 def write_episodes(
-    directory: pathlib.Path, stem: str, result: Evaluation, *, tokens: bool
+    directory: pathlib.Path,
+    split: str,
+    stem: str,
+    groups: Sequence[Group],
+    *,
+    tokens: bool,
 ) -> None:
-  """Writes the episodes of an evaluation to `episodes/eval/STEM.jsonl`."""
+  """Writes the episodes of a panel to `episodes/SPLIT/STEM.jsonl`."""
   episodes_lib.write(
-      directory / 'episodes' / 'eval' / f'{stem}.jsonl',
-      [e for group in result.groups for e in group.episodes],
+      directory / 'episodes' / split / f'{stem}.jsonl',
+      [e for group in groups for e in group.episodes],
       tokens=tokens,
   )

@@ -7,9 +7,10 @@ from typing import Any
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation import report
+from agentrl.evaluation import evaluate as evaluation, report
 from agentrl.modes import held_out
 from agentrl.modes.build import Run
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import start as serving_lib
 from agentrl.serving.start import Serving
 from agentrl.training import (
@@ -18,6 +19,7 @@ from agentrl.training import (
     supervised,
 )
 from agentrl.training.optim import Rate
+from agentrl.training.run_record import SMALL, WHOLE
 from agentrl.types import Episode
 
 
@@ -70,13 +72,13 @@ def warm_up(run: Run, serving: Serving, params: Any) -> tuple[Any, int]:
   """
   warm, version = run.session.config.warmstart, 0
   if warm.episodes:
-    evaluate(run, serving, 'untrained', 0, version)
+    evaluate(run, serving, 'untrained', 0, version, checkpoint=None)
     params = warm_start(
         run, params, play_expert(run, warm.episodes, warm.horizon)
     )
     version += 1
     push(run, serving, params, version)
-  evaluate(run, serving, 'before', 0, version)
+  evaluate(run, serving, 'before', 0, version, checkpoint=0)
   return params, version
 
 
@@ -138,26 +140,99 @@ def imitate(
 
 
 def evaluate(
-    run: Run, serving: Serving, name: str, step: int, version: int
+    run: Run,
+    serving: Serving,
+    name: str,
+    step: int,
+    version: int,
+    *,
+    checkpoint: int | None,
+    panel: str = WHOLE,
 ) -> None:
-  """Success on the fixed panel, kept under `name`; see `RunRecord`."""
+  """Success on a fixed panel, kept under `name`; see `RunRecord`.
+
+  The whole panel's episodes give the small one's figures as well.
+
+  Args:
+    run: of the mode.
+    serving: samples.
+    name: of the evaluation.
+    step: names the file of episodes.
+    version: of the policy.
+    checkpoint: the number that these weights have or will have; None: none.
+    panel: `WHOLE` or `SMALL`.
+  """
   session, config = run.session, run.session.config
-  if not config.eval.num_tasks:
+  panels = {WHOLE: run.panel, SMALL: run.small_panel}
+  if panels[panel] is None:
     return
-  result = held_out.run_panel(
+  groups = held_out.play(
       run.collector,
       serving.make_sampler(temperature=config.eval.temperature),
-      config.eval,
-      name=f'eval-{name}',
+      panels[panel],
+      name=f'{panel}-{name}',
       title=f'evaluation {name}',
       policy_version=version,
   )
   if session.first:
     held_out.write_episodes(
         session.directory,
+        panel,
         name if name == 'untrained' else f'{step:06d}',
-        result,
+        groups,
         tokens=config.rollout.save_tokens,
     )
-  run.record.add_evaluation(name, result.summary)
-  session.console.print(report.describe(name, result.summary), highlight=False)
+  for kind in (WHOLE, SMALL) if panel == WHOLE else (SMALL,):
+    if panels[kind] is None:
+      continue
+    summary = held_out.summary(
+        panels[kind],
+        groups,
+        temperature=config.eval.temperature,
+        checkpoint=checkpoint,
+    )
+    run.record.add_evaluation(name, summary, kind)
+    if kind == panel:
+      title = name if kind == WHOLE else f'{name}, small panel'
+      session.console.print(report.describe(title, summary), highlight=False)
+
+
+def best(run: Run, *coming: int) -> str | None:
+  """The best evaluation of a checkpoint that is kept; None: there is none.
+
+  Args:
+    run: of the mode.
+    *coming: numbers of checkpoints that are about to be saved.
+  """
+  numbers = {*run.checkpoints.numbers, *coming}
+  return evaluation.best(run.record.evaluations(), numbers)
+
+
+def keep_best(run: Run, *coming: int) -> None:
+  """Keeps the checkpoint of the best evaluation, if the config says so."""
+  if run.session.config.checkpoint.keep_best:
+    if (name := best(run, *coming)) is not None:
+      number = run.record.evaluations()[name]['checkpoint']
+      run.checkpoints.keep_best(number)
+
+
+def finish(run: Run, mode: str, steps: int, **values: Any) -> None:
+  """Writes the summary of a run that keeps its best checkpoint if told to."""
+  if run.session.config.checkpoint.keep_best:
+    keep_best(run)
+    run.checkpoints.wait()
+    if (name := best(run)) is not None:
+      found = run.record.evaluations()[name]
+      values['best'] = {
+          'evaluation': name,
+          'checkpoint': found['checkpoint'],
+          'success': found['mean'],
+      }
+      path = run.session.directory / 'checkpoints' / workdir_lib.BEST
+      run.session.console.print(
+          f'{report.describe(f"best, {name}", found)}; checkpoint'
+          f' {found["checkpoint"]}, {path}',
+          highlight=False,
+          soft_wrap=True,
+      )
+  run.record.summarise(mode, steps, **values)

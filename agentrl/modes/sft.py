@@ -48,7 +48,7 @@ def _run(session: Session) -> None:
     )
   if not resumed:
     if serving is not None:
-      learning.evaluate(run, serving, 'before', 0, 0)
+      learning.evaluate(run, serving, 'before', 0, 0, checkpoint=0)
     offline.save(run, learner.state, 0)
 
   def measure(done: int, state: TrainState) -> dict[str, float]:

@@ -31,6 +31,7 @@ from agentrl.training import (
 )
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
+from agentrl.training.run_record import SMALL, WHOLE
 
 _SHOWN = (
     'rollout/horizon',
@@ -100,6 +101,10 @@ def _run(session: Session) -> None:
   if not resumed:
     hooks.save(state, loop)
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
+  if resumed:
+    # Stopped by Ctrl-C before the evaluation of its last step was done.
+    hooks.evaluate(loop.step, loop.policy_version)
+    learning.keep_best(run)
   tasks.restore(loop.tasks)
   state, loop = rl.train(
       state,
@@ -127,8 +132,15 @@ def _run(session: Session) -> None:
   )
   run.checkpoints.wait()
   ranks.check(session.loop)
-  learning.evaluate(run, serving, 'after', loop.step, loop.policy_version)
-  run.record.summarise('train', loop.step, updates=int(state.step))
+  learning.evaluate(
+      run,
+      serving,
+      'after',
+      loop.step,
+      loop.policy_version,
+      checkpoint=loop.step,
+  )
+  learning.finish(run, 'train', loop.step, updates=int(state.step))
 
 
 def _texts(world: build.World) -> list[str]:
@@ -183,16 +195,33 @@ class _Hooks(rl.Hooks):
     warning = self.watch.see(metrics)
     if warning is not None:
       run.session.console.print(warning, highlight=False)
-    every = config.eval.every
-    if every and (step + 1) % every == 0 and step + 1 < config.num_steps:
-      # The step is done and recorded: a signal that comes now ends this
-      # evaluation, and the loop saves and stops by itself.
-      with contextlib.suppress(Interrupted):
-        version = int(metrics['policy/version'])
-        name = f'step_{step + 1}'
-        learning.evaluate(run, self.serving, name, step + 1, version)
+    # The step is done and recorded: a signal that comes now ends this
+    # evaluation, and the loop saves and stops by itself.
+    with contextlib.suppress(Interrupted):
+      self.evaluate(step + 1, int(metrics['policy/version']))
+    name = f'step_{step + 1}'
+    return config.checkpoint.keep_best and learning.best(run, step + 1) == name
+
+  def evaluate(self, step, version):
+    """Plays the panel that is due after `step` steps, unless it was played."""
+    run, config = self.run, self.run.session.config
+    every, small_every = config.eval.every, config.eval.small.every
+    if every and step % every == 0:
+      panel = WHOLE
+    elif small_every and step % small_every == 0:
+      panel = SMALL
+    else:
+      return
+    name = f'step_{step}'
+    # The first and the last have names of their own.
+    ends = step in (0, config.num_steps)
+    if not ends and name not in run.record.evaluations(panel):
+      learning.evaluate(
+          run, self.serving, name, step, version, checkpoint=step, panel=panel
+      )
 
   def save(self, state, loop):
+    learning.keep_best(self.run, loop.step)
     loop = dataclasses.asdict(loop)
     checkpoints.save(self.run, state, loop, ref_params=self.ref_params)
 

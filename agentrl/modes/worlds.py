@@ -9,7 +9,6 @@ from agentrl.config import evaluation
 from agentrl.config.evaluation import Evaluated
 from agentrl.config.modes import Evaluate
 from agentrl.envs.options import EnvOptions
-from agentrl.evaluation import results
 from agentrl.evaluation.results import Panel
 from agentrl.modes import held_out
 from agentrl.rollout.environment import Environment
@@ -58,35 +57,10 @@ class Worlds:
       ConfigError: there are fewer tasks.
       DataError: an item file is not of its environment.
     """
-    return [_make_panel(self.of(config), config) for config in self._configs]
+    return [
+        held_out.make_panel(self.of(config), config) for config in self._configs
+    ]
 
 
 def _key(env: EnvOptions) -> str:
   return json.dumps(dataclasses.asdict(env), sort_keys=True)
-
-
-def _make_panel(environment: Environment, config: Evaluate) -> Panel:
-  """What is played in an environment."""
-  eval, spec = config.eval, environment.spec
-  task_ids = held_out.panel(environment, eval)
-  clusters = environment.clusters()
-  return Panel(
-      env=spec.name,
-      options=config.env.options,
-      split=eval.split,
-      task_file=eval.task_file,
-      task_ids=task_ids,
-      subtasks=tuple(map(environment.subtasks(), task_ids)),
-      clusters=clusters and tuple(map(clusters, task_ids)),
-      samples=eval.samples,
-      seed=eval.seed,
-      horizon=eval.horizon,
-      success=spec.success,
-      hash=results.panel_hash(
-          spec.name,
-          task_options=evaluation.task_options(config),
-          task_ids=task_ids,
-          samples=eval.samples,
-          seed=eval.seed,
-      ),
-  )

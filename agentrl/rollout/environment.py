@@ -18,6 +18,7 @@ from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.http import auth
 from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
+from agentrl.rollout import panel
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.collect import Assignment, Play
 from agentrl.rollout.episode import run_episode
@@ -96,7 +97,7 @@ class Environment:
   def panel(
       self, split: str, count: int, task_file: str | None = None
   ) -> tuple[int, ...]:
-    """`count` tasks of a split, or of an item file, evenly spread over it.
+    """`count` tasks of a split, or of an item file, spread over their kinds.
 
     Raises:
       ConfigError: there are fewer.
@@ -111,7 +112,16 @@ class Environment:
       raise ConfigError(
           f'eval.num_tasks={count}, but {source} has {len(tasks)} tasks.'
       )
-    return tuple(tasks[i * len(tasks) // count] for i in range(count))
+    return self.spread(tasks, count)
+
+  def spread(self, tasks: Sequence[int], count: int) -> tuple[int, ...]:
+    """`count` of these tasks that meet their kinds, see `panel.spread`."""
+    kind_of, stratum_of = self.subtasks(), self.spec.stratum
+    return panel.spread(
+        tasks,
+        count,
+        lambda task: (kind_of(task), stratum_of and stratum_of(task)),
+    )
 
   def client(self) -> EnvClient:
     """A client for one episode."""

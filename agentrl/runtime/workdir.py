@@ -8,6 +8,7 @@ from typing import Any
 from agentrl.errors import CheckpointError, ConfigError
 
 CONFIG = 'config.json'
+BEST = 'best'  # beside numbered checkpoints, the number of one of them
 # In an exported folder: how the policy was asked.
 EXPORTED = 'agentrl.json'
 
@@ -54,15 +55,63 @@ def run_of(name: str) -> tuple[pathlib.Path, int | None] | None:
   """The run that `name` means, and the number of its checkpoint.
 
   Args:
-    name: workdir of a training run, or one of its checkpoints/N.
+    name: workdir of a training run, or one of its checkpoints/N, or
+      checkpoints/best.
 
   Returns:
     The workdir, and N or None; None where `name` is neither.
+
+  Raises:
+    CheckpointError: the run names no best checkpoint.
   """
   path, number = pathlib.Path(name), None
-  if path.parent.name == 'checkpoints' and path.name.isdecimal():
+  if path.parent.name == 'checkpoints' and path.name == BEST:
+    number = best_checkpoint(path.parent)
+    if number is None and path.parent.is_dir():
+      raise CheckpointError(
+          f'{path} names no checkpoint: the run was not trained with'
+          ' checkpoint.keep_best=True. Name one of its checkpoints/N.'
+      )
+    path = path.parent.parent
+  elif path.parent.name == 'checkpoints' and path.name.isdecimal():
     path, number = path.parent.parent, int(path.name)
   return (path, number) if (path / 'checkpoints').is_dir() else None
+
+
+def best_checkpoint(checkpoints: pathlib.Path) -> int | None:
+  """The number in the file `best` of a run's checkpoints; None: there is none.
+
+  Raises:
+    CheckpointError: it has no number.
+  """
+  path = checkpoints / BEST
+  try:
+    text = path.read_text(encoding='utf-8').strip()
+  except FileNotFoundError:
+    return None
+  except (OSError, ValueError) as error:
+    raise CheckpointError(f'{path} cannot be read: {error}.') from error
+  if not text.isdecimal():
+    raise CheckpointError(
+        f'{path} has {text!r:.80} in place of the number of a checkpoint;'
+        ' remove it, or write the number.'
+    )
+  return int(text)
+
+
+def name_best(checkpoints: pathlib.Path, number: int) -> None:
+  """Writes the file `best` of a run's checkpoints, whole or not at all.
+
+  Raises:
+    CheckpointError: it cannot be written.
+  """
+  path = checkpoints / BEST
+  partial = path.with_name(f'{BEST}.new')
+  try:
+    partial.write_text(f'{number}\n', encoding='utf-8')
+    partial.replace(path)
+  except OSError as error:
+    raise CheckpointError(f'{path} cannot be written: {error}.') from error
 
 
 def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:

@@ -14,13 +14,16 @@ import logging
 import pathlib
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import orbax.checkpoint as ocp
+from orbax.checkpoint import checkpoint_managers as managers
 
 from agentrl.errors import CheckpointError
 from agentrl.models.config import TransformerConfig
+from agentrl.parallel import distributed
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.training import checksums
 from agentrl.training.state import TrainState
 
@@ -51,21 +54,37 @@ class _TemporaryPath(ocp.path.atomicity.AtomicRenameTemporaryPath):
     await super().finalize()
 
 
+@dataclasses.dataclass(frozen=True)
+class _Chosen:
+  """Orbax's interface to the choice of checkpoints that are kept."""
+
+  stays: Callable[[int], bool]
+
+  def should_preserve(self, checkpoints, *, context):
+    del context
+    return [self.stays(checkpoint.step) for checkpoint in checkpoints]
+
+
 class Checkpoints:
   """Numbered checkpoints in a directory; the newest `keep` are kept.
 
   Number n is the state after n rl steps; 0 is the state that the first rl step
-  starts from.
+  starts from. The one that `keep_best` names is kept beside them, and the file
+  `best` in the directory names it.
   """
 
   def __init__(self, directory: pathlib.Path, *, keep: int = 2):
     self._directory = directory.absolute()
+    self._named = workdir_lib.best_checkpoint(self._directory)
+    self._best = self._named  # to be named once it is complete
     logging.getLogger('absl').addFilter(_is_ours)
     try:
       self._manager = ocp.CheckpointManager(
           self._directory,
           options=ocp.CheckpointManagerOptions(
-              max_to_keep=keep,
+              preservation_policy=managers.AnyPreservationPolicy(
+                  [managers.LatestN(keep), _Chosen(self._stays)]
+              ),
               create=True,
               temporary_path_class=_TemporaryPath,
           ),
@@ -101,6 +120,7 @@ class Checkpoints:
         checkpoints stay loadable.
     """
     json.dumps(host)  # a value that is no JSON is our bug: fail here, loudly
+    self.wait()
     try:
       started = self._manager.save(
           number,
@@ -124,6 +144,21 @@ class Checkpoints:
       self._manager.check_for_errors()
     except _WRITE_ERRORS as error:
       raise self._failed(None, error) from error
+    if self._best != self._named and self._best in self.numbers:
+      if distributed.is_first():
+        workdir_lib.name_best(self._directory, self._best)
+      self._named = self._best
+
+  def keep_best(self, number: int) -> None:
+    """Has `best` name this checkpoint, once it is complete.
+
+    Until then the one that is named now stays: a kill leaves no name without a
+    checkpoint.
+    """
+    self._best = number
+
+  def _stays(self, number: int) -> bool:
+    return number in (self._named, self._best)
 
   def host(self, number: int | None = None) -> dict[str, Any]:
     """The host's record of a checkpoint, without its arrays.

@@ -83,8 +83,12 @@ class Hooks(Protocol):
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
 
-  def record(self, made: StepRecord) -> None:
-    """Keeps a step; called once for each."""
+  def record(self, made: StepRecord) -> bool:
+    """Keeps a step; called once for each.
+
+    Returns:
+      True if its state is worth a checkpoint, whether or not one is due.
+    """
 
   def save(self, state: TrainState, loop: LoopState) -> None:
     """Writes a checkpoint."""
@@ -163,7 +167,7 @@ def train(
     schedule: gives the horizon of each step.
     update: how a collection is used.
     hooks: plays, pushes, records and saves.
-    save_every: rl steps between checkpoints.
+    save_every: rl steps between checkpoints, besides those worth one.
 
   Returns:
     The last state and loop state.
@@ -223,7 +227,7 @@ def train(
                 'time/step_s': pushed - began,
             }
         )
-        hooks.record(
+        worthy = hooks.record(
             StepRecord(loop.step, metrics, groups, batch, suspects, last)
         )
         loop = LoopState(
@@ -237,7 +241,7 @@ def train(
         complete = True
       skips = int(metrics['train/skips_in_row'])
       programs_lib.check_skips(skips)
-      if loop.step % save_every == 0 or loop.step == num_steps:
+      if worthy or loop.step % save_every == 0 or loop.step == num_steps:
         hooks.save(state, loop)
         saved = loop.step
   finally:

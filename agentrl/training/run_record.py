@@ -14,6 +14,9 @@ from agentrl.data import episodes
 from agentrl.evaluation import evaluate
 from agentrl.training.rl import StepRecord
 
+# Panels, as summary.json and metrics call their evaluations.
+WHOLE, SMALL = 'eval', 'eval_small'
+
 
 class RunRecord:
   """Lines of `metrics.jsonl`, totals and evaluations of a run.
@@ -40,7 +43,7 @@ class RunRecord:
     self._began = time.monotonic()
     self._wall_s = 0.0
     self._tokens = 0.0
-    self._evals: dict[str, Any] = {}
+    self._evals: dict[str, dict[str, Any]] = {WHOLE: {}, SMALL: {}}
     self._writer: metrics_lib.Writer | None = None
 
   def open(
@@ -82,10 +85,14 @@ class RunRecord:
     if self._writer is None:
       return
     early = [
-        n for n in ('untrained', 'before') if n in self._evals and not step
+        (panel, name)
+        for panel, evals in self._evals.items()
+        for name in ('untrained', 'before')
+        if name in evals and not step
     ]
-    for name in early:
-      values = values | evaluate.as_metrics(self._evals[name], f'eval_{name}')
+    for panel, name in early:
+      found = self._evals[panel][name]
+      values = values | evaluate.as_metrics(found, f'{panel}_{name}')
     self._writer.write(step, values)
 
   def write_step(
@@ -137,14 +144,25 @@ class RunRecord:
       )
     self.write(step, metrics)
 
-  def add_evaluation(self, name: str, summary: dict[str, Any]) -> None:
+  def add_evaluation(
+      self, name: str, summary: dict[str, Any], panel: str = WHOLE
+  ) -> None:
     """Keeps a summary; it joins the line of the step before it, as `eval/...`.
 
     One from before the first step joins that of step 0, see `write`.
+
+    Args:
+      name: of the evaluation.
+      summary: see `held_out.summary`.
+      panel: `WHOLE` or `SMALL`; begins the names of metrics.
     """
-    self._evals[name] = summary
+    self._evals[panel][name] = summary
     if self._writer is not None:
-      self._writer.amend(evaluate.as_metrics(summary, 'eval'))
+      self._writer.amend(evaluate.as_metrics(summary, panel))
+
+  def evaluations(self, panel: str = WHOLE) -> Mapping[str, dict[str, Any]]:
+    """Summaries of a panel by the names of their evaluations, in order."""
+    return self._evals[panel]
 
   def add_tokens(self, count: float) -> None:
     """Adds tokens that were trained on."""
@@ -164,13 +182,16 @@ class RunRecord:
   def state(self) -> dict[str, Any]:
     """The part of a checkpoint that `restore` takes; JSON values."""
     return {
-        'evals': self._evals,
+        'evals': self._evals[WHOLE],
+        'small_evals': self._evals[SMALL],
         'totals': {'wall_s': self._elapsed(), 'tokens': self._tokens},
     }
 
   def restore(self, state: Mapping[str, Any]) -> None:
     """Goes on from a checkpoint."""
-    self._evals = state['evals']
+    self._evals[WHOLE] = state['evals']
+    # Runs of earlier versions have none.
+    self._evals[SMALL] = state.get('small_evals', {})
     self._wall_s, self._tokens = (
         state['totals'][name] for name in ('wall_s', 'tokens')
     )
@@ -185,7 +206,7 @@ class RunRecord:
         'wall_s': self._elapsed(),
         'tokens': int(self._tokens),
         **values,
-        'eval': self._evals,
+        **{name: x for name, x in self._evals.items() if x or name == WHOLE},
     }
     path = self._directory / 'summary.json'
     path.write_text(json.dumps(summary, indent=2) + '\n')

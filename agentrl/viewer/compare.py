@@ -6,6 +6,7 @@ The statistics are those of mode 'compare', by the same functions.
 import asyncio
 import collections
 import functools
+import itertools
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -93,7 +94,7 @@ def _stamp(root: pathlib.Path, spec: str) -> tuple[Any, ...]:
   paths = (
       folder / results.FILE,
       folder / 'config.json',
-      folder / 'episodes' / 'eval' / f'{name}.jsonl',
+      folder / 'episodes' / f'{name}.jsonl',
   )
   stats = [path.stat() for path in paths if path.is_file()]
   return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)
@@ -119,7 +120,7 @@ async def _locate(state: State, found: dict[str, Any]) -> None:
     if (folder / results.FILE).is_file():
       chosen, value = "origin = 'eval' AND policy = ?", name
     else:
-      chosen, value = 'file = ?', f'episodes/eval/{name}.jsonl'
+      chosen, value = 'file = ?', f'episodes/{name}.jsonl'
     rows = await state.query(
         'SELECT file, line, episode_id, env, turns, "return" FROM episodes JOIN'
         f' files USING (file_id) WHERE run = ? AND {chosen}',
@@ -147,10 +148,13 @@ def _stages(
   lines = MetricLines(folder / run_facts.METRICS)
   lines.refresh()
   horizon = series.stages(lines, 'step')
-  spans = list(zip(evaluated, evaluated[1:], strict=False))
-  trained = [each for each in evaluated if each.step >= 0]
-  if len(trained) > 2:
-    spans.append((trained[0], trained[-1]))
+  spans = []
+  for _, group in itertools.groupby(evaluated, lambda each: each.panel):
+    of_panel = list(group)
+    spans += itertools.pairwise(of_panel)
+    trained = [each for each in of_panel if each.step >= 0]
+    if len(trained) > 2:
+      spans.append((trained[0], trained[-1]))
   return {
       'run': run,
       'stages': [stage._asdict() for stage in horizon],

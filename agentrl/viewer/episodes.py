@@ -8,6 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from agentrl.viewer import filters, numbers
+from agentrl.viewer.index import COUNTED
 from agentrl.viewer.state import STATE, State, reply
 
 _ROWS = 500  # of a page, at most
@@ -18,7 +19,6 @@ _SHOWN = (
     ' success stop_reason turns tokens parse_errors repeated first_reward'
     ' horizon version weights episode_id error'
 ).split()
-_FACETS = ('env', 'subtask', 'split', 'stop_reason')
 
 
 def routes() -> list[web.RouteDef]:
@@ -117,14 +117,15 @@ async def _values(request: web.Request) -> web.Response:
   """
   state = request.app[STATE]
   condition = filters.where({'run': request.query.get('run', '')})
-  found: dict[str, Any] = {}
-  for name in _FACETS:
-    rows = await state.query(
-        f'SELECT {name} AS value, count(*) AS n FROM episodes'
-        f' WHERE {condition.sql} GROUP BY {name} ORDER BY n DESC LIMIT ?',
-        (*condition.values, _VALUES),
-    )
-    found[name] = [dict(row) for row in rows]
+  found: dict[str, Any] = {name: [] for name in COUNTED}
+  rows = await state.query(
+      'SELECT name, value, sum(episodes) AS n FROM kinds'
+      f' WHERE {condition.sql} GROUP BY name, value ORDER BY n DESC',
+      condition.values,
+  )
+  for row in rows:
+    if len(found[row['name']]) < _VALUES:
+      found[row['name']].append({'value': row['value'], 'n': row['n']})
   for name in ('run', 'origin', 'policy'):
     rows = await state.query(
         f'SELECT {name} AS value, count(*) AS n FROM files'

@@ -6,11 +6,13 @@ from the files. One process at a time keeps it up to date.
 
 Tables: `runs` (run); `files` (file_id, run, file, origin: 'train', 'eval',
 'warmstart' ..., step, policy, and what was read of it); `episodes` (file_id, the
-columns of `scan.COLUMNS`, subtask), in the order of files and lines; `words`,
-which FTS5 searches, by `file_id << 32 | line`.
+columns of `scan.COLUMNS`, subtask), in the order of files and lines; `kinds`
+(file_id, name, value, episodes), which counts the values of columns with few;
+`words`, which FTS5 searches, by `file_id << 32 | line`.
 """
 
 import asyncio
+import collections
 import contextlib
 import fcntl
 import functools
@@ -33,7 +35,9 @@ from agentrl.viewer import folders, readers, scan
 from agentrl.viewer.scan import Job, Piece
 
 _NAME = '.agentrl-viewer.sqlite'
-_VERSION = 2  # of the schema: an index of another is made again
+_VERSION = 3  # of the schema: an index of another is made again
+# Columns whose values `kinds` counts.
+COUNTED = ('env', 'subtask', 'split', 'stop_reason')
 _POLL_S = 1.0
 _BATCH_ROWS = 4000  # of a transaction, about
 _TOLD_S = 0.5  # between news of a reading that takes long
@@ -63,6 +67,13 @@ CREATE TABLE episodes (
   subtask TEXT NOT NULL,
   PRIMARY KEY (file_id, line)
 ) WITHOUT ROWID;
+CREATE TABLE kinds (
+  file_id INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  value TEXT NOT NULL,
+  episodes INTEGER NOT NULL
+);
+CREATE INDEX kinds_by_file ON kinds (file_id);
 CREATE VIRTUAL TABLE words USING fts5(
   text, content='', detail=none, columnsize=0
 );
@@ -293,12 +304,22 @@ class Index:
           'INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)',
           (run, file, *scan.place(file)),
       ).lastrowid
+    subtasks = [kind_of(row[scan.ENV], row[scan.TASK]) for row in piece.rows]
     self._writer.executemany(
         _INSERT,
         [
-            (file_id, *row, kind_of(row[scan.ENV], row[scan.TASK]))
-            for row in piece.rows
+            (file_id, *row, subtask)
+            for row, subtask in zip(piece.rows, subtasks, strict=True)
         ],
+    )
+    counts = collections.Counter(('subtask', value) for value in subtasks)
+    for name in COUNTED:
+      if name != 'subtask':
+        column = list(scan.COLUMNS).index(name)
+        counts.update((name, row[column]) for row in piece.rows)
+    self._writer.executemany(
+        'INSERT INTO kinds VALUES (?, ?, ?, ?)',
+        [(file_id, *key, count) for key, count in counts.items()],
     )
     self._writer.executemany(
         'INSERT INTO words (rowid, text) VALUES (?, ?)',
@@ -320,7 +341,7 @@ class Index:
     return file_id
 
   def _forget(self, file_id: int) -> None:
-    for table in ('episodes', 'files'):
+    for table in ('episodes', 'kinds', 'files'):
       self._writer.execute(f'DELETE FROM {table} WHERE file_id = ?', (file_id,))
 
   @contextlib.contextmanager

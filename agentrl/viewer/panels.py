@@ -6,6 +6,7 @@ kinds compare by the same functions, and with each other.
 """
 
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,19 +21,26 @@ from agentrl.runtime import workdir
 from agentrl.types import Episode
 from agentrl.viewer import files
 
-UNTRAINED = 'untrained'
-_FOLDER = 'episodes/eval'
+_EPISODES = 'episodes'
+# Folders of a run's evaluations -> what their panel is called in labels.
+_PANELS = {'eval': '', 'eval_small': 'small panel, '}
+# Sections of a config that shape an evaluation.
+_SECTIONS = ('env', 'eval', 'agent', 'rollout')
+# 'untrained' or the steps before; a mixture has a file for each member.
+_STEM = re.compile(r'(?P<step>untrained|\d+)(-(?P<member>.+))?')
 
 
 class Evaluated(NamedTuple):
   """A policy on a panel, as it can be chosen.
 
   Attributes:
-    spec: `RUN:NAME`; the name of a policy, or of an episode file of a run.
+    spec: `RUN:NAME`; the name of a policy, or of an episode file of a run, such
+      as `eval/000010`.
     run: its run or evaluation.
     label: in words: a policy's name, or after which steps.
     step: steps of the run before it, -1 for the untrained policy; None: not of
       a run that learns.
+    panel: which of the panels of a run; '' of an evaluation.
     file: its episodes, by path in the run; None: one for each environment.
   """
 
@@ -40,6 +48,7 @@ class Evaluated(NamedTuple):
   run: str
   label: str
   step: int | None
+  panel: str
   file: str | None
 
 
@@ -52,23 +61,35 @@ def find(root: pathlib.Path, run: str) -> list[Evaluated]:
     except DataError:
       return []  # damaged: choosing it by name says how
     return [
-        Evaluated(f'{run}:{x.name}', run, x.name, None, None) for x in policies
+        Evaluated(f'{run}:{x.name}', run, x.name, None, '', None)
+        for x in policies
     ]
   found = []
-  for path in (folder / _FOLDER).glob('*.jsonl'):
-    step = _step_of(path.stem)
-    if step is not None:
-      file = f'{_FOLDER}/{path.name}'
-      label = describe_step(step)
-      found.append(Evaluated(f'{run}:{path.stem}', run, label, step, file))
-  return sorted(found, key=lambda x: x.step)
+  for kind in _PANELS:
+    for path in (folder / _EPISODES / kind).glob('*.jsonl'):
+      name = f'{kind}/{path.stem}'
+      if (parsed := _parse(name)) is not None:
+        step, member = parsed
+        found.append(
+            Evaluated(
+                spec=f'{run}:{name}',
+                run=run,
+                label=describe(name),
+                step=step,
+                panel=f'{kind}/{member}' if member else kind,
+                file=_file(name),
+            )
+        )
+  return sorted(found, key=lambda x: (x.panel, x.step))
 
 
-def describe_step(step: int) -> str:
-  """When an evaluation of a run was, in words."""
-  if step < 0:
-    return UNTRAINED
-  return f'after step {step}' if step else 'before'
+def describe(name: str) -> str:
+  """An evaluation of a run in words: its panel, and after which steps."""
+  step, member = _parse(name)
+  when = 'untrained' if step < 0 else f'after step {step}' if step else 'before'
+  return ''.join((
+      _PANELS[name.partition('/')[0]], f'{member}, ' if member else '', when
+  ))  # fmt: skip
 
 
 def read(root: pathlib.Path, spec: str) -> Recorded:
@@ -84,19 +105,28 @@ def read(root: pathlib.Path, spec: str) -> Recorded:
   if (folder / results.FILE).is_file():
     ((found,),) = recorded.read([f'{folder}:{name}'])
     return found
-  if _step_of(name) is None:
+  if _parse(name) is None:
     raise files.Missing(f'The run {run!r} has no evaluation {name!r}.')
-  return _of_run(folder, files.file_of(root, run, f'{_FOLDER}/{name}.jsonl'))
+  return _of_run(folder, name, files.file_of(root, run, _file(name)))
 
 
-def _step_of(stem: str) -> int | None:
-  if stem == UNTRAINED:
-    return -1
-  return int(stem) if stem.isdecimal() else None
+def _file(name: str) -> str:
+  return f'{_EPISODES}/{name}.jsonl'
 
 
-def _of_run(folder: pathlib.Path, path: pathlib.Path) -> Recorded:
-  config = workdir.read_record(folder / workdir.CONFIG)
+def _parse(name: str) -> tuple[int, str] | None:
+  """Steps and member of an evaluation of a run; None: it is none."""
+  kind, _, stem = name.partition('/')
+  found = _STEM.fullmatch(stem)
+  if kind not in _PANELS or found is None or '/' in stem:
+    return None
+  step = -1 if found['step'] == 'untrained' else int(found['step'])
+  return step, found['member'] or ''
+
+
+def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
+  _, member = _parse(name)
+  config = _config(folder, member)
   played: dict[recorded.Key, recorded.Played] = {}
   first, episode_seeds = None, {}
   for episode in episodes_lib.read(path):
@@ -108,12 +138,12 @@ def _of_run(folder: pathlib.Path, path: pathlib.Path) -> Recorded:
     raise DataError(f'{path.name} holds no episode.')
   panel = _panel(config, first, list(played), episode_seeds, path)
   policy = PolicyRecord(
-      name=describe_step(_step_of(path.stem)),
+      name=describe(name),
       kind='model',
       source=str(folder),
       weight_version=str(first.policy_version),
-      template=config['agent']['template'],
-      sampler={'temperature': config['eval']['temperature']},
+      template=config['agent'].get('template'),
+      sampler={'temperature': config['eval'].get('temperature')},
   )
   return Recorded(
       directory=folder,
@@ -122,6 +152,24 @@ def _of_run(folder: pathlib.Path, path: pathlib.Path) -> Recorded:
       panels={panel.env: panel},
       episodes={panel.env: played},
   )
+
+
+def _config(folder: pathlib.Path, member: str) -> dict[str, Any]:
+  """The config of a run, or of a member of a mixture."""
+  config = workdir.read_record(folder / workdir.CONFIG)
+  own = config.get('mixture', {}).get(member, {})
+  sections = {name: config.get(name) or {} for name in _SECTIONS}
+  merged = {
+      name: {**section, **(own.get(name) or {})}
+      for name, section in sections.items()
+  }
+  try:
+    merged['env']['name'], merged['eval']['seed']
+  except KeyError as error:
+    raise DataError(
+        f'The config of {folder.name} has no {error} that its evaluations need.'
+    ) from error
+  return {**config, **merged}
 
 
 def _panel(
@@ -157,7 +205,7 @@ def _panel(
         env=spec.name,
         options=env['options'],
         split=first.split,
-        task_file=evaluated['task_file'],
+        task_file=evaluated.get('task_file'),
         task_ids=task_ids,
         subtasks=tuple(map(kind_of, task_ids)),
         clusters=clusters and tuple(map(clusters, task_ids)),

@@ -47,8 +47,8 @@ class Facts:
     seed: of the run.
     steps: steps done.
     planned: steps of the whole run; None: not known before it ends.
-    success: by evaluation ('untrained', 'before', 'step_N', 'after') or by
-      policy.
+    success: by evaluation ('untrained', 'before', 'step_N', 'after', each with
+      `/MEMBER` in a mixture) or by policy.
     started: seconds since 1970, as `updated`.
     updated: when its files were last written.
     wall_s: seconds that it took; of one that has no summary, from its start to
@@ -78,9 +78,9 @@ def read(root: pathlib.Path, run: str) -> Facts:
   live = lock.holder(folder) is not None
   evaluation = _evaluation(folder)
   if summary and not live:
-    first, last, evaluated = {}, {}, []
+    first, last, late = {}, {}, []
   else:
-    first, last, evaluated = _ends(folder / METRICS)
+    first, last, late = _ends(folder / METRICS)
     summary = {}  # of an earlier process, which the run has gone beyond
   started = _modified(folder / workdir.CONFIG)
   updated = max(
@@ -107,7 +107,7 @@ def read(root: pathlib.Path, run: str) -> Facts:
       success=(
           _policies(evaluation)
           if evaluation
-          else _success(summary, first, evaluated)
+          else _success(summary, config, first, late)
       ),
       started=started,
       updated=updated,
@@ -169,25 +169,30 @@ def _ends(
     tail = tail.partition(b'\n')[2]
   whole = tail.rpartition(b'\n')[0].splitlines()
   last = next(filter(None, map(metric_lines.decode, reversed(whole))), {})
-  evaluated = [line for line in whole if b'"eval/success"' in line]
-  found = [metric_lines.decode(line) for line in evaluated]
+  found = [metric_lines.decode(line) for line in whole if b'"eval/' in line]
   return first, last, [record for record in found if record]
 
 
 def _success(
     summary: Mapping[str, Any],
+    config: Mapping[str, Any],
     first: Mapping[str, Any],
-    evaluated: list[Mapping[str, Any]],
+    late: list[Mapping[str, Any]],
 ) -> dict[str, Rate]:
   """Success by evaluation: the summary's, else what the metrics have."""
   if named := _rates(summary.get('eval', {})):
     return named
+  members = [f'/{name}' for name in config.get('mixture') or ()] or ['']
   found = {}
   for name in ('untrained', 'before'):
-    if f'eval_{name}/success' in first:
-      found[name] = _rate_of(first, f'eval_{name}')
-  for record in evaluated:
-    found[f'step_{int(record["step"]) + 1}'] = _rate_of(record, 'eval')
+    for member in members:
+      if f'eval_{name}{member}/success' in first:
+        found[name + member] = _rate_of(first, f'eval_{name}{member}')
+  for record in late:
+    for member in members:
+      if f'eval{member}/success' in record:
+        name = f'step_{int(record["step"]) + 1}{member}'
+        found[name] = _rate_of(record, f'eval{member}')
   return found
 
 
@@ -247,7 +252,11 @@ def _envs(
 ) -> str | None:
   if evaluation:
     return ', '.join(panel.env for panel in evaluation.panels)
-  return _at(config, 'env', 'name')
+  members = [
+      _at(member, 'env', 'name') or name
+      for name, member in (config.get('mixture') or {}).items()
+  ]
+  return ', '.join(members) or _at(config, 'env', 'name')
 
 
 def _models(

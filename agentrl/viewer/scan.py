@@ -246,7 +246,7 @@ def _decode(text: bytes) -> _Line | None:
   return None
 
 
-_STEP = re.compile(r'\d+')
+_STEP = re.compile(r'(\d+)(-.+)?')  # a mixture has a file for each member
 
 
 def place(file: str) -> tuple[str, int | None, str]:
@@ -257,7 +257,8 @@ def place(file: str) -> tuple[str, int | None, str]:
   """
   path = pathlib.PurePosixPath(file)
   parts = [part for part in path.parts[:-1] if part != 'episodes']
-  step = int(path.stem) if _STEP.fullmatch(path.stem) else None
+  found = _STEP.fullmatch(path.stem)
+  step = int(found[1]) if found else None
   origin = parts[0] if parts else path.stem
   policy = parts[1] if len(parts) > 1 else ''
   return origin, step, policy

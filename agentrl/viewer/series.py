@@ -13,8 +13,8 @@ from scipy import signal
 from agentrl.viewer.metric_lines import MetricLines
 
 AXES = ('step', 'time', 'tokens')
-_EVALUATED = 'eval/'
-_BEFORE = 'eval_before/'
+# Evaluations of a run's panels; those before training have other prefixes.
+_BEFORE = {'eval/': 'eval_before/', 'eval_small/': 'eval_small_before/'}
 _HORIZON = 'rollout/horizon'
 
 
@@ -93,12 +93,13 @@ def curve(
   rows, values = lines.column(name)
   x = positions(lines, axis)
   steps = _steps(lines)
-  if not name.startswith(_EVALUATED):
+  panel = next((prefix for prefix in _BEFORE if name.startswith(prefix)), None)
+  if panel is None:
     smoothed = smooth(values, smoothing) if smoothing else None
     return decimate(x[rows], steps[rows], values, smoothed, limit=limit)
   at, done = x[rows] if axis == 'time' else x[rows + 1], steps[rows] + 1
   low, high = (_ends(lines, name, rows, end) for end in ('_low', '_high'))
-  if early := _early(lines, name):
+  if early := _early(lines, _BEFORE[panel] + name.removeprefix(panel)):
     at, values = np.append(x[:1], at), np.append(early[0], values)
     low, high = np.append(early[1], low), np.append(early[2], high)
     done = np.append(0, done)
@@ -236,9 +237,8 @@ def _tokens(lines: MetricLines) -> np.ndarray:
 
 
 def _early(lines: MetricLines, name: str) -> list[float] | None:
-  """Value and interval of the evaluation before training; None: none."""
-  stem = _BEFORE + name.removeprefix(_EVALUATED)
-  values = [lines.column(stem + end).values for end in ('', '_low', '_high')]
+  """Value and interval of an evaluation before training; None: none."""
+  values = [lines.column(name + end).values for end in ('', '_low', '_high')]
   if not len(values[0]):
     return None
   return [float(v[0]) if len(v) else np.nan for v in values]

@@ -11,12 +11,14 @@ index: episodes a second while the index is made, from files in the page cache;
   work; bytes of the index; seconds that a look for changes takes afterwards.
 server: seconds from the start of the process until it answers, and its resident
   memory after all requests below.
-request: median and slowest seconds of a request, over --repeats.
+request: median and slowest seconds of a request, over --repeats, and the
+  server's CPU seconds of one.
 page: seconds from the address to rows in the table, in Chromium.
 long: one episode of 100 MB: seconds until its page shows a turn.
 """
 
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
@@ -28,6 +30,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
@@ -48,6 +51,7 @@ _BROWSER = flags.DEFINE_bool('browser', True, 'Open pages in Chromium, too.')
 
 _ROOMS = 'kitchen hallway bedroom foundry greenhouse workshop garden'.split()
 _THINGS = 'thermometer ladder pot seed battery wire lamp water ice ore'.split()
+_FILE = 'episodes/train/000000.jsonl'  # of the long episode's run
 _REQUESTS = {
     'first page': '',
     'figures': '/summary?',
@@ -199,35 +203,52 @@ def server(root: pathlib.Path):
 
 
 def ask(url: str) -> None:
-  with urllib.request.urlopen(url, timeout=60) as response:
+  with urllib.request.urlopen(url, timeout=120) as response:
     response.read()
 
 
-def time_requests(url: str) -> None:
+def wait_for(url: str) -> None:
+  """Returns when the server has found what the URL names."""
+  while True:
+    try:
+      return ask(url)
+    except urllib.error.HTTPError:
+      time.sleep(1)
+
+
+def time_requests(process: psutil.Process, url: str) -> None:
   for name, path in _REQUESTS.items():
     path = path.replace('LAST', str(_EPISODES.value - 100))
-    took = []
+    took, used = [], []
     for _ in range(_REPEATS.value):
-      start = time.perf_counter()
+      start, cpu = time.perf_counter(), sum(process.cpu_times()[:2])
       ask(f'{url}api/episodes{path}')
       took.append(time.perf_counter() - start)
-    say('request', what=name, median_s=statistics.median(took), most=max(took))
+      used.append(sum(process.cpu_times()[:2]) - cpu)
+    say(
+        'request',
+        what=name,
+        median_s=statistics.median(took),
+        most_s=max(took),
+        mean_cpu_s=statistics.mean(used),
+    )
 
 
 def long_episode(root: pathlib.Path) -> None:
-  """A run with one episode, half of it in a single observation."""
+  """A run with one long episode, half of it in a single observation."""
   word = 'A very long page of words that goes on and on. '
   inner = made(1)
   half = _LONG.value * 500_000 // len(word)
-  turns = [inner.turns[0]] * 50
-  turns[3] = msg(turns[3], word * half)
-  turns = [x if x is turns[3] else msg(x, word * (half // 49)) for x in turns]
-  episode = Episode(**{**vars(inner), 'turns': tuple(turns)})
-  episodes_lib.write(root / 'episodes' / 'train' / '000000.jsonl', [episode])
-
-
-def msg(turn: Turn, observation: str) -> Turn:
-  return Turn(**{**vars(turn), 'observation': observation})
+  turn, count = inner.turns[0], 50
+  turns = [
+      dataclasses.replace(
+          turn, observation=word * (half if i == 3 else half // (count - 1))
+      )
+      for i in range(count)
+  ]
+  episode = dataclasses.replace(inner, turns=tuple(turns))
+  # The short one after it says when both are indexed.
+  episodes_lib.write(root / _FILE, [episode, inner])
 
 
 def time_pages(url: str) -> None:
@@ -244,7 +265,7 @@ def time_pages(url: str) -> None:
       page.locator('.episodes tbody tr').first.wait_for()
       say('page', what='episodes', seconds=time.perf_counter() - start)
       page.close()
-    where = {'run': 'long', 'file': 'episodes/train/000000.jsonl', 'line': 0}
+    where = {'run': 'long', 'file': _FILE, 'line': 0}
     page = browser.new_page()
     start = time.perf_counter()
     page.goto(f'{url}#/replay?{urllib.parse.urlencode(where)}')
@@ -265,16 +286,16 @@ def main(argv):
     with server(root) as (process, url):
       ask(f'{url}api/episodes')
       say('server', ready_s=time.perf_counter() - start)
-      time_requests(url)
+      child = psutil.Process(process.pid)
+      time_requests(child, url)
       long_episode(root / 'long')
-      time.sleep(3)  # until it was found
-      where = 'run=long&file=episodes/train/000000.jsonl&line=0'
+      wait_for(f'{url}api/turns?run=long&file={_FILE}&line=1')
       start = time.perf_counter()
-      ask(f'{url}api/turns?{where}')
+      ask(f'{url}api/turns?run=long&file={_FILE}&line=0')
       say('long', what='first turns', seconds=time.perf_counter() - start)
       if _BROWSER.value:
         time_pages(url)
-      memory = psutil.Process(process.pid).memory_info().rss
+      memory = child.memory_info().rss
       say('server', memory_mb=round(memory / 1e6))
   finally:
     shutil.rmtree(root)

@@ -60,12 +60,25 @@ def test_a_torn_last_line_is_an_episode_that_is_missing(path, cut):
   list(episodes_lib.read(path))  # all lines are whole
 
 
-def test_failures_strangers_and_other_seeds_are_not_kept(path):
+@pytest.mark.parametrize(
+    'stranger', [episode(7, 0), episode(3, 2), episode(3, 1, seed=0)]
+)
+def test_episodes_of_another_panel_are_refused_and_stay(path, stranger):
+  journal = journal_at(path)
+  journal.open(SEEDS)
+  journal.add(episode(1, 0))
+  journal.add(stranger)
+  before = path.read_bytes()
+  words = f'of another panel, such as {stranger.episode_id} .*another --workdir'
+  with pytest.raises(DataError, match=words):
+    journal_at(path).open(SEEDS)
+  assert path.read_bytes() == before
+
+
+def test_failures_are_not_kept(path):
   journal = journal_at(path)
   journal.open(SEEDS)
   journal.add(episode(3, 0, stop_reason='env_error', error='down'))
-  journal.add(episode(7, 0))
-  journal.add(episode(3, 1, seed=0))
   journal.add(episode(1, 0))
   assert list(journal_at(path).open(SEEDS)) == [(1, 0)]
   assert len(path.read_text().splitlines()) == 1

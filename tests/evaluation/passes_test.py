@@ -44,3 +44,32 @@ def test_one_attempt_has_the_interval_of_success():
 
 def test_nothing_has_no_passes():
   assert passes.by_k([[], []]) == {}
+
+
+@pytest.mark.parametrize('trials', range(1, 7))
+def test_pass_at_k_is_the_share_of_subsets_with_a_success(trials):
+  for successes in range(trials + 1):
+    outcomes = [i < successes for i in range(trials)]
+    for k in range(1, trials + 1):
+      subsets = list(itertools.combinations(outcomes, k))
+      expected = sum(any(subset) for subset in subsets) / len(subsets)
+      assert passes.pass_at_k(trials, successes, k) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize('trials', range(1, 7))
+def test_pass_hat_k_is_the_share_of_subsets_without_a_failure(trials):
+  for successes in range(trials + 1):
+    outcomes = [i < successes for i in range(trials)]
+    for k in range(1, trials + 1):
+      subsets = list(itertools.combinations(outcomes, k))
+      expected = sum(all(subset) for subset in subsets) / len(subsets)
+      assert passes.pass_hat_k(trials, successes, k) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize('estimate', ['pass_at_k', 'pass_hat_k'])
+@pytest.mark.parametrize(
+    'trials, successes, k', [(2, 3, 1), (2, 1, 3), (2, 1, 0)]
+)
+def test_passes_refuse_impossible_counts(estimate, trials, successes, k):
+  with pytest.raises(ValueError, match=r'pass.k needs'):
+    getattr(passes, estimate)(trials, successes, k)

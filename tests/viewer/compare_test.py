@@ -55,10 +55,10 @@ def test_stages_pair_neighbouring_evaluations(tmp_path, viewer):
       for x in found['rows']
   ]
   assert rows == [
-      ('run:untrained', 'run:000000', [], 1, 0),
-      ('run:000000', 'run:000004', [3], 1, 0),
-      ('run:000004', 'run:000008', [6], 1, 1),
-      ('run:000000', 'run:000008', [3, 6], 2, 1),
+      ('run:eval/untrained', 'run:eval/000000', [], 1, 0),
+      ('run:eval/000000', 'run:eval/000004', [3], 1, 0),
+      ('run:eval/000004', 'run:eval/000008', [6], 1, 1),
+      ('run:eval/000000', 'run:eval/000008', [3, 6], 2, 1),
   ]
   assert [stage['turns'] for stage in found['stages']] == [3, 6]
 
@@ -66,10 +66,10 @@ def test_stages_pair_neighbouring_evaluations(tmp_path, viewer):
 @pytest.mark.parametrize(
     ('query', 'status', 'words'),
     [
-        ({'a': 'a:000001', 'b': 'a:000001'}, 422, 'one evaluation'),
-        ({'a': 'a:000001'}, 422, 'Choose two evaluations'),
-        ({'a': 'a:000001', 'b': '../a:000001'}, 404, 'no run'),
-        ({'a': 'a:000001', 'b': 'a:../../config'}, 404, 'no evaluation'),
+        ({'a': 'a:eval/000001', 'b': 'a:eval/000001'}, 422, 'one evaluation'),
+        ({'a': 'a:eval/000001'}, 422, 'Choose two evaluations'),
+        ({'a': 'a:eval/000001', 'b': '../a:eval/000001'}, 404, 'no run'),
+        ({'a': 'a:eval/000001', 'b': 'a:../../config'}, 404, 'no evaluation'),
     ],
 )
 def test_what_does_not_compare_is_refused(
@@ -84,7 +84,7 @@ def test_what_does_not_compare_is_refused(
 def test_different_panels_are_refused_with_the_reason(tmp_path, viewer):
   write(tmp_path, 'a', '000001', [[1], [0]])
   write(tmp_path, 'b', '000001', [[1]])
-  found = get(viewer(tmp_path), 'compare', a='a:000001', b='b:000001')
+  found = get(viewer(tmp_path), 'compare', a='a:eval/000001', b='b:eval/000001')
   assert 'different panels of babyai: 1 tasks only' in found['refused']
 
 
@@ -92,7 +92,9 @@ def test_a_changed_file_is_read_again(tmp_path, viewer):
   for stem, success in (('000000', 0), ('000001', 1)):
     write(tmp_path, 'run', stem, [[success]])
   url = viewer(tmp_path)
-  ask = lambda: get(url, 'compare', a='run:000001', b='run:000000')['rows'][0]
+  ask = lambda: get(url, 'compare', a='run:eval/000001', b='run:eval/000000')[
+      'rows'
+  ][0]
   assert ask()['won'] == 1
   write(tmp_path, 'run', '000001', [[0]])
   assert ask()['won'] == 0

@@ -154,7 +154,7 @@ def test_a_live_run_grows(tmp_path, viewer, page):
 def test_hostile_texts_are_texts(shown, viewer, page, name):
   where = 'run=%3Ci%3Erun&file=episodes/train/000003.jsonl&line=0'
   page.goto(f'{viewer(shown)}#/{name}?{where if name == "replay" else ""}')
-  words = {'runs': '<i>run', 'episodes': '<b>env</b>', 'replay': 'U+202E'}
+  words = {'runs': '<i>run', 'episodes': '<b>env</b>', 'replay': '\\u202e'}
   page.locator('.page').get_by_text(words[name]).locator(
       'visible=true'
   ).first.wait_for()

@@ -78,6 +78,24 @@ def test_a_finished_run_has_its_summary(tmp_path):
   assert (found.status, found.steps, found.success) == ('live', 10, {})
 
 
+def test_a_mixture_shows_its_members(tmp_path):
+  mixture = {
+      'a': {'env': {'name': 'babyai'}},
+      'b': {'env': {'name': 'sciworld'}},
+  }
+  lines = [evaluated('eval_before/a', 0.1) | {'step': 0}]
+  lines += [evaluated('eval/a', 0.2) | evaluated('eval/b', 0.3) | {'step': 1}]
+  lines[1] |= evaluated('eval/a/GoTo', 0.9)  # a kind of task
+  write(tmp_path / 'run', lines, config=CONFIG | {'mixture': mixture})
+  found = run_facts.read(tmp_path, 'run')
+  assert found.env == 'babyai, sciworld'
+  assert {name: rate.mean for name, rate in found.success.items()} == {
+      'before/a': 0.1,
+      'step_2/a': 0.2,
+      'step_2/b': 0.3,
+  }
+
+
 def test_an_evaluation_shows_its_policies(tmp_path):
   recording.simple(tmp_path / 'e', [[1], [0]], name='new')
   found = run_facts.read(tmp_path, 'e')

@@ -158,8 +158,8 @@ def test_a_live_run_is_drawn_on(root, viewer, page):
 
 def test_a_comparison_leads_to_the_turns(root, viewer, page):
   page.goto(viewer(root) + '#/compare')
-  page.get_by_label('Evaluation a').select_option('grpo:000012')
-  page.get_by_label('Evaluation b').select_option('grpo:000000')
+  page.get_by_label('Evaluation a').select_option('grpo:eval/000012')
+  page.get_by_label('Evaluation b').select_option('grpo:eval/000000')
   cells = page.locator('.cells')
   expect(cells).to_contain_text('won')
   counts = [int(x) for x in cells.locator('.count').all_text_contents()]
@@ -179,7 +179,7 @@ def test_a_comparison_leads_to_the_turns(root, viewer, page):
 
 def test_different_panels_are_refused_on_the_page(root, viewer, page):
   write_evaluation(root, 'other', '000000', [[1]])
-  page.goto(viewer(root) + '#/compare?a=grpo:000000&b=other:000000')
+  page.goto(viewer(root) + '#/compare?a=grpo:eval/000000&b=other:eval/000000')
   expect(page.locator('.result')).to_contain_text('different panels of babyai')
 
 

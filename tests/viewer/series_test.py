@@ -87,6 +87,19 @@ def test_curves_stand_where_their_policy_is(lines_of, axis, x, evaluated):
   assert series.untrained(lines) == (0.0, -0.1, 0.1)
 
 
+def test_small_panels_and_members_begin_before_training(lines_of):
+  made = records()
+  made[0] |= evaluation('eval_small_before', 0.1)
+  made[0] |= evaluation('eval_before/babyai', 0.2)
+  made[1] |= evaluation('eval_small', 0.3) | evaluation('eval/babyai', 0.4)
+  lines = lines_of(made)
+  options = dict(axis='step', smoothing=0.0, limit=99)
+  for name, y in (('eval_small', [0.1, 0.3]), ('eval/babyai', [0.2, 0.4])):
+    found = series.curve(lines, f'{name}/success', **options)
+    assert found.y.tolist() == y and found.x.tolist() == [0, 2]
+    assert found.low == pytest.approx([x - 0.1 for x in y])
+
+
 def test_a_run_without_evaluations_and_an_empty_one(lines_of):
   for found in (lines_of([{'step': 0, 'loss': 1.0}]), lines_of([])):
     options = dict(axis='step', smoothing=0.5, limit=99)

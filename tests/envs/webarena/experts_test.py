@@ -8,6 +8,7 @@ by default every twelfth.
 """
 
 import dataclasses
+import functools
 import itertools
 import os
 import sqlite3
@@ -16,7 +17,7 @@ import pytest
 
 from agentrl.envs.webarena import goals, tasks
 from agentrl.envs.webarena.env import WebArenaFactory
-from agentrl.envs.webarena.store import Change, rows_of, tables
+from agentrl.envs.webarena.store import Change, Store, tables
 from tests.envs.webarena import (
     oracle_admin,
     oracle_forge,
@@ -55,6 +56,10 @@ def env(factory):
   made.close()
 
 
+# One for all tests, of which none writes: oracles read it once.
+seed_of = functools.cache(Store.copy)
+
+
 def play(env, task_id):
   """Plays an expert; returns the last result."""
   env.reset(task_id, 0)
@@ -81,16 +86,21 @@ def test_the_expert_earns_1_and_what_is_near_is_judged_alike(
 
   store = env.store_of(site)
   judge = ORACLES[name]
-  seed, final = store.copy(), env.copy_of(site)
+  seed, final = seed_of(store), env.copy_of(site)
   changed = mutations(store, env.outcome, final)
-  for what, outcome, db in itertools.islice(changed, 0, None, STRIDE):
+  for what, outcome, edit in itertools.islice(changed, 0, None, STRIDE):
+    db = _edited(final, *edit) if edit else final
     theirs = judge(seed, db, outcome.answer, k)
     assert goals.reached(task.goal, outcome) == theirs, what
 
 
 def mutations(store, outcome, final):
-  """The run itself, and runs that differ from it a little."""
-  yield 'as it was', outcome, final
+  """The run itself, and runs that differ from it a little.
+
+  Each with the row that differs in its database: table, key and columns; None:
+  the answer differs.
+  """
+  yield 'as it was', outcome, None
   for answer in (
       *CONSTANTS,
       f'{outcome.answer}.',
@@ -104,44 +114,45 @@ def mutations(store, outcome, final):
   ):
     yield f'answer {answer!r}', dataclasses.replace(
         outcome, answer=answer
-    ), final
+    ), None
   mine = [x for x in outcome.changes if x.table.startswith(f'{store.name}.')]
   for change in mine:
     table = change.table.partition('.')[2]
-    undone = _copy(final)
-    _put(undone, table, change.key, change.before)
+    undone = table, change.key, change.before
     yield f'without {change}', _instead(outcome, change, change.before), undone
     for column, value in (change.after or {}).items():
       if column in goals.FREE or column.endswith('_id') or value is None:
         continue
       row = {**change.after, column: _other(value)}
-      changed = _copy(final)
-      _put(changed, table, change.key, row)
+      changed = table, change.key, row
       yield f'{column} of {change}', _instead(outcome, change, row), changed
   for table in tables(final):
-    rows = rows_of(final, table)
     touched = {x.key for x in mine if x.table == f'{store.name}.{table}'}
-    key = next((key for key in rows if key not in touched), None)
-    if key is None:
+    found = (
+        dict(row)
+        for row in final.execute(f'SELECT rowid AS key_, * FROM "{table}"')
+        if row['key_'] not in touched
+    )
+    row = next(found, None)
+    if row is None:
       continue
-    kept = Change(f'{store.name}.{table}', key, rows[key], rows[key])
-    fewer = _copy(final)
-    _put(fewer, table, key, None)
+    key = row.pop('key_')
+    kept = Change(f'{store.name}.{table}', key, row, row)
+    fewer = table, key, None
     yield f'{table} {key} removed', _instead(outcome, kept, None), fewer
     column, value = next(
         (
             (column, value)
-            for column, value in rows[key].items()
+            for column, value in row.items()
             if column not in goals.FREE and not column.endswith('_id')
         ),
         (None, None),
     )
     if column is None:
       continue
-    row = {**rows[key], column: _other(value)}
-    more = _copy(final)
-    _put(more, table, key, row)
-    yield f'{table} {key} changed', _instead(outcome, kept, row), more
+    other = {**row, column: _other(value)}
+    more = table, key, other
+    yield f'{table} {key} changed', _instead(outcome, kept, other), more
 
 
 def _other(value):
@@ -149,24 +160,20 @@ def _other(value):
   return value + 10**6 if isinstance(value, (int, float)) else f'{value} x'
 
 
-def _copy(db):
+def _edited(db, table, key, row):
+  """A copy in which a row is what it is to be; None: it is removed."""
   made = sqlite3.connect(':memory:')
   made.deserialize(db.serialize())
   made.row_factory = sqlite3.Row
+  made.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (key,))
+  if row is not None:
+    marks = ', '.join('?' * (len(row) + 1))
+    names = ', '.join(['rowid', *(f'"{name}"' for name in row)])
+    made.execute(
+        f'INSERT INTO "{table}" ({names}) VALUES ({marks})',
+        (key, *row.values()),
+    )
   return made
-
-
-def _put(db, table, key, row):
-  """Makes a row what it is to be; None: removes it."""
-  if row is None:
-    db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (key,))
-    return
-  db.execute(f'DELETE FROM "{table}" WHERE rowid = ?', (key,))
-  marks = ', '.join('?' * (len(row) + 1))
-  names = ', '.join(['rowid', *(f'"{name}"' for name in row)])
-  db.execute(
-      f'INSERT INTO "{table}" ({names}) VALUES ({marks})', (key, *row.values())
-  )
 
 
 def _instead(outcome, change, after):

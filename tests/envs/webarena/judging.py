@@ -69,7 +69,7 @@ def rows_of(db, table):
 
 
 # A seed is judged against many times, and nobody writes to it.
-rows_of_seed = functools.lru_cache(maxsize=100)(rows_of)
+rows_of_seed = functools.cache(rows_of)
 
 
 def differences(seed, final):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.envs.webarena import writes
 from agentrl.envs.webarena.admin import grid, show
 from agentrl.envs.webarena.admin.grid import Column, Grid
 from agentrl.envs.webarena.shop import catalogue
@@ -67,11 +68,7 @@ def create(visit: Visit) -> Answer:
   except Wrong as error:
     return _form(dict(visit.form), error=str(error))
   values |= {'slug': slug, 'created_at': NOW, 'updated_at': NOW}
-  marks = ', '.join('?' * len(values))
-  visit.db.execute(
-      f'INSERT INTO pages ({", ".join(values)}) VALUES ({marks})',
-      tuple(values.values()),
-  )
+  writes.insert(visit.db, 'pages', **values)
   return Redirect(PAGES.path, 'You saved the page.')
 
 
@@ -89,11 +86,7 @@ def update(visit: Visit) -> Answer:
     values = _read(visit)
   except Wrong as error:
     return _form(dict(visit.form), page, str(error))
-  visit.db.execute(
-      'UPDATE pages SET title = ?, text = ?, enabled = ?, updated_at = ?'
-      ' WHERE id = ?',
-      (*values.values(), NOW, page['id']),
-  )
+  writes.update(visit.db, 'pages', page['id'], **values, updated_at=NOW)
   return Redirect(PAGES.path, 'You saved the page.')
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.envs.webarena import writes
 from agentrl.envs.webarena.admin import grid, show
 from agentrl.envs.webarena.admin.grid import Column, Grid
 from agentrl.envs.webarena.site import Answer, Page, Redirect, Visit, Wrong
@@ -69,11 +70,7 @@ def create(visit: Visit) -> Answer:
     values = {**_read(visit), 'created_at': NOW}
   except Wrong as error:
     return _form(visit, dict(visit.form), error=str(error))
-  marks = ', '.join('?' * len(values))
-  visit.db.execute(
-      f'INSERT INTO price_rules ({", ".join(values)}) VALUES ({marks})',
-      tuple(values.values()),
-  )
+  writes.insert(visit.db, 'price_rules', **values)
   return Redirect(RULES.path, 'You saved the rule.')
 
 
@@ -98,11 +95,7 @@ def update(visit: Visit) -> Answer:
     values = _read(visit)
   except Wrong as error:
     return _form(visit, dict(visit.form), rule, str(error))
-  names = ', '.join(f'{name} = ?' for name in values)
-  visit.db.execute(
-      f'UPDATE price_rules SET {names} WHERE id = ?',
-      (*values.values(), rule['id']),
-  )
+  writes.update(visit.db, 'price_rules', rule['id'], **values)
   return Redirect(RULES.path, 'You saved the rule.')
 
 

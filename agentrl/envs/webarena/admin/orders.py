@@ -2,6 +2,7 @@
 
 import sqlite3
 
+from agentrl.envs.webarena import writes
 from agentrl.envs.webarena.admin import grid, show
 from agentrl.envs.webarena.admin.grid import Column, Grid
 from agentrl.envs.webarena.shop.orders import STATUS
@@ -138,14 +139,10 @@ def update_address(visit: Visit) -> Answer:
   """Changes the address of an order."""
   order = _order(visit)
   try:
-    values = [visit.text(name, most=120) for name in _ADDRESS]
+    values = {name: visit.text(name, most=120) for name in _ADDRESS}
   except Wrong as error:
     return _address_form(order, dict(visit.form), str(error))
-  names = ', '.join(f'{name} = ?' for name in _ADDRESS)
-  visit.db.execute(
-      f'UPDATE orders SET {names}, updated_at = ? WHERE id = ?',
-      (*values, NOW, order['id']),
-  )
+  writes.update(visit.db, 'orders', order['id'], **values, updated_at=NOW)
   return Redirect(_path(order), 'You updated the order address.')
 
 

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from agentrl.envs.webarena import writes
 from agentrl.envs.webarena.admin import grid, show
 from agentrl.envs.webarena.admin.grid import Column, Grid
 from agentrl.envs.webarena.shop import catalogue
@@ -96,11 +97,7 @@ def update(visit: Visit) -> Answer:
     values = _read(visit)
   except Wrong as error:
     return _form(visit, dict(visit.form), product, str(error))
-  names = ', '.join(f'{name} = ?' for name in values)
-  visit.db.execute(
-      f'UPDATE products SET {names}, updated_at = ? WHERE id = ?',
-      (*values.values(), NOW, product['id']),
-  )
+  writes.update(visit.db, 'products', product['id'], **values, updated_at=NOW)
   path = PRODUCTS.link.format(id=product['id'])
   return Redirect(path, 'You saved the product.')
 
@@ -124,11 +121,7 @@ def create(visit: Visit) -> Answer:
   except Wrong as error:
     return _form(visit, dict(visit.form), error=str(error))
   values |= {'slug': slug, 'created_at': NOW, 'updated_at': NOW}
-  marks = ', '.join('?' * len(values))
-  key = visit.db.execute(
-      f'INSERT INTO products ({", ".join(values)}) VALUES ({marks})',
-      tuple(values.values()),
-  ).lastrowid
+  key = writes.insert(visit.db, 'products', **values)
   for name, value in options.items():
     if value:
       _insert_option(visit, key, name, value)

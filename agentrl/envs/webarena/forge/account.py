@@ -3,9 +3,9 @@
 import re
 
 from agentrl.envs.webarena.forge import access, show
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 LEVELS = ('disabled', 'participating', 'mention', 'watch')
 SCOPES = ('api', 'read_api', 'read_user', 'read_repository', 'write_repository')
@@ -29,7 +29,7 @@ def save_profile(visit: Visit) -> Redirect:
       'website': website,
       **{name: visit.text(name, most=500, needed=False) for name in _FIELDS},
   }
-  update(visit, 'users', visit.user, values)
+  update(visit.db, 'users', visit.user, **values)
   return Redirect('/-/profile', 'Profile was updated.')
 
 
@@ -39,7 +39,7 @@ def save_status(visit: Visit) -> Redirect:
       'status': visit.text('your_status', most=100, needed=False),
       'is_busy': int('busy' in visit.form),
   }
-  update(visit, 'users', visit.user, values)
+  update(visit.db, 'users', visit.user, **values)
   return Redirect('/-/profile', 'Status was updated.')
 
 
@@ -55,7 +55,7 @@ def save_preferences(visit: Visit) -> Redirect:
   if theme not in ('light', 'dark') or level not in LEVELS:
     raise Wrong('Theme or notification level is not one of those listed.')
   values = {'theme': theme, 'notification_level': level}
-  update(visit, 'users', visit.user, values)
+  update(visit.db, 'users', visit.user, **values)
   return Redirect('/-/profile/preferences', 'Preferences were saved.')
 
 
@@ -81,7 +81,7 @@ def add_key(visit: Visit) -> Redirect:
       'expires_on': access.date(visit, 'expiration_date'),
       'created_at': NOW,
   }
-  insert(visit, 'ssh_keys', values)
+  insert(visit.db, 'ssh_keys', **values)
   return Redirect('/-/profile/keys', 'The key was added.')
 
 
@@ -124,7 +124,7 @@ def add_token(visit: Visit) -> Redirect:
       'expires_on': access.date(visit, 'expiration_date'),
       'created_at': NOW,
   }
-  key = insert(visit, 'access_tokens', values)
+  key = insert(visit.db, 'access_tokens', **values)
   secret = show.secret('access_tokens', key)
   return Redirect(
       '/-/profile/personal_access_tokens',

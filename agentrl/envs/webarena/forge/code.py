@@ -7,9 +7,9 @@ from typing import Any
 
 from agentrl.envs.webarena.forge import access, show, words
 from agentrl.envs.webarena.forge.access import DEVELOPER, Place
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import Missing, Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 _AUTHORED = (
     'SELECT c.*, u.username, u.name, u.email FROM commits c JOIN users u ON'
@@ -66,7 +66,7 @@ def add_commit(visit: Visit, branch_id: int, message: str) -> int:
       'message': message,
       'created_at': NOW,
   }
-  return insert(visit, 'commits', values)
+  return insert(visit.db, 'commits', **values)
 
 
 def tree_of(
@@ -190,10 +190,10 @@ def save_file(visit: Visit) -> Redirect:
   commit = add_commit(visit, line[0][0], message)
   values = {'commit_id': commit, 'content': content}
   if old is not None and tree[old]['branch_id'] == line[0][0]:
-    update(visit, 'files', tree[old]['id'], values)
+    update(visit.db, 'files', tree[old]['id'], **values)
   else:
     values |= {'branch_id': line[0][0], 'path': path}
-    insert(visit, 'files', values)
+    insert(visit.db, 'files', **values)
   return Redirect(
       f'{place.url}/-/blob/{name}/{urllib.parse.quote(path)}',
       'Your changes have been committed.',
@@ -215,7 +215,7 @@ def _first_branch(visit: Visit, place: Place, name: str) -> int:
       'is_default': 1,
       'created_at': NOW,
   }
-  return insert(visit, 'branches', values)
+  return insert(visit.db, 'branches', **values)
 
 
 def _licenses(path: str) -> Sequence[str]:
@@ -347,7 +347,7 @@ def create_branch(visit: Visit) -> Redirect:
       'name': name,
       'created_at': NOW,
   }
-  insert(visit, 'branches', values)
+  insert(visit.db, 'branches', **values)
   return Redirect(f'{place.url}/-/tree/{name}', 'The branch was created.')
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentrl.envs.webarena.forge import lists
-from agentrl.envs.webarena.forge.writes import update
 from agentrl.envs.webarena.site import Page, Redirect, Visit
+from agentrl.envs.webarena.writes import update
 
 # Scope of a search -> table or view, the text that is searched, its order.
 SCOPES = {
@@ -95,7 +95,7 @@ def set_todo(visit: Visit) -> Redirect:
   """Marks an item of the to-do list as done, or undoes that."""
   row = visit.one(f'{_TODO} AND t.id = ?', visit.user, visit.match['id'])
   state = 'pending' if row['state'] == 'done' else 'done'
-  update(visit, 'todos', row['id'], {'state': state})
+  update(visit.db, 'todos', row['id'], state=state)
   back = visit.form.get('back', '')
   to = row['full_path'] + row['at'] if back else 'dashboard/todos'
   return Redirect(f'/{to}')

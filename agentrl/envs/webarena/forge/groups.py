@@ -2,9 +2,9 @@
 
 from agentrl.envs.webarena.forge import access, lists, people
 from agentrl.envs.webarena.forge.access import OWNER
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 # First parts of addresses that are no owners of projects.
 _TAKEN = ('dashboard', 'explore', 'groups', 'projects', 'search', 'users')
@@ -83,14 +83,14 @@ def create(visit: Visit) -> Redirect:
       'visibility': access.visibility(visit),
       'created_at': NOW,
   }
-  key = insert(visit, 'groups', values)
+  key = insert(visit.db, 'groups', **values)
   owner = {
       'group_id': key,
       'user_id': visit.user,
       'role': OWNER,
       'created_at': NOW,
   }
-  insert(visit, 'group_members', owner)
+  insert(visit.db, 'group_members', **owner)
   return Redirect(f'/{path}', 'The group was created.')
 
 
@@ -108,5 +108,5 @@ def save(visit: Visit) -> Redirect:
       'description': visit.text('description', most=500, needed=False),
       'visibility': access.visibility(visit),
   }
-  update(visit, 'groups', row['id'], values)
+  update(visit.db, 'groups', row['id'], **values)
   return Redirect(f'/{row["path"]}', 'The group was updated.')

@@ -6,7 +6,6 @@ from typing import Any
 
 from agentrl.envs.webarena.forge import access, lists
 from agentrl.envs.webarena.forge.access import REPORTER, Place
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import (
     Forbidden,
     Page,
@@ -15,6 +14,7 @@ from agentrl.envs.webarena.site import (
     Wrong,
 )
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 
 def listing(visit: Visit) -> Page:
@@ -45,7 +45,7 @@ def create(visit: Visit) -> Redirect:
   }
   if place.role >= REPORTER:
     values |= _sidebar(visit, place)
-  key = insert(visit, 'issues', values)
+  key = insert(visit.db, 'issues', **values)
   if place.role >= REPORTER:
     _set_labels(visit, place, key)
   return Redirect(f'{place.url}/-/issues/{number}')
@@ -110,7 +110,7 @@ def set_sidebar(visit: Visit) -> Redirect:
   values = _sidebar(visit, place)
   changed = {k: v for k, v in values.items() if issue[k] != v}
   if changed:
-    update(visit, 'issues', issue['id'], {**changed, 'updated_at': NOW})
+    update(visit.db, 'issues', issue['id'], **changed, updated_at=NOW)
   _set_labels(visit, place, issue['id'])
   return Redirect(
       f'{place.url}/-/issues/{issue["number"]}', 'The issue was updated.'
@@ -121,14 +121,12 @@ def comment(visit: Visit) -> Redirect:
   """Adds a comment on an issue."""
   place, issue = _issue(visit)
   insert(
-      visit,
+      visit.db,
       'comments',
-      {
-          'issue_id': issue['id'],
-          'author_id': visit.user,
-          'body': visit.text('comment'),
-          'created_at': NOW,
-      },
+      issue_id=issue['id'],
+      author_id=visit.user,
+      body=visit.text('comment'),
+      created_at=NOW,
   )
   return Redirect(f'{place.url}/-/issues/{issue["number"]}')
 
@@ -163,15 +161,13 @@ def mark_todo(visit: Visit, column: str, key: int) -> None:
   """Adds a to-do item of the visitor's own, unless one is pending."""
   if todo(visit, column, key) is None:
     insert(
-        visit,
+        visit.db,
         'todos',
-        {
-            'user_id': visit.user,
-            'author_id': visit.user,
-            column: key,
-            'kind': 'marked',
-            'created_at': NOW,
-        },
+        user_id=visit.user,
+        author_id=visit.user,
+        **{column: key},
+        kind='marked',
+        created_at=NOW,
     )
 
 
@@ -185,10 +181,11 @@ def save_comment(visit: Visit) -> Redirect:
   """Changes the visitor's comment."""
   place, row = _comment(visit)
   update(
-      visit,
+      visit.db,
       'comments',
       row['id'],
-      {'body': visit.text('comment'), 'updated_at': NOW},
+      body=visit.text('comment'),
+      updated_at=NOW,
   )
   return Redirect(place.url + row['at'], 'The comment was updated.')
 
@@ -284,7 +281,7 @@ def _set_labels(visit: Visit, place: Place, issue: int) -> None:
       )
   }
   for label in sorted(wanted - have):
-    insert(visit, 'issue_labels', {'issue_id': issue, 'label_id': label})
+    insert(visit.db, 'issue_labels', issue_id=issue, label_id=label)
   for label in have - wanted:
     visit.db.execute(
         'DELETE FROM issue_labels WHERE issue_id = ? AND label_id = ?',

@@ -5,9 +5,9 @@ import sqlite3
 
 from agentrl.envs.webarena.forge import access, show
 from agentrl.envs.webarena.forge.access import MAINTAINER, OWNER
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import Forbidden, Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +116,7 @@ def invite(visit: Visit) -> Redirect:
         'expires_on': expires,
         'created_at': NOW,
     }
-    insert(visit, team.table, values)
+    insert(visit.db, team.table, **values)
   return Redirect(team.url, 'Members were added.')
 
 
@@ -133,7 +133,7 @@ def save(visit: Visit) -> Redirect:
       'role': _role(visit, team),
       'expires_on': access.date(visit, 'expiration_date'),
   }
-  update(visit, team.table, row['id'], values)
+  update(visit.db, team.table, row['id'], **values)
   return Redirect(team.url, 'The member was updated.')
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from agentrl.envs.webarena.forge import access, code, issues, lists
 from agentrl.envs.webarena.forge.access import DEVELOPER, Place
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import (
     Forbidden,
     Page,
@@ -15,6 +14,7 @@ from agentrl.envs.webarena.site import (
     Wrong,
 )
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 
 def listing(visit: Visit) -> Page:
@@ -48,20 +48,18 @@ def create(visit: Visit) -> Redirect:
   _check_branches(visit, place, source, target)
   number = issues.next_number(visit, 'merge_requests', place)
   insert(
-      visit,
+      visit.db,
       'merge_requests',
-      {
-          'project_id': place.id,
-          'number': number,
-          'author_id': visit.user,
-          'source_branch': source,
-          'target_branch': target,
-          'title': visit.text('title', most=255),
-          'description': visit.text('description', needed=False),
-          **_sidebar(visit, place),
-          'created_at': NOW,
-          'updated_at': NOW,
-      },
+      project_id=place.id,
+      number=number,
+      author_id=visit.user,
+      source_branch=source,
+      target_branch=target,
+      title=visit.text('title', most=255),
+      description=visit.text('description', needed=False),
+      **_sidebar(visit, place),
+      created_at=NOW,
+      updated_at=NOW,
   )
   return Redirect(f'{place.url}/-/merge_requests/{number}')
 
@@ -126,7 +124,7 @@ def save(visit: Visit) -> Redirect:
       'description': visit.text('description', needed=False),
       'updated_at': NOW,
   }
-  update(visit, 'merge_requests', merge['id'], values)
+  update(visit.db, 'merge_requests', merge['id'], **values)
   return _shown(place, merge, 'The merge request was updated.')
 
 
@@ -138,7 +136,7 @@ def set_sidebar(visit: Visit) -> Redirect:
   changed = {k: v for k, v in values.items() if merge[k] != v}
   if changed:
     changed['updated_at'] = NOW
-    update(visit, 'merge_requests', merge['id'], changed)
+    update(visit.db, 'merge_requests', merge['id'], **changed)
   return _shown(place, merge, 'The merge request was updated.')
 
 
@@ -149,7 +147,7 @@ def set_state(visit: Visit) -> Redirect:
   if state not in ('opened', 'closed') or merge['state'] in (state, 'merged'):
     raise Wrong('The merge request is in this state already.')
   values = {'state': state, 'updated_at': NOW}
-  update(visit, 'merge_requests', merge['id'], values)
+  update(visit.db, 'merge_requests', merge['id'], **values)
   said = 'closed' if state == 'closed' else 'reopened'
   return _shown(place, merge, f'The merge request was {said}.')
 
@@ -161,7 +159,7 @@ def merge(visit: Visit) -> Redirect:
   if found['state'] != 'opened':
     raise Wrong('Only open merge requests can be merged.')
   values = {'state': 'merged', 'updated_at': NOW}
-  update(visit, 'merge_requests', found['id'], values)
+  update(visit.db, 'merge_requests', found['id'], **values)
   branch = code.branch(visit, place, found['target_branch'])
   text = (
       f"Merge branch '{found['source_branch']}' into '{found['target_branch']}'"
@@ -177,7 +175,7 @@ def approve(visit: Visit) -> Redirect:
   if found['author_id'] == visit.user:
     raise Wrong('You cannot approve your own merge request.')
   values = {'merge_request_id': found['id'], 'user_id': visit.user}
-  insert(visit, 'approvals', values)
+  insert(visit.db, 'approvals', **values)
   return _shown(place, found, 'You approved the merge request.')
 
 
@@ -200,7 +198,7 @@ def comment(visit: Visit) -> Redirect:
       'body': visit.text('comment'),
       'created_at': NOW,
   }
-  insert(visit, 'comments', values)
+  insert(visit.db, 'comments', **values)
   return _shown(place, found)
 
 

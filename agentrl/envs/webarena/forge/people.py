@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentrl.envs.webarena.forge import lists
-from agentrl.envs.webarena.forge.writes import insert
 from agentrl.envs.webarena.site import Page, Redirect, Visit, Wrong
+from agentrl.envs.webarena.writes import insert
 
 
 def _frame(visit: Visit) -> tuple[sqlite3.Row, Mapping[str, Any]]:
@@ -92,7 +92,7 @@ def follow(visit: Visit) -> Redirect:
     raise Wrong('You cannot follow yourself.')
   if not frame['follows']:
     values = {'user_id': visit.user, 'followed_id': user['id']}
-    insert(visit, 'follows', values)
+    insert(visit.db, 'follows', **values)
   return Redirect(f'/{user["username"]}')
 
 

@@ -5,9 +5,9 @@ import sqlite3
 
 from agentrl.envs.webarena.forge import access
 from agentrl.envs.webarena.forge.access import REPORTER, Place
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 _COLOR = re.compile('#[0-9a-f]{6}', re.IGNORECASE)
 
@@ -35,7 +35,7 @@ def create_label(visit: Visit) -> Redirect:
   """Adds a label."""
   place = access.project(visit, REPORTER)
   values = {'project_id': place.id, **_label_values(visit, place)}
-  insert(visit, 'labels', values)
+  insert(visit.db, 'labels', **values)
   return Redirect(f'{place.url}/-/labels', 'The label was created.')
 
 
@@ -48,7 +48,9 @@ def edit_label(visit: Visit) -> Page:
 def save_label(visit: Visit) -> Redirect:
   """Changes a label."""
   place, row = _of(visit, 'labels', REPORTER)
-  update(visit, 'labels', row['id'], _label_values(visit, place, row['id']))
+  update(
+      visit.db, 'labels', row['id'], **_label_values(visit, place, row['id'])
+  )
   return Redirect(f'{place.url}/-/labels', 'The label was updated.')
 
 
@@ -114,7 +116,7 @@ def create_milestone(visit: Visit) -> Redirect:
       **_milestone_values(visit, place),
       'created_at': NOW,
   }
-  key = insert(visit, 'milestones', values)
+  key = insert(visit.db, 'milestones', **values)
   return Redirect(f'{place.url}/-/milestones/{key}')
 
 
@@ -128,7 +130,7 @@ def save_milestone(visit: Visit) -> Redirect:
   """Changes a milestone."""
   place, row = _of(visit, 'milestones', REPORTER)
   values = _milestone_values(visit, place, row['id'])
-  update(visit, 'milestones', row['id'], values)
+  update(visit.db, 'milestones', row['id'], **values)
   return Redirect(f'{place.url}/-/milestones/{row["id"]}')
 
 
@@ -138,7 +140,7 @@ def set_milestone_state(visit: Visit) -> Redirect:
   state = visit.text('state')
   if state not in ('active', 'closed'):
     raise Wrong('State must be active or closed.')
-  update(visit, 'milestones', row['id'], {'state': state})
+  update(visit.db, 'milestones', row['id'], state=state)
   return Redirect(f'{place.url}/-/milestones/{row["id"]}')
 
 

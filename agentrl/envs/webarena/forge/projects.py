@@ -5,9 +5,9 @@ from typing import Any
 
 from agentrl.envs.webarena.forge import access, code, lists, starters
 from agentrl.envs.webarena.forge.access import MAINTAINER, OWNER, Place
-from agentrl.envs.webarena.forge.writes import insert, update
 from agentrl.envs.webarena.site import Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert, update
 
 _MINE = 'id IN (SELECT project_id FROM grants WHERE user_id = ?)'
 _STARRED = 'id IN (SELECT project_id FROM stars WHERE user_id = ?)'
@@ -90,7 +90,7 @@ def star(visit: Visit) -> Redirect:
   """Stars a project."""
   place = access.project(visit)
   if not _is_starred(visit, place):
-    insert(visit, 'stars', {'project_id': place.id, 'user_id': visit.user})
+    insert(visit.db, 'stars', project_id=place.id, user_id=visit.user)
   return Redirect(place.url)
 
 
@@ -158,7 +158,7 @@ def create_fork(visit: Visit) -> Redirect:
       'is_default': 1,
       'created_at': NOW,
   }
-  insert(visit, 'branches', branch)
+  insert(visit.db, 'branches', **branch)
   return Redirect(_url(visit, key), 'The project was forked.')
 
 
@@ -212,7 +212,7 @@ def create(visit: Visit) -> Redirect:
         'is_default': 1,
         'created_at': NOW,
     }
-    branch = insert(visit, 'branches', values)
+    branch = insert(visit.db, 'branches', **values)
     commit = code.add_commit(visit, branch, 'Initial commit')
     for path, content in files.items():
       values = {
@@ -221,7 +221,7 @@ def create(visit: Visit) -> Redirect:
           'path': path,
           'content': content,
       }
-      insert(visit, 'files', values)
+      insert(visit.db, 'files', **values)
   return Redirect(_url(visit, key), 'The project was created.')
 
 
@@ -235,14 +235,14 @@ def _insert(visit: Visit, values: Mapping[str, Any]) -> int:
       values['path'],
   ):
     raise Wrong('Path has already been taken in this namespace.')
-  key = insert(visit, 'projects', values)
+  key = insert(visit.db, 'projects', **values)
   owner = {
       'project_id': key,
       'user_id': visit.user,
       'role': OWNER,
       'created_at': NOW,
   }
-  insert(visit, 'members', owner)
+  insert(visit.db, 'members', **owner)
   return key
 
 
@@ -268,7 +268,7 @@ def save(visit: Visit) -> Redirect:
       ),
       'visibility': access.visibility(visit),
   }
-  update(visit, 'projects', place.id, values)
+  update(visit.db, 'projects', place.id, **values)
   return Redirect(f'{place.url}/edit', 'The project was updated.')
 
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 
-from agentrl.envs.webarena.shop.orders import insert
 from agentrl.envs.webarena.site import (
     Forbidden,
     Missing,
@@ -12,6 +11,7 @@ from agentrl.envs.webarena.site import (
     Wrong,
 )
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert
 
 FIELDS = (
     'first_name', 'last_name', 'street', 'city', 'region', 'postcode', 'phone',

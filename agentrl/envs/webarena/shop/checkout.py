@@ -2,7 +2,7 @@
 
 from agentrl.envs.webarena.shop import addresses, cart as cart_lib
 from agentrl.envs.webarena.shop.cart import Cart
-from agentrl.envs.webarena.shop.orders import SHIPPING, insert
+from agentrl.envs.webarena.shop.orders import SHIPPING
 from agentrl.envs.webarena.site import (
     Answer,
     Missing,
@@ -12,6 +12,7 @@ from agentrl.envs.webarena.site import (
     Wrong,
 )
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert
 
 _EMPTY = Redirect('/checkout/cart', 'You have no items in your shopping cart.')
 

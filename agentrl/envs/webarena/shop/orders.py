@@ -3,9 +3,9 @@
 import datetime
 import random
 import sqlite3
-from typing import Any
 
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert
 
 # Name -> cents.
 SHIPPING = {
@@ -191,11 +191,3 @@ def later(stamp: str, hours: int) -> str:
   """A time so many hours later."""
   then = datetime.datetime.fromisoformat(stamp)
   return str(then + datetime.timedelta(hours=hours))
-
-
-def insert(db: sqlite3.Connection, table: str, **values: Any) -> int:
-  """Inserts a row; returns its id."""
-  names, marks = ', '.join(values), ', '.join('?' * len(values))
-  return db.execute(
-      f'INSERT INTO {table} ({names}) VALUES ({marks})', tuple(values.values())
-  ).lastrowid

@@ -1,9 +1,9 @@
 """A product's page, and reviews of it."""
 
 from agentrl.envs.webarena.shop import listing
-from agentrl.envs.webarena.shop.orders import insert
 from agentrl.envs.webarena.site import Answer, Missing, Page, Redirect, Visit
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert
 
 
 def product_or_category(visit: Visit) -> Answer:

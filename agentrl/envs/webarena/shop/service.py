@@ -1,9 +1,9 @@
 """The contact form, the newsletter's sign-up, and pages of text."""
 
 from agentrl.envs.webarena.shop import account
-from agentrl.envs.webarena.shop.orders import insert
 from agentrl.envs.webarena.site import Page, Redirect, Visit, Wrong
 from agentrl.envs.webarena.store import NOW
+from agentrl.envs.webarena.writes import insert
 
 
 def contact(visit: Visit) -> Page:

@@ -12,8 +12,9 @@ from agentrl.envs.webarena.shop import (
     reviews,
     schema,
 )
-from agentrl.envs.webarena.shop.orders import USER, insert, times
+from agentrl.envs.webarena.shop.orders import USER, times
 from agentrl.envs.webarena.shop.strangers import INSTRUCTIONS
+from agentrl.envs.webarena.writes import insert
 
 SCHEMA = schema.TABLES + records.SCHEMA
 _NAME = ('Ella', 'Brandt')

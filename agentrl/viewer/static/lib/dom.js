@@ -125,55 +125,16 @@ export function percent(value, digits = 1) {
     `${(100 * value).toFixed(digits)}%`;
 }
 
-// Control characters, and marks that reorder, hide or join what is around them.
-const MARKS = new RegExp(
-    '[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b' +
-    '\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u2069\\ufeff\\ufff9-\\ufffb]', 'g');
+// What would command a terminal, hide, or turn text around is spelled out.
+const CONTROL = new RegExp(
+    '[\\u0000-\\u0008\\u000b-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u200b\\u200c' +
+    '\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]', 'g');
 
-/** A text as nodes in which invisible characters are seen, by their names. */
-export function visible(value) {
-  const text = String(value);
-  const found = [];
-  let end = 0;
-  for (const match of text.matchAll(MARKS)) {
-    if (match[0] === '\r' && text[match.index + 1] === '\n') continue;
-    found.push(text.slice(end, match.index));
-    const code = match[0].codePointAt(0).toString(16).padStart(4, '0');
-    found.push(h('span', {class: 'mark'}, `U+${code.toUpperCase()}`));
-    end = match.index + 1;
-  }
-  found.push(text.slice(end));
-  return found.filter((part) => part !== '');
-}
-
-/**
- * A long text of the API, `{text, chars}`: what is there, and a button that
- * appends the next piece by `more(from)`, a promise of `{text}` (lib/episode.js).
- */
-export function longText(value, more, attrs = {}) {
-  const box = h('pre', {class: 'text', dir: 'auto', ...attrs}, visible(value.text));
-  // Python counts characters where JavaScript counts UTF-16 units.
-  let shown = characters(value.text);
-  if (shown >= value.chars) return box;
-  const label = () => `Show more (${number(value.chars - shown)} characters)`;
-  const button = h('button', {type: 'button', class: 'more', onclick: async () => {
-    button.disabled = true;
-    try {
-      const {text} = await more(shown);
-      shown += characters(text);
-      box.append(...visible(text));
-      button.textContent = label();
-      button.disabled = false;
-      if (shown >= value.chars || !text) button.remove();
-    } catch (error) {
-      if (error.name !== 'AbortError') button.replaceWith(failure(error));
-    }
-  }}, label());
-  return h('div', {class: 'long'}, box, button);
-}
-
-function characters(text) {
-  let count = 0;
-  for (const _ of text) count += 1;
-  return count;
+/** A text whose control and direction characters can be seen. */
+export function visible(text) {
+  return String(text).replace(CONTROL, (c) => {
+    const code = c.charCodeAt(0);
+    if (code < 0x20) return String.fromCharCode(0x2400 + code);
+    return `\\u${code.toString(16).padStart(4, '0')}`;
+  });
 }

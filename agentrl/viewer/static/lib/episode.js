@@ -12,7 +12,7 @@ export function turns(where, from, count, options) {
   return api('turns', {...where, from, count}, options);
 }
 
-/** For `longText`: pieces of the text at `path`, such as turns.3.observation. */
+/** For `prose` (lib/turn.js): pieces of the text at `path`, such as turns.3.observation. */
 export function pieces(where, path, options) {
   return (from) => api('text', {...where, path, from}, options);
 }

@@ -1,9 +1,9 @@
 // A file of episodes: what export.collect has put into it, drawn when it is opened.
 
-import {h, number, replace} from './dom.js';
+import {h, number, replace, visible} from './dom.js';
 import {groupTable, summary} from './group.js';
 import {COLUMNS, columnsOf, showValues, tokenTable, tokenView} from './tokens.js';
-import {renderPrompt, renderTurn, visible} from './turn.js';
+import {renderPrompt, renderTurn} from './turn.js';
 import {renderBlocks} from './views.js';
 
 const data = JSON.parse(document.getElementById('data').textContent);

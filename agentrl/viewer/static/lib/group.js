@@ -1,7 +1,6 @@
 // A group of episodes as a table: a column each, aligned by turn.
 
-import {h, number} from './dom.js';
-import {visible} from './turn.js';
+import {h, number, visible} from './dom.js';
 
 const COLORS = 8; // branches that have a colour of their own
 

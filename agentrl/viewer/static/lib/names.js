@@ -12,6 +12,7 @@ export const split = (text) => (text || '').split(SEPARATOR).filter(Boolean)
 
 const TITLES = {
   'eval/success': 'Held-out success',
+  'eval_small/success': 'Held-out success, small panel',
   'rollout/success': 'Success in training',
   'rollout/return_mean': 'Return',
   'rollout/turns_mean': 'Turns of an episode',
@@ -30,6 +31,7 @@ const TITLES = {
 };
 const UNITS = {
   'eval/success': 'share of tasks, 95% interval',
+  'eval_small/success': 'share of tasks, 95% interval',
   'rollout/success': 'share of episodes',
   'rollout/return_mean': 'mean of an episode',
   'rollout/turns_mean': 'mean',
@@ -41,14 +43,19 @@ const UNITS = {
   'sampler/logprob_abs_diff_mean': 'sampler to trainer, nats a token',
 };
 
+/** Success on the panel of one environment of a mixture, or on a kind of task. */
+export const MEMBER = /^eval\/([^/]+)\/success$/;
+
 /** A metric in words; its own name where there are none. */
 export function title(metric) {
   const [stem, name] = metric.includes(':') ?
     metric.split(/:(.*)/s) : ['', metric];
-  const words = TITLES[name] || name;
+  const part = name.match(MEMBER);
+  const words = TITLES[name] || (part ? `${TITLES['eval/success']}: ${part[1]}` : name);
   return stem ? `${words} (${stem === 'warmstart' ? 'warm start' : stem})` : words;
 }
 
 /** The unit of a metric; '' where it is not known. */
 export const unit = (metric) => UNITS[metric] ||
+  (MEMBER.test(metric) && 'share of tasks') ||
   (metric.endsWith('_s') ? 'seconds' : '');

@@ -1,7 +1,6 @@
 // The tokens of an episode, coloured by one of the arrays beside them.
 
-import {h, number, replace} from './dom.js';
-import {visible} from './turn.js';
+import {h, number, replace, visible} from './dom.js';
 
 // name: [label, scale]. A scale is 'both' (around 0), 'ratio' (around 1), 'down'
 // (0 is best, below is worse), 'up' (from 0), or 'group' (numbers that only name).

@@ -1,18 +1,6 @@
 // One turn of an episode, as /api/turns has it (agentrl/viewer/episode.py).
 
-import {h, failure, number} from './dom.js';
-
-// What would command a terminal, hide, or turn text around is spelled out.
-const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff]/g;
-
-/** A text whose control and direction characters can be seen. */
-export function visible(text) {
-  return text.replace(CONTROL, (c) => {
-    const code = c.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    return `\\u${code.toString(16).padStart(4, '0')}`;
-  });
-}
+import {h, failure, number, visible} from './dom.js';
 
 /** Seconds in a few letters. */
 export function seconds(value) {

@@ -1,7 +1,6 @@
 // Blocks of agentrl/viewer/views/ as elements.
 
-import {h, s, number} from './dom.js';
-import {visible} from './turn.js';
+import {h, s, number, visible} from './dom.js';
 
 const COLORS = {
   red: '#d43b32', green: '#2f9e44', blue: '#2f6fd6', purple: '#8e44ad',

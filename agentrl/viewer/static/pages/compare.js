@@ -26,7 +26,7 @@ class Page {
   constructor(root, params, signal) {
     Object.assign(this, {params, signal, found: null, asked: ''});
     this.choice = h('div', {class: 'choice'});
-    this.stages = h('section', {'aria-label': 'Stages'});
+    this.stages = h('section');
     this.result = h('div', {class: 'result'});
     this.pair = h('section', {'aria-label': 'One task', class: 'pair'});
     root.append(h('h1', {}, 'Compare'), this.choice, this.stages, this.result, this.pair);
@@ -126,8 +126,8 @@ class Page {
               h('td', {}, horizons.length ? `${horizons.join(' → ')} turns` : '–'),
               h('td', {class: 'num'}, `${rate(row.mean_b)} → ${rate(row.mean_a)}`),
               h('td', {class: 'num'}, interval(row)), h('td', {}, picture(row)),
-              h('td', {class: 'num good'}, row.won ?? '–'),
-              h('td', {class: 'num bad'}, row.lost ?? '–'),
+              h('td', {class: 'num'}, row.won ?? '–'),
+              h('td', {class: 'num'}, row.lost ?? '–'),
               h('td', {class: 'num'}, pValue(row.p_value)),
               h('td', {}, h('a', {href: href('compare', {a, b}),
                 'aria-label': `Compare ${after} with ${before}`}, 'compare')))))))];
@@ -305,7 +305,7 @@ class Page {
     const ask = keys.map((key) => (path) => pieces(key, path, {signal: this.signal}));
     const cell = (side, number) => {
       const turn = windows[side].turns[number];
-      return turn ? renderTurn(turn, {more: ask[side], heading: 'h4',
+      return turn ? renderTurn(turn, {more: ask[side], heading: 'h3',
         mark: number === apart ? 'diverges' : ''}) :
         h('p', {class: 'soft ended'}, number === windows[side].turns.length ?
           `ended: ${heads[side].stop_reason}` : '');
@@ -322,7 +322,7 @@ class Page {
           ` First different action in turn ${apart + 1}.`)),
     h('div', {class: 'columns'}, [0, 1].map(title),
         [0, 1].map((side) => renderPrompt(heads[side].prompt,
-            {more: ask[side], heading: 'h4'})),
+            {more: ask[side], heading: 'h3'})),
         Array.from({length: total}, (_, number) => [cell(0, number), cell(1, number)])),
     windows.some((each) => each.total > TURNS) && h('p', {class: 'soft'},
         `The first ${TURNS} turns; the replay has all of them.`)];
@@ -354,7 +354,7 @@ export function divergence(first, second) {
 /** Head cells of columns of words and of numbers. */
 const heads = (words, numbers) => [
   words.map((label) => h('th', {}, label)),
-  numbers.map((label) => h('th', {class: 'num'}, label))];
+  numbers.map((label) => label ? h('th', {class: 'num'}, label) : h('td'))];
 
 function figures(rows) {
   return h('table', {}, h('thead', {}, h('tr', {}, heads(['Subtask'], [

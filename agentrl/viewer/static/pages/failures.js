@@ -1,11 +1,10 @@
 // Where episodes fail, as heat maps whose cells are lists of episodes, and with
 // which words.
 
-import {api, failure, h, notice, number, replace} from '../lib/dom.js';
+import {api, failure, h, notice, number, replace, visible} from '../lib/dom.js';
 import {follow} from '../lib/live.js';
 import {join, split} from '../lib/names.js';
 import {change, href} from '../lib/route.js';
-import {visible} from '../lib/turn.js';
 
 export const title = 'Failures';
 
@@ -72,13 +71,14 @@ class Page {
       failed: params.failed,
     };
     try {
-      const [found, words] = await Promise.all([
-        api('failures', asked, {signal: this.signal}),
-        api('failures/words', asked, {signal: this.signal})]);
+      const words = api('failures/words', asked, {signal: this.signal});
+      words.catch(() => {}); // reported below, where it is awaited
+      const found = await api('failures', asked, {signal: this.signal});
       if (params !== this.params) return; // changed meanwhile
       this.showControls(asked, found.found);
       this.showMaps(asked, found);
-      this.showWords(words);
+      const ranked = await words;
+      if (params === this.params) this.showWords(ranked);
     } catch (error) {
       if (error.name !== 'AbortError') replace(this.maps, failure(error));
     }
@@ -118,7 +118,7 @@ class Page {
     }
     const scroll = [...this.maps.querySelectorAll('.scroll')].map((each) => each.scrollLeft);
     replace(this.maps, KINDS.map(([kind, label, more]) => h('section',
-        {'aria-label': label, class: 'map', dataset: {kind}},
+        {class: 'map', dataset: {kind}},
         h('h2', {}, label, h('span', {class: 'soft'}, ` ${more}`)),
         h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label},
             heat(kind, asked, found)))));
@@ -213,7 +213,7 @@ function columnFilter(kind, column) {
 }
 
 function ranking(label, part, heads, found) {
-  return h('section', {'aria-label': label}, h('h2', {}, label, part),
+  return h('section', {}, h('h2', {}, label, part),
       found.length ? h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label},
           h('table', {}, h('thead', {}, h('tr', {}, h('th', {class: 'num'}, 'Turns'),
               h('th', {class: 'num'}, 'Episodes'), heads.map((head) => h('th', {}, head)),

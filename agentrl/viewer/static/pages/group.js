@@ -1,10 +1,10 @@
 // The episodes of one visit to a task, side by side.
 
-import {api, h, notice, replace} from '../lib/dom.js';
+import {api, h, notice, replace, visible} from '../lib/dom.js';
 import {pieces, turns} from '../lib/episode.js';
 import {groupTable, summary} from '../lib/group.js';
 import {change, href} from '../lib/route.js';
-import {renderTurn, visible} from '../lib/turn.js';
+import {renderTurn} from '../lib/turn.js';
 
 export const title = 'Group';
 

@@ -1,8 +1,8 @@
 // Acting in an environment by hand, or letting a policy act.
 
-import {api, failure, h, notice, number, replace} from '../lib/dom.js';
+import {api, failure, h, notice, number, replace, visible} from '../lib/dom.js';
 import {change} from '../lib/route.js';
-import {prose, renderTurn, visible} from '../lib/turn.js';
+import {prose, renderTurn} from '../lib/turn.js';
 import {renderBlocks} from '../lib/views.js';
 
 export const title = 'Play';

@@ -1,9 +1,9 @@
 // An episode turn by turn, beside what the environment looked like.
 
-import {api, failure, h, number, replace, s} from '../lib/dom.js';
+import {api, failure, h, number, replace, s, visible} from '../lib/dom.js';
 import {head, pieces, turns} from '../lib/episode.js';
 import {change, href} from '../lib/route.js';
-import {renderPrompt, renderTurn, seconds, visible} from '../lib/turn.js';
+import {renderPrompt, renderTurn, seconds} from '../lib/turn.js';
 import {renderBlocks} from '../lib/views.js';
 
 export const title = 'Replay';

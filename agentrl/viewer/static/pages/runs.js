@@ -3,7 +3,7 @@
 import {api, failure, h, notice, query, replace, s} from '../lib/dom.js';
 import {chart, dashOf, short, swatch, timeAxis, value} from '../lib/chart.js';
 import {follow} from '../lib/live.js';
-import {join, split, title as words, unit} from '../lib/names.js';
+import {join, MEMBER, split, title as words, unit} from '../lib/names.js';
 import {change, go, href} from '../lib/route.js';
 
 export const title = 'Runs';
@@ -11,7 +11,7 @@ export const title = 'Runs';
 const MOST = 8;
 // Shown where a chosen run has them, in this order.
 const USUAL = [
-  'eval/success', 'rollout/return_mean', 'rollout/turns_mean',
+  'eval/success', 'eval_small/success', 'rollout/return_mean', 'rollout/turns_mean',
   'rollout/episode_tokens_mean', 'policy/approx_kl', 'policy/kl_ref',
   'policy/clip_fraction', 'policy/entropy', 'sampler/logprob_abs_diff_mean',
   'preference/accuracy', 'preference/margin', 'filter/share',
@@ -33,6 +33,7 @@ const COLUMNS = [
   ['steps', 'Steps', 'num'], ['success', 'Success, 95% interval'],
   ['wall_s', 'Time', 'num'], ['updated', 'Written', 'num'],
 ];
+const EVALUATED = /^eval(_small)?\//;
 const LIVE_MS = 1500; // at least, between two updates of a live run
 
 export async function render(root, params, {signal}) {
@@ -281,7 +282,10 @@ class Page {
       (name === 'eval/success' && this.names.includes('eval_before/success'));
     const played = this.names.includes('rollout/return_mean');
     const usual = [...USUAL, ...(played ? [] : LEARNING), ...WARM].filter(has);
-    return [...new Set([...usual, ...split(this.params.m)])];
+    // A mixture has no panel of its own, but those of its environments.
+    const members = usual[0] === 'eval/success' ? [] :
+      this.names.filter((name) => MEMBER.test(name));
+    return [...new Set([...members, ...usual, ...split(this.params.m)])];
   }
 
   async showCurves() {
@@ -349,13 +353,13 @@ class Page {
       return [{
         ...look(index), name: run, run, step: curve.step,
         x: curve.x.map((x) => x / axis.scale), y: curve.y,
-        low: curve.low, high: curve.high, raw: curve.raw, points: name.startsWith('eval/'),
+        low: curve.low, high: curve.high, raw: curve.raw, points: EVALUATED.test(name),
       }];
     });
     if (name === 'eval/success') series.unshift(...this.untrained(found));
     const other = name.includes(':');
     const stages = other ? [] : this.stages(found, axis);
-    const success = /^(eval|rollout)\/success$/.test(name);
+    const success = /^(eval|eval_small|rollout)\/(.*\/)?success$/.test(name);
     const decimated = Object.values(runs).find((curve) =>
       curve.low && !curve.interval);
     const note = [unit(name), stages.note,
@@ -458,9 +462,9 @@ class Page {
   /** The episodes of a step of a run. */
   pick(key, series, at) {
     const step = series.step[at];
-    const evaluated = key.startsWith('eval/');
+    const origin = EVALUATED.test(key) ? key.split('/')[0] : 'train';
     const of = step < 0 ? {file: 'episodes/eval/untrained.jsonl'} : {step};
-    go('episodes', {run: series.run, origin: evaluated ? 'eval' : 'train', ...of});
+    go('episodes', {run: series.run, origin, ...of});
   }
 }
 
@@ -505,13 +509,20 @@ function success(run) {
         picture([rate]), `${name} ${rateText(rate)}`))
         .concat(rates.length > 2 ? h('div', {class: 'soft'}, `and ${rates.length - 2} more`) : []);
   }
-  const trained = rates.filter(([name]) => name !== 'untrained');
+  // The environments of a mixture stand below each other.
+  const members = [...new Set(rates.map(([name]) => name.split('/')[1] || ''))];
+  return members.map((member) => progress(member, rates.filter(([name]) =>
+    (name.split('/')[1] || '') === member)));
+}
+
+function progress(member, rates) {
+  const trained = rates.filter(([name]) => !name.startsWith('untrained'));
   const [first] = trained.length ? trained : rates;
   const [name, now] = rates.at(-1);
   const after = first[0] === name ? null : now;
   return h('div', {class: 'rate', title: rates.map(([each, rate]) =>
     `${each}: ${rateText(rate)}, ${rate.n} episodes`).join('\n')},
-  picture(after ? [first[1], after] : [first[1]]),
+  picture(after ? [first[1], after] : [first[1]]), member && `${member} `,
   after ? `${rate3(first[1].mean)} → ${rateText(after)}` : rateText(first[1]));
 }
 

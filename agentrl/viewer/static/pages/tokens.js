@@ -1,10 +1,9 @@
 // Exactly the arrays that an episode was trained with.
 
-import {api, h, notice, number, replace} from '../lib/dom.js';
+import {api, h, notice, number, replace, visible} from '../lib/dom.js';
 import {head} from '../lib/episode.js';
 import {change, href} from '../lib/route.js';
 import {COLUMNS, columnsOf, showValues, tokenTable, tokenView} from '../lib/tokens.js';
-import {visible} from '../lib/turn.js';
 
 export const title = 'Tokens';
 

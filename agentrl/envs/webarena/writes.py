@@ -1,0 +1,21 @@
+"""Rows written to a site's database."""
+
+import sqlite3
+from typing import Any
+
+
+def insert(db: sqlite3.Connection, table: str, /, **values: Any) -> int:
+  """Adds a row; returns its id."""
+  names = ', '.join(values)
+  marks = ', '.join(f':{name}' for name in values)
+  return db.execute(
+      f'INSERT INTO {table} ({names}) VALUES ({marks})', values
+  ).lastrowid
+
+
+def update(
+    db: sqlite3.Connection, table: str, key: int, /, **values: Any
+) -> None:
+  """Changes columns of a row."""
+  sets = ', '.join(f'{name} = :{name}' for name in values)
+  db.execute(f'UPDATE {table} SET {sets} WHERE id = :id', {**values, 'id': key})
