@@ -262,9 +262,18 @@ class View:
   token_file: str | None = field(
       None, 'file with the token that the link carries; None: none'
   )
+  # Their modules are imported: episodes and configs that are shown cannot name
+  # any.
+  environments: tuple[str, ...] = field(
+      (),
+      'environments of your own to play in, module:NAME each',
+      example=('my_package.my_env:SPEC',),
+  )
   # Live play asks them for tokens; the page names them by number only.
   samplers: tuple[str, ...] = field(
-      (), "URLs of servers that speak SGLang's protocol, for live play"
+      (),
+      "URLs of servers that speak SGLang's protocol, for live play",
+      example=('http://127.0.0.1:1',),
   )
   sampler_key_file: str | None = field(
       None,

@@ -34,6 +34,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
           host=view.host,
           port=view.port,
           token_file=view.token_file,
+          environments=view.environments,
           samplers=view.samplers,
           sampler_key_file=view.sampler_key_file,
       )

@@ -8,8 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl import envs
 from agentrl.envs.client import EnvClient
+from agentrl.envs.dialect import Dialect
 from agentrl.viewer.record import Record
 from agentrl.viewer.views import browser
 
@@ -55,19 +55,18 @@ class Again:
   ended: str
 
 
-async def play(record: Record, client: EnvClient) -> Again:
+async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
   """Plays an episode's actions.
 
   Args:
     record: the episode.
     client: not yet open; the caller closes it.
+    dialect: of the environment.
 
   Raises:
     EnvError: the environment failed.
   """
-  spec = envs.get(record.env)
-  renders = spec.dialect.renders
-  boxed = 'boxes' in spec.dialect.queries
+  renders, boxed = dialect.renders, 'boxes' in dialect.queries
   pictures, boxes, differences, ended = [], [], [], ''
   observation = await client.reset(record.task_id)
   opening = record.prompt[-1].content if record.prompt else ''
@@ -88,14 +87,14 @@ async def play(record: Record, client: EnvClient) -> Again:
     if turn.parse_error is None:
       number = browser.acted_on(turn.action) if boxed else None
       if number is not None:
-        box = (await client.query('boxes')).get(str(number))
+        box = (await client.boxes()).get(number)
       result = await client.step(turn.action)
       over = result.terminated or result.truncated
       if result.observation != turn.observation:
         differences.append(
             _difference(done + 1, turn.observation, result.observation)
         )
-    boxes.append(box and tuple(box))
+    boxes.append(box)
     done += 1
     if renders:
       pictures.append(await client.picture())

@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import aiohttp
 
 from agentrl import envs
 from agentrl.envs.client import EnvClient
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, EnvError
 from agentrl.rollout.environment import EnvServer
 
@@ -32,17 +33,13 @@ _OF_SERVERS = (
 )
 
 
-def safe_options(env: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def safe_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
   """Options of a run under which its environment can be started here.
 
   Raises:
     ConfigError: it cannot; says why.
   """
-  if env not in envs.ENVS:
-    raise ConfigError(
-        f'{env} is no environment of agentrl: the viewer starts only those.'
-    )
-  spec = envs.get(env)
+  env = spec.name
   for name in _REFUSED.get(env, ()):
     if options.get(name) is not None:
       raise ConfigError(
@@ -76,11 +73,50 @@ class EnvServers:
   """Servers by environment and options, started when they are first asked.
 
   All end with this process, however it ends.
+
+  Attributes:
+    specs: of the environments that may be started, by name.
   """
 
-  def __init__(self) -> None:
+  def __init__(self, own: Sequence[str] = ()):
+    """Starts nothing.
+
+    Args:
+      own: environments of somebody's own, `module:NAME` each, that may be
+        imported and started besides those of agentrl.
+
+    Raises:
+      ConfigError: one cannot be imported.
+    """
+    found = {name: envs.get(name) for name in (*envs.ENVS, *own)}
+    self.specs = {spec.name: spec for spec in found.values()}
+    self._names = {spec.name: name for name, spec in found.items()}
     self._entries: dict[str, _Entry] = {}
     self._session: aiohttp.ClientSession | None = None
+
+  def options(self, env: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of an environment in a run.
+
+    Args:
+      env: its name, as episodes have it.
+      config: of the run; {} or one of another environment: the defaults.
+
+    Raises:
+      ConfigError: it is not one that may be started, or not under these.
+    """
+    if env not in self.specs:
+      raise ConfigError(
+          f'{env} is no environment of agentrl; one of your own is named by'
+          ' config.view.environments=("module:NAME",).'
+      )
+    section = config.get('env')
+    options: Any = {}
+    if isinstance(section, dict):
+      if section.get('name') in (env, self._names[env]):
+        options = section.get('options')
+    return safe_options(
+        self.specs[env], options if isinstance(options, dict) else {}
+    )
 
   @property
   def pids(self) -> list[int]:
@@ -108,7 +144,7 @@ class EnvServers:
 
     Args:
       env: name of an environment.
-      options: from `safe_options`.
+      options: that `options` has checked.
 
     Raises:
       EnvError: the server does not start, or too many are in use.
@@ -124,10 +160,10 @@ class EnvServers:
           entry.server = None
         if entry.server is None:
           entry.server = await asyncio.to_thread(
-              EnvServer, env, options, expert=True
+              EnvServer, self._names[env], options, expert=True
           )
       async with EnvClient(
-          self._session, entry.server.url, env_name=env
+          self._session, entry.server.url, env_name=self._names[env]
       ) as client:
         yield client
     finally:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl import envs
 from agentrl.envs.client import EnvClient
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import DataError, EnvError
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import AgentOptions
@@ -40,7 +40,7 @@ class Session:
   """An episode that goes on for as long as somebody looks at it.
 
   Attributes:
-    env: name of the environment.
+    spec: of the environment.
     task_id: of the task.
     run: whose environment's options it has.
     turns: so far.
@@ -51,18 +51,18 @@ class Session:
   """
 
   def __init__(
-      self, env: str, task_id: int, seed: int, name: str, run: str | None
+      self, spec: EnvSpec, task_id: int, seed: int, name: str, run: str | None
   ):
     """Opens nothing yet.
 
     Args:
-      env: name of the environment.
+      spec: of the environment.
       task_id: of the task.
       seed: of what policies draw.
       name: of the session.
       run: whose environment it is; None: one with default options.
     """
-    self.env, self.task_id, self.seed = env, task_id, seed
+    self.spec, self.task_id, self.seed = spec, task_id, seed
     self.name, self.run = name, run
     self.lock = asyncio.Lock()
     self.opening = ''
@@ -189,7 +189,7 @@ class Session:
   def plain_agent(self) -> TextAgent:
     """An agent whose words are its actions."""
     return make_text_agent(
-        envs.get(self.env), AgentOptions(format='plain', instructions='compact')
+        self.spec, AgentOptions(format='plain', instructions='compact')
     )
 
   def _turn(
@@ -236,5 +236,5 @@ class Session:
     await self._picture()
 
   async def _picture(self) -> None:
-    if envs.get(self.env).dialect.renders:
+    if self.spec.dialect.renders:
       self.pictures.append(await self._client.picture())

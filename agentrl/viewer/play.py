@@ -18,11 +18,9 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from agentrl import envs
 from agentrl.errors import ConfigError, DataError
 from agentrl.types import Turn
 from agentrl.viewer import (
-    env_servers,
     episode as episode_lib,
     files,
     numbers,
@@ -195,7 +193,7 @@ async def _play(request: web.Request) -> web.Response:
     return found
 
   return reply({
-      'environments': list(envs.ENVS),
+      'environments': list(request.app[replay.ENV_SERVERS].specs),
       'runs': await asyncio.to_thread(gather),
       'samplers': list(request.app[POLICIES].samplers),
       'sessions': len(request.app[SESSIONS]),
@@ -213,7 +211,7 @@ async def _start(request: web.Request) -> web.Response:
   env, task, run = body.env, body.task, body.run
   if body.branch is not None:
     parent = sessions.get(body.branch.session)
-    env, task, run = parent.env, parent.task_id, parent.run
+    env, task, run = parent.spec.name, parent.task_id, parent.run
     past = parent.turns[: body.branch.turns]
   elif body.episode is not None:
     named = body.episode
@@ -222,13 +220,15 @@ async def _start(request: web.Request) -> web.Response:
     env, task, run = found.env, found.task_id, body.episode.run
     past = list(found.turns[: body.episode.turns])
   config = replay.config_of(state.root, run) if run is not None else {}
-  options = env_servers.safe_options(env, replay.options_of(config, env))
+  servers = request.app[replay.ENV_SERVERS]
+  options = servers.options(env, config)
+  spec = servers.specs[env]
   if task is None:
-    task = (await asyncio.to_thread(envs.get(env).tasks, 'dev', **options))[0]
+    task = (await asyncio.to_thread(spec.tasks, 'dev', **options))[0]
   session = Session(
-      env, task, random.randrange(2**31), secrets.token_urlsafe(12), run
+      spec, task, random.randrange(2**31), secrets.token_urlsafe(12), run
   )
-  client = request.app[replay.ENV_SERVERS].client(env, options)
+  client = servers.client(env, options)
   try:
     await session.open(client)
     await session.follow(past)
@@ -285,7 +285,7 @@ async def _say(request: web.Request, session: Session, body: _Act) -> None:
   tokenizers = request.app[tokens.SOURCES].tokenizers
   folder = files.run_folder(state.root, body.run or '')
   talk = await asyncio.to_thread(
-      policies_lib.talk_of, folder, session.env, tokenizers
+      policies_lib.talk_of, folder, session.spec, tokenizers
   )
   source: pathlib.Path | int = folder
   name = f'{body.run}'
@@ -331,7 +331,7 @@ async def _shown(session: Session) -> dict[str, Any]:
   )
   return {
       'session': session.name,
-      'env': session.env,
+      'env': session.spec.name,
       'task': session.task_id,
       'run': session.run,
       'opening': {
@@ -346,7 +346,9 @@ async def _shown(session: Session) -> dict[str, Any]:
           }
           for i, turn in enumerate(session.turns)
       ],
-      'blocks': await asyncio.to_thread(views.at, session.env, moment),
+      'blocks': await asyncio.to_thread(
+          views.at, session.spec.name, moment, session.spec.view
+      ),
       'over': session.over,
       'success': session.success,
       'return': sum(turn.reward for turn in session.turns),

@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from agentrl import envs
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError, DataError, EngineError
 from agentrl.inference import replies
 from agentrl.inference.control import ControlClient
@@ -110,7 +110,9 @@ class Talk:
   max_context: int
 
 
-def talk_of(run: pathlib.Path, env: str, tokenizers: RunTokenizers) -> Talk:
+def talk_of(
+    run: pathlib.Path, spec: EnvSpec, tokenizers: RunTokenizers
+) -> Talk:
   """How the policy of a run talks in an environment.
 
   Raises:
@@ -124,7 +126,7 @@ def talk_of(run: pathlib.Path, env: str, tokenizers: RunTokenizers) -> Talk:
     )
     rollout = config.get('rollout', {})
     return Talk(
-        make_agent(envs.get(env), tokenizers.get(run), options),
+        make_agent(spec, tokenizers.get(run), options),
         float(rollout.get('temperature', 1.0)),
         int(rollout.get('max_completion_tokens', 512)),
         int(rollout.get('max_context', 8192)),

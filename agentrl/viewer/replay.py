@@ -9,18 +9,17 @@ import asyncio
 import collections
 import pathlib
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from agentrl import envs
 from agentrl.errors import CheckpointError, ConfigError, DataError
 from agentrl.runtime import workdir
 from agentrl.types import Turn
 from agentrl.viewer import again as again_lib, files, numbers, views
 from agentrl.viewer.again import Again
-from agentrl.viewer.env_servers import EnvServers, safe_options
+from agentrl.viewer.env_servers import EnvServers
 from agentrl.viewer.record import Record
 from agentrl.viewer.state import STATE, reply
 from agentrl.viewer.views.blocks import Moment
@@ -63,9 +62,14 @@ REPLAYS = web.AppKey('replays', Replays)
 ENV_SERVERS = web.AppKey('env_servers', EnvServers)
 
 
-def install(app: web.Application) -> None:
-  """Gives an application what these routes need, for as long as it runs."""
-  servers = EnvServers()
+def install(app: web.Application, own: Sequence[str]) -> None:
+  """Gives an application what these routes need, for as long as it runs.
+
+  Args:
+    app: of the viewer.
+    own: environments of somebody's own, see `EnvServers`.
+  """
+  servers = EnvServers(own)
   app[REPLAYS], app[ENV_SERVERS] = Replays(), servers
   app.cleanup_ctx.append(lambda app: servers.run())
 
@@ -87,10 +91,11 @@ async def _replay(request: web.Request) -> web.Response:
   saved = await asyncio.to_thread(_saved, key.path, found.episode_id)
   played = replays.played.get(key)
   why_not = await asyncio.to_thread(_why_not_again, request, found)
+  spec = request.app[ENV_SERVERS].specs.get(found.env)
   return reply({
       'lanes': lanes(found.turns),
       'pictures': len(saved),
-      'renders': _renders(found.env),
+      'renders': bool(spec and spec.dialect.renders),
       'why_not_again': why_not,
       'again': played and again_lib.as_json(played),
   })
@@ -101,6 +106,8 @@ async def _view(request: web.Request) -> web.Response:
   replays = request.app[REPLAYS]
   key, found = await _open(request)
   done = _done(request, found)
+
+  spec = request.app[ENV_SERVERS].specs.get(found.env)
 
   def draw() -> list[dict[str, Any]]:
     played = replays.played.get(key)
@@ -115,7 +122,7 @@ async def _view(request: web.Request) -> web.Response:
         picture=done < pictures,
         box=boxes[done - 1] if 0 < done <= len(boxes) else None,
     )
-    return views.at(found.env, moment)
+    return views.at(found.env, moment, spec and spec.view)
 
   return reply({'blocks': await asyncio.to_thread(draw)})
 
@@ -140,12 +147,13 @@ async def _again(request: web.Request) -> web.Response:
   key, found = await _open(request)
   async with replays.locks[key]:
     if key not in replays.played:
-      options = safe_options(found.env, _run_options(request, found.env))
+      options = _options(request, found.env)
       servers = request.app[ENV_SERVERS]
+      spec = servers.specs[found.env]
       try:
         async with asyncio.timeout(_AGAIN_S):
           async with servers.client(found.env, options) as client:
-            replays.keep(key, await again_lib.play(found, client))
+            replays.keep(key, await again_lib.play(found, client, spec.dialect))
       except TimeoutError as error:
         raise DataError(
             f'The episode could not be played again within {_AGAIN_S:g} s.'
@@ -193,18 +201,10 @@ def config_of(root: pathlib.Path, run: str) -> dict[str, Any]:
     return {}
 
 
-def options_of(config: Mapping[str, Any], env: str) -> dict[str, Any]:
-  """The environment's options in a run's config, {} where it has none."""
-  section = config.get('env')
-  if isinstance(section, dict) and section.get('name') == env:
-    options = section.get('options')
-    return options if isinstance(options, dict) else {}
-  return {}
-
-
-def _run_options(request: web.Request, env: str) -> dict[str, Any]:
-  run = request.query.get('run', '')
-  return options_of(config_of(request.app[STATE].root, run), env)
+def _options(request: web.Request, env: str) -> dict[str, Any]:
+  """The options of the environment in the run that a request names."""
+  config = config_of(request.app[STATE].root, request.query.get('run', ''))
+  return request.app[ENV_SERVERS].options(env, config)
 
 
 def _why_not_again(request: web.Request, found: Record) -> str | None:
@@ -212,14 +212,10 @@ def _why_not_again(request: web.Request, found: Record) -> str | None:
   if not found.turns:
     return 'The episode has no turn.'
   try:
-    safe_options(found.env, _run_options(request, found.env))
+    _options(request, found.env)
   except ConfigError as error:
     return str(error)
   return None
-
-
-def _renders(env: str) -> bool:
-  return env in envs.ENVS and envs.get(env).dialect.renders
 
 
 def _saved(path: pathlib.Path, episode_id: str) -> list[str]:

@@ -80,6 +80,7 @@ def make_app(
     *,
     host: str = '127.0.0.1',
     token: str | None = None,
+    environments: Sequence[str] = (),
     samplers: Sequence[str] = (),
     sampler_key: str | None = None,
 ) -> web.Application:
@@ -89,6 +90,7 @@ def make_app(
     root: the folder.
     host: that the server will listen on.
     token: that requests must have; None: none.
+    environments: of somebody's own, that may be imported and started.
     samplers: URLs of servers that live play may ask.
     sampler_key: their API key; it stays here.
   """
@@ -101,7 +103,7 @@ def make_app(
   app[STATE] = State(root.resolve(), Index(root.resolve()))
   app.cleanup_ctx.append(_indexing)
   app[tokens.SOURCES] = tokens.Sources()
-  replay.install(app)
+  replay.install(app, environments)
   play.install(app, samplers, sampler_key)
   app.on_response_prepare.append(_add_headers)
   for routes in ROUTES:
@@ -156,6 +158,7 @@ async def running(
     host: str = '127.0.0.1',
     port: int = 0,
     token_file: str | None = None,
+    environments: Sequence[str] = (),
     samplers: Sequence[str] = (),
     sampler_key_file: str | None = None,
 ) -> AsyncIterator[str]:
@@ -166,6 +169,7 @@ async def running(
     host: address to listen on; beyond loopback, the link has a token.
     port: 0: a free one.
     token_file: file with the token; None: a new one, where one is needed.
+    environments: of somebody's own, that may be imported and started.
     samplers: URLs of servers that live play may ask.
     sampler_key_file: file with their API key; None: none.
 
@@ -176,7 +180,12 @@ async def running(
   token = guard.token_for(host, token_file)
   key = None if sampler_key_file is None else auth.read_token(sampler_key_file)
   app = make_app(
-      root, host=host, token=token, samplers=samplers, sampler_key=key
+      root,
+      host=host,
+      token=token,
+      environments=environments,
+      samplers=samplers,
+      sampler_key=key,
   )
   # An event stream never ends by itself.
   runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError
 from agentrl.viewer import again, env_servers, record
@@ -25,9 +26,11 @@ def play_again(*episodes, options=None):
     found = []
     async with contextlib.asynccontextmanager(servers.run)():
       for episode in episodes:
-        checked = env_servers.safe_options(episode.env, options or {})
+        config = {'env': {'name': episode.env, 'options': options or {}}}
+        checked = servers.options(episode.env, config)
         async with servers.client(episode.env, checked) as client:
-          found.append(await again.play(to_record(episode), client))
+          dialect = servers.specs[episode.env].dialect
+          found.append(await again.play(to_record(episode), client, dialect))
       pids = servers.pids
       assert len(pids) == len({episode.env for episode in episodes})
     assert all(map(gone, pids))
@@ -79,9 +82,12 @@ def test_babyai_is_drawn_as_when_it_was_played():
 )
 def test_what_names_files_or_services_is_not_played(env, options, said):
   with pytest.raises(ConfigError, match=said):
-    env_servers.safe_options(env, options)
+    env_servers.EnvServers().options(
+        env, {'env': {'name': env, 'options': options}}
+    )
 
 
 def test_programs_and_unknown_names_in_options_are_left_out():
   options = {'chromium': '/tmp/evil', 'style': 'compact', 'surprise': 1}
-  assert env_servers.safe_options('miniwob', options) == {'style': 'compact'}
+  spec = envs.get('miniwob')
+  assert env_servers.safe_options(spec, options) == {'style': 'compact'}

@@ -55,6 +55,11 @@ def expert_episode(name, **options):
   return asyncio.run(play(name, **options))
 
 
+def options(name):
+  """The options of the environment that `play` uses."""
+  return TASKS[name][1]
+
+
 def without_views(episode):
   """The episode as one that was saved without pictures."""
   return dataclasses.replace(episode, views=())

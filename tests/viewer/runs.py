@@ -51,12 +51,19 @@ def episode(name='e', turns=3, **values):
   return dataclasses.replace(made, **values)
 
 
-def write(root, run='run', file='episodes/train/000000.jsonl', episodes=None):
+def write(
+    root,
+    run='run',
+    file='episodes/train/000000.jsonl',
+    episodes=None,
+    env='babyai',
+    **options,
+):
   """Writes a run with one more file of episodes; its path."""
   folder = root / run
   folder.mkdir(parents=True, exist_ok=True)
   (folder / 'config.json').write_text(
-      json.dumps({'mode': 'train', 'env': {'name': 'babyai', 'options': {}}})
+      json.dumps({'mode': 'train', 'env': {'name': env, 'options': options}})
   )
   path = folder / file
   found = [episode(f'e{i}') for i in range(4)] if episodes is None else episodes

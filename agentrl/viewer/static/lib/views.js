@@ -92,6 +92,7 @@ function picture({done, box, caption}, pictureUrl) {
     image.addEventListener('load', () => {
       const percent = (value, whole) => `${100 * value / whole}%`;
       const {naturalWidth: width, naturalHeight: height} = image;
+      if (box[0] >= width || box[1] >= height) return; // it was scrolled to
       outline.style.setProperty('left', percent(box[0], width));
       outline.style.setProperty('top', percent(box[1], height));
       outline.style.setProperty('width', percent(box[2], width));
