@@ -2,13 +2,12 @@
 
 import contextlib
 import pathlib
-import sys
 from collections.abc import Iterator
 
 from agentrl.errors import EnvError
-from agentrl.runtime.children import Child
+from agentrl.viewer import python_child
 
-_ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
+_SERVER = 'agentrl.viewer.server'
 _START_S = 60.0
 
 
@@ -19,11 +18,10 @@ def viewer(workdir: pathlib.Path) -> Iterator[str]:
   Raises:
     EnvError: the viewer does not start.
   """
-  command = [
-      *(sys.executable, '-m', 'agentrl.viewer.server'),
-      *('--root', str(workdir.absolute()), '--exit_with_parent'),
-  ]
-  child = Child(command, name='viewer', cwd=str(_ROOT))
+  root = str(workdir.absolute())
+  child = python_child.start(
+      _SERVER, '--root', root, '--exit_with_parent', name='viewer'
+  )
   try:
     try:
       line = child.read_line(_START_S)

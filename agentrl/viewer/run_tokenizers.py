@@ -5,6 +5,7 @@ import tempfile
 import threading
 
 from agentrl.errors import AgentrlError, DataError
+from agentrl.runtime import workdir
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.viewer import python_child
@@ -47,8 +48,9 @@ def _load(run: pathlib.Path) -> Tokenizer:
   try:
     if own.is_dir():
       return tokenizer_lib.load(own)
-    if not (run / 'config.json').is_file():
-      raise DataError(f'{run.name} has neither a tokenizer nor a config.')
+    config = workdir.read_record(run / workdir.CONFIG)
+    if not config.get('model', {}).get('name'):
+      raise DataError(f'The config of {run.name} names no model.')
     with tempfile.TemporaryDirectory() as folder:
       child = python_child.start(
           'agentrl.training.save_tokenizer', str(run), folder, name='tokenizer'
@@ -57,6 +59,7 @@ def _load(run: pathlib.Path) -> Tokenizer:
       words = child.last_words() if ending else f'took over {_START_S:g} s'
       child.stop()
       if ending is None or not ending.endswith(' 0'):
+        words = words.rpartition(' | ')[2]  # after a traceback
         raise DataError(f'The tokenizer of {run.name} is not known: {words}')
       return tokenizer_lib.load(folder)
   except (OSError, ValueError) as error:

@@ -106,7 +106,7 @@ def test_filters_are_the_address(shown, viewer, page):
   page.goto('about:blank')
   page.goto(address)
   expect(rows(page)).to_have_count(34)
-  expect(page.get_by_label('Success')).to_have_value('1')
+  expect(page.get_by_role('combobox', name='Success')).to_have_value('1')
   page.get_by_label('Step', exact=True).fill('x')
   with page.expect_response(lambda r: r.status == 422):
     page.get_by_label('Step', exact=True).press('Enter')

@@ -172,6 +172,9 @@ def test_a_comparison_leads_to_the_turns(root, viewer, page):
   expect(columns.locator('article')).to_have_count(8)  # prompts, three turns
   expect(columns).to_contain_text('You see door 2.')
   expect(page).to_have_url(re.compile('task='))
+  with page.expect_download() as found:
+    page.get_by_role('link', name='HTML').click()
+  assert found.value.path().stat().st_size > 1000
   # Neighbouring evaluations of the run, and what lies between.
   stages = page.get_by_label('Stages', exact=True).first
   expect(stages).to_contain_text('3 → 6 turns')

@@ -1,9 +1,12 @@
 // Two evaluations on one panel: who solved what, and one task turn by turn.
 
-import {api, failure, h, notice, number, replace, s} from '../lib/dom.js';
+import {api, failure, h, notice, number, query, replace, visible} from '../lib/dom.js';
 import {head, pieces, turns} from '../lib/episode.js';
 import {follow} from '../lib/live.js';
-import {change, go, href} from '../lib/route.js';
+import {
+  divergence, figures, heads, interval, picture, pValue, rate, testName, verdict,
+} from '../lib/paired.js';
+import {change, href} from '../lib/route.js';
 import {renderPrompt, renderTurn} from '../lib/turn.js';
 
 export const title = 'Compare';
@@ -88,9 +91,9 @@ class Page {
       onchange: (event) => change({[side]: event.target.value, o: null, env: null,
         task: null, sample: null})},
     h('option', {value: ''}, 'Choose an evaluation'),
-    [...byRun].map(([run, all]) => h('optgroup', {label: run}, all.map((each) =>
+    [...byRun].map(([run, all]) => h('optgroup', {label: visible(run)}, all.map((each) =>
       h('option', {value: each.spec, selected: this.params[side] === each.spec},
-          `${run === '.' ? '' : `${run} · `}${each.label}`)))));
+          visible(`${run === '.' ? '' : `${run} · `}${each.label}`))))));
     const [a, b] = this.specs;
     replace(this.choice,
         h('label', {}, 'A ', select('a')), h('label', {}, 'B ', select('b')),
@@ -186,7 +189,8 @@ class Page {
             this.cells(outcome, chosen),
             h('div', {class: 'verdict'},
                 h('p', {class: 'big'}, `A ${rate(all.mean_a)} · B ${rate(all.mean_b)}`),
-                h('p', {}, h('strong', {}, 'A '), a, h('br'), h('strong', {}, 'B '), b),
+                h('p', {}, h('strong', {}, 'A '), visible(a), h('br'),
+                    h('strong', {}, 'B '), visible(b)),
                 h('p', {}, 'A minus B: ', h('strong', {}, interval(all)), ' ', picture(all)),
                 h('p', {}, `p = ${pValue(all.p_value)}, ${testName(all)}`),
                 h('p', {class: 'soft'}, verdict(all)))),
@@ -240,7 +244,7 @@ class Page {
       return h('tr', {class: here && 'chosen'},
           h('td', {}, h('a', {href: href('compare', {...this.params, o: chosen, env,
             task: pair.task_id, sample: pair.sample || null})}, `task ${pair.task_id}`)),
-          h('td', {}, pair.subtask), h('td', {class: 'num'}, pair.sample),
+          h('td', {}, visible(pair.subtask)), h('td', {class: 'num'}, pair.sample),
           h('td', {class: 'num'}, number(a?.return, 3)), h('td', {class: 'num'}, number(a?.turns)),
           h('td', {}, link(a, 'replay A')),
           h('td', {class: 'num'}, number(b?.return, 3)), h('td', {class: 'num'}, number(b?.turns)),
@@ -317,9 +321,14 @@ class Page {
         h('span', {class: 'soft'},
             ` return ${number(heads[side].return, 3)} · ${heads[side].stop_reason} · `),
         h('a', {href: href('replay', keys[side])}, 'replay'));
+    const second = [keys[1].run, keys[1].file, keys[1].line].join('|');
+    const save = (as, label) => h('a', {download: '', href: `/api/export?${query({
+      ...keys[0], episode: [second], as,
+      title: `Task ${pair.task_id}: ${outcome.a} and ${outcome.b}`})}`}, label);
     return [h('h2', {}, `Task ${pair.task_id}, sample ${pair.sample}`,
         h('span', {class: 'soft'}, apart === null ? ' Equal actions throughout.' :
-          ` First different action in turn ${apart + 1}.`)),
+          ` First different action in turn ${apart + 1}.`),
+    h('span', {class: 'save'}, 'Export: ', save('html', 'HTML'), ' ', save('markdown', 'Markdown'))),
     h('div', {class: 'columns'}, [0, 1].map(title),
         [0, 1].map((side) => renderPrompt(heads[side].prompt,
             {more: ask[side], heading: 'h3'})),
@@ -340,73 +349,4 @@ function group(all) {
   const found = new Map();
   for (const each of all) found.set(each.run, [...found.get(each.run) || [], each]);
   return found;
-}
-
-/** The first turn whose actions differ; null: none. */
-export function divergence(first, second) {
-  const most = Math.max(first.length, second.length);
-  for (let i = 0; i < most; i++) {
-    if (first[i]?.action.text !== second[i]?.action.text) return i;
-  }
-  return null;
-}
-
-/** Head cells of columns of words and of numbers. */
-const heads = (words, numbers) => [
-  words.map((label) => h('th', {}, label)),
-  numbers.map((label) => label ? h('th', {class: 'num'}, label) : h('td'))];
-
-function figures(rows) {
-  return h('table', {}, h('thead', {}, h('tr', {}, heads(['Subtask'], [
-    'A', 'B', 'A − B, 95% interval', '', 'p', 'p (Holm)', 'Won', 'Lost', 'Pairs',
-    'Detectable']))),
-  h('tbody', {}, rows.map((row) => h('tr', {},
-      h('td', {}, row.subtask), h('td', {class: 'num'}, rate(row.mean_a)),
-      h('td', {class: 'num'}, rate(row.mean_b)),
-      h('td', {class: 'num'}, interval(row)), h('td', {}, picture(row)),
-      h('td', {class: 'num'}, pValue(row.p_value)), h('td', {class: 'num'}, pValue(row.p_holm)),
-      h('td', {class: 'num'}, row.won ?? '–'), h('td', {class: 'num'}, row.lost ?? '–'),
-      h('td', {class: 'num'}, number(row.pairs)),
-      h('td', {class: 'num'}, rate(row.detectable))))));
-}
-
-const rate = (value) => value === null ? '–' : value.toFixed(3);
-const signed = (value) => `${value < 0 ? '−' : '+'}${Math.abs(value).toFixed(3)}`;
-
-function interval(row) {
-  if (row.difference === null) return '–';
-  return row.low === null ? signed(row.difference) :
-    `${signed(row.difference)} [${signed(row.low)}, ${signed(row.high)}]`;
-}
-
-function pValue(value) {
-  if (value === null) return '–';
-  if (value >= 0.0001) return value.toFixed(4);
-  return value.toExponential(1);
-}
-
-function testName(row) {
-  return row.test === 'mcnemar' ? 'exact McNemar test' :
-    row.test === 'permutation' ? 'permutation test over tasks' : 'no test';
-}
-
-function verdict(row) {
-  if (row.low === null) return '';
-  if (row.low > 0) return 'The interval lies above 0: A is better on tasks like these.';
-  if (row.high < 0) return 'The interval lies below 0: B is better on tasks like these.';
-  return row.detectable === null ? 'The interval has 0 in it.' :
-    `The interval has 0 in it; such a panel shows differences from ${rate(row.detectable)} on.`;
-}
-
-/** A difference with its interval on a line from -1 to 1. */
-function picture({difference, low, high}) {
-  if (difference === null || low === null) return null;
-  const x = (value) => 42 + 40 * Math.max(-1, Math.min(1, value));
-  return s('svg', {viewBox: '0 0 84 14', class: 'interval', 'aria-hidden': 'true'},
-      s('line', {x1: 2, x2: 82, y1: 7, y2: 7, class: 'track'}),
-      s('line', {x1: 42, x2: 42, y1: 1, y2: 13, class: 'zero'}),
-      s('line', {x1: x(low), x2: x(high), y1: 7, y2: 7,
-        class: low > 0 ? 'up' : high < 0 ? 'down' : 'even'}),
-      s('circle', {cx: x(difference), cy: 7, r: 3,
-        class: low > 0 ? 'up' : high < 0 ? 'down' : 'even'}));
 }

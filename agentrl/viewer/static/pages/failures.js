@@ -92,7 +92,7 @@ class Page {
       selected: value === (asked[name] || '')}, text))));
     const same = (names) => names.map((name) => [name, name]);
     replace(this.controls,
-        asked.run.map((name) => h('span', {class: 'chip'}, name, asked.run.length > 1 &&
+        asked.run.map((name) => h('span', {class: 'chip'}, visible(name), asked.run.length > 1 &&
           h('button', {type: 'button', class: 'quiet', 'aria-label': `Leave out ${name}`,
             onclick: () => change({runs: join(asked.run.filter((each) => each !== name))})}, '×'))),
         h('select', {'aria-label': 'Add a run', dataset: {key: 'add'},
@@ -100,7 +100,7 @@ class Page {
             change({runs: join([...asked.run, event.target.value])})},
         h('option', {value: ''}, 'Add a run'),
         this.runs.filter((name) => !asked.run.includes(name)).map((name) =>
-          h('option', {value: name}, name))),
+          h('option', {value: name}, visible(name)))),
         select('by', 'Rows', GROUPS),
         select('origin', 'Episodes', same([...new Set([asked.origin, ...origin])])),
         env.length > 1 && select('env', 'Environment', [['', 'all'], ...same(env)]),
