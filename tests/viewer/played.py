@@ -1,6 +1,7 @@
 """Episodes of every environment, played by its expert on a real server."""
 
 import asyncio
+import concurrent.futures
 import contextlib
 import dataclasses
 
@@ -21,7 +22,7 @@ TASKS = {
     'sciworld': (3000, {}),
     'searchqa': (4000, {}),
     'miniwob': (0, {}),
-    'webarena': (0, {}),
+    'webarena': (24128, {}),
 }
 
 
@@ -51,8 +52,9 @@ async def play(name, *, horizon=12, views=False, task_id=None):
 
 
 def expert_episode(name, **options):
-  """As `play`, from a test without an event loop."""
-  return asyncio.run(play(name, **options))
+  """As `play`, in a thread: a browser's loop may run in this one."""
+  with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    return pool.submit(lambda: asyncio.run(play(name, **options))).result()
 
 
 def options(name):

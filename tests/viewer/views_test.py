@@ -1,6 +1,8 @@
 """Tests for agentrl.viewer.views: what each environment shows of an episode."""
 
 import json
+import pathlib
+import re
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -196,3 +198,15 @@ def test_no_text_breaks_a_view(env, opening, turns, data):
   )
   assert found and all('kind' in x for x in found)
   json.dumps(found)
+
+
+def test_the_guides_example_is_a_view():
+  guide = pathlib.Path(views.__file__).with_name('README.md').read_text()
+  code = re.search(r'```python\n(.*?)```', guide, re.DOTALL)[1]
+  names = {}
+  exec(compile(code, 'README.md', 'exec'), names)
+  found = views.at(
+      'lift', moment('', ('up', 'You are on floor 2')), names['view']
+  )
+  assert block(found, 'facts')['items'] == [['floor', '2']]
+  assert block(found, 'bar')['words'] == '0 of 3'
