@@ -171,26 +171,27 @@ def _span(
     second: Evaluated,
     horizon: Sequence[series.Stage],
 ) -> Mapping[str, Any]:
-  """The later of two evaluations of a run against the earlier."""
-  a, b = Side('later', [load(root, second.spec)]), Side(
-      'earlier', [load(root, first.spec)]
-  )
-  shared, _ = sides.common_panels(a, b)
-  row = next(
-      row
-      for row in pairing.compare_sides(a, b, shared, seed=_SEED)
-      if row.metric == 'success' and row.subtask == results.ALL
-  )
+  """The later of two evaluations of a run against the earlier.
+
+  `row` is of all tasks; where they have no panel in common, `refused` says why.
+  """
   between = [
       stage.turns
       for stage in horizon
       if stage.start < second.step and stage.stop > first.step
   ]
-  return {
+  found = {
       'a': second.spec,
       'b': first.spec,
       'before': first.label,
       'after': second.label,
       'horizons': list(dict.fromkeys(between)) if second.step > 0 else [],
-      'row': msgspec.to_builtins(row),
   }
+  try:
+    a = Side('later', [load(root, second.spec)])
+    b = Side('earlier', [load(root, first.spec)])
+    shared, _ = sides.common_panels(a, b)
+  except (DataError, PanelError) as error:
+    return found | {'refused': str(error)}
+  rows = pairing.compare_sides(a, b, shared, seed=_SEED)
+  return found | {'row': next(rows)}  # success on all tasks is the first

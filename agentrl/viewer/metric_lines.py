@@ -37,6 +37,11 @@ class MetricLines:
     return self._count
 
   @property
+  def size(self) -> int:
+    """Bytes of all values."""
+    return sum(8 * len(block.values) for block in self._blocks.values())
+
+  @property
   def names(self) -> list[str]:
     """Names of all metrics, in the order of their first lines."""
     return list(dict.fromkeys(name for names in self._blocks for name in names))

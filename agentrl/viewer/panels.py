@@ -26,6 +26,7 @@ _EPISODES = 'episodes'
 _PANELS = {'eval': '', 'eval_small': 'small panel, '}
 # Sections of a config that shape an evaluation.
 _SECTIONS = ('env', 'eval', 'agent', 'rollout')
+_NEEDED = (('env', 'name'), ('env', 'options'), ('eval', 'seed'))
 # 'untrained' or the steps before; a mixture has a file for each member.
 _STEM = re.compile(r'(?P<step>untrained|\d+)(-(?P<member>.+))?')
 
@@ -157,19 +158,18 @@ def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
 def _config(folder: pathlib.Path, member: str) -> dict[str, Any]:
   """The config of a run, or of a member of a mixture."""
   config = workdir.read_record(folder / workdir.CONFIG)
-  own = config.get('mixture', {}).get(member, {})
-  sections = {name: config.get(name) or {} for name in _SECTIONS}
+  own = (config.get('mixture') or {}).get(member, {})
   merged = {
-      name: {**section, **(own.get(name) or {})}
-      for name, section in sections.items()
+      name: (config.get(name) or {}) | (own.get(name) or {})
+      for name in _SECTIONS
   }
-  try:
-    merged['env']['name'], merged['eval']['seed']
-  except KeyError as error:
-    raise DataError(
-        f'The config of {folder.name} has no {error} that its evaluations need.'
-    ) from error
-  return {**config, **merged}
+  for section, field in _NEEDED:
+    if field not in merged[section]:
+      raise DataError(
+          f'The config of {folder.name} has no {section}.{field}, so that the'
+          ' panel of its evaluations is not known.'
+      )
+  return config | merged
 
 
 def _panel(

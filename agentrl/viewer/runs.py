@@ -21,13 +21,16 @@ from agentrl.viewer.state import STATE, reply
 
 _MOST_RUNS = 8
 _MOST_POINTS = 5_000
-_KEPT = 64  # files of metrics in memory
+_KEPT_BYTES = 2**28  # of metrics in memory, but for those of one request
 # 'policy/loss' is of metrics.jsonl, 'warmstart:policy/loss' of another file.
 _OTHER = re.compile(r'(warmstart|rounds/\d+/sft):(.+)')
 
 
 class MetricFiles:
-  """Files of metrics, those in use kept in memory; safe in any thread."""
+  """Files of metrics, the last ones asked for kept in memory.
+
+  Used in one thread at a time, within `with`.
+  """
 
   def __init__(self):
     self._found: collections.OrderedDict[pathlib.Path, MetricLines] = (
@@ -44,8 +47,9 @@ class MetricFiles:
     lines = self._found.pop(path, None) or MetricLines(path)
     lines.refresh()
     self._found[path] = lines
-    while len(self._found) > _KEPT:
-      self._found.popitem(last=False)
+    total = sum(each.size for each in self._found.values())
+    while total > _KEPT_BYTES and len(self._found) > _MOST_RUNS:
+      total -= self._found.popitem(last=False)[1].size
     return lines
 
   def __enter__(self) -> 'MetricFiles':

@@ -63,6 +63,15 @@ def test_stages_pair_neighbouring_evaluations(tmp_path, viewer):
   assert [stage['turns'] for stage in found['stages']] == [3, 6]
 
 
+def test_evaluations_of_other_panels_are_no_stages(tmp_path, viewer):
+  write(tmp_path, 'run', '000000', [[0], [0]])
+  write(tmp_path, 'run', '000004', [[1]])  # continued on fewer tasks
+  write(tmp_path, 'run', '000008', [[1]])
+  first, second, _ = get(viewer(tmp_path), 'stages', run='run')['rows']
+  assert 'different panels of babyai' in first['refused']
+  assert second['row']['both'] == 1
+
+
 @pytest.mark.parametrize(
     ('query', 'status', 'words'),
     [

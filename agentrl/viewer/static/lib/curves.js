@@ -39,12 +39,16 @@ export class Curves {
     replace(this.element, ...instead);
   }
 
-  /** Metrics to show, and after which of them the charts of time come. */
+  /** True if a run has played episodes in its steps. */
+  get played() {
+    return this.names.includes('rollout/return_mean');
+  }
+
+  /** Names of the metrics that have charts. */
   shownMetrics() {
     const has = (name) => this.names.includes(name) ||
       (name === 'eval/success' && this.names.includes('eval_before/success'));
-    const played = this.names.includes('rollout/return_mean');
-    const usual = [...USUAL, ...(played ? [] : LEARNING), ...WARM].filter(has);
+    const usual = [...USUAL, ...(this.played ? [] : LEARNING), ...WARM].filter(has);
     // A mixture has no panel of its own, but those of its environments.
     const members = usual[0] === 'eval/success' ? [] :
       this.names.filter((name) => MEMBER.test(name));
@@ -67,7 +71,7 @@ export class Curves {
     const parts = PARTS.map(([name]) => name).filter((name) => this.names.includes(name));
     const asked = {run, x: this.params.x, smooth: this.params.smooth};
     const turn = this.turn = (this.turn || 0) + 1;
-    const [found, split] = await Promise.all([
+    const [found, seconds] = await Promise.all([
       api('curves', {...asked, metric: metrics}, {signal: this.signal}),
       parts.length ? api('curves', {...asked, smooth: null, metric: parts},
           {signal: this.signal}) : {curves: {}},
@@ -75,10 +79,10 @@ export class Curves {
     const table = `/api/curves.csv?${query({...asked, metric: metrics})}`;
     if (turn !== this.turn) return table; // a later one has begun meanwhile
     if (!this.charts.size) replace(this.element);
-    const axis = this.axis({...found.curves, ...split.curves});
+    const axis = this.axis({...found.curves, ...seconds.curves});
     const cards = [
       ...metrics.map((name) => this.curveCard(name, found, axis, asked)),
-      ...run.map((name) => this.timeCard(name, split.curves, axis, asked)),
+      ...run.map((name) => this.timeCard(name, seconds.curves, axis, asked)),
     ].filter(Boolean);
     for (const [key, {card}] of this.charts) {
       if (!cards.includes(card)) {
@@ -136,7 +140,7 @@ export class Curves {
       xLabel: other ? 'update' : axis.label, xFormat: other ? null : axis.format,
       xRange: other ? null : axis.range,
       yRange: success ? [0, 1] : null,
-    }, {pick: !other, removable: split(this.params.m).includes(name)});
+    }, {pick: !other && (this.played || EVALUATED.test(name)), removable: split(this.params.m).includes(name)});
   }
 
   untrained(found) {

@@ -30,8 +30,10 @@ export function paint(context, data, {width, height, colors}) {
   context.clip();
   if (stacked) drawStack(context, series, tops, {toX, toY, colors});
   else {
-    for (const each of series) drawBand(context, each, {toX, toY, colors});
-    for (const each of series) drawLine(context, each, {toX, toY, colors});
+    // Bands and raw lines of many runs are fainter, or they would hide the curves.
+    const faint = Math.min(1, 3 / series.length);
+    for (const each of series) drawBand(context, each, {toX, toY, colors, faint});
+    for (const each of series) drawLine(context, each, {toX, toY, colors, faint});
   }
   context.restore();
   return {toX, toY, fromX, x0, x1};
@@ -81,7 +83,7 @@ function drawAxes(context, data, {x0, x1, y0, y1, toX, toY, inner, colors}) {
   context.fillText(data.xLabel || '', (inner.left + inner.right) / 2, inner.bottom + 18);
 }
 
-function drawBand(context, {x, low, high, color}, {toX, toY, colors}) {
+function drawBand(context, {x, low, high, color}, {toX, toY, colors, faint}) {
   if (!low) return;
   const kept = x.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
   if (!kept.length) return;
@@ -90,7 +92,7 @@ function drawBand(context, {x, low, high, color}, {toX, toY, colors}) {
     bar(context, toX(x[kept[0]]), toY(low[kept[0]]), toY(high[kept[0]]));
     return;
   }
-  context.globalAlpha = 0.16;
+  context.globalAlpha = 0.16 * faint;
   context.beginPath();
   for (const i of kept) context.lineTo(toX(x[i]), toY(high[i]));
   for (const i of kept.reverse()) context.lineTo(toX(x[i]), toY(low[i]));
@@ -111,7 +113,8 @@ function bar(context, x, low, high) {
 }
 
 function drawLine(
-    context, {x, y, low, high, raw, color, dash, points, hollow}, {toX, toY, colors}) {
+    context, {x, y, low, high, raw, color, dash, points, hollow},
+    {toX, toY, colors, faint}) {
   context.strokeStyle = context.fillStyle = colors(color);
   context.lineJoin = 'round';
   const stroke = (values) => {
@@ -129,7 +132,7 @@ function drawLine(
   };
   if (raw) {
     context.lineWidth = 1;
-    context.globalAlpha = 0.3;
+    context.globalAlpha = 0.3 * faint;
     stroke(raw);
     context.globalAlpha = 1;
   }

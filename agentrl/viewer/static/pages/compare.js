@@ -50,7 +50,9 @@ class Page {
     const before = JSON.stringify(this.evaluations);
     try {
       await this.loadEvaluations();
-      if (JSON.stringify(this.evaluations) !== before) await this.show(this.params);
+      if (JSON.stringify(this.evaluations) === before) return;
+      this.stageRun = null;
+      await this.show(this.params);
     } catch (error) {
       if (error.name !== 'AbortError') replace(this.result, failure(error));
     }
@@ -103,17 +105,22 @@ class Page {
 
   async showStages() {
     const {run} = this;
-    if (this.stageRun === run && !this.params.run) return;
-    this.stageRun = run;
     if (!run) {
       replace(this.stages);
       return;
     }
     try {
-      const found = await api('stages', {run}, {signal: this.signal});
-      replace(this.stages, found.rows.length > 0 && this.stageTable(found));
+      if (this.stageRun !== run) {
+        this.stageRun = run;
+        this.steps = await api('stages', {run}, {signal: this.signal});
+      }
+      if (this.steps?.run === this.run) {
+        replace(this.stages, this.steps.rows.length > 0 && this.stageTable(this.steps));
+      }
     } catch (error) {
-      if (error.name !== 'AbortError') replace(this.stages, failure(error));
+      if (error.name === 'AbortError') return;
+      this.stageRun = null;
+      replace(this.stages, failure(error));
     }
   }
 
@@ -123,17 +130,12 @@ class Page {
           h('table', {}, h('thead', {}, h('tr', {},
               heads(['From', 'To', 'Horizon between'],
                   ['Success', 'Difference, 95% interval', '', 'Gained', 'Lost', 'p', '']))),
-          h('tbody', {}, rows.map(({a, b, before, after, horizons, row}) => h('tr',
-              {class: this.params.a === a && this.params.b === b && 'chosen'},
-              h('td', {}, before), h('td', {}, after),
-              h('td', {}, horizons.length ? `${horizons.join(' → ')} turns` : '–'),
-              h('td', {class: 'num'}, `${rate(row.mean_b)} → ${rate(row.mean_a)}`),
-              h('td', {class: 'num'}, interval(row)), h('td', {}, picture(row)),
-              h('td', {class: 'num'}, row.won ?? '–'),
-              h('td', {class: 'num'}, row.lost ?? '–'),
-              h('td', {class: 'num'}, pValue(row.p_value)),
-              h('td', {}, h('a', {href: href('compare', {a, b}),
-                'aria-label': `Compare ${after} with ${before}`}, 'compare')))))))];
+          h('tbody', {}, rows.map((step) => h('tr',
+              {class: this.params.a === step.a && this.params.b === step.b && 'chosen'},
+              h('td', {}, step.before), h('td', {}, step.after),
+              h('td', {}, step.horizons.length ? `${step.horizons.join(' → ')} turns` : '–'),
+              step.row ? stageCells(step) :
+                h('td', {class: 'soft refused', colspan: 7}, visible(step.refused)))))))];
   }
 
   async showResult() {
@@ -336,6 +338,16 @@ class Page {
     windows.some((each) => each.total > TURNS) && h('p', {class: 'soft'},
         `The first ${TURNS} turns; the replay has all of them.`)];
   }
+}
+
+function stageCells({a, b, before, after, row}) {
+  return [
+    h('td', {class: 'num'}, `${rate(row.mean_b)} → ${rate(row.mean_a)}`),
+    h('td', {class: 'num'}, interval(row)), h('td', {}, picture(row)),
+    h('td', {class: 'num'}, row.won ?? '–'), h('td', {class: 'num'}, row.lost ?? '–'),
+    h('td', {class: 'num'}, pValue(row.p_value)),
+    h('td', {}, h('a', {href: href('compare', {a, b}),
+      'aria-label': `Compare ${after} with ${before}`}, 'compare'))];
 }
 
 const LABELS = {

@@ -19,6 +19,7 @@ const COLUMNS = [
   ['steps', 'Steps', 'num'], ['success', 'Success, 95% interval'],
   ['wall_s', 'Time', 'num'], ['updated', 'Written', 'num'],
 ];
+const NONE = ';'; // in the URL, where somebody wants to see no curves
 const LIVE_MS = 1500; // at least, between two updates of a live run
 
 export async function render(root, params, {signal}) {
@@ -51,6 +52,7 @@ class Page {
       ontoggle: () => this.config.open && this.showConfig()});
     this.curves = new Curves(signal);
     this.problem = h('div');
+    signal.addEventListener('abort', () => clearTimeout(this.waiting));
     root.append(
         h('div', {class: 'head'}, h('h1', {}, 'Runs'), this.count, this.search),
         this.table, this.problem, this.controls, this.config, this.curves.element);
@@ -59,7 +61,7 @@ class Page {
   get chosen() {
     const known = new Set(this.runs.map((run) => run.run));
     const asked = split(this.params.runs).filter((name) => known.has(name));
-    if (asked.length) return asked.slice(0, MOST);
+    if (this.params.runs) return asked.slice(0, MOST);
     // Until somebody chooses: the run that was written last.
     const learnt = this.runs.filter((run) => run.mode !== 'evaluate' && run.steps)
         .sort((a, b) => b.updated - a.updated);
@@ -106,7 +108,6 @@ class Page {
         if (error.name !== 'AbortError') replace(this.problem, failure(error));
       }
     }, Math.max(0, LIVE_MS - since));
-    this.signal.addEventListener('abort', () => clearTimeout(this.waiting));
   }
 
   showTable() {
@@ -176,7 +177,7 @@ class Page {
   }
 
   choose(names) {
-    change({runs: join(names)});
+    change({runs: join(names) || NONE});
   }
 
   async showChosen() {
