@@ -48,7 +48,7 @@ class Page {
         this.showTable();
       }});
     this.controls = h('div', {class: 'controls'});
-    this.config = h('details', {class: 'config',
+    this.config = h('details', {class: 'config', hidden: true,
       ontoggle: () => this.config.open && this.showConfig()});
     this.curves = new Curves(signal);
     this.problem = h('div');
@@ -241,6 +241,7 @@ class Page {
             this.names.map((name) => h('option', {value: name}))),
         h('span', {class: 'links'},
             this.csv = h('a', {download: 'curves.csv'}, 'CSV of all'),
+            h('a', {href: href('episodes', {run: join(chosen)})}, 'Episodes'),
             h('a', {href: href('failures', {runs: join(chosen)})}, 'Why it fails'),
             chosen.length === 1 &&
               h('a', {href: href('compare', {run: chosen[0]})}, 'Stages')));
