@@ -146,12 +146,18 @@ def collect(
     sources: its episodes.
     grouped: whether they are one group, to be aligned.
   """
-  ids = set()
-  found = [_episode(source, ids) for source in sources]
-  tokenizer = next((x.tokenizer for x in sources if x.tokenizer), None)
-  texts = tokenizer and {
-      i: tokenizer.decode([i], skip_special=False) for i in sorted(ids)
-  }
+  # Runs may have different tokenizers: one table of texts each.
+  tokenizers = list({id(x.tokenizer): x.tokenizer for x in sources}.values())
+  tables: list[set[int]] = [set() for _ in tokenizers]
+  found = []
+  for source in sources:
+    table = tokenizers.index(source.tokenizer)
+    found.append(_episode(source, tables[table]) | {'texts': table})
+  texts = [
+      tokenizer
+      and {i: tokenizer.decode([i], skip_special=False) for i in sorted(ids)}
+      for tokenizer, ids in zip(tokenizers, tables, strict=True)
+  ]
   group = None
   if grouped:
     group = groups.beside(

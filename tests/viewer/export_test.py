@@ -1,5 +1,6 @@
 """Tests for agentrl.viewer.export, .export_page and .markdown."""
 
+import dataclasses
 import html.parser
 import json
 import re
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.data import episodes as episodes_lib
+from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.viewer import export, export_page, markdown, record
 from tests.viewer import runs
 
@@ -87,6 +89,19 @@ def test_a_page_needs_nothing_else():
     assert script.index(f"modules['{name}'] =") < script.index(
         f"= modules['{name}'];"
     )
+
+
+def test_each_run_has_the_texts_of_its_own_tokenizer():
+  made = [tokenizer_lib.train_bpe([x], vocab_size=300) for x in ('go', 'no')]
+  sources = [
+      dataclasses.replace(source(runs.episode(f'e{i}')), tokenizer=tokenizer)
+      for i, tokenizer in enumerate([*made, made[0], None])
+  ]
+  data = export.collect('t', sources, grouped=False)
+  assert [x['texts'] for x in data['episodes']] == [0, 1, 0, 2]
+  first, second, none = data['texts']
+  assert none is None and set(first) == set(range(12))
+  assert second[5] == made[1].decode([5], skip_special=False)
 
 
 def test_long_texts_and_many_turns_are_cut_and_counted():

@@ -60,7 +60,7 @@ function content(episode) {
         episode.turns.map((turn) => h('div', {class: 'moment'},
             renderTurn(turn), view(episode, turn.turn + 1)))),
     left > 0 && h('p', {class: 'soft'}, `… and ${number(left)} more turns`),
-    episode.tokens && tokens(episode.tokens),
+    tokens({...episode.tokens, table: episode.texts}),
   ];
 }
 
@@ -80,7 +80,8 @@ function expand(packed) {
     let at = 0;
     columns[name] = mask.map((on) => on ? values[at++] : null);
   }
-  const texts = data.texts && packed.ids.map((id) => data.texts[id]);
+  const table = data.texts[packed.table];
+  const texts = table && packed.ids.map((id) => table[id]);
   return {...packed, mask, columns, texts, from: 0};
 }
 
