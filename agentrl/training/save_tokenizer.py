@@ -1,8 +1,6 @@
-"""Writes the tokenizer of a run for processes that do not import jax.
+"""A program that writes a run's tokenizer, for processes that import no jax.
 
-    python -m agentrl.training.save_tokenizer RUN FOLDER
-
-writes the files of a tokenizer to the folder.
+Its arguments are the workdir and the folder to write to.
 """
 
 import pathlib

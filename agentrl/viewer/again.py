@@ -10,6 +10,7 @@ from typing import Any
 
 from agentrl.envs.client import EnvClient
 from agentrl.envs.dialect import Dialect
+from agentrl.viewer import views
 from agentrl.viewer.record import Record
 from agentrl.viewer.views import browser
 
@@ -43,6 +44,8 @@ class Again:
       environment draws none.
     boxes: of the element that each turn's action names, in the picture before
       it; None where there is none.
+    probed: what the probe of the environment (`views.PROBES`) showed at the
+      reset and after each turn; empty: there is none, or it changed something.
     differences: from the record, in order.
     done: turns that were played.
     ended: why no further one was; '' at the end of the record.
@@ -53,6 +56,7 @@ class Again:
   differences: Sequence[Difference]
   done: int
   ended: str
+  probed: Sequence[str] = ()
 
 
 async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
@@ -98,7 +102,31 @@ async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
     done += 1
     if renders:
       pictures.append(await client.picture())
-  return Again(pictures, boxes, differences, done, ended)
+  found = Again(pictures, boxes, differences, done, ended)
+  probe = views.PROBES.get(record.env)
+  if probe is None or differences:
+    return found
+  return dataclasses.replace(found, probed=await _probe(record, client, probe))
+
+
+async def _probe(
+    record: Record, client: EnvClient, probe: str
+) -> Sequence[str]:
+  """The probe's answers; empty where the episode then goes another way."""
+  await client.reset(record.task_id)
+  answers = [(await client.step(probe)).observation]
+  for turn in record.turns:
+    if turn.parse_error is None:
+      result = await client.step(turn.action)
+      if result.observation != turn.observation:
+        return ()
+      if result.terminated or result.truncated:
+        break
+    result = await client.step(probe)
+    if result.terminated or result.truncated:
+      return ()
+    answers.append(result.observation)
+  return answers
 
 
 def _difference(done: int, recorded: str, found: str) -> Difference:

@@ -17,6 +17,8 @@ from agentrl.rollout.environment import EnvServer
 
 _MOST = 4  # servers at a time
 _IDLE_S = 600.0
+# An episode that nobody uses for so long is closed: somebody may think.
+LEASE_S = 1200
 _LOOK_S = 30.0
 # Options that name programs, files or services. They come from files that are
 # shown, which need not be the reader's own: nothing of them is run or asked.
@@ -160,7 +162,11 @@ class EnvServers:
           entry.server = None
         if entry.server is None:
           entry.server = await asyncio.to_thread(
-              EnvServer, self._names[env], options, expert=True
+              EnvServer,
+              self._names[env],
+              options,
+              expert=True,
+              flags=[f'--lease_s={LEASE_S}'],
           )
       async with EnvClient(
           self._session, entry.server.url, env_name=self._names[env]

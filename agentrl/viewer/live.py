@@ -10,6 +10,7 @@ from typing import Any
 from agentrl.envs.client import EnvClient
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import DataError, EnvError
+from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import AgentOptions
 from agentrl.rollout.random_policy import RandomPolicy
@@ -18,6 +19,7 @@ from agentrl.types import Message, StepResult, Turn
 from agentrl.viewer.policies import Said
 
 _MOST_TURNS = 500
+_PICTURES = 4  # that are kept
 _MOST_ACTION = 20_000
 
 
@@ -47,7 +49,8 @@ class Session:
     spoken: turn -> the tokens of it, where a policy sampled it.
     actors: who acted in each turn.
     over: 'terminated' or 'truncated'; '' while it goes on.
-    pictures: of the environment, if it draws any.
+    pictures: the last ones of the environment, by the number of turns before
+      them; empty: it draws none.
   """
 
   def __init__(
@@ -71,11 +74,12 @@ class Session:
     self.actors: list[str] = []
     self.over = ''
     self.success = False
-    self.pictures: list[bytes] = []
+    self.pictures: dict[int, bytes] = {}
     self.differences: list[int] = []
     self.last_used = time.monotonic()
     self._stack = contextlib.AsyncExitStack()
     self._client: EnvClient | None = None
+    self._acting: dict[str, ActingPolicy] = {}
 
   async def open(
       self, client: contextlib.AbstractAsyncContextManager[EnvClient]
@@ -122,8 +126,11 @@ class Session:
       EnvError: it has none.
     """
     self._check('')
-    kind = {'expert': Expert, 'random': RandomPolicy}[actor]
-    policy = kind(self._client, self.plain_agent())
+    if actor not in self._acting:
+      # One for the whole session: the random policy draws from what it has seen.
+      kind = {'expert': Expert, 'random': RandomPolicy}[actor]
+      self._acting[actor] = kind(self._client, self.plain_agent())
+    policy = self._acting[actor]
     return await policy.action(self.seed * 1009 + len(self.turns))
 
   async def available_actions(self) -> list[str]:
@@ -237,4 +244,5 @@ class Session:
 
   async def _picture(self) -> None:
     if self.spec.dialect.renders:
-      self.pictures.append(await self._client.picture())
+      self.pictures[len(self.turns)] = await self._client.picture()
+      self.pictures.pop(len(self.turns) - _PICTURES, None)

@@ -65,7 +65,7 @@ class Sessions:
     return len(self._open)
 
   def add(self, session: Session) -> None:
-    """Adds a session that was opened."""
+    """Adds a session."""
     self._open[session.name] = session
 
   def get(self, name: str) -> Session:
@@ -229,14 +229,15 @@ async def _start(request: web.Request) -> web.Response:
       spec, task, random.randrange(2**31), secrets.token_urlsafe(12), run
   )
   client = servers.client(env, options)
+  sessions.add(session)  # its place is taken while it opens
   try:
-    await session.open(client)
-    await session.follow(past)
+    async with session.lock:
+      await session.open(client)
+      await session.follow(past)
+      return reply(await _shown(session))
   except BaseException:
-    await session.close()
+    await sessions.end(session.name)
     raise
-  sessions.add(session)
-  return reply(await _shown(session))
 
 
 async def _session(request: web.Request) -> web.Response:
@@ -250,7 +251,7 @@ async def _picture(request: web.Request) -> web.Response:
   """GET /api/play/picture: the environment after `done` turns."""
   session = request.app[SESSIONS].get(request.query.get('session', ''))
   done = numbers.query(request, 'done', 0, 0, 10**6)
-  if done >= len(session.pictures):
+  if done not in session.pictures:
     raise files.Missing(f'There is no picture after {done} turns.')
   return web.Response(body=session.pictures[done], content_type='image/png')
 
@@ -326,9 +327,7 @@ async def _shown(session: Session) -> dict[str, Any]:
   if not session.over:
     actions = await session.available_actions()
   prompt = session.prompt(session.plain_agent())
-  moment = Moment(
-      prompt, session.turns, done, picture=done < len(session.pictures)
-  )
+  moment = Moment(prompt, session.turns, done, picture=done in session.pictures)
   return {
       'session': session.name,
       'env': session.spec.name,

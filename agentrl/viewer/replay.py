@@ -115,12 +115,14 @@ async def _view(request: web.Request) -> web.Response:
     if not pictures and played:
       pictures = len(played.pictures)
     boxes = played.boxes if played else ()
+    probed = played.probed if played else ()
     moment = Moment(
         prompt=found.prompt,
         turns=found.turns,
         done=done,
         picture=done < pictures,
         box=boxes[done - 1] if 0 < done <= len(boxes) else None,
+        probed=probed[done] if done < len(probed) else '',
     )
     return views.at(found.env, moment, spec and spec.view)
 

@@ -1,10 +1,8 @@
 """What the index keeps of episodes, read from their files.
 
-    python -m agentrl.viewer.scan
-
-is a process that does so for `readers`: jobs come as lines of JSON on standard
-input, each answered by a piece in MessagePack after its length; it ends with
-its input. Imports little, so that it starts at once.
+As a program it does so for `readers`: jobs come as lines of JSON on standard input,
+each answered by a piece in MessagePack after its length; it ends with its input.
+Imports little, so that it starts at once.
 """
 
 import os

@@ -6,7 +6,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from tests.viewer import asking, played, runs, tokens_test
+from tests.viewer import asking, axe, played, runs, tokens_test
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
@@ -60,6 +60,29 @@ def test_an_experts_episode_is_replayed_to_its_end_by_keyboard(
   page.keyboard.press('Space')
   page.locator('.stage h2', has_text='Turn 1').wait_for()
   assert page.get_by_role('button', name='Pause').is_visible() or total == 1
+
+
+@pytest.mark.parametrize('scheme', ['light', 'dark'])
+@pytest.mark.parametrize('name', ['tokens', 'group'])
+def test_axe_finds_nothing_serious(name, scheme, tmp_path, viewer, page):
+  tokens_test.write(tmp_path, tokens_test.arrays(np.random.default_rng(5)))
+  page.emulate_media(color_scheme=scheme)
+  page.goto(address(viewer(tmp_path), name, line=1, turn=1, token=4))
+  page.locator('.turn, .values dd').first.wait_for()
+  assert axe.findings(page) == []
+
+
+def test_the_next_episode_takes_the_place_of_this(tmp_path, viewer, page):
+  runs.write(tmp_path)
+  page.goto(address(viewer(tmp_path), 'replay', turn=2))
+  page.locator('.stage h2', has_text='Turn 2').wait_for()
+  page.get_by_role('link', name='Next', exact=True).click()
+  page.get_by_role('heading', name='e1').wait_for()
+  assert page.locator('.place').text_content() == '0 of 3'
+  page.keyboard.press('ArrowRight')  # one player hears it
+  page.locator('.stage h2', has_text='Turn 1').wait_for()
+  page.go_back()
+  page.get_by_role('heading', name='e0').wait_for()
 
 
 def test_hostile_and_long_texts_stay_text(tmp_path, viewer, page):

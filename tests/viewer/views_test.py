@@ -1,5 +1,6 @@
 """Tests for agentrl.viewer.views: what each environment shows of an episode."""
 
+import dataclasses
 import json
 import pathlib
 import re
@@ -122,6 +123,8 @@ def test_sciworld_knows_the_room_of_the_last_look():
   found = views.at('sciworld', left)
   assert ['room', 'hallway'] in block(found, 'facts', 'Room')['items']
   assert not block(found, 'items')['items']
+  probed = dataclasses.replace(left, probed=LOOK.replace('kitchen', 'hallway'))
+  assert len(block(views.at('sciworld', probed), 'items')['items']) == 3
 
 
 def test_searchqa_marks_query_and_answer_in_the_passages():

@@ -20,6 +20,9 @@ VIEWS: Mapping[str, View] = {
     'miniwob': browser.view,
     'webarena': browser.view,
 }
+# Actions that show something and change nothing: what they answer at each turn is
+# found by playing an episode again. One that does change something is noticed.
+PROBES: Mapping[str, str] = {'sciworld': 'look around'}
 
 
 def at(env: str, moment: Moment, own: View | None = None) -> list[Block]:

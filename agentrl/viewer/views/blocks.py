@@ -4,7 +4,7 @@ Pages set every string as text, so a view need not escape anything.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from agentrl.types import Message, Turn
@@ -29,8 +29,8 @@ class Moment:
     picture: whether there is a picture of this moment.
     box: left, top, width and height of the element that the last action named,
       in pixels of the picture before it; None: not known.
-    further: what the environment answered to further questions, where the
-      episode was played again.
+    probed: the answer to an action that changes nothing (`PROBES`), where the
+      episode was played again; '' where it was not.
   """
 
   prompt: Sequence[Message]
@@ -38,7 +38,7 @@ class Moment:
   done: int
   picture: bool = False
   box: tuple[float, float, float, float] | None = None
-  further: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  probed: str = ''
 
   @property
   def opening(self) -> str:

@@ -18,7 +18,10 @@ def view(moment: Moment) -> list[Block]:
   task = _TASK.search(moment.opening)
   room, seen, when = '', '', 0
   inventory = None
-  for turn, observation in enumerate(moment.observations):
+  seen_at = list(enumerate(moment.observations))
+  if moment.probed:
+    seen_at.append((moment.done, moment.probed))
+  for turn, observation in seen_at:
     if moved := _MOVED.search(observation):
       room, seen = moved[1], ''
     if named := _ROOM.search(observation):

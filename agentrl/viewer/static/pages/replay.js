@@ -12,12 +12,32 @@ const WINDOW = 20; // turns of one request
 const PLAY_MS = 900;
 
 export async function render(root, params, {signal}) {
+  // Another episode is another player: what the last one waits for ends.
+  let episode = new AbortController();
+  signal.addEventListener('abort', () => episode.abort());
+  let player = await open(root, params, episode.signal);
+  return {update: async (next) => {
+    if (['run', 'file', 'line'].every((x) => next[x] === player.key[x])) {
+      player.show(Number(next.turn) || 0);
+      return;
+    }
+    episode.abort();
+    episode = new AbortController();
+    try {
+      player = await open(root, next, episode.signal);
+    } catch (error) {
+      if (error.name !== 'AbortError') replace(root, failure(error));
+    }
+  }};
+}
+
+async function open(root, params, signal) {
   const key = {run: params.run, file: params.file, line: params.line};
   const [facts, replay] = await Promise.all([
     head(key, {signal}), api('replay', key, {signal})]);
   const player = new Player(root, key, {facts, ...replay}, signal);
-  await player.show(clamp(Number(params.turn) || 0, player.total));
-  return {update: (next) => player.update(next)};
+  await player.show(Number(params.turn) || 0);
+  return player;
 }
 
 function clamp(value, most) {
@@ -54,8 +74,9 @@ class Player {
     this.stage = h('div', {class: 'stage', 'aria-live': 'polite'});
     this.world = h('div', {class: 'world'});
     this.note = h('div', {class: 'again'});
+    this.playOn = h('a', {}, 'Play on');
     replace(this.root,
-        header(this.key, this.episode),
+        header(this.key, this.episode, this.playOn),
         h('div', {class: 'controls'},
             step('|◀', 'First (Home)', () => 0),
             step('◀', 'Back (left arrow)', () => this.done - 1),
@@ -69,12 +90,6 @@ class Player {
             this.stage,
             h('section', {class: 'panel', 'aria-label': 'Environment'},
                 this.world, this.note)));
-  }
-
-  update(params) {
-    const same = ['run', 'file', 'line'].every((x) => params[x] === this.key[x]);
-    if (!same) location.reload();
-    else this.show(clamp(Number(params.turn) || 0, this.total));
   }
 
   pressed(event) {
@@ -119,6 +134,7 @@ class Player {
     this.place.textContent = `${asked} of ${this.total}`;
     this.cursor.setAttribute('x', asked === 0 ? -6 : laneX(asked - 1, this.total));
     change({turn: asked || null}, {silent: true});
+    this.playOn.href = href('play', {...this.key, from: 'episode', turn: asked});
     const more = (path) => pieces(this.key, path, {signal: this.signal});
     try {
       const [turn, view] = await Promise.all([
@@ -194,7 +210,7 @@ function outcome(again) {
   ];
 }
 
-function header(key, {facts}) {
+function header(key, {facts}, playOn) {
   const outcome = facts.success ? 'good' : 'bad';
   return h('header', {class: 'head'},
       h('h1', {}, h('bdi', {}, visible(facts.episode_id))),
@@ -207,9 +223,13 @@ function header(key, {facts}) {
               `${facts.turns} of ${facts.horizon} turns · ` +
               `policy version ${facts.version}`)),
           h('span', {class: 'links'},
+              facts.before !== null && h('a', {href: href('replay', {...key, line: facts.before})},
+                  'Previous'), ' ',
+              facts.after !== null && h('a', {href: href('replay', {...key, line: facts.after})},
+                  'Next'), ' ',
               facts.has_tokens && h('a', {href: href('tokens', key)}, 'Tokens'), ' ',
               h('a', {href: href('group', key)}, 'Group'), ' ',
-              h('a', {href: href('play', {...key, from: 'episode'})}, 'Play on'), ' ',
+              playOn, ' ',
               h('a', {href: `/api/export?${new URLSearchParams({...key, as: 'html'})}`,
                 download: ''}, 'HTML'), ' ',
               h('a', {href: `/api/export?${new URLSearchParams({...key, as: 'markdown'})}`,

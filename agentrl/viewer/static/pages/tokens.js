@@ -50,7 +50,8 @@ export async function render(root, params, {signal}) {
           h('label', {for: 'color'}, 'Colour'), select, legend,
           h('span', {class: 'soft'},
               `${number(found.total)} tokens, ${number(found.mask.filter(Boolean).length)} ` +
-              'sampled here: those are bright and were learnt from')),
+              'sampled here: those are bright' +
+              (found.absent.advantage ? '' : ' and were learnt from'))),
       pages(key, found, color),
       h('div', {class: 'sides'}, view.element,
           h('aside', {}, values, placement(key, found), absent(found))),
