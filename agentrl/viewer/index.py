@@ -89,7 +89,7 @@ class Index:
 
   Attributes:
     changes: times that something new was found.
-    progress: share of the bytes to read that has been read.
+    progress: share of the bytes to read that has been read; 1 once all was.
     problem: why it cannot be brought up to date; empty where it can.
   """
 
@@ -108,9 +108,12 @@ class Index:
     self._ready = asyncio.Event()
     self._news = asyncio.Event()
     self._stamps: dict[str, tuple[Any, ...]] = {}
-    self.changes, self.progress, self.problem = 0, 1.0, ''
+    self.changes, self.progress, self.problem = 0, 0.0, ''
     self._busy, self._closed = threading.Lock(), False
     self._writer = self._open()
+    self._writer.execute('PRAGMA synchronous = OFF')  # it can be made again
+    self._version = 0  # of the data, as others change it
+    self._is_changed()
 
   def query(
       self, sql: str, values: Sequence[Any] | Mapping[str, Any] = ()
@@ -166,11 +169,19 @@ class Index:
       try:
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
       except BlockingIOError:
-        return False
+        return self._is_changed()
       try:
-        return self._refresh(tell)
+        changed = self._is_changed()
+        return self._refresh(tell) or changed
       finally:
+        self.progress = 1.0
         fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+  def _is_changed(self) -> bool:
+    """True if another process has changed the index since the last time."""
+    before = self._version
+    (self._version,) = self._writer.execute('PRAGMA data_version').fetchone()
+    return self._version != before
 
   def close(self) -> None:
     """Closes its files; a reading in another thread ends before."""
@@ -196,7 +207,6 @@ class Index:
         self._path, check_same_thread=False, isolation_level=None
     )
     connection.execute('PRAGMA journal_mode = WAL')
-    connection.execute('PRAGMA synchronous = OFF')  # it can be made again
     connection.executescript(_SCHEMA)
     return connection
 
@@ -279,8 +289,6 @@ class Index:
         if self._writer.in_transaction:  # not where SQLite ended it itself
           self._writer.execute('ROLLBACK')
         raise
-      finally:
-        self.progress = 1.0
       self._writer.execute('COMMIT')
     if problems:
       raise OSError(f'{problems[0]}; files like this: {len(problems)}')

@@ -58,7 +58,10 @@ def chrome():
 
 @pytest.fixture
 def page(chrome):
-  """An empty page; the test fails where its console has an error."""
+  """An empty page; the test fails where its console has an error.
+
+  But for what a person asked and was refused: browsers log each such answer.
+  """
   context = chrome.new_context(viewport={'width': 1280, 'height': 800})
   found, errors = context.new_page(), []
   found.on('pageerror', lambda error: errors.append(str(error)))
@@ -69,4 +72,4 @@ def page(chrome):
   found.set_default_timeout(10_000)
   yield found
   context.close()
-  assert not errors
+  assert not [error for error in errors if 'status of 422' not in error]

@@ -241,10 +241,12 @@ def test_it_is_kept(tmp_path, opened):
 def test_one_process_at_a_time_keeps_it_up_to_date(tmp_path, opened):
   first, second = opened(tmp_path), opened(tmp_path)
   first.refresh()
+  second.refresh()
   runs.write(tmp_path)
   assert first.refresh()
   assert len(ids(second)) == 4
-  second.refresh()
+  assert second.refresh()  # news for its pages, too
+  assert not second.refresh() and not first.refresh()
   assert len(ids(second)) == 4
 
 
