@@ -227,9 +227,9 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
     if meaning.one_of and item not in meaning.one_of:
       known = ', '.join(map(str, meaning.one_of))
       raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
-  if isinstance(value, (int, float)):
-    if math.isnan(value):
-      raise ConfigError(f'{path} must be a number, got {value}.')
-    for words, bound, holds in meaning.bounds():
-      if not holds(value, bound):
-        raise ConfigError(f'{path} must be {words} {bound}, got {value}.')
+    if isinstance(item, (int, float)):
+      if math.isnan(item):
+        raise ConfigError(f'{path} must be a number, got {value}.')
+      for words, bound, holds in meaning.bounds():
+        if not holds(item, bound):
+          raise ConfigError(f'{path} must be {words} {bound}, got {value}.')

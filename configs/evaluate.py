@@ -16,15 +16,20 @@ r"""Evaluates policies on fixed lists of held-out tasks, with intervals.
         --workdir=runs/served  # an SGLang server, or mode 'serve_policy'
     python launch.py --config=configs/evaluate.py:api=https://HOST/v1,api_model=NAME \
         --config.api.token_variable=API_KEY --workdir=runs/api
+    python launch.py \
+        --config='configs/evaluate.py:model=runs/quickstart,temperatures=0;0.5;1,samples=4,curves' \
+        --workdir=runs/quickstart-curves
 
-`model` is a run, its checkpoints/N, a Hugging Face folder, a hub name, the URL of a
-server (its key: AGENTRL_SAMPLER_API_KEY), `api` for the OpenAI-compatible endpoint
-of `api` and `api_model`, `expert` or `random`; `env` an environment. Both take
-several, as A;B. The workdir of a training run, its checkpoints/N and a
-folder that was exported from it bring their environment, their way of talking,
+`model` is a run, its checkpoints/N or checkpoints/best, a Hugging Face folder, a hub
+name, the URL of a server (its key: AGENTRL_SAMPLER_API_KEY), `api` for the
+OpenAI-compatible endpoint of `api` and `api_model`, `expert` or `random`; `env` an
+environment. Both take several, as A;B. The workdir of a training run, its checkpoints
+and a folder that was exported from it bring their environment, their way of talking,
 their limits and their tasks along: what is left open here is the run's. `n` is
 the run's number of tasks, or else 100, `samples` are episodes of a task, and
-`temperature=0` is greedy.
+`temperature=0` is greedy. `temperatures=0;0.5;1` evaluates each policy at each of
+them, and `curves` also writes `curves.json`, `.md` and `.png`: success and pass@k
+against turns, sampled tokens and temperature.
 
 The same command continues an evaluation that was stopped or killed: only what is
 missing or failed is played. The workdir gets `evaluation.json`, `.md` and `.csv`,
@@ -51,10 +56,14 @@ def get_config(arg: str | None = None) -> ConfigDict:
       samples=int,
       task_file='',
       temperature=1.0,
+      temperatures='',
+      curves=False,
   )
 
   config = defaults('evaluate')
-  config.model.name = arg.model or (API if arg.api else 'smollm2-135m')
+  config.model.name = arg.model
+  if arg.model is None:
+    config.model.name = API if arg.api else 'smollm2-135m'
   if arg.api:
     config.api = dict(url=arg.api, temperature=arg.temperature)
   if arg.api_model is not None:
@@ -74,4 +83,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   if arg.task_file:
     config.eval.task_file = arg.task_file
   config.eval.temperature = arg.temperature
+  if arg.temperatures:
+    config.eval.temperatures = tuple(map(float, arg.temperatures.split(';')))
+  config.eval.curves = arg.curves
   return config

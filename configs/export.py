@@ -22,6 +22,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, run='')
 
   config = defaults('export')
-  # The workdir of a run, whose newest checkpoint it is, or its checkpoints/N.
+  # The workdir of a run, whose newest checkpoint it is, or its checkpoints/N
+  # or checkpoints/best.
   config.checkpoint.path = arg.run
   return config

@@ -50,8 +50,12 @@ def pytest_collection():
     gc.enable()
 
 
-def pytest_collection_modifyitems(items):
-  """Skips tests in a browser where there is none, with one line."""
+def pytest_collection_modifyitems(config, items):
+  """Deselects extra tests; skips those in a browser where there is none."""
+  if not os.environ.get('AGENTRL_EXTRA'):
+    extra = [item for item in items if item.get_closest_marker('extra')]
+    items[:] = [item for item in items if item not in extra]
+    config.hook.pytest_deselected(items=extra)
   wanted = [item for item in items if item.get_closest_marker('browser')]
   if not wanted:
     return

@@ -22,7 +22,7 @@ from agentrl.config.modes import Evaluate
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 from agentrl.fields import get
-from agentrl.inference.options import API
+from agentrl.inference.options import API, MAX_TEMPERATURE
 from agentrl.runtime import workdir as workdir_lib
 
 _SEPARATOR = ';'
@@ -80,7 +80,7 @@ def read(config: ConfigDict) -> tuple[Evaluated, ...]:
     configs = tuple(_read_one(one, panel, run) for panel in panels)
     found.append(Evaluated(name, kind, source, configs))
   _check_panels(found)
-  return tuple(found)
+  return tuple(_at_temperatures(found))
 
 
 def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
@@ -99,7 +99,47 @@ def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
     made = dataclasses.replace(made, env=env)
   model = dataclasses.replace(made.model, name=config.model.name)
   api = [x.configs[0].api for x in evaluated if x.kind == API] or [made.api]
-  return dataclasses.replace(made, model=model, api=api[0])
+  made = dataclasses.replace(made, model=model, api=api[0])
+  if not made.eval.temperatures:
+    return made
+  return _at(made, config.eval.temperature, config.api.temperature)
+
+
+def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
+  """The policies; what is sampled, once for each of several temperatures."""
+  temperatures = found[0].configs[0].eval.temperatures
+  if len(set(temperatures)) < len(temperatures):
+    raise ConfigError(f'eval.temperatures={temperatures} repeats one.')
+  sampled = [item for item in found if item.kind not in (EXPERT, RANDOM)]
+  if temperatures and not sampled:
+    raise ConfigError(
+        f'eval.temperatures={temperatures} has no effect: none of the policies'
+        ' is sampled.'
+    )
+  kinds = [item.kind for item in sampled]
+  if API in kinds and max(temperatures, default=0) > MAX_TEMPERATURE:
+    raise ConfigError(
+        f'eval.temperatures={temperatures}: an endpoint takes'
+        f' {MAX_TEMPERATURE:g} at most.'
+    )
+  for item in found:
+    if not temperatures or item not in sampled:
+      yield item
+      continue
+    for value in temperatures:
+      yield item._replace(
+          name=f'{item.name}-t{value:.12g}',
+          configs=tuple(_at(x, value, value) for x in item.configs),
+      )
+
+
+def _at(made: Evaluate, temperature: float, of_api: float | None) -> Evaluate:
+  """A config with these temperatures."""
+  return dataclasses.replace(
+      made,
+      eval=dataclasses.replace(made.eval, temperature=temperature),
+      api=dataclasses.replace(made.api, temperature=of_api),
+  )
 
 
 def kind_of(source: str) -> str:

@@ -260,8 +260,8 @@ class EvaluateModel(Model):
 
   name: str = field(
       'smollm2-135m',
-      'variant, directory, .gguf, hub name, run or its checkpoints/N, URL of a'
-      ' server, api, expert, random; several as A;B',
+      'variant, directory, .gguf, hub name, run or its checkpoints/N or'
+      ' checkpoints/best, URL of a server, api, expert, random; several as A;B',
   )
   tokenizer: str | None = field(
       None,
@@ -367,7 +367,9 @@ class Compare(Mode):
 class Source:
   """A checkpoint of a run."""
 
-  path: str = field('', 'workdir of a run, or one of its checkpoints/N')
+  path: str = field(
+      '', 'workdir of a run, or its checkpoints/N or checkpoints/best'
+  )
   step: int | None = field(
       None, 'number of the checkpoint; None: the newest', example=3
   )
@@ -376,7 +378,7 @@ class Source:
     if not self.path:
       raise ConfigError(
           'Name a run: --config.checkpoint.path=WORKDIR, or one of its'
-          ' checkpoints: WORKDIR/checkpoints/N'
+          ' checkpoints: WORKDIR/checkpoints/N or checkpoints/best'
       )
 
 

@@ -44,6 +44,7 @@ _FREE_EVALUATION = (
     'api.backoff_s',
     'api.max_wait_s',
     'api.price_',
+    'eval.curves',
 )
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
@@ -116,7 +117,7 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
   """The sections that a model was trained with, where it keeps them.
 
   Args:
-    model: a name; workdirs of runs, their checkpoints/N and folders that were
+    model: a name; workdirs of runs, their checkpoints and folders that were
       exported have them.
 
   Raises:

@@ -9,7 +9,7 @@ from typing import Any
 
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
-from agentrl.fields import field, section, when, when_set
+from agentrl.fields import field, section, unless_set, when, when_set
 from agentrl.schedules import HORIZONS
 from agentrl.training.options import SCHEDULES
 
@@ -89,11 +89,27 @@ class PanelEval(Eval):
       'panels of several environments, see configs/suites.py',
       example=({'env': {'name': 'babyai'}, 'eval': {'num_tasks': 8}},),
   )
+  temperature: float = field(
+      1.0,
+      'sampling temperature; 0: greedy',
+      ge=0,
+      acts_if=unless_set(
+          'eval.temperatures', (), 'eval.temperatures has all of them'
+      ),
+  )
+  temperatures: tuple[float, ...] = field(
+      (),
+      'several, each as a policy of its own; (): eval.temperature',
+      ge=0,
+      example=(0.0, 0.5, 1.0),
+  )
+  curves: bool = field(
+      False,
+      'write curves.json, .md, .png: success by turns, tokens, temperature',
+  )
 
 
 _EVALUATES = when_set('eval.num_tasks', 8, 'eval.num_tasks is 0')
-
-
 _SMALL = when_set('eval.small.num_tasks', 4, 'eval.small.num_tasks is 0')
 _OFTEN = when_set('eval.small.every', 1, 'eval.small.every is 0')
 

@@ -1,7 +1,7 @@
 """Success in k attempts at a task: any of them, all of them."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from agentrl.evaluation import intervals
@@ -30,22 +30,28 @@ def by_k(
       left out.
     clusters: the template of each task; without, each task is a cluster.
   """
-  played = [i for i, task in enumerate(outcomes) if len(task)]
-  counts = [(len(outcomes[i]), sum(outcomes[i])) for i in played]
-  labels = None if clusters is None else [clusters[i] for i in played]
-  fewest = min((trials for trials, _ in counts), default=0)
-
-  def over_tasks(estimate, k):
-    values = [[estimate(trials, wins, k)] for trials, wins in counts]
-    return intervals.mean_interval(values, clusters=labels, bounds=(0, 1))
-
   return {
       k: Passes(
-          over_tasks(pass_at_k, k),
-          over_tasks(pass_hat_k, k),
+          pass_at(k, outcomes, clusters=clusters),
+          _over_tasks(pass_hat_k, k, outcomes, clusters),
       )
-      for k in range(1, fewest + 1)
+      for k in range(1, fewest(outcomes) + 1)
   }
+
+
+def pass_at(
+    k: int,
+    outcomes: Sequence[Sequence[bool]],
+    *,
+    clusters: Sequence[Hashable] | None = None,
+) -> Interval:
+  """pass@k for one k, up to `fewest`; arguments as `by_k` has them."""
+  return _over_tasks(pass_at_k, k, outcomes, clusters)
+
+
+def fewest(outcomes: Sequence[Sequence[bool]]) -> int:
+  """The fewest attempts at a task that has any; 0 where none has."""
+  return min((len(task) for task in outcomes if len(task)), default=0)
 
 
 def pass_at_k(trials: int, successes: int, k: int) -> float:
@@ -94,3 +100,19 @@ def pass_hat_k(trials: int, successes: int, k: int) -> float:
         f' {successes=}, {k=}.'
     )
   return math.comb(successes, k) / math.comb(trials, k)
+
+
+def _over_tasks(
+    estimate: Callable[[int, int, int], float],
+    k: int,
+    outcomes: Sequence[Sequence[bool]],
+    clusters: Sequence[Hashable] | None,
+) -> Interval:
+  # One attempt is the success itself, with all of its samples.
+  values = outcomes
+  if k > 1:
+    values = [
+        [estimate(len(task), sum(task), k)] if len(task) else []
+        for task in outcomes
+    ]
+  return intervals.mean_interval(values, clusters=clusters, bounds=(0, 1))

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import rich.console
 import rich.table
@@ -25,10 +25,12 @@ def describe(name: str, summary: dict) -> str:
   """One line for people: success with its interval."""
   if summary['mean'] is None:
     return f'{name}: no valid episode'
+  tasks = f'{summary["tasks"]} held-out tasks'
+  if summary['n'] != summary['tasks']:
+    tasks = f'{summary["n"]} episodes of {tasks}'
   return (
       f'{name}: success {summary["mean"]:.3f}, 95% interval'
-      f' [{summary["low"]:.3f}, {summary["high"]:.3f}],'
-      f' {summary["n"]} held-out tasks'
+      f' [{summary["low"]:.3f}, {summary["high"]:.3f}], {tasks}'
   )
 
 
@@ -92,14 +94,14 @@ def _table(panel: Panel, rows: Sequence[Row]) -> rich.table.Table:
 def markdown(results: Results) -> str:
   """The whole evaluation as a page."""
   lines = ['# Evaluation', '', '## Policies', '']
-  lines += _markdown_table(
+  lines += markdown_table(
       ('policy', 'kind', 'source', 'weights', 'template', 'sampler'),
       map(_policy_cells, results.policies),
   )
   for panel in results.panels:
     rows = [row for row in results.rows if row.env == panel.env]
-    lines += ['', f'## {panel.env}', '', _panel_words(panel), '']
-    lines += _markdown_table(*_row_cells(rows))
+    lines += ['', f'## {panel.env}', '', panel_words(panel), '']
+    lines += markdown_table(*_row_cells(rows))
   lines += [
       '',
       (
@@ -130,7 +132,8 @@ def _policy_cells(policy: PolicyRecord) -> list[str]:
   ]
 
 
-def _panel_words(panel: Panel) -> str:
+def panel_words(panel: Panel) -> str:
+  """What was played, in a line."""
   options = ', '.join(f'{k}={v!r}' for k, v in panel.options.items())
   source = panel.task_file or f'the {panel.split} split'
   return (
@@ -155,12 +158,12 @@ def _row_cells(
   head += ['episodes', 'tasks', 'errors', 'stops', 'detectable']
 
   def cells(row: Row) -> list[str]:
-    found = [row.policy, row.subtask, _figure(row.success)]
+    found = [row.policy, row.subtask, figure_words(row.success)]
     found.append(row.success.method if row.success else _NONE)
-    found += [_figure(row.success_errors_fail), _figure(row.ret)]
-    found += [_figure(row.progress)] * reports
+    found += [figure_words(row.success_errors_fail), figure_words(row.ret)]
+    found += [figure_words(row.progress)] * reports
     for k in ks:
-      found += [_figure(x.get(k)) for x in (row.pass_at_k, row.pass_hat_k)]
+      found += [figure_words(x.get(k)) for x in (row.pass_at_k, row.pass_hat_k)]
     found += [_number(row.turns, '.1f')]
     found += [_number(row.prompt_tokens, '.0f')]
     found += [_number(row.completion_tokens, '.0f')]
@@ -172,7 +175,10 @@ def _row_cells(
   return tuple(head), list(map(cells, rows))
 
 
-def _markdown_table(head, rows) -> Iterator[str]:
+def markdown_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]]
+) -> Iterator[str]:
+  """The lines of a table."""
   for cells in (head, ['---'] * len(head), *rows):
     escaped = (str(x).replace('|', '\\|').replace('\n', ' ') for x in cells)
     yield f'| {" | ".join(escaped)} |'
@@ -225,7 +231,8 @@ def _interval(figure: Figure | None) -> str:
   return f'{_end(figure.low)} to {_end(figure.high)}'
 
 
-def _figure(figure: Figure | None) -> str:
+def figure_words(figure: Figure | None) -> str:
+  """A mean with its interval."""
   if figure is None:
     return _NONE
   return f'{figure.mean:.3f} [{_end(figure.low)}, {_end(figure.high)}]'

@@ -89,6 +89,20 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
   success: str
   hash: str
 
+  def clusters_of(self, indexes: Sequence[int]) -> list[str] | None:
+    """The template of each of some tasks; None: each task is a cluster.
+
+    Tasks of a single template are clusters, too: figures of them speak of that
+    one.
+
+    Args:
+      indexes: of the tasks, in `task_ids`.
+    """
+    if self.clusters is None:
+      return None
+    found = [self.clusters[i] for i in indexes]
+    return None if len(set(found)) == 1 else found
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
   """A policy on one subtask of an environment, or on all of it.

@@ -36,9 +36,7 @@ def of_panel(
     raise ValueError(f'Groups of other tasks than those of {panel.env}.')
 
   def row(subtask: str, indexes: Sequence[int]) -> Row:
-    clusters = panel.clusters and [panel.clusters[i] for i in indexes]
-    # A row of one template speaks of that one, whose tasks then differ alone.
-    clusters = None if len(set(clusters or ())) == 1 else clusters
+    clusters = panel.clusters_of(indexes)
     return _Part([groups[i] for i in indexes], clusters).row(
         env=panel.env,
         subtask=subtask,

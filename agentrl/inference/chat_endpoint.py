@@ -72,7 +72,10 @@ class ChatEndpoint:
       return await self._post(body)
     except _Refused as error:
       way_out = await self._way_out(error)
-      raise EngineRefusal(f'{self._without_key(error)}{way_out}') from None
+      said = str(self._without_key(error))
+      if way_out and said[-1:] not in '.!?':
+        said += '.'
+      raise EngineRefusal(f'{said}{way_out}') from None
     except EngineError as error:
       raise self._without_key(error) from None
 

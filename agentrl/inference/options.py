@@ -7,9 +7,10 @@ from typing import Any
 
 from agentrl import fields
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf
+from agentrl.fields import ActsIf, unless_set
 
 API = 'api'  # the endpoint, as a policy in model.name
+MAX_TEMPERATURE = 2.0  # the highest temperature of the protocol
 
 # Fields of a request that are set from other options, or that would change the
 # form of the reply.
@@ -74,8 +75,17 @@ class ChatOptions:
       'environment variable that holds the API key',
       example='OPENAI_API_KEY',
   )
-  temperature: float | None = field(
-      1.0, "sampling temperature; None: the endpoint's own", ge=0, le=2
+  temperature: float | None = fields.field(
+      1.0,
+      "sampling temperature; None: the endpoint's own",
+      ge=0,
+      le=MAX_TEMPERATURE,
+      acts_if=(
+          _ASKED,
+          unless_set(
+              'eval.temperatures', (), 'eval.temperatures has all of them'
+          ),
+      ),
   )
   send_seed: bool = field(
       True, 'send a seed with each request; some endpoints refuse one'

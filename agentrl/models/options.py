@@ -54,7 +54,8 @@ class Model:
 
   name: str = field(
       'smollm2-135m',
-      'variant, directory, .gguf, hub name, run or its checkpoints/N',
+      'variant, directory, .gguf, hub name, run or its checkpoints/N or'
+      ' checkpoints/best',
   )
   # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
   dtype: str = field('float32', 'type of activations', one_of=DTYPES)

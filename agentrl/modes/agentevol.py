@@ -68,6 +68,11 @@ def _run(session: Session) -> None:
   if not loop.step:
     learning.evaluate(run, serving, 'untrained', 0, 0, checkpoint=None)
   run.record.open(session.stack, config.num_steps + 1, loop.step, shown=_SHOWN)
+  hooks = _Hooks(run, serving, params, episodes)
+  if loop.step:
+    # Stopped by Ctrl-C before the evaluation of its last round was done.
+    hooks.evaluate(loop.step - 1, loop.policy_version)
+    learning.keep_best(run)
   loop = agentevol.train(
       loop,
       kept,
@@ -75,7 +80,7 @@ def _run(session: Session) -> None:
       tasks_per_round=config.explore.tasks,
       tasks=tasks,
       threshold=config.algo.threshold,
-      hooks=_Hooks(run, serving, params, episodes),
+      hooks=hooks,
   )
   learning.evaluate(
       run,
@@ -157,19 +162,19 @@ class _Hooks(agentevol.Hooks):
       values = values | collect.rollout_metrics(groups, config.explore.horizon)
     demonstrations.write_episodes(session, _kept_path(session, number), kept)
     self.run.record.write(number, values)
-    if number < config.num_steps:
-      # The round is done and recorded: a signal that comes now ends this
-      # evaluation, and the loop saves the round before it stops.
-      with contextlib.suppress(Interrupted):
-        name = f'round_{number}' if number else 'before'
-        learning.evaluate(
-            self.run,
-            self.serving,
-            name,
-            number,
-            version,
-            checkpoint=number + 1,
-        )
+    # The round is done and recorded: a signal that comes now ends this
+    # evaluation, and the loop saves the round before it stops.
+    with contextlib.suppress(Interrupted):
+      self.evaluate(number, version)
+
+  def evaluate(self, number, version):
+    """Plays the panel after a round, unless it was played; not after the last."""
+    name = f'round_{number}' if number else 'before'
+    known = self.run.record.evaluations()
+    if number < self.run.session.config.num_steps and name not in known:
+      learning.evaluate(
+          self.run, self.serving, name, number, version, checkpoint=number + 1
+      )
 
   def save(self, params, loop):
     # A round starts from the base policy with a new optimizer: nothing of the

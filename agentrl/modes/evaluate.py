@@ -1,6 +1,7 @@
 """mode='evaluate': success of policies on fixed lists of held-out tasks.
 
-`evaluation.json` has every figure, see `evaluation.results`. `summary.json` has
+`evaluation.json` has every figure, see `evaluation.results`, and `curves.json` what
+less time at the test would have given, see `evaluation.curves`. `summary.json` has
 `eval: {SPLIT: summary}`, with several policies or environments
 `eval: {POLICY: {ENV: {SPLIT: summary}}}`.
 """
@@ -23,7 +24,15 @@ from agentrl import config as config_lib
 from agentrl.config import evaluation, resume
 from agentrl.config.evaluation import Evaluated
 from agentrl.config.modes import Evaluate
-from agentrl.evaluation import report, results, rows as rows_lib
+from agentrl.evaluation import (
+    curves as curves_lib,
+    curves_figure,
+    curves_report,
+    report,
+    results,
+    rows as rows_lib,
+)
+from agentrl.evaluation.curves import Curves, Point
 from agentrl.evaluation.evaluate import summarise
 from agentrl.evaluation.journal import Journal
 from agentrl.evaluation.play import Player
@@ -52,6 +61,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """
   evaluated = evaluation.read(config)
   whole = evaluation.whole(config, evaluated)
+  if whole.eval.curves:
+    curves_figure.check_drawing()
   compile_cache.use(whole.compile_cache)
   ranks.join(os.environ, whole.mode, ready=False)
   directory = workdir_lib.make(workdir)
@@ -73,12 +84,15 @@ def run(config: ConfigDict, workdir: str | None) -> None:
         played.append(_play(item, worlds, panels, player, directory))
         gc.collect()  # its weights, before the next ones are loaded
       found = _write(directory, record, panels, played, began)
+      if whole.eval.curves:
+        _write_curves(directory, found, played)
   except Interrupted:
     print('Stopped. The same command plays the episodes that are missing.')
     sys.exit(130)
   report.show(console, found)
-  path = directory / 'summary.json'
-  console.print(f'See {path}', highlight=False, soft_wrap=True)
+  files = ['summary.json', *(['curves.md'] if whole.eval.curves else [])]
+  for name in files:
+    console.print(f'See {directory / name}', highlight=False, soft_wrap=True)
 
 
 class _Played(NamedTuple):
@@ -88,12 +102,14 @@ class _Played(NamedTuple):
     record: of the policy.
     rows: of each panel.
     summaries: of each panel, see `evaluate.summarise`.
+    points: of its curves; none unless they are wanted.
     tokens: of all transcripts.
   """
 
   record: PolicyRecord
   rows: list[list[Row]]
   summaries: list[dict[str, Any]]
+  points: list[Point]
   tokens: int
 
 
@@ -105,7 +121,7 @@ def _play(
     directory: pathlib.Path,
 ) -> _Played:
   """Plays what is missing of all panels; opens the policy only for that."""
-  rows, summaries, tokens = [], [], 0
+  rows, summaries, points, tokens = [], [], [], 0
   with contextlib.ExitStack() as stack:
     opening = Opening(item, stack, player.loop, directory)
     opened = functools.cache(lambda: policies.open_policy(opening))
@@ -125,9 +141,11 @@ def _play(
           rows_lib.of_panel(item.name, panel, groups, price=_price(item))
       )
       summaries.append(summarise(rows[-1]))
+      if config.eval.curves:
+        points += curves_lib.of_panel(item.name, panel, groups)
       tokens += _tokens(groups)
     record = policies.record_of(opening, opened)
-    return _Played(record, rows, summaries, tokens)
+    return _Played(record, rows, summaries, points, tokens)
 
 
 def _price(item: Evaluated) -> Callable[[Sequence[Episode]], float | None]:
@@ -186,6 +204,20 @@ def _write(
   (directory / 'evaluation.csv').write_text(report.as_csv(found))
   results.write(directory, found)
   return found
+
+
+def _write_curves(
+    directory: pathlib.Path, found: Results, played: Sequence[_Played]
+) -> None:
+  """Writes the curves in all their forms."""
+  curves = Curves(
+      policies=found.policies,
+      panels=found.panels,
+      points=tuple(point for x in played for point in x.points),
+  )
+  curves_lib.write(directory, curves)
+  (directory / 'curves.md').write_text(curves_report.markdown(curves))
+  curves_figure.draw(curves, directory / 'curves.png')
 
 
 def _tokens(groups: Sequence[Group]) -> int:

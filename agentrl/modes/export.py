@@ -91,7 +91,7 @@ def find(source: Source) -> tuple[pathlib.Path, int | None]:
   if found is None:
     raise CheckpointError(
         f'{source.path} is neither the workdir of a run that trains nor one of'
-        ' its checkpoints/N.'
+        ' its checkpoints/N or checkpoints/best.'
     )
   path, number = found
   if None not in (number, source.step) and number != source.step:

@@ -19,14 +19,15 @@ from agentrl.types import Group
 def make_panels(
     environment: Environment, config: Learning
 ) -> tuple[Panel | None, Panel | None]:
-  """The panel of a run's evaluations, and the part of it that is played more often.
+  """The panel of a run's evaluations, and its part that is played more often.
 
   None stands for one that is not played. Raises as `make_panel`.
   """
   if not config.eval.num_tasks:
     return None, None
   panel = make_panel(environment, config)
-  small = isinstance(config, Train) and config.eval.small.num_tasks
+  # The other modes evaluate too rarely for a part.
+  small = config.eval.small.num_tasks if isinstance(config, Train) else 0
   if not small:
     return panel, None
   task_ids = environment.spread(panel.task_ids, small)

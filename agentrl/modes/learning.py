@@ -182,11 +182,11 @@ def evaluate(
         groups,
         tokens=config.rollout.save_tokens,
     )
-  for kind in (WHOLE, SMALL) if panel == WHOLE else (SMALL,):
-    if panels[kind] is None:
+  for kind, part in panels.items():
+    if part is None or kind not in (panel, SMALL):
       continue
     summary = held_out.summary(
-        panels[kind],
+        part,
         groups,
         temperature=config.eval.temperature,
         checkpoint=checkpoint,
@@ -220,7 +220,6 @@ def finish(run: Run, mode: str, steps: int, **values: Any) -> None:
   """Writes the summary of a run that keeps its best checkpoint if told to."""
   if run.session.config.checkpoint.keep_best:
     keep_best(run)
-    run.checkpoints.wait()
     if (name := best(run)) is not None:
       found = run.record.evaluations()[name]
       values['best'] = {
@@ -230,7 +229,7 @@ def finish(run: Run, mode: str, steps: int, **values: Any) -> None:
       }
       path = run.session.directory / 'checkpoints' / workdir_lib.BEST
       run.session.console.print(
-          f'{report.describe(f"best, {name}", found)}; checkpoint'
+          f'{report.describe(f"best ({name})", found)}; checkpoint'
           f' {found["checkpoint"]}, {path}',
           highlight=False,
           soft_wrap=True,

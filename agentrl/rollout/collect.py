@@ -102,7 +102,7 @@ async def collect(
       if not episode.valid:
         failed.append(episode)
         if len(failed) > max_failed_share * len(assignments):
-          raise _alarm(failed, len(assignments))
+          raise _alarm(failed, len(assignments), max_failed_share)
 
   try:
     async with asyncio.TaskGroup() as workers:
@@ -141,11 +141,14 @@ async def _play_with_attempts(
   raise AssertionError('The last attempt returns.')
 
 
-def _alarm(failed: Sequence[Episode], total: int) -> AgentrlError:
+def _alarm(
+    failed: Sequence[Episode], total: int, allowed: float
+) -> AgentrlError:
   first = failed[0]
   return _ALARMS[first.stop_reason](
-      f'{len(failed)} of {total} episodes failed, so collecting stopped. The'
-      f' first was {first.episode_id!r} with {first.stop_reason}: {first.error}'
+      f'{len(failed)} of {total} episodes failed, so collecting stopped'
+      f' (rollout.max_failed_share={allowed:g}). The first was'
+      f' {first.episode_id!r} with {first.stop_reason}: {first.error}'
   )
 
 

@@ -75,8 +75,6 @@ class Checkpoints:
 
   def __init__(self, directory: pathlib.Path, *, keep: int = 2):
     self._directory = directory.absolute()
-    self._named = workdir_lib.best_checkpoint(self._directory)
-    self._best = self._named  # to be named once it is complete
     logging.getLogger('absl').addFilter(_is_ours)
     try:
       self._manager = ocp.CheckpointManager(
@@ -93,6 +91,8 @@ class Checkpoints:
       raise CheckpointError(
           f'Cannot use {self._directory} for checkpoints: {error}.'
       ) from error
+    self._named = workdir_lib.best_checkpoint(self._directory)
+    self._best = self._named  # to be named once it is complete
 
   @property
   def latest(self) -> int | None:
@@ -120,7 +120,6 @@ class Checkpoints:
         checkpoints stay loadable.
     """
     json.dumps(host)  # a value that is no JSON is our bug: fail here, loudly
-    self.wait()
     try:
       started = self._manager.save(
           number,
@@ -144,18 +143,27 @@ class Checkpoints:
       self._manager.check_for_errors()
     except _WRITE_ERRORS as error:
       raise self._failed(None, error) from error
+    self._name_best()
+
+  def keep_best(self, number: int) -> None:
+    """Has `best` name this checkpoint, or once it is complete.
+
+    Until then the one that is named now stays: a kill leaves no name without a
+    checkpoint.
+
+    Raises:
+      CheckpointError: the last save failed, or `best` cannot be written.
+    """
+    self.wait()
+    self._best = number
+    self._name_best()
+
+  def _name_best(self) -> None:
+    """Writes `best`, if it is to name another; no save is under way."""
     if self._best != self._named and self._best in self.numbers:
       if distributed.is_first():
         workdir_lib.name_best(self._directory, self._best)
       self._named = self._best
-
-  def keep_best(self, number: int) -> None:
-    """Has `best` name this checkpoint, once it is complete.
-
-    Until then the one that is named now stays: a kill leaves no name without a
-    checkpoint.
-    """
-    self._best = number
 
   def _stays(self, number: int) -> bool:
     return number in (self._named, self._best)

@@ -109,9 +109,9 @@ def load_policy(
 
   Args:
     name: workdir of a training run (its newest checkpoint is taken; one of an
-      adapter is merged into its base) or its checkpoints/N, or what
-      `pretrained.resolve` knows: a known name, a Hugging Face directory, a .gguf
-      file, a hub name.
+      adapter is merged into its base), its checkpoints/N or checkpoints/best,
+      or what `pretrained.resolve` knows: a known name, a Hugging Face
+      directory, a .gguf file, a hub name.
     mesh: where its parameters live; None: on one device, or NumPy arrays.
     dtype: of its parameters; of a run with an adapter it is that of its base.
 

@@ -123,9 +123,10 @@ def _download(repository: str) -> pathlib.Path:
     )
   # The hub's errors are kinds of these two.
   except (OSError, ValueError) as error:
+    said = ' '.join(str(error).split()).rstrip('.')  # some have several lines
     raise WeightsError(
         f'There is no local {repository!r}, and the hub did not give it:'
-        f' {error}. Download it elsewhere and give its directory.'
+        f' {said}. Download it elsewhere and give its directory.'
     ) from error
 
 

@@ -163,6 +163,48 @@ def test_a_run_without_evaluations_brings_no_number_of_tasks(a_run):
   assert item.configs[0].eval.num_tasks == 100
 
 
+def test_an_empty_name_is_not_the_default_model():
+  with pytest.raises(ConfigError, match="model.name='' has an empty entry"):
+    read('model=')
+
+
+def test_what_is_sampled_is_a_policy_at_each_temperature():
+  config = config_of(
+      'model=m;expert,api=http://h:1/v1,api_model=gpt,temperatures=0;0.5'
+  )
+  config.model.name += ';api'
+  found = evaluation.read(config)
+  assert [x.name for x in found] == [
+      'm-t0',
+      'm-t0.5',
+      'expert',
+      'gpt-t0',
+      'gpt-t0.5',
+  ]
+  assert [x.configs[0].eval.temperature for x in found[:2]] == [0.0, 0.5]
+  assert [x.configs[0].api.temperature for x in found[3:]] == [0.0, 0.5]
+  # The workdir keeps what the command said.
+  whole = evaluation.whole(config, found)
+  assert whole.eval.temperatures == (0.0, 0.5)
+  assert whole.eval.temperature == whole.api.temperature == 1.0
+  assert whole.model.name == 'm;expert;api'
+
+
+@pytest.mark.parametrize(
+    'arg, words',
+    [
+        ('model=expert;random,temperatures=0;1', 'none .* is sampled'),
+        ('model=m,temperatures=0;1;0', 'repeats one'),
+        ('model=m,temperatures=1;-1', 'must be at least 0'),
+        ('model=m,temperatures=0;1,temperature=0.5', 'has no effect'),
+        ('api=http://h:1/v1,api_model=gpt,temperatures=0;3', 'takes 2 at most'),
+    ],
+)
+def test_temperatures_that_cannot_be_are_refused(arg, words):
+  with pytest.raises(ConfigError, match=words):
+    read(arg)
+
+
 @pytest.mark.parametrize('name', suites.SUITES)
 def test_a_suite_is_a_config_of_each_of_its_panels(name):
   [item] = read(f'model=expert,suite={name}')

@@ -35,6 +35,16 @@ TINY = {'sft': babyai_sft, 'dpo': babyai_dpo, 'agentevol': babyai_agentevol}
         ),
         ('sft', {'algo.speed': 1}, 'Unknown field algo.speed'),
         ('sft', {'eval.every': 5}, 'eval.every has no effect'),
+        (
+            'sft',
+            {'checkpoint.keep_best': True},
+            "mode='sft'; it acts in train, agentevol",
+        ),
+        (
+            'agentevol',
+            {'checkpoint.keep_best': True, 'eval.num_tasks': 0},
+            'keep_best=True has no effect: eval.num_tasks is 0',
+        ),
         ('sft', {'optim.warmup_steps': 5}, 'Set algo.warmup'),
         ('sft', {'rollout.temperature': 0.5}, "mode='sft'; it acts in train"),
         (

@@ -277,6 +277,38 @@ def test_algorithms_without_groups_take_single_episodes():
         (dict(model__lora=dict(alpha=3.0)), 'lora.alpha=3.0 has no .*rank=0'),
         (dict(model__lora=dict(rank=4)), "'tiny-1m' starts random: train it"),
         (dict(model__lora=dict(targets=())), r'targets=\(\) names no project'),
+        (
+            dict(checkpoint__keep_best=True),
+            'keep_best=True has no effect: eval.every is 0',
+        ),
+        (
+            dict(num_steps=4, eval__every=4, checkpoint__keep_best=True),
+            'keep_best compares evaluations, .* num_steps=4: lower eval.every',
+        ),
+        (
+            dict(eval=dict(num_tasks=0, every=1)),
+            'eval.every=1 has no effect: eval.num_tasks is 0',
+        ),
+        (
+            dict(eval__small=dict(num_tasks=4)),
+            'small.num_tasks=4 has no effect: eval.small.every is 0',
+        ),
+        (
+            dict(eval__small=dict(every=1)),
+            'small.every=1 has no effect: eval.small.num_tasks is 0',
+        ),
+        (
+            dict(eval__small=dict(num_tasks=8, every=1)),
+            'small.num_tasks=8 is a part of eval.num_tasks=8: take fewer',
+        ),
+        (
+            dict(eval=dict(every=1, small=dict(num_tasks=4, every=1))),
+            'more often than eval.every=1: lower it',
+        ),
+        (
+            dict(num_steps=3, eval__small=dict(num_tasks=4, every=3)),
+            'small.every=3 has no effect within num_steps=3',
+        ),
     ],
 )
 def test_contradictions_are_refused(fields, message):

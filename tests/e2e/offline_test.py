@@ -1,4 +1,4 @@
-"""sft, dpo and agentevol as a user runs them, stopped and gone on with."""
+"""sft, dpo and agentevol as a user runs them, continued and exported."""
 
 import json
 import signal
@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from agentrl.data import episodes as episodes_lib
-from tests.e2e.running import SHORT, finish, lines, start, wait_for
+from agentrl.runtime import workdir as workdir_lib
+from tests.e2e.running import (
+    SHORT,
+    check_export,
+    finish,
+    lines,
+    start,
+    wait_for,
+)
 
 pytestmark = pytest.mark.slow
 SMALL = ('--config.eval.num_tasks=2',)
@@ -84,55 +92,65 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
   assert (
       expected[-1]['policy/heldout_loss'] < expected[1]['policy/heldout_loss']
   )
+  check_export(whole, tmp_path)
 
 
 def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
+  run = tmp_path / 'run'
   config = 'configs/babyai_dpo.py:tiny'
   flags = (*SMALL, *SHORT['dpo'])
   # What a run leaves that was killed before its first checkpoint.
-  (tmp_path / 'episodes').mkdir()
-  np.savez(tmp_path / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
-  process = start(tmp_path, *flags, config=config)
-  metrics = tmp_path / 'metrics.jsonl'
+  (run / 'episodes').mkdir(parents=True)
+  np.savez(run / 'episodes' / 'pairs.npz', ref_logprobs=np.zeros((2, 3)))
+  process = start(run, *flags, config=config)
+  metrics = run / 'metrics.jsonl'
   wait_for(lambda: metrics.exists() and metrics.read_text(), process)
   process.send_signal(signal.SIGINT)
   said, _ = process.communicate(timeout=400)
   assert process.returncode == 130 and 'same command' in said, said
   assert '8 preference pairs' in said
-  finish(tmp_path, *flags, config=config)
+  finish(run, *flags, config=config)
   history = lines(metrics)
   assert [line['step'] for line in history] == list(range(4))
   # A coin's loss, and the imitation's.
   coin = history[0]['policy/loss'] - history[0]['policy/nll']
   assert coin == pytest.approx(0.6931, abs=1e-3)
   assert history[-1]['preference/margin'] > 0
-  assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
-  pairs = list(episodes_lib.read(tmp_path / 'episodes' / 'pairs.jsonl'))
+  assert list(summary_of(run)['eval']) == ['untrained', 'before', 'after']
+  pairs = list(episodes_lib.read(run / 'episodes' / 'pairs.jsonl'))
   for better, worse in zip(pairs[::2], pairs[1::2], strict=True):
     assert better.task_id == worse.task_id
     assert better.episode_return > worse.episode_return
+  check_export(run, tmp_path)
 
 
 def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
+  run = tmp_path / 'run'
   config = 'configs/babyai_agentevol.py:tiny'
-  flags = (*SMALL, *SHORT['agentevol'])
+  flags = (*SMALL, *SHORT['agentevol'], '--config.checkpoint.keep_best=True')
   # What a run leaves that was killed before its first checkpoint.
-  (tmp_path / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
-  process = start(tmp_path, *flags, config=config)
-  wait_for((tmp_path / 'checkpoints' / '1').exists, process)
+  run.mkdir()
+  (run / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
+  process = start(run, *flags, config=config)
+  wait_for((run / 'checkpoints' / '1').exists, process)
   process.send_signal(signal.SIGKILL)
   process.wait()
-  said = finish(tmp_path, *flags, config=config)
+  said = finish(run, *flags, config=config)
   assert 'Continuing after step 1' in said
   assert 'Training a tokenizer' not in said
-  history = lines(tmp_path / 'metrics.jsonl')
+  history = lines(run / 'metrics.jsonl')
   assert [line['step'] for line in history] == [0, 1]
   assert [line['policy/version'] for line in history] == [1, 2]
   assert history[1]['rollout/episodes'] == 8
-  evals = summary_of(tmp_path)['eval']
+  evals = summary_of(run)['eval']
   assert history[0]['eval_untrained/success'] == evals['untrained']['mean']
   assert history[0]['eval/success'] == evals['before']['mean']
   assert history[1]['eval/success'] == evals['after']['mean']
-  assert list(summary_of(tmp_path)['eval']) == ['untrained', 'before', 'after']
-  kept = tmp_path / 'rounds' / '1' / 'kept.jsonl'
+  assert list(summary_of(run)['eval']) == ['untrained', 'before', 'after']
+  best = summary_of(run)['best']
+  assert best['success'] == max(evals[x]['mean'] for x in ('before', 'after'))
+  found = workdir_lib.run_of(str(run / 'checkpoints' / 'best'))
+  assert found == (run, best['checkpoint'])
+  kept = run / 'rounds' / '1' / 'kept.jsonl'
   assert len(list(episodes_lib.read(kept))) == history[1]['filter/kept']
+  check_export(run, tmp_path)

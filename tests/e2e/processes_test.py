@@ -88,7 +88,10 @@ def test_each_process_starts_servers_of_its_own(tmp_path):
     assert 'Serving' in (run / 'servers' / log).read_text()
 
 
+# Whose servers they are, and whether models or adapters are pushed: each of both
+# is in two of the four cases, and the other two are extra.
 @pytest.mark.slow
+@pytest.mark.extra
 def test_processes_share_servers_that_run(tmp_path):
   run = tmp_path / 'run'
   config = variants.get('tiny-1m')
@@ -116,7 +119,9 @@ def base(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('own', [True, False])
+@pytest.mark.parametrize(
+    'own', [pytest.param(True, marks=pytest.mark.extra), False]
+)
 def test_processes_push_adapters_alone(base, tmp_path, own):
   run, weights = tmp_path / 'run', tmp_path / 'weights'
   flags = (

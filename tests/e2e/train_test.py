@@ -17,14 +17,28 @@ from tensorboard.backend.event_processing.event_accumulator import (
 
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
-from tests.e2e.running import ROOT, command, launch, lines, start, wait_for
+from agentrl.runtime import workdir as workdir_lib
+from tests.e2e.running import (
+    ROOT,
+    check_export,
+    command,
+    launch,
+    lines,
+    start,
+    wait_for,
+)
 from tests.waiting import alive, gone
 
-# The smallest run that still warm-starts, evaluates, grows its horizon.
+# The smallest run that still warm-starts, evaluates, grows its horizon, and keeps
+# its best checkpoint.
 SMALL = (
     '--config.num_steps=3',
     '--config.warmstart.episodes=8',
     '--config.eval.num_tasks=4',
+    '--config.eval.every=2',
+    "--config.eval.small={'num_tasks': 2, 'every': 1}",
+    '--config.checkpoint.keep=1',
+    '--config.checkpoint.keep_best=True',
     '--config.sampler.max_running=8',
     '--config.rollout.concurrency=8',
     '--config.sampler.deterministic=True',
@@ -82,17 +96,29 @@ def test_a_run_leaves_its_record_behind(runs):
   summary = json.loads((runs.whole / 'summary.json').read_text())
   assert summary['mode'] == 'train' and summary['steps'] == 3
   assert summary['wall_s'] > 0 and summary['tokens'] > 0
-  assert list(summary['eval']) == ['untrained', 'before', 'after']
-  for result in summary['eval'].values():
-    assert 0 <= result['low'] <= result['mean'] <= result['high'] <= 1
-    assert result['n'] == 4
+  names = ['untrained', 'before', 'step_2', 'after']
+  assert list(summary['eval']) == names
+  assert list(summary['eval_small']) == [*names[:2], 'step_1', *names[2:]]
+  for panel, size in (('eval', 4), ('eval_small', 2)):
+    for result in summary[panel].values():
+      assert 0 <= result['low'] <= result['mean'] <= result['high'] <= 1
+      assert result['n'] == size
   metrics = lines(runs.whole / 'metrics.jsonl')
   assert [line['step'] for line in metrics] == [0, 1, 2]
   for name, line in (('before', metrics[0]), ('untrained', metrics[0])):
     success = summary['eval'][name]['mean']
     assert line[f'eval_{name}/success'] == success
   assert metrics[-1]['eval/success'] == summary['eval']['after']['mean']
-  assert not any('eval' in name for name in metrics[1])
+  for line, panels in zip(
+      metrics, ({'eval_small'}, *2 * [{'eval', 'eval_small'}]), strict=True
+  ):
+    groups = {name.partition('/')[0] for name in line}
+    assert {x for x in groups if x in ('eval', 'eval_small')} == panels
+  files = (runs.whole / 'episodes').glob('eval*/*')
+  assert sorted(f'{x.parent.name}/{x.stem}' for x in files) == [
+      *('eval/000000', 'eval/000002', 'eval/000003', 'eval/untrained'),
+      'eval_small/000001',
+  ]
   assert [line['rollout/horizon'] for line in metrics] == [3, 6, 6]
   assert [line['policy/version'] for line in metrics] == [2, 3, 4]
   for line in metrics:
@@ -151,6 +177,29 @@ def test_a_killed_run_continues_as_if_nothing_had_happened(runs):
   config = json.loads((runs.whole / 'config.json').read_text())
   expected = len(resumed) * config['algo']['minibatches']
   assert [summary['updates'] for summary in summaries] == [expected] * 2
+  one, other = summaries
+  for name in ('eval', 'eval_small', 'best'):
+    assert one[name] == other[name], name
+
+
+def test_the_best_checkpoint_is_kept_beside_the_newest(runs):
+  for run in (runs.whole, runs.resumed):
+    summary = json.loads((run / 'summary.json').read_text())
+    best, folder = summary['best'], run / 'checkpoints'
+    found = summary['eval'][best['evaluation']]
+    assert found['checkpoint'] == best['checkpoint']
+    assert (
+        found['mean']
+        == best['success']
+        == max(
+            x['mean']
+            for name, x in summary['eval'].items()
+            if name != 'untrained'
+        )
+    )
+    assert (folder / 'best').read_text() == f'{best["checkpoint"]}\n'
+    kept = {x.name for x in folder.iterdir()} - {'best'}
+    assert {'3', str(best['checkpoint'])} <= kept and len(kept) <= 3
 
 
 def test_a_second_run_on_the_workdir_is_refused(runs):
@@ -208,16 +257,14 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
 
 @pytest.mark.slow
 def test_programs_that_were_kept_give_the_same_run(runs, tmp_path):
-  folder = tmp_path / 'compiled'
+  """The other run found all programs, which one before it had left."""
+  cold, folder = tmp_path / 'cold', tmp_path / 'compiled'
   kept = f'--config.compile_cache={folder}'
-  cold, warm = tmp_path / 'cold', tmp_path / 'warm'
-  for run in (cold, warm):
-    done = launch(run, *SMALL, kept, config=QUICKSTART)
-    assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
-    found = {path.name.split('-')[0] for path in folder.glob('*-cache')}
-    assert {'jit_accumulate', 'jit_apply', 'jit__decode'} <= found
-  assert_equal_to_the_bit(cold, warm)
-  assert_equal_to_the_bit(cold, runs.whole)
+  done = launch(cold, *SMALL, kept, config=QUICKSTART)
+  assert done.returncode == 0 and not done.stderr, done.stdout + done.stderr
+  found = {path.name.split('-')[0] for path in folder.glob('*-cache')}
+  assert {'jit_accumulate', 'jit_apply', 'jit__decode'} <= found
+  assert_equal_to_the_bit(cold, runs.resumed)
 
 
 def test_a_killed_run_leaves_no_process(runs):
@@ -246,12 +293,24 @@ def test_the_inspector_shows_what_was_trained(runs):
 @pytest.mark.slow
 def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
   result = launch(
-      tmp_path, config=f'configs/evaluate.py:model={runs.whole},n=4'
+      tmp_path,
+      config=(
+          f'configs/evaluate.py:model={runs.whole};{runs.whole}'
+          '/checkpoints/best,n=4'
+      ),
   )
   assert result.returncode == 0, result.stdout + result.stderr
   summary = json.loads((tmp_path / 'summary.json').read_text())
-  assert summary['weight_version'] == '4'
-  assert summary['eval']['test']['n'] == 4
+  ended = json.loads((runs.whole / 'summary.json').read_text())
+  # The warm start made version 1, each step the next.
+  best = str(ended['best']['checkpoint'] + 1)
+  assert summary['weight_version'] == {'whole': '4', 'whole-best': best}
+  assert summary['eval']['whole-best']['babyai']['test']['n'] == 4
+
+
+@pytest.mark.slow
+def test_a_run_is_exported_and_evaluated(runs, tmp_path):
+  check_export(runs.whole, tmp_path)
 
 
 @pytest.mark.slow
@@ -267,6 +326,8 @@ def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
       config=f'configs/evaluate.py:model={runs.whole},n=3,task_file={items}',
   )
   assert result.returncode == 0, result.stdout + result.stderr
+  summary = json.loads((tmp_path / 'run' / 'summary.json').read_text())
+  assert summary['weight_version'] == '4'
   folder = tmp_path / 'run' / 'episodes' / 'eval' / 'whole'
   played = lines(folder / 'babyai.jsonl')
   assert [x['task_id'] for x in played] == list(wanted)
@@ -284,7 +345,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   if process.returncode == 0:
     pytest.fail('The run ended before it could be interrupted.')
   assert process.returncode == 130 and 'same command' in said
-  saved = max(int(p.name) for p in (tmp_path / 'checkpoints').iterdir())
+  saved = int(workdir_lib.last_checkpoint(tmp_path).name)
   assert saved == len(lines(metrics)) >= 1
 
 

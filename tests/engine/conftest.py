@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import Request, SamplingParams
@@ -63,12 +64,12 @@ class Model:
     """`[T, V]` by a full forward."""
     padded = np.zeros((1, CONFIG.max_positions), np.int32)
     padded[0, : len(tokens)] = tokens
-    return np.asarray(self._logits(padded)[0, : len(tokens)])
+    return np.asarray(self._logits(padded))[0, : len(tokens)]
 
   def logprobs(self, tokens, temperature=1.0):
     """`[T, V]`: row t is log p(. | tokens[: t + 1]) by a full forward."""
-    logits = self.logits(tokens)
-    return np.asarray(jax.nn.log_softmax(logits / temperature, axis=-1))
+    # In NumPy: JAX would compile for every length.
+    return special.log_softmax(self.logits(tokens) / temperature, axis=-1)
 
   def greedy(self, prompt, steps):
     tokens = list(prompt)

@@ -121,10 +121,12 @@ def test_a_terminal_gets_a_table():
 
 
 def test_the_line_of_a_training_runs_evaluation():
-  summary = dict(mean=0.25, low=0.1, high=0.5, n=16)
+  summary = dict(mean=0.25, low=0.1, high=0.5, n=16, tasks=16)
   assert report.describe('after', summary) == (
       'after: success 0.250, 95% interval [0.100, 0.500], 16 held-out tasks'
   )
+  several = report.describe('after', summary | {'n': 160})
+  assert several.endswith(', 160 episodes of 16 held-out tasks')
   nothing = dict(mean=None, low=None, high=None, n=0)
   assert report.describe('after', nothing) == 'after: no valid episode'
 

@@ -55,8 +55,8 @@ def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
 ):
   evaluated = []
 
-  def evaluate(run, serving, *inputs):
-    evaluated.append(inputs)
+  def evaluate(run, serving, *inputs, checkpoint):
+    evaluated.append((*inputs, checkpoint))
     raise Interrupted  # the loop saves the round before it stops
 
   monkeypatch.setattr(learning, 'evaluate', evaluate)
@@ -73,7 +73,13 @@ def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
   assert [line['step'] for line in lines] == [0, 1, 2]
   assert ['rollout/return_mean' in line for line in lines] == [0, 1, 1]
   # After the last round comes the evaluation of the mode itself.
-  assert evaluated == [('before', 0, 1), ('round_1', 1, 2)]
+  assert evaluated == [('before', 0, 1, 1), ('round_1', 1, 2, 2)]
+  # Both were stopped. A run that goes on plays what is missing.
+  run.record.restore(run.record.state() | {'evals': {'before': {}}})
+  with pytest.raises(Interrupted):
+    hooks.evaluate(1, 2)
+  hooks.evaluate(0, 1)
+  assert evaluated[2:] == [('round_1', 1, 2, 2)]
   path = agentevol._kept_path(run.session, 2)
   assert list(episodes_lib.read(path)) == kept(1.0)
   path = episodes_lib.step_path(directory, 'train', 2)

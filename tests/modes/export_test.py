@@ -17,6 +17,7 @@ from agentrl.modes import (
     export,
 )
 from agentrl.rollout import options as rollout_options
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.training import language_model
@@ -228,10 +229,12 @@ def test_the_newest_checkpoint_comes_back_bit_for_bit(a_run, tmp_path):
         {'checkpoint.step': 1},
         {'checkpoint.path': '{}/checkpoints/1'},
         {'checkpoint.path': '{}/checkpoints/1', 'checkpoint.step': 1},
+        {'checkpoint.path': '{}/checkpoints/best'},
     ],
 )
 def test_an_older_checkpoint_is_exported_by_its_number(a_run, tmp_path, fields):
   run_dir, params = a_run
+  workdir_lib.name_best(run_dir / 'checkpoints', 1)
   fields = {
       k: v.format(run_dir) if isinstance(v, str) else v
       for k, v in fields.items()
@@ -326,6 +329,9 @@ def test_a_checkpoint_is_a_model_by_its_folder(a_run):
     )
     assert version == str(number)
     tiny.assert_trees_equal(model.params, params[number])
+  workdir_lib.name_best(run_dir / 'checkpoints', 1)
+  best, _ = language_model.load_policy(f'{run_dir}/checkpoints/best')
+  tiny.assert_trees_equal(best.params, params[1])
   with pytest.raises(CheckpointError, match='has no checkpoint 7; known: 1, 2'):
     language_model.load_policy(f'{run_dir}/checkpoints/7')
 

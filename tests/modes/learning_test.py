@@ -2,22 +2,28 @@
 
 import copy
 import dataclasses
+import json
+import types
 
 import aiohttp
+import jax
 import pytest
 
 from agentrl import config as config_lib
 from agentrl.algos import sft
 from agentrl.data import episodes as episodes_lib
 from agentrl.modes import learning
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.training import language_model, supervised
 from agentrl.training.optim import Rate
-from agentrl.types import Message
+from agentrl.training.run_record import SMALL, WHOLE
+from agentrl.types import Group, Message
 from configs import quickstart
 from tests import fakes, qwen3, tiny
+from tests.evaluation import recording
 
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 HELPS = '<|im_start|>system\nYou help.<|im_end|>\n' + template_lib.CHATML
@@ -134,8 +140,109 @@ def test_ctrl_c_ends_a_phase_after_the_update_at_hand(make_run):
 
 def test_without_a_panel_nothing_is_evaluated(make_run, said):
   run = make_run(read(**{'eval.num_tasks': 0}))
-  learning.evaluate(run, None, 'before', 0, 0)  # there are no servers to ask
+  # There are no servers to ask.
+  learning.evaluate(run, None, 'before', 0, 0, checkpoint=0)
   assert run.record.state()['evals'] == {} and not said(run)
+
+
+class EvenSolved:
+  """Plays episodes of which every other task's succeeds."""
+
+  def __init__(self):
+    self.asked = []
+
+  def collect(self, tasks, samples, sampler, *, name, **how):
+    self.asked.append(name)
+    del how
+    return [
+        Group(
+            task,
+            ordinal,
+            tuple(
+                fakes.make_episode(
+                    (float(task % 2 == 0),), task_id=task, sample=sample
+                )
+                for sample in range(samples)
+            ),
+        )
+        for ordinal, task in tasks
+    ]
+
+
+def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
+  collector = EvenSolved()
+  small = {'num_tasks': 2, 'every': 1}
+  run = make_run(
+      read(**{'eval.small': small}),
+      collector=collector,
+      panel=recording.panel(task_ids=range(8)),
+      small_panel=recording.panel(task_ids=(0, 4)),
+  )
+  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  run.record.open(run.session.stack, 3, 0, shown=())
+  for step in range(2):
+    run.record.write(step, {})
+    learning.evaluate(
+        run,
+        serving,
+        f'step_{step + 1}',
+        step + 1,
+        step + 2,
+        checkpoint=step + 1,
+        panel=WHOLE if step else SMALL,
+    )
+  assert collector.asked == ['eval_small-step_1', 'eval-step_2']
+  whole, part = map(run.record.evaluations, (WHOLE, SMALL))
+  assert list(whole) == ['step_2'] and list(part) == ['step_1', 'step_2']
+  assert (whole['step_2']['mean'], whole['step_2']['n']) == (0.5, 8)
+  for found in part.values():
+    assert (found['mean'], found['n']) == (1.0, 2)
+  panels = {found['panel'] for found in part.values()}
+  assert panels == {run.small_panel.hash} and whole['step_2']['checkpoint'] == 2
+  folder = run.session.directory / 'episodes'
+  files = sorted(str(x.relative_to(folder)) for x in folder.glob('*/*'))
+  assert files == ['eval/000002.jsonl', 'eval_small/000001.jsonl']
+  first, second = map(
+      json.loads,
+      (run.session.directory / 'metrics.jsonl').read_text().splitlines(),
+  )
+  assert first['eval_small/success'] == second['eval_small/success'] == 1.0
+  assert 'eval/success' not in first and second['eval/success'] == 0.5
+  assert 'step_1, small panel: success 1.000' in said(run)
+
+
+def test_a_run_ends_with_the_name_of_its_best_checkpoint(make_run, said):
+  config = read(
+      **{'num_steps': 4, 'eval.every': 1, 'checkpoint.keep_best': True}
+  )
+  run = make_run(config)
+  rates = {'before': 0.25, 'step_1': 0.75, 'after': 0.75}
+  for number, (name, rate) in enumerate(rates.items()):
+    found = {'mean': rate, 'low': 0.1, 'high': 0.9, 'n': 4, 'tasks': 4}
+    run.record.add_evaluation(
+        name,
+        found
+        | {
+            'checkpoint': number,
+            'panel': 'a',
+            'horizon': 6,
+            'temperature': 1.0,
+        },
+    )
+    learning.keep_best(run, number)
+    run.checkpoints.save(number, {'params': {'w': jax.numpy.ones(3)}}, {})
+  learning.finish(run, 'train', 2)
+  directory = run.session.directory
+  summary = json.loads((directory / 'summary.json').read_text())
+  assert summary['best'] == {
+      'evaluation': 'step_1',  # of equal ones the first
+      'checkpoint': 1,
+      'success': 0.75,
+  }
+  best = directory / 'checkpoints' / 'best'
+  assert workdir_lib.run_of(str(best)) == (directory, 1)
+  assert 'best (step_1): success 0.750' in said(run)
+  assert f'checkpoint 1, {best}' in said(run)
 
 
 def test_the_experts_failures_are_not_imitated(make_run, said):

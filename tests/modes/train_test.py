@@ -11,6 +11,7 @@ from agentrl import config as config_lib
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError
 from agentrl.modes import learning, train
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training import rl, watch
 from agentrl.training.rl import LoopState
@@ -60,11 +61,13 @@ def test_without_a_warm_start_the_policy_is_evaluated_once(
 ):
   evaluated = []
   monkeypatch.setattr(
-      learning, 'evaluate', lambda *inputs: evaluated.append(inputs[2:])
+      learning,
+      'evaluate',
+      lambda *inputs, checkpoint: evaluated.append((*inputs[2:], checkpoint)),
   )
   run, params = make_run(read(**{'warmstart.episodes': 0})), object()
   assert learning.warm_up(run, None, params) == (params, 0)
-  assert evaluated == [('before', 0, 0)]
+  assert evaluated == [('before', 0, 0, 0)]
 
 
 def test_a_collection_has_names_and_seeds_of_its_step(make_run):
@@ -124,16 +127,63 @@ def test_evaluations_come_between_steps_and_not_after_the_last(
 ):
   evaluated = []
 
-  def evaluate(run, serving, *inputs):
-    evaluated.append(inputs)
+  def evaluate(run, serving, *inputs, checkpoint, panel):
+    evaluated.append((*inputs, panel))
+    assert checkpoint == inputs[1]
     raise Interrupted  # the loop saves the step, and stops by itself
 
   monkeypatch.setattr(learning, 'evaluate', evaluate)
-  hooks = make_hooks(make_run(read(**{'eval.every': 2})))
+  every = {'num_tasks': 4, 'every': 2}
+  fields = {'eval.every': 3, 'eval.small': every}
+  hooks = make_hooks(make_run(read(**fields)))
   for step in range(6):
-    hooks.record(made(step))
-  # Name, step and policy version.
-  assert evaluated == [('step_2', 2, 3), ('step_4', 4, 5)]
+    assert not hooks.record(made(step))
+  # Name, step, policy version and panel.
+  assert evaluated == [
+      ('step_2', 2, 3, 'eval_small'),
+      ('step_3', 3, 4, 'eval'),
+      ('step_4', 4, 5, 'eval_small'),
+  ]
+
+
+def test_a_step_that_is_evaluated_best_is_worth_a_checkpoint(
+    make_run, monkeypatch
+):
+  rates = {'step_1': 0.5, 'step_2': 0.25, 'step_3': 0.5, 'step_5': 0.75}
+
+  def evaluate(run, serving, name, step, version, *, checkpoint, panel):
+    if name not in rates:
+      raise Interrupted
+    found = dict.fromkeys(
+        ('low', 'high', 'n', 'invalid', 'return_mean', 'turns_mean'), 0
+    )
+    found |= {'mean': rates[name], 'checkpoint': checkpoint}
+    found |= {'panel': 'a', 'horizon': 6, 'temperature': 1.0}
+    run.record.add_evaluation(name, found, panel)
+
+  monkeypatch.setattr(learning, 'evaluate', evaluate)
+  fields = {'eval.every': 1, 'checkpoint.keep_best': True}
+  run = make_run(read(**fields))
+  hooks, state = make_hooks(run), tiny.new_state()
+  saved = []
+  for step in range(5):
+    if hooks.record(made(step)):
+      loop = LoopState(step + 1, step + 2, {}, [], {})
+      hooks.save(state, loop)
+      saved.append(step + 1)
+  run.checkpoints.wait()
+  assert saved == [1, 5]
+  path = run.session.directory / 'checkpoints' / 'best'
+  assert workdir_lib.run_of(str(path))[1] == 5
+  # What Ctrl-C stopped is played when the run goes on, and only that.
+  rates['step_4'] = 1.0
+  hooks.evaluate(4, 5)
+  hooks.evaluate(5, 6)
+  assert list(run.record.evaluations()) == [
+      *('step_1', 'step_2', 'step_3', 'step_5', 'step_4')
+  ]
+  # Its checkpoint is gone: it cannot be the best.
+  assert learning.best(run) == 'step_5'
 
 
 def test_a_checkpoint_has_the_loop_and_the_reference(make_run):

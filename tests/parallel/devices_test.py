@@ -49,15 +49,23 @@ GRID = [
 # Every axis, any number of microbatches, with and without a critic; the rest
 # is slow.
 QUICK = ['8x1x1x1/none/4', '2x2x2x1/none/2', '1x2x2x2/own/1']
+# Every mesh with and without a critic, and either with every number of
+# microbatches; all combinations are extra.
+PAIRS = [
+    f'{mesh}/{critic}/{(1, 2, 4)[(i + shift) % 3]}'
+    for i, mesh in enumerate(MESHES)
+    for critic, shift in (('none', 2), ('own', 0))
+]
+MARKS = {
+    **{case: (pytest.mark.slow, pytest.mark.extra) for case in GRID},
+    **{case: pytest.mark.slow for case in PAIRS},
+    **{case: () for case in QUICK},
+}
 LIMIT = dict(max_tokens=tiny.ROW * learner.PACKED_ROWS)
 
 
 @pytest.mark.parametrize(
-    'case',
-    [
-        c if c in QUICK else pytest.param(c, marks=pytest.mark.slow)
-        for c in GRID
-    ],
+    'case', [pytest.param(case, marks=MARKS[case]) for case in GRID]
 )
 def test_any_mesh_gives_the_same_update(case):
   mesh, critic, _ = case.split('/')

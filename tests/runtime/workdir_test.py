@@ -67,6 +67,22 @@ def test_a_name_means_a_run_or_one_of_its_checkpoints(run):
   assert workdir_lib.run_of(str(run / 'checkpoints')) is None
 
 
+def test_a_run_names_its_best_checkpoint(run):
+  folder = run / 'checkpoints'
+  assert workdir_lib.best_checkpoint(folder) is None
+  with pytest.raises(CheckpointError, match='names no .*keep_best=True'):
+    workdir_lib.run_of(str(folder / 'best'))
+  for number in (10, 2):
+    workdir_lib.name_best(folder, number)
+    assert workdir_lib.best_checkpoint(folder) == number
+    assert workdir_lib.run_of(str(folder / 'best')) == (run, number)
+  assert workdir_lib.last_checkpoint(run) == folder / '10'
+  (folder / 'best').write_text('ten')
+  with pytest.raises(CheckpointError, match="best has 'ten' in place of the"):
+    workdir_lib.run_of(str(folder / 'best'))
+  assert workdir_lib.run_of(str(run / 'other' / 'checkpoints' / 'best')) is None
+
+
 def test_the_last_checkpoint_is_the_newest_that_is_complete(run, tmp_path):
   assert workdir_lib.last_checkpoint(run) == run / 'checkpoints' / '10'
   assert workdir_lib.last_checkpoint(tmp_path / 'none') is None

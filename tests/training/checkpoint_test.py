@@ -22,6 +22,7 @@ import pytest
 from agentrl.errors import CheckpointError
 from agentrl.models import variants
 from agentrl.models.config import SLIDING
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.training import checkpoint, checksums
 from agentrl.training.checkpoint import Checkpoints
 from tests import tiny
@@ -101,6 +102,61 @@ def test_the_newest_are_kept(open_checkpoints):
 @functools.partial(jax.jit, donate_argnums=0)
 def donating_update(tree):
   return jax.tree.map(lambda x: x * 0 - 1, tree)
+
+
+def test_the_best_is_kept_and_named_beside_the_newest(
+    open_checkpoints, tmp_path
+):
+  folder, tree = tmp_path / 'checkpoints', make_tree()
+  named = lambda: workdir_lib.best_checkpoint(folder)
+  checkpoints = open_checkpoints(keep=1)
+
+  def save(number, best, checkpoints=checkpoints):
+    checkpoints.keep_best(best)
+    checkpoints.save(number, tree, {'number': number})
+
+  save(0, 0)
+  save(2, 2)
+  # Not before it is complete; and until then the one before stays.
+  assert named() == 0 and checkpoints.numbers == [0, 2]
+  save(3, 2)
+  assert named() == 2 and checkpoints.numbers == [2, 3]
+  save(4, 2)
+  checkpoints.wait()
+  assert named() == 2 and checkpoints.numbers == [2, 4]
+  # A run that goes on keeps what is named, and may name another.
+  again = open_checkpoints(keep=1)
+  save(5, 2, again)
+  again.wait()
+  assert named() == 2 and again.numbers == [2, 5]
+  again.keep_best(5)
+  assert named() == 5
+  again.save(6, tree, {})
+  again.wait()
+  assert named() == 5 and again.numbers == [5, 6]
+  tiny.assert_trees_equal(again.restore(like(tree), 5), tree)
+
+
+def test_a_failed_save_of_the_best_leaves_the_name_of_the_one_before(
+    open_checkpoints, tmp_path, monkeypatch
+):
+  folder, tree = tmp_path / 'checkpoints', make_tree()
+  checkpoints = open_checkpoints(keep=1)
+  checkpoints.keep_best(0)
+  checkpoints.save(0, tree, {})
+  checkpoints.wait()
+
+  def fail(directory):
+    raise OSError(errno.ENOSPC, 'No space left on device')
+
+  with monkeypatch.context() as patch:
+    patch.setattr(checksums, 'write', fail)
+    checkpoints.keep_best(1)
+    checkpoints.save(1, tree, {})
+    with pytest.raises(CheckpointError, match='No space left'):
+      checkpoints.wait()
+  assert workdir_lib.best_checkpoint(folder) == 0
+  assert open_checkpoints(keep=1).numbers == [0]
 
 
 def test_a_donated_update_does_not_reach_a_save_under_way(open_checkpoints):

@@ -69,6 +69,44 @@ def project(visit: Visit, need: int = 0) -> Place:
   return place
 
 
+def item(visit: Visit, view: str, editor: int = 0) -> tuple[Place, sqlite3.Row]:
+  """A project and its issue or merge request of the address.
+
+  The row is of `view`. `editor` is the role that may change what others opened;
+  0: it is only shown.
+
+  Raises:
+    Missing: there is none.
+    Forbidden: it is to be changed, and the visitor may not.
+  """
+  place = project(visit)
+  row = visit.one(
+      f'SELECT * FROM {view} WHERE project_id = ? AND number = ?',
+      place.id,
+      visit.match['number'],
+  )
+  if not may_edit(visit, place, row, editor):
+    raise Forbidden('Your role in this project does not allow this.')
+  return place, row
+
+
+def may_edit(visit: Visit, place: Place, row: sqlite3.Row, editor: int) -> bool:
+  """True for the author of an issue or merge request, and for editors."""
+  return row['author_id'] == visit.user or place.role >= editor
+
+
+def choices(visit: Visit, place: Place) -> Mapping[str, Any]:
+  """The values that fields of forms and filters offer."""
+  milestones = visit.all(
+      'SELECT title FROM milestones WHERE project_id = ? ORDER BY 1', place.id
+  )
+  return {
+      'people': people(visit, place.id),
+      'milestones': [row['title'] for row in milestones],
+      'all_labels': [],  # of issues only
+  }
+
+
 def role_in(visit: Visit, project_id: int) -> int:
   """The visitor's highest role in a project; 0: none."""
   return visit.value(

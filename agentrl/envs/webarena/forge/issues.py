@@ -60,20 +60,20 @@ def show(visit: Visit) -> Page:
       labels=lists.labels(visit, [issue['id']])[issue['id']],
       comments=comments(visit, 'issue_id', issue['id']),
       todo=todo(visit, 'issue_id', issue['id']),
-      may_edit=_may_edit(visit, place, issue),
+      may_edit=access.may_edit(visit, place, issue, REPORTER),
       **_choices(visit, place),
   )
 
 
 def edit(visit: Visit) -> Page:
   """The form that changes an issue's texts."""
-  place, issue = _issue(visit, change=True)
+  place, issue = _issue(visit, REPORTER)
   return place.page('issue_form.html', issue=issue, **_choices(visit, place))
 
 
 def save(visit: Visit) -> Redirect:
   """Changes an issue's texts."""
-  place, issue = _issue(visit, change=True)
+  place, issue = _issue(visit, REPORTER)
   visit.db.execute(
       'UPDATE issues SET title = ?, description = ?, updated_at = ? WHERE'
       ' id = ?',
@@ -89,7 +89,7 @@ def save(visit: Visit) -> Redirect:
 
 def set_state(visit: Visit) -> Redirect:
   """Closes or reopens an issue."""
-  place, issue = _issue(visit, change=True)
+  place, issue = _issue(visit, REPORTER)
   state = visit.text('state')
   if state not in ('opened', 'closed') or state == issue['state']:
     raise Wrong('The issue is in this state already.')
@@ -289,38 +289,16 @@ def _set_labels(visit: Visit, place: Place, issue: int) -> None:
     )
 
 
-def _issue(visit: Visit, *, change: bool = False) -> tuple[Place, sqlite3.Row]:
-  """The issue of the address.
-
-  Raises:
-    Missing: there is none.
-    Forbidden: it is to be changed, and the visitor may not.
-  """
-  place = access.project(visit)
-  issue = visit.one(
-      'SELECT * FROM issue_items WHERE project_id = ? AND number = ?',
-      place.id,
-      visit.match['number'],
-  )
-  if change and not _may_edit(visit, place, issue):
-    raise Forbidden('Only its author and reporters may change an issue.')
-  return place, issue
-
-
-def _may_edit(visit: Visit, place: Place, issue: sqlite3.Row) -> bool:
-  return issue['author_id'] == visit.user or place.role >= REPORTER
+def _issue(visit: Visit, editor: int = 0) -> tuple[Place, sqlite3.Row]:
+  return access.item(visit, 'issue_items', editor)
 
 
 def _choices(visit: Visit, place: Place) -> Mapping[str, Any]:
   """The values that fields of forms and filters offer."""
-  named = 'SELECT {} FROM {} WHERE project_id = ? ORDER BY 1'
+  labels = visit.all(
+      'SELECT name FROM labels WHERE project_id = ? ORDER BY 1', place.id
+  )
   return {
-      'people': access.people(visit, place.id),
-      'milestones': [
-          row[0]
-          for row in visit.all(named.format('title', 'milestones'), place.id)
-      ],
-      'all_labels': [
-          row[0] for row in visit.all(named.format('name', 'labels'), place.id)
-      ],
+      **access.choices(visit, place),
+      'all_labels': [row['name'] for row in labels],
   }

@@ -7,7 +7,6 @@ from typing import Any
 from agentrl.envs.webarena.forge import access, code, issues, lists
 from agentrl.envs.webarena.forge.access import DEVELOPER, Place
 from agentrl.envs.webarena.site import (
-    Forbidden,
     Page,
     Redirect,
     Visit,
@@ -21,7 +20,7 @@ def listing(visit: Visit) -> Page:
   """The merge requests of a project."""
   place = access.project(visit)
   found = lists.items(visit, 'merge_items', 'i.project_id = ?', place.id)
-  return place.page('items.html', **found, **_choices(visit, place))
+  return place.page('items.html', **found, **access.choices(visit, place))
 
 
 def new(visit: Visit) -> Page:
@@ -37,7 +36,7 @@ def new(visit: Visit) -> Page:
       source=source,
       target=target,
       branches=code.branch_names(visit, place),
-      **_choices(visit, place),
+      **access.choices(visit, place),
   )
 
 
@@ -79,8 +78,8 @@ def show(visit: Visit) -> Page:
       approved=any(x['id'] == visit.user for x in approvals),
       comments=issues.comments(visit, 'merge_request_id', merge['id']),
       todo=issues.todo(visit, 'merge_request_id', merge['id']),
-      may_edit=_may_edit(visit, place, merge),
-      **_choices(visit, place),
+      may_edit=access.may_edit(visit, place, merge, DEVELOPER),
+      **access.choices(visit, place),
   )
 
 
@@ -106,19 +105,19 @@ def commits(visit: Visit) -> Page:
 
 def edit(visit: Visit) -> Page:
   """The form that changes a merge request's texts."""
-  place, merge = _merge(visit, change=True)
+  place, merge = _merge(visit, DEVELOPER)
   return place.page(
       'merge_form.html',
       merge=merge,
       source=merge['source_branch'],
       target=merge['target_branch'],
-      **_choices(visit, place),
+      **access.choices(visit, place),
   )
 
 
 def save(visit: Visit) -> Redirect:
   """Changes a merge request's texts."""
-  place, merge = _merge(visit, change=True)
+  place, merge = _merge(visit, DEVELOPER)
   values = {
       'title': visit.text('title', most=255),
       'description': visit.text('description', needed=False),
@@ -142,7 +141,7 @@ def set_sidebar(visit: Visit) -> Redirect:
 
 def set_state(visit: Visit) -> Redirect:
   """Closes or reopens a merge request."""
-  place, merge = _merge(visit, change=True)
+  place, merge = _merge(visit, DEVELOPER)
   state = visit.text('state')
   if state not in ('opened', 'closed') or merge['state'] in (state, 'merged'):
     raise Wrong('The merge request is in this state already.')
@@ -213,26 +212,8 @@ def _shown(place: Place, found: sqlite3.Row, notice: str = '') -> Redirect:
   return Redirect(f'{place.url}/-/merge_requests/{found["number"]}', notice)
 
 
-def _merge(visit: Visit, *, change: bool = False) -> tuple[Place, sqlite3.Row]:
-  """The merge request of the address.
-
-  Raises:
-    Missing: there is none.
-    Forbidden: it is to be changed, and the visitor may not.
-  """
-  place = access.project(visit)
-  found = visit.one(
-      'SELECT * FROM merge_items WHERE project_id = ? AND number = ?',
-      place.id,
-      visit.match['number'],
-  )
-  if change and not _may_edit(visit, place, found):
-    raise Forbidden('Only its author and developers may change this.')
-  return place, found
-
-
-def _may_edit(visit: Visit, place: Place, found: sqlite3.Row) -> bool:
-  return found['author_id'] == visit.user or place.role >= DEVELOPER
+def _merge(visit: Visit, editor: int = 0) -> tuple[Place, sqlite3.Row]:
+  return access.item(visit, 'merge_items', editor)
 
 
 def _check_branches(
@@ -264,19 +245,4 @@ def _sidebar(visit: Visit, place: Place) -> Mapping[str, Any]:
       'assignee_id': issues.member(visit, place, 'assignee'),
       'reviewer_id': issues.member(visit, place, 'reviewer'),
       'milestone_id': issues.milestone(visit, place),
-  }
-
-
-def _choices(visit: Visit, place: Place) -> Mapping[str, Any]:
-  """What the fields of forms and filters offer."""
-  return {
-      'people': access.people(visit, place.id),
-      'milestones': [
-          row[0]
-          for row in visit.all(
-              'SELECT title FROM milestones WHERE project_id = ? ORDER BY 1',
-              place.id,
-          )
-      ],
-      'all_labels': [],
   }
