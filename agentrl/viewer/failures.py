@@ -79,10 +79,12 @@ async def _failures(request: web.Request) -> web.Response:
   width = max(-(-(await _steps(state, query)) // 10), 1)
   columns = ', '.join(_KINDS.values())
   numbers = ', '.join(str(i + 1) for i in range(1 + len(_KINDS)))
+  # A horizon of 10 turns comes after one of 3.
+  order = 'MIN(subtask), MIN(horizon)' if by == 'stage' else '1'
   # One pass over the episodes, whose groups are few.
   groups = await state.query(
       f'SELECT {_GROUPS[by]}, {columns}, COUNT(*), SUM(success) {where}'
-      f' GROUP BY {numbers} ORDER BY 1',
+      f' GROUP BY {numbers} ORDER BY {order}',
       values | {'width': width},
   )
   tables = {

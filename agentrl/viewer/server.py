@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import pathlib
 import signal
+import sqlite3
 import sys
 from collections.abc import AsyncIterator, Sequence
 
@@ -138,6 +139,9 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
     return web.json_response({'error': str(error)}, status=422)
   if isinstance(error, AgentrlError):
     return web.json_response({'error': str(error)}, status=400)
+  if isinstance(error, sqlite3.OperationalError):  # locked, a full disk
+    words = f'The index cannot be read just now: {error}.'
+    return web.json_response({'error': words}, status=503)
   raise error
 
 

@@ -45,7 +45,7 @@ def played():
   rng = np.random.default_rng(0)
   return {
       (run, step): [
-          play(rng, f'{run}-{step}-{i}', horizon=3 if step < 20 else 6)
+          play(rng, f'{run}-{step}-{i}', horizon=3 if step < 20 else 10)
           for i in range(12)
       ]
       for run in 'ab'
@@ -113,6 +113,9 @@ def test_counts_are_those_of_the_episodes(url, played, by, failed):
         if count
     }
     assert counts == expected
+  if by == 'stage':
+    rows = [row.split('\x1f') for row in found['tables']['stop']['rows']]
+    assert rows == sorted(rows, key=lambda row: (row[0], int(row[1])))
   assert found['found'] == {'env': ['babyai'], 'origin': ['train']}
 
 

@@ -193,3 +193,25 @@ def test_a_failure_leads_to_its_episodes(root, viewer, page):
   expect(row).to_contain_text('36')
   row.locator('td.cell a').first.click()
   expect(page).to_have_url(re.compile(r'#/episodes\?run=grpo%3Bppo.*horizon=6'))
+
+
+def test_400_pixels_are_enough_and_nothing_moves(root, viewer, page):
+  page.set_viewport_size({'width': 400, 'height': 800})
+  page.add_init_script(
+      'window.shift = 0; new PerformanceObserver((list) => {'
+      ' for (const e of list.getEntries()) if (!e.hadRecentInput)'
+      ' window.shift += e.value;'
+      '}).observe({type: "layout-shift", buffered: true});'
+  )
+  url = viewer(root)
+  for fragment, shown in (
+      ('runs?runs=grpo;ppo', '.card'),
+      ('compare?a=grpo:eval/000012&b=grpo:eval/000000', '.cells'),
+      ('failures?runs=grpo', '.map'),
+  ):
+    page.goto(f'{url}#/{fragment}')
+    page.reload()  # another fragment alone is no load
+    page.locator(shown).first.wait_for()
+    page.wait_for_timeout(200)
+    assert page.evaluate('document.documentElement.scrollWidth') <= 400
+    assert page.evaluate('window.shift') < 0.1  # "good" by Web Vitals

@@ -159,7 +159,8 @@ export class Curves {
     if (!all.length) return {};
     const shape = (stages) => stages.slice(0, -1)
         .map((stage) => `${stage.turns} ${stage.stop}`).join();
-    const longest = all.reduce((a, b) => a.length >= b.length ? a : b);
+    const end = (stages) => stages.at(-1).stop;
+    const longest = all.reduce((a, b) => end(b) > end(a) ? b : a);
     const same = all.every((stages) => shape(longest).startsWith(shape(stages)));
     if (!same) return {note: 'horizons differ'};
     return {bands: longest.map((stage) => ({

@@ -86,10 +86,22 @@ export function duration(seconds) {
 
 export function age(time) {
   if (time === null) return '–';
+  return h('time', {dataset: {since: time}, title: new Date(1000 * time).toLocaleString()},
+      since(time));
+}
+
+/** Brings the ages below an element up to date. */
+export function tick(element) {
+  for (const each of element.querySelectorAll('time')) {
+    each.textContent = since(Number(each.dataset.since));
+  }
+}
+
+function since(time) {
   const seconds = Math.max(0, Date.now() / 1000 - time);
-  const text = seconds < 5 ? 'now' : seconds > 2 * 86400 ?
-    `${Math.floor(seconds / 86400)} d ago` : `${duration(seconds)} ago`;
-  return h('time', {title: new Date(1000 * time).toLocaleString()}, text);
+  if (seconds < 5) return 'now';
+  return seconds > 2 * 86400 ? `${Math.floor(seconds / 86400)} d ago` :
+    `${duration(seconds)} ago`;
 }
 
 export function configTable({runs, rows, config, fields, without}) {

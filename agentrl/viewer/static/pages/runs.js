@@ -7,7 +7,7 @@ import {follow} from '../lib/live.js';
 import {join, split} from '../lib/names.js';
 import {change, go, href} from '../lib/route.js';
 import {
-  age, configTable, duration, firstOf, look, MOST, sortBy, state, steps, success,
+  age, configTable, duration, firstOf, look, MOST, sortBy, state, steps, success, tick,
 } from '../lib/run_cells.js';
 
 export const title = 'Runs';
@@ -20,6 +20,7 @@ const COLUMNS = [
   ['wall_s', 'Time', 'num'], ['updated', 'Written', 'num'],
 ];
 const NONE = ';'; // in the URL, where somebody wants to see no curves
+const TICK_MS = 5000; // between updates of the ages
 const LIVE_MS = 1500; // at least, between two updates of a live run
 
 export async function render(root, params, {signal}) {
@@ -48,11 +49,15 @@ class Page {
         this.showTable();
       }});
     this.controls = h('div', {class: 'controls'});
-    this.config = h('details', {class: 'config',
+    this.config = h('details', {class: 'config', hidden: true,
       ontoggle: () => this.config.open && this.showConfig()});
     this.curves = new Curves(signal);
     this.problem = h('div');
-    signal.addEventListener('abort', () => clearTimeout(this.waiting));
+    const ticking = setInterval(() => tick(this.table), TICK_MS);
+    signal.addEventListener('abort', () => {
+      clearTimeout(this.waiting);
+      clearInterval(ticking);
+    });
     root.append(
         h('div', {class: 'head'}, h('h1', {}, 'Runs'), this.count, this.search),
         this.table, this.problem, this.controls, this.config, this.curves.element);
@@ -241,6 +246,7 @@ class Page {
             this.names.map((name) => h('option', {value: name}))),
         h('span', {class: 'links'},
             this.csv = h('a', {download: 'curves.csv'}, 'CSV of all'),
+            h('a', {href: href('episodes', {run: join(chosen)})}, 'Episodes'),
             h('a', {href: href('failures', {runs: join(chosen)})}, 'Why it fails'),
             chosen.length === 1 &&
               h('a', {href: href('compare', {run: chosen[0]})}, 'Stages')));
