@@ -81,6 +81,17 @@ def test_textcraft_resolves_kinds_of_items():
   assert stick['mark'] is None
 
 
+def test_textcraft_shows_the_way_that_things_are_held_for():
+  opening = RECIPES.replace('2 planks', '2 planks, 1 glue')
+  opening = opening.replace('\n\n', '\ncraft 9 stick using 1 bamboo\n\n')
+  ways = (('oak logs', ['1 bamboo']), ('planks', ['2 planks', '1 glue']))
+  for held, children in ways:
+    turn = (f'get 2 {held}', f'Got 2 {held}')
+    found = views.at('textcraft', moment(opening, turn))
+    [stick] = block(found, 'tree')['root']['children']
+    assert [x['text'] for x in stick['children']] == children
+
+
 @pytest.mark.parametrize('style', ['compact', 'full'])
 def test_babyai_draws_what_the_policy_reads(style):
   seen = {

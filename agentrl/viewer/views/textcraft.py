@@ -97,7 +97,12 @@ def _node(
   makers.sort(key=lambda item: item not in made)
   children = []
   if makers and len(above) < _DEEPEST:
-    _, inputs = ways[makers[0]][0]
+    # Of several ways, the one that more is held for, else the shortest.
+    have = lambda inputs: sum(x in held for x in inputs)
+    inputs = min(
+        (inputs for _, inputs in ways[makers[0]]),
+        key=lambda inputs: (-have(inputs), len(inputs)),
+    )
     children = [
         _node(x, n, ways, held, made, (*above, makers[0]))
         for x, n in inputs.items()
