@@ -57,10 +57,16 @@ def chrome():
 
 
 @pytest.fixture
-def page(chrome):
+def errors():
+  """Errors in the page's console; a test clears those that it expects."""
+  return []
+
+
+@pytest.fixture
+def page(chrome, errors):
   """An empty page; the test fails where its console has an error."""
   context = chrome.new_context(viewport={'width': 1280, 'height': 800})
-  found, errors = context.new_page(), []
+  found = context.new_page()
   found.on('pageerror', lambda error: errors.append(str(error)))
   found.on(
       'console',
