@@ -5,9 +5,10 @@ them, `--fields=optim` those of a section. An argument of the config file
 follows a colon (`--config=configs/NAME.py:tiny`). `--dry_run` checks the config
 and starts nothing: it prints every value and its origin (default, config, flag,
 or run: the one that it goes on from), and of a run that learns what each device
-of its mesh needs.
+of its mesh needs. `--view` prints a link to pages that show the run.
 """
 
+import contextlib
 import errno
 import importlib
 import pathlib
@@ -19,6 +20,7 @@ from absl import app, flags, logging
 from agentrl.config import MODES, commandline, report
 from agentrl.config.modes import Learning
 from agentrl.errors import AgentrlError, ConfigError
+from agentrl.runtime import workdir
 
 _CONFIG = flags.DEFINE_string(
     'config', None, 'Config file, with its argument after a colon.'
@@ -35,6 +37,9 @@ _FIELDS = flags.DEFINE_string(
     "List the fields of the config's mode, or of a section of it, and stop;"
     " without a config those of mode 'train'.",
 )
+_VIEW = flags.DEFINE_bool(
+    'view', False, 'Show the workdir in a browser while the run goes on.'
+)
 _DEVICE_MEMORY = flags.DEFINE_float(
     'device_memory_gib',
     None,
@@ -44,6 +49,16 @@ _DEVICE_MEMORY = flags.DEFINE_float(
 
 # Those that learn: a dry run plans their memory.
 PLANNED = tuple(name for name in MODES if issubclass(MODES[name], Learning))
+
+# Those that leave no episodes in the workdir.
+UNRECORDED = (
+    'compare',
+    'export',
+    'inspect',
+    'serve_env',
+    'serve_policy',
+    'view',
+)
 
 # A file that cannot be written: full, over quota, read-only, forbidden.
 _DISK = (
@@ -75,6 +90,11 @@ def main(arguments):
         f'--device_memory_gib={memory:g} acts with --dry_run only, in the modes'
         f' {", ".join(PLANNED)}.'
     )
+  if _VIEW.value and (mode in UNRECORDED or _DRY_RUN.value):
+    raise ConfigError(
+        '--view shows what a run writes, and this command writes none:'
+        ' leave it out.'
+    )
   # Imported late: an environment server needs no accelerator, and XLA_FLAGS
   # must be set before jax is imported.
   module = importlib.import_module(f'agentrl.modes.{mode}')
@@ -89,7 +109,13 @@ def main(arguments):
       plan_report = importlib.import_module('agentrl.planning.report')
       plan_report.show(mode, checked, memory)
     return
-  module.run(config, _WORKDIR.value)
+  with contextlib.ExitStack() as stack:
+    if _VIEW.value:
+      module.read(config)  # before there is a folder
+      beside = importlib.import_module('agentrl.viewer.beside')
+      folder = workdir.make(_WORKDIR.value)
+      print(stack.enter_context(beside.viewer(folder)), flush=True)
+    module.run(config, _WORKDIR.value)
 
 
 def _parse(argv):

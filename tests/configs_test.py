@@ -72,6 +72,7 @@ ARGS = {
     'inspect': ('episodes=e.jsonl', 'episodes=e.jsonl,tokenizer=DIR,n=5'),
     'serve_env': ('env=babyai,port=8001,expert', 'env=babyai,workers=4'),
     'serve_policy': ('model=RUN,port=0', 'model=DIR'),
+    'view': ('port=0',),
 }
 TOOLS = (
     'compare',
@@ -81,6 +82,7 @@ TOOLS = (
     'inspect',
     'serve_env',
     'serve_policy',
+    'view',
 )
 CASES = [
     (name, arg)

@@ -57,6 +57,7 @@ def launch(*flags):
         ((QUICKSTART,), '--workdir=runs/NAME'),
         ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
         ((QUICKSTART, '--device_memory_gib=24'), 'with --dry_run only'),
+        ((QUICKSTART, '--dry_run', '--view'), '--view shows what a run writes'),
         ((QUICKSTART, '--config.sampler.api_key=k'), 'sampler.api_key_file'),
     ],
 )

@@ -63,17 +63,21 @@ ALLOWED['config'] = {
     *OPTIONS, 'own', 'fields', 'schedules', 'trackers', 'envs',
     'runtime.workdir',
 }  # fmt: skip
+ALLOWED['viewer'] = {
+    'metrics', 'envs', 'text', 'inference', 'rollout', 'data', 'evaluation',
+    'http', 'runtime',
+}  # fmt: skip
 ALLOWED['serving'] = ALLOWED['training'] | {'training'}
 ALLOWED['planning'] = ALLOWED['training'] | {'training', 'serving'}
 ALLOWED['modes'] = ALLOWED['training'] | {
-    'training', 'config', 'serving', 'planning'
+    'training', 'config', 'serving', 'planning', 'viewer'
 }  # fmt: skip
 OPEN = {'errors', 'types'}
 
 HOST = {
     'errors', 'types', 'own', 'fields', 'metrics', 'trackers', 'schedules',
     'runtime', 'http', 'envs', 'text', 'inference', 'rollout', 'data',
-    'evaluation', 'config',
+    'evaluation', 'config', 'viewer',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}

@@ -200,6 +200,7 @@ def make_learner(loss=None, *, mesh=None, temperature=1.0, critic=None):
       tx,
       state,
       temperature=temperature,
+      keep_entropy=True,
   )
   return state, programs
 

@@ -440,8 +440,26 @@ class Doctor(Mode):
   doctor: examining.Examined = section(examining.Examined)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View(Mode):
+  """mode='view': pages that show runs and their episodes."""
+
+  mode = 'view'
+
+  view: sections.View = section(sections.View)
+
+
 _LEARN = (Train, Sft, Dpo, AgentEvol)
-_REST = (Evaluate, Compare, ServeEnv, ServePolicy, Inspect, Export, Doctor)
+_REST = (
+    Evaluate,
+    Compare,
+    ServeEnv,
+    ServePolicy,
+    Inspect,
+    Export,
+    Doctor,
+    View,
+)
 MODES = {cls.mode: cls for cls in _LEARN + _REST}
 
 

@@ -316,3 +316,37 @@ class Pairs:
   own_opening: bool = field(
       False, "our instructions in place of a conversation's own", acts_if=_PAIRS
   )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class View:
+  """The viewer's server."""
+
+  host: str = field('127.0.0.1', 'address to listen on')
+  port: int = field(7000, 'port to listen on; 0: a free one', ge=0, le=65535)
+  # Required where `host` is no loopback address.
+  token_file: str | None = field(
+      None, 'file with the token that the link carries; None: none'
+  )
+  # Their modules are imported: episodes and configs that are shown cannot name
+  # any.
+  environments: tuple[str, ...] = field(
+      (),
+      'environments of your own to play in, module:NAME each',
+      example=('my_package.my_env:SPEC',),
+  )
+  # Live play asks them for tokens; the page names them by number only.
+  samplers: tuple[str, ...] = field(
+      (),
+      "URLs of servers that speak SGLang's protocol, for live play",
+      example=('http://127.0.0.1:1',),
+  )
+  sampler_key_file: str | None = field(
+      None,
+      "file with the samplers' API key, which no page gets; None: none",
+      acts_if=when_set(
+          'view.samplers',
+          ('http://127.0.0.1:1',),
+          'only samplers are asked with it; list their URLs',
+      ),
+  )

@@ -261,7 +261,8 @@ def write_learned(path: pathlib.Path, **arrays: np.ndarray | None) -> None:
 
   Args:
     path: of the episode file.
-    **arrays: `[B, T]`, row b is the file's episode b; None is left out.
+    **arrays: `[B, ...]`, mostly `[B, T]`: row b is the file's episode b; None
+      is left out.
 
   Raises:
     DataError: the file cannot be written.

@@ -2,8 +2,8 @@
 
 Mask and alignment bugs do not crash; they train the wrong tokens. A
 `TokenTable` puts an episode beside the arrays that a train step would use,
-`problems` names contradictions, and `terminal` shows it in colour. The
-page for a browser is in `report_html`.
+`problems` names contradictions, and `terminal` shows it in colour. In a browser
+the viewer shows the same.
 """
 
 import dataclasses

@@ -196,6 +196,16 @@ class EnvClient:
       )
     return png
 
+  async def boxes(self) -> dict[int, tuple[float, float, float, float]]:
+    """Left, top, width and height of a page's elements in its picture, by number.
+
+    Only from our servers of browsers.
+
+    Raises:
+      EnvError: the server could not be reached or refused.
+    """
+    return await self._get_episode(replies.BOXES, 'boxes')
+
   async def close(self) -> None:
     """Gives the episode back. A failure is only logged.
 

@@ -125,6 +125,7 @@ WEBARENA = Dialect(
     ended_key='terminated',
     closed_key='closed',
     failed_reset='TimeoutError',
+    queries=('boxes',),
     renders=True,
     step_extra={'info': {}},
 )

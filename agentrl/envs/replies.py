@@ -32,6 +32,7 @@ Decoder = msgspec.json.Decoder
 TEXT = Decoder(Text)
 EXPERT = Decoder(TypedDict('Expert', {'action': Text}))
 AVAILABLE = Decoder(TypedDict('Available', {'available_actions': list[Text]}))
+BOXES = Decoder(dict[int, tuple[Number, Number, Number, Number]])
 # Bare, or in what AgentGym's BabyAI calls the state.
 OBSERVATION = Decoder(Text | TypedDict('State', {'observation': Text}))
 _FAILURE = Decoder(TypedDict('Failure', {'error': NotRequired[msgspec.Raw]}))

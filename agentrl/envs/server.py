@@ -14,10 +14,8 @@ import contextlib
 import dataclasses
 import json
 import logging
-import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +28,7 @@ from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
 from agentrl.http import auth
+from agentrl.runtime import parent
 
 # Seconds after which an environment that does not close is left behind.
 _SHUTDOWN_S = 3.0
@@ -135,25 +134,11 @@ async def serve(
   for number in (signal.SIGTERM, signal.SIGINT):
     loop.add_signal_handler(number, stop.set)
   if exit_with_parent:
-    threading.Thread(
-        target=_watch_parent, args=(loop, stop), daemon=True
-    ).start()
+    parent.watch(loop, stop.set, 2 * _SHUTDOWN_S)
   async with running(env_name, options, **settings) as url:
     ready = {'port': int(url.rpartition(':')[2]), 'env': env_name, 'url': url}
     print(json.dumps(ready), flush=True)
     await stop.wait()
-
-
-def _watch_parent(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-  # Not sys.stdin: its lock, held here, would abort the interpreter at exit.
-  while os.read(0, 4096):
-    pass
-  # Nobody is left to end us if an environment hangs.
-  last = threading.Timer(2 * _SHUTDOWN_S, os._exit, args=(1,))
-  last.daemon = True
-  last.start()
-  with contextlib.suppress(RuntimeError):  # the loop has ended already
-    loop.call_soon_threadsafe(stop.set)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

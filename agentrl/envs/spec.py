@@ -34,6 +34,9 @@ class EnvSpec:
     stratum: a finer kind of a task by its id, which panels spread over too;
       None: a list that is in order within each kind.
     success: when an episode succeeds, in one sentence beside figures.
+    view: what the viewer shows of an episode between two turns, as
+      agentrl/viewer/views/README.md says; None: its text, and its picture where
+      it draws one.
     clusters_of: gives, under the options, the template of a task by its id,
       where tasks of one template succeed and fail together and a panel holds
       several: intervals then count templates, not tasks. None: each task
@@ -54,6 +57,7 @@ class EnvSpec:
   stratum: Callable[[int], str] | None = None
   success: str = 'The environment says so.'
   clusters_of: Callable[..., Callable[[int], str] | None] | None = None
+  view: Callable[[Any], list[dict[str, Any]]] | None = None
 
   def open(self, **options: Any) -> EnvFactory:
     """The factory of its environments. Imports their packages only now.

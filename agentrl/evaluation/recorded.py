@@ -144,7 +144,7 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
   found, counts = {}, collections.Counter()
   for episode in episodes_lib.read(path):
     key = episode.task_id, episode.sample
-    found[key] = _played(episode)
+    found[key] = outcome_of(episode)
     counts[key] += 1
   expected = list(itertools.product(panel.task_ids, range(panel.samples)))
   if counts != collections.Counter(expected):
@@ -160,7 +160,8 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
   return {key: found[key] for key in expected}
 
 
-def _played(episode: Episode) -> Played:
+def outcome_of(episode: Episode) -> Played:
+  """The outcome of an episode; None throughout where it is not valid."""
   if not episode.valid:
     return Played(episode.episode_id, None, None, None)
   return Played(

@@ -1,9 +1,7 @@
 """mode='inspect': what will be trained, token by token."""
 
-import dataclasses
 import itertools
 import pathlib
-import zipfile
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,11 +11,13 @@ from ml_collections import ConfigDict
 from agentrl import config as config_lib
 from agentrl.algos import grpo
 from agentrl.config.modes import Inspect
-from agentrl.data import collate, episodes as episodes_lib, report, report_html
+from agentrl.data import collate, episodes as episodes_lib, report
 from agentrl.errors import ConfigError, DataError
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.training import compile_cache, language_model
 from agentrl.types import Episode, Group
+from agentrl.viewer import export, export_page, learned as learned_lib, record
+from agentrl.viewer.learned import Learned
 from agentrl.weights import pretrained
 
 
@@ -48,7 +48,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
           ' them (rollout.save_tokens=False).'
       )
   tokenizer = _tokenizer(view.tokenizer, path)
-  arrays = _arrays(path, episodes)
+  arrays, learned = _arrays(path, episodes)
   shown = sum(len(g.episodes) for g in grouped(episodes)[: view.num_groups])
   tables = [
       report.TokenTable(
@@ -64,8 +64,19 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   console = rich.console.Console()
   console.print(report.terminal(tables))
   page = pathlib.Path(view.html or path.with_suffix('.html'))
+  sources = [
+      export.Source(
+          record.decode(episodes_lib.to_line(table.episode).encode()),
+          line,
+          learned=learned,
+          tokenizer=tokenizer,
+          problems=report.problems(table),
+      )
+      for line, table in enumerate(tables)
+  ]
+  title = f'What is trained: {path.name}'
   page.write_text(
-      report_html.page(tables, title=f'What is trained: {path.name}'),
+      export_page.page(title, export.collect(title, sources, grouped=False)),
       encoding='utf-8',
   )
   missing = '' if 'old_logprobs' in arrays else ' without old log-probabilities'
@@ -89,10 +100,20 @@ def grouped(episodes: Sequence[Episode]) -> list[Group]:
   ]
 
 
+# Of what training left, those that the terminal has columns for.
+_SHOWN = (
+    'advantages', 'returns', 'values', 'old_logprobs', 'ref_logprobs',
+    'shaped_rewards', 'turn_groups',
+)  # fmt: skip
+
+
 def _arrays(
     path: pathlib.Path, episodes: Sequence[Episode]
-) -> dict[str, np.ndarray]:
-  """`[B, T]` arrays by the names of `TokenTable`."""
+) -> tuple[dict[str, np.ndarray], Learned]:
+  """`[B, T]` arrays by the names of `TokenTable`, and what was learnt from.
+
+  Where training left nothing, advantages are GRPO's.
+  """
   groups = grouped(episodes)
   batch = collate.collate(groups)
   arrays = {
@@ -101,34 +122,28 @@ def _arrays(
       # credited with the whole one.
       'returns': batch.completion_mask * batch.episode_return[:, None],
   }
-  beside = path.with_suffix('.npz')
-  if not beside.exists():
+  learned = learned_lib.load(path)
+  if learned is None:
     batch = grpo.advantages(batch, num_groups=len(groups))
-    return arrays | {'advantages': np.asarray(batch.advantages)}
-  try:
-    with np.load(beside) as trained:
-      arrays |= dict(trained)
-  except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
-    raise DataError(f'{beside} cannot be read: {error}') from error
-  fields = dataclasses.fields(report.TokenTable)
-  known = {field.name for field in fields} - {'episode', 'texts'}
-  for name, values in arrays.items():
-    if name not in known or values.dtype.kind not in 'biuf':
-      raise DataError(
-          f'{beside} holds {name!r} of type {values.dtype}, which no run'
-          f' writes; delete the file to see {path} alone.'
-      )
-    if values.shape != batch.tokens.shape:
-      raise DataError(
-          f'{beside} holds {name} of shape {values.shape}, but the episodes of'
-          f' {path} make {batch.tokens.shape}; delete the former to see the'
-          ' latter alone.'
-      )
+    advantages = np.asarray(batch.advantages)
+    return (
+        arrays | {'advantages': advantages},
+        Learned({'advantages': advantages}),
+    )
+  if learned.names and learned.shape != batch.tokens.shape:
+    raise DataError(
+        f'{path.with_suffix(".npz")} holds {learned.names[0]} of shape'
+        f' {learned.shape}, but the episodes of {path} make'
+        f' {batch.tokens.shape}; delete the former to see the latter alone.'
+    )
+  for name in learned.names:
+    if name in _SHOWN:
+      arrays[name] = learned.array(name)
   # The networks speak of the inserted tokens as well; nothing is learnt there.
   for name in ('old_logprobs', 'ref_logprobs', 'values'):
     if name in arrays:
       arrays[name] = np.where(batch.completion_mask, arrays[name], 0)
-  return arrays
+  return arrays, learned
 
 
 def _tokenizer(name: str | None, path: pathlib.Path) -> tokenizer_lib.Tokenizer:

@@ -65,6 +65,31 @@ class Update:
   ref_params: Any = None
 
 
+class LastUpdate(NamedTuple):
+  """The policy's outputs in the update that each row was last part of.
+
+  They come from the pass that made the gradient, under the parameters before
+  that update; nothing is computed for them. NaN marks tokens that no update
+  computed: those of prompts that a group shares, and whole rows that the loss
+  does not see.
+
+  Attributes:
+    logprobs: `[B, T]`.
+    entropy: `[B, T]`, of the distribution that each token was drawn from.
+    placements: `[B, 5]` int32, columns `PLACEMENT`; -1 in rows of no update.
+  """
+
+  logprobs: np.ndarray
+  entropy: np.ndarray
+  placements: np.ndarray
+
+
+# Minibatch of the last epoch, microbatch in it, row in that, the column where
+# the episode begins, and how many of its first tokens are a prefix that it shares
+# with its group. Of several segments the last one's.
+PLACEMENT = ('minibatch', 'microbatch', 'row', 'start', 'shared')
+
+
 class UpdatedPolicy(NamedTuple):
   """The results of all updates on one collection.
 
@@ -74,12 +99,14 @@ class UpdatedPolicy(NamedTuple):
       sampler's agreement is that of the first update, before the policy moved.
     batch: with what was trained on, old log-probabilities in any case.
     suspects: rows that skipped updates may be due to, ascending.
+    last: outputs of the last update of each row.
   """
 
   state: TrainState
   metrics: Metrics
   batch: TokenBatch
   suspects: list[int]
+  last: LastUpdate
 
 
 def trainable(
@@ -146,7 +173,8 @@ def update_policy(
   parts, skipped, suspects, old = [], 0, set(), batch.old_logprobs
   scored = hyperparams.scores
   seen = np.arange(len(trainable))  # rows whose old log-probabilities are known
-  for rows in _minibatches(len(trainable), plan, rl_step):
+  last = no_update(batch)
+  for minibatch, rows in enumerate(_minibatches(len(trainable), plan, rl_step)):
     if skips >= programs_lib.MAX_SKIPS:
       break
     made = programs_lib.update(
@@ -163,8 +191,10 @@ def update_policy(
     if metrics and not scored and not parts:
       # The policy has not moved yet.
       seen, old = rows, old.copy()
-      for values, places in made.logprobs:
-        collate.unpack(distributed.to_host(values), places, old)
+      for kept, places in made.outputs:
+        collate.unpack(distributed.to_host(kept.logprobs), places, old)
+    if minibatch >= hyperparams.updates - hyperparams.minibatches:
+      _keep(last, made.outputs, minibatch % hyperparams.minibatches)
     skips = programs_lib.count_skips(skips, metrics) if metrics else skips
     if metrics.get('train/skipped'):
       skipped += 1
@@ -178,7 +208,36 @@ def update_policy(
   metrics['train/old_logprobs_skipped'] = float(not scored)
   metrics['train/learnt_share'] = float(trainable.mean())
   batch = batch.replace(old_logprobs=old if fixed is None else fixed)
-  return UpdatedPolicy(state, metrics, batch, sorted(suspects))
+  return UpdatedPolicy(state, metrics, batch, sorted(suspects), last)
+
+
+def no_update(batch: TokenBatch) -> LastUpdate:
+  """The outputs where no update was made."""
+  shape = batch.tokens.shape
+  return LastUpdate(
+      np.full(shape, np.nan, np.float32),
+      np.full(shape, np.nan, np.float32),
+      np.full((shape[0], len(PLACEMENT)), -1, np.int32),
+  )
+
+
+def _keep(last: LastUpdate, outputs: Sequence[Any], minibatch: int) -> None:
+  """Writes the outputs of an update's microbatches to their rows."""
+  for microbatch, (kept, places) in enumerate(outputs):
+    for values, rows in (
+        (kept.logprobs, last.logprobs),
+        (kept.entropy, last.entropy),
+    ):
+      if values is not None:
+        collate.unpack(distributed.to_host(values), places, rows)
+    for place in places:
+      last.placements[place.row] = (
+          minibatch,
+          microbatch,
+          place.packed_row,
+          place.start,
+          place.skip,
+      )
 
 
 def _scored(state: TrainState, batch: TokenBatch, update: Update) -> TokenBatch:

@@ -51,9 +51,9 @@ class Programs(NamedTuple):
 
   # (networks, batch) -> scores
   score: Callable[[Networks, TokenBatch], Scores]
-  # (networks, grads, batch, denominators) -> grads, metrics, [B, T] logprobs;
-  # donates grads
-  accumulate: Callable[..., tuple[Any, Metrics, jax.Array]]
+  # (networks, grads, batch, denominators) -> grads, metrics, what the policy
+  # said of each token; donates grads
+  accumulate: Callable[..., tuple[Any, Metrics, Outputs]]
   # (state, grads) -> state, metrics; donates the state. A gradient that is not
   # finite changes nothing but the count of updates
   apply: Callable[[TrainState, Any], tuple[TrainState, Metrics]]
@@ -68,15 +68,16 @@ class Updated(NamedTuple):
     state: the next.
     metrics: of the minibatch, floats; of a skipped update `train/skipped`
       alone, which is 1; none of a minibatch without a sampled token.
-    logprobs: for each microbatch, those of its tokens under the parameters
-      before the update, `[b, t]`, and where its episodes are.
+    outputs: for each microbatch, log-probabilities of its tokens under the
+      parameters before the update, with their entropies where the programs keep
+      them, `[b, t]`, and where its episodes are.
     suspects: rows that a skipped update may be due to: those of the
       microbatches with a number that is not finite, or all of them.
   """
 
   state: TrainState
   metrics: Metrics
-  logprobs: Sequence[tuple[jax.Array, Sequence[collate.Placement]]] = ()
+  outputs: Sequence[tuple[Outputs, Sequence[collate.Placement]]] = ()
   suspects: Sequence[int] = ()
 
 
@@ -88,6 +89,7 @@ def compile_programs(
     *,
     temperature: float = 1.0,
     base: lora.Base | None = None,
+    keep_entropy: bool = False,
 ) -> Programs:
   """The programs for states like `state`.
 
@@ -99,6 +101,8 @@ def compile_programs(
     temperature: of the sampler; the trainer's logits are divided by it too.
     base: the model that the networks, which are adapters then, add to; neither
       differentiated nor donated. None: the networks are whole.
+    keep_entropy: `accumulate` returns entropies too, which costs nothing where
+      the loss computes them.
   """
   shapes = jax.tree.map(
       lambda x: jax.ShapeDtypeStruct(x.shape, jnp.float32), state.networks
@@ -109,17 +113,18 @@ def compile_programs(
   def objective(networks, batch, denominators, base):
     outputs, _ = _forward(module, networks, batch, base, temperature)
     loss, metrics = loss_fn(outputs, batch, denominators)
-    return loss, (metrics, outputs.logprobs)
+    kept = Outputs(outputs.logprobs, outputs.entropy if keep_entropy else None)
+    return loss, (metrics, kept)
 
   def score(networks, batch, base=None):
     outputs, raw = _forward(module, networks, batch, base, temperature)
     return Scores(outputs.logprobs, outputs.values, raw)
 
   def accumulate(networks, grads, batch, denominators, base=None):
-    new, (metrics, logprobs) = jax.grad(objective, has_aux=True)(
+    new, (metrics, kept) = jax.grad(objective, has_aux=True)(
         networks, batch, denominators, base
     )
-    return jax.tree.map(jnp.add, grads, new), metrics, logprobs
+    return jax.tree.map(jnp.add, grads, new), metrics, kept
 
   def apply(state, grads):
     return _apply(tx, state, grads)
@@ -270,7 +275,7 @@ def update(
   counts = denominators(batch, rows, kl_coef=kl_coef)
   if not counts.tokens:
     return Updated(state, {})
-  grads, parts, logprobs = programs.zeros(), [], []
+  grads, parts, outputs = programs.zeros(), [], []
   computed = padded = 0
   for piece, places in _microbatches(
       programs,
@@ -285,11 +290,11 @@ def update(
         computed += int((part.segment_ids > 0).sum())
         padded += part.tokens.size
     piece = state_lib.place(piece, programs.mesh)
-    grads, metrics, values = programs.accumulate(
+    grads, metrics, kept = programs.accumulate(
         state.networks, grads, piece, counts
     )
     parts.append(metrics)
-    logprobs.append((values, places))
+    outputs.append((kept, places))
   state, metrics = programs.apply(state, grads)
   metrics = merge([metrics])
   if metrics.pop(_BROKEN):
@@ -297,10 +302,10 @@ def update(
         f'After update {int(state.step)} the parameters are not finite; they'
         ' are not kept.'
     )
-  placements = [places for _, places in logprobs]
+  placements = [places for _, places in outputs]
   if metrics['train/skipped']:
     suspects = _suspects(parts, placements)
-    return Updated(state, {'train/skipped': 1.0}, logprobs, suspects)
+    return Updated(state, {'train/skipped': 1.0}, outputs, suspects)
   tokens = int((np.asarray(batch.segment_ids)[rows] > 0).sum())
   whole = sum(p.skip + p.length for places in placements for p in places)
   metrics |= {
@@ -308,7 +313,7 @@ def update(
       'train/padding': 1 - computed / padded,
       'train/shared': 1 - computed / whole,
   }
-  return Updated(state, merge(parts) | metrics, logprobs)
+  return Updated(state, merge(parts) | metrics, outputs)
 
 
 def _microbatches(programs, batch, rows, **options) -> list[collate.Microbatch]:

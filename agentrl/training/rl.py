@@ -27,7 +27,7 @@ from agentrl.training import (
     system,
 )
 from agentrl.training.options import RlOptim
-from agentrl.training.policy_update import Update, UpdatePlan
+from agentrl.training.policy_update import LastUpdate, Update, UpdatePlan
 from agentrl.training.sources import Share, Sources
 from agentrl.training.state import TrainState
 from agentrl.training.supervised import Network
@@ -56,6 +56,7 @@ class StepRecord:
     groups: that were collected.
     batch: of them, with what was trained on.
     suspects: rows of it that skipped updates may be due to.
+    last: outputs of the last update of each row; None: they are not kept.
   """
 
   step: int
@@ -63,6 +64,7 @@ class StepRecord:
   groups: list[Group]
   batch: TokenBatch
   suspects: list[int]
+  last: LastUpdate | None = None
 
 
 class Hooks(Protocol):
@@ -169,7 +171,7 @@ def train(
       batch = collate.collate(groups)
       lr = float(update.learning_rate(int(state.step)))
       complete = False
-      state, metrics, batch, suspects = policy_update.update_policy(
+      state, metrics, batch, suspects, last = policy_update.update_policy(
           state,
           batch,
           update,
@@ -207,7 +209,7 @@ def train(
             )
         )
         worthy = hooks.record(
-            StepRecord(loop.step, metrics, groups, batch, suspects)
+            StepRecord(loop.step, metrics, groups, batch, suspects, last)
         )
         loop = LoopState(
             step=loop.step + 1,
@@ -319,6 +321,7 @@ def make_update(
       state,
       temperature=temperature,
       base=network.base,
+      keep_entropy=True,  # every loss of policy.loss reports it
   )
   advantages = jax.jit(
       online.bind_advantages(plan.hyperparams), static_argnames='num_groups'

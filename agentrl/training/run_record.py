@@ -138,6 +138,7 @@ class RunRecord:
     path = episodes.step_path(self._directory, 'train', step)
     episodes.write(path, played, tokens=tokens)
     if tokens:
+      last = made.last
       episodes.write_learned(
           path,
           advantages=batch.advantages,
@@ -148,6 +149,9 @@ class RunRecord:
           values=batch.values,
           # Numbered from 1: 0 is a token of no turn.
           turn_groups=batch.anchor_ids + 1,
+          last_logprobs=last and last.logprobs,
+          entropy=last and last.entropy,
+          placements=last and last.placements,
       )
     self.write(step, metrics)
 

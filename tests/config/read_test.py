@@ -32,6 +32,7 @@ from agentrl.modes import (
     serve_policy,
     sft,
     train,
+    view,
 )
 from agentrl.rollout.environment import EnvServer
 from agentrl.serving import sglang
@@ -52,6 +53,7 @@ MODULES = dict(
     inspect=inspect,
     serve_env=serve_env,
     serve_policy=serve_policy,
+    view=view,
 )
 # Copies, prints and comparisons ask for every field and use none.
 _MACHINERY = ('dataclasses', 'copy', 'pickle')

@@ -1,15 +1,13 @@
-"""Tests for agentrl.data.report and agentrl.data.report_html."""
+"""Tests for agentrl.data.report."""
 
 import dataclasses
-import html.parser
 import io
 import re
 
 import pytest
-from hypothesis import given, strategies as st
 from rich.console import Console
 
-from agentrl.data import report, report_html
+from agentrl.data import report
 from agentrl.data.report import Span, TokenTable
 from agentrl.text import tokenizer as tokenizer_lib
 from tests import fakes
@@ -35,28 +33,6 @@ def print_terminal(*tables):
   console = Console(file=file, width=120, force_terminal=True)
   console.print(report.terminal(tables))
   return file.getvalue()
-
-
-class Elements(html.parser.HTMLParser):
-  """Collects tags, their attributes and the text outside of tags."""
-
-  def __init__(self, page):
-    super().__init__()
-    self.tags, self.text = [], ''
-    self.feed(page)
-
-  def handle_starttag(self, tag, attrs):
-    self.tags.append((tag, dict(attrs)))
-
-  def handle_data(self, data):
-    self.text += data
-
-  def spans(self, kind):
-    return [
-        attrs
-        for tag, attrs in self.tags
-        if tag == 'span' and 'title' in attrs and kind in attrs['class'].split()
-    ]
 
 
 def test_spans_cut_where_the_mask_changes():
@@ -146,75 +122,6 @@ def test_terminal_is_not_commanded_by_an_observation():
   assert not codes and '\x07' not in printed and '\u202e' not in printed
   assert '\\x1b[2J' in printed
   assert '[bold]x[/]' in printed  # markup of the renderer is text, too
-
-
-def test_page_marks_each_token_by_its_mask():
-  page = Elements(report_html.page([make_table()], title='t'))
-  assert len(page.spans('on')) == sum(EPISODE.completion_mask)
-  assert len(page.spans('off')) == len(EPISODE.tokens) - 4
-
-
-def test_page_has_every_number_at_its_token():
-  page = Elements(report_html.page([make_table()], title='t'))
-  assert page.spans('on')[3]['title'].splitlines() == [
-      '8: id 8, mask 1',
-      'reward 1',
-      'return 1',
-      'advantage 0.75',
-      'sampler_logprob -0.5',
-      'old_logprob -0.51',
-  ]
-
-
-def test_page_colours_by_sign_on_one_scale():
-  small = make_table(advantages=[0.1 * x for x in EPISODE.completion_mask])
-  large = make_table(advantages=[-0.4 * x for x in EPISODE.completion_mask])
-  page = Elements(report_html.page([small, large], title='t'))
-  assert {s['style'].split(';')[0] for s in page.spans('up')} == {'--a: 0.20'}
-  assert {s['style'].split(';')[0] for s in page.spans('down')} == {'--a: 0.80'}
-
-
-def test_page_works_without_optional_columns():
-  page = report_html.page([TokenTable(EPISODE, texts=['x'] * 10)], title='t')
-  assert len(Elements(page).spans('on')) == 4
-
-
-@given(
-    text=st.text(st.characters(), min_size=1, max_size=20)
-    | st.sampled_from([
-        '<script>alert(1)</script>',
-        '" onmouseover="alert(1)',
-        '</title></style><img src=x onerror=alert(1)>',
-        '<|im_end|>\n<|im_start|>',
-        '&lt;b&gt;',
-        '\ud800\x00\u202e',
-    ])
-)
-def test_nothing_in_an_episode_becomes_markup(text):
-  plain = Elements(report_html.page([make_table()], title='t'))
-  turns = tuple(
-      dataclasses.replace(turn, parse_error=text, weight_version=text)
-      for turn in EPISODE.turns
-  )
-  episode = dataclasses.replace(
-      EPISODE, episode_id=text, env=text, error=text, turns=turns
-  )
-  page = report_html.page([make_table(episode, texts=[text] * 10)], title=text)
-  elements = Elements(page)
-  # The same tags with the same attributes, but for the row of the error.
-  shape = lambda tags: [
-      (tag, sorted(attrs)) for tag, attrs in tags if tag not in ('dt', 'dd')
-  ]
-  assert shape(elements.tags) == shape(plain.tags)
-  assert elements.text.count(report.visible(text)) >= 10
-  page.encode('utf-8')
-
-
-def test_page_needs_nothing_else():
-  page = report_html.page([make_table()], title='t')
-  tags = {tag for tag, _ in Elements(page).tags}
-  assert not tags & {'script', 'link', 'img', 'iframe'}
-  assert 'http' not in page and 'url(' not in page
 
 
 def test_token_texts_spell_control_tokens_out():

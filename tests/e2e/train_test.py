@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -262,7 +263,9 @@ def test_the_inspector_shows_what_was_trained(runs):
   assert result.returncode == 0, result.stderr
   assert 'advantage' in result.stdout and 'PROBLEM' not in result.stdout
   page = episodes.with_suffix('.html').read_text()
-  assert 'old_logprob' in page and '<script' not in page
+  data = json.loads(re.search('id="data">(.*?)</script>', page)[1])
+  columns = data['episodes'][0]['tokens']['columns']
+  assert {'advantages', 'old_logprobs', 'last_logprobs'} <= set(columns)
 
 
 @pytest.mark.slow

@@ -96,14 +96,14 @@ def update_on(case):
   grads, parts = programs.zeros(), []
   logprobs = np.zeros(batch.tokens.shape, np.float32)
   for piece, places in pieces:
-    grads, metrics, values = programs.accumulate(
+    grads, metrics, found = programs.accumulate(
         state.networks,
         grads,
         state_lib.place(piece, mesh),
         programs_lib.denominators(batch, rows),
     )
     parts.append(metrics)
-    collate.unpack(distributed.to_host(values), places, logprobs)
+    collate.unpack(distributed.to_host(found.logprobs), places, logprobs)
   # A copy: the next call donates them.
   out = flat(dict(grads=grads, logprobs=logprobs))
   state, metrics = programs.apply(state, grads)

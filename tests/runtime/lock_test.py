@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 from absl import logging
@@ -70,3 +71,26 @@ def test_a_file_system_without_locks_is_told(tmp_path, monkeypatch, caplog):
     with lock.hold(tmp_path):
       pass
   assert 'cannot be locked (No locks available)' in caplog.text
+
+
+def test_the_holder_of_a_workdir_is_the_run_that_writes_there(tmp_path):
+  assert lock.holder(tmp_path) is None
+  with running(RUN, tmp_path) as (run, _):
+    assert lock.holder(tmp_path).startswith(f'process {run.pid} on ')
+  # Killed: the file still names it.
+  assert (tmp_path / 'lock').read_text()
+  assert lock.holder(tmp_path) is None
+  with lock.hold(tmp_path):
+    assert lock.holder(tmp_path).startswith(f'process {os.getpid()} on ')
+  assert lock.holder(tmp_path) is None
+
+
+def test_a_run_starts_while_somebody_looks_who_holds_its_workdir(tmp_path):
+  (tmp_path / 'lock').write_text('process 1 on here, since long')
+  with (tmp_path / 'lock').open() as reader:
+    fcntl.flock(reader, fcntl.LOCK_SH)
+    timer = threading.Timer(0.03, fcntl.flock, (reader, fcntl.LOCK_UN))
+    timer.start()
+    with lock.hold(tmp_path):
+      pass
+    timer.join()

@@ -92,9 +92,11 @@ def accumulate(programs, params, batch):
 @pytest.mark.slow
 def test_the_gradient_is_that_of_the_merged_policy_by_the_chain_rule():
   batch, adapter = tiny.random_batch(0), random_adapter()
-  grads, _, logprobs = accumulate(steps_of(), adapter, batch)
+  grads, _, found = accumulate(steps_of(), adapter, batch)
   whole, _, expected = accumulate(tiny.programs(), merged(adapter), batch)
-  np.testing.assert_allclose(logprobs, expected, rtol=1e-4, atol=1e-5)
+  np.testing.assert_allclose(
+      found.logprobs, expected.logprobs, rtol=1e-4, atol=1e-5
+  )
   for name, block in lora_lib.BLOCKS.items():
     kernel = np.float64(whole.policy['layers'][block][name]['kernel'])
     pair = adapter['layers'][block][name]

@@ -50,7 +50,7 @@ def update(
 
 def test_one_update_skips_the_old_logprobs_and_returns_them_still():
   batch = tiny.random_batch(0)
-  state, metrics, used, _ = update(batch, ONE_UPDATE)
+  state, metrics, used, *_ = update(batch, ONE_UPDATE)
   assert metrics['train/old_logprobs_skipped'] == 1
   assert metrics['policy/ratio_max'] == 1
   assert metrics['policy/clip_fraction'] == 0
@@ -88,11 +88,41 @@ def test_agreement_with_the_sampler_is_that_of_the_first_update():
   batch = tiny.random_batch(2)
   agrees = score(batch)
   batch = batch.replace(sampler_logprobs=agrees)
-  _, metrics, used, _ = update(batch, FOUR_UPDATES)
+  _, metrics, used, *_ = update(batch, FOUR_UPDATES)
   # The later ones are off policy by more than this.
   assert metrics['sampler/logprob_abs_diff_max'] < 1e-5
   assert metrics['policy/ratio_max'] > 1.001
   np.testing.assert_array_equal(used.sampler_logprobs, agrees)
+
+
+def test_each_row_keeps_the_outputs_of_its_last_update():
+  batch = tiny.random_batch(2, failures=0.3)
+  _, _, used, _, last = update(batch, FOUR_UPDATES)
+  valid = np.array(batch.valid)
+  mask = batch.completion_mask & valid[:, None]
+  assert 0 < valid.sum() < len(valid)
+  assert (
+      np.isfinite(last.logprobs[mask]).all() and (last.entropy[mask] >= 0).all()
+  )
+  # The policy has moved since the old ones, and no pass was made for these.
+  assert np.abs(last.logprobs - used.old_logprobs)[mask].max() > 1e-3
+  assert np.isnan(last.logprobs[~valid]).all()
+  assert (last.placements[~valid] == -1).all()
+  minibatch, microbatch, row, start, shared = last.placements[valid].T
+  assert set(minibatch) == {0, 1}  # of the last epoch
+  places = list(zip(minibatch, microbatch, row, start, strict=True))
+  assert len(set(places)) == len(places)
+  assert (shared >= 0).all()
+
+
+def test_with_one_update_the_last_outputs_are_the_old_ones():
+  batch = tiny.random_batch(0)
+  _, metrics, used, _, last = update(batch, ONE_UPDATE)
+  mask = np.asarray(batch.completion_mask)
+  np.testing.assert_array_equal(last.logprobs[mask], used.old_logprobs[mask])
+  assert last.entropy[mask].mean() == pytest.approx(
+      metrics['policy/entropy'], rel=1e-5
+  )
 
 
 def test_a_collection_without_a_valid_episode_changes_nothing():
@@ -164,7 +194,7 @@ def learn_values(critic, *, updates=30):
   )
   losses = []
   for _ in range(updates):
-    state, metrics, used, _ = update(
+    state, metrics, used, *_ = update(
         batch,
         tiny.plan(ppo),
         state=state,

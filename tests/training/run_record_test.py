@@ -9,6 +9,7 @@ import pytest
 import rich.console
 
 from agentrl.data import episodes as episodes_lib
+from agentrl.training import policy_update
 from agentrl.training.rl import StepRecord
 from agentrl.training.run_record import RunRecord
 from tests import tiny
@@ -53,7 +54,9 @@ def made(step=0, suspects=()):
   groups = tiny.random_groups(step)
   batch = tiny.make_batch(groups)
   batch = batch.replace(old_logprobs=batch.sampler_logprobs)
-  return StepRecord(step, {}, groups, batch, list(suspects))
+  last = policy_update.no_update(batch)
+  last.logprobs[0] = -0.5
+  return StepRecord(step, {}, groups, batch, list(suspects), last)
 
 
 def played(step):
@@ -98,6 +101,9 @@ def test_a_step_leaves_its_episodes_and_what_was_trained_on(
       assert {'advantages', 'old_logprobs', 'turn_groups'} <= set(learnt)
       assert 'shaped_rewards' not in learnt
       np.testing.assert_array_equal(learnt['advantages'], step.batch.advantages)
+      np.testing.assert_array_equal(learnt['last_logprobs'], step.last.logprobs)
+      assert learnt['placements'].shape == (len(found), 5)
+      assert np.isnan(learnt['entropy']).all()
   assert not (tmp_path / 'diverged').exists()
 
 

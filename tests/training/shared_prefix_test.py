@@ -54,7 +54,7 @@ def gradient(learner, batch, *, share, max_tokens):
         programs_lib.denominators(batch, rows),
     )
     parts.append(metrics)
-    collate.unpack(np.asarray(found), places, logprobs)
+    collate.unpack(np.asarray(found.logprobs), places, logprobs)
   logprobs = np.where(batch.completion_mask, logprobs, 0)
   return grads, logprobs, programs_lib.merge(parts), len(pieces)
 

@@ -114,6 +114,10 @@ class MiniWoB:
         Situation(self._episode.objective, nodes, tuple(self._episode.past)),
     )
 
+  def query(self, name: str) -> dict[int, list[float]]:
+    """The 'boxes' of elements in the picture, by number."""
+    return {'boxes': self._episode.boxes}[name]()
+
   def picture(self) -> bytes:
     return self._episode.picture()
 

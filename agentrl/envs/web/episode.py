@@ -169,6 +169,10 @@ class Episode:
       return self._last_picture
     return self._browser.call(self._held().picture(), CALL_S)
 
+  def boxes(self) -> dict[int, list[float]]:
+    """Left, top, width and height of elements in the picture, by number."""
+    return self._browser.call(self._held().boxes(self._view.nodes), CALL_S)
+
   async def keep_picture(self, tabs: Tabs) -> None:
     """Keeps the last picture of tabs that are about to be closed."""
     if self._pictured:

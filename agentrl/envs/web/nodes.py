@@ -131,6 +131,35 @@ def clickables(snapshot: Mapping[str, Any]) -> dict[int, str]:
   return found
 
 
+def boxes(
+    snapshot: Mapping[str, Any], nodes: Sequence[Node]
+) -> dict[int, list[float]]:
+  """Left, top, width and height of nodes in the viewport, by number, in pixels.
+
+  Nodes that take no room, or are in a frame, have none.
+
+  Args:
+    snapshot: reply of DOMSnapshot.captureSnapshot.
+    nodes: of the page that it shows.
+  """
+  document = snapshot['documents'][0]
+  layout = document['layout']
+  left, top = document.get('scrollOffsetX', 0), document.get('scrollOffsetY', 0)
+  backends = document['nodes']['backendNodeId']
+  places = {
+      backends[index]: [x - left, y - top, width, height]
+      for index, (x, y, width, height) in zip(
+          layout['nodeIndex'], layout['bounds'], strict=True
+      )
+      if width > 0 and height > 0
+  }
+  return {
+      node.number: places[node.backend]
+      for node in nodes
+      if node.backend in places
+  }
+
+
 def from_snapshot(snapshot: Mapping[str, Any]) -> tuple[Node, ...]:
   """The elements that can be seen, from DOMSnapshot.captureSnapshot.
 

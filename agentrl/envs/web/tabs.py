@@ -17,7 +17,12 @@ from playwright.async_api import (
     TimeoutError as TimeoutError_,
 )
 
-from agentrl.envs.web import elements, keyboard, tab as tab_lib
+from agentrl.envs.web import (
+    elements,
+    keyboard,
+    nodes as nodes_lib,
+    tab as tab_lib,
+)
 from agentrl.envs.web.browser import Browser
 from agentrl.envs.web.commands import Command, Refused
 from agentrl.envs.web.hosts import Hosts
@@ -248,6 +253,14 @@ class Tabs:
           notes=tuple(self._notes),
       )
     raise EnvError(f'{self.page.url:.200} navigates all the time.')
+
+  @_unless_crashed
+  async def boxes(self, nodes: Sequence[Node]) -> dict[int, list[float]]:
+    """Where the nodes of the last view are now; see `nodes.boxes`."""
+    reply = await self._current.session.send(
+        'DOMSnapshot.captureSnapshot', {'computedStyles': []}
+    )
+    return nodes_lib.boxes(reply, nodes)
 
   @_unless_crashed
   async def picture(self) -> bytes:

@@ -145,6 +145,10 @@ class WebArena:
     """The records of a site as the episode has left them."""
     return self._state.copy(self.store_of(site).name)
 
+  def query(self, name: str) -> dict[int, list[float]]:
+    """The 'boxes' of elements in the picture, by number."""
+    return {'boxes': self._episode.boxes}[name]()
+
   def picture(self) -> bytes:
     return self._episode.picture()
 

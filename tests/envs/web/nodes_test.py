@@ -255,3 +255,18 @@ def test_a_shuffled_tree_is_read_alike():
   )
   shuffled = [tree[0], *random.Random(0).sample(tree[1:], len(tree) - 1)]
   assert lines(tree) == lines(shuffled)
+
+
+def test_places_of_nodes_are_those_in_the_viewport():
+  shown = [Node(1, 40, 0, 'link'), Node(2, 90, 0, 'link'), Node(3, 7, 0, 'img')]
+  document = {
+      'scrollOffsetX': 0,
+      'scrollOffsetY': 100,
+      'nodes': {'backendNodeId': [40, 90, 12]},
+      'layout': {
+          'nodeIndex': [0, 1, 2],
+          'bounds': [[5, 120, 30, 10], [5, 300, 0, 0], [0, 0, 9, 9]],
+      },
+  }
+  # The second takes no room, the third is of another document.
+  assert nodes.boxes({'documents': [document]}, shown) == {1: [5, 20, 30, 10]}

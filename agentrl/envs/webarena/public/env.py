@@ -107,6 +107,10 @@ class PublicWebArena:
   def expert_action(self) -> str:
     raise EnvError("WebArena's public tasks have no expert.")
 
+  def query(self, name: str) -> dict[int, list[float]]:
+    """The 'boxes' of elements in the picture, by number."""
+    return {'boxes': self._episode.boxes}[name]()
+
   def picture(self) -> bytes:
     return self._episode.picture()
 

@@ -1,0 +1,41 @@
+"""The end of the parent process, as a child sees it: its input is closed."""
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+
+
+def watch(
+    loop: asyncio.AbstractEventLoop,
+    stop: Callable[[], None],
+    grace_s: float,
+) -> None:
+  """Calls `stop` in the loop when standard input ends, however that happens.
+
+  Args:
+    loop: of this process.
+    stop: ends it.
+    grace_s: after which the process is ended from outside the loop.
+  """
+  thread = threading.Thread(
+      target=_watch, args=(loop, stop, grace_s), daemon=True
+  )
+  thread.start()
+
+
+def _watch(
+    loop: asyncio.AbstractEventLoop,
+    stop: Callable[[], None],
+    grace_s: float,
+) -> None:
+  # Not sys.stdin: its lock, held here, would abort the interpreter at exit.
+  while os.read(0, 4096):
+    pass
+  # Nobody is left to end us if something hangs.
+  last = threading.Timer(grace_s, os._exit, args=(1,))
+  last.daemon = True
+  last.start()
+  with contextlib.suppress(RuntimeError):  # the loop has ended already
+    loop.call_soon_threadsafe(stop)

@@ -1,0 +1,197 @@
+"""Routes of the comparison of two evaluations on one panel.
+
+The statistics are those of mode 'compare', by the same functions.
+"""
+
+import asyncio
+import collections
+import functools
+import itertools
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from agentrl.errors import DataError, PanelError
+from agentrl.evaluation import compared, pairing, results, sides
+from agentrl.evaluation.recorded import Recorded
+from agentrl.evaluation.sides import Side
+from agentrl.viewer import files, panels, run_facts, series
+from agentrl.viewer.metric_lines import MetricLines
+from agentrl.viewer.panels import Evaluated
+from agentrl.viewer.state import STATE, State, reply
+
+# (folder of all, RUN:NAME) -> the evaluation.
+Load = Callable[[pathlib.Path, str], Recorded]
+_SEED = 0  # of the permutation tests' draws; mode 'compare' has it by default
+
+
+def routes() -> list[web.RouteDef]:
+  """The routes of this module."""
+
+  @functools.lru_cache(32)
+  def read(root: pathlib.Path, spec: str, stamp: tuple[Any, ...]) -> Recorded:
+    del stamp  # another one where its files have changed
+    return panels.read(root, spec)
+
+  def load(root: pathlib.Path, spec: str) -> Recorded:
+    return read(root, spec, _stamp(root, spec))
+
+  async def compare(request: web.Request) -> web.Response:
+    """GET /api/compare: two evaluations, `a` and `b`, on one panel.
+
+    Or `refused`: why they have no panel in common.
+    """
+    state = request.app[STATE]
+    specs = [request.query.get(side, '') for side in 'ab']
+    if not all(specs):
+      raise DataError('Choose two evaluations, a and b, each as RUN:NAME.')
+    if specs[0] == specs[1]:
+      raise DataError('These are one evaluation; choose another for b.')
+    try:
+      found = await asyncio.to_thread(_compare, load, state.root, *specs)
+    except PanelError as error:  # an answer, and no mistake of the page
+      return reply({'refused': str(error)})
+    await _locate(state, found)
+    return reply(found)
+
+  async def stages(request: web.Request) -> web.Response:
+    """GET /api/stages: a run's evaluations, each against the one before."""
+    state = request.app[STATE]
+    run = request.query.get('run', '')
+    folder = files.run_folder(state.root, run)
+    found = await asyncio.to_thread(_stages, load, state.root, run, folder)
+    return reply(found)
+
+  return [
+      web.get('/api/evaluations', _evaluations),
+      web.get('/api/compare', compare),
+      web.get('/api/stages', stages),
+  ]
+
+
+async def _evaluations(request: web.Request) -> web.Response:
+  """GET /api/evaluations: all that can be compared."""
+  state = request.app[STATE]
+  runs = await state.runs()
+
+  def find() -> list[dict[str, Any]]:
+    return [
+        found._asdict()
+        for run in runs
+        for found in panels.find(state.root, run)
+    ]
+
+  return reply({'evaluations': await asyncio.to_thread(find)})
+
+
+def _stamp(root: pathlib.Path, spec: str) -> tuple[Any, ...]:
+  """Changes when the files of an evaluation do."""
+  run, _, name = spec.rpartition(':')
+  folder = files.run_folder(root, run)
+  paths = (
+      folder / results.FILE,
+      folder / 'config.json',
+      folder / 'episodes' / f'{name}.jsonl',
+  )
+  stats = [path.stat() for path in paths if path.is_file()]
+  return tuple((stat.st_mtime_ns, stat.st_size) for stat in stats)
+
+
+def _compare(load: Load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
+  runs = [load(root, spec) for spec in specs]
+  found = msgspec.to_builtins(compared.compare_policies(runs, seed=_SEED))
+  played = runs[0].panels
+  for panel in found['panels']:
+    panel['split'] = played[panel['env']].split
+    panel['horizon'] = played[panel['env']].horizon
+  return found | {'specs': specs}
+
+
+async def _locate(state: State, found: dict[str, Any]) -> None:
+  """Adds where each episode is: `places`, by side, environment and id."""
+  await state.index.ready()
+  places: dict[str, dict[str, dict[str, Any]]] = {}
+  for side, spec in zip('ab', found['specs'], strict=True):
+    run, _, name = spec.rpartition(':')
+    folder = state.root / run
+    if (folder / results.FILE).is_file():
+      chosen, value = "origin = 'eval' AND policy = ?", name
+    else:
+      chosen, value = 'file = ?', f'episodes/{name}.jsonl'
+    rows = await state.query(
+        'SELECT file, line, episode_id, env, turns, "return" FROM episodes JOIN'
+        f' files USING (file_id) WHERE run = ? AND {chosen}',
+        (run, value),
+    )
+    places[side] = collections.defaultdict(dict)
+    for row in rows:
+      places[side][row['env']][row['episode_id']] = {
+          'run': run,
+          'file': row['file'],
+          'line': row['line'],
+          'turns': row['turns'],
+          'return': row['return'],
+      }
+  found['places'] = places
+
+
+def _stages(
+    load: Load, root: pathlib.Path, run: str, folder: pathlib.Path
+) -> dict[str, Any]:
+  """Neighbouring evaluations of a run, and the first against the last."""
+  evaluated = panels.find(root, run)
+  if any(each.step is None for each in evaluated):
+    raise DataError(f'{run} is an evaluation; it has no stages.')
+  lines = MetricLines(folder / run_facts.METRICS)
+  lines.refresh()
+  horizon = series.stages(lines, 'step')
+  spans = []
+  for _, group in itertools.groupby(evaluated, lambda each: each.panel):
+    of_panel = list(group)
+    spans += itertools.pairwise(of_panel)
+    trained = [each for each in of_panel if each.step >= 0]
+    if len(trained) > 2:
+      spans.append((trained[0], trained[-1]))
+  return {
+      'run': run,
+      'stages': [stage._asdict() for stage in horizon],
+      'rows': [
+          _span(load, root, first, second, horizon) for first, second in spans
+      ],
+  }
+
+
+def _span(
+    load: Load,
+    root: pathlib.Path,
+    first: Evaluated,
+    second: Evaluated,
+    horizon: Sequence[series.Stage],
+) -> Mapping[str, Any]:
+  """The later of two evaluations of a run against the earlier.
+
+  `row` is of all tasks; where they have no panel in common, `refused` says why.
+  """
+  between = [
+      stage.turns
+      for stage in horizon
+      if stage.start < second.step and stage.stop > first.step
+  ]
+  found = {
+      'a': second.spec,
+      'b': first.spec,
+      'before': first.label,
+      'after': second.label,
+      'horizons': list(dict.fromkeys(between)) if second.step > 0 else [],
+  }
+  try:
+    a = Side('later', [load(root, second.spec)])
+    b = Side('earlier', [load(root, first.spec)])
+    shared, _ = sides.common_panels(a, b)
+  except (DataError, PanelError) as error:
+    return found | {'refused': str(error)}
+  rows = pairing.compare_sides(a, b, shared, seed=_SEED)
+  return found | {'row': next(rows)}  # success on all tasks is the first

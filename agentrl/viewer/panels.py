@@ -1,0 +1,230 @@
+"""Evaluations that can be compared: of mode 'evaluate', and those of a run.
+
+A run that learns evaluates on one fixed panel before, between and after its
+steps. Its episodes and its config say what an `evaluation.json` would, so both
+kinds compare by the same functions, and with each other.
+"""
+
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from agentrl import envs
+from agentrl.data import episodes as episodes_lib
+from agentrl.errors import AgentrlError, DataError
+from agentrl.evaluation import recorded, results
+from agentrl.evaluation.recorded import Recorded
+from agentrl.evaluation.results import Panel, PolicyRecord
+from agentrl.rollout import seeds
+from agentrl.runtime import workdir
+from agentrl.types import Episode
+from agentrl.viewer import files
+
+_EPISODES = 'episodes'
+# Folders of a run's evaluations -> what their panel is called in labels.
+_PANELS = {'eval': '', 'eval_small': 'small panel, '}
+# Sections of a config that shape an evaluation.
+_SECTIONS = ('env', 'eval', 'agent', 'rollout')
+_NEEDED = (('env', 'name'), ('env', 'options'), ('eval', 'seed'))
+# 'untrained' or the steps before; a mixture has a file for each member.
+_STEM = re.compile(r'(?P<step>untrained|\d+)(-(?P<member>.+))?')
+
+
+class Evaluated(NamedTuple):
+  """A policy on a panel, as it can be chosen.
+
+  Attributes:
+    spec: `RUN:NAME`; the name of a policy, or of an episode file of a run, such
+      as `eval/000010`.
+    run: its run or evaluation.
+    label: in words: a policy's name, or after which steps.
+    step: steps of the run before it, -1 for the untrained policy; None: not of
+      a run that learns.
+    panel: which of the panels of a run; '' of an evaluation.
+    file: its episodes, by path in the run; None: one for each environment.
+  """
+
+  spec: str
+  run: str
+  label: str
+  step: int | None
+  panel: str
+  file: str | None
+
+
+def find(root: pathlib.Path, run: str) -> list[Evaluated]:
+  """All that a run or an evaluation has, in order."""
+  folder = root / run
+  if (folder / results.FILE).is_file():
+    try:
+      policies = results.read(folder).policies
+    except DataError:
+      return []  # damaged: choosing it by name says how
+    return [
+        Evaluated(f'{run}:{x.name}', run, x.name, None, '', None)
+        for x in policies
+    ]
+  found = []
+  for kind in _PANELS:
+    for path in (folder / _EPISODES / kind).glob('*.jsonl'):
+      name = f'{kind}/{path.stem}'
+      if (parsed := _parse(name)) is not None:
+        step, member = parsed
+        found.append(
+            Evaluated(
+                spec=f'{run}:{name}',
+                run=run,
+                label=describe(name),
+                step=step,
+                panel=f'{kind}/{member}' if member else kind,
+                file=_file(name),
+            )
+        )
+  return sorted(found, key=lambda x: (x.panel, x.step))
+
+
+def describe(name: str) -> str:
+  """An evaluation of a run in words: its panel, and after which steps."""
+  step, member = _parse(name)
+  when = 'untrained' if step < 0 else f'after step {step}' if step else 'before'
+  return ''.join((
+      _PANELS[name.partition('/')[0]], f'{member}, ' if member else '', when
+  ))  # fmt: skip
+
+
+def read(root: pathlib.Path, spec: str) -> Recorded:
+  """The policy that `RUN:NAME` names, with the outcome of every episode.
+
+  Raises:
+    Missing: there is no such run or evaluation.
+    DataError: it is unfinished or damaged.
+    ConfigError: the evaluation has no such policy.
+  """
+  run, _, name = spec.rpartition(':')
+  folder = files.run_folder(root, run)
+  if (folder / results.FILE).is_file():
+    ((found,),) = recorded.read([f'{folder}:{name}'])
+    return found
+  if _parse(name) is None:
+    raise files.Missing(f'The run {run!r} has no evaluation {name!r}.')
+  return _of_run(folder, name, files.file_of(root, run, _file(name)))
+
+
+def _file(name: str) -> str:
+  return f'{_EPISODES}/{name}.jsonl'
+
+
+def _parse(name: str) -> tuple[int, str] | None:
+  """Steps and member of an evaluation of a run; None: it is none."""
+  kind, _, stem = name.partition('/')
+  found = _STEM.fullmatch(stem)
+  if kind not in _PANELS or found is None or '/' in stem:
+    return None
+  step = -1 if found['step'] == 'untrained' else int(found['step'])
+  return step, found['member'] or ''
+
+
+def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
+  _, member = _parse(name)
+  config = _config(folder, member)
+  played: dict[recorded.Key, recorded.Played] = {}
+  first, episode_seeds = None, {}
+  for episode in episodes_lib.read(path):
+    first = first or episode
+    key = episode.task_id, episode.sample
+    played[key] = recorded.outcome_of(episode)
+    episode_seeds[key] = episode.seed
+  if first is None:
+    raise DataError(f'{path.name} holds no episode.')
+  panel = _panel(config, first, list(played), episode_seeds, path)
+  policy = PolicyRecord(
+      name=describe(name),
+      kind='model',
+      source=str(folder),
+      weight_version=str(first.policy_version),
+      template=config['agent'].get('template'),
+      sampler={'temperature': config['eval'].get('temperature')},
+  )
+  return Recorded(
+      directory=folder,
+      policy=policy,
+      config=config,
+      panels={panel.env: panel},
+      episodes={panel.env: played},
+  )
+
+
+def _config(folder: pathlib.Path, member: str) -> dict[str, Any]:
+  """The config of a run, or of a member of a mixture."""
+  config = workdir.read_record(folder / workdir.CONFIG)
+  own = (config.get('mixture') or {}).get(member, {})
+  merged = {
+      name: (config.get(name) or {}) | (own.get(name) or {})
+      for name in _SECTIONS
+  }
+  for section, field in _NEEDED:
+    if field not in merged[section]:
+      raise DataError(
+          f'The config of {folder.name} has no {section}.{field}, so that the'
+          ' panel of its evaluations is not known.'
+      )
+  return config | merged
+
+
+def _panel(
+    config: Mapping[str, Any],
+    first: Episode,
+    keys: Sequence[recorded.Key],
+    episode_seeds: Mapping[recorded.Key, int],
+    path: pathlib.Path,
+) -> Panel:
+  """The panel that a run played, from the episodes and the config."""
+  env, evaluated = config['env'], config['eval']
+  task_ids = tuple(dict.fromkeys(task for task, _ in keys))
+  samples = 1 + max(sample for _, sample in keys)
+  if len(keys) != len(task_ids) * samples:
+    raise DataError(
+        f'{path.name} has {len(keys)} episodes, not {samples} of each of its'
+        f' {len(task_ids)} tasks: it is damaged.'
+    )
+  seed = evaluated['seed']
+  if any(
+      seeds.derive_seed(seed, *key) != found
+      for key, found in episode_seeds.items()
+  ):
+    raise DataError(
+        f'The episodes in {path.name} were not played under eval.seed={seed},'
+        " as the run's config says, so that their panel is not known."
+    )
+  try:
+    spec = envs.get(env['name'])
+    kind_of = spec.subtasks(**env['options'])
+    clusters = spec.clusters(**env['options'])
+    return Panel(
+        env=spec.name,
+        options=env['options'],
+        split=first.split,
+        task_file=evaluated.get('task_file'),
+        task_ids=task_ids,
+        subtasks=tuple(map(kind_of, task_ids)),
+        clusters=clusters and tuple(map(clusters, task_ids)),
+        samples=samples,
+        seed=seed,
+        horizon=first.horizon,
+        success=spec.success,
+        hash=results.panel_hash(
+            spec.name,
+            task_options={
+                f'env.options.{name}': env['options'].get(name)
+                for name in spec.task_options
+            },
+            task_ids=task_ids,
+            samples=samples,
+            seed=seed,
+        ),
+    )
+  except AgentrlError as error:
+    raise DataError(
+        f'The tasks in {path.name} cannot be told apart: {error}'
+    ) from error

@@ -1,0 +1,258 @@
+"""Routes of the replay page: all turns at a glance, the environment's view.
+
+`/api/replay` has numbers of all turns; `/api/replay/view` the environment at a
+moment; `/api/replay/picture` its picture; `/api/replay/again` plays the episode
+again.
+"""
+
+import asyncio
+import collections
+import pathlib
+import zipfile
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from aiohttp import web
+
+from agentrl.errors import CheckpointError, ConfigError, DataError
+from agentrl.runtime import workdir
+from agentrl.types import Turn
+from agentrl.viewer import again as again_lib, files, numbers, views
+from agentrl.viewer.again import Again
+from agentrl.viewer.env_servers import EnvServers
+from agentrl.viewer.record import Record
+from agentrl.viewer.state import STATE, reply
+from agentrl.viewer.views.blocks import Moment
+
+_PLAYED = 16  # episodes whose pictures are kept
+_PLAYED_BYTES = 200 * 2**20
+_AGAIN_S = 300.0
+_MOST_PNG = 20 * 2**20
+
+
+class _Key(NamedTuple):
+  """An episode as its file has it now."""
+
+  path: pathlib.Path
+  offset: int
+  length: int
+  changed: int
+
+
+class Replays:
+  """Episodes that were played again."""
+
+  def __init__(self) -> None:
+    self.played: collections.OrderedDict[_Key, Again] = (
+        collections.OrderedDict()
+    )
+    self.locks: dict[_Key, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
+
+  def keep(self, key: _Key, found: Again) -> None:
+    """Keeps what was played, and forgets the oldest where it is too much."""
+    self.played[key] = found
+    while len(self.played) > 1 and (
+        len(self.played) > _PLAYED
+        or sum(map(again_lib.size, self.played.values())) > _PLAYED_BYTES
+    ):
+      self.played.popitem(last=False)
+
+
+REPLAYS = web.AppKey('replays', Replays)
+ENV_SERVERS = web.AppKey('env_servers', EnvServers)
+
+
+def install(app: web.Application, own: Sequence[str]) -> None:
+  """Gives an application what these routes need, for as long as it runs.
+
+  Args:
+    app: of the viewer.
+    own: environments of somebody's own, see `EnvServers`.
+  """
+  servers = EnvServers(own)
+  app[REPLAYS], app[ENV_SERVERS] = Replays(), servers
+  app.cleanup_ctx.append(lambda app: servers.run())
+
+
+def routes() -> list[web.RouteDef]:
+  """The routes of this module."""
+  return [
+      web.get('/api/replay', _replay),
+      web.get('/api/replay/view', _view),
+      web.get('/api/replay/picture', _picture),
+      web.post('/api/replay/again', _again),
+  ]
+
+
+async def _replay(request: web.Request) -> web.Response:
+  """GET /api/replay: what is about the whole episode."""
+  replays = request.app[REPLAYS]
+  key, found = await _open(request)
+  saved = await asyncio.to_thread(_saved, key.path, found.episode_id)
+  played = replays.played.get(key)
+  why_not = await asyncio.to_thread(_why_not_again, request, found)
+  spec = request.app[ENV_SERVERS].specs.get(found.env)
+  return reply({
+      'lanes': lanes(found.turns),
+      'pictures': len(saved),
+      'renders': bool(spec and spec.dialect.renders),
+      'why_not_again': why_not,
+      'again': played and again_lib.as_json(played),
+  })
+
+
+async def _view(request: web.Request) -> web.Response:
+  """GET /api/replay/view: blocks that show the environment after `done` turns."""
+  replays = request.app[REPLAYS]
+  key, found = await _open(request)
+  done = _done(request, found)
+
+  spec = request.app[ENV_SERVERS].specs.get(found.env)
+
+  def draw() -> list[dict[str, Any]]:
+    played = replays.played.get(key)
+    pictures = len(_saved(key.path, found.episode_id))
+    if not pictures and played:
+      pictures = len(played.pictures)
+    boxes = played.boxes if played else ()
+    probed = played.probed if played else ()
+    moment = Moment(
+        prompt=found.prompt,
+        turns=found.turns,
+        done=done,
+        picture=done < pictures,
+        box=boxes[done - 1] if 0 < done <= len(boxes) else None,
+        probed=probed[done] if done < len(probed) else '',
+    )
+    return views.at(found.env, moment, spec and spec.view)
+
+  return reply({'blocks': await asyncio.to_thread(draw)})
+
+
+async def _picture(request: web.Request) -> web.Response:
+  """GET /api/replay/picture: the saved PNG after `done` turns, else the new."""
+  replays = request.app[REPLAYS]
+  key, found = await _open(request)
+  done = _done(request, found)
+  png = await asyncio.to_thread(_read_saved, key.path, found.episode_id, done)
+  played = replays.played.get(key)
+  if png is None and played and done < len(played.pictures):
+    png = played.pictures[done]
+  if png is None:
+    raise files.Missing(f'There is no picture after {done} turns.')
+  return web.Response(body=png, content_type='image/png')
+
+
+async def _again(request: web.Request) -> web.Response:
+  """POST /api/replay/again: plays the episode again in a real environment."""
+  replays = request.app[REPLAYS]
+  key, found = await _open(request)
+  async with replays.locks[key]:
+    if key not in replays.played:
+      options = _options(request, found.env)
+      servers = request.app[ENV_SERVERS]
+      spec = servers.specs[found.env]
+      try:
+        async with asyncio.timeout(_AGAIN_S):
+          async with servers.client(found.env, options) as client:
+            replays.keep(key, await again_lib.play(found, client, spec.dialect))
+      except TimeoutError as error:
+        raise DataError(
+            f'The episode could not be played again within {_AGAIN_S:g} s.'
+        ) from error
+    found = replays.played[key]
+  return reply(again_lib.as_json(found))
+
+
+async def _open(request: web.Request) -> tuple[_Key, Record]:
+  """The episode that a request names, and its place now."""
+  state = request.app[STATE]
+  row = await state.entry(request)
+  path = files.file_of(state.root, row['run'], row['file'])
+  record = await state.record(request)
+  key = _Key(path, row['offset'], row['length'], path.stat().st_mtime_ns)
+  return key, record
+
+
+def _done(request: web.Request, found: Record) -> int:
+  """The number of turns before the moment that a request asks about."""
+  return numbers.query(request, 'done', 0, 0, len(found.turns))
+
+
+def lanes(turns: Sequence[Turn]) -> dict[str, list[Any]]:
+  """Numbers of all turns, to be drawn as lanes over the whole episode."""
+  return {
+      'sampler_s': [x.sampler_s for x in turns],
+      'env_s': [x.env_s for x in turns],
+      'reward': [x.reward for x in turns],
+      'progress': [x.progress for x in turns],
+      'parse_error': [x.parse_error is not None for x in turns],
+      'weight_version': [x.weight_version for x in turns],
+  }
+
+
+def config_of(root: pathlib.Path, run: str) -> dict[str, Any]:
+  """The config of a run; {} where it has none that can be read.
+
+  Raises:
+    Missing: there is no such run.
+  """
+  try:
+    return workdir.read_record(files.run_folder(root, run) / workdir.CONFIG)
+  except CheckpointError:  # its episodes are of default options
+    return {}
+
+
+def _options(request: web.Request, env: str) -> dict[str, Any]:
+  """The options of the environment in the run that a request names."""
+  config = config_of(request.app[STATE].root, request.query.get('run', ''))
+  return request.app[ENV_SERVERS].options(env, config)
+
+
+def _why_not_again(request: web.Request, found: Record) -> str | None:
+  """Why an episode cannot be played again; None: it can."""
+  if not found.turns:
+    return 'The episode has no turn.'
+  try:
+    _options(request, found.env)
+  except ConfigError as error:
+    return str(error)
+  return None
+
+
+def _saved(path: pathlib.Path, episode_id: str) -> list[str]:
+  """Names of an episode's saved pictures, in order."""
+  try:
+    with zipfile.ZipFile(path.with_suffix('.zip')) as file:
+      start = f'{episode_id}/'
+      return sorted(x for x in file.namelist() if x.startswith(start))
+  except (OSError, zipfile.BadZipFile):
+    return []
+
+
+def _read_saved(path: pathlib.Path, episode_id: str, done: int) -> bytes | None:
+  """A saved picture; None: there is none, or the file is damaged."""
+  name = f'{episode_id}/{done:03d}.png'
+  try:
+    with zipfile.ZipFile(path.with_suffix('.zip')) as file:
+      if file.getinfo(name).file_size > _MOST_PNG:
+        return None
+      png = file.read(name)
+  except (OSError, KeyError, zipfile.BadZipFile):
+    return None
+  return png if png.startswith(b'\x89PNG\r\n\x1a\n') else None
+
+
+def saved_pictures(
+    path: pathlib.Path, record: Record, most_bytes: int
+) -> list[bytes]:
+  """The saved pictures of an episode; none where they are too large together."""
+  found = []
+  for done in range(len(_saved(path, record.episode_id))):
+    png = _read_saved(path, record.episode_id, done)
+    if png is None:
+      break
+    found.append(png)
+    if sum(map(len, found)) > most_bytes:
+      return []
+  return found

@@ -1,0 +1,294 @@
+"""Facts about the runs and evaluations below a folder, from the files they leave.
+
+Nothing here reads a whole file of metrics: a list of runs has to open at once.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.errors import DataError
+from agentrl.evaluation import results as results_lib
+from agentrl.runtime import lock, workdir
+from agentrl.viewer import metric_lines
+
+METRICS = 'metrics.jsonl'
+SUMMARY = 'summary.json'
+WARMSTART = 'warmstart.jsonl'
+# What a run writes at its end, or as it goes on.
+_WRITTEN = (workdir.CONFIG, METRICS, SUMMARY, WARMSTART, results_lib.FILE)
+_TAIL = 2**20  # bytes in which the last evaluation of a live run is looked for
+
+
+@dataclasses.dataclass(frozen=True)
+class Rate:
+  """Success with its 95% interval; None where nothing was played."""
+
+  mean: float | None
+  low: float | None
+  high: float | None
+  n: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Facts:
+  """A run or an evaluation, as a list of them shows it.
+
+  Attributes:
+    run: path relative to the folder of all.
+    status: 'live', 'finished' or 'stopped': ended without a summary.
+    mode: of its config; None: not known, as are the next ones.
+    env: names of its environments.
+    model: name of its model; of an evaluation, those of its policies.
+    algorithm: name of its algorithm.
+    seed: of the run.
+    steps: steps done.
+    planned: steps of the whole run; None: not known before it ends.
+    success: by evaluation ('untrained', 'before', 'step_N', 'after', each with
+      `/MEMBER` in a mixture) or by policy.
+    started: seconds since 1970, as `updated`.
+    updated: when its files were last written.
+    wall_s: seconds that it took; of one that has no summary, from its start to
+      its last record.
+  """
+
+  run: str
+  status: str
+  mode: str | None
+  env: str | None
+  model: str | None
+  algorithm: str | None
+  seed: int | None
+  steps: int | None
+  planned: int | None
+  success: Mapping[str, Rate]
+  started: float | None
+  updated: float | None
+  wall_s: float | None
+
+
+def read(root: pathlib.Path, run: str) -> Facts:
+  """The facts of one run; files that are missing or torn leave them unknown."""
+  folder = root / run
+  config = read_json(folder / workdir.CONFIG)
+  summary = read_json(folder / SUMMARY)
+  live = lock.holder(folder) is not None
+  evaluation = _evaluation(folder)
+  if summary and not live:
+    first, last, late = {}, {}, []
+  else:
+    first, last, late = _ends(folder / METRICS)
+    summary = {}  # of an earlier process, which the run has gone beyond
+  started = _modified(folder / workdir.CONFIG)
+  updated = max(
+      filter(None, (_modified(folder / name) for name in _WRITTEN)),
+      default=None,
+  )
+  mode = config.get('mode') or summary.get('mode')
+  steps = summary.get('steps') if mode != 'evaluate' else None
+  if last:
+    steps = int(last['step']) + 1
+  wall_s = summary.get('wall_s')
+  if wall_s is None and started and updated:
+    wall_s = max(updated - started, 0.0)
+  return Facts(
+      run=run,
+      status='live' if live else 'finished' if summary else 'stopped',
+      mode=mode,
+      env=_envs(config, evaluation),
+      model=_models(config, evaluation),
+      algorithm=_at(config, 'algo', 'name'),
+      seed=config.get('seed'),
+      steps=steps,
+      planned=_planned(config, summary),
+      success=(
+          _policies(evaluation)
+          if evaluation
+          else _success(summary, config, first, late)
+      ),
+      started=started,
+      updated=updated,
+      wall_s=wall_s,
+  )
+
+
+def read_json(path: pathlib.Path) -> dict[str, Any]:
+  """The JSON object in a file; empty where it is missing or being written."""
+  try:
+    found = json.loads(path.read_bytes())
+  except (OSError, ValueError, RecursionError):
+    return {}
+  return found if isinstance(found, dict) else {}
+
+
+def flat(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
+  """The fields of a config by dotted name."""
+  found = {}
+  for name, value in config.items():
+    if isinstance(value, Mapping) and value:
+      found |= flat(value, f'{prefix}{name}.')
+    else:
+      found[prefix + name] = value
+  return found
+
+
+def differences(
+    configs: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+  """Fields in which configs differ: `name`, and `values` in their order.
+
+  A config that lacks a field has None there, and `missing` names its index.
+  """
+  flats = [flat(config) for config in configs.values()]
+  names = sorted({name for fields in flats for name in fields})
+  rows = []
+  for name in names:
+    values = [fields.get(name) for fields in flats]
+    missing = [i for i, fields in enumerate(flats) if name not in fields]
+    if any(value != values[0] for value in values) or missing:
+      rows.append({'name': name, 'values': values, 'missing': missing})
+  return rows
+
+
+def _ends(
+    path: pathlib.Path,
+) -> tuple[Mapping[str, Any], Mapping[str, Any], list[Mapping[str, Any]]]:
+  """First and last whole line of metrics, and late lines with evaluations."""
+  try:
+    with path.open('rb') as file:
+      first = metric_lines.decode(file.readline()) or {}
+      size = file.seek(0, os.SEEK_END)
+      file.seek(max(size - _TAIL, 0))
+      tail = file.read()
+  except OSError:
+    return {}, {}, []
+  if size > _TAIL:
+    tail = tail.partition(b'\n')[2]
+  whole = tail.rpartition(b'\n')[0].splitlines()
+  last = next(filter(None, map(metric_lines.decode, reversed(whole))), {})
+  found = [metric_lines.decode(line) for line in whole if b'"eval/' in line]
+  return first, last, [record for record in found if record]
+
+
+def _success(
+    summary: Mapping[str, Any],
+    config: Mapping[str, Any],
+    first: Mapping[str, Any],
+    late: list[Mapping[str, Any]],
+) -> dict[str, Rate]:
+  """Success by evaluation: the summary's, else what the metrics have."""
+  if named := _rates(summary.get('eval', {})):
+    return named
+  members = [f'/{name}' for name in config.get('mixture') or ()] or ['']
+  found = {}
+  for name in ('untrained', 'before'):
+    for member in members:
+      if f'eval_{name}{member}/success' in first:
+        found[name + member] = _rate_of(first, f'eval_{name}{member}')
+  for record in late:
+    for member in members:
+      if f'eval{member}/success' in record:
+        name = f'step_{int(record["step"]) + 1}{member}'
+        found[name] = _rate_of(record, f'eval{member}')
+  return found
+
+
+def _rates(found: Any, prefix: str = '') -> dict[str, Rate]:
+  """The summaries in `eval` of a summary.json, however deep, by name."""
+  if not isinstance(found, Mapping):
+    return {}
+  if 'mean' in found and 'n' in found:
+    return {
+        prefix: Rate(
+            *(found.get(x) for x in ('mean', 'low', 'high')), found['n']
+        )
+    }
+  return {
+      name: rate
+      for key, value in found.items()
+      for name, rate in _rates(value, f'{prefix} {key}'.strip()).items()
+  }
+
+
+def _rate_of(record: Mapping[str, Any], prefix: str) -> Rate:
+  value = lambda name: record.get(f'{prefix}/{name}')
+  return Rate(
+      value('success'),
+      value('success_low'),
+      value('success_high'),
+      int(value('episodes') or 0),
+  )
+
+
+def _evaluation(folder: pathlib.Path) -> results_lib.Results | None:
+  """The finished evaluation in a folder; None: none that can be read."""
+  if not (folder / results_lib.FILE).is_file():
+    return None
+  try:
+    return results_lib.read(folder)
+  except DataError:
+    return None
+
+
+def _policies(evaluation: results_lib.Results) -> dict[str, Rate]:
+  """Success of each policy over each whole panel."""
+  several = len(evaluation.panels) > 1
+  return {
+      f'{row.policy} {row.env}'
+      if several
+      else row.policy: Rate(
+          row.success.mean, row.success.low, row.success.high, row.n
+      )
+      for row in evaluation.rows
+      if row.subtask == results_lib.ALL and row.success is not None
+  }
+
+
+def _envs(
+    config: Mapping[str, Any], evaluation: results_lib.Results | None
+) -> str | None:
+  if evaluation:
+    return ', '.join(panel.env for panel in evaluation.panels)
+  members = [
+      _at(member, 'env', 'name') or name
+      for name, member in (config.get('mixture') or {}).items()
+  ]
+  return ', '.join(members) or _at(config, 'env', 'name')
+
+
+def _models(
+    config: Mapping[str, Any], evaluation: results_lib.Results | None
+) -> str | None:
+  if evaluation:
+    return ', '.join(policy.name for policy in evaluation.policies)
+  return _at(config, 'model', 'name')
+
+
+def _planned(
+    config: Mapping[str, Any], summary: Mapping[str, Any]
+) -> int | None:
+  """Lines of metrics of the whole run."""
+  steps = config.get('num_steps')
+  if config.get('mode') == 'agentevol' and isinstance(steps, int):
+    return steps + 1  # round 0 learns from the demonstrations alone
+  if config.get('mode') == 'train':
+    return steps
+  return summary.get('steps') or None
+
+
+def _at(config: Mapping[str, Any], *names: str) -> Any:
+  for name in names:
+    if not isinstance(config, Mapping):
+      return None
+    config = config.get(name)
+  return config
+
+
+def _modified(path: pathlib.Path) -> float | None:
+  try:
+    return path.stat().st_mtime
+  except OSError:
+    return None

@@ -1,0 +1,49 @@
+"""MiniWoB++ and WebArena: objective, screenshots, the acted element."""
+
+import re
+
+from agentrl.viewer.views import blocks
+from agentrl.viewer.views.blocks import Block, Moment
+
+_OBJECTIVE = re.compile(r'^OBJECTIVE: (.+)$', re.MULTILINE)
+_URL = re.compile(r'^URL: (.+)$', re.MULTILINE)
+_NUMBER = re.compile(r'^\s*(?:```)?\s*(?:click|type|hover) \[(\d+)\]')
+
+
+def view(moment: Moment) -> list[Block]:
+  """Shows what the last action named, and pictures before and after it."""
+  objective = _OBJECTIVE.search(moment.opening)
+  addresses = _URL.findall(moment.observation)
+  element = _element(moment)
+  found = [
+      blocks.facts(
+          'Page',
+          objective=objective and objective[1],
+          address=addresses[-1] if addresses else None,
+          action=moment.action or None,
+          element=element,
+      )
+  ]
+  if moment.picture:
+    if moment.box:
+      found.append(
+          blocks.picture_of_action(moment, 'Before the action: its element')
+      )
+    found.append(blocks.picture(moment, 'The page now'))
+  return found
+
+
+def acted_on(action: str) -> int | None:
+  """The number of the element that a command names, or None."""
+  match = _NUMBER.match(action)
+  return int(match[1]) if match else None
+
+
+def _element(moment: Moment) -> str | None:
+  """The line of the page before the last action that it names."""
+  number = acted_on(moment.action)
+  if number is None:
+    return None
+  before = moment.observations[-2]
+  line = re.search(rf'^\s*(\[{number}\] .+)$', before, re.MULTILINE)
+  return line[1] if line else f'[{number}], which the page did not have'

@@ -1,0 +1,78 @@
+"""A viewer on loopback, and pages of it in a real Chromium."""
+
+import asyncio
+import contextlib
+import threading
+
+import pytest
+from playwright import sync_api
+
+from agentrl.envs.web import chromium
+from agentrl.viewer import server
+
+
+@contextlib.contextmanager
+def threaded(manager):
+  """Enters an async context manager whose event loop runs in a thread."""
+  ready, found = threading.Event(), {}
+
+  async def main():
+    found.update(loop=asyncio.get_running_loop(), stop=asyncio.Event())
+    async with manager as value:
+      found['value'] = value
+      ready.set()
+      await found['stop'].wait()
+
+  thread = threading.Thread(target=asyncio.run, args=(main(),))
+  thread.start()
+  assert ready.wait(30)
+  try:
+    yield found['value']
+  finally:
+    found['loop'].call_soon_threadsafe(found['stop'].set)
+    thread.join()
+
+
+def serving(root, **settings):
+  """Serves the folder from a thread inside the block; gives the URL."""
+  return threaded(server.running(root, **settings))
+
+
+@pytest.fixture
+def viewer():
+  """Starts viewers: `viewer(root)` gives the URL, which ends in a slash."""
+  with contextlib.ExitStack() as stack:
+    yield lambda root, **settings: stack.enter_context(
+        serving(root, **settings)
+    )
+
+
+@pytest.fixture(scope='session')
+def chrome():
+  """A Chromium; without one, tests in a browser are skipped: tests/conftest."""
+  with sync_api.sync_playwright() as playwright:
+    found = playwright.chromium.launch(executable_path=chromium.find())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def errors():
+  """Errors in the page's console; a test clears those that it expects."""
+  return []
+
+
+@pytest.fixture
+def page(chrome, errors):
+  """An empty page; the test fails where its console has an error."""
+  context = chrome.new_context(viewport={'width': 1280, 'height': 800})
+  found = context.new_page()
+  found.on('pageerror', lambda error: errors.append(str(error)))
+  found.on(
+      'console',
+      lambda message: message.type == 'error' and errors.append(message.text),
+  )
+  found.set_default_timeout(10_000)
+  yield found
+  context.close()
+  assert not errors

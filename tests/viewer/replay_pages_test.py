@@ -1,0 +1,235 @@
+"""Replay, tokens, groups, live play and exports in a real Chromium."""
+
+import pathlib
+import tarfile
+
+import numpy as np
+import pytest
+
+from tests.viewer import asking, axe, played, runs, tokens_test
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.browser
+FILE = 'episodes/train/000000.jsonl'
+ARCHIVE = pathlib.Path(__file__).parents[1] / 'fixtures' / 'old_run.tar.xz'
+
+
+def address(url, name, run='run', line=0, **params):
+  rest = ''.join(f'&{key}={value}' for key, value in params.items())
+  return f'{url}#/{name}?run={run}&file={FILE}&line={line}{rest}'
+
+
+# A block of each environment's view, and a text in it at the end.
+SEEN = {
+  'textcraft': '.tree .done',
+  'babyai': '.frame img',
+  'sciworld': 'meter',
+  'searchqa': '.passage mark',
+  'miniwob': '.frame img',
+  'webarena': '.frame img',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('env', SEEN)
+def test_an_experts_episode_is_replayed_to_its_end_by_keyboard(
+    env, tmp_path, viewer, page
+):
+  pictures = env in ('miniwob', 'webarena')
+  episode = played.expert_episode(env, views=pictures)
+  assert episode.turns
+  runs.write(tmp_path, episodes=[episode], env=env, **played.options(env))
+  page.goto(address(viewer(tmp_path), 'replay'))
+  place = page.locator('.place')
+  total = len(episode.turns)
+  assert place.text_content() == f'0 of {total}'
+  page.locator('.stage .turn').wait_for()
+  page.keyboard.press('ArrowRight')
+  page.locator('.stage h2', has_text='Turn 1').wait_for()
+  assert episode.turns[0].action in page.locator('.stage .said').text_content()
+  page.keyboard.press('End')
+  page.locator('.stage h2', has_text=f'Turn {total}').wait_for()
+  assert place.text_content() == f'{total} of {total}'
+  assert f'turn={total}' in page.url
+  page.keyboard.press('ArrowRight')  # there is no further one
+  assert place.text_content() == f'{total} of {total}'
+  if env == 'babyai':  # what was not saved is drawn by playing again
+    page.get_by_role('button', name='Play it again').click()
+    page.locator('.again .good').wait_for(timeout=60_000)
+  page.locator(f'.world {SEEN[env]}').first.wait_for()
+  page.keyboard.press('Home')
+  page.keyboard.press('Space')
+  page.locator('.stage h2', has_text='Turn 1').wait_for()
+  assert page.get_by_role('button', name='Pause').is_visible() or total == 1
+
+
+@pytest.mark.parametrize('scheme', ['light', 'dark'])
+@pytest.mark.parametrize('name', ['tokens', 'group'])
+def test_axe_finds_nothing_serious(name, scheme, tmp_path, viewer, page):
+  tokens_test.write(tmp_path, tokens_test.arrays(np.random.default_rng(5)))
+  page.emulate_media(color_scheme=scheme)
+  page.goto(address(viewer(tmp_path), name, line=1, turn=1, token=4))
+  page.locator('.turn, .values dd').first.wait_for()
+  assert axe.findings(page) == []
+
+
+def test_the_next_episode_takes_the_place_of_this(tmp_path, viewer, page):
+  runs.write(tmp_path)
+  page.goto(address(viewer(tmp_path), 'replay', turn=2))
+  page.locator('.stage h2', has_text='Turn 2').wait_for()
+  page.get_by_role('link', name='Next', exact=True).click()
+  page.get_by_role('heading', name='e1').wait_for()
+  assert page.locator('.place').text_content() == '0 of 3'
+  page.keyboard.press('ArrowRight')  # one player hears it
+  page.locator('.stage h2', has_text='Turn 1').wait_for()
+  page.go_back()
+  page.get_by_role('heading', name='e0').wait_for()
+
+
+def test_hostile_and_long_texts_stay_text(tmp_path, viewer, page):
+  text = '<img src=x onerror="document.title=\'owned\'">\x1b[2J\u202egnp'
+  long = 'x' * 1_000_000
+  made = (runs.turn(0, observation=text, completion=text, action=text),
+          runs.turn(1, observation=long))  # fmt: skip
+  runs.write(tmp_path, episodes=[runs.episode(made=made)])
+  url = viewer(tmp_path)
+  page.goto(address(url, 'replay', turn=1))
+  heard = page.locator('.stage .heard pre')
+  shown = heard.text_content()
+  assert '<img src=x' in shown and '\\u202e' in shown and '\x1b' not in shown
+  assert page.locator('.stage img').count() == 0
+  page.keyboard.press('ArrowRight')
+  page.locator('.stage h2', has_text='Turn 2').wait_for()
+  assert len(heard.text_content()) < 10_000
+  page.get_by_role('button', name='more characters').click()
+  page.wait_for_function(
+      "document.querySelector('.heard pre').textContent.length > 100000"
+  )
+  page.goto(address(url, 'group'))
+  page.locator('.aligned .act').first.wait_for()
+  assert page.title() != 'owned' and page.locator('.group img').count() == 0
+
+
+def test_a_huge_episode_opens_without_its_whole_text(tmp_path, viewer, page):
+  piece = 'y' * 1_000_000
+  made = tuple(runs.turn(i, observation=piece) for i in range(100))
+  path = runs.write(tmp_path, episodes=[runs.episode(made=made)])
+  assert path.stat().st_size > 100_000_000
+  url = viewer(tmp_path)
+  assert wait_until(lambda: asking.get(url, 'episodes')['rows'])
+  page.goto(address(url, 'replay', turn=50))
+  page.locator('.stage h2', has_text='Turn 50').wait_for()
+  assert len(page.content()) < 200_000
+
+
+def test_the_token_page_has_the_arrays_of_the_update(tmp_path, viewer, page):
+  values = tokens_test.arrays(np.random.default_rng(3))
+  tokens_test.write(tmp_path, values)
+  page.goto(address(viewer(tmp_path), 'tokens', line=1))
+  page.get_by_text('All numbers').click()
+  table = page.locator('table.numbers')
+  for name in ('advantages', 'old_logprobs', 'last_logprobs', 'entropy'):
+    cells = table.locator(f'td[data-column={name}]').all_text_contents()
+    read = np.array([np.float32(x) for x in cells])
+    np.testing.assert_array_equal(read, values[name][1, : tokens_test.LENGTH])
+  # On the token under the pointer, too.
+  page.locator('.flow [data-index="4"]').hover()
+  hovered = page.locator('.values dd[data-column=advantages]').text_content()
+  assert np.float32(hovered) == values['advantages'][1, 4]
+  page.locator('.tokens-flow').focus()
+  page.keyboard.press('ArrowRight')
+  chosen = page.locator('.values dd[data-column=entropy]').text_content()
+  assert np.float32(chosen) == values['entropy'][1, 5]
+  mask = [
+      'on' in x.get_attribute('class').split()
+      for x in page.locator('.flow [data-index]').all()
+  ]
+  assert mask == list(runs.episode().completion_mask)
+  page.select_option('#color', 'ratio')
+  assert 'color=ratio' in page.url
+  colored = page.locator('.flow .on.up, .flow .on.down')
+  assert colored.count() == sum(mask)
+  page.get_by_role('link', name='train-0-0-0').first.click()
+  page.get_by_text('row 1, from column 0').wait_for()
+  page.goto(page.url.replace('line=0', 'line=3'))
+  page.get_by_role('heading', name='train-0-1-3').wait_for()
+  assert page.locator('.place').count() == 0  # was in no update
+
+
+def test_a_group_is_aligned_and_its_first_difference_marked(
+    tmp_path, viewer, page
+):
+  same = [runs.turn(i) for i in range(3)]
+  other = [same[0], runs.turn(1, action='fly', reward=1.0)]
+  members = [
+      runs.episode('train-0-0-0', made=tuple(same)),
+      runs.episode('train-0-0-1', made=tuple(other), success=True),
+      runs.episode('train-0-1-0', made=tuple(same)),  # another visit
+  ]
+  runs.write(tmp_path, episodes=members)
+  page.goto(address(viewer(tmp_path), 'group', line=1))
+  page.get_by_role('heading', name='Group of 2').wait_for()
+  assert page.locator('.aligned thead a').count() == 4
+  parted = page.locator('.aligned tr.parted')
+  assert parted.locator('.act').all_text_contents() == ['go 1', 'fly']
+  assert page.locator('.detail h2').text_content() == 'Turn 2'
+  page.get_by_role('button', name='Turn 3').click()
+  page.locator('.detail h2', has_text='Turn 3').wait_for()
+  assert page.locator('.column').count() == 1
+
+
+def test_an_exported_group_opens_from_a_file(tmp_path, viewer, page):
+  values = tokens_test.arrays(np.random.default_rng(4))
+  tokens_test.write(tmp_path, values)
+  page.goto(address(viewer(tmp_path), 'group'))
+  with page.expect_download() as download:
+    page.get_by_role('link', name='HTML').click()
+  file = tmp_path / 'group.html'
+  download.value.save_as(file)
+  assert file.stat().st_size < 500_000
+  page.goto(file.as_uri())
+  page.get_by_role('heading', name='Group of 3').wait_for()
+  page.locator('.episode', has_text='train-0-0-1').locator(
+      'summary'
+  ).first.click()
+  episode = page.locator('.episode', has_text='train-0-0-1')
+  episode.locator('summary', has_text='Tokens').click()
+  episode.locator('.flow [data-index="4"]').hover()
+  shown = episode.locator('.values dd[data-column=advantages]').text_content()
+  assert np.float32(shown) == values['advantages'][1, 4]
+
+
+def test_an_expert_plays_live_and_the_session_is_in_the_address(
+    tmp_path, viewer, page
+):
+  runs.write(tmp_path)
+  page.goto(viewer(tmp_path) + '#/play?env=textcraft&task=120')
+  page.get_by_role('button', name='Begin').click()
+  page.locator('#who').wait_for(timeout=60_000)
+  page.fill('#action', 'inventory')
+  page.keyboard.press('Enter')
+  page.get_by_text('You are not carrying anything').wait_for()
+  page.get_by_role('button', name='Let it go on').click()
+  page.get_by_text('terminated, success').wait_for()
+  page.reload()
+  page.get_by_text('terminated, success').wait_for()
+  page.get_by_role('button', name='Branch before this turn').nth(1).click()
+  page.get_by_text('1 turns, return 0; goes on').wait_for()
+  page.get_by_role('button', name='Act', exact=True).click()
+  page.get_by_text('2 turns, return 0; goes on').wait_for()
+
+
+def test_a_checkpoint_plays_live_with_its_likeliest_tokens(
+    tmp_path, viewer, page, monkeypatch
+):
+  with tarfile.open(ARCHIVE) as archive:
+    archive.extractall(tmp_path, filter='data')
+  monkeypatch.chdir(tmp_path)  # the run names its base by a relative path
+  page.goto(viewer(tmp_path) + '#/play')
+  page.select_option('#run', 'run')
+  page.get_by_role('button', name='Begin').click()
+  page.locator('#who').wait_for(timeout=60_000)
+  page.select_option('#who', label='run run at 2')
+  page.get_by_role('button', name='Let it act once').click()
+  page.locator('.candidates table').first.wait_for(timeout=120_000)
+  rows = page.locator('.candidates table').first.locator('tbody tr')
+  assert rows.count() == 5

@@ -1,0 +1,217 @@
+"""The pages of runs, comparisons and failures in a real Chromium."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from agentrl import metrics
+from agentrl.runtime import lock
+from tests.viewer import runs
+from tests.viewer.panels_test import write as write_evaluation
+
+pytestmark = pytest.mark.browser
+STEPS = 12
+
+
+@pytest.fixture
+def root(tmp_path):
+  """Two runs of two stages with episodes and evaluations."""
+  rng = np.random.default_rng(0)
+  for run, level in (('grpo', 0.2), ('ppo', 0.5)):
+    for step in range(STEPS):
+      horizon = 3 if step < 6 else 6
+      found = [
+          runs.episode(f'{step}-{i}', horizon=horizon, task_id=40 * i)
+          for i in range(3)
+      ]
+      runs.write(tmp_path, run, f'episodes/train/{step:06d}.jsonl', found)
+    for stem in ('000000', '000006', '000012'):
+      outcomes = rng.integers(0, 2, (8, 1)).tolist()
+      write_evaluation(tmp_path, run, stem, outcomes)
+    lines = [
+        {
+            'step': step,
+            'time': 100.0 * step,
+            'rollout/horizon': 3.0 if step < 6 else 6.0,
+            'rollout/return_mean': level + step / 100,
+            'policy/entropy': 2 - step / 10,
+            'time/collect_s': 2.0,
+            'time/update_s': 1.0,
+            'time/push_s': 0.5,
+        }
+        for step in range(STEPS)
+    ]
+    for line, prefix in ((0, 'eval_before'), (5, 'eval'), (11, 'eval')):
+      lines[line] |= {
+          f'{prefix}/success': level,
+          f'{prefix}/success_low': level - 0.1,
+          f'{prefix}/success_high': level + 0.1,
+          f'{prefix}/episodes': 8.0,
+      }
+    text = ''.join(json.dumps(line) + '\n' for line in lines)
+    (tmp_path / run / 'metrics.jsonl').write_text(text)
+  return tmp_path
+
+
+def chart(page, metric):
+  return page.locator(f'[data-chart="{metric}"] .chart')
+
+
+def test_curves_are_overlaid_read_off_and_followed_to_episodes(
+    root, viewer, page
+):
+  page.goto(viewer(root))
+  for run in ('grpo', 'ppo'):
+    box = page.get_by_label(f'Show the curves of {run}')
+    if not box.is_checked():
+      box.click()
+    expect(box).to_be_checked()
+  expect(page.locator('.legend')).to_have_text(
+      re.compile('grpo.*ppo|ppo.*grpo')
+  )
+  # The keyboard reads what the files have; both runs at one step.
+  returns = chart(page, 'rollout/return_mean')
+  returns.focus()
+  for _ in range(8):
+    returns.press('ArrowRight')
+  tip = returns.locator('.tip')
+  expect(tip).to_contain_text('step 7')
+  assert set(tip.locator('.num').all_text_contents()) == {'0.27', '0.57'}
+  # So does the pointer, at the last step.
+  area = returns.bounding_box()
+  page.mouse.move(area['x'] + area['width'] - 12, area['y'] + 60)
+  expect(tip).to_contain_text('step 11')
+  # An evaluation has its interval.
+  held_out = chart(page, 'eval/success')
+  held_out.focus()
+  held_out.press('End')
+  expect(held_out.locator('.tip')).to_contain_text('[0.1, 0.3]')
+  # Smoothing and axes are in the URL, and survive a reload.
+  page.get_by_label('x axis').select_option('time')
+  expect(page).to_have_url(re.compile('x=time'))
+  page.reload()
+  expect(page.get_by_label('x axis')).to_have_value('time')
+  returns.focus()
+  returns.press('End')
+  expect(returns.locator('.tip')).to_contain_text(
+      'minutes since the first step'
+  )
+  # From a step to its episodes.
+  returns.press('Home')
+  returns.press('ArrowRight')
+  returns.press('Enter')
+  expect(page).to_have_url(
+      re.compile(r'#/episodes\?run=(grpo|ppo)&origin=train&step=1$')
+  )
+
+
+def test_downloads_have_the_values(root, viewer, page):
+  page.goto(viewer(root) + '#/runs?runs=grpo')
+  card = page.locator('[data-chart="policy/entropy"]')
+  with page.expect_download() as found:
+    card.get_by_role('link', name='CSV').click()
+  with open(found.value.path()) as file:
+    rows = list(csv.DictReader(file))
+  assert [float(row['value']) for row in rows] == [
+      2 - step / 10 for step in range(STEPS)
+  ]
+  with page.expect_download() as found:
+    card.get_by_role('button', name='PNG').click()
+  assert open(found.value.path(), 'rb').read(8) == b'\x89PNG\r\n\x1a\n'
+  assert found.value.suggested_filename == 'Entropy.png'
+
+
+def test_a_metric_is_added_and_configs_are_shown(root, viewer, page):
+  page.goto(viewer(root) + '#/runs?runs=grpo;ppo')
+  chart(page, 'policy/entropy').wait_for()
+  added = page.get_by_label('Add a metric')
+  added.fill('time/step_s')  # no run has it
+  added.press('Enter')
+  added.fill('rollout/horizon')
+  added.press('Enter')
+  chart(page, 'rollout/horizon').wait_for()
+  expect(page.locator('[data-chart="time/step_s"]')).to_have_count(0)
+  page.get_by_text('Where the configs differ').click()
+  expect(page.locator('.config')).to_contain_text('fields are equal')
+
+
+def test_a_live_run_is_drawn_on(root, viewer, page):
+  with lock.hold(root / 'ppo'):
+    page.goto(viewer(root) + '#/runs?runs=ppo')
+    row = page.locator('tr', has_text='ppo')
+    expect(row.locator('.chip')).to_have_text('live')
+    expect(row).to_contain_text('12')
+    writer = metrics.Writer(root / 'ppo', total=99, start=STEPS)
+    writer.write(STEPS, {'rollout/return_mean': 0.875})
+    writer.close()
+    expect(row).to_contain_text('13')
+    returns = chart(page, 'rollout/return_mean')
+    returns.focus()
+    returns.press('End')
+    expect(returns.locator('.tip')).to_contain_text('0.875')
+  expect(row.locator('.chip')).to_have_text('stopped')
+
+
+def test_a_comparison_leads_to_the_turns(root, viewer, page):
+  page.goto(viewer(root) + '#/compare')
+  page.get_by_label('Evaluation a').select_option('grpo:eval/000012')
+  page.get_by_label('Evaluation b').select_option('grpo:eval/000000')
+  cells = page.locator('.cells')
+  expect(cells).to_contain_text('won')
+  counts = [int(x) for x in cells.locator('.count').all_text_contents()]
+  assert sum(counts) == 8
+  # Both ways round there is a pair, as no cell of four holds all eight.
+  cell = cells.get_by_role('button').filter(has_not_text=re.compile('^0')).first
+  cell.click()
+  page.locator('.list a').first.click()
+  columns = page.locator('.columns')
+  expect(columns.locator('article')).to_have_count(8)  # prompts, three turns
+  expect(columns).to_contain_text('You see door 2.')
+  expect(page).to_have_url(re.compile('task='))
+  with page.expect_download() as found:
+    page.get_by_role('link', name='HTML').click()
+  assert found.value.path().stat().st_size > 1000
+  # Neighbouring evaluations of the run, and what lies between.
+  stages = page.get_by_label('Stages', exact=True).first
+  expect(stages).to_contain_text('3 → 6 turns')
+
+
+def test_different_panels_are_refused_on_the_page(root, viewer, page):
+  write_evaluation(root, 'other', '000000', [[1]])
+  page.goto(viewer(root) + '#/compare?a=grpo:eval/000000&b=other:eval/000000')
+  expect(page.locator('.result')).to_contain_text('different panels of babyai')
+
+
+def test_a_failure_leads_to_its_episodes(root, viewer, page):
+  page.goto(viewer(root) + '#/failures?runs=grpo;ppo&by=horizon')
+  stops = page.locator('[data-kind="stop"]')
+  row = stops.locator('tbody tr', has_text='6 turns')
+  expect(row).to_contain_text('36')
+  row.locator('td.cell a').first.click()
+  expect(page).to_have_url(re.compile(r'#/episodes\?run=grpo%3Bppo.*horizon=6'))
+
+
+def test_400_pixels_are_enough_and_nothing_moves(root, viewer, page):
+  page.set_viewport_size({'width': 400, 'height': 800})
+  page.add_init_script(
+      'window.shift = 0; new PerformanceObserver((list) => {'
+      ' for (const e of list.getEntries()) if (!e.hadRecentInput)'
+      ' window.shift += e.value;'
+      '}).observe({type: "layout-shift", buffered: true});'
+  )
+  url = viewer(root)
+  for fragment, shown in (
+      ('runs?runs=grpo;ppo', '.card'),
+      ('compare?a=grpo:eval/000012&b=grpo:eval/000000', '.cells'),
+      ('failures?runs=grpo', '.map'),
+  ):
+    page.goto(f'{url}#/{fragment}')
+    page.reload()  # another fragment alone is no load
+    page.locator(shown).first.wait_for()
+    page.wait_for_timeout(200)
+    assert page.evaluate('document.documentElement.scrollWidth') <= 400
+    assert page.evaluate('window.shift') < 0.1  # "good" by Web Vitals
