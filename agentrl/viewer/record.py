@@ -3,6 +3,7 @@
 import collections
 import pathlib
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,11 +12,20 @@ from agentrl.errors import DataError
 from agentrl.types import Message, Turn
 from agentrl.viewer import files, surrogates
 
+_ARRAYS = ('tokens', 'completion_mask', 'sampler_logprobs')
+
+
+class _Segment(msgspec.Struct):
+  tokens: msgspec.Raw
+  completion_mask: msgspec.Raw
+  sampler_logprobs: msgspec.Raw
+
 
 class Record(msgspec.Struct, rename={'episode_return': 'return'}):
   """A line of an episode file; `agentrl.data.episodes` writes it.
 
-  The token arrays stay JSON until somebody decodes them; they may be empty.
+  The token arrays stay JSON until somebody decodes them; they may be empty. Those
+  of several segments are joined, as rows of what was trained on are.
   """
 
   episode_id: str
@@ -36,6 +46,7 @@ class Record(msgspec.Struct, rename={'episode_return': 'return'}):
   tokens: msgspec.Raw = msgspec.Raw(b'[]')
   completion_mask: msgspec.Raw = msgspec.Raw(b'[]')
   sampler_logprobs: msgspec.Raw = msgspec.Raw(b'[]')
+  segments: tuple[_Segment, ...] = ()
 
 
 _decoder = msgspec.json.Decoder(Record)
@@ -55,9 +66,18 @@ def decode(line: bytes) -> Record:
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(f'This line is no episode: {error}') from error
   # As they are, they would keep the whole line in memory.
-  for name in ('tokens', 'completion_mask', 'sampler_logprobs'):
-    setattr(found, name, getattr(found, name).copy())
+  for name in _ARRAYS:
+    parts = [getattr(segment, name) for segment in found.segments]
+    whole = _join(parts) if parts else getattr(found, name).copy()
+    setattr(found, name, whole)
+  found.segments = ()
   return found
+
+
+def _join(arrays: Sequence[msgspec.Raw]) -> msgspec.Raw:
+  """JSON arrays one after the other, as one."""
+  inner = (bytes(array).strip()[1:-1].strip() for array in arrays)
+  return msgspec.Raw(b'[' + b','.join(filter(None, inner)) + b']')
 
 
 def long_text(text: str, limit: int) -> dict[str, Any]:
