@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import threading
+import time
+import urllib.request
 
 import pytest
 from playwright import sync_api
@@ -34,8 +37,13 @@ def threaded(manager):
 
 
 def serving(root, **settings):
-  """Serves the folder from a thread inside the block; gives the URL."""
+  """Serves the folder, once read, from a thread in the block; the URL."""
   return threaded(server.running(root, **settings))
+
+
+def _share_read(url):
+  with urllib.request.urlopen(f'{url}api/episodes/summary') as response:
+    return json.load(response)['indexed']
 
 
 @pytest.fixture
