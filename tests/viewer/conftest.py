@@ -36,9 +36,13 @@ def threaded(manager):
     thread.join()
 
 
+@contextlib.contextmanager
 def serving(root, **settings):
   """Serves the folder, once read, from a thread in the block; the URL."""
-  return threaded(server.running(root, **settings))
+  with threaded(server.running(root, **settings)) as url:
+    while _share_read(url) < 1:
+      time.sleep(0.02)
+    yield url
 
 
 def _share_read(url):
