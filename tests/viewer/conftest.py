@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import json
 import threading
+import time
+import urllib.request
 
 import pytest
 from playwright import sync_api
@@ -33,9 +36,18 @@ def threaded(manager):
     thread.join()
 
 
+@contextlib.contextmanager
 def serving(root, **settings):
-  """Serves the folder from a thread inside the block; gives the URL."""
-  return threaded(server.running(root, **settings))
+  """Serves the folder, once read, from a thread in the block; the URL."""
+  with threaded(server.running(root, **settings)) as url:
+    while _share_read(url) < 1:
+      time.sleep(0.02)
+    yield url
+
+
+def _share_read(url):
+  with urllib.request.urlopen(f'{url}api/episodes/summary') as response:
+    return json.load(response)['indexed']
 
 
 @pytest.fixture
