@@ -1,5 +1,6 @@
 """Tests for agentrl.training.policy_update."""
 
+import dataclasses
 import functools
 
 import jax
@@ -57,6 +58,17 @@ def test_one_update_skips_the_old_logprobs_and_returns_them_still():
   before = score(batch)
   np.testing.assert_allclose(used.old_logprobs, before, rtol=1e-5, atol=1e-6)
   assert int(state.step) == 1
+
+
+def test_gauges_are_measured_at_their_steps_and_change_nothing():
+  batch = tiny.random_batch(0)
+  plan = dataclasses.replace(ONE_UPDATE, gauges_every=3)
+  found = {step: update(batch, plan, rl_step=step) for step in (0, 2, 3)}
+  name = 'gauges/mutual_information'
+  assert [name in x.metrics for x in found.values()] == [True, False, True]
+  plain = update(batch, ONE_UPDATE)
+  tiny.assert_trees_equal(found[0].state.params, plain.state.params)
+  assert plain.metrics.items() <= found[0].metrics.items()
 
 
 def test_several_updates_move_the_ratio_away_from_one():
