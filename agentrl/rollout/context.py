@@ -34,17 +34,29 @@ class Going(NamedTuple):
   used: int | None
 
 
+class Asked(NamedTuple):
+  """A summary that the policy is asked for.
+
+  Attributes:
+    tokens: at most.
+    learn: whether they are trained on.
+  """
+
+  tokens: int
+  learn: bool
+
+
 class Next(NamedTuple):
   """What follows a turn.
 
   Attributes:
     opening: the messages that the next segment begins with, from the policy's
       summary where one is asked for; None: the present segment goes on.
-    summarises: whether the policy first writes a summary.
+    summary: that the policy writes first; None: none.
   """
 
   opening: Callable[[str], tuple[Message, ...]] | None = None
-  summarises: bool = False
+  summary: Asked | None = None
 
 
 ContextPolicy = Callable[[Going], Next]
@@ -78,7 +90,7 @@ def window(size: int) -> ContextPolicy:
   return next_segment
 
 
-def summary(budget: int) -> ContextPolicy:
+def summary(budget: int, asked: Asked) -> ContextPolicy:
   """The prompt, a summary by the policy, and the last observation.
 
   It is written once the segment, with the observation that comes next, would
@@ -96,7 +108,7 @@ def summary(budget: int) -> ContextPolicy:
           going.prompt, f'Summary of your turns so far: {text}\n\n{latest}'
       )
 
-    return Next(opening, summarises=True)
+    return Next(opening, asked)
 
   return next_segment
 
@@ -109,7 +121,9 @@ def make(options: ContextOptions) -> ContextPolicy:
 CONTEXTS: dict[str, Callable[[ContextOptions], ContextPolicy]] = {
     'full': lambda options: full,
     'window': lambda options: window(options.window),
-    'summary': lambda options: summary(options.budget),
+    'summary': lambda options: summary(
+        options.budget, Asked(options.summary_tokens, options.learn_summary)
+    ),
 }
 
 

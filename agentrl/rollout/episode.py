@@ -14,7 +14,7 @@ from agentrl.rollout import context as context_lib
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.context import ContextPolicy, Going
 from agentrl.rollout.dialogue import Dialogue, Reading
-from agentrl.rollout.options import ContextOptions, Limits
+from agentrl.rollout.options import Limits
 from agentrl.rollout.text_agent import TextAgent
 from agentrl.types import (
     Completion,
@@ -183,7 +183,7 @@ async def _play(
     if result.truncated or context_lib.acts(record.turns) == horizon:
       dialogue.observe(result.observation)
       return types.HORIZON
-    if not await _go_on(record, policy, dialogue, context, agent.context):
+    if not await _go_on(record, policy, dialogue, context):
       return types.CONTEXT
 
 
@@ -192,7 +192,6 @@ async def _go_on(
     policy: Policy | ChatPolicy,
     dialogue: Dialogue,
     context: ContextPolicy,
-    options: ContextOptions,
 ) -> bool:
   """Shows the last observation, in this segment or the next.
 
@@ -207,13 +206,12 @@ async def _go_on(
     dialogue.observe(observation)
     return True
   text = ''
-  if following.summarises:
+  if following.summary:
     if isinstance(policy, ActingPolicy):
       policy.recite(context_lib.recount(record.turns))
     dialogue.observe(context_lib.SUMMARY_REQUEST)
-    completion = await dialogue.ask(
-        len(record.turns), most=options.summary_tokens
-    )
+    asked = following.summary
+    completion = await dialogue.ask(len(record.turns), most=asked.tokens)
     if completion is None:
       return False
     text = dialogue.read(completion).text
@@ -222,9 +220,7 @@ async def _go_on(
     nothing = StepResult('', reward=0.0, terminated=False)
     turn = make_turn(Reading(text, '', None), completion, nothing, env_s=0.0)
     record.turns.append(
-        dataclasses.replace(
-            turn, kind=types.SUMMARY, learn=options.learn_summary
-        )
+        dataclasses.replace(turn, kind=types.SUMMARY, learn=asked.learn)
     )
   dialogue.open(following.opening(text))
   return True

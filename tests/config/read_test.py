@@ -103,10 +103,10 @@ class Recorder:
     self.seen = {mode: set() for mode in MODULES}
     self._count = 0
 
-  def run(self, config):
-    """Runs a config to its end; returns the workdir."""
+  def run(self, config, workdir=None):
+    """Runs a config to its end; returns the workdir, a new one by default."""
     mode, self._count = config.mode, self._count + 1
-    workdir = self.directory / f'{mode}-{self._count}'
+    workdir = workdir or self.directory / f'{mode}-{self._count}'
     read = config_lib.read
     note = lambda *args: watched(read(*args), '', self.seen[mode])
     with pytest.MonkeyPatch.context() as patch:
@@ -179,8 +179,11 @@ def adapted(mode, model):
   config = tiny(mode)
   config.model = dict(name=str(model), lora=dict(rank=2, targets=('q', 'v')))
   config.sampler = LAUNCHED
+  config.agent.context.update(kind='window', window=1)
   if mode in ('train', 'dpo'):
     config.warmstart.episodes = 0
+  if mode == 'train':
+    config.horizon.update(kind='success', threshold=0.4, window=2)
   return config
 
 
@@ -246,6 +249,9 @@ def elsewhere(config, url, env_url, directory):
   )
   config.env.url = env_url
   config.env.token_file = str(directory / 'key')
+  config.agent.context = dict(kind='summary', budget=300, summary_tokens=8)
+  if 'horizon' in config:
+    config.horizon = dict(kind='token_budget', turns=(2,), tokens=100.0)
   return config
 
 
@@ -330,6 +336,7 @@ def seen(tmp_path_factory, quick_compilation):
     config.model.name, config.eval.num_tasks = str(base), 2
     recorder.run(elsewhere(config, server.url, world.url, directory))
     config.env = {}
+    config.agent.context = dict(kind='window', window=1)
     config.sampler = LAUNCHED
     recorder.run(config)
     config = config_lib.defaults('evaluate')
@@ -358,6 +365,10 @@ def seen(tmp_path_factory, quick_compilation):
   config.serve.port = port
   with interrupted_at(f'http://127.0.0.1:{port}/health'):
     recorder.run(config)
+  config = config_lib.defaults('view')
+  config.view.port = port
+  with interrupted_at(f'http://127.0.0.1:{port}/'):
+    recorder.run(config, directory)
   config = config_lib.defaults('serve_policy')
   config.model.name = str(base)
   config.serve.update(port=port, warmup=False)

@@ -75,7 +75,7 @@ def test_a_window_shows_the_task_and_the_last_observations(count):
   if count <= 2:
     assert found.opening is None
     return
-  assert not found.summarises
+  assert found.summary is None
   first, task, *rest = found.opening('')
   assert first == PROMPT[0]
   assert task == Message('user', f'Walk 9 steps.\n\n{context.LEFT_OUT}')
@@ -86,10 +86,11 @@ def test_a_window_shows_the_task_and_the_last_observations(count):
 
 
 def test_a_summary_is_asked_for_beyond_the_budget():
-  policy = context.summary(100)
+  asked = context.Asked(tokens=8, learn=False)
+  policy = context.summary(100, asked)
   assert policy(Going(PROMPT, turns(3), 100)).opening is None
   found = policy(Going(PROMPT, turns(3), 101))
-  assert found.summarises
+  assert found.summary == asked
   first, task = found.opening('two done')
   assert first == PROMPT[0] and task.role == 'user'
   assert task.content.startswith('Walk 9 steps.\n\n')
