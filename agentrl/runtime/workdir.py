@@ -110,6 +110,10 @@ def name_best(checkpoints: pathlib.Path, number: int) -> None:
   try:
     partial.write_text(f'{number}\n', encoding='utf-8')
     partial.replace(path)
+  except FileNotFoundError as error:
+    raise CheckpointError(
+        f'{checkpoints} was deleted while the run wrote to it.'
+    ) from error
   except OSError as error:
     raise CheckpointError(f'{path} cannot be written: {error}.') from error
 
