@@ -97,10 +97,8 @@ class TextCompletion:
 
 # What a completion is for. Only the first goes to the environment.
 ACT = 'act'
-PLAN = 'plan'
 SUMMARY = 'summary'
-LESSON = 'lesson'
-TURN_KINDS = (ACT, PLAN, SUMMARY, LESSON)
+TURN_KINDS = (ACT, SUMMARY)
 
 
 @dataclasses.dataclass(frozen=True)

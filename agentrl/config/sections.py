@@ -188,7 +188,7 @@ class RlEval(Eval):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-  """How many checkpoints stay."""
+  """Retention of checkpoints."""
 
   keep: int = field(2, 'newest checkpoints that stay', ge=1)
 

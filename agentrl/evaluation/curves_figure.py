@@ -137,7 +137,7 @@ def _draw_line(
 
 
 def _handles(colours: Styles, lines: Styles) -> list[Any]:
-  """What a colour stands for and, of several, a line."""
+  """The legend of colours and, where there are several, of lines."""
   from matplotlib import lines as lines_lib
 
   found = [

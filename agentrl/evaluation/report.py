@@ -133,7 +133,7 @@ def _policy_cells(policy: PolicyRecord) -> list[str]:
 
 
 def panel_words(panel: Panel) -> str:
-  """What was played, in a line."""
+  """A line that describes a panel."""
   options = ', '.join(f'{k}={v!r}' for k, v in panel.options.items())
   source = panel.task_file or f'the {panel.split} split'
   return (

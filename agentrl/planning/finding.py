@@ -1,4 +1,4 @@
-"""What a check of a machine found."""
+"""The result of a check of a machine."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ OK, WARNING, FAULT = 'ok', 'warning', 'fault'
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-  """What a check found, and what to do about it."""
+  """The result of a check, and its remedy."""
 
   level: str
   subject: str

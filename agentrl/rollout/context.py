@@ -47,7 +47,7 @@ class Asked(NamedTuple):
 
 
 class Next(NamedTuple):
-  """What follows a turn.
+  """The step after a turn.
 
   Attributes:
     opening: the messages that the next segment begins with, from the policy's

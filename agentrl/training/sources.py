@@ -138,7 +138,7 @@ class Sources:
   def remember(
       self, stats: Mapping[str, float], metrics: Mapping[str, float]
   ) -> dict[str, float]:
-    """What the schedules will see: metrics, of each source the last it has.
+    """Metrics for the schedules: of each source the last that it has.
 
     Args:
       stats: what they saw.

@@ -37,7 +37,7 @@ class Difference:
 
 @dataclasses.dataclass(frozen=True)
 class Again:
-  """What an episode that was played again has shown.
+  """The record of an episode that was played again.
 
   Attributes:
     pictures: PNG files, at the reset and after each turn; empty: the
