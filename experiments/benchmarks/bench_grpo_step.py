@@ -40,6 +40,7 @@ from agentrl.training import (
     state as state_lib,
 )
 from agentrl.training.policy_update import UpdatePlan
+from agentrl.training.sources import Source, Sources
 from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import TERMINATED, Episode, Group, Turn
 from experiments.benchmarks import engines, peers
@@ -143,15 +144,18 @@ class Ours:
     self._push = weight_sync.EmbeddedPush(engine)
     self._vocab_size = config.vocab_size
     tasks = TaskIterator(range(1000), seed=0)
+    sources = Sources([Source(tasks, fixed(1))], _PROMPTS.value)
     self._loop = rl.LoopState(
-        step=0, policy_version=0, tasks=tasks.state(), horizon=None, stats={}
+        step=0,
+        policy_version=0,
+        tasks=sources.cursor(),
+        horizon=sources.first_horizon(),
+        stats={},
     )
     hyperparams = grpo.Hyperparams()
     self._train = functools.partial(
         rl.train,
-        tasks_per_step=_PROMPTS.value,
-        tasks=tasks,
-        schedule=fixed(1),
+        sources=sources,
         update=rl.Update(
             programs_lib.compile_programs(
                 module,
@@ -172,16 +176,18 @@ class Ours:
 
   # What `rl.train` asks of a run.
 
-  def collect(self, step, tasks, *, horizon, policy_version):
-    del step, horizon
-    return self._event_loop.run(
+  def collect(self, step, shares, *, policy_version):
+    del step
+    (share,) = shares
+    groups = self._event_loop.run(
         play(
             self._sampler,
             self._vocab_size,
-            tasks,
+            share.tasks,
             policy_version=policy_version,
         )
     )
+    return [groups]
 
   def push(self, params, version):
     self._event_loop.run(self._push(params, version))
