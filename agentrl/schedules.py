@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 
 from agentrl import own
 from agentrl.errors import ConfigError
+from agentrl.types import Turns
 
 
 class Horizon(NamedTuple):
   """`update(state, step, stats) -> (state, turns)` for rl step `step`, from 0.
 
-  `stats` are the metrics of the step before, empty for the first. A state is
-  made of JSON values.
+  `stats` are the metrics of the step before, none for the first, and of an
+  evaluation since then. `turns` are the most that an episode may take, or
+  `Turns`, of which each episode draws its own. A state is made of JSON values.
   """
 
   init: Callable[[], Any]
-  update: Callable[[Any, int, Mapping[str, float]], tuple[Any, int]]
+  update: Callable[[Any, int, Mapping[str, float]], tuple[Any, int | Turns]]
   name: str  # what a person calls it
 
   def __repr__(self):
@@ -86,19 +88,21 @@ def gated(
 ) -> Horizon:
   """The next of `turns` once the mean of `metric` at this one is high enough.
 
-  The mean is over the last `window` steps at the present horizon; a step
-  without the metric (no valid episode) is none of them. The state is the stage
-  and those values.
+  The mean is over the last `window` values at the present horizon; a step
+  without one (no valid episode, no evaluation) is left out. `{turns}` in the
+  metric's name stands for the present horizon. The state is the stage and those
+  values.
   """
   turns = tuple(turns)
   if window < 1:
-    raise ValueError(f'A mean needs at least 1 step, got window={window}.')
+    raise ValueError(f'A mean needs at least 1 value, got window={window}.')
 
   def update(state, step, stats):
     del step
     stage, seen = state
-    if metric in stats:
-      seen = [*seen, stats[metric]][-window:]
+    value = stats.get(metric.format(turns=turns[stage]))
+    if value is not None:
+      seen = [*seen, value][-window:]
     if len(seen) == window and sum(seen) / window >= threshold:
       stage, seen = min(stage + 1, len(turns) - 1), []
     return [stage, seen], turns[stage]
@@ -106,7 +110,7 @@ def gated(
   return Horizon(
       init=lambda: [0, []],
       update=update,
-      name=f'gated({turns}, {metric} >= {threshold:g} over {window} steps)',
+      name=f'gated({turns}, mean of {window} {metric} >= {threshold:g})',
   )
 
 
@@ -135,8 +139,32 @@ def token_budget(turns: Sequence[int], tokens: float) -> Horizon:
   )
 
 
-# Metrics of `rollout.collect` that schedules follow.
-SUCCESS = 'rollout/success'
+def random(turns: Sequence[int]) -> Horizon:
+  """For each episode its own horizon, uniform from turns[0] to turns[-1].
+
+  A control for the other schedules: as many horizons, in no order. Episodes
+  of a group have different ones, drawn by their seeds. The draw is independent
+  of the policy, as chance in an environment is, so a group's baseline is as
+  unbiased as before. But returns now differ by the luck of the draw as well:
+  advantages are noisier, and where they are divided by the group's deviation,
+  smaller.
+  """
+  turns = Turns(turns[0], turns[-1])
+  return Horizon(
+      init=lambda: None,
+      update=lambda state, step, stats: (state, turns),
+      name=f'random({turns.low} to {turns.high})',
+  )
+
+
+# Success that the schedule 'success' follows, by `horizon.metric`. Evaluations
+# play `eval.horizon` turns; what they solve within this stage's is what it needs.
+SUCCESS = {
+    'rollout': 'rollout/success',
+    'eval': 'eval/success_within_{turns}',
+    'eval_small': 'eval_small/success_within_{turns}',
+}
+# Other metrics of `rollout.collect` that schedules follow.
 CUT_LEARNING = 'rollout/cut_share_untied'
 SAMPLED_TOKENS = 'rollout/completion_tokens'
 
@@ -147,13 +175,14 @@ HORIZONS: dict[str, Callable[[Any], Horizon]] = {
     'linear': lambda o: linear(o.turns, o.every),
     # Longer once this horizon is mastered.
     'success': lambda o: gated(
-        o.turns, SUCCESS, threshold=o.threshold, window=o.window
+        o.turns, SUCCESS[o.metric], threshold=o.threshold, window=o.window
     ),
     # Longer once it is what limits those tasks that something is learnt from.
     'saturation': lambda o: gated(
         o.turns, CUT_LEARNING, threshold=o.threshold, window=o.window
     ),
     'token_budget': lambda o: token_budget(o.turns, o.tokens),
+    'random': lambda o: random(o.turns),
 }
 
 
@@ -182,10 +211,12 @@ def _checked(update: Callable, kind: str) -> Callable:
 
   def checked(state, step, stats):
     state, turns = update(state, step, stats)
-    if not isinstance(turns, int) or turns < 1:
+    low, high = turns if isinstance(turns, Turns) else (turns, turns)
+    whole = isinstance(low, int) and isinstance(high, int)
+    if not (whole and 1 <= low <= high):
       raise ConfigError(
           f'{kind} allows {turns!r} turns at step {step}: a horizon is a whole'
-          ' number of at least 1.'
+          ' number of at least 1, or Turns(low, high) of two.'
       )
     return state, turns
 

@@ -6,6 +6,7 @@ server, a viewer and a trainer can share them.
 
 import dataclasses
 import itertools
+from typing import NamedTuple
 
 # Why an episode stopped. The first is the environment's word, the next two are
 # our cuts (truncation), the rest are failures of the infrastructure.
@@ -26,6 +27,13 @@ STOP_REASONS = (
 )
 TRUNCATIONS = (HORIZON, CONTEXT)
 FAILURES = (TIMEOUT, ENV_ERROR, ENGINE_ERROR)
+
+
+class Turns(NamedTuple):
+  """A range that each episode's own horizon is drawn from, ends included."""
+
+  low: int
+  high: int
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,6 +8,11 @@ from hypothesis import given, strategies as st
 
 from agentrl import schedules
 from agentrl.config.sections import HorizonOptions
+from agentrl.errors import ConfigError
+from agentrl.schedules import Horizon
+from agentrl.types import Turns
+
+SUCCESS = schedules.SUCCESS['rollout']
 
 
 def turns_of(horizon, steps, stats=lambda step: {}):
@@ -95,15 +100,13 @@ def successes(*values):
 
   def stats(step):
     value = values[step - 1] if 0 < step <= len(values) else None
-    return {} if value is None else {schedules.SUCCESS: value}
+    return {} if value is None else {SUCCESS: value}
 
   return stats
 
 
 def test_a_gate_opens_once_the_mean_of_its_window_is_high_enough():
-  horizon = schedules.gated(
-      (3, 6, 9), schedules.SUCCESS, threshold=0.5, window=2
-  )
+  horizon = schedules.gated((3, 6, 9), SUCCESS, threshold=0.5, window=2)
   stats = successes(0.9, 0.0, 0.9, 0.1, 0.9, 1.0, 1.0)
   # 0.9 and 0.0 are too low, 0.0 and 0.9 also; 0.9 and 0.1 are 0.5. The values
   # before a stage do not count in it, so the next needs two of its own.
@@ -111,9 +114,56 @@ def test_a_gate_opens_once_the_mean_of_its_window_is_high_enough():
 
 
 def test_a_gate_waits_for_a_full_window_and_skips_steps_without_a_value():
-  horizon = schedules.gated((3, 6), schedules.SUCCESS, threshold=0.5, window=3)
+  horizon = schedules.gated((3, 6), SUCCESS, threshold=0.5, window=3)
   stats = successes(1.0, None, 1.0, None, 1.0)
   assert turns_of(horizon, range(7), stats) == [3, 3, 3, 3, 3, 6, 6]
+
+
+@pytest.mark.parametrize('metric', ['eval', 'eval_small'])
+def test_a_gate_of_evaluations_reads_success_within_its_own_turns(metric):
+  options = HorizonOptions(
+      kind='success', turns=(3, 6, 9), metric=metric, threshold=0.5, window=1
+  )
+  horizon = schedules.HORIZONS['success'](options)
+  # Before the first step, and after the third and the fourth.
+  found = {0: (0.4, 0.9), 3: (0.6, 0.9), 4: (0.7, 0.4), 6: (0.7, 0.5)}
+
+  def stats(step):
+    within = dict(zip((3, 6), found.get(step, ()), strict=False))
+    beside = {SUCCESS: 1.0, f'{metric}/success': 1.0}
+    return beside | {
+        f'{metric}/success_within_{turns}': share
+        for turns, share in within.items()
+    }
+
+  assert turns_of(horizon, range(8), stats) == [3, 3, 3, 6, 6, 6, 9, 9]
+
+
+def test_random_is_a_range_at_every_step():
+  horizon = schedules.random((3, 6))
+  assert turns_of(horizon, [0, 7]) == [Turns(3, 6)] * 2
+  assert horizon.init() is None and horizon.name == 'random(3 to 6)'
+
+
+def of_tests(options):
+  """A schedule of one's own; `every` says what it answers."""
+  answers = (0, Turns(0, 3), Turns(3, 2), 2.0, Turns(2, 3.0), 2, Turns(2, 3))
+  return Horizon(
+      init=lambda: None,
+      update=lambda state, step, stats: (state, answers[options.every]),
+      name='of tests',
+  )
+
+
+@pytest.mark.parametrize('every', range(7))
+def test_an_own_schedule_gives_turns_or_a_range_of_them(every):
+  options = HorizonOptions(kind=f'{__name__}:of_tests', every=every)
+  horizon = schedules.make(options)
+  if every < 5:
+    with pytest.raises(ConfigError, match='turns at step 4: a horizon is'):
+      horizon.update(None, 4, {})
+  else:
+    assert horizon.update(None, 4, {})[1] in (2, (2, 3))
 
 
 def test_a_token_budget_counts_the_tokens_of_its_stage():
@@ -137,13 +187,17 @@ def test_a_token_budget_counts_the_tokens_of_its_stage():
             kind='saturation', turns=(2, 5, 9), threshold=0.6, window=3
         ),
         HorizonOptions(kind='token_budget', turns=(2, 5, 9), tokens=500.0),
+        HorizonOptions(
+            kind='success', turns=(2, 5, 9), metric='eval', window=2
+        ),
     ],
-    ids=lambda options: options.kind,
+    ids=lambda options: f'{options.kind}_{options.metric}',
 )
 @pytest.mark.parametrize('killed_at', [1, 6, 19])
 def test_every_schedule_is_exact_on_resume(options, killed_at):
   rng = np.random.default_rng(killed_at)
-  names = schedules.SUCCESS, schedules.CUT_LEARNING, schedules.SAMPLED_TOKENS
+  held_out = [schedules.SUCCESS['eval'].format(turns=n) for n in (2, 5, 9)]
+  names = SUCCESS, *held_out, schedules.CUT_LEARNING, schedules.SAMPLED_TOKENS
   draw = lambda: dict.fromkeys(names, rng.random()) | {names[-1]: 200.0}
   values = [draw() for _ in range(20)]
   stats = lambda step: values[step - 1] if step else {}

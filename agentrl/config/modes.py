@@ -194,10 +194,36 @@ class Train(Learning):
           f'{self.eval.every} has none before the last of num_steps='
           f'{self.num_steps}: lower eval.every.'
       )
+    self._check_held_out()
     if self.eval.small.every >= self.num_steps:
       raise ConfigError(
           f'eval.small.every={self.eval.small.every} has no effect within'
           f' num_steps={self.num_steps}: lower it.'
+      )
+
+
+  def _check_held_out(self) -> None:
+    """Refuses a horizon that follows evaluations which never come."""
+    horizon, eval = self.horizon, self.eval
+    if horizon.metric == 'rollout':
+      return
+    name = f'horizon.metric={horizon.metric!r}'
+    # The whole panel's episodes give the small one's figures as well.
+    small = horizon.metric == 'eval_small'
+    intervals = (eval.every, eval.small.every) if small else (eval.every,)
+    between = any(0 < every < self.num_steps for every in intervals)
+    played = eval.small.num_tasks if small else eval.num_tasks
+    if not (played and between):
+      panel = 'eval.small' if small else 'eval'
+      raise ConfigError(
+          f'{name} waits for evaluations between steps, and none would come:'
+          f' set {panel}.num_tasks, and {panel}.every below num_steps='
+          f"{self.num_steps}, or horizon.metric='rollout'."
+      )
+    if max(horizon.held_out, default=1) > eval.horizon:
+      raise ConfigError(
+          f'{name} is success within horizon.turns={horizon.turns}, and an'
+          f' evaluation ends at eval.horizon={eval.horizon}: raise it.'
       )
 
 

@@ -15,7 +15,7 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 
 # More steps, other checkpoints, another panel, mesh or kernel continue the same
-# run, wherever its programs are kept.
+# run, wherever its programs are kept. A panel that the horizon follows does not.
 _FREE = (
     'compile_cache',
     'num_steps',
@@ -91,6 +91,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     # An older run's config lists what its file did: the rest was the default.
     old = usual(config) | old
   free = _FREE_EVALUATION if config['mode'] == 'evaluate' else _FREE
+  if any(_follows_evaluations(*item) for item in new.items()):
+    free = tuple(start for start in free if start != 'eval.')
   names = new.keys() | {name for name in old if name not in _GONE}
   changed = [
       f'{name}={old.get(name)!r} (now {new.get(name)!r})'
@@ -141,6 +143,11 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
 def read(config: ConfigDict) -> Any:
   """The checked config; what a run brings is that of `config.model.name`."""
   return read_config(config, trained_with(config.model.name))
+
+
+def _follows_evaluations(name: str, value: Any) -> bool:
+  """True for the field of a horizon that the panel then decides about."""
+  return _MEMBER.sub('', name) == 'horizon.metric' and value != 'rollout'
 
 
 def _holds(workdir: pathlib.Path) -> bool:

@@ -17,12 +17,13 @@ from agentrl.fields import (
     when,
     when_set,
 )
-from agentrl.schedules import HORIZONS
+from agentrl.schedules import HORIZONS, SUCCESS
 from agentrl.trackers import KINDS
 from agentrl.training.options import SCHEDULES
 
 _BY_STEPS = when('horizon.kind', 'stepwise', 'linear', own=True)
 _BY_METRIC = when('horizon.kind', 'success', 'saturation', own=True)
+_BY_SUCCESS = when('horizon.kind', 'success', own=True)
 _BY_TOKENS = when('horizon.kind', 'token_budget', own=True)
 
 
@@ -31,7 +32,8 @@ class HorizonOptions:
   """Turns that an episode may take; see `schedules`."""
 
   # 'success': on once this share of episodes succeeds; 'saturation': on once
-  # this share of episodes is cut by the horizon, in groups whose returns differ.
+  # this share of episodes is cut by the horizon, in groups whose returns differ;
+  # 'random': each episode draws its own, from the first to the second of `turns`.
   kind: str = field(
       'fixed', 'how the horizon grows', one_of=tuple(HORIZONS), own=True
   )
@@ -43,7 +45,18 @@ class HorizonOptions:
       0.5, 'share at which a stage ends', gt=0, le=1, acts_if=_BY_METRIC
   )
   window: int = field(
-      5, 'rl steps over which that share is a mean', ge=1, acts_if=_BY_METRIC
+      5,
+      'rl steps, or evaluations, over which that share is a mean',
+      ge=1,
+      acts_if=_BY_METRIC,
+  )
+  # Of an evaluation, success within as many turns as the stage allows.
+  metric: str = field(
+      'rollout',
+      'success of the episodes that are learnt from, of evaluations, or of those'
+      ' on the small panel',
+      one_of=tuple(SUCCESS),
+      acts_if=_BY_SUCCESS,
   )
   tokens: float = field(
       0.0, 'sampled tokens of a stage', ge=0, acts_if=_BY_TOKENS
@@ -53,6 +66,17 @@ class HorizonOptions:
     if not self.turns or min(self.turns) < 1:
       raise ConfigError(
           f'horizon.turns are stages of at least 1 turn, got {self.turns}.'
+      )
+    if self.kind in HORIZONS and list(self.turns) != sorted(set(self.turns)):
+      raise ConfigError(
+          'horizon.turns grow from stage to stage, got'
+          f' {self.turns}. Others are for a schedule of your own,'
+          ' horizon.kind=module:NAME.'
+      )
+    if self.kind == 'random' and len(self.turns) != 2:
+      raise ConfigError(
+          "horizon.kind='random' draws from the first to the second of two"
+          f' turns, got horizon.turns={self.turns}.'
       )
     if self.kind == 'fixed' and len(self.turns) != 1:
       raise ConfigError(
@@ -68,6 +92,11 @@ class HorizonOptions:
           'horizon.tokens=0 ends every stage at once: set the tokens that are'
           ' sampled in a stage.'
       )
+
+  @property
+  def held_out(self) -> tuple[int, ...]:
+    """Turns of the stages that end by held-out success; () where none does."""
+    return () if self.metric == 'rollout' else self.turns[:-1]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

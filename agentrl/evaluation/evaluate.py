@@ -104,8 +104,8 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
 
   Returns:
     `PREFIX/success`, `success_low`, `success_high`, `episodes`, `invalid`,
-    `return_mean`, `turns_mean`, `pass_at_K` and, of each kind of task,
-    `PREFIX/KIND/success`.
+    `return_mean`, `turns_mean`, `pass_at_K`, `success_within_TURNS` and, of
+    each kind of task, `PREFIX/KIND/success`.
   """
   numbers = {
       'success': summary['mean'],
@@ -119,6 +119,10 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
       **{
           f'pass_at_{k}': rate
           for k, rate in summary.get('pass_at_k', {}).items()
+      },
+      **{
+          f'success_within_{turns}': share
+          for turns, share in summary.get('success_within', {}).items()
       },
       **{
           f'{kind}/success': part['mean']

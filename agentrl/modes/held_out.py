@@ -1,9 +1,11 @@
 """Fixed panels of held-out tasks, and how a run that learns plays them."""
 
 import pathlib
+import statistics
 from collections.abc import Sequence
 from typing import Any
 
+from agentrl import types
 from agentrl.config import evaluation
 from agentrl.config.modes import Evaluate, Learning, Train
 from agentrl.data import episodes as episodes_lib
@@ -120,6 +122,7 @@ def summary(
     *,
     temperature: float,
     checkpoint: int | None,
+    within: Sequence[int] = (),
 ) -> dict[str, Any]:
   """The figures of a panel as a run keeps them.
 
@@ -129,17 +132,37 @@ def summary(
     temperature: of the sampler.
     checkpoint: number of the checkpoint with these weights; None: there is
       none.
+    within: numbers of turns, fewer than the panel's horizon, within which
+      success counts as well.
 
   Returns:
-    As `evaluate.summarise`, with `evaluate.SETTINGS` and `checkpoint`.
+    As `evaluate.summarise`, with `evaluate.SETTINGS` and `checkpoint`; with
+    `within`, `success_within` has the share of each number of turns.
   """
   own = [group for group in groups if group.task_id in set(panel.task_ids)]
-  return summarise(rows.of_panel('policy', panel, own)) | {
+  found = summarise(rows.of_panel('policy', panel, own)) | {
       'panel': panel.hash,
       'horizon': panel.horizon,
       'temperature': temperature,
       'checkpoint': checkpoint,
   }
+  if within:
+    found['success_within'] = {t: _success_within(own, t) for t in within}
+  return found
+
+
+def _success_within(groups: Sequence[Group], turns: int) -> float | None:
+  """Share of the valid episodes that succeed in as many turns, or fewer.
+
+  That is success at this horizon: the policy is not told how many turns it has.
+  """
+  solved = [
+      e.success and sum(turn.kind == types.ACT for turn in e.turns) <= turns
+      for group in groups
+      for e in group.episodes
+      if e.valid
+  ]
+  return statistics.fmean(solved) if solved else None
 
 
 def write_episodes(

@@ -6,6 +6,7 @@ from typing import Any
 
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
+from agentrl.config.modes import Train
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.quotas import Quotas
 from agentrl.evaluation import evaluate as evaluation, report
@@ -224,6 +225,8 @@ def evaluate(
         groups,
         temperature=config.eval.temperature,
         checkpoint=checkpoint,
+        # Success that a schedule of horizons follows.
+        within=config.horizon.held_out if isinstance(config, Train) else (),
     )
     run.record.add_evaluation(entry, summary, kind)
     if kind == panel:

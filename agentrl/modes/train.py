@@ -17,6 +17,7 @@ from agentrl.algos import online
 from agentrl.config import mixture, modes
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import ConfigError
+from agentrl.evaluation import evaluate
 from agentrl.inference.sampler import Sampler
 from agentrl.modes import build, checkpoints, learning, session as session_lib
 from agentrl.modes.build import Run
@@ -116,6 +117,11 @@ def _run(session: Session) -> None:
     # Stopped by Ctrl-C before the evaluation of its last step was done.
     hooks.evaluate(loop.step, loop.policy_version)
     learning.keep_best(run)
+  # The first horizon may follow the evaluation before it, a later one that
+  # which Ctrl-C had stopped.
+  loop = dataclasses.replace(
+      loop, stats=loop.stats | hooks.held_out(loop.step)
+  )
   sources.restore(loop.tasks)
   state, loop = rl.train(
       state,
@@ -258,6 +264,18 @@ class _Hooks(rl.Hooks):
         checkpoint=step,
         panel=panel,
     )
+
+  def held_out(self, step):
+    name = f'step_{step}' if step else 'before'
+    found = {}
+    for member in self.members:
+      start = f'{member.name}/' if member.name else ''
+      for panel in (WHOLE, SMALL):
+        evals = self.run.record.evaluations(panel)
+        summary = evals.get(learning.entry_of(member, name))
+        if summary is not None:
+          found |= evaluate.as_metrics(summary, f'{start}{panel}')
+    return found
 
   def save(self, state, loop):
     learning.keep_best(self.run, loop.step)

@@ -163,7 +163,7 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
 
   Args:
     groups: what `collect` returned.
-    horizon: turns that were allowed.
+    horizon: turns that were allowed, at most.
   """
   episodes = [episode for group in groups for episode in group.episodes]
   valid = [episode for episode in episodes if episode.valid]
@@ -185,6 +185,7 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
       'rollout/return_mean': mean(returns),
       'rollout/return_std': statistics.pstdev(returns),
       'rollout/success': mean(episode.success for episode in valid),
+      'rollout/horizon_mean': mean(episode.horizon for episode in valid),
       'rollout/turns_mean': len(turns) / len(valid),
       'rollout/episode_tokens_mean': mean(
           len(episode.tokens) for episode in valid

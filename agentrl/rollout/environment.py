@@ -18,7 +18,7 @@ from agentrl.errors import ConfigError, DataError, EnvError
 from agentrl.http import auth
 from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
-from agentrl.rollout import panel
+from agentrl.rollout import panel, seeds
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.collect import Assignment, Play
 from agentrl.rollout.episode import run_episode
@@ -28,7 +28,7 @@ from agentrl.rollout.text_agent import TextAgent
 from agentrl.runtime import children
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import EventLoop
-from agentrl.types import Episode
+from agentrl.types import Episode, Turns
 
 _ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
@@ -266,7 +266,7 @@ def make_play(
     acting: type[ActingPolicy] = Expert,
     name: str,
     split: str,
-    horizon: int,
+    horizon: int | Turns,
     policy_version: int,
 ) -> Play:
   """A function that plays one assignment.
@@ -279,7 +279,7 @@ def make_play(
     acting: plays where there is no policy: `Expert` or `RandomPolicy`.
     name: begins the names of the episodes.
     split: of the tasks, for the record.
-    horizon: most turns.
+    horizon: most turns; of `Turns` each episode draws its own.
     policy_version: for the record.
 
   Raises:
@@ -303,7 +303,7 @@ def make_play(
         split=split,
         seed=assignment.seed,
         policy_version=policy_version,
-        horizon=horizon,
+        horizon=seeds.draw_turns(horizon, assignment.seed),
         limits=rollout,
         sample=assignment.replica,
     )

@@ -3,6 +3,8 @@
 import hashlib
 import json
 
+from agentrl.types import Turns
+
 
 def derive_seed(*parts: int | str) -> int:
   """Hashes `parts` to a seed in `[0, 2**31)`.
@@ -21,3 +23,16 @@ def derive_seed(*parts: int | str) -> int:
   text = json.dumps(parts, ensure_ascii=True)
   digest = hashlib.blake2b(text.encode(), digest_size=4).digest()
   return int.from_bytes(digest, 'big') & 0x7FFFFFFF
+
+
+def draw_turns(turns: int | Turns, seed: int) -> int:
+  """The horizon of the episode with this seed.
+
+  Args:
+    turns: a horizon for all, or the range that each is drawn from, uniformly.
+    seed: of the episode: a retry and a resume draw the same.
+  """
+  if isinstance(turns, int):
+    return turns
+  # Of 2**31 values: no number of turns is likelier by more than range / 2**31.
+  return turns.low + derive_seed(seed, 'horizon') % (turns.high - turns.low + 1)

@@ -25,7 +25,7 @@ from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.training import ranks
-from agentrl.types import Episode, Group
+from agentrl.types import Episode, Group, Turns
 
 # Expert episodes whose texts train a tiny policy's tokenizer.
 _TOKENIZER_EPISODES = 64
@@ -180,7 +180,7 @@ class Collector:
       policy: Policy | None,
       *,
       name: str,
-      horizon: int,
+      horizon: int | Turns,
       seed: int,
       policy_version: int = 0,
       split: str = 'train',
@@ -193,7 +193,7 @@ class Collector:
       group_size: episodes of a task.
       policy: continues the transcript; None: the environment's expert.
       name: prefix of the episodes' ids.
-      horizon: turns of an episode, at most.
+      horizon: turns of an episode, at most; of `Turns` each draws its own.
       seed: of this collection.
       policy_version: for the record.
       split: of the tasks, for the record.

@@ -42,7 +42,7 @@ class LoopState:
   policy_version: int  # weight pushes so far
   tasks: dict[str, Any]  # cursor of the sources' tasks
   horizon: Any  # state of the sources' schedules
-  stats: dict[str, float]  # metrics of the last step
+  stats: dict[str, float]  # metrics of the last step, and of an evaluation after
   kl_coef: float = 0.0  # present weight of the KL to the reference
 
 
@@ -87,6 +87,12 @@ class Hooks(Protocol):
 
     Returns:
       True if its state is worth a checkpoint, whether or not one is due.
+    """
+
+  def held_out(self, step: int) -> dict[str, float]:
+    """Metrics of the evaluation after `step` steps; empty where none was due.
+
+    Those of a named source begin with its name, as its metrics of a step do.
     """
 
   def save(self, state: TrainState, loop: LoopState) -> None:
@@ -216,7 +222,9 @@ def train(
             policy_version=version,
             tasks=sources.cursor(),
             horizon=horizon_state,
-            stats=sources.remember(loop.stats, metrics),
+            stats=sources.remember(
+                loop.stats, metrics | hooks.held_out(loop.step + 1)
+            ),
             kl_coef=_next_kl_coef(loop.kl_coef, metrics, hyperparams),
         )
         complete = True

@@ -14,7 +14,7 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.rollout import collect
 from agentrl.rollout.collect import is_tied
 from agentrl.schedules import Horizon
-from agentrl.types import Group
+from agentrl.types import Group, Turns
 
 _PLAYED = 'rollout/episodes'  # a metric of each source that played
 
@@ -25,12 +25,12 @@ class Share(NamedTuple):
   Attributes:
     name: of the source.
     tasks: (ordinal, task id) of each group.
-    horizon: turns of an episode, at most.
+    horizon: turns of an episode, at most; of `Turns` each draws its own.
   """
 
   name: str
   tasks: list[tuple[int, int]]
-  horizon: int
+  horizon: int | Turns
 
 
 Collect = Callable[[Sequence[Share]], list[list[Group]]]
@@ -86,7 +86,7 @@ class Sources:
 
   def horizons(
       self, state: Any, step: int, stats: Mapping[str, float]
-  ) -> tuple[Any, dict[str, int]]:
+  ) -> tuple[Any, dict[str, int | Turns]]:
     """The next state of the schedules, and the turns of the sources that play.
 
     A schedule stands still at a step that has no task of its source, so it sees
@@ -106,7 +106,11 @@ class Sources:
     return self._state(states), turns
 
   def collect(
-      self, step: int, turns: Mapping[str, int], play: Collect, rounds: int
+      self,
+      step: int,
+      turns: Mapping[str, int | Turns],
+      play: Collect,
+      rounds: int,
   ) -> 'Collection':
     """The groups of a step; more than its quotas where ties are replaced.
 
@@ -142,7 +146,7 @@ class Sources:
 
     Args:
       stats: what they saw.
-      metrics: of the step since then.
+      metrics: of the step since then, and of an evaluation after it.
     """
     idle = {
         name for name in self._sources if f'{name}/{_PLAYED}' not in metrics
@@ -171,7 +175,7 @@ class Collection:
   """
 
   quotas: dict[str, int]
-  turns: dict[str, int]
+  turns: dict[str, int | Turns]
   by_source: dict[str, list[Group]]
 
   @property
@@ -182,18 +186,23 @@ class Collection:
   def metrics(self) -> dict[str, float]:
     """`rollout/...` of all groups; of each named source also `NAME/...`.
 
-    Where horizons differ, `rollout/horizon` is the largest of those played.
+    Where horizons differ, `rollout/horizon` is the largest that was allowed.
     """
+    most = {name: _most(turns) for name, turns in self.turns.items()}
     played = [name for name, found in self.by_source.items() if found]
     metrics = collect.rollout_metrics(
-        self.groups, max(self.turns[name] for name in played)
+        self.groups, max(most[name] for name in played)
     )
     for name in filter(None, self.by_source):
       metrics[f'{name}/quota'] = float(self.quotas[name])
     for name in filter(None, played):
-      own = collect.rollout_metrics(self.by_source[name], self.turns[name])
+      own = collect.rollout_metrics(self.by_source[name], most[name])
       metrics |= {f'{name}/{key}': value for key, value in own.items()}
     return metrics
+
+
+def _most(turns: int | Turns) -> int:
+  return turns if isinstance(turns, int) else turns.high
 
 
 def _own_stats(name: str, stats: Mapping[str, float]) -> dict[str, float]:

@@ -26,6 +26,14 @@ FILES = {
     if 'def get_config(' in path.read_text(encoding='utf-8')
 }
 SERVERS = {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)}
+EVALUATED = {
+    'num_steps': 9,
+    'eval.num_tasks': 8,
+    'eval.every': 4,
+    'eval.small.num_tasks': 4,
+    'eval.small.every': 2,
+    'eval.horizon': 99,
+}
 # What a field, or one of its values, asks for beside it, where that is no
 # condition under which it acts.
 BESIDE = {
@@ -35,11 +43,17 @@ BESIDE = {
     ('horizon.kind', 'fixed'): {'horizon.every': 0, 'horizon.turns': (3,)},
     ('horizon.kind', 'success'): {'horizon.every': 0},
     ('horizon.kind', 'saturation'): {'horizon.every': 0},
+    ('horizon.kind', 'random'): {
+        'horizon.every': 0,
+        'horizon.turns': (3, 6),
+    },
     ('horizon.kind', 'token_budget'): {
         'horizon.every': 0,
         'horizon.tokens': 1e6,
     },
     'horizon.tokens': {'horizon.every': 0},
+    # Evaluations that a horizon follows have to come.
+    'horizon.metric': {'horizon.every': 0, **EVALUATED},
     # A budget that is smaller than the context.
     ('agent.context.kind', 'summary'): {'rollout.max_context': 8192},
     # It alone divides by something, of which there is no default.

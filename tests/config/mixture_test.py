@@ -110,6 +110,10 @@ A = dict(env=dict(name='textcraft'))
         (dict(horizon=dict(truns=(3,))), 'mean horizon.turns?'),
         (dict(horizon=dict(turns=3)), 'mixture.a.horizon.turns is a list'),
         (dict(horizon=dict(kind='fixed', turns=(1, 2))), 'takes one stage'),
+        (
+            dict(horizon=dict(kind='success', turns=(1, 2), metric='eval')),
+            "mixture.a: horizon.metric='eval' waits for evaluations",
+        ),
         (dict(env=dict(name='chess')), "Unknown environment 'chess'"),
         (dict(env=dict(options=dict(depth=1))), 'has no option depth'),
         (dict(env=dict(retry_s=1.0)), 'retry_s=1.0 has no effect'),

@@ -123,3 +123,23 @@ def test_a_config_that_is_kept_already_is_not_written_again(tmp_path):
   assert (tmp_path / 'config.json').stat().st_ino == inode
   resume.keep(config | {'seed': 5}, tmp_path)
   assert json.loads((tmp_path / 'config.json').read_text())['seed'] == 5
+
+
+@pytest.mark.parametrize('member', [False, True])
+def test_a_panel_that_the_horizon_follows_is_of_the_run(tmp_path, member):
+  config = left(tmp_path, checkpoint=True)
+
+  def changed(metric):
+    horizon = {'horizon': {'metric': metric}}
+    found = json.loads(json.dumps(config))
+    if member:
+      found['mixture'] = {'a': horizon}
+    else:
+      found['horizon'] |= horizon['horizon']
+    resume.keep(found, tmp_path)
+    found['eval']['num_tasks'] += 1
+    return found
+
+  assert resume.check(changed('rollout'), tmp_path)
+  with pytest.raises(ConfigError, match=r'holds a run with eval.num_tasks=100'):
+    resume.check(changed('eval'), tmp_path)

@@ -24,6 +24,10 @@ def said(**fields):
   return refusal(quickstart.get_config('tiny'), fields)
 
 
+# Of a run in which no evaluation comes between steps.
+HELD_OUT = dict(kind='success', turns=(3, 6), metric='eval')
+
+
 @pytest.mark.parametrize(
     'algo, message',
     [
@@ -216,6 +220,69 @@ def test_algorithms_without_groups_take_single_episodes():
         (dict(horizon=dict(kind='fixed', turns=(3, 6))), 'stepwise'),
         (dict(horizon=dict(turns=())), 'at least 1 turn'),
         (
+            dict(horizon=dict(kind='linear', turns=(3, 6, 4), every=2)),
+            r'grow from stage to stage, got \(3, 6, 4\)',
+        ),
+        (
+            dict(horizon=dict(kind='success', turns=(3, 3))),
+            r'grow from stage to stage, got \(3, 3\)',
+        ),
+        (
+            dict(horizon=dict(kind='random', turns=(3,))),
+            r'to the second of two turns, got horizon.turns=\(3,\)',
+        ),
+        (
+            dict(horizon=dict(kind='random', turns=(3, 6, 9))),
+            'to the second of two',
+        ),
+        (
+            dict(horizon=dict(kind='random', turns=(6, 3))),
+            'grow from stage to stage',
+        ),
+        (
+            dict(horizon=dict(kind='success', turns=(3, 6), threshold=1.5)),
+            'horizon.threshold must be at most 1',
+        ),
+        (
+            dict(horizon=dict(kind='success', turns=(3, 6), threshold=0.0)),
+            'horizon.threshold must be above 0',
+        ),
+        (
+            dict(horizon=dict(kind='saturation', turns=(3, 6), window=0)),
+            'horizon.window must be at least 1',
+        ),
+        (
+            dict(horizon=dict(kind='saturation', turns=(3,), metric='eval')),
+            "metric='eval' has no effect: it acts with horizon.kind='success'",
+        ),
+        (
+            dict(horizon=dict(kind='success', turns=(3, 6), metric='test')),
+            'rollout, eval, eval_small',
+        ),
+        (dict(horizon=HELD_OUT), "none would come: set eval.num_tasks, and"),
+        (
+            dict(horizon=HELD_OUT, eval=dict(num_tasks=0)),
+            'none would come: set eval.num_tasks',
+        ),
+        (
+            dict(horizon=HELD_OUT, num_steps=2, eval__every=2),
+            'below num_steps=2, or horizon.metric',
+        ),
+        (
+            dict(horizon=HELD_OUT | dict(metric='eval_small'), eval__every=1),
+            'none would come: set eval.small.num_tasks, and eval.small.every',
+        ),
+        (
+            dict(horizon=HELD_OUT | dict(turns=(7, 9)), eval__every=1),
+            r'turns=\(7, 9\), and an evaluation ends at eval.horizon=6: raise',
+        ),
+        (dict(gauges__max_repeated=1.5), 'max_repeated must be at most 1'),
+        (dict(gauges__min_entropy=-0.1), 'min_entropy must be at least 0'),
+        (
+            dict(gauges=dict(every=0, min_information=0.1)),
+            'min_information=0.1 has no effect: gauges.every is 0',
+        ),
+        (
             dict(horizon=dict(kind='fixed', turns=(3,), every=5)),
             "every=5 has no effect: it acts with horizon.kind='stepwise'",
         ),
@@ -313,6 +380,25 @@ def test_algorithms_without_groups_take_single_episodes():
 )
 def test_contradictions_are_refused(fields, message):
   assert re.search(message, said(**fields))
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        dict(horizon=HELD_OUT, eval__every=1),
+        # The panel ends before the last stage, which nothing follows.
+        dict(horizon=HELD_OUT, eval=dict(num_tasks=8, every=1, horizon=3)),
+        dict(
+            horizon=HELD_OUT | dict(metric='eval_small'),
+            eval__small=dict(num_tasks=4, every=1),
+        ),
+        # Whose schedule it is decides about its turns.
+        dict(horizon=dict(kind='mine:SCHEDULE', turns=(6, 3))),
+        dict(horizon=dict(kind='random', turns=(1, 2))),
+    ],
+)
+def test_horizons_that_can_be_followed_are_taken(fields):
+  assert not said(**fields)
 
 
 def test_waiting_for_a_server_is_for_urls():

@@ -297,6 +297,7 @@ def test_metrics_of_a_hand_made_collection():
   metrics = rollout_metrics([Group(0, 0, (two_turns, one_turn))], 6)
   expected = {
       'rollout/horizon': 6,
+      'rollout/horizon_mean': 10,
       'rollout/success': 0.5,
       'rollout/return_mean': 0.5,
       'rollout/turns_mean': 1.5,

@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 from hypothesis import given, strategies as st
 
 from agentrl.rollout import seeds
+from agentrl.types import Turns
 
 PARTS = st.lists(st.integers() | st.text(), max_size=5)
 
@@ -42,3 +44,14 @@ def test_seeds_do_not_depend_on_the_process():
 def test_what_has_no_stable_text_is_refused():
   with pytest.raises(TypeError):
     seeds.derive_seed(object())
+
+
+def test_the_horizons_of_episodes_are_uniform_and_of_their_seeds():
+  drawn = [seeds.draw_turns(Turns(3, 6), seed) for seed in range(4000)]
+  assert drawn == [seeds.draw_turns(Turns(3, 6), seed) for seed in range(4000)]
+  counts = Counter(drawn)
+  assert sorted(counts) == [3, 4, 5, 6]
+  # Four standard deviations of a count.
+  assert max(abs(n - 1000) for n in counts.values()) < 4 * (750**0.5)
+  assert {seeds.draw_turns(Turns(2, 2), seed) for seed in range(9)} == {2}
+  assert {seeds.draw_turns(5, seed) for seed in range(9)} == {5}

@@ -14,7 +14,7 @@ from agentrl.errors import DataError
 from agentrl.rollout import collect
 from agentrl.schedules import Horizon
 from agentrl.training.sources import Source, Sources
-from agentrl.types import Group
+from agentrl.types import Group, Turns
 from tests import tiny
 
 NOTING = Horizon(
@@ -149,6 +149,64 @@ def test_metrics_of_each_source_stand_beside_those_of_all():
     assert {k: metrics[f'{name}/{k}'] for k in own} == own
   quotas = [metrics[f'{name}/quota'] for name in 'abc']
   assert quotas == [2, 2, 0] and 'c/rollout/episodes' not in metrics
+
+
+def test_of_a_range_of_turns_the_largest_is_the_horizon():
+  sources = make({'a': 1, 'b': 1}, 4, schedules.random((2, 7)))
+  state, turns = sources.horizons(sources.first_horizon(), 0, {})
+  assert turns == {'a': Turns(2, 7), 'b': Turns(2, 7)}
+  asked = []
+  found = sources.collect(
+      0,
+      turns | {'b': 3},
+      lambda shares: asked.append([s.horizon for s in shares]) or play(shares),
+      rounds=1,
+  )
+  assert asked == [[Turns(2, 7), 3]]
+  metrics = found.metrics()
+  names = ('rollout/horizon', 'a/rollout/horizon', 'b/rollout/horizon')
+  assert [metrics[name] for name in names] == [7, 7, 3]
+  episodes = [e.horizon for group in found.groups for e in group.episodes]
+  assert metrics['rollout/horizon_mean'] == np.mean(episodes)
+
+
+def test_an_evaluation_waits_for_the_next_step_of_its_source():
+  seen = {'a': [], 'b': []}
+
+  def noting(name):
+    def update(state, step, stats):
+      seen[name].append((step, stats.get('eval/success')))
+      return state, 1
+
+    return Horizon(init=lambda: None, update=update, name='noting')
+
+  sources = Sources(
+      [
+          Source(TaskIterator(range(5), seed=0), noting(name), name, weight)
+          for name, weight in (('a', 3), ('b', 1))
+      ],
+      1,
+  )
+  played, stats = [], {}
+  for step in range(8):
+    _, turns = sources.horizons({'a': None, 'b': None}, step, stats)
+    [name] = turns
+    played.append(name)
+    metrics = {f'{name}/rollout/episodes': 2.0}
+    if step in (1, 2, 3):
+      metrics |= {f'{each}/eval/success': step / 10 for each in 'ab'}
+    stats = sources.remember(stats, metrics)
+  for name in 'ab':
+    own = [step for step in range(8) if played[step] == name]
+    expected, last = [], -1
+    for step in own:
+      # Of several evaluations since its last step the newest.
+      due = [e for e in (1, 2, 3) if last <= e < step]
+      expected.append((step, due[-1] / 10 if due else None))
+      last = step
+    assert seen[name] == expected
+  assert [value for _, value in seen['a']].count(None) < len(seen['a'])
+  assert len(seen['b']) == 2 and seen['b'][1][1] is not None
 
 
 def test_groups_and_anchors_of_sources_never_mix():
