@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pathlib
 import signal
+import statistics
 
 import pytest
 
@@ -28,11 +29,16 @@ MEMBERS = {
             'name': 'babyai',
             'options': {'levels': ('GoToRedBall',), 'style': 'compact'},
         },
-        'horizon': {'kind': 'stepwise', 'turns': (1, 2), 'every': 1},
+        'horizon': {'kind': 'random', 'turns': (1, 2)},
     },
     'textcraft': {
         'env': {'name': 'textcraft', 'options': {'max_depth': 1}},
-        'horizon': {'turns': (3,)},
+        'horizon': {
+            'kind': 'success',
+            'turns': (2, 3),
+            'metric': 'eval',
+            'window': 1,
+        },
         'agent': {'format': 'react'},
     },
 }
@@ -82,8 +88,13 @@ def test_each_step_has_its_quotas_and_metrics_of_each_member(runs):
       assert len(own) == 2 * count == line[f'{name}/rollout/episodes']
       assert line[f'{name}/quota'] == count
       assert all(e.episode_id.startswith(f'train-{step}-{name}') for e in own)
-    assert line['babyai/rollout/horizon'] == min(step + 1, 2)
-    assert line['textcraft/rollout/horizon'] == 3 == line['rollout/horizon']
+    horizons = [e.horizon for e in played if e.env == 'babyai']
+    assert set(horizons) == {1, 2}
+    assert line['babyai/rollout/horizon'] == 2
+    assert line['babyai/rollout/horizon_mean'] == statistics.fmean(horizons)
+    assert {e.horizon for e in played if e.env == 'textcraft'} == {
+        line['textcraft/rollout/horizon']
+    }
 
 
 def test_experts_of_all_members_warm_it_up_and_make_its_tokenizer(runs):
@@ -106,6 +117,10 @@ def test_each_member_is_evaluated_on_its_own_panel(runs):
     assert metrics[-1][f'eval/{member}/success'] == after['mean']
     assert f'eval/{member}/success' in metrics[1]
     assert f'eval_before/{member}/success' in metrics[0]
+  # Its horizon follows it.
+  assert metrics[1]['eval/textcraft/success_within_2'] == (
+      summary['eval']['step_2/textcraft']['success_within']['2']
+  )
 
 
 def test_another_mixture_is_not_continued_by_mistake(runs):

@@ -12,7 +12,7 @@ import pytest
 from agentrl import config as config_lib
 from agentrl.algos import sft
 from agentrl.data import episodes as episodes_lib
-from agentrl.modes import learning
+from agentrl.modes import learning, train
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
@@ -209,6 +209,64 @@ def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
   assert first['eval_small/success'] == second['eval_small/success'] == 1.0
   assert 'eval/success' not in first and second['eval/success'] == 0.5
   assert 'step_1, small panel: success 1.000' in said(run)
+
+
+class SolvedLate(EvenSolved):
+  """Task t succeeds in its turn t + 1, after a summary that is no turn."""
+
+  def collect(self, tasks, samples, sampler, **how):
+    summary = fakes.make_turn(kind='summary')
+
+    def episode(task):
+      acts = fakes.make_episode((0.0,) * task + (1.0,)).turns
+      return fakes.make_episode(
+          task_id=task,
+          success=True,
+          turns=(*acts[:1], summary, *acts[1:]),
+          tokens=(),
+          completion_mask=(),
+          sampler_logprobs=(),
+      )
+
+    return [Group(task, i, (episode(task),)) for i, task in tasks]
+
+
+@pytest.mark.parametrize('name', ['', 'm'])
+def test_a_horizon_is_told_of_success_within_the_turns_of_its_stage(
+    make_run, name
+):
+  horizon = dict(kind='success', turns=(2, 4, 9), metric='eval_small')
+  fields = {f'horizon.{key}': value for key, value in horizon.items()}
+  config = read(
+      **{
+          'eval.small': {'num_tasks': 2, 'every': 1},
+          'num_steps': 3,
+          'horizon.every': 0,
+          **fields,
+      }
+  )
+  run = make_run(
+      config,
+      collector=SolvedLate(),
+      panel=recording.panel(task_ids=range(8)),
+      small_panel=recording.panel(task_ids=(0, 6)),
+      name=name,
+  )
+  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  learning.evaluate(run, serving, 'before', 0, 1, checkpoint=0)
+  # As a resume finds it.
+  run.record.restore(json.loads(json.dumps(run.record.state())))
+  hooks = train._Hooks(run, [run], serving, None, None, None, None)
+  found, start = hooks.held_out(0), f'{name}/' if name else ''
+  assert hooks.held_out(1) == {}
+  shares = {
+      f'{start}{panel}/success_within_{turns}': share
+      for panel, pair in (('eval', (0.25, 0.5)), ('eval_small', (0.5, 0.5)))
+      for turns, share in zip((2, 4), pair, strict=True)
+  }
+  within = {k: v for k, v in found.items() if 'within' in k}
+  assert within == shares and found[f'{start}eval/success'] == 1.0
+  assert all(key.startswith(f'{start}eval') for key in found)
 
 
 def test_a_run_ends_with_the_name_of_its_best_checkpoint(make_run, said):

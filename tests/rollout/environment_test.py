@@ -1,5 +1,6 @@
 """Tests for agentrl.rollout.environment; play is in episode_test."""
 
+import asyncio
 import json
 import os
 import sys
@@ -11,10 +12,12 @@ import pytest
 from agentrl import envs
 from agentrl.envs import options as env_options
 from agentrl.errors import ConfigError, DataError, EnvError
-from agentrl.rollout import environment as environment_lib
+from agentrl.rollout import collect, environment as environment_lib, seeds
 from agentrl.rollout.environment import EnvServer
 from agentrl.rollout.options import Limits
 from agentrl.runtime.children import SECRETS
+from agentrl.types import Turns
+from tests import fakes
 
 
 @pytest.fixture
@@ -147,3 +150,34 @@ def test_pictures_of_an_environment_without_any_are_refused():
         horizon=1,
         policy_version=0,
     )
+
+
+@pytest.mark.parametrize('concurrency', [1, 5])
+def test_each_episode_draws_its_horizon_whatever_the_order(
+    agent, concurrency
+):
+  world = types.SimpleNamespace(
+      name='walk',
+      client=fakes.FakeEnv,
+      spec=types.SimpleNamespace(dialect=types.SimpleNamespace(renders=False)),
+  )
+  play = environment_lib.make_play(
+      world,
+      agent,
+      fakes.FakePolicy([tuple(agent.write('go'))]),
+      Limits(max_completion_tokens=8, max_context=4096),
+      name='train-0',
+      split='train',
+      horizon=Turns(1, 4),
+      policy_version=0,
+  )
+  tasks = [(0, 3), (1, 3)]
+  played = collect.collect(tasks, 8, play, seed=5, concurrency=concurrency)
+  episodes = [e for group in asyncio.run(played) for e in group.episodes]
+  assert [e.horizon for e in episodes] == [
+      seeds.draw_turns(Turns(1, 4), e.seed) for e in episodes
+  ]
+  assert {e.horizon for e in episodes} == {1, 2, 3, 4}
+  # The walk has three steps.
+  for e in episodes:
+    assert len(e.turns) == min(e.horizon, 3) and e.success == (e.horizon > 2)

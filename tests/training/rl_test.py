@@ -52,7 +52,8 @@ class Run(rl.Hooks):
   """
 
   def __init__(self, *, disk=None, lines=None, fails=None, num_steps=6,
-               save_every=2, plan=ONE_UPDATE, stop_after=None):  # fmt: skip
+               save_every=2, plan=ONE_UPDATE, stop_after=None,
+               schedule=HORIZON, evaluations=None):  # fmt: skip
     self.disk = {} if disk is None else disk
     self.lines = {} if lines is None else lines
     self.fails = fails or {}
@@ -63,7 +64,9 @@ class Run(rl.Hooks):
     self.batches = []
     self.suspects = {}
     self.poisoned = set()  # steps of which row 6 has advantages of NaN
-    self.sources = Sources([Source(TaskIterator(range(7), seed=3), HORIZON)], 2)
+    self.evaluations = evaluations or {}  # metrics by steps done
+    tasks = TaskIterator(range(7), seed=3)
+    self.sources = Sources([Source(tasks, schedule)], 2)
     if self.disk:
       step = max(self.disk)
       arrays, text = self.disk[step]
@@ -77,7 +80,8 @@ class Run(rl.Hooks):
       self.ref_params = (
           jax.tree.map(jnp.copy, self.state.params) if kl_coef else None
       )
-      loop = LoopState(0, 1, self.sources.cursor(), HORIZON.init(), {}, kl_coef)
+      cursor, horizon = self.sources.cursor(), self.sources.first_horizon()
+      loop = LoopState(0, 1, cursor, horizon, self.held_out(0), kl_coef)
     self.sources.restore(loop.tasks)
     self.loop = loop
     self.serving = fingerprint(self.state.params)  # pushed at the start
@@ -148,6 +152,9 @@ class Run(rl.Hooks):
     assert made.step not in self.lines
     self.lines[made.step] = made.metrics
     self.batches.append(made.batch)
+
+  def held_out(self, step):
+    return self.evaluations.get(step, {})
 
   def stopped(self):
     return len(self.lines) == self.stop_after
@@ -264,6 +271,26 @@ def test_whatever_ends_the_run_a_resume_repeats_it(name, step, saved):
   assert max(run.disk) == saved
   again = Run(disk=run.disk, lines=run.lines)
   assert_same_run(again.go(), uninterrupted())
+
+
+@pytest.mark.parametrize('killed_at', [None, 2, 3, 4, 5])
+def test_a_horizon_follows_evaluations_over_a_resume(killed_at):
+  metric = schedules.SUCCESS['eval']
+  gate = schedules.gated((1, 2, 3), metric, threshold=0.5, window=1)
+  shares = {0: (0.4, 0.9), 2: (0.6, 0.1), 4: (0.0, 0.7)}
+  evaluations = {
+      step: {metric.format(turns=turns): share}
+      for step, found in shares.items()
+      for turns, share in zip((1, 2), found, strict=True)
+      # Of each evaluation what the stage at that time asks for.
+      if (step < 4) == (turns == 1)
+  }
+  how = dict(schedule=gate, evaluations=evaluations, save_every=1)
+  run = Run(**how, stop_after=killed_at).go()
+  if killed_at is not None:
+    run = Run(**how, disk=run.disk, lines=run.lines).go()
+  horizons = [run.lines[step]['rollout/horizon'] for step in range(6)]
+  assert horizons == [1, 1, 2, 2, 3, 3]
 
 
 def test_ctrl_c_while_collecting_saves_the_step_before():
