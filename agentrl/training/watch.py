@@ -96,7 +96,23 @@ class CollapseWatch:
     self._in_row = dict.fromkeys(GAUGES, 0)
 
   def see(self, metrics: Mapping[str, float]) -> list[str]:
-    """A warning for each gauge with its third value in a row beyond its limit.
+    """A warning for each gauge that `beyond` names.
+
+    Args:
+      metrics: of an rl step.
+    """
+    said = []
+    for name in self.beyond(metrics):
+      metric, meaning = GAUGES[name]
+      said.append(
+          f'{metric} is {metrics[metric]:.3g} for the {GAUGE_PATIENCE}rd time'
+          f' in a row, beyond gauges.{name}={getattr(self._limits, name):g}:'
+          f' {meaning}. Returns often fall some steps later.'
+      )
+    return said
+
+  def beyond(self, metrics: Mapping[str, float]) -> list[str]:
+    """Limits that the third value in a row is beyond, not the fourth.
 
     A step without a gauge is neither beyond its limit nor within.
 
@@ -104,10 +120,8 @@ class CollapseWatch:
       metrics: of an rl step.
     """
     return [
-        f'{metric} is {metrics[metric]:.3g} for the {GAUGE_PATIENCE}rd time in'
-        f' a row, beyond gauges.{name}={getattr(self._limits, name):g}:'
-        f' {meaning}. Returns often fall some steps later.'
-        for name, (metric, meaning) in GAUGES.items()
+        name
+        for name, (metric, _) in GAUGES.items()
         if self._counts(name, metrics.get(metric)) == GAUGE_PATIENCE
     ]
 

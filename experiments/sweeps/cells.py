@@ -31,15 +31,17 @@ class Cell:
   Attributes:
     config: `FILE` or `FILE:ARGUMENT`, as `--config` takes it.
     overrides: (field or `:argument`, value as on the command line).
+    label: name in place of the overrides.
   """
 
   config: str
   overrides: tuple[tuple[str, str], ...]
+  label: str = ''
 
   @property
   def name(self) -> str:
     """The name of its workdir: the overrides."""
-    return _name(self.overrides)
+    return self.label or _name(self.overrides)
 
   @property
   def arm(self) -> str:

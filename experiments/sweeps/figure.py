@@ -1,4 +1,4 @@
-"""Figure of a sweep: success on held-out tasks, and while learning."""
+"""Figures of a sweep: success and horizons of its runs, or schedules before them."""
 
 import pathlib
 import statistics
@@ -9,8 +9,10 @@ from matplotlib import axes as axes_lib, figure as figure_lib, ticker
 from scipy import stats
 
 from agentrl.evaluation import training_seeds
+from agentrl.types import Turns
 from experiments.sweeps import results
 from experiments.sweeps.results import Arm, Run
+from experiments.sweeps.schedules import Lines, Simulated
 
 _STYLE = {
     'svg.fonttype': 'none',  # letters, not their outlines
@@ -23,18 +25,27 @@ _WINDOW = 5  # steps whose episodes are pooled
 
 
 def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
-  """Writes the figure; a colour an arm, in both panels.
+  """Writes the figure; a colour an arm, in all panels.
+
+  Where arms differ in their horizons, a panel has these.
 
   Args:
     runs: finished ones, at least one.
     path: its ending says the format.
   """
   arms = results.arms(runs)
-  colours = matplotlib.colormaps['tab10' if len(arms) <= 10 else 'tab20'].colors
+  colours = _colours(len(arms))
+  horizons = [_horizons(arm) for arm in arms]
+  differ = any(found != horizons[0] for found in horizons)
   with matplotlib.rc_context(_STYLE):
     height = 1.2 + max(0.32 * len(arms), 2.0)
-    figure = figure_lib.Figure(figsize=(9.5, height), layout='constrained')
-    held_out, learning = figure.subplots(1, 2)
+    figure = figure_lib.Figure(
+        figsize=(13.5 if differ else 9.5, height), layout='constrained'
+    )
+    held_out, learning, *rest = figure.subplots(1, 3 if differ else 2)
+    for axes in rest:
+      _step_lines(axes, horizons, colours)
+      axes.set_title('horizon, mean over episodes and seeds', fontsize=8)
     for row, arm in enumerate(arms):
       colour = colours[row % len(colours)]
       _held_out(held_out, arm, row, colour)
@@ -47,14 +58,97 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
         fontsize=8,
     )
     learning.set(ylim=(-0.02, 1.02), xlabel='rl step', ylabel='success')
-    learning.set_xlim(left=0)
-    learning.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+    _steps(learning)
     learning.set_title(
         f'collected episodes, pooled over {_WINDOW} steps\nand seeds; band: 95%'
         ' Wilson over episodes',
         fontsize=8,
     )
-    figure.savefig(path, metadata={'Date': None} if _is_svg(path) else None)
+    _save(figure, path)
+
+
+def draw_schedules(
+    found: Sequence[Simulated], trace: Lines, path: pathlib.Path
+) -> None:
+  """Writes the horizons of schedules beside the success that they follow.
+
+  Args:
+    found: at least one.
+    trace: whose metrics they saw.
+    path: its ending says the format.
+  """
+  with matplotlib.rc_context(_STYLE):
+    figure = figure_lib.Figure(figsize=(9.5, 3.6), layout='constrained')
+    success, horizon = figure.subplots(1, 2)
+    points = [
+        (line['step'], line['rollout/success'])
+        for line in trace
+        if 'rollout/success' in line
+    ]
+    if points:
+      success.plot(*zip(*points, strict=True), color='grey')
+    success.set(ylim=(-0.02, 1.02), xlabel='rl step', ylabel='success')
+    success.set_title('the trace: an assumption', fontsize=8)
+    _steps(success)
+    means = [
+        {step: _mean(turns) for step, turns in enumerate(one.turns)}
+        for one in found
+    ]
+    _step_lines(horizon, means, _colours(len(found)))
+    for one, line in zip(found, horizon.lines, strict=True):
+      line.set_label(one.name)
+    horizon.set_title('mean horizon on it', fontsize=8)
+    horizon.legend(frameon=False, loc='center left', bbox_to_anchor=(1, 0.5))
+    _save(figure, path)
+
+
+def _mean(turns: int | Turns) -> float:
+  return statistics.fmean(turns) if isinstance(turns, Turns) else turns
+
+
+def _horizons(arm: Arm) -> dict[int, float]:
+  """Turns by step, the mean over the runs of an arm."""
+  found: dict[int, list[float]] = {}
+  for run in arm.runs:
+    for line in run.metrics:
+      # Runs of before have the largest alone, which all episodes had.
+      turns = line.get('rollout/horizon_mean', line.get('rollout/horizon'))
+      if turns is not None:
+        found.setdefault(int(line['step']), []).append(turns)
+  return {step: statistics.fmean(turns) for step, turns in found.items()}
+
+
+def _step_lines(
+    axes: axes_lib.Axes, found: Sequence[Mapping[int, float]], colours
+) -> None:
+  """Turns by step, a line each; shifted a little, so that all are seen."""
+  for row, (turns, colour) in enumerate(zip(found, colours, strict=False)):
+    shift = 0.05 * (row - (len(found) - 1) / 2)
+    axes.plot(
+        list(turns),
+        [value + shift for value in turns.values()],
+        color=colour,
+        drawstyle='steps-post',
+    )
+  axes.set(xlabel='rl step', ylabel='turns of an episode, at most')
+  axes.set_ylim(bottom=0)
+  axes.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+  _steps(axes)
+
+
+def _steps(axes: axes_lib.Axes) -> None:
+  axes.set_xlim(left=0)
+  axes.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+
+
+def _colours(count: int):
+  return matplotlib.colormaps['tab10' if count <= 10 else 'tab20'].colors
+
+
+def _save(figure: figure_lib.Figure, path: pathlib.Path) -> None:
+  # The same bytes whenever it is drawn.
+  date = {'Date': None} if path.suffix == '.svg' else None
+  figure.savefig(path, metadata=date)
 
 
 def _held_out(axes: axes_lib.Axes, arm: Arm, row: int, colour) -> None:
@@ -104,7 +198,3 @@ def _curve(axes: axes_lib.Axes, arm: Arm, colour) -> None:
 
 def _valid(line: Mapping[str, float]) -> float:
   return line['rollout/episodes'] - line['rollout/invalid']
-
-
-def _is_svg(path: pathlib.Path) -> bool:
-  return path.suffix == '.svg'

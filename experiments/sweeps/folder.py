@@ -15,7 +15,8 @@ from agentrl.runtime import workdir as workdir_lib
 from experiments.sweeps.cells import Cell
 
 _FILE = 'sweep.json'
-_LOCK = 'lock'
+SCHEDULES = 'schedules.svg'  # drawn before anything is trained
+_BEFORE = ('lock', SCHEDULES)
 
 
 def read(out: pathlib.Path) -> list[Cell]:
@@ -26,7 +27,7 @@ def read(out: pathlib.Path) -> list[Cell]:
   """
   path = out / _FILE
   if not path.is_file():
-    found = sorted(p.name for p in out.glob('*') if p.name != _LOCK)
+    found = sorted(p.name for p in out.glob('*') if p.name not in _BEFORE)
     if found:
       raise ConfigError(
           f'{out} holds no sweep but {", ".join(found[:3])}'

@@ -9,7 +9,7 @@ import importlib.util
 import pathlib
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import app, flags
@@ -42,23 +42,42 @@ _CLUSTER = flags.DEFINE_enum(
 _SLURM = flags.DEFINE_multi_string(
     'slurm', [], "A parameter of submitit: 'gpus_per_node=8', 'partition=a'."
 )
+_TRACE = flags.DEFINE_string(
+    'trace',
+    None,
+    'Start nothing; draw the horizons that the cells would have on the metrics'
+    ' of this run.',
+)
 _SHOW = flags.DEFINE_bool(
     'show', False, 'Print the cells, and the sbatch file; start nothing.'
 )
 
 
-def run(config: str | None, listed: Sequence[Overrides]) -> None:
+# A step more than none: the checkpoint before it is what counts.
+_WARM_START = (('num_steps', '1'), ('eval.num_tasks', '0'))
+
+
+def run(
+    config: str | None,
+    listed: Sequence[Overrides],
+    *,
+    warm_start: bool = False,
+    more: Callable[[Sequence[Any]], str] | None = None,
+) -> None:
   """Runs the program.
 
   Args:
     config: what `--config` is by default; None: it has to be given.
     listed: overrides of each cell; keys are fields (`optim.lr`) and, after a
       colon, arguments of the config file (`:algo`).
+    warm_start: let all cells begin with the policy of one warm start, which is
+      trained first, here; the config file has an argument `start` for it.
+    more: Markdown about the finished runs (`results.Run`), after the table.
   """
 
   def main(argv):
     try:
-      _main(argv, config, listed)
+      _main(argv, config, listed, warm_start, more)
     except AgentrlError as error:
       print(f'{type(error).__name__}: {error}', file=sys.stderr)
       sys.exit(2)
@@ -67,7 +86,11 @@ def run(config: str | None, listed: Sequence[Overrides]) -> None:
 
 
 def _main(
-    argv: Sequence[str], config: str | None, listed: Sequence[Overrides]
+    argv: Sequence[str],
+    config: str | None,
+    listed: Sequence[Overrides],
+    warm_start: bool,
+    more: Callable[[Sequence[Any]], str] | None,
 ) -> None:
   if len(argv) > 1:
     raise ConfigError(f'Unexpected arguments {argv[1:]}; flags begin with --.')
@@ -78,20 +101,27 @@ def _main(
   options = _options(_SLURM.value)
   if options and _CLUSTER.value != 'slurm':
     raise ConfigError('--slurm acts with --cluster=slurm only.')
-  cells = cells_lib.make(config, listed, _GRID.value)
-  records = cells_lib.check(cells)
   out = pathlib.Path(_OUT.value)
+  first = [Cell(config, _WARM_START, 'warmstart')] if warm_start else []
+  for cell in first:
+    begin = (out / cell.name).absolute() / 'checkpoints' / '0'
+    config += f'{"," if ":" in config else ":"}start={begin}'
+  cells = cells_lib.make(config, listed, _GRID.value)
+  records = cells_lib.check([*first, *cells])
   kept = folder.read(out)
   if kept:
     folder.check(out, kept, cells, records)
   chosen = cells_lib.only(cells, _ONLY.value) if _ONLY.value else cells
-  unfinished = [
-      cell
-      for cell in chosen
-      if not folder.finished(out / cell.name, records[cell.name])
-  ]
+  if _TRACE.value is not None:
+    _trace(chosen, records, out)
+    return
+  is_open = lambda cell: not folder.finished(
+      out / cell.name, records[cell.name]
+  )
+  first = list(filter(is_open, first))
+  unfinished = list(filter(is_open, chosen))
   if _SHOW.value:
-    _show(chosen, unfinished, out, options)
+    _show([*first, *chosen], [*first, *unfinished], out, options)
     return
   # A refused command leaves nothing behind.
   executor = None
@@ -102,13 +132,13 @@ def _main(
   names = {cell.name for cell in (*kept, *chosen)}
   with lock.hold(out):
     folder.keep(out, [cell for cell in cells if cell.name in names])
-    if not unfinished:
-      reasons = []
-    elif executor is None:
-      reasons = local.train(unfinished, out, _JOBS.value)
-    else:
-      reasons = _cluster().train(unfinished, out, executor)
-    _report(out)
+    reasons = local.train(first, out, 1) if unfinished else []
+    if unfinished and not reasons:
+      if executor is None:
+        reasons = local.train(unfinished, out, _JOBS.value)
+      else:
+        reasons = _cluster().train(unfinished, out, executor)
+    _report(out, more)
   if reasons:
     sys.exit('\n'.join(reasons))
 
@@ -137,13 +167,36 @@ def _show(
     )
 
 
-def _report(out: pathlib.Path) -> None:
+def _trace(
+    chosen: Sequence[Cell],
+    records: Mapping[str, Mapping[str, Any]],
+    out: pathlib.Path,
+) -> None:
+  """Prints and draws the horizons of cells on the metrics of another run."""
+  from experiments.sweeps import figure, schedules
+
+  lines = schedules.read(pathlib.Path(_TRACE.value))
+  found = [
+      schedules.simulate(cell.name, records[cell.name], lines)
+      for cell in chosen
+  ]
+  print(*found, sep='\n')
+  out.mkdir(parents=True, exist_ok=True)
+  figure.draw_schedules(found, lines, out / folder.SCHEDULES)
+  print(f'See {out / folder.SCHEDULES}')
+
+
+def _report(
+    out: pathlib.Path, more: Callable[[Sequence[Any]], str] | None
+) -> None:
   """Prints and keeps the table, and draws the figure."""
   # Imported late: matplotlib takes a second, and a refusal should not.
   from experiments.sweeps import figure, results
 
   runs = list(results.read(out))
   text = results.table(runs)
+  if more and runs:
+    text += f'\n{more(runs)}'
   (out / 'table.md').write_text(text)
   print(text)
   if runs:

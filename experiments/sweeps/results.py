@@ -108,8 +108,8 @@ def table(runs: Sequence[Run]) -> str:
     return 'No run is finished.\n'
   found = arms(runs)
   parts = [
-      _markdown(_RUN, map(_run_row, runs)),
-      _markdown(_ARM, map(_arm_row, found)),
+      markdown(_RUN, map(_run_row, runs)),
+      markdown(_ARM, map(_arm_row, found)),
       (
           'Intervals (95%) over tasks are about these very policies on other'
           ' tasks of the kind; those over seeds are about other runs of the arm'
@@ -118,7 +118,7 @@ def table(runs: Sequence[Run]) -> str:
   ]
   if len(found) > 1:
     parts += [
-        _markdown(_TEST, _tests(found)),
+        markdown(_TEST, _tests(found)),
         (
             f'Differences to `{found[0].name}`, the first arm. p is paired by'
             ' task and sample (McNemar for one run each, else a permutation'
@@ -246,7 +246,8 @@ def _ends(low: float, high: float, form: str = '.3f') -> str:
   return f'[{low:{form}}, {high:{form}}]'
 
 
-def _markdown(header: str, rows: Sequence[Sequence[str]]) -> str:
+def markdown(header: str, rows: Sequence[Sequence[str]]) -> str:
+  """A table; names in the header are parted by ` | `."""
   names = header.split(' | ')
   lines = [names, ['---'] * len(names), *rows]
   return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
