@@ -35,8 +35,8 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
   """
   arms = results.arms(runs)
   colours = _colours(len(arms))
-  horizons = [_horizons(arm) for arm in arms]
-  differ = any(found != horizons[0] for found in horizons)
+  turns = [horizons(arm) for arm in arms]
+  differ = any(found != turns[0] for found in turns)
   with matplotlib.rc_context(_STYLE):
     height = 1.2 + max(0.32 * len(arms), 2.0)
     figure = figure_lib.Figure(
@@ -44,8 +44,11 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
     )
     held_out, learning, *rest = figure.subplots(1, 3 if differ else 2)
     for axes in rest:
-      _step_lines(axes, horizons, colours)
-      axes.set_title('horizon, mean over episodes and seeds', fontsize=8)
+      _step_lines(axes, turns, colours)
+      axes.set_title(
+          'horizon, mean over episodes and seeds;\nlines moved apart',
+          fontsize=8,
+      )
     for row, arm in enumerate(arms):
       colour = colours[row % len(colours)]
       _held_out(held_out, arm, row, colour)
@@ -88,16 +91,18 @@ def draw_schedules(
     if points:
       success.plot(*zip(*points, strict=True), color='grey')
     success.set(ylim=(-0.02, 1.02), xlabel='rl step', ylabel='success')
-    success.set_title('the trace: an assumption', fontsize=8)
-    _steps(success)
+    success.set_title('of the trace, which is an assumption', fontsize=8)
     means = [
         {step: _mean(turns) for step, turns in enumerate(one.turns)}
         for one in found
     ]
     _step_lines(horizon, means, _colours(len(found)))
     for one, line in zip(found, horizon.lines, strict=True):
-      line.set_label(one.name)
-    horizon.set_title('mean horizon on it', fontsize=8)
+      unseen = f'\n(no {", ".join(one.missing)})' if one.missing else ''
+      line.set_label(f'{one.name}{unseen}')
+    horizon.set_title('mean horizon on it; lines moved apart', fontsize=8)
+    _steps(success)
+    success.set_xlim(right=horizon.get_xlim()[1])
     horizon.legend(frameon=False, loc='center left', bbox_to_anchor=(1, 0.5))
     _save(figure, path)
 
@@ -106,7 +111,7 @@ def _mean(turns: int | Turns) -> float:
   return statistics.fmean(turns) if isinstance(turns, Turns) else turns
 
 
-def _horizons(arm: Arm) -> dict[int, float]:
+def horizons(arm: Arm) -> dict[int, float]:
   """Turns by step, the mean over the runs of an arm."""
   found: dict[int, list[float]] = {}
   for run in arm.runs:
@@ -124,12 +129,10 @@ def _step_lines(
   """Turns by step, a line each; shifted a little, so that all are seen."""
   for row, (turns, colour) in enumerate(zip(found, colours, strict=False)):
     shift = 0.05 * (row - (len(found) - 1) / 2)
-    axes.plot(
-        list(turns),
-        [value + shift for value in turns.values()],
-        color=colour,
-        drawstyle='steps-post',
-    )
+    steps, values = list(turns), [value + shift for value in turns.values()]
+    if steps:  # to the end of the last one
+      steps, values = [*steps, steps[-1] + 1], [*values, values[-1]]
+    axes.plot(steps, values, color=colour, drawstyle='steps-post')
   axes.set(xlabel='rl step', ylabel='turns of an episode, at most')
   axes.set_ylim(bottom=0)
   axes.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))

@@ -60,7 +60,7 @@ def fall(lines: Lines) -> int | None:
   best = 0.0
   for last in range(WINDOW, len(lines) + 1):
     mean = statistics.fmean(x[_RETURN] for x in lines[last - WINDOW : last])
-    if mean < best / 2:
+    if 0 < best and mean < best / 2:
       return int(lines[last - 1]['step'])
     best = max(best, mean)
   return None

@@ -70,6 +70,51 @@ def test_a_finished_sweep_ends_in_its_table(tmp_path):
   assert 'holds another sweep, with seed=1' in refused.stderr
 
 
+def horizons(out, *flags):
+  return subprocess.run(
+      [
+          *(sys.executable, '-m', 'experiments.sweeps.horizons'),
+          *(f'--out={out}', *flags),
+      ],
+      cwd=ROOT,
+      capture_output=True,
+      text=True,
+      timeout=300,
+  )
+
+
+def test_a_warm_start_comes_first_and_all_cells_begin_with_it(tmp_path):
+  out = tmp_path / 'sweep'
+  done = horizons(out, '--only=:schedule=linear;random', '--show')
+  assert done.returncode == 0, done.stderr
+  first, command, *rest = done.stdout.splitlines()
+  assert first == 'warmstart: new'
+  assert f'--workdir={out}/warmstart --config.num_steps=1' in command
+  assert [line.split(':')[0] for line in rest[::2]] == [
+      'schedule=linear',
+      'schedule=random',
+  ]
+  for line in rest[1::2]:
+    assert f'start={out}/warmstart/checkpoints/0,schedule=' in line
+  assert not out.exists()
+
+
+def test_a_trace_is_drawn_and_starts_nothing(tmp_path):
+  run, out = tmp_path / 'run', tmp_path / 'sweep'
+  run.mkdir()
+  line = {'step': 0, 'rollout/success': 1.0}
+  (run / 'metrics.jsonl').write_text(json.dumps(line) + '\n')
+  done = horizons(out, '--only=:schedule=success', f'--trace={run}')
+  assert done.returncode == 0, done.stderr
+  assert (
+      'schedule=success: 3 turns from step 0, 4 turns from step 3, 6 turns from'
+      ' step 6'
+  ) in done.stdout
+  assert [path.name for path in out.iterdir()] == ['schedules.svg']
+  # The sweep that comes next does not take it for something else.
+  assert folder.read(out) == []
+
+
 @pytest.mark.slow
 def test_failed_cells_are_named_with_their_reason(tmp_path):
   cells = cells_lib.make(TINY, [{}], [DOWN, 'seed=0;1'])

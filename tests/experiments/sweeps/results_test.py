@@ -92,6 +92,23 @@ def test_the_figure_is_drawn_and_names_each_arm(tmp_path, cells, records):
   assert 'algo=grpo' in text and 'algo=rloo' in text
   figure.draw(runs, tmp_path / 'again.svg')
   assert (tmp_path / 'again.svg').read_text() == text
+  assert 'turns of an episode' not in text
+
+
+def test_the_figure_has_horizons_where_arms_differ_in_them(
+    tmp_path, cells, records
+):
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8))
+  for run, turns in zip(runs, (3, 5, 6, 6), strict=True):
+    for line in run.metrics:
+      line['rollout/horizon'] = turns
+  figure.draw(runs, tmp_path / 'figure.svg')
+  assert 'turns of an episode' in (tmp_path / 'figure.svg').read_text()
+  arms = [figure.horizons(arm) for arm in results.arms(runs)]
+  assert arms == [{0: 4, 1: 4}, {0: 6, 1: 6}]
+  for line in runs[3].metrics:  # each episode drew its own
+    line['rollout/horizon_mean'] = 4.5
+  assert figure.horizons(results.arms(runs)[1]) == {0: 5.25, 1: 5.25}
 
 
 def test_a_folder_of_another_sweep_is_refused(tmp_path, cells, records):
