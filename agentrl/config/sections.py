@@ -67,13 +67,15 @@ class HorizonOptions:
       raise ConfigError(
           f'horizon.turns are stages of at least 1 turn, got {self.turns}.'
       )
-    if self.kind in HORIZONS and list(self.turns) != sorted(set(self.turns)):
+    if self.kind in HORIZONS and list(self.turns) != sorted(self.turns):
       raise ConfigError(
-          'horizon.turns grow from stage to stage, got'
-          f' {self.turns}. Others are for a schedule of your own,'
+          'horizon.turns do not fall from one stage to the next, got'
+          f' {self.turns}. For others bring a schedule of your own,'
           ' horizon.kind=module:NAME.'
       )
-    if self.kind == 'random' and len(self.turns) != 2:
+    if self.kind == 'random' and (
+        len(self.turns) != 2 or self.turns[0] == self.turns[1]
+    ):
       raise ConfigError(
           "horizon.kind='random' draws from the first to the second of two"
           f' turns, got horizon.turns={self.turns}.'

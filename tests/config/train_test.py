@@ -221,11 +221,11 @@ def test_algorithms_without_groups_take_single_episodes():
         (dict(horizon=dict(turns=())), 'at least 1 turn'),
         (
             dict(horizon=dict(kind='linear', turns=(3, 6, 4), every=2)),
-            r'grow from stage to stage, got \(3, 6, 4\)',
+            r'do not fall from one stage to the next, got \(3, 6, 4\)',
         ),
         (
-            dict(horizon=dict(kind='success', turns=(3, 3))),
-            r'grow from stage to stage, got \(3, 3\)',
+            dict(horizon=dict(kind='random', turns=(3, 3))),
+            r'the second of two turns, got horizon.turns=\(3, 3\)',
         ),
         (
             dict(horizon=dict(kind='random', turns=(3,))),
@@ -237,7 +237,7 @@ def test_algorithms_without_groups_take_single_episodes():
         ),
         (
             dict(horizon=dict(kind='random', turns=(6, 3))),
-            'grow from stage to stage',
+            'do not fall from',
         ),
         (
             dict(horizon=dict(kind='success', turns=(3, 6), threshold=1.5)),
@@ -395,6 +395,8 @@ def test_contradictions_are_refused(fields, message):
         # Whose schedule it is decides about its turns.
         dict(horizon=dict(kind='mine:SCHEDULE', turns=(6, 3))),
         dict(horizon=dict(kind='random', turns=(1, 2))),
+        # A stage that changes nothing: a sweep compares it with others.
+        dict(horizon=dict(kind='stepwise', turns=(6, 6), every=2)),
     ],
 )
 def test_horizons_that_can_be_followed_are_taken(fields):
