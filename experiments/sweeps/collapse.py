@@ -1,7 +1,7 @@
 r"""A provoked collapse: learning rates far too large, and a long horizon.
 
     python -m experiments.sweeps.collapse --out=runs/collapse
-    python -m experiments.sweeps.collapse --out=runs/smoke \\
+    python -m experiments.sweeps.collapse --out=runs/smoke \
         --config=experiments/sweeps/horizons_config.py:tiny
 
 40 steps of the quickstart with 12 turns an episode, from one warm start, at the

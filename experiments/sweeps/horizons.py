@@ -2,7 +2,7 @@ r"""Every schedule of the horizon on the quickstart, from one warm start.
 
     python -m experiments.sweeps.horizons --out=runs/horizons --trace=runs/seed0
     python -m experiments.sweeps.horizons --out=runs/horizons
-    python -m experiments.sweeps.horizons --out=runs/smoke \\
+    python -m experiments.sweeps.horizons --out=runs/smoke \
         --config=experiments/sweeps/horizons_config.py:tiny
 
 The first command starts nothing: it draws OUT/schedules.svg, the horizons that

@@ -1,6 +1,6 @@
 r"""The quickstart under one schedule of the horizon.
 
-    python launch.py --workdir=runs/success \\
+    python launch.py --workdir=runs/success \
         --config=experiments/sweeps/horizons_config.py:schedule=success
 
 Sweeps are made of it: `horizons` of all schedules, `collapse` of learning rates
