@@ -25,8 +25,9 @@ from agentrl.training import programs as programs_lib
 from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks
 
-# Completions of a task that are scored after the prompts of all tasks.
-PER_TASK = 2
+# Completions that are scored after the prompts of all tasks, or one a task: 16
+# of the quickstart's eight tasks left the information an error of 0.25 nats.
+COMPLETIONS = 32
 
 
 class Crossed(NamedTuple):
@@ -87,20 +88,23 @@ def estimate(logprobs: np.ndarray, own: np.ndarray) -> Metrics:
   }
 
 
-def cross(batch: TokenBatch, per_task: int = PER_TASK) -> Crossed | None:
+def cross(batch: TokenBatch, most: int = COMPLETIONS) -> Crossed | None:
   """First completions after the prompts of all tasks; None of a single task.
 
   Args:
     batch: NumPy arrays, as collated.
-    per_task: completions of a task, at most; the first in replica order.
+    most: completions of all tasks, but one of each in any case; of a task
+      the first in replica order.
   """
   spans = _first_spans(batch)
-  chosen = {}
+  rows_of = {}
   for row, group in enumerate(np.asarray(batch.group_ids).tolist()):
-    if row in spans and len(chosen.setdefault(group, [])) < per_task:
-      chosen[group].append(row)
-  if len(chosen) < 2:
+    if row in spans:
+      rows_of.setdefault(group, []).append(row)
+  if len(rows_of) < 2:
     return None
+  each = max(most // len(rows_of), 1)
+  chosen = {group: rows[:each] for group, rows in rows_of.items()}
   prompts = [
       batch.tokens[rows[0], : spans[rows[0]][0]] for rows in chosen.values()
   ]

@@ -82,7 +82,7 @@ GROUPS = [
 
 
 def test_each_first_completion_stands_after_each_prompt():
-  crossed = gauges.cross(collate.collate(GROUPS), per_task=2)
+  crossed = gauges.cross(collate.collate(GROUPS), most=5)
   rows = [
       row[used > 0].tolist()
       for row, used in zip(
@@ -103,6 +103,14 @@ def test_each_first_completion_stands_after_each_prompt():
       )
   ]
   assert sampled[::2] == [[4, 5], [6], [10, 11, 12]] == sampled[1::2]
+
+
+@pytest.mark.parametrize(
+    'completions, own', [(1, [0, 1]), (3, [0, 1]), (6, [0, 0, 0, 1])]
+)
+def test_tasks_share_the_completions_and_have_one_at_least(completions, own):
+  crossed = gauges.cross(collate.collate(GROUPS), completions)
+  assert crossed.own.tolist() == own
 
 
 def test_one_task_has_nothing_to_be_told_from():
