@@ -158,7 +158,7 @@ def random(turns: Sequence[int]) -> Horizon:
 
 
 # Success that the schedule 'success' follows, by `horizon.metric`. Evaluations
-# play `eval.horizon` turns; what they solve within this stage's is what it needs.
+# play `eval.horizon` turns; success at this stage's is what they solve in those.
 SUCCESS = {
     'rollout': 'rollout/success',
     'eval': 'eval/success_within_{turns}',

@@ -32,8 +32,9 @@ class HorizonOptions:
   """Turns that an episode may take; see `schedules`."""
 
   # 'success': on once this share of episodes succeeds; 'saturation': on once
-  # this share of episodes is cut by the horizon, in groups whose returns differ;
-  # 'random': each episode draws its own, from the first to the second of `turns`.
+  # this share of episodes is cut by the horizon, in groups whose returns
+  # differ; 'random': each episode draws its own, from the first of `turns` to
+  # the second.
   kind: str = field(
       'fixed', 'how the horizon grows', one_of=tuple(HORIZONS), own=True
   )
@@ -53,8 +54,8 @@ class HorizonOptions:
   # Of an evaluation, success within as many turns as the stage allows.
   metric: str = field(
       'rollout',
-      'success of the episodes that are learnt from, of evaluations, or of those'
-      ' on the small panel',
+      'success of the episodes that are learnt from, of evaluations, or of'
+      ' those on the small panel',
       one_of=tuple(SUCCESS),
       acts_if=_BY_SUCCESS,
   )

@@ -42,7 +42,7 @@ class LoopState:
   policy_version: int  # weight pushes so far
   tasks: dict[str, Any]  # cursor of the sources' tasks
   horizon: Any  # state of the sources' schedules
-  stats: dict[str, float]  # metrics of the last step, and of an evaluation after
+  stats: dict[str, float]  # of the last step, and of an evaluation after it
   kl_coef: float = 0.0  # present weight of the KL to the reference
 
 

@@ -6,8 +6,8 @@ r"""A provoked collapse: learning rates far too large, and a long horizon.
 
 40 steps of the quickstart with 12 turns an episode, from one warm start, at the
 quickstart's rate and at 10 and 30 times as much. OUT/table.md has the step at
-which each gauge first warned beside that at which the return fell; `signs` prints
-the same of any runs.
+which each gauge first warned beside that at which the return fell; `signs`
+prints the same of any runs.
 """
 
 from experiments.sweeps import horizons, program, signs

@@ -1,4 +1,4 @@
-"""Figures of a sweep: success and horizons of its runs, or schedules before them."""
+"""Figures of a sweep: its schedules beforehand, success and horizons after."""
 
 import pathlib
 import statistics

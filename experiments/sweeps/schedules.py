@@ -1,4 +1,4 @@
-"""Schedules of the horizon before a run: their turns on the metrics of another."""
+"""Schedules of the horizon before a run: their turns on another's metrics."""
 
 import json
 import pathlib
@@ -57,8 +57,8 @@ def read(workdir: pathlib.Path) -> Lines:
 def simulate(name: str, config: Mapping[str, Any], trace: Lines) -> Simulated:
   """The turns of each step if its metrics were those of the trace.
 
-  That is an assumption: a longer horizon would change success. Beyond the end of
-  the trace its last line is repeated.
+  That is an assumption: a longer horizon would change success. Beyond the end
+  of the trace its last line is repeated.
 
   Args:
     name: of the cell.

@@ -1,4 +1,4 @@
-r"""Signs of a collapse: the first warning of each gauge, the fall of the return.
+r"""Signs of a collapse: the first warning of each gauge, and the return's fall.
 
     python -m experiments.sweeps.signs runs/seed0 runs/seed1
 
