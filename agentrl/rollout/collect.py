@@ -185,7 +185,6 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
       'rollout/return_mean': mean(returns),
       'rollout/return_std': statistics.pstdev(returns),
       'rollout/success': mean(episode.success for episode in valid),
-      'rollout/horizon_mean': mean(episode.horizon for episode in valid),
       'rollout/turns_mean': len(turns) / len(valid),
       'rollout/episode_tokens_mean': mean(
           len(episode.tokens) for episode in valid
@@ -204,6 +203,7 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
       'rollout/failed_groups': mean(_is_failed(group) for group in groups),
       'rollout/sampler_s_mean': mean(turn.sampler_s for turn in turns),
       'rollout/env_s_mean': mean(turn.env_s for turn in turns),
+      'rollout/horizon_mean': mean(episode.horizon for episode in valid),
   }
   learning = [
       episode
