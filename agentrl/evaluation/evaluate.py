@@ -99,13 +99,14 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
   """The numbers of a summary under the names of metrics; no None.
 
   Args:
-    summary: by `summarise`.
+    summary: by `summarise`; `success_within`, where it has that, becomes
+      `PREFIX/success_within_TURNS`.
     prefix: of the names, without the slash.
 
   Returns:
     `PREFIX/success`, `success_low`, `success_high`, `episodes`, `invalid`,
-    `return_mean`, `turns_mean`, `pass_at_K`, `success_within_TURNS` and, of
-    each kind of task, `PREFIX/KIND/success`.
+    `return_mean`, `turns_mean`, `pass_at_K` and, of each kind of task,
+    `PREFIX/KIND/success`.
   """
   numbers = {
       'success': summary['mean'],
