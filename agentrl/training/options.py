@@ -84,32 +84,37 @@ class RlMesh(Mesh):
 class Gauges:
   """Signs of a policy that collapses, and from where on to warn.
 
-  A warning follows three steps in a row beyond a limit; None: never.
+  A warning follows three values in a row beyond a limit; None: never. Values of
+  healthy runs are in agentrl/rollout/README.md.
   """
 
   every: int = field(
       5, 'rl steps between estimates of information; 0: never', ge=0
   )
-  # The policy no longer hesitates at all.
+  # The policy no longer hesitates: of two completions one has 0.99.
   min_entropy: float | None = field(
       0.05,
       'nats of the first completion, given its prompt',
       ge=0,
       acts_if=_ESTIMATES,
   )
-  # The policy says the same whatever it sees (template collapse).
+  # The policy says the same whatever it sees (template collapse). At most it is
+  # the logarithm of the tasks, of eight 2.1.
   min_information: float | None = field(
       0.05,
       'nats that the first completion shares with its prompt',
       ge=0,
       acts_if=_ESTIMATES,
   )
+  # Twice what healthy runs repeat, which look around by turning.
   max_repeated: float | None = field(
       0.5, 'share of turns that repeat the last action', ge=0, le=1
   )
+  # Five times what healthy runs have.
   max_parse_errors: float | None = field(
       0.3, 'share of turns without a valid action', ge=0, le=1
   )
+  # Of ten groups one is learnt from, at most.
   max_failed_groups: float | None = field(
       0.9, 'share of groups that are tied without a success', ge=0, le=1
   )
