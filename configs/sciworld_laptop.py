@@ -37,10 +37,10 @@ def get_config(arg: str | None = None) -> ConfigDict:
       max_context=3072,
       concurrency=4,
   )
-  config.horizon = dict(kind='stepwise', turns=(5, 10), every=10)
+  config.horizon = dict(kind='stepwise', turns=(8, 14), every=10)
   config.algo = algorithms.get(arg.algo, minibatches=2)
   config.optim = dict(lr=2e-4, warmup_steps=2)
-  config.eval = dict(num_tasks=225, horizon=10)
+  config.eval = dict(num_tasks=225, horizon=14)
 
   if arg.tiny:  # two steps, to see that everything works
     config.num_steps = 2
