@@ -17,7 +17,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
   config = defaults('train')
-  config.num_steps = 30
+  config.num_steps = 24
 
   config.env.name = 'sciworld'
   config.env.options.update(
