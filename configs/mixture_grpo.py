@@ -36,7 +36,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.eval = dict(num_tasks=128)
   config.mixture = {
       'textcraft': dict(
-          env=dict(name='textcraft', options=dict(max_depth=1)),
+          env=dict(
+              name='textcraft', options=dict(max_depth=1, distractors=2)
+          ),
           horizon=dict(kind='stepwise', turns=(4, 8), every=10),
           eval=dict(num_tasks=31, horizon=8),
       ),
@@ -50,7 +52,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
           eval=dict(horizon=6),
       ),
       'searchqa': dict(
-          env=dict(name='searchqa', options=dict(topk=3)),
+          env=dict(name='searchqa', options=dict(max_hops=1, topk=1)),
           horizon=dict(turns=(4,)),
           eval=dict(horizon=4),
       ),

@@ -64,7 +64,7 @@ ENVS = {
         dialect=dialect.TEXTCRAFT,
         words=prompts.TEXTCRAFT,
         functions=FUNCTIONS['textcraft'],
-        options={'max_depth': None},
+        options={'max_depth': None, 'distractors': 10},
         subtask=lambda task_id: f'depth {textcraft_tasks.depth_of(task_id)}',
         open_factory=_open_textcraft,
         list_tasks=textcraft_tasks.tasks,
@@ -114,6 +114,7 @@ ENVS = {
         functions=FUNCTIONS['searchqa'],
         options={
             'questions': None,
+            'max_hops': None,
             'retriever_url': None,
             'retriever_timeout_s': 30.0,
             'topk': 3,
@@ -123,7 +124,7 @@ ENVS = {
         subtask=searchqa_tasks.subtask,
         open_factory=_open_searchqa,
         list_tasks=searchqa_tasks.tasks,
-        task_options=('questions',),
+        task_options=('questions', 'max_hops'),
         subtasks_of=searchqa_tasks.subtasks,
         success=(
             'The answer that ended the episode equals a right one but for case,'

@@ -15,6 +15,7 @@ from experiments.sweeps import folder
 from experiments.sweeps.cells import Cell
 
 _SUCCESS = (0.0, 1.0)  # least and greatest value
+_MEMORY = 'time/memory_gib'  # of the trainer's process after each step
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +114,8 @@ def table(runs: Sequence[Run]) -> str:
       (
           'Intervals (95%) over tasks are about these very policies on other'
           ' tasks of the kind; those over seeds are about other runs of the arm'
-          ' (t, two runs at least).'
+          ' (t, two runs at least). Memory is the most that the trainer held'
+          ' after a step, without the servers of environments.'
       ),
   ]
   if len(found) > 1:
@@ -128,7 +130,7 @@ def table(runs: Sequence[Run]) -> str:
   return '\n\n'.join(parts) + '\n'
 
 
-_RUN = 'run | steps | updates | before | after | disjoint | wall time'
+_RUN = 'run | steps | updates | before | after | disjoint | wall time | memory'
 _ARM = 'arm | runs | before | after | over tasks | over seeds'
 _TEST = 'arm | difference | over tasks | p | p (Holm) | test | over seeds'
 
@@ -150,6 +152,7 @@ def _run_row(run: Run) -> list[str]:
   before, after = run.before, run.after
   both = before is not None and after is not None
   minutes, seconds = divmod(round(run.summary['wall_s']), 60)
+  memory = [x[_MEMORY] for x in run.metrics if _MEMORY in x]
   return [
       run.name,
       str(run.summary['steps']),
@@ -158,6 +161,7 @@ def _run_row(run: Run) -> list[str]:
       _evaluation(after),
       ('yes' if after['low'] > before['high'] else 'no') if both else '',
       f'{minutes}:{seconds:02d}',
+      f'{max(memory):.1f} GiB' if memory else '',
   ]
 
 

@@ -16,10 +16,11 @@ from agentrl.envs.searchqa import (
     index,
     question_files,
     scoring as scoring_lib,
+    tasks,
 )
 from agentrl.envs.searchqa.records import Passage, Question
 from agentrl.envs.searchqa.retriever import Retriever
-from agentrl.errors import ConfigError
+from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
 _ACTION = re.compile(r'<(search|answer)>(.*?)</\1>', re.DOTALL)
@@ -49,6 +50,7 @@ class SearchQAFactory:
   Args:
     questions: a file of questions, or one for each split, in place of the
       generated ones (see question_files.py).
+    max_hops: refuses generated questions of more hops; None allows all.
     retriever_url: a service to search with in place of the embedded index.
     retriever_timeout_s: limit of one search there.
     topk: passages that a search shows.
@@ -68,12 +70,14 @@ class SearchQAFactory:
       self,
       *,
       questions: str | Mapping[str, str] | None = None,
+      max_hops: int | None = None,
       retriever_url: str | None = None,
       retriever_timeout_s: float = TIMEOUT_S,
       topk: int = 3,
       scoring: str = 'em',
       retry: bool = False,
   ):
+    tasks.check_max_hops(max_hops, questions)
     if type(topk) is not int or not 1 <= topk <= _MAX_TOPK:
       raise ConfigError(f'topk must be 1 to {_MAX_TOPK}, got {topk!r}.')
     if scoring not in scoring_lib.SCORINGS:
@@ -89,6 +93,7 @@ class SearchQAFactory:
           " answer ends the episode; use scoring='em'."
       )
     self._topk, self._scoring, self._retry = topk, scoring, retry
+    self._max_hops = max_hops
     if retriever_url is None:
       if retriever_timeout_s != TIMEOUT_S:
         raise ConfigError(
@@ -111,6 +116,7 @@ class SearchQAFactory:
     return SearchQA(
         self._questions,
         self._searcher,
+        max_hops=self._max_hops,
         topk=self._topk,
         scoring=self._scoring,
         retry=self._retry,
@@ -129,6 +135,7 @@ class SearchQA:
   Args:
     questions: by task id.
     searcher: finds passages.
+    max_hops: refuses questions of more hops; None allows all.
     topk: passages that a search shows.
     scoring: 'em' or 'f1'.
     retry: whether a wrong answer may be followed by another.
@@ -139,11 +146,13 @@ class SearchQA:
       questions: Sequence[Question],
       searcher: Searcher,
       *,
+      max_hops: int | None,
       topk: int,
       scoring: str,
       retry: bool,
   ):
     self._questions, self._searcher = questions, searcher
+    self._max_hops = max_hops
     self._topk, self._scoring, self._retry = topk, scoring, retry
     self._question: Question | None = None
     self._searches: list[expert.Search] = []
@@ -152,6 +161,13 @@ class SearchQA:
   def reset(self, task_id: int, seed: int) -> str:
     del seed  # a question leaves nothing to chance
     base.check_task('SearchQA', task_id, len(self._questions))
+    if self._max_hops is not None:
+      hops = tasks.hops_of(task_id)
+      if hops > self._max_hops:
+        raise EnvError(
+            f'SearchQA task {task_id} has {hops} hops, above'
+            f' max_hops={self._max_hops}; raise max_hops or choose another.'
+        )
     self._question = self._questions[task_id]
     self._searches = []
     self._observation = f'Question: {self._question.text}'

@@ -23,17 +23,20 @@ NUM_TASKS = sum(sum(counts) for counts in COUNTS.values())
 Files = str | Mapping[str, str] | None
 
 
-def tasks(split: str, *, questions: Files = None) -> tuple[int, ...]:
+def tasks(
+    split: str, *, questions: Files = None, max_hops: int | None = None
+) -> tuple[int, ...]:
   """The ids of `split`, questions with few hops first.
 
   Raises:
-    ConfigError: no line of `questions` is of the split.
+    ConfigError: no line of `questions` is of the split, or `max_hops` is wrong.
     DataError: a file of questions cannot be used.
   """
+  check_max_hops(max_hops, questions)
   if questions is None:
     before = SPLITS[: SPLITS.index(split)]
     start = sum(sum(COUNTS[other]) for other in before)
-    return tuple(range(start, start + sum(COUNTS[split])))
+    return tuple(range(start, start + sum(COUNTS[split][:max_hops])))
   found = question_files.read(questions)
   ids = tuple(i for i, question in enumerate(found) if question.split == split)
   if not ids:
@@ -43,6 +46,25 @@ def tasks(split: str, *, questions: Files = None) -> tuple[int, ...]:
         ' questions={"train": "a.jsonl", "test": "b.jsonl"}.'
     )
   return ids
+
+
+def check_max_hops(max_hops: int | None, questions: Files) -> None:
+  """Refuses what is neither a number of hops nor None.
+
+  Raises:
+    ConfigError: it is, or the hops of the questions are not known.
+  """
+  if max_hops is None:
+    return
+  if type(max_hops) is not int or not 1 <= max_hops <= MAX_HOPS:
+    raise ConfigError(
+        f'max_hops must be 1 to {MAX_HOPS} or None, got {max_hops!r}.'
+    )
+  if questions is not None:
+    raise ConfigError(
+        f'max_hops={max_hops} chooses among the generated questions; those of a'
+        ' file have no hops: leave max_hops or questions out.'
+    )
 
 
 def hops_of(task_id: int) -> int:

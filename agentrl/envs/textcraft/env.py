@@ -10,7 +10,7 @@ import re
 
 from agentrl.envs.textcraft import expert, recipes, tasks
 from agentrl.envs.textcraft.recipes import RecipeBook
-from agentrl.errors import EnvError
+from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
 
 MAX_DISTRACTORS = 10
@@ -38,11 +38,19 @@ class TextCraft:
 
   Args:
     max_depth: refuses tasks whose goal is deeper; None allows all.
+    distractors: commands that are shown without need, at most; the original
+      shows ten.
   """
 
-  def __init__(self, *, max_depth: int | None = None):
+  def __init__(
+      self, *, max_depth: int | None = None, distractors: int = MAX_DISTRACTORS
+  ):
     tasks.check_max_depth(max_depth)
-    self._max_depth = max_depth
+    if type(distractors) is not int or not 0 <= distractors <= MAX_DISTRACTORS:
+      raise ConfigError(
+          f'distractors must be 0 to {MAX_DISTRACTORS}, got {distractors!r}.'
+      )
+    self._max_depth, self._distractors = max_depth, distractors
     self._book = recipes.load()
     self._goal = ''
     self._commands = ''
@@ -62,7 +70,9 @@ class TextCraft:
     self._inventory = {}
     self._crafts, self._progress = self._crafts_left(), 0.0
     self._commands = '\n'.join(
-        _shown_commands(self._book, self._goal, task_id, seed)
+        _shown_commands(
+            self._book, self._goal, task_id, seed, self._distractors
+        )
     )
     goal = recipes.plain_name(self._goal)
     self._observation = (
@@ -171,9 +181,9 @@ class TextCraft:
 
 
 def _shown_commands(
-    book: RecipeBook, goal: str, task_id: int, seed: int
+    book: RecipeBook, goal: str, task_id: int, seed: int, most: int
 ) -> list[str]:
-  """All that a plan may need and up to ten distractors, shuffled.
+  """All that a plan may need and at most so many distractors, shuffled.
 
   Distractors are drawn among the other users of the inputs, so that they look
   as if they might help. The generator is seeded by `(task_id, seed)` alone.
@@ -188,7 +198,7 @@ def _shown_commands(
       for user in rng.sample(users, min(len(users), _MAX_USERS)):
         if user.command not in needed:
           pool[user.command] = None
-  distractors = rng.sample(list(pool), min(len(pool), MAX_DISTRACTORS))
+  distractors = rng.sample(list(pool), min(len(pool), most))
   shown = [*needed, *distractors]
   rng.shuffle(shown)
   return shown

@@ -5,7 +5,7 @@ import pytest
 from agentrl import envs
 from agentrl.envs.searchqa import tasks
 from agentrl.envs.searchqa.records import SPLITS
-from agentrl.errors import EnvError
+from agentrl.errors import ConfigError, EnvError
 
 
 def test_the_table_of_ids_is_that_of_the_questions(all_questions):
@@ -45,3 +45,23 @@ def test_questions_of_a_file_stand_alone(tmp_path):
   path = tmp_path / 'questions.jsonl'
   path.write_text('{"question": "who?", "answer": "Ann"}')
   assert envs.get('searchqa').clusters(questions=str(path)) is None
+
+
+def test_few_hops_can_be_chosen(all_questions):
+  chosen = tasks.tasks('test', max_hops=2)
+  assert {len(all_questions[task_id].hops) for task_id in chosen} == {1, 2}
+  assert chosen == tasks.tasks('test')[: len(chosen)]
+  assert tasks.tasks('test', max_hops=3) == tasks.tasks('test')
+
+
+@pytest.mark.parametrize(
+    'options, says',
+    [
+        ({'max_hops': 0}, 'must be 1 to 3 or None, got 0'),
+        ({'max_hops': 'two'}, "got 'two'"),
+        ({'max_hops': 1, 'questions': 'q.jsonl'}, 'of a file have no hops'),
+    ],
+)
+def test_a_bad_number_of_hops_is_refused(options, says):
+  with pytest.raises(ConfigError, match=says):
+    tasks.tasks('train', **options)

@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.envs.textcraft import expert, recipes, tasks
 from agentrl.envs.textcraft.env import MAX_DISTRACTORS, TextCraft
-from agentrl.errors import EnvError
+from agentrl.errors import ConfigError, EnvError
 
 PLANKS = recipes.load().goals.index('minecraft:oak_planks')
 STICK = recipes.load().goals.index('minecraft:stick')
@@ -134,6 +134,24 @@ def test_tasks_beyond_max_depth_are_refused():
   env.reset(124, 0)
   with pytest.raises(EnvError, match='task 125 has depth 2, above max_depth=1'):
     env.reset(125, 0)
+
+
+def test_fewer_distractors_leave_all_that_a_plan_needs():
+  for most in (0, 3):
+    env = TextCraft(distractors=most)
+    shown = env.reset(300, 0).splitlines()
+    needed = recipes.load().closure(recipes.load().goals[300])
+    commands = {recipe.command for recipe in needed}
+    assert commands <= set(shown)
+    # A heading, an empty line and the goal stand around the commands.
+    assert len(shown) - 3 <= len(commands) + most
+    assert solve(env)
+
+
+@pytest.mark.parametrize('most', [-1, MAX_DISTRACTORS + 1, True, 'few'])
+def test_a_bad_number_of_distractors_is_refused(most):
+  with pytest.raises(ConfigError, match='distractors must be 0 to 10, got'):
+    TextCraft(distractors=most)
 
 
 def test_a_very_long_action_is_not_repeated_back(env):
