@@ -25,8 +25,9 @@ from agentrl.training import programs as programs_lib
 from agentrl.training.programs import Metrics, Programs
 from agentrl.training.state import Networks
 
-# Completions that are scored after the prompts of all tasks, or one a task: 16
-# of the quickstart's eight tasks left the information an error of 0.25 nats.
+# Completions that are scored after the prompts of all tasks, or one a task. In 18
+# steps of healthy runs with eight tasks the information had a deviation of 0.19
+# nats about a mean of 0.48; with 16 completions of the same episodes 0.23.
 COMPLETIONS = 32
 
 
