@@ -201,7 +201,6 @@ class Train(Learning):
           f' num_steps={self.num_steps}: lower it.'
       )
 
-
   def _check_held_out(self) -> None:
     """Refuses a horizon that follows evaluations which never come."""
     horizon, eval = self.horizon, self.eval

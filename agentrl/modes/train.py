@@ -119,9 +119,7 @@ def _run(session: Session) -> None:
     learning.keep_best(run)
   # The first horizon may follow the evaluation before it, a later one that
   # which Ctrl-C had stopped.
-  loop = dataclasses.replace(
-      loop, stats=loop.stats | hooks.held_out(loop.step)
-  )
+  loop = dataclasses.replace(loop, stats=loop.stats | hooks.held_out(loop.step))
   sources.restore(loop.tasks)
   state, loop = rl.train(
       state,

@@ -259,7 +259,7 @@ def test_algorithms_without_groups_take_single_episodes():
             dict(horizon=dict(kind='success', turns=(3, 6), metric='test')),
             'rollout, eval, eval_small',
         ),
-        (dict(horizon=HELD_OUT), "none would come: set eval.num_tasks, and"),
+        (dict(horizon=HELD_OUT), 'none would come: set eval.num_tasks, and'),
         (
             dict(horizon=HELD_OUT, eval=dict(num_tasks=0)),
             'none would come: set eval.num_tasks',

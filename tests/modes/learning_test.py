@@ -237,14 +237,12 @@ def test_a_horizon_is_told_of_success_within_the_turns_of_its_stage(
 ):
   horizon = dict(kind='success', turns=(2, 4, 9), metric='eval_small')
   fields = {f'horizon.{key}': value for key, value in horizon.items()}
-  config = read(
-      **{
-          'eval.small': {'num_tasks': 2, 'every': 1},
-          'num_steps': 3,
-          'horizon.every': 0,
-          **fields,
-      }
-  )
+  config = read(**{
+      'eval.small': {'num_tasks': 2, 'every': 1},
+      'num_steps': 3,
+      'horizon.every': 0,
+      **fields,
+  })
   run = make_run(
       config,
       collector=SolvedLate(),

@@ -153,9 +153,7 @@ def test_pictures_of_an_environment_without_any_are_refused():
 
 
 @pytest.mark.parametrize('concurrency', [1, 5])
-def test_each_episode_draws_its_horizon_whatever_the_order(
-    agent, concurrency
-):
+def test_each_episode_draws_its_horizon_whatever_the_order(agent, concurrency):
   world = types.SimpleNamespace(
       name='walk',
       client=fakes.FakeEnv,

@@ -45,7 +45,7 @@ def test_the_table_has_runs_arms_and_paired_tests(tmp_path, cells, records):
   rows = {row[0]: row for row in rows_of(results.table(runs))[::-1]}
   run = rows['algo=grpo-seed=1']
   assert run[1:3] == ['2', '4'] and run[4].startswith('0.500 [')
-  assert run[5:] == ['yes', '10:05']
+  assert run[5:] == ['yes', '10:05', '']
   assert rows['algo=grpo-seed=0'][5] == 'no'
   arms = results.arms(runs)
   assert [arm.name for arm in arms] == ['algo=grpo', 'algo=rloo']
