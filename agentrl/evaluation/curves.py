@@ -10,7 +10,6 @@ k attempts of h turns each are pass@k at k h turns in all: points of one `total`
 compare longer attempts with more of them.
 """
 
-import itertools
 import pathlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ import msgspec
 
 from agentrl.evaluation import passes
 from agentrl.evaluation.results import Figure, Panel, PolicyRecord
-from agentrl.types import Episode, Group
+from agentrl.types import ACT, Episode, Group
 
 FILE = 'curves.json'
 TURNS, TOKENS = 'turns', 'tokens'
@@ -76,7 +75,8 @@ def of_panel(
 
   Limits are each number of turns up to the panel's horizon and, where the
   policy's tokens are known, `grid` around the tokens of its episodes; k is each
-  power of two up to the fewest valid attempts at a task, and that itself.
+  power of two up to the fewest valid attempts at a task, and that itself; 1
+  alone where attempts learn from each other.
 
   Args:
     policy: its name.
@@ -85,7 +85,9 @@ def of_panel(
   """
   tasks = [[e for e in group.episodes if e.valid] for group in groups]
   clusters = panel.clusters_of(range(len(tasks)))
-  ks = attempts(passes.fewest(tasks))
+  # Attempts that learn from each other are no samples of one policy.
+  fewest = passes.fewest(tasks)
+  ks = attempts(fewest if panel.attempts == 1 else min(fewest, 1))
   if not ks:
     return
 
@@ -107,7 +109,7 @@ def of_panel(
             sampled=sampled,
         )
 
-  yield from points(TURNS, range(1, panel.horizon + 1), lambda e: len(e.turns))
+  yield from points(TURNS, range(1, panel.horizon + 1), lambda e: len(e.acts))
   tokens = [_tokens(e) for task in tasks for e in task]
   if None not in tokens and max(tokens) > 0:
     limits = grid(max(min(tokens), 1), max(tokens))
@@ -155,8 +157,14 @@ def _sampled(episode: Episode, by: str, limit: int) -> int | None:
     return None
   if by == TOKENS:
     return min(tokens, limit)
-  turns = itertools.islice(episode.turns, limit)
-  return sum(turn.completion_tokens for turn in turns)
+  # Plans, summaries and the like before the last of these actions count too.
+  total = acts = 0
+  for turn in episode.turns:
+    acts += turn.kind == ACT
+    if acts > limit:
+      break
+    total += turn.completion_tokens
+  return total
 
 
 def _mean(

@@ -64,6 +64,7 @@ def make_panel(
       subtasks=tuple(map(environment.subtasks(), task_ids)),
       clusters=clusters and tuple(map(clusters, task_ids)),
       samples=eval.samples,
+      attempts=config.agent.reflect.attempts,
       seed=eval.seed,
       horizon=eval.horizon,
       success=spec.success,
@@ -73,6 +74,7 @@ def make_panel(
           task_ids=task_ids,
           samples=eval.samples,
           seed=eval.seed,
+          attempts=config.agent.reflect.attempts,
       ),
   )
 
