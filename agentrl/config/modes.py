@@ -256,12 +256,6 @@ class Dpo(Learning):
           f' tasks, one of the two; got files={self.pairs.files!r} and'
           f' tasks={self.explore.tasks}.'
       )
-    if self.explore.tasks and self.agent.reflect.attempts > 1:
-      raise ConfigError(
-          'agent.reflect.attempts='
-          f'{self.agent.reflect.attempts}: later attempts begin with a lesson,'
-          ' and a pair compares answers to one prompt. Use 1, or mode train.'
-      )
     alone = self.explore.samples < 2 and not self.pairs.with_expert
     if self.explore.tasks and alone:
       raise ConfigError(

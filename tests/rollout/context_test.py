@@ -9,8 +9,8 @@ from hypothesis import given, settings, strategies as st
 from agentrl.data import collate
 from agentrl.errors import ConfigError, DataError
 from agentrl.rollout import context, replay
-from agentrl.rollout.contexts import base, summary, window
 from agentrl.rollout.agent import Agent
+from agentrl.rollout.contexts import base, summary, window
 from agentrl.rollout.contexts.base import Asked, Going
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
