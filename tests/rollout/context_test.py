@@ -6,6 +6,7 @@ import dataclasses
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from agentrl import envs
 from agentrl.data import collate
 from agentrl.errors import ConfigError, DataError
 from agentrl.rollout import context, replay
@@ -14,7 +15,13 @@ from agentrl.rollout.contexts import base, summary, window
 from agentrl.rollout.contexts.base import Asked, Going
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
-from agentrl.rollout.options import CONTEXTS, ContextOptions, Limits
+from agentrl.rollout.options import (
+    CONTEXTS,
+    AgentOptions,
+    ContextOptions,
+    Limits,
+)
+from agentrl.rollout.text_agent import make_text_agent
 from agentrl.types import Group, Message
 from tests import fakes
 
@@ -269,3 +276,31 @@ def test_words_of_several_segments_are_no_conversation(talker):
 def test_options_that_contradict_each_other():
   with pytest.raises(ConfigError, match='is no summary of .*make it smaller'):
     ContextOptions(kind='summary', budget=64, summary_tokens=64).check()
+
+
+def test_a_later_opening_that_does_not_fit_is_no_segment(talker):
+  agent = talker(kind='window', window=12)
+  policy = fakes.FakePolicy([tuple(agent.write('go'))])
+  episode = play(agent, policy, steps=60, max_context=230)
+  assert episode.stop_reason == 'context' and episode.valid
+  assert all(
+      any(s.completion_mask) and len(s.tokens) <= 230 for s in episode.segments
+  )
+
+
+def test_pictures_are_of_all_turns(talker):
+  agent = talker(kind='summary', budget=160, summary_tokens=4)
+  policy = fakes.FakePolicy([tuple(agent.write('go'))])
+  episode = play(agent, policy, steps=12, save_views=True)
+  assert any(turn.kind == 'summary' for turn in episode.turns)
+  assert len(episode.views) == 1 + len(episode.turns)
+  for number, turn in enumerate(episode.turns):
+    if turn.kind == 'summary':  # the environment has not moved
+      assert episode.views[number + 1] == episode.views[number]
+
+
+@pytest.mark.parametrize('kind', context.COUNTING)
+def test_a_policy_over_messages_counts_no_tokens(kind):
+  options = AgentOptions(context=ContextOptions(kind=kind))
+  with pytest.raises(ConfigError, match='counts tokens, .* a policy over mes'):
+    make_text_agent(envs.get('textcraft'), options)
