@@ -90,7 +90,7 @@ export function renderTurn(turn, {more = null, heading = 'h3', mark = ''} = {}) 
   return h('article', {class: `turn ${mark}`},
       h('header', {}, h(heading, {}, `Turn ${turn.turn + 1}`), turnChips(turn)),
       turn.request.text && h('details', {class: 'heard'},
-          h('summary', {class: 'label'}, 'request'),
+          h('summary', {class: 'soft'}, 'request'),
           prose(turn.request, {more: ask('request')})),
       h('div', {class: 'said'},
           prose(turn.completion, {more: ask('completion'), span}),
@@ -99,7 +99,8 @@ export function renderTurn(turn, {more = null, heading = 'h3', mark = ''} = {}) 
               prose(turn.action, {more: ask('action')}))),
       failed && h('div', {class: 'parse', role: 'note'}, 'No action was found.',
           prose(turn.parse_error, {more: ask('parse_error')})),
-      h('div', {class: 'heard'},
+      // After a summary or a lesson a new segment begins: nothing answers it.
+      (turn.kind === 'act' || turn.observation.text !== '') && h('div', {class: 'heard'},
           h('span', {class: 'label'}, 'observation'),
           prose(turn.observation, {more: ask('observation')})));
 }
