@@ -28,9 +28,15 @@ def describe(name: str, summary: dict) -> str:
   tasks = f'{summary["tasks"]} held-out tasks'
   if summary['n'] != summary['tasks']:
     tasks = f'{summary["n"]} episodes of {tasks}'
+  attempts = [
+      f'{value:.3f}'
+      for key, value in summary.items()
+      if key.startswith('success_attempt_')
+  ]
   return (
       f'{name}: success {summary["mean"]:.3f}, 95% interval'
       f' [{summary["low"]:.3f}, {summary["high"]:.3f}], {tasks}'
+      + f'; by attempt {", ".join(attempts)}' * bool(attempts)
   )
 
 

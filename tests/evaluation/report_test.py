@@ -204,6 +204,13 @@ def test_the_csv_has_every_number():
     assert line['success_method'] == 'wilson'
 
 
+def test_a_line_has_success_by_attempt():
+  summary = dict(mean=0.25, low=0.1, high=0.5, n=16, tasks=8)
+  assert report.describe('after', summary).endswith('8 held-out tasks')
+  summary |= dict(success_attempt_1=0.125, success_attempt_2=0.375)
+  assert report.describe('after', summary).endswith('by attempt 0.125, 0.375')
+
+
 def test_attempts_are_in_every_form(capsys):
   figure = lambda mean: Figure(mean, 0.1, 0.9, 'wilson')
   attempts = {
