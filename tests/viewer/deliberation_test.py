@@ -17,7 +17,7 @@ from agentrl.text.chat import ChatFormat
 from agentrl.viewer import export, groups, index, markdown, record
 from agentrl.viewer.views.blocks import Moment
 from tests.rollout import scripts
-from tests.viewer import again_test, runs
+from tests.viewer import again_test, play_test, runs
 
 SAID = (
     'First logs, then planks.', 'branch: get the logs', 'get 1 acacia logs',
@@ -114,6 +114,14 @@ def test_only_actions_are_played_again(attempts):
   for found in again_test.play_again(*attempts):
     assert found.differences == [] and found.ended == ''
   assert found.done == len(attempts[1].turns)
+
+
+def test_live_play_goes_on_from_the_actions(attempts, tmp_path, viewer):
+  runs.write(tmp_path, episodes=attempts, env='textcraft')
+  player = play_test.Player(viewer(tmp_path))
+  where = {'run': 'run', 'file': 'episodes/train/000000.jsonl', 'line': '1'}
+  state = player.post('play/start', episode={**where, 'turns': 6})
+  assert len(state['turns']) == 2 and not state['differences']
 
 
 @pytest.mark.browser
