@@ -140,9 +140,8 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
     for turn, ((start, stop), record) in enumerate(
         zip(spans, episode.turns, strict=True)
     ):
-      anchor = seen
       if record.kind == ACT:
-        seen = record.observation
+        anchor, seen = seen, record.observation
       else:
         anchor = (row, turn)  # a choice of another kind: like no other turn
       if not record.learn:

@@ -75,19 +75,21 @@ def of_panel(
 
   Limits are each number of turns up to the panel's horizon and, where the
   policy's tokens are known, `grid` around the tokens of its episodes; k is each
-  power of two up to the fewest valid attempts at a task, and that itself; 1
-  alone where attempts learn from each other.
+  power of two up to the fewest valid attempts at a task, and that itself.
+  Of attempts that learn from each other the first alone count.
 
   Args:
     policy: its name.
     panel: what was played.
     groups: its episodes, in the order of the panel's tasks.
   """
-  tasks = [[e for e in group.episodes if e.valid] for group in groups]
+  # A later attempt learnt from all turns of the one before, whatever the limit.
+  tasks = [
+      [e for e in group.episodes if e.valid and not e.attempt]
+      for group in groups
+  ]
   clusters = panel.clusters_of(range(len(tasks)))
-  # Attempts that learn from each other are no samples of one policy.
-  fewest = passes.fewest(tasks)
-  ks = attempts(fewest if panel.attempts == 1 else min(fewest, 1))
+  ks = attempts(passes.fewest(tasks))
   if not ks:
     return
 
@@ -157,13 +159,13 @@ def _sampled(episode: Episode, by: str, limit: int) -> int | None:
     return None
   if by == TOKENS:
     return min(tokens, limit)
-  # Plans, summaries and the like before the last of these actions count too.
+  # With the plans, summaries and the like before the last of these actions.
   total = acts = 0
   for turn in episode.turns:
-    acts += turn.kind == ACT
-    if acts > limit:
-      break
     total += turn.completion_tokens
+    acts += turn.kind == ACT
+    if acts == limit:
+      break
   return total
 
 

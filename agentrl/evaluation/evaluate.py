@@ -15,9 +15,9 @@ SETTINGS = ('panel', 'horizon', 'temperature')
 def seeded(play: Play, seed: int) -> Play:
   """`play` under seeds that two evaluations have in common.
 
-  An episode's seed is derived from (seed, task, replica, attempt) alone, so two policies
-  meet the same tasks under the same seeds, and a shorter list of tasks plays a
-  part of what a longer one does.
+  An episode's seed is derived from (seed, task, replica, attempt) alone, so two
+  policies meet the same tasks under the same seeds, and a shorter list of tasks
+  plays a part of what a longer one does.
 
   Args:
     play: plays one assignment.
@@ -48,8 +48,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`.
     With several episodes a task `pass_at_k` has each k up to the fewest valid
     episodes of a task. With several attempts at a task, `success_attempt_K` and
-  `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high n tasks` by name. Means of
-    nothing are None.
+    `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high
+    n tasks` by name. Means of nothing are None.
   """
   [whole] = [row for row in rows if row.subtask == ALL]
   summary = _success(whole) | {

@@ -80,8 +80,8 @@ class Journal:
     for task, sample, attempt in seeds:
       place = task, sample, attempt
       # The order of the panel has attempts one after the other.
-      first = not attempt or (task, sample, attempt - 1) in ordered
-      if place in kept and first:
+      can_learn = not attempt or (task, sample, attempt - 1) in ordered
+      if place in kept and can_learn:
         ordered[place] = kept[place]
     # Also without what a kill left of a last line: the next begins a new one.
     # Pictures stay where they are.

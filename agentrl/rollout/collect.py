@@ -170,9 +170,9 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
   Shares and means are over valid episodes, except for `rollout/invalid` and
   `rollout/stop_*`, which count all. Turns, unreadable and cut completions and
   repeated actions are those that were for the environment. Several attempts at
-  a task have their success and return also by attempt, from 1. Without a valid episode only those two are
-  given: a mean of nothing is no number. Token counts that an endpoint did not
-  report are left out likewise.
+  a task have their success and return also by attempt, from 1. Without a valid
+  episode only `invalid` and `stop_*` are given: a mean of nothing is no number.
+  Token counts that an endpoint did not report are left out likewise.
 
   Args:
     groups: what `collect` returned.

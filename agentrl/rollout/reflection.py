@@ -1,4 +1,4 @@
-"""Reflection: a lesson from one attempt at a task for the next (arXiv:2303.11366).
+"""Reflection: a lesson from one attempt for the next (arXiv:2303.11366).
 
 An attempt after the first begins with a segment in which the policy reads the
 attempt before it, in words, and writes a lesson. The next segment opens with the

@@ -14,8 +14,8 @@ def derive_seed(*parts: int | str) -> int:
 
   The hash is of the values, not of Python objects, so a seed depends neither on
   PYTHONHASHSEED nor on the order in which episodes run. Every seed of a run is
-  derived from (run seed, step, task, replica, attempt, turn): change one of them and
-  nothing is shared, repeat them and a retry samples the same tokens.
+  derived from (run seed, step, task, replica, attempt, turn): change one of
+  them and nothing is shared, repeat them and a retry samples the same tokens.
 
   Args:
     *parts: integers and strings; `1` and `'1'` are different parts.
