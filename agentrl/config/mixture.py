@@ -201,7 +201,10 @@ def leaf_at(path: str) -> Leaf | None:
     return _SECTION
   if inner.startswith(f'{_OPTIONS}.') and len(rest) == 3:
     return _OPTION
-  return leaves(name).get(path)
+  known = leaves(name)
+  if any(x.startswith(f'{path}.') for x in known):  # as agent.context
+    return _SECTION
+  return known.get(path)
 
 
 def refuse(path: str) -> ConfigError:
