@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from agentrl.rollout.contexts import base
 from agentrl.rollout.contexts.base import Asked
 from agentrl.rollout.options import PlanOptions
-from agentrl.types import ACT, LESSON, PLAN, Turn
+from agentrl.types import ACT, LESSON, PLAN, SUMMARY, Turn
 
 START = (
     'Before you act, plan in a few words which steps lead to the goal. Do not'
@@ -29,7 +29,9 @@ def due(options: PlanOptions, turns: Sequence[Turn]) -> Asked | None:
   """
   if options.kind == 'none':
     return None
-  last = turns[-1].kind if turns else None
+  # A summary stands between an action and the plan that follows it.
+  kinds = [turn.kind for turn in turns if turn.kind != SUMMARY]
+  last = kinds[-1] if kinds else None
   if last in (None, LESSON):
     request = START
   elif last == ACT and _is_due_again(options, base.acts(turns)):

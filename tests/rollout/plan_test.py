@@ -54,6 +54,8 @@ def test_plans_are_revised_every_k_actions():
 )
 def test_plans_are_revised_after_a_failure(last):
   assert asked('failure', [PLAN, act('a'), last]) == plan.REVISE
+  summary = fakes.make_turn(kind='summary', action='', observation='')
+  assert asked('failure', [PLAN, act('a'), last, summary]) == plan.REVISE
   # Only once: whatever comes next is an action.
   assert asked('failure', [PLAN, act('a'), last, NOTE]) is None
 
