@@ -148,13 +148,13 @@ def _policy_cells(policy: PolicyRecord) -> list[str]:
 def panel_words(panel: Panel) -> str:
   """A line that describes a panel."""
   options = ', '.join(f'{k}={v!r}' for k, v in panel.options.items())
-  attempts = ''
+  played = 'episodes'
   if panel.attempts > 1:
-    attempts = f' of {panel.attempts} attempts'
+    played = f'chains of {panel.attempts} attempts'
   source = panel.task_file or f'the {panel.split} split'
   return (
-      f'{len(panel.task_ids)} tasks of {source}, {panel.samples} episodes'
-      f' each{attempts}, at most {panel.horizon} turns, seed {panel.seed}'
+      f'{len(panel.task_ids)} tasks of {source}, {panel.samples} {played}'
+      f' each, at most {panel.horizon} turns, seed {panel.seed}'
       + (f', {options}' if options else '')
       + f'. Success: {panel.success} Panel `{panel.hash}`.'
   )
