@@ -82,9 +82,7 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
   assert 'Continuing after step' in finish(killed, *quick, config=config)
   expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
   strip = lambda line: {
-      k: v
-      for k, v in line.items()
-      if not k.startswith(('time', 'eval'))
+      k: v for k, v in line.items() if not k.startswith(('time', 'eval'))
   }
   assert [strip(line) for line in found] == [strip(line) for line in expected]
   assert (
