@@ -103,10 +103,16 @@ class TextCompletion:
   latency_s: float
 
 
-# What a completion is for. Only the first goes to the environment.
+# What a completion is for. Only the first goes to the environment, and only it
+# counts towards the horizon.
 ACT = 'act'
-SUMMARY = 'summary'
-TURN_KINDS = (ACT, SUMMARY)
+SUMMARY = 'summary'  # of the turns so far, for the next segment
+PLAN = 'plan'  # before an action
+LESSON = 'lesson'  # from the attempt before, at the beginning of this one
+BRANCH = 'branch'  # opens a sub-task
+RETURN = 'return'  # ends it with a result
+NOTE = 'note'  # edits the notes
+TURN_KINDS = (ACT, SUMMARY, PLAN, LESSON, BRANCH, RETURN, NOTE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +138,8 @@ class Turn:
   progress: float | None = None  # as `StepResult.progress`, after this turn
   kind: str = ACT  # one of TURN_KINDS
   learn: bool = True  # False: its tokens are sampled, and no loss sees them
+  # Words that asked for it, after the prompt or the observation before it.
+  request: str = ''
 
   def __post_init__(self):
     if self.kind not in TURN_KINDS:
@@ -184,6 +192,7 @@ class Episode:
   sampler_logprobs: tuple[float, ...]
   error: str | None = None  # the failure's own words, for FAILURES
   sample: int = 0  # which of the episodes that one task gets
+  attempt: int = 0  # how many attempts at the task this one could learn from
   segment_starts: tuple[int, ...] = (0,)  # index of each segment's first token
   # PNG files of the environment: at the reset, and after each turn. Kept beside
   # the record, not in it.
@@ -230,8 +239,16 @@ class Episode:
 
   @property
   def valid(self) -> bool:
-    """False after a failure of the infrastructure: counted, not learnt from."""
-    return self.stop_reason not in FAILURES and bool(self.turns)
+    """False after a failure of the infrastructure: counted, not learnt from.
+
+    So is an episode whose context had no room for an action.
+    """
+    return self.stop_reason not in FAILURES and bool(self.acts)
+
+  @property
+  def acts(self) -> tuple[Turn, ...]:
+    """The turns that were for the environment: those the horizon counts."""
+    return tuple(turn for turn in self.turns if turn.kind == ACT)
 
   @property
   def segment_spans(self) -> list[tuple[int, int]]:
@@ -275,7 +292,10 @@ class Episode:
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-  """Episodes of one task under one policy version, in replica order."""
+  """Episodes of one task under one policy version.
+
+  All first attempts come first, in replica order, then all second ones.
+  """
 
   task_id: int
   ordinal: int  # position of the task in the run's task order

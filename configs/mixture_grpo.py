@@ -36,9 +36,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.eval = dict(num_tasks=128)
   config.mixture = {
       'textcraft': dict(
-          env=dict(
-              name='textcraft', options=dict(max_depth=1, distractors=2)
-          ),
+          env=dict(name='textcraft', options=dict(max_depth=1, distractors=2)),
           horizon=dict(kind='stepwise', turns=(4, 8), every=10),
           eval=dict(num_tasks=31, horizon=8),
       ),

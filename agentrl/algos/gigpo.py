@@ -9,7 +9,9 @@ returns to go are standardised:
 
 The paper trains on one row a turn. Here episodes stay concatenated, so a turn's
 tokens carry their turn's sum, and the anchor is the observation alone, as in
-the paper: turns that share it may have different histories.
+the paper: turns that share it may have different histories. A turn that is not
+for the environment, a plan say, shares its anchor with no other: it changes no
+state, and the action after it answers the same observation.
 """
 
 from agentrl.algos import policy

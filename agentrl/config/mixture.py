@@ -105,6 +105,13 @@ def members(config: Train) -> tuple[Member, ...]:
             f" run's {config.rollout.max_context}, which its engine and its"
             ' updates are made for: raise --config.rollout.max_context.'
         )
+      attempts = config.agent.reflect.attempts
+      if made.agent.reflect.attempts != attempts:
+        raise ConfigError(
+            f'agent.reflect.attempts={made.agent.reflect.attempts}, and the run'
+            f' has {attempts}: groups of a run have one size. Set'
+            ' --config.agent.reflect.attempts.'
+        )
       shorter = made.rollout.max_context < config.rollout.max_context
       if config.algo.overlong_buffer and shorter:
         raise ConfigError(
@@ -194,7 +201,10 @@ def leaf_at(path: str) -> Leaf | None:
     return _SECTION
   if inner.startswith(f'{_OPTIONS}.') and len(rest) == 3:
     return _OPTION
-  return leaves(name).get(path)
+  known = leaves(name)
+  if any(x.startswith(f'{path}.') for x in known):  # as agent.context
+    return _SECTION
+  return known.get(path)
 
 
 def refuse(path: str) -> ConfigError:

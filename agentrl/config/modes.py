@@ -25,6 +25,8 @@ from agentrl.rollout.options import (
     AgentOptions,
     ContextOptions,
     Limits,
+    PlanOptions,
+    ReflectOptions,
     Rollout,
 )
 from agentrl.serving.options import (
@@ -49,9 +51,17 @@ def _same(section: str, *names: str) -> dict[str, str]:
   return {f'{section}.{name}': f'{section}.{name}' for name in names}
 
 
+def _whole(section: str, cls: type) -> dict[str, str]:
+  """All fields of a section, which has one path in both."""
+  return _same(section, *(field.name for field in dataclasses.fields(cls)))
+
+
 # How a policy is asked comes with it, wherever it goes on.
-_AGENT = _same('agent', 'format', 'instructions', 'template') | _same(
-    'agent.context', *(f.name for f in dataclasses.fields(ContextOptions))
+_AGENT = (
+    _same('agent', 'format', 'instructions', 'template')
+    | _whole('agent.context', ContextOptions)
+    | _whole('agent.plan', PlanOptions)
+    | _whole('agent.reflect', ReflectOptions)
 )
 
 
@@ -102,7 +112,8 @@ class Sampling(Computing):
           f' model.dtype={dtype!r}: log-probabilities of servers and'
           ' trainer would differ. Leave the flag out, or set model.dtype.'
       )
-    context, room = self.agent.context, self.rollout.max_context
+    agent, room = self.agent, self.rollout.max_context
+    context = agent.context
     if context.kind == 'summary' and (
         context.budget + context.summary_tokens >= room
     ):
@@ -111,6 +122,16 @@ class Sampling(Computing):
           f' {context.summary_tokens} tokens do not fit'
           f' rollout.max_context={room}; lower the budget.'
       )
+    for path, tokens, acts in (
+        ('context.notes_tokens', context.notes_tokens, context.kind == 'notes'),
+        ('plan.tokens', agent.plan.tokens, agent.plan.kind != 'none'),
+        ('reflect.tokens', agent.reflect.tokens, agent.reflect.attempts > 1),
+    ):
+      if acts and tokens >= room:
+        raise ConfigError(
+            f'agent.{path}={tokens} leaves no room for a prompt in'
+            f' rollout.max_context={room}; lower it.'
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -156,7 +177,8 @@ class Train(Learning):
   def check(self) -> None:
     super().check()
     rollout, algo = self.rollout, self.algo
-    size = rollout.group_size
+    attempts = self.agent.reflect.attempts
+    size = rollout.group_size * attempts
     if algo.compares and size < 2:
       raise ConfigError(
           f'{algo.name} compares the episodes of a group: rollout.group_size='
@@ -183,10 +205,12 @@ class Train(Learning):
           f' rollout.max_context={rollout.max_context}.'
       )
     rows = rollout.tasks_per_step * size
+    times = ' * agent.reflect.attempts' if attempts > 1 else ''
     if algo.minibatches > rows:
       raise ConfigError(
           f'algo.minibatches={algo.minibatches} exceed the {rows} episodes of a'
-          ' collection (rollout.tasks_per_step * rollout.group_size).'
+          ' collection (rollout.tasks_per_step * rollout.group_size'
+          f'{times}).'
       )
     if self.checkpoint.keep_best and self.eval.every >= self.num_steps:
       raise ConfigError(

@@ -134,18 +134,22 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
     completion_mask[row, :n] = episode.completion_mask
     sampler_logprobs[row, :n] = episode.sampler_logprobs
     spans = turn_spans(episode)
+    # Words and commands change nothing: an action answers what the environment
+    # said last.
+    seen = _opening(episode)
     for turn, ((start, stop), record) in enumerate(
         zip(spans, episode.turns, strict=True)
     ):
+      if record.kind == ACT:
+        anchor, seen = seen, record.observation
+      else:
+        anchor = (row, turn)  # a choice of another kind: like no other turn
       if not record.learn:
         completion_mask[row, start:stop] = False
         continue
       turn_ids[row, start:stop] = turn
-      seen = episode.turns[turn - 1].observation if turn else _opening(episode)
-      if record.kind != ACT:
-        seen = (row, turn)  # it answers no observation: like no other turn
       anchor_ids[row, start:stop] = anchors.setdefault(
-          (int(group_ids[row]), seen), len(anchors)
+          (int(group_ids[row]), anchor), len(anchors)
       )
       rewards[row, stop - 1] = record.reward
   return TokenBatch(

@@ -28,6 +28,7 @@ _PLAIN_FIELDS = (
     'stop_reason',
     'success',
     'sample',
+    'attempt',
 )
 
 
@@ -62,6 +63,7 @@ class _Line(msgspec.Struct):
   # In place of these three, where there are several.
   segments: tuple[_Segment, ...] = ()
   sample: int = 0
+  attempt: int = 0
 
 
 def step_path(
@@ -98,7 +100,7 @@ def to_line(episode: Episode, *, tokens: bool = True) -> str:
 def _turn(turn: Turn) -> dict[str, Any]:
   record = dataclasses.asdict(turn)
   # Most are actions to learn from, and need not say so.
-  for name, usual in (('kind', ACT), ('learn', True)):
+  for name, usual in (('kind', ACT), ('learn', True), ('request', '')):
     if record[name] == usual:
       del record[name]
   return record

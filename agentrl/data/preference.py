@@ -93,7 +93,8 @@ def build(
   """Pairs the best episode of a task with its worst, and so on inwards.
 
   No episode is in two pairs. Episodes are of one task when they began with the
-  same messages: after others they could not be compared.
+  same messages: after others they could not be compared. So two attempts that
+  learn from earlier ones are no pair.
 
   Args:
     episodes: of any tasks and policies; invalid ones are left out.
@@ -108,7 +109,9 @@ def build(
   tasks: dict[Any, list[Episode]] = {}
   for episode in episodes:
     if episode.valid:
-      key = (episode.env, episode.task_id, episode.prompt)
+      # What was asked first differs between attempts, which read another one.
+      asked = episode.turns[0].request
+      key = (episode.env, episode.task_id, episode.prompt, asked)
       tasks.setdefault(key, []).append(episode)
   pairs, without = [], Counter()
   for played in tasks.values():

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.types import Episode, Turn
+from agentrl.types import ACT, Episode, Turn
 
 # Blue for good, orange for bad: distinct for colour-blind readers, too.
 _GOOD, _BAD = '#1f6fd0', '#c2570c'
@@ -146,11 +146,13 @@ def facts(episode: Episode) -> dict[str, str]:
       'stopped by': episode.stop_reason,
       'success': 'yes' if episode.success else 'no',
       'return': f'{episode.episode_return:g}',
-      'turns': f'{len(episode.turns)} of {episode.horizon}',
+      'turns': f'{len(episode.acts)} of {episode.horizon}',
       'tokens': (
           f'{len(episode.tokens)}, of them'
           f' {sum(episode.completion_mask)} sampled'
       ),
+      'segments': str(len(episode.segments)),
+      'attempt': str(episode.attempt + 1),
       'policy version': str(episode.policy_version),
       'seed': str(episode.seed),
   }
@@ -169,6 +171,10 @@ def turn_facts(turn: Turn) -> str:
       f'weights {turn.weight_version}',
       f'cached {known(turn.cached_tokens)} of {known(turn.prompt_tokens)}',
   ]
+  if turn.kind != ACT:
+    words.insert(0, turn.kind)
+  if not turn.learn:
+    words.append('not trained on')
   if turn.parse_error:
     words.append(f'no action: {turn.parse_error}')
   return ', '.join(words)

@@ -192,6 +192,8 @@ _COMPACT_FORMATS = {
     'code': ' function(parameter=value)',
 }
 
+# Formats in which an action is the call of a function.
+CALLING = ('function_calling', 'code')
 STYLES = ('full', 'compact')
 
 
@@ -214,7 +216,7 @@ def instructions(
     raise ValueError(
         f'No instructions for {style!r}; known: {", ".join(STYLES)}.'
     )
-  calls = format in ('function_calling', 'code')
+  calls = format in CALLING
   if calls and not functions:
     raise ValueError(
         f'The environment has no functions to call in format {format!r};'

@@ -10,7 +10,6 @@ k attempts of h turns each are pass@k at k h turns in all: points of one `total`
 compare longer attempts with more of them.
 """
 
-import itertools
 import pathlib
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ import msgspec
 
 from agentrl.evaluation import passes
 from agentrl.evaluation.results import Figure, Panel, PolicyRecord
-from agentrl.types import Episode, Group
+from agentrl.types import ACT, Episode, Group
 
 FILE = 'curves.json'
 TURNS, TOKENS = 'turns', 'tokens'
@@ -77,13 +76,18 @@ def of_panel(
   Limits are each number of turns up to the panel's horizon and, where the
   policy's tokens are known, `grid` around the tokens of its episodes; k is each
   power of two up to the fewest valid attempts at a task, and that itself.
+  Of attempts that learn from each other the first alone count.
 
   Args:
     policy: its name.
     panel: what was played.
     groups: its episodes, in the order of the panel's tasks.
   """
-  tasks = [[e for e in group.episodes if e.valid] for group in groups]
+  # A later attempt learnt from all turns of the one before, whatever the limit.
+  tasks = [
+      [e for e in group.episodes if e.valid and not e.attempt]
+      for group in groups
+  ]
   clusters = panel.clusters_of(range(len(tasks)))
   ks = attempts(passes.fewest(tasks))
   if not ks:
@@ -107,7 +111,7 @@ def of_panel(
             sampled=sampled,
         )
 
-  yield from points(TURNS, range(1, panel.horizon + 1), lambda e: len(e.turns))
+  yield from points(TURNS, range(1, panel.horizon + 1), lambda e: len(e.acts))
   tokens = [_tokens(e) for task in tasks for e in task]
   if None not in tokens and max(tokens) > 0:
     limits = grid(max(min(tokens), 1), max(tokens))
@@ -155,8 +159,14 @@ def _sampled(episode: Episode, by: str, limit: int) -> int | None:
     return None
   if by == TOKENS:
     return min(tokens, limit)
-  turns = itertools.islice(episode.turns, limit)
-  return sum(turn.completion_tokens for turn in turns)
+  # With the plans, summaries and the like before the last of these actions.
+  total = acts = 0
+  for turn in episode.turns:
+    total += turn.completion_tokens
+    acts += turn.kind == ACT
+    if acts == limit:
+      break
+  return total
 
 
 def _mean(

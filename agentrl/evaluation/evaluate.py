@@ -15,9 +15,9 @@ SETTINGS = ('panel', 'horizon', 'temperature')
 def seeded(play: Play, seed: int) -> Play:
   """`play` under seeds that two evaluations have in common.
 
-  An episode's seed is derived from (seed, task, replica) alone, so two policies
-  meet the same tasks under the same seeds, and a shorter list of tasks plays a
-  part of what a longer one does.
+  An episode's seed is derived from (seed, task, replica, attempt) alone, so two
+  policies meet the same tasks under the same seeds, and a shorter list of tasks
+  plays a part of what a longer one does.
 
   Args:
     play: plays one assignment.
@@ -25,7 +25,12 @@ def seeded(play: Play, seed: int) -> Play:
   """
 
   def play_seeded(assignment: Assignment) -> Awaitable[Episode]:
-    own = seeds.derive_seed(seed, assignment.task_id, assignment.replica)
+    own = seeds.of_attempt(
+        seed,
+        assignment.task_id,
+        assignment.replica,
+        attempt=assignment.attempt,
+    )
     return play(assignment._replace(seed=own))
 
   return play_seeded
@@ -42,8 +47,9 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
     `mean` success with its 95% interval `low` to `high`, from `n` episodes of
     `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`.
     With several episodes a task `pass_at_k` has each k up to the fewest valid
-    episodes of a task. `subtasks` has `mean low high n tasks` by name. Means of
-    nothing are None.
+    episodes of a task. With several attempts at a task, `success_attempt_K` and
+    `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high
+    n tasks` by name. Means of nothing are None.
   """
   [whole] = [row for row in rows if row.subtask == ALL]
   summary = _success(whole) | {
@@ -53,6 +59,9 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
   }
   if len(whole.pass_at_k) > 1:
     summary['pass_at_k'] = {k: x.mean for k, x in whole.pass_at_k.items()}
+  for k, attempt in whole.attempts.items():
+    summary[f'success_attempt_{k}'] = attempt.success.mean
+    summary[f'return_attempt_{k}'] = attempt.ret.mean
   summary['subtasks'] = {
       row.subtask: _success(row) for row in rows if row.subtask != ALL
   }
@@ -105,8 +114,8 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
 
   Returns:
     `PREFIX/success`, `success_low`, `success_high`, `episodes`, `invalid`,
-    `return_mean`, `turns_mean`, `pass_at_K` and, of each kind of task,
-    `PREFIX/KIND/success`.
+    `return_mean`, `turns_mean`, `pass_at_K`, `success_attempt_K`,
+    `return_attempt_K` and, of each kind of task, `PREFIX/KIND/success`.
   """
   numbers = {
       'success': summary['mean'],
@@ -116,6 +125,11 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
       **{
           name: summary[name]
           for name in ('invalid', 'return_mean', 'turns_mean')
+      },
+      **{
+          name: value
+          for name, value in summary.items()
+          if name.startswith(('success_attempt_', 'return_attempt_'))
       },
       **{
           f'pass_at_{k}': rate

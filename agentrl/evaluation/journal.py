@@ -13,7 +13,12 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError
 from agentrl.types import Episode
 
-Key = tuple[int, int]  # task and sample
+Key = tuple[int, int, int]  # task, sample and attempt
+
+
+def key(episode: Episode) -> Key:
+  """The place of an episode in a panel."""
+  return episode.task_id, episode.sample, episode.attempt
 
 
 class Journal:
@@ -42,6 +47,9 @@ class Journal:
   def open(self, seeds: Mapping[Key, int]) -> dict[Key, Episode]:
     """Valid episodes of earlier processes; the file then holds these alone.
 
+    An attempt without the valid one before it is left out: it is played again
+    once there is one to learn from.
+
     Args:
       seeds: the seed of each episode of the panel.
 
@@ -54,21 +62,27 @@ class Journal:
     kept = {}
     # A broken line is an episode that is missing.
     for episode in episodes_lib.read(self._path, on_broken=lambda error: None):
-      key = (episode.task_id, episode.sample)
-      if seeds.get(key) != episode.seed:
+      place = key(episode)
+      if seeds.get(place) != episode.seed:
         raise DataError(
             f'{self._path} has episodes of another panel, such as'
-            f' {episode.episode_id} (task {key[0]}, sample {key[1]}): the item'
-            ' file has changed, or an earlier version of agentrl chose other'
-            ' tasks. Use another --workdir.'
+            f' {episode.episode_id} (task {place[0]}, sample {place[1]}): the'
+            ' item file has changed, or an earlier version of agentrl chose'
+            ' other tasks. Use another --workdir.'
         )
       if episode.valid:
         if self._views:
           episode = dataclasses.replace(episode, views=self._pictures(episode))
           if len(episode.views) != 1 + len(episode.turns):
             continue
-        kept[key] = episode
-    ordered = {key: kept[key] for key in seeds if key in kept}
+        kept[place] = episode
+    ordered = {}
+    for task, sample, attempt in seeds:
+      place = task, sample, attempt
+      # The order of the panel has attempts one after the other.
+      can_learn = not attempt or (task, sample, attempt - 1) in ordered
+      if place in kept and can_learn:
+        ordered[place] = kept[place]
     # Also without what a kill left of a last line: the next begins a new one.
     # Pictures stay where they are.
     lines = [dataclasses.replace(x, views=()) for x in ordered.values()]

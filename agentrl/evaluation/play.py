@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import rich.console
 
+from agentrl.evaluation import journal as journal_lib
 from agentrl.evaluation.evaluate import seeded
 from agentrl.evaluation.journal import Journal, Key
 from agentrl.evaluation.progress import Progress
@@ -52,8 +53,11 @@ class Player:
       Interrupted: the user asked to stop; likewise.
     """
     wanted = {
-        (task, sample): seeds.derive_seed(panel.seed, task, sample)
+        (task, sample, attempt): seeds.of_attempt(
+            panel.seed, task, sample, attempt=attempt
+        )
         for task in panel.task_ids
+        for attempt in range(panel.attempts)
         for sample in range(panel.samples)
     }
     kept = journal.open(wanted)
@@ -62,13 +66,14 @@ class Player:
     play = seeded(open_play(), panel.seed)
 
     async def play_missing(assignment: Assignment) -> Episode:
-      found = kept.get((assignment.task_id, assignment.replica))
+      key = assignment.task_id, assignment.replica, assignment.attempt
+      found = kept.get(key)
       return found or await play(assignment)
 
     with Progress(self.console, title, len(wanted), done=len(kept)) as progress:
 
       def on_episode(episode: Episode) -> None:
-        if (episode.task_id, episode.sample) not in kept:
+        if journal_lib.key(episode) not in kept:
           journal.add(episode)
           progress.advance()
 
@@ -80,6 +85,7 @@ class Player:
               seed=panel.seed,
               concurrency=self.limits.concurrency,
               attempts=self.limits.attempts,
+              chain=panel.attempts,
               max_failed_share=self.limits.max_failed_share,
               on_episode=on_episode,
           )
@@ -90,6 +96,14 @@ class Player:
 
 def _in_order(panel: Panel, episodes: Mapping[Key, Episode]) -> list[Group]:
   return [
-      Group(task, i, tuple(episodes[task, k] for k in range(panel.samples)))
+      Group(
+          task,
+          i,
+          tuple(
+              episodes[task, sample, attempt]
+              for attempt in range(panel.attempts)
+              for sample in range(panel.samples)
+          ),
+      )
       for i, task in enumerate(panel.task_ids)
   ]

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError, DataError
-from agentrl.evaluation import results as results_lib
+from agentrl.evaluation import journal, results as results_lib
 from agentrl.evaluation.results import Panel, PolicyRecord, Results
 from agentrl.types import Episode
 
-Key = tuple[int, int]  # task and sample
+# Task and episode of it. Attempts follow each other: those after the first have
+# the numbers after the samples.
+Key = tuple[int, int]
 
 
 class Played(NamedTuple):
@@ -143,10 +145,12 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
     )
   found, counts = {}, collections.Counter()
   for episode in episodes_lib.read(path):
-    key = episode.task_id, episode.sample
+    key = pair_key(panel, journal.key(episode))
     found[key] = outcome_of(episode)
     counts[key] += 1
-  expected = list(itertools.product(panel.task_ids, range(panel.samples)))
+  expected = list(
+      itertools.product(panel.task_ids, range(panel.samples * panel.attempts))
+  )
   if counts != collections.Counter(expected):
     lacking = [key for key in expected if key not in found]
     foreign = sorted(found.keys() - set(expected))
@@ -158,6 +162,12 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
         f' more than once {twice[:3]}. {again}'
     )
   return {key: found[key] for key in expected}
+
+
+def pair_key(panel: Panel, key: journal.Key) -> Key:
+  """The key of an episode by its task, sample and attempt."""
+  task, sample, attempt = key
+  return task, attempt * panel.samples + sample
 
 
 def outcome_of(episode: Episode) -> Played:

@@ -28,9 +28,15 @@ def describe(name: str, summary: dict) -> str:
   tasks = f'{summary["tasks"]} held-out tasks'
   if summary['n'] != summary['tasks']:
     tasks = f'{summary["n"]} episodes of {tasks}'
+  attempts = [
+      f'{value:.3f}'
+      for key, value in summary.items()
+      if key.startswith('success_attempt_')
+  ]
   return (
       f'{name}: success {summary["mean"]:.3f}, 95% interval'
       f' [{summary["low"]:.3f}, {summary["high"]:.3f}], {tasks}'
+      + f'; by attempt {", ".join(attempts)}' * bool(attempts)
   )
 
 
@@ -59,6 +65,10 @@ def _line(name: str, row: Row) -> str:
       f' [{row.success.low:.3f}, {row.success.high:.3f}], return'
       f' {row.ret.mean:.3f}{progress}, {row.turns:.1f} turns, {row.n} episodes'
       f' of {row.tasks} tasks{errors}'
+      + ''.join(
+          f', attempt {k} {attempt.success.mean:.3f}'
+          for k, attempt in row.attempts.items()
+      )
   )
 
 
@@ -66,9 +76,11 @@ def _table(panel: Panel, rows: Sequence[Row]) -> rich.table.Table:
   table = rich.table.Table(title=f'Success on {panel.env}')
   for column in ('policy', 'subtask'):
     table.add_column(column)
+  numbers = _attempts(rows)
   for column in (
       'success',
       '95% interval',
+      *(f'attempt {k}' for k in numbers),
       'return',
       'progress',
       'turns',
@@ -82,6 +94,7 @@ def _table(panel: Panel, rows: Sequence[Row]) -> rich.table.Table:
         row.subtask,
         _mean(row.success),
         _interval(row.success),
+        *(_mean(_success_of(row, k)) for k in numbers),
         _mean(row.ret),
         _mean(row.progress),
         _number(row.turns, '.1f'),
@@ -135,9 +148,12 @@ def _policy_cells(policy: PolicyRecord) -> list[str]:
 def panel_words(panel: Panel) -> str:
   """A line that describes a panel."""
   options = ', '.join(f'{k}={v!r}' for k, v in panel.options.items())
+  played = 'episodes'
+  if panel.attempts > 1:
+    played = f'chains of {panel.attempts} attempts'
   source = panel.task_file or f'the {panel.split} split'
   return (
-      f'{len(panel.task_ids)} tasks of {source}, {panel.samples} episodes'
+      f'{len(panel.task_ids)} tasks of {source}, {panel.samples} {played}'
       f' each, at most {panel.horizon} turns, seed {panel.seed}'
       + (f', {options}' if options else '')
       + f'. Success: {panel.success} Panel `{panel.hash}`.'
@@ -153,6 +169,8 @@ def _row_cells(
   ks = _ks(rows)
   head = ['policy', 'subtask', 'success', 'method', 'errors fail', 'return']
   head += ['progress'] * reports
+  attempts = _attempts(rows)
+  head += [f'attempt {k}' for k in attempts]
   head += [f'{name}{k}' for k in ks for name in ('pass@', 'pass^')]
   head += ['turns', 'tokens in', 'tokens out', *['cost'] * costs]
   head += ['episodes', 'tasks', 'errors', 'stops', 'detectable']
@@ -162,6 +180,7 @@ def _row_cells(
     found.append(row.success.method if row.success else _NONE)
     found += [figure_words(row.success_errors_fail), figure_words(row.ret)]
     found += [figure_words(row.progress)] * reports
+    found += [figure_words(_success_of(row, k)) for k in attempts]
     for k in ks:
       found += [figure_words(x.get(k)) for x in (row.pass_at_k, row.pass_hat_k)]
     found += [_number(row.turns, '.1f')]
@@ -188,7 +207,8 @@ def as_csv(results: Results) -> str:
   """The rows with a column for each number."""
   ks = _ks(results.rows)
   reasons = sorted({x for row in results.rows for x in row.stop_reasons})
-  lines = [_csv_record(row, ks, reasons) for row in results.rows]
+  attempts = _attempts(results.rows)
+  lines = [_csv_record(row, ks, attempts, reasons) for row in results.rows]
   file = io.StringIO()
   writer = csv.DictWriter(file, list(lines[0]), lineterminator='\n')
   writer.writeheader()
@@ -197,7 +217,10 @@ def as_csv(results: Results) -> str:
 
 
 def _csv_record(
-    row: Row, ks: Sequence[str], reasons: Sequence[str]
+    row: Row,
+    ks: Sequence[str],
+    attempts: Sequence[str],
+    reasons: Sequence[str],
 ) -> dict[str, object]:
   names = ('env', 'subtask', 'policy', 'n', 'tasks', 'errors')
   found: dict[str, object] = {name: getattr(row, name) for name in names}
@@ -207,6 +230,10 @@ def _csv_record(
   for k in ks:
     figures[f'pass_at_{k}'] = row.pass_at_k.get(k)
     figures[f'pass_hat_{k}'] = row.pass_hat_k.get(k)
+  for k in attempts:
+    attempt = row.attempts.get(k)
+    figures[f'success_attempt_{k}'] = attempt and attempt.success
+    figures[f'return_attempt_{k}'] = attempt and attempt.ret
   for name, figure in figures.items():
     found[name] = figure and figure.mean
     found[f'{name}_low'] = figure and figure.low
@@ -219,6 +246,15 @@ def _csv_record(
 def _ks(rows: Sequence[Row]) -> list[str]:
   """The k of pass@k beyond 1, where both are the success."""
   return sorted({k for row in rows for k in row.pass_at_k} - {'1'}, key=int)
+
+
+def _attempts(rows: Sequence[Row]) -> list[str]:
+  """The numbers of attempts at a task; none where there is one alone."""
+  return sorted({k for row in rows for k in row.attempts}, key=int)
+
+
+def _success_of(row: Row, attempt: str) -> Figure | None:
+  return row.attempts[attempt].success if attempt in row.attempts else None
 
 
 def _mean(figure: Figure | None) -> str:

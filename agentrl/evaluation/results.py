@@ -69,7 +69,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     task_ids: in the order of play.
     subtasks: the kind of each.
     clusters: the template of each; None: each task is a cluster.
-    samples: episodes of a task.
+    samples: episodes of a task; chains of attempts, where there are several.
+    attempts: at a task in sequence, each with the lesson of the one before.
     seed: of the episodes' seeds.
     horizon: turns of an episode, at most.
     success: the environment's own definition, in words.
@@ -88,6 +89,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
   horizon: int
   success: str
   hash: str
+  attempts: int = 1
 
   def clusters_of(self, indexes: Sequence[int]) -> list[str] | None:
     """The template of each of some tasks; None: each task is a cluster.
@@ -102,6 +104,15 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
       return None
     found = [self.clusters[i] for i in indexes]
     return None if len(set(found)) == 1 else found
+
+
+class Attempt(
+    msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}
+):
+  """Success and return of the k-th attempts of chains."""
+
+  success: Figure
+  ret: Figure
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
@@ -122,8 +133,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
     success_errors_fail: the same, each of `errors` a failure.
     ret: return, `return` in the file.
     progress: share of the task done at the end, where reported.
-    pass_at_k: by k as a string, up to the fewest valid episodes of a task.
+    pass_at_k: by k as a string, up to the fewest valid episodes of a task. Not
+      of several attempts: those that learn from each other are no samples.
     pass_hat_k: likewise.
+    attempts: by number as a string, from 1; empty for one attempt a task. The
+      other figures are over all attempts.
     turns: mean of an episode.
     prompt_tokens: mean of an episode, over all its requests; None: not said.
     completion_tokens: likewise.
@@ -145,6 +159,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
   progress: Figure | None = None
   pass_at_k: dict[str, Figure] = {}
   pass_hat_k: dict[str, Figure] = {}
+  attempts: dict[str, Attempt] = {}
   turns: float | None = None
   prompt_tokens: float | None = None
   completion_tokens: float | None = None
@@ -170,6 +185,7 @@ def panel_hash(
     task_ids: Sequence[int],
     samples: int,
     seed: int,
+    attempts: int = 1,
 ) -> str:
   """SHA-256 of what makes two panels one: which tasks under which seeds.
 
@@ -182,8 +198,10 @@ def panel_hash(
     task_ids: in the order of play.
     samples: episodes of a task.
     seed: of the episodes' seeds.
+    attempts: at a task in sequence.
   """
   said = [env, dict(task_options), list(task_ids), samples, seed]
+  said += [attempts] * (attempts > 1)  # hashes of single ones are older
   text = json.dumps(said, sort_keys=True, allow_nan=False)
   return hashlib.sha256(text.encode()).hexdigest()
 

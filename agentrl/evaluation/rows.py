@@ -2,10 +2,10 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from agentrl.evaluation import intervals, passes, power
-from agentrl.evaluation.results import ALL, Figure, Panel, Row
+from agentrl.evaluation.results import ALL, Attempt, Figure, Panel, Row
 from agentrl.types import Episode, Group
 
 # What the episodes cost, in the currency of the prices; None: not known.
@@ -66,10 +66,13 @@ class _Part:
     valid = [e for task in self._valid for e in task]
     reports = any(e.progress is not None for e in valid)
     success = self._figure(lambda e: e.success, _SHARE)
-    by_k = passes.by_k(
-        [[e.success for e in task] for task in self._valid],
-        clusters=self._clusters,
-    )
+    attempts = {e.attempt for e in every}
+    by_k = {}
+    if len(attempts) == 1:  # others are no samples: they learn from each other
+      by_k = passes.by_k(
+          [[e.success for e in task] for task in self._valid],
+          clusters=self._clusters,
+      )
     return Row(
         env=env,
         subtask=subtask,
@@ -90,7 +93,8 @@ class _Part:
         else None,
         pass_at_k={str(k): Figure.of(x.pass_at_k) for k, x in by_k.items()},
         pass_hat_k={str(k): Figure.of(x.pass_hat_k) for k, x in by_k.items()},
-        turns=self._mean(lambda e: len(e.turns)),
+        attempts=self._attempts(attempts),
+        turns=self._mean(lambda e: len(e.acts)),
         prompt_tokens=self._tokens('prompt_tokens'),
         completion_tokens=self._tokens('completion_tokens'),
         cost=price(every),
@@ -99,6 +103,18 @@ class _Part:
         ),
         detectable=success and _detectable(success),
     )
+
+  def _attempts(self, numbers: Collection[int]) -> dict[str, Attempt]:
+    """Figures by attempt, of several; those without a valid episode lack."""
+    found = {}
+    for number in sorted(numbers) if len(numbers) > 1 else ():
+      tasks = [[e for e in x if e.attempt == number] for x in self._valid]
+      if any(tasks):
+        found[str(number + 1)] = Attempt(
+            success=self._figure(lambda e: e.success, _SHARE, tasks),
+            ret=self._figure(lambda e: e.episode_return, None, tasks),
+        )
+    return found
 
   def _figure(
       self,

@@ -164,7 +164,7 @@ def _panel_differences(first: Panel, second: Panel) -> Iterator[str]:
   same = sorted(first.task_ids) == sorted(second.task_ids)
   if same and first.task_ids != second.task_ids:
     yield 'the tasks in another order'
-  for name in ('samples', 'seed', 'split', 'task_file', 'options'):
+  for name in ('samples', 'attempts', 'seed', 'split', 'task_file', 'options'):
     ours, theirs = getattr(first, name), getattr(second, name)
     if ours != theirs:
       yield f'{name} {ours!r} and {theirs!r}'

@@ -5,7 +5,6 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from agentrl import types
 from agentrl.config import evaluation
 from agentrl.config.modes import Evaluate, Learning, Train
 from agentrl.data import episodes as episodes_lib
@@ -66,6 +65,7 @@ def make_panel(
       subtasks=tuple(map(environment.subtasks(), task_ids)),
       clusters=clusters and tuple(map(clusters, task_ids)),
       samples=eval.samples,
+      attempts=config.agent.reflect.attempts,
       seed=eval.seed,
       horizon=eval.horizon,
       success=spec.success,
@@ -75,6 +75,7 @@ def make_panel(
           task_ids=task_ids,
           samples=eval.samples,
           seed=eval.seed,
+          attempts=config.agent.reflect.attempts,
       ),
   )
 
@@ -157,7 +158,7 @@ def _success_within(groups: Sequence[Group], turns: int) -> float | None:
   That is success at this horizon: the policy is not told how many turns it has.
   """
   solved = [
-      e.success and sum(turn.kind == types.ACT for turn in e.turns) <= turns
+      e.success and len(e.acts) <= turns
       for group in groups
       for e in group.episodes
       if e.valid

@@ -290,7 +290,11 @@ def _engine(config: Any, shape: TransformerConfig) -> dict[str, int]:
 
 def _train(config: Any) -> Work:
   algo = config.algo
-  rows = config.rollout.tasks_per_step * config.rollout.group_size
+  rows = (
+      config.rollout.tasks_per_step
+      * config.rollout.group_size
+      * config.agent.reflect.attempts
+  )
   critic = algo.critic.kind if algo.CRITIC else None
   fields = ['anchor_ids', 'sampler_logprobs', 'advantages', 'returns']
   if algo.updates > 1 or algo.ratio == 'sampler':

@@ -34,7 +34,7 @@ class ActingPolicy(abc.ABC):
     self._words: str | None = None
 
   def recite(self, text: str) -> None:
-    """Makes `text` the next completion: a turn that asks for no action."""
+    """Makes `text` the next completion: a turn that is no action."""
     self._words = text
 
   async def _text(self, seed: int) -> str:

@@ -9,9 +9,13 @@ from agentrl.rollout import seeds
 from agentrl.rollout.dialogue import Dialogue, Reading
 from agentrl.rollout.options import (
     FULL_CONTEXT,
+    NO_PLAN,
+    ONE_ATTEMPT,
     AgentOptions,
     ContextOptions,
     Limits,
+    PlanOptions,
+    ReflectOptions,
 )
 from agentrl.rollout.text_agent import TextAgent
 from agentrl.rollout.transcript import Transcript
@@ -35,6 +39,8 @@ class Agent(TextAgent):
       format: str,
       functions: Functions = (),
       context: ContextOptions = FULL_CONTEXT,
+      plan: PlanOptions = NO_PLAN,
+      reflect: ReflectOptions = ONE_ATTEMPT,
   ):
     """Keeps the parts.
 
@@ -44,6 +50,8 @@ class Agent(TextAgent):
       format: see `TextAgent`.
       functions: see `TextAgent`.
       context: see `TextAgent`.
+      plan: see `TextAgent`.
+      reflect: see `TextAgent`.
     """
     super().__init__(
         instructions=instructions,
@@ -51,6 +59,8 @@ class Agent(TextAgent):
         functions=functions,
         has_system=chat.has_system,
         context=context,
+        plan=plan,
+        reflect=reflect,
     )
     self._chat = chat
 
@@ -81,6 +91,10 @@ class Agent(TextAgent):
     """
     ended = completion_ids[-1] in self._chat.stop_ids
     return self._chat.observation(observation, ended=ended)
+
+  def count(self, text: str) -> int:
+    """Tokens of a text."""
+    return len(self._chat.tokenizer.encode(text))
 
   def read(self, completion_ids: Sequence[int]) -> Reading:
     """Decodes a completion and looks for its action, which no thought holds."""
@@ -114,22 +128,27 @@ class TokenDialogue:
     self._last: tuple[int, ...] = ()  # ids of the last completion
     self.transcript = Transcript()
 
-  @property
-  def counts(self) -> bool:
-    return True
+  def count(self, text: str) -> int:
+    return self._agent.count(text)
+
+  def fits(self, prompt: Sequence[Message], tokens: int) -> bool:
+    ids = self._agent.prompt_ids(prompt)
+    return len(ids) + tokens <= self._limits.max_context
 
   @property
   def overflow(self) -> str:
     return (
-        f'has {len(self.transcript)} tokens and leaves no room in a context of'
-        f' {self._limits.max_context}; raise max_context or shorten the'
-        ' instructions.'
+        f'has {self._limits.max_context - self._room} tokens and leaves no room'
+        f' in a context of {self._limits.max_context}; raise max_context or'
+        ' shorten the instructions.'
     )
 
   def open(self, prompt: Sequence[Message]) -> None:
     ids = self._agent.prompt_ids(prompt)
     self._room = self._limits.max_context - len(ids)
-    self.transcript.begin(ids)
+    # As an observation, a later opening that does not fit is left out.
+    if self._room >= 0 or not len(self.transcript):
+      self.transcript.begin(ids)
 
   async def ask(
       self, turn: int, *, most: int | None = None
@@ -182,4 +201,6 @@ def make_agent(
       format=options.format,
       functions=spec.functions,
       context=options.context,
+      plan=options.plan,
+      reflect=options.reflect,
   )

@@ -30,7 +30,9 @@ class Assignment(NamedTuple):
   ordinal: int  # position of the task in the run's task order
   task_id: int
   replica: int  # from 0, within the group
-  seed: int  # of this episode; a second attempt gets the same one
+  seed: int  # of this episode; a second try gets the same one
+  attempt: int = 0  # at the task, by this replica
+  previous: Episode | None = None  # the attempt to learn from
 
 
 Play = Callable[[Assignment], Awaitable[Episode]]
@@ -44,30 +46,34 @@ async def collect(
     seed: int,
     concurrency: int,
     attempts: int = 2,
+    chain: int = 1,
     retry_wait_s: float = 1.0,
     max_failed_share: float = 0.5,
     on_episode: Callable[[Episode], None] | None = None,
 ) -> list[Group]:
-  """Plays `group_size` episodes of each task.
+  """Plays `group_size` episodes of each task, or as many chains of attempts.
 
-  Every episode advances on its own: as soon as one ends, the next one starts,
+  Every chain advances on its own: as soon as one ends, the next one starts,
   reset included, without waiting for the slowest of a round.
 
   Args:
     tasks: (ordinal, task id) pairs.
-    group_size: episodes of each task.
+    group_size: chains of each task.
     play: plays one episode to its record, usually by `run_episode`.
     seed: of this collection; derive it from (run seed, step).
     concurrency: most episodes at a time.
     attempts: tries of an episode that the infrastructure failed. After the
       last one the failed record stays in its group: invalid, and counted.
+    chain: episodes of a chain. Each is given the one before to learn from, but
+      not a failed one: an attempt after that one starts afresh.
     retry_wait_s: pause before the second try; grows by itself with each try.
     max_failed_share: when more than this share of all episodes is invalid,
       collecting stops at once with an error. 1 switches this off.
     on_episode: called with each final record, in the order of completion.
 
   Returns:
-    Groups in the order of `tasks`, each with its episodes in replica order.
+    Groups in the order of `tasks`, each with all first attempts in replica
+    order, then all second ones, and so on.
 
   Raises:
     EnvError: too many episodes failed, the first at the environment.
@@ -75,39 +81,44 @@ async def collect(
     ConfigError: as EnvError, the first prompt not fitting the context.
     ValueError: a count is below 1.
   """
-  if min(group_size, concurrency, attempts) < 1:
+  if min(group_size, concurrency, attempts, chain) < 1:
     raise ValueError(
         'Collecting needs counts of at least 1, got'
-        f' {group_size=}, {concurrency=}, {attempts=}.'
+        f' {group_size=}, {concurrency=}, {attempts=}, {chain=}.'
     )
-  assignments = [
-      Assignment(
-          ordinal, task_id, replica, seeds.derive_seed(seed, ordinal, replica)
-      )
-      for ordinal, task_id in tasks
-      for replica in range(group_size)
-  ]
-  episodes: list[Episode | None] = [None] * len(assignments)
+  size = group_size * chain
+  total = len(tasks) * size
+  episodes: list[Episode | None] = [None] * total
   failed: list[Episode] = []
-  waiting = iter(enumerate(assignments))
+  waiting = iter(
+      [(i, replica) for i in range(len(tasks)) for replica in range(group_size)]
+  )
 
   async def work() -> None:
-    # All workers share `waiting`, so each takes the next episode when free.
-    for index, assignment in waiting:
-      episode = await _play_with_attempts(
-          play, assignment, attempts, retry_wait_s
-      )
-      episodes[index] = episode
-      if on_episode is not None:
-        on_episode(episode)
-      if not episode.valid:
-        failed.append(episode)
-        if len(failed) > max_failed_share * len(assignments):
-          raise _alarm(failed, len(assignments), max_failed_share)
+    # All workers share `waiting`, so each takes the next chain when free.
+    for i, replica in waiting:
+      ordinal, task_id = tasks[i]
+      previous = None
+      for attempt in range(chain):
+        own = seeds.of_attempt(seed, ordinal, replica, attempt=attempt)
+        episode = await _play_with_attempts(
+            play,
+            Assignment(ordinal, task_id, replica, own, attempt, previous),
+            attempts,
+            retry_wait_s,
+        )
+        episodes[i * size + attempt * group_size + replica] = episode
+        previous = episode if episode.valid else None
+        if on_episode is not None:
+          on_episode(episode)
+        if not episode.valid:
+          failed.append(episode)
+          if len(failed) > max_failed_share * total:
+            raise _alarm(failed, total, max_failed_share)
 
   try:
     async with asyncio.TaskGroup() as workers:
-      for _ in range(min(concurrency, len(assignments))):
+      for _ in range(min(concurrency, len(tasks) * group_size)):
         workers.create_task(work())
   except BaseExceptionGroup as group:
     # The first failure cancelled the other workers; it is what matters.
@@ -117,7 +128,7 @@ async def collect(
       Group(
           task_id=task_id,
           ordinal=ordinal,
-          episodes=tuple(episodes[i * group_size : (i + 1) * group_size]),
+          episodes=tuple(episodes[i * size : (i + 1) * size]),
       )
       for i, (ordinal, task_id) in enumerate(tasks)
   ]
@@ -157,9 +168,11 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
   """Summarises a collection under `rollout/...` names.
 
   Shares and means are over valid episodes, except for `rollout/invalid` and
-  `rollout/stop_*`, which count all. Without a valid episode only those two are
-  given: a mean of nothing is no number. Token counts that an endpoint did not
-  report are left out likewise.
+  `rollout/stop_*`, which count all. Turns, unreadable and cut completions and
+  repeated actions are those that were for the environment. Several attempts at
+  a task have their success and return also by attempt, from 1. Without a valid
+  episode only `invalid` and `stop_*` are given: a mean of nothing is no number.
+  Token counts that an endpoint did not report are left out likewise.
 
   Args:
     groups: what `collect` returned.
@@ -179,13 +192,14 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
     return metrics
 
   turns = [turn for episode in valid for turn in episode.turns]
+  acts = [turn for episode in valid for turn in episode.acts]
   returns = [episode.episode_return for episode in valid]
   mean = statistics.fmean
   metrics |= {
       'rollout/return_mean': mean(returns),
       'rollout/return_std': statistics.pstdev(returns),
       'rollout/success': mean(episode.success for episode in valid),
-      'rollout/turns_mean': len(turns) / len(valid),
+      'rollout/turns_mean': len(acts) / len(valid),
       'rollout/episode_tokens_mean': mean(
           len(episode.tokens) for episode in valid
       ),
@@ -193,10 +207,10 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
           max(len(episode.tokens) for episode in valid)
       ),
       'rollout/parse_error_share': mean(
-          turn.parse_error is not None for turn in turns
+          turn.parse_error is not None for turn in acts
       ),
       'rollout/cut_completion_share': mean(
-          turn.finish_reason == 'length' for turn in turns
+          turn.finish_reason == 'length' for turn in acts
       ),
       'rollout/repeated_action_share': _repeated_share(valid),
       'rollout/tied_groups': mean(is_tied(group) for group in groups),
@@ -217,15 +231,33 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
     metrics['rollout/cut_share_untied'] = mean(
         episode.stop_reason == types.HORIZON for episode in learning
     )
-  return metrics | _token_metrics(turns)
+  return metrics | _attempt_metrics(valid) | _token_metrics(turns)
+
+
+def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+  """Success and return by attempt; nothing of first attempts alone."""
+  by_attempt: dict[int, list[Episode]] = {}
+  for episode in episodes:
+    by_attempt.setdefault(episode.attempt, []).append(episode)
+  if by_attempt.keys() <= {0}:
+    return {}
+  mean = statistics.fmean
+  return {
+      f'rollout/{name}_attempt_{attempt + 1}': mean(values)
+      for attempt, found in sorted(by_attempt.items())
+      for name, values in (
+          ('success', [episode.success for episode in found]),
+          ('return', [episode.episode_return for episode in found]),
+      )
+  }
 
 
 def _repeated_share(episodes: Sequence[Episode]) -> float:
-  """Share of later turns whose action is that of the turn before."""
+  """Share of later actions that are the action before."""
   repeated = [
       later.action == earlier.action
       for episode in episodes
-      for earlier, later in itertools.pairwise(episode.turns)
+      for earlier, later in itertools.pairwise(episode.acts)
   ]
   return statistics.fmean(repeated) if repeated else 0.0
 

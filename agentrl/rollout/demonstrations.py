@@ -176,7 +176,7 @@ def _to_episode(
 def _check_format(agent: Agent, episode: Episode) -> None:
   """Refuses completions whose actions cannot be parsed."""
   try:
-    agent.check_format([turn.completion for turn in episode.turns])
+    agent.check_format([turn.completion for turn in episode.acts])
   except DataError as error:
     raise DataError(f'{episode.episode_id}: {error}') from error
 

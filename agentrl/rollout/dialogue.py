@@ -30,12 +30,17 @@ class Dialogue(Protocol):
   transcript: Transcript
   overflow: str
 
-  @property
-  def counts(self) -> bool:
-    """True if the tokens of the conversation are known."""
+  def count(self, text: str) -> int | None:
+    """Tokens of a text; None: not known."""
+
+  def fits(self, prompt: Sequence[Message], tokens: int) -> bool:
+    """True if a segment can open with these messages and has room for tokens.
+
+    Always, where tokens are not known.
+    """
 
   def open(self, prompt: Sequence[Message]) -> None:
-    """Begins a segment with these messages."""
+    """Begins a segment with these messages, even without room to go on."""
 
   async def ask(
       self, turn: int, *, most: int | None = None

@@ -293,11 +293,14 @@ def make_play(
 
   async def play(assignment: Assignment) -> Episode:
     env = environment.client()
+    which = f'{assignment.replica}'
+    if assignment.attempt:
+      which += f'.{assignment.attempt}'
     episode = await run_episode(
         env,
         agent,
         policy or acting(env, agent),
-        episode_id=f'{name}-{assignment.ordinal}-{assignment.replica}',
+        episode_id=f'{name}-{assignment.ordinal}-{which}',
         env_name=environment.name,
         task_id=assignment.task_id,
         split=split,
@@ -306,6 +309,8 @@ def make_play(
         horizon=seeds.draw_turns(horizon, assignment.seed),
         limits=rollout,
         sample=assignment.replica,
+        attempt=assignment.attempt,
+        previous=assignment.previous,
     )
     if episode.stop_reason == types.ENV_ERROR:
       await environment.revive()

@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import dataclasses
 import time
+from collections.abc import Sequence
 
 from agentrl import types
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EngineError, EnvError
 from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.sampler import Policy
-from agentrl.rollout import context as context_lib
+from agentrl.rollout import plan, reflection
 from agentrl.rollout.acting import ActingPolicy
-from agentrl.rollout.context import ContextPolicy, Going
+from agentrl.rollout.contexts import base
+from agentrl.rollout.contexts.base import Asked, Command, Going
 from agentrl.rollout.dialogue import Dialogue, Reading
 from agentrl.rollout.options import Limits
 from agentrl.rollout.text_agent import TextAgent
@@ -40,6 +42,8 @@ async def run_episode(
     horizon: int,
     limits: Limits,
     sample: int = 0,
+    attempt: int = 0,
+    previous: Episode | None = None,
 ) -> Episode:
   """Plays one task and records it; a failure is a record too, not an exception.
 
@@ -55,9 +59,12 @@ async def run_episode(
     split: 'train', 'dev' or 'test', for the record.
     seed: turn t is sampled with a seed derived from this and t.
     policy_version: weight pushes so far, for the record.
-    horizon: most turns, at least 1.
+    horizon: most actions, at least 1; other turns do not count.
     limits: of its tokens and its time.
     sample: which of the task's episodes this is, for the record.
+    attempt: its place in a sequence of attempts, for the record.
+    previous: the attempt before, a valid episode, from which the policy draws a
+      lesson first; None: it draws none.
 
   Returns:
     The record, whose `stop_reason` says how it ended. After a truncation the
@@ -86,10 +93,10 @@ async def run_episode(
             record,
             env,
             agent,
-            policy,
-            dialogue,
+            _Writer(record, agent, policy, dialogue),
             task_id=task_id,
             horizon=horizon,
+            previous=previous,
             save_views=limits.save_views,
         )
     except EnvError as failure:
@@ -104,8 +111,12 @@ async def run_episode(
           f'Not finished within {limits.deadline_s:g} s;'
           f' {len(record.turns)} turns were.'
       )
-  if stop_reason == types.CONTEXT and not record.turns:
-    error = f'The first prompt of {env_name} task {task_id} {dialogue.overflow}'
+  if stop_reason == types.CONTEXT and not base.acts(record.turns):
+    asked = ' with what the policy wrote before it acted' * bool(record.turns)
+    error = (
+        f'The first prompt of {env_name} task {task_id}{asked}'
+        f' {dialogue.overflow}'
+    )
   return Episode(
       episode_id=episode_id,
       env=env_name,
@@ -124,6 +135,7 @@ async def run_episode(
       segment_starts=dialogue.transcript.segment_starts,
       error=error,
       sample=sample,
+      attempt=attempt,
       views=tuple(record.views),
   )
 
@@ -137,93 +149,184 @@ class _Record:
   success: bool = False
   views: list[bytes] = dataclasses.field(default_factory=list)
 
+  def add(self, turn: Turn, picture: bytes | None) -> None:
+    """Adds a turn, and the picture of the environment after it."""
+    self.turns.append(turn)
+    if picture is not None:
+      self.views.append(picture)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Writer:
+  """The turns of an episode that the environment does not see.
+
+  Attributes:
+    record: of the episode.
+    agent: says when there are some.
+    policy: writes them.
+    dialogue: with the policy.
+  """
+
+  record: _Record
+  agent: TextAgent
+  policy: Policy | ChatPolicy
+  dialogue: Dialogue
+
+  def read(
+      self, completion: Completion | TextCompletion
+  ) -> tuple[Reading, Command | None]:
+    """A completion, and the command that it is, if it is one."""
+    reading = self.dialogue.read(completion)
+    if reading.parse_error is not None:
+      return reading, None
+    command = self.agent.context.command(
+        self.record.turns, reading.action, self.dialogue.count
+    )
+    if command is not None and command.error is not None:
+      return Reading(reading.text, '', command.error), None
+    return reading, command
+
+  async def begin(self, previous: Episode | None) -> bool:
+    """Opens the episode, with a lesson from an earlier attempt if there is one.
+
+    Returns:
+      False if the context has no room for what the policy is asked.
+    """
+    opening = self.record.prompt
+    if previous is not None:
+      asked = reflection.asked(
+          self.agent.reflect, opening, previous, self.dialogue.fits
+      )
+      self.dialogue.open(base.with_text(opening, asked.request))
+      lesson = await self._write(asked, previous.turns)
+      if lesson is None:
+        return False
+      opening = reflection.with_lesson(opening, lesson)
+    return await self._show(opening)
+
+  async def go_on(self) -> bool:
+    """Shows the last observation, in this segment or the next.
+
+    Returns:
+      False if the context has no room for what the policy is asked.
+    """
+    turns = self.record.turns
+    observation = turns[-1].observation
+    following = self.agent.context.next_segment(
+        Going(self._prompt(), turns, self.dialogue.used(observation))
+    )
+    if following.opening is None:
+      return await self._show(observation)
+    text = ''
+    if following.asked:
+      self.dialogue.observe(following.asked.request)
+      text = await self._write(following.asked, turns)
+      if text is None:
+        return False
+    return await self._show(following.opening(text))
+
+  def _prompt(self) -> tuple[Message, ...]:
+    """The prompt with the lesson of this attempt."""
+    prompt = self.record.prompt
+    for turn in self.record.turns[:1]:
+      if turn.kind == types.LESSON:
+        prompt = reflection.with_lesson(prompt, turn.completion)
+    return prompt
+
+  async def _show(self, message: str | tuple[Message, ...]) -> bool:
+    """Shows an observation or an opening, and asks for the plan that is due."""
+    asked = plan.due(self.agent.plan, self.record.turns)
+    if isinstance(message, str):
+      self.dialogue.observe(
+          f'{message}\n\n{asked.request}' if asked else message
+      )
+    else:
+      self.dialogue.open(
+          base.with_text(message, asked.request) if asked else message
+      )
+    return (
+        asked is None or await self._write(asked, self.record.turns) is not None
+    )
+
+  async def _write(self, asked: Asked, so_far: Sequence[Turn]) -> str | None:
+    """The text that was asked for; None if the context has no room for it.
+
+    Args:
+      asked: which; its request stands at the end of the conversation.
+      so_far: the turns that it is about.
+    """
+    record, dialogue = self.record, self.dialogue
+    if isinstance(self.policy, ActingPolicy):
+      self.policy.recite(base.recount(so_far))
+    completion = await dialogue.ask(len(record.turns), most=asked.tokens)
+    if completion is None:
+      return None
+    text = dialogue.read(completion).text
+    dialogue.append(completion)
+    if asked.answer:
+      dialogue.observe(asked.answer)
+    result = StepResult(asked.answer, reward=0.0, terminated=False)
+    turn = make_turn(Reading(text, '', None), completion, result, env_s=0.0)
+    turn = dataclasses.replace(
+        turn, kind=asked.kind, learn=asked.learn, request=asked.request
+    )
+    # The environment has not moved.
+    record.add(turn, record.views[-1] if record.views else None)
+    return text
+
 
 async def _play(
     record: _Record,
     env: EnvClient,
     agent: TextAgent,
-    policy: Policy | ChatPolicy,
-    dialogue: Dialogue,
+    writer: _Writer,
     *,
     task_id: int,
     horizon: int,
+    previous: Episode | None,
     save_views: bool,
 ) -> str:
   """The stop reason, after the episode was played and written to `record`."""
+  dialogue = writer.dialogue
   # Without a seed of its own: a group plays one task under one seed.
   record.prompt = agent.first_messages(await env.reset(task_id))
   if save_views:
     record.views.append(await env.picture())
-  dialogue.open(record.prompt)
-  context = context_lib.make(agent.context)
+  if not await writer.begin(previous):
+    return types.CONTEXT
   while True:
     completion = await dialogue.ask(len(record.turns))
     if completion is None:
       return types.CONTEXT
-    reading = dialogue.read(completion)
+    reading, command = writer.read(completion)
     start = time.perf_counter()
-    if reading.parse_error is None:
-      result = await env.step(reading.action)
-    else:
+    if reading.parse_error is not None:
       correction = agent.correction(reading.parse_error)
       result = StepResult(correction, reward=0.0, terminated=False)
+    elif command is not None:
+      result = StepResult(command.answer, reward=0.0, terminated=False)
+    else:
+      result = await env.step(reading.action)
     env_s = time.perf_counter() - start
-    if save_views:
-      record.views.append(await env.picture())
+    picture = await env.picture() if save_views else None
 
     # Only now, in one go: when the environment fails, the completion that it
     # did not answer is no turn and must not be trained on.
     dialogue.append(completion)
-    record.turns.append(make_turn(reading, completion, result, env_s))
+    turn = make_turn(reading, completion, result, env_s)
+    if command is not None:
+      turn = dataclasses.replace(turn, kind=command.kind)
+    record.add(turn, picture)
     if result.success is not None:
       record.success = result.success
     if result.terminated:
       return types.TERMINATED
     # The environment's own limit on steps is a horizon, too.
-    if result.truncated or context_lib.acts(record.turns) == horizon:
+    if result.truncated or len(base.acts(record.turns)) == horizon:
       dialogue.observe(result.observation)
       return types.HORIZON
-    if not await _go_on(record, policy, dialogue, context):
+    if not await writer.go_on():
       return types.CONTEXT
-
-
-async def _go_on(
-    record: _Record,
-    policy: Policy | ChatPolicy,
-    dialogue: Dialogue,
-    context: ContextPolicy,
-) -> bool:
-  """Shows the last observation, in this segment or the next.
-
-  Returns:
-    False if the context has no room for the summary that it asks for.
-  """
-  observation = record.turns[-1].observation
-  following = context(
-      Going(record.prompt, record.turns, dialogue.used(observation))
-  )
-  if following.opening is None:
-    dialogue.observe(observation)
-    return True
-  text = ''
-  if following.summary:
-    if isinstance(policy, ActingPolicy):
-      policy.recite(context_lib.recount(record.turns))
-    dialogue.observe(context_lib.SUMMARY_REQUEST)
-    asked = following.summary
-    completion = await dialogue.ask(len(record.turns), most=asked.tokens)
-    if completion is None:
-      return False
-    text = dialogue.read(completion).text
-    dialogue.append(completion)
-    # It answers no observation and gets none: what comes next is in the opening.
-    nothing = StepResult('', reward=0.0, terminated=False)
-    turn = make_turn(Reading(text, '', None), completion, nothing, env_s=0.0)
-    record.turns.append(
-        dataclasses.replace(turn, kind=types.SUMMARY, learn=asked.learn)
-    )
-  dialogue.open(following.opening(text))
-  return True
 
 
 def make_turn(

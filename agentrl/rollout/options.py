@@ -4,11 +4,20 @@ import dataclasses
 
 from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
-from agentrl.fields import field, section, when
+from agentrl.fields import ActsIf, field, section, when
 
-CONTEXTS = ('full', 'window', 'summary')
-_WINDOW = when('agent.context.kind', 'window')
+CONTEXTS = ('full', 'window', 'summary', 'fold', 'notes')
+PLANS = ('none', 'start', 'failure', 'every')
+_WINDOW = when('agent.context.kind', 'window', 'notes')
 _SUMMARY = when('agent.context.kind', 'summary')
+_FOLD = when('agent.context.kind', 'fold')
+_NOTES = when('agent.context.kind', 'notes')
+_PLANS = when('agent.plan.kind', *PLANS[1:])
+_REFLECTS = ActsIf(
+    lambda config: config.agent.reflect.attempts > 1,
+    {'agent.reflect.attempts': 2},
+    'agent.reflect.attempts=1 leaves no attempt to learn from',
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,6 +37,12 @@ class ContextOptions:
   learn_summary: bool = field(
       True, 'train on the tokens of summaries', acts_if=_SUMMARY
   )
+  branches: int = field(
+      4, 'sub-tasks of an episode, at most', ge=1, acts_if=_FOLD
+  )
+  notes_tokens: int = field(
+      128, 'tokens of the notes, at most', ge=1, acts_if=_NOTES
+  )
 
   def check(self) -> None:
     if self.kind == 'summary' and self.summary_tokens >= self.budget:
@@ -38,6 +53,47 @@ class ContextOptions:
 
 
 FULL_CONTEXT = ContextOptions()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlanOptions:
+  """Plans that the policy writes before it acts, see `plan`."""
+
+  # All kinds but 'none' begin an episode with a plan.
+  kind: str = field(
+      'none',
+      "when the policy plans; 'failure', 'every': also anew",
+      one_of=PLANS,
+  )
+  every: int = field(
+      4,
+      'actions between two plans',
+      ge=1,
+      acts_if=when('agent.plan.kind', 'every'),
+  )
+  tokens: int = field(
+      128, 'tokens of a plan, which is cut there', ge=1, acts_if=_PLANS
+  )
+  learn: bool = field(True, 'train on the tokens of plans', acts_if=_PLANS)
+
+
+NO_PLAN = PlanOptions()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReflectOptions:
+  """Attempts at one task in sequence, see `reflection`."""
+
+  attempts: int = field(
+      1, 'attempts at a task, each with the lesson of the one before', ge=1
+  )
+  tokens: int = field(
+      256, 'tokens of a lesson, which is cut there', ge=1, acts_if=_REFLECTS
+  )
+  learn: bool = field(True, 'train on the tokens of lessons', acts_if=_REFLECTS)
+
+
+ONE_ATTEMPT = ReflectOptions()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,6 +109,8 @@ class AgentOptions:
       None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
   )
   context: ContextOptions = section(ContextOptions)
+  plan: PlanOptions = section(PlanOptions)
+  reflect: ReflectOptions = section(ReflectOptions)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,7 +146,9 @@ class Rollout(Limits):
   """Collecting episodes to train on."""
 
   tasks_per_step: int = field(32, 'tasks (groups) of an rl step', ge=1)
-  group_size: int = field(8, 'episodes of a task', ge=1)
+  group_size: int = field(
+      8, 'first attempts at a task; see agent.reflect', ge=1
+  )
   # On both sides. top_p and top_k would sample from another distribution than
   # the log-probabilities describe: there are none.
   temperature: float = field(1.0, 'sampling temperature, on both sides', gt=0)

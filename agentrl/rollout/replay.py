@@ -10,6 +10,7 @@ import dataclasses
 from agentrl import types
 from agentrl.errors import ChatTemplateError, DataError
 from agentrl.rollout.agent import Agent
+from agentrl.rollout.contexts import base
 from agentrl.rollout.episode import make_turn
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import (
@@ -105,7 +106,7 @@ def renew(agent: Agent, episode: Episode) -> Episode:
     DataError: it cannot be rendered; says why.
   """
   try:
-    prompt = tuple(agent.prompt_ids(episode.prompt))
+    prompt = tuple(agent.prompt_ids(_opening(episode)))
   except ChatTemplateError as error:
     raise DataError(str(error)) from error
   ids, mask = episode.tokens, episode.completion_mask
@@ -120,10 +121,12 @@ def renew(agent: Agent, episode: Episode) -> Episode:
   made = replay(agent, to_conversation(episode))
   turns = tuple(
       dataclasses.replace(
-          new,
-          action=old.action,
-          parse_error=old.parse_error,
-          reward=old.reward,
+          old,
+          finish_reason=new.finish_reason,
+          prompt_tokens=new.prompt_tokens,
+          cached_tokens=new.cached_tokens,
+          completion_tokens=new.completion_tokens,
+          weight_version=new.weight_version,
       )
       for new, old in zip(made.turns, episode.turns, strict=True)
   )
@@ -152,15 +155,19 @@ def _check_single(episode: Episode) -> None:
 
 def to_conversation(episode: Episode) -> Conversation:
   """The words of an episode; what follows its last completion is left out."""
-  messages = list(episode.prompt)
+  messages = list(_opening(episode))
   learn = [False] * len(messages)
   cut = []
-  for turn in episode.turns:
+  following = [turn.request for turn in episode.turns[1:]] + ['']
+  for turn, request in zip(episode.turns, following, strict=True):
+    answer = Message('user', turn.observation)
+    if request:
+      [answer] = base.with_text([answer], request)
     if turn.finish_reason == 'length':
       cut.append(len(messages))
     messages += [
         Message('assistant', turn.completion),
-        Message('user', turn.observation),
+        answer,
     ]
     learn += [True, False]
   return Conversation(
@@ -171,6 +178,14 @@ def to_conversation(episode: Episode) -> Conversation:
       learn=tuple(learn[:-1]),
       cut=tuple(cut),
   )
+
+
+def _opening(episode: Episode) -> tuple[Message, ...]:
+  """The messages before the first completion, with words that ask for it."""
+  request = episode.turns[0].request if episode.turns else ''
+  if not request:
+    return episode.prompt
+  return base.with_text(episode.prompt, request)
 
 
 def cut_to(episode: Episode, max_context: int) -> Episode | None:

@@ -6,13 +6,18 @@ import json
 from agentrl.types import Turns
 
 
+def of_attempt(*parts: int | str, attempt: int) -> int:
+  """The seed of an episode; that of a first attempt has no number in it."""
+  return derive_seed(*parts, *([attempt] if attempt else []))
+
+
 def derive_seed(*parts: int | str) -> int:
   """Hashes `parts` to a seed in `[0, 2**31)`.
 
   The hash is of the values, not of Python objects, so a seed depends neither on
   PYTHONHASHSEED nor on the order in which episodes run. Every seed of a run is
-  derived from (run seed, step, task, replica, turn): change one of them and
-  nothing is shared, repeat them and a retry samples the same tokens.
+  derived from (run seed, step, task, replica, attempt, turn): change one of
+  them and nothing is shared, repeat them and a retry samples the same tokens.
 
   Args:
     *parts: integers and strings; `1` and `'1'` are different parts.

@@ -2,19 +2,23 @@
 
 from collections.abc import Sequence
 
-from agentrl.envs import actions
+from agentrl.envs import actions, functions as functions_lib, prompts
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError
 from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.chat_replies import ContextExceeded
-from agentrl.rollout import seeds
+from agentrl.rollout import context as context_lib, seeds
 from agentrl.rollout.dialogue import Dialogue, Reading
 from agentrl.rollout.options import (
     FULL_CONTEXT,
+    NO_PLAN,
+    ONE_ATTEMPT,
     AgentOptions,
     ContextOptions,
     Limits,
+    PlanOptions,
+    ReflectOptions,
 )
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import Message, TextCompletion
@@ -37,6 +41,8 @@ class TextAgent:
       functions: Functions = (),
       has_system: bool = True,
       context: ContextOptions = FULL_CONTEXT,
+      plan: PlanOptions = NO_PLAN,
+      reflect: ReflectOptions = ONE_ATTEMPT,
   ):
     """Keeps the parts.
 
@@ -46,10 +52,18 @@ class TextAgent:
       format: how an action is written; a name that `envs.actions` knows.
       functions: of the environment, for formats in which they are called.
       has_system: whether the policy takes a system message.
-      context: parts of a long episode that the policy still sees.
+      context: parts of a long episode that the policy still sees; may add
+        instructions and, where actions are called, functions.
+      plan: when it plans before it acts.
+      reflect: how it learns from the attempt before.
     """
-    self.context = context
-    self._instructions = instructions
+    self.context = context_lib.make(context)
+    self.plan, self.reflect = plan, reflect
+    words = [instructions, self.context.instructions]
+    if format in prompts.CALLING:
+      words.append(functions_lib.describe(self.context.functions))
+      functions = (*functions, *self.context.functions)
+    self._instructions = '\n\n'.join(filter(None, words))
     self._format = format
     self._functions = functions
     self._has_system = has_system
@@ -154,9 +168,15 @@ class MessageDialogue:
     self._limits = limits
     self._seed = seed
     self._messages: list[Message] = []
-    self.counts = False
     self.transcript = Transcript()
     self.overflow = ''
+
+  def count(self, text: str) -> None:
+    del text  # the endpoint counts, when it has answered
+
+  def fits(self, prompt: Sequence[Message], tokens: int) -> bool:
+    del prompt, tokens
+    return True
 
   def open(self, prompt: Sequence[Message]) -> None:
     self._messages[:] = prompt
@@ -181,7 +201,7 @@ class MessageDialogue:
     self._messages.append(Message('assistant', completion.text))
 
   def used(self, observation: str) -> None:
-    del observation  # the endpoint counts, when it has answered
+    del observation
 
   def observe(self, observation: str) -> None:
     self._messages.append(Message('user', observation))
@@ -217,10 +237,10 @@ def make_text_agent(
         f'agent.template={options.template!r} has no effect on a policy over'
         ' messages, whose endpoint has its own; leave it out.'
     )
-  if options.context.kind == 'summary':
+  if options.context.kind in context_lib.COUNTING:
     raise ConfigError(
-        "agent.context.kind='summary' counts the tokens of a segment, which a"
-        " policy over messages does not know; use 'full' or 'window'."
+        f'agent.context.kind={options.context.kind!r} counts tokens, which a'
+        " policy over messages does not know; use 'full', 'window' or 'fold'."
     )
   return TextAgent(
       instructions=spec.instructions(options.format, options.instructions),
@@ -228,4 +248,6 @@ def make_text_agent(
       functions=spec.functions,
       has_system=has_system,
       context=options.context,
+      plan=options.plan,
+      reflect=options.reflect,
   )

@@ -39,9 +39,10 @@ class Job(NamedTuple):
   Attributes:
     collector: of the environment.
     tasks: (ordinal, task id) of each group.
-    group_size: episodes of a task.
+    group_size: episodes of a task, or chains of attempts.
     play: plays an assignment.
     seed: of the collection.
+    chain: attempts of a chain.
   """
 
   collector: 'Collector'
@@ -49,6 +50,7 @@ class Job(NamedTuple):
   group_size: int
   play: Play
   seed: int
+  chain: int = 1
 
   async def run(
       self, tasks: Sequence[tuple[int, int]], advance: Callable[[], None]
@@ -71,6 +73,7 @@ class Job(NamedTuple):
           seed=self.seed,
           concurrency=limits.concurrency,
           attempts=limits.attempts,
+          chain=self.chain,
           max_failed_share=limits.max_failed_share,
           on_episode=lambda _: advance(),
       )
@@ -98,7 +101,7 @@ def run_jobs(jobs: Sequence[Job], title: str) -> list[list[Group]]:
 
   def work() -> list[tuple[int, Group]]:
     with metrics_lib.progress(console) as bar:
-      total = sum(jobs[i].group_size for i, _ in own)
+      total = sum(jobs[i].group_size * jobs[i].chain for i, _ in own)
       task = bar.add_task(title, total=total)
       parts = [
           job.run([t for j, t in own if j == i], lambda: bar.advance(task))
@@ -160,7 +163,7 @@ class Collector:
 
     Args:
       tasks: as `job` has them, and so what is not listed here.
-      group_size: episodes of a task.
+      group_size: as `job` has it.
       policy: continues the transcript; None: the environment's expert.
       name: prefix of the episodes' ids.
       title: of the progress bar; None: `name`.
@@ -190,8 +193,10 @@ class Collector:
 
     Args:
       tasks: (ordinal, task id) of each group.
-      group_size: episodes of a task.
-      policy: continues the transcript; None: the environment's expert.
+      group_size: episodes of a task; of a policy that reflects on its attempts,
+        chains of them.
+      policy: continues the transcript; None: the environment's expert, which
+        has nothing to learn.
       name: prefix of the episodes' ids.
       horizon: turns of an episode, at most; of `Turns` each draws its own.
       seed: of this collection.
@@ -212,7 +217,8 @@ class Collector:
         horizon=horizon,
         policy_version=policy_version,
     )
-    return Job(self, tasks, group_size, wrap(play), seed)
+    chain = self.agent.reflect.attempts if policy else 1
+    return Job(self, tasks, group_size, wrap(play), seed, chain)
 
   def play_expert(
       self, count: int, *, horizon: int, seed: int, max_context: int

@@ -10,6 +10,7 @@ from typing import Any
 
 from agentrl.envs.client import EnvClient
 from agentrl.envs.dialect import Dialect
+from agentrl.types import ACT
 from agentrl.viewer import views
 from agentrl.viewer.record import Record
 from agentrl.viewer.views import browser
@@ -88,7 +89,7 @@ async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
       break
     box = None
     # A completion without an action never reached the environment.
-    if turn.parse_error is None:
+    if turn.kind == ACT and turn.parse_error is None:
       number = browser.acted_on(turn.action) if boxed else None
       if number is not None:
         box = (await client.boxes()).get(number)
@@ -116,7 +117,7 @@ async def _probe(
   await client.reset(record.task_id)
   answers = [(await client.step(probe)).observation]
   for turn in record.turns:
-    if turn.parse_error is None:
+    if turn.kind == ACT and turn.parse_error is None:
       result = await client.step(turn.action)
       if result.observation != turn.observation:
         return ()

@@ -17,7 +17,7 @@ from agentrl.viewer.state import STATE, reply
 _TURNS = 100  # of a window, at most
 _CHARS = 4000  # of a text, unless a request says otherwise
 _MOST_CHARS = 200_000  # of a text in one answer
-_TEXTS = ('completion', 'action', 'observation', 'parse_error')
+_TEXTS = ('completion', 'action', 'observation', 'parse_error', 'request')
 
 
 def routes() -> list[web.RouteDef]:
@@ -46,6 +46,7 @@ async def _episode(request: web.Request) -> web.Response:
       **{name: row[name] for name in row.keys() if name not in _INNER},
       **dict(neighbours[0]),
       'terminated': record.terminated,
+      'segments': record.num_segments,
       'prompt': [
           {'role': x.role, 'content': long_text(x.content, limit)}
           for x in record.prompt

@@ -15,9 +15,9 @@ _ROWS = 500  # of a page, at most
 _BINS = 24  # of the histogram
 _VALUES = 200  # of a column to choose from, the commonest ones
 _SHOWN = (
-    'run file origin policy step line env subtask task sample split return'
-    ' success stop_reason turns tokens parse_errors repeated first_reward'
-    ' horizon version weights episode_id error'
+    'run file origin policy step line env subtask task sample attempt split'
+    ' return success stop_reason turns tokens parse_errors repeated'
+    ' first_reward horizon version weights episode_id error'
 ).split()
 
 

@@ -185,6 +185,9 @@ def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
       'return': record.episode_return,
       'version': record.policy_version,
       'num_turns': len(record.turns),
+      'num_acts': len(record.acts),
+      'attempt': record.attempt,
+      'segments': record.num_segments,
       'error': record.error,
       'problems': list(source.problems),
       'prompt': [

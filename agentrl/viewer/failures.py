@@ -14,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from agentrl.errors import DataError
-from agentrl.types import STOP_REASONS
+from agentrl.types import ACT, STOP_REASONS
 from agentrl.viewer import files
 from agentrl.viewer.state import STATE, State, reply
 
@@ -45,6 +45,7 @@ class _Turn(msgspec.Struct):
   action: str
   observation: str
   parse_error: str | None = None
+  kind: str = ACT
 
 
 class _Message(msgspec.Struct):
@@ -207,6 +208,8 @@ def repetitions(episode: _Words) -> Iterator[tuple[int, str, str]]:
   seen = episode.prompt[-1].content if episode.prompt else ''
   answered = set()
   for number, turn in enumerate(episode.turns):
+    if turn.kind != ACT:
+      continue
     answer = seen, turn.action
     if answer in answered:
       yield number, turn.action[:_WORDS], seen[:_WORDS]

@@ -21,6 +21,7 @@ NUMBERS = (
     'line',
     'task',
     'sample',
+    'attempt',
     'seed',
     'return',
     'success',

@@ -107,7 +107,7 @@ def align(columns: Sequence[Sequence[Turn]]) -> list[list[dict[str, Any]]]:
       played, now = columns[i][turn], history[i]
       # Without an action, the completion is what was done.
       done = (now, played.action)
-      if played.parse_error is not None:
+      if played.parse_error is not None or not played.action:
         done = (now, f'\0{played.completion}')
       if done not in after:
         first = now not in ways
@@ -122,7 +122,8 @@ def align(columns: Sequence[Sequence[Turn]]) -> list[list[dict[str, Any]]]:
           'branch': history[i],
           'parts': len(ways[now]) > 1,
           'strange': len(answers[history[i]]) > 1,
-          'action': long_text(played.action, _CHARS),
+          'kind': played.kind,
+          'action': long_text(played.action or played.completion, _CHARS),
           'failed': played.parse_error is not None,
           'reward': played.reward,
           'progress': played.progress,
@@ -154,6 +155,7 @@ def _member(
       'line': line,
       'episode_id': record.episode_id,
       'sample': record.sample,
+      'attempt': record.attempt,
       'return': record.episode_return,
       'success': record.success,
       'stop_reason': record.stop_reason,

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from agentrl.types import Turn
+from agentrl.types import ACT, Turn
 from agentrl.viewer.record import Record
 
 _CHARS = 20_000  # of a text
@@ -28,7 +28,7 @@ def _table(records: Iterable[Record]) -> str:
   rows += [
       f'| {_line(x.episode_id)} | {x.episode_return:g} |'
       f' {"yes" if x.success else "no"} | {_line(x.stop_reason)} |'
-      f' {len(x.turns)} |'
+      f' {len(x.acts)} |'
       for x in records
   ]
   return '\n'.join(rows) + '\n'
@@ -39,7 +39,7 @@ def _episode(record: Record) -> Iterable[str]:
   yield (
       f'{_line(record.env)} task {record.task_id} ({_line(record.split)}), seed'
       f' {record.seed}. Stopped by {_line(record.stop_reason)} after'
-      f' {len(record.turns)} of {record.horizon} turns;'
+      f' {len(record.acts)} of {record.horizon} turns;'
       f' {"success" if record.success else "no success"}, return'
       f' {record.episode_return:g}, policy version {record.policy_version}.\n'
   )
@@ -52,8 +52,11 @@ def _episode(record: Record) -> Iterable[str]:
 
 
 def _turn(index: int, turn: Turn) -> Iterable[str]:
+  if turn.request:
+    yield f'The policy was asked:\n\n{_block(turn.request)}'
+  kind = '' if turn.kind == ACT else f' ({turn.kind})'
   yield (
-      f'### Turn {index + 1}: reward'
+      f'### Turn {index + 1}{kind}: reward'
       f' {turn.reward:g}\n\n{_block(turn.completion)}'
   )
   if turn.parse_error is not None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import AgentrlError, DataError
-from agentrl.evaluation import recorded, results
+from agentrl.evaluation import journal, recorded, results
 from agentrl.evaluation.recorded import Recorded
 from agentrl.evaluation.results import Panel, PolicyRecord
 from agentrl.rollout import seeds
@@ -128,11 +128,11 @@ def _parse(name: str) -> tuple[int, str] | None:
 def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
   _, member = _parse(name)
   config = _config(folder, member)
-  played: dict[recorded.Key, recorded.Played] = {}
+  played: dict[journal.Key, recorded.Played] = {}
   first, episode_seeds = None, {}
   for episode in episodes_lib.read(path):
     first = first or episode
-    key = episode.task_id, episode.sample
+    key = journal.key(episode)
     played[key] = recorded.outcome_of(episode)
     episode_seeds[key] = episode.seed
   if first is None:
@@ -151,7 +151,12 @@ def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
       policy=policy,
       config=config,
       panels={panel.env: panel},
-      episodes={panel.env: played},
+      episodes={
+          panel.env: {
+              recorded.pair_key(panel, key): outcome
+              for key, outcome in played.items()
+          }
+      },
   )
 
 
@@ -175,23 +180,25 @@ def _config(folder: pathlib.Path, member: str) -> dict[str, Any]:
 def _panel(
     config: Mapping[str, Any],
     first: Episode,
-    keys: Sequence[recorded.Key],
-    episode_seeds: Mapping[recorded.Key, int],
+    keys: Sequence[journal.Key],
+    episode_seeds: Mapping[journal.Key, int],
     path: pathlib.Path,
 ) -> Panel:
   """The panel that a run played, from the episodes and the config."""
   env, evaluated = config['env'], config['eval']
-  task_ids = tuple(dict.fromkeys(task for task, _ in keys))
-  samples = 1 + max(sample for _, sample in keys)
-  if len(keys) != len(task_ids) * samples:
+  task_ids = tuple(dict.fromkeys(task for task, _, _ in keys))
+  samples = 1 + max(sample for _, sample, _ in keys)
+  attempts = 1 + max(attempt for _, _, attempt in keys)
+  if len(keys) != len(task_ids) * samples * attempts:
     raise DataError(
-        f'{path.name} has {len(keys)} episodes, not {samples} of each of its'
+        f'{path.name} has {len(keys)} episodes, not {samples * attempts} of'
+        ' each of its'
         f' {len(task_ids)} tasks: it is damaged.'
     )
   seed = evaluated['seed']
   if any(
-      seeds.derive_seed(seed, *key) != found
-      for key, found in episode_seeds.items()
+      seeds.of_attempt(seed, task, sample, attempt=attempt) != found
+      for (task, sample, attempt), found in episode_seeds.items()
   ):
     raise DataError(
         f'The episodes in {path.name} were not played under eval.seed={seed},'
@@ -210,6 +217,7 @@ def _panel(
         subtasks=tuple(map(kind_of, task_ids)),
         clusters=clusters and tuple(map(clusters, task_ids)),
         samples=samples,
+        attempts=attempts,
         seed=seed,
         horizon=first.horizon,
         success=spec.success,
@@ -222,6 +230,7 @@ def _panel(
             task_ids=task_ids,
             samples=samples,
             seed=seed,
+            attempts=attempts,
         ),
     )
   except AgentrlError as error:

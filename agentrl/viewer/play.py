@@ -19,7 +19,7 @@ import msgspec
 from aiohttp import web
 
 from agentrl.errors import ConfigError, DataError
-from agentrl.types import Turn
+from agentrl.types import ACT, Turn
 from agentrl.viewer import (
     episode as episode_lib,
     files,
@@ -218,7 +218,9 @@ async def _start(request: web.Request) -> web.Response:
     row = await state.find(named.run, named.file, named.line)
     found = await state.read(row)
     env, task, run = found.env, found.task_id, body.episode.run
-    past = list(found.turns[: body.episode.turns])
+    # Live play has no plans, notes or sub-tasks: it goes on from the actions.
+    played = found.turns[: body.episode.turns]
+    past = [turn for turn in played if turn.kind == ACT]
   config = replay.config_of(state.root, run) if run is not None else {}
   servers = request.app[replay.ENV_SERVERS]
   options = servers.options(env, config)

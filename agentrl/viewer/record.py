@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agentrl.errors import DataError
-from agentrl.types import Message, Turn
+from agentrl.types import ACT, Message, Turn
 from agentrl.viewer import files, surrogates
 
 _ARRAYS = ('tokens', 'completion_mask', 'sampler_logprobs')
@@ -38,6 +38,7 @@ class Record(msgspec.Struct, rename={'episode_return': 'return'}):
   policy_version: int = 0
   horizon: int = 0
   sample: int = 0
+  attempt: int = 0
   terminated: bool = False
   episode_return: float = 0.0
   error: str | None = None
@@ -47,6 +48,12 @@ class Record(msgspec.Struct, rename={'episode_return': 'return'}):
   completion_mask: msgspec.Raw = msgspec.Raw(b'[]')
   sampler_logprobs: msgspec.Raw = msgspec.Raw(b'[]')
   segments: tuple[_Segment, ...] = ()
+  num_segments: int = 1  # set by `decode`
+
+  @property
+  def acts(self) -> tuple[Turn, ...]:
+    """The turns that were for the environment: those the horizon counts."""
+    return tuple(turn for turn in self.turns if turn.kind == ACT)
 
 
 _decoder = msgspec.json.Decoder(Record)
@@ -70,6 +77,7 @@ def decode(line: bytes) -> Record:
     parts = [getattr(segment, name) for segment in found.segments]
     whole = _join(parts) if parts else getattr(found, name).copy()
     setattr(found, name, whole)
+  found.num_segments = max(len(found.segments), 1)
   found.segments = ()
   return found
 

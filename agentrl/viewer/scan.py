@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from agentrl.types import ACT
 from agentrl.viewer import surrogates
 
 
@@ -70,6 +71,7 @@ class _Turn(msgspec.Struct):
   parse_error: str | None = None
   completion_tokens: int | None = None
   weight_version: str = ''
+  kind: str = ACT
 
 
 class _Line(msgspec.Struct, rename={'episode_return': 'return'}):
@@ -86,6 +88,7 @@ class _Line(msgspec.Struct, rename={'episode_return': 'return'}):
   horizon: int = 0
   seed: int = 0
   sample: int = 0
+  attempt: int = 0
   error: str | None = None
 
 
@@ -96,9 +99,10 @@ COLUMNS = {
     'length': 'INTEGER NOT NULL',  # bytes, without the line end
     'task': 'INTEGER NOT NULL',
     'sample': 'INTEGER NOT NULL',
+    'attempt': 'INTEGER NOT NULL',
     'return': 'REAL NOT NULL',
     'success': 'INTEGER NOT NULL',
-    'turns': 'INTEGER NOT NULL',
+    'turns': 'INTEGER NOT NULL',  # that the horizon counts
     'tokens': 'INTEGER',  # sampled; NULL: an endpoint did not report them
     'parse_errors': 'INTEGER NOT NULL',  # turns without an action
     # Turns with an action that the same observation was answered with before.
@@ -177,7 +181,7 @@ def of_line(
   found = _decode(text)
   if found is None:
     return None
-  total, tokens, errors, repeated, first = 0.0, 0, 0, 0, None
+  total, tokens, acts, errors, repeated, first = 0.0, 0, 0, 0, 0, None
   answered, versions = set(), {}
   words: set[str] = set()
   seen = ''
@@ -193,13 +197,16 @@ def of_line(
     errors += turn.parse_error is not None
     if first is None and turn.reward > 0:
       first = number
+    versions[turn.weight_version] = None
+    words.update(turn.action[:_SEARCHED_CHARS].split())
+    words.update(turn.observation[:_SEARCHED_CHARS].split())
+    if turn.kind != ACT:
+      continue
+    acts += 1
     answer = seen, turn.action
     repeated += answer in answered
     answered.add(answer)
     seen = turn.observation
-    versions[turn.weight_version] = None
-    words.update(turn.action[:_SEARCHED_CHARS].split())
-    words.update(seen[:_SEARCHED_CHARS].split())
   if found.episode_return is not None:
     total = found.episode_return
   row = [
@@ -208,9 +215,10 @@ def of_line(
       len(text.rstrip(b'\r\n')),
       found.task_id,
       found.sample,
+      found.attempt,
       total,
       found.success,
-      len(found.turns),
+      acts,
       tokens,
       errors,
       repeated,

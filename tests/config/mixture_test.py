@@ -41,7 +41,10 @@ def test_a_member_has_what_it_says_and_the_runs_for_the_rest():
   found = members(
       make(
           a=dict(weight=2, rollout=dict(max_context=256), eval=dict(horizon=5)),
-          b=dict(agent=dict(format='react'), horizon=dict(every=7)),
+          b=dict(
+              agent=dict(format='react', context=dict(kind='notes')),
+              horizon=dict(every=7),
+          ),
       )
   )
   a, b = found['a'].config, found['b'].config
@@ -50,6 +53,7 @@ def test_a_member_has_what_it_says_and_the_runs_for_the_rest():
   assert a.rollout.max_completion_tokens == 8 and a.rollout.tasks_per_step == 4
   assert (a.eval.horizon, a.eval.num_tasks) == (5, 8)
   assert (a.agent.format, b.agent.format) == ('plain', 'react')
+  assert (a.agent.context.kind, b.agent.context.kind) == ('full', 'notes')
   assert b.horizon == dataclasses.replace(a.horizon, every=7)
   assert a.env == b.env == config_lib.read(make()).env
   for name in ('model', 'optim', 'algo', 'seed', 'warmstart', 'sampler'):
@@ -119,6 +123,10 @@ A = dict(env=dict(name='textcraft'))
         (dict(env=dict(retry_s=1.0)), 'retry_s=1.0 has no effect'),
         (dict(rollout=dict(max_context=1024)), "exceeds the run's 512"),
         (dict(rollout=dict(max_context=4)), 'leaves no room'),
+        (
+            dict(agent=dict(reflect=dict(attempts=2))),
+            'attempts=2, and the run has 1: groups of a run have one size',
+        ),
         (dict(env=3), 'mixture.a.env is a section'),
     ],
 )

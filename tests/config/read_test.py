@@ -135,13 +135,24 @@ def interrupted_at(url):
   thread.join()
 
 
+def deliberating(context):
+  """Plans, attempts and a context policy of an agent."""
+  return dict(
+      context=dict(kind=context),
+      plan=dict(kind='every', every=1, tokens=4),
+      reflect=dict(attempts=2, tokens=4),
+  )
+
+
 def tiny(mode):
   """A run of a mode that learns, from nothing and as small as it can be."""
   config = config_lib.defaults(mode)
   config.env = dict(
       name='babyai', options=dict(levels=('GoToRedBall',), style='compact')
   )
-  config.agent = dict(format='plain', instructions='compact')
+  config.agent = dict(
+      format='plain', instructions='compact', **deliberating('fold')
+  )
   config.model.name = 'tiny-1m'
   config.sampler.max_running = 4
   config.rollout = dict(max_completion_tokens=8, max_context=512, concurrency=4)
@@ -179,7 +190,7 @@ def adapted(mode, model):
   config = tiny(mode)
   config.model = dict(name=str(model), lora=dict(rank=2, targets=('q', 'v')))
   config.sampler = LAUNCHED
-  config.agent.context.update(kind='window', window=1)
+  config.agent.context.update(kind='notes', window=1)
   if mode in ('train', 'dpo'):
     config.warmstart.episodes = 0
   if mode == 'train':
@@ -336,7 +347,7 @@ def seen(tmp_path_factory, quick_compilation):
     config.model.name, config.eval.num_tasks = str(base), 2
     recorder.run(elsewhere(config, server.url, world.url, directory))
     config.env = {}
-    config.agent.context = dict(kind='window', window=1)
+    config.agent = deliberating('notes')
     config.sampler = LAUNCHED
     recorder.run(config)
     config = config_lib.defaults('evaluate')

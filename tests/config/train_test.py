@@ -416,3 +416,44 @@ def test_item_files_can_be_named_on_the_command_line(module):
   config = module.get_config('tiny')
   config.lock()
   config.env.task_file = config.eval.task_file = 'items.json'
+
+
+@pytest.mark.parametrize(
+    'fields, message',
+    [
+        (dict(plan__tokens=5), 'agent.plan.tokens=5 has no effect'),
+        (dict(plan__kind='start', plan__every=9), "kind='every'"),
+        (dict(reflect__tokens=5), 'reflect.attempts=1 leaves no attempt'),
+        (dict(reflect__learn=False), 'reflect.attempts=1 leaves no attempt'),
+        (dict(reflect__attempts=0), 'must be at least 1, got 0'),
+        (dict(context__branches=9), "kind='fold'"),
+        (dict(context__kind='fold', context__window=9), "or .*'notes'"),
+        (
+            dict(context__kind='notes', context__notes_tokens=9999),
+            'agent.context.notes_tokens=9999 leaves no room for a prompt in',
+        ),
+        (
+            dict(plan__kind='start', plan__tokens=9999),
+            'agent.plan.tokens=9999 leaves no room for a prompt in',
+        ),
+        (
+            dict(reflect__attempts=2, reflect__tokens=9999),
+            'agent.reflect.tokens=9999 leaves no room for a prompt in',
+        ),
+    ],
+)
+def test_deliberation_that_cannot_be(fields, message):
+  fields = {f'agent__{name}': value for name, value in fields.items()}
+  assert re.search(message, said(**fields))
+
+
+def test_attempts_are_episodes_of_a_group():
+  assert 'gives every episode' in said(rollout__group_size=1)
+  fields = dict(rollout__group_size=1, agent__reflect__attempts=2)
+  assert said(**fields) == ''
+  fields |= dict(rollout__tasks_per_step=2)
+  assert said(**fields, algo__minibatches=4) == ''
+  assert re.search(
+      'minibatches=5 exceed the 4 episodes .* agent.reflect.attempts',
+      said(**fields, algo__minibatches=5),
+  )

@@ -74,6 +74,7 @@ def any_episode(draw):
       sampler_logprobs=draw(arrays(FLOATS)),
       error=draw(st.none() | TEXTS),
       sample=draw(st.integers(0, 9)),
+      attempt=draw(st.integers(0, 3)),
   )
 
 
@@ -86,7 +87,7 @@ def test_line_comes_back_exactly(episode):
 
 def test_lines_of_before_have_neither_sample_nor_progress():
   record = json.loads(episodes.to_line(fakes.make_episode((0.5,))))
-  del record['sample'], record['turns'][0]['progress']
+  del record['sample'], record['attempt'], record['turns'][0]['progress']
   episode = episodes.from_record(record)
   assert episode.sample == 0
   assert episode.progress is None
@@ -108,7 +109,7 @@ def test_line_has_the_fields_that_the_design_promises():
       'episode_id', 'env', 'task_id', 'split', 'seed', 'policy_version',
       'horizon', 'stop_reason', 'terminated', 'success', 'return', 'turns',
       'tokens', 'completion_mask', 'sampler_logprobs', 'prompt', 'error',
-      'sample',
+      'sample', 'attempt',
   }  # fmt: skip
   assert set(record['turns'][0]) == {
       'observation', 'completion', 'action', 'parse_error', 'reward',

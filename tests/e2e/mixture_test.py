@@ -39,13 +39,20 @@ MEMBERS = {
             'metric': 'eval',
             'window': 1,
         },
-        'agent': {'format': 'react'},
+        'agent': {
+            'format': 'react',
+            'context': {'kind': 'notes', 'window': 1},
+            'plan': {'kind': 'every', 'every': 2, 'tokens': 4},
+        },
     },
 }
 SMALL = (
     f'--config.mixture={MEMBERS}',
     '--config.num_steps=3',
     '--config.rollout.tasks_per_step=4',
+    # Two attempts at a task, of which the second has a lesson.
+    '--config.rollout.group_size=1',
+    "--config.agent.reflect={'attempts': 2, 'tokens': 4}",
     '--config.warmstart.episodes=9',
     '--config.eval.horizon=2',
     '--config.eval.every=2',
@@ -88,6 +95,12 @@ def test_each_step_has_its_quotas_and_metrics_of_each_member(runs):
       assert len(own) == 2 * count == line[f'{name}/rollout/episodes']
       assert line[f'{name}/quota'] == count
       assert all(e.episode_id.startswith(f'train-{step}-{name}') for e in own)
+      for episode in own:
+        kinds = [turn.kind for turn in episode.turns]
+        assert kinds.count('lesson') == episode.attempt
+        assert ('plan' in kinds) == (name == 'textcraft')
+        assert len(episode.segments) > episode.attempt
+      assert f'{name}/rollout/success_attempt_2' in line
     horizons = [e.horizon for e in played if e.env == 'babyai']
     drawn.update(horizons)
     assert line['babyai/rollout/horizon'] == 2
@@ -114,7 +127,7 @@ def test_each_member_is_evaluated_on_its_own_panel(runs):
   metrics = lines(runs.whole / 'metrics.jsonl')
   for member in WEIGHTS:
     after = summary['eval'][f'after/{member}']
-    assert after['n'] == 2 and 0 <= after['low'] <= after['high'] <= 1
+    assert after['n'] == 4 and 0 <= after['low'] <= after['high'] <= 1
     assert metrics[-1][f'eval/{member}/success'] == after['mean']
     assert f'eval/{member}/success' in metrics[1]
     assert f'eval_before/{member}/success' in metrics[0]

@@ -235,3 +235,17 @@ def test_a_missing_matplotlib_is_refused(monkeypatch):
   monkeypatch.setattr(importlib.util, 'find_spec', lambda name: None)
   with pytest.raises(ConfigError, match='third_party/requirements/notebooks'):
     curves_figure.check_drawing()
+
+
+def test_curves_are_of_first_attempts_and_limits_of_actions():
+  plan = fakes.make_turn(kind='plan', action='', completion_tokens=5)
+  act = fakes.make_turn(completion_tokens=2)
+  made = dict(tokens=(), completion_mask=(), sampler_logprobs=())
+  first = fakes.make_episode(turns=(plan, act, plan, act), success=True, **made)
+  second = fakes.make_episode(turns=(act,), success=True, attempt=1, **made)
+  panel = panel_of(1, samples=1, attempts=2)
+  found = list(curves.of_panel('p', panel, groups_of([[first, second]], panel)))
+  by_turns = {x.limit: x for x in found if x.by == TURNS}
+  assert {x.k for x in found} == {1}
+  assert [by_turns[n].success.mean for n in (1, 2, 3)] == [0.0, 1.0, 1.0]
+  assert [by_turns[n].sampled for n in (1, 2, 3)] == [7, 14, 14]

@@ -6,11 +6,14 @@ import pytest
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError
+from agentrl.evaluation import journal as journal_lib
 from agentrl.evaluation.journal import Journal
 from tests import fakes
 
 SEEDS = {
-    (task, sample): 10 * task + sample for task in (3, 1) for sample in (0, 1)
+    (task, sample, 0): 10 * task + sample
+    for task in (3, 1)
+    for sample in (0, 1)
 }
 
 
@@ -36,11 +39,11 @@ def journal_at(path, **settings):
 def test_what_was_added_is_kept_in_the_panels_order(path):
   journal = journal_at(path)
   assert journal.open(SEEDS) == {}
-  added = {(e.task_id, e.sample): e for e in (episode(1, 1), episode(3, 0))}
+  added = {journal_lib.key(e): e for e in (episode(1, 1), episode(3, 0))}
   for one in added.values():
     journal.add(one)
   kept = journal_at(path).open(SEEDS)
-  assert kept == added and list(kept) == [(3, 0), (1, 1)]
+  assert kept == added and list(kept) == [(3, 0, 0), (1, 1, 0)]
   assert [e.task_id for e in episodes_lib.read(path)] == [3, 1]
 
 
@@ -54,9 +57,11 @@ def test_a_torn_last_line_is_an_episode_that_is_missing(path, cut):
   path.write_bytes(data[:-cut])
   again = journal_at(path)
   # Without its line end the line is whole.
-  assert list(again.open(SEEDS)) == ([(3, 0), (1, 1)] if cut == 1 else [(1, 1)])
+  assert list(again.open(SEEDS)) == (
+      [(3, 0, 0), (1, 1, 0)] if cut == 1 else [(1, 1, 0)]
+  )
   again.add(episode(1, 0))
-  assert (1, 0) in journal_at(path).open(SEEDS)
+  assert (1, 0, 0) in journal_at(path).open(SEEDS)
   list(episodes_lib.read(path))  # all lines are whole
 
 
@@ -80,7 +85,7 @@ def test_failures_are_not_kept(path):
   journal.open(SEEDS)
   journal.add(episode(3, 0, stop_reason='env_error', error='down'))
   journal.add(episode(1, 0))
-  assert list(journal_at(path).open(SEEDS)) == [(1, 0)]
+  assert list(journal_at(path).open(SEEDS)) == [(1, 0, 0)]
   assert len(path.read_text().splitlines()) == 1
 
 
@@ -89,7 +94,7 @@ def test_the_second_try_of_a_failure_is_kept(path):
   journal.open(SEEDS)
   journal.add(episode(3, 0, stop_reason='timeout', error='slow'))
   journal.add(episode(3, 0))
-  assert journal_at(path).open(SEEDS) == {(3, 0): episode(3, 0)}
+  assert journal_at(path).open(SEEDS) == {(3, 0, 0): episode(3, 0)}
 
 
 def test_tokens_are_left_out_where_none_are_wanted(path):
@@ -107,10 +112,10 @@ def test_pictures_outlive_a_kill_and_end_in_one_file(path):
   seen = episode(3, 0, views=(b'reset', b'after'))
   journal.add(seen)
   journal.add(episode(3, 1, views=(b'reset',)))  # one was not written any more
-  assert journal_at(path, **settings).open(SEEDS) == {(3, 0): seen}
+  assert journal_at(path, **settings).open(SEEDS) == {(3, 0, 0): seen}
   rest = [
       episode(task, sample, views=(b'a', b'b'))
-      for task, sample in SEEDS
+      for task, sample, _ in SEEDS
       if (task, sample) != (3, 0)
   ]
   journal.finish([seen, *rest])
@@ -120,7 +125,7 @@ def test_pictures_outlive_a_kill_and_end_in_one_file(path):
   ]
   again = journal_at(path, **settings).open(SEEDS)
   assert list(again.values()) == [seen, *rest]
-  assert again[3, 0].views == (b'reset', b'after')
+  assert again[3, 0, 0].views == (b'reset', b'after')
 
 
 def test_finish_writes_failures_too(path):
@@ -135,3 +140,18 @@ def test_a_folder_in_its_place_is_one_clear_error(path):
     journal_at(path).open(SEEDS)
   with pytest.raises(DataError, match='babyai.jsonl'):
     journal_at(path).add(dataclasses.replace(episode(3, 0)))
+
+
+def test_an_attempt_waits_for_the_one_that_it_learns_from(path):
+  wanted = {(3, 0, attempt): 30 for attempt in range(3)}
+  played = [episode(3, 0, attempt=attempt) for attempt in range(3)]
+  failed = dataclasses.replace(played[1], stop_reason='timeout', error='slow')
+  journal = journal_at(path)
+  journal.open(wanted)
+  for one in (played[0], failed, played[2]):
+    journal.add(one)
+  assert journal_at(path).open(wanted) == {(3, 0, 0): played[0]}
+  journal = journal_at(path)
+  journal.add(played[2])  # as they end, not in their order
+  journal.add(played[1])
+  assert list(journal.open(wanted).values()) == played

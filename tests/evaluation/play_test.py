@@ -1,6 +1,7 @@
 """Tests for agentrl.evaluation.play: a panel played, stopped and gone on with."""
 
 import asyncio
+import dataclasses
 import io
 
 import pytest
@@ -131,3 +132,38 @@ def test_a_file_that_cannot_be_written_stops_it(loop, tmp_path):
   (tmp_path / 'e').write_text('a file where a folder should be')
   with pytest.raises(DataError, match='Cannot write episodes'):
     play(loop, tmp_path / 'e' / 'e.jsonl', World())
+
+
+@pytest.mark.parametrize('after', [0, 3, 9])
+def test_attempts_are_played_one_after_the_other(loop, tmp_path, after):
+  panel = panel_of(3, samples=2, attempts=2)
+
+  class Learning(World):
+    """Later attempts do better by one than the attempt before."""
+
+    async def _play(self, assignment):
+      found = await super()._play(assignment)
+      before = assignment.previous
+      total = before.episode_return + 1 if before else found.episode_return
+      return dataclasses.replace(
+          fakes.make_episode((total,)),
+          episode_id=f'{found.episode_id}.{assignment.attempt}',
+          task_id=found.task_id,
+          seed=found.seed,
+          sample=found.sample,
+          attempt=assignment.attempt,
+      )
+
+  whole = play(loop, tmp_path / 'whole.jsonl', Learning(), panel)
+  for group in whole:
+    first, second = group.episodes[:2], group.episodes[2:]
+    assert [e.sample for e in (*first, *second)] == [0, 1, 0, 1]
+    for before, later in zip(first, second, strict=True):
+      assert later.attempt == 1 and later.seed != before.seed
+      assert later.episode_return == before.episode_return + 1
+  path, again = tmp_path / 'e.jsonl', Learning()
+  with pytest.raises(Killed):
+    play(loop, path, Learning(killed_after=after), panel)
+  assert play(loop, path, again, panel) == whole
+  assert len(again.played) <= 12 - after
+  assert play(loop, path, again, panel) == whole

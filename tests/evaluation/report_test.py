@@ -10,6 +10,7 @@ import rich.console
 from agentrl.evaluation import report
 from agentrl.evaluation.results import (
     ALL,
+    Attempt,
     Figure,
     PolicyRecord,
     Results,
@@ -201,3 +202,28 @@ def test_the_csv_has_every_number():
     assert float(line['return']) == made.ret.mean and line['return_low'] == ''
     assert math.isclose(float(line['pass_hat_2']), 0.125)
     assert line['success_method'] == 'wilson'
+
+
+def test_a_line_has_success_by_attempt():
+  summary = dict(mean=0.25, low=0.1, high=0.5, n=16, tasks=8)
+  assert report.describe('after', summary).endswith('8 held-out tasks')
+  summary |= dict(success_attempt_1=0.125, success_attempt_2=0.375)
+  assert report.describe('after', summary).endswith('by attempt 0.125, 0.375')
+
+
+def test_attempts_are_in_every_form(capsys):
+  figure = lambda mean: Figure(mean, 0.1, 0.9, 'wilson')
+  attempts = {
+      k: Attempt(success=figure(mean), ret=figure(2 * mean))
+      for k, mean in (('1', 0.125), ('2', 0.375))
+  }
+  several = row(ALL, attempts=attempts, pass_at_k={}, pass_hat_k={})
+  results = results_of(rows=[several, row('a')])
+  text = report.markdown(results)
+  assert '| attempt 1 | attempt 2 |' in text and '0.375 [0.100, 0.900]' in text
+  [record, other] = csv.DictReader(io.StringIO(report.as_csv(results)))
+  assert record['success_attempt_2'] == '0.375'
+  assert record['return_attempt_2'] == '0.75'
+  assert other['success_attempt_2'] == ''
+  report.show(rich.console.Console(force_terminal=False), results)
+  assert 'attempt 1 0.125, attempt 2 0.375' in capsys.readouterr().out

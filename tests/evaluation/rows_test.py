@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from agentrl.evaluation import intervals, power, results, rows
+from agentrl.evaluation import evaluate, intervals, power, results, rows
 from agentrl.evaluation.results import ALL, Panel
 from agentrl.types import Group
 from tests import fakes
@@ -226,3 +226,44 @@ def test_groups_of_another_panel_are_refused():
   groups = groups_of([[episode(1)], [episode(0)]], panel)
   with pytest.raises(ValueError, match='other tasks'):
     rows.of_panel('p', panel, groups[::-1])
+
+
+def test_attempts_have_figures_of_their_own_and_no_pass_at_k():
+  panel = panel_of(4, samples=2, attempts=2)
+  first = [[1, 0], [0, 0], [1, 1], [0, None]]
+  second = [[1, 1], [0, 1], [1, 1], [0, 0]]
+  tasks = [
+      [
+          dataclasses.replace(
+              episode(value or 0, valid=value is not None), attempt=attempt
+          )
+          for attempt, found in enumerate((a, b))
+          for value in found
+      ]
+      for a, b in zip(first, second, strict=True)
+  ]
+  [*_, whole] = rows.of_panel('p', panel, groups_of(tasks, panel))
+  mean = lambda found: np.mean([
+      np.mean([x for x in task if x is not None]) for task in found
+  ])  # fmt: skip
+  assert whole.n == 15 and whole.pass_at_k == whole.pass_hat_k == {}
+  for number, found in (('1', first), ('2', second)):
+    attempt = whole.attempts[number]
+    expected = intervals.mean_interval(
+        [[x for x in task if x is not None] for task in found], bounds=(0, 1)
+    )
+    assert attempt.success == results.Figure.of(expected)
+    assert attempt.success.mean == attempt.ret.mean == mean(found)
+  summary = evaluate.summarise([whole])
+  assert summary['success_attempt_2'] == mean(second)
+  metrics = evaluate.as_metrics(summary, 'eval')
+  assert metrics['eval/return_attempt_1'] == mean(first)
+
+
+def test_turns_are_those_that_the_horizon_counts():
+  panel = panel_of(1, samples=1)
+  played = episode(1, turns=3)
+  plan = dataclasses.replace(played.turns[0], kind='plan', action='')
+  played = dataclasses.replace(played, turns=(plan, *played.turns[1:]))
+  [*_, whole] = rows.of_panel('p', panel, groups_of([[played]], panel))
+  assert whole.turns == 2 and whole.completion_tokens == 6

@@ -46,6 +46,16 @@ def test_a_pair_lies_in_one_row():
   assert work.fields == ('ref_logprobs',)
 
 
+def test_attempts_are_episodes_of_an_update():
+  config = quickstart.get_config('tiny')
+  read = importlib.import_module('agentrl.modes.train').read
+  once = plan.WORK['train'](read(config))
+  config.agent.reflect.attempts = 3
+  thrice = plan.WORK['train'](read(config))
+  assert thrice.episodes == 3 * once.episodes
+  assert thrice.rows == 3 * once.rows
+
+
 def test_episodes_longer_than_the_positions_are_refused():
   config = quickstart.get_config('tiny')
   config.rollout.max_context = 8192

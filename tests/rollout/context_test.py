@@ -6,14 +6,22 @@ import dataclasses
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from agentrl import envs
 from agentrl.data import collate
 from agentrl.errors import ConfigError, DataError
 from agentrl.rollout import context, replay
 from agentrl.rollout.agent import Agent
-from agentrl.rollout.context import Going
+from agentrl.rollout.contexts import base, summary, window
+from agentrl.rollout.contexts.base import Asked, Going
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
-from agentrl.rollout.options import CONTEXTS, ContextOptions, Limits
+from agentrl.rollout.options import (
+    CONTEXTS,
+    AgentOptions,
+    ContextOptions,
+    Limits,
+)
+from agentrl.rollout.text_agent import make_text_agent
 from agentrl.types import Group, Message
 from tests import fakes
 
@@ -66,19 +74,19 @@ def test_every_kind_of_the_config_is_there():
 
 
 def test_a_full_context_never_ends_its_segment():
-  assert context.full(Going(PROMPT, turns(99), 10**6)).opening is None
+  assert window.full(Going(PROMPT, turns(99), 10**6)).opening is None
 
 
 @pytest.mark.parametrize('count', [1, 2, 3, 7])
 def test_a_window_shows_the_task_and_the_last_observations(count):
-  found = context.window(2)(Going(PROMPT, turns(count), None))
+  found = window.window(2)(Going(PROMPT, turns(count), None))
   if count <= 2:
     assert found.opening is None
     return
-  assert found.summary is None
+  assert found.asked is None
   first, task, *rest = found.opening('')
   assert first == PROMPT[0]
-  assert task == Message('user', f'Walk 9 steps.\n\n{context.LEFT_OUT}')
+  assert task == Message('user', f'Walk 9 steps.\n\n{base.LEFT_OUT}')
   assert [message.content for message in rest] == [
       f'c{count - 2}', f'o{count - 2}', f'c{count - 1}', f'o{count - 1}',
   ]  # fmt: skip
@@ -86,11 +94,11 @@ def test_a_window_shows_the_task_and_the_last_observations(count):
 
 
 def test_a_summary_is_asked_for_beyond_the_budget():
-  asked = context.Asked(tokens=8, learn=False)
-  policy = context.summary(100, asked)
+  asked = Asked('summary', summary.REQUEST, 8, False)
+  policy = summary.summary(100, 8, learn=False)
   assert policy(Going(PROMPT, turns(3), 100)).opening is None
   found = policy(Going(PROMPT, turns(3), 101))
-  assert found.summary == asked
+  assert found.asked == asked
   first, task = found.opening('two done')
   assert first == PROMPT[0] and task.role == 'user'
   assert task.content.startswith('Walk 9 steps.\n\n')
@@ -123,7 +131,7 @@ def test_a_window_of_an_episode(talker):
     assert request['input_ids'] == episode.tokens[begin:start]
   last = agent.prompt_ids([
       *episode.prompt[:-1],
-      Message('user', f'{episode.prompt[-1].content}\n\n{context.LEFT_OUT}'),
+      Message('user', f'{episode.prompt[-1].content}\n\n{base.LEFT_OUT}'),
       Message('assistant', 'go'), Message('user', '2 to go.'),
       Message('assistant', 'go'), Message('user', '1 to go.'),
   ])  # fmt: skip
@@ -154,7 +162,7 @@ def test_a_summary_of_an_episode(talker, learn):
   assert len(episode.segments) == 1 + kinds.count('summary')
   assert episode.success and kinds[-1] == 'act'
   longest = max(stop - start for start, stop in episode.segment_spans)
-  request = len(agent.observation_ids(context.SUMMARY_REQUEST, go))
+  request = len(agent.observation_ids(summary.REQUEST, go))
   assert longest <= 160 + request + 4
   for turn, request in zip(episode.turns, policy.requests, strict=True):
     is_summary = turn.kind == 'summary'
@@ -197,7 +205,7 @@ def test_only_actions_count_towards_the_horizon(talker):
   policy = fakes.FakePolicy([tuple(agent.write('go'))])
   episode = play(agent, policy, steps=99, horizon=10)
   assert episode.stop_reason == 'horizon'
-  assert context.acts(episode.turns) == 10 < len(episode.turns)
+  assert len(episode.acts) == 10 < len(episode.turns)
 
 
 def test_no_room_for_a_summary_ends_the_episode(talker):
@@ -268,3 +276,31 @@ def test_words_of_several_segments_are_no_conversation(talker):
 def test_options_that_contradict_each_other():
   with pytest.raises(ConfigError, match='is no summary of .*make it smaller'):
     ContextOptions(kind='summary', budget=64, summary_tokens=64).check()
+
+
+def test_a_later_opening_that_does_not_fit_is_no_segment(talker):
+  agent = talker(kind='window', window=12)
+  policy = fakes.FakePolicy([tuple(agent.write('go'))])
+  episode = play(agent, policy, steps=60, max_context=230)
+  assert episode.stop_reason == 'context' and episode.valid
+  assert all(
+      any(s.completion_mask) and len(s.tokens) <= 230 for s in episode.segments
+  )
+
+
+def test_pictures_are_of_all_turns(talker):
+  agent = talker(kind='summary', budget=160, summary_tokens=4)
+  policy = fakes.FakePolicy([tuple(agent.write('go'))])
+  episode = play(agent, policy, steps=12, save_views=True)
+  assert any(turn.kind == 'summary' for turn in episode.turns)
+  assert len(episode.views) == 1 + len(episode.turns)
+  for number, turn in enumerate(episode.turns):
+    if turn.kind == 'summary':  # the environment has not moved
+      assert episode.views[number + 1] == episode.views[number]
+
+
+@pytest.mark.parametrize('kind', context.COUNTING)
+def test_a_policy_over_messages_counts_no_tokens(kind):
+  options = AgentOptions(context=ContextOptions(kind=kind))
+  with pytest.raises(ConfigError, match='counts tokens, .* a policy over mes'):
+    make_text_agent(envs.get('textcraft'), options)

@@ -6,18 +6,21 @@ import aiohttp
 import pytest
 
 from agentrl import envs
+from agentrl.data import collate
 from agentrl.envs import actions, server
 from agentrl.envs.client import EnvClient
 from agentrl.envs.functions import FUNCTIONS
 from agentrl.errors import EnvError
 from agentrl.evaluation.evaluate import seeded
 from agentrl.inference.sampler import Sampler
+from agentrl.rollout import options
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import collect, rollout_metrics
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import Limits
 from tests import fakes
+from tests.rollout import scripts
 
 
 def make_play(session, url, env_name, agent, policy=None, **settings):
@@ -41,10 +44,21 @@ def make_play(session, url, env_name, agent, policy=None, **settings):
         episode_id=f'{assignment.ordinal}-{assignment.replica}',
         task_id=assignment.task_id,
         seed=assignment.seed,
+        attempt=assignment.attempt,
+        previous=assignment.previous,
         **(values | settings),
     )
 
   return play
+
+
+def strip(groups):
+  """What two collections with one seed share: all but the clock."""
+  return [
+      (e.episode_id, e.tokens, e.completion_mask, e.stop_reason)
+      for group in groups
+      for e in group.episodes
+  ]
 
 
 @pytest.mark.parametrize('format', actions.FORMATS)
@@ -87,18 +101,73 @@ def test_policy_behind_http_plays_a_group(chat):
       play = make_play(session, url, 'textcraft', agent, sampler, horizon=3)
       return await collect([(0, task_id)], 3, play, seed=1, concurrency=3)
 
-  def strip(groups):
-    """What two collections with one seed share: all but the clock."""
-    return [
-        (e.tokens, e.completion_mask, e.stop_reason) for e in groups[0].episodes
-    ]
-
   first, second = asyncio.run(main()), asyncio.run(main())
   assert [e.stop_reason for e in first[0].episodes] == ['horizon'] * 3
   # One task: the same first observation for all, but samples of their own.
   assert len({e.prompt for e in first[0].episodes}) == 1
   assert len({e.tokens for e in first[0].episodes}) == 3
   assert strip(first) == strip(second)
+
+
+SAID = {
+    'full': ('inventory',),
+    'window': ('inventory',),
+    'summary': ('inventory',),
+    'fold': ('branch: look', 'inventory', 'return: nothing', 'inventory'),
+    'notes': ('note: look', 'inventory'),
+}
+
+
+@pytest.mark.parametrize('kind', options.CONTEXTS)
+def test_each_context_with_plans_and_lessons(chat, kind):
+  limits = Limits(max_completion_tokens=60, max_context=6000, deadline_s=60.0)
+  agent = scripts.make_agent(
+      chat,
+      context=options.ContextOptions(
+          kind=kind, window=1, budget=800, summary_tokens=8
+      ),
+      plan=options.PlanOptions(kind='every', every=2, tokens=8),
+      reflect=options.ReflectOptions(attempts=2, tokens=8),
+  )
+  task_ids = envs.get('textcraft').tasks('train')[:2]
+
+  async def main():
+    async with (
+        server.running('textcraft') as url,
+        aiohttp.ClientSession() as session,
+    ):
+
+      def play(assignment):
+        # A lesson or not, then what the policy says for ever.
+        said = ['try'] * (assignment.previous is not None)
+        policy = scripts.scripted(agent, *said, 'plan', *SAID[kind])
+        return make_play(
+            session, url, 'textcraft', agent, policy, horizon=4, limits=limits
+        )(assignment)
+
+      tasks = list(enumerate(task_ids))
+      return await collect(tasks, 2, play, seed=1, concurrency=2, chain=2)
+
+  groups = asyncio.run(main())
+  assert strip(groups) == strip(asyncio.run(main()))
+  for episode in (e for group in groups for e in group.episodes):
+    assert episode.stop_reason == 'horizon' and len(episode.acts) == 4
+    found = scripts.kinds(episode)
+    assert found.count('lesson') == episode.attempt
+    assert found.count('plan') == 2
+    for command in ('branch', 'return'):
+      assert found.count(command) == (kind == 'fold')
+    assert found.count('note') == (kind == 'notes')
+    assert found.count('summary') == 0 or kind == 'summary'
+    cut = kind in ('window', 'notes', 'fold') or 'summary' in found
+    assert len(episode.segments) > episode.attempt or not cut
+  batch = collate.collate(groups)
+  assert batch.completion_mask.sum() == sum(
+      turn.completion_tokens
+      for group in groups
+      for episode in group.episodes
+      for turn in episode.turns
+  )
 
 
 def test_environment_server_that_is_gone_is_one_clear_error(chat):

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from agentrl.types import Message, Turn
+from agentrl.types import ACT, Message, Turn
 
 Block = dict[str, Any]
 
@@ -47,13 +47,13 @@ class Moment:
 
   @property
   def past(self) -> Sequence[Turn]:
-    """The turns that have been played."""
-    return self.turns[: self.done]
+    """The turns so far that were for the environment."""
+    return [turn for turn in self.turns[: self.done] if turn.kind == ACT]
 
   @property
   def observation(self) -> str:
     """The last observation."""
-    return self.turns[self.done - 1].observation if self.done else self.opening
+    return self.observations[-1]
 
   @property
   def observations(self) -> list[str]:
@@ -63,9 +63,10 @@ class Moment:
   @property
   def action(self) -> str:
     """The last action; '' at the reset, and where none was understood."""
-    if not self.done or self.turns[self.done - 1].parse_error is not None:
-      return ''
-    return self.turns[self.done - 1].action
+    past = self.past
+    return (
+        '' if not past or past[-1].parse_error is not None else past[-1].action
+    )
 
 
 View = Callable[[Moment], list[Block]]

@@ -40,9 +40,11 @@ function section(episode, open) {
               episode.success ? 'success' : 'no success'), ' ',
           h('span', {class: 'chip'}, episode.stop_reason), ' ',
           h('span', {class: 'chip'}, `return ${number(episode.return, 3)}`), ' ',
+          episode.attempt > 0 && [h('span', {class: 'chip'}, `attempt ${episode.attempt + 1}`), ' '],
+          episode.segments > 1 && [h('span', {class: 'chip'}, `${episode.segments} segments`), ' '],
           h('span', {class: 'soft'}, visible(
               `${episode.env} task ${episode.task} (${episode.split}) · ` +
-              `${episode.num_turns} of ${episode.horizon} turns · policy version ` +
+              `${episode.num_acts} of ${episode.horizon} turns · policy version ` +
               `${episode.version} · seed ${episode.seed}` +
               `${episode.run ? ` · run ${episode.run}` : ''}`))),
       body);

@@ -81,7 +81,9 @@ function cell(one, onChoose) {
   return h('td', {
     class: `branch${one.branch % COLORS} ${one.parts ? 'parts' : ''}`, onclick: onChoose,
   },
-  h('div', {class: failed ? 'bad act' : 'act', dir: 'auto'}, visible(text), cut && '…'),
+  h('div', {class: failed ? 'bad act' : 'act', dir: 'auto'},
+      one.kind !== 'act' && [h('span', {class: 'chip kind'}, one.kind), ' '],
+      visible(text), cut && '…'),
   h('div', {class: 'small'},
       one.reward !== 0 && h('span', {class: one.reward > 0 ? 'good' : 'bad'},
           `reward ${number(one.reward, 3)} `),

@@ -60,6 +60,8 @@ export function turnChips(turn) {
   const tokens = turn.completion_tokens === null ? '? tokens' :
       `${turn.completion_tokens} token${turn.completion_tokens === 1 ? '' : 's'}`;
   return [
+    turn.kind !== 'act' && h('span', {class: 'chip kind'}, turn.kind),
+    !turn.learn && h('span', {class: 'chip'}, 'not trained on'),
     h('span', {class: `chip ${turn.reward > 0 ? 'good' : turn.reward < 0 ? 'bad' : ''}`},
         `reward ${number(turn.reward, 3)}`),
     turn.parse_error !== null && h('span', {class: 'chip bad'}, 'no action'),
@@ -87,6 +89,9 @@ export function renderTurn(turn, {more = null, heading = 'h3', mark = ''} = {}) 
   const failed = turn.parse_error !== null;
   return h('article', {class: `turn ${mark}`},
       h('header', {}, h(heading, {}, `Turn ${turn.turn + 1}`), turnChips(turn)),
+      turn.request.text && h('details', {class: 'heard'},
+          h('summary', {class: 'soft'}, 'request'),
+          prose(turn.request, {more: ask('request')})),
       h('div', {class: 'said'},
           prose(turn.completion, {more: ask('completion'), span}),
           !span && !failed && turn.action.text && h('div', {class: 'act'},
@@ -94,7 +99,8 @@ export function renderTurn(turn, {more = null, heading = 'h3', mark = ''} = {}) 
               prose(turn.action, {more: ask('action')}))),
       failed && h('div', {class: 'parse', role: 'note'}, 'No action was found.',
           prose(turn.parse_error, {more: ask('parse_error')})),
-      h('div', {class: 'heard'},
+      // After a summary or a lesson a new segment begins: nothing answers it.
+      (turn.kind === 'act' || turn.observation.text !== '') && h('div', {class: 'heard'},
           h('span', {class: 'label'}, 'observation'),
           prose(turn.observation, {more: ask('observation')})));
 }

@@ -30,6 +30,7 @@ const RANGES = [
 const MORE_RANGES = [
   ['task', 'Task'],
   ['sample', 'Sample'],
+  ['attempt', 'Attempt'],
   ['horizon', 'Horizon'],
   ['tokens', 'Tokens sampled'],
   ['parse_errors', 'Parse errors'],
@@ -287,7 +288,8 @@ function drawRows(body, rows) {
     const link = href('replay', where(row));
     const cell = {
       task: h('a', {href: link, title: row.episode_id},
-          `${row.task}`, row.sample ? h('span', {class: 'soft'}, ` #${row.sample}`) : null),
+          `${row.task}`, row.sample ? h('span', {class: 'soft'}, ` #${row.sample}`) : null,
+          row.attempt ? h('span', {class: 'soft'}, ` attempt ${row.attempt + 1}`) : null),
       run: h('bdi', {}, visible(row.policy ? `${row.run} · ${row.policy}` : row.run)),
       return: row.return.toFixed(3),
       success: row.success ?

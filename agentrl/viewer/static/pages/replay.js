@@ -218,6 +218,8 @@ function header(key, {facts}, playOn) {
           h('span', {class: `chip ${outcome}`}, facts.success ? 'success' : 'no success'),
           h('span', {class: 'chip'}, facts.stop_reason),
           h('span', {class: 'chip'}, `return ${number(facts.return, 3)}`),
+          facts.attempt > 0 && h('span', {class: 'chip'}, `attempt ${facts.attempt + 1}`),
+          facts.segments > 1 && h('span', {class: 'chip'}, `${facts.segments} segments`),
           h('span', {class: 'soft'}, visible(
               `${facts.env} task ${facts.task} (${facts.split}) · ` +
               `${facts.turns} of ${facts.horizon} turns · ` +
