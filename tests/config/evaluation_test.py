@@ -134,7 +134,7 @@ def test_an_option_is_for_the_environments_that_have_it():
   found = config_of('model=expert,env=textcraft;babyai')
   found.env.options.max_depth = 2
   [item] = evaluation.read(found)
-  assert item.configs[0].env.options == {'max_depth': 2}
+  assert item.configs[0].env.options['max_depth'] == 2
   assert 'max_depth' not in item.configs[1].env.options
   found.env.options.topk = 2
   with pytest.raises(ConfigError, match='env.options.topk=2 has no effect'):

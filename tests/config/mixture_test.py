@@ -70,7 +70,7 @@ def test_another_environment_and_horizon_inherit_what_means_something_there():
       )
   )
   a = found['a'].config
-  assert a.env.options == {'max_depth': 1} and a.env.workers == 2
+  assert a.env.options['max_depth'] == 1 and a.env.workers == 2
   assert a.eval.task_file is None and a.eval.num_tasks == 8
   assert a.horizon.turns == (5,) and a.horizon.every == 0
   config = make(a=dict(env=dict(options=dict(style='compact', levels=None))))
@@ -191,7 +191,7 @@ def test_fields_of_members_are_flags():
       )
   )
   assert found['a'].weight == 2.5
-  assert found['b'].config.env.options == {'max_depth': 3}
+  assert found['b'].config.env.options['max_depth'] == 3
   assert found['b'].config.horizon.turns == (4, 8)
   assert found['a'].config.eval.task_file is None
   assert found['a'].config.rollout.concurrency == 3
