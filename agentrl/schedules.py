@@ -142,8 +142,8 @@ def token_budget(turns: Sequence[int], tokens: float) -> Horizon:
 def random(turns: Sequence[int]) -> Horizon:
   """For each episode its own horizon, uniform from turns[0] to turns[-1].
 
-  A control for the other schedules: as many horizons, in no order. Episodes
-  of a group have different ones, drawn by their seeds. The draw is independent
+  A control for the other schedules: the same range, in no order. Episodes of a
+  group have different horizons, drawn by their seeds. The draw is independent
   of the policy, as chance in an environment is, so a group's baseline is as
   unbiased as before. But returns now differ by the luck of the draw as well:
   advantages are noisier, and where they are divided by the group's deviation,

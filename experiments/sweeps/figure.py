@@ -127,11 +127,12 @@ def _step_lines(
     axes: axes_lib.Axes, found: Sequence[Mapping[int, float]], colours
 ) -> None:
   """Turns by step, a line each; shifted a little, so that all are seen."""
-  for row, (turns, colour) in enumerate(zip(found, colours, strict=False)):
+  for row, turns in enumerate(found):
     shift = 0.05 * (row - (len(found) - 1) / 2)
     steps, values = list(turns), [value + shift for value in turns.values()]
     if steps:  # to the end of the last one
       steps, values = [*steps, steps[-1] + 1], [*values, values[-1]]
+    colour = colours[row % len(colours)]
     axes.plot(steps, values, color=colour, drawstyle='steps-post')
   axes.set(xlabel='rl step', ylabel='turns of an episode, at most')
   axes.set_ylim(bottom=0)
