@@ -1,7 +1,11 @@
 r"""GRPO on three short tasks of SciWorld, on a laptop.
 
-python launch.py --config=configs/sciworld_laptop.py --workdir=runs/sciworld
-python launch.py --config=configs/sciworld_laptop.py:tiny --workdir=runs/smoke
+    python launch.py --config=configs/sciworld_laptop.py --workdir=runs/sciworld
+    python launch.py --config=configs/sciworld_laptop.py:tiny --workdir=runs/smoke
+
+A policy of one million parameters imitates the expert and goes on by GRPO. It has
+not been seen to learn yet: experiments/2026-11-recipes says what was tried and what
+held it back. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict

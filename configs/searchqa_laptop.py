@@ -1,7 +1,11 @@
 r"""GRPO on SearchQA's questions of one hop, on a laptop.
 
-python launch.py --config=configs/searchqa_laptop.py --workdir=runs/searchqa
-python launch.py --config=configs/searchqa_laptop.py:tiny --workdir=runs/smoke
+    python launch.py --config=configs/searchqa_laptop.py --workdir=runs/searchqa
+    python launch.py --config=configs/searchqa_laptop.py:tiny --workdir=runs/smoke
+
+A policy of one million parameters imitates the expert and goes on by GRPO. It has
+not been seen to learn yet: experiments/2026-11-recipes says what was tried and what
+held it back. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
