@@ -69,7 +69,7 @@ def compare(steps: list[dict[str, Any]], others: list[dict[str, Any]]) -> None:
 def draw(curves: dict[str, dict[str, list[float]]], path: pathlib.Path) -> None:
   """Writes the figure: a row of what each member did, a curve for each."""
   with matplotlib.rc_context(_STYLE):
-    figure = figure_lib.Figure(figsize=(7.2, 2.4), layout='constrained')
+    figure = figure_lib.Figure(figsize=(8.0, 2.4), layout='constrained')
     for axes, shown in zip(
         figure.subplots(1, len(_SHOWN)), _SHOWN, strict=True
     ):
@@ -77,7 +77,12 @@ def draw(curves: dict[str, dict[str, list[float]]], path: pathlib.Path) -> None:
         steps = range(1, len(curve[shown]) + 1)
         axes.plot(steps, curve[shown], color=colour, linewidth=1, label=name)
       axes.set(title=shown.rpartition('/')[2], xlabel='step')
-    axes.legend(frameon=False, fontsize=7)
+    figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc='outside right upper',
+        frameon=False,
+        fontsize=8,
+    )
     figure.savefig(path, metadata={'Date': None})
 
 
