@@ -89,7 +89,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     old, new = ({'mode': found['mode']} for found in (old, new))
   else:
     # An older run's config lists what its file did: the rest was the default.
-    old = usual(config) | old
+    defaults = usual(config)
+    old, new = defaults | old, defaults | new
   free = _FREE_EVALUATION if config['mode'] == 'evaluate' else _FREE
   if any(_follows_evaluations(*item) for item in new.items()):
     free = tuple(start for start in free if start != 'eval.')

@@ -45,7 +45,7 @@ def test_a_run_is_evaluated_at_a_url_that_it_did_not_have(tmp_path, listed):
   (tmp_path / 'config.json').write_text(json.dumps(recorded))
   config = config_lib.get_config(f'model={tmp_path}')
   env = evaluate.read(config).env
-  assert env.name == 'textcraft' and env.options == {'max_depth': 1}
+  assert env.name == 'textcraft' and env.options['max_depth'] == 1
   assert env.urls == ()
   # Flags set what has a type.
   assert config.env.get_type('url') is object  # a text or several
