@@ -74,3 +74,32 @@ def shrink(config: ConfigDict) -> None:
   config.optim.max_tokens = 2048
   config.eval.update(num_tasks=2, horizon=3, every=0)
   config.checkpoint.every = 1
+
+
+def laptop(algo: str, model: str) -> ConfigDict:
+  """The values that recipes for a tiny policy on a laptop share.
+
+  A warm start from scratch, short answers, two updates a collection. The caller
+  adds the environment, its horizons, its episodes and its tasks.
+  """
+  config = defaults('train')
+  config.agent = dict(format='plain', instructions='compact')
+  config.model = dict(name=model, remat='dots')
+  config.warmstart = dict(minibatch_size=16, warmup_steps=8)
+  config.rollout = dict(group_size=8)
+  config.horizon.update(kind='stepwise', every=10)
+  config.algo = algorithms.get(algo, minibatches=2)
+  config.optim = dict(lr=2e-4, warmup_steps=2)
+  return config
+
+
+def shrink_laptop(config: ConfigDict) -> None:
+  """Leaves two steps of a `laptop`, about a minute."""
+  config.num_steps = 2
+  config.sampler.max_running = 8
+  config.warmstart.update(episodes=16, epochs=1)
+  config.rollout.update(tasks_per_step=2, group_size=4)
+  config.rollout.concurrency = min(config.rollout.concurrency, 8)
+  config.horizon.every = 1
+  config.eval.update(num_tasks=4, samples=1)
+  config.checkpoint.every = 1

@@ -10,9 +10,7 @@ held it back. `algo` is any name of configs/algorithms.py.
 
 from ml_collections import ConfigDict
 
-from agentrl.config import defaults
-from configs import algorithms
-from configs.common import parse_arg
+from configs.common import laptop, parse_arg, shrink_laptop
 
 TASKS = ('find-animal', 'find-living-thing', 'find-non-living-thing')
 
@@ -20,38 +18,23 @@ TASKS = ('find-animal', 'find-living-thing', 'find-non-living-thing')
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
-  config = defaults('train')
+  config = laptop(arg.algo, arg.model)
   config.num_steps = 24
-
   config.env.name = 'sciworld'
   config.env.options.update(
       tasks=TASKS, simplifications=('easy',), simulators=4
   )
   config.env.timeout_s = 120.0  # simulators start in the first resets
-  config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name=arg.model, remat='dots')
-
-  config.warmstart = dict(
-      episodes=400, epochs=6, minibatch_size=16, warmup_steps=8, horizon=16
-  )
-  config.rollout = dict(
+  config.warmstart.update(episodes=400, epochs=6, horizon=16)
+  config.rollout.update(
       tasks_per_step=8,
-      group_size=8,
       max_completion_tokens=48,
       max_context=3072,
-      concurrency=4,
+      concurrency=4,  # as many as there are simulators
   )
-  config.horizon = dict(kind='stepwise', turns=(8, 14), every=10)
-  config.algo = algorithms.get(arg.algo, minibatches=2)
-  config.optim = dict(lr=2e-4, warmup_steps=2)
-  config.eval = dict(num_tasks=225, horizon=14)
+  config.horizon.turns = (8, 14)
+  config.eval.update(num_tasks=225, horizon=14)
 
   if arg.tiny:  # two steps, to see that everything works
-    config.num_steps = 2
-    config.sampler.max_running = 8
-    config.warmstart.update(episodes=16, epochs=1)
-    config.rollout.update(tasks_per_step=2, group_size=4, concurrency=8)
-    config.horizon.every = 1
-    config.eval.update(num_tasks=4, samples=1)
-    config.checkpoint.every = 1
+    shrink_laptop(config)
   return config

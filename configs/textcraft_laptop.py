@@ -10,42 +10,23 @@ held it back. `algo` is any name of configs/algorithms.py.
 
 from ml_collections import ConfigDict
 
-from agentrl.config import defaults
-from configs import algorithms
-from configs.common import parse_arg
+from configs.common import laptop, parse_arg, shrink_laptop
 
 
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
-  config = defaults('train')
+  config = laptop(arg.algo, arg.model)
   config.num_steps = 30
-
   config.env.name = 'textcraft'
   config.env.options.update(max_depth=2, distractors=2)
-  config.agent = dict(format='plain', instructions='compact')
-  config.model = dict(name=arg.model, remat='dots')
-
-  config.warmstart = dict(
-      episodes=280, epochs=20, minibatch_size=16, warmup_steps=8, horizon=12
+  config.warmstart.update(episodes=280, epochs=20, horizon=12)
+  config.rollout.update(
+      tasks_per_step=8, max_completion_tokens=48, max_context=2048
   )
-  config.rollout = dict(
-      tasks_per_step=8,
-      group_size=8,
-      max_completion_tokens=48,
-      max_context=2048,
-  )
-  config.horizon = dict(kind='stepwise', turns=(4, 8), every=10)
-  config.algo = algorithms.get(arg.algo, minibatches=2)
-  config.optim = dict(lr=2e-4, warmup_steps=2)
-  config.eval = dict(num_tasks=72, samples=4, horizon=8)
+  config.horizon.turns = (4, 8)
+  config.eval.update(num_tasks=72, samples=4, horizon=8)
 
   if arg.tiny:  # two steps, to see that everything works
-    config.num_steps = 2
-    config.sampler.max_running = 8
-    config.warmstart.update(episodes=16, epochs=1)
-    config.rollout.update(tasks_per_step=2, group_size=4, concurrency=8)
-    config.horizon.every = 1
-    config.eval.update(num_tasks=4, samples=1)
-    config.checkpoint.every = 1
+    shrink_laptop(config)
   return config
