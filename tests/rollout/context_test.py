@@ -1,7 +1,7 @@
 """Tests for agentrl.rollout.context, and of episodes that it cuts."""
 
-import asyncio
 import dataclasses
+import functools
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -13,17 +13,16 @@ from agentrl.rollout import context, replay
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.contexts import base, summary, window
 from agentrl.rollout.contexts.base import Asked, Going
-from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import (
     CONTEXTS,
     AgentOptions,
     ContextOptions,
-    Limits,
 )
 from agentrl.rollout.text_agent import make_text_agent
 from agentrl.types import Group, Message
 from tests import fakes
+from tests.rollout import scripts
 
 PROMPT = (Message('system', 'Walk.'), Message('user', 'Walk 9 steps.'))
 
@@ -40,33 +39,12 @@ def _talker(chat):
   """Makes an agent with a context policy."""
 
   def make(**options):
-    return Agent(
-        chat,
-        instructions='Walk.',
-        format='plain',
-        context=ContextOptions(**options),
-    )
+    return scripts.make_agent(chat, context=ContextOptions(**options))
 
   return make
 
 
-def play(agent, policy, *, steps=6, env=None, horizon=60, **limits):
-  limits = dict(max_completion_tokens=8, max_context=400) | limits
-  return asyncio.run(
-      run_episode(
-          env or fakes.FakeEnv(),
-          agent,
-          policy,
-          episode_id='e',
-          env_name='fake',
-          task_id=steps,
-          split='train',
-          seed=11,
-          policy_version=2,
-          horizon=horizon,
-          limits=Limits(**limits),
-      )
-  )
+play = functools.partial(scripts.play, max_completion_tokens=8, max_context=400)
 
 
 def test_every_kind_of_the_config_is_there():

@@ -53,7 +53,7 @@ def make_play(session, url, env_name, agent, policy=None, **settings):
 
 
 def strip(groups):
-  """What two collections with one seed share: all but the clock."""
+  """The parts of episodes that two collections with one seed have alike."""
   return [
       (e.episode_id, e.tokens, e.completion_mask, e.stop_reason)
       for group in groups
