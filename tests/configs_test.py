@@ -190,7 +190,7 @@ def test_an_evaluation_goes_by_its_run_and_by_what_is_said(run):
   arg = f'model={run},env=textcraft,n=5,task_file=i.json,temperature=0.5'
   wanted = read(evaluate.get_config(arg))
   assert wanted.env.name == 'textcraft'
-  assert wanted.env.options ['max_depth'] is None
+  assert wanted.env.options['max_depth'] is None
   assert wanted.eval.num_tasks == 5 and wanted.eval.task_file == 'i.json'
   assert wanted.eval.temperature == 0.5
 
