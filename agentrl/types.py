@@ -6,6 +6,7 @@ server, a viewer and a trainer can share them.
 
 import dataclasses
 import itertools
+from collections.abc import Iterable
 from typing import NamedTuple
 
 # Why an episode stopped. The first is the environment's word, the next two are
@@ -152,6 +153,11 @@ class Turn:
       )
 
 
+def acts(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+  """The turns that were for the environment: those the horizon counts."""
+  return tuple(turn for turn in turns if turn.kind == ACT)
+
+
 @dataclasses.dataclass(frozen=True)
 class Segment:
   """An append-only part of an episode's transcript, with a context of its own."""
@@ -248,7 +254,7 @@ class Episode:
   @property
   def acts(self) -> tuple[Turn, ...]:
     """The turns that were for the environment: those the horizon counts."""
-    return tuple(turn for turn in self.turns if turn.kind == ACT)
+    return acts(self.turns)
 
   @property
   def segment_spans(self) -> list[tuple[int, int]]:

@@ -111,7 +111,7 @@ async def run_episode(
           f'Not finished within {limits.deadline_s:g} s;'
           f' {len(record.turns)} turns were.'
       )
-  if stop_reason == types.CONTEXT and not base.acts(record.turns):
+  if stop_reason == types.CONTEXT and not types.acts(record.turns):
     asked = ' with what the policy wrote before it acted' * bool(record.turns)
     error = (
         f'The first prompt of {env_name} task {task_id}{asked}'
@@ -322,7 +322,7 @@ async def _play(
     if result.terminated:
       return types.TERMINATED
     # The environment's own limit on steps is a horizon, too.
-    if result.truncated or len(base.acts(record.turns)) == horizon:
+    if result.truncated or len(types.acts(record.turns)) == horizon:
       dialogue.observe(result.observation)
       return types.HORIZON
     if not await writer.go_on():

@@ -7,7 +7,7 @@ repeat the last one in their opening. Plans do not count towards the horizon.
 
 from collections.abc import Sequence
 
-from agentrl.rollout.contexts import base
+from agentrl import types
 from agentrl.rollout.contexts.base import Asked
 from agentrl.rollout.options import PlanOptions
 from agentrl.types import ACT, LESSON, PLAN, SUMMARY, Turn
@@ -34,7 +34,7 @@ def due(options: PlanOptions, turns: Sequence[Turn]) -> Asked | None:
   last = kinds[-1] if kinds else None
   if last in (None, LESSON):
     request = START
-  elif last == ACT and _is_due_again(options, base.acts(turns)):
+  elif last == ACT and _is_due_again(options, types.acts(turns)):
     request = REVISE
   else:  # after a command the policy has yet to act
     return None

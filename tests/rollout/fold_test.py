@@ -5,9 +5,10 @@ import dataclasses
 import pytest
 from hypothesis import given, strategies as st
 
+from agentrl import types
 from agentrl.data import collate
 from agentrl.rollout.agent import Agent
-from agentrl.rollout.contexts import base, fold
+from agentrl.rollout.contexts import fold
 from agentrl.rollout.contexts.base import Going
 from agentrl.rollout.options import ContextOptions
 from agentrl.types import Group, Message
@@ -98,7 +99,7 @@ def test_commands_are_bounded_and_openings_alternate(words):
       assert roles == ['system'] + ['user', 'assistant'] * (
           len(roles) // 2 - 1
       ) + ['user']
-  commands = len(turns) - len(base.acts(turns))
+  commands = len(turns) - len(types.acts(turns))
   assert commands <= 6
 
 

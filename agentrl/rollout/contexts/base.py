@@ -3,8 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from agentrl import types
 from agentrl.envs.functions import Functions
-from agentrl.types import ACT, PLAN, Message, Turn
+from agentrl.types import PLAN, Message, Turn
 
 LEFT_OUT = 'Earlier turns are left out.'
 
@@ -120,14 +121,9 @@ def shown(turns: Sequence[Turn]) -> tuple[Message, ...]:
   )
 
 
-def acts(turns: Sequence[Turn]) -> list[Turn]:
-  """The turns that count towards the horizon."""
-  return [turn for turn in turns if turn.kind == ACT]
-
-
 def recount(turns: Sequence[Turn]) -> str:
   """A text by a policy without words of its own, an expert: its actions."""
-  return '; '.join(turn.action for turn in acts(turns)) or 'Nothing yet.'
+  return '; '.join(turn.action for turn in types.acts(turns)) or 'Nothing yet.'
 
 
 def with_text(prompt: Sequence[Message], text: str) -> tuple[Message, ...]:

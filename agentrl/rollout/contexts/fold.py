@@ -12,6 +12,7 @@ number, so there are at most twice as many commands.
 import re
 from collections.abc import Sequence
 
+from agentrl import types
 from agentrl.envs.functions import Function
 from agentrl.rollout.contexts import base
 from agentrl.rollout.contexts.base import Command, Context, Count, Going, Next
@@ -97,7 +98,7 @@ def _result(returned: Turn, inside: Sequence[Turn]) -> str:
   result = _COMMAND.fullmatch(returned.action)[2].strip()
   text = f'Result of the sub-task: {result}'
   # The environment stands where the sub-task has left it.
-  acts = base.acts(inside)
+  acts = types.acts(inside)
   return f'{text}\n\n{acts[-1].observation}' if acts else text
 
 

@@ -9,6 +9,7 @@ must be an action, so that an episode ends.
 import re
 from collections.abc import Sequence
 
+from agentrl import types
 from agentrl.envs.functions import Function
 from agentrl.rollout.contexts import base
 from agentrl.rollout.contexts.base import Command, Context, Count, Going, Next
@@ -31,7 +32,7 @@ def notes(size: int, tokens: int) -> Context:
   """Notes of at most `tokens`, and a window of `size` observations."""
 
   def next_segment(going: Going) -> Next:
-    acts = base.acts(going.turns)
+    acts = types.acts(going.turns)
     if going.turns[-1].kind == NOTE or len(acts) <= size:
       return Next()
     text = base.LEFT_OUT

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from agentrl import types
 from agentrl.rollout.contexts import base
 from agentrl.rollout.contexts.base import Going, Next
 
@@ -19,7 +20,7 @@ def window(size: int) -> Callable[[Going], Next]:
   """
 
   def next_segment(going: Going) -> Next:
-    acts = base.acts(going.turns)
+    acts = types.acts(going.turns)
     if len(acts) <= size:
       return Next()
     return Next(
