@@ -50,6 +50,8 @@ _STEPS = when_set(
 _HELDOUT = when_set('algo.heldout', 0.05, 'algo.heldout is 0')
 _SIGMOID = when('algo.loss', 'sigmoid')
 
+PROMPT_WEIGHT = 'loss weight of prompts and observations, see algos.sft'
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Online:
@@ -357,6 +359,7 @@ class Supervised:
 class Sft(Supervised):
   """Hyperparameters of `algos.sft`."""
 
+  prompt_weight: float = field(0.0, PROMPT_WEIGHT, ge=0)
   heldout: float = field(
       0.05, 'share of the demonstrations for the validation loss', ge=0, lt=1
   )

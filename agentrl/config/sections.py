@@ -7,6 +7,7 @@ about two sections, `modes` checks.
 import dataclasses
 from typing import Any
 
+from agentrl.algos.hyperparams import PROMPT_WEIGHT
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 from agentrl.fields import (
@@ -115,6 +116,14 @@ class Warmstart:
       'constant', 'learning rate after the warm-up', one_of=SCHEDULES
   )
   horizon: int = field(30, 'turns of an expert episode, at most', ge=1)
+  prompt_weight: float = field(0.0, PROMPT_WEIGHT, ge=0)
+  stumbles: float = field(
+      0.0,
+      "share of the expert's actions that are nonsense, see rollout.expert:"
+      ' what it does next is learnt',
+      ge=0,
+      lt=1,
+  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

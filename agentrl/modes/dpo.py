@@ -114,8 +114,9 @@ def _begin(
     )
   if config.warmstart.episodes:
     learning.evaluate(run, serving, 'untrained', 0, 0, checkpoint=None)
+    warm = config.warmstart
     expert = learning.play_expert(
-        run, config.warmstart.episodes, config.warmstart.horizon
+        run, warm.episodes, warm.horizon, warm.stumbles
     )
     params = learning.warm_start(run, params, expert)
     if serving is not None:

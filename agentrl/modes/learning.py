@@ -1,6 +1,7 @@
 """The steps of a run that learns: demonstrations, pushes, evaluations, saves."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -25,7 +26,9 @@ from agentrl.training.run_record import SMALL, WHOLE
 from agentrl.types import Episode
 
 
-def play_expert(run: Run, count: int, horizon: int) -> list[Episode]:
+def play_expert(
+    run: Run, count: int, horizon: int, stumbles: float = 0.0
+) -> list[Episode]:
   """The episodes that the expert solved on `count` training tasks."""
   config = run.session.config
   played = run.collector.play_expert(
@@ -33,6 +36,7 @@ def play_expert(run: Run, count: int, horizon: int) -> list[Episode]:
       horizon=horizon,
       seed=config.seed,
       max_context=config.rollout.max_context,
+      stumbles=stumbles,
   )
   return collection.solved(
       played, run.session.console, horizon=horizon, member=run.name
@@ -91,7 +95,7 @@ def warm_up(
         episode
         for member, count in zip(members, counts, strict=True)
         if count
-        for episode in play_expert(member, count, warm.horizon)
+        for episode in play_expert(member, count, warm.horizon, warm.stumbles)
     ]
     params = warm_start(run, params, episodes)
     version += 1
@@ -116,9 +120,10 @@ def warm_start(run: Run, params: Any, episodes: Sequence[Episode]) -> Any:
           warm.minibatch_size,
           config.optim.max_tokens,
           session.seed('warmstart'),
+          share_prefixes=not warm.prompt_weight,
       ),
       rate=lambda total: Rate(warm.lr, warm.warmup_steps, warm.schedule, total),
-      loss=sft.loss,
+      loss=functools.partial(sft.loss, prompt_weight=warm.prompt_weight),
       name='warmstart',
       directory=session.directory,
   )

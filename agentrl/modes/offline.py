@@ -71,8 +71,7 @@ def make_learner(
     params: Any,
     rows: int,
     loss: programs_lib.LossFn,
-    *,
-    rows_per_example: int = 1,
+    **passes: Any,
 ) -> Learner:
   """A learner of `config.algo` and `config.optim`.
 
@@ -81,7 +80,7 @@ def make_learner(
     params: that it begins with; not donated.
     rows: of the batch that it will learn from.
     loss: of the algorithm, its hyperparameters bound.
-    rows_per_example: neighbouring rows that the loss compares.
+    **passes: what `supervised.Passes` has beside `config.algo`.
   """
   config = run.session.config
   return supervised.make_learner(
@@ -96,7 +95,7 @@ def make_learner(
           config.algo.minibatch_size,
           config.optim.max_tokens,
           run.session.seed('rows'),
-          rows_per_example,
+          **passes,
       ),
   )
 

@@ -3,6 +3,7 @@
 A run that was killed continues when the same command is started again.
 """
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -36,7 +37,8 @@ def _run(session: Session) -> None:
       episodes, config.algo.heldout, seed=session.seed('heldout')
   )
   heldout = supervised.as_batch(heldout) if heldout else None
-  learner = offline.make_learner(run, params, len(train), sft.loss)
+  loss = functools.partial(sft.loss, prompt_weight=config.algo.prompt_weight)
+  learner = offline.make_learner(run, params, len(train), loss)
   del params  # the learner has a copy, which its first update donates
   resumed = run.checkpoints.latest is not None
   if resumed:

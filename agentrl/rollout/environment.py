@@ -263,7 +263,7 @@ def make_play(
     policy: Policy | ChatPolicy | None,
     rollout: Limits,
     *,
-    acting: type[ActingPolicy] = Expert,
+    acting: Callable[..., ActingPolicy] = Expert,
     name: str,
     split: str,
     horizon: int | Turns,

@@ -5,6 +5,7 @@ Each process of several plays its share of the tasks; all get all groups.
 
 import asyncio
 import dataclasses
+import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple
 
@@ -16,10 +17,12 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.inference.sampler import Policy, Sampler
 from agentrl.parallel import distributed
-from agentrl.rollout import collect as collect_lib, seeds
+from agentrl.rollout import collect as collect_lib, expert as expert_lib, seeds
+from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment, make_play
+from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import Limits
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
@@ -188,6 +191,7 @@ class Collector:
       policy_version: int = 0,
       split: str = 'train',
       wrap: Callable[[Play], Play] = lambda play: play,
+      acting: Callable[..., ActingPolicy] = Expert,
   ) -> Job:
     """A job for `run_jobs`.
 
@@ -203,6 +207,7 @@ class Collector:
       policy_version: for the record.
       split: of the tasks, for the record.
       wrap: changes how an assignment is played, see `evaluate.seeded`.
+      acting: plays where there is no policy.
 
     Raises:
       ConfigError: pictures are wanted of an environment that has none.
@@ -212,6 +217,7 @@ class Collector:
         self.agent,
         policy,
         self.limits,
+        acting=acting,
         name=f'{name}-{self.member}' if self.member else name,
         split=split,
         horizon=horizon,
@@ -221,7 +227,13 @@ class Collector:
     return Job(self, tasks, group_size, wrap(play), seed, chain)
 
   def play_expert(
-      self, count: int, *, horizon: int, seed: int, max_context: int
+      self,
+      count: int,
+      *,
+      horizon: int,
+      seed: int,
+      max_context: int,
+      stumbles: float = 0.0,
   ) -> list[Episode]:
     """Episodes of the expert on the first `count` tasks of its own order.
 
@@ -231,6 +243,8 @@ class Collector:
       seed: of the run.
       max_context: tokens of an episode. An action of the expert is as long as
         it is: no limit of completions applies.
+      stumbles: share of its actions that are nonsense, from which nothing is
+        learnt.
     """
     limits = dataclasses.replace(
         self.limits,
@@ -247,8 +261,13 @@ class Collector:
         title='expert episodes',
         horizon=horizon,
         seed=seed,
+        acting=functools.partial(Expert, stumbles=stumbles),
     )
-    return [episode for group in groups for episode in group.episodes]
+    return [
+        expert_lib.without_stumbles(episode)
+        for group in groups
+        for episode in group.episodes
+    ]
 
 
 def expert_seed(seed: int) -> int:

@@ -255,6 +255,7 @@ def update(
     kl_coef: float = 0.0,
     rows_per_example: int = 1,
     whole_episodes: bool = False,
+    share_prefixes: bool = True,
 ) -> Updated:
   """One optimizer update on a minibatch, skipped if its gradient is not finite.
 
@@ -267,6 +268,7 @@ def update(
     kl_coef: weight of the KL to the reference, where the loss has one.
     rows_per_example: neighbours in `rows` that a loss compares, see `collate`.
     whole_episodes: whether the loss has a term of an episode, see `collate`.
+    share_prefixes: False for a loss of prompts.
 
   Raises:
     DivergedError: the parameters after it are not finite. The state before it
@@ -284,6 +286,7 @@ def update(
       max_tokens=max_tokens,
       rows_per_example=rows_per_example,
       whole_episodes=whole_episodes,
+      share_prefixes=share_prefixes,
   ):
     for part in (piece, piece.prefix):
       if part is not None:
@@ -316,14 +319,17 @@ def update(
   return Updated(state, merge(parts) | metrics, outputs)
 
 
-def _microbatches(programs, batch, rows, **options) -> list[collate.Microbatch]:
+def _microbatches(
+    programs, batch, rows, *, share_prefixes=True, **options
+) -> list[collate.Microbatch]:
   """Microbatches whose rows divide over the programs' mesh."""
+  # Devices that split the tokens of a row have no whole rows to share.
+  whole_rows = programs.mesh.shape[mesh_lib.SEQUENCE] == 1
   return collate.microbatches(
       batch,
       rows,
       multiple=mesh_lib.batch_size(programs.mesh),
-      # Devices that split the tokens of a row have no whole rows to share.
-      share_prefixes=programs.mesh.shape[mesh_lib.SEQUENCE] == 1,
+      share_prefixes=share_prefixes and whole_rows,
       **options,
   )
 

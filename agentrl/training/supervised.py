@@ -40,6 +40,8 @@ class Passes:
     max_tokens: of a microbatch, padding included.
     seed: of their order.
     rows_per_example: neighbouring rows that the loss compares: 2 for pairs.
+    share_prefixes: whether what precedes all sampled tokens may be computed
+      apart, which leaves it without log-probabilities.
   """
 
   epochs: int
@@ -47,6 +49,7 @@ class Passes:
   max_tokens: int
   seed: int
   rows_per_example: int = 1
+  share_prefixes: bool = True
 
   def num_updates(self, rows: int) -> int:
     """The number of minibatches in all passes."""
@@ -162,6 +165,7 @@ def fit(
         rows,
         max_tokens=passes.max_tokens,
         rows_per_example=passes.rows_per_example,
+        share_prefixes=passes.share_prefixes,
     )
     state, metrics = updated.state, updated.metrics
     skips = programs_lib.count_skips(skips, metrics)

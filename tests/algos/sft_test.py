@@ -37,6 +37,42 @@ def test_gradient_counts_every_chosen_token_once_and_no_other():
   np.testing.assert_allclose(grad, -1.0 * chosen / chosen.sum(), rtol=1e-6)
 
 
+@pytest.mark.parametrize('weight', [0.25, 2.0])
+def test_prompts_have_their_weight_and_the_metric_has_not(weight):
+  batch = tiny.random_batch(3, failures=0.3)
+  rng = np.random.default_rng(3)
+  logprobs, entropy = -rng.exponential(size=(2, *batch.tokens.shape))
+  denominators = tiny.denominators(batch)
+  outputs = Outputs(logprobs, entropy)
+  loss, metrics = sft.loss(outputs, batch, denominators, prompt_weight=weight)
+  valid = [batch.valid[e - 1] and e > 0 for e in batch.segment_ids.ravel()]
+  mask = batch.completion_mask.ravel()
+  weights = np.where(mask, 1.0, weight) * valid
+  expected = -(weights * logprobs.ravel()).sum() / (mask * valid).sum()
+  np.testing.assert_allclose(loss, expected, rtol=1e-5)
+  plain, _ = sft.loss(outputs, batch, denominators)
+  np.testing.assert_allclose(metrics['policy/loss'], plain, rtol=1e-6)
+  # Padding and episodes that failed teach nothing, NaN or not.
+  alone = jnp.where(
+      np.reshape(valid, mask.shape)[None], logprobs.ravel(), np.nan
+  )
+  grad = jax.grad(
+      lambda x: sft.loss(
+          Outputs(x, x), batch, denominators, prompt_weight=weight
+      )[0]
+  )(alone.reshape(logprobs.shape))
+  np.testing.assert_allclose(
+      grad.ravel(), -weights / (mask * valid).sum(), rtol=1e-5
+  )
+
+
+def test_a_weight_of_prompts_that_are_shared_is_refused():
+  batch = tiny.random_batch(0).replace(prefix=object())
+  outputs = Outputs(batch.sampler_logprobs, batch.sampler_logprobs)
+  with pytest.raises(ValueError, match='shared prefixes'):
+    sft.loss(outputs, batch, tiny.denominators(batch), prompt_weight=0.1)
+
+
 def test_the_advantage_and_the_reward_play_no_part():
   batch = tiny.random_batch(2)
   other = batch.replace(advantages=None, rewards=batch.rewards * 7)

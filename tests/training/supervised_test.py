@@ -1,5 +1,7 @@
 """Tests for agentrl.training.supervised."""
 
+import dataclasses
+import functools
 import json
 
 import jax
@@ -92,6 +94,48 @@ def test_learns_to_count():
   # A uniform guess over 32 ids costs log(32) = 3.47 nats.
   assert losses[0] == pytest.approx(np.log(32), abs=0.1)
   assert losses[-1] < 0.35
+
+
+def test_what_is_read_is_learnt_where_prompts_have_a_weight():
+  """The prompts are so long that they are computed apart if they may be."""
+  episodes, size = [], 200
+  for first in range(6):
+    tokens = tuple((first + i) % 20 for i in range(size))
+    episodes.append(
+        fakes.make_episode(
+            turns=(fakes.make_turn(1.0, completion_tokens=4),),
+            tokens=tokens,
+            completion_mask=tuple(125 <= i < 129 for i in range(size)),
+            sampler_logprobs=(0.0,) * size,
+        )
+    )
+  batch = supervised.as_batch(episodes)
+  loss = functools.partial(sft.loss, prompt_weight=0.5)
+  limit = 8 * size
+  pieces = collate.microbatches(
+      batch, np.arange(5), max_tokens=limit, share_prefixes=True
+  )
+  assert all(piece.prefix is not None for piece, _ in pieces)
+  losses = {}
+  for prompts, how in {
+      False: dict(epochs=8),
+      True: dict(epochs=8, loss=loss, share_prefixes=False),
+  }.items():
+    made = learner(batch, **how)
+    made = made._replace(
+        passes=dataclasses.replace(made.passes, max_tokens=limit)
+    )
+    state = supervised.fit(made, batch, on_update=lambda *_: None)
+    everything = batch.replace(
+        completion_mask=(batch.segment_ids > 0) & (batch.positions > 0)
+    )
+    losses[prompts] = supervised.mean_loss(
+        state,
+        everything,
+        programs=tiny.programs(sft.loss),
+        max_tokens=tiny.ROW,
+    )
+  assert losses[True] < losses[False] - 0.5
 
 
 def test_the_same_seed_gives_the_same_parameters():

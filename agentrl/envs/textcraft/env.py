@@ -40,17 +40,24 @@ class TextCraft:
     max_depth: refuses tasks whose goal is deeper; None allows all.
     distractors: commands that are shown without need, at most; the original
       shows ten.
+    worlds: how many there are to train in, see tasks.py.
   """
 
   def __init__(
-      self, *, max_depth: int | None = None, distractors: int = MAX_DISTRACTORS
+      self,
+      *,
+      max_depth: int | None = None,
+      distractors: int = MAX_DISTRACTORS,
+      worlds: int = 1,
   ):
     tasks.check_max_depth(max_depth)
+    tasks.check_worlds(worlds)
     if type(distractors) is not int or not 0 <= distractors <= MAX_DISTRACTORS:
       raise ConfigError(
           f'distractors must be 0 to {MAX_DISTRACTORS}, got {distractors!r}.'
       )
     self._max_depth, self._distractors = max_depth, distractors
+    self._worlds = worlds
     self._book = recipes.load()
     self._goal = ''
     self._commands = ''
@@ -66,7 +73,13 @@ class TextCraft:
           f'TextCraft task {task_id} has depth {depth}, above'
           f' max_depth={self._max_depth}; raise max_depth or choose another.'
       )
-    self._goal = self._book.goals[task_id]
+    world, number = tasks.split_id(task_id)
+    if world >= self._worlds:
+      raise EnvError(
+          f'TextCraft task {task_id} is of world {world}, from 0, and there are'
+          f' worlds={self._worlds}; raise worlds or choose another.'
+      )
+    self._book, self._goal = _enter(world, number)
     self._inventory = {}
     self._crafts, self._progress = self._crafts_left(), 0.0
     self._commands = '\n'.join(
@@ -178,6 +191,16 @@ class TextCraft:
 
   def _add(self, item: str, count: int) -> None:
     self._inventory[item] = self._inventory.get(item, 0) + count
+
+
+def _enter(world: int, number: int) -> tuple[RecipeBook, str]:
+  """The recipes of a world, and what a goal is called there."""
+  book = recipes.load()
+  goal = book.goals[number]
+  if world:
+    book, names = recipes.renamed(book, world)
+    goal = names[goal]
+  return book, goal
 
 
 def _shown_commands(

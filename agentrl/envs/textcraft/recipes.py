@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import json
 import pathlib
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -72,6 +73,11 @@ class RecipeBook:
   def goals(self) -> tuple[str, ...]:
     """Every item that can be crafted, by `(depth, name)`: task id -> goal."""
     return tuple(sorted(self.recipes, key=lambda x: (self.depths[x], x)))
+
+  @functools.cached_property
+  def names(self) -> tuple[str, ...]:
+    """Every item and tag, sorted."""
+    return tuple(sorted({*self.items, *self.members}))
 
   @functools.cached_property
   def uses(self) -> Mapping[str, tuple[Recipe, ...]]:
@@ -145,6 +151,41 @@ def load() -> RecipeBook:
     )
   paths = sorted(folder.iterdir(), key=lambda path: path.name)
   return build(json.loads(path.read_text('utf-8')) for path in paths)
+
+
+def renamed(book: RecipeBook, seed: int) -> tuple[RecipeBook, dict[str, str]]:
+  """A book with the same recipes, whose items have exchanged their names.
+
+  Who knows Minecraft knows nothing of it: a policy has to read the commands.
+
+  Args:
+    book: stays as it is.
+    seed: of the names.
+
+  Returns:
+    The book, and old name -> new name.
+  """
+  names = list(book.names)
+  random.Random(seed).shuffle(names)
+  new = dict(zip(book.names, names, strict=True))
+
+  def rename(recipe: Recipe) -> Recipe:
+    inputs = tuple((new[name], count) for name, count in recipe.inputs)
+    return Recipe(
+        new[recipe.item], recipe.count, inputs, new.get(recipe.tag, recipe.tag)
+    )
+
+  changed = RecipeBook(
+      recipes={new[x]: tuple(map(rename, y)) for x, y in book.recipes.items()},
+      items=frozenset(new[x] for x in book.items),
+      members={
+          new[tag]: tuple(new[x] for x in items)
+          for tag, items in book.members.items()
+      },
+      kinds={new[item]: new[tag] for item, tag in book.kinds.items()},
+      depths={new[name]: depth for name, depth in book.depths.items()},
+  )
+  return changed, new
 
 
 def build(files: Iterable[Mapping[str, Any]]) -> RecipeBook:

@@ -4,6 +4,9 @@ Task ids count the goals by `(depth, name)`, so a depth is a range of ids. The
 test list has the sizes of the original's and its reported mix of depths (31,
 41, 25 and 3); the dev list has the mix of what is left. Both were drawn once,
 without replacement, and are written out here so that nothing can move them.
+
+Task `w * NUM_TASKS + i` is goal i in world w: world 0 is Minecraft's, in the others
+the items have exchanged their names (recipes.renamed). Only train has others.
 """
 
 from collections.abc import Callable
@@ -16,6 +19,7 @@ from agentrl.errors import ConfigError
 # Depth d has the ids from FIRST_ID[d - 1] up to, not including, FIRST_ID[d].
 FIRST_ID = (0, 125, 416, 533, 544)
 NUM_TASKS = FIRST_ID[-1]
+MAX_WORLDS = 1000
 
 TEST = (
     2, 4, 5, 17, 19, 20, 21, 22, 23, 24, 29, 34, 41, 49, 60, 63, 66, 67, 69,
@@ -48,8 +52,18 @@ def depth_of(task_id: int) -> int:
   Raises:
     EnvError: there is no such task.
   """
-  base.check_task('TextCraft', task_id, NUM_TASKS)
-  return next(d for d, first in enumerate(FIRST_ID) if task_id < first)
+  _, goal = split_id(task_id)
+  return next(d for d, first in enumerate(FIRST_ID) if goal < first)
+
+
+def split_id(task_id: int) -> tuple[int, int]:
+  """The world of a task, and the number of its goal.
+
+  Raises:
+    EnvError: there is no such task.
+  """
+  base.check_task('TextCraft', task_id, MAX_WORLDS * NUM_TASKS)
+  return divmod(task_id, NUM_TASKS)
 
 
 def clusters(**options: Any) -> Callable[[int], str]:
@@ -65,18 +79,36 @@ def clusters(**options: Any) -> Callable[[int], str]:
   book = recipes.load()
 
   def family_of(task_id: int) -> str:
-    depth_of(task_id)  # refuses what is no task
-    goal = book.goals[task_id]
+    _, number = split_id(task_id)
+    goal = book.goals[number]
     return recipes.plain_name(book.recipes[goal][0].tag or goal)
 
   return family_of
 
 
-def tasks(split: str, *, max_depth: int | None = None) -> tuple[int, ...]:
-  """The ids of `split` ('train', 'dev' or 'test'), shallow ones first."""
+def tasks(
+    split: str, *, max_depth: int | None = None, worlds: int = 1
+) -> tuple[int, ...]:
+  """The ids of `split` ('train', 'dev' or 'test'), shallow ones first.
+
+  Args:
+    split: of the goals. Held-out goals are those of Minecraft's world alone.
+    max_depth: of a goal, at most; None: any.
+    worlds: in which the goals of 'train' are listed, one after the other.
+  """
   check_max_depth(max_depth)
+  check_worlds(worlds)
   last = NUM_TASKS if max_depth is None else FIRST_ID[max_depth]
-  return tuple(x for x in SPLITS[split] if x < last)
+  goals = [x for x in SPLITS[split] if x < last]
+  if split != 'train':
+    worlds = 1
+  return tuple(world * NUM_TASKS + x for world in range(worlds) for x in goals)
+
+
+def check_worlds(worlds: int) -> None:
+  """Refuses what is no number of worlds."""
+  if type(worlds) is not int or not 1 <= worlds <= MAX_WORLDS:
+    raise ConfigError(f'worlds must be 1 to {MAX_WORLDS}, got {worlds!r}.')
 
 
 def check_max_depth(max_depth: int | None) -> None:

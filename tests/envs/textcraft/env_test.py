@@ -154,6 +154,48 @@ def test_a_bad_number_of_distractors_is_refused(most):
     TextCraft(distractors=most)
 
 
+def test_in_another_world_the_names_are_exchanged_and_nothing_else():
+  env, count = TextCraft(worlds=3), tasks.NUM_TASKS
+  shape = lambda text: sorted(
+      ' '.join(word for word in line.split() if word.isdigit())
+      for line in text.splitlines()
+  )
+  texts = [env.reset(world * count + 30, 0) for world in range(3)]
+  assert len(set(texts)) == 3
+  needed = recipes.load().closure(recipes.load().goals[30])
+  for world in (1, 2):
+    book, names = recipes.renamed(recipes.load(), world)
+    goal = names[recipes.load().goals[30]]
+    there = book.closure(goal)
+    assert [shape(x.command) for x in there] == [
+        shape(x.command) for x in needed
+    ]
+    assert {x.command for x in there} <= set(texts[world].splitlines())
+    assert texts[world].endswith(f'Goal: craft {recipes.plain_name(goal)}.')
+    assert texts[world] == env.reset(world * count + 30, 0)
+
+
+def test_the_expert_solves_every_task_of_another_world():
+  env = TextCraft(worlds=2)
+  for task_id in range(tasks.NUM_TASKS, 2 * tasks.NUM_TASKS, 7):
+    env.reset(task_id, 0)
+    assert solve(env)
+
+
+def test_a_world_that_is_not_there_is_refused():
+  env = TextCraft(worlds=2)
+  with pytest.raises(
+      EnvError, match='is of world 2, from 0, and there are wor'
+  ):
+    env.reset(2 * tasks.NUM_TASKS, 0)
+
+
+@pytest.mark.parametrize('worlds', [0, 1001, True, 'many'])
+def test_a_bad_number_of_worlds_is_refused(worlds):
+  with pytest.raises(ConfigError, match='worlds must be 1 to 1000, got'):
+    TextCraft(worlds=worlds)
+
+
 def test_a_very_long_action_is_not_repeated_back(env):
   for action in ('x' * 10**6, 'get ' + '9' * 10**6 + ' coal'):
     assert len(say(env, action)) < 200

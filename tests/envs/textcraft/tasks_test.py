@@ -47,9 +47,20 @@ def test_a_depth_that_does_not_exist_is_refused(depth):
     tasks.tasks('train', max_depth=depth)
 
 
-@pytest.mark.parametrize('task_id', [-1, 544])
+def test_worlds_multiply_what_one_trains_on_and_nothing_that_is_held_out():
+  train = tasks.tasks('train', max_depth=1, worlds=3)
+  assert len(set(train)) == 3 * 79
+  assert train[79:158] == tuple(544 + x for x in train[:79])
+  assert [tasks.depth_of(x) for x in train] == [1] * 3 * 79
+  for split in ('dev', 'test'):
+    assert tasks.tasks(split, worlds=3) == tasks.tasks(split)
+  with pytest.raises(ConfigError, match='worlds must be 1 to 1000'):
+    tasks.tasks('train', worlds=0)
+
+
+@pytest.mark.parametrize('task_id', [-1, 544_000])
 def test_a_task_that_does_not_exist_is_refused(task_id):
-  with pytest.raises(EnvError, match='ids are 0 to 543'):
+  with pytest.raises(EnvError, match='ids are 0 to 543999'):
     tasks.depth_of(task_id)
 
 
