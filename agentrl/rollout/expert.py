@@ -17,7 +17,7 @@ from agentrl.rollout.text_agent import TextAgent
 from agentrl.types import Episode
 
 _EXPERT, _STUMBLE = 'expert', 'stumble'  # versions of turns
-_MOST_WORDS = 4
+_WORDS = (2, 4)  # one alone is too often an action that cannot be undone
 
 
 class Expert(ActingPolicy):
@@ -60,7 +60,7 @@ class Expert(ActingPolicy):
       return action
     # The right verb, and words that stand somewhere in the observation.
     words = (await self._env.observation()).split()
-    found = rng.choices(words, k=rng.randint(1, _MOST_WORDS)) if words else []
+    found = rng.choices(words, k=rng.randint(*_WORDS)) if words else []
     nonsense = ' '.join([*action.split()[:1], *found])
     try:
       self._agent.write_text(nonsense)

@@ -74,10 +74,11 @@ class TextCraft:
           f' max_depth={self._max_depth}; raise max_depth or choose another.'
       )
     world, number = tasks.split_id(task_id)
-    if world >= self._worlds:
+    # The first are for training, the last for what is held out.
+    if self._worlds <= world <= tasks.MAX_WORLDS - self._worlds:
       raise EnvError(
-          f'TextCraft task {task_id} is of world {world}, from 0, and there are'
-          f' worlds={self._worlds}; raise worlds or choose another.'
+          f'TextCraft task {task_id} is of world {world} and worlds='
+          f'{self._worlds}; raise worlds or choose another.'
       )
     self._book, self._goal = _enter(world, number)
     self._inventory = {}

@@ -6,7 +6,8 @@ test list has the sizes of the original's and its reported mix of depths (31,
 without replacement, and are written out here so that nothing can move them.
 
 Task `w * NUM_TASKS + i` is goal i in world w: world 0 is Minecraft's, in the others
-the items have exchanged their names (recipes.renamed). Only train has others.
+the items have exchanged their names (recipes.renamed). Training and held-out tasks
+share no other world.
 """
 
 from collections.abc import Callable
@@ -92,23 +93,26 @@ def tasks(
   """The ids of `split` ('train', 'dev' or 'test'), shallow ones first.
 
   Args:
-    split: of the goals. Held-out goals are those of Minecraft's world alone.
+    split: of the goals.
     max_depth: of a goal, at most; None: any.
-    worlds: in which the goals of 'train' are listed, one after the other.
+    worlds: in which the goals are listed, one after the other: Minecraft's and
+      then the first ones, for a held-out split the last ones.
   """
   check_max_depth(max_depth)
   check_worlds(worlds)
   last = NUM_TASKS if max_depth is None else FIRST_ID[max_depth]
   goals = [x for x in SPLITS[split] if x < last]
+  chosen = range(worlds)
   if split != 'train':
-    worlds = 1
-  return tuple(world * NUM_TASKS + x for world in range(worlds) for x in goals)
+    chosen = (0, *range(MAX_WORLDS - worlds + 1, MAX_WORLDS))
+  return tuple(world * NUM_TASKS + x for world in chosen for x in goals)
 
 
 def check_worlds(worlds: int) -> None:
   """Refuses what is no number of worlds."""
-  if type(worlds) is not int or not 1 <= worlds <= MAX_WORLDS:
-    raise ConfigError(f'worlds must be 1 to {MAX_WORLDS}, got {worlds!r}.')
+  most = MAX_WORLDS // 2
+  if type(worlds) is not int or not 1 <= worlds <= most:
+    raise ConfigError(f'worlds must be 1 to {most}, got {worlds!r}.')
 
 
 def check_max_depth(max_depth: int | None) -> None:

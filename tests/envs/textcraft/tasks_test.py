@@ -47,14 +47,19 @@ def test_a_depth_that_does_not_exist_is_refused(depth):
     tasks.tasks('train', max_depth=depth)
 
 
-def test_worlds_multiply_what_one_trains_on_and_nothing_that_is_held_out():
+def test_worlds_multiply_the_tasks_and_held_out_ones_have_their_own():
   train = tasks.tasks('train', max_depth=1, worlds=3)
   assert len(set(train)) == 3 * 79
   assert train[79:158] == tuple(544 + x for x in train[:79])
   assert [tasks.depth_of(x) for x in train] == [1] * 3 * 79
   for split in ('dev', 'test'):
-    assert tasks.tasks(split, worlds=3) == tasks.tasks(split)
-  with pytest.raises(ConfigError, match='worlds must be 1 to 1000'):
+    goals = tasks.tasks(split)
+    found = tasks.tasks(split, worlds=3)
+    assert found[: len(goals)] == goals and len(set(found)) == 3 * len(goals)
+    worlds = {tasks.split_id(x)[0] for x in found}
+    assert worlds == {0, 998, 999}
+    assert {tasks.split_id(x)[1] for x in found} == set(goals)
+  with pytest.raises(ConfigError, match='worlds must be 1 to 500'):
     tasks.tasks('train', worlds=0)
 
 
