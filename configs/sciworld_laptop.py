@@ -3,9 +3,10 @@ r"""GRPO on three short tasks of SciWorld, on a laptop.
     python launch.py --config=configs/sciworld_laptop.py --workdir=runs/sciworld
     python launch.py --config=configs/sciworld_laptop.py:tiny --workdir=runs/smoke
 
-A policy of one million parameters imitates the expert and goes on by GRPO. It has
-not been seen to learn yet: experiments/2026-11-recipes says what was tried and what
-held it back. `algo` is any name of configs/algorithms.py.
+A policy of one million parameters imitates the expert and goes on by GRPO. Imitation
+takes the return of held-out tasks from 0.09 to 0.43, hardly a task is solved whole, and
+GRPO has not been seen to add anything: experiments/2026-11-recipes says what was tried
+and what held it back. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
@@ -19,21 +20,29 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
   config = laptop(arg.algo, arg.model)
-  config.num_steps = 24
+  config.num_steps = 20
   config.env.name = 'sciworld'
   config.env.options.update(
       tasks=TASKS, simplifications=('easy',), simulators=4
   )
   config.env.timeout_s = 120.0  # simulators start in the first resets
-  config.warmstart.update(episodes=400, epochs=6, horizon=16)
+  config.warmstart.update(
+      episodes=400,
+      epochs=6,
+      minibatch_size=8,
+      lr=3e-3,
+      schedule='cosine',
+      prompt_weight=0.1,
+      horizon=16,
+  )
   config.rollout.update(
-      tasks_per_step=8,
+      tasks_per_step=6,
       max_completion_tokens=48,
       max_context=3072,
       concurrency=4,  # as many as there are simulators
   )
-  config.horizon.turns = (8, 14)
-  config.eval.update(num_tasks=225, horizon=14)
+  config.horizon.update(turns=(8, 14), every=8)
+  config.eval.update(num_tasks=120, horizon=14)
 
   if arg.tiny:  # two steps, to see that everything works
     shrink_laptop(config)

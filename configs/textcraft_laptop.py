@@ -1,11 +1,12 @@
-r"""GRPO on TextCraft's goals of one and two crafts' depth, on a laptop.
+r"""GRPO on TextCraft's goals of one craft, in worlds of other names, on a laptop.
 
     python launch.py --config=configs/textcraft_laptop.py --workdir=runs/textcraft
     python launch.py --config=configs/textcraft_laptop.py:tiny --workdir=runs/smoke
 
-A policy of one million parameters imitates the expert and goes on by GRPO. It has
-not been seen to learn yet: experiments/2026-11-recipes says what was tried and what
-held it back. `algo` is any name of configs/algorithms.py.
+A policy of one million parameters imitates the expert and goes on by GRPO. The first
+command took a quarter of an hour on two CPU cores. Its warm start solves 0.42 of the
+tasks in worlds that were held out; what RL adds is within the noise, see
+experiments/2026-11-recipes. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
@@ -19,12 +20,12 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = laptop(arg.algo, arg.model)
   config.num_steps = 40
   config.env.name = 'textcraft'
-  # In eighty worlds the items have other names: only a policy that reads the
+  # In 400 worlds the items have other names: only a policy that reads the
   # commands gets anywhere, and it can do so in worlds that were held out.
-  config.env.options.update(max_depth=1, distractors=0, worlds=80)
+  config.env.options.update(max_depth=1, distractors=0, worlds=400)
   config.warmstart.update(
-      episodes=5000,
-      epochs=4,
+      episodes=10_000,
+      epochs=2,
       minibatch_size=8,
       lr=3e-3,
       schedule='cosine',
