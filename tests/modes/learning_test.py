@@ -311,7 +311,7 @@ def test_the_experts_failures_are_not_imitated(make_run, said):
 
   collector = Collector()
   run = make_run(read(), collector=collector)
-  found = learning.play_expert(run, 6, 12)
+  found = learning.play_expert(run, 6, 12, 0.25)
   assert len(found) == 3 and all(episode.success for episode in found)
   assert '3 episodes of the expert; 3 more failed' in said(run)
   config = run.session.config
@@ -319,4 +319,5 @@ def test_the_experts_failures_are_not_imitated(make_run, said):
       'horizon': 12,
       'seed': config.seed,
       'max_context': config.rollout.max_context,
+      'stumbles': 0.25,
   }

@@ -67,18 +67,12 @@ class TextCraft:
     self._observation = ''
 
   def reset(self, task_id: int, seed: int) -> str:
-    depth = tasks.depth_of(task_id)
+    world, number = tasks.split_id(task_id, self._worlds)
+    depth = tasks.depth_of(number)
     if self._max_depth is not None and depth > self._max_depth:
       raise EnvError(
           f'TextCraft task {task_id} has depth {depth}, above'
           f' max_depth={self._max_depth}; raise max_depth or choose another.'
-      )
-    world, number = tasks.split_id(task_id)
-    # The first are for training, the last for what is held out.
-    if self._worlds <= world <= tasks.MAX_WORLDS - self._worlds:
-      raise EnvError(
-          f'TextCraft task {task_id} is of world {world} and worlds='
-          f'{self._worlds}; raise worlds or choose another.'
       )
     self._book, self._goal = _enter(world, number)
     self._inventory = {}

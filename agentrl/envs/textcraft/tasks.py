@@ -15,7 +15,7 @@ from typing import Any
 
 from agentrl.envs import base
 from agentrl.envs.textcraft import recipes
-from agentrl.errors import ConfigError
+from agentrl.errors import ConfigError, EnvError
 
 # Depth d has the ids from FIRST_ID[d - 1] up to, not including, FIRST_ID[d].
 FIRST_ID = (0, 125, 416, 533, 544)
@@ -47,27 +47,45 @@ SPLITS = {
 }
 
 
-def depth_of(task_id: int) -> int:
+def split_id(task_id: int, worlds: int = 1) -> tuple[int, int]:
+  """The world of a task, and the number of its goal.
+
+  Args:
+    task_id: of any split.
+    worlds: as for `tasks`.
+
+  Raises:
+    EnvError: there is no such task.
+  """
+  most = 1 if worlds == 1 else MAX_WORLDS
+  base.check_task('TextCraft', task_id, most * NUM_TASKS)
+  world, goal = divmod(task_id, NUM_TASKS)
+  # The first worlds are for training, the last for what is held out.
+  if worlds <= world <= MAX_WORLDS - worlds:
+    raise EnvError(
+        f'TextCraft task {task_id} is of world {world}, which is none of'
+        f' worlds={worlds}; choose another or raise worlds.'
+    )
+  return world, goal
+
+
+def depth_of(task_id: int, worlds: int = 1) -> int:
   """The depth of a task's goal, 1 to 4.
 
   Raises:
     EnvError: there is no such task.
   """
-  _, goal = split_id(task_id)
+  _, goal = split_id(task_id, worlds)
   return next(d for d, first in enumerate(FIRST_ID) if goal < first)
 
 
-def split_id(task_id: int) -> tuple[int, int]:
-  """The world of a task, and the number of its goal.
-
-  Raises:
-    EnvError: there is no such task.
-  """
-  base.check_task('TextCraft', task_id, MAX_WORLDS * NUM_TASKS)
-  return divmod(task_id, NUM_TASKS)
+def subtasks(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
+  """A function from a task to its kind, the depth of its goal."""
+  del options
+  return lambda task_id: f'depth {depth_of(task_id, worlds)}'
 
 
-def clusters(**options: Any) -> Callable[[int], str]:
+def clusters(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
   """A function from a task to the family of its goal.
 
   Beds of sixteen colours or doors of eight woods have one recipe but for the
@@ -80,7 +98,7 @@ def clusters(**options: Any) -> Callable[[int], str]:
   book = recipes.load()
 
   def family_of(task_id: int) -> str:
-    _, number = split_id(task_id)
+    _, number = split_id(task_id, worlds)
     goal = book.goals[number]
     return recipes.plain_name(book.recipes[goal][0].tag or goal)
 

@@ -184,10 +184,12 @@ def test_the_expert_solves_every_task_of_another_world():
 
 def test_a_world_that_is_not_there_is_refused():
   env = TextCraft(worlds=2)
-  with pytest.raises(
-      EnvError, match='is of world 2, from 0, and there are wor'
-  ):
-    env.reset(2 * tasks.NUM_TASKS, 0)
+  for world in (2, 998):
+    with pytest.raises(EnvError, match=f'is of world {world}, which is none'):
+      env.reset(world * tasks.NUM_TASKS, 0)
+  assert env.reset(999 * tasks.NUM_TASKS, 0)
+  with pytest.raises(EnvError, match='no task 544; ids are 0 to 543'):
+    TextCraft().reset(tasks.NUM_TASKS, 0)
 
 
 @pytest.mark.parametrize('worlds', [0, 501, True, 'many'])
