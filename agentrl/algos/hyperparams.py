@@ -148,6 +148,10 @@ class Online:
       gt=0,
       acts_if=_CONSTANT,
   )
+  # Where few episodes succeed most sampled tokens are pushed away, and what is
+  # pushed away goes anywhere: entropy rises. 0 leaves rejection sampling, with
+  # weights (arXiv:2504.11343 and 2506.01347 compare).
+  negative_weight: float = field(1.0, 'weight of negative advantages', ge=0)
   entropy_coef: float = field(0.0, 'weight of the entropy bonus', ge=0)
   # Off-policy correction by the sampler's log-probabilities, `ops.correction`.
   importance_cap: float | None = field(

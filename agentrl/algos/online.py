@@ -61,7 +61,8 @@ def bind_loss(hyperparams: Online) -> Callable:
 def bind_advantages(hyperparams: Online) -> Callable:
   """The algorithm's advantages, its hyperparameters bound.
 
-  Their shape is checked whenever they are traced.
+  Their shape is checked whenever they are traced, and those below 0 have their
+  `negative_weight`.
   """
   advantages = find(hyperparams.name).advantages
 
@@ -80,7 +81,13 @@ def bind_advantages(hyperparams: Online) -> Callable:
           f' for each token, [B, T], is {wanted}. From one an episode'
           ' ops.advantage.to_tokens makes them.'
       )
-    return made
+    if hyperparams.negative_weight == 1:
+      return made
+    negative = jnp.minimum(made.advantages, 0)
+    return made.replace(
+        advantages=jnp.maximum(made.advantages, 0)
+        + hyperparams.negative_weight * negative
+    )
 
   return checked
 

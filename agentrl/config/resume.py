@@ -14,8 +14,8 @@ from agentrl.config.reading import read as read_config, usual
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 
-# More steps, other checkpoints, another panel, mesh or kernel continue the same
-# run, wherever its programs are kept. A panel that the horizon follows does not.
+# More steps, other checkpoints, another panel, mesh or kernel and less memory
+# continue the same run, wherever its programs are kept. A panel that the horizon follows does not.
 _FREE = (
     'compile_cache',
     'num_steps',
@@ -26,6 +26,8 @@ _FREE = (
     'sampler.',
     'mesh.',
     'model.attention',
+    'model.remat',
+    'optim.max_tokens',
     'track.',
 )
 # Of an evaluation, what changes neither what is played nor by whom.

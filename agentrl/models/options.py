@@ -3,7 +3,7 @@
 import dataclasses
 
 from agentrl.errors import ConfigError
-from agentrl.fields import field, section, when_set
+from agentrl.fields import ActsIf, field, section, when_set
 
 # Variants that start from random weights.
 TINY = ('tiny-1m', 'tiny-4m')
@@ -14,6 +14,11 @@ LORA_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
 
 _RANK = when_set(
     'model.lora.rank', 8, 'model.lora.rank=0 trains all parameters'
+)
+_FROM_SCRATCH = ActsIf(
+    lambda config: config.model.from_scratch,
+    {'model.name': TINY[0], 'warmstart.episodes': 16},
+    f'it acts with model.name={" or ".join(map(repr, TINY))}',
 )
 
 
@@ -70,6 +75,14 @@ class Model:
 class TrainModel(Model):
   """The policy network, as it learns."""
 
+  # Of names in one piece a small network learns sooner to copy them.
+  vocab_size: int | None = field(
+      None,
+      "tokens of a tokenizer trained for the task; None: the variant's",
+      ge=512,
+      acts_if=_FROM_SCRATCH,
+      example=2048,
+  )
   # 'dots': all but products with weights and attention. Less memory; on a CPU
   # 'dots' is the fastest, since less is written and read.
   remat: str = field(

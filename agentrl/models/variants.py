@@ -6,6 +6,7 @@ those of the base models here. Only the tiny ones start from random weights; the
 weights of the others come with their files.
 """
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -322,8 +323,11 @@ VARIANTS = {
 }
 
 
-def get(name: str) -> TransformerConfig:
-  """The shape called `name`."""
+def get(name: str, vocab_size: int | None = None) -> TransformerConfig:
+  """The shape called `name`, with as many rows of the embedding as asked for."""
   if name not in VARIANTS:
     raise ValueError(f'Unknown variant {name!r}; known: {", ".join(VARIANTS)}.')
-  return VARIANTS[name]
+  shape = VARIANTS[name]
+  if vocab_size is None:
+    return shape
+  return dataclasses.replace(shape, vocab_size=vocab_size)

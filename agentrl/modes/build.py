@@ -231,7 +231,7 @@ def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
         settings.name, world.mesh, dtype=DTYPES[dtype]
     )[0]
   path = session.directory / 'tokenizer'
-  shape = variants.get(settings.name)
+  shape = variants.get(settings.name, settings.vocab_size)
   # A tokenizer of a run that was refused may be of other tasks.
   if not distributed.agree(session.known and path.exists()):
     session.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')

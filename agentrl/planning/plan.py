@@ -124,7 +124,7 @@ def find_shape(model: TrainModel) -> TransformerConfig | None:
   if pathlib.Path(name).exists() and not model.from_scratch:
     return pretrained.load_config(name)
   if name in variants.VARIANTS:
-    return variants.get(name)
+    return variants.get(name, model.vocab_size)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
     found = huggingface_hub.try_to_load_from_cache(name, 'config.json')
     if isinstance(found, str):

@@ -40,6 +40,13 @@ def test_another_run_is_refused_with_all_differences(tmp_path, kept):
   assert 'num_steps' not in said  # more of them continue the run
 
 
+def test_a_run_that_was_killed_for_memory_goes_on_with_less(tmp_path):
+  config = left(tmp_path, checkpoint=True)
+  config['optim']['max_tokens'] = 1024
+  config['model']['remat'] = 'full'
+  resume.check(config, tmp_path)
+
+
 def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
   config = left(tmp_path, checkpoint=True)
   old = {

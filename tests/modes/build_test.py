@@ -114,6 +114,14 @@ def test_a_run_has_a_module_to_train_and_the_parameters_apart(
   assert run.collector.limits is run.session.config.rollout
 
 
+def test_a_random_network_has_the_vocabulary_asked_for(make_world, said):
+  config = babyai_sft.get_config('tiny')
+  config.model.vocab_size = 512
+  run, params = build.make_run(make_world(config), lambda: ['go to the ball'])
+  assert 'Training a tokenizer of 512 tokens' in said(run)
+  assert run.model.config.vocab_size == 512 and len(params['embed']) == 512
+
+
 def test_a_random_network_keeps_its_tokenizer(make_world, said):
   config = babyai_sft.get_config('tiny')
   world = make_world(config)

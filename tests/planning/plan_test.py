@@ -25,6 +25,13 @@ def test_a_variant_needs_no_weights_to_be_planned_and_some_to_be_run():
     pretrained.resolve('llama3-70b')
 
 
+def test_a_plan_has_the_vocabulary_asked_for():
+  found = plan.find_shape(TrainModel(name='tiny-1m', vocab_size=2048))
+  assert found == variants.get('tiny-1m', 2048)
+  more = found.num_params - variants.get('tiny-1m').num_params
+  assert more == 1024 * found.hidden_size
+
+
 def test_a_folder_needs_its_config_alone(tmp_path):
   config = hf_config.make(variants.get('qwen2.5-7b'))
   (tmp_path / 'config.json').write_text(json.dumps(config))

@@ -38,6 +38,8 @@ class TextCraft:
 
   Args:
     max_depth: refuses tasks whose goal is deeper; None allows all.
+    max_ingredients: refuses tasks whose goal takes more kinds of things; None
+      allows all.
     distractors: commands that are shown without need, at most; the original
       shows ten.
     worlds: how many there are to train in, see tasks.py.
@@ -47,16 +49,19 @@ class TextCraft:
       self,
       *,
       max_depth: int | None = None,
+      max_ingredients: int | None = None,
       distractors: int = MAX_DISTRACTORS,
       worlds: int = 1,
   ):
     tasks.check_max_depth(max_depth)
+    tasks.check_max_ingredients(max_ingredients)
     tasks.check_worlds(worlds)
     if type(distractors) is not int or not 0 <= distractors <= MAX_DISTRACTORS:
       raise ConfigError(
           f'distractors must be 0 to {MAX_DISTRACTORS}, got {distractors!r}.'
       )
     self._max_depth, self._distractors = max_depth, distractors
+    self._max_ingredients = max_ingredients
     self._worlds = worlds
     self._book = recipes.load()
     self._goal = ''
@@ -73,6 +78,13 @@ class TextCraft:
       raise EnvError(
           f'TextCraft task {task_id} has depth {depth}, above'
           f' max_depth={self._max_depth}; raise max_depth or choose another.'
+      )
+    kinds = tasks.ingredients_of(number)
+    if self._max_ingredients is not None and kinds > self._max_ingredients:
+      raise EnvError(
+          f'TextCraft task {task_id} takes {kinds} ingredients, above'
+          f' max_ingredients={self._max_ingredients}; raise max_ingredients or'
+          ' choose another.'
       )
     self._book, self._goal = _enter(world, number)
     self._inventory = {}

@@ -85,6 +85,16 @@ def subtasks(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
   return lambda task_id: f'depth {depth_of(task_id, worlds)}'
 
 
+def ingredients_of(number: int) -> int:
+  """The kinds of things that the simplest recipe of a goal takes.
+
+  Raises:
+    EnvError: the recipes are missing.
+  """
+  book = recipes.load()
+  return min(len(x.inputs) for x in book.recipes[book.goals[number]])
+
+
 def clusters(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
   """A function from a task to the family of its goal.
 
@@ -106,20 +116,29 @@ def clusters(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
 
 
 def tasks(
-    split: str, *, max_depth: int | None = None, worlds: int = 1
+    split: str,
+    *,
+    max_depth: int | None = None,
+    max_ingredients: int | None = None,
+    worlds: int = 1,
 ) -> tuple[int, ...]:
   """The ids of `split` ('train', 'dev' or 'test'), shallow ones first.
 
   Args:
     split: of the goals.
     max_depth: of a goal, at most; None: any.
+    max_ingredients: kinds of things that a goal's simplest recipe takes, at
+      most; None: any.
     worlds: in which the goals are listed, one after the other: Minecraft's and
       then the first ones, for a held-out split the last ones.
   """
   check_max_depth(max_depth)
+  check_max_ingredients(max_ingredients)
   check_worlds(worlds)
   last = NUM_TASKS if max_depth is None else FIRST_ID[max_depth]
   goals = [x for x in SPLITS[split] if x < last]
+  if max_ingredients is not None:
+    goals = [x for x in goals if ingredients_of(x) <= max_ingredients]
   chosen = range(worlds)
   if split != 'train':
     chosen = (0, *range(MAX_WORLDS - worlds + 1, MAX_WORLDS))
@@ -139,4 +158,13 @@ def check_max_depth(max_depth: int | None) -> None:
   if max_depth is not None and max_depth not in range(1, deepest + 1):
     raise ConfigError(
         f'max_depth must be 1 to {deepest} or None, got {max_depth!r}.'
+    )
+
+
+def check_max_ingredients(max_ingredients: int | None) -> None:
+  """Refuses what is neither a number of ingredients nor None."""
+  if max_ingredients is not None and max_ingredients not in range(1, 10):
+    raise ConfigError(
+        'max_ingredients must be 1 to 9, the fields of a crafting table, or'
+        f' None, got {max_ingredients!r}.'
     )

@@ -136,6 +136,13 @@ def test_tasks_beyond_max_depth_are_refused():
     env.reset(125, 0)
 
 
+def test_tasks_of_more_ingredients_are_refused():
+  env = TextCraft(max_ingredients=1)
+  env.reset(4, 0)
+  with pytest.raises(EnvError, match='task 2 takes 3 ingredients, above max_i'):
+    env.reset(2, 0)
+
+
 def test_fewer_distractors_leave_all_that_a_plan_needs():
   for most in (0, 3):
     env = TextCraft(distractors=most)

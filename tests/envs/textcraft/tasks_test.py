@@ -47,6 +47,21 @@ def test_a_depth_that_does_not_exist_is_refused(depth):
     tasks.tasks('train', max_depth=depth)
 
 
+def test_max_ingredients_keeps_the_goals_of_simple_recipes():
+  simple = tasks.tasks('train', max_depth=1, max_ingredients=1, worlds=2)
+  assert len(simple) == 2 * 68
+  book = recipes.load()
+  for task in tasks.tasks('train', max_depth=1, worlds=2):
+    kinds = [len(x.inputs) for x in book.recipes[book.goals[task % 544]]]
+    assert (task in simple) == (min(kinds) == 1)
+
+
+@pytest.mark.parametrize('most', [0, 10, 'one'])
+def test_a_number_of_ingredients_that_no_recipe_has_is_refused(most):
+  with pytest.raises(ConfigError, match='max_ingredients must be 1 to 9'):
+    tasks.tasks('train', max_ingredients=most)
+
+
 def test_worlds_multiply_the_tasks_and_held_out_ones_have_their_own():
   train = tasks.tasks('train', max_depth=1, worlds=3)
   assert len(set(train)) == 3 * 79
