@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentrl.algos import grpo, policy
+from agentrl.algos import grpo, online, policy
 from agentrl.data import collate
 from agentrl.engine.model_runner import ModelRunner
 from agentrl.engine.options import EngineOptions
@@ -409,11 +409,9 @@ _quick_jit = functools.partial(
 )
 
 
-@functools.partial(
-    _quick_jit, static_argnames=('module', 'hyperparams', 'num_groups')
-)
-def _advantages(batch, module, hyperparams, num_groups):
-  return module.advantages(batch, hyperparams, num_groups=num_groups)
+@functools.partial(_quick_jit, static_argnames=('hyperparams', 'num_groups'))
+def _advantages(batch, hyperparams, num_groups):
+  return online.bind_advantages(hyperparams)(batch, num_groups=num_groups)
 
 
 def advantages(module, batch, **hyperparams):
@@ -421,7 +419,7 @@ def advantages(module, batch, **hyperparams):
   chosen = module.Hyperparams(**hyperparams)
   num_groups = int(np.max(batch.group_ids)) + 1
   return jax.tree.map(
-      np.asarray, _advantages(batch, module, chosen, num_groups)
+      np.asarray, _advantages(batch, chosen, num_groups)
   )
 
 

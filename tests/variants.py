@@ -54,6 +54,7 @@ CHANGES = {
     'ratio_level': ({}, 'sequence'),
     'aggregation': ({}, 'sequence'),
     'aggregation_constant': (CONSTANT, 64.0),
+    'negative_weight': ({}, 0.5),
     'entropy_coef': ({}, 0.1),
     'kl_coef': ({}, 0.1),
     'kl_in': (KL, 'reward'),
@@ -92,6 +93,7 @@ USES = {
 }
 # No estimate of advantages reads those that all algorithms have.
 SHARED = {field.name for field in dataclasses.fields(Online)}
+SHARED.remove('negative_weight')  # which acts in the advantages
 
 
 def with_values(batch, seed):

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from agentrl.algos import online
 from agentrl.algos.online import ONLINE
 from agentrl.data import collate
 from agentrl.types import HORIZON, TERMINATED, Group
@@ -301,11 +300,11 @@ def test_a_collection_of_ties_has_advantage_zero(name):
 @each_advantage
 def test_negative_advantages_have_their_weight(name, weight):
   algorithm, values = variants.ADVANTAGES[name]
-  hyperparams = ONLINE[algorithm].Hyperparams(**values, negative_weight=weight)
   batch = variants.random_batch(3)
-  groups = 1 + int(batch.group_ids.max())
   plain = np.asarray(variants.advantages(name, batch).advantages)
-  made = online.bind_advantages(hyperparams)(batch, num_groups=groups)
+  made = tiny.advantages(
+      ONLINE[algorithm], batch, **values, negative_weight=weight
+  )
   wanted = np.where(plain < 0, weight * plain, plain)
   assert (plain < 0).any() and (plain > 0).any()
   np.testing.assert_allclose(made.advantages, wanted, rtol=1e-5, atol=1e-6)
