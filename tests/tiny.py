@@ -418,9 +418,7 @@ def advantages(module, batch, **hyperparams):
   """The batch with an algorithm's advantages, as host arrays."""
   chosen = module.Hyperparams(**hyperparams)
   num_groups = int(np.max(batch.group_ids)) + 1
-  return jax.tree.map(
-      np.asarray, _advantages(batch, chosen, num_groups)
-  )
+  return jax.tree.map(np.asarray, _advantages(batch, chosen, num_groups))
 
 
 def pad(batch, height, width):

@@ -3,7 +3,7 @@
 import dataclasses
 
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section, when_set
+from agentrl.fields import field, section, when, when_set
 
 # Variants that start from random weights.
 TINY = ('tiny-1m', 'tiny-4m')
@@ -15,11 +15,7 @@ LORA_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
 _RANK = when_set(
     'model.lora.rank', 8, 'model.lora.rank=0 trains all parameters'
 )
-_FROM_SCRATCH = ActsIf(
-    lambda config: config.model.from_scratch,
-    {'model.name': TINY[0], 'warmstart.episodes': 16},
-    f'it acts with model.name={" or ".join(map(repr, TINY))}',
-)
+_FROM_SCRATCH = when('model.name', *TINY)
 
 
 @dataclasses.dataclass(frozen=True)

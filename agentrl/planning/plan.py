@@ -21,7 +21,7 @@ from agentrl.algos import agentevol, dpo, online, sft
 from agentrl.data import packing
 from agentrl.models import lora as lora_lib, transformer, value_head, variants
 from agentrl.models.config import TransformerConfig
-from agentrl.models.options import TrainModel
+from agentrl.models.options import Model, TrainModel
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.planning import footprint
 from agentrl.planning.footprint import Program, Size
@@ -114,7 +114,7 @@ class Plan:
     )
 
 
-def find_shape(model: TrainModel) -> TransformerConfig | None:
+def find_shape(model: Model) -> TransformerConfig | None:
   """The shape of a model whose weights need not be there; None: unknown here.
 
   Raises:
@@ -124,7 +124,8 @@ def find_shape(model: TrainModel) -> TransformerConfig | None:
   if pathlib.Path(name).exists() and not model.from_scratch:
     return pretrained.load_config(name)
   if name in variants.VARIANTS:
-    return variants.get(name, model.vocab_size)
+    trained = isinstance(model, TrainModel)
+    return variants.get(name, model.vocab_size if trained else None)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
     found = huggingface_hub.try_to_load_from_cache(name, 'config.json')
     if isinstance(found, str):

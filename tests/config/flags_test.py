@@ -37,6 +37,8 @@ EVALUATED = {
 # What a field, or one of its values, asks for beside it, where that is no
 # condition under which it acts.
 BESIDE = {
+    # A tokenizer of a task is trained on the expert's episodes.
+    'model.vocab_size': {'warmstart.episodes': 16},
     # A stage lasts, and a fixed horizon is one.
     ('horizon.kind', 'stepwise'): {'horizon.every': 7},
     ('horizon.kind', 'linear'): {'horizon.every': 7},
@@ -139,6 +141,7 @@ class Setting:
 
   def set(self, path, value):
     beside = BESIDE.get(path, {}) | BESIDE.get((path, str(value)), {})
+    beside = {k: x for k, x in beside.items() if k in self.known}
     self.flags = beside | self.flags | {path: value}
     self.enable(self.known[path])
     if path in ('algo.name', 'env.name'):
