@@ -15,7 +15,8 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 
 # More steps, other checkpoints, another panel, mesh or kernel and less memory
-# continue the same run, wherever its programs are kept. A panel that the horizon follows does not.
+# continue the same run, wherever its programs are kept. A panel that the horizon
+# follows does not.
 _FREE = (
     'compile_cache',
     'num_steps',
