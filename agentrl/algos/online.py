@@ -83,11 +83,8 @@ def bind_advantages(hyperparams: Online) -> Callable:
       )
     if hyperparams.negative_weight == 1:
       return made
-    negative = jnp.minimum(made.advantages, 0)
-    return made.replace(
-        advantages=jnp.maximum(made.advantages, 0)
-        + hyperparams.negative_weight * negative
-    )
+    weights = jnp.where(made.advantages < 0, hyperparams.negative_weight, 1.0)
+    return made.replace(advantages=weights * made.advantages)
 
   return checked
 
