@@ -65,6 +65,7 @@ ENVS = {
         words=prompts.TEXTCRAFT,
         functions=FUNCTIONS['textcraft'],
         options={
+            'min_depth': 1,
             'max_depth': None,
             'max_ingredients': None,
             'distractors': 10,
@@ -73,7 +74,7 @@ ENVS = {
         subtasks_of=textcraft_tasks.subtasks,
         open_factory=_open_textcraft,
         list_tasks=textcraft_tasks.tasks,
-        task_options=('max_depth', 'max_ingredients', 'worlds'),
+        task_options=('min_depth', 'max_depth', 'max_ingredients', 'worlds'),
         success='The goal item was crafted.',
         clusters_of=textcraft_tasks.clusters,
     ),

@@ -45,8 +45,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
   Returns:
     `mean` success with its 95% interval `low` to `high`, from `n` episodes of
-    `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`.
-    With several episodes a task `pass_at_k` has each k up to the fewest valid
+    `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`,
+    and `progress_mean` where the environment reports it. With several episodes a task `pass_at_k` has each k up to the fewest valid
     episodes of a task. With several attempts at a task, `success_attempt_K` and
     `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high
     n tasks` by name. Means of nothing are None.
@@ -57,6 +57,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
       'return_mean': whole.ret and whole.ret.mean,
       'turns_mean': whole.turns,
   }
+  if whole.progress:
+    summary['progress_mean'] = whole.progress.mean
   if len(whole.pass_at_k) > 1:
     summary['pass_at_k'] = {k: x.mean for k, x in whole.pass_at_k.items()}
   for k, attempt in whole.attempts.items():
@@ -104,6 +106,10 @@ def best(
   return max(found, key=lambda name: evals[name]['mean'], default=None)
 
 
+# Figures that some environments or policies have.
+_OPTIONAL = ('progress_mean', 'success_attempt_', 'return_attempt_')
+
+
 def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
   """The numbers of a summary under the names of metrics; no None.
 
@@ -114,8 +120,8 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
 
   Returns:
     `PREFIX/success`, `success_low`, `success_high`, `episodes`, `invalid`,
-    `return_mean`, `turns_mean`, `pass_at_K`, `success_attempt_K`,
-    `return_attempt_K` and, of each kind of task, `PREFIX/KIND/success`.
+    `return_mean`, `turns_mean`, `progress_mean`, `pass_at_K`,
+    `success_attempt_K`, `return_attempt_K` and, of each kind of task, `PREFIX/KIND/success`.
   """
   numbers = {
       'success': summary['mean'],
@@ -129,7 +135,7 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
       **{
           name: value
           for name, value in summary.items()
-          if name.startswith(('success_attempt_', 'return_attempt_'))
+          if name.startswith(_OPTIONAL)
       },
       **{
           f'pass_at_{k}': rate

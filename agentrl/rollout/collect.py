@@ -172,7 +172,8 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
   repeated actions are those that were for the environment. Several attempts at
   a task have their success and return also by attempt, from 1. Without a valid
   episode only `invalid` and `stop_*` are given: a mean of nothing is no number.
-  Token counts that an endpoint did not report are left out likewise.
+  Token counts that an endpoint did not report are left out likewise, and the
+  progress that an environment did not.
 
   Args:
     groups: what `collect` returned.
@@ -219,6 +220,9 @@ def rollout_metrics(groups: Sequence[Group], horizon: int) -> dict[str, float]:
       'rollout/env_s_mean': mean(turn.env_s for turn in turns),
       'rollout/horizon_mean': mean(episode.horizon for episode in valid),
   }
+  progress = [e.progress for e in valid if e.progress is not None]
+  if progress:
+    metrics['rollout/progress'] = mean(progress)
   learning = [
       episode
       for group in groups

@@ -32,11 +32,14 @@ class Cell:
     config: `FILE` or `FILE:ARGUMENT`, as `--config` takes it.
     overrides: (field or `:argument`, value as on the command line).
     label: name in place of the overrides.
+    start: checkpoint of the warm start that it begins with, for the argument
+      `start` of its config file; none if empty.
   """
 
   config: str
   overrides: tuple[tuple[str, str], ...]
   label: str = ''
+  start: str = ''
 
   @property
   def name(self) -> str:
@@ -52,7 +55,8 @@ class Cell:
   def argument(self) -> str:
     """`--config` with the arguments of this cell."""
     file, _, argument = self.config.partition(':')
-    given = [f'{k[1:]}={v}' for k, v in self.overrides if k.startswith(':')]
+    given = [f'start={self.start}'] if self.start else []
+    given += [f'{k[1:]}={v}' for k, v in self.overrides if k.startswith(':')]
     joined = ','.join(filter(None, (argument, *given)))
     return f'{file}:{joined}' if joined else file
 
@@ -104,6 +108,33 @@ def make(
       )
     cells.append(Cell(config, tuple(pairs)))
   return cells
+
+
+# A step more than none: the checkpoint before it is what counts.
+_WARM_START = (('num_steps', '1'), ('eval.num_tasks', '0'))
+
+
+def with_warm_starts(
+    cells: Sequence[Cell], shared_by: Sequence[str], out: pathlib.Path
+) -> tuple[list[Cell], dict[str, Cell]]:
+  """The cells with what they begin with, and those warm starts.
+
+  Args:
+    cells: of a config file with an argument `start`.
+    shared_by: fields and `:arguments`; cells that agree in them share one.
+    out: folder of the sweep.
+
+  Returns:
+    The cells, and by `start` the cell that trains the warm start.
+  """
+  begun, starts = [], {}
+  for cell in cells:
+    own = tuple(pair for pair in cell.overrides if pair[0] in shared_by)
+    label = '-'.join(['warmstart', *([_name(own)] if own else [])])
+    start = str((out / label).absolute() / 'checkpoints' / '0')
+    starts[start] = Cell(cell.config, (*own, *_WARM_START), label)
+    begun.append(dataclasses.replace(cell, start=start))
+  return begun, starts
 
 
 def parse(grid: str) -> tuple[str, list[str]]:

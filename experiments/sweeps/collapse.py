@@ -23,4 +23,4 @@ SWEEP = [
 ]
 
 if __name__ == '__main__':
-  program.run(horizons.CONFIG, SWEEP, warm_start=True, more=signs.table)
+  program.run(horizons.CONFIG, SWEEP, warm_start=(), more=signs.table)

@@ -20,4 +20,4 @@ SWEEP = [
 ]
 
 if __name__ == '__main__':
-  program.run(CONFIG, SWEEP, warm_start=True)
+  program.run(CONFIG, SWEEP, warm_start=())

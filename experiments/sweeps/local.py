@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import os
 import pathlib
+import queue
 import sys
 import threading
 import time
@@ -27,7 +28,9 @@ def train(cells: Sequence[Cell], out: pathlib.Path, jobs: int) -> list[str]:
   """Trains the cells, and returns the reason of each that failed.
 
   Ctrl-C lets the running cells save and stop; a second one ends them at once.
-  They end with this process, whatever ends it.
+  They end with this process, whatever ends it. Several at a time have cores of
+  their own where there are enough: on two cores, two runs that share both took
+  three times as long as one alone, two of one core each 1.3 to 1.6 times.
 
   Args:
     cells: unfinished ones.
@@ -35,7 +38,12 @@ def train(cells: Sequence[Cell], out: pathlib.Path, jobs: int) -> list[str]:
     jobs: cells at a time.
   """
   stopping = threading.Event()
-  with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+  shares: queue.SimpleQueue[set[int]] = queue.SimpleQueue()
+  for cores in _share_cores(min(jobs, len(cells))):
+    shares.put(cores)
+  with concurrent.futures.ThreadPoolExecutor(
+      jobs, initializer=_pin, initargs=(shares,)
+  ) as pool:
     waiting = [pool.submit(_train, cell, out, stopping) for cell in cells]
     try:
       found = [future.result() for future in waiting]
@@ -74,6 +82,21 @@ def interrupt(child: Child) -> None:
   with contextlib.suppress(psutil.NoSuchProcess):
     for run in psutil.Process(child.pid).children():  # of the supervisor
       run.terminate()
+
+
+def _share_cores(jobs: int) -> list[set[int]]:
+  """Cores of each job; none where they are too few, or cannot be chosen."""
+  if not hasattr(os, 'sched_getaffinity'):  # macOS
+    return []
+  cores = sorted(os.sched_getaffinity(0))
+  each = len(cores) // max(jobs, 1)
+  return [set(cores[i * each : (i + 1) * each]) for i in range(jobs) if each]
+
+
+def _pin(shares: queue.SimpleQueue[set[int]]) -> None:
+  """Gives this thread, and the runs that it starts, cores of their own."""
+  if not shares.empty():
+    os.sched_setaffinity(0, shares.get())
 
 
 def _await_end(workdir: pathlib.Path) -> None:

@@ -53,15 +53,11 @@ _SHOW = flags.DEFINE_bool(
 )
 
 
-# A step more than none: the checkpoint before it is what counts.
-_WARM_START = (('num_steps', '1'), ('eval.num_tasks', '0'))
-
-
 def run(
     config: str | None,
     listed: Sequence[Overrides],
     *,
-    warm_start: bool = False,
+    warm_start: Sequence[str] | None = None,
     more: Callable[[Sequence[Any]], str] | None = None,
 ) -> None:
   """Runs the program.
@@ -70,8 +66,10 @@ def run(
     config: what `--config` is by default; None: it has to be given.
     listed: overrides of each cell; keys are fields (`optim.lr`) and, after a
       colon, arguments of the config file (`:algo`).
-    warm_start: let all cells begin with the policy of one warm start, which is
-      trained first, here; the config file has an argument `start` for it.
+    warm_start: let cells begin with the policies of warm starts, which are
+      trained first, here; the config file has an argument `start` for them.
+      Cells that agree in these fields and arguments share one, so that `()` is
+      one for all.
     more: Markdown about the finished runs (`results.Run`), after the table.
   """
 
@@ -89,7 +87,7 @@ def _main(
     argv: Sequence[str],
     config: str | None,
     listed: Sequence[Overrides],
-    warm_start: bool,
+    warm_start: Sequence[str] | None,
     more: Callable[[Sequence[Any]], str] | None,
 ) -> None:
   if len(argv) > 1:
@@ -102,12 +100,11 @@ def _main(
   if options and _CLUSTER.value != 'slurm':
     raise ConfigError('--slurm acts with --cluster=slurm only.')
   out = pathlib.Path(_OUT.value)
-  first = [Cell(config, _WARM_START, 'warmstart')] if warm_start else []
-  for cell in first:
-    begin = (out / cell.name).absolute() / 'checkpoints' / '0'
-    config += f'{"," if ":" in config else ":"}start={begin}'
   cells = cells_lib.make(config, listed, _GRID.value)
-  records = cells_lib.check([*first, *cells])
+  starts: dict[str, Cell] = {}
+  if warm_start is not None:
+    cells, starts = cells_lib.with_warm_starts(cells, warm_start, out)
+  records = cells_lib.check([*starts.values(), *cells])
   kept = folder.read(out)
   if kept:
     folder.check(out, kept, cells, records)
@@ -118,10 +115,13 @@ def _main(
   is_open = lambda cell: not folder.finished(
       out / cell.name, records[cell.name]
   )
-  first = list(filter(is_open, first))
   unfinished = list(filter(is_open, chosen))
+  needed = {cell.start for cell in unfinished}
+  first = [x for start, x in starts.items() if start in needed and is_open(x)]
   if _SHOW.value:
-    _show([*first, *chosen], [*first, *unfinished], out, options)
+    shown = {cell.start for cell in chosen}
+    begins = [x for start, x in starts.items() if start in shown]
+    _show([*begins, *chosen], [*first, *unfinished], out, options)
     return
   # A refused command leaves nothing behind.
   executor = None
@@ -132,7 +132,7 @@ def _main(
   names = {cell.name for cell in (*kept, *chosen)}
   with lock.hold(out):
     folder.keep(out, [cell for cell in cells if cell.name in names])
-    reasons = local.train(first, out, 1) if unfinished else []
+    reasons = local.train(first, out, _JOBS.value)
     if unfinished and not reasons:
       if executor is None:
         reasons = local.train(unfinished, out, _JOBS.value)

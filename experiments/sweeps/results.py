@@ -51,6 +51,10 @@ class Run:
     """The evaluation at the end; None without one."""
     return self.summary['eval'].get('after')
 
+  def column(self, metric: str) -> list[float]:
+    """The values of a metric, of the steps that have it."""
+    return [line[metric] for line in self.metrics if metric in line]
+
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
@@ -152,7 +156,7 @@ def _run_row(run: Run) -> list[str]:
   before, after = run.before, run.after
   both = before is not None and after is not None
   minutes, seconds = divmod(round(run.summary['wall_s']), 60)
-  memory = [x[_MEMORY] for x in run.metrics if _MEMORY in x]
+  memory = run.column(_MEMORY)
   return [
       run.name,
       str(run.summary['steps']),

@@ -7,7 +7,7 @@ import pytest
 from agentrl.errors import EnvError
 from agentrl.evaluation import rows as rows_lib
 from agentrl.evaluation.evaluate import as_metrics, best, seeded, summarise
-from agentrl.rollout.collect import collect
+from agentrl.rollout.collect import collect, rollout_metrics
 from agentrl.types import Group
 from tests import fakes
 from tests.evaluation import recording
@@ -152,6 +152,16 @@ def test_a_summary_has_metrics():
   nothing = as_metrics(failed, 'eval_before')
   assert nothing['eval_before/episodes'] == 0
   assert 'eval_before/success' not in nothing
+
+
+def test_progress_is_a_figure_where_it_is_reported():
+  turns = (fakes.make_turn(progress=0.25), fakes.make_turn(progress=0.5))
+  episode = fakes.make_episode((0.0, 0.0), turns=turns)
+  summary = summarise(rows_of([Group(0, 0, (episode,))]))
+  assert summary['progress_mean'] == 0.5
+  assert as_metrics(summary, 'eval')['eval/progress_mean'] == 0.5
+  metrics = rollout_metrics([Group(0, 0, (episode,))], 2)
+  assert metrics['rollout/progress'] == 0.5
 
 
 def test_several_samples_are_averaged_by_task():

@@ -209,11 +209,17 @@ def test_an_opening_beyond_the_context_ends_the_episode(talker):
 def test_an_expert_plays_and_recounts(talker, options):
   agent, env = talker(**options), fakes.FakeEnv()
   episode = play(agent, Expert(env, agent), steps=14, env=env)
+  # No action of the expert is spent on summaries.
   assert episode.success and env.actions == ['go'] * 14
-  for turn in episode.turns:
+  for index, turn in enumerate(episode.turns):
     if turn.kind == 'summary':
-      # No action of the expert is spent on it.
-      assert set(turn.completion.split('; ')) == {'go'}
+      assert turn.completion == base.recount(episode.turns[:index])
+
+
+def test_an_expert_counts_what_it_repeats():
+  acts = [fakes.make_turn(action=x) for x in ('go', 'go', 'stop', 'go')]
+  assert base.recount(acts) == 'go x2; stop; go'
+  assert base.recount(()) == 'Nothing yet.'
 
 
 @given(

@@ -133,7 +133,7 @@ def test_an_expert_recounts_and_spends_no_action_on_it(chat):
   episode = scripts.play(agent, Expert(env, agent), env=env, steps=3)
   assert episode.success and env.actions == ['go'] * 3
   plans = [turn.completion for turn in episode.turns if turn.kind == 'plan']
-  assert plans == ['Nothing yet.', 'go', 'go; go']
+  assert plans == ['Nothing yet.', 'go', 'go x2']
 
 
 def test_a_context_without_room_for_an_action_is_no_episode_to_learn_from(chat):

@@ -37,6 +37,7 @@ class TextCraft:
   again.
 
   Args:
+    min_depth: refuses tasks whose goal is less deep.
     max_depth: refuses tasks whose goal is deeper; None allows all.
     max_ingredients: refuses tasks whose goal takes more kinds of things; None
       allows all.
@@ -48,19 +49,21 @@ class TextCraft:
   def __init__(
       self,
       *,
+      min_depth: int = 1,
       max_depth: int | None = None,
       max_ingredients: int | None = None,
       distractors: int = MAX_DISTRACTORS,
       worlds: int = 1,
   ):
-    tasks.check_max_depth(max_depth)
+    tasks.check_depths(min_depth, max_depth)
     tasks.check_max_ingredients(max_ingredients)
     tasks.check_worlds(worlds)
     if type(distractors) is not int or not 0 <= distractors <= MAX_DISTRACTORS:
       raise ConfigError(
           f'distractors must be 0 to {MAX_DISTRACTORS}, got {distractors!r}.'
       )
-    self._max_depth, self._distractors = max_depth, distractors
+    self._min_depth, self._max_depth = min_depth, max_depth
+    self._distractors = distractors
     self._max_ingredients = max_ingredients
     self._worlds = worlds
     self._book = recipes.load()
@@ -78,6 +81,11 @@ class TextCraft:
       raise EnvError(
           f'TextCraft task {task_id} has depth {depth}, above'
           f' max_depth={self._max_depth}; raise max_depth or choose another.'
+      )
+    if depth < self._min_depth:
+      raise EnvError(
+          f'TextCraft task {task_id} has depth {depth}, below'
+          f' min_depth={self._min_depth}; lower min_depth or choose another.'
       )
     kinds = tasks.ingredients_of(number)
     if self._max_ingredients is not None and kinds > self._max_ingredients:

@@ -118,6 +118,7 @@ def clusters(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
 def tasks(
     split: str,
     *,
+    min_depth: int = 1,
     max_depth: int | None = None,
     max_ingredients: int | None = None,
     worlds: int = 1,
@@ -126,17 +127,19 @@ def tasks(
 
   Args:
     split: of the goals.
+    min_depth: of a goal, at least.
     max_depth: of a goal, at most; None: any.
     max_ingredients: kinds of things that a goal's simplest recipe takes, at
       most; None: any.
     worlds: in which the goals are listed, one after the other: Minecraft's and
       then the first ones, for a held-out split the last ones.
   """
-  check_max_depth(max_depth)
+  check_depths(min_depth, max_depth)
   check_max_ingredients(max_ingredients)
   check_worlds(worlds)
+  first = FIRST_ID[min_depth - 1]
   last = NUM_TASKS if max_depth is None else FIRST_ID[max_depth]
-  goals = [x for x in SPLITS[split] if x < last]
+  goals = [x for x in SPLITS[split] if first <= x < last]
   if max_ingredients is not None:
     goals = [x for x in goals if ingredients_of(x) <= max_ingredients]
   chosen = range(worlds)
@@ -152,12 +155,18 @@ def check_worlds(worlds: int) -> None:
     raise ConfigError(f'worlds must be 1 to {most}, got {worlds!r}.')
 
 
-def check_max_depth(max_depth: int | None) -> None:
-  """Refuses what is neither a depth nor None."""
+def check_depths(min_depth: int, max_depth: int | None) -> None:
+  """Refuses what are no least and greatest depth."""
   deepest = len(FIRST_ID) - 1
   if max_depth is not None and max_depth not in range(1, deepest + 1):
     raise ConfigError(
         f'max_depth must be 1 to {deepest} or None, got {max_depth!r}.'
+    )
+  most = max_depth or deepest
+  if min_depth not in range(1, most + 1):
+    raise ConfigError(
+        f'min_depth must be 1 to {most}, the greatest depth, got'
+        f' {min_depth!r}.'
     )
 
 

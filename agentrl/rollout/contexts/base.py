@@ -1,5 +1,6 @@
 """The interface of context policies, and the words that they share."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -122,8 +123,15 @@ def shown(turns: Sequence[Turn]) -> tuple[Message, ...]:
 
 
 def recount(turns: Sequence[Turn]) -> str:
-  """A text by a policy without words of its own, an expert: its actions."""
-  return '; '.join(turn.action for turn in types.acts(turns)) or 'Nothing yet.'
+  """A text by a policy without words of its own, an expert: its actions.
+
+  One that it repeats is counted: summaries are cut at their end, where the
+  latest stand.
+  """
+  actions = (turn.action for turn in types.acts(turns))
+  runs = ((action, len(list(run))) for action, run in itertools.groupby(actions))
+  words = [f'{action} x{n}' if n > 1 else action for action, n in runs]
+  return '; '.join(words) or 'Nothing yet.'
 
 
 def with_text(prompt: Sequence[Message], text: str) -> tuple[Message, ...]:

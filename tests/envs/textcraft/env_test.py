@@ -136,6 +136,13 @@ def test_tasks_beyond_max_depth_are_refused():
     env.reset(125, 0)
 
 
+def test_tasks_below_min_depth_are_refused():
+  env = TextCraft(min_depth=2)
+  env.reset(125, 0)
+  with pytest.raises(EnvError, match='task 124 has depth 1, below min_depth=2'):
+    env.reset(124, 0)
+
+
 def test_tasks_of_more_ingredients_are_refused():
   env = TextCraft(max_ingredients=1)
   env.reset(4, 0)

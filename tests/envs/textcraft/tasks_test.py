@@ -47,6 +47,18 @@ def test_a_depth_that_does_not_exist_is_refused(depth):
     tasks.tasks('train', max_depth=depth)
 
 
+def test_min_depth_keeps_the_deep_tasks_of_a_split():
+  deep = tasks.tasks('train', min_depth=3)
+  assert len(deep) == 75 + 9
+  assert {tasks.depth_of(x) for x in deep} == {3, 4}
+
+
+@pytest.mark.parametrize('depth', [0, 3, None, 'deep'])
+def test_a_least_depth_above_the_greatest_is_refused(depth):
+  with pytest.raises(ConfigError, match='min_depth must be 1 to 2, the great'):
+    tasks.tasks('train', min_depth=depth, max_depth=2)
+
+
 def test_max_ingredients_keeps_the_goals_of_simple_recipes():
   simple = tasks.tasks('train', max_depth=1, max_ingredients=1, worlds=2)
   assert len(simple) == 2 * 68

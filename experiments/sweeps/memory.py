@@ -1,0 +1,66 @@
+r"""Context policies on TextCraft's deep goals, under a context too small for them.
+
+    python -m experiments.sweeps.memory --out=runs/memory
+    python -m experiments.sweeps.memory --out=runs/smoke \
+        --config=experiments/sweeps/memory_config.py:tiny
+
+The transcript that is cut when the context is full, a window, and summaries that
+are trained or masked; three seeds. Cells of one context and seed begin with one
+warm start under that context, so that both kinds of summaries begin alike.
+OUT/table.md ends with the progress of each: the share of a goal's crafts.
+"""
+
+from collections.abc import Sequence
+
+from experiments.sweeps import program, results
+
+CONFIG = 'experiments/sweeps/memory_config.py'
+MASKED = {'agent.context.learn_summary': False}
+SWEEP = [
+    {':context': context, 'seed': seed} | masked
+    for context, masked in (
+        ('full', {}),
+        ('window', {}),
+        ('summary', {}),
+        ('summary', MASKED),
+    )
+    for seed in (0, 1, 2)
+]
+_HEADER = (
+    'run | progress before | after | while learning, first 5 steps | last 5'
+    ' | cut by the context | tokens sampled'
+)
+_NOTE = (
+    'Progress: the share of the crafts of a goal that were done. Cut: the share'
+    ' of all training episodes that ended because the context was full.'
+)
+_STEPS = 5
+
+
+def table(runs: Sequence[results.Run]) -> str:
+  """Markdown: the progress of each run."""
+  return f'{results.markdown(_HEADER, list(map(_row, runs)))}\n\n{_NOTE}\n'
+
+
+def _row(run: results.Run) -> list[str]:
+  progress = run.column('rollout/progress')
+  cut = run.column('rollout/stop_context')
+  return [
+      run.name,
+      *(_number(x and x.get('progress_mean')) for x in (run.before, run.after)),
+      *(_number(_mean(x)) for x in (progress[:_STEPS], progress[-_STEPS:])),
+      _number(_mean(cut)),
+      f'{sum(run.column("rollout/completion_tokens")):,.0f}',
+  ]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+  return sum(values) / len(values) if values else None
+
+
+def _number(value: float | None) -> str:
+  return '' if value is None else f'{value:.3f}'
+
+
+if __name__ == '__main__':
+  program.run(CONFIG, SWEEP, warm_start=(':context', 'seed'), more=table)

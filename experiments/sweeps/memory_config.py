@@ -1,0 +1,56 @@
+r"""TextCraft's deep goals under a context that is too small for them.
+
+    python launch.py --workdir=runs/window \
+        --config=experiments/sweeps/memory_config.py:context=window
+
+`memory` is a sweep of it. `context` is a name of CONTEXTS; `start=RUN/checkpoints/0`
+begins with that run's policy in place of a warm start.
+"""
+
+from ml_collections import ConfigDict
+
+from configs.common import laptop, parse_arg, shrink_laptop
+
+# The expert takes 9 actions and 330 tokens for a median goal, 14 and 510 for the
+# third quartile, 18 and 770 for the ninth decile.
+CONTEXTS = {
+    'full': dict(kind='full'),
+    'window': dict(kind='window', window=2),
+    'summary': dict(kind='summary', budget=384, summary_tokens=64),
+}
+
+
+def get_config(arg: str | None = None) -> ConfigDict:
+  arg = parse_arg(arg, context='full', start=str, algo='grpo', tiny=False)
+  if arg.context not in CONTEXTS:
+    raise ValueError(
+        f'Unknown context={arg.context}; known: {", ".join(CONTEXTS)}.'
+    )
+
+  config = laptop(arg.algo, 'tiny-1m')
+  config.num_steps = 20
+  config.env.name = 'textcraft'
+  config.env.options.update(min_depth=3, distractors=0)
+  config.agent.context = CONTEXTS[arg.context]
+  config.warmstart.update(
+      episodes=336,
+      epochs=6,
+      minibatch_size=8,
+      lr=3e-3,
+      schedule='cosine',
+      horizon=24,
+  )
+  config.rollout.update(
+      tasks_per_step=8, max_completion_tokens=48, max_context=512
+  )
+  config.horizon.update(kind='fixed', turns=(20,), every=0)
+  # The goals that it learns from: whether it remembers within an episode is
+  # the question, and one million parameters do not reach other deep goals.
+  config.eval.update(split='train', num_tasks=84, samples=2, horizon=20)
+
+  if arg.tiny:  # two steps, to see that everything works
+    shrink_laptop(config)
+  if arg.start:
+    config.model.name = arg.start
+    config.warmstart = {}
+  return config
