@@ -100,6 +100,7 @@ def shrink_laptop(config: ConfigDict) -> None:
   config.warmstart.update(episodes=16, epochs=1)
   config.rollout.update(tasks_per_step=2, group_size=4)
   config.rollout.concurrency = min(config.rollout.concurrency, 8)
-  config.horizon.every = 1
+  if config.horizon.every:
+    config.horizon.every = 1
   config.eval.update(num_tasks=4, samples=1)
   config.checkpoint.every = 1

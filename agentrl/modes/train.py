@@ -113,6 +113,7 @@ def _run(session: Session) -> None:
   if not resumed:
     hooks.save(state, loop)
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
+  hooks.recall()
   if resumed:
     # Stopped by Ctrl-C before the evaluation of its last step was done.
     hooks.evaluate(loop.step, loop.policy_version)
@@ -216,6 +217,12 @@ class _Hooks(rl.Hooks):
 
   def push(self, params, version):
     learning.push(self.run, self.serving, params, version)
+
+  def recall(self):
+    """Lets the watches see the steps before a resume; they were said then."""
+    for line in self.run.record.lines():
+      self.dead.see(line)
+      self.collapse.see(line)
 
   def record(self, made):
     run, config, step = self.run, self.run.session.config, made.step

@@ -98,6 +98,11 @@ class Gauges:
       ge=0,
       acts_if=_ESTIMATES,
   )
+  # Entropy that rises to twice its first value and beyond came 16 steps before a
+  # fall of the return; healthy runs end below their first value.
+  max_entropy_rise: float | None = field(
+      2.0, 'entropy of a token, as a multiple of the first step', gt=1
+  )
   # The policy says the same whatever it sees (template collapse). At most it is
   # the logarithm of the tasks, of eight 2.1.
   min_information: float | None = field(

@@ -4,7 +4,7 @@ import contextlib
 import json
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import rich.console
@@ -191,6 +191,13 @@ class RunRecord:
       return 0
     episodes.discard_from(self._directory / 'episodes' / 'train', step)
     return metrics_lib.discard_from(self._directory / 'metrics.jsonl', step)
+
+  def lines(self) -> Iterator[dict[str, float]]:
+    """The lines of metrics so far, those of earlier processes included."""
+    path = self._directory / 'metrics.jsonl'
+    if self._writes and path.exists():
+      with path.open(encoding='utf-8') as file:
+        yield from map(json.loads, file)
 
   def state(self) -> dict[str, Any]:
     """The part of a checkpoint that `restore` takes; JSON values."""

@@ -6,6 +6,7 @@ Neither raises an error: a run goes on, and a person decides.
 import math
 import operator
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from agentrl.training.options import Gauges
 
@@ -63,25 +64,45 @@ class DeadPolicyWatch:
     return None
 
 
-# Field of `Gauges` -> the metric, and in words what it means beyond the limit.
+
+class Gauge(NamedTuple):
+  """What a limit is about.
+
+  Attributes:
+    metric: that is held against it.
+    meaning: in words, of a value beyond it.
+    relative: whether the value is a multiple of the run's first one.
+  """
+
+  metric: str
+  meaning: str
+  relative: bool = False
+
+
+# By field of `Gauges`.
 GAUGES = {
-    'min_entropy': (
+    'min_entropy': Gauge(
         'gauges/conditional_entropy',
         'the policy hardly varies its first completion',
     ),
-    'min_information': (
+    'max_entropy_rise': Gauge(
+        'policy/entropy',
+        'the policy says more and more at random',
+        relative=True,
+    ),
+    'min_information': Gauge(
         'gauges/mutual_information',
         'the first completion hardly depends on what the task shows',
     ),
-    'max_repeated': (
+    'max_repeated': Gauge(
         'rollout/repeated_action_share',
         'episodes repeat the same action',
     ),
-    'max_parse_errors': (
+    'max_parse_errors': Gauge(
         'rollout/parse_error_share',
         'completions lack a valid action',
     ),
-    'max_failed_groups': (
+    'max_failed_groups': Gauge(
         'rollout/failed_groups',
         'whole groups fail alike, and nothing follows from them',
     ),
@@ -89,11 +110,15 @@ GAUGES = {
 
 
 class CollapseWatch:
-  """Holds the gauges of each rl step against their limits."""
+  """Holds the gauges of each rl step against their limits.
+
+  It has to see all steps of a run, those before a resume as well.
+  """
 
   def __init__(self, limits: Gauges):
     self._limits = limits
     self._in_row = dict.fromkeys(GAUGES, 0)
+    self._first: dict[str, float] = {}
 
   def see(self, metrics: Mapping[str, float]) -> list[str]:
     """A warning for each gauge that `beyond` names.
@@ -103,11 +128,13 @@ class CollapseWatch:
     """
     said = []
     for name in self.beyond(metrics):
-      metric, meaning = GAUGES[name]
+      gauge = GAUGES[name]
+      times = ' times its first value' if gauge.relative else ''
       said.append(
-          f'{metric} is {metrics[metric]:.3g} for the {GAUGE_PATIENCE}rd time'
-          f' in a row, beyond gauges.{name}={getattr(self._limits, name):g}:'
-          f' {meaning}. Returns often fall some steps later.'
+          f'{gauge.metric} is {self._value(gauge, metrics):.3g}{times} for the'
+          f' {GAUGE_PATIENCE}rd time in a row, beyond'
+          f' gauges.{name}={getattr(self._limits, name):g}: {gauge.meaning}.'
+          ' Returns often fall some steps later.'
       )
     return said
 
@@ -119,11 +146,24 @@ class CollapseWatch:
     Args:
       metrics: of an rl step.
     """
+    for gauge in GAUGES.values():
+      if gauge.metric in metrics:
+        self._first.setdefault(gauge.metric, metrics[gauge.metric])
     return [
         name
-        for name, (metric, _) in GAUGES.items()
-        if self._counts(name, metrics.get(metric)) == GAUGE_PATIENCE
+        for name, gauge in GAUGES.items()
+        if self._counts(name, self._value(gauge, metrics)) == GAUGE_PATIENCE
     ]
+
+  def _value(
+      self, gauge: Gauge, metrics: Mapping[str, float]
+  ) -> float | None:
+    """What the limit is for; None where this step has none."""
+    value = metrics.get(gauge.metric)
+    if value is None or not gauge.relative:
+      return value
+    first = self._first[gauge.metric]
+    return value / first if first > 0 else None
 
   def _counts(self, name: str, value: float | None) -> int:
     """Values in a row beyond the limit; 0 where this step has none."""

@@ -25,7 +25,7 @@ WINDOW = 5  # steps of a rolling mean
 _RETURN = 'rollout/return_mean'
 _HEADER = ' | '.join(
     ['run', 'steps']
-    + [metric.partition('/')[2] for metric, _ in GAUGES.values()]
+    + [gauge.metric.partition('/')[2] for gauge in GAUGES.values()]
     + ['return fell', 'first warning before it']
 )
 _NOTE = (

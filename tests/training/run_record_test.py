@@ -82,6 +82,19 @@ def test_evaluations_stand_in_the_line_of_the_step_before_them(
   assert not any(name.startswith('eval_') for name in second)
 
 
+def test_lines_of_earlier_processes_can_be_read_again(make_record, stack):
+  assert list(make_record().lines()) == []
+  record = make_record()
+  open_record(record, stack)
+  for step in range(3):
+    record.write(step, {'a/b': float(step)})
+  stack.close()
+  again = make_record()
+  open_record(again, stack, start=2)
+  assert [line['a/b'] for line in again.lines()] == [0.0, 1.0]
+  assert list(make_record(writes=False).lines()) == []
+
+
 @pytest.mark.parametrize('tokens', [True, False])
 def test_a_step_leaves_its_episodes_and_what_was_trained_on(
     make_record, stack, tmp_path, tokens

@@ -85,6 +85,7 @@ def test_steps_without_an_update_or_an_episode_say_nothing():
 
 HEALTHY = {
     'gauges/conditional_entropy': 1.0,
+    'policy/entropy': 0.5,
     'gauges/mutual_information': 0.8,
     'rollout/repeated_action_share': 0.1,
     'rollout/parse_error_share': 0.01,
@@ -99,8 +100,8 @@ def gauge_warnings(*steps, **limits):
 
 @pytest.mark.parametrize('name', GAUGES)
 def test_a_third_value_beyond_its_limit_is_warned_of_once(name):
-  metric, meaning = GAUGES[name]
-  bad = HEALTHY | {metric: 0.0 if name.startswith('min_') else 1.0}
+  metric, meaning, _ = GAUGES[name]
+  bad = HEALTHY | {metric: 0.0 if name.startswith('min_') else 1.1}
   said = gauge_warnings(HEALTHY, *[bad] * 10)
   assert [bool(texts) for texts in said] == [i == 3 for i in range(11)]
   [text] = said[3]
@@ -110,11 +111,21 @@ def test_a_third_value_beyond_its_limit_is_warned_of_once(name):
 
 @pytest.mark.parametrize('name', GAUGES)
 def test_a_value_at_its_limit_and_a_limit_of_none_are_silent(name):
-  metric, _ = GAUGES[name]
-  at = HEALTHY | {metric: getattr(Gauges(), name)}
-  assert not any(gauge_warnings(*[at] * 9))
-  beyond = HEALTHY | {metric: 0.0 if name.startswith('min_') else 1.0}
-  assert not any(gauge_warnings(*[beyond] * 9, **{name: None}))
+  metric, _, relative = GAUGES[name]
+  limit = getattr(Gauges(), name) * (HEALTHY[metric] if relative else 1.0)
+  at = HEALTHY | {metric: limit}
+  assert not any(gauge_warnings(HEALTHY, *[at] * 9))
+  beyond = HEALTHY | {metric: 0.0 if name.startswith('min_') else 1.1}
+  assert not any(gauge_warnings(HEALTHY, *[beyond] * 9, **{name: None}))
+
+
+def test_a_rise_is_from_the_first_step_whatever_comes_between():
+  entropies = [{'policy/entropy': x} for x in (0.5, 0.1, 1.1, 1.1, 1.1)]
+  said = gauge_warnings({}, *entropies)
+  assert [len(texts) for texts in said] == [0, 0, 0, 0, 0, 1]
+  assert 'policy/entropy is 2.2 times its first value' in said[-1][0]
+  # A policy that was certain has no multiples.
+  assert not any(gauge_warnings({'policy/entropy': 0.0}, *entropies))
 
 
 def test_a_step_without_a_gauge_neither_counts_nor_clears():

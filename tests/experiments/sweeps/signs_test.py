@@ -32,7 +32,7 @@ def lines(**columns):
 @pytest.mark.parametrize('run', range(3))
 def test_healthy_runs_neither_warn_nor_fall(run):
   found = HEALTHY[run]
-  assert set(found) == {RETURN, *(metric for metric, _ in GAUGES.values())}
+  assert set(found) == {RETURN, *(x.metric for x in GAUGES.values())}
   made = lines(**found)
   assert len(made) == 70
   assert signs.first_warnings(made, Gauges()) == {}
@@ -41,12 +41,12 @@ def test_healthy_runs_neither_warn_nor_fall(run):
 
 @pytest.mark.parametrize('name', GAUGES)
 def test_a_collapse_of_each_gauge_is_warned_of_before_the_return_falls(name):
-  metric, _ = GAUGES[name]
+  metric, _, relative = GAUGES[name]
   limit = getattr(Gauges(), name)
-  healthy = HEALTHY[0]
-  start = healthy[metric][0]
-  # From its healthy value to three times beyond the limit, or to nothing.
-  end = 0.0 if name.startswith('min_') else min(3 * limit, 1.0)
+  start = HEALTHY[0][metric][0]
+  limit *= start if relative else 1.0
+  # From its healthy value to beyond the limit, or to nothing.
+  end = 0.0 if name.startswith('min_') else 2 * limit if relative else 1.0
   ramp = [start + (end - start) * min(i / 20, 1) for i in range(60)]
   returns = [0.6] * 35 + [0.6 * 0.7**i for i in range(25)]
   made = lines(**{metric: ramp, RETURN: returns})
@@ -114,11 +114,14 @@ def test_the_program_prints_a_table_of_workdirs(tmp_path, capsys):
     signs.main(['signs'])
 
 
-def test_the_provoked_collapse_is_of_the_policy_alone():
+def test_the_provoked_collapses_differ_from_the_control_in_one_field():
   cells = cells_lib.make(horizons.CONFIG, collapse.SWEEP)
-  records = list(cells_lib.check(cells).values())
-  rates = [record['optim'].pop('lr') for record in records]
-  assert rates == [2e-4, 1e-3, 2e-3, 6e-3]
-  assert all(record == records[0] for record in records)
-  assert records[0]['num_steps'] == 40 and records[0]['gauges']['every'] == 1
-  assert records[0]['horizon']['turns'] == [12]
+  control, bonus, rate = cells_lib.check(cells).values()
+  assert control['num_steps'] == 30 and control['gauges']['every'] == 1
+  assert control['horizon']['turns'] == [12]
+  assert (bonus['algo'].pop('entropy_coef'), rate['optim'].pop('lr')) == (
+      (0.03, 2e-3)
+  )
+  del control['algo']['entropy_coef'], control['optim']['lr']
+  del bonus['optim']['lr'], rate['algo']['entropy_coef']
+  assert control == bonus == rate
