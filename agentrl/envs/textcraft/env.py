@@ -41,6 +41,7 @@ class TextCraft:
     max_depth: refuses tasks whose goal is deeper; None allows all.
     max_ingredients: refuses tasks whose goal takes more kinds of things; None
       allows all.
+    min_family: refuses tasks whose goal's family has fewer training goals.
     distractors: commands that are shown without need, at most; the original
       shows ten.
     worlds: how many there are to train in, see tasks.py.
@@ -52,11 +53,13 @@ class TextCraft:
       min_depth: int = 1,
       max_depth: int | None = None,
       max_ingredients: int | None = None,
+      min_family: int = 0,
       distractors: int = MAX_DISTRACTORS,
       worlds: int = 1,
   ):
     tasks.check_depths(min_depth, max_depth)
     tasks.check_max_ingredients(max_ingredients)
+    tasks.check_min_family(min_family)
     tasks.check_worlds(worlds)
     if type(distractors) is not int or not 0 <= distractors <= MAX_DISTRACTORS:
       raise ConfigError(
@@ -64,7 +67,7 @@ class TextCraft:
       )
     self._min_depth, self._max_depth = min_depth, max_depth
     self._distractors = distractors
-    self._max_ingredients = max_ingredients
+    self._max_ingredients, self._min_family = max_ingredients, min_family
     self._worlds = worlds
     self._book = recipes.load()
     self._goal = ''
@@ -93,6 +96,13 @@ class TextCraft:
           f'TextCraft task {task_id} takes {kinds} ingredients, above'
           f' max_ingredients={self._max_ingredients}; raise max_ingredients or'
           ' choose another.'
+      )
+    size = tasks.family_size(number)
+    if size < self._min_family:
+      raise EnvError(
+          f'TextCraft task {task_id} is of a family with {size} training goals,'
+          f' below min_family={self._min_family}; lower min_family or choose'
+          ' another.'
       )
     self._book, self._goal = _enter(world, number)
     self._inventory = {}

@@ -10,6 +10,8 @@ the items have exchanged their names (recipes.renamed). Training and held-out ta
 share no other world.
 """
 
+import collections
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -105,14 +107,27 @@ def clusters(*, worlds: int = 1, **options: Any) -> Callable[[int], str]:
     EnvError: the recipes are missing.
   """
   del options
+  return lambda task_id: _family_of(split_id(task_id, worlds)[1])
+
+
+def family_size(number: int) -> int:
+  """The training goals in the family of a goal.
+
+  Raises:
+    EnvError: the recipes are missing.
+  """
+  return _family_sizes()[_family_of(number)]
+
+
+@functools.cache
+def _family_sizes() -> collections.Counter[str]:
+  return collections.Counter(map(_family_of, SPLITS['train']))
+
+
+def _family_of(number: int) -> str:
   book = recipes.load()
-
-  def family_of(task_id: int) -> str:
-    _, number = split_id(task_id, worlds)
-    goal = book.goals[number]
-    return recipes.plain_name(book.recipes[goal][0].tag or goal)
-
-  return family_of
+  goal = book.goals[number]
+  return recipes.plain_name(book.recipes[goal][0].tag or goal)
 
 
 def tasks(
@@ -121,6 +136,7 @@ def tasks(
     min_depth: int = 1,
     max_depth: int | None = None,
     max_ingredients: int | None = None,
+    min_family: int = 0,
     worlds: int = 1,
 ) -> tuple[int, ...]:
   """The ids of `split` ('train', 'dev' or 'test'), shallow ones first.
@@ -131,17 +147,21 @@ def tasks(
     max_depth: of a goal, at most; None: any.
     max_ingredients: kinds of things that a goal's simplest recipe takes, at
       most; None: any.
+    min_family: training goals in the family of a goal, at least, see `clusters`.
     worlds: in which the goals are listed, one after the other: Minecraft's and
       then the first ones, for a held-out split the last ones.
   """
   check_depths(min_depth, max_depth)
   check_max_ingredients(max_ingredients)
+  check_min_family(min_family)
   check_worlds(worlds)
   first = FIRST_ID[min_depth - 1]
   last = NUM_TASKS if max_depth is None else FIRST_ID[max_depth]
   goals = [x for x in SPLITS[split] if first <= x < last]
   if max_ingredients is not None:
     goals = [x for x in goals if ingredients_of(x) <= max_ingredients]
+  if min_family:
+    goals = [x for x in goals if family_size(x) >= min_family]
   chosen = range(worlds)
   if split != 'train':
     chosen = (0, *range(MAX_WORLDS - worlds + 1, MAX_WORLDS))
@@ -167,6 +187,16 @@ def check_depths(min_depth: int, max_depth: int | None) -> None:
     raise ConfigError(
         f'min_depth must be 1 to {most}, the greatest depth, got'
         f' {min_depth!r}.'
+    )
+
+
+def check_min_family(min_family: int) -> None:
+  """Refuses what is no number of goals, or more than any family has."""
+  largest = max(_family_sizes().values())
+  if min_family not in range(largest + 1):
+    raise ConfigError(
+        f'min_family must be 0 to {largest}, the training goals of the largest'
+        f' family, got {min_family!r}.'
     )
 
 

@@ -150,6 +150,15 @@ def test_tasks_of_more_ingredients_are_refused():
     env.reset(2, 0)
 
 
+def test_tasks_of_small_families_are_refused():
+  env = TextCraft(min_family=4)
+  kept = tasks.tasks('test', min_family=4)
+  env.reset(kept[0], 0)
+  [other, *_] = set(tasks.SPLITS['test']) - set(kept)
+  with pytest.raises(EnvError, match=f'{other} is of a family .* min_family=4'):
+    env.reset(other, 0)
+
+
 def test_fewer_distractors_leave_all_that_a_plan_needs():
   for most in (0, 3):
     env = TextCraft(distractors=most)

@@ -74,6 +74,23 @@ def test_a_number_of_ingredients_that_no_recipe_has_is_refused(most):
     tasks.tasks('train', max_ingredients=most)
 
 
+def test_min_family_keeps_goals_that_have_relatives_to_learn_from():
+  family_of = tasks.clusters()
+  known = collections.Counter(map(family_of, tasks.SPLITS['train']))
+  for split in tasks.SPLITS:
+    kept = tasks.tasks(split, min_family=4)
+    assert kept == tuple(
+        x for x in tasks.SPLITS[split] if known[family_of(x)] >= 4
+    )
+    assert 20 < len(kept) < len(tasks.SPLITS[split])
+
+
+@pytest.mark.parametrize('size', [-1, 99, None, 'large'])
+def test_a_family_larger_than_any_is_refused(size):
+  with pytest.raises(ConfigError, match='min_family must be 0 to 13, the train'):
+    tasks.tasks('train', min_family=size)
+
+
 def test_worlds_multiply_the_tasks_and_held_out_ones_have_their_own():
   train = tasks.tasks('train', max_depth=1, worlds=3)
   assert len(set(train)) == 3 * 79
