@@ -21,9 +21,7 @@ AGENTS = {
 def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, agent='react', start=str, algo='grpo', tiny=False)
   if arg.agent not in AGENTS:
-    raise ValueError(
-        f'Unknown agent={arg.agent}; known: {", ".join(AGENTS)}.'
-    )
+    raise ValueError(f'Unknown agent={arg.agent}; known: {", ".join(AGENTS)}.')
 
   config = laptop(arg.algo, 'tiny-1m')
   config.num_steps = 40
