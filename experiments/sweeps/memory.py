@@ -47,7 +47,10 @@ def _row(run: results.Run) -> list[str]:
   cut = run.column('rollout/stop_context')
   return [
       run.name,
-      *(_number(x and x.get('progress_mean')) for x in (run.before, run.after)),
+      *(
+          _number(found.get('progress_mean') if found else None)
+          for found in (run.before, run.after)
+      ),
       *(_number(_mean(x)) for x in (progress[:_STEPS], progress[-_STEPS:])),
       _number(_mean(cut)),
       f'{sum(run.column("rollout/completion_tokens")):,.0f}',

@@ -152,6 +152,29 @@ def test_a_stopped_sweep_lets_its_cells_save(tmp_path, monkeypatch):
   assert local.train([cell], tmp_path, 1) == []
 
 
+def test_cells_that_run_at_a_time_have_cores_of_their_own(
+    tmp_path, monkeypatch
+):
+  cores = sorted(os.sched_getaffinity(0))
+  if len(cores) < 2:
+    pytest.skip('one core')
+  script = tmp_path / 'run.py'
+  script.write_text(CORES)
+  monkeypatch.setattr(
+      cells_lib.Cell,
+      'command',
+      lambda cell, workdir: [str(script), str(workdir)],
+  )
+  cells = cells_lib.make(TINY, [{}], ['seed=0;1'])
+  assert local.train(cells, tmp_path, 2) == []
+  one, other = (json.loads((tmp_path / c.name).read_text()) for c in cells)
+  assert one and other and not set(one) & set(other)
+  assert local.train(cells, tmp_path, 1) == []
+  assert json.loads((tmp_path / cells[0].name).read_text()) == cores
+  # This process may go on wherever it could.
+  assert sorted(os.sched_getaffinity(0)) == cores
+
+
 def test_a_job_whose_time_is_over_saves_and_is_queued_again(tmp_path):
   script = tmp_path / 'run.py'
   script.write_text(RUN)
@@ -195,6 +218,15 @@ def test_jobs_of_before_are_not_submitted_again(
   found = cluster.going([cell], tmp_path, executor)
   assert [x.job_id for x in found.values()] == [job] * going
 
+
+# Says where it runs once both have begun, so that no thread takes both.
+CORES = """
+import json, os, pathlib, sys, time
+
+path = pathlib.Path(sys.argv[1])
+path.write_text(json.dumps(sorted(os.sched_getaffinity(0))))
+time.sleep(2)
+"""
 
 # Saves on SIGTERM and stops; a second start continues and finishes.
 RUN = """
