@@ -24,7 +24,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
     raise ValueError(f'Unknown agent={arg.agent}; known: {", ".join(AGENTS)}.')
 
   config = laptop(arg.algo, 'tiny-1m')
-  config.num_steps = 40
+  config.num_steps = 25
   config.env.name = 'textcraft'
   config.env.options.update(max_depth=1, max_ingredients=1, distractors=2)
   config.agent.update(format='react', **AGENTS[arg.agent])
