@@ -28,7 +28,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
     )
 
   config = laptop(arg.algo, 'tiny-1m')
-  config.num_steps = 12
+  config.num_steps = 8
+  # Fewer tokens a name; and memory is no concern.
+  config.model.update(vocab_size=2048, remat='none')
   config.env.name = 'textcraft'
   config.env.options.update(
       min_depth=3, max_depth=3, min_family=4, distractors=0
@@ -36,19 +38,19 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.agent.context = CONTEXTS[arg.context]
   config.warmstart.update(
       episodes=160,
-      epochs=6,
+      epochs=4,
       minibatch_size=8,
       lr=3e-3,
       schedule='cosine',
       horizon=24,
   )
   config.rollout.update(
-      tasks_per_step=8, max_completion_tokens=48, max_context=512
+      tasks_per_step=4, max_completion_tokens=48, max_context=512
   )
-  config.horizon.update(kind='fixed', turns=(20,), every=0)
+  config.horizon.update(kind='fixed', turns=(16,), every=0)
   # The goals that it learns from: whether it remembers within an episode is
   # the question, and one million parameters do not reach other deep goals.
-  config.eval.update(split='train', num_tasks=40, samples=2, horizon=20)
+  config.eval.update(split='train', num_tasks=40, samples=2, horizon=16)
 
   if arg.tiny:  # two steps, to see that everything works
     shrink_laptop(config)

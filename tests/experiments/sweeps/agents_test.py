@@ -21,23 +21,21 @@ def with_starts(sweep, shared_by):
   return cells, starts, cells_lib.check([*starts.values(), *cells])
 
 
-def test_kinds_of_summaries_of_a_seed_begin_with_one_warm_start():
-  cells, starts, records = with_starts(memory, (':context', 'seed'))
-  assert len(cells) == 12 and len(starts) == 9
+def test_both_kinds_of_summaries_begin_with_one_warm_start():
+  cells, starts, records = with_starts(memory, (':context',))
+  assert len(cells) == 12 and len(starts) == 3
   learnt, masked = (
       cell for cell in cells if cell.name.startswith('context=summary-seed=1')
   )
   assert learnt.start == masked.start
-  assert learnt.start.endswith(
-      '/warmstart-context=summary-seed=1/checkpoints/0'
-  )
+  assert learnt.start.endswith('/warmstart-context=summary/checkpoints/0')
   one, other = (dict(records[cell.name]) for cell in (learnt, masked))
   assert other['agent']['context'].pop('learn_summary') is False
   assert one['agent']['context'].pop('learn_summary') is True
   assert one == other and one['model']['name'] == learnt.start
   start = records[starts[learnt.start].name]
   assert start['agent']['context']['kind'] == 'summary'
-  assert (start['seed'], start['num_steps']) == (1, 1)
+  assert start['num_steps'] == 1
   assert start['warmstart']['episodes'] and not one['warmstart']['episodes']
 
 
