@@ -29,8 +29,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
 
   config = laptop(arg.algo, 'tiny-1m')
   config.num_steps = 8
-  # Fewer tokens a name; and memory is no concern.
-  config.model.update(vocab_size=2048, remat='none')
+  config.model.remat = 'none'
   config.env.name = 'textcraft'
   config.env.options.update(
       min_depth=3, max_depth=3, min_family=4, distractors=0
@@ -57,4 +56,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   if arg.start:
     config.model.name = arg.start
     config.warmstart = {}
+  else:  # fewer tokens a name
+    config.model.vocab_size = 2048
   return config
