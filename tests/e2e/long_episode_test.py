@@ -1,16 +1,13 @@
 """Episodes far longer than their context, as a user trains on them."""
 
-import signal
-
 import pytest
 
 from agentrl.data import episodes as episodes_lib
 from tests.e2e.running import (
     assert_equal_to_the_bit,
     finish,
+    finish_killed,
     lines,
-    start,
-    wait_for,
 )
 
 pytestmark = pytest.mark.slow
@@ -42,12 +39,7 @@ def test_sixty_turns_outgrow_their_context_and_go_on_exactly(tmp_path, context):
   flags = (*FLAGS, f'--config.agent.context={context}')
   whole, killed = tmp_path / 'whole', tmp_path / 'killed'
   finish(whole, *flags, config=CONFIG)
-  process = start(killed, *flags, config=CONFIG)
-  wait_for((killed / 'checkpoints' / '1').exists, process)
-  process.send_signal(signal.SIGKILL)
-  process.wait()
-  process.stdout.close()
-  assert 'Continuing after step' in finish(killed, *flags, config=CONFIG)
+  finish_killed(killed, *flags, config=CONFIG)
   assert_equal_to_the_bit(whole, killed)
   for line in lines(whole / 'metrics.jsonl'):
     assert line['train/update_norm'] > 0
@@ -59,4 +51,6 @@ def test_sixty_turns_outgrow_their_context_and_go_on_exactly(tmp_path, context):
   starts_and_stops = longest.segment_spans
   assert all(stop - start <= CONTEXT for start, stop in starts_and_stops)
   opening = longest.segments[0].completion_mask.index(True)
-  assert opening + sum(longest.completion_mask) + 10 * TURNS > CONTEXT  # tokens of answers
+  assert (
+      opening + sum(longest.completion_mask) + 10 * TURNS > CONTEXT
+  )  # tokens of answers

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 
 import jax
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 from agentrl.training import language_model
 from agentrl.weights import hf
 from tests import tiny
-from tests.e2e.running import SHORT, finish, launch, lines, start, wait_for
+from tests.e2e.running import SHORT, finish, finish_killed, launch, lines
 
 pytestmark = pytest.mark.slow
 SFT = 'configs/babyai_sft.py:tiny'
@@ -48,12 +47,7 @@ def test_a_killed_run_continues_its_adapter_as_if_nothing_had_happened(
   whole, killed = tmp_path / 'whole', tmp_path / 'killed'
   flags = (*RL_FLAGS, f'--config.model.name={base}')
   finish(whole, *flags, config=RL)
-  process = start(killed, *flags, config=RL)
-  wait_for((killed / 'checkpoints' / '1').exists, process)
-  process.send_signal(signal.SIGKILL)
-  process.wait()
-  process.stdout.close()
-  assert 'Continuing after step' in finish(killed, *flags, config=RL)
+  finish_killed(killed, *flags, config=RL)
   expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
   timed = lambda name: name.startswith(CLOCKS) or name.endswith('_s_mean')
   strip = lambda line: {k: v for k, v in line.items() if not timed(k)}

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import pathlib
-import signal
 import statistics
 
 import pytest
@@ -13,10 +12,9 @@ from agentrl.data.quotas import Quotas
 from tests.e2e.running import (
     assert_equal_to_the_bit,
     finish,
+    finish_killed,
     launch,
     lines,
-    start,
-    wait_for,
 )
 
 pytestmark = pytest.mark.slow
@@ -71,11 +69,7 @@ def runs(tmp_path_factory):
   base = tmp_path_factory.mktemp('runs')
   whole, resumed = base / 'whole', base / 'resumed'
   finish(whole, *SMALL, config=CONFIG)
-  process = start(resumed, *SMALL, config=CONFIG)
-  wait_for((resumed / 'checkpoints' / '1').exists, process)
-  process.send_signal(signal.SIGKILL)
-  process.wait()
-  assert 'Continuing after step' in finish(resumed, *SMALL, config=CONFIG)
+  finish_killed(resumed, *SMALL, config=CONFIG)
   return Runs(whole, resumed)
 
 

@@ -12,6 +12,7 @@ from tests.e2e.running import (
     SHORT,
     check_export,
     finish,
+    finish_killed,
     lines,
     start,
     wait_for,
@@ -75,11 +76,7 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
 
   # Without evaluation: it takes no part in the learning.
   quick = ('--config.eval.num_tasks=0', '--config.checkpoint.every=1')
-  process = start(killed, *quick, config=config)
-  wait_for((killed / 'checkpoints' / '2').exists, process)
-  process.send_signal(signal.SIGKILL)
-  process.wait()
-  assert 'Continuing after step' in finish(killed, *quick, config=config)
+  finish_killed(killed, *quick, config=config, after=2)
   expected, found = (lines(run / 'metrics.jsonl') for run in (whole, killed))
   strip = lambda line: {
       k: v for k, v in line.items() if not k.startswith(('time', 'eval'))
@@ -127,11 +124,7 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   # What a run leaves that was killed before its first checkpoint.
   run.mkdir()
   (run / 'metrics.jsonl').write_text('{"step": 0, "policy/version": 7}\n')
-  process = start(run, *flags, config=config)
-  wait_for((run / 'checkpoints' / '1').exists, process)
-  process.send_signal(signal.SIGKILL)
-  process.wait()
-  said = finish(run, *flags, config=config)
+  said = finish_killed(run, *flags, config=config)
   assert 'Continuing after step 1' in said
   assert 'Training a tokenizer' not in said
   history = lines(run / 'metrics.jsonl')

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -95,6 +96,18 @@ def wait_for(condition, process):
   while not condition():
     assert process.poll() is None and time.monotonic() < deadline
     time.sleep(0.05)
+
+
+def finish_killed(workdir, *flags, config, after=1):
+  """The output of a run that is killed after this checkpoint, and continued."""
+  process = start(workdir, *flags, config=config)
+  wait_for((workdir / 'checkpoints' / f'{after}').exists, process)
+  process.send_signal(signal.SIGKILL)
+  process.wait()
+  process.stdout.close()
+  said = finish(workdir, *flags, config=config)
+  assert 'Continuing after step' in said
+  return said
 
 
 def lines(path):

@@ -87,7 +87,9 @@ def test_min_family_keeps_goals_that_have_relatives_to_learn_from():
 
 @pytest.mark.parametrize('size', [-1, 99, None, 'large'])
 def test_a_family_larger_than_any_is_refused(size):
-  with pytest.raises(ConfigError, match='min_family must be 0 to 13, the train'):
+  with pytest.raises(
+      ConfigError, match='min_family must be 0 to 13, the train'
+  ):
     tasks.tasks('train', min_family=size)
 
 
