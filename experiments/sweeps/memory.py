@@ -5,8 +5,8 @@ r"""Context policies on TextCraft's deep goals, under a context too small for th
         --config=experiments/sweeps/memory_config.py:tiny
 
 The transcript that is cut when the context is full, a window, and summaries that
-are trained or masked; three seeds. Cells of one context begin with one warm start
-under that context, so that both kinds of summaries begin alike.
+are trained or masked; three seeds. All begin with one policy, which has imitated
+whole episodes and never seen a window or a summary.
 OUT/table.md ends with the progress of each: the share of a goal's crafts.
 """
 
@@ -66,4 +66,4 @@ def _number(value: float | None) -> str:
 
 
 if __name__ == '__main__':
-  program.run(CONFIG, SWEEP, warm_start=(':context',), more=table)
+  program.run(CONFIG, SWEEP, warm_start=(), more=table)

@@ -1,10 +1,11 @@
 r"""TextCraft's deep goals under a context that is too small for them.
 
     python launch.py --workdir=runs/window \
-        --config=experiments/sweeps/memory_config.py:context=window
+        --config=experiments/sweeps/memory_config.py:context=window,start=runs/whole/checkpoints/0
 
-`memory` is a sweep of it. `context` is a name of CONTEXTS; `start=RUN/checkpoints/0`
-begins with that run's policy in place of a warm start.
+`memory` is a sweep of it. `context` is a name of CONTEXTS. `start` is the policy that
+it begins with; without it the run is that policy's: it imitates the expert under a
+context that holds whole episodes, as pretrained models have seen them.
 """
 
 from ml_collections import ConfigDict
@@ -36,15 +37,15 @@ def get_config(arg: str | None = None) -> ConfigDict:
   )
   config.agent.context = CONTEXTS[arg.context]
   config.warmstart.update(
-      episodes=160,
-      epochs=4,
+      episodes=400,
+      epochs=6,
       minibatch_size=8,
       lr=3e-3,
       schedule='cosine',
       horizon=24,
   )
   config.rollout.update(
-      tasks_per_step=4, max_completion_tokens=48, max_context=512
+      tasks_per_step=4, max_completion_tokens=48, max_context=2048
   )
   config.horizon.update(kind='fixed', turns=(16,), every=0)
   # The goals that it learns from: whether it remembers within an episode is
@@ -56,6 +57,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   if arg.start:
     config.model.name = arg.start
     config.warmstart = {}
+    config.rollout.max_context = 512
   else:  # fewer tokens a name
     config.model.vocab_size = 2048
   return config

@@ -21,22 +21,23 @@ def with_starts(sweep, shared_by):
   return cells, starts, cells_lib.check([*starts.values(), *cells])
 
 
-def test_both_kinds_of_summaries_begin_with_one_warm_start():
-  cells, starts, records = with_starts(memory, (':context',))
-  assert len(cells) == 12 and len(starts) == 3
+def test_contexts_begin_with_one_policy_that_saw_whole_episodes():
+  cells, starts, records = with_starts(memory, ())
+  assert len(cells) == 12 and len(starts) == 1
+  [(path, first)] = starts.items()
+  start = records[first.name]
+  assert start['agent']['context']['kind'] == 'full'
+  assert start['rollout']['max_context'] == 2048 and start['num_steps'] == 1
+  assert all(records[x.name]['model']['name'] == path for x in cells)
+  assert all(records[x.name]['rollout']['max_context'] == 512 for x in cells)
   learnt, masked = (
-      cell for cell in cells if cell.name.startswith('context=summary-seed=1')
+      records[cell.name]
+      for cell in cells
+      if cell.name.startswith('context=summary-seed=1')
   )
-  assert learnt.start == masked.start
-  assert learnt.start.endswith('/warmstart-context=summary/checkpoints/0')
-  one, other = (dict(records[cell.name]) for cell in (learnt, masked))
-  assert other['agent']['context'].pop('learn_summary') is False
-  assert one['agent']['context'].pop('learn_summary') is True
-  assert one == other and one['model']['name'] == learnt.start
-  start = records[starts[learnt.start].name]
-  assert start['agent']['context']['kind'] == 'summary'
-  assert start['num_steps'] == 1
-  assert start['warmstart']['episodes'] and not one['warmstart']['episodes']
+  assert masked['agent']['context'].pop('learn_summary') is False
+  assert learnt['agent']['context'].pop('learn_summary') is True
+  assert learnt == masked
 
 
 def test_agents_of_a_seed_begin_with_one_warm_start_and_as_many_episodes():
