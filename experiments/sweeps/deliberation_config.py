@@ -24,17 +24,16 @@ def get_config(arg: str | None = None) -> ConfigDict:
     raise ValueError(f'Unknown agent={arg.agent}; known: {", ".join(AGENTS)}.')
 
   config = laptop(arg.algo, 'tiny-1m')
-  config.num_steps = 25
+  config.num_steps = 20
   config.env.name = 'textcraft'
-  config.env.options.update(max_depth=1, max_ingredients=1, distractors=2)
+  config.env.options.update(max_depth=1, max_ingredients=1, distractors=0)
   config.agent.update(format='react', **AGENTS[arg.agent])
   config.warmstart.update(
-      episodes=272,
-      epochs=4,
+      episodes=408,
+      epochs=8,
       minibatch_size=8,
-      lr=2e-3,
+      lr=3e-3,
       schedule='cosine',
-      stumbles=0.15,
       horizon=12,
   )
   config.rollout.update(
