@@ -6,7 +6,7 @@ r"""Context policies on TextCraft's deep goals, under a context too small for th
 
 The transcript that is cut when the context is full, a window, and summaries that
 are trained or masked; three seeds. All begin with one policy, which has imitated
-whole episodes and never seen a window or a summary.
+whole episodes, and imitate some more in their own context before they learn by GRPO.
 OUT/table.md ends with the progress of each: the share of a goal's crafts.
 """
 

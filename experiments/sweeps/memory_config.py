@@ -4,8 +4,9 @@ r"""TextCraft's deep goals under a context that is too small for them.
         --config=experiments/sweeps/memory_config.py:context=window,start=runs/whole/checkpoints/0
 
 `memory` is a sweep of it. `context` is a name of CONTEXTS. `start` is the policy that
-it begins with; without it the run is that policy's: it imitates the expert under a
-context that holds whole episodes, as pretrained models have seen them.
+it begins with, which imitates the expert under its context for a while before it
+learns by GRPO; without it the run is that policy's: imitation of whole episodes, in
+a context that holds them.
 """
 
 from ml_collections import ConfigDict
@@ -29,7 +30,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
     )
 
   config = laptop(arg.algo, 'tiny-1m')
-  config.num_steps = 8
+  config.num_steps = 5
   config.model.remat = 'none'
   config.env.name = 'textcraft'
   config.env.options.update(
@@ -45,19 +46,19 @@ def get_config(arg: str | None = None) -> ConfigDict:
       horizon=24,
   )
   config.rollout.update(
-      tasks_per_step=4, max_completion_tokens=48, max_context=2048
+      tasks_per_step=4, group_size=6, max_completion_tokens=48, max_context=2048
   )
-  config.horizon.update(kind='fixed', turns=(16,), every=0)
+  config.horizon.update(kind='fixed', turns=(14,), every=0)
   # The goals that it learns from: whether it remembers within an episode is
   # the question, and one million parameters do not reach other deep goals.
-  config.eval.update(split='train', num_tasks=40, samples=2, horizon=16)
+  config.eval.update(split='train', num_tasks=40, samples=2, horizon=14)
 
-  if arg.tiny:  # two steps, to see that everything works
-    shrink_laptop(config)
   if arg.start:
     config.model.name = arg.start
-    config.warmstart = {}
+    config.warmstart.update(episodes=96, epochs=2, lr=1e-3)
     config.rollout.max_context = 512
   else:  # fewer tokens a name
     config.model.vocab_size = 2048
+  if arg.tiny:  # two steps, to see that everything works
+    shrink_laptop(config)
   return config
