@@ -46,9 +46,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
       horizon=24,
   )
   config.rollout.update(
-      tasks_per_step=4, group_size=6, max_completion_tokens=48, max_context=2048
+      tasks_per_step=4, max_completion_tokens=48, max_context=2048
   )
-  config.horizon.update(kind='fixed', turns=(14,), every=0)
+  config.horizon.update(kind='fixed', turns=(16,), every=0)
   # The goals that it learns from: whether it remembers within an episode is
   # the question, and one million parameters do not reach other deep goals.
   config.eval.update(split='train', num_tasks=40, samples=2, horizon=14)
@@ -56,7 +56,8 @@ def get_config(arg: str | None = None) -> ConfigDict:
   if arg.start:
     config.model.name = arg.start
     config.warmstart.update(episodes=96, epochs=2, lr=1e-3)
-    config.rollout.max_context = 512
+    config.rollout.update(group_size=6, max_context=512)
+    config.horizon.turns = (14,)
   else:  # fewer tokens a name
     config.model.vocab_size = 2048
   if arg.tiny:  # two steps, to see that everything works
