@@ -4,7 +4,8 @@ r"""ReAct, plans and reflection on TextCraft, at equal sampled tokens.
     python -m experiments.sweeps.deliberation --out=runs/smoke \
         --config=experiments/sweeps/deliberation_config.py:tiny
 
-All agents of a seed begin with one warm start. OUT/table.md ends with success
+All agents of a seed begin with one warm start, and each imitates some more in its own
+way of talking; the expert, which has no words, plans 'Nothing yet.'. OUT/table.md ends with success
 while learning once each run has sampled as many tokens as the one that samples
 fewest, by attempt where there are several.
 """
