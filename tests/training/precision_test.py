@@ -83,7 +83,7 @@ def test_gradients_sums_and_logprobs_are_float32(config):
   # Experts' are [L, E, in, out], and one expert's gradient comes at a time.
   kernels = {x.shape[-2:] for x in leaves if x.ndim > 2}
   kernels |= {(CONFIG.vocab_size, CONFIG.hidden_size)}
-  for equation in equations(jax.make_jaxpr(programs.accumulate)(*args).jaxpr):
+  for equation in equations(programs.accumulate.trace(*args).jaxpr.jaxpr):
     name = equation.primitive.name
     variables = [*equation.invars, *equation.outvars]
     if name in EXACT:
