@@ -64,7 +64,6 @@ class DeadPolicyWatch:
     return None
 
 
-
 class Gauge(NamedTuple):
   """What a limit is about.
 
@@ -155,9 +154,7 @@ class CollapseWatch:
         if self._counts(name, self._value(gauge, metrics)) == GAUGE_PATIENCE
     ]
 
-  def _value(
-      self, gauge: Gauge, metrics: Mapping[str, float]
-  ) -> float | None:
+  def _value(self, gauge: Gauge, metrics: Mapping[str, float]) -> float | None:
     """What the limit is for; None where this step has none."""
     value = metrics.get(gauge.metric)
     if value is None or not gauge.relative:

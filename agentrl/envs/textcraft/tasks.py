@@ -185,8 +185,7 @@ def check_depths(min_depth: int, max_depth: int | None) -> None:
   most = max_depth or deepest
   if min_depth not in range(1, most + 1):
     raise ConfigError(
-        f'min_depth must be 1 to {most}, the greatest depth, got'
-        f' {min_depth!r}.'
+        f'min_depth must be 1 to {most}, the greatest depth, got {min_depth!r}.'
     )
 
 

@@ -129,7 +129,9 @@ def recount(turns: Sequence[Turn]) -> str:
   latest stand.
   """
   actions = (turn.action for turn in types.acts(turns))
-  runs = ((action, len(list(run))) for action, run in itertools.groupby(actions))
+  runs = (
+      (action, len(list(run))) for action, run in itertools.groupby(actions)
+  )
   words = [f'{action} x{n}' if n > 1 else action for action, n in runs]
   return '; '.join(words) or 'Nothing yet.'
 
