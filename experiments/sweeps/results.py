@@ -27,8 +27,8 @@ class Run:
     config: as its workdir keeps it.
     summary: likewise.
     metrics: one record a step.
-    played: success of each (task, sample) of its last evaluation, None where
-      the infrastructure failed the episode.
+    played: success of each (task, sample) of its last evaluation, the mean over
+      attempts; None where the infrastructure failed the episode.
   """
 
   cell: Cell
@@ -70,10 +70,7 @@ class Arm:
     for run in self.runs:
       for key, value in run.played.items():
         found.setdefault(key, []).extend([] if value is None else [value])
-    return {
-        key: statistics.fmean(values) if values else None
-        for key, values in found.items()
-    }
+    return _means(found)
 
   @property
   def scores(self) -> list[float]:
@@ -146,9 +143,19 @@ def _played(workdir: pathlib.Path) -> Values:
   if not numbered:
     return {}
   last = max(numbered, key=lambda path: int(path.stem))
+  # Attempts at a task in sequence are one sample of it.
+  found: dict[Any, list[float]] = {}
+  for e in episodes_lib.read(last):
+    values = found.setdefault((e.task_id, e.sample), [])
+    values.extend([float(e.success)] if e.valid else [])
+  return _means(found)
+
+
+def _means(found: Mapping[Any, Sequence[float]]) -> Values:
+  """The mean of each; None of nothing."""
   return {
-      (e.task_id, e.sample): float(e.success) if e.valid else None
-      for e in episodes_lib.read(last)
+      key: statistics.fmean(values) if values else None
+      for key, values in found.items()
   }
 
 

@@ -1,10 +1,12 @@
 """Tables and figures of sweeps, against the functions of mode compare."""
 
+import dataclasses
 import json
 import pathlib
 
 import pytest
 
+from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import comparison, training_seeds
 from experiments.sweeps import cells as cells_lib, figure, folder, results
 from tests.experiments.sweeps import recorded
@@ -79,6 +81,20 @@ def test_unfinished_runs_and_other_panels_are_said(tmp_path, cells, records):
   assert [run.name for run in runs] == [cells[0].name, cells[2].name]
   assert 'not compared: Different panels' in results.table(runs)
   assert results.table([]) == 'No run is finished.\n'
+
+
+def test_attempts_at_a_task_are_one_sample_of_it(tmp_path, cells, records):
+  runs = write(tmp_path, cells, records, (4, None, None, None))
+  path = tmp_path / cells[0].name / 'episodes' / 'eval' / '000002.jsonl'
+  first = list(episodes_lib.read(path))
+  second = [
+      dataclasses.replace(e, attempt=1, success=e.task_id < 2) for e in first
+  ]
+  episodes_lib.write(path, [*first, *second])
+  [run] = results.read(tmp_path)
+  expected = [1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
+  assert run.played == {(i, 0): x for i, x in enumerate(expected)}
+  assert runs[0].played.keys() == run.played.keys()
 
 
 def test_a_run_of_fewer_steps_is_not_finished(tmp_path, cells, records):
