@@ -122,7 +122,7 @@ def test_an_expert_learns_its_actions_by_heart(chat):
   episode = scripts.play(
       agent, Expert(env, agent), env=env, steps=2, previous=previous()
   )
-  assert episode.success and episode.turns[0].completion == 'go; go; go'
+  assert episode.success and episode.turns[0].completion == 'go x3'
 
 
 def play_chains(play, *, chain=3, **settings):
