@@ -46,8 +46,8 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
   Returns:
     `mean` success with its 95% interval `low` to `high`, from `n` episodes of
     `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`,
-    and `progress_mean` where the environment reports it. With several episodes a task `pass_at_k` has each k up to the fewest valid
-    episodes of a task. With several attempts at a task, `success_attempt_K` and
+    and `progress_mean` where the environment reports it. With several episodes
+    a task `pass_at_k` has each k up to the fewest valid episodes of a task. With several attempts at a task, `success_attempt_K` and
     `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high
     n tasks` by name. Means of nothing are None.
   """
@@ -121,7 +121,8 @@ def as_metrics(summary: Mapping[str, Any], prefix: str) -> dict[str, float]:
   Returns:
     `PREFIX/success`, `success_low`, `success_high`, `episodes`, `invalid`,
     `return_mean`, `turns_mean`, `progress_mean`, `pass_at_K`,
-    `success_attempt_K`, `return_attempt_K` and, of each kind of task, `PREFIX/KIND/success`.
+    `success_attempt_K`, `return_attempt_K` and, of each kind of task,
+    `PREFIX/KIND/success`.
   """
   numbers = {
       'success': summary['mean'],

@@ -65,7 +65,7 @@ class DeadPolicyWatch:
 
 
 class Gauge(NamedTuple):
-  """What a limit is about.
+  """A figure of each step, and what it says beyond a limit.
 
   Attributes:
     metric: that is held against it.
@@ -155,7 +155,7 @@ class CollapseWatch:
     ]
 
   def _value(self, gauge: Gauge, metrics: Mapping[str, float]) -> float | None:
-    """What the limit is for; None where this step has none."""
+    """The figure that a limit is for; None where this step has none."""
     value = metrics.get(gauge.metric)
     if value is None or not gauge.relative:
       return value

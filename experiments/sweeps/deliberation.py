@@ -5,9 +5,9 @@ r"""ReAct, plans and reflection on TextCraft, at equal sampled tokens.
         --config=experiments/sweeps/deliberation_config.py:tiny
 
 All agents of a seed begin with one warm start, and each imitates some more in its own
-way of talking; the expert, which has no words, plans 'Nothing yet.'. OUT/table.md ends with success
-while learning once each run has sampled as many tokens as the one that samples
-fewest, by attempt where there are several.
+way of talking; the expert, which has no words, plans 'Nothing yet.'. OUT/table.md ends
+with success while learning once each run has sampled as many tokens as the one that
+samples fewest, by attempt where there are several.
 """
 
 import itertools
@@ -50,7 +50,7 @@ def _row(run: results.Run, budget: float) -> list[str]:
   within = steps_within(tokens, budget)
   success = run.column('rollout/success')
   last = [
-      _mean(run.column(metric)[:within][-_STEPS:])
+      results.mean_cell(run.column(metric)[:within][-_STEPS:])
       for metric in (
           'rollout/success',
           'rollout/success_attempt_1',
@@ -61,13 +61,9 @@ def _row(run: results.Run, budget: float) -> list[str]:
       run.name,
       f'{sum(tokens):,.0f}',
       str(within),
-      _mean(success[:_STEPS]),
+      results.mean_cell(success[:_STEPS]),
       *last,
   ]
-
-
-def _mean(values: Sequence[float]) -> str:
-  return f'{sum(values) / len(values):.3f}' if values else ''
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ whole episodes, and imitate some more in their own context before they learn by 
 OUT/table.md ends with the progress of each: the share of a goal's crafts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from experiments.sweeps import program, results
 
@@ -47,22 +47,18 @@ def _row(run: results.Run) -> list[str]:
   cut = run.column('rollout/stop_context')
   return [
       run.name,
-      *(
-          _number(found.get('progress_mean') if found else None)
-          for found in (run.before, run.after)
-      ),
-      *(_number(_mean(x)) for x in (progress[:_STEPS], progress[-_STEPS:])),
-      _number(_mean(cut)),
+      *map(_progress, (run.before, run.after)),
+      *map(results.mean_cell, (progress[:_STEPS], progress[-_STEPS:], cut)),
       f'{sum(run.column("rollout/completion_tokens")):,.0f}',
   ]
 
 
-def _mean(values: Sequence[float]) -> float | None:
-  return sum(values) / len(values) if values else None
-
-
-def _number(value: float | None) -> str:
-  return '' if value is None else f'{value:.3f}'
+def _progress(found: Mapping[str, float] | None) -> str:
+  """Of an evaluation, where it has any."""
+  found = found or {}
+  return results.mean_cell(
+      [found['progress_mean']] if 'progress_mean' in found else []
+  )
 
 
 if __name__ == '__main__':

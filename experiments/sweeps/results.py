@@ -179,7 +179,12 @@ def _run_row(run: Run) -> list[str]:
 def _arm_row(arm: Arm) -> list[str]:
   before = [run.before['mean'] for run in arm.runs if run.before]
   values = arm.values
-  cells = [arm.name, str(len(arm.runs)), _mean(before), _mean(arm.scores)]
+  cells = [
+      arm.name,
+      str(len(arm.runs)),
+      mean_cell(before),
+      mean_cell(arm.scores),
+  ]
   if any(value is not None for value in values.values()):
     found = intervals.mean_interval(_by_task(values), bounds=_SUCCESS)
     cells.append(_ends(found.low, found.high))
@@ -253,7 +258,8 @@ def _evaluation(found: Mapping[str, float] | None) -> str:
   return f'{found["mean"]:.3f} {_ends(found["low"], found["high"])}'
 
 
-def _mean(values: Sequence[float]) -> str:
+def mean_cell(values: Sequence[float]) -> str:
+  """The mean as a cell of a table; empty of nothing."""
   return f'{statistics.fmean(values):.3f}' if values else ''
 
 

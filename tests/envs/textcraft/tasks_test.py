@@ -85,6 +85,15 @@ def test_min_family_keeps_goals_that_have_relatives_to_learn_from():
     assert 20 < len(kept) < len(tasks.SPLITS[split])
 
 
+def test_listing_all_tasks_needs_no_recipes(monkeypatch):
+  def missing():
+    raise EnvError('The recipes are missing.')
+
+  monkeypatch.setattr(recipes, 'load', missing)
+  tasks._family_sizes.cache_clear()
+  assert tasks.tasks('train', max_depth=2) == tasks.SPLITS['train'][: 79 + 211]
+
+
 @pytest.mark.parametrize('size', [-1, 99, None, 'large'])
 def test_a_family_larger_than_any_is_refused(size):
   with pytest.raises(
