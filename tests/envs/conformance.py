@@ -29,6 +29,7 @@ from agentrl.errors import EnvError
 from agentrl.rollout.environment import EnvServer
 
 ROOT = pathlib.Path(__file__).parents[2]
+IN_A_BROWSER = {'miniwob', 'webarena'}  # these open no other way
 
 
 @dataclasses.dataclass(frozen=True)

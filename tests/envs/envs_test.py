@@ -6,12 +6,13 @@ from agentrl import envs
 from agentrl.envs import dialect
 from agentrl.envs.spec import SPLITS, EnvSpec
 from agentrl.errors import ConfigError
+from tests.envs.conformance import IN_A_BROWSER
 
 
 @pytest.mark.parametrize(
     'name',
     [
-        pytest.param(x, marks=[pytest.mark.browser] * (x == 'miniwob'))
+        pytest.param(x, marks=[pytest.mark.browser] * (x in IN_A_BROWSER))
         for x in envs.ENVS
     ],
 )

@@ -10,6 +10,8 @@ import urllib.request
 
 import pytest
 
+from agentrl.envs import ENVS
+from tests.envs.conformance import IN_A_BROWSER
 from tests.waiting import gone, wait_until
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -100,10 +102,19 @@ def test_it_does_not_outlive_a_parent_that_was_killed():
   assert gone(int(pid))
 
 
-def test_it_needs_no_accelerator_library():
+@pytest.mark.parametrize(
+    'names',
+    [
+        pytest.param(sorted(ENVS.keys() - IN_A_BROWSER), id='most'),
+        pytest.param(
+            sorted(IN_A_BROWSER), id='in a browser', marks=pytest.mark.browser
+        ),
+    ],
+)
+def test_it_needs_no_accelerator_library(names):
   code = (
       'import sys; import agentrl.envs.server, agentrl.envs.client;'
-      ' from agentrl.envs import ENVS; [s.open() for s in ENVS.values()];'
+      f' from agentrl.envs import ENVS; [ENVS[x].open() for x in {names}];'
       ' bad = {"jax", "flax", "optax", "torch"} & set(sys.modules);'
       ' sys.exit(f"imported {bad}" if bad else 0)'
   )
