@@ -128,6 +128,7 @@ ENVS = {
         options={
             'questions': None,
             'max_hops': None,
+            'relations': None,
             'retriever_url': None,
             'retriever_timeout_s': 30.0,
             'topk': 3,
@@ -137,7 +138,7 @@ ENVS = {
         subtask=searchqa_tasks.subtask,
         open_factory=_open_searchqa,
         list_tasks=searchqa_tasks.tasks,
-        task_options=('questions', 'max_hops'),
+        task_options=('questions', 'max_hops', 'relations'),
         subtasks_of=searchqa_tasks.subtasks,
         success=(
             'The answer that ended the episode equals a right one but for case,'

@@ -6,7 +6,7 @@ the original lets the policy guess until its turns are used up.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from agentrl.envs import base
@@ -51,6 +51,8 @@ class SearchQAFactory:
     questions: a file of questions, or one for each split, in place of the
       generated ones (see question_files.py).
     max_hops: refuses generated questions of more hops; None allows all.
+    relations: refuses generated questions that follow other relations (see
+      dataset/questions.py), such as ('country of city',); None allows all.
     retriever_url: a service to search with in place of the embedded index.
     retriever_timeout_s: limit of one search there.
     topk: passages that a search shows.
@@ -71,6 +73,7 @@ class SearchQAFactory:
       *,
       questions: str | Mapping[str, str] | None = None,
       max_hops: int | None = None,
+      relations: Sequence[str] | None = None,
       retriever_url: str | None = None,
       retriever_timeout_s: float = TIMEOUT_S,
       topk: int = 3,
@@ -78,6 +81,7 @@ class SearchQAFactory:
       retry: bool = False,
   ):
     tasks.check_max_hops(max_hops, questions)
+    tasks.check_relations(relations, questions)
     if type(topk) is not int or not 1 <= topk <= _MAX_TOPK:
       raise ConfigError(f'topk must be 1 to {_MAX_TOPK}, got {topk!r}.')
     if scoring not in scoring_lib.SCORINGS:
@@ -94,6 +98,7 @@ class SearchQAFactory:
       )
     self._topk, self._scoring, self._retry = topk, scoring, retry
     self._max_hops = max_hops
+    self._relations = None if relations is None else frozenset(relations)
     if retriever_url is None:
       if retriever_timeout_s != TIMEOUT_S:
         raise ConfigError(
@@ -117,6 +122,7 @@ class SearchQAFactory:
         self._questions,
         self._searcher,
         max_hops=self._max_hops,
+        relations=self._relations,
         topk=self._topk,
         scoring=self._scoring,
         retry=self._retry,
@@ -147,12 +153,13 @@ class SearchQA:
       searcher: Searcher,
       *,
       max_hops: int | None,
+      relations: Collection[str] | None,
       topk: int,
       scoring: str,
       retry: bool,
   ):
     self._questions, self._searcher = questions, searcher
-    self._max_hops = max_hops
+    self._max_hops, self._relations = max_hops, relations
     self._topk, self._scoring, self._retry = topk, scoring, retry
     self._question: Question | None = None
     self._searches: list[expert.Search] = []
@@ -168,7 +175,15 @@ class SearchQA:
             f'SearchQA task {task_id} has {hops} hops, above'
             f' max_hops={self._max_hops}; raise max_hops or choose another.'
         )
-    self._question = self._questions[task_id]
+    question = self._questions[task_id]
+    if self._relations is not None:
+      others = {*tasks.relations_of(question)} - {*self._relations}
+      if others:
+        raise EnvError(
+            f'SearchQA task {task_id} follows {", ".join(sorted(others))},'
+            ' which relations leaves out; add it there or choose another.'
+        )
+    self._question = question
     self._searches = []
     self._observation = f'Question: {self._question.text}'
     return self._observation

@@ -4,12 +4,12 @@ The table is written out so that a run which uses a server elsewhere needs none
 of the packages that the questions are made from (see questions.py).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from agentrl.envs import base
 from agentrl.envs.searchqa import question_files
-from agentrl.envs.searchqa.records import MAX_HOPS, SPLITS
+from agentrl.envs.searchqa.records import MAX_HOPS, SPLITS, Question
 from agentrl.errors import ConfigError
 
 # Numbers of questions of 1, 2 and 3 hops in each split, in the order of ids.
@@ -24,19 +24,28 @@ Files = str | Mapping[str, str] | None
 
 
 def tasks(
-    split: str, *, questions: Files = None, max_hops: int | None = None
+    split: str,
+    *,
+    questions: Files = None,
+    max_hops: int | None = None,
+    relations: Sequence[str] | None = None,
 ) -> tuple[int, ...]:
   """The ids of `split`, questions with few hops first.
 
   Raises:
-    ConfigError: no line of `questions` is of the split, or `max_hops` is wrong.
+    ConfigError: no line of `questions` is of the split, or `max_hops` or
+      `relations` are wrong.
     DataError: a file of questions cannot be used.
+    EnvError: a package that the questions are made from is missing; only with
+      `relations`.
   """
   check_max_hops(max_hops, questions)
+  check_relations(relations, questions)
   if questions is None:
     before = SPLITS[: SPLITS.index(split)]
     start = sum(sum(COUNTS[other]) for other in before)
-    return tuple(range(start, start + sum(COUNTS[split][:max_hops])))
+    ids = tuple(range(start, start + sum(COUNTS[split][:max_hops])))
+    return ids if relations is None else _of_relations(ids, relations)
   found = question_files.read(questions)
   ids = tuple(i for i, question in enumerate(found) if question.split == split)
   if not ids:
@@ -65,6 +74,44 @@ def check_max_hops(max_hops: int | None, questions: Files) -> None:
         f'max_hops={max_hops} chooses among the generated questions; those of a'
         ' file have no hops: leave max_hops or questions out.'
     )
+
+
+def check_relations(relations: Sequence[str] | None, questions: Files) -> None:
+  """Refuses what is neither names of relations nor None.
+
+  Raises:
+    ConfigError: it is, or the relations of the questions are not known.
+  """
+  if relations is None:
+    return
+  from agentrl.envs.searchqa.dataset.questions import RELATIONS
+
+  known = list(RELATIONS)
+  names = relations if isinstance(relations, Sequence | Set) else ()
+  if not names or any(name not in known for name in names):
+    raise ConfigError(
+        f'relations must be a tuple of {", ".join(known)}, or None, got'
+        f' {relations!r}.'
+    )
+  if questions is not None:
+    raise ConfigError(
+        f'relations={tuple(relations)!r} choose among the generated questions;'
+        ' those of a file have no relations: leave relations or questions out.'
+    )
+
+
+def relations_of(question: Question) -> tuple[str, ...]:
+  """The relations that a generated question follows, one a hop."""
+  return tuple(question.name.split(' / ')[-len(question.hops) :])
+
+
+def _of_relations(
+    ids: Sequence[int], relations: Sequence[str]
+) -> tuple[int, ...]:
+  from agentrl.envs.searchqa import dataset
+
+  found = dataset.load_questions()
+  return tuple(i for i in ids if {*relations_of(found[i])} <= {*relations})
 
 
 def hops_of(task_id: int) -> int:

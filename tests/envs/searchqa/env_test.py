@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentrl import envs
-from agentrl.envs.searchqa import env as env_lib, expert
+from agentrl.envs.searchqa import env as env_lib, expert, tasks
 from agentrl.envs.searchqa.records import Hop, Passage, Question
 from agentrl.errors import ConfigError, EnvError
 
@@ -208,3 +208,14 @@ def test_the_expert_cannot_play_questions_of_others(tmp_path):
   with pytest.raises(EnvError, match="knows no way to answer 'line 1'"):
     env.expert_action()
   assert env.step('<answer>ann</answer>').success
+
+
+def test_questions_of_other_relations_are_refused(all_questions):
+  chosen = tasks.tasks('test', relations=('capital',))
+  env = made(chosen[0], relations=('capital',))
+  assert env.observation().startswith('Question: ')
+  other = tasks.tasks('test', relations=('anthem',))[0]
+  with pytest.raises(
+      EnvError, match=f'{other} follows anthem, which relations'
+  ):
+    env.reset(other, 0)

@@ -4,6 +4,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.envs.searchqa import tasks
+from agentrl.envs.searchqa.dataset.questions import RELATIONS
 from agentrl.envs.searchqa.records import SPLITS
 from agentrl.errors import ConfigError, EnvError
 
@@ -54,14 +55,48 @@ def test_few_hops_can_be_chosen(all_questions):
   assert tasks.tasks('test', max_hops=3) == tasks.tasks('test')
 
 
+@pytest.mark.parametrize('split', SPLITS)
+def test_each_relation_is_asked_for_alone_in_every_split(split):
+  for relation in RELATIONS:
+    assert tasks.tasks(split, max_hops=1, relations=(relation,))
+
+
+def test_relations_can_be_chosen(all_questions):
+  chosen = tasks.tasks('test', relations=('capital', 'language'))
+  asked = {tasks.relations_of(all_questions[i]) for i in chosen}
+  assert {('capital',), ('language',)} <= asked
+  assert {relation for chain in asked for relation in chain} == {
+      'capital',
+      'language',
+  }
+  of_cities = ('country of city',)
+  chosen = tasks.tasks('test', relations=of_cities)
+  assert len(chosen) == 48 and set(chosen) <= set(
+      tasks.tasks('test', max_hops=1)
+  )
+  assert chosen == tuple(
+      i
+      for i in tasks.tasks('test')
+      if tasks.relations_of(all_questions[i]) == of_cities
+  )
+
+
 @pytest.mark.parametrize(
     'options, says',
     [
         ({'max_hops': 0}, 'must be 1 to 3 or None, got 0'),
         ({'max_hops': 'two'}, "got 'two'"),
         ({'max_hops': 1, 'questions': 'q.jsonl'}, 'of a file have no hops'),
+        ({'relations': ()}, r'tuple of capital, .* or None, got \(\)'),
+        ({'relations': 'capital'}, "None, got 'capital'"),
+        ({'relations': ('capitol',)}, r"None, got \('capitol',\)"),
+        ({'relations': (['capital'],)}, 'relations must be a tuple of'),
+        (
+            {'relations': ('capital',), 'questions': 'q.jsonl'},
+            'of a file have no relations',
+        ),
     ],
 )
-def test_a_bad_number_of_hops_is_refused(options, says):
+def test_bad_choices_of_questions_are_refused(options, says):
   with pytest.raises(ConfigError, match=says):
     tasks.tasks('train', **options)
