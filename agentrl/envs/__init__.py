@@ -110,6 +110,7 @@ ENVS = {
             'tasks': 'agentgym',
             'simplifications': (),
             'max_moves': 100,
+            'scoring': 'score',
             'simulators': None,
             'simulator_episodes': 500,
             'simulator_bytes': 600 * 2**20,

@@ -35,6 +35,7 @@ _UNKNOWN = 'No known action matches that input.'
 _AMBIGUOUS = 'Ambiguous request'
 _MOST_MOVES = 11  # of one action, which is "wait"
 _LONGEST = 500  # characters of an action that are read
+_SCORINGS = ('score', 'success')
 
 MAX_SIMULATORS = 8
 
@@ -46,7 +47,11 @@ class SciWorld:
   that the sum over an episode is the simulator's final score / 100. A wrong
   focus, which the simulator scores -100, ends the episode and takes back what
   was earned: the sum is 0. A failure is worth no more than idleness, and
-  outside the scale of 0 to 1 it would outweigh whole episodes in a group.
+  outside the scale of 0 to 1 it would outweigh whole episodes in a group. With
+  scoring='success' the reward is 1 for the action that completes the task and 0
+  for any other: where half of the score is for getting there, a policy that has
+  got there is paid as well for doing nothing as for a guess that is right every
+  second time.
 
   Progress is the score / 100, too, and so 0 after a wrong focus: nothing but
   that takes it back.
@@ -61,6 +66,7 @@ class SciWorld:
       none.
     max_moves: ticks after which the episode is truncated, as in the original;
       None: no limit. An action takes one tick or none, a wait eleven.
+    scoring: 'score' or 'success', the reward.
   """
 
   def __init__(
@@ -70,6 +76,7 @@ class SciWorld:
       tasks: str | Sequence[str] = 'agentgym',
       simplifications: Sequence[str] = (),
       max_moves: int | None = 100,
+      scoring: str = 'score',
   ):
     self._pool = pool
     self._tasks = task_table.check(tasks)
@@ -80,7 +87,11 @@ class SciWorld:
       raise ConfigError(
           f'max_moves must be at least 1 or None, got {max_moves!r}.'
       )
-    self._max_moves = max_moves
+    if scoring not in _SCORINGS:
+      raise ConfigError(
+          f'Unknown scoring {scoring!r}; known: {", ".join(_SCORINGS)}.'
+      )
+    self._max_moves, self._scoring = max_moves, scoring
     self._lock = threading.Lock()  # of the next three
     self._simulator: Simulator | None = None
     self._busy = False
@@ -143,13 +154,14 @@ class SciWorld:
       self._taken.append((action, harmless))
       self._look_up_score(simulator)
       truncated = not self._over and self._out_of_moves(simulator)
-    reward = max(self._points, 0) - max(self._points_before, 0)
     success = self._over and self._points >= 100
+    gained = max(self._points, 0) - max(self._points_before, 0)
+    reward = float(success) if self._scoring == 'success' else gained / 100
     if self._over or truncated:
       self._let_go()
     return StepResult(
         observation=self._observation,
-        reward=reward / 100,
+        reward=reward,
         terminated=self._over,
         truncated=truncated,
         success=success,

@@ -93,6 +93,21 @@ def test_progress_is_the_share_earned_and_lost_by_a_wrong_focus(env):
   assert [result.progress for result in lost] == [0.08, 0.08, 0.0]
 
 
+def test_success_alone_can_be_what_pays(pool):
+  env = SciWorld(pool, scoring='success')
+  env.reset(ANIMAL, 0)
+  results = []
+  while not results or not results[-1].terminated:
+    results.append(env.step(env.expert_action()))
+  *before, last = results
+  assert {x.reward for x in before} == {0.0}
+  assert (last.reward, last.success) == (1.0, True)
+  assert results[0].progress == 0.08
+  env.reset(ANIMAL, 0)
+  wrong = play(env, 'open door to greenhouse', 'focus on picture')
+  assert [x.reward for x in wrong] == [0.0, 0.0] and wrong[-1].terminated
+
+
 def test_an_ambiguous_action_is_asked_about_and_answered_by_number(env):
   env.reset(1, 0)  # it starts among three cups
   asked, answered, carried = play(env, 'pick up wood cup', '1', 'inventory')
@@ -204,6 +219,7 @@ def test_tasks_outside_the_options_are_refused(pool):
         ({'simplifications': ['easy', 'openDoors']}, 'stands alone'),
         ({'max_moves': 0}, 'max_moves must be at least 1 or None, got 0'),
         ({'max_moves': 'x'}, "max_moves must be at least 1 or None, got 'x'"),
+        ({'scoring': 'em'}, "Unknown scoring 'em'; known: score, success"),
         ({'simulators': 0}, 'simulators must be at least 1, got 0'),
         ({'simulators': '2'}, "simulators must be at least 1, got '2'"),
         ({'simulator_bytes': 0}, 'simulator_bytes must be at least 1'),
