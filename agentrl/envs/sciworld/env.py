@@ -134,13 +134,14 @@ class SciWorld:
     """AgentGym's further fields: score and reward are in points, 0 to 100."""
     if not self._description:
       return {}  # nothing was played yet
+    before, now = self._paid()
     return {
         'task_name': task_table.task_of(self._task_id),
         'var_num': task_table.variation_of(self._task_id),
         'task_description': self._description,
         'observation': self._observation,
-        'reward': self._points - self._points_before,
-        'score': self._points,
+        'reward': now - before,
+        'score': now,
     }
 
   def step(self, action: str) -> StepResult:
@@ -155,8 +156,8 @@ class SciWorld:
       self._look_up_score(simulator)
       truncated = not self._over and self._out_of_moves(simulator)
     success = self._over and self._points >= 100
-    gained = max(self._points, 0) - max(self._points_before, 0)
-    reward = float(success) if self._scoring == 'success' else gained / 100
+    before, now = self._paid()
+    reward = (max(now, 0) - max(before, 0)) / 100
     if self._over or truncated:
       self._let_go()
     return StepResult(
@@ -168,6 +169,13 @@ class SciWorld:
         # Points are rounded: 99.6 are not yet all.
         progress=1.0 if success else min(max(self._points, 0), 99) / 100,
     )
+
+  def _paid(self) -> tuple[int, int]:
+    """What has been paid in points, before the last action and now."""
+    before, now = self._points_before, self._points
+    if self._scoring == 'success':
+      return 100 * (before >= 100), 100 * (now >= 100)
+    return before, now
 
   def available_actions(self) -> list[str]:
     with self._playing() as simulator:

@@ -103,9 +103,12 @@ def test_success_alone_can_be_what_pays(pool):
   assert {x.reward for x in before} == {0.0}
   assert (last.reward, last.success) == (1.0, True)
   assert results[0].progress == 0.08
+  # Clients read points.
+  assert (env.details()['reward'], env.details()['score']) == (100, 100)
   env.reset(ANIMAL, 0)
   wrong = play(env, 'open door to greenhouse', 'focus on picture')
   assert [x.reward for x in wrong] == [0.0, 0.0] and wrong[-1].terminated
+  assert (env.details()['reward'], env.details()['score']) == (0, 0)
 
 
 def test_an_ambiguous_action_is_asked_about_and_answered_by_number(env):
