@@ -111,6 +111,7 @@ ENVS = {
             'simplifications': (),
             'max_moves': 100,
             'scoring': 'score',
+            'look': False,
             'simulators': None,
             'simulator_episodes': 500,
             'simulator_bytes': 600 * 2**20,

@@ -33,6 +33,7 @@ _LOOK = 'look around'
 _FREE = (_LOOK, 'inventory', 'task', 'help', 'objects')
 _UNKNOWN = 'No known action matches that input.'
 _AMBIGUOUS = 'Ambiguous request'
+_MOVED = ('You move to ', 'You teleport to ')
 _MOST_MOVES = 11  # of one action, which is "wait"
 _LONGEST = 500  # characters of an action that are read
 _SCORINGS = ('score', 'success')
@@ -67,6 +68,8 @@ class SciWorld:
     max_moves: ticks after which the episode is truncated, as in the original;
       None: no limit. An action takes one tick or none, a wait eleven.
     scoring: 'score' or 'success', the reward.
+    look: whether an action that leads to another room shows it, as `look around`
+      would; the original names the room alone.
   """
 
   def __init__(
@@ -77,6 +80,7 @@ class SciWorld:
       simplifications: Sequence[str] = (),
       max_moves: int | None = 100,
       scoring: str = 'score',
+      look: bool = False,
   ):
     self._pool = pool
     self._tasks = task_table.check(tasks)
@@ -91,7 +95,9 @@ class SciWorld:
       raise ConfigError(
           f'Unknown scoring {scoring!r}; known: {", ".join(_SCORINGS)}.'
       )
-    self._max_moves, self._scoring = max_moves, scoring
+    if not isinstance(look, bool):
+      raise ConfigError(f'look must be True or False, got {look!r}.')
+    self._max_moves, self._scoring, self._look = max_moves, scoring, look
     self._lock = threading.Lock()  # of the next three
     self._simulator: Simulator | None = None
     self._busy = False
@@ -148,7 +154,7 @@ class SciWorld:
     action = _one_line(action)
     asked_back = self._observation.startswith(_AMBIGUOUS)
     with self._playing() as simulator:
-      self._observation = simulator.step(action)
+      self._observation = self._act(simulator, action)
       harmless = not asked_back and (
           action in _FREE or self._observation == _UNKNOWN
       )
@@ -229,6 +235,13 @@ class SciWorld:
     self._moves_known = 0
     self._path: list[str] | None = None
 
+  def _act(self, simulator: Simulator, action: str) -> str:
+    """What is seen after an action."""
+    seen = simulator.step(action)
+    if self._look and seen.startswith(_MOVED):
+      seen = f'{seen}\n{simulator.step(_LOOK)}'
+    return seen
+
   def _look_up_score(self, simulator: Simulator) -> None:
     """Sets the points, and whether they end the episode."""
     self._points_before = self._points
@@ -265,7 +278,7 @@ class SciWorld:
       path = [_one_line(action) for action in simulator.gold_path()]
       observation = simulator.step(_LOOK)
       for action, _ in self._taken:
-        observation = simulator.step(action)
+        observation = self._act(simulator, action)
       if observation != self._observation:
         raise EnvError(
             f'SciWorld task {self._task_id} did not come back to where it was'

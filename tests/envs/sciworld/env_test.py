@@ -111,6 +111,30 @@ def test_success_alone_can_be_what_pays(pool):
   assert (env.details()['reward'], env.details()['score']) == (0, 0)
 
 
+@pytest.mark.parametrize('simplifications', [(), ('easy',)])
+def test_another_room_can_be_shown_at_once(pool, simplifications):
+  def way(look):
+    env = SciWorld(pool, simplifications=simplifications, look=look)
+    env.reset(ANIMAL, 0)
+    while True:
+      action = env.expert_action()
+      result = env.step(action)
+      seen = result.observation
+      if result.terminated:
+        yield action, seen, result.reward, None
+        assert result.success
+        return
+      if not look and seen.startswith('You move to the '):
+        seen = f"{seen}\n{env._simulator.step('look around')}"
+        assert 'you see: ' in seen
+      yield action, seen, result.reward, env._simulator.moves()
+
+  by_hand = list(way(look=False))
+  # It takes no time, and changes nothing else.
+  assert list(way(look=True)) == by_hand
+  assert any('you see: ' in seen for _, seen, *_ in by_hand)
+
+
 def test_an_ambiguous_action_is_asked_about_and_answered_by_number(env):
   env.reset(1, 0)  # it starts among three cups
   asked, answered, carried = play(env, 'pick up wood cup', '1', 'inventory')
@@ -223,6 +247,7 @@ def test_tasks_outside_the_options_are_refused(pool):
         ({'max_moves': 0}, 'max_moves must be at least 1 or None, got 0'),
         ({'max_moves': 'x'}, "max_moves must be at least 1 or None, got 'x'"),
         ({'scoring': 'em'}, "Unknown scoring 'em'; known: score, success"),
+        ({'look': 1}, 'look must be True or False, got 1'),
         ({'simulators': 0}, 'simulators must be at least 1, got 0'),
         ({'simulators': '2'}, "simulators must be at least 1, got '2'"),
         ({'simulator_bytes': 0}, 'simulator_bytes must be at least 1'),
