@@ -19,13 +19,23 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config = laptop(arg.algo, arg.model)
   config.num_steps = 30
   config.env.name = 'searchqa'
-  config.env.options.update(max_hops=1, topk=1)
-  config.warmstart.update(episodes=2048, epochs=4, horizon=4)
+  # Names to search for that it has never read, but answers that it has.
+  config.env.options.update(relations=('country of city',), max_hops=1, topk=1)
+  config.warmstart.update(
+      episodes=404,  # once each
+      epochs=6,
+      minibatch_size=8,
+      lr=3e-3,
+      schedule='cosine',
+      prompt_weight=0.1,
+      horizon=4,
+  )
   config.rollout.update(
       tasks_per_step=16, max_completion_tokens=32, max_context=1024
   )
   config.horizon.turns = (2, 4)
-  config.eval.update(num_tasks=256, horizon=4)
+  config.optim.lr = 3e-4
+  config.eval.update(num_tasks=48, samples=4, horizon=4)
 
   if arg.tiny:  # two steps, to see that everything works
     shrink_laptop(config)

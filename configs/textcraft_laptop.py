@@ -19,7 +19,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
   config = laptop(arg.algo, arg.model)
-  config.num_steps = 40
+  config.num_steps = 24
   config.env.name = 'textcraft'
   # In 400 worlds the items have other names: only a policy that reads the
   # commands gets anywhere, and it can do so in worlds that were held out.
@@ -38,6 +38,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
       tasks_per_step=16, max_completion_tokens=48, max_context=2048
   )
   config.horizon.turns = (4, 8)
+  config.optim.lr = 3e-4
   config.eval.update(num_tasks=310, horizon=8)
 
   if arg.tiny:  # two steps, to see that everything works
