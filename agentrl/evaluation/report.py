@@ -2,7 +2,8 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import rich.console
 import rich.table
@@ -25,7 +26,7 @@ def describe(name: str, summary: dict) -> str:
   """One line for people: success with its interval."""
   if summary['mean'] is None:
     return f'{name}: no valid episode'
-  tasks = f'{summary["tasks"]} held-out tasks'
+  tasks = f'{summary["tasks"]} {kind_of_tasks(summary)}'
   if summary['n'] != summary['tasks']:
     tasks = f'{summary["n"]} episodes of {tasks}'
   attempts = [
@@ -38,6 +39,11 @@ def describe(name: str, summary: dict) -> str:
       f' [{summary["low"]:.3f}, {summary["high"]:.3f}], {tasks}'
       + f'; by attempt {", ".join(attempts)}' * bool(attempts)
   )
+
+
+def kind_of_tasks(summary: Mapping[str, Any]) -> str:
+  """Held-out tasks, unless a summary says that they are those of training."""
+  return f'{"training" if summary.get("split") == "train" else "held-out"} tasks'
 
 
 def show(console: rich.console.Console, results: Results) -> None:

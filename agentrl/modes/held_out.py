@@ -137,12 +137,13 @@ def summary(
       success counts as well.
 
   Returns:
-    As `evaluate.summarise`, with `evaluate.SETTINGS` and `checkpoint`; with
-    `within`, `success_within` has the share of each number of turns.
+    As `evaluate.summarise`, with `evaluate.SETTINGS`, `split` and `checkpoint`;
+    with `within`, `success_within` has the share of each number of turns.
   """
   own = [group for group in groups if group.task_id in set(panel.task_ids)]
   found = summarise(rows.of_panel('policy', panel, own)) | {
       'panel': panel.hash,
+      'split': panel.split,
       'horizon': panel.horizon,
       'temperature': temperature,
       'checkpoint': checkpoint,

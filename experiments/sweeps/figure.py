@@ -8,7 +8,7 @@ import matplotlib
 from matplotlib import axes as axes_lib, figure as figure_lib, ticker
 from scipy import stats
 
-from agentrl.evaluation import training_seeds
+from agentrl.evaluation import report, training_seeds
 from agentrl.types import Turns
 from experiments.sweeps import results
 from experiments.sweeps.results import Arm, Run
@@ -55,7 +55,7 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
       _curve(learning, arm, colour)
     held_out.set_yticks(range(len(arms)), [arm.name for arm in arms])
     held_out.set_ylim(len(arms) - 0.5, -0.5)
-    held_out.set(xlim=(-0.02, 1.02), xlabel='success on held-out tasks')
+    held_out.set(xlim=(-0.02, 1.02), xlabel=f'success on {_tasks(runs)}')
     held_out.set_title(
         'before (grey) and after; bars: 95% over seeds,\nof one run over tasks',
         fontsize=8,
@@ -198,6 +198,11 @@ def _curve(axes: axes_lib.Axes, arm: Arm, colour) -> None:
     steps, means, lows, highs = zip(*points, strict=True)
     axes.plot(steps, means, color=colour, marker='.', label=arm.name)
     axes.fill_between(steps, lows, highs, color=colour, alpha=0.15, linewidth=0)
+
+
+def _tasks(runs: Sequence[Run]) -> str:
+  found = {report.kind_of_tasks(x) for run in runs if (x := run.after)}
+  return ' or '.join(sorted(found)) or 'tasks'
 
 
 def _valid(line: Mapping[str, float]) -> float:

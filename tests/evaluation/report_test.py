@@ -128,6 +128,8 @@ def test_the_line_of_a_training_runs_evaluation():
   )
   several = report.describe('after', summary | {'n': 160})
   assert several.endswith(', 160 episodes of 16 held-out tasks')
+  trained_on = report.describe('after', summary | {'split': 'train'})
+  assert trained_on.endswith(', 16 training tasks')
   nothing = dict(mean=None, low=None, high=None, n=0)
   assert report.describe('after', nothing) == 'after: no valid episode'
 
