@@ -17,7 +17,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   arg = parse_arg(arg, algo='grpo', model='tiny-1m', tiny=False)
 
   config = laptop(arg.algo, arg.model)
-  config.num_steps = 30
+  config.num_steps = 20
   config.env.name = 'searchqa'
   # Names to search for that it has never read, but answers that it has.
   config.env.options.update(relations=('country of city',), max_hops=1, topk=1)

@@ -25,7 +25,7 @@ def get_config(arg: str | None = None) -> ConfigDict:
   # commands gets anywhere, and it can do so in worlds that were held out.
   config.env.options.update(max_depth=1, distractors=0, worlds=400)
   config.warmstart.update(
-      episodes=10_000,
+      episodes=5000,
       epochs=2,
       minibatch_size=8,
       lr=3e-3,
