@@ -85,7 +85,9 @@ def laptop(algo: str, model: str) -> ConfigDict:
   config = defaults('train')
   config.agent = dict(format='plain', instructions='compact')
   config.model = dict(name=model, remat='dots')
-  config.warmstart = dict(minibatch_size=16, warmup_steps=8)
+  config.warmstart = dict(
+      minibatch_size=8, warmup_steps=8, lr=3e-3, schedule='cosine'
+  )
   config.rollout = dict(group_size=8)
   config.horizon.update(kind='stepwise', every=10)
   config.algo = algorithms.get(algo, minibatches=2)

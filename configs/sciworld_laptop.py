@@ -31,9 +31,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.warmstart.update(
       episodes=400,
       epochs=6,
-      minibatch_size=8,
-      lr=3e-3,
-      schedule='cosine',
       prompt_weight=0.03,
       stumbles=0.2,
       horizon=12,

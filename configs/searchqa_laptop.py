@@ -24,9 +24,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.warmstart.update(
       episodes=404,  # once each
       epochs=6,
-      minibatch_size=8,
-      lr=3e-3,
-      schedule='cosine',
       prompt_weight=0.1,
       horizon=4,
   )

@@ -27,9 +27,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.warmstart.update(
       episodes=5000,
       epochs=2,
-      minibatch_size=8,
-      lr=3e-3,
-      schedule='cosine',
       prompt_weight=0.3,
       stumbles=0.15,
       horizon=12,

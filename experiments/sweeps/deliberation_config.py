@@ -31,9 +31,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.warmstart.update(
       episodes=408,
       epochs=8,
-      minibatch_size=8,
-      lr=3e-3,
-      schedule='cosine',
       horizon=12,
   )
   config.rollout.update(

@@ -40,9 +40,6 @@ def get_config(arg: str | None = None) -> ConfigDict:
   config.warmstart.update(
       episodes=400,
       epochs=6,
-      minibatch_size=8,
-      lr=3e-3,
-      schedule='cosine',
       horizon=24,
   )
   config.rollout.update(
