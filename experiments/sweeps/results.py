@@ -11,9 +11,11 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.errors import PanelError
 from agentrl.evaluation import comparison, intervals, training_seeds
 from agentrl.evaluation.comparison import Values
+from agentrl.evaluation.intervals import Interval
 from experiments.sweeps import folder
 from experiments.sweeps.cells import Cell
 
+_SIGNED = '+.3f'
 _SUCCESS = (0.0, 1.0)  # least and greatest value
 _MEMORY = 'time/memory_gib'  # of the trainer's process after each step
 
@@ -29,6 +31,8 @@ class Run:
     metrics: one record a step.
     played: success of each (task, sample) of its last evaluation, the mean over
       attempts; None where the infrastructure failed the episode.
+    played_before: likewise of the evaluation before the first step; empty without
+      one.
   """
 
   cell: Cell
@@ -36,6 +40,7 @@ class Run:
   summary: Mapping[str, Any]
   metrics: Sequence[Mapping[str, float]]
   played: Values
+  played_before: Values
 
   @property
   def name(self) -> str:
@@ -66,11 +71,13 @@ class Arm:
   @property
   def values(self) -> Values:
     """Success of each (task, sample), the mean over runs."""
-    found: dict[Any, list[float]] = {}
-    for run in self.runs:
-      for key, value in run.played.items():
-        found.setdefault(key, []).extend([] if value is None else [value])
-    return _means(found)
+    return _over_runs([run.played for run in self.runs])
+
+  @property
+  def values_before(self) -> Values:
+    """The same before the first step; empty if a run has none."""
+    found = [run.played_before for run in self.runs]
+    return _over_runs(found) if all(found) else {}
 
   @property
   def scores(self) -> list[float]:
@@ -92,7 +99,8 @@ def read(out: pathlib.Path) -> Iterator[Run]:
         config=config,
         summary=json.loads((workdir / 'summary.json').read_text()),
         metrics=[json.loads(line) for line in lines],
-        played=_played(workdir),
+        played=_played(workdir, last=True),
+        played_before=_played(workdir, last=False),
     )
 
 
@@ -119,6 +127,16 @@ def table(runs: Sequence[Run]) -> str:
           ' after a step, without the servers of environments.'
       ),
   ]
+  gains = [row for arm in found if (row := _gain(arm))]
+  if gains:
+    parts += [
+        markdown(_GAIN, gains),
+        (
+            'Gain: success after the last step less that before the first one,'
+            ' of the same tasks and samples; p as of paired policies (McNemar'
+            ' for one run, else a permutation over tasks).'
+        ),
+    ]
   if len(found) > 1:
     parts += [
         markdown(_TEST, _tests(found)),
@@ -133,21 +151,30 @@ def table(runs: Sequence[Run]) -> str:
 
 _RUN = 'run | steps | updates | before | after | disjoint | wall time | memory'
 _ARM = 'arm | runs | before | after | over tasks | over seeds'
+_GAIN = 'arm | gain | over tasks | p | test | over seeds'
 _TEST = 'arm | difference | over tasks | p | p (Holm) | test | over seeds'
 
 
-def _played(workdir: pathlib.Path) -> Values:
-  """Success of each (task, sample) of the last evaluation."""
+def _played(workdir: pathlib.Path, *, last: bool) -> Values:
+  """Success of each (task, sample) of the last evaluation, or of step 0's."""
   files = (workdir / 'episodes' / 'eval').glob('*.jsonl')
-  numbered = [path for path in files if path.stem.isdecimal()]
-  if not numbered:
+  numbered = {int(x.stem): x for x in files if x.stem.isdecimal()}
+  chosen = numbered.get(max(numbered, default=0) if last else 0)
+  if chosen is None:
     return {}
-  last = max(numbered, key=lambda path: int(path.stem))
   # Attempts at a task in sequence are one sample of it.
   found: dict[Any, list[float]] = {}
-  for e in episodes_lib.read(last):
+  for e in episodes_lib.read(chosen):
     values = found.setdefault((e.task_id, e.sample), [])
     values.extend([float(e.success)] if e.valid else [])
+  return _means(found)
+
+
+def _over_runs(played: Sequence[Values]) -> Values:
+  found: dict[Any, list[float]] = {}
+  for values in played:
+    for key, value in values.items():
+      found.setdefault(key, []).extend([] if value is None else [value])
   return _means(found)
 
 
@@ -190,16 +217,36 @@ def _arm_row(arm: Arm) -> list[str]:
     cells.append(_ends(found.low, found.high))
   else:
     cells.append('')
-  return [*cells, _over_seeds(arm)]
+  return [*cells, _over_seeds(arm.scores)]
 
 
-def _over_seeds(arm: Arm) -> str:
-  if len(arm.scores) < 2:
+def _over_seeds(scores: Sequence[float], form: str = '.3f') -> str:
+  if len(scores) < 2:
     return ''
-  if len(set(arm.scores)) == 1:
+  if len(set(scores)) == 1:
     return 'all equal'  # which is no certainty
-  found = training_seeds.over_seeds({'': arm.scores}, seed=0)
-  return _ends(found.mean_low, found.mean_high)
+  found = training_seeds.over_seeds({'': scores}, seed=0)
+  return _ends(found.mean_low, found.mean_high, form)
+
+
+def _gain(arm: Arm) -> list[str] | None:
+  """Success after against before; None where an evaluation is missing."""
+  before, after = arm.values_before, arm.values
+  if not before or before.keys() != after.keys():
+    return None
+  result = comparison.compare(after, before, seed=0, bounds=_SUCCESS)
+  gains = [run.after['mean'] - run.before['mean'] for run in arm.runs]
+  return [
+      arm.name,
+      *_difference(result.difference),
+      f'{result.p_value:.4f}',
+      result.test,
+      _over_seeds(gains, _SIGNED),
+  ]
+
+
+def _difference(found: Interval) -> list[str]:
+  return [f'{found.mean:{_SIGNED}}', _ends(found.low, found.high, _SIGNED)]
 
 
 def _tests(found: Sequence[Arm]) -> list[list[str]]:
@@ -214,11 +261,9 @@ def _tests(found: Sequence[Arm]) -> list[list[str]]:
     except (PanelError, ValueError) as error:
       rows.append([arm.name, f'not compared: {error}', *[''] * 5])
       continue
-    difference = result.difference
     row = [
         arm.name,
-        f'{difference.mean:+.3f}',
-        _ends(difference.low, difference.high, '+.3f'),
+        *_difference(result.difference),
         f'{result.p_value:.4f}',
         '',
         result.test,
@@ -240,7 +285,7 @@ def _difference_over_seeds(arm: Arm, first: Arm) -> str:
   found = training_seeds.seed_difference(
       {'': arm.scores}, {'': first.scores}, seed=0
   )
-  return _ends(found.mean_low, found.mean_high, '+.3f')
+  return _ends(found.mean_low, found.mean_high, _SIGNED)
 
 
 def _by_task(values: Values) -> list[list[float]]:

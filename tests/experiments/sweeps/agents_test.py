@@ -62,6 +62,7 @@ def make_run(name, columns, **evals):
       summary={'eval': evals},
       metrics=[{k: v[i] for k, v in columns.items()} for i in range(steps)],
       played={},
+      played_before={},
   )
 
 

@@ -26,10 +26,11 @@ def write_run(workdir, record, *, solved, before=0.25, tasks=8, steps=None):
   (workdir / 'metrics.jsonl').write_text(
       ''.join(json.dumps(line) + '\n' for line in lines)
   )
-  episodes.write(
-      workdir / 'episodes' / 'eval' / f'{steps:06d}.jsonl',
-      [
-          recording.episode(workdir.name, 'babyai', task, 0, task < solved)
-          for task in range(tasks)
-      ],
-  )
+  for step, count in ((0, round(before * tasks)), (steps, solved)):
+    episodes.write(
+        workdir / 'episodes' / 'eval' / f'{step:06d}.jsonl',
+        [
+            recording.episode(workdir.name, 'babyai', task, 0, task < count)
+            for task in range(tasks)
+        ],
+    )

@@ -72,6 +72,36 @@ def test_the_test_is_that_of_mode_compare(tmp_path, cells, records):
   assert row[5] == 'permutation'
 
 
+def test_gains_are_paired_with_the_evaluation_before(tmp_path, cells, records):
+  runs = write(tmp_path, cells, records, (2, 4, 6, 8))
+  success = lambda *solved: {
+      (task, 0): sum(task < x for x in solved) / 2 for task in range(8)
+  }
+  rows = {row[0]: row for row in rows_of(results.table(runs))[10:14]}
+  assert rows['arm'][1:] == 'gain | over tasks | p | test | over seeds'.split(
+      ' | '
+  )
+  for name, solved in (('algo=grpo', (2, 4)), ('algo=rloo', (6, 8))):
+    found = comparison.compare(
+        success(*solved), success(2, 2), seed=0, bounds=(0, 1)
+    )
+    low, high = found.difference.low, found.difference.high
+    assert rows[name][1] == f'{(sum(solved) - 4) / 16:+.3f}'
+    assert rows[name][2] == f'[{low:+.3f}, {high:+.3f}]'
+    assert rows[name][3:5] == [f'{found.p_value:.4f}', 'permutation']
+    seeds = [(x - 2) / 8 for x in solved]
+    over = training_seeds.over_seeds({'': seeds}, seed=0)
+    assert rows[name][5] == f'[{over.mean_low:+.3f}, {over.mean_high:+.3f}]'
+  for cell in cells[:2]:  # a run without an evaluation before
+    (tmp_path / cell.name / 'episodes' / 'eval' / '000000.jsonl').unlink()
+  gains = [
+      row[0]
+      for row in rows_of(results.table(list(results.read(tmp_path))))
+      if row[-2] == 'permutation' and len(row) == 6
+  ]
+  assert gains == ['algo=rloo']
+
+
 def test_unfinished_runs_and_other_panels_are_said(tmp_path, cells, records):
   runs = write(tmp_path, cells, records, (2, None, 6, None))
   path = tmp_path / cells[2].name / 'episodes' / 'eval' / '000002.jsonl'
