@@ -1,11 +1,12 @@
-r"""GRPO on SearchQA's questions of one hop, on a laptop.
+r"""GRPO on SearchQA's questions for the country of a city, on a laptop.
 
     python launch.py --config=configs/searchqa_laptop.py --workdir=runs/searchqa
     python launch.py --config=configs/searchqa_laptop.py:tiny --workdir=runs/smoke
 
-A policy of one million parameters imitates the expert and goes on by GRPO. It has
-not been seen to learn yet: experiments/2026-11-recipes says what was tried and what
-held it back. `algo` is any name of configs/algorithms.py.
+A policy of one million parameters imitates the expert and goes on by GRPO, in six
+minutes on one of two shared CPU cores. It answers 0.030 of the held-out questions before
+RL and 0.043 after (three seeds, gain +0.014 [-0.026, +0.113]): experiments/2026-11-recipes
+says what was tried and what held it back. `algo` is any name of configs/algorithms.py.
 """
 
 from ml_collections import ConfigDict
