@@ -4,9 +4,10 @@ import dataclasses
 import json
 import pathlib
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
+from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import PanelError
 from agentrl.evaluation import comparison, intervals, training_seeds
@@ -80,6 +81,19 @@ class Arm:
     return _over_runs(found) if all(found) else {}
 
   @property
+  def clusters(self) -> dict[Any, Hashable] | None:
+    """The template of each task that was evaluated, as `EnvSpec.clusters` says.
+
+    None where each task counts, and of mixtures, whose tasks are of several.
+    """
+    config = self.runs[0].config
+    if config.get('mixture') or 'env' not in config:
+      return None
+    env = config['env']
+    template = envs.get(env['name']).clusters(**env['options'])
+    return template and {task: template(task) for task, _ in self.values}
+
+  @property
   def scores(self) -> list[float]:
     """Success at the end, of each run that was evaluated."""
     return [run.after['mean'] for run in self.runs if run.after]
@@ -122,7 +136,8 @@ def table(runs: Sequence[Run]) -> str:
       markdown(_ARM, map(_arm_row, found)),
       (
           'Intervals (95%) over tasks are about these very policies on other'
-          ' tasks of the kind; those over seeds are about other runs of the arm'
+          ' tasks of the kind, and count templates where tasks of one succeed'
+          ' and fail together; those over seeds are about other runs of the arm'
           ' (t, two runs at least). Memory is the most that the trainer held'
           ' after a step, without the servers of environments.'
       ),
@@ -213,7 +228,12 @@ def _arm_row(arm: Arm) -> list[str]:
       mean_cell(arm.scores),
   ]
   if any(value is not None for value in values.values()):
-    found = intervals.mean_interval(_by_task(values), bounds=_SUCCESS)
+    tasks, clusters = _by_task(values), arm.clusters
+    found = intervals.mean_interval(
+        list(tasks.values()),
+        clusters=clusters and [clusters[task] for task in tasks],
+        bounds=_SUCCESS,
+    )
     cells.append(_ends(found.low, found.high))
   else:
     cells.append('')
@@ -234,7 +254,9 @@ def _gain(arm: Arm) -> list[str] | None:
   before, after = arm.values_before, arm.values
   if not before or before.keys() != after.keys():
     return None
-  result = comparison.compare(after, before, seed=0, bounds=_SUCCESS)
+  result = comparison.compare(
+      after, before, seed=0, clusters=arm.clusters, bounds=_SUCCESS
+  )
   gains = [run.after['mean'] - run.before['mean'] for run in arm.runs]
   return [
       arm.name,
@@ -256,7 +278,11 @@ def _tests(found: Sequence[Arm]) -> list[list[str]]:
   for arm in others:
     try:
       result = comparison.compare(
-          arm.values, first.values, seed=0, bounds=_SUCCESS
+          arm.values,
+          first.values,
+          seed=0,
+          clusters=arm.clusters,
+          bounds=_SUCCESS,
       )
     except (PanelError, ValueError) as error:
       rows.append([arm.name, f'not compared: {error}', *[''] * 5])
@@ -288,13 +314,13 @@ def _difference_over_seeds(arm: Arm, first: Arm) -> str:
   return _ends(found.mean_low, found.mean_high, _SIGNED)
 
 
-def _by_task(values: Values) -> list[list[float]]:
+def _by_task(values: Values) -> dict[Any, list[float]]:
   """The valid values of each task that has one."""
   found: dict[Any, list[float]] = {}
   for (task, _), value in values.items():
     if value is not None:
       found.setdefault(task, []).append(value)
-  return list(found.values())
+  return found
 
 
 def _evaluation(found: Mapping[str, float] | None) -> str:

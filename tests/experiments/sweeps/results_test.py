@@ -6,6 +6,7 @@ import pathlib
 
 import pytest
 
+from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import comparison, training_seeds
 from experiments.sweeps import cells as cells_lib, figure, folder, results
@@ -100,6 +101,43 @@ def test_gains_are_paired_with_the_evaluation_before(tmp_path, cells, records):
       if row[-2] == 'permutation' and len(row) == 6
   ]
   assert gains == ['algo=rloo']
+
+
+def test_tasks_of_one_template_are_one_cluster():
+  spec = envs.get('textcraft')
+  tasks = spec.tasks('test')
+  template = spec.clusters()
+  beds = {x for x in tasks if template(x) == template(tasks[-1])} | {
+      x for x in tasks if x % 3 == 0
+  }
+  after = {(x, 0): float(x in beds) for x in tasks}
+  before = dict.fromkeys(after, 0.0)
+  mean = len(beds) / len(tasks)
+  run = results.Run(
+      cell=cells_lib.Cell('a.py', (('seed', '0'),), 'seed=0'),
+      config={'env': {'name': 'textcraft', 'options': {}}},
+      summary={
+          'steps': 2,
+          'wall_s': 1.0,
+          'eval': {
+              'before': dict(mean=0.0, low=0.0, high=0.1),
+              'after': dict(mean=mean, low=0.1, high=0.9),
+          },
+      },
+      metrics=[],
+      played=after,
+      played_before=before,
+  )
+  clusters = {x: template(x) for x in tasks}
+  assert len(set(clusters.values())) == 71
+  found, naive = (
+      comparison.compare(after, before, seed=0, clusters=x, bounds=(0, 1))
+      for x in (clusters, None)
+  )
+  ends = lambda x: f'[{x.difference.low:+.3f}, {x.difference.high:+.3f}]'
+  assert ends(found) != ends(naive)
+  [row] = [x for x in rows_of(results.table([run])) if x[4:5] == [found.test]]
+  assert row[1:4] == [f'{mean:+.3f}', ends(found), f'{found.p_value:.4f}']
 
 
 def test_unfinished_runs_and_other_panels_are_said(tmp_path, cells, records):
