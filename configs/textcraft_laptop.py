@@ -5,7 +5,7 @@ r"""GRPO on TextCraft's goals of one craft, in worlds of other names, on a lapto
 
 A policy of one million parameters imitates the expert and goes on by GRPO, in a quarter
 of an hour on one of two shared CPU cores. In worlds that were held out it solves 0.144
-of the tasks before RL and 0.194 after (three seeds, gain +0.049 [+0.032, +0.069]):
+of the tasks before RL and 0.194 after (three seeds, gain +0.049 [+0.028, +0.075]):
 experiments/2026-11-recipes. `algo` is any name of configs/algorithms.py.
 """
 
