@@ -2,8 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import rich.console
 import rich.table
@@ -26,7 +25,7 @@ def describe(name: str, summary: dict) -> str:
   """One line for people: success with its interval."""
   if summary['mean'] is None:
     return f'{name}: no valid episode'
-  tasks = f'{summary["tasks"]} {kind_of_tasks(summary)}'
+  tasks = f'{summary["tasks"]} {kind_of_tasks(summary.get("split"))}'
   if summary['n'] != summary['tasks']:
     tasks = f'{summary["n"]} episodes of {tasks}'
   attempts = [
@@ -41,9 +40,9 @@ def describe(name: str, summary: dict) -> str:
   )
 
 
-def kind_of_tasks(summary: Mapping[str, Any]) -> str:
-  """Held-out tasks, unless a summary says that they are those of training."""
-  return f'{"training" if summary.get("split") == "train" else "held-out"} tasks'
+def kind_of_tasks(split: str | None) -> str:
+  """Held-out tasks, unless the split is that of training."""
+  return f'{"training" if split == "train" else "held-out"} tasks'
 
 
 def show(console: rich.console.Console, results: Results) -> None:

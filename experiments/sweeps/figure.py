@@ -201,8 +201,8 @@ def _curve(axes: axes_lib.Axes, arm: Arm, colour) -> None:
 
 
 def _tasks(runs: Sequence[Run]) -> str:
-  found = {report.kind_of_tasks(x) for run in runs if (x := run.after)}
-  return ' or '.join(sorted(found)) or 'tasks'
+  splits = {run.config['eval']['split'] for run in runs}
+  return ' or '.join(sorted({*map(report.kind_of_tasks, splits)}))
 
 
 def _valid(line: Mapping[str, float]) -> float:

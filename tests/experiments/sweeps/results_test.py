@@ -179,7 +179,7 @@ def test_the_figure_is_drawn_and_names_each_arm(tmp_path, cells, records):
   assert 'turns of an episode' not in text
   assert 'success on held-out tasks' in text
   for run in runs:
-    run.after['split'] = 'train'
+    run.config['eval']['split'] = 'train'
   figure.draw(runs, tmp_path / 'again.svg')
   assert 'success on training tasks' in (tmp_path / 'again.svg').read_text()
 
