@@ -68,7 +68,7 @@ class Page {
       return;
     }
     this.showChoice();
-    await Promise.all([this.showStages(), this.showResult()]);
+    await this.showResult(this.showStages());
   }
 
   get specs() {
@@ -138,25 +138,33 @@ class Page {
                 h('td', {class: 'soft refused', colspan: 7}, visible(step.refused)))))))];
   }
 
-  async showResult() {
+  /** The pair's figures, once the stages above them cannot push them down. */
+  async showResult(above) {
     const [a, b] = this.specs;
     if (!a || !b) {
       this.asked = '';
+      await above;
+      if (this.asked) return;
       replace(this.result, notice('Choose two evaluations. ',
           'They compare in pairs where they have played one panel: the same tasks under',
           ' the same seeds.'));
       replace(this.pair);
       return;
     }
+    const asked = `${a}\n${b}`;
     try {
-      if (this.asked !== `${a}\n${b}`) {
-        this.asked = `${a}\n${b}`;
+      if (this.asked !== asked) {
+        this.asked = asked;
         this.found = null;
         replace(this.pair);
         this.result.setAttribute('aria-busy', 'true');
-        this.found = await api('compare', {a, b}, {signal: this.signal});
+        const found = await api('compare', {a, b}, {signal: this.signal});
+        if (this.asked !== asked) return; // others were chosen meanwhile
+        this.found = found;
         this.result.removeAttribute('aria-busy');
       }
+      await above;
+      if (this.asked !== asked || !this.found) return;
       if (this.found.refused) {
         replace(this.result, notice('These do not compare. ', this.found.refused));
         return;
@@ -165,7 +173,7 @@ class Page {
           this.settings());
       await this.showPair();
     } catch (error) {
-      if (error.name === 'AbortError') return;
+      if (error.name === 'AbortError' || this.asked !== asked) return;
       this.asked = '';
       this.result.removeAttribute('aria-busy');
       replace(this.result, failure(error));
