@@ -130,7 +130,10 @@ def test_failed_cells_are_named_with_their_reason(tmp_path):
     assert cells[1].name in done.stdout
 
 
-def test_a_stopped_sweep_lets_its_cells_save(tmp_path, monkeypatch):
+def test_a_stopped_sweep_lets_its_cells_save(tmp_path, monkeypatch, request):
+  # A shell ignores SIGINT for its background jobs, and Python then does too.
+  before = signal.signal(signal.SIGINT, signal.default_int_handler)
+  request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
   script = tmp_path / 'run.py'
   script.write_text(RUN)
   monkeypatch.setattr(
