@@ -102,6 +102,11 @@ class Gauges:
   max_entropy_rise: float | None = field(
       2.0, 'entropy of a token, as a multiple of the first step', gt=1
   )
+  # At ten times the rate it was there 23 steps ahead of the fall; in healthy runs
+  # no three steps in a row reached a tenth of it.
+  max_update_kl: float | None = field(
+      0.02, 'nats a token from the policy that sampled to the updated one', gt=0
+  )
   # The policy says the same whatever it sees (template collapse). At most it is
   # the logarithm of the tasks, of eight 2.1.
   min_information: float | None = field(

@@ -89,6 +89,10 @@ GAUGES = {
         'the policy says more and more at random',
         relative=True,
     ),
+    'max_update_kl': Gauge(
+        'policy/approx_kl',
+        'an update takes the policy far from what it sampled',
+    ),
     'min_information': Gauge(
         'gauges/mutual_information',
         'the first completion hardly depends on what the task shows',

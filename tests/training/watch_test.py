@@ -86,6 +86,7 @@ def test_steps_without_an_update_or_an_episode_say_nothing():
 HEALTHY = {
     'gauges/conditional_entropy': 1.0,
     'policy/entropy': 0.5,
+    'policy/approx_kl': 0.001,
     'gauges/mutual_information': 0.8,
     'rollout/repeated_action_share': 0.1,
     'rollout/parse_error_share': 0.01,

@@ -87,7 +87,7 @@ def test_a_row_says_how_far_ahead_the_first_warning_was():
   bad = [0.9] * 30
   row = lambda **columns: signs.row('a', lines(**columns), Gauges())
   assert row(rollout__return_mean=falling, rollout__parse_error_share=bad) == [
-      *('a', '30', '', '', '', '', '2', '', '22', '20 steps')
+      *('a', '30', '', '', '', '', '', '2', '', '22', '20 steps')
   ]
   assert row(rollout__return_mean=falling)[-2:] == ['22', 'none']
   assert row(rollout__parse_error_share=bad)[-2:] == ['', '']
@@ -106,8 +106,8 @@ def test_the_program_prints_a_table_of_workdirs(tmp_path, capsys):
 
   signs.main(['signs', tmp_path / 'one', tmp_path / 'other'])
   printed = capsys.readouterr().out
-  assert '| one | 4 |  |  |  |  | 2 |  |  |  |' in printed
-  assert '| other | 4 |  |  |  |  |  |  |  |  |' in printed
+  assert '| one | 4 |  |  |  |  |  | 2 |  |  |  |' in printed
+  assert '| other | 4 |  |  |  |  |  |  |  |  |  |' in printed
   with pytest.raises(SystemExit, match='^ConfigError: .* is no run of mode'):
     signs.main(['signs', tmp_path])
   with pytest.raises(SystemExit, match='^Name workdirs'):
