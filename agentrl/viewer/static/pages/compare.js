@@ -145,6 +145,7 @@ class Page {
       this.asked = '';
       await above;
       if (this.asked) return;
+      this.result.removeAttribute('aria-busy'); // what was asked for is dropped
       replace(this.result, notice('Choose two evaluations. ',
           'They compare in pairs where they have played one panel: the same tasks under',
           ' the same seeds.'));
