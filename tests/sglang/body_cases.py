@@ -110,7 +110,7 @@ def sampling():
       'an empty list': [],
       'a list with null': [{'max_new_tokens': 1}, None],
       'n that differ': [{'n': 2}, {'n': 1}],
-      'n that agree': [{'n': 2, 'max_new_tokens': 1}] * 2,
+      'n that agree': [{'n': 2, 'max_new_tokens': 1, 'ignore_eos': True}] * 2,
   }.items():
     body = {'input_ids': [[5], [6]], 'sampling_params': given}
     yield f'params of two prompts: {name}', post('generate', body)

@@ -1,5 +1,7 @@
 """Requests to /generate: good ones, lengths, and bodies that are no JSON."""
 
+import json
+
 from tests.sglang.steps import END, JSON, generate, post
 
 
@@ -60,9 +62,6 @@ def good():
       ),
       'prompt ids': generate(return_prompt_token_ids=True),
       'no new tokens': generate({'max_new_tokens': 0}),
-      'no new tokens, scored': generate(
-          {'max_new_tokens': 0}, logprob_start_len=0, **scored
-      ),
       'one token': generate({'max_new_tokens': 1}),
       'stream': generate(stream=True),
       'stream of a batch': generate(stream=True, input_ids=[[5], [6]]),
@@ -100,6 +99,11 @@ def good():
       ),
   }.items():
     yield f'generate: {name}', step
+  # Beside requests that sample, a server tells the log-probability of a token
+  # that it does not give: its prefill samples for the whole batch or for none.
+  yield 'alone: no new tokens, scored', generate(
+      {'max_new_tokens': 0}, logprob_start_len=0, **scored
+  )
 
 
 def lengths():
@@ -158,7 +162,7 @@ def raw_bodies():
       'comment': b'{"input_ids": [5] /* a */}',
   }.items():
     yield f'raw: {name}', post('generate', raw=raw, headers=JSON)
-  good = b'{"input_ids": [5], "sampling_params": {"max_new_tokens": 1}}'
+  good = json.dumps(generate({'max_new_tokens': 1})['body']).encode()
   for name, headers in {
       'text/plain': {'Content-Type': 'text/plain'},
       'no content type': {},

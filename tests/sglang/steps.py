@@ -24,8 +24,16 @@ LONG = {'max_new_tokens': 900, 'ignore_eos': True}
 FEW = {'max_new_tokens': 150, 'ignore_eos': True}
 # Ends with the first token, the end id of the model.
 END = {'logit_bias': {'<eos>': 1000}, 'ignore_eos': False}
-# Cases whose names begin so change what others see, or look at it.
-APART = ('control:', 'state:', 'running:', 'paused:', 'idle:', 'cache:')
+# Cases whose names begin so change what others see, or depend on it.
+APART = (
+    'alone:',
+    'control:',
+    'state:',
+    'running:',
+    'paused:',
+    'idle:',
+    'cache:',
+)
 
 
 def post(path: str, body: Any = None, **more: Any) -> Step:
