@@ -250,7 +250,7 @@ def running():
         {'join': 'a'}, {'join': 'b'}, get('ready'), {'idle': True},
     ]  # fmt: skip
     yield f'paused: {mode}, and abort all', [
-        run('a', FEW), {'first': 'a'}, pause, end, go,
+        run('a'), {'first': 'a'}, pause, end, go,
         {'join': 'a'}, {'idle': True},
     ]  # fmt: skip
   yield 'paused: an update that flushes', [

@@ -54,13 +54,17 @@ class Difference:
   server: str
 
   def fits(self, case: str, entry: dict[str, Any]) -> bool:
-    """Whether an entry of the list means it."""
+    """Whether one of the cases of an entry of the list, a pattern, means it."""
     return (
         fnmatch.fnmatchcase(self.case, case)
         and any(fnmatch.fnmatchcase(self.path, at) for at in entry['at'])
         and fnmatch.fnmatchcase(self.engine, entry.get('engine', '*'))
         and fnmatch.fnmatchcase(self.server, entry.get('server', '*'))
     )
+
+  def listed(self, entry: dict[str, Any]) -> bool:
+    """Whether an entry of the list means it, in any of its cases."""
+    return any(self.fits(case, entry) for case in entry['cases'])
 
   def __str__(self) -> str:
     return (

@@ -24,16 +24,11 @@ LONG = {'max_new_tokens': 900, 'ignore_eos': True}
 FEW = {'max_new_tokens': 150, 'ignore_eos': True}
 # Ends with the first token, the end id of the model.
 END = {'logit_bias': {'<eos>': 1000}, 'ignore_eos': False}
+# Cases whose names begin so send requests to a server that samples, or has
+# been paused, and depend on what it has sampled until then.
+RACES = ('running:', 'paused:')
 # Cases whose names begin so change what others see, or depend on it.
-APART = (
-    'alone:',
-    'control:',
-    'state:',
-    'running:',
-    'paused:',
-    'idle:',
-    'cache:',
-)
+APART = RACES + ('alone:', 'control:', 'state:', 'idle:', 'cache:')
 
 
 def post(path: str, body: Any = None, **more: Any) -> Step:
