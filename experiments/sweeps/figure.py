@@ -1,6 +1,7 @@
 """Figures of a sweep: its schedules beforehand, success and horizons after."""
 
 import pathlib
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -38,7 +39,10 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
   turns = [horizons(arm) for arm in arms]
   differ = any(found != turns[0] for found in turns)
   with matplotlib.rc_context(_STYLE):
-    height = 1.2 + max(0.32 * len(arms), 2.0)
+    # A line an override: a long name would leave the panels no width.
+    names = [re.sub(r'-(?=[a-z_.]+=)', '\n', arm.name) for arm in arms]
+    lines = sum(1 + name.count('\n') for name in names)
+    height = 1.2 + max(0.16 * (lines + len(arms)), 2.0)
     figure = figure_lib.Figure(
         figsize=(13.5 if differ else 9.5, height), layout='constrained'
     )
@@ -53,7 +57,7 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
       colour = colours[row % len(colours)]
       _held_out(held_out, arm, row, colour)
       _curve(learning, arm, colour)
-    held_out.set_yticks(range(len(arms)), [arm.name for arm in arms])
+    held_out.set_yticks(range(len(arms)), names)
     held_out.set_ylim(len(arms) - 0.5, -0.5)
     held_out.set(xlim=(-0.02, 1.02), xlabel=f'success on {_tasks(runs)}')
     held_out.set_title(

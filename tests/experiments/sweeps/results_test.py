@@ -184,6 +184,17 @@ def test_the_figure_is_drawn_and_names_each_arm(tmp_path, cells, records):
   assert 'success on training tasks' in (tmp_path / 'again.svg').read_text()
 
 
+def test_a_long_name_has_a_line_an_override(tmp_path):
+  cells = cells_lib.make(
+      TINY, [{}], [':algo=grpo', 'optim.lr=1e-4;2e-4', 'seed=0']
+  )
+  runs = write(tmp_path, cells, cells_lib.check(cells), (2, 4))
+  figure.draw(runs, tmp_path / 'figure.svg')
+  text = (tmp_path / 'figure.svg').read_text()
+  assert text.count('>algo=grpo<') == 2
+  assert '>optim.lr=1e-4<' in text and '>optim.lr=2e-4<' in text
+
+
 def test_the_figure_has_horizons_where_arms_differ_in_them(
     tmp_path, cells, records
 ):
