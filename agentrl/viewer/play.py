@@ -19,6 +19,7 @@ import msgspec
 from aiohttp import web
 
 from agentrl.errors import ConfigError, DataError
+from agentrl.rollout.options import FULL_CONTEXT, NO_PLAN, ONE_ATTEMPT
 from agentrl.types import ACT, Turn
 from agentrl.viewer import (
     episode as episode_lib,
@@ -189,7 +190,12 @@ async def _play(request: web.Request) -> web.Response:
         config = replay.config_of(state.root, run)
         section = config.get('env', {})
         name = section.get('name', '') if isinstance(section, dict) else ''
-        found.append({'run': run, 'checkpoints': sorted(numbered), 'env': name})
+        found.append({
+            'run': run,
+            'checkpoints': sorted(numbered),
+            'env': name,
+            'unheeded': _unheeded(config.get('agent')),
+        })
     return found
 
   return reply({
@@ -199,6 +205,27 @@ async def _play(request: web.Request) -> web.Response:
       'sessions': len(request.app[SESSIONS]),
       'most': _MOST,
   })
+
+
+def _unheeded(agent: Any) -> list[str]:
+  """Settings of a run's agent that live play does not follow.
+
+  Its policies see whole conversations, and are asked for actions alone.
+  """
+  found = []
+  for name, without in (
+      ('context.kind', FULL_CONTEXT.kind),
+      ('plan.kind', NO_PLAN.kind),
+      ('reflect.attempts', ONE_ATTEMPT.attempts),
+  ):
+    section, field = name.split('.')
+    options = agent.get(section) if isinstance(agent, dict) else None
+    value = (
+        options.get(field, without) if isinstance(options, dict) else without
+    )
+    if value != without:
+      found.append(f'agent.{name}={value}')
+  return found
 
 
 async def _start(request: web.Request) -> web.Response:

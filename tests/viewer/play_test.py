@@ -163,6 +163,34 @@ def test_a_samplers_key_stays_here_and_its_tokens_are_shown(tmp_path, viewer):
     assert not any(KEY in answer for answer in player.answers)
 
 
+def test_what_live_play_does_not_follow_is_told(tmp_path, viewer):
+  runs.write(tmp_path)
+  path = tmp_path / 'run' / 'config.json'
+  (tmp_path / 'run' / 'checkpoints' / '1').mkdir(parents=True)
+  player = Player(viewer(tmp_path))
+  for agent, unheeded in (
+      ({}, []),
+      ({'context': {'kind': 'full'}, 'reflect': {'attempts': 1}}, []),
+      (
+          {
+              'context': {'kind': 'window', 'window': 2},
+              'plan': {'kind': 'start'},
+              'reflect': {'attempts': 2},
+          },
+          [
+              'agent.context.kind=window',
+              'agent.plan.kind=start',
+              'agent.reflect.attempts=2',
+          ],
+      ),
+      (None, []),
+      ({'context': 'window'}, []),  # of another time
+  ):
+    path.write_text(json.dumps({'mode': 'train', 'agent': agent}))
+    [run] = player.get('play')['runs']
+    assert run['unheeded'] == unheeded
+
+
 def test_words_of_others_become_the_tokens_that_the_policy_would_write():
   tokenizer = tokenizer_lib.train_bpe(['get inventory'], vocab_size=400)
   agent = make_agent(

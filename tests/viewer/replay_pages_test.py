@@ -1,5 +1,6 @@
 """Replay, tokens, groups, live play and exports in a real Chromium."""
 
+import json
 import pathlib
 import tarfile
 
@@ -216,6 +217,25 @@ def test_an_expert_plays_live_and_the_session_is_in_the_address(
   page.get_by_text('1 turns, return 0; goes on').wait_for()
   page.get_by_role('button', name='Act', exact=True).click()
   page.get_by_text('2 turns, return 0; goes on').wait_for()
+
+
+def test_a_policy_that_talks_otherwise_here_is_told_of(tmp_path, viewer, page):
+  runs.write(tmp_path)
+  folder = tmp_path / 'run'
+  (folder / 'checkpoints' / '1').mkdir(parents=True)
+  agent = {'context': {'kind': 'window'}}
+  (folder / 'config.json').write_text(
+      json.dumps({'mode': 'train', 'agent': agent})
+  )
+  page.goto(viewer(tmp_path) + '#/play?env=textcraft&task=120')
+  page.get_by_role('button', name='Begin').click()
+  page.locator('#who').wait_for(timeout=60_000)
+  told = page.get_by_text('agent.context.kind=window')
+  assert not told.count()
+  page.select_option('#who', label='run run at 1')
+  told.wait_for()
+  page.select_option('#who', label='expert')
+  told.wait_for(state='detached')
 
 
 def test_a_checkpoint_plays_live_with_its_likeliest_tokens(

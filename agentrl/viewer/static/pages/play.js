@@ -89,6 +89,7 @@ class Page {
     this.world = h('div', {});
     this.said = h('p', {class: 'state', role: 'status'});
     this.problem = h('div', {});
+    this.otherwise = h('p', {class: 'soft', role: 'status'});
     this.action = h('input', {
       id: 'action', list: 'available', autocomplete: 'off', spellcheck: 'false',
       placeholder: 'an action', class: 'action',
@@ -121,7 +122,8 @@ class Page {
             h('div', {},
                 this.turns, this.problem, form,
                 h('div', {class: 'policy'}, h('label', {for: 'who'}, 'Policy'), this.who,
-                    this.stepButton, this.goButton)),
+                    this.stepButton, this.goButton),
+                this.otherwise),
             h('section', {class: 'panel', 'aria-label': 'Environment'}, this.world)));
   }
 
@@ -143,6 +145,11 @@ class Page {
             turn.said && i !== last && h('details', {}, h('summary', {}, 'Likeliest tokens'),
                 candidates(turn.said)))));
     replace(this.available, state.available.map((x) => h('option', {value: x})));
+    const {run} = this.chosen();
+    const unheeded = this.offers.runs.find((x) => x.run === run)?.unheeded || [];
+    this.otherwise.textContent = unheeded.length ?
+      `${run} has ${unheeded.join(', ')}. Here it sees the whole conversation, and is ` +
+      'asked for actions alone: it may act otherwise than in its episodes.' : '';
     const result = state.over ?
       `${state.over}, ${state.success ? 'success' : 'no success'}` : 'goes on';
     this.said.textContent = `${state.turns.length} turns, return ` +
