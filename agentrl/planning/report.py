@@ -128,6 +128,11 @@ def remarks(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
       f' {work.updates} update{"s" * (work.updates > 1)} of {work.rows} rows,'
       f' {work.length:,} tokens each.'
   )
+  if config.agent.context.kind != 'full':
+    yield (
+        f'agent.context.kind={config.agent.context.kind!r} gives an episode'
+        ' several segments, each a row of its own; here it counts as one.'
+    )
   yield from _fit(plan, config, memory_gib)
   if plan.engine and not plan.beside_engine:
     yield (

@@ -8,6 +8,7 @@ import pytest
 from agentrl.models.options import TrainModel
 from agentrl.planning import hlo, plan, report
 from agentrl.planning.footprint import Program, Size
+from agentrl.rollout.options import AgentOptions, ContextOptions
 from agentrl.training.options import Mesh
 
 GIB = 1 << 30
@@ -30,6 +31,7 @@ PLAN = plan.Plan(
     largest=Size(16, 4096),
 )
 CONFIG = types.SimpleNamespace(
+    agent=AgentOptions(),
     model=TrainModel(name='qwen2.5-7b'),
     mesh=Mesh(fsdp=8),
     sampler=types.SimpleNamespace(num_slots=128),
@@ -71,6 +73,14 @@ def test_a_plan_says_that_its_attention_is_not_that_of_the_run():
   said = '\n'.join(report.remarks(PLAN, config, 80.0))
   assert 'a GPU needs less memory' in said
   assert 'a GPU needs less memory' not in remarks()
+
+
+def test_a_plan_says_that_segments_are_rows():
+  agent = AgentOptions(context=ContextOptions(kind='window'))
+  config = types.SimpleNamespace(**vars(CONFIG) | {'agent': agent})
+  said = '\n'.join(report.remarks(PLAN, config, 80.0))
+  assert "agent.context.kind='window'" in said
+  assert 'segments' not in remarks()
 
 
 def shown(monkeypatch, capsys, found, **changes):
