@@ -152,15 +152,17 @@ def in_environment(
   Without such a member it is as it was.
   """
   members = run.get(MIXTURE) or {}
-  found = (
-      members[x] for x in sorted(members) if _name(run, members[x]) == name
-  )
+  found = (x for x in sorted(members) if _name(run, members[x]) == name)
   member = next(found, None)
-  if member is None:
-    return run
+  return run if member is None else of_member(run, member)
+
+
+def of_member(run: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+  """A recorded run with the sections of one of its members in place of its own."""
+  member = run[MIXTURE][name]
   sections = {x: {**run[x], **member.get(x, {})} for x in _SECTIONS if x in run}
   env, own = sections['env'], member.get('env', {})
-  if run['env'].get('name') == name:
+  if run['env'].get('name') == env.get('name'):
     env['options'] = run['env'].get('options', {}) | own.get('options', {})
   else:
     sections['env'] = {

@@ -1,4 +1,8 @@
-"""Results of a sweep: its finished runs, arms with intervals, paired tests."""
+"""Results of a sweep: its finished runs, arms with intervals, paired tests.
+
+A run of a mixture is as many here as it has members: what one reached in another
+environment is compared with nothing else.
+"""
 
 import dataclasses
 import json
@@ -8,6 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl import envs
+from agentrl.config import mixture
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import PanelError
 from agentrl.evaluation import comparison, intervals, training_seeds
@@ -18,22 +23,24 @@ from experiments.sweeps.cells import Cell
 
 _SIGNED = '+.3f'
 _SUCCESS = (0.0, 1.0)  # least and greatest value
+_ALL = 'rollout/'  # metrics of the episodes of all members
 _MEMORY = 'time/memory_gib'  # of the trainer's process after each step
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A finished run.
+  """A finished run, or one member of a mixture's.
 
   Attributes:
     cell: of the sweep.
-    config: as its workdir keeps it.
-    summary: likewise.
-    metrics: one record a step.
+    config: as its workdir keeps it; of a member, with its sections.
+    summary: likewise; of a member, with its evaluations under their own names.
+    metrics: one record a step; of a member, its own under names without it.
     played: success of each (task, sample) of its last evaluation, the mean over
       attempts; None where the infrastructure failed the episode.
     played_before: likewise of the evaluation before the first step; empty without
       one.
+    member: of the mixture; '' without one.
   """
 
   cell: Cell
@@ -42,10 +49,16 @@ class Run:
   metrics: Sequence[Mapping[str, float]]
   played: Values
   played_before: Values
+  member: str = ''
 
   @property
   def name(self) -> str:
-    return self.cell.name
+    return _joined(self.cell.name, self.member)
+
+  @property
+  def arm(self) -> str:
+    """Its name without the seed."""
+    return _joined(self.cell.arm, self.member)
 
   @property
   def before(self) -> Mapping[str, float] | None:
@@ -84,10 +97,10 @@ class Arm:
   def clusters(self) -> dict[Any, Hashable] | None:
     """The template of each task that was evaluated, as `EnvSpec.clusters` says.
 
-    None where each task counts, and of mixtures, whose tasks are of several.
+    None where each task counts.
     """
     config = self.runs[0].config
-    if config.get('mixture') or 'env' not in config:
+    if 'env' not in config:
       return None
     env = config['env']
     template = envs.get(env['name']).clusters(**env['options'])
@@ -108,7 +121,7 @@ def read(out: pathlib.Path) -> Iterator[Run]:
     if config is None or not folder.finished(workdir, config):
       continue
     lines = (workdir / 'metrics.jsonl').read_text().splitlines()
-    yield Run(
+    run = Run(
         cell=cell,
         config=config,
         summary=json.loads((workdir / 'summary.json').read_text()),
@@ -116,13 +129,51 @@ def read(out: pathlib.Path) -> Iterator[Run]:
         played=_played(workdir, last=True),
         played_before=_played(workdir, last=False),
     )
+    members = sorted(config.get('mixture') or ())
+    yield from (_of_member(run, workdir, x) for x in members)
+    if not members:
+      yield run
+
+
+def _of_member(run: Run, workdir: pathlib.Path, member: str) -> Run:
+  """What a run of a mixture says of a member."""
+  others = tuple(f'{name}/' for name in run.config['mixture'])
+  own = f'{member}/'
+  evaluations = run.summary['eval'].items()
+  return dataclasses.replace(
+      run,
+      config=mixture.of_member(run.config, member),
+      summary={
+          **run.summary,
+          'eval': {
+              name.removesuffix(f'/{member}'): found
+              for name, found in evaluations
+              if name.endswith(f'/{member}')
+          },
+      },
+      metrics=[
+          {
+              name.removeprefix(own): value
+              for name, value in line.items()
+              if name.startswith(own) or not name.startswith((*others, _ALL))
+          }
+          for line in run.metrics
+      ],
+      played=_played(workdir, last=True, member=member),
+      played_before=_played(workdir, last=False, member=member),
+      member=member,
+  )
+
+
+def _joined(name: str, member: str) -> str:
+  return f'{name}/{member}' if member else name
 
 
 def arms(runs: Sequence[Run]) -> list[Arm]:
   """The runs by what differs beside the seed, in their order."""
   found: dict[str, list[Run]] = {}
   for run in runs:
-    found.setdefault(run.cell.arm, []).append(run)
+    found.setdefault(run.arm, []).append(run)
   return [Arm(name, members) for name, members in found.items()]
 
 
@@ -152,15 +203,18 @@ def table(runs: Sequence[Run]) -> str:
             ' for one run, else a permutation over tasks).'
         ),
     ]
-  if len(found) > 1:
-    parts += [
-        markdown(_TEST, _tests(found)),
-        (
-            f'Differences to `{found[0].name}`, the first arm. p is paired by'
-            ' task and sample (McNemar for one run each, else a permutation'
-            ' over tasks); p (Holm) is adjusted for the arms of this table.'
-        ),
-    ]
+  for member in dict.fromkeys(arm.runs[0].member for arm in found):
+    compared = [arm for arm in found if arm.runs[0].member == member]
+    if len(compared) > 1:
+      parts += [
+          markdown(_TEST, _tests(compared)),
+          (
+              f'Differences to `{compared[0].name}`, the first arm. p is paired'
+              ' by task and sample (McNemar for one run each, else a'
+              ' permutation over tasks); p (Holm) is adjusted for the arms of'
+              ' this table.'
+          ),
+      ]
   return '\n\n'.join(parts) + '\n'
 
 
@@ -170,10 +224,11 @@ _GAIN = 'arm | gain | over tasks | p | test | over seeds'
 _TEST = 'arm | difference | over tasks | p | p (Holm) | test | over seeds'
 
 
-def _played(workdir: pathlib.Path, *, last: bool) -> Values:
+def _played(workdir: pathlib.Path, *, last: bool, member: str = '') -> Values:
   """Success of each (task, sample) of the last evaluation, or of step 0's."""
   files = (workdir / 'episodes' / 'eval').glob('*.jsonl')
-  numbered = {int(x.stem): x for x in files if x.stem.isdecimal()}
+  steps = {x.stem.removesuffix(f'-{member}' * bool(member)): x for x in files}
+  numbered = {int(step): x for step, x in steps.items() if step.isdecimal()}
   chosen = numbered.get(max(numbered, default=0) if last else 0)
   if chosen is None:
     return {}

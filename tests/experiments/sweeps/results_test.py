@@ -165,6 +165,51 @@ def test_attempts_at_a_task_are_one_sample_of_it(tmp_path, cells, records):
   assert runs[0].played.keys() == run.played.keys()
 
 
+def test_members_of_a_mixture_are_compared_with_themselves(tmp_path):
+  cells = cells_lib.make(
+      'configs/mixture_grpo.py:tiny', [{}], ['optim.lr=1e-4;2e-4', 'seed=0;1']
+  )
+  solved = [
+      {'babyai': 2 * n, 'textcraft': 2, 'searchqa': n} for n in (1, 2, 3, 4)
+  ]
+  runs = write(tmp_path, cells, cells_lib.check(cells), solved)
+  assert [run.name for run in runs[:4]] == [
+      'optim.lr=1e-4-seed=0/babyai',
+      'optim.lr=1e-4-seed=0/searchqa',
+      'optim.lr=1e-4-seed=0/textcraft',
+      'optim.lr=1e-4-seed=1/babyai',
+  ]
+  assert runs[1].after['mean'] == 0.125 and runs[1].before['mean'] == 0.25
+  assert [run.config['env']['name'] for run in runs[:3]] == [
+      'babyai',
+      'searchqa',
+      'textcraft',
+  ]
+  arms = {arm.name: arm for arm in results.arms(runs)}
+  assert arms['optim.lr=2e-4/babyai'].scores == [0.75, 1.0]
+  assert arms['optim.lr=2e-4/babyai'].clusters is None
+  # Tasks that share an id with those of another environment stay apart.
+  assert set(arms['optim.lr=1e-4/textcraft'].values.values()) == {0.0, 1.0}
+  template = envs.get('textcraft').clusters()
+  assert arms['optim.lr=1e-4/textcraft'].clusters == {
+      task: template(task) for task in range(8)
+  }
+  for run in runs:
+    assert run.column('rollout/success') == [0.5, 0.5]
+    assert not any('/rollout/' in name for name in run.metrics[0])
+  text = results.table(runs)
+  for member in ('babyai', 'searchqa', 'textcraft'):
+    assert f'Differences to `optim.lr=1e-4/{member}`, the first arm' in text
+  tests = [row for row in rows_of(text) if row[-2] == 'permutation'][-3:]
+  assert [row[:2] for row in tests] == [
+      ['optim.lr=2e-4/babyai', '+0.500'],
+      ['optim.lr=2e-4/searchqa', '+0.250'],
+      ['optim.lr=2e-4/textcraft', '+0.000'],
+  ]
+  figure.draw(runs, tmp_path / 'figure.svg')
+  assert '>optim.lr=1e-4/babyai<' in (tmp_path / 'figure.svg').read_text()
+
+
 def test_a_run_of_fewer_steps_is_not_finished(tmp_path, cells, records):
   assert not write(tmp_path, cells, records, (2, 4, 6, 8), steps=1)
 
