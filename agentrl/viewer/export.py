@@ -201,7 +201,11 @@ def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
           views.at(
               record.env,
               Moment(
-                  record.prompt, record.turns, done, done < len(source.pictures)
+                  record.prompt,
+                  record.turns,
+                  done,
+                  picture=done < len(source.pictures),
+                  task=record.task_id,
               ),
           )
           for done in range(len(shown) + 1)

@@ -356,7 +356,13 @@ async def _shown(session: Session) -> dict[str, Any]:
   if not session.over:
     actions = await session.available_actions()
   prompt = session.prompt(session.plain_agent())
-  moment = Moment(prompt, session.turns, done, picture=done in session.pictures)
+  moment = Moment(
+      prompt,
+      session.turns,
+      done,
+      picture=done in session.pictures,
+      task=session.task_id,
+  )
   return {
       'session': session.name,
       'env': session.spec.name,

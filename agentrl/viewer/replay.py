@@ -123,6 +123,7 @@ async def _view(request: web.Request) -> web.Response:
         picture=done < pictures,
         box=boxes[done - 1] if 0 < done <= len(boxes) else None,
         probed=probed[done] if done < len(probed) else '',
+        task=found.task_id,
     )
     return views.at(found.env, moment, spec and spec.view)
 

@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from agentrl.envs.textcraft import env as textcraft, recipes, tasks
 from agentrl.types import Message
 from agentrl.viewer import views
 from agentrl.viewer.views import blocks, browser
@@ -79,6 +80,31 @@ def test_textcraft_resolves_kinds_of_items():
   [planks] = stick['children']
   assert (planks['text'], planks['mark']) == ('2 planks', 'done')
   assert stick['mark'] is None
+
+
+@pytest.mark.parametrize('world', [0, 1, 7])
+def test_textcraft_resolves_kinds_as_the_world_of_the_task_has_them(world):
+  env = textcraft.TextCraft(distractors=0, worlds=8)
+  task = world * tasks.NUM_TASKS + recipes.load().goals.index('minecraft:stick')
+  opening, turns = env.reset(task, 0), []
+  while not turns or turns[-1].reward == 0:
+    action = env.expert_action()
+    result = env.step(action)
+    turns.append(
+        runs.turn(
+            len(turns),
+            action=action,
+            observation=result.observation,
+            reward=result.reward,
+        )
+    )
+  found = views.at(
+      'textcraft',
+      Moment((Message('user', opening),), turns, len(turns) - 1, task=task),
+  )
+  root = block(found, 'tree')['root']
+  assert root['mark'] is None
+  assert [x['mark'] for x in root['children']] == [blocks.DONE]
 
 
 def test_textcraft_shows_the_way_that_things_are_held_for():

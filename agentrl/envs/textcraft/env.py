@@ -220,12 +220,8 @@ class TextCraft:
 
 def _enter(world: int, number: int) -> tuple[RecipeBook, str]:
   """The recipes of a world, and what a goal is called there."""
-  book = recipes.load()
-  goal = book.goals[number]
-  if world:
-    book, names = recipes.renamed(book, world)
-    goal = names[goal]
-  return book, goal
+  book, names = recipes.of_world(world)
+  return book, names[recipes.load().goals[number]]
 
 
 def _shown_commands(

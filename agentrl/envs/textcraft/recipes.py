@@ -188,6 +188,20 @@ def renamed(book: RecipeBook, seed: int) -> tuple[RecipeBook, dict[str, str]]:
   return changed, new
 
 
+@functools.lru_cache(maxsize=64)  # episodes of a group begin in one world
+def of_world(world: int) -> tuple[RecipeBook, dict[str, str]]:
+  """The book of a world, and Minecraft's name -> that of this world.
+
+  Args:
+    world: 0 is Minecraft's own.
+
+  Raises:
+    EnvError: the wheel is missing.
+  """
+  book = load()
+  return renamed(book, world) if world else (book, {x: x for x in book.names})
+
+
 def build(files: Iterable[Mapping[str, Any]]) -> RecipeBook:
   """Builds the book from parsed recipe files, whose order it keeps."""
   recipes: dict[str, list[Recipe]] = {}

@@ -71,6 +71,11 @@ def split_id(task_id: int, worlds: int = 1) -> tuple[int, int]:
   return world, goal
 
 
+def world_of(task_id: int) -> int:
+  """The world of a task, which may be none."""
+  return task_id // NUM_TASKS
+
+
 def depth_of(task_id: int, worlds: int = 1) -> int:
   """The depth of a task's goal, 1 to 4.
 

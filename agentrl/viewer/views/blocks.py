@@ -31,6 +31,7 @@ class Moment:
       in pixels of the picture before it; None: not known.
     probed: the answer to an action that changes nothing (`PROBES`), where the
       episode was played again; '' where it was not.
+    task: the id of the task.
   """
 
   prompt: Sequence[Message]
@@ -39,6 +40,7 @@ class Moment:
   picture: bool = False
   box: tuple[float, float, float, float] | None = None
   probed: str = ''
+  task: int = 0
 
   @property
   def opening(self) -> str:

@@ -5,7 +5,7 @@ import functools
 import re
 from collections.abc import Mapping
 
-from agentrl.envs.textcraft import recipes
+from agentrl.envs.textcraft import recipes, tasks
 from agentrl.errors import EnvError
 from agentrl.viewer.views import blocks
 from agentrl.viewer.views.blocks import Block, Moment
@@ -39,7 +39,8 @@ def view(moment: Moment) -> list[Block]:
     ways = collections.defaultdict(list)
     for count, item, inputs in _COMMAND.findall(moment.opening):
       ways[item].append((int(count), _counted(inputs)))
-    tree = _node(goal[1], 1, ways, {**held}, made, ())
+    kinds = _kinds(tasks.world_of(moment.task))
+    tree = _node(goal[1], 1, ways, kinds, {**held}, made, ())
     found.insert(1, blocks.tree('Recipes', tree))
   return found
 
@@ -68,27 +69,27 @@ def _inventory(moment: Moment) -> tuple[dict[str, int], set[str], set[str]]:
   return {name: n for name, n in held.items() if n > 0}, made, changed
 
 
-@functools.cache
-def _kinds() -> Mapping[str, str]:
+@functools.lru_cache(maxsize=64)
+def _kinds(world: int) -> Mapping[str, str]:
   """Item -> the kind that recipes may ask for in its place."""
   try:
-    kinds = recipes.load().kinds
+    book, _ = recipes.of_world(world)
   except EnvError:  # the recipes are not installed: kinds are not resolved
     return {}
   plain = recipes.plain_name
-  return {plain(item): plain(kind) for item, kind in kinds.items()}
+  return {plain(item): plain(kind) for item, kind in book.kinds.items()}
 
 
 def _node(
     name: str,
     count: int,
     ways: Mapping[str, list],
+    kinds: Mapping[str, str],
     held: dict[str, int],
     made: set[str],
     above: tuple[str, ...],
 ) -> Block:
   """An item, whether it is at hand, and what it is made of."""
-  kinds = _kinds()
   fits = lambda item: name in (item, kinds.get(item))
   there = sum(n for item, n in held.items() if fits(item))
   done = there >= count or any(map(fits, made))
@@ -104,7 +105,7 @@ def _node(
         key=lambda inputs: (-have(inputs), len(inputs)),
     )
     children = [
-        _node(x, n, ways, held, made, (*above, makers[0]))
+        _node(x, n, ways, kinds, held, made, (*above, makers[0]))
         for x, n in inputs.items()
     ]
   note = f'have {there}' if there else ('' if makers else 'get')
