@@ -95,20 +95,22 @@ def cross(batch: TokenBatch, most: int = COMPLETIONS) -> Crossed | None:
   Args:
     batch: NumPy arrays, as collated.
     most: completions of all tasks, but one of each in any case; of a task
-      the first in replica order.
+      the first in replica order. A later attempt begins with what another
+      prompt asks for, and is left out.
   """
   spans = _first_spans(batch)
-  rows_of = {}
+  prompt = lambda row: batch.tokens[row, : spans[row][0]]
+  rows_of: dict[int, list[int]] = {}
   for row, group in enumerate(np.asarray(batch.group_ids).tolist()):
     if row in spans:
-      rows_of.setdefault(group, []).append(row)
+      rows = rows_of.setdefault(group, [row])
+      if row != rows[0] and np.array_equal(prompt(row), prompt(rows[0])):
+        rows.append(row)
   if len(rows_of) < 2:
     return None
   each = max(most // len(rows_of), 1)
   chosen = {group: rows[:each] for group, rows in rows_of.items()}
-  prompts = [
-      batch.tokens[rows[0], : spans[rows[0]][0]] for rows in chosen.values()
-  ]
+  prompts = [prompt(rows[0]) for rows in chosen.values()]
   completions = [
       batch.tokens[row, slice(*spans[row])]
       for rows in chosen.values()

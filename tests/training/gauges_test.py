@@ -105,6 +105,19 @@ def test_each_first_completion_stands_after_each_prompt():
   assert sampled[::2] == [[4, 5], [6], [10, 11, 12]] == sampled[1::2]
 
 
+def test_a_later_attempt_answers_another_prompt_and_is_left_out():
+  later = group(0, ((1, 2, 3), (4, 5)), ((1, 2, 8, 3), (6,)), ((1, 2, 3), (7,)))
+  crossed = gauges.cross(collate.collate([later, GROUPS[1]]))
+  assert crossed.own.tolist() == [0, 0, 1]
+  sampled = [
+      row[mask].tolist()
+      for row, mask in zip(
+          crossed.batch.tokens, crossed.batch.completion_mask, strict=True
+      )
+  ]
+  assert sampled[::2] == [[4, 5], [7], [10, 11, 12]]
+
+
 @pytest.mark.parametrize(
     'completions, own', [(1, [0, 1]), (3, [0, 1]), (6, [0, 0, 0, 1])]
 )
