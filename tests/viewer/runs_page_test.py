@@ -195,6 +195,31 @@ def test_a_failure_leads_to_its_episodes(root, viewer, page):
   expect(page).to_have_url(re.compile(r'#/episodes\?run=grpo%3Bppo.*horizon=6'))
 
 
+def delay(page, endpoint):
+  """Lets the answers of an endpoint come half a second late."""
+  page.add_init_script(
+      'const ask = window.fetch; window.fetch = async (url, options) => {'
+      f' if (String(url).match(/{endpoint}($|[?])/))'
+      ' await new Promise((resolve) => setTimeout(resolve, 500));'
+      ' return ask(url, options);'
+      '};'
+  )
+
+
+def test_a_comparison_that_is_cleared_while_it_loads_is_dropped(
+    root, viewer, page
+):
+  delay(page, 'compare')
+  page.goto(viewer(root) + '#/compare?a=grpo:eval/000012&b=grpo:eval/000000')
+  result = page.locator('.result')
+  expect(result).to_have_attribute('aria-busy', 'true')
+  page.get_by_label('Evaluation B').select_option('')
+  expect(result).to_contain_text('Choose two evaluations')
+  page.wait_for_timeout(700)  # the answer has come meanwhile
+  expect(result).to_contain_text('Choose two evaluations')
+  expect(result).not_to_have_attribute('aria-busy', 'true')
+
+
 # The endpoint whose answers come last: each part of a page may be the late one.
 @pytest.mark.parametrize(
     'late',
@@ -202,16 +227,12 @@ def test_a_failure_leads_to_its_episodes(root, viewer, page):
 )
 def test_400_pixels_are_enough_and_nothing_moves(root, viewer, page, late):
   page.set_viewport_size({'width': 400, 'height': 800})
+  delay(page, late)
   page.add_init_script(
       'window.shift = 0; new PerformanceObserver((list) => {'
       ' for (const e of list.getEntries()) if (!e.hadRecentInput)'
       ' window.shift += e.value;'
       '}).observe({type: "layout-shift", buffered: true});'
-      'const ask = window.fetch; window.fetch = async (url, options) => {'
-      f' if (String(url).match(/{late}($|[?])/))'
-      ' await new Promise((resolve) => setTimeout(resolve, 500));'
-      ' return ask(url, options);'
-      '};'
   )
   url = viewer(root)
   for fragment, shown in (
