@@ -1,6 +1,8 @@
 r"""Context policies on TextCraft's deep goals, under a context too small for them.
 
     python -m experiments.sweeps.memory --out=runs/memory
+    python -m experiments.sweeps.memory --out=runs/memory4 \
+        --config=experiments/sweeps/memory_config.py:depth=4
     python -m experiments.sweeps.memory --out=runs/smoke \
         --config=experiments/sweeps/memory_config.py:tiny
 
