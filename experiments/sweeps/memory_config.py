@@ -37,7 +37,9 @@ def get_config(arg: str | None = None) -> ConfigDict:
         f'Unknown context={arg.context}; known: {", ".join(CONTEXTS)}.'
     )
   if arg.depth not in GOALS:
-    raise ValueError(f'Unknown depth={arg.depth}; known: 3, 4.')
+    raise ValueError(
+        f'Unknown depth={arg.depth}; known: {", ".join(map(str, GOALS))}.'
+    )
   goals = GOALS[arg.depth]
 
   config = laptop(arg.algo, 'tiny-1m')

@@ -103,8 +103,13 @@ class Arm:
     if 'env' not in config:
       return None
     env = config['env']
-    template = envs.get(env['name']).clusters(**env['options'])
+    template = envs.get(env['name']).clusters(**env.get('options', {}))
     return template and {task: template(task) for task, _ in self.values}
+
+  @property
+  def member(self) -> str:
+    """The member of a mixture that all its runs are of; '' without one."""
+    return self.runs[0].member
 
   @property
   def scores(self) -> list[float]:
@@ -136,7 +141,7 @@ def read(out: pathlib.Path) -> Iterator[Run]:
 
 
 def _of_member(run: Run, workdir: pathlib.Path, member: str) -> Run:
-  """What a run of a mixture says of a member."""
+  """The part of a mixture's run that is about one member."""
   others = tuple(f'{name}/' for name in run.config['mixture'])
   own = f'{member}/'
   evaluations = run.summary['eval'].items()
@@ -203,8 +208,8 @@ def table(runs: Sequence[Run]) -> str:
             ' for one run, else a permutation over tasks).'
         ),
     ]
-  for member in dict.fromkeys(arm.runs[0].member for arm in found):
-    compared = [arm for arm in found if arm.runs[0].member == member]
+  for member in dict.fromkeys(arm.member for arm in found):
+    compared = [arm for arm in found if arm.member == member]
     if len(compared) > 1:
       parts += [
           markdown(_TEST, _tests(compared)),

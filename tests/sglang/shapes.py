@@ -54,7 +54,7 @@ class Difference:
   server: str
 
   def fits(self, case: str, entry: dict[str, Any]) -> bool:
-    """Whether one of the cases of an entry of the list, a pattern, means it."""
+    """True if an entry of the list means it by one of its patterns of cases."""
     return (
         fnmatch.fnmatchcase(self.case, case)
         and any(fnmatch.fnmatchcase(self.path, at) for at in entry['at'])
@@ -63,7 +63,7 @@ class Difference:
     )
 
   def listed(self, entry: dict[str, Any]) -> bool:
-    """Whether an entry of the list means it, in any of its cases."""
+    """True if an entry of the list means it by any of its patterns."""
     return any(self.fits(case, entry) for case in entry['cases'])
 
   def __str__(self) -> str:

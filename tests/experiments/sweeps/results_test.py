@@ -210,6 +210,22 @@ def test_members_of_a_mixture_are_compared_with_themselves(tmp_path):
   assert '>optim.lr=1e-4/babyai<' in (tmp_path / 'figure.svg').read_text()
 
 
+def test_a_member_without_options_of_its_own_has_those_of_its_environment(
+    tmp_path,
+):
+  members = (
+      "mixture={'babyai': {}, 'textcraft': {'env': {'name': 'textcraft'}}}"
+  )
+  cells = cells_lib.make(TINY, [{}], [members])
+  solved = {'babyai': 2, 'textcraft': 4}
+  runs = write(tmp_path, cells, cells_lib.check(cells), [solved])
+  babyai, textcraft = results.arms(runs)
+  template = envs.get('textcraft').clusters()
+  assert textcraft.clusters == {task: template(task) for task in range(8)}
+  assert textcraft.scores == [0.5]
+  assert babyai.clusters is None and babyai.scores == [0.25]
+
+
 def test_a_run_of_fewer_steps_is_not_finished(tmp_path, cells, records):
   assert not write(tmp_path, cells, records, (2, 4, 6, 8), steps=1)
 
