@@ -151,7 +151,7 @@ class Tabs:
     self.context.on('dialog', self._on_dialog)
     await self.context.new_page()
     await self._adopted()
-    await self._goto(url)
+    await self._goto(self._current, url)
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
@@ -166,7 +166,7 @@ class Tabs:
     current = self._current
     await self.context.new_page()
     await self._adopted()
-    await self._goto(url)
+    await self._goto(self._current, url)
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
@@ -183,17 +183,26 @@ class Tabs:
     self._notes = []
     if self._current is None:  # the last one was closed
       await self.settle()
+    tab = self._current  # another is, once a page has closed itself
+    try:
+      await self._do(command, tab)
+    except Error:
+      if not tab.page.is_closed():
+        raise
+    await self.settle()
+
+  async def _do(self, command: Command, tab: Tab) -> None:
     match command.name:
       case 'click' | 'type' | 'hover':
-        await self._act(command)
+        await self._act(command, tab)
       case 'press':
-        await self._press(command.text)
+        await self._press(tab, command.text)
       case 'scroll':
-        await self._evaluate(_SCROLL, 1 if command.text == 'down' else -1)
+        await self._evaluate(tab, _SCROLL, 1 if command.text == 'down' else -1)
       case 'goto':
-        await self._goto(self._hosts.check(command.text))
+        await self._goto(tab, self._hosts.check(command.text))
       case 'go_back' | 'go_forward':
-        await self._go(-1 if command.name == 'go_back' else 1)
+        await self._go(tab, -1 if command.name == 'go_back' else 1)
       case 'new_tab':
         if len(self._tabs) >= _MAX_TABS:
           raise Refused(f'There are {_MAX_TABS} tabs; close one first.')
@@ -206,8 +215,7 @@ class Tabs:
           )
         self._current = self._tabs[command.number]
       case 'close_tab':
-        await self.page.close()
-    await self.settle()
+        await tab.page.close()
 
   @_unless_crashed
   async def view(self, observe: str) -> View:
@@ -276,16 +284,16 @@ class Tabs:
 
   # --- commands
 
-  async def _act(self, command: Command) -> None:
+  async def _act(self, command: Command, tab: Tab) -> None:
     """Clicks, types into or hovers over the element that a command names."""
     if command.number not in self._backend:
       raise Refused(f'There is no element [{command.number}] on this page now.')
     try:
       # Another process counts its elements likewise.
-      if self._seen != (self._current, self._current.documents):
+      if self._seen != (tab, tab.documents):
         raise Refused('is gone from this page')
       point = await elements.point_of(
-          self._current.session,
+          tab.session,
           self._backend[command.number],
           self._size,
           clicks=command.name == 'click',
@@ -295,13 +303,13 @@ class Tabs:
     if point is None:
       return
     if command.name == 'hover':
-      await self._move(*point)
+      await self._move(tab, *point)
       return
-    await self.page.mouse.click(*point)
+    await tab.page.mouse.click(*point)
     if command.name == 'type':
-      await keyboard.replace(self.page, command.text, enter=command.enter)
+      await keyboard.replace(tab.page, command.text, enter=command.enter)
 
-  async def _move(self, x: float, y: float) -> None:
+  async def _move(self, tab: Tab, x: float, y: float) -> None:
     """Moves the mouse. A move alone waits for a frame, which may never be drawn.
 
     An event that cannot be merged with it makes Chromium deliver it at once;
@@ -309,41 +317,41 @@ class Tabs:
     """
     key = {'type': 'keyUp', 'key': 'F24'}
     await asyncio.gather(
-        self.page.mouse.move(x, y),
-        self._current.session.send('Input.dispatchKeyEvent', key),
+        tab.page.mouse.move(x, y),
+        tab.session.send('Input.dispatchKeyEvent', key),
     )
 
-  async def _press(self, text: str) -> None:
+  async def _press(self, tab: Tab, text: str) -> None:
     keys = keyboard.read_keys(text)
     if use := keyboard.CLIPBOARD.get(keys):
-      await self._use_clipboard(use)
+      await self._use_clipboard(tab, use)
     else:
-      await self.page.keyboard.press(keys)
+      await tab.page.keyboard.press(keys)
 
-  async def _use_clipboard(self, use: str) -> None:
+  async def _use_clipboard(self, tab: Tab, use: str) -> None:
     if use != 'paste':
-      text = await self._evaluate(keyboard.COPY, use == 'cut')
+      text = await self._evaluate(tab, keyboard.COPY, use == 'cut')
       self._clipboard = text or self._clipboard
     elif self._clipboard:
-      await self.page.keyboard.insert_text(self._clipboard)
+      await tab.page.keyboard.insert_text(self._clipboard)
 
-  async def _evaluate(self, script: str, value: Any) -> Any:
+  async def _evaluate(self, tab: Tab, script: str, value: Any) -> Any:
     try:
-      return await self.page.evaluate(script, value)
+      return await tab.page.evaluate(script, value)
     except Error as error:
       if 'context was destroyed' not in error.message:
         raise
       # A document came that was late.
-      await self._current.settle(STEP_MS)
-      return await self.page.evaluate(script, value)
+      await tab.settle(STEP_MS)
+      return await tab.page.evaluate(script, value)
 
-  async def _goto(self, url: str) -> None:
+  async def _goto(self, tab: Tab, url: str) -> None:
     try:
-      await self.page.goto(
+      await tab.page.goto(
           url, wait_until='commit', timeout=1000 * tab_lib.LOAD_S
       )
     except TimeoutError_:
-      await self._current.halt()
+      await tab.halt()
       self._note(f'{url:.200} did not come within {tab_lib.LOAD_S:g} s.')
     except Error as error:
       # A download, or an empty reply.
@@ -353,16 +361,15 @@ class Tabs:
       words = error.message.partition('\n')[0]
       self._note(f'{url:.200} cannot be loaded: {words:.200}')
 
-  async def _go(self, by: int) -> None:
+  async def _go(self, tab: Tab, by: int) -> None:
     """Goes through the history; not before the first page."""
-    session = self._current.session
-    history = await session.send('Page.getNavigationHistory')
+    history = await tab.session.send('Page.getNavigationHistory')
     entries, place = history['entries'], history['currentIndex'] + by
     if not 0 <= place < len(entries) or entries[place]['url'] == 'about:blank':
       raise Refused(
           f'There is no page to go {"forward" if by > 0 else "back"}.'
       )
-    await session.send(
+    await tab.session.send(
         'Page.navigateToHistoryEntry', {'entryId': entries[place]['id']}
     )
 

@@ -405,6 +405,30 @@ def test_pages_close_tabs(visit, server):
   assert time.monotonic() - began < 2  # nothing waits for a closed page
 
 
+@pytest.mark.parametrize(
+    ('event', 'command'),
+    (
+        ('onmousedown', 'click [{}]'),
+        ('onclick', 'type [{}] [text] [1]'),
+        ('onkeydown', 'type [{}] [text] [1]'),
+        ('onmousemove', 'hover [{}]'),
+        ('onfocus', 'press [Tab]'),
+    ),
+)
+def test_pages_close_amid_a_command(visit, server, event, command):
+  server.pages['/new'] = f'<input {event}="window.close()" aria-label=last>'
+  page = visit(
+      '<title>Old</title><button onclick="window.open(\'/new\')">go</button>'
+      '<input aria-label=first>'
+  )
+  page.click('first')
+  page.script('document.querySelector("button").click()')
+  page.do('scroll [up]')
+  page.do(command.format(page.number('last')))
+  assert page.view.titles == ('Old',) and not page.view.notes
+  assert page.script('document.querySelector("input").value') == ''
+
+
 def test_the_last_tab_may_be_closed_by_its_page(visit):
   page = visit('<button onclick="window.close()">close</button>')
   page.click('close')
