@@ -80,11 +80,11 @@ launch(
 # %%
 from IPython.display import Markdown
 
-from experiments.sweeps import results
+from experiments.sweeps import results, tables
 
 runs = list(results.read(OUT))
 assert runs, f'No finished run in {OUT}.'
-Markdown(results.table(runs))
+Markdown(tables.of_runs(runs))
 
 # %%
 from IPython.display import SVG

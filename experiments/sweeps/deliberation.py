@@ -13,7 +13,7 @@ samples fewest, by attempt where there are several.
 import itertools
 from collections.abc import Sequence
 
-from experiments.sweeps import deliberation_config, program, results
+from experiments.sweeps import deliberation_config, program, results, tables
 
 CONFIG = 'experiments/sweeps/deliberation_config.py'
 SWEEP = [
@@ -34,7 +34,7 @@ def table(runs: Sequence[results.Run]) -> str:
   fewest = min(sum(run.column(_TOKENS)) for run in runs)
   rows = [_row(run, fewest) for run in runs]
   return (
-      f'{results.markdown(_HEADER, rows)}\n\n'
+      f'{tables.markdown(_HEADER, rows)}\n\n'
       f'Equal: {fewest:,.0f} tokens, as many as the run with the fewest.'
       ' Success of collected episodes, attempts apart where there are two.\n'
   )
@@ -50,7 +50,7 @@ def _row(run: results.Run, budget: float) -> list[str]:
   within = steps_within(tokens, budget)
   success = run.column('rollout/success')
   last = [
-      results.mean_cell(run.column(metric)[:within][-_STEPS:])
+      tables.mean_cell(run.column(metric)[:within][-_STEPS:])
       for metric in (
           'rollout/success',
           'rollout/success_attempt_1',
@@ -61,7 +61,7 @@ def _row(run: results.Run, budget: float) -> list[str]:
       run.name,
       f'{sum(tokens):,.0f}',
       str(within),
-      results.mean_cell(success[:_STEPS]),
+      tables.mean_cell(success[:_STEPS]),
       *last,
   ]
 

@@ -165,11 +165,11 @@ def _held_out(axes: axes_lib.Axes, arm: Arm, row: int, colour) -> None:
     for found, ink in ((run.before, 'lightgrey'), (run.after, colour)):
       if found and found['mean'] is not None:
         axes.plot(found['mean'], row, 'o', color=ink, ms=3.5, alpha=0.7)
-  if not arm.scores:
+  if not arm.scores():
     return
-  mean = statistics.fmean(arm.scores)
-  if len(arm.scores) > 1:
-    found = training_seeds.over_seeds({'': arm.scores}, seed=0)
+  mean = statistics.fmean(arm.scores())
+  if len(arm.scores()) > 1:
+    found = training_seeds.over_seeds({'': arm.scores()}, seed=0)
     low, high = max(found.mean_low, 0.0), min(found.mean_high, 1.0)
   else:
     after = next(run.after for run in arm.runs if run.after)

@@ -14,7 +14,7 @@ OUT/table.md ends with the progress of each: the share of a goal's crafts.
 
 from collections.abc import Mapping, Sequence
 
-from experiments.sweeps import program, results
+from experiments.sweeps import program, results, tables
 
 CONFIG = 'experiments/sweeps/memory_config.py'
 MASKED = {'agent.context.learn_summary': False}
@@ -41,7 +41,7 @@ _STEPS = 5
 
 def table(runs: Sequence[results.Run]) -> str:
   """Markdown: the progress of each run."""
-  return f'{results.markdown(_HEADER, list(map(_row, runs)))}\n\n{_NOTE}\n'
+  return f'{tables.markdown(_HEADER, list(map(_row, runs)))}\n\n{_NOTE}\n'
 
 
 def _row(run: results.Run) -> list[str]:
@@ -50,7 +50,7 @@ def _row(run: results.Run) -> list[str]:
   return [
       run.name,
       *map(_progress, (run.before, run.after)),
-      *map(results.mean_cell, (progress[:_STEPS], progress[-_STEPS:], cut)),
+      *map(tables.mean_cell, (progress[:_STEPS], progress[-_STEPS:], cut)),
       f'{sum(run.column("rollout/completion_tokens")):,.0f}',
   ]
 
@@ -58,7 +58,7 @@ def _row(run: results.Run) -> list[str]:
 def _progress(found: Mapping[str, float] | None) -> str:
   """Of an evaluation, where it has any."""
   found = found or {}
-  return results.mean_cell(
+  return tables.mean_cell(
       [found['progress_mean']] if 'progress_mean' in found else []
   )
 

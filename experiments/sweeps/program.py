@@ -191,10 +191,10 @@ def _report(
 ) -> None:
   """Prints and keeps the table, and draws the figure."""
   # Imported late: matplotlib takes a second, and a refusal should not.
-  from experiments.sweeps import figure, results
+  from experiments.sweeps import figure, results, tables
 
   runs = list(results.read(out))
-  text = results.table(runs)
+  text = tables.of_runs(runs)
   if more and runs:
     text += f'\n{more(runs)}'
   (out / 'table.md').write_text(text)

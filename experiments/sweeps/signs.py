@@ -19,7 +19,7 @@ from agentrl.errors import AgentrlError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.training.options import Gauges
 from agentrl.training.watch import GAUGES, CollapseWatch
-from experiments.sweeps import results
+from experiments.sweeps import results, tables
 
 WINDOW = 5  # steps of a rolling mean
 _RETURN = 'rollout/return_mean'
@@ -89,7 +89,7 @@ def limits(config: Mapping[str, Any]) -> Gauges:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-  return f'{results.markdown(_HEADER, rows)}\n\n{_NOTE}\n'
+  return f'{tables.markdown(_HEADER, rows)}\n\n{_NOTE}\n'
 
 
 def _text(step: int | None) -> str:

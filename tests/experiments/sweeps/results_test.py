@@ -8,8 +8,15 @@ import pytest
 
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation import comparison, training_seeds
-from experiments.sweeps import cells as cells_lib, figure, folder, results
+from agentrl.evaluation import comparison, intervals, training_seeds
+from experiments.sweeps import (
+    cells as cells_lib,
+    figure,
+    folder,
+    results,
+    tables,
+)
+from tests.evaluation import recording
 from tests.experiments.sweeps import recorded
 
 TINY = 'configs/quickstart.py:tiny'
@@ -45,16 +52,16 @@ def rows_of(text):
 
 def test_the_table_has_runs_arms_and_paired_tests(tmp_path, cells, records):
   runs = write(tmp_path, cells, records, (2, 4, 6, 8))
-  rows = {row[0]: row for row in rows_of(results.table(runs))[::-1]}
+  rows = {row[0]: row for row in rows_of(tables.of_runs(runs))[::-1]}
   run = rows['algo=grpo-seed=1']
   assert run[1:3] == ['2', '4'] and run[4].startswith('0.500 [')
   assert run[5:] == ['yes', '10:05', '']
   assert rows['algo=grpo-seed=0'][5] == 'no'
   arms = results.arms(runs)
   assert [arm.name for arm in arms] == ['algo=grpo', 'algo=rloo']
-  assert arms[1].scores == [0.75, 1.0]
+  assert arms[1].scores() == [0.75, 1.0]
   over = training_seeds.over_seeds({'': [0.75, 1.0]}, seed=0)
-  arm = rows_of(results.table(runs))[9]
+  arm = rows_of(tables.of_runs(runs))[9]
   assert arm[0] == 'algo=rloo' and arm[3] == '0.875'
   assert arm[5] == f'[{over.mean_low:.3f}, {over.mean_high:.3f}]'
 
@@ -65,7 +72,7 @@ def test_the_test_is_that_of_mode_compare(tmp_path, cells, records):
       (task, 0): ((task < a) + (task < b)) / 2 for task in range(8)
   }
   found = comparison.compare(values(6, 8), values(2, 4), seed=0, bounds=(0, 1))
-  row = rows_of(results.table(runs))[-1]
+  row = rows_of(tables.of_runs(runs))[-1]
   assert row[:2] == ['algo=rloo', '+0.500']
   low, high = found.difference.low, found.difference.high
   assert row[2] == f'[{low:+.3f}, {high:+.3f}]'
@@ -78,7 +85,7 @@ def test_gains_are_paired_with_the_evaluation_before(tmp_path, cells, records):
   success = lambda *solved: {
       (task, 0): sum(task < x for x in solved) / 2 for task in range(8)
   }
-  rows = {row[0]: row for row in rows_of(results.table(runs))[10:14]}
+  rows = {row[0]: row for row in rows_of(tables.of_runs(runs))[10:14]}
   assert rows['arm'][1:] == 'gain | over tasks | p | test | over seeds'.split(
       ' | '
   )
@@ -97,10 +104,57 @@ def test_gains_are_paired_with_the_evaluation_before(tmp_path, cells, records):
     (tmp_path / cell.name / 'episodes' / 'eval' / '000000.jsonl').unlink()
   gains = [
       row[0]
-      for row in rows_of(results.table(list(results.read(tmp_path))))
+      for row in rows_of(tables.of_runs(list(results.read(tmp_path))))
       if row[-2] == 'permutation' and len(row) == 6
   ]
   assert gains == ['algo=rloo']
+
+
+def test_returns_are_told_where_parts_of_a_task_are_paid(
+    tmp_path, cells, records
+):
+  assert '| return before |' not in tables.of_runs(
+      write(tmp_path, cells, records, (2, 4, 6, 8))
+  )
+  paid = {task: 0.25 + 0.5 * (task % 2) for task in range(8)}
+  path = tmp_path / cells[2].name / 'episodes' / 'eval' / '000002.jsonl'
+  episodes_lib.write(
+      path,
+      [
+          recording.episode('', 'babyai', task, 0, False, reward=reward)
+          for task, reward in paid.items()
+      ],
+  )
+  runs = list(results.read(tmp_path))
+  rows = rows_of(tables.of_runs(runs))
+  [start] = [i for i, row in enumerate(rows) if row[1] == 'return before']
+  begun = [float(task < 2) for task in range(8)]
+  ends = [
+      intervals.mean_interval([[x] for x in values])
+      for values in (begun, paid.values())
+  ]
+  assert rows[start + 2] == [
+      'algo=rloo-seed=0',
+      *(f'{x.mean:.3f} [{x.low:.3f}, {x.high:.3f}]' for x in ends),
+      'no',
+  ]
+  # The other run of the arm solved all, and was paid for it.
+  found = comparison.compare(
+      {(task, 0): (reward + 1) / 2 for task, reward in paid.items()},
+      {(task, 0): value for task, value in enumerate(begun)},
+      seed=0,
+  )
+  low, high = found.difference.low, found.difference.high
+  seeds = training_seeds.over_seeds({'': [0.25, 0.75]}, seed=0)
+  assert rows[start + 6] == [
+      'algo=rloo',
+      '+0.500',
+      f'[{low:+.3f}, {high:+.3f}]',
+      f'{found.p_value:.4f}',
+      'permutation',
+      f'[{seeds.mean_low:+.3f}, {seeds.mean_high:+.3f}]',
+  ]
+  assert len(rows) == start + 7  # the other arm's returns are its success
 
 
 def test_tasks_of_one_template_are_one_cluster():
@@ -125,8 +179,8 @@ def test_tasks_of_one_template_are_one_cluster():
           },
       },
       metrics=[],
-      played=after,
-      played_before=before,
+      played={'success': after, 'return': after},
+      played_before={'success': before, 'return': before},
   )
   clusters = {x: template(x) for x in tasks}
   assert len(set(clusters.values())) == 71
@@ -136,7 +190,7 @@ def test_tasks_of_one_template_are_one_cluster():
   )
   ends = lambda x: f'[{x.difference.low:+.3f}, {x.difference.high:+.3f}]'
   assert ends(found) != ends(naive)
-  [row] = [x for x in rows_of(results.table([run])) if x[4:5] == [found.test]]
+  [row] = [x for x in rows_of(tables.of_runs([run])) if x[4:5] == [found.test]]
   assert row[1:4] == [f'{mean:+.3f}', ends(found), f'{found.p_value:.4f}']
 
 
@@ -147,8 +201,8 @@ def test_unfinished_runs_and_other_panels_are_said(tmp_path, cells, records):
   path.write_text('\n'.join(lines[:-1]) + '\n')
   runs = list(results.read(tmp_path))
   assert [run.name for run in runs] == [cells[0].name, cells[2].name]
-  assert 'not compared: Different panels' in results.table(runs)
-  assert results.table([]) == 'No run is finished.\n'
+  assert 'not compared: Different panels' in tables.of_runs(runs)
+  assert tables.of_runs([]) == 'No run is finished.\n'
 
 
 def test_attempts_at_a_task_are_one_sample_of_it(tmp_path, cells, records):
@@ -161,8 +215,8 @@ def test_attempts_at_a_task_are_one_sample_of_it(tmp_path, cells, records):
   episodes_lib.write(path, [*first, *second])
   [run] = results.read(tmp_path)
   expected = [1.0, 1.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
-  assert run.played == {(i, 0): x for i, x in enumerate(expected)}
-  assert runs[0].played.keys() == run.played.keys()
+  assert run.played['success'] == {(i, 0): x for i, x in enumerate(expected)}
+  assert runs[0].played['success'].keys() == run.played['success'].keys()
 
 
 def test_members_of_a_mixture_are_compared_with_themselves(tmp_path):
@@ -186,10 +240,10 @@ def test_members_of_a_mixture_are_compared_with_themselves(tmp_path):
       'textcraft',
   ]
   arms = {arm.name: arm for arm in results.arms(runs)}
-  assert arms['optim.lr=2e-4/babyai'].scores == [0.75, 1.0]
+  assert arms['optim.lr=2e-4/babyai'].scores() == [0.75, 1.0]
   assert arms['optim.lr=2e-4/babyai'].clusters is None
   # Tasks that share an id with those of another environment stay apart.
-  assert set(arms['optim.lr=1e-4/textcraft'].values.values()) == {0.0, 1.0}
+  assert set(arms['optim.lr=1e-4/textcraft'].values().values()) == {0.0, 1.0}
   template = envs.get('textcraft').clusters()
   assert arms['optim.lr=1e-4/textcraft'].clusters == {
       task: template(task) for task in range(8)
@@ -197,9 +251,12 @@ def test_members_of_a_mixture_are_compared_with_themselves(tmp_path):
   for run in runs:
     assert run.column('rollout/success') == [0.5, 0.5]
     assert not any('/rollout/' in name for name in run.metrics[0])
-  text = results.table(runs)
+  text = tables.of_runs(runs)
   for member in ('babyai', 'searchqa', 'textcraft'):
-    assert f'Differences to `optim.lr=1e-4/{member}`, the first arm' in text
+    assert (
+        f'Differences in success to `optim.lr=1e-4/{member}`, the first arm'
+        in text
+    )
   tests = [row for row in rows_of(text) if row[-2] == 'permutation'][-3:]
   assert [row[:2] for row in tests] == [
       ['optim.lr=2e-4/babyai', '+0.500'],
@@ -222,8 +279,8 @@ def test_a_member_without_options_of_its_own_has_those_of_its_environment(
   babyai, textcraft = results.arms(runs)
   template = envs.get('textcraft').clusters()
   assert textcraft.clusters == {task: template(task) for task in range(8)}
-  assert textcraft.scores == [0.5]
-  assert babyai.clusters is None and babyai.scores == [0.25]
+  assert textcraft.scores() == [0.5]
+  assert babyai.clusters is None and babyai.scores() == [0.25]
 
 
 def test_a_run_of_fewer_steps_is_not_finished(tmp_path, cells, records):

@@ -1,0 +1,238 @@
+"""Markdown of a sweep's results: runs, arms with intervals, paired tests.
+
+Success is told of all. Where episodes earn more or less than their success, as
+where parts of a task are paid, so are their returns.
+"""
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from agentrl.errors import PanelError
+from agentrl.evaluation import comparison, intervals, training_seeds
+from agentrl.evaluation.comparison import Values
+from agentrl.evaluation.intervals import Interval
+from experiments.sweeps import results
+from experiments.sweeps.results import RETURN, SUCCESS, Arm, Run, arms
+
+_SIGNED = '+.3f'
+_BOUNDS = {SUCCESS: (0.0, 1.0), RETURN: None}  # least and greatest value
+_MEMORY = 'time/memory_gib'  # of the trainer's process after each step
+_RUN = 'run | steps | updates | before | after | disjoint | wall time | memory'
+_ARM = 'arm | runs | before | after | over tasks | over seeds'
+_RETURN = 'run | return before | return after | disjoint'
+_GAIN = 'arm | gain | over tasks | p | test | over seeds'
+_TEST = 'arm | difference | over tasks | p | p (Holm) | test | over seeds'
+
+
+def of_runs(runs: Sequence[Run]) -> str:
+  """Markdown: each run, each arm with intervals, each arm against the first."""
+  if not runs:
+    return 'No run is finished.\n'
+  found = arms(runs)
+  parts = [
+      markdown(_RUN, map(_run_row, runs)),
+      markdown(_ARM, map(_arm_row, found)),
+      (
+          'Intervals (95%) over tasks are about these very policies on other'
+          ' tasks of the kind, and count templates where tasks of one succeed'
+          ' and fail together; those over seeds are about other runs of the arm'
+          ' (t, two runs at least). Memory is the most that the trainer held'
+          ' after a step, without the servers of environments.'
+      ),
+      *_gains_and_tests(found, SUCCESS),
+  ]
+  partial = [arm for arm in found if _pays_parts(arm)]
+  if partial:
+    rows = [_return_row(arm, run) for arm in partial for run in arm.runs]
+    parts += [markdown(_RETURN, rows), *_gains_and_tests(partial, RETURN)]
+  return '\n\n'.join(parts) + '\n'
+
+
+def _pays_parts(arm: Arm) -> bool:
+  """Whether returns say more than success does."""
+  return any(
+      run.played.get(RETURN) != run.played.get(SUCCESS) for run in arm.runs
+  )
+
+
+def _gains_and_tests(found: Sequence[Arm], measure: str) -> list[str]:
+  """What each arm gained, and each later arm against the first."""
+  parts = []
+  gains = [row for arm in found if (row := _gain(arm, measure))]
+  if gains:
+    parts += [
+        markdown(_GAIN, gains),
+        (
+            f'Gain: {measure} after the last step less that before the first'
+            ' one, of the same tasks and samples; p as of paired policies'
+            ' (McNemar for one run, else a permutation over tasks).'
+        ),
+    ]
+  for member in dict.fromkeys(arm.member for arm in found):
+    compared = [arm for arm in found if arm.member == member]
+    if len(compared) > 1:
+      parts += [
+          markdown(_TEST, _tests(compared, measure)),
+          (
+              f'Differences in {measure} to `{compared[0].name}`, the first'
+              ' arm. p is paired by task and sample (McNemar for one run each,'
+              ' else a permutation over tasks); p (Holm) is adjusted for the'
+              ' arms of this table.'
+          ),
+      ]
+  return parts
+
+
+def _run_row(run: Run) -> list[str]:
+  before, after = run.before, run.after
+  both = before is not None and after is not None
+  minutes, seconds = divmod(round(run.summary['wall_s']), 60)
+  memory = run.column(_MEMORY)
+  return [
+      run.name,
+      str(run.summary['steps']),
+      str(run.summary.get('updates', '')),
+      _evaluation(before),
+      _evaluation(after),
+      ('yes' if after['low'] > before['high'] else 'no') if both else '',
+      f'{minutes}:{seconds:02d}',
+      f'{max(memory):.1f} GiB' if memory else '',
+  ]
+
+
+def _arm_row(arm: Arm) -> list[str]:
+  before = [run.before['mean'] for run in arm.runs if run.before]
+  found = _interval(arm, arm.values(), SUCCESS)
+  return [
+      arm.name,
+      str(len(arm.runs)),
+      mean_cell(before),
+      mean_cell(arm.scores()),
+      _ends(found.low, found.high) if found else '',
+      _over_seeds(arm.scores()),
+  ]
+
+
+def _return_row(arm: Arm, run: Run) -> list[str]:
+  before, after = (
+      _interval(arm, played.get(RETURN, {}), RETURN)
+      for played in (run.played_before, run.played)
+  )
+  cell = lambda x: f'{x.mean:.3f} {_ends(x.low, x.high)}' if x else ''
+  disjoint = ''
+  if before and after:
+    disjoint = 'yes' if after.low > before.high else 'no'
+  return [run.name, cell(before), cell(after), disjoint]
+
+
+def _interval(arm: Arm, values: Values, measure: str) -> Interval | None:
+  """Over tasks, or their templates; None of nothing."""
+  tasks, clusters = results.by_task(values), arm.clusters
+  if not tasks:
+    return None
+  return intervals.mean_interval(
+      list(tasks.values()),
+      clusters=clusters and [clusters[task] for task in tasks],
+      bounds=_BOUNDS[measure],
+  )
+
+
+def _over_seeds(scores: Sequence[float], form: str = '.3f') -> str:
+  if len(scores) < 2:
+    return ''
+  if len(set(scores)) == 1:
+    return 'all equal'  # which is no certainty
+  found = training_seeds.over_seeds({'': scores}, seed=0)
+  return _ends(found.mean_low, found.mean_high, form)
+
+
+def _gain(arm: Arm, measure: str) -> list[str] | None:
+  """After against before; None where an evaluation is missing."""
+  before, after = arm.values_before(measure), arm.values(measure)
+  if not before or before.keys() != after.keys():
+    return None
+  result = comparison.compare(
+      after, before, seed=0, clusters=arm.clusters, bounds=_BOUNDS[measure]
+  )
+  gains = [
+      after - before
+      for after, before in zip(
+          arm.scores(measure), arm.scores_before(measure), strict=True
+      )
+  ]
+  return [
+      arm.name,
+      *_difference(result.difference),
+      f'{result.p_value:.4f}',
+      result.test,
+      _over_seeds(gains, _SIGNED),
+  ]
+
+
+def _difference(found: Interval) -> list[str]:
+  return [f'{found.mean:{_SIGNED}}', _ends(found.low, found.high, _SIGNED)]
+
+
+def _tests(found: Sequence[Arm], measure: str) -> list[list[str]]:
+  """Rows of each later arm against the first."""
+  first, *others = found
+  rows, tested = [], []
+  for arm in others:
+    try:
+      result = comparison.compare(
+          arm.values(measure),
+          first.values(measure),
+          seed=0,
+          clusters=arm.clusters,
+          bounds=_BOUNDS[measure],
+      )
+    except (PanelError, ValueError) as error:
+      rows.append([arm.name, f'not compared: {error}', *[''] * 5])
+      continue
+    row = [
+        arm.name,
+        *_difference(result.difference),
+        f'{result.p_value:.4f}',
+        '',
+        result.test,
+        _difference_over_seeds(arm.scores(measure), first.scores(measure)),
+    ]
+    rows.append(row)
+    tested.append((row, result.p_value))
+  adjusted = comparison.holm([p for _, p in tested]) if tested else []
+  for (row, _), p in zip(tested, adjusted, strict=True):
+    row[4] = f'{p:.4f}'
+  return rows
+
+
+def _difference_over_seeds(
+    scores: Sequence[float], first: Sequence[float]
+) -> str:
+  if min(len(scores), len(first)) < 2:
+    return ''
+  if len({*scores, *first}) == 1:
+    return 'all equal'
+  found = training_seeds.seed_difference({'': scores}, {'': first}, seed=0)
+  return _ends(found.mean_low, found.mean_high, _SIGNED)
+
+
+def _evaluation(found: Mapping[str, float] | None) -> str:
+  if found is None or found['mean'] is None:
+    return ''
+  return f'{found["mean"]:.3f} {_ends(found["low"], found["high"])}'
+
+
+def mean_cell(values: Sequence[float]) -> str:
+  """The mean as a cell of a table; empty of nothing."""
+  return f'{statistics.fmean(values):.3f}' if values else ''
+
+
+def _ends(low: float, high: float, form: str = '.3f') -> str:
+  return f'[{low:{form}}, {high:{form}}]'
+
+
+def markdown(header: str, rows: Sequence[Sequence[str]]) -> str:
+  """A table; names in the header are parted by ` | `."""
+  names = header.split(' | ')
+  lines = [names, ['---'] * len(names), *rows]
+  return '\n'.join(f'| {" | ".join(line)} |' for line in lines)
