@@ -1,11 +1,13 @@
 """Figures of a sweep: its schedules beforehand, success and horizons after."""
 
+import math
 import pathlib
 import re
 import statistics
 from collections.abc import Mapping, Sequence
 
 import matplotlib
+import numpy as np
 from matplotlib import axes as axes_lib, figure as figure_lib, ticker
 from scipy import stats
 
@@ -23,12 +25,18 @@ _STYLE = {
     'axes.spines.right': False,
 }
 _WINDOW = 5  # steps whose episodes are pooled
+_COLLECTED = {
+    results.SUCCESS: 'rollout/success',
+    results.RETURN: 'rollout/return_mean',
+}
+_Z = stats.norm.ppf(0.975)
 
 
 def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
   """Writes the figure; a colour an arm, in all panels.
 
-  Where arms differ in their horizons, a panel has these.
+  A row of panels has success, one below it the returns where parts of a task are
+  paid. Where arms differ in their horizons, a panel has these.
 
   Args:
     runs: finished ones, at least one.
@@ -43,34 +51,44 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
     names = [re.sub(r'-(?=[a-z_.]+=)', '\n', arm.name) for arm in arms]
     lines = sum(1 + name.count('\n') for name in names)
     height = 1.2 + max(0.16 * (lines + len(arms)), 2.0)
+    measures = max((arm.measures for arm in arms), key=len)
     figure = figure_lib.Figure(
-        figsize=(13.5 if differ else 9.5, height), layout='constrained'
+        figsize=(13.5 if differ else 9.5, height * len(measures)),
+        layout='constrained',
     )
-    held_out, learning, *rest = figure.subplots(1, 3 if differ else 2)
-    for axes in rest:
-      _step_lines(axes, turns, colours)
-      axes.set_title(
-          'horizon, mean over episodes and seeds;\nlines moved apart',
-          fontsize=8,
-      )
-    for row, arm in enumerate(arms):
-      colour = colours[row % len(colours)]
-      _held_out(held_out, arm, row, colour)
-      _curve(learning, arm, colour)
-    held_out.set_yticks(range(len(arms)), names)
-    held_out.set_ylim(len(arms) - 0.5, -0.5)
-    held_out.set(xlim=(-0.02, 1.02), xlabel=f'success on {_tasks(runs)}')
-    held_out.set_title(
+    panels = figure.subplots(len(measures), 3 if differ else 2, squeeze=False)
+    for measure, (held_out, learning, *_) in zip(measures, panels, strict=True):
+      for row, arm in enumerate(arms):
+        if measure in arm.measures:
+          colour = colours[row % len(colours)]
+          _held_out(held_out, arm, row, colour, measure)
+          _curve(learning, arm, colour, measure)
+      held_out.set_yticks(range(len(arms)), names)
+      held_out.set_ylim(len(arms) - 0.5, -0.5)
+      held_out.set_xlabel(f'{measure} on {_tasks(runs)}')
+      learning.set(xlabel='rl step', ylabel=measure)
+      _steps(learning)
+      if bounds := results.BOUNDS[measure]:
+        shown = bounds[0] - 0.02, bounds[1] + 0.02
+        held_out.set_xlim(shown)
+        learning.set_ylim(shown)
+    panels[0][0].set_title(
         'before (grey) and after; bars: 95% over seeds,\nof one run over tasks',
         fontsize=8,
     )
-    learning.set(ylim=(-0.02, 1.02), xlabel='rl step', ylabel='success')
-    _steps(learning)
-    learning.set_title(
+    panels[0][1].set_title(
         f'collected episodes, pooled over {_WINDOW} steps\nand seeds; band: 95%'
-        ' Wilson over episodes',
+        ' over episodes',
         fontsize=8,
     )
+    if differ:
+      _step_lines(panels[0][2], turns, colours)
+      panels[0][2].set_title(
+          'horizon, mean over episodes and seeds;\nlines moved apart',
+          fontsize=8,
+      )
+      for axes in panels[1:, 2]:
+        axes.set_axis_off()
     _save(figure, path)
 
 
@@ -159,49 +177,64 @@ def _save(figure: figure_lib.Figure, path: pathlib.Path) -> None:
   figure.savefig(path, metadata=date)
 
 
-def _held_out(axes: axes_lib.Axes, arm: Arm, row: int, colour) -> None:
+def _held_out(
+    axes: axes_lib.Axes, arm: Arm, row: int, colour, measure: str
+) -> None:
   """Each run as a dot, the arm's mean with its interval."""
-  for run in arm.runs:
-    for found, ink in ((run.before, 'lightgrey'), (run.after, colour)):
-      if found and found['mean'] is not None:
-        axes.plot(found['mean'], row, 'o', color=ink, ms=3.5, alpha=0.7)
-  if not arm.scores():
+  scores = arm.scores(measure)
+  for found, ink in (
+      (arm.scores_before(measure), 'lightgrey'),
+      (scores, colour),
+  ):
+    axes.plot(found, [row] * len(found), 'o', color=ink, ms=3.5, alpha=0.7)
+  if not scores:
     return
-  mean = statistics.fmean(arm.scores())
-  if len(arm.scores()) > 1:
-    found = training_seeds.over_seeds({'': arm.scores()}, seed=0)
-    low, high = max(found.mean_low, 0.0), min(found.mean_high, 1.0)
+  if len(scores) > 1:
+    found = training_seeds.over_seeds({'': scores}, seed=0)
+    low, high = found.mean_low, found.mean_high
+    if bounds := results.BOUNDS[measure]:
+      low, high = max(low, bounds[0]), min(high, bounds[1])
   else:
-    after = next(run.after for run in arm.runs if run.after)
-    low, high = after['low'], after['high']
-  axes.plot([low, high], [row, row], color=colour, linewidth=1.2)
-  axes.plot(mean, row, '|', color=colour, ms=12)
+    found = arm.interval(arm.values(measure), measure)
+    low, high = found.low, found.high
+  if math.isfinite(high - low):
+    axes.plot([low, high], [row, row], color=colour, linewidth=1.2)
+  axes.plot(statistics.fmean(scores), row, '|', color=colour, ms=12)
 
 
-def _curve(axes: axes_lib.Axes, arm: Arm, colour) -> None:
-  """Success of collected episodes by step, pooled over windows and runs."""
+def _curve(axes: axes_lib.Axes, arm: Arm, colour, measure: str) -> None:
+  """Collected episodes by step, pooled over windows and runs."""
+  name = _COLLECTED[measure]
   lines = [line for run in arm.runs for line in run.metrics]
-  lines = [line for line in lines if 'rollout/success' in line]
+  lines = [line for line in lines if _valid(line) and name in line]
   points = []
   for start in sorted({line['step'] // _WINDOW for line in lines}):
     part = [line for line in lines if line['step'] // _WINDOW == start]
-    episodes = round(sum(map(_valid, part)))
-    solved = round(
-        sum(
-            line['rollout/success'] * _valid(line)
-            for line in part
-            if _valid(line)
-        )
-    )
-    if episodes:
-      last = max(line['step'] for line in part) + 1
-      trials = stats.binomtest(solved, episodes)
-      ends = trials.proportion_ci(method='wilson')
-      points.append((last, solved / episodes, *ends))
+    episodes = [_valid(line) for line in part]
+    mean = np.average([line[name] for line in part], weights=episodes)
+    last = max(line['step'] for line in part) + 1
+    points.append((last, mean, *_ends(part, mean, episodes, measure)))
   if points:
     steps, means, lows, highs = zip(*points, strict=True)
     axes.plot(steps, means, color=colour, marker='.', label=arm.name)
     axes.fill_between(steps, lows, highs, color=colour, alpha=0.15, linewidth=0)
+
+
+def _ends(
+    part: Lines, mean: float, episodes: Sequence[float], measure: str
+) -> tuple[float, float]:
+  """Ends of the interval of steps' mean, as if episodes were independent."""
+  count = round(sum(episodes))
+  if measure == results.SUCCESS:
+    trials = stats.binomtest(round(mean * count), count)
+    return tuple(trials.proportion_ci(method='wilson'))
+  # Within the steps, and between them.
+  squares = [
+      line['rollout/return_std'] ** 2 + (line[_COLLECTED[measure]] - mean) ** 2
+      for line in part
+  ]
+  error = np.sqrt(np.average(squares, weights=episodes) / count)
+  return mean - _Z * error, mean + _Z * error
 
 
 def _tasks(runs: Sequence[Run]) -> str:

@@ -14,13 +14,16 @@ from typing import Any
 from agentrl import envs
 from agentrl.config import mixture
 from agentrl.data import episodes as episodes_lib
+from agentrl.evaluation import intervals
 from agentrl.evaluation.comparison import Values
+from agentrl.evaluation.intervals import Interval
 from agentrl.types import Episode
 from experiments.sweeps import folder
 from experiments.sweeps.cells import Cell
 
 _ALL = 'rollout/'  # metrics of the episodes of all members
 SUCCESS, RETURN = 'success', 'return'  # what episodes are measured by
+BOUNDS = {SUCCESS: (0.0, 1.0), RETURN: None}  # least and greatest value
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +102,25 @@ class Arm:
     env = config['env']
     template = envs.get(env['name']).clusters(**env.get('options', {}))
     return template and {task: template(task) for task, _ in self.values()}
+
+  def interval(self, values: Values, measure: str) -> Interval | None:
+    """Of the mean of some of its tasks, or their templates; None of nothing."""
+    tasks, clusters = _by_task(values), self.clusters
+    if not tasks:
+      return None
+    return intervals.mean_interval(
+        list(tasks.values()),
+        clusters=clusters and [clusters[task] for task in tasks],
+        bounds=BOUNDS[measure],
+    )
+
+  @property
+  def measures(self) -> tuple[str, ...]:
+    """Success, and the return where parts of a task are paid."""
+    paid = any(
+        run.played.get(RETURN) != run.played.get(SUCCESS) for run in self.runs
+    )
+    return (SUCCESS, RETURN) if paid else (SUCCESS,)
 
   @property
   def member(self) -> str:
@@ -206,11 +228,11 @@ def _played(
 def _scores(
     played: Sequence[Mapping[str, Values]], measure: str
 ) -> list[float]:
-  tasks = [by_task(values.get(measure, {})).values() for values in played]
+  tasks = [_by_task(values.get(measure, {})).values() for values in played]
   return [statistics.fmean(map(statistics.fmean, x)) for x in tasks if x]
 
 
-def by_task(values: Values) -> dict[Any, list[float]]:
+def _by_task(values: Values) -> dict[Any, list[float]]:
   """The valid values of each task that has one."""
   found: dict[Any, list[float]] = {}
   for (task, _), value in values.items():

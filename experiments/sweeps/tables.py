@@ -8,14 +8,11 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from agentrl.errors import PanelError
-from agentrl.evaluation import comparison, intervals, training_seeds
-from agentrl.evaluation.comparison import Values
+from agentrl.evaluation import comparison, training_seeds
 from agentrl.evaluation.intervals import Interval
-from experiments.sweeps import results
-from experiments.sweeps.results import RETURN, SUCCESS, Arm, Run, arms
+from experiments.sweeps.results import BOUNDS, RETURN, SUCCESS, Arm, Run, arms
 
 _SIGNED = '+.3f'
-_BOUNDS = {SUCCESS: (0.0, 1.0), RETURN: None}  # least and greatest value
 _MEMORY = 'time/memory_gib'  # of the trainer's process after each step
 _RUN = 'run | steps | updates | before | after | disjoint | wall time | memory'
 _ARM = 'arm | runs | before | after | over tasks | over seeds'
@@ -41,18 +38,11 @@ def of_runs(runs: Sequence[Run]) -> str:
       ),
       *_gains_and_tests(found, SUCCESS),
   ]
-  partial = [arm for arm in found if _pays_parts(arm)]
+  partial = [arm for arm in found if RETURN in arm.measures]
   if partial:
     rows = [_return_row(arm, run) for arm in partial for run in arm.runs]
     parts += [markdown(_RETURN, rows), *_gains_and_tests(partial, RETURN)]
   return '\n\n'.join(parts) + '\n'
-
-
-def _pays_parts(arm: Arm) -> bool:
-  """Whether returns say more than success does."""
-  return any(
-      run.played.get(RETURN) != run.played.get(SUCCESS) for run in arm.runs
-  )
 
 
 def _gains_and_tests(found: Sequence[Arm], measure: str) -> list[str]:
@@ -102,7 +92,7 @@ def _run_row(run: Run) -> list[str]:
 
 def _arm_row(arm: Arm) -> list[str]:
   before = [run.before['mean'] for run in arm.runs if run.before]
-  found = _interval(arm, arm.values(), SUCCESS)
+  found = arm.interval(arm.values(), SUCCESS)
   return [
       arm.name,
       str(len(arm.runs)),
@@ -115,7 +105,7 @@ def _arm_row(arm: Arm) -> list[str]:
 
 def _return_row(arm: Arm, run: Run) -> list[str]:
   before, after = (
-      _interval(arm, played.get(RETURN, {}), RETURN)
+      arm.interval(played.get(RETURN, {}), RETURN)
       for played in (run.played_before, run.played)
   )
   cell = lambda x: f'{x.mean:.3f} {_ends(x.low, x.high)}' if x else ''
@@ -123,18 +113,6 @@ def _return_row(arm: Arm, run: Run) -> list[str]:
   if before and after:
     disjoint = 'yes' if after.low > before.high else 'no'
   return [run.name, cell(before), cell(after), disjoint]
-
-
-def _interval(arm: Arm, values: Values, measure: str) -> Interval | None:
-  """Over tasks, or their templates; None of nothing."""
-  tasks, clusters = results.by_task(values), arm.clusters
-  if not tasks:
-    return None
-  return intervals.mean_interval(
-      list(tasks.values()),
-      clusters=clusters and [clusters[task] for task in tasks],
-      bounds=_BOUNDS[measure],
-  )
 
 
 def _over_seeds(scores: Sequence[float], form: str = '.3f') -> str:
@@ -152,7 +130,7 @@ def _gain(arm: Arm, measure: str) -> list[str] | None:
   if not before or before.keys() != after.keys():
     return None
   result = comparison.compare(
-      after, before, seed=0, clusters=arm.clusters, bounds=_BOUNDS[measure]
+      after, before, seed=0, clusters=arm.clusters, bounds=BOUNDS[measure]
   )
   gains = [
       after - before
@@ -184,7 +162,7 @@ def _tests(found: Sequence[Arm], measure: str) -> list[list[str]]:
           first.values(measure),
           seed=0,
           clusters=arm.clusters,
-          bounds=_BOUNDS[measure],
+          bounds=BOUNDS[measure],
       )
     except (PanelError, ValueError) as error:
       rows.append([arm.name, f'not compared: {error}', *[''] * 5])

@@ -155,6 +155,12 @@ def test_returns_are_told_where_parts_of_a_task_are_paid(
       f'[{seeds.mean_low:+.3f}, {seeds.mean_high:+.3f}]',
   ]
   assert len(rows) == start + 7  # the other arm's returns are its success
+  for line in runs[2].metrics:
+    line |= {'rollout/return_mean': 0.6, 'rollout/return_std': 0.2}
+  figure.draw(runs, tmp_path / 'figure.svg')
+  text = (tmp_path / 'figure.svg').read_text()
+  assert 'success on held-out tasks' in text
+  assert 'return on held-out tasks' in text
 
 
 def test_tasks_of_one_template_are_one_cluster():
@@ -292,6 +298,7 @@ def test_the_figure_is_drawn_and_names_each_arm(tmp_path, cells, records):
   figure.draw(runs, tmp_path / 'figure.svg')
   text = (tmp_path / 'figure.svg').read_text()
   assert 'algo=grpo' in text and 'algo=rloo' in text
+  assert 'return on held-out tasks' not in text
   figure.draw(runs, tmp_path / 'again.svg')
   assert (tmp_path / 'again.svg').read_text() == text
   assert 'turns of an episode' not in text
