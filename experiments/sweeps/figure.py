@@ -51,15 +51,17 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
     names = [re.sub(r'-(?=[a-z_.]+=)', '\n', arm.name) for arm in arms]
     lines = sum(1 + name.count('\n') for name in names)
     height = 1.2 + max(0.16 * (lines + len(arms)), 2.0)
-    measures = max((arm.measures for arm in arms), key=len)
+    shown = {results.SUCCESS: arms}
+    if partial := results.with_partial_returns(arms):
+      shown[results.RETURN] = partial
     figure = figure_lib.Figure(
-        figsize=(13.5 if differ else 9.5, height * len(measures)),
+        figsize=(13.5 if differ else 9.5, height * len(shown)),
         layout='constrained',
     )
-    panels = figure.subplots(len(measures), 3 if differ else 2, squeeze=False)
-    for measure, (held_out, learning, *_) in zip(measures, panels, strict=True):
+    panels = figure.subplots(len(shown), 3 if differ else 2, squeeze=False)
+    for measure, (held_out, learning, *_) in zip(shown, panels, strict=True):
       for row, arm in enumerate(arms):
-        if measure in arm.measures:
+        if arm in shown[measure]:
           colour = colours[row % len(colours)]
           _held_out(held_out, arm, row, colour, measure)
           _curve(learning, arm, colour, measure)
@@ -69,9 +71,9 @@ def draw(runs: Sequence[Run], path: pathlib.Path) -> None:
       learning.set(xlabel='rl step', ylabel=measure)
       _steps(learning)
       if bounds := results.BOUNDS[measure]:
-        shown = bounds[0] - 0.02, bounds[1] + 0.02
-        held_out.set_xlim(shown)
-        learning.set_ylim(shown)
+        limits = bounds[0] - 0.02, bounds[1] + 0.02
+        held_out.set_xlim(limits)
+        learning.set_ylim(limits)
     panels[0][0].set_title(
         'before (grey) and after; bars: 95% over seeds,\nof one run over tasks',
         fontsize=8,

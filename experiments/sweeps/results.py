@@ -115,14 +115,6 @@ class Arm:
     )
 
   @property
-  def measures(self) -> tuple[str, ...]:
-    """Success, and the return where parts of a task are paid."""
-    paid = any(
-        run.played.get(RETURN) != run.played.get(SUCCESS) for run in self.runs
-    )
-    return (SUCCESS, RETURN) if paid else (SUCCESS,)
-
-  @property
   def member(self) -> str:
     """The member of a mixture that all its runs are of; '' without one."""
     return self.runs[0].member
@@ -199,6 +191,17 @@ def arms(runs: Sequence[Run]) -> list[Arm]:
   for run in runs:
     found.setdefault(run.arm, []).append(run)
   return [Arm(name, members) for name, members in found.items()]
+
+
+def with_partial_returns(found: Sequence[Arm]) -> list[Arm]:
+  """Those in whose environment some episodes earn parts of a task, or more."""
+  paid = {
+      arm.member
+      for arm in found
+      for run in arm.runs
+      if run.played.get(RETURN) != run.played.get(SUCCESS)
+  }
+  return [arm for arm in found if arm.member in paid]
 
 
 def _played(

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from agentrl.errors import PanelError
 from agentrl.evaluation import comparison, training_seeds
 from agentrl.evaluation.intervals import Interval
+from experiments.sweeps import results
 from experiments.sweeps.results import BOUNDS, RETURN, SUCCESS, Arm, Run, arms
 
 _SIGNED = '+.3f'
@@ -38,7 +39,7 @@ def of_runs(runs: Sequence[Run]) -> str:
       ),
       *_gains_and_tests(found, SUCCESS),
   ]
-  partial = [arm for arm in found if RETURN in arm.measures]
+  partial = results.with_partial_returns(found)
   if partial:
     rows = [_return_row(arm, run) for arm in partial for run in arm.runs]
     parts += [markdown(_RETURN, rows), *_gains_and_tests(partial, RETURN)]

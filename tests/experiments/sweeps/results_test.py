@@ -133,28 +133,32 @@ def test_returns_are_told_where_parts_of_a_task_are_paid(
       intervals.mean_interval([[x] for x in values])
       for values in (begun, paid.values())
   ]
-  assert rows[start + 2] == [
+  assert rows[start + 4] == [
       'algo=rloo-seed=0',
       *(f'{x.mean:.3f} [{x.low:.3f}, {x.high:.3f}]' for x in ends),
       'no',
   ]
   # The other run of the arm solved all, and was paid for it.
-  found = comparison.compare(
-      {(task, 0): (reward + 1) / 2 for task, reward in paid.items()},
-      {(task, 0): value for task, value in enumerate(begun)},
-      seed=0,
-  )
-  low, high = found.difference.low, found.difference.high
+  after = {(task, 0): (reward + 1) / 2 for task, reward in paid.items()}
+  before = {(task, 0): value for task, value in enumerate(begun)}
+  first = {(task, 0): ((task < 2) + (task < 4)) / 2 for task in range(8)}
   seeds = training_seeds.over_seeds({'': [0.25, 0.75]}, seed=0)
-  assert rows[start + 6] == [
+  gain, difference = (
+      comparison.compare(after, x, seed=0) for x in (before, first)
+  )
+  shown = lambda x: [
       'algo=rloo',
-      '+0.500',
-      f'[{low:+.3f}, {high:+.3f}]',
-      f'{found.p_value:.4f}',
+      f'{x.difference.mean:+.3f}',
+      f'[{x.difference.low:+.3f}, {x.difference.high:+.3f}]',
+      f'{x.p_value:.4f}',
+  ]
+  assert rows[start + 9] == [
+      *shown(gain),
       'permutation',
       f'[{seeds.mean_low:+.3f}, {seeds.mean_high:+.3f}]',
   ]
-  assert len(rows) == start + 7  # the other arm's returns are its success
+  # The other arm's returns are its success, and are compared nevertheless.
+  assert rows[-1][:4] == shown(difference)
   for line in runs[2].metrics:
     line |= {'rollout/return_mean': 0.6, 'rollout/return_std': 0.2}
   figure.draw(runs, tmp_path / 'figure.svg')
