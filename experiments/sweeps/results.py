@@ -82,7 +82,7 @@ class Arm:
   runs: Sequence[Run]
 
   def values(self, measure: str = SUCCESS) -> Values:
-    """Of each (task, sample) the mean over runs; empty without evaluations."""
+    """The mean over runs of each (task, sample); empty without evaluations."""
     return _over_runs([run.played.get(measure, {}) for run in self.runs])
 
   def values_before(self, measure: str = SUCCESS) -> Values:
@@ -104,7 +104,7 @@ class Arm:
     return template and {task: template(task) for task, _ in self.values()}
 
   def interval(self, values: Values, measure: str) -> Interval | None:
-    """Of the mean of some of its tasks, or their templates; None of nothing."""
+    """Interval of a mean over its tasks, or their templates; None of nothing."""
     tasks, clusters = _by_task(values), self.clusters
     if not tasks:
       return None

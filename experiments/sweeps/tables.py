@@ -47,7 +47,7 @@ def of_runs(runs: Sequence[Run]) -> str:
 
 
 def _gains_and_tests(found: Sequence[Arm], measure: str) -> list[str]:
-  """What each arm gained, and each later arm against the first."""
+  """Gains of each arm, and each later arm against the first."""
   parts = []
   gains = [row for arm in found if (row := _gain(arm, measure))]
   if gains:
@@ -76,7 +76,6 @@ def _gains_and_tests(found: Sequence[Arm], measure: str) -> list[str]:
 
 def _run_row(run: Run) -> list[str]:
   before, after = run.before, run.after
-  both = before is not None and after is not None
   minutes, seconds = divmod(round(run.summary['wall_s']), 60)
   memory = run.column(_MEMORY)
   return [
@@ -85,7 +84,7 @@ def _run_row(run: Run) -> list[str]:
       str(run.summary.get('updates', '')),
       _evaluation(before),
       _evaluation(after),
-      ('yes' if after['low'] > before['high'] else 'no') if both else '',
+      _disjoint(before, after),
       f'{minutes}:{seconds:02d}',
       f'{max(memory):.1f} GiB' if memory else '',
   ]
@@ -105,15 +104,26 @@ def _arm_row(arm: Arm) -> list[str]:
 
 
 def _return_row(arm: Arm, run: Run) -> list[str]:
-  before, after = (
+  intervals = (
       arm.interval(played.get(RETURN, {}), RETURN)
       for played in (run.played_before, run.played)
   )
-  cell = lambda x: f'{x.mean:.3f} {_ends(x.low, x.high)}' if x else ''
-  disjoint = ''
-  if before and after:
-    disjoint = 'yes' if after.low > before.high else 'no'
-  return [run.name, cell(before), cell(after), disjoint]
+  before, after = (found and found._asdict() for found in intervals)
+  return [
+      run.name,
+      _evaluation(before),
+      _evaluation(after),
+      _disjoint(before, after),
+  ]
+
+
+def _disjoint(
+    before: Mapping[str, float] | None, after: Mapping[str, float] | None
+) -> str:
+  """Says if the interval after lies above the one before; '' without both."""
+  if before is None or after is None:
+    return ''
+  return 'yes' if after['low'] > before['high'] else 'no'
 
 
 def _over_seeds(scores: Sequence[float], form: str = '.3f') -> str:
