@@ -27,6 +27,7 @@ from agentrl.schedules import HORIZONS
 from agentrl.training import language_model, optim, options as training_options
 from agentrl.weights import hf
 from tests import choices, tiny
+from tests.ops import batches
 
 
 def cases(function):
@@ -69,6 +70,7 @@ def test_an_algorithm_and_its_hyperparameters_have_one_name(name):
 
 
 X = jnp.zeros((1, 2))
+BATCH = batches.of([[1, 1]], turns=[[0, 0]])
 DENOMINATORS = aggregate.Denominators(1.0, 1.0, 1.0, 0.0)
 WRONG = {
     'optimizer': lambda: optim.make_optimizer(1.0, name='?'),
@@ -78,11 +80,9 @@ WRONG = {
     'critic': lambda: value_head.init('?', tiny.MODULE, tiny.init_params()),
     'estimator': lambda: kl.estimate(X, X, X > 0, estimator='?'),
     'aggregation': lambda: aggregate.mean(
-        X, X > 0, X, X, DENOMINATORS, mode='?', num_episodes=1
+        X, X > 0, BATCH, DENOMINATORS, mode='?'
     ),
-    'level': lambda: policy_loss.log_ratio(
-        X, X, X > 0, X, level='?', num_episodes=1
-    ),
+    'level': lambda: policy_loss.log_ratio(X, X, X > 0, BATCH, level='?'),
     'preference': lambda: preference_loss.per_pair(X[0], loss='?', beta=1.0),
     'format': lambda: actions.parse('?', 'a'),
     'horizon': lambda: HORIZONS['?'],

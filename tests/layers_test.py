@@ -37,7 +37,7 @@ ALLOWED = {
     'trackers': set(),
     'metrics': {'trackers'},
     'schedules': {'own'},
-    'ops': set(),
+    'ops': {'batch'},
     'parallel': set(),
     'runtime': set(),
     'http': set(),

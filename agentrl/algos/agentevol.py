@@ -29,7 +29,7 @@ def loss(
       `advantages` is R on the tokens of an episode.
     denominators: of the whole minibatch.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
+  mask = masked.loss_mask(batch)
   weight = jnp.where(mask, batch.advantages, 0.0)
   mean = lambda x: masked.sum(x, mask) / denominators.tokens
   total = -mean(weight * outputs.logprobs)

@@ -51,10 +51,8 @@ def loss(
     denominators: of the whole minibatch, whose pairs are half of its episodes.
     hyperparams: the choices.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
-  per_episode = lambda x: masked.sum_episodes(
-      x, mask, batch.episodes, len(batch.valid)
-  )
+  mask = masked.loss_mask(batch)
+  per_episode = lambda x: masked.sum_episodes(x, mask, batch)
   length = jnp.maximum(per_episode(mask), 1)  # [E]
   gain = outputs.logprobs
   if not hyperparams.reference_free:

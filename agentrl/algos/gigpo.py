@@ -41,13 +41,12 @@ def advantages(
       num_groups=num_groups,
       **scale,
   )
-  turn_ids = batch.turn_ids
-  first = returns.first_of_turn(turn_ids, batch.episodes)
-  turns = returns.sum_turns(first, turn_ids) > 0  # [B, T], column k: turn k
+  first = returns.first_of_turn(batch)
+  turns = returns.sum_turns(first, batch) > 0  # [B, T], column k: turn k
   to_go = returns.discounted(
-      returns.sum_turns(batch.rewards, turn_ids), turns, gamma=hyperparams.gamma
+      returns.sum_turns(batch.rewards, batch), turns, gamma=hyperparams.gamma
   )
-  anchors = returns.sum_turns(first * batch.anchor_ids, turn_ids).astype(int)
+  anchors = returns.sum_turns(first * batch.anchor_ids, batch).astype(int)
   per_turn = advantage.group_relative(
       to_go.ravel(),
       anchors.ravel(),
@@ -56,11 +55,9 @@ def advantages(
       **scale,
   ).reshape(turns.shape)
   return batch.replace(
-      returns=returns.spread_turns(to_go, turn_ids),
-      advantages=advantage.to_tokens(
-          per_episode, batch.episodes, batch.completion_mask
-      )
-      + hyperparams.step_weight * returns.spread_turns(per_turn, turn_ids),
+      returns=returns.spread_turns(to_go, batch),
+      advantages=advantage.to_tokens(per_episode, batch)
+      + hyperparams.step_weight * returns.spread_turns(per_turn, batch),
   )
 
 

@@ -39,11 +39,7 @@ def advantages(
       ddof=hyperparams.ddof,
       scale=hyperparams.normalise_std,
   )
-  return batch.replace(
-      advantages=advantage.to_tokens(
-          per_episode, batch.episodes, batch.completion_mask
-      )
-  )
+  return batch.replace(advantages=advantage.to_tokens(per_episode, batch))
 
 
 loss = policy.loss

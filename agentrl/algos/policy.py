@@ -15,7 +15,14 @@ import jax
 
 from agentrl.algos.hyperparams import Online
 from agentrl.batch import TokenBatch
-from agentrl.ops import aggregate, correction, kl, masked, policy_loss
+from agentrl.ops import (
+    aggregate,
+    correction,
+    kl,
+    masked,
+    policy_loss,
+    ratio as ratio_lib,
+)
 from agentrl.ops.aggregate import Denominators
 
 Metrics = dict[str, jax.Array]
@@ -50,8 +57,7 @@ def loss(
     Scalar loss and metrics: summed over the microbatches of a minibatch they
     are the minibatch's (those called `_max`: the largest).
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
-  num_episodes = len(batch.valid)
+  mask = masked.loss_mask(batch)
   logprobs = outputs.logprobs
   old = batch.old_logprobs
   if old is None:
@@ -59,23 +65,16 @@ def loss(
   mean = lambda x: aggregate.mean(
       x,
       mask,
-      batch.episodes,
-      batch.turn_ids,
+      batch,
       denominators,
       mode=hyperparams.aggregation,
-      num_episodes=num_episodes,
       constant=hyperparams.aggregation_constant,
   )
   # Metrics are token means whatever the loss is, so that runs compare.
   share = lambda x: masked.sum(x, mask) / denominators.tokens
 
   log_ratio = policy_loss.log_ratio(
-      logprobs,
-      old,
-      mask,
-      batch.episodes,
-      level=hyperparams.ratio_level,
-      num_episodes=num_episodes,
+      logprobs, old, mask, batch, level=hyperparams.ratio_level
   )
   advantages = jax.numpy.where(mask, batch.advantages, 0.0)
   clips = dict(clip_low=hyperparams.clip_low, clip_high=hyperparams.clip_high)
@@ -91,13 +90,13 @@ def loss(
   if weight is not None:
     per_token *= weight
 
-  ratio = jax.numpy.exp(log_ratio)
+  ratio = ratio_lib.from_log(log_ratio)
   policy = mean(per_token)
   entropy = share(outputs.entropy)
   metrics |= {
       'policy/loss': policy,
       'policy/entropy': entropy,
-      'policy/approx_kl': share(ratio - 1 - log_ratio),
+      'policy/approx_kl': share(ratio_lib.k3(log_ratio)),
       'policy/clip_fraction': share(clipped),
       'policy/ratio_max': masked.max(ratio, mask),
   }
@@ -133,10 +132,9 @@ def _correction(
         old,
         batch.sampler_logprobs,
         mask,
-        batch.episodes,
+        batch,
         low=hyperparams.sequence_low,
         high=hyperparams.sequence_high,
-        num_episodes=len(batch.valid),
     )
     weight = keep if weight is None else weight * keep
     metrics['correction/dropped'] = share(~keep)

@@ -37,22 +37,21 @@ def advantages(
     num_groups: unused: nothing is compared within groups.
   """
   del num_groups
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
+  mask = masked.loss_mask(batch)
   bootstrap = jnp.where(
       batch.truncated & hyperparams.bootstrap, batch.bootstrap_value, 0.0
   )
   decay = dict(gamma=hyperparams.gamma, lam=hyperparams.lam)
   if hyperparams.turn_level:
-    turn_ids = batch.turn_ids
-    first = returns.first_of_turn(turn_ids, batch.episodes)
+    first = returns.first_of_turn(batch)
     estimate = returns.gae(
-        returns.sum_turns(batch.rewards, turn_ids),
-        returns.sum_turns(jnp.where(first, batch.values, 0.0), turn_ids),
-        returns.sum_turns(first, turn_ids) > 0,
+        returns.sum_turns(batch.rewards, batch),
+        returns.sum_turns(jnp.where(first, batch.values, 0.0), batch),
+        returns.sum_turns(first, batch) > 0,
         bootstrap,
         **decay,
     )
-    estimate = returns.spread_turns(estimate, turn_ids)
+    estimate = returns.spread_turns(estimate, batch)
   else:
     estimate = returns.gae(
         batch.rewards, batch.values, batch.completion_mask, bootstrap, **decay
@@ -72,11 +71,11 @@ def loss(
 ) -> tuple[jax.Array, policy.Metrics]:
   """As `algos.policy.loss`, with the critic's; `outputs.values` are its own."""
   total, metrics = policy.loss(outputs, batch, denominators, hyperparams)
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
+  mask = masked.loss_mask(batch)
   count = denominators.tokens
   if hyperparams.turn_level:
     # Only a turn's first token has a target.
-    mask &= returns.first_of_turn(batch.turn_ids, batch.episodes)
+    mask &= returns.first_of_turn(batch)
     count = denominators.turns
   clean = lambda x: jnp.where(mask, x, 0.0)
   per_token, clipped = value_loss.clipped(

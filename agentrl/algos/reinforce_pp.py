@@ -32,7 +32,7 @@ def advantages(
     hyperparams: the choices.
     num_groups: distinct tasks in the batch; static.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
+  mask = masked.loss_mask(batch)
   to_go = returns.discounted(
       batch.rewards, batch.completion_mask, gamma=hyperparams.gamma
   )
@@ -45,9 +45,7 @@ def advantages(
         num_groups=num_groups,
         scale=False,
     )
-    estimate = advantage.to_tokens(
-        centred, batch.episodes, batch.completion_mask
-    )
+    estimate = advantage.to_tokens(centred, batch)
   estimate = jnp.where(mask, estimate, 0.0)
   return batch.replace(
       returns=to_go, advantages=advantage.whiten(estimate, mask)

@@ -33,11 +33,7 @@ def advantages(
   per_episode = advantage.leave_one_out(
       batch.episode_return, batch.group_ids, batch.valid, num_groups=num_groups
   )
-  return batch.replace(
-      advantages=advantage.to_tokens(
-          per_episode, batch.episodes, batch.completion_mask
-      )
-  )
+  return batch.replace(advantages=advantage.to_tokens(per_episode, batch))
 
 
 loss = policy.loss

@@ -37,7 +37,7 @@ def loss(
     ValueError: prompts have a weight and lie in shared prefixes, which have no
       log-probabilities.
   """
-  mask = masked.loss_mask(batch.completion_mask, batch.episodes, batch.valid)
+  mask = masked.loss_mask(batch)
   total = -masked.sum(outputs.logprobs, mask) / denominators.tokens
   mean_entropy = masked.sum(outputs.entropy, mask) / denominators.tokens
   metrics = {'policy/loss': total, 'policy/entropy': mean_entropy}
@@ -45,11 +45,8 @@ def loss(
     if batch.prefix is not None:
       raise ValueError('Tokens of shared prefixes cannot be learnt.')
     # The first token of a segment, which nothing predicts, has 0.
-    read = masked.loss_mask(
-        ~batch.completion_mask & (batch.episodes > 0),
-        batch.episodes,
-        batch.valid,
-    )
+    read = ~batch.completion_mask & (batch.episodes > 0)
+    read &= masked.gather_episodes(batch.valid, batch)
     prompts = -masked.sum(outputs.logprobs, read) / denominators.tokens
     total += prompt_weight * prompts
   return total, metrics

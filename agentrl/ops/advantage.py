@@ -4,6 +4,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.batch import TokenBatch
 from agentrl.ops import masked
 
 
@@ -36,18 +37,14 @@ def group_relative(
 
   total = _totals(group_ids, valid, num_groups)
   size = total(jnp.ones_like(returns))
-  mean = total(returns) / jnp.maximum(size, 1)
+  above = _above_smallest(returns, group_ids, valid, num_groups)
+  mean = total(above) / jnp.maximum(size, 1)
   keep = valid & (size > 1)[group_ids]
-  centred = jnp.where(keep, returns - mean[group_ids], 0.0)
+  centred = jnp.where(keep, above - mean[group_ids], 0.0)
   if not scale:
     return centred
   variance = total(centred**2) / jnp.maximum(size - ddof, 1)
-  # Equal returns whose float32 mean is off by an ulp are tied, not different:
-  # dividing such a residue by its own size would make noise a full advantage.
-  magnitude = total(jnp.abs(returns)) / jnp.maximum(size, 1)
-  tied = jnp.sqrt(variance) <= 1e-6 * magnitude
-  standardised = centred / (jnp.sqrt(variance)[group_ids] + eps)
-  return jnp.where(tied[group_ids], 0.0, standardised)
+  return centred / (jnp.sqrt(variance)[group_ids] + eps)
 
 
 def leave_one_out(
@@ -72,8 +69,9 @@ def leave_one_out(
   chex.assert_equal_shape([returns, group_ids, valid])
   total = _totals(group_ids, valid, num_groups)
   size = total(jnp.ones_like(returns))[group_ids]
-  others = (total(returns)[group_ids] - returns) / jnp.maximum(size - 1, 1)
-  return jnp.where(valid & (size > 1), returns - others, 0.0)
+  above = _above_smallest(returns, group_ids, valid, num_groups)
+  others = (total(above)[group_ids] - above) / jnp.maximum(size - 1, 1)
+  return jnp.where(valid & (size > 1), above - others, 0.0)
 
 
 def _totals(group_ids, valid, num_groups):
@@ -81,6 +79,30 @@ def _totals(group_ids, valid, num_groups):
   return lambda x: jax.ops.segment_sum(
       jnp.where(valid, x, 0.0), group_ids, num_segments=num_groups
   )
+
+
+def _above_smallest(
+    values: jax.Array, group_ids: jax.Array, valid: jax.Array, num_groups: int
+) -> jax.Array:
+  """`[E]` values less the smallest of their group; 0 where not valid.
+
+  A mean is rounded, by more the more values it is of, and what equal values
+  differ from it by is noise that a division by its own size would make a full
+  advantage. Their differences from the smallest are exactly 0, whatever their
+  number, and so is the mean of those.
+
+  The same return summed in two orders differs by some ulps: a group that spans
+  no more than 1e-6 of its largest magnitude counts as equal.
+  """
+  smallest, largest, magnitude = (
+      jax.ops.segment_max(
+          jnp.where(valid, x, -jnp.inf), group_ids, num_segments=num_groups
+      )[group_ids]
+      for x in (-values, values, jnp.abs(values))
+  )
+  smallest = -smallest
+  differ = largest - smallest > 1e-6 * magnitude
+  return jnp.where(valid & differ, values - smallest, 0.0)
 
 
 def whiten(x: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.Array:
@@ -91,18 +113,16 @@ def whiten(x: jax.Array, mask: jax.Array, *, eps: float = 1e-8) -> jax.Array:
   """
   chex.assert_equal_shape([x, mask])
   count = jnp.sum(mask)
-  mean = masked.sum(x, mask) / jnp.maximum(count, 1)
-  centred = jnp.where(mask, x - mean, 0.0)
+  one_group = jnp.zeros(x.size, int)
+  above = _above_smallest(x.ravel(), one_group, mask.ravel(), 1)
+  above = above.reshape(x.shape)
+  mean = jnp.sum(above) / jnp.maximum(count, 1)
+  centred = jnp.where(mask, above - mean, 0.0)
   variance = jnp.sum(centred**2) / jnp.maximum(count - 1, 1)
-  # As in `group_relative`: the rounding of a mean is no difference.
-  magnitude = masked.sum(jnp.abs(x), mask) / jnp.maximum(count, 1)
-  tied = jnp.sqrt(variance) <= 1e-6 * magnitude
-  return jnp.where(tied, 0.0, centred * jax.lax.rsqrt(variance + eps))
+  return centred * jax.lax.rsqrt(variance + eps)
 
 
-def to_tokens(
-    per_episode: jax.Array, episode_ids: jax.Array, completion_mask: jax.Array
-) -> jax.Array:
-  """Gives every sampled token its episode's `[E]` value; `[B, T]`, else 0."""
-  spread = masked.gather_episodes(per_episode, episode_ids)
-  return jnp.where(completion_mask, spread, 0.0)
+def to_tokens(per_episode: jax.Array, batch: TokenBatch) -> jax.Array:
+  """`[B, T]`: each sampled token has its episode's `[E]` value, others 0."""
+  spread = masked.gather_episodes(per_episode, batch)
+  return jnp.where(batch.completion_mask, spread, 0.0)

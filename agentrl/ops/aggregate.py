@@ -13,6 +13,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.batch import TokenBatch
 from agentrl.ops import masked
 
 
@@ -36,12 +37,10 @@ class Denominators(NamedTuple):
 def mean(
     x: jax.Array,
     mask: jax.Array,
-    episode_ids: jax.Array,
-    turn_ids: jax.Array,
+    batch: TokenBatch,
     denominators: Denominators,
     *,
     mode: str = 'token',
-    num_episodes: int,
     constant: float | None = None,
 ) -> jax.Array:
   """This microbatch's share of the minibatch's mean of `x`.
@@ -49,38 +48,34 @@ def mean(
   Args:
     x: `[B, T]` per token.
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
-    episode_ids: `[B, T]` int; an episode is whole in its microbatch.
-    turn_ids: `[B, T]` int, the turn of a sampled token in its episode.
+    batch: of these tokens; an episode is whole in its microbatch.
     denominators: of the whole minibatch.
     mode: static. 'token': every token weighs the same.
       'sequence': the mean over an episode's tokens, then over episodes.
       'constant': the sum over an episode's tokens divided by `constant`, then
       the mean over episodes. 'turn': the mean over a turn's tokens, then over
       all turns of the minibatch.
-    num_episodes: E, the largest episode id possible; static.
     constant: of mode 'constant'; static.
   """
-  chex.assert_equal_shape([x, mask, episode_ids, turn_ids])
+  chex.assert_equal_shape([x, mask, batch.episodes, batch.turn_ids])
   match mode:
     case 'token':
       return masked.sum(x, mask) / denominators.tokens
     case 'sequence':
-      size = masked.sum_episodes(mask, mask, episode_ids, num_episodes)
-      size = masked.gather_episodes(jnp.maximum(size, 1), episode_ids)
+      size = masked.sum_episodes(mask, mask, batch)
+      size = masked.gather_episodes(jnp.maximum(size, 1), batch)
       return masked.sum(x / size, mask) / denominators.episodes
     case 'constant':
       if not constant or constant <= 0:
         raise ValueError(f"Mode 'constant' needs one above 0, got {constant}.")
       return masked.sum(x, mask) / (constant * denominators.episodes)
     case 'turn':
-      size = _turn_size(mask, episode_ids, turn_ids)
+      size = _turn_size(mask, batch)
       return masked.sum(x / size, mask) / denominators.turns
   raise ValueError(f'Unknown mode {mode!r}.')
 
 
-def _turn_size(
-    mask: jax.Array, episode_ids: jax.Array, turn_ids: jax.Array
-) -> jax.Array:
+def _turn_size(mask: jax.Array, batch: TokenBatch) -> jax.Array:
   """`[B, T]` number of tokens of each token's turn, which are side by side.
 
   In a packed row one turn may follow another without a token between them:
@@ -89,8 +84,8 @@ def _turn_size(
   pad = lambda x: jnp.pad(x[:, :-1], ((0, 0), (1, 0)))
   goes_on = (
       pad(mask)
-      & (pad(episode_ids) == episode_ids)
-      & (pad(turn_ids) == turn_ids)
+      & (pad(batch.episodes) == batch.episodes)
+      & (pad(batch.turn_ids) == batch.turn_ids)
   )
   run = jnp.cumsum(mask & ~goes_on, axis=1)  # 0 before the first turn
   count = jax.vmap(

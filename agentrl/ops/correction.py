@@ -10,7 +10,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.ops import masked
+from agentrl.batch import TokenBatch
+from agentrl.ops import masked, ratio
 
 
 def truncated_importance(
@@ -34,18 +35,17 @@ def truncated_importance(
   """
   chex.assert_equal_shape([old_logprobs, sampler_logprobs, mask])
   d = jnp.where(mask, old_logprobs - sampler_logprobs, 0.0)
-  return jax.lax.stop_gradient(jnp.minimum(jnp.exp(d), cap))
+  return jax.lax.stop_gradient(jnp.minimum(ratio.from_log(d), cap))
 
 
 def sequence_mask(
     old_logprobs: jax.Array,
     sampler_logprobs: jax.Array,
     mask: jax.Array,
-    episode_ids: jax.Array,
+    batch: TokenBatch,
     *,
     low: float,
     high: float,
-    num_episodes: int,
 ) -> jax.Array:
   """`[B, T]` bool: False on episodes that the two policies see differently.
 
@@ -57,14 +57,15 @@ def sequence_mask(
     old_logprobs: `[B, T]` by the trainer.
     sampler_logprobs: `[B, T]` as reported when the tokens were drawn.
     mask: `[B, T]` bool.
-    episode_ids: `[B, T]` int; an episode is whole in its microbatch.
+    batch: of these tokens; an episode is whole in its microbatch.
     low: smallest geometric mean kept.
     high: largest.
-    num_episodes: E, the largest episode id possible; static.
   """
-  chex.assert_equal_shape([old_logprobs, sampler_logprobs, mask, episode_ids])
+  chex.assert_equal_shape(
+      [old_logprobs, sampler_logprobs, mask, batch.episodes]
+  )
   d = jnp.where(mask, old_logprobs - sampler_logprobs, 0.0)
-  total = lambda x: masked.sum_episodes(x, mask, episode_ids, num_episodes)
-  mean = jnp.exp(total(d) / jnp.maximum(total(mask), 1))
+  total = lambda x: masked.sum_episodes(x, mask, batch)
+  mean = ratio.from_log(total(d) / jnp.maximum(total(mask), 1))
   keep = (mean >= low) & (mean <= high)
-  return jax.lax.stop_gradient(masked.gather_episodes(keep, episode_ids))
+  return jax.lax.stop_gradient(masked.gather_episodes(keep, batch))

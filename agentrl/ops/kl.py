@@ -11,16 +11,16 @@ As a loss, only k2's gradient is that of the reverse KL on policy: k1's has
 expectation zero and k3's is that of the forward KL. So `k3+` takes the value of
 k3 and the gradient of k2, and is the default.
 
-exp(-d) is infinite in float32 from d = -89 on, so k3 is bounded as verl bounds
-it: d to [-20, 20], and the value to 10. Beyond, k3 has no gradient (k3+ has
-k2's), and one token's value is too small.
+exp(-d) is bounded as all ratios are (`ops.ratio`), and k3 to 10, as verl bounds
+it. Beyond, k3 has no gradient (k3+ has k2's), and one token's value is too small.
 """
 
 import chex
 import jax
 import jax.numpy as jnp
 
-_LARGEST_D = 20.0
+from agentrl.ops import ratio
+
 _LARGEST_K3 = 10.0
 
 
@@ -43,8 +43,7 @@ def estimate(
   # Mask before exp: padding may hold anything, and inf * 0 is NaN.
   d = jnp.where(mask, logprobs - ref_logprobs, 0.0)
   k2 = d**2 / 2
-  bounded = jnp.clip(d, -_LARGEST_D, _LARGEST_D)
-  k3 = jnp.minimum(jnp.exp(-bounded) - 1 + bounded, _LARGEST_K3)
+  k3 = jnp.minimum(ratio.k3(-d), _LARGEST_K3)
   match estimator:
     case 'k1':
       return d

@@ -9,7 +9,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.ops import masked
+from agentrl.ops import masked, ratio as ratio_lib
 
 
 def metrics(
@@ -33,12 +33,12 @@ def metrics(
   """
   chex.assert_equal_shape([logprobs, sampler_logprobs, mask])
   d = jnp.where(mask, logprobs - sampler_logprobs, 0.0)
-  ratio = jnp.exp(d)
+  ratio = ratio_lib.from_log(d)
   tail = (ratio < 0.9) | (ratio > 1.1)
   mean = lambda x: masked.sum(x, mask) / denominator
   return {
       'sampler/logprob_abs_diff_mean': mean(jnp.abs(d)),
       'sampler/logprob_abs_diff_max': masked.max(jnp.abs(d), mask),
       'sampler/ratio_tail': mean(tail.astype(jnp.float32)),
-      'sampler/kl': mean(ratio - 1 - d),
+      'sampler/kl': mean(ratio_lib.k3(d)),
   }

@@ -9,17 +9,17 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.ops import masked
+from agentrl.batch import TokenBatch
+from agentrl.ops import masked, ratio as ratio_lib
 
 
 def log_ratio(
     logprobs: jax.Array,
     old_logprobs: jax.Array,
     mask: jax.Array,
-    episode_ids: jax.Array,
+    batch: TokenBatch,
     *,
     level: str = 'token',
-    num_episodes: int,
 ) -> jax.Array:
   """`[B, T]` log of the importance ratio; 0 outside the mask.
 
@@ -27,25 +27,24 @@ def log_ratio(
     logprobs: `[B, T]` under the current policy; differentiated.
     old_logprobs: `[B, T]` under the policy that starts the update.
     mask: `[B, T]` bool, True on sampled tokens of valid episodes.
-    episode_ids: `[B, T]` int; an episode is whole in its microbatch.
+    batch: of these tokens; an episode is whole in its microbatch.
     level: static. 'token': each token its own (PPO). 'sequence': its mean over
       the episode's tokens, the same for each, with each token's own gradient
       (GSPO-token, arXiv:2507.18071 eq. 14; of one advantage an episode, GSPO).
-    num_episodes: E, the largest episode id possible; static.
   """
-  chex.assert_rank([logprobs, old_logprobs, mask, episode_ids], 2)
-  chex.assert_equal_shape([logprobs, old_logprobs, mask, episode_ids])
+  chex.assert_rank([logprobs, old_logprobs, mask], 2)
+  chex.assert_equal_shape([logprobs, old_logprobs, mask, batch.episodes])
   # Mask before exp: a padded position may hold anything, and inf * 0 is NaN.
   d = jnp.where(mask, logprobs - old_logprobs, 0.0)
   match level:
     case 'token':
       return d
     case 'sequence':
-      total = lambda x: masked.sum_episodes(x, mask, episode_ids, num_episodes)
+      total = lambda x: masked.sum_episodes(x, mask, batch)
       mean = total(d) / jnp.maximum(total(mask), 1)
       # The mean's own gradient would give every token the mean of the episode's
       # advantages and weights.
-      mean = jax.lax.stop_gradient(masked.gather_episodes(mean, episode_ids))
+      mean = jax.lax.stop_gradient(masked.gather_episodes(mean, batch))
       return jnp.where(mask, mean + (d - jax.lax.stop_gradient(d)), 0.0)
   raise ValueError(f'Unknown ratio level {level!r}.')
 
@@ -75,12 +74,13 @@ def clipped(
     `[B, T]` losses, and `[B, T]` bool: where clipping left no gradient.
   """
   chex.assert_equal_shape([log_ratio, advantages])
-  ratio = jnp.exp(log_ratio)
+  ratio = ratio_lib.from_log(log_ratio)
   limited = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
   objective = jnp.minimum(ratio * advantages, limited * advantages)
   # Clipping matters where the pessimistic minimum picks the clipped branch:
   # there, and only there, the gradient is zero.
   inactive = limited * advantages < ratio * advantages
+  inactive |= ratio_lib.is_bounded(log_ratio)
   if dual_clip is not None:
     floor = dual_clip * advantages
     inactive |= (advantages < 0) & (objective < floor)
@@ -113,7 +113,7 @@ def cispo(
     `[B, T]` losses, and `[B, T]` bool: where the weight was clipped.
   """
   chex.assert_equal_shape([logprobs, log_ratio, advantages])
-  ratio = jnp.exp(log_ratio)
+  ratio = ratio_lib.from_log(log_ratio)
   limited = jnp.clip(ratio, 1 - clip_low, 1 + clip_high)
   weight = jax.lax.stop_gradient(limited)
   return -weight * advantages * logprobs, ratio != limited

@@ -9,6 +9,8 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentrl.batch import TokenBatch
+
 
 def discounted(
     rewards: jax.Array, mask: jax.Array, *, gamma: float
@@ -80,13 +82,14 @@ def gae(
   return advantages.T
 
 
-def sum_turns(x: jax.Array, turn_ids: jax.Array) -> jax.Array:
+def sum_turns(x: jax.Array, batch: TokenBatch) -> jax.Array:
   """`[B, T]` whose column k is the sum of `x` over the tokens of turn k.
 
   Args:
     x: `[B, T]` per token.
-    turn_ids: `[B, T]` int, -1 outside turns; one episode a row.
+    batch: of these tokens, one episode a row.
   """
+  turn_ids = batch.turn_ids
   width = x.shape[1]
   rows = jnp.arange(x.shape[0])[:, None]
   columns = jnp.where(turn_ids < 0, width, turn_ids)
@@ -96,21 +99,19 @@ def sum_turns(x: jax.Array, turn_ids: jax.Array) -> jax.Array:
   )
 
 
-def spread_turns(per_turn: jax.Array, turn_ids: jax.Array) -> jax.Array:
-  """Gives each token of turn k column k of `[B, T]`; 0 outside turns."""
-  columns = jnp.maximum(turn_ids, 0)
+def spread_turns(per_turn: jax.Array, batch: TokenBatch) -> jax.Array:
+  """`[B, T]`: a token of turn k has column k of `per_turn`, others 0."""
+  columns = jnp.maximum(batch.turn_ids, 0)
   values = jnp.take_along_axis(per_turn, columns, axis=1)
-  return jnp.where(turn_ids < 0, 0.0, values)
+  return jnp.where(batch.turn_ids < 0, 0.0, values)
 
 
-def first_of_turn(turn_ids: jax.Array, episode_ids: jax.Array) -> jax.Array:
-  """`[B, T]` bool, True on the first token of each turn.
-
-  Args:
-    turn_ids: `[B, T]` int, the turn of a sampled token in its episode; else -1.
-    episode_ids: `[B, T]` int. In a packed row the only turn of an episode may
-      follow the only one of another without a token between them.
-  """
-  before = lambda x: jnp.pad(x[:, :-1], ((0, 0), (1, 0)), constant_values=-1)
-  begins = (turn_ids != before(turn_ids)) | (episode_ids != before(episode_ids))
-  return (turn_ids >= 0) & begins
+def first_of_turn(batch: TokenBatch) -> jax.Array:
+  """`[B, T]` bool, True on the first token of each turn."""
+  changes = lambda x: x != jnp.pad(
+      x[:, :-1], ((0, 0), (1, 0)), constant_values=-1
+  )
+  # In a packed row the only turn of an episode may follow the only one of
+  # another without a token between them.
+  begins = changes(batch.turn_ids) | changes(batch.episodes)
+  return (batch.turn_ids >= 0) & begins

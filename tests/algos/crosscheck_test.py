@@ -422,10 +422,9 @@ def test_sequence_mask(verl, seed):
       batch.old_logprobs,
       batch.sampler_logprobs,
       mask,
-      batch.segment_ids,
+      batch,
       low=low,
       high=high,
-      num_episodes=len(batch.valid),
   )
   np.testing.assert_array_equal(found & mask, kept.numpy() > 0)
   dropped = mask & ~np.asarray(found)

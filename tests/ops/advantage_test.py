@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.ops import advantage
+from tests.ops import batches
 
 NUM_GROUPS = 4
 
@@ -172,6 +173,74 @@ def test_tied_group_gets_zeros_even_when_its_mean_is_rounded(value, size, ddof):
   )
 
 
+def all_of_one_group(estimate):
+  return jax.jit(
+      lambda x: estimate(
+          x, np.zeros(len(x), int), np.ones(len(x), bool), num_groups=1
+      )
+  )
+
+
+# On all of `x`, as one group or one collection.
+ON_ONE_GROUP = {
+    'group_relative': all_of_one_group(advantage.group_relative),
+    'population': all_of_one_group(
+        functools.partial(advantage.group_relative, ddof=0)
+    ),
+    'centred': all_of_one_group(
+        functools.partial(advantage.group_relative, scale=False)
+    ),
+    'leave_one_out': all_of_one_group(advantage.leave_one_out),
+    'whiten': jax.jit(lambda x: advantage.whiten(x, np.ones(len(x), bool))),
+}
+
+
+@pytest.mark.parametrize('name', ON_ONE_GROUP)
+@given(
+    # Few sizes: each compiles a program. 67 is where a mean of 0.955 first
+    # differs from it by more than a millionth.
+    size=st.sampled_from([2, 3, 67, 1000, 4096, 10_000]),
+    value=st.one_of(
+        st.floats(-1e6, 1e6, width=32), st.sampled_from([0.1, 0.955, 1 / 3])
+    ),
+)
+@settings(max_examples=40, deadline=None)
+def test_equal_returns_are_tied_whatever_their_number(name, size, value):
+  out = ON_ONE_GROUP[name](np.full(size, value, np.float32))
+  np.testing.assert_array_equal(out, np.zeros(size))
+
+
+@pytest.mark.parametrize('name', ON_ONE_GROUP)
+@pytest.mark.parametrize('size', [67, 4096, 10_000])
+def test_one_return_that_differs_among_thousands_is_not_lost_in_noise(
+    name, size
+):
+  # The rounding of a mean of 10,000 returns is as large as their deviation.
+  returns = np.full(size, 0.955, np.float32)
+  returns[1] = 0.956
+  exact = np.asarray(returns, np.float64)
+  expected = exact - exact.mean()
+  if name == 'leave_one_out':
+    expected *= size / (size - 1)
+  elif name != 'centred':
+    deviation = exact.std(ddof=name != 'population')
+    expected /= (
+        np.hypot(deviation, 1e-4) if name == 'whiten' else (deviation + 1e-6)
+    )
+  # A float32 sum of 10,000 squares is exact to about 1e-4.
+  np.testing.assert_allclose(
+      ON_ONE_GROUP[name](returns), expected, rtol=1e-3, atol=1e-9
+  )
+
+
+def test_ties_of_one_group_do_not_hang_on_another():
+  returns = np.float32([0.955] * 100 + [1e4, -1e4, 7.0])
+  ids = np.repeat([0, 1, 2], [100, 2, 1])
+  out = np.asarray(group_relative(returns, ids, np.ones(103, bool)))
+  np.testing.assert_array_equal(out[:100], 0)
+  np.testing.assert_allclose(out[100:102], [2**-0.5, -(2**-0.5)], rtol=1e-5)
+
+
 def test_returns_that_differ_by_rounding_of_their_sums_are_tied():
   # The same rewards added in another order: one unit in the last place apart.
   returns = np.float32([0.3, np.nextafter(np.float32(0.3), np.float32(1)), 0.3])
@@ -242,12 +311,22 @@ def test_whitening_equal_values_gives_zeros_even_when_their_mean_is_rounded(
 
 
 def test_to_tokens_gives_each_sampled_token_its_episodes_value():
-  out = advantage.to_tokens(
-      np.float32([1.5, -2]),
-      np.array([[1, 1, 1, 0], [2, 2, 2, 2]]),
-      np.array([[False, True, True, False], [True, False, True, False]]),
+  batch = batches.of(
+      [[1, 1, 1, 0], [2, 2, 2, 2]],
+      sampled=[[False, True, True, False], [True, False, True, False]],
   )
+  out = advantage.to_tokens(np.float32([1.5, -2]), batch)
   np.testing.assert_array_equal(out, [[0, 1.5, 1.5, 0], [-2, 0, -2, 0]])
+
+
+def test_every_segment_of_an_episode_has_its_value():
+  batch = batches.of(
+      [[1, 1, 1, 1], [2, 2, 2, 0]],
+      segments=[[1, 1, 2, 2], [3, 3, 3, 0]],
+      sampled=[[False, True, False, True], [False, True, True, False]],
+  )
+  out = advantage.to_tokens(np.float32([1.5, -2]), batch)
+  np.testing.assert_array_equal(out, [[0, 1.5, 0, 1.5], [0, -2, -2, 0]])
 
 
 def test_rejects_mismatched_shapes():

@@ -8,11 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.ops import aggregate
 from tests import choices
+from tests.ops import batches
 
 CONSTANT = 10.0
-mean = jax.jit(
-    aggregate.mean, static_argnames=('mode', 'num_episodes', 'constant')
-)
+mean = jax.jit(aggregate.mean, static_argnames=('mode', 'constant'))
 
 # Rows 0 and 1 hold an episode each, row 2 two of them and row 3 padding. The
 # last episode of row 2 has no sampled token: it is not in the mask.
@@ -49,17 +48,11 @@ DENOMINATORS = aggregate.Denominators(
 )
 
 
-def value(x, mode, mask=MASK, segments=SEGMENTS, denominators=DENOMINATORS):
-  return mean(
-      x,
-      mask,
-      segments,
-      TURN_IDS,
-      denominators,
-      mode=mode,
-      num_episodes=4,
-      constant=CONSTANT,
-  )
+BATCH = batches.of(SEGMENTS, turns=TURN_IDS)
+
+
+def value(x, mode, mask=MASK):
+  return mean(x, mask, BATCH, DENOMINATORS, mode=mode, constant=CONSTANT)
 
 
 def oracle(x, mode):
@@ -154,11 +147,9 @@ def test_turns_that_touch_a_row_s_edges_are_counted():
   out = mean(
       np.float32([[1, 100, 3]]),
       mask,
-      np.ones((1, 3), int),
-      np.array([[0, -1, 1]]),
+      batches.of(np.ones((1, 3), int), turns=[[0, -1, 1]]),
       denominators,
       mode='turn',
-      num_episodes=1,
   )
   np.testing.assert_allclose(out, 2.0)
 
@@ -177,11 +168,9 @@ def test_turns_side_by_side_in_a_packed_row_are_two(episodes, turns):
   out = mean(
       x,
       np.ones((1, 5), bool),
-      np.array(episodes),
-      np.array(turns),
+      batches.of(episodes, turns=turns),
       aggregate.Denominators(*map(np.float32, (5, 2, 2, 0))),
       mode='turn',
-      num_episodes=2,
   )
   np.testing.assert_allclose(out, (2 + 30) / 2)
 
@@ -192,11 +181,9 @@ def test_constant_mode_needs_its_constant(constant):
     aggregate.mean(
         random_values(0),
         MASK,
-        SEGMENTS,
-        TURN_IDS,
+        BATCH,
         DENOMINATORS,
         mode='constant',
-        num_episodes=4,
         constant=constant,
     )
 

@@ -9,14 +9,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.ops import correction
+from tests.ops import batches
 
 importance = jax.jit(correction.truncated_importance, static_argnames='cap')
-sequence_mask = functools.partial(
-    jax.jit(
-        correction.sequence_mask,
-        static_argnames=('low', 'high', 'num_episodes'),
-    ),
-    num_episodes=4,
+sequence_mask = jax.jit(
+    correction.sequence_mask, static_argnames=('low', 'high')
 )
 # Two episodes share the last row.
 SEGMENTS = np.array([
@@ -24,6 +21,7 @@ SEGMENTS = np.array([
     [2, 2, 2, 2, 2, 2, 2, 2],
     [3, 3, 3, 4, 4, 4, 4, 4],
 ])
+BATCH = batches.of(SEGMENTS)
 
 
 def random_batch(seed, scale=0.3):
@@ -65,7 +63,7 @@ def test_truncated_importance_matches_oracle(seed, cap):
 def test_sequence_mask_matches_oracle(seed):
   batch = random_batch(seed)
   bounds = dict(low=0.95, high=1.08)
-  actual = sequence_mask(*batch, SEGMENTS, **bounds)
+  actual = sequence_mask(*batch, BATCH, **bounds)
   expected = sequence_oracle(*batch, **bounds)
   mask = batch[-1]
   np.testing.assert_array_equal(np.asarray(actual)[mask], expected[mask])
@@ -74,7 +72,7 @@ def test_sequence_mask_matches_oracle(seed):
 def test_the_sequence_mask_takes_and_leaves_whole_episodes():
   old, sampler, mask = random_batch(0, scale=0.0)
   old = old + np.float32(np.log([[1.2], [0.8], [1.0]]))
-  keep = sequence_mask(old, sampler, mask, SEGMENTS, low=0.9, high=1.1)
+  keep = sequence_mask(old, sampler, mask, BATCH, low=0.9, high=1.1)
   np.testing.assert_array_equal(np.asarray(keep)[SEGMENTS == 1], False)
   np.testing.assert_array_equal(np.asarray(keep)[SEGMENTS == 2], False)
   np.testing.assert_array_equal(np.asarray(keep)[SEGMENTS > 2], True)
@@ -85,14 +83,14 @@ def test_its_bound_does_not_tighten_with_length():
   old = np.full(SEGMENTS.shape, np.float32(np.log(1.05)))
   mask = SEGMENTS > 0
   mask[0, 1:] = False
-  keep = sequence_mask(old, 0 * old, mask, SEGMENTS, low=0.9, high=1.1)
+  keep = sequence_mask(old, 0 * old, mask, BATCH, low=0.9, high=1.1)
   assert np.asarray(keep)[mask].all()
 
 
 def test_equal_policies_weigh_one_and_keep_everything():
   old, _, mask = random_batch(1)
   np.testing.assert_array_equal(importance(old, old, mask, cap=2.0), 1)
-  assert sequence_mask(old, old, mask, SEGMENTS, low=0.99, high=1.01).all()
+  assert sequence_mask(old, old, mask, BATCH, low=0.99, high=1.01).all()
 
 
 @given(
@@ -106,7 +104,7 @@ def test_masked_positions_never_matter(seed, junk):
   bounds = dict(low=0.95, high=1.08)
   for run in (
       functools.partial(importance, cap=1.5),
-      lambda *x: sequence_mask(*x, SEGMENTS, **bounds),
+      lambda *x: sequence_mask(*x, BATCH, **bounds),
   ):
     np.testing.assert_array_equal(
         run(plant(old), plant(sampler), mask), run(old, sampler, mask)
@@ -118,7 +116,7 @@ def test_no_gradient_passes():
 
   def total(old, sampler):
     weight = importance(old, sampler, mask, cap=1.5)
-    keep = sequence_mask(old, sampler, mask, SEGMENTS, low=0.9, high=1.1)
+    keep = sequence_mask(old, sampler, mask, BATCH, low=0.9, high=1.1)
     return jnp.sum(weight * keep)
 
   for grad in jax.grad(total, argnums=(0, 1))(old, sampler):
@@ -130,4 +128,17 @@ def test_rejects_mismatched_shapes():
   with pytest.raises(AssertionError, match='shape'):
     importance(old, sampler[1:], mask, cap=1.0)
   with pytest.raises(AssertionError, match='shape'):
-    sequence_mask(old, sampler, mask, SEGMENTS[:, 1:], low=0.9, high=1.1)
+    sequence_mask(
+        old, sampler, mask, batches.of(SEGMENTS[:, 1:]), low=0.9, high=1.1
+    )
+
+
+@pytest.mark.parametrize('d', [20, 50, 89, 200, -20, -50, -89, -200])
+def test_ratios_too_large_for_float32_have_weights_all_the_same(d):
+  old = np.full(SEGMENTS.shape, np.float32(d))
+  mask = SEGMENTS > 0
+  weight = importance(old, 0 * old, mask, cap=2.0)
+  expected = np.where(mask, min(np.exp(np.float64(d)), 2.0), 1.0)
+  np.testing.assert_allclose(weight, expected, rtol=1e-5, atol=3e-9)
+  keep = sequence_mask(old, 0 * old, mask, BATCH, low=0.5, high=2.0)
+  assert not np.asarray(keep)[mask].any()

@@ -63,3 +63,18 @@ def test_rejects_mismatched_shapes():
   logprobs, sampler_logprobs, mask = random_batch(0)
   with pytest.raises(AssertionError, match='shape'):
     mismatch.metrics(logprobs, sampler_logprobs[:1], mask, np.float32(1))
+
+
+@pytest.mark.parametrize('d', [20, 50, 89, 200, -20, -50, -89, -200])
+def test_far_ratios_give_finite_metrics(d):
+  one = np.ones((1, 1), np.float32)
+  found = metrics_of(d * one, 0 * one, one > 0, np.float32(1))
+  x = np.float64(d)
+  expected = {
+      'sampler/logprob_abs_diff_mean': abs(x),
+      'sampler/logprob_abs_diff_max': abs(x),
+      'sampler/ratio_tail': 1.0,
+      'sampler/kl': np.exp(min(x, 20)) - 1 - min(x, 20),  # bounded from 20 on
+  }
+  for name, value in expected.items():
+    np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)

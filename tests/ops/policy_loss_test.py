@@ -1,7 +1,5 @@
 """Tests for agentrl.ops.policy_loss."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,19 +7,18 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.ops import policy_loss
+from tests.ops import batches
 
 CLIPS = ('clip_low', 'clip_high')
 clipped = jax.jit(policy_loss.clipped, static_argnames=(*CLIPS, 'dual_clip'))
 cispo = jax.jit(policy_loss.cispo, static_argnames=CLIPS)
-log_ratio = functools.partial(
-    jax.jit(policy_loss.log_ratio, static_argnames=('level', 'num_episodes')),
-    num_episodes=4,
-)
+log_ratio = jax.jit(policy_loss.log_ratio, static_argnames='level')
 LEVELS = ('token', 'sequence')
 # Two episodes share the last row.
 SEGMENTS = np.array(
     [[1, 1, 1, 1, 1, 0, 0], [2, 2, 2, 2, 2, 2, 2], [3, 3, 3, 4, 4, 4, 4]]
 )
+BATCH = batches.of(SEGMENTS)
 
 
 def clipped_oracle(log_ratio, advantages, clip_low, clip_high, dual_clip=None):
@@ -137,7 +134,7 @@ def test_the_token_ratio_is_each_token_s_own(seed):
   for b, t in np.argwhere(mask):
     expected[b, t] = np.float64(logprobs[b, t]) - old[b, t]
   np.testing.assert_allclose(
-      log_ratio(logprobs, old, mask, SEGMENTS), expected, rtol=1e-5, atol=1e-6
+      log_ratio(logprobs, old, mask, BATCH), expected, rtol=1e-5, atol=1e-6
   )
 
 
@@ -156,7 +153,7 @@ def sequence_oracle(logprobs, old, mask):
 def test_the_sequence_ratio_is_the_episode_s_geometric_mean(seed):
   batch = random_batch(seed)
   np.testing.assert_allclose(
-      log_ratio(*batch, SEGMENTS, level='sequence'),
+      log_ratio(*batch, BATCH, level='sequence'),
       sequence_oracle(*batch),
       rtol=1e-5,
       atol=1e-6,
@@ -181,7 +178,7 @@ def test_a_sequence_ratio_keeps_each_token_s_advantage(seed):
   for advantages in (alternating, random_terms(seed)[1][:, :7]):
 
     def loss(x, advantages=advantages):
-      ratio = log_ratio(x, old, mask, SEGMENTS, level='sequence')
+      ratio = log_ratio(x, old, mask, BATCH, level='sequence')
       return clipped(ratio, advantages, clip_low=0.05, clip_high=0.05)[0].sum()
 
     np.testing.assert_allclose(
@@ -209,7 +206,7 @@ def test_of_one_advantage_an_episode_it_is_gspo():
     return out
 
   def ours(x):
-    ratio = log_ratio(x, old, mask, SEGMENTS, level='sequence')
+    ratio = log_ratio(x, old, mask, BATCH, level='sequence')
     parts = clipped(ratio, mask * advantages, clip_low=0.05, clip_high=0.05)
     return parts[0].sum()
 
@@ -236,7 +233,7 @@ def test_masked_positions_never_matter(seed, junk, level):
 
   @jax.value_and_grad
   def run(x, old):
-    ratio = log_ratio(x, old, mask, SEGMENTS, level=level)
+    ratio = log_ratio(x, old, mask, BATCH, level=level)
     return jnp.sum(jnp.exp(ratio) * mask)
 
   clean = run(jnp.asarray(logprobs), old)
@@ -248,7 +245,7 @@ def test_masked_positions_never_matter(seed, junk, level):
 @pytest.mark.parametrize('level', LEVELS)
 def test_a_ratio_of_equal_policies_is_one_and_still_has_a_gradient(level):
   logprobs, _, mask = random_batch(0)
-  run = lambda x: log_ratio(x, logprobs, mask, SEGMENTS, level=level).sum()
+  run = lambda x: log_ratio(x, logprobs, mask, BATCH, level=level).sum()
   value, grad = jax.value_and_grad(run)(jnp.asarray(logprobs))
   assert value == 0
   np.testing.assert_allclose(grad, mask, rtol=1e-6)
@@ -259,7 +256,7 @@ def test_on_policy_gradient_is_reinforce():
   advantages = np.where(mask, random_terms(5)[1][:, :7], 0)
 
   def loss(x):
-    ratio = log_ratio(x, logprobs, mask, SEGMENTS)
+    ratio = log_ratio(x, logprobs, mask, BATCH)
     return clipped(ratio, advantages, clip_low=0.2, clip_high=0.2)[0].sum()
 
   np.testing.assert_allclose(
@@ -270,8 +267,63 @@ def test_on_policy_gradient_is_reinforce():
 def test_rejects_mismatched_shapes():
   logprobs, old, mask = random_batch(0)
   with pytest.raises(AssertionError, match='shape'):
-    log_ratio(logprobs, old[:, 1:], mask, SEGMENTS)
+    log_ratio(logprobs, old[:, 1:], mask, BATCH)
   with pytest.raises(AssertionError, match='shape'):
     clipped(logprobs, old[1:], clip_low=0.2, clip_high=0.2)
   with pytest.raises(AssertionError, match='shape'):
     cispo(logprobs, old, old[1:], clip_low=0.2, clip_high=0.2)
+
+
+FAR = [20.0, 50.0, 89.0, 200.0]  # nats; exp overflows float32 from 89 on
+
+
+@pytest.mark.parametrize('dual_clip', [None, 3.0])
+@pytest.mark.parametrize('advantage', [1.5, -1.5, 0.0])
+@pytest.mark.parametrize('d', [*FAR, *(-d for d in FAR)])
+def test_far_ratios_keep_the_clipped_branch(d, advantage, dual_clip):
+  """Its value and its gradient; the branch that nothing clips is bounded."""
+  one = np.ones((1, 1), np.float32)
+  clips = dict(clip_low=0.2, clip_high=0.28, dual_clip=dual_clip)
+  bounded = np.sign(d) * min(abs(d), 20.0) * one
+  expected, slope = clipped_oracle(bounded, advantage * one, **clips)
+  if abs(d) > 20:
+    slope = 0 * slope
+  run = lambda x: clipped(x, advantage * one, **clips)[0].sum()
+  loss, grad = jax.value_and_grad(run)(jnp.asarray(d * one))
+  np.testing.assert_allclose(loss, expected.sum(), rtol=1e-5)
+  np.testing.assert_allclose(grad, slope, rtol=1e-5)
+  _, stopped = clipped(d * one, advantage * one, **clips)
+  if abs(d) > 20:
+    assert stopped.all()
+
+
+@pytest.mark.parametrize('advantage', [1.5, -1.5])
+@pytest.mark.parametrize('d', [*FAR, *(-d for d in FAR)])
+def test_far_weights_of_cispo_are_clipped(d, advantage):
+  one = np.ones((1, 1), np.float32)
+  run = lambda x: cispo(
+      x, d * one, advantage * one, clip_low=0.2, clip_high=0.28
+  )[0].sum()
+  weight = 1.28 if d > 0 else 0.8
+  loss, grad = jax.value_and_grad(run)(jnp.asarray(-2 * one))
+  np.testing.assert_allclose(loss, 2 * weight * advantage, rtol=1e-6)
+  np.testing.assert_allclose(grad, [[-weight * advantage]], rtol=1e-6)
+
+
+@pytest.mark.parametrize('level', LEVELS)
+@pytest.mark.parametrize('d', [*FAR, *(-d for d in FAR)])
+def test_one_far_episode_leaves_the_others_their_gradients(d, level):
+  logprobs, old, mask = random_batch(3, scale=0.1)
+  mask[:, 0] = mask[2, 3] = True  # a sampled token in each episode
+  advantages = np.array([0.0, 1.0, -0.5, 2.0, -1.5])[SEGMENTS]
+
+  @jax.grad
+  def grad(x):
+    ratio = log_ratio(x, old, mask, BATCH, level=level)
+    return clipped(ratio, advantages, clip_low=0.2, clip_high=0.2)[0].sum()
+
+  far = np.where(SEGMENTS == 2, old + np.float32(d), logprobs)
+  near, found = grad(jnp.asarray(logprobs)), grad(jnp.asarray(far))
+  assert np.isfinite(found).all()
+  others = SEGMENTS != 2
+  np.testing.assert_array_equal(found[others], near[others])

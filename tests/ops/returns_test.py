@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from agentrl.ops import returns
+from tests.ops import batches
 
 gae = jax.jit(returns.gae, static_argnames=('gamma', 'lam'))
 discounted = jax.jit(returns.discounted, static_argnames='gamma')
@@ -173,32 +174,33 @@ def test_a_row_without_sampled_tokens_is_zero():
 
 
 TURN_IDS = np.array([[-1, 0, 0, -1, 1, -1, 2], [0, -1, 1, 1, 1, -1, -1]])
+BATCH = batches.of(np.ones_like(TURN_IDS), turns=TURN_IDS)
 
 
 def test_sum_turns_adds_up_each_turn():
   x = np.float32([[9, 1, 2, 9, 4, 9, 8], [1, 9, 2, 4, 8, 9, np.nan]])
   np.testing.assert_array_equal(
-      sum_turns(x, TURN_IDS), [[3, 4, 8, 0, 0, 0, 0], [1, 14, 0, 0, 0, 0, 0]]
+      sum_turns(x, BATCH), [[3, 4, 8, 0, 0, 0, 0], [1, 14, 0, 0, 0, 0, 0]]
   )
 
 
 def test_spread_turns_gives_each_token_its_turn_s_value():
   per_turn = np.float32([[5, 6, 7, 9, 9, 9, 9], [3, 4, 9, 9, 9, 9, 9]])
   np.testing.assert_array_equal(
-      spread_turns(per_turn, TURN_IDS),
+      spread_turns(per_turn, BATCH),
       [[0, 5, 5, 0, 6, 0, 7], [3, 0, 4, 4, 4, 0, 0]],
   )
 
 
 def test_first_of_turn_is_where_a_turn_begins():
   np.testing.assert_array_equal(
-      first_of_turn(TURN_IDS, np.ones_like(TURN_IDS)),
+      first_of_turn(BATCH),
       np.array([[0, 1, 0, 0, 1, 0, 1], [1, 0, 1, 0, 0, 0, 0]], bool),
   )
 
 
 def test_a_turn_begins_where_an_episode_does():
-  found = first_of_turn(np.array([[0, 0, 0, 0]]), np.array([[1, 1, 2, 2]]))
+  found = first_of_turn(batches.of([[1, 1, 2, 2]], turns=[[0, 0, 0, 0]]))
   np.testing.assert_array_equal(found, [[True, False, True, False]])
 
 
