@@ -16,6 +16,17 @@ class ConfigError(AgentrlError, ValueError):
 class EnvError(AgentrlError):
   """An environment server could not be reached or refused a request."""
 
+  retryable = True
+
+
+class EnvFault(EnvError):
+  """An environment's own code failed, or replied outside of its contract.
+
+  A second try would meet it again.
+  """
+
+  retryable = False
+
 
 class EngineError(AgentrlError):
   """An inference server could not be reached or refused a request.

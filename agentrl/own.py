@@ -1,12 +1,26 @@
 """Parts of a user's own, named `module:NAME` where a config takes a name."""
 
 import importlib
+import pathlib
+import sysconfig
+import traceback
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from agentrl.errors import ConfigError
 
 T = TypeVar('T')
+_MOST_CHARS = 500  # of an error's own words
+_LIBRARIES = tuple(
+    sysconfig.get_paths()[name]
+    for name in ('stdlib', 'platstdlib', 'purelib', 'platlib')
+)
+# Code that calls a user's own: no place to look for the fault.
+_HERE = pathlib.Path(__file__).parent
+_CALLERS = (__file__,) + tuple(
+    str(_HERE / 'envs' / f'{name}.py')
+    for name in ('live_episodes', 'routes', 'spec', 'workers')
+)
 
 
 def is_own(name: Any) -> bool:
@@ -24,23 +38,60 @@ def get(name: str, known: Mapping[str, T], kind: type, what: str) -> T:
     what: in messages before the name, such as 'environment ' or 'algo.name='.
 
   Raises:
-    ConfigError: no part has this name.
+    ConfigError: no part has this name, or its module cannot be imported.
   """
   if name in known:
     return known[name]
-  article = 'an' if kind.__name__[0] in 'AEIOU' else 'a'
+  wanted = _with_article(kind.__name__)
   if not is_own(name):
     raise ConfigError(
         f'Unknown {what}{name!r}; known: {", ".join(known)}, or module:NAME'
-        f' of {article} {kind.__name__} of your own.'
+        f' of {wanted} of your own.'
     )
   module, _, attribute = name.partition(':')
   try:
-    found = getattr(importlib.import_module(module), attribute)
-  except (ImportError, AttributeError, ValueError) as error:
+    imported = importlib.import_module(module)
+  except Exception as error:  # whatever a user's module does
+    missing = getattr(error, 'name', None)
+    if isinstance(error, ModuleNotFoundError) and (
+        f'{module}.'.startswith(f'{missing}.')
+    ):
+      raise ConfigError(
+          f'Cannot find {what}{name!r}: No module named {missing!r}. Python'
+          ' looks in the folder of launch.py and in those of PYTHONPATH: put'
+          ' PYTHONPATH=FOLDER before the command.'
+      ) from error
+    raise ConfigError(f'Cannot find {what}{name!r}: {words(error)}') from error
+  try:
+    found = getattr(imported, attribute)
+  except AttributeError as error:
     raise ConfigError(f'Cannot find {what}{name!r}: {error}') from error
   if not isinstance(found, kind):
     raise ConfigError(
-        f'{name} is a {type(found).__name__}, not {article} {kind.__name__}.'
+        f'{what}{name} is {_with_article(type(found).__name__)}, not {wanted}.'
     )
   return found
+
+
+def words(error: Exception) -> str:
+  """An error of a user's code in one line: type, words, and where it is from.
+
+  The place is the innermost line outside of libraries, if there is one.
+  """
+  said = ' '.join(str(error).split())[:_MOST_CHARS]
+  found = f'{type(error).__name__}: {said}' if said else type(error).__name__
+  if isinstance(error, SyntaxError):  # whose words have its place
+    return found
+  frames = [
+      frame
+      for frame in traceback.extract_tb(error.__traceback__)
+      if not frame.filename.startswith(('<', *_LIBRARIES, *_CALLERS))
+  ]
+  if not frames:
+    return found
+  last = frames[-1]
+  return f'{found} ({last.filename}, line {last.lineno}, in {last.name})'
+
+
+def _with_article(name: str) -> str:
+  return f'{"an" if name[0] in "AEIOUaeiou" else "a"} {name}'

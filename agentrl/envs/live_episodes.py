@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agentrl.envs import faults
 from agentrl.envs.base import Detailed, Env
 
 
@@ -35,13 +36,18 @@ class LiveEpisode:
   waiting: asyncio.Future | None = None  # for one
   started: bool = False
   ended: bool = False
+  steps: int = 0  # that were asked for since the reset
   reward: float = 0.0  # of the last step
   score: float = 0.0  # sum since the reset
 
   @property
   def details(self) -> dict[str, Any]:
     """Fields that only this environment has."""
-    return self.env.details() if isinstance(self.env, Detailed) else {}
+    if not isinstance(self.env, Detailed):
+      return {}
+    found = self.env.details()
+    faults.check('details', found, f'step {self.steps}')
+    return found
 
   @property
   def state(self) -> dict[str, Any]:

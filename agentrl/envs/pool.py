@@ -12,7 +12,7 @@ from absl import logging
 
 from agentrl.envs.client import EnvClient
 from agentrl.envs.replies import Decoder, Unavailable
-from agentrl.errors import EnvError
+from agentrl.errors import EnvError, EnvFault
 from agentrl.runtime import balancer
 
 _PAUSE_S = 0.5  # between two tries to open an episode
@@ -116,6 +116,9 @@ class EnvPool:
     )
 
   def _failed(self, server: _Server, error: EnvError) -> None:
+    if isinstance(error, EnvFault):  # which another server would meet, too
+      self._answered(server)
+      return
     now = time.monotonic()
     server.fail(now, balancer.MAX_COOL_DOWN_S)
     if not isinstance(error, Unavailable):

@@ -36,6 +36,8 @@ BOXES = Decoder(dict[int, tuple[Number, Number, Number, Number]])
 # Bare, or in what AgentGym's BabyAI calls the state.
 OBSERVATION = Decoder(Text | TypedDict('State', {'observation': Text}))
 _FAILURE = Decoder(TypedDict('Failure', {'error': NotRequired[msgspec.Raw]}))
+_FAULT = Decoder(TypedDict('Fault', {'error': Text, 'fault': bool}))
+_FAULT_CHARS = 1500  # of the words of our own server
 
 
 class Unavailable(EnvError):
@@ -130,6 +132,17 @@ def failure(body: bytes) -> str | None:
     return TEXT.decode(error)[:SHOWN]
   except (ValueError, RecursionError):  # not a text
     return shown(bytes(error))
+
+
+def fault(body: bytes) -> str | None:
+  """The words of a server of ours whose environment is at fault; else None."""
+  if b'"fault"' not in body:
+    return None
+  try:
+    found = _FAULT.decode(body)
+  except (ValueError, RecursionError):  # other JSON, or none
+    return None
+  return found['error'][:_FAULT_CHARS] if found['fault'] else None
 
 
 def decode(body: bytes, decoder: Decoder, asked: str) -> Any:

@@ -16,7 +16,8 @@ from typing import Any
 from absl import logging
 from aiohttp import web
 
-from agentrl.envs import EnvSpec, dialect, requests
+from agentrl import own
+from agentrl.envs import EnvSpec, dialect, faults, requests
 from agentrl.envs.base import Env, EnvFactory
 from agentrl.envs.live_episodes import (
     GivenUp,
@@ -27,7 +28,7 @@ from agentrl.envs.live_episodes import (
 )
 from agentrl.envs.metrics import EnvMetrics
 from agentrl.envs.requests import Refusal
-from agentrl.errors import AgentrlError
+from agentrl.errors import AgentrlError, EnvFault
 from agentrl.http import auth, errors
 from agentrl.http.errors import Handler
 
@@ -134,7 +135,7 @@ class EnvRoutes:
       self._metrics.lease_expiries.inc(self._episodes.close_expired())
 
   def _answer(self, request: web.Request, error: Exception) -> web.Response:
-    headers, message = {}, str(error)
+    headers, message, fault = {}, str(error), {}
     match error:
       case Refusal():
         status = error.status
@@ -150,6 +151,9 @@ class EnvRoutes:
       case _DeadlineExceeded():
         self._metrics.deadlines.inc()
         status = 504
+      case EnvFault():
+        logging.error('%s', error, exc_info=error)
+        status, fault = 500, {'fault': True}
       case AgentrlError():  # the environment names what is wrong
         status = 422
       case web.HTTPRequestEntityTooLarge():
@@ -159,9 +163,10 @@ class EnvRoutes:
         status, message = error.status, error.reason
       case _:
         logging.exception('%s %s failed', request.method, request.path)
-        status, message = 500, f'{type(error).__name__}: {error}'
+        status, fault = 500, {'fault': True}
+        message = f'{self._spec.name} server: {own.words(error)}'
     response = web.json_response(
-        {'error': message}, status=status, headers=headers
+        {'error': message} | fault, status=status, headers=headers
     )
     if request.content.exception() is not None:
       response.force_close()  # the start of the next request is unknown
@@ -231,7 +236,8 @@ class EnvRoutes:
       if live.ended:
         raise Refusal(409, 'The episode has ended; reset it first.')
       start = time.perf_counter()
-      result = await self._call(number, live.env, 'step', action)
+      live.steps += 1
+      result = await self._call(number, live, 'step', action)
       self._metrics.step_seconds.observe(time.perf_counter() - start)
       live.reward = result.reward
       live.score += result.reward
@@ -285,9 +291,7 @@ class EnvRoutes:
     live = self._episodes.get(number)
     async with live.lock:
       _check_started(live)
-      answer = await self._call(
-          number, live.env, 'query', request.path.strip('/')
-      )
+      answer = await self._call(number, live, 'query', request.path.strip('/'))
     return web.json_response(answer)
 
   async def _render(self, request: web.Request) -> web.Response:
@@ -297,7 +301,7 @@ class EnvRoutes:
     live = self._episodes.get(number)
     async with live.lock:
       _check_started(live)
-      png = await self._call(number, live.env, 'picture')
+      png = await self._call(number, live, 'picture')
     data = base64.b64encode(png).decode()
     return web.json_response(f'data:image/png;base64,{data}')
 
@@ -312,19 +316,19 @@ class EnvRoutes:
     async with live.lock:
       if not live.started or live.ended:
         raise Refusal(409, 'The episode is not running; reset it first.')
-      return await self._call(number, live.env, method)
+      return await self._call(number, live, method)
 
   async def _start(
       self, request: web.Request, number: int, task_id: int, seed: int
   ) -> dict[str, Any]:
     live = self._episodes.get(number)
-    live.started = False  # until it worked
+    live.started, live.steps = False, 0  # until it worked
     await self._episodes.admit(live)
     try:
       if request.transport is None or request.transport.is_closing():
         # Nobody waits for the answer: do not keep others from running.
         raise Refusal(499, 'The client went away.')
-      observation = await self._call(number, live.env, 'reset', task_id, seed)
+      observation = await self._call(number, live, 'reset', task_id, seed)
     except BaseException:
       self._episodes.release(live)
       raise
@@ -336,12 +340,31 @@ class EnvRoutes:
       reply |= {'score': 0.0, 'deleted': False}
     return reply | live.details
 
-  async def _call(self, number: int, env: Env, method: str, *args: Any) -> Any:
+  async def _call(
+      self, number: int, live: LiveEpisode, method: str, *args: Any
+  ) -> Any:
     """Calls a method of an environment without holding up other requests.
 
     Raises:
+      EnvFault: it raised what no environment raises on purpose, or returned
+        what `base.Env` does not allow; says where.
       _DeadlineExceeded: it took too long; the episode was closed.
     """
+    place = f'step {live.steps}' if live.steps else method
+    where = f'environment {self._spec.name}, {place}'
+    try:
+      value = await self._reply(number, live.env, method, *args)
+    except EnvFault as error:  # of a worker
+      raise EnvFault(f'{error} ({where})') from error
+    except (AgentrlError, _DeadlineExceeded):
+      raise
+    except Exception as error:  # the edge: a user's code may raise anything
+      raise EnvFault(f'{own.words(error)} ({where})') from error
+    faults.check(method, value, where)
+    return value
+
+  async def _reply(self, number: int, env: Env, method: str, *args: Any) -> Any:
+    """The value of a method of an environment, within the deadline."""
     function = getattr(env, method)
     if method in self._factory.inline:
       return function(*args)

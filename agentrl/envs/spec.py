@@ -1,15 +1,18 @@
 """The specification of an environment: how to make, serve and explain it."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from agentrl import own
 from agentrl.envs import prompts
 from agentrl.envs.base import EnvFactory
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Functions
 from agentrl.envs.prompts import Words
-from agentrl.errors import ConfigError
+from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 
 SPLITS = ('train', 'dev', 'test')
 
@@ -42,6 +45,8 @@ class EnvSpec:
       several: intervals then count templates, not tasks. None: each task
       counts, as where every panel has all of a few levels or pages, which are
       chosen and not drawn.
+    packages: modules that `open_factory` imports and not every machine has.
+    requirements: files of third_party/requirements that have them.
   """
 
   name: str
@@ -58,15 +63,36 @@ class EnvSpec:
   success: str = 'The environment says so.'
   clusters_of: Callable[..., Callable[[int], str] | None] | None = None
   view: Callable[[Any], list[dict[str, Any]]] | None = None
+  packages: tuple[str, ...] = ()
+  requirements: tuple[str, ...] = ()
 
   def open(self, **options: Any) -> EnvFactory:
     """The factory of its environments. Imports their packages only now.
 
     Raises:
       ConfigError: an option is unknown or wrong.
-      EnvError: a package that it needs is missing.
+      EnvError: a package that it needs is missing, or its code fails.
     """
-    return self.open_factory(**self.check_options(options))
+    checked = self.check_options(options)
+    self.check_packages()
+    with self._own_code('open_factory'):
+      return self.open_factory(**checked)
+
+  def check_packages(self) -> None:
+    """Refuses a machine that lacks a package of this environment.
+
+    Raises:
+      EnvError: names the packages and their file.
+    """
+    missing = [x for x in self.packages if importlib.util.find_spec(x) is None]
+    if missing:
+      files = ' '.join(
+          f'-r third_party/requirements/{name}.txt'
+          for name in self.requirements[:1]
+      )
+      raise EnvError(
+          f'{self.name} needs {", ".join(missing)}: pip install {files}'
+      )
 
   def tasks(self, split: str, **options: Any) -> tuple[int, ...]:
     """The fixed ids of 'train', 'dev' or 'test' under these options.
@@ -78,7 +104,8 @@ class EnvSpec:
       raise ConfigError(f'Unknown split {split!r}; known: {", ".join(SPLITS)}.')
     checked = self.check_options(options)
     options = {name: checked[name] for name in self.task_options}
-    return tuple(self.list_tasks(split, **options))
+    with self._own_code('list_tasks'):
+      return tuple(self.list_tasks(split, **options))
 
   def subtasks(self, **options: Any) -> Callable[[int], str]:
     """The kind of a task by its id, under these options.
@@ -88,7 +115,8 @@ class EnvSpec:
     """
     checked = self.check_options(options)
     if self.subtasks_of is not None:
-      return self.subtasks_of(**checked)
+      with self._own_code('subtasks_of'):
+        return self.subtasks_of(**checked)
     return self.subtask or (lambda task_id: self.name)
 
   def clusters(self, **options: Any) -> Callable[[int], str] | None:
@@ -101,15 +129,21 @@ class EnvSpec:
       EnvError: a package that tells is missing.
     """
     checked = self.check_options(options)
-    return self.clusters_of(**checked) if self.clusters_of else None
+    if self.clusters_of is None:
+      return None
+    with self._own_code('clusters_of'):
+      return self.clusters_of(**checked)
 
   def check_options(self, options: Mapping[str, Any]) -> dict[str, Any]:
     """`options` over the defaults; refuses unknown names."""
     unknown = [name for name in options if name not in self.options]
     if unknown:
+      known = ', '.join(self.options)
+      have = f'known: {known}' if known else 'it has none'
+      drop = ' '.join(f'--config.env.options.{name}=None' for name in unknown)
       raise ConfigError(
-          f'{self.name} has no option {", ".join(unknown)};'
-          f' known: {", ".join(self.options)}.'
+          f'{self.name} has no option {", ".join(unknown)}; {have}. Leave it'
+          f' out of the command; one of the config is dropped by {drop}'
       )
     return {**self.options, **options}
 
@@ -123,3 +157,15 @@ class EnvSpec:
       return prompts.instructions(self.words, self.functions, format, style)
     except ValueError as error:
       raise ConfigError(f'{self.name}: {error}') from error
+
+  @contextlib.contextmanager
+  def _own_code(self, name: str) -> Iterator[None]:
+    """Names the function and the line of an error that is not meant for users."""
+    try:
+      yield
+    except AgentrlError:
+      raise
+    except Exception as error:  # whatever a user's function does
+      raise EnvFault(
+          f'{own.words(error)} (environment {self.name}, {name})'
+      ) from error

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from typing import Any
 
-from agentrl import envs
-from agentrl.errors import AgentrlError, ConfigError, EnvError
+from agentrl import envs, own
+from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.types import StepResult
 
 _START_S = 60.0
@@ -230,6 +230,7 @@ def _work(pipe: Connection, env_name: str, options: dict[str, Any]) -> None:
       reply = False, getattr(live[number], method)(*args)
     except AgentrlError as error:
       reply = True, error
-    except Exception as error:  # the edge: the server answers 500 with it
-      reply = True, RuntimeError(f'{type(error).__name__}: {error}')
+    except Exception as error:  # the edge: a user's code may raise anything
+      # Another process cannot tell where it was raised.
+      reply = True, EnvFault(own.words(error))
     pipe.send(reply)

@@ -19,6 +19,7 @@ import psutil
 from packaging.requirements import Requirement
 
 from agentrl import envs
+from agentrl.envs import ENVS
 from agentrl.envs.web import chromium
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.planning import network, plan
@@ -35,13 +36,6 @@ _GIB = 2**30
 _TRAINED = 16  # bytes a parameter: float32 weights, gradient, two moments
 _SAVED = 12  # bytes a parameter of a checkpoint: weights, two moments
 _RECORDS = _GIB  # episodes, metrics and compiled programs of a run
-# Environment -> requirement files beyond the first, and what it starts.
-_NEEDS_PACKAGES = {
-    'sciworld': ('envs',),
-    'searchqa': ('envs', 'data'),
-    'miniwob': ('envs', 'data'),
-    'webarena': ('envs',),
-}
 _BROWSER = ('miniwob', 'webarena')
 
 
@@ -77,8 +71,8 @@ def versions(
         FAULT, 'python', said, 'Make the environment with Python 3.11 to 3.13.'
     )
   files = [_REQUIREMENTS]
-  env = values.get('env.name')
-  files += [_EXTRA.format(name) for name in _NEEDS_PACKAGES.get(env, ())]
+  if spec := ENVS.get(values.get('env.name')):
+    files += [_EXTRA.format(name) for name in spec.requirements]
   for file in files:
     wrong = list(_wrong_packages(_ROOT / file))
     options = '--no-deps ' if file.endswith('data.txt') else ''

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -62,8 +63,9 @@ async def collect(
     play: plays one episode to its record, usually by `run_episode`.
     seed: of this collection; derive it from (run seed, step).
     concurrency: most episodes at a time.
-    attempts: tries of an episode that the infrastructure failed. After the
-      last one the failed record stays in its group: invalid, and counted.
+    attempts: tries of an episode that the infrastructure failed; what would
+      fail alike is tried once, and each such fault logged once. After the last
+      one the failed record stays in its group: invalid, and counted.
     chain: episodes of a chain. Each is given the one before to learn from, but
       not a failed one: an attempt after that one starts afresh.
     retry_wait_s: pause before the second try; grows by itself with each try.
@@ -90,6 +92,7 @@ async def collect(
   total = len(tasks) * size
   episodes: list[Episode | None] = [None] * total
   failed: list[Episode] = []
+  faults: set[str] = set()  # that were logged
   waiting = iter(
       [(i, replica) for i in range(len(tasks)) for replica in range(group_size)]
   )
@@ -113,6 +116,8 @@ async def collect(
           on_episode(episode)
         if not episode.valid:
           failed.append(episode)
+          if not episode.retryable:
+            _log_fault(episode, faults)
           if len(failed) > max_failed_share * total:
             raise _alarm(failed, total, max_failed_share)
 
@@ -139,7 +144,8 @@ async def _play_with_attempts(
 ) -> Episode:
   for attempt in range(1, attempts + 1):
     episode = await play(assignment)
-    if episode.stop_reason not in types.FAILURES or attempt == attempts:
+    failed = episode.stop_reason in types.FAILURES
+    if not (failed and episode.retryable) or attempt == attempts:
       return episode
     logging.warning(
         'Episode %s stopped with %s, attempt %d of %d: %s',
@@ -151,6 +157,19 @@ async def _play_with_attempts(
     )
     await asyncio.sleep(retry_wait_s * attempt)
   raise AssertionError('The last attempt returns.')
+
+
+def _log_fault(episode: Episode, logged: set[str]) -> None:
+  """Warns of a fault that a second try would meet again, once of its kind."""
+  kind = re.sub(r'\d+', '', episode.error)  # at another step, say
+  if kind not in logged:
+    logged.add(kind)
+    logging.warning(
+        'Episode %s stopped with %s, which is not retried: %s',
+        episode.episode_id,
+        episode.stop_reason,
+        episode.error,
+    )
 
 
 def _alarm(

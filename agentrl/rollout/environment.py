@@ -1,6 +1,7 @@
 """The servers of one environment, and how episodes are played on them."""
 
 import asyncio
+import dataclasses
 import json
 import os
 import pathlib
@@ -65,6 +66,7 @@ class Environment:
     self._loop = loop
     self._lock = asyncio.Lock()
     self._children: list[EnvServer] = []
+    self._deaths: list[str] = []
     if not env.urls:
       try:
         for _ in range(env.workers):
@@ -127,12 +129,19 @@ class Environment:
     """A client for one episode."""
     return self._pool.client()
 
+  @property
+  def deaths(self) -> Sequence[str]:
+    """How each child ended that died so far, with its last words."""
+    return tuple(self._deaths)
+
   async def revive(self) -> None:
     """Starts children again that died; their episodes are lost, not the run."""
     async with self._lock:
       dead = [child for child in self._children if not child.alive]
       for child in dead:
-        logging.warning('The %s server died; starting it again.', self.name)
+        words = f'The {self.name} server {child.last_words()}'
+        self._deaths.append(words)
+        logging.warning('%s; starting it again.', words)
         await asyncio.to_thread(child.restart)
       if dead:
         self._connect()
@@ -224,6 +233,10 @@ class EnvServer:
   def alive(self) -> bool:
     return self._child.ending() is None
 
+  def last_words(self) -> str:
+    """The ending of a server that died, and the last lines that it wrote."""
+    return f'{self._child.ending()}: {self._child.last_words()}'
+
   def restart(self) -> None:
     """Starts the server again after it died, on another port."""
     self.stop()
@@ -292,7 +305,7 @@ def make_play(
     )
 
   async def play(assignment: Assignment) -> Episode:
-    env = environment.client()
+    env, deaths = environment.client(), len(environment.deaths)
     which = f'{assignment.replica}'
     if assignment.attempt:
       which += f'.{assignment.attempt}'
@@ -312,8 +325,11 @@ def make_play(
         attempt=assignment.attempt,
         previous=assignment.previous,
     )
-    if episode.stop_reason == types.ENV_ERROR:
+    if episode.stop_reason == types.ENV_ERROR and episode.retryable:
       await environment.revive()
+      if died := environment.deaths[deaths:]:
+        words = f'{died[-1]} ({episode.error})'
+        episode = dataclasses.replace(episode, error=words)
     return episode
 
   return play

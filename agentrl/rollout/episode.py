@@ -82,7 +82,7 @@ async def run_episode(
     )
   record = _Record()
   dialogue = agent.dialogue(policy, limits, episode_id=episode_id, seed=seed)
-  error = None
+  error, retryable = None, True
   # The environment is closed outside the deadline: an episode that ended in
   # time is not lost to a slow goodbye.
   async with contextlib.AsyncExitStack() as stack:
@@ -101,8 +101,10 @@ async def run_episode(
         )
     except EnvError as failure:
       stop_reason, error = types.ENV_ERROR, str(failure)
+      retryable = failure.retryable
     except EngineError as failure:
       stop_reason, error = types.ENGINE_ERROR, str(failure)
+      retryable = failure.retryable
     except TimeoutError:
       if not deadline.expired():
         raise  # not our deadline: a bug in a client
@@ -137,6 +139,7 @@ async def run_episode(
       sample=sample,
       attempt=attempt,
       views=tuple(record.views),
+      retryable=retryable,
   )
 
 

@@ -177,7 +177,7 @@ def test_what_is_none_is_refused_with_the_reason(fields, message):
         ('wrong:HALF', 'wrong:HALF allows 0.5 turns at step 3'),
         ('wrong:NO_SCHEDULE', 'gave a tuple: a schedule is a function from'),
         ('wrong:GONE', "horizon.kind='wrong:GONE': module"),
-        ('wrong:EPOCHS', 'is a Algorithm, not a Callable'),
+        ('wrong:EPOCHS', 'is an Algorithm, not a Callable'),
     ],
 )
 def test_what_is_no_schedule_is_refused_with_the_reason(kind, message):

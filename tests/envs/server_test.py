@@ -317,7 +317,14 @@ def test_an_environment_that_breaks_is_a_500_and_the_server_lives(monkeypatch):
   async def body(session, url):
     await post(session, url, 'create')
     reply = await post(session, url, 'step', 500, id=0, action='x')
-    assert reply == {'error': 'ZeroDivisionError: by nothing'}
+    assert reply == {
+        'error': (
+            f'ZeroDivisionError: by nothing ({__file__}, line'
+            f' {step.__code__.co_firstlineno + 1}, in step) (environment'
+            ' textcraft, step 1)'
+        ),
+        'fault': True,
+    }
     assert (await get(session, url, 'health'))['status'] == 'ok'
 
   monkeypatch.setattr(TextCraft, 'step', step)

@@ -12,7 +12,7 @@ from agentrl import envs
 from agentrl.envs import server
 from agentrl.envs.client import EnvClient
 from agentrl.envs.workers import Workers
-from agentrl.errors import ConfigError, EnvError
+from agentrl.errors import ConfigError, EnvError, EnvFault
 
 
 @pytest.fixture(name='factory', scope='module')
@@ -46,7 +46,7 @@ def test_errors_of_the_environment_come_through(factory):
   with pytest.raises(EnvError, match='no task 9999; ids are 0 to 543'):
     env.reset(9999, 0)
   env.reset(3, 0)
-  with pytest.raises(RuntimeError, match='TypeError: '):
+  with pytest.raises(EnvFault, match='TypeError: '):
     env.step(17)
   env.close()
 

@@ -157,6 +157,7 @@ def test_each_episode_draws_its_horizon_whatever_the_order(agent, concurrency):
   world = types.SimpleNamespace(
       name='walk',
       client=fakes.FakeEnv,
+      deaths=(),
       spec=types.SimpleNamespace(dialect=types.SimpleNamespace(renders=False)),
   )
   play = environment_lib.make_play(

@@ -111,6 +111,7 @@ def test_a_collection_may_be_played_by_an_expert_or_at_random():
       place = types.SimpleNamespace(
           spec=envs.get('textcraft'),
           name='textcraft',
+          deaths=(),
           client=lambda: EnvClient(session, url, env_name='textcraft'),
       )
       settings = dict(name='x', split='test', horizon=20, policy_version=0)
