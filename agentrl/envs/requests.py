@@ -6,6 +6,8 @@ from typing import Any
 
 from aiohttp import web
 
+from agentrl.http import bodies
+
 MAX_BODY_BYTES = 256 * 1024
 _INTEGERS = 2**63
 
@@ -25,11 +27,9 @@ async def read_body(request: web.Request) -> dict[str, Any]:
     Refusal: it has another body.
   """
   try:
-    content = await request.read()
-  except (web.RequestPayloadError, ConnectionError) as error:
-    # Broken encoding, or the client hung up.
-    words = ' '.join(str(error).split())
-    raise Refusal(400, f'The body cannot be read: {words}') from error
+    content = await bodies.read(request)
+  except bodies.Unreadable as error:
+    raise Refusal(error.status, str(error)) from error
   try:
     body = json.loads(content)
   except RecursionError as error:

@@ -97,6 +97,7 @@ async def running(
   )
   runner = web.AppRunner(
       routes.app(),
+      auto_decompress=False,  # see `http.bodies`
       access_log=None,
       logger=_logger,
       shutdown_timeout=_SHUTDOWN_S,

@@ -30,6 +30,7 @@ from agentrl.envs.webarena.site import (
 )
 from agentrl.envs.webarena.state import Request, State
 from agentrl.envs.webarena.store import NOW
+from agentrl.http import bodies
 
 COOKIE = 'agentrl_episode'
 _HEADERS = {
@@ -93,7 +94,9 @@ class Server:
 
   async def start(self) -> None:
     for site in self._sites.values():
-      app = web.Application(client_max_size=2**20)
+      app = web.Application(
+          client_max_size=2**20, middlewares=[bodies.uncompressed]
+      )
       for method, path, handler in site.routes:
         app.router.add_route(
             method, path, functools.partial(self._answer, site, handler)
@@ -103,7 +106,12 @@ class Server:
       app.router.add_route(
           '*', '/{path:.*}', functools.partial(self._answer, site, _missing)
       )
-      runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+      runner = web.AppRunner(
+          app,
+          auto_decompress=False,
+          access_log=None,
+          shutdown_timeout=1.0,
+      )
       await runner.setup()
       self._runners.append(runner)
       await web.SockSite(runner, self._sockets[site.name]).start()

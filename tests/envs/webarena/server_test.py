@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import pathlib
 import time
 
@@ -207,6 +208,26 @@ def test_what_is_refused_writes_nothing(play, said, status, words):
     got, page = await text(one.post('/add', data={'text': said}))
     assert (got, state.changes()) == (status, ())
     assert words in page
+
+  play(scenario)
+
+
+@pytest.mark.parametrize('encoding', ['gzip', 'deflate', 'br'])
+def test_a_compressed_form_is_refused_and_writes_nothing(play, encoding):
+  async def scenario(server, client):
+    del server
+    ann, state = await client()
+    async with ann.post(
+        '/add',
+        data=gzip.compress(b'text=new'),
+        headers={
+            'Content-Encoding': encoding,
+            'Content-Type': 'application/x-www-form-urlencoded',
+        },
+    ) as response:
+      assert response.status == 415
+      assert 'uncompressed' in await response.text()
+    assert state.changes() == ()
 
   play(scenario)
 
