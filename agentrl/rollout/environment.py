@@ -34,6 +34,7 @@ from agentrl.types import Episode, Turns
 _ROOT = pathlib.Path(__file__).parents[2]  # what `agentrl` is imported from
 _START_S = 60.0
 _LAST_WORDS_S = 2.0  # for a server that ends
+_ENDING_S = 0.5  # from a connection that broke to the end of the process
 
 
 class Environment:
@@ -136,6 +137,8 @@ class Environment:
 
   async def revive(self) -> None:
     """Starts children again that died; their episodes are lost, not the run."""
+    if all(child.alive for child in self._children):
+      await asyncio.sleep(_ENDING_S)
     async with self._lock:
       dead = [child for child in self._children if not child.alive]
       for child in dead:
