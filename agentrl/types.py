@@ -199,6 +199,7 @@ class Episode:
   error: str | None = None  # the failure's own words, for FAILURES
   sample: int = 0  # which of the episodes that one task gets
   attempt: int = 0  # how many attempts at the task this one could learn from
+  data_version: int = 1  # which meaning the environment's task ids had
   segment_starts: tuple[int, ...] = (0,)  # index of each segment's first token
   # PNG files of the environment: at the reset, and after each turn. Kept beside
   # the record, not in it.

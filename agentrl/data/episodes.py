@@ -64,6 +64,7 @@ class _Line(msgspec.Struct):
   segments: tuple[_Segment, ...] = ()
   sample: int = 0
   attempt: int = 0
+  data_version: int = 1  # older lines have none: all environments began at 1
 
 
 def step_path(
@@ -86,6 +87,8 @@ def to_line(episode: Episode, *, tokens: bool = True) -> str:
   record: dict[str, Any] = {
       name: getattr(episode, name) for name in _PLAIN_FIELDS
   }
+  if episode.data_version != 1:  # most, and need not say so
+    record['data_version'] = episode.data_version
   record['terminated'] = episode.terminated
   record['return'] = episode.episode_return
   record['error'] = episode.error

@@ -16,12 +16,15 @@ class TaskIterator:
   happened.
   """
 
-  def __init__(self, task_ids: Sequence[int], *, seed: int):
+  def __init__(
+      self, task_ids: Sequence[int], *, seed: int, data_version: int = 1
+  ):
     """Starts at the first task of the first epoch.
 
     Args:
       task_ids: the tasks, distinct.
       seed: of the order.
+      data_version: which meaning the ids have, see `EnvSpec.data_version`.
 
     Raises:
       DataError: no task, or one of them twice.
@@ -35,6 +38,7 @@ class TaskIterator:
       )
     self._task_ids = tuple(task_ids)
     self._seed = seed
+    self._data_version = data_version
     self._epoch = 0
     self._cursor = 0
     self._order = self._order_of(0)
@@ -58,11 +62,14 @@ class TaskIterator:
 
   def state(self) -> dict[str, int]:
     """The state for `restore`, in plain integers."""
-    return {
+    state = {
         'epoch': self._epoch,
         'cursor': self._cursor,
         'tasks_crc': self._tasks_crc(),
     }
+    if self._data_version != 1:  # checkpoints of the first one are older
+      state['data_version'] = self._data_version
+    return state
 
   def restore(self, state: Mapping[str, int]) -> None:
     """Goes to where `state()` was taken.
@@ -71,6 +78,14 @@ class TaskIterator:
       DataError: the state was taken with other tasks or another seed, for which
         its cursor means nothing.
     """
+    taken = state.get('data_version', 1)
+    if taken != self._data_version:
+      raise DataError(
+          f'The checkpoint was written with data_version {taken} of its'
+          f' environment, which now has {self._data_version}: the same ids mean'
+          ' other tasks. Start in a new workdir, or continue with the agentrl'
+          ' that wrote it.'
+      )
     if state['tasks_crc'] != self._tasks_crc():
       raise DataError(
           'The checkpoint was written with another task list or seed than'

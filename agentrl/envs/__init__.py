@@ -61,6 +61,7 @@ def _independent(
 ENVS = {
     'textcraft': EnvSpec(
         name='textcraft',
+        data_version=1,
         dialect=dialect.TEXTCRAFT,
         words=prompts.TEXTCRAFT,
         functions=FUNCTIONS['textcraft'],
@@ -87,6 +88,7 @@ ENVS = {
     ),
     'babyai': EnvSpec(
         name='babyai',
+        data_version=1,
         dialect=dialect.BABYAI,
         words=prompts.BABYAI,
         functions=FUNCTIONS['babyai'],
@@ -103,6 +105,7 @@ ENVS = {
     ),
     'sciworld': EnvSpec(
         name='sciworld',
+        data_version=1,
         dialect=dialect.SCIWORLD,
         words=prompts.SCIWORLD,
         functions=FUNCTIONS['sciworld'],
@@ -126,6 +129,7 @@ ENVS = {
     ),
     'searchqa': EnvSpec(
         name='searchqa',
+        data_version=1,
         dialect=dialect.SEARCHQA,
         words=prompts.SEARCHQA,
         functions=FUNCTIONS['searchqa'],
@@ -153,6 +157,7 @@ ENVS = {
     ),
     'miniwob': EnvSpec(
         name='miniwob',
+        data_version=1,
         dialect=dialect.MINIWOB,
         words=prompts.MINIWOB,
         functions=FUNCTIONS['miniwob'],
@@ -175,6 +180,7 @@ ENVS = {
     ),
     'webarena': EnvSpec(
         name='webarena',
+        data_version=1,
         dialect=dialect.WEBARENA,
         words=prompts.WEBARENA,
         functions=FUNCTIONS['webarena'],

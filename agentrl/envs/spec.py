@@ -37,6 +37,9 @@ class EnvSpec:
     stratum: a finer kind of a task by its id, which panels spread over too;
       None: a list that is in order within each kind.
     success: when an episode succeeds, in one sentence beside figures.
+    data_version: which meaning its task ids have, from 1. Whatever changes the
+      task of an id (its goal, its world, what counts as success) counts it up:
+      evaluations of two versions do not compare.
     view: what the viewer shows of an episode between two turns, as
       agentrl/viewer/views/README.md says; None: its text, and its picture where
       it draws one.
@@ -62,9 +65,17 @@ class EnvSpec:
   stratum: Callable[[int], str] | None = None
   success: str = 'The environment says so.'
   clusters_of: Callable[..., Callable[[int], str] | None] | None = None
+  data_version: int = 1
   view: Callable[[Any], list[dict[str, Any]]] | None = None
   packages: tuple[str, ...] = ()
   requirements: tuple[str, ...] = ()
+
+  def __post_init__(self):
+    if type(self.data_version) is not int or self.data_version < 1:
+      raise ConfigError(
+          f'{self.name}: data_version is a whole number from 1, not'
+          f' {self.data_version!r}.'
+      )
 
   def open(self, **options: Any) -> EnvFactory:
     """The factory of its environments. Imports their packages only now.

@@ -44,7 +44,9 @@ class Journal:
     self._tokens = tokens
     self._views = views
 
-  def open(self, seeds: Mapping[Key, int]) -> dict[Key, Episode]:
+  def open(
+      self, seeds: Mapping[Key, int], *, data_version: int = 1
+  ) -> dict[Key, Episode]:
     """Valid episodes of earlier processes; the file then holds these alone.
 
     An attempt without the valid one before it is left out: it is played again
@@ -52,10 +54,11 @@ class Journal:
 
     Args:
       seeds: the seed of each episode of the panel.
+      data_version: of the environment's tasks.
 
     Raises:
       DataError: the file cannot be read or written, or has episodes of another
-        panel.
+        panel, or of another version of its tasks.
     """
     if not self._path.exists():
       return {}
@@ -69,6 +72,13 @@ class Journal:
             f' {episode.episode_id} (task {place[0]}, sample {place[1]}): the'
             ' item file has changed, or an earlier version of agentrl chose'
             ' other tasks. Use another --workdir.'
+        )
+      if episode.data_version != data_version:
+        raise DataError(
+            f'{self._path} has episodes of data_version'
+            f' {episode.data_version} of {episode.env}, which now has'
+            f' {data_version}: the same ids mean other tasks. Use another'
+            ' --workdir.'
         )
       if episode.valid:
         if self._views:

@@ -60,7 +60,7 @@ class Player:
         for attempt in range(panel.attempts)
         for sample in range(panel.samples)
     }
-    kept = journal.open(wanted)
+    kept = journal.open(wanted, data_version=panel.data_version)
     if len(kept) == len(wanted):
       return _in_order(panel, kept)
     play = seeded(open_play(), panel.seed)

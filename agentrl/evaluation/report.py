@@ -157,9 +157,11 @@ def panel_words(panel: Panel) -> str:
   if panel.attempts > 1:
     played = f'chains of {panel.attempts} attempts'
   source = panel.task_file or f'the {panel.split} split'
+  version = f', data version {panel.data_version}'
   return (
       f'{len(panel.task_ids)} tasks of {source}, {panel.samples} {played}'
       f' each, at most {panel.horizon} turns, seed {panel.seed}'
+      + (version if panel.data_version != 1 else '')
       + (f', {options}' if options else '')
       + f'. Success: {panel.success} Panel `{panel.hash}`.'
   )

@@ -71,6 +71,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     clusters: the template of each; None: each task is a cluster.
     samples: episodes of a task; chains of attempts, where there are several.
     attempts: at a task in sequence, each with the lesson of the one before.
+    data_version: of the environment's tasks, see `EnvSpec.data_version`.
     seed: of the episodes' seeds.
     horizon: turns of an episode, at most.
     success: the environment's own definition, in words.
@@ -90,6 +91,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
   success: str
   hash: str
   attempts: int = 1
+  data_version: int = 1  # older records have none: all environments began at 1
 
   def clusters_of(self, indexes: Sequence[int]) -> list[str] | None:
     """The template of each of some tasks; None: each task is a cluster.
@@ -186,6 +188,7 @@ def panel_hash(
     samples: int,
     seed: int,
     attempts: int = 1,
+    data_version: int = 1,
 ) -> str:
   """SHA-256 of what makes two panels one: which tasks under which seeds.
 
@@ -199,9 +202,12 @@ def panel_hash(
     samples: episodes of a task.
     seed: of the episodes' seeds.
     attempts: at a task in sequence.
+    data_version: of the environment's tasks.
   """
   said = [env, dict(task_options), list(task_ids), samples, seed]
-  said += [attempts] * (attempts > 1)  # hashes of single ones are older
+  # Hashes of single attempts, and of the first version, are older than these.
+  said += [attempts] * (attempts > 1)
+  said += [{'data_version': data_version}] * (data_version > 1)
   text = json.dumps(said, sort_keys=True, allow_nan=False)
   return hashlib.sha256(text.encode()).hexdigest()
 

@@ -14,7 +14,9 @@ from agentrl.evaluation.results import Panel
 # recorded with the policy and the panel.
 _SECTIONS = ('agent', 'rollout')
 # Of a panel: equal by its hash, or about its tasks alone.
-_IN_HASH = ('env', 'task_ids', 'subtasks', 'clusters', 'hash')
+_IN_HASH = (
+    'env', 'task_ids', 'subtasks', 'clusters', 'hash', 'data_version',
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +138,16 @@ def _flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
   """Refuses two panels of an environment that do not compare in pairs."""
   first, second = a.panels[env], b.panels[env]
+  versions = first.data_version, second.data_version
+  if versions[0] != versions[1]:
+    older, newer = sorted(versions)
+    stale = a if versions[0] == older else b
+    raise PanelError(
+        f'{a.directory} and {b.directory} played other tasks of {env} under the'
+        f' same ids: data_version {versions[0]} and {versions[1]}. Evaluate'
+        f' {stale.policy.name} of {stale.directory} again, with an agentrl'
+        f' whose {env} has version {newer}.'
+    )
   if first.hash != second.hash:
     differ = list(_panel_differences(first, second))
     raise PanelError(

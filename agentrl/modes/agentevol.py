@@ -54,7 +54,11 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 def _run(session: Session) -> None:
   config: modes.AgentEvol = session.config
   run, params, episodes = demonstrations.build_data(session)
-  tasks = TaskIterator(run.tasks, seed=session.seed('tasks'))
+  tasks = TaskIterator(
+      run.tasks,
+      seed=session.seed('tasks'),
+      data_version=run.environment.spec.data_version,
+  )
   loop, kept, current = LoopState(0, 0, tasks.state()), [], params
   if run.checkpoints.latest is not None:
     state, _, found = checkpoints.restore(

@@ -66,6 +66,7 @@ def make_panel(
       clusters=clusters and tuple(map(clusters, task_ids)),
       samples=eval.samples,
       attempts=config.agent.reflect.attempts,
+      data_version=spec.data_version,
       seed=eval.seed,
       horizon=eval.horizon,
       success=spec.success,
@@ -76,6 +77,7 @@ def make_panel(
           samples=eval.samples,
           seed=eval.seed,
           attempts=config.agent.reflect.attempts,
+          data_version=spec.data_version,
       ),
   )
 

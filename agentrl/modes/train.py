@@ -162,7 +162,11 @@ def _source(member: Run) -> Source:
   """The tasks and the horizon of an environment of the run."""
   names = (member.name,) if member.name else ()
   return Source(
-      TaskIterator(member.tasks, seed=member.session.seed('tasks', *names)),
+      TaskIterator(
+          member.tasks,
+          seed=member.session.seed('tasks', *names),
+          data_version=member.environment.spec.data_version,
+      ),
       schedules.make(member.session.config.horizon),
       member.name,
       member.weight,

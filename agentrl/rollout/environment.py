@@ -326,6 +326,7 @@ def make_play(
         limits=rollout,
         sample=assignment.replica,
         attempt=assignment.attempt,
+        data_version=environment.spec.data_version,
         previous=assignment.previous,
     )
     if episode.stop_reason == types.ENV_ERROR and episode.retryable:

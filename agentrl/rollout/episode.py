@@ -43,6 +43,7 @@ async def run_episode(
     limits: Limits,
     sample: int = 0,
     attempt: int = 0,
+    data_version: int = 1,
     previous: Episode | None = None,
 ) -> Episode:
   """Plays one task and records it; a failure is a record too, not an exception.
@@ -63,6 +64,7 @@ async def run_episode(
     limits: of its tokens and its time.
     sample: which of the task's episodes this is, for the record.
     attempt: its place in a sequence of attempts, for the record.
+    data_version: of the environment's tasks, for the record.
     previous: the attempt before, a valid episode, from which the policy draws a
       lesson first; None: it draws none.
 
@@ -138,6 +140,7 @@ async def run_episode(
       error=error,
       sample=sample,
       attempt=attempt,
+      data_version=data_version,
       views=tuple(record.views),
       retryable=retryable,
   )

@@ -218,6 +218,7 @@ def _panel(
         clusters=clusters and tuple(map(clusters, task_ids)),
         samples=samples,
         attempts=attempts,
+        data_version=first.data_version,
         seed=seed,
         horizon=first.horizon,
         success=spec.success,
@@ -231,6 +232,7 @@ def _panel(
             samples=samples,
             seed=seed,
             attempts=attempts,
+            data_version=first.data_version,
         ),
     )
   except AgentrlError as error:

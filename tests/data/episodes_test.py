@@ -74,6 +74,7 @@ def any_episode(draw):
       sampler_logprobs=draw(arrays(FLOATS)),
       error=draw(st.none() | TEXTS),
       sample=draw(st.integers(0, 9)),
+      data_version=draw(st.integers(1, 3)),
       attempt=draw(st.integers(0, 3)),
   )
 
@@ -315,3 +316,9 @@ def test_broken_segments_are_refused(change, words):
   record = json.loads(episodes.to_line(fakes.make_episode(())))
   with pytest.raises(DataError, match=words):
     episodes.from_record(record | change)
+
+
+def test_lines_of_the_first_data_version_are_those_of_before():
+  line = episodes.to_line(fakes.make_episode((1.0,)))
+  assert 'data_version' not in json.loads(line)
+  assert episodes.from_line(line).data_version == 1

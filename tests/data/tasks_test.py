@@ -70,3 +70,15 @@ def test_cursor_of_other_tasks_is_refused():
 def test_unusable_list_is_refused(task_ids, message):
   with pytest.raises(DataError, match=message):
     TaskIterator(task_ids, seed=0)
+
+
+@pytest.mark.parametrize('taken, now', [(1, 2), (2, 1), (2, 3)])
+def test_cursor_of_another_data_version_is_refused(taken, now):
+  state = TaskIterator([1, 2, 3], seed=0, data_version=taken).state()
+  TaskIterator([1, 2, 3], seed=0, data_version=taken).restore(state)
+  with pytest.raises(DataError, match=f'data_version {taken} .* has {now}:'):
+    TaskIterator([1, 2, 3], seed=0, data_version=now).restore(state)
+
+
+def test_cursors_of_the_first_data_version_are_those_of_older_checkpoints():
+  assert 'data_version' not in TaskIterator([1, 2, 3], seed=0).state()

@@ -1,5 +1,7 @@
 """Tests for the dictionary of environments."""
 
+import dataclasses
+
 import pytest
 
 from agentrl import envs
@@ -52,3 +54,9 @@ def test_unknown_names_list_the_known():
     envs.get('textcraft').open(depth=1)
   with pytest.raises(ConfigError, match='known: train, dev, test'):
     envs.get('textcraft').tasks('validation')
+
+
+@pytest.mark.parametrize('version', [0, -1, True, 1.0, '2', None])
+def test_a_data_version_is_a_whole_number_from_1(version):
+  with pytest.raises(ConfigError, match=r'textcraft: data_version is a whole'):
+    dataclasses.replace(envs.get('textcraft'), data_version=version)

@@ -155,3 +155,15 @@ def test_an_attempt_waits_for_the_one_that_it_learns_from(path):
   journal.add(played[2])  # as they end, not in their order
   journal.add(played[1])
   assert list(journal.open(wanted).values()) == played
+
+
+@pytest.mark.parametrize('played, now', [(1, 2), (2, 1)])
+def test_episodes_of_another_data_version_are_not_gone_on_with(
+    path, played, now
+):
+  journal = journal_at(path)
+  journal.open(SEEDS, data_version=played)
+  journal.add(episode(3, 0, data_version=played))
+  assert list(journal_at(path).open(SEEDS, data_version=played)) == [(3, 0, 0)]
+  with pytest.raises(DataError, match=f'data_version {played} .* has {now}:'):
+    journal_at(path).open(SEEDS, data_version=now)

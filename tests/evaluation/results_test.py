@@ -1,5 +1,6 @@
 """The file of an evaluation: written, read again, refused."""
 
+import hashlib
 import math
 
 import pytest
@@ -102,5 +103,21 @@ def test_what_changes_the_tasks_changes_the_hash():
       of(task_ids=(2, 1)),
       of(samples=1),
       of(seed=1),
+      of(attempts=2),
+      of(data_version=2),
+      of(data_version=3),
+      of(attempts=2, data_version=2),
   ]
-  assert len({of(), *others}) == 6
+  assert len({of(), *others}) == 10
+
+
+def test_hashes_of_the_first_data_version_are_those_of_older_records():
+  said = {'task_options': {'depth': 2}, 'task_ids': (1, 2), 'samples': 2}
+  found = results.panel_hash('textcraft', **said, seed=0, data_version=1)
+  assert found == results.panel_hash('textcraft', **said, seed=0)
+  assert (
+      found
+      == hashlib.sha256(
+          b'["textcraft", {"depth": 2}, [1, 2], 2, 0]'
+      ).hexdigest()
+  )

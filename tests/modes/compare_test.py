@@ -306,6 +306,17 @@ def test_the_table_is_short_where_no_episode_is_missing(tmp_path, capsys):
         ([[1]] * 6, {'subtasks': tuple('abcdef')}, 'different subtasks'),
         ([[1]] * 6, {'clusters': tuple('abcdef')}, 'subtasks or templates'),
         ([[1]] * 6, {'env': 'babyai'}, 'no environment in common'),
+        # Before all else: what else differs follows from it.
+        (
+            [[1]] * 6,
+            {'data_version': 2, 'hash': '0', 'subtasks': tuple('abcdef')},
+            r'data_version 1 and 2\. Evaluate \w+ of \S*/e1 again',
+        ),
+        (
+            [[1]] * 4,
+            {'data_version': 3, 'seed': 7},
+            'other tasks of textcraft under the same ids',
+        ),
     ],
 )
 def test_another_panel_is_refused_by_name(

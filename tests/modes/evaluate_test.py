@@ -16,8 +16,14 @@ import pytest
 from agentrl import envs
 from agentrl.config import record
 from agentrl.data import episodes as episodes_lib
-from agentrl.errors import ConfigError, EngineError, EnvError
-from agentrl.evaluation import curves, results
+from agentrl.errors import (
+    ConfigError,
+    DataError,
+    EngineError,
+    EnvError,
+    PanelError,
+)
+from agentrl.evaluation import compared, curves, recorded, results
 from agentrl.evaluation.curves import Curves
 from agentrl.modes import evaluate, policies, train
 from agentrl.runtime import lock
@@ -234,6 +240,32 @@ def test_another_evaluation_in_the_folder_is_refused(whole, tmp_path):
   config = small('expert', 'textcraft;babyai', samples=2)
   config.rollout.concurrency = 1
   evaluate.run(config, str(path))
+
+
+def test_evaluations_of_two_data_versions_do_not_mix(
+    whole, tmp_path, monkeypatch
+):
+  newer = dataclasses.replace(envs.get('babyai'), data_version=2)
+  monkeypatch.setitem(envs.ENVS, 'babyai', newer)
+  began = tmp_path / 'began'
+  shutil.copytree(whole, began)
+  with pytest.raises(DataError, match='data_version 1 of babyai.* has 2:'):
+    evaluate.run(small('expert', 'textcraft;babyai', samples=2), str(began))
+  evaluate.run(small('expert', 'babyai', samples=2), str(tmp_path / 'new'))
+  [panel] = results.read(tmp_path / 'new').panels
+  [old] = [x for x in results.read(whole).panels if x.env == 'babyai']
+  assert (panel.data_version, old.data_version) == (2, 1)
+  assert panel.task_ids == old.task_ids and panel.hash != old.hash
+  played = list(
+      episodes_lib.read(
+          results.episodes_path(tmp_path / 'new', 'expert', 'babyai')
+      )
+  )
+  assert [x.data_version for x in played] == [2] * 6
+  assert 'data version 2' in (tmp_path / 'new' / 'evaluation.md').read_text()
+  (old,), (new,) = recorded.read([str(whole), str(tmp_path / 'new')])
+  with pytest.raises(PanelError, match='data_version 1 and 2.*Evaluate expert'):
+    compared.compare_policies([old, new], seed=0)
 
 
 def test_a_training_runs_folder_is_refused(tmp_path):

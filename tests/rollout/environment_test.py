@@ -158,7 +158,9 @@ def test_each_episode_draws_its_horizon_whatever_the_order(agent, concurrency):
       name='walk',
       client=fakes.FakeEnv,
       deaths=(),
-      spec=types.SimpleNamespace(dialect=types.SimpleNamespace(renders=False)),
+      spec=types.SimpleNamespace(
+          dialect=types.SimpleNamespace(renders=False), data_version=3
+      ),
   )
   play = environment_lib.make_play(
       world,
@@ -177,6 +179,7 @@ def test_each_episode_draws_its_horizon_whatever_the_order(agent, concurrency):
       seeds.draw_turns(Turns(1, 4), e.seed) for e in episodes
   ]
   assert {e.horizon for e in episodes} == {1, 2, 3, 4}
+  assert {e.data_version for e in episodes} == {3}
   # The walk has three steps.
   for e in episodes:
     assert len(e.turns) == min(e.horizon, 3) and e.success == (e.horizon > 2)

@@ -20,7 +20,7 @@ EVAL = {'seed': 5, 'task_file': None, 'temperature': 1.0}
 
 def write(
     root, run, stem, outcomes, *, seed=5, env='babyai', options=None,
-    panel='eval', config=None,
+    panel='eval', config=None, data_version=1,
 ):  # fmt: skip
   """An evaluation of a run: success of its tasks' samples."""
   tasks = envs.get(env).tasks('test', **(options or OPTIONS))
@@ -33,6 +33,7 @@ def write(
           split='test',
           seed=seeds.derive_seed(seed, tasks[i], sample),
           success=bool(success),
+          data_version=data_version,
       )
       for i, samples in enumerate(outcomes)
       for sample, success in enumerate(samples)
@@ -98,6 +99,14 @@ def test_other_tasks_are_another_panel(tmp_path):
   write(tmp_path, 'b', '000002', [[1], [0], [1]])
   sides = [panels.read(tmp_path, f'{run}:eval/000002') for run in 'ab']
   with pytest.raises(PanelError, match='1 tasks only in the second'):
+    compared.compare_policies(sides, seed=0)
+
+
+def test_runs_of_two_data_versions_have_different_panels(tmp_path):
+  write(tmp_path, 'a', '000002', [[1], [0]])
+  write(tmp_path, 'b', '000002', [[1], [0]], data_version=2)
+  sides = [panels.read(tmp_path, f'{run}:eval/000002') for run in 'ab']
+  with pytest.raises(PanelError, match='data_version 1 and 2'):
     compared.compare_policies(sides, seed=0)
 
 
