@@ -11,6 +11,7 @@ of its mesh needs. `--view` prints a link to pages that show the run.
 import contextlib
 import errno
 import importlib
+import math
 import pathlib
 import re
 import sys
@@ -90,6 +91,8 @@ def main(arguments):
         f'--device_memory_gib={memory:g} acts with --dry_run only, in the modes'
         f' {", ".join(PLANNED)}.'
     )
+  if memory is not None and not math.isfinite(memory):
+    raise ConfigError(f'--device_memory_gib={memory:g} is no amount of memory.')
   if _VIEW.value and (mode in UNRECORDED or _DRY_RUN.value):
     raise ConfigError(
         '--view shows what a run writes, and this command writes none:'

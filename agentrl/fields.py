@@ -232,6 +232,7 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
   """
   if value is None:
     return
+  _check_finite(path, value)
   for item in value if isinstance(value, tuple) else (value,):
     if meaning.own and own_lib.is_own(item):
       continue
@@ -240,8 +241,18 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
       known += ', or module:NAME of your own' * meaning.own
       raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
     if isinstance(item, (int, float)):
-      if math.isnan(item):
-        raise ConfigError(f'{path} must be a number, got {value}.')
       for words, bound, holds in meaning.bounds():
         if not holds(item, bound):
           raise ConfigError(f'{path} must be {words} {bound}, got {value}.')
+
+
+def _check_finite(path: str, value: Any) -> None:
+  """Refuses NaN and infinities, in lists and dicts too."""
+  if isinstance(value, Mapping):
+    for name, inner in value.items():
+      _check_finite(f'{path}.{name}', inner)
+  elif isinstance(value, (tuple, list)):
+    for inner in value:
+      _check_finite(path, inner)
+  elif isinstance(value, float) and not math.isfinite(value):
+    raise ConfigError(f'{path} must be a finite number, got {value}.')

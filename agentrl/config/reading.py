@@ -185,6 +185,8 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
   """Options of the chosen environment, its own defaults included."""
   start = f'{OPTIONS}.'
   given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
+  for name, value in given.items():
+    fields.check(start + name, value, OPTION)
   spec = ENVS.get(values['env.name'])
   return given if spec is None else spec.check_options(given)
 

@@ -52,6 +52,8 @@ _FREE_EVALUATION = (
     'api.price_',
     'eval.curves',
 )
+# By mode, checkpoints before that of its first step; others number the steps.
+_STEPLESS = {'agentevol': 1}
 _MEMBER = re.compile(rf'{MIXTURE}\.\w+\.')  # of a mixture: as the run's own
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
@@ -109,7 +111,22 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
         f'{workdir} holds a run with {", ".join(changed)}; use another'
         ' --workdir, or the old values to continue.'
     )
+  _check_steps(config, workdir)
   return not changed
+
+
+def _check_steps(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
+  """Refuses fewer steps than are done: the rest cannot be taken back."""
+  last = workdir_lib.last_checkpoint(workdir)
+  if last is None or 'num_steps' not in config:
+    return
+  done = int(last.name) - _STEPLESS.get(config['mode'], 0)
+  if config['num_steps'] < done:
+    raise ConfigError(
+        f'{workdir} holds a run that has done {done} steps, more than'
+        f' num_steps={config["num_steps"]}: go on with num_steps={done} or'
+        ' more, or use another --workdir.'
+    )
 
 
 def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:

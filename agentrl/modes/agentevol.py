@@ -74,6 +74,8 @@ def _run(session: Session) -> None:
   run.record.open(session.stack, config.num_steps + 1, loop.step, shown=_SHOWN)
   hooks = _Hooks(run, serving, params, episodes)
   if loop.step:
+    if loop.step <= config.num_steps:  # it had ended here, and has more rounds
+      run.record.rename('after', _name(loop.step - 1))
     # Stopped by Ctrl-C before the evaluation of its last round was done.
     hooks.evaluate(loop.step - 1, loop.policy_version)
     learning.keep_best(run)
@@ -86,10 +88,9 @@ def _run(session: Session) -> None:
       threshold=config.algo.threshold,
       hooks=hooks,
   )
-  learning.evaluate(
-      run,
+  learning.evaluate_last(
+      [run],
       serving,
-      'after',
       config.num_steps,
       loop.policy_version,
       checkpoint=loop.step,
@@ -173,7 +174,7 @@ class _Hooks(agentevol.Hooks):
 
   def evaluate(self, number, version):
     """Plays the panel after a round, unless it was played; not after the last."""
-    name = f'round_{number}' if number else 'before'
+    name = _name(number)
     known = self.run.record.evaluations()
     if number < self.run.session.config.num_steps and name not in known:
       learning.evaluate(
@@ -187,6 +188,11 @@ class _Hooks(agentevol.Hooks):
     learning.keep_best(self.run, loop.step)
     checkpoints.save(self.run, state, dataclasses.asdict(loop))
     self.run.checkpoints.wait()
+
+
+def _name(number: int) -> str:
+  """The name of the evaluation after a round that is not the last."""
+  return f'round_{number}' if number else 'before'
 
 
 def _state(run: Run, rounds: int, params: Any) -> TrainState:

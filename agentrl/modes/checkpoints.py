@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from agentrl.modes.build import Run
-from agentrl.training import adapters, checkpoint as checkpoint_lib
+from agentrl.training import adapters, checkpoint as checkpoint_lib, ranks
 from agentrl.training.state import TrainState
 
 
@@ -48,8 +48,13 @@ def restore(
   state, ref_params = checkpoint_lib.restore(
       run.checkpoints, like, reference=reference
   )
-  run.record.restore(host)
   step = host['books']['step']
+  run.record.restore(host)
+  # Process 0 may set the file aside before another one has read it.
+  [ended] = ranks.gather(
+      lambda: [run.record.summarised(step)] if run.session.first else []
+  )
+  run.record.recall(ended)
   lines = run.record.discard_from(step)
   run.session.console.print(
       f'Continuing after step {step}'

@@ -176,6 +176,41 @@ def evaluate_members(
     evaluate(member, serving, name, step, version, **how)
 
 
+def evaluate_last(
+    members: Sequence[Run],
+    serving: Serving,
+    step: int,
+    version: int,
+    *,
+    checkpoint: int,
+) -> None:
+  """Evaluates after the last step, unless a process before this one did."""
+  for member in members:
+    if not _known(member, 'after', checkpoint):
+      evaluate(member, serving, 'after', step, version, checkpoint=checkpoint)
+      continue
+    entry = entry_of(member, 'after')
+    said = report.describe(entry, member.record.evaluations()[entry])
+    member.session.console.print(
+        f'{said}, as evaluated before', highlight=False
+    )
+
+
+def _known(run: Run, name: str, checkpoint: int) -> bool:
+  """True if this checkpoint was evaluated on the panel as it is played now."""
+  found = run.record.evaluations().get(entry_of(run, name))
+  if found is None or run.panel is None:
+    return False
+  now = (
+      checkpoint,
+      run.panel.hash,
+      run.panel.horizon,
+      run.session.config.eval.temperature,
+  )
+  keys = ('checkpoint', *evaluation.SETTINGS)
+  return tuple(map(found.get, keys)) == now
+
+
 def evaluate(
     run: Run,
     serving: Serving,

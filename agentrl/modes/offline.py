@@ -163,8 +163,8 @@ def learn(
   run.checkpoints.wait()
   if serving is not None and session.config.eval.num_tasks:
     learning.push(run, serving, state.params, version + total)
-    learning.evaluate(
-        run, serving, 'after', total, version + total, checkpoint=total
+    learning.evaluate_last(
+        [run], serving, total, version + total, checkpoint=total
     )
   run.record.summarise(session.config.mode, total, updates=total)
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import optax
 from ml_collections import ConfigDict
 
 from agentrl import schedules
@@ -23,6 +24,7 @@ from agentrl.modes import build, checkpoints, learning, session as session_lib
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
 from agentrl.parallel import sharding
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import (
@@ -81,6 +83,7 @@ def _run(session: Session) -> None:
         run, like, reference=config.algo.kl_coef > 0
     )
     loop = LoopState(**loop)
+    _say_stretched(session, learning_rate, loop.step, int(state.step))
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
     serving = learning.start_sampling(run, params, 0)
@@ -115,6 +118,8 @@ def _run(session: Session) -> None:
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
   hooks.recall()
   if resumed:
+    if loop.step < config.num_steps:  # a run that ended here has more steps now
+      run.record.rename('after', f'step_{loop.step}')
     # Stopped by Ctrl-C before the evaluation of its last step was done.
     hooks.evaluate(loop.step, loop.policy_version)
     learning.keep_best(run)
@@ -147,15 +152,41 @@ def _run(session: Session) -> None:
   )
   run.checkpoints.wait()
   ranks.check(session.loop)
-  learning.evaluate_members(
-      members,
-      serving,
-      'after',
-      loop.step,
-      loop.policy_version,
-      checkpoint=loop.step,
+  learning.evaluate_last(
+      members, serving, loop.step, loop.policy_version, checkpoint=loop.step
   )
   learning.finish(run, 'train', loop.step, updates=int(state.step))
+
+
+def _say_stretched(
+    session: Session, learning_rate: optax.Schedule, step: int, updates: int
+) -> None:
+  """Says how the rate of a run jumps that has another `num_steps` now.
+
+  Args:
+    session: of the run; its workdir still has the config of before.
+    learning_rate: by update.
+    step: rl steps done.
+    updates: made in them.
+  """
+  config = session.config
+  path = session.directory / workdir_lib.CONFIG
+  if not path.exists() or not 0 < step < config.num_steps or not updates:
+    return
+  before = workdir_lib.read_record(path).get('num_steps', config.num_steps)
+  _, old = rl.make_optimizer(config.optim, config.algo, before)
+  # The next update's, as it was to be and as it is.
+  was, now = (float(rate(updates)) for rate in (old, learning_rate))
+  if was != now:
+    session.console.print(
+        f'num_steps was {before} and is {config.num_steps}: a'
+        f' {config.optim.schedule} learning rate follows the whole run, so the'
+        f' rate of step {step + 1} is {now:.3g}, after'
+        f' {float(old(updates - 1)):.3g} in step {step}. A run that had'
+        f' num_steps={config.num_steps} from its start would differ.',
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def _source(member: Run) -> Source:
@@ -251,19 +282,10 @@ class _Hooks(rl.Hooks):
 
   def evaluate(self, step, version):
     """Plays the panel that is due after `step` steps, unless it was played."""
-    run, config = self.run, self.run.session.config
-    every, small_every = config.eval.every, config.eval.small.every
-    if every and step % every == 0:
-      panel = WHOLE
-    elif small_every and step % small_every == 0:
-      panel = SMALL
-    else:
+    if (panel := self._due(step)) is None:
       return
     name = f'step_{step}'
-    # The first and the last have names of their own.
-    if step in (0, config.num_steps):
-      return
-    done = run.record.evaluations(panel)
+    done = self.run.record.evaluations(panel)
     learning.evaluate_members(
         [m for m in self.members if learning.entry_of(m, name) not in done],
         self.serving,
@@ -274,7 +296,25 @@ class _Hooks(rl.Hooks):
         panel=panel,
     )
 
+  def _due(self, step):
+    """The panel that is played after `step` steps; None: there is none."""
+    config = self.run.session.config
+    # The first and the last have names of their own.
+    if step in (0, config.num_steps):
+      return None
+    for panel, every in (
+        (WHOLE, config.eval.every),
+        (SMALL, config.eval.small.every),
+    ):
+      if every and step % every == 0:
+        return panel
+    return None
+
   def held_out(self, step):
+    # The horizon may not follow the evaluation at the end of a shorter run: a
+    # longer one has none there.
+    if step and self._due(step) is None:
+      return {}
     name = f'step_{step}' if step else 'before'
     found = {}
     for member in self.members:

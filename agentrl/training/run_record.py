@@ -11,13 +11,16 @@ import rich.console
 
 from agentrl import metrics as metrics_lib
 from agentrl.data import episodes
+from agentrl.errors import CheckpointError
 from agentrl.evaluation import evaluate
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.trackers import Tracker
 from agentrl.training import system
 from agentrl.training.rl import StepRecord
 
 # Panels, as summary.json and metrics call their evaluations.
 WHOLE, SMALL = 'eval', 'eval_small'
+_SUMMARY = 'summary.json'
 
 
 class RunRecord:
@@ -177,6 +180,18 @@ class RunRecord:
     """Summaries of a panel by the names of their evaluations, in order."""
     return self._evals[panel]
 
+  def rename(self, old: str, new: str) -> None:
+    """Gives an evaluation another name, on all panels and for all members."""
+    for panel, evals in self._evals.items():
+      self._evals[panel] = {
+          '/'.join([new, *rest])
+          if first == old
+          else '/'.join([first, *rest]): x
+          for (first, *rest), x in (
+              (name.split('/'), x) for name, x in evals.items()
+          )
+      }
+
   def add_tokens(self, count: float) -> None:
     """Adds tokens that were trained on."""
     self._tokens += count
@@ -216,6 +231,49 @@ class RunRecord:
         state['totals'][name] for name in ('wall_s', 'tokens')
     )
 
+  def summarised(self, step: int) -> dict[str, dict[str, Any]]:
+    """Evaluations in the summary of a run that ended, by panel and name.
+
+    The last evaluation follows the last checkpoint, so no checkpoint has it.
+    A summary of later steps than `step`, which will be done again, is set
+    aside.
+
+    Args:
+      step: that the run continues after; evaluations of later checkpoints are
+        left out.
+
+    Raises:
+      CheckpointError: the summary cannot be read.
+    """
+    path = self._directory / _SUMMARY
+    if not path.exists():
+      return {}
+    try:
+      summary = workdir_lib.read_record(path)
+    except CheckpointError as error:
+      raise CheckpointError(
+          f'{error} Remove it: the run goes on without its last evaluation.'
+      ) from error
+    if summary['steps'] < step:
+      return {}  # it went on: its next checkpoint had them
+    if summary['steps'] > step and self._writes:
+      path.replace(path.with_name(f'{_SUMMARY}.discarded'))
+    return {
+        panel: {
+            name: found
+            for name, found in summary.get(panel, {}).items()
+            if (found.get('checkpoint') or 0) <= step
+        }
+        for panel in (WHOLE, SMALL)
+    }
+
+  def recall(self, evals: Mapping[str, Mapping[str, Any]]) -> None:
+    """Adds what `summarised` found, unless the checkpoint had it."""
+    for panel, found in evals.items():
+      self._evals[panel] = self._evals[panel] | {
+          name: x for name, x in found.items() if name not in self._evals[panel]
+      }
+
   def summarise(self, mode: str, steps: int, **values: Any) -> None:
     """Writes `summary.json` and prints where it is."""
     if not self._writes:
@@ -229,8 +287,11 @@ class RunRecord:
         **{name: x for name, x in self._evals.items() if x or name == WHOLE},
         'links': {name: t.link for name, t in self._trackers.items()},
     }
-    path = self._directory / 'summary.json'
-    path.write_text(json.dumps(summary, indent=2) + '\n')
+    path = self._directory / _SUMMARY
+    # At once: a run that goes on reads its evaluations there.
+    partial = path.with_name(f'{_SUMMARY}.new')
+    partial.write_text(json.dumps(summary, indent=2) + '\n')
+    partial.replace(path)
     self._console.print(
         f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
         highlight=False,

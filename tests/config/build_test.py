@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 import pickle
 import re
 
@@ -463,8 +464,9 @@ def test_a_name_in_what_is_assigned_is_refused_likewise():
         ('optim.lr', 'fast', "optim.lr is a number, got 'fast'."),
         ('optim.lr', None, 'optim.lr is a number, got None.'),
         ('optim.lr', dict(a=1), "optim.lr is a number, got {'a': 1}."),
-        ('optim.lr', float('nan'), 'optim.lr must be a number, got nan.'),
-        ('algo.threshold', float('nan'), 'must be a number, got nan.'),
+        ('optim.lr', float('nan'), 'optim.lr must be a finite number, got nan'),
+        ('optim.lr', float('inf'), 'optim.lr must be a finite number, got inf'),
+        ('algo.threshold', float('nan'), 'must be a finite number, got nan.'),
         ('env.name', 3, 'env.name is a text, got 3.'),
         ('env.name', None, 'env.name is a text, got None.'),
         ('algo.kl_target', 'far', 'a number or None, got .far.'),
@@ -494,6 +496,38 @@ def test_a_value_of_another_type_is_refused_with_what_it_should_be(
   mode = 'agentevol' if path == 'algo.threshold' else 'train'
   config = needed(mode)
   assert re.search(message, refusal(config, {path: value}))
+
+
+@pytest.mark.parametrize('value', ['inf', '-inf', 'nan'])
+@pytest.mark.parametrize('mode', MODES)
+def test_no_field_takes_a_number_that_is_not_finite(mode, value):
+  value, found = float(value), 0
+  for path, leaf in leaves(mode).items():
+    if 'float' in str(leaf.kind) and not leaf.owners:
+      given = (value,) if 'tuple' in str(leaf.kind) else value
+      said = refusal(needed(mode), {path: given}, RUN)
+      assert f'{path} must be a finite number, got' in said, said
+      found += 1
+  assert found or mode not in ('train', 'sft', 'dpo', 'agentevol', 'evaluate')
+
+
+@pytest.mark.parametrize(
+    'values, path',
+    [
+        ({'env.options': {'difficulty': math.inf}}, 'env.options.difficulty'),
+        (
+            {'env.name': 'babyai', 'env.options': {'levels': [1.0, math.nan]}},
+            'env.options.levels',
+        ),
+        (
+            {'algo': dict(name='ppo', critic=dict(lr=math.inf))},
+            'algo.critic.lr',
+        ),
+    ],
+)
+def test_nor_does_a_dict_or_a_list(values, path):
+  said = refusal(defaults('train'), values)
+  assert f'{path} must be a finite number' in said
 
 
 @pytest.mark.parametrize('name', ['env', 'env.options', 'agent', 'eval'])

@@ -47,6 +47,25 @@ def test_a_run_that_was_killed_for_memory_goes_on_with_less(tmp_path):
   resume.check(config, tmp_path)
 
 
+@pytest.mark.parametrize(
+    'mode, done, steps', [('train', 6, 2), ('train', 6, 5), ('agentevol', 5, 3)]
+)
+def test_fewer_steps_than_are_done_are_refused(tmp_path, mode, done, steps):
+  config = defaults(mode)
+  if mode == 'agentevol':
+    config.data.expert_episodes = 1
+  config = record(read(config))
+  resume.keep(config, tmp_path)
+  (tmp_path / 'checkpoints' / f'{done}').mkdir(parents=True)
+  rounds = done - (mode == 'agentevol')  # whose round 0 has no exploration
+  with pytest.raises(ConfigError) as refused:
+    resume.check(config | {'num_steps': steps}, tmp_path)
+  said = str(refused.value)
+  assert f'has done {rounds} steps' in said and f'num_steps={steps}:' in said
+  for more in (0, 1):
+    assert resume.check(config | {'num_steps': rounds + more}, tmp_path)
+
+
 def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
   config = left(tmp_path, checkpoint=True)
   old = {

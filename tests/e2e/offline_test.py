@@ -11,19 +11,17 @@ from agentrl.runtime import workdir as workdir_lib
 from tests.e2e.running import (
     SHORT,
     check_export,
+    check_finished,
     finish,
     finish_killed,
     lines,
     start,
+    summary_of,
     wait_for,
 )
 
 pytestmark = pytest.mark.slow
 SMALL = ('--config.eval.num_tasks=2',)
-
-
-def summary_of(workdir):
-  return json.loads((workdir / 'summary.json').read_text())
 
 
 def conversation(number):
@@ -85,6 +83,7 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
   assert (
       expected[-1]['policy/heldout_loss'] < expected[1]['policy/heldout_loss']
   )
+  check_finished(whole, *SMALL, config=config)
   check_export(whole, tmp_path)
 
 
@@ -114,6 +113,7 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
   for better, worse in zip(pairs[::2], pairs[1::2], strict=True):
     assert better.task_id == worse.task_id
     assert better.episode_return > worse.episode_return
+  check_finished(run, *flags, config=config)
   check_export(run, tmp_path)
 
 
@@ -138,6 +138,7 @@ def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   assert list(summary_of(run)['eval']) == ['untrained', 'before', 'after']
   best = summary_of(run)['best']
   assert best['success'] == max(evals[x]['mean'] for x in ('before', 'after'))
+  check_finished(run, *flags, config=config)
   found = workdir_lib.run_of(str(run / 'checkpoints' / 'best'))
   assert found == (run, best['checkpoint'])
   kept = run / 'rounds' / '1' / 'kept.jsonl'

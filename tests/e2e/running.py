@@ -8,6 +8,10 @@ import subprocess
 import sys
 import time
 
+from tensorboard.backend.event_processing.event_accumulator import (
+    EventAccumulator,
+)
+
 from agentrl.data import episodes as episodes_lib
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -78,6 +82,33 @@ def check_export(run_dir, tmp_path):
   assert 'babyai, all: success ' in said  # in a pipe
   summary = json.loads((tmp_path / 'eval' / 'summary.json').read_text())
   assert summary['eval']['test']['n'] == 2
+
+
+def check_finished(workdir, *flags, config):
+  """A run that has ended, started once more, measures nothing again."""
+  files = [*workdir.glob('*.jsonl'), *workdir.glob('episodes/**/*.jsonl')]
+  before = {path: path.read_bytes() for path in files}
+  evals = summary_of(workdir)['eval']
+  points = tensorboard_points(workdir)
+  said = finish(workdir, *flags, config=config)
+  assert 'as evaluated before' in ' '.join(said.split())
+  for path, data in before.items():
+    assert path.read_bytes() == data, path
+  assert summary_of(workdir)['eval'] == evals
+  assert tensorboard_points(workdir) == points
+
+
+def summary_of(workdir):
+  return json.loads((workdir / 'summary.json').read_text())
+
+
+def tensorboard_points(workdir):
+  """(step, value) of every scalar by its name."""
+  events = EventAccumulator(str(workdir / 'tensorboard')).Reload()
+  return {
+      name: [(x.step, x.value) for x in events.Scalars(name)]
+      for name in events.Tags()['scalars']
+  }
 
 
 def start(workdir, *flags, config):

@@ -22,10 +22,12 @@ from tests.e2e.running import (
     ROOT,
     assert_equal_to_the_bit,
     check_export,
+    check_finished,
     command,
     launch,
     lines,
     start,
+    summary_of,
     wait_for,
 )
 from tests.waiting import alive, gone
@@ -178,6 +180,28 @@ def test_the_best_checkpoint_is_kept_beside_the_newest(runs):
     assert (folder / 'best').read_text() == f'{best["checkpoint"]}\n'
     kept = {x.name for x in folder.iterdir()} - {'best'}
     assert {'3', str(best['checkpoint'])} <= kept and len(kept) <= 3
+
+
+def test_a_finished_run_plays_nothing_again_and_goes_on_from_there(
+    runs, tmp_path
+):
+  run = tmp_path / 'run'
+  shutil.copytree(runs.whole, run)
+  check_finished(run, *SMALL, config=QUICKSTART)
+  before = summary_of(run)
+  done = launch(run, *SMALL, '--config.num_steps=2', config=QUICKSTART)
+  assert done.returncode == 2 and 'has done 3 steps' in done.stderr
+  done = launch(run, *SMALL, '--config.num_steps=4', config=QUICKSTART)
+  assert done.returncode == 0, done.stdout + done.stderr
+  after = summary_of(run)
+  names = ['untrained', 'before', 'step_2', 'step_3', 'after']
+  assert list(after['eval']) == names
+  for panel in ('eval', 'eval_small'):
+    assert after[panel]['step_3'] == before[panel]['after']
+  rates = {k: x['mean'] for k, x in after['eval'].items() if k != 'untrained'}
+  assert after['best']['success'] == max(rates.values())
+  assert (run / 'checkpoints' / f'{after["best"]["checkpoint"]}').exists()
+  assert [line['step'] for line in lines(run / 'metrics.jsonl')] == [0, 1, 2, 3]
 
 
 def test_a_second_run_on_the_workdir_is_refused(runs):

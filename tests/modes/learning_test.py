@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import shutil
 import types
 
 import aiohttp
@@ -12,12 +13,17 @@ import pytest
 from agentrl import config as config_lib
 from agentrl.algos import sft
 from agentrl.data import episodes as episodes_lib
-from agentrl.modes import learning, train
+from agentrl.errors import CheckpointError
+from agentrl.modes import checkpoints, learning, train
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.text import template as template_lib, tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
-from agentrl.training import language_model, supervised
+from agentrl.training import (
+    language_model,
+    state as state_lib,
+    supervised,
+)
 from agentrl.training.optim import Rate
 from agentrl.training.run_record import SMALL, WHOLE
 from agentrl.types import Group, Message
@@ -299,6 +305,154 @@ def test_a_run_ends_with_the_name_of_its_best_checkpoint(make_run, said):
   assert workdir_lib.run_of(str(best)) == (directory, 1)
   assert 'best (step_1): success 0.750' in said(run)
   assert f'checkpoint 1, {best}' in said(run)
+
+
+def kept(success, checkpoint, **changes):
+  """An evaluation as a run keeps it."""
+  found = dict.fromkeys(('low', 'high', 'n', 'tasks', 'invalid'), 0)
+  found |= dict(mean=success, checkpoint=checkpoint, panel='a', horizon=6)
+  return (
+      found | dict(return_mean=0.0, turns_mean=1.0, temperature=1.0) | changes
+  )
+
+
+ENDED = {'checkpoint.keep_best': True, 'eval.every': 2, 'num_steps': 3}
+PANEL = types.SimpleNamespace(hash='a', horizon=6)
+
+
+def go_on(make_run, **fields):
+  """The run in its workdir, at its newest checkpoint."""
+  run = make_run(read(**ENDED | fields), panel=PANEL)
+  like = state_lib.abstract(tiny.new_state())
+  _, _, loop = checkpoints.restore(run, like)
+  return run, loop['step']
+
+
+def save(run, number):
+  loop = {'step': number, 'policy_version': number}
+  checkpoints.save(run, tiny.new_state(), loop)
+  run.checkpoints.wait()
+
+
+def end(make_run, evals, last=3):
+  """Ends a run whose last evaluation, as always, follows its last save."""
+  run = make_run(read(**ENDED), panel=PANEL)
+  for name, found in evals.items():
+    if name == 'after':
+      save(run, last)
+    run.record.add_evaluation(name, found)
+  learning.finish(run, 'train', last)
+  run.checkpoints.close()
+  return run.session.directory
+
+
+EVALS = {'before': kept(0.1, 0), 'step_2': kept(0.3, 2), 'after': kept(0.9, 3)}
+
+
+@pytest.fixture
+def evaluated(monkeypatch):
+  """The names of evaluations that were played."""
+  names = []
+  monkeypatch.setattr(
+      learning,
+      'evaluate',
+      lambda run, serving, name, *_, **how: names.append(name),
+  )
+  return names
+
+
+def test_a_finished_run_that_is_started_again_has_its_last_evaluation(
+    make_run, evaluated
+):
+  directory = end(make_run, EVALS)
+  before = (directory / 'summary.json').read_text()
+  run, step = go_on(make_run)
+  learning.keep_best(run)
+  best = directory / 'checkpoints' / 'best'
+  assert workdir_lib.run_of(str(best)) == (directory, 3)  # while it runs, too
+  learning.evaluate_last([run], None, step, 4, checkpoint=step)
+  learning.finish(run, 'train', step)
+  assert evaluated == []
+  one, other = (json.loads(x) for x in (before, run_summary(directory)))
+  assert one['eval'] == other['eval'] == EVALS and one['best'] == other['best']
+
+
+def run_summary(directory):
+  return (directory / 'summary.json').read_text()
+
+
+@pytest.mark.parametrize(
+    'name, changes',
+    [
+        ('panel', dict(panel='b')),
+        ('horizon', dict(horizon=5)),
+        ('temperature', dict(temperature=0.0)),
+        ('checkpoint', dict(checkpoint=2)),
+    ],
+)
+def test_another_evaluation_than_the_last_one_is_played(
+    make_run, evaluated, name, changes
+):
+  end(make_run, EVALS | {'after': EVALS['after'] | changes})
+  run, step = go_on(make_run)
+  learning.evaluate_last([run], None, step, 4, checkpoint=step)
+  assert evaluated == ['after'], name
+
+
+@pytest.mark.parametrize('later', [0.2, 0.95])
+def test_a_run_that_gets_more_steps_keeps_the_best_of_those_before(
+    make_run, later
+):
+  directory = end(make_run, EVALS)
+  run, step = go_on(make_run, num_steps=6)
+  run.record.rename('after', f'step_{step}')
+  run.record.add_evaluation('step_4', kept(later, 4))
+  learning.keep_best(run, 4)
+  save(run, 4)
+  run.checkpoints.close()
+  # A kill here: its newest checkpoint has them all.
+  run, step = go_on(make_run, num_steps=6)
+  assert list(run.record.evaluations()) == [
+      *('before', 'step_2', 'step_3', 'step_4')
+  ]
+  save(run, 5)
+  learning.keep_best(run)
+  best = 3 if later < 0.9 else 4
+  path = directory / 'checkpoints' / 'best'
+  assert workdir_lib.run_of(str(path)) == (directory, best)
+  assert (directory / 'checkpoints' / f'{best}').exists()
+
+
+def test_evaluations_of_steps_that_are_done_again_are_set_aside(make_run):
+  run = make_run(read(**ENDED))
+  save(run, 2)
+  run.checkpoints.close()
+  directory = end(make_run, {'step_2': kept(0.3, 2), 'after': kept(0.9, 3)})
+  shutil.rmtree(directory / 'checkpoints' / '3')  # to go on from an older one
+  run, step = go_on(make_run)
+  assert step == 2 and list(run.record.evaluations()) == ['step_2']
+  assert not (directory / 'summary.json').exists()
+  assert (directory / 'summary.json.discarded').exists()
+
+
+def test_a_torn_summary_is_one_line_with_the_way_out(make_run):
+  directory = end(make_run, EVALS)
+  (directory / 'summary.json').write_text('{"mode": "tr')
+  with pytest.raises(CheckpointError, match='summary.json .* Remove it'):
+    go_on(make_run)
+
+
+@pytest.mark.parametrize('name', ['after', 'after/a'])
+def test_an_evaluation_gets_its_new_name_on_all_panels(make_run, name):
+  run = make_run(read())
+  for panel in (WHOLE, SMALL):
+    for other in ('before', 'aftermath', name):
+      run.record.add_evaluation(other, kept(0.5, 3), panel)
+  run.record.rename('after', 'step_3')
+  for panel in (WHOLE, SMALL):
+    assert list(run.record.evaluations(panel)) == [
+        *('before', 'aftermath', name.replace('after', 'step_3'))
+    ]
 
 
 def test_the_experts_failures_are_not_imitated(make_run, said):
