@@ -46,7 +46,7 @@ FORMS = {
     'stop': 'stop [answer]',
 }
 _NUMBERED = ('click', 'type', 'hover', 'tab_focus')
-_TEXT = ('press', 'scroll', 'goto', 'stop')
+_TEXT = ('press', 'goto', 'stop')
 
 
 def parse(text: str) -> Command:
@@ -96,13 +96,18 @@ def _read(name: str, rest: str) -> Command:
     number, text, enter = found.groups()
     # As WebArena has it, Enter follows unless the command says otherwise.
     return Command(name, int(number), text, enter != '0')
+  if name == 'stop' and not rest:  # most tasks need no answer
+    return Command(name)
+  if name == 'scroll':  # WebArena reads the direction with and without brackets
+    found = re.fullmatch(r'\[?\s*(up|down)\s*\]?', rest)
+    if found is None:
+      raise ValueError
+    return Command(name, text=found[1])
   if name in _NUMBERED or name in _TEXT:
     if not (rest.startswith('[') and rest.endswith(']')):
       raise ValueError
     inside = rest[1:-1].strip()
     if name in _TEXT:
-      if name == 'scroll' and inside not in ('up', 'down'):
-        raise ValueError
       return Command(name, text=inside)
     if not re.fullmatch(r'[0-9]{1,9}', inside):
       raise ValueError

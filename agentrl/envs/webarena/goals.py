@@ -12,11 +12,9 @@ from typing import Any
 
 from agentrl.envs.webarena.answers import Answer
 from agentrl.envs.webarena.state import Request
-from agentrl.envs.webarena.store import Change
+from agentrl.envs.webarena.store import FREE, Change, lasting
 
 ADDED, CHANGED, REMOVED = 'added', 'changed', 'removed'
-# Columns that the sites fill by themselves.
-FREE = frozenset({'id', 'created_at', 'updated_at'})
 # Parts of an address that a task leaves open where it does not name them: how a
 # list is shown, and what is shown anyway. Others would show another list.
 _MANNER = frozenset({'dir', 'order', 'period', 'sort'})
@@ -59,7 +57,8 @@ class Goal:
 
   Attributes:
     answer: that `stop` must give; None: any.
-    rows: that must differ from the seed's; no other may.
+    rows: that must differ from the seed's; no other may, see
+      `store.lasting`.
     url: address, such as 'http://shop/cart', of the page that must be shown at
       the end, in whatever order its list is if the query does not say. None:
       any.
@@ -115,6 +114,7 @@ def missing(goal: Goal, outcome: Outcome) -> str:
 
 def _rows_are(rows: Sequence[Row], changes: Sequence[Change]) -> bool:
   """True if each row is one of the changes, and each change one of the rows."""
+  changes = lasting(changes)
   added: dict[str, list[int]] = {}
   for change in changes:
     if change.before is None:

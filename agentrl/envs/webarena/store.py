@@ -1,5 +1,6 @@
 """The records of a site: one SQLite database, copied for each episode."""
 
+import collections
 import dataclasses
 import functools
 import hashlib
@@ -12,6 +13,9 @@ from typing import Any
 _MAX_PAGES = 25_000
 # "Now" of all sites: records are older, and what an episode writes is of now.
 NOW = '2023-06-15 12:00:00'
+# Columns that the sites fill by themselves.
+FREE = frozenset({'id', 'created_at', 'updated_at'})
+_DELETED = 'is_deleted'  # set where others' replies keep a deleted row
 
 Row = Mapping[str, Any]
 Fill = Callable[[sqlite3.Connection, random.Random], None]
@@ -72,9 +76,15 @@ class Store:
       return ()
     seed = self.copy()
     try:
+      names = tables(seed)
+      references = _references(seed, names)
       return tuple(
-          change
-          for table in tables(seed)
+          dataclasses.replace(
+              change,
+              referred=change.after is not None
+              and _is_referred(connection, references[table], change.key),
+          )
+          for table in names
           for change in _differing(self.name, table, seed, connection)
       )
     finally:
@@ -90,12 +100,14 @@ class Change:
     key: its rowid.
     before: its columns in the seed; None: it was added.
     after: its columns now; None: it was removed.
+    referred: whether other rows refer to this one now.
   """
 
   table: str
   key: int
   before: Row | None
   after: Row | None
+  referred: bool = False
 
   @property
   def changed(self) -> Row:
@@ -105,6 +117,80 @@ class Change:
         for name, value in self.after.items()
         if self.before[name] != value
     }
+
+
+def lasting(changes: Sequence[Change]) -> Sequence[Change]:
+  """The changes that leave the records other than they were.
+
+  A change is left out where only FREE columns differ, where an added row is
+  deleted again, and where a row equal in all other columns was added for one
+  that was removed. SQLite gives the id of a removed last row to the next one
+  that is added, so a row to which none refers may stand for two: a removed and
+  an added one.
+  """
+  gone: dict[Any, collections.deque[int]] = {}  # contents -> places in changes
+  come: dict[int, Any] = {}  # place -> contents
+  for place, change in enumerate(changes):
+    before, after = _contents(change, change.before), None
+    if change.after is not None and not change.after.get(_DELETED):
+      after = _contents(change, change.after)
+    whole = change.before is not None and change.after is not None
+    if before == after or whole and change.referred:
+      continue
+    if before is not None:
+      gone.setdefault(before, collections.deque()).append(place)
+    if after is not None:
+      come[place] = after
+  undone, replaced = set(), set()
+  for place, contents in come.items():
+    if gone.get(contents):
+      undone.add(gone[contents].popleft())
+      replaced.add(place)
+  found = []
+  for place, change in enumerate(changes):
+    if place in undone:
+      change = dataclasses.replace(change, before=None)
+    if place in replaced:
+      change = dataclasses.replace(change, after=None)
+    if change.before is None and (
+        change.after is None or change.after.get(_DELETED)
+    ):
+      continue
+    if _contents(change, change.before) != _contents(change, change.after):
+      found.append(change)
+  return tuple(found)
+
+
+def _contents(change: Change, row: Row | None) -> Any:
+  """What a row says, without the columns that a site fills."""
+  if row is None:
+    return None
+  kept = sorted(item for item in row.items() if item[0] not in FREE)
+  return change.table, tuple(kept)
+
+
+def _references(
+    connection: sqlite3.Connection, names: Sequence[str]
+) -> Mapping[str, Sequence[tuple[str, str]]]:
+  """Table -> the tables and columns that refer to its rows."""
+  found: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
+  for name in names:
+    for row in connection.execute(f'PRAGMA foreign_key_list("{name}")'):
+      found[row['table']].append((name, row['from']))
+  return found
+
+
+def _is_referred(
+    connection: sqlite3.Connection,
+    references: Sequence[tuple[str, str]],
+    key: int,
+) -> bool:
+  return any(
+      connection.execute(
+          f'SELECT 1 FROM "{table}" WHERE "{column}" = ? LIMIT 1', (key,)
+      ).fetchone()
+      for table, column in references
+  )
 
 
 def tables(connection: sqlite3.Connection) -> Sequence[str]:

@@ -78,6 +78,24 @@ def test_commands_without_an_argument(name):
     commands.parse(f'{name} [1]')
 
 
+@pytest.mark.parametrize(
+    'text, command',
+    (
+        ('stop', Command('stop')),
+        (' stop\n', Command('stop')),
+        ('stop []', Command('stop')),
+        ('```stop```', Command('stop')),
+        ('scroll down', Command('scroll', text='down')),
+        ('scroll up', Command('scroll', text='up')),
+        ('scroll[up]', Command('scroll', text='up')),
+        ('scroll [ down ]', Command('scroll', text='down')),
+        ('```scroll down```', Command('scroll', text='down')),
+    ),
+)
+def test_what_the_original_reads_without_brackets(text, command):
+  assert commands.parse(text) == command
+
+
 def test_the_first_fenced_command_counts():
   text = 'I think so.\n```click [3]```\nor ```click [4]```'
   assert commands.parse(text) == Command('click', 3)
@@ -99,7 +117,14 @@ def test_the_first_fenced_command_counts():
         ('type [x] [text]', 'type [id] [text] [press_enter: 0 or 1]'),
         ('scroll [left]', 'scroll [up or down]'),
         ('tab_focus [a]', 'tab_focus [index]'),
-        ('stop', 'stop [answer]'),
+        ('scroll', 'scroll [up or down]'),
+        ('scroll []', 'scroll [up or down]'),
+        ('scroll down twice', 'scroll [up or down]'),
+        ('scroll [Down]', 'scroll [up or down]'),
+        ('stop 12', 'stop [answer]'),
+        ('stop [12', 'stop [answer]'),
+        ('press', 'press [keys]'),
+        ('goto http://shop/', 'goto [url]'),
         ('', 'no command'),
         ('Click [1]', 'no command'),
         ('swim [1]', 'no command'),

@@ -77,6 +77,34 @@ def test_near_misses(row, change):
   assert goals.missing(Goal(rows=(row,)), outcome(change)) == 'rows'
 
 
+def test_what_was_undone_is_forgiven_and_what_is_left_is_not():
+  goal = Goal(rows=(PRICE,))
+  touched = Change(
+      'shop.orders',
+      4,
+      {'id': 4, 'status': 'pending', 'updated_at': 'then'},
+      {'id': 4, 'status': 'pending', 'updated_at': 'now'},
+  )
+  lost = Change('shop.wishes', 3, {'id': 3, 'product_id': 5}, None)
+  back = Change('shop.wishes', 9, None, {'id': 9, 'product_id': 5})
+  other = Change('shop.wishes', 9, None, {'id': 9, 'product_id': 6})
+  slip = added('forum.posts', 11, title='x', is_deleted=1)
+  assert goals.reached(goal, outcome(price, touched, lost, back, slip))
+  for left in ((lost,), (back,), (lost, other), (touched, lost)):
+    assert goals.missing(goal, outcome(price, *left)) == 'rows'
+
+
+def test_a_wanted_row_that_was_taken_back_is_missing():
+  back = Change('shop.things', 9, None, gone.before)
+  assert goals.missing(Goal(rows=(GONE,)), outcome(gone, back)) == 'rows'
+
+
+def test_a_new_row_refers_to_the_one_that_was_not_deleted():
+  goal = Goal(rows=(ORDER, LINE))
+  slip = added(key=8, user_id=1, note='be quick', is_deleted=1)
+  assert goals.reached(goal, outcome(slip, order, line))
+
+
 def test_a_row_that_refers_to_another_new_one():
   goal = Goal(rows=(ORDER, LINE))
   wrong = added('shop.lines', 3, order_id=8, count=2)

@@ -73,29 +73,73 @@ rows_of_seed = functools.cache(rows_of)
 
 
 def differences(seed, final):
-  """All rows that differ, each as a tuple that can be compared."""
+  """All rows that differ for good, each as a tuple that can be compared.
+
+  A table is read as a bag of rows, without what is filled by itself: rows that
+  are in both bags do not differ, whatever their keys are. Rows to which others
+  point keep their keys. A row that was written and marked as deleted is none.
+  """
   if seed is final:
     return Counter()
+  schema = dict(
+      tuple(row)
+      for row in seed.execute(
+          "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name"
+          " NOT LIKE 'sqlite%'"
+      )
+  )
   found = []
-  for (table,) in seed.execute(
-      "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE"
-      " 'sqlite%'"
-  ).fetchall():
+  for table in schema:
     columns, old = rows_of_seed(seed, table)
     _, new = rows_of(final, table)
-    if old == new:
-      continue
-    before = {row[0]: dict(zip(columns, row, strict=True)) for row in old}
-    after = {row[0]: dict(zip(columns, row, strict=True)) for row in new}
-    for key in before.keys() - after.keys():
-      found.append(('-', table, key))
-    for key in after.keys() - before.keys():
-      found.append(added(table, **after[key]))
-    for key in before.keys() & after.keys():
-      if before[key] != after[key]:
-        values = {x: y for x, y in after[key].items() if y != before[key][x]}
-        found.append(changed(table, key, **values))
+    if old != new:
+      old, new = (
+          {row[0]: dict(zip(columns, row, strict=True)) for row in rows}
+          for rows in (old, new)
+      )
+      found += _differing(table, old, new, pointed_at(final, schema, table))
   return Counter(found)
+
+
+def _differing(table, old, new, fixed):
+  """The rows of a table that differ; those with `fixed` keys keep them."""
+  lost = {key: said(row) for key, row in old.items()}
+  got = {key: said(row) for key, row in new.items()}
+  for key in lost.keys() & got.keys():
+    if lost[key] == got[key]:
+      del lost[key], got[key]
+  stay = lost.keys() & got.keys() & fixed
+  free = {}  # what a new row says -> keys
+  for key in sorted(got.keys() - stay):
+    if not new[key].get('is_deleted'):
+      free.setdefault(got[key], []).append(key)
+  for key in sorted(lost.keys() - stay):
+    if free.get(lost[key]):
+      del got[free[lost.pop(key)].pop(0)]
+  for key in lost:
+    if key in got:
+      values = {x: y for x, y in new[key].items() if y != old[key][x]}
+      yield changed(table, key, **values)
+    else:
+      yield '-', table, key
+  for key in got.keys() - lost.keys():
+    if not new[key].get('is_deleted'):
+      yield added(table, **new[key])
+
+
+def said(row):
+  return tuple(x for name, x in row.items() if name not in BY_ITSELF)
+
+
+def pointed_at(db, schema, table):
+  """The keys of a table that rows of any table hold."""
+  keys = set()
+  for other, sql in schema.items():
+    pattern = rf'(\w+) INTEGER[^,]*? REFERENCES {table}\b'
+    for column in re.findall(pattern, sql):
+      held = db.execute(f'SELECT {column} FROM {other}').fetchall()
+      keys |= {row[0] for row in held}
+  return keys
 
 
 def added(table, **row):

@@ -5,7 +5,7 @@ import sqlite3
 import pytest
 
 from agentrl.envs.webarena.records import build_stores
-from agentrl.envs.webarena.store import Store
+from agentrl.envs.webarena.store import Store, lasting
 
 SCHEMA = """
 CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT, price INTEGER);
@@ -64,6 +64,114 @@ def test_a_change_that_was_taken_back_is_none(store):
   copy.execute('UPDATE things SET price = price + 1')
   copy.execute('UPDATE things SET price = price - 1')
   assert store.changes(copy) == ()
+
+
+LISTS = """
+CREATE TABLE people (
+  id INTEGER PRIMARY KEY, name TEXT, city TEXT, updated_at TEXT
+);
+CREATE TABLE letters (
+  id INTEGER PRIMARY KEY, sender INTEGER REFERENCES people, body TEXT,
+  is_deleted INTEGER NOT NULL DEFAULT 0, created_at TEXT, updated_at TEXT
+);
+CREATE TABLE answers (
+  id INTEGER PRIMARY KEY, letter INTEGER REFERENCES letters, body TEXT
+);
+"""
+
+
+def fill_lists(db, chance):
+  del chance
+  db.executescript("""
+  INSERT INTO people VALUES (1, 'Ada', 'Bern', 'old'), (2, 'Ben', 'Bern', 'old');
+  INSERT INTO letters VALUES (1, 1, 'hello', 0, 'old', 'old'),
+    (2, 1, 'more', 0, 'old', NULL), (3, 2, 'last', 0, 'old', NULL);
+  INSERT INTO answers VALUES (1, 1, 'thanks');
+  """)
+
+
+UNDONE = {
+    'only a time': "UPDATE people SET updated_at = 'now'",
+    'times of several tables': (
+        "UPDATE people SET updated_at = 'now';"
+        "UPDATE letters SET updated_at = 'now', created_at = 'now'"
+    ),
+    'removed and added again': (
+        'DELETE FROM letters WHERE id = 2;'
+        "INSERT INTO letters (id, sender, body) VALUES (9, 1, 'more')"
+    ),
+    'the last one, which gets its id again': (
+        'DELETE FROM letters WHERE id = 3;'
+        "INSERT INTO letters (sender, body, created_at) VALUES (2, 'last', 'n')"
+    ),
+    'the last two, which get the ids of each other': (
+        'DELETE FROM letters WHERE id > 1;'
+        "INSERT INTO letters (sender, body) VALUES (2, 'last'), (1, 'more')"
+    ),
+    'added and deleted': (
+        "INSERT INTO letters (sender, body, is_deleted) VALUES (1, 'oh', 1)"
+    ),
+    'deleted and written again': (
+        'UPDATE letters SET is_deleted = 1 WHERE id = 2;'
+        "INSERT INTO letters (sender, body) VALUES (1, 'more')"
+    ),
+}
+LEFT = {
+    'another value': "UPDATE people SET city = 'Rome' WHERE id = 1",
+    'added again with another value': (
+        'DELETE FROM letters WHERE id = 2;'
+        "INSERT INTO letters (sender, body) VALUES (1, 'More')"
+    ),
+    'added twice': (
+        'DELETE FROM letters WHERE id = 2;'
+        "INSERT INTO letters (sender, body) VALUES (1, 'more'), (1, 'more')"
+    ),
+    'removed': 'DELETE FROM letters WHERE id = 3',
+    'deleted': 'UPDATE letters SET is_deleted = 1 WHERE id = 2',
+    # Its answers are lost to the new one.
+    'answered, deleted and written again': (
+        'UPDATE letters SET is_deleted = 1 WHERE id = 1;'
+        "INSERT INTO letters (sender, body) VALUES (1, 'hello')"
+    ),
+    # Their letters are now by each other.
+    'people who have swapped names': (
+        "UPDATE people SET name = CASE id WHEN 1 THEN 'Ben' ELSE 'Ada' END"
+    ),
+    'added': "INSERT INTO letters (sender, body) VALUES (1, 'new')",
+}
+
+
+@pytest.fixture(scope='module')
+def lists():
+  return Store.build('lists', LISTS, fill_lists)
+
+
+@pytest.mark.parametrize('what', UNDONE)
+def test_a_change_that_leaves_the_records_as_they_were_does_not_last(
+    lists, what
+):
+  copy = lists.copy()
+  copy.executescript(UNDONE[what])
+  assert lists.changes(copy)  # it is told
+  assert lasting(lists.changes(copy)) == ()
+
+
+@pytest.mark.parametrize('what', LEFT)
+def test_a_change_that_leaves_something_else_lasts(lists, what):
+  copy = lists.copy()
+  copy.executescript(LEFT[what])
+  assert lasting(lists.changes(copy))
+
+
+def test_of_a_row_whose_id_went_to_another_one_the_new_one_lasts(lists):
+  copy = lists.copy()
+  copy.executescript("""
+  DELETE FROM letters WHERE id > 1;
+  INSERT INTO letters (sender, body) VALUES (2, 'last'), (2, 'new');
+  """)
+  removed, added = lasting(lists.changes(copy))
+  assert (removed.before['body'], removed.after) == ('more', None)
+  assert (added.before, added.after['body']) == (None, 'new')
 
 
 def test_an_episode_cannot_fill_the_memory(store):
