@@ -12,12 +12,47 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Protocol
 
-_NUMBER = re.compile(r'[-+]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?', re.ASCII)
+_NUMBER = re.compile(
+    r'[-+]?(\d{1,3}(?P<mark>[, \'])\d{3}((?P=mark)\d{3})*|\d+)(\.\d+)?',
+    re.ASCII,
+)
+# What may follow a number that has no unit of its own: things that sites count.
+# Units of a scale (days, dollars, thousands) would change what a number means.
+_THINGS = (
+    'blocks branches comments commits downvotes files followers forks forums'
+    ' issues items labels members messages moderators orders people pieces'
+    ' points posts products projects replies reviews stars subscribers'
+    ' submissions subscriptions times units upvotes users votes'
+).split()
+_OF_FIVE = re.compile(r'( ?(/|(out )?of) ?5(\.0)?)?( ?(stars?|\u2605))?')
+_AMOUNT = re.compile(
+    r'(?P<sign>[-+]?)((usd|us) ?)?\$? ?(?P<number>[-+]?\d.*?)'
+    r' ?(\$|us\$|usd|((us|u\.s\.) )?dollars?)?( usd)?'
+)
 _DATES = (
-    '%Y-%m-%d', '%m/%d/%Y', '%m/%d/%y', '%B %d, %Y', '%b %d, %Y', '%d %B %Y',
-    '%d %b %Y', '%B %d %Y', '%b %d %Y',
+    '%Y-%m-%d', '%Y/%m/%d', '%Y.%m.%d', '%m/%d/%Y', '%m/%d/%y', '%B %d %Y',
+    '%b %d %Y', '%d %B %Y', '%d %b %Y', '%d-%B-%Y', '%d-%b-%Y', '%Y %B %d',
+    '%Y %b %d',
 )  # fmt: skip
-_QUOTES = '"\'`\u201c\u201d\u2018\u2019'
+_WEEKDAY = re.compile(
+    r'\(?\b(?P<day>mon|tue|wed|thu|fri|sat|sun)[a-z]*day\b\)?'
+    r'|\(?\b(?P<short>mon|tues?|wed|thur?s?|fri|sat|sun)\b\.?\)?'
+)
+# Of the United States, where the sites are: the country's 1 may stand before.
+_PHONE = re.compile(r'(\+?1[-. /]*)?\(?\d{3}\)?[-. /]*\d{3}[-. /]*\d{4}')
+_QUOTES = '"\'`\u201c\u201d\u2018\u2019\u00ab\u00bb'
+_EMPHASIS = re.compile(r'(\*\*|__|\*|_)(?=\S)(.+)(?<=\S)\1', re.DOTALL)
+# Signs that look alike, and those that Markdown escapes.
+_ALIKE = str.maketrans({
+    '\u2019': "'", '\u2018': "'", '\u201c': '"', '\u201d': '"',
+    '\u2010': '-', '\u2011': '-', '\u2012': '-', '\u2013': '-', '\u2014': '-',
+    '\u2212': '-', '\u2026': '...',
+})  # fmt: skip
+_FENCE = re.compile(r'```\w*\s(.*?)\s?```', re.DOTALL)
+_MARKS = (r';', r'\n', r',(?=\s)', r',', r'\s(?:-|\u2013|to)\s', r'\sand\s')
+_BULLET = re.compile(
+    r'(?:[-*+\u2022\u2013]|\(?(\d{1,3})[.):])\s+(.*)', re.DOTALL
+)
 
 
 class Answer(Protocol):
@@ -32,7 +67,10 @@ class Answer(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-  """Words, up to case, spaces, quotes and a full stop at the end.
+  """Words, up to case, spaces, quotes, emphasis and a full stop at the end.
+
+  The full stop of an initial ('Carla V.') belongs to the words; any other may
+  be left out. Phone numbers are equal in whatever way they are grouped.
 
   Attributes:
     text: the words.
@@ -43,7 +81,18 @@ class Text:
   aliases: Sequence[str] = ()
 
   def accepts(self, said: str) -> bool:
-    return _plain(said) in {_plain(x) for x in (self.text, *self.aliases)}
+    forms = {_words(x) for x in _sentences(said)}
+    for text in (self.text, *self.aliases):
+      plain = _words(_plain(text))
+      right = {plain}
+      if not re.search(r'\b\w\.$', plain):
+        right.add(plain.removesuffix('.'))
+      if right & forms:
+        return True
+      if not plain.isdecimal() and _PHONE.fullmatch(plain):
+        if any(_phone(plain) == _phone(x) for x in forms):
+          return True
+    return False
 
   def example(self) -> str:
     return self.text
@@ -54,20 +103,33 @@ class Number:
   """A number, exactly.
 
   Attributes:
-    value: as digits, such as '4.5'.
-    unit: a word that may follow, such as 'reviews'.
+    value: as digits, such as '4.5'. With a decimal point and no unit it is a
+      rating, which may be said to be 'out of 5' or of 'stars'.
+    unit: a word that may follow, such as 'reviews'; '': any of things counted.
   """
 
   value: str
   unit: str = ''
 
   def accepts(self, said: str) -> bool:
-    text = _plain(said)
-    unit = self.unit.lower()
-    for word in (unit, unit.removesuffix('s')):
-      if word:
-        text = text.removesuffix(f' {word}')
-    return _decimal(text) == Decimal(self.value)
+    return any(
+        _decimal(x) == Decimal(self.value)
+        for text in _sentences(said)
+        for x in self._bare(re.sub(r'^(minus|negative) (?=\d)', '-', text))
+    )
+
+  def _bare(self, text: str) -> Sequence[str]:
+    """The text, and what it is without a unit."""
+    if not self.unit and '.' in self.value:
+      found = re.match(r'[-+\d,.]+', text)
+      if found and _OF_FIVE.fullmatch(text, found.end()):
+        return (found[0],)
+      return (text,)
+    units = (self.unit.lower(),) if self.unit else _THINGS
+    number, _, word = text.rpartition(' ')
+    if word in units or f'{word}s' in units or f'{word}es' in units:
+      return text, number
+    return (text,)
 
   def example(self) -> str:
     return self.value
@@ -84,8 +146,13 @@ class Money:
   cents: int
 
   def accepts(self, said: str) -> bool:
-    text = re.sub(r'^(us)?\$\s*|\s*(usd|dollars)$', '', _plain(said))
-    return _decimal(text) == Decimal(self.cents) / 100
+    for text in _sentences(said):
+      found = _AMOUNT.fullmatch(text)
+      if found and _decimal(found['sign'] + found['number']) == (
+          Decimal(self.cents) / 100
+      ):
+        return True
+    return False
 
   def example(self) -> str:
     return f'${self.cents / 100:,.2f}'
@@ -93,7 +160,7 @@ class Money:
 
 @dataclasses.dataclass(frozen=True)
 class Date:
-  """A day.
+  """A day; a day of the week that is said with it must be its own.
 
   Attributes:
     day: as `YYYY-MM-DD`.
@@ -102,13 +169,22 @@ class Date:
   day: str
 
   def accepts(self, said: str) -> bool:
-    text = re.sub(r'(\d)(st|nd|rd|th)\b', r'\1', _plain(said))
+    text = re.sub(r'(\d)(st|nd|rd|th)\b', r'\1', _sentences(said)[-1])
+    weekday = _WEEKDAY.search(text)
+    if weekday:
+      text = text[: weekday.start()] + ' ' + text[weekday.end() :]
+    text = re.sub(r'\b(the|of)\b|,', ' ', text)
+    text = re.sub(r'\b([a-z]{3})t?\.', r'\1', text)  # 'Jan.', 'Sept.'
+    text = ' '.join(text.split())
     for form in _DATES:
       try:
-        found = datetime.datetime.strptime(text, form)
+        found = datetime.datetime.strptime(text, form).date()
       except ValueError:
         continue
-      return found.date().isoformat() == self.day
+      name = (weekday['day'] or weekday['short'])[:3] if weekday else ''
+      return found.isoformat() == self.day and (
+          found.strftime('%A').lower().startswith(name)
+      )
     return False
 
   def example(self) -> str:
@@ -117,7 +193,9 @@ class Date:
 
 @dataclasses.dataclass(frozen=True)
 class Several:
-  """A list: JSON, or items between semicolons, lines or, else, commas.
+  """A list: JSON, or items between semicolons, lines, commas or 'and'.
+
+  Items may be numbered or have bullets.
 
   Attributes:
     items: all of them.
@@ -150,26 +228,68 @@ class Several:
 
 
 def _plain(text: str) -> str:
-  text = ' '.join(text.split()).strip(_QUOTES).removesuffix('.')
-  return text.strip(_QUOTES).strip().lower().replace('\u2019', "'")
+  """A text in small letters, without quotes and emphasis around it."""
+  text = ' '.join(text.translate(_ALIKE).split()).lower()
+  while True:
+    before = text
+    text = text.strip(_QUOTES).strip()
+    found = _EMPHASIS.fullmatch(text)
+    text = found[2] if found else text
+    if text == before:
+      return text
+
+
+def _sentences(text: str) -> Sequence[str]:
+  """The plain text, and the one without a full stop at its end."""
+  text = _plain(text)
+  return text, _plain(text.removesuffix('.'))
+
+
+def _words(text: str) -> str:
+  """A plain text without what is written in one way or another."""
+  text = text.replace(' & ', ' and ')
+  return re.sub(r'(?<=\d) (?=[a-z])', '', text)  # '256 GB'
+
+
+def _phone(text: str) -> str | None:
+  """The ten digits of a phone number; None: it is none."""
+  if not _PHONE.fullmatch(text):
+    return None
+  return re.sub(r'\D', '', text)[-10:]
 
 
 def _decimal(text: str) -> Decimal | None:
   if not _NUMBER.fullmatch(text):
     return None
-  return Decimal(text.replace(',', ''))
+  return Decimal(re.sub("[, ']", '', text))
 
 
 def _splits(said: str) -> list[list[str]]:
   """The ways to read a list."""
+  fenced = _FENCE.fullmatch(said.strip())
+  said = fenced[1] if fenced else said
   try:
     found = json.loads(said)
   except ValueError:
     found = None
   if isinstance(found, list):
     return [[str(x) for x in found]]
-  ways = []
-  for mark in (';', '\n', ','):
-    if mark in said:
-      ways.append([x.strip() for x in said.split(mark) if x.strip()])
-  return ways or [[said]]
+  ways = [[said]]
+  for mark in _MARKS:
+    items = [x.strip() for x in re.split(mark, said) if x.strip()]
+    ways.append(items)
+    if len(items) > 1:  # 'a, b and c', 'a, b, and c'
+      *most, last = items
+      ways.append([*most, *filter(None, re.split(r'(?:^|\s+)and\s+', last))])
+  return [y for x in ways for y in (x, _unmarked(x)) if y]
+
+
+def _unmarked(items: Sequence[str]) -> list[str] | None:
+  """Items without bullets, or numbers from 1; None: they have none."""
+  found = [_BULLET.fullmatch(x) for x in items]
+  if not all(found):
+    return None
+  numbers = [x[1] for x in found]
+  if any(numbers) and numbers != [str(k + 1) for k in range(len(items))]:
+    return None
+  return [x[2].rstrip(',;') for x in found]
