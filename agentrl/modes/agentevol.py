@@ -137,7 +137,7 @@ class _Hooks(agentevol.Hooks):
         session.config.optim.max_tokens,
         session.seed('rows', number),
     )
-    params, values = learning.imitate(
+    return learning.imitate(
         self.run,
         self.base_params,
         batch.replace(
@@ -149,8 +149,6 @@ class _Hooks(agentevol.Hooks):
         name='sft',
         directory=directory,
     )
-    total = passes.num_updates(len(episodes))
-    return params, values | {'train/updates': float(total)}
 
   def push(self, params, version):
     learning.push(self.run, self.serving, params, version)

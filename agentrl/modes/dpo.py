@@ -73,10 +73,10 @@ def _run(session: Session) -> None:
     learner = offline.at_checkpoint(run, learner)
     if config.eval.num_tasks:
       serving = learning.start_sampling(
-          run, learner.state.params, version + int(learner.state.step)
+          run, learner.state.params, version + learner.start
       )
   else:
-    offline.save(run, learner.state, version)
+    offline.save(run, learner.state, 0, version)
   offline.learn(
       run,
       serving,

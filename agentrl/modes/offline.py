@@ -27,7 +27,7 @@ from agentrl.training.state import TrainState
 from agentrl.training.supervised import Learner
 from agentrl.types import Group
 
-# (updates done, state) -> more metrics
+# (minibatches done, state) -> more metrics
 Measure = Callable[[int, TrainState], dict[str, float]]
 
 
@@ -102,13 +102,19 @@ def make_learner(
 
 def at_checkpoint(run: Run, learner: Learner) -> Learner:
   """The learner at the newest checkpoint."""
-  state, _, _ = checkpoints.restore(run, state_lib.abstract(learner.state))
-  return learner._replace(state=state)
+  state, _, loop = checkpoints.restore(run, state_lib.abstract(learner.state))
+  return learner._replace(state=state, start=loop['step'])
 
 
-def save(run: Run, state: TrainState, version: int) -> None:
-  """Saves; `version` is that of the policy before the first update."""
-  done = int(state.step)
+def save(run: Run, state: TrainState, done: int, version: int) -> None:
+  """Saves.
+
+  Args:
+    run: of the mode.
+    state: after these minibatches.
+    done: minibatches.
+    version: of the policy before the first update.
+  """
   checkpoints.save(run, state, {'step': done, 'policy_version': version + done})
 
 
@@ -122,7 +128,7 @@ def learn(
     shown: Sequence[str],
     measure: Measure = lambda done, state: {},
 ) -> None:
-  """Makes the updates that are left, evaluates and writes the summary.
+  """Takes the minibatches that are left, evaluates and writes the summary.
 
   Args:
     run: of the mode.
@@ -131,7 +137,7 @@ def learn(
     batch: NumPy arrays, `[B, T]`.
     version: of the policy before the first update.
     shown: metrics of the progress line.
-    measure: gives more metrics after an update.
+    measure: gives more metrics after a minibatch.
 
   Raises:
     Interrupted: the user asked to stop; what was done is saved.
@@ -140,7 +146,7 @@ def learn(
   run.record.open(
       session.stack,
       total,
-      int(learner.state.step),
+      learner.start,
       shown=(*shown, 'train/grad_norm'),
       show_every=max(total // 20, 1),
   )
@@ -149,12 +155,14 @@ def learn(
     done = index + 1
     # A skipped update has learnt nothing.
     run.record.add_tokens(values.get('train/tokens', 0.0))
-    values = values | {'train/lr': float(learner.learning_rate(index))}
+    if values:  # an update was made, by the rate of its number
+      rate = learner.learning_rate(int(state.step) - 1)
+      values = values | {'train/lr': float(rate)}
     run.record.write(index, values | measure(done, state))
     stop = ranks.interrupted(session.loop)
     every = session.config.checkpoint.every
     if stop or done % every == 0 or done == total:
-      save(run, state, version)
+      save(run, state, done, version)
     if stop:
       run.checkpoints.wait()
       raise Interrupted
@@ -166,7 +174,7 @@ def learn(
     learning.evaluate_last(
         [run], serving, total, version + total, checkpoint=total
     )
-  run.record.summarise(session.config.mode, total, updates=total)
+  run.record.summarise(session.config.mode, total, updates=int(state.step))
 
 
 def with_reference(

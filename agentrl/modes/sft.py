@@ -37,6 +37,13 @@ def _run(session: Session) -> None:
       episodes, config.algo.heldout, seed=session.seed('heldout')
   )
   heldout = supervised.as_batch(heldout) if heldout else None
+  if heldout is not None and not heldout.completion_mask.any():
+    session.console.print(
+        'The held-out demonstrations have no token to learn, so there is no'
+        ' policy/heldout_loss.',
+        highlight=False,
+    )
+    heldout = None
   loss = functools.partial(sft.loss, prompt_weight=config.algo.prompt_weight)
   learner = offline.make_learner(run, params, len(train), loss)
   del params  # the learner has a copy, which its first update donates
@@ -45,13 +52,11 @@ def _run(session: Session) -> None:
     learner = offline.at_checkpoint(run, learner)
   serving = None
   if config.eval.num_tasks:
-    serving = learning.start_sampling(
-        run, learner.state.params, int(learner.state.step)
-    )
+    serving = learning.start_sampling(run, learner.state.params, learner.start)
   if not resumed:
     if serving is not None:
       learning.evaluate(run, serving, 'before', 0, 0, checkpoint=0)
-    offline.save(run, learner.state, 0)
+    offline.save(run, learner.state, 0, 0)
 
   def measure(done: int, state: TrainState) -> dict[str, float]:
     """The loss of the held-out demonstrations, when it is time."""

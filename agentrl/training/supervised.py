@@ -84,13 +84,24 @@ class Network(NamedTuple):
 
 
 class Learner(NamedTuple):
-  """A supervised phase; `state` is the one before its next update."""
+  """A supervised phase, at the beginning of one of its minibatches.
+
+  Attributes:
+    state: before the next update.
+    programs: for this state.
+    learning_rate: by update.
+    total: minibatches of the phase.
+    passes: over the demonstrations.
+    start: minibatches that are done. `state.step` is no such position: it counts
+      updates, and a minibatch without a token to learn makes none.
+  """
 
   state: TrainState
   programs: programs_lib.Programs
   learning_rate: optax.Schedule
-  total: int  # updates of the phase
+  total: int
   passes: Passes
+  start: int = 0
 
 
 def make_learner(
@@ -139,13 +150,14 @@ def rows_of(members: np.ndarray, rows_per_example: int) -> np.ndarray:
 def fit(
     learner: Learner, batch: TokenBatch, *, on_update: OnUpdate
 ) -> TrainState:
-  """Makes the updates that are left.
+  """Makes the updates of the minibatches that are left.
 
   Args:
     learner: its state is donated.
     batch: NumPy arrays; all the demonstrations, one a row.
-    on_update: called with the update's index, the state after it, which the
-      next update donates, and metrics; may raise to stop.
+    on_update: called with the minibatch's index, the state after it, which the
+      next update donates, and metrics, none where it had no token to learn; may
+      raise to stop.
 
   Returns:
     The state after the last update.
@@ -153,8 +165,8 @@ def fit(
   Raises:
     DivergedError: several updates in a row had no finite gradient.
   """
-  state, programs, _, _, passes = learner
-  start, skips = int(state.step), 0
+  state, programs, _, _, passes, start = learner
+  skips = 0
   for index, rows in enumerate(passes.minibatches(len(batch.tokens))):
     if index < start:
       continue
@@ -205,7 +217,7 @@ def imitate(
 
   Returns:
     The parameters learnt, and the last update's metrics, but with the tokens
-    of all updates.
+    of all updates, and their number.
   """
   filename = f'{name}.jsonl'
   tokens, last = 0.0, {}
@@ -229,13 +241,18 @@ def imitate(
     ) -> None:
       nonlocal tokens, last
       # A skipped update has learnt nothing.
-      tokens, last = tokens + values.get('train/tokens', 0.0), values
+      tokens += values.get('train/tokens', 0.0)
+      last = values or last
       if write:
         writer.write(index, values)
       check()
 
     state = fit(learner, batch, on_update=on_update)
-  return state.params, last | {'train/tokens': tokens}
+  updates = float(state.step)
+  return state.params, last | {
+      'train/tokens': tokens,
+      'train/updates': updates,
+  }
 
 
 def mean_loss(

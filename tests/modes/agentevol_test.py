@@ -50,6 +50,26 @@ def test_a_round_begins_with_the_base_and_learns_all_that_was_kept(
   assert len(path.read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize('place', range(3))
+def test_a_round_counts_updates_and_ends_with_the_metrics_of_one(
+    make_run, place
+):
+  """Wherever the demonstration stands that teaches nothing."""
+  run = make_run(read(**{'algo.epochs': 2, 'algo.minibatch_size': 1}))
+  episodes = kept(1.0, 0.5, 0.0)
+  turns = tuple(
+      dataclasses.replace(turn, learn=False, reward=0.0)
+      for turn in episodes[2].turns
+  )
+  nothing = dataclasses.replace(episodes.pop(), turns=turns)
+  episodes.insert(place, nothing)
+  _, metrics = make_hooks(run, episodes).learn(0, [])
+  assert metrics['train/updates'] == 4
+  assert metrics['policy/loss'] > 0
+  path = run.session.directory / 'rounds' / '0' / 'sft.jsonl'
+  assert len(path.read_text().splitlines()) == 6
+
+
 def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
     make_run, monkeypatch
 ):

@@ -32,8 +32,8 @@ def make_learner(run):
   return offline.make_learner(run, tiny.init_params(), 4, sft.loss)
 
 
-def learn(run, learner, **options):
-  offline.learn(run, None, learner, BATCH, version=1, shown=(), **options)
+def learn(run, learner, batch=BATCH, **options):
+  offline.learn(run, None, learner, batch, version=1, shown=(), **options)
 
 
 def lines(run):
@@ -115,3 +115,29 @@ def test_a_stopped_run_is_saved_and_goes_on(make_run):
   tiny.assert_trees_equal(final, expected)
   loss = lambda found: [line['policy/loss'] for line in found]
   assert loss(lines(again)) == loss(expected_lines)
+
+
+def test_a_minibatch_without_a_token_to_learn_is_one_that_is_done(make_run):
+  mask = BATCH.completion_mask.copy()
+  mask[1] = False
+  batch = BATCH.replace(completion_mask=mask)
+  fields = {'algo.minibatch_size': 1, 'checkpoint.every': 1}
+  whole = make_run(read(**fields))
+  learn(whole, make_learner(whole), batch)
+  assert whole.checkpoints.latest == 12  # 9 of them have made an update
+  state = offline.at_checkpoint(whole, make_learner(whole)).state
+  assert int(state.step) == 9
+  expected = lines(whole)
+  assert [line['step'] for line in expected] == list(range(12))
+  assert sum('policy/loss' in line for line in expected) == 9
+  summary = json.loads((whole.session.directory / 'summary.json').read_text())
+  assert (summary['steps'], summary['updates']) == (12, 9)
+  # The same command again does nothing.
+  again = make_run(read(**fields))
+  learner = offline.at_checkpoint(again, make_learner(again))
+  assert learner.start == 12
+  learn(again, learner, batch)
+  assert lines(again) == expected
+  tiny.assert_trees_equal(
+      offline.at_checkpoint(again, make_learner(again)).state, state
+  )

@@ -10,7 +10,8 @@ import pytest
 import rich.console
 from hypothesis import given, strategies as st
 
-from agentrl.algos import sft
+from agentrl.algos import agentevol, dpo, sft
+from agentrl.algos.hyperparams import Dpo
 from agentrl.data import collate
 from agentrl.errors import DivergedError
 from agentrl.models import transformer
@@ -41,7 +42,9 @@ def demonstrations(count=12):
   return batch.replace(sampler_logprobs=None)
 
 
-def learner(batch, *, loss=sft.loss, epochs=1, seed=0, state=None, **options):
+def learner(
+    batch, *, loss=sft.loss, epochs=1, seed=0, state=None, start=0, **options
+):
   """A learner with the tiny programs, before the state's next update."""
   passes = Passes(epochs, 5, tiny.ROW, seed, **options)
   return supervised.Learner(
@@ -50,6 +53,7 @@ def learner(batch, *, loss=sft.loss, epochs=1, seed=0, state=None, **options):
       lambda update: 0.0,
       passes.num_updates(len(batch.tokens)),
       passes,
+      start,
   )
 
 
@@ -192,9 +196,68 @@ def test_a_stopped_run_goes_on_exactly(done):
     fit(batch, epochs=2, on_update=stop)
   state = jax.tree.map(jax.numpy.asarray, kept[0])
   assert int(state.step) == done
-  again = fit(batch, epochs=2, state=state)
+  again = fit(batch, epochs=2, state=state, start=done)
   assert int(again.step) == 6
   tiny.assert_trees_equal(again.params, whole.params)
+
+
+PAIRED = functools.partial(dpo.loss, hyperparams=Dpo(reference_free=True))
+
+
+@pytest.mark.parametrize('share', [0.2, 0.5, 0.9])
+@pytest.mark.parametrize(
+    'empty, loss, options',
+    [
+        ((2,), sft.loss, {}),
+        ((0, 1, 2), sft.loss, {}),
+        (range(6), sft.loss, {}),
+        ((2, 3), PAIRED, {'rows_per_example': 2}),
+        ((0, 1, 4, 5), PAIRED, {'rows_per_example': 2}),
+        ((4,), agentevol.loss, {}),
+    ],
+)
+def test_what_teaches_nothing_moves_no_place_in_the_data(
+    empty, loss, options, share
+):
+  """A run stopped after any minibatch sees each of the rest once."""
+
+  class Stop(Exception):
+    pass
+
+  batch, kept, seen = demonstrations(6), [], []
+  mask = np.array(batch.completion_mask)
+  mask[list(empty)] = False
+  batch = batch.replace(completion_mask=mask, advantages=mask * np.float32(0.5))
+
+  per_example = options.get('rows_per_example', 1)
+  done = int(share * 12 / per_example)
+
+  def stop(index, state, metrics):
+    if index + 1 == done:
+      kept.append(jax.tree.map(np.array, state))
+      raise Stop
+
+  def learn(*, on_update, **where):
+    made = learner(batch, loss=loss, epochs=2, **options, **where)
+    passes = dataclasses.replace(made.passes, minibatch_size=1)
+    made = made._replace(passes=passes, total=passes.num_updates(6))
+    return supervised.fit(made, batch, on_update=on_update)
+
+  whole = []
+  expected = learn(on_update=lambda index, _, x: whole.append((index, x)))
+  updates = (12 - 2 * len(empty)) // per_example
+  assert int(expected.step) == sum(bool(x) for _, x in whole) == updates
+  with pytest.raises(Stop):
+    learn(on_update=stop)
+  state = jax.tree.map(jax.numpy.asarray, kept[0])
+  found = learn(
+      on_update=lambda index, _, x: seen.append((index, x)),
+      state=state,
+      start=done,
+  )
+  assert seen == whole[done:]
+  assert int(found.step) == updates
+  tiny.assert_trees_equal(found.params, expected.params)
 
 
 def test_rows_that_belong_together_are_learnt_together():
