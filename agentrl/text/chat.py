@@ -4,17 +4,25 @@ A policy is trained on the very ids that it sampled, so a later turn must leave
 all ids before it alone: the transcript grows, it is never rendered again. A
 chat template is a program over whole conversations and promises no such thing
 (Qwen3's, for one, deletes the reasoning of past turns). So the template is
-probed when a `ChatFormat` is made: what follows a completion has to be
+probed when a `ChatFormat` is made: what follows a generation prompt has to be
 
-    head + observation + tail
+    lead + completion + head + observation + tail
 
-with a `head` (its end token first) and a `tail` that no probe changes. Else the
-template is refused; only Qwen3's is replaced, by one of ours. Text of an
-environment never becomes a control token.
+with a `head` (its end token first, but for blanks) and a `tail` that no probe
+changes, and a `lead` of blanks (Llama 2's; the policy writes them itself). Else
+the template is refused; only Qwen3's is replaced, by one of ours.
+
+Equal texts are not equal ids: encode(a + b) need not be encode(a) + encode(b),
+since a tokenizer may mark the first word of a text, or join the end of a header
+to the word after it. So each part is encoded as it stands in the conversation,
+and the probes compare ids: those of the appended parts with those of the whole
+rendering, which are transformers' `apply_chat_template(tokenize=True)`.
+
+Text of an environment never becomes a control token.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 
@@ -32,6 +40,9 @@ TEMPLATES = {
 
 # A text; True for the template's own, which may hold control tokens.
 _Piece = tuple[str, bool]
+
+# Roles of messages whose frames are kept.
+_FRAMES = 64
 
 _WAY_OUT = "; template='chatml' renders append-only."
 
@@ -70,7 +81,8 @@ class ChatFormat:
 
     Raises:
       ChatTemplateError: the template cannot be rendered append-only, does not
-        end a completion with one control token, or has an unknown name.
+        end a completion with one control token, or has an unknown name; or the
+        tokenizer has no boundary between tokens where a completion begins.
     """
     if template is not None and template not in TEMPLATES:
       raise ChatTemplateError(
@@ -106,14 +118,17 @@ class ChatFormat:
     """Reads and proves a template."""
     self.source = source
     self._render = self._compile(source)
+    self._frame = functools.lru_cache(maxsize=_FRAMES)(self._find_frame)
     self._trims = {
         role: self._finds_trim(role) for role in ('user', 'assistant')
     }
     self.has_system = self._takes_system()
     if self.has_system:
       self._trims['system'] = self._finds_trim('system')
-    self._head, self._tail = self._boundary()
-    self.end_id = self._finds_end()
+    self._lead, head, self._tail = self._boundary()
+    self._trail, self._end, self.end_id = self._finds_end(head)
+    self._head = head.removeprefix(self._trail)
+    self._header = self._finds_header()
     self.stop_ids = tuple(dict.fromkeys((self.end_id, *self.tokenizer.eos_ids)))
     self._prove()
 
@@ -164,13 +179,7 @@ class ChatFormat:
       raise ChatTemplateError(
           f'A prompt must end with a message to the policy; got roles {roles}.'
       )
-    pieces = self._pieces(messages)
-    if _join(pieces) != self._render(messages):
-      raise ChatTemplateError(
-          'The chat template changes the content of a message among'
-          f' {[m.content for m in messages]!r}{_WAY_OUT}'
-      )
-    return self._encode(pieces)
+    return self.tokenizer.encode_pieces(self._pieces(messages))
 
   def observation(self, text: str, *, ended: bool) -> list[int]:
     """Ids that follow a completion, up to the next generation prompt.
@@ -181,9 +190,17 @@ class ChatFormat:
         length): the end token comes first. It was not sampled, so it is masked
         like all ids returned here.
     """
-    pieces = [(self._head, True), (self._trim('user', text), False)]
-    ids = self._encode([*pieces, (self._tail, True)])
-    return ids[1:] if ended else ids
+    ids = self.tokenizer.encode_pieces(
+        [
+            (self._head, True),
+            (self._trim('user', text), False),
+            (self._tail, True),
+        ],
+        inside=True,
+    )
+    if ended:  # the head begins with the end token
+      return ids[1:]
+    return self._encode_inside((self._trail + self._end, True)) + ids[1:]
 
   def completion(self, text: str, *, ended: bool = True) -> list[int]:
     """Ids of a completion that was not sampled (an expert's).
@@ -193,44 +210,62 @@ class ChatFormat:
         conversation would be.
       ended: True if its end token follows.
     """
-    ids = self.tokenizer.encode(self._trim('assistant', text))
-    return [*ids, self.end_id] if ended else ids
+    pieces = [(self._lead + self._trim('assistant', text), False)]
+    if ended:
+      pieces.append((self._trail + self._end, True))
+    # In context: a tokenizer may mark the first word of a text, which this is not.
+    header = self._encode_inside((self._header, True))
+    ids = self._encode_inside((self._header, True), *pieces)
+    if ids[: len(header)] == header:
+      return ids[len(header) :]
+    # A token of the whole would reach into the header, such as two line ends.
+    # The policy cannot sample it: the header is there before it begins.
+    return self._encode_inside(*pieces)
 
   def _trim(self, role: str, content: str) -> str:
     return content.strip() if self._trims[role] else content
 
+  def _encode_inside(self, *pieces: _Piece) -> list[int]:
+    """Ids of pieces that follow a control token."""
+    return self.tokenizer.encode_pieces(pieces, inside=True)
+
   def _pieces(self, messages: Sequence[Message]) -> list[_Piece]:
     """The rendering, cut into contents and the template's text."""
-    marks = _marks(len(messages))
+    first, *frame = self._frame(tuple(message.role for message in messages))
+    text = self._render(messages)
+    pieces = [(first, True)]
+    rest = text.removeprefix(first)
+    for message, after in zip(messages, frame, strict=True):
+      given = message.content
+      trimmed = (given, given.rstrip(), given.lstrip(), given.strip())
+      content = next((x for x in trimmed if rest.startswith(x + after)), None)
+      if content is None:
+        break
+      rest = rest[len(content) + len(after) :]
+      pieces += [(content, False), (after, True)]
+    if ''.join(piece for piece, _ in pieces) != text:
+      raise ChatTemplateError(
+          'The chat template changes the content of a message among'
+          f' {[m.content for m in messages]!r}{_WAY_OUT}'
+      )
+    return pieces
+
+  def _find_frame(self, roles: tuple[str, ...]) -> list[str]:
+    """The template's text before, between and after messages of `roles`."""
+    marks = _marks(len(roles))
     text = self._render(
-        [Message(m.role, mark) for m, mark in zip(messages, marks, strict=True)]
+        [Message(role, mark) for role, mark in zip(roles, marks, strict=True)]
     )
-    pieces = []
-    for message, mark in zip(messages, marks, strict=True):
+    frame = []
+    for role, mark in zip(roles, marks, strict=True):
       before, found, text = text.partition(mark)
       if not found or mark in text:
         raise ChatTemplateError(
-            f'The chat template does not render the {message.role!r} message'
+            f'The chat template does not render the {role!r} message'
             f' exactly once and in its place{_WAY_OUT}'
         )
-      content = self._trim(message.role, message.content)
-      pieces += [(before, True), (content, False)]
-    return [*pieces, (text, True)]
-
-  def _encode(self, pieces: Sequence[_Piece]) -> list[int]:
-    """Ids of the joined pieces, with only the template's control tokens."""
-    ids, run = [], ''
-    for text, is_template in pieces:
-      parts = [(text, None)]
-      if is_template:
-        parts = self.tokenizer.split_special(text)
-      for part, token_id in parts:
-        if token_id is None:
-          run += part
-        else:
-          ids += [*self.tokenizer.encode(run), token_id]
-          run = ''
-    return ids + self.tokenizer.encode(run)
+      frame.append(before)
+    return [*frame, text]
 
   def _takes_system(self) -> bool:
     try:
@@ -253,70 +288,153 @@ class ChatFormat:
     }[role]
     return padded not in self._render(conversation)
 
-  def _boundary(self) -> tuple[str, str]:
-    """The template's text before and after an observation."""
+  def _boundary(self) -> tuple[str, str, str]:
+    """The template's text before a completion, behind it, after an observation.
+
+    The first of them stands between the generation prompt and the completion.
+    """
     first, completion, observation = _marks(3)
+    history = [Message('user', first)]
     text = self._render([
-        Message('user', first),
+        *history,
         Message('assistant', completion),
         Message('user', observation),
     ])
-    _, found, rest = text.partition(completion)
+    before, found, rest = text.partition(completion)
     head, found_too, tail = rest.partition(observation)
     if not (found and found_too) or observation in tail or completion in rest:
       raise ChatTemplateError(
           'The chat template does not render a completion and the message'
           f' after it exactly once and in order{_WAY_OUT}'
       )
-    return head, tail
+    lead = before.removeprefix(self._render(history))
+    return ('' if lead.strip() else lead), head, tail
 
-  def _finds_end(self) -> int:
-    pieces = self.tokenizer.split_special(self._head)
+  def _finds_end(self, head: str) -> tuple[str, str, int]:
+    """The blanks between a completion and its end token, that token and its id.
+
+    Args:
+      head: the template's text between a completion and an observation.
+    """
+    pieces = self.tokenizer.split_special(head)
+    blanks = ''
+    if pieces and pieces[0][1] is None and not pieces[0][0].strip():
+      blanks = pieces.pop(0)[0]
     if not pieces or pieces[0][1] is None:
       raise ChatTemplateError(
-          f'The chat template goes on with {self._head!r} after a completion,'
+          f'The chat template goes on with {head!r} after a completion,'
           ' which does not begin with a special token of this tokenizer.'
           ' ChatML needs <|im_start|> and <|im_end|> as special tokens.'
       )
-    return pieces[0][1]
+    return blanks, *pieces[0]
+
+  def _finds_header(self) -> str:
+    """The generation prompt from its last control token on."""
+    header = ''
+    for text, token_id in reversed(self.tokenizer.split_special(self._tail)):
+      header = text + header
+      if token_id is not None:
+        break
+    return header
 
   def _prove(self) -> None:
     """Compares whole renderings with appended ones, over all probes.
 
     By induction this covers any number of turns: a history that already holds
-    completions and observations is a probe like any other.
+    completions and observations is a probe like any other, and what follows an
+    end token does not depend on the ids before it.
     """
-    for history, completion, observation in _probes(self.has_system):
+    self._prove_header()
+    completion_ids = functools.cache(self.completion)
+    observation_ids = functools.cache(
+        functools.partial(self.observation, ended=True)
+    )
+    for history, answers in _probes(self.has_system):
       so_far = self._render(history)
-      whole = self._render([
-          *history,
-          Message('assistant', completion),
-          Message('user', observation),
-      ])
-      appended = (
-          so_far
-          + self._trim('assistant', completion)
-          + self._head
-          + self._trim('user', observation)
-          + self._tail
-      )
-      if whole != appended:
-        raise ChatTemplateError(
-            'The chat template is not append-only: after'
-            f' {len(history)} message(s), with completion {completion!r} and'
-            f' observation {observation!r} it renders'
-            f' {_difference(whole, appended)}{_WAY_OUT}'
+      wholes = []
+      for completion, observation in answers:
+        added = [Message('assistant', completion), Message('user', observation)]
+        wholes.append(self._render([*history, *added]))
+        appended = (
+            so_far
+            + self._lead
+            + self._trim('assistant', completion)
+            + self._trail
+            + self._head
+            + self._trim('user', observation)
+            + self._tail
         )
-      self.prompt(history)
+        if wholes[-1] != appended:
+          raise ChatTemplateError(
+              'The chat template is not append-only: after'
+              f' {len(history)} message(s), with completion {completion!r} and'
+              f' observation {observation!r} it renders'
+              f' {_difference(wholes[-1], appended)}{_WAY_OUT}'
+          )
+      prompt = self.prompt(history)
+      self._prove_ids(history, so_far, prompt)
+      for answer, whole in zip(answers, wholes, strict=True):
+        # Blanks at the start may join the header's: see `completion`.
+        said = self._trim('assistant', answer[0])
+        if said == said.lstrip():
+          ids = [*completion_ids(answer[0]), *observation_ids(answer[1])]
+          added = [Message('assistant', said), Message('user', answer[1])]
+          self._prove_ids([*history, *added], whole, [*prompt, *ids])
+
+  def _prove_ids(
+      self, messages: Sequence[Message], text: str, ids: Sequence[int]
+  ) -> None:
+    """Compares ids with those of a whole rendering.
+
+    Not where a content spells a control token: it becomes one in the whole.
+    """
+    if any(self._spells_control(message.content) for message in messages):
+      return
+    whole = self.tokenizer.encode(text, allow_special=True)
+    if ids == whole:
+      return
+    at = next(
+        (i for i, (a, b) in enumerate(zip(whole, ids)) if a != b),  # noqa: B905
+        min(len(whole), len(ids)),
+    )
+    shown = lambda found: [
+        self.tokenizer.id_to_token(i) for i in found[max(0, at - 2) : at + 4]
+    ]
+    raise self._no_boundary(
+        f'a conversation of {len(messages)} message(s) has the tokens'
+        f' {shown(whole)}, and {shown(ids)} in parts'
+    )
+
+  def _prove_header(self) -> None:
+    """Looks for words that would be one token with the end of the header.
+
+    The policy cannot sample them: the header is there before it begins.
+    """
+    header = self._encode_inside((self._header, True))
+    for more in self.tokenizer.continuations(header):
+      if not more.startswith(self._lead):
+        continue
+      # Other characters may be joined now and then: see `completion`.
+      if more[len(self._lead) :][:1].isalnum():
+        ids = self._encode_inside((self._header, True), (more, False))
+        if ids[: len(header)] != header:
+          raise self._no_boundary(f'{more!r} becomes one token with its end')
+
+  def _no_boundary(self, found: str) -> ChatTemplateError:
+    return ChatTemplateError(
+        'The tokenizer has no boundary between tokens where the chat template'
+        f' needs one, as behind its header {self._header!r}: {found}. Use a'
+        ' template whose header ends with a special token, and give special'
+        ' tokens normalized=false.'
+    )
+
+  def _spells_control(self, text: str) -> bool:
+    return any(i is not None for _, i in self.tokenizer.split_special(text))
 
 
 def _marks(count: int) -> list[str]:
   """Contents that occur nowhere else: private-use characters around an index."""
   return [f'\ue0f0{i}\ue0f1' for i in range(count)]
-
-
-def _join(pieces: Sequence[_Piece]) -> str:
-  return ''.join(text for text, _ in pieces)
 
 
 @functools.lru_cache(maxsize=16)
@@ -326,19 +444,22 @@ def _try(source: str, special_tokens: tuple[tuple[str, str], ...]) -> None:
   template_lib.trial(source, dict(special_tokens), probes)
 
 
-def _conversations(has_system: bool):
+def _conversations(has_system: bool) -> Iterator[list[Message]]:
   """Yields the conversations of each probe: its history, and all of it."""
-  for history, completion, observation in _probes(has_system):
+  for history, answers in _probes(has_system):
     yield history
-    yield [
-        *history,
-        Message('assistant', completion),
-        Message('user', observation),
-    ]
+    for completion, observation in answers:
+      yield [
+          *history,
+          Message('assistant', completion),
+          Message('user', observation),
+      ]
 
 
-def _probes(has_system: bool):
-  """Yields (history, completion, observation)."""
+def _probes(
+    has_system: bool,
+) -> Iterator[tuple[list[Message], list[tuple[str, str]]]]:
+  """Yields histories, each with completions and observations that follow it."""
   plain = _CONTENTS[0]
   user = lambda content: Message('user', content)
   assistant = lambda content: Message('assistant', content)
@@ -360,10 +481,12 @@ def _probes(has_system: bool):
         for content in ('Be brief.', '', ' padded ')
         for history in (histories[0], histories[-1])
     ]
+  answers = [
+      *((content, plain) for content in _CONTENTS),
+      *((plain, content) for content in _CONTENTS),
+  ]
   for history in histories:
-    for content in _CONTENTS:
-      yield history, content, plain
-      yield history, plain, content
+    yield history, answers
 
 
 def _difference(whole: str, appended: str) -> str:

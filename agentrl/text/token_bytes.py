@@ -43,7 +43,7 @@ def bound(spec: Mapping[str, Any]) -> Bound | None:
   """
   model, added = spec['model'], spec['added_tokens']
   factor = _shrinks(spec.get('normalizer'))
-  cuts = list(_steps(spec.get('pre_tokenizer'), 'pretokenizers'))
+  cuts = list(steps(spec.get('pre_tokenizer'), 'pretokenizers'))
   if (
       model.get('type') != 'BPE'
       or factor is None
@@ -80,20 +80,26 @@ def _letters() -> dict[int, str]:
 _LETTERS = _letters()
 
 
-def _steps(step: Any, parts: str) -> Iterable[Mapping[str, Any]]:
+def steps(step: Any, parts: str) -> Iterable[dict[str, Any]]:
+  """Yields the single steps of a normalizer or pre-tokenizer.
+
+  Args:
+    step: as in a tokenizer.json; None has no steps.
+    parts: the key under which a `Sequence` keeps its steps.
+  """
   if step is None:
     return
   if step['type'] != 'Sequence':
     yield step
     return
   for part in step[parts]:
-    yield from _steps(part, parts)
+    yield from steps(part, parts)
 
 
 def _shrinks(normalizer: Any) -> int | None:
   """The factor by which a text may become shorter; None if unbounded."""
   factor = 1
-  for step in _steps(normalizer, 'normalizers'):
+  for step in steps(normalizer, 'normalizers'):
     if step['type'] == 'NFC':
       factor *= _NFC
     elif step['type'] == 'Replace':

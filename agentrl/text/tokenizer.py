@@ -7,7 +7,7 @@ files, see `hf_folder`. `train_bpe` makes the small tokenizers of `tiny` policie
 import json
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tokenizers
 from gguf import GGUFReader
@@ -98,10 +98,18 @@ class Tokenizer:
     spec = json.loads(backend.to_str())
     self.bound = token_bytes.bound(spec)
     self._plain = _without_control(spec, self.control_ids)
+    self._inside = self._plain
+    if _unmark_start(spec):
+      self._inside = _without_control(spec, self.control_ids)
+    self._swallows = {
+        i: (added[i].lstrip, added[i].rstrip) for i in self.control_ids
+    }
     self._control = _control_pattern(added[i] for i in self.control_ids)
 
-  def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
-    """Ids of `text`, with nothing added.
+  def encode(
+      self, text: str, *, allow_special: bool = False, inside: bool = False
+  ) -> list[int]:
+    """Ids of `text`, without the tokens that a post-processor would add.
 
     Other threads run meanwhile where the text is long.
 
@@ -109,13 +117,37 @@ class Tokenizer:
       text: any string; lone surrogates, which JSON may carry, become '?'.
       allow_special: True gives a special token written in the text its own
         id. False, for text of environments, spells it out.
+      inside: True if the text follows a special token within a longer one.
+        SentencePiece's word mark, put before the first word of a text by some
+        tokenizers, is left out then. Without effect if `allow_special`.
     """
-    backend = self._backend if allow_special else self._plain
+    backend = self._inside if inside else self._plain
+    if allow_special:
+      backend = self._backend
     text = text.encode('utf-8', 'replace').decode('utf-8')
     if len(text) < _LONG:
       return backend.encode(text, add_special_tokens=False).ids
     [encoding] = backend.encode_batch_fast([text], add_special_tokens=False)
     return encoding.ids
+
+  def continuations(self, ids: Sequence[int]) -> Iterator[str]:
+    """Yields texts with which the end of `ids` might be one token.
+
+    Each token of the vocabulary that begins as `ids` end gives its rest.
+    """
+    if not ids or ids[-1] in self.control_ids:
+      return
+    names = [self._backend.id_to_token(i) for i in ids]
+    joined = ''.join(names)
+    ends = tuple(joined[i:] for i in range(len(joined)))
+    decoder = self._backend.decoder
+    decode = decoder.decode if decoder else ''.join
+    for token in self._backend.get_vocab(with_added_tokens=False):
+      if token.startswith(ends):
+        for end in ends:
+          if token.startswith(end) and token != end:
+            # Behind another character: a decoder may strip the first blank.
+            yield decode(['.', token[len(end) :]])[1:]
 
   def split_special(self, text: str) -> list[tuple[str, int | None]]:
     """Cuts `text` at its special tokens.
@@ -135,6 +167,38 @@ class Tokenizer:
       start = match.end()
     pieces.append((text[start:], None))
     return [(piece, token) for piece, token in pieces if piece]
+
+  def encode_pieces(
+      self, pieces: Sequence[tuple[str, bool]], *, inside: bool = False
+  ) -> list[int]:
+    """Ids of the joined pieces, as of one text.
+
+    Only the pieces that are trusted can give special tokens.
+
+    Args:
+      pieces: `(text, trusted)`.
+      inside: see `encode`.
+    """
+    ids, run, rstrip = [], '', False
+    for text, trusted in pieces:
+      parts = self.split_special(text) if trusted else [(text, None)]
+      for part, token_id in parts:
+        if token_id is None:
+          run += part
+          continue
+        lstrip, swallows = self._swallows[token_id]
+        ids += self._encode_run(run, inside or bool(ids), lstrip, rstrip)
+        ids.append(token_id)
+        run, rstrip = '', swallows
+    return ids + self._encode_run(run, inside or bool(ids), False, rstrip)
+
+  def _encode_run(
+      self, run: str, inside: bool, rstrip: bool, lstrip: bool
+  ) -> list[int]:
+    """Ids of a text between special tokens that may take its blanks."""
+    run = run.rstrip() if rstrip else run
+    run = run.lstrip() if lstrip else run
+    return self.encode(run, inside=inside) if run else []
 
   def decode(self, ids: Sequence[int], *, skip_special: bool = True) -> str:
     """Text of `ids`, for people and environments: it need not encode back.
@@ -215,6 +279,19 @@ def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
   plain = tokenizers.Tokenizer.from_str(json.dumps(spec))
   plain.encode_special_tokens = True  # meaning: encode them as any other text
   return plain
+
+
+def _unmark_start(spec) -> bool:
+  """Ends the mark that only the start of a text gets; False if there is none."""
+  steps = token_bytes.steps(spec.get('pre_tokenizer'), 'pretokenizers')
+  found = [
+      step
+      for step in steps
+      if step['type'] == 'Metaspace' and step.get('prepend_scheme') == 'first'
+  ]
+  for step in found:
+    step['prepend_scheme'] = 'never'
+  return bool(found)
 
 
 def _control_pattern(tokens) -> re.Pattern | None:
