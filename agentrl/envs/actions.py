@@ -7,6 +7,7 @@ that it writes is ever run.
 
 import ast
 import json
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,6 +16,14 @@ from agentrl.envs import functions as functions_lib
 from agentrl.envs.functions import Functions
 
 _MARK = 'Action:'
+# The same as Markdown: **Action:** or **Action**: or **Action: go left**.
+_LABEL = re.compile(
+    r'(?P<mark>\*{1,3}|_{1,3}|`)?Action'
+    r'(?(mark)(?:(?P<before>(?P=mark)):|:(?P<behind>(?P=mark))?)|:)'
+)
+_HEADING = re.compile(r'#{1,6}\s+')
+# Emphasis and code, the longer ones first.
+_WRAPS = ('***', '**', '*', '___', '__', '_', '``', '`')
 _TAG, _END_TAG = '<action>', '</action>'
 _CALL, _END_CALL = '<tool_call>', '</tool_call>'
 _FENCE = '```'
@@ -64,15 +73,27 @@ def write(format: str, action: str, functions: Functions = ()) -> str:
 
 
 def parse_react(text: str) -> Reading:
-  """ReAct (arXiv:2210.03629): the line after the only "Action:"."""
-  count = text.count(_MARK)
-  if count != 1:
-    return '', _not_once(_MARK, count)
-  return _first_line(text.partition(_MARK)[2], f'nothing follows "{_MARK}".')
+  """ReAct (arXiv:2210.03629): the line after the only "Action:".
+
+  Label and line may be written as Markdown: bold, a heading, code, a fence.
+  """
+  labels = list(_LABEL.finditer(text))
+  if len(labels) != 1:
+    return '', _not_once(_MARK, len(labels))
+  (label,) = labels
+  action, error = _first_line(
+      text[label.end() :], f'nothing follows "{_MARK}".'
+  )
+  if label['mark'] and not (label['before'] or label['behind']):
+    action = _bare(action.removesuffix(label['mark']))  # all was in bold
+  return action, error
 
 
 def parse_plain(text: str) -> Reading:
-  """The completion is the action; of several lines, the first that is one."""
+  """The completion is the action; of several lines, the first that is one.
+
+  It may be written as Markdown, as in `parse_react`.
+  """
   return _first_line(text, 'it is empty.')
 
 
@@ -237,10 +258,14 @@ def _fenced(text: str) -> tuple[str, str | None]:
         f'it has {count} times "{_FENCE}"; one before the action and one after'
         ' it are needed.'
     )
-  inside = text.split(_FENCE)[1]
-  first, newline, rest = inside.partition('\n')
+  return _unfenced(text.split(_FENCE)[1]), None
+
+
+def _unfenced(inside: str) -> str:
+  """The content between two fences, without the name of its language."""
+  _, newline, rest = inside.partition('\n')
   # Words beside the fence name a language where lines follow.
-  return (rest if newline and rest.strip() else inside), None
+  return rest if newline and rest.strip() else inside
 
 
 def _not_once(mark: str, count: int) -> str:
@@ -250,8 +275,24 @@ def _not_once(mark: str, count: int) -> str:
 
 
 def _first_line(text: str, error: str) -> Reading:
-  line = text.strip().partition('\n')[0].rstrip()
+  text = text.strip()
+  if text.startswith(_FENCE):
+    inside = _unfenced(text.removeprefix(_FENCE).partition(_FENCE)[0])
+    line, error = _only_line(inside, f'behind "{_FENCE}"')
+    return _bare(line), error
+  line = _bare(text.partition('\n')[0])
   return (line, None) if line else ('', error)
+
+
+def _bare(line: str) -> str:
+  """A line without the Markdown that wraps all of it."""
+  line = _HEADING.sub('', line.strip(), count=1)
+  for wrap in _WRAPS:
+    inside = line.removeprefix(wrap).removesuffix(wrap)
+    if len(line) - len(inside) == 2 * len(wrap) and inside.strip():
+      if wrap not in inside:
+        return _bare(inside)
+  return line
 
 
 def _only_line(text: str, where: str) -> Reading:

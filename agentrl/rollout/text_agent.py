@@ -1,5 +1,6 @@
 """The agent over messages: instructions and action format, without tokens."""
 
+import re
 from collections.abc import Sequence
 
 from agentrl.envs import actions, functions as functions_lib, prompts
@@ -23,8 +24,10 @@ from agentrl.rollout.options import (
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import Message, TextCompletion
 
-# The block of reasoning with which models of Qwen's and DeepSeek's kind begin.
-_THINK, _END_THINK = '<think>', '</think>'
+# Tags of reasoning: Qwen's and DeepSeek's, Claude's, Seed's, Magistral's, Kimi's.
+_THINK = re.compile(
+    r'</?(?:think|thinking|seed:think)>|\[/?THINK\]|\u25c1/?think\u25b7'
+)
 
 # Formats that nothing is written in by chance.
 _MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
@@ -208,15 +211,24 @@ class MessageDialogue:
 
 
 def _answer(text: str) -> str:
-  """The text after the reasoning that opens a completion; else all of it.
+  """The text of a completion outside of its reasoning.
 
   Reasoning weighs actions up, and so may write several. One that was cut off
-  has no answer.
+  has no end. One has no beginning where the prompt opened it, or where a server
+  took the tag away: then all text before its closing tag is reasoning.
   """
-  opened = text.lstrip()
-  if not opened.startswith(_THINK):
-    return text
-  return opened.partition(_END_THINK)[2].lstrip('\n')
+  parts, start, inside = [], 0, False
+  for tag in _THINK.finditer(text):
+    closes = '/' in tag[0]
+    if closes and not inside:
+      parts.clear()
+    elif not closes and not inside:
+      parts.append(text[start : tag.start()])
+    inside = not closes
+    start = tag.end()
+  if not inside:
+    parts.append(text[start:])
+  return ''.join(parts).lstrip('\n') if start else text
 
 
 def make_text_agent(

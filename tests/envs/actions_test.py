@@ -45,6 +45,85 @@ def test_react_says_why_it_found_none(text, error):
   assert action == '' and why.startswith(error)
 
 
+@pytest.mark.parametrize(
+    'label',
+    [
+        '**Action:** {}',
+        '**Action**: {}',
+        '**Action: {}**',
+        '***Action:*** {}',
+        '*Action:* {}',
+        '__Action:__ {}',
+        '`Action:` {}',
+        '### Action: {}',
+        '### **Action:**\n{}',
+        '- **Action:** {}',
+        '**Action:**\n\n{}\n\n**Observation:** none yet',
+        'Action: **{}**',
+        'Action: `{}`',
+        'Action:**{}**',
+        '**Action:** **`{}`**',
+        'Action:\n### {}',
+        'Action:\n```\n{}\n```',
+        '**Action:**\n```text\n{}\n```\nso.',
+        'Action: ```{}```',
+        'Action:\n```\n{}',
+    ],
+)
+@pytest.mark.parametrize(
+    'action', ['go left', 'type [3] [*] [1]', 'get_item', 'a * b', '_x']
+)
+def test_react_reads_markdown(label, action):
+  text = f'**Thought:** I *must* `go`.\n\n{label.format(action)}'
+  assert actions.parse('react', text) == (action, None)
+
+
+@pytest.mark.parametrize(
+    'text, error',
+    [
+        ('**Action:** a\n**Action:** b', 'it has 2 times "Action:"'),
+        ('**Action**: a\nAction: b', 'it has 2 times "Action:"'),
+        ('**Action:**', 'nothing follows "Action:"'),
+        ('Action:\n```\n```', 'nothing stands behind'),
+        ('Action:\n```\na\nb\n```', '2 lines stand behind'),
+    ],
+)
+def test_react_in_markdown_says_why_it_found_none(text, error):
+  action, why = actions.parse('react', text)
+  assert action == '' and why.startswith(error)
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        '`turn left`',
+        '**turn left**',
+        '## turn left',
+        '```\nturn left\n```',
+        '```text\nturn left\n```\nThat is all.',
+        '```turn left```',
+    ],
+)
+def test_plain_reads_markdown(text):
+  assert actions.parse('plain', text) == ('turn left', None)
+
+
+@pytest.mark.parametrize(
+    'action', ['*', '**', '`', '*a* and *b*', '#5', 'a*', '_', '#', '2 ** 3 **']
+)
+def test_marks_that_wrap_nothing_stay(action):
+  assert actions.parse('plain', action) == (action, None)
+  assert actions.parse('react', f'Action: {action}') == (action, None)
+
+
+@pytest.mark.parametrize('text', ['*' * 10**6, '**Action' * 10**5, '_' * 10**6])
+def test_reading_markdown_ends_soon(text):
+  start = time.perf_counter()
+  actions.parse('react', text + ' Action: ' + text)
+  actions.parse('plain', text)
+  assert time.perf_counter() - start < 5
+
+
 def test_plain_is_the_first_line_with_words():
   assert actions.parse('plain', ' \n turn left \nso there') == (
       'turn left',

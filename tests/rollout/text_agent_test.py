@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import re
 
 import aiohttp
 import pytest
@@ -234,6 +235,53 @@ def test_reasoning_is_kept_and_holds_no_action(talker):
   assert env.actions == ['go', 'go']
   assert episode.turns[0].completion == thought
   assert chat.requests[1]['messages'][2]['content'] == thought
+
+
+@pytest.mark.parametrize(
+    'text',
+    [
+        'I could stay.\nOr go.\n</think>\n\ngo',
+        '\n</think>\n\ngo',
+        '<think>stay</think>\n<think>\nor go\n</think>\n\ngo',
+        'stay </think> no, stay </think>\ngo',
+        '<think>a <think>stay</think> or not</think>go',
+        'go\n<think>or stay?</think>',
+        'go\n<think>or stay?',
+        '<thinking>\nstay\n</thinking>\n\ngo',
+        'stay\n</thinking>\ngo',
+        '<seed:think>stay</seed:think>go',
+        '[THINK]stay[/THINK]go',
+        '\u25c1think\u25b7stay\u25c1/think\u25b7go',
+    ],
+)
+@pytest.mark.parametrize(
+    'format, written',
+    [
+        ('plain', '{}'),
+        ('raw', '{}'),
+        ('react', 'Action: {}'),
+        ('tags', '<action>{}</action>'),
+        ('fenced', '```\n{}\n```'),
+    ],
+)
+def test_an_answer_is_what_stands_outside_of_reasoning(format, written, text):
+  agent = TextAgent(instructions='', format=format)
+  words = re.sub(r'\b(stay|go)\b', lambda m: written.format(m[0]), text)
+  reading = agent.read_text(words)
+  assert (reading.action, reading.parse_error) == ('go', None)
+  assert reading.text == words
+
+
+@pytest.mark.parametrize(
+    'text',
+    ['<think>go', 'go\n</think>', '<think>go</think>', 'a </think><think>go'],
+)
+@pytest.mark.parametrize('format', ['plain', 'raw', 'react'])
+def test_reasoning_alone_is_no_answer(format, text):
+  agent = TextAgent(instructions='', format=format)
+  text = text.replace('go', 'Action: go' if format == 'react' else 'go')
+  reading = agent.read_text(text)
+  assert reading.action == '' and reading.parse_error
 
 
 def test_a_completion_that_its_reasoning_used_up_costs_a_turn(talker):
