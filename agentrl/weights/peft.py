@@ -23,7 +23,10 @@ from agentrl.weights import bounds, hf, names
 
 CONFIG = 'adapter_config.json'
 WEIGHTS = 'adapter_model.safetensors'
-# peft options that are not implemented -> the only value accepted.
+# peft options that are not implemented -> their value in what we write, the only
+# one accepted beside null, false and empty ones. The same goes for fields that
+# are not listed here at all: whatever they ask for may change what the matrices
+# mean, as those of DoRA, aLoRA, QALoRA or KaSA do.
 _UNSUPPORTED = {
     'bias': 'none',
     'fan_in_fan_out': False,
@@ -35,6 +38,29 @@ _UNSUPPORTED = {
     'layers_to_transform': None,
     'layer_replication': None,
 }
+_READ = ('peft_type', 'r', 'lora_alpha', 'use_rslora', 'target_modules')
+# Without a say in what trained matrices compute, or parameters of an option
+# that is off.
+_WITHOUT_EFFECT = (
+    'auto_mapping',
+    'base_model_name_or_path',
+    'eva_config',
+    'inference_mode',
+    'layers_pattern',
+    'lora_dropout',
+    'megatron_config',
+    'megatron_core',
+    'peft_version',
+    'qalora_group_size',
+    'revision',
+    'runtime_config',
+)
+# These draw the matrices and leave the base alone. PiSSA, OLoRA, CorDA, LoftQ
+# and LoRA-GA begin by changing the base, which their adapters then add to.
+_INITS = (None, True, False, 'gaussian', 'eva', 'orthogonal')
+_MERGE = (
+    'merge the adapter with peft (merge_and_unload) and load the whole model'
+)
 
 
 def save_adapter(
@@ -134,13 +160,7 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
   fields = hf.read_json(path)
   if fields.get('peft_type') != 'LORA':
     raise WeightsError(f'{path} does not describe a LoRA adapter.')
-  for name, accepted in _UNSUPPORTED.items():
-    if (fields.get(name) or accepted) != accepted:
-      raise WeightsError(
-          f'{path} has {name}={bounds.short(fields[name])}, which is not'
-          ' supported; merge'
-          ' the adapter with peft (merge_and_unload) and load the whole model.'
-      )
+  _check_options(fields, path)
   ours = {module: name for name, module in _modules(config, Lora()).items()}
   listed = fields.get('target_modules')
   if (
@@ -168,6 +188,39 @@ def _read_config(directory: pathlib.Path, config: TransformerConfig) -> Lora:
       targets=tuple(name for name in LORA_TARGETS if name in targets),
       rslora=bool(fields.get('use_rslora')),
   )
+
+
+def _check_options(fields: dict[str, Any], path: pathlib.Path) -> None:
+  """Refuses a config that may give the matrices another meaning than ours."""
+  for name, value in fields.items():
+    if name in (*_READ, *_WITHOUT_EFFECT):
+      continue
+    if name == 'init_lora_weights':
+      if value not in _INITS:
+        raise WeightsError(
+            f'{path} has init_lora_weights={bounds.short(value)}, which adds to'
+            " a base that it changed; save it with peft's"
+            ' path_initial_model_for_weight_conversion, or'
+            f' {_MERGE}.'
+        )
+    elif name == 'task_type':
+      if value not in (None, 'CAUSAL_LM'):
+        raise WeightsError(
+            f'{path} has task_type={bounds.short(value)}: not an adapter of a'
+            ' language model (CAUSAL_LM).'
+        )
+    elif value and value != _UNSUPPORTED.get(name):
+      kind = 'supported' if name in _UNSUPPORTED else 'known here'
+      raise WeightsError(
+          f'{path} has {name}={bounds.short(value)}, which is not {kind} and'
+          f' may change what the matrices mean; {_MERGE}.'
+      )
+  rslora = fields.get('use_rslora')
+  if rslora not in (None, True, False):
+    raise WeightsError(
+        f'{path} has use_rslora={bounds.short(rslora)}; it must be true or'
+        ' false.'
+    )
 
 
 def _tensors(config: TransformerConfig, lora: Lora) -> Iterator[names.Tensor]:

@@ -82,7 +82,27 @@ def test_the_files_are_as_peft_writes_them(tmp_path):
     'fields, message',
     [
         (dict(peft_type='IA3'), 'does not describe a LoRA adapter'),
-        (dict(use_dora=True), 'use_dora=True, which is not supported; merge'),
+        (dict(use_dora=True), 'use_dora=True, which is not supported .* merge'),
+        (
+            dict(init_lora_weights='pissa'),
+            "='pissa', which adds to a base that",
+        ),
+        (dict(init_lora_weights='pissa_niter_16'), 'pissa_niter_16'),
+        (dict(init_lora_weights='olora'), "'olora', which adds to a base"),
+        (dict(init_lora_weights='corda'), 'corda'),
+        (dict(init_lora_weights='loftq'), 'loftq'),
+        (dict(init_lora_weights='lora_ga'), 'lora_ga'),
+        (dict(init_lora_weights=['pissa']), 'init_lora_weights='),
+        (dict(alora_invocation_tokens=[1, 2]), 'alora_invocation_tokens='),
+        (dict(use_qalora=True), 'use_qalora=True, which is not known here'),
+        (dict(kasa_config={'rank': 1}), 'kasa_config'),
+        (dict(target_parameters=['w']), 'target_parameters'),
+        (dict(trainable_token_indices=[3]), 'trainable_token_indices'),
+        (dict(exclude_modules=['q_proj']), 'exclude_modules'),
+        (dict(of_next_year='x'), "of_next_year='x', which is not known here"),
+        (dict(bias='all'), "bias='all', which is not supported"),
+        (dict(task_type='SEQ_CLS'), "task_type='SEQ_CLS': not an adapter of"),
+        (dict(use_rslora='false'), "use_rslora='false'; it must be true or"),
         (dict(modules_to_save=['lm_head']), 'modules_to_save'),
         (dict(target_modules=['lm_head']), r"\['lm_head'\]; known: q_proj"),
         (dict(target_modules='all-linear'), "'all-linear'; known: q_proj"),
@@ -102,6 +122,31 @@ def test_what_cannot_be_read_is_named(tmp_path, fields, message):
   path.write_text(json.dumps(json.loads(path.read_text()) | fields))
   with pytest.raises(WeightsError, match=message):
     peft.load_adapter(tmp_path / 'x', tiny.CONFIG)
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [
+        dict(init_lora_weights=True, peft_version='0.21.2', revision='main'),
+        dict(init_lora_weights='gaussian', lora_dropout=0.1),
+        dict(init_lora_weights='eva', eva_config={'rho': 2.0}),
+        # Parameters of options that are off, and options of later versions.
+        dict(
+            use_qalora=False, qalora_group_size=16, alora_invocation_tokens=None
+        ),
+        dict(loftq_config={}, megatron_core='megatron.core', of_next_year=None),
+        dict(bias=None, task_type=None, use_rslora=None),
+    ],
+)
+def test_options_that_ask_for_nothing_are_read(tmp_path, fields):
+  lora = Lora(rank=3, targets=('q', 'k'))
+  adapter = random_adapter(tiny.CONFIG, lora)
+  peft.save_adapter(tmp_path / 'x', tiny.CONFIG, adapter, lora, base='b')
+  path = tmp_path / 'x' / 'adapter_config.json'
+  path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+  found, back = peft.load_adapter(tmp_path / 'x', tiny.CONFIG)
+  assert found == lora
+  tiny.assert_trees_equal(back, adapter)
 
 
 def test_missing_and_damaged_files_are_named(tmp_path):
