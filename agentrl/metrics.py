@@ -1,10 +1,11 @@
 """Writer of a run's metrics: JSON lines, trackers, a progress line."""
 
 import json
+import math
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import rich.console
 import rich.progress
@@ -19,7 +20,8 @@ class Writer:
   """Writes one line of metrics a step, and shows how the run goes.
 
   `metrics.jsonl` has exactly one line a step: a resumed run first moves the
-  lines beyond its checkpoint aside with `discard_from`.
+  lines beyond its checkpoint aside with `discard_from`. A metric that is not
+  finite is null there.
   """
 
   def __init__(
@@ -71,7 +73,7 @@ class Writer:
     """
     line = {'step': step, 'time': time.time(), **values}
     self._check_place()
-    self._file.write(json.dumps(line, allow_nan=True) + '\n')
+    self._file.write(_text(line))
     self._file.flush()
     self._track(step, values)
     now = time.monotonic()
@@ -101,9 +103,8 @@ class Writer:
     lines = self._path.read_text(encoding='utf-8').splitlines(keepends=True)
     # The file is empty if its lines were removed.
     last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
-    line = json.dumps(last | values, allow_nan=True) + '\n'
     # At once, so that a kill leaves a line and not a part of it.
-    _replace(self._path, ''.join([*lines, line]))
+    _replace(self._path, ''.join([*lines, _text(last | values)]))
     self._file.close()
     self._file = open(self._path, 'a', encoding='utf-8')
     self._track(last['step'], values)
@@ -125,6 +126,27 @@ class Writer:
       raise DataError(
           f'{self._path} was deleted or replaced while the run wrote to it.'
       )
+
+
+def read(path: pathlib.Path) -> Iterator[dict[str, float]]:
+  """Yields the lines of a file of metrics, without what was not finite.
+
+  Raises:
+    OSError: the file cannot be read.
+  """
+  with path.open(encoding='utf-8') as file:
+    for line in map(json.loads, file):
+      yield {name: x for name, x in line.items() if _is_finite(x)}
+
+
+def _is_finite(value: float | None) -> bool:
+  return value is not None and math.isfinite(value)
+
+
+def _text(line: Mapping[str, float | None]) -> str:
+  """A line of JSON, which has no NaN and no infinity: null stands for them."""
+  finite = {name: x if _is_finite(x) else None for name, x in line.items()}
+  return json.dumps(finite, allow_nan=False) + '\n'
 
 
 def _short(name: str) -> str:

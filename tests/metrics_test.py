@@ -54,12 +54,26 @@ def test_a_second_writer_appends(tmp_path):
   assert [x['step'] for x in lines(tmp_path / 'metrics.jsonl')] == [0, 1]
 
 
-def test_numbers_that_are_not_finite_are_written_and_read(tmp_path):
+def no_constant(name):
+  raise AssertionError(f'{name} is not JSON')
+
+
+def test_numbers_that_are_not_finite_are_null_and_read_as_missing(tmp_path):
   writer = make_writer(tmp_path)
-  writer.write(0, {'train/a': math.nan, 'train/b': math.inf})
+  writer.write(0, {'train/a': math.nan, 'train/b': -math.inf, 'train/c': 1.0})
+  writer.amend({'eval/a': math.inf, 'eval/b': 0.5})
   writer.close()
-  (line,) = lines(tmp_path / 'metrics.jsonl')
-  assert math.isnan(line['train/a']) and line['train/b'] == math.inf
+  path = tmp_path / 'metrics.jsonl'
+  line = json.loads(path.read_text(), parse_constant=no_constant)
+  assert [line[n] for n in ('train/a', 'train/b', 'eval/a')] == [None] * 3
+  (found,) = metrics.read(path)
+  assert found.keys() == {'step', 'time', 'train/c', 'eval/b'}
+
+
+def test_files_of_earlier_versions_have_nan_and_are_read(tmp_path):
+  path = tmp_path / 'metrics.jsonl'
+  path.write_text('{"step": 0, "a": NaN, "b": Infinity, "c": 1.0}\n')
+  assert list(metrics.read(path)) == [{'step': 0, 'c': 1.0}]
 
 
 def test_what_is_measured_after_a_step_joins_its_line(tmp_path):

@@ -20,7 +20,8 @@ def punish_length(
     max_context: tokens of the longest episode.
 
   Returns:
-    The batch with other rewards and returns, and metrics.
+    The batch with other rewards and returns, and metrics: none without a valid
+    episode, since a mean of nothing is no number.
   """
   rewards = np.array(batch.rewards)
   mask = np.asarray(batch.completion_mask)
@@ -31,8 +32,8 @@ def punish_length(
   rewards[np.arange(len(rewards)), last] += np.where(
       mask.any(axis=1), penalty, 0
   )
-  mean = float(penalty[np.asarray(batch.valid)].mean())
-  return _with_rewards(batch, rewards), {'reward/overlong_penalty': mean}
+  counted = penalty[np.asarray(batch.valid)]
+  return _with_rewards(batch, rewards), _mean('overlong_penalty', counted)
 
 
 def charge_kl(
@@ -49,7 +50,8 @@ def charge_kl(
     estimator: of it, see `ops.kl`.
 
   Returns:
-    The batch with other rewards and returns, and metrics.
+    The batch with other rewards and returns, and metrics, none without a valid
+    episode: the coefficient is then steered by nothing.
   """
   mask = np.asarray(batch.completion_mask)
   divergence = np.asarray(
@@ -60,9 +62,11 @@ def charge_kl(
   rewards = np.array(batch.rewards)
   rewards -= coef * divergence
   trainable = mask & np.asarray(batch.valid)[:, None]
-  return _with_rewards(batch, rewards), {
-      'reward/kl': float(divergence[trainable].mean())
-  }
+  return _with_rewards(batch, rewards), _mean('kl', divergence[trainable])
+
+
+def _mean(name: str, values: np.ndarray) -> dict[str, float]:
+  return {f'reward/{name}': float(values.mean())} if values.size else {}
 
 
 def _with_rewards(batch: TokenBatch, rewards: np.ndarray) -> TokenBatch:

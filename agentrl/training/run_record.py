@@ -211,8 +211,7 @@ class RunRecord:
     """The lines of metrics so far, those of earlier processes included."""
     path = self._directory / 'metrics.jsonl'
     if self._writes and path.exists():
-      with path.open(encoding='utf-8') as file:
-        yield from map(json.loads, file)
+      yield from metrics_lib.read(path)
 
   def state(self) -> dict[str, Any]:
     """The part of a checkpoint that `restore` takes; JSON values."""

@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentrl import envs
+from agentrl import envs, metrics as metrics_lib
 from agentrl.config import mixture
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import intervals
@@ -136,12 +136,11 @@ def read(out: pathlib.Path) -> Iterator[Run]:
     config = configs.get(cell.name)
     if config is None or not folder.finished(workdir, config):
       continue
-    lines = (workdir / 'metrics.jsonl').read_text().splitlines()
     run = Run(
         cell=cell,
         config=config,
         summary=json.loads((workdir / 'summary.json').read_text()),
-        metrics=[json.loads(line) for line in lines],
+        metrics=list(metrics_lib.read(workdir / 'metrics.jsonl')),
         played=_played(workdir, last=True),
         played_before=_played(workdir, last=False),
     )

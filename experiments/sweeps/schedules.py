@@ -1,11 +1,10 @@
 """Schedules of the horizon before a run: their turns on another's metrics."""
 
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentrl import schedules
+from agentrl import metrics as metrics_lib, schedules
 from agentrl.config.sections import HorizonOptions
 from agentrl.errors import ConfigError
 from agentrl.types import Turns
@@ -46,7 +45,7 @@ def read(workdir: pathlib.Path) -> Lines:
   """
   path = workdir / 'metrics.jsonl'
   try:
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = list(metrics_lib.read(path))
   except OSError as error:
     raise ConfigError(f'--trace={workdir} is no run: {error}') from error
   if not lines:

@@ -6,7 +6,6 @@ Reads `metrics.jsonl` and the limits of each run, and prints a table. Steps are
 numbered from 0, as there.
 """
 
-import json
 import pathlib
 import statistics
 import sys
@@ -15,6 +14,7 @@ from typing import Any
 
 from absl import app
 
+from agentrl import metrics as metrics_lib
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.training.options import Gauges
@@ -103,11 +103,10 @@ def _read(workdir: pathlib.Path) -> list[str]:
     ConfigError: it has no metrics.
   """
   try:
-    text = (workdir / 'metrics.jsonl').read_text()
+    lines = list(metrics_lib.read(workdir / 'metrics.jsonl'))
   except OSError as error:
     raise ConfigError(f'{workdir} is no run of mode train: {error}') from error
   config = workdir_lib.read_record(workdir / workdir_lib.CONFIG)
-  lines = [json.loads(line) for line in text.splitlines()]
   return row(workdir.name, lines, limits(config))
 
 

@@ -112,8 +112,19 @@ def test_a_default_that_it_changes_is_its_own():
   assert config_lib.read(config).algo.epochs == 1
 
 
-def test_its_advantages_are_those_of_the_page():
-  batch = tiny.make_batch(tiny.random_groups(0))
+def in_two_segments(batch):
+  """The same tokens, of which the later half of each row is a new segment."""
+  episodes = np.asarray(batch.segment_ids)
+  second = np.arange(episodes.shape[1]) >= episodes.shape[1] // 2
+  return batch.replace(
+      segment_ids=np.where(episodes, 2 * episodes - 1 + second, 0),
+      episode_ids=episodes,
+  )
+
+
+@pytest.mark.parametrize('change', [lambda batch: batch, in_two_segments])
+def test_its_advantages_are_those_of_the_page(change):
+  batch = change(tiny.make_batch(tiny.random_groups(0)))
   hyperparams = algorithm.hyperparams(ALGO)(power=2.0)
   groups = len(set(np.asarray(batch.group_ids)))
   found, usual = (

@@ -196,3 +196,47 @@ def test_peft_loads_what_we_write(tmp_path, name):
   back, same = peft.load_adapter(tmp_path / 'theirs', config)
   assert back == lora
   tiny.assert_trees_equal(same, adapter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    'options, accepted',
+    [
+        (dict(init_lora_weights=False), True),
+        (dict(init_lora_weights='gaussian'), True),
+        (dict(init_lora_weights='orthogonal'), True),
+        (dict(init_lora_weights='pissa'), False),
+        (dict(init_lora_weights='pissa_niter_4'), False),
+        (dict(init_lora_weights='olora'), False),
+        (dict(use_dora=True), False),
+        (dict(alora_invocation_tokens=[3, 4]), False),
+        (dict(rank_pattern={'q_proj': 4}), False),
+        (dict(modules_to_save=['lm_head']), False),
+    ],
+)
+def test_an_adapter_of_peft_is_the_same_or_refused(tmp_path, options, accepted):
+  oracle = pytest.importorskip('peft', reason='needs peft, the oracle')
+  name = next(iter(hugging_face.MODELS))
+  base = hugging_face.make(name)
+  base.save_pretrained(tmp_path / 'base')
+  made = oracle.get_peft_model(
+      base,
+      oracle.LoraConfig(
+          r=2,
+          lora_alpha=4,
+          target_modules=['q_proj', 'v_proj'],
+          task_type='CAUSAL_LM',
+          **options,
+      ),
+  )
+  made.save_pretrained(tmp_path / 'adapter')
+  config, params = hf.load(tmp_path / 'base')
+  if not accepted:
+    with pytest.raises(WeightsError, match='merge'):
+      peft.load_adapter(tmp_path / 'adapter', config)
+    return
+  lora, adapter = peft.load_adapter(tmp_path / 'adapter', config)
+  tokens = np.random.default_rng(0).integers(0, 61, (2, 12)).astype(np.int32)
+  expected = hugging_face.logits(made, tokens)
+  found = logits(config, adapter, tokens, Base(params, lora.scale))
+  np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-4)
