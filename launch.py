@@ -21,7 +21,7 @@ from absl import app, flags, logging
 from agentrl.config import MODES, commandline, report
 from agentrl.config.modes import Learning
 from agentrl.errors import AgentrlError, ConfigError
-from agentrl.runtime import workdir
+from agentrl.runtime import ending, workdir
 
 _CONFIG = flags.DEFINE_string(
     'config', None, 'Config file, with its argument after a colon.'
@@ -151,8 +151,8 @@ def _main(arguments):
 
 def _fail(error: Exception):
   """Prints one line: these errors are the user's to mend, not ours."""
-  print(f'{type(error).__name__}: {error}', file=sys.stderr)
-  sys.exit(2)
+  print(f'{type(error).__name__}: {error}', file=sys.stderr, flush=True)
+  ending.end(2)
 
 
 if __name__ == '__main__':

@@ -9,8 +9,10 @@ checked before anything of it is used.
 
 import asyncio
 import dataclasses
+import errno
 import json
 import logging
+import os
 import pathlib
 import re
 import shutil
@@ -84,6 +86,11 @@ class Checkpoints:
                   [managers.LatestN(keep), _Chosen(self._stays)]
               ),
               create=True,
+              # In the background its failure would be the caller's at once, and
+              # the writers would wait for the folder for twenty minutes.
+              async_options=ocp.AsyncOptions(
+                  create_directories_asynchronously=False
+              ),
               temporary_path_class=_TemporaryPath,
           ),
       )
@@ -266,7 +273,7 @@ class Checkpoints:
     )
     return CheckpointError(
         f'{which} could not be written to {self._directory}: {reason}. {rest};'
-        ' free some space and start the same command again.'
+        f' {_remedy(reason)} and start the same command again.'
     )
 
 
@@ -337,6 +344,14 @@ def check_model(
           f' now one with {now!r}: put the model back that the run began with,'
           ' or use another --workdir.'
       )
+
+
+def _remedy(reason: str) -> str:
+  """What to do about the system's reason for a failed write."""
+  full = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+  if any(words in reason for words in full):
+    return 'free some space'
+  return 'make that a folder which can be written to'
 
 
 def _why_not_written(error: Exception) -> str:

@@ -7,6 +7,7 @@ import functools
 import json
 import logging
 import math
+import pathlib
 import resource
 import shutil
 import subprocess
@@ -502,6 +503,70 @@ def test_a_full_disk_is_one_clear_error_and_the_checkpoint_before_is_loadable(
     again.save(2, small, {'number': 2})
     again.close()
     assert Checkpoints(directory / 'checkpoints').host() == {'number': 2}
+
+
+_SAVE_TWICE = """
+import pathlib, subprocess, sys
+import jax.numpy as jnp
+from agentrl.errors import CheckpointError
+from agentrl.runtime import ending
+from agentrl.training.checkpoint import Checkpoints
+
+checkpoints = Checkpoints(pathlib.Path(sys.argv[1]))
+tree = {x: {'w': jnp.ones((300, 300))} for x in ('params', 'optimizer')}
+checkpoints.save(1, tree, {})
+checkpoints.wait()
+subprocess.run(['sh', '-c', sys.argv[2]], check=True)
+try:
+  checkpoints.save(2, tree, {})
+  checkpoints.close()
+except CheckpointError as error:
+  print(error, file=sys.stderr)
+  ending.end(2)
+"""
+
+
+@pytest.mark.parametrize(
+    'breaks, mends, said',
+    [
+        ('mv DIR DIR.old; touch DIR', '', 'Not a directory'),
+        ('mv DIR DIR.old; ln -s /nowhere DIR', '', 'could not be written'),
+        ('chattr +i DIR', 'chattr -i DIR', 'Operation not permitted'),
+        (
+            'mount --bind DIR DIR && mount -o remount,ro,bind DIR',
+            'umount DIR',
+            'Read-only file system',
+        ),
+        (
+            'mount -t tmpfs -o nr_inodes=4 none DIR',
+            'umount -l DIR',
+            'No space left on device. There is no older one; free some space',
+        ),
+    ],
+)
+def test_a_failed_save_ends_the_process_in_seconds_with_one_line(
+    tmp_path, breaks, mends, said
+):
+  directory = str(tmp_path / 'checkpoints')
+  breaks, mends = (x.replace('DIR', directory) for x in (breaks, mends))
+  began = time.monotonic()
+  try:
+    done = subprocess.run(
+        [sys.executable, '-c', _SAVE_TWICE, directory, breaks],
+        cwd=pathlib.Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+  finally:
+    subprocess.run(['sh', '-c', mends or 'true'], capture_output=True)
+  if f"'{breaks}'" in done.stderr and 'CalledProcessError' in done.stderr:
+    pytest.skip('this user may not break a disk so')
+  assert done.returncode == 2, done.stderr
+  [line] = done.stderr.strip().splitlines()
+  assert said in line and directory in line
+  assert ('free some space' in line) == ('No space' in line)
+  assert time.monotonic() - began < 60  # which a busy machine takes to start
 
 
 _SAVE_FOR_EVER = """
