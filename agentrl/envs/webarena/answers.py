@@ -16,14 +16,6 @@ _NUMBER = re.compile(
     r'[-+]?(\d{1,3}(?P<mark>[, \'])\d{3}((?P=mark)\d{3})*|\d+)(\.\d+)?',
     re.ASCII,
 )
-# What may follow a number that has no unit of its own: things that sites count.
-# Units of a scale (days, dollars, thousands) would change what a number means.
-_THINGS = (
-    'blocks branches comments commits downvotes files followers forks forums'
-    ' issues items labels members messages moderators orders people pieces'
-    ' points posts products projects replies reviews stars subscribers'
-    ' submissions subscriptions times units upvotes users votes'
-).split()
 _OF_FIVE = re.compile(r'( ?(/|(out )?of) ?5(\.0)?)?( ?(stars?|\u2605))?')
 _AMOUNT = re.compile(
     r'(?P<sign>[-+]?)((usd|us) ?)?\$? ?(?P<number>[-+]?\d.*?)'
@@ -105,7 +97,7 @@ class Number:
   Attributes:
     value: as digits, such as '4.5'. With a decimal point and no unit it is a
       rating, which may be said to be 'out of 5' or of 'stars'.
-    unit: a word that may follow, such as 'reviews'; '': any of things counted.
+    unit: a word that may follow, such as 'reviews'.
   """
 
   value: str
@@ -125,9 +117,8 @@ class Number:
       if found and _OF_FIVE.fullmatch(text, found.end()):
         return (found[0],)
       return (text,)
-    units = (self.unit.lower(),) if self.unit else _THINGS
     number, _, word = text.rpartition(' ')
-    if word in units or f'{word}s' in units or f'{word}es' in units:
+    if word and self.unit.lower() in (word, f'{word}s'):
       return text, number
     return (text,)
 

@@ -7,10 +7,13 @@ the browser is where it has to be; else 0.
 import dataclasses
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentrl.envs.webarena.answers import Answer
+from agentrl.envs.webarena.forge import lists
+from agentrl.envs.webarena.forum import search
+from agentrl.envs.webarena.shop import listing
 from agentrl.envs.webarena.state import Request
 from agentrl.envs.webarena.store import FREE, Change, lasting
 
@@ -19,6 +22,19 @@ ADDED, CHANGED, REMOVED = 'added', 'changed', 'removed'
 # list is shown, and what is shown anyway. Others would show another list.
 _MANNER = frozenset({'dir', 'order', 'period', 'sort'})
 _DEFAULTS = frozenset({('page', '1'), ('state', 'opened')})
+# Fields of a query of which a site reads less than is said, such as the words
+# of a search in any order.
+_words = lambda terms: lambda said: frozenset(terms(said))
+_READ: Mapping[tuple[str, str], Callable[[str], Any]] = {
+    ('shop', 'q'): _words(listing.terms),
+    ('forum', 'q'): _words(search.terms),
+    ('forge', 'search'): _words(lists.terms),
+    ('forge', 'name'): _words(lists.terms),
+    ('forge', 'label_name[]'): str.lower,
+    **{('forge', field): lists.named for field in lists.FIELDS},
+}
+# Sites that find the names in a path whatever their case.
+_ANY_CASE = frozenset({'forum', 'forge'})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +116,9 @@ def missing(goal: Goal, outcome: Outcome) -> str:
     return 'answer'
   if not _rows_are(goal.rows, outcome.changes):
     return 'rows'
-  if goal.url is not None and not _is_at(goal.url, outcome.url):
+  if goal.url is not None and not (
+      _is_at(goal.url, outcome.url) and _is_shown(outcome)
+  ):
     return 'url'
   done = [x for x in outcome.requests if x.status < 400]
   lines = [f'{x.method} {x.site} {x.path}' for x in done]
@@ -163,19 +181,44 @@ def _equal(wanted: Any, have: Any, added: Mapping[str, Sequence[int]]) -> bool:
 
 
 def _is_at(wanted: str, url: str) -> bool:
-  goal, have = urllib.parse.urlsplit(wanted), urllib.parse.urlsplit(url)
-  if (goal.netloc, goal.path.rstrip('/')) != (
-      have.netloc,
-      have.path.rstrip('/'),
-  ):
+  """True if two addresses are of one page; what `wanted` leaves open is free."""
+  site, path, asked = _parts(wanted)
+  if (site, path) != _parts(url)[:2]:
     return False
-  # Fields that were left empty are not in these.
-  asked = urllib.parse.parse_qsl(goal.query)
-  shown = urllib.parse.parse_qsl(have.query)
+  shown = _parts(url)[2]
   names = {name for name, _ in asked}
   return all(x in shown for x in asked) and all(
       (name, value) in asked
       if name in names
       else name in _MANNER or (name, value) in _DEFAULTS
       for name, value in shown
+  )
+
+
+def _is_shown(outcome: Outcome) -> bool:
+  """False if the last answer with this address was an error page."""
+  site, path, query = _address(outcome.url)
+  for request in reversed(outcome.requests):
+    if not request.document or request.site != site:
+      continue
+    if _address(f'http://{site}{request.path}') == (site, path, query):
+      return request.status < 400
+  return True  # it was not asked for again
+
+
+def _address(url: str) -> tuple[str, str, Sequence[tuple[str, str]]]:
+  """Site, path and query, decoded; fields that were left empty are left out."""
+  parts = urllib.parse.urlsplit(url)
+  path = urllib.parse.unquote(parts.path) or '/'
+  return parts.netloc, path, urllib.parse.parse_qsl(parts.query)
+
+
+def _parts(url: str) -> tuple[str, str, Sequence[tuple[str, Any]]]:
+  """Site, path and query as the site reads them."""
+  site, path, query = _address(url)
+  path = path.rstrip('/')
+  return (
+      site,
+      path.lower() if site in _ANY_CASE else path,
+      [(name, _READ.get((site, name), str)(value)) for name, value in query],
   )

@@ -65,10 +65,10 @@ IN_OTHER_WORDS = {
         '3.1 stars', '3.1 out of 5', '3.1/5', '3.1 / 5 stars', '**3.1**',
         '3.1 out of 5 stars.', '3.1\u2605', '3.10', '3.1 of 5',
     ),
-    Number('36'): ('36 subscribers', '36 points.', '`36`', '36 user'),
+    Number('36', 'subscribers'): ('36 subscribers', '36 subscriber.', '`36`'),
     Number('12', 'reviews'): ('**12 reviews**', '12 Reviews.'),
-    Number('-14'): ('\u221214', '-14 points', 'minus 14', 'negative 14'),
-    Number('12345'): ('12 345', "12'345", '12\u202f345 points'),
+    Number('-14', 'points'): ('\u221214', '-14 points', 'minus 14', 'negative 14'),
+    Number('12345', 'points'): ('12 345', "12'345", '12\u202f345 points'),
     Money(2077): (
         'USD 20.77', '$20.77 USD', 'US$ 20.77', '**20.77**', '20.77$',
         '20.77 US dollars', '20.77 dollars.', 'usd20.77', '$ 20.77',
@@ -109,8 +109,8 @@ NEAR = {
     Number('3.1'): (
         '3.1 out of 10', '3.1 subscribers', '3.1 5', '1.3', '3.1/50', '3.1 or so',
     ),
-    Number('36'): (
-        '36 days', '36 dollars', '36 thousand', '36 of 40', '36/5', '36 or so',
+    Number('36', 'subscribers'): (
+        '36 points', '36 days', '36 dollars', '36 thousand', '36 of 40', '36/5', '36 or so',
         '36 out of 5', '3 6', '-36', 'about 36', '36 36', '36 stars 2',
     ),
     Number('12', 'reviews'): ('12 stars', '12 reviews 3', '13 reviews'),

@@ -147,6 +147,56 @@ def test_the_place(query, url, at):
   assert (goals.missing(goal, outcome(url=url)) == '') == at
 
 
+@pytest.mark.parametrize(
+    'wanted,url,at',
+    [
+        ('shop/catalogsearch/result?q=face+wash', '?q=Face++WASH', True),
+        ('shop/catalogsearch/result?q=face+wash', '?q=+wash%20faces+', True),
+        ('shop/catalogsearch/result?q=face+wash', '?q=face', False),
+        ('shop/catalogsearch/result?q=face+wash', '?q=face+wash+oil', False),
+        ('shop/catalogsearch/result?q=face+wash', '?q=facewash', False),
+        ('shop/x.html?brand=Gauntlet+Nine', '?brand=gauntlet+nine', False),
+        ('shop/Cart', 'http://shop/cart', False),
+        ('forum/search?q=new+lens', '?q=Lens+NEW', True),
+        ('forum/search?q=new+lens', '?q=new+lenses', False),
+        ('forum/f/travel/new', 'http://forum/f/Travel/new', True),
+        ('forum/f/travel/new', 'http://forum/f/TRAVEL/new/', True),
+        ('forum/f/travel/new', 'http://forum/f/travels/new', False),
+        ('forum/f/travel/new', 'http://forum/f/travel/top', False),
+        ('forum/f/caf%C3%A9', 'http://forum/f/caf\u00e9', True),
+        ('forge/Emma/notes', 'http://forge/emma/Notes', True),
+        ('forge/a/b/-/issues?search=log+in', '?search=IN+log', True),
+        ('forge/a/b/-/issues?label_name%5B%5D=bug', '?label_name[]=Bug', True),
+        (
+            'forge/a/b/-/issues?label_name%5B%5D=bug',
+            '?label_name[]=bugs',
+            False,
+        ),
+        ('forge/x?assignee_username=emma', '?assignee_username=@Emma', True),
+        ('forge/x?assignee_username=emma', '?assignee_username=em', False),
+    ],
+)
+def test_an_address_is_read_as_its_site_reads_it(wanted, url, at):
+  wanted = f'http://{wanted}'
+  if url.startswith('?'):
+    url = wanted.partition('?')[0] + url
+  goal = Goal(url=wanted)
+  assert (goals.missing(goal, outcome(url=url)) == '') == at
+
+
+@pytest.mark.parametrize('status,at', [(200, True), (404, False), (401, False)])
+def test_the_page_of_the_place_must_be_shown(status, at):
+  goal = Goal(url='http://forum/f/travel')
+  pages = (
+      Request('forum', 'GET', '/f/travel/', 500, True),
+      Request('forum', 'GET', '/f/travel/', status, True),
+      Request('forum', 'GET', '/missing.png', 404, False),
+      Request('shop', 'GET', '/f/travel/', 404, True),
+  )
+  found = outcome(url='http://forum/f/travel/#top', requests=pages)
+  assert (goals.missing(goal, found) == '') == at
+
+
 def test_requests():
   goal = Goal(requests=('GET shop /orders.*',))
   assert goals.reached(goal, outcome(requests=(GET,)))

@@ -52,15 +52,14 @@ def items(
   """
   where += ' AND' + SEEN.format(int(visit.user))
   found = list(values)
-  said = visit.query.get('search', '').strip()
-  for word in said.split()[:10]:
+  for word in terms(visit.query.get('search', '')):
     where += ' AND instr(lower(i.title || char(10) || i.description), ?) > 0'
-    found.append(word.lower())
+    found.append(word)
   for field, column in FIELDS.items():
-    name = visit.query.get(field, '').strip().removeprefix('@')
+    name = named(visit.query.get(field, ''))
     if not name or (field == 'reviewer_username' and view == 'issue_items'):
       continue
-    if name.lower() == 'none' and field != 'author_username':
+    if name == 'none' and field != 'author_username':
       where += f' AND {column} IS NULL'
     else:
       where += f' AND {column} = ? COLLATE NOCASE'
@@ -112,6 +111,16 @@ def items(
   }
 
 
+def terms(query: str) -> list[str]:
+  """What a search of a list looks for: words in small letters."""
+  return query.lower().split()[:10]
+
+
+def named(field: str) -> str:
+  """The name that a field of the filter form means, in small letters."""
+  return field.strip().removeprefix('@').lower()
+
+
 def labels(visit: Visit, issues: list[int]) -> Mapping[int, list[str]]:
   """The names of labels of issues, by the issue's id."""
   found: dict[int, list[str]] = {key: [] for key in issues}
@@ -141,9 +150,9 @@ def projects(
       f' WHERE user_id = {int(visit.user)}))'
   )
   found = list(values)
-  for word in visit.query.get('name', '').split()[:10]:
+  for word in terms(visit.query.get('name', '')):
     where += " AND instr(lower(name || ' ' || full_path), ?) > 0"
-    found.append(word.lower())
+    found.append(word)
   topic = visit.query.get('topic', '').strip()
   if topic:
     where += " AND instr(', ' || topics || ',', ?) > 0"

@@ -30,7 +30,7 @@ def results(visit: Visit) -> Page:
   has_score = kind in ('submissions', 'comments')
   if sort not in _SORTS or not has_score:
     sort = 'new'
-  words = query.split()[:_WORDS]
+  words = terms(query)
   counts = {each: _count(visit, each, words) for each in _KINDS if words}
   paging = visit.page(counts.get(kind, 0))
   rows = []
@@ -57,6 +57,11 @@ def results(visit: Visit) -> Page:
           'paging': paging,
       },
   )
+
+
+def terms(query: str) -> list[str]:
+  """What the search looks for: words in small letters."""
+  return query.strip()[:_MOST].lower().split()[:_WORDS]
 
 
 def _count(visit: Visit, kind: str, words: list[str]) -> int:

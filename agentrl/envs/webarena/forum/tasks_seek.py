@@ -136,7 +136,7 @@ def _disliked(stores: Stores, k: int) -> Task:
       f'Take the user who posted the newest submission in /f/{name}. How many'
       ' of the comments that this user has written, anywhere, have a score'
       ' below zero? Answer with a number.',
-      Number(str(bad)),
+      Number(str(bad), 'comments'),
       (
           *_in_forum(stores, name, HOME, 'New', user, 'Comments'),
           *(click_on('link', 'Next'),) * ((many - 1) // 20),
@@ -171,7 +171,7 @@ def _subscribers(stores: Stores, k: int) -> Task:
   name = forum['name']
   return ask(
       f'How many subscribers does /f/{name} have? Answer with a number.',
-      Number(str(many)),
+      Number(str(many), 'subscribers'),
       _in_forum(stores, name, HOME),
       HOME,
   )
@@ -340,7 +340,7 @@ def _top_month(stores: Stores, k: int) -> Task:
       f'Among those submissions in /f/{name} that the forum lists for the past'
       ' month, how many points does the one with the most points have? Answer'
       ' with a number.',
-      Number(str(found[0]['score'])),
+      Number(str(found[0]['score']), 'points'),
       _in_forum(stores, name, HOME, 'Top', 'Past month'),
       HOME,
   )
@@ -403,7 +403,7 @@ def _sum_of_top(stores: Stores, k: int) -> Task:
   return ask(
       'How many points do the three submissions with the most points of all'
       f' time in /f/{name} have together? Answer with a number.',
-      Number(str(sum(row['score'] for row in found[:3]))),
+      Number(str(sum(row['score'] for row in found[:3])), 'points'),
       _in_forum(stores, name, HOME, 'Top'),
       HOME,
   )
@@ -423,7 +423,7 @@ def _lead(stores: Stores, k: int) -> Task:
   return ask(
       f'In /f/{name}, how many points does the submission with the most points'
       ' of all time have more than the second one? Answer with a number.',
-      Number(str(lead(found))),
+      Number(str(lead(found)), 'points'),
       _in_forum(stores, name, HOME, 'Top'),
       HOME,
   )
@@ -451,7 +451,7 @@ def _worst_comment(stores: Stores, k: int) -> Task:
   return ask(
       'How many points does the worst rated comment under the submission'
       f' "{post["title"]}" have? Answer with a number, which is below zero.',
-      Number(str(comments[-1]['score'])),
+      Number(str(comments[-1]['score']), 'points'),
       picking.find_post(post['title']),
       HOME,
   )
@@ -471,7 +471,7 @@ def _comment_points(stores: Stores, k: int) -> Task:
   return ask(
       f'How many points has the comment that {comment["author"]} wrote under'
       f' the submission "{post["title"]}"? Answer with a number.',
-      Number(str(comment['score'])),
+      Number(str(comment['score']), 'points'),
       picking.find_post(post['title']),
       HOME,
   )

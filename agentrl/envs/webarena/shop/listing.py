@@ -69,6 +69,7 @@ def sale(visit: Visit) -> Answer:
 def search(visit: Visit) -> Answer:
   """The products whose name or SKU has all words that are asked for."""
   words = visit.query.get('q', '')[:200].split()
+  asked = terms(visit.query.get('q', ''))
   if not words:
     return Redirect('/', 'Say what you look for.')
   return _listed(
@@ -76,10 +77,15 @@ def search(visit: Visit) -> Answer:
       f"Search results for: '{' '.join(words)}'",
       ' AND '.join(
           "(p.name LIKE ? ESCAPE '\\' OR p.sku LIKE ? ESCAPE '\\')"
-          for _ in words
+          for _ in asked
       ),
-      tuple(_like(_stem(word)) for word in words for _ in range(2)),
+      tuple(_like(term) for term in asked for _ in range(2)),
   )
+
+
+def terms(query: str) -> Sequence[str]:
+  """What the search looks for in names and SKUs: words in small letters."""
+  return [_stem(word) for word in query[:200].lower().split()]
 
 
 def advanced(visit: Visit) -> Page:
