@@ -103,6 +103,8 @@ def main(arguments):
   module = importlib.import_module(f'agentrl.modes.{mode}')
   if _DRY_RUN.value:
     checked = module.read(config)
+    preflight = importlib.import_module('agentrl.modes.preflight')
+    preflight.check(config, checked, _WORKDIR.value)
     run = None
     if MODES[mode].BROUGHT:
       resume = importlib.import_module('agentrl.config.resume')

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from agentrl import own
-from agentrl.errors import ConfigError
+from agentrl.errors import AgentrlError, ConfigError
 from agentrl.types import Turns
 
 
@@ -197,10 +197,16 @@ def make(options: Any) -> Horizon:
     ConfigError: there is no such schedule, or it is none.
   """
   kind = options.kind
-  made = own.get(kind, HORIZONS, Callable, 'horizon.kind=')(options)
+  function = own.get(kind, HORIZONS, Callable, 'horizon.kind=')
+  try:
+    made = function(options)
+  except AgentrlError:
+    raise
+  except Exception as error:  # whatever a user's function does
+    raise ConfigError(f'horizon.kind={kind}: {own.words(error)}') from error
   if not isinstance(made, Horizon):
     raise ConfigError(
-        f'{kind} gave a {type(made).__name__}: a schedule is a function from'
+        f'{kind} gave {type(made).__name__}: a schedule is a function from'
         ' config.horizon to an agentrl.schedules.Horizon.'
     )
   return made._replace(update=_checked(made.update, kind))

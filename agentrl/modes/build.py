@@ -7,8 +7,9 @@ from typing import Any
 from jax.sharding import Mesh
 
 from agentrl import config as config_lib, trackers
+from agentrl.config import modes
 from agentrl.config.mixture import Member
-from agentrl.errors import AgentrlError
+from agentrl.errors import AgentrlError, ConfigError
 from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
@@ -259,6 +260,21 @@ def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
       config.rollout,
       world.name,
   )
+
+
+def check_texts(config: modes.Train) -> None:
+  """Refuses a tiny policy that would have no text to train a tokenizer on.
+
+  Raises:
+    ConfigError: says the way out.
+  """
+  if config.model.from_scratch and not config.warmstart.episodes:
+    raise ConfigError(
+        'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
+        " the expert's episodes. Where there is no expert it learns from a"
+        ' file first: configs/textcraft_sft.py:data=FILE,model=NAME, and then'
+        ' that workdir as model.name.'
+    )
 
 
 def expert_texts(world: World, horizon: int) -> list[str]:

@@ -12,6 +12,7 @@ from agentrl import config as config_lib
 from agentrl.config import commandline
 from agentrl.config.modes import Doctor
 from agentrl.errors import AgentrlError, ConfigError
+from agentrl.modes import preflight
 from agentrl.planning import doctor
 from agentrl.planning.finding import FAULT, OK, WARNING, Finding
 
@@ -58,8 +59,17 @@ def examine(
     )
   except AgentrlError as error:
     return [Finding(FAULT, 'config', str(error), 'Mend the config first.')]
-  good = Finding(OK, 'config', f'{named}: mode={chosen.mode!r}')
-  return [good, *doctor.examine(found, values, workdir)]
+  findings = [
+      Finding(OK, 'config', f'{named}: mode={chosen.mode!r}'),
+      *doctor.examine(found, values, workdir),
+  ]
+  try:
+    preflight.check(chosen, found, str(workdir), machine=False)
+  except AgentrlError as error:
+    if not any(str(error) in finding.words for finding in findings):
+      remedy = 'Mend the config: its run would be refused.'
+      findings.insert(1, Finding(FAULT, 'config', str(error), remedy))
+  return findings
 
 
 def show(console: rich.console.Console, findings: list[Finding]) -> None:

@@ -12,13 +12,13 @@ from agentrl.evaluation import results, rows
 from agentrl.evaluation.evaluate import seeded, summarise
 from agentrl.evaluation.results import Panel
 from agentrl.inference.sampler import Sampler
-from agentrl.rollout.environment import Environment
+from agentrl.rollout.environment import TaskLists
 from agentrl.training.collection import Collector
 from agentrl.types import Group
 
 
 def make_panels(
-    environment: Environment, config: Learning
+    environment: TaskLists, config: Learning
 ) -> tuple[Panel | None, Panel | None]:
   """The panel of a run's evaluations, and its part that is played more often.
 
@@ -36,7 +36,7 @@ def make_panels(
 
 
 def make_panel(
-    environment: Environment,
+    environment: TaskLists,
     config: Learning | Evaluate,
     task_ids: tuple[int, ...] | None = None,
 ) -> Panel:

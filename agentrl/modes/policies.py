@@ -118,8 +118,9 @@ def _open_random(opening: Opening) -> OpenPolicy:
   return opening_lib.writing(opening.record(), None, acting=RandomPolicy)
 
 
+MODEL = 'model'  # whose weights are loaded here
 _KINDS = {
-    'model': _open_model,
+    MODEL: _open_model,
     'server': served.open_server,
     API: _open_api,
     EXPERT: _open_expert,

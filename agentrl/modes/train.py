@@ -17,7 +17,6 @@ from agentrl import schedules
 from agentrl.algos import online
 from agentrl.config import mixture, modes
 from agentrl.data.tasks import TaskIterator
-from agentrl.errors import ConfigError
 from agentrl.evaluation import evaluate
 from agentrl.inference.sampler import Sampler
 from agentrl.modes import build, checkpoints, learning, session as session_lib
@@ -59,6 +58,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 def _run(session: Session) -> None:
   config: modes.Train = session.config
   online.check(config.algo)
+  for member in mixture.members(config):
+    schedules.make(member.config.horizon)  # one's own is imported now
   worlds = build.make_worlds(
       session, mixture.members(config), expert=config.warmstart.episodes > 0
   )
@@ -205,19 +206,13 @@ def _source(member: Run) -> Source:
 
 
 def _texts(worlds: Sequence[build.World]) -> list[str]:
-  warm = worlds[0].session.config.warmstart
-  if not warm.episodes:
-    raise ConfigError(
-        'A tiny policy needs warmstart.episodes: its tokenizer is trained on'
-        " the expert's episodes. Where there is no expert it learns from a"
-        ' file first: configs/textcraft_sft.py:data=FILE,model=NAME, and then'
-        ' that workdir as model.name.'
-    )
+  config = worlds[0].session.config
+  build.check_texts(config)
   return [
       text
       for world in worlds
       if world.weight
-      for text in build.expert_texts(world, warm.horizon)
+      for text in build.expert_texts(world, config.warmstart.horizon)
   ]
 
 

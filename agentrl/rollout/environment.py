@@ -37,47 +37,23 @@ _LAST_WORDS_S = 2.0  # for a server that ends
 _ENDING_S = 0.5  # from a connection that broke to the end of the process
 
 
-class Environment:
-  """The servers of one environment, started here or found at URLs."""
+class TaskLists:
+  """The tasks of an environment, which need none of its servers."""
 
-  def __init__(
-      self,
-      loop: EventLoop,
-      env: options.EnvOptions,
-      *,
-      task_file: str | None = None,
-      expert: bool = False,
-  ):
-    """Starts or finds the servers.
+  def __init__(self, env: options.EnvOptions, task_file: str | None = None):
+    """Finds the environment.
 
     Args:
-      loop: runs the clients, with one HTTP session.
-      env: which environment, and where.
+      env: which environment, and its options.
       task_file: an item file of tasks to train on; None: the train list.
-      expert: whether the servers must offer the expert's actions.
 
     Raises:
-      ConfigError: a URL has a server of another environment, or no expert.
-      EnvError: they do not start, or no URL has one.
+      ConfigError: there is no such environment.
     """
     self.spec = envs.get(env.name)
     self.name = self.spec.name
     self._env = env
     self._task_file = task_file
-    self._loop = loop
-    self._lock = asyncio.Lock()
-    self._children: list[EnvServer] = []
-    self._deaths: list[str] = []
-    if not env.urls:
-      try:
-        for _ in range(env.workers):
-          self._children.append(EnvServer(env.name, env.options, expert=expert))
-      except BaseException:
-        self.close()  # do not leave half of them behind
-        raise
-    self._connect()
-    if env.urls:
-      loop.run(self._pool.probe(self.tasks('train')[0], expert=expert))
 
   def tasks(self, split: str) -> tuple[int, ...]:
     """The fixed task list of a split, or the config's own training tasks."""
@@ -126,6 +102,56 @@ class Environment:
         lambda task: (kind_of(task), stratum_of and stratum_of(task)),
     )
 
+  def _items(self, path: str) -> tuple[int, ...]:
+    task_ids = items.read(path, self.name)
+    kind_of = self.subtasks()
+    for index, task_id in enumerate(task_ids):
+      try:
+        kind_of(task_id)
+      except EnvError as error:
+        raise DataError(f'Item {index} of {path}: {error}') from error
+    return task_ids
+
+
+class Environment(TaskLists):
+  """The servers of one environment, started here or found at URLs."""
+
+  def __init__(
+      self,
+      loop: EventLoop,
+      env: options.EnvOptions,
+      *,
+      task_file: str | None = None,
+      expert: bool = False,
+  ):
+    """Starts or finds the servers.
+
+    Args:
+      loop: runs the clients, with one HTTP session.
+      env: which environment, and where.
+      task_file: an item file of tasks to train on; None: the train list.
+      expert: whether the servers must offer the expert's actions.
+
+    Raises:
+      ConfigError: a URL has a server of another environment, or no expert.
+      EnvError: they do not start, or no URL has one.
+    """
+    super().__init__(env, task_file)
+    self._loop = loop
+    self._lock = asyncio.Lock()
+    self._children: list[EnvServer] = []
+    self._deaths: list[str] = []
+    if not env.urls:
+      try:
+        for _ in range(env.workers):
+          self._children.append(EnvServer(env.name, env.options, expert=expert))
+      except BaseException:
+        self.close()  # do not leave half of them behind
+        raise
+    self._connect()
+    if env.urls:
+      loop.run(self._pool.probe(self.tasks('train')[0], expert=expert))
+
   def client(self) -> EnvClient:
     """A client for one episode."""
     return self._pool.client()
@@ -158,16 +184,6 @@ class Environment:
 
   def __exit__(self, *exc_info) -> None:
     self.close()
-
-  def _items(self, path: str) -> tuple[int, ...]:
-    task_ids = items.read(path, self.name)
-    kind_of = self.subtasks()
-    for index, task_id in enumerate(task_ids):
-      try:
-        kind_of(task_id)
-      except EnvError as error:
-        raise DataError(f'Item {index} of {path}: {error}') from error
-    return task_ids
 
   def _connect(self) -> None:
     urls = [child.url for child in self._children] or self._env.urls

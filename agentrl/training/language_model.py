@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -126,6 +127,31 @@ def load_policy(
   return model, str(host['books']['policy_version'])
 
 
+def check_policy(name: str) -> None:
+  """Refuses what `load_policy` would refuse before it reads weights.
+
+  Raises:
+    AgentrlError: there is no such model or checkpoint.
+  """
+  found = workdir_lib.run_of(name)
+  if found is None:
+    pretrained.find(name)
+  else:
+    check_checkpoint(*found)
+
+
+def check_checkpoint(workdir: pathlib.Path, number: int | None) -> None:
+  """Refuses a checkpoint that a run does not have.
+
+  Raises:
+    CheckpointError: there is none of this number; None: there is none.
+  """
+  # Without Orbax, which would ask jax for its devices.
+  found = (workdir / 'checkpoints').glob('*')
+  known = sorted(int(path.name) for path in found if path.name.isdecimal())
+  _check_number(known, workdir, number)
+
+
 def load_checkpoint(
     workdir: pathlib.Path,
     number: int | None = None,
@@ -150,7 +176,7 @@ def load_checkpoint(
     ConfigError: its tokenizer is that of another model.
   """
   with contextlib.closing(Checkpoints(workdir / 'checkpoints')) as checkpoints:
-    _check_number(checkpoints, workdir, number)
+    _check_number(checkpoints.numbers, workdir, number)
     host = checkpoints.host(number)
 
     def read(config: TransformerConfig, shapes: Any) -> Any:
@@ -174,9 +200,8 @@ def load_checkpoint(
 
 
 def _check_number(
-    checkpoints: Checkpoints, workdir: pathlib.Path, number: int | None
+    known: Sequence[int], workdir: pathlib.Path, number: int | None
 ) -> None:
-  known = checkpoints.numbers
   if not known:
     raise CheckpointError(
         f'{workdir} holds a run without a complete checkpoint; let it run'

@@ -12,6 +12,7 @@ import numpy as np
 from gguf import GGUFReader
 
 from agentrl.errors import WeightsError
+from agentrl.models import variants
 from agentrl.models.config import TransformerConfig
 from agentrl.parallel import sharding
 from agentrl.weights import gguf, hf, sharded
@@ -44,6 +45,16 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
   Raises:
     WeightsError: it is none of these, or the download failed.
   """
+  path = find(name)
+  return _download(str(name)) if path is None else path
+
+
+def find(name: str | pathlib.Path) -> pathlib.Path | None:
+  """`resolve` without a download; None: a repository of the hub is named.
+
+  Raises:
+    WeightsError: it is no name, path or repository.
+  """
   path = pathlib.Path(name)
   if str(name) in NAMES:
     return NAMES[str(name)]()
@@ -56,7 +67,13 @@ def resolve(name: str | pathlib.Path) -> pathlib.Path:
           f' no {path.name}. If a hub repository is meant, download it and give'
           ' its directory.'
       )
-    return _download(str(name))
+    return None
+  if str(name) in variants.VARIANTS:
+    raise WeightsError(
+        f'{str(name)!r} is the shape of a model, which --dry_run plans, and has'
+        ' no weights: give a directory with a model of this shape, a hub'
+        ' repository (owner/name) or the workdir of a run.'
+    )
   raise WeightsError(
       f'No model at {str(name)!r}: give a directory, a .gguf file, a hub'
       f' repository (owner/name) or one of {", ".join(NAMES)}.'

@@ -16,7 +16,7 @@ from agentrl.planning.finding import FAULT, WARNING
 from configs.doctor import get_config
 
 QUICKSTART = 'configs/quickstart.py'
-POLICY = 'configs/serve_policy.py:model=tiny-1m;port={}'
+POLICY = 'configs/serve_policy.py:port={}'
 
 
 def examine(tmp_path, named=QUICKSTART, *flags):

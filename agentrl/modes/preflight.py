@@ -1,0 +1,176 @@
+"""Refusals that need neither a process nor weights, for the dry run and doctor.
+
+Each check is the function by which the run itself refuses, so that they cannot
+differ; a run meets them in its first seconds.
+"""
+
+import functools
+import pathlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import rich.console
+from ml_collections import ConfigDict
+
+from agentrl import envs, schedules, trackers
+from agentrl.algos import online
+from agentrl.config import evaluation, mixture
+from agentrl.config.modes import AgentEvol, Dpo, Evaluate, Learning, Sft, Train
+from agentrl.data import conversations, episodes as episodes_lib, preference
+from agentrl.errors import ConfigError, DataError
+from agentrl.evaluation import curves_figure, recorded
+from agentrl.http import auth
+from agentrl.models import variants
+from agentrl.modes import build, export, held_out, policies
+from agentrl.rollout import demonstrations
+from agentrl.rollout.environment import TaskLists
+from agentrl.runtime import workdir as workdir_lib
+from agentrl.serving import remote
+from agentrl.training import language_model
+
+
+def check(
+    config: ConfigDict, read: Any, workdir: str | None, *, machine: bool = True
+) -> None:
+  """Refuses a config whose run would be refused before anything is learnt.
+
+  Args:
+    config: as the command has it.
+    read: the same, as its mode reads it.
+    workdir: of the run; one that goes on needs no files.
+    machine: False leaves out packages of this machine, which doctor examines
+      with their remedies.
+
+  Raises:
+    AgentrlError: the run's own.
+  """
+  if (of_mode := _CHECKS.get(read.mode)) is not None:
+    of_mode(config, read, workdir)
+  if machine:
+    _packages(config, read)
+
+
+def _packages(config: ConfigDict, read: Any) -> None:
+  """Refuses where a package of an environment or a tracker is missing."""
+  if isinstance(read, Learning):
+    trackers.check(read.track.to)
+  found = [read]
+  if isinstance(read, Train):
+    found = [member.config for member in mixture.members(read)]
+  elif isinstance(read, Evaluate):
+    found = [x for item in evaluation.read(config) for x in item.configs]
+  for one in found:
+    env = getattr(one, 'env', None)
+    if env is not None and not getattr(env, 'url', None):
+      envs.get(env.name).check_packages()
+
+
+def _learning(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config
+  members = [read]
+  if isinstance(read, Train):
+    online.check(read.algo)
+    build.check_texts(read)
+    members = [member.config for member in mixture.members(read)]
+    for member in members:
+      schedules.make(member.horizon)
+  for member in members:
+    lists = _task_lists(member, member.env.task_file)
+    lists.tasks('train')
+    held_out.make_panels(lists, member)
+  remote.read_keys(read.sampler)
+  known_shape = read.model.name in variants.VARIANTS  # a plan needs no weights
+  if not (known_shape or read.model.from_scratch):
+    language_model.check_policy(read.model.name)
+  if workdir and workdir_lib.last_checkpoint(pathlib.Path(workdir)):
+    return
+  if files := list(_files(read)):
+    console = rich.console.Console(quiet=True)
+    for names, reader in files:
+      reader = functools.partial(reader, env=read.env.name)
+      demonstrations.read_files(names, reader, console)
+
+
+def _files(read: Any) -> Iterator[tuple[tuple[str, ...], Callable]]:
+  """Files that the run learns from, and what reads them."""
+  if isinstance(read, (Sft, AgentEvol)):
+    yield read.data.files, conversations.read
+  if isinstance(read, Dpo):
+    yield read.pairs.files, preference.read
+
+
+def _task_lists(config: Any, task_file: str | None = None) -> TaskLists:
+  """The tasks of a config's environment."""
+  lists = TaskLists(config.env, task_file)
+  if config.env.token_file:
+    auth.read_token(config.env.token_file)
+  agent = config.agent
+  lists.spec.instructions(agent.format, agent.instructions)
+  return lists
+
+
+def _evaluate(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del workdir
+  if read.eval.curves:
+    curves_figure.check_drawing()
+  for item in evaluation.read(config):
+    for one in item.configs:
+      held_out.make_panel(_task_lists(one), one)
+    if item.kind == policies.MODEL:
+      language_model.check_policy(item.source)
+      remote.read_keys(item.configs[0].sampler)
+
+
+def _compare(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, workdir
+  chosen = read.compare
+  recorded.read((*chosen.a, *chosen.b, *chosen.more))
+
+
+def _export(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, workdir
+  language_model.check_checkpoint(*export.find(read.checkpoint))
+
+
+def _inspect(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, workdir
+  path = pathlib.Path(read.inspect.episodes)
+  if next(iter(episodes_lib.read(path)), None) is None:
+    raise DataError(f'{path} holds no episode.')
+
+
+def _serve_env(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, workdir
+  spec = envs.get(read.env.name)
+  spec.tasks('train', **read.env.options)
+  if read.serve.token_file:
+    auth.read_token(read.serve.token_file)
+
+
+def _serve_policy(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, workdir
+  for file in (read.serve.api_key_file, read.serve.admin_api_key_file):
+    if file:
+      auth.read_token(file)
+  language_model.check_policy(read.model.name)
+
+
+def _view(config: ConfigDict, read: Any, workdir: str | None) -> None:
+  del config, read
+  if workdir and not pathlib.Path(workdir).is_dir():
+    raise ConfigError(f'--workdir={workdir} is no folder with runs.')
+
+
+_CHECKS: dict[str, Callable[[ConfigDict, Any, str | None], None]] = {
+    'train': _learning,
+    'sft': _learning,
+    'dpo': _learning,
+    'agentevol': _learning,
+    'evaluate': _evaluate,
+    'compare': _compare,
+    'export': _export,
+    'inspect': _inspect,
+    'serve_env': _serve_env,
+    'serve_policy': _serve_policy,
+    'view': _view,
+}
