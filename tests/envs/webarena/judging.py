@@ -14,27 +14,71 @@ from agentrl.envs.webarena import tasks
 BY_ITSELF = ('id', 'created_at', 'updated_at')
 
 
+# Words that may follow a number.
+COUNTED = (
+    'comments|commits|items|orders|points|reviews|stars|subscribers|times|units'
+)
+NUMBER = re.compile(
+    r'(?:usd|us)? ?(?P<sign>-|minus )?\$? ?(?P<digits>\d[\d,]*(?:\.\d+)?)'
+    rf' ?(?:\$|usd|(?:us )?dollars|{COUNTED}|(?:out of |/ ?)5(?: stars)?)?'
+    r'(?: usd)?'
+)
+DAYS = ('%Y-%m-%d', '%B %d %Y', '%b %d %Y', '%m/%d/%Y', '%Y/%m/%d', '%d-%b-%Y')
+# What may stand between the items of a list.
+BETWEEN = re.compile(r'(?:[\s;,*"`\[\]@-]|/f/|\band\b|\b\d{1,2}[.)](?=\s))*')
+
+
 def bare(text):
-  text = ' '.join(text.split()).strip('"\'`')
-  return text.removesuffix('.').strip('"\'`').strip().lower()
+  """Small letters, without quotes, stars and dashes that look alike."""
+  text = ' '.join(re.sub('[\u2212\u2013]', '-', text).split())
+  return text.strip('"\'`* ').lower()
+
+
+def is_text(said, text):
+  said, text = bare(said), bare(text)
+  if re.fullmatch(r'\d{3}-\d{3}-\d{4}', text):
+    digits = re.sub(r'[ ().+-]', '', said)
+    return digits.removeprefix('1') == text.replace('-', '')
+  is_initial = re.search(r'\b[a-z]\.$', text)
+  return text in (said, bare(said.removesuffix('.'))) or (
+      not is_initial and text == f'{said}.'
+  )
 
 
 def is_number(said, number):
-  said = bare(said).removeprefix('$').strip()
-  said = said.removesuffix('usd').removesuffix('dollars').strip()
+  found = NUMBER.fullmatch(bare(said).removesuffix('.').strip('*"'))
+  if found is None:
+    return False
   try:
-    return Decimal(said.replace(',', '')) == number
+    value = Decimal(found['digits'].replace(',', ''))
   except InvalidOperation:
     return False
+  return (-value if found['sign'] else value) == number
 
 
 def is_day(said, day):
-  for form in ('%Y-%m-%d', '%B %d, %Y', '%m/%d/%Y'):
+  words = re.sub(r'(?<=\d)(st|nd|rd|th)\b|[.,]', ' ', bare(said)).split()
+  weekday = words.pop(0) if words and words[0].endswith('day') else ''
+  for form in DAYS:
     try:
-      return str(datetime.datetime.strptime(bare(said), form).date()) == day
+      found = datetime.datetime.strptime(' '.join(words), form)
     except ValueError:
       continue
+    return str(found.date()) == day and f'{found:%A}'.lower().startswith(
+        weekday
+    )
   return False
+
+
+def is_list(said, texts):
+  """True if a text is these texts and nothing but what lists have between."""
+  left = ' '.join(said.lower().split())
+  for text in sorted(map(bare, texts), key=len, reverse=True):
+    before, found, after = left.partition(text)
+    if not found:
+      return False
+    left = f'{before} ; {after}'
+  return bool(BETWEEN.fullmatch(left.removesuffix('.')))
 
 
 def says(said, wanted):
@@ -44,16 +88,20 @@ def says(said, wanted):
   these in its order.
   """
   if isinstance(wanted, list):
-    parts = [bare(x) for x in said.split(';') if x.strip()]
-    return Counter(parts) == Counter(bare(x) for x in wanted)
+    return is_list(said, wanted)
   if isinstance(wanted, tuple):
-    parts = [x for x in said.split(';') if x.strip()]
-    return len(parts) == len(wanted) and all(map(says, parts, wanted))
+    for mark in (';', '\n', ', (?:and )?| and ', ' - | to '):
+      parts = [x.strip() for x in re.split(mark, said) if x.strip()]
+      marked = [re.sub(r'^(?:(?:\d+[.)]|[-*]) |and )', '', x) for x in parts]
+      for found in (parts, marked):
+        if len(found) == len(wanted) and all(map(says, found, wanted)):
+          return True
+    return False
   if isinstance(wanted, int | Decimal):
     return is_number(said, wanted)
   if re.fullmatch(r'\d{4}-\d\d-\d\d', wanted):
     return is_day(said, wanted)
-  return bare(said) == bare(wanted)
+  return is_text(said, wanted)
 
 
 def plain(value):
