@@ -168,6 +168,47 @@ RENAMED = {'num_local_experts': 'num_experts'}
 # Models of text and images -> the family of their text part.
 TEXT_PARTS = {'gemma3': 'gemma3_text'}
 
+_BIASED_NORMS = 'layer norms with a mean and a bias'
+_IMAGES = (
+    'images; where it stands on a family that is known, give its text part'
+)
+# model_type -> what its network has and `agentrl.models` lacks, for messages.
+LACKED: Mapping[str, str] = {
+    'mistral': (
+        'windows in all layers; one whose sliding_window is null is a "llama",'
+        ' and can be called so'
+    ),
+    'mixtral': 'experts in tensors of other names',
+    'gemma': 'norms with an offset, without a norm of queries and keys',
+    'gemma2': 'soft-capped logits',
+    'qwen2_moe': 'experts that all tokens share',
+    'qwen3_next': 'layers of linear attention',
+    'deepseek_v2': 'latent attention and shared experts',
+    'deepseek_v3': 'latent attention and shared experts',
+    'gpt_oss': 'attention sinks and biases of experts',
+    'gpt2': f'learned positions, {_BIASED_NORMS}',
+    'opt': f'learned positions, {_BIASED_NORMS}',
+    'gpt_neox': f'parallel blocks, {_BIASED_NORMS}',
+    'bloom': f'ALiBi positions, {_BIASED_NORMS}',
+    'falcon': f'parallel blocks, {_BIASED_NORMS}',
+    'starcoder2': _BIASED_NORMS,
+    'stablelm': f'partial rotation, {_BIASED_NORMS}',
+    'phi': f'partial rotation, parallel blocks, {_BIASED_NORMS}',
+    'phi3': 'queries, keys and values in one matrix',
+    'cohere': 'parallel blocks, norms with a mean',
+    'olmo2': 'norms behind attention and MLP alone',
+    'glm4': 'partial rotation of neighbouring pairs',
+    'granite': 'factors of embeddings, residuals and logits',
+    'mamba': 'state-space layers',
+    'mamba2': 'state-space layers',
+    't5': 'an encoder and a decoder',
+    'bert': 'attention in both directions, which writes no text',
+    'llava': _IMAGES,
+    'qwen2_vl': _IMAGES,
+    'qwen2_5_vl': _IMAGES,
+    'qwen3_vl': _IMAGES,
+}
+
 # Field of a rotary scaling in config.json -> ours.
 SCALING = {
     'factor': 'factor',

@@ -31,10 +31,7 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
   fields = _text_part(fields, source)
   name = fields.get('model_type')
   if not isinstance(name, str) or name not in families.FAMILIES:
-    known = ', '.join(repr(family) for family in families.FAMILIES)
-    raise WeightsError(
-        f'model_type of {source} is {bounds.short(name)}; known: {known}.'
-    )
+    raise WeightsError(_unknown(name, source))
   family = families.FAMILIES[name]
   biases = {
       field: (False, True, None) if field in family.biases else (False, None)
@@ -94,6 +91,25 @@ def _check_rotation(values: Mapping[str, Any]) -> None:
       1.0 if rotation.amplitude is None else rotation.amplitude
   ):
     raise ValueError(f'{values["rope_scaling"]} gives no finite frequencies.')
+
+
+def _unknown(name: Any, source: str) -> str:
+  """The message about a model_type that is not known."""
+  kinds = (*families.FAMILIES, *families.TEXT_PARTS)
+  known = ', '.join(map(repr, kinds))
+  found = f'model_type of {source} is {bounds.short(name)}; known: {known}. '
+  if name is None:
+    return found + (
+        "Give the folder of a model, with transformers' own config.json; that"
+        ' of an adapter or of another library has none.'
+    )
+  lacked = families.LACKED.get(name) if isinstance(name, str) else None
+  return found + (
+      (f'Its network has {lacked}. ' if lacked else '')
+      + 'Train a model of these families. Served by SGLang or behind an'
+      ' OpenAI-compatible endpoint, any model can be evaluated: '
+      '--config=configs/evaluate.py:model=URL, or api=URL.'
+  )
 
 
 def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
