@@ -1,4 +1,4 @@
-"""Byte-level BPE tokenizers: from GGUF metadata, or trained.
+"""BPE tokenizers: from GGUF metadata, byte-level or SentencePiece's, or trained.
 
 `agentrl.text.tokenizer` wraps both.
 """
@@ -10,19 +10,28 @@ from typing import Any
 
 import gguf
 import tokenizers
-from tokenizers import decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 from agentrl.errors import WeightsError
 from agentrl.text import hf_folder
 
-# Field with a long list -> type of its entries.
-_LISTS = {'ggml.tokens': str, 'ggml.token_type': int, 'ggml.merges': str}
+# tokenizer.ggml.model -> its fields with a long list -> type of their entries.
+_LISTS = {
+    'gpt2': {'ggml.tokens': str, 'ggml.token_type': int, 'ggml.merges': str},
+    'llama': {'ggml.tokens': str, 'ggml.token_type': int, 'ggml.scores': float},
+}
 # Values of tokenizer.ggml.token_type.
-_CONTROL, _USER_DEFINED = 3, 4
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 
-# How Llama 3 cuts text into words.
-_LLAMA3_WORDS = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+# How Llama 3 and Qwen2 cut text into words, but for the length of numbers.
+_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}%s"
     r'| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+'
 )
 
@@ -39,8 +48,8 @@ def _smollm() -> pre_tokenizers.PreTokenizer:
   return pre_tokenizers.Sequence([digits, _gpt2()])
 
 
-def _llama3() -> pre_tokenizers.PreTokenizer:
-  words = pre_tokenizers.Split(tokenizers.Regex(_LLAMA3_WORDS), 'isolated')
+def _split(digits: str) -> pre_tokenizers.PreTokenizer:
+  words = pre_tokenizers.Split(tokenizers.Regex(_WORDS % digits), 'isolated')
   letters = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
   return pre_tokenizers.Sequence([words, letters])
 
@@ -48,7 +57,8 @@ def _llama3() -> pre_tokenizers.PreTokenizer:
 # tokenizer.ggml.pre -> how text is cut into words before merging.
 PRE_TOKENIZERS = {
     'gpt-2': _gpt2,
-    'llama-bpe': _llama3,
+    'llama-bpe': lambda: _split('{1,3}'),
+    'qwen2': lambda: _split(''),
     'smollm': _smollm,
 }
 
@@ -63,8 +73,7 @@ def read_gguf(
     reader: of the file, if it is open: to open one takes seconds.
 
   Raises:
-    WeightsError: the file is damaged, has no byte-level BPE, or an unknown
-      pre-tokenizer.
+    WeightsError: the file is damaged, has no BPE, or an unknown pre-tokenizer.
   """
   try:
     fields = (reader or gguf.GGUFReader(str(path))).fields
@@ -80,41 +89,42 @@ def read_gguf(
   except ValueError as error:  # text that is not UTF-8
     reason = ascii(str(error)[:300])[1:-1]
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
+  kind, pre = found.get('ggml.model'), found.get('ggml.pre')
+  known = isinstance(kind, str) and kind in _LISTS
+  if kind == 'gpt2':
+    known = isinstance(pre, str) and pre in PRE_TOKENIZERS
+  if not known:
+    kind, pre = reprlib.repr(kind), reprlib.repr(pre)
+    raise WeightsError(
+        f'{path} has a tokenizer of model {kind}, pre {pre}; known: model'
+        f" 'gpt2' with pre {', '.join(map(repr, PRE_TOKENIZERS))}, and model"
+        " 'llama'. Use the model's Hugging Face directory instead."
+    )
   lists = {}
-  for name, kind in _LISTS.items():
+  for name, entry in _LISTS[kind].items():
     if name not in found:
       raise WeightsError(f'{path} has no field {prefix + name!r}.')
     lists[name] = found.pop(name)
     if not isinstance(lists[name], list) or not all(
-        isinstance(x, kind) for x in lists[name]
+        isinstance(x, entry) for x in lists[name]
     ):
       raise WeightsError(
-          f'{prefix}{name} of {path} is no list of {kind.__name__}.'
+          f'{prefix}{name} of {path} is no list of {entry.__name__}.'
       )
-  kind, pre = found.get('ggml.model'), found.get('ggml.pre')
-  if kind != 'gpt2' or not isinstance(pre, str) or pre not in PRE_TOKENIZERS:
-    kind, pre = reprlib.repr(kind), reprlib.repr(pre)
-    raise WeightsError(
-        f'{path} has a tokenizer of model {kind}, pre {pre}; known: model'
-        f" 'gpt2' with pre {', '.join(map(repr, PRE_TOKENIZERS))}. Use the"
-        " model's Hugging Face directory instead."
-    )
   tokens, kinds = lists['ggml.tokens'], lists['ggml.token_type']
   if len(tokens) != len(kinds):
     raise WeightsError(
         f'{path} has {len(tokens)} tokens, and types of {len(kinds)}.'
     )
   try:
-    model = models.BPE(
-        vocab={token: i for i, token in enumerate(tokens)},
-        merges=[tuple(pair.split(' ')) for pair in lists['ggml.merges']],
-        # Llama 3 has words that no chain of merges reaches.
-        ignore_merges=pre == 'llama-bpe',
-    )
+    if kind == 'gpt2':
+      backend = _byte_level(tokens, lists['ggml.merges'], pre)
+    else:
+      marked = found.get('ggml.add_space_prefix', True) is not False
+      backend = _sentencepiece(tokens, kinds, lists['ggml.scores'], marked)
   except Exception as error:  # tokenizers raises nothing narrower
     reason = ascii(str(error)[:300])[1:-1]
     raise WeightsError(f'{path} is not a tokenizer: {reason}.') from error
-  backend = _assemble(model, PRE_TOKENIZERS[pre]())
   for token, kind in zip(tokens, kinds, strict=True):
     if kind in (_CONTROL, _USER_DEFINED):
       special = kind == _CONTROL
@@ -142,6 +152,72 @@ def read_gguf(
       source=str(path),
       template_path=str(path),
   )
+
+
+def _byte_level(
+    tokens: Sequence[str], merges: Sequence[str], pre: str
+) -> tokenizers.Tokenizer:
+  model = models.BPE(
+      vocab={token: i for i, token in enumerate(tokens)},
+      merges=[tuple(pair.split(' ')) for pair in merges],
+      # Llama 3 has words that no chain of merges reaches.
+      ignore_merges=pre == 'llama-bpe',
+  )
+  backend = _assemble(model, PRE_TOKENIZERS[pre]())
+  if pre == 'qwen2':
+    backend.normalizer = normalizers.NFC()
+  return backend
+
+
+def _sentencepiece(
+    tokens: Sequence[str],
+    kinds: Sequence[int],
+    scores: Sequence[float],
+    marked: bool,
+) -> tokenizers.Tokenizer:
+  """A SentencePiece BPE, as Llama 2's: the pair of the best score is merged first.
+
+  Args:
+    tokens: by id.
+    kinds: of the tokens.
+    scores: of the tokens.
+    marked: each text between special tokens begins with a word mark.
+  """
+  ids = {token: i for i, token in enumerate(tokens)}
+  score = {
+      token: value
+      for token, kind, value in zip(tokens, kinds, scores, strict=True)
+      if kind == _NORMAL
+  }
+  merges = [
+      (token[:cut], token[cut:])
+      for token in sorted(score, key=score.get, reverse=True)
+      for cut in reversed(range(1, len(token)))  # as transformers has them
+      if token[:cut] in score and token[cut:] in score
+  ]
+  unknown = [
+      x for x, kind in zip(tokens, kinds, strict=True) if kind == _UNKNOWN
+  ]
+  model = models.BPE(
+      vocab=ids,
+      merges=merges,
+      unk_token=unknown[0] if unknown else None,
+      fuse_unk=True,
+      byte_fallback=True,
+  )
+  backend = tokenizers.Tokenizer(model)
+  mark = '\u2581'
+  steps = [normalizers.Prepend(mark)] * marked
+  backend.normalizer = normalizers.Sequence(
+      [*steps, normalizers.Replace(' ', mark)]
+  )
+  backend.decoder = decoders.Sequence([
+      decoders.Replace(mark, ' '),
+      decoders.ByteFallback(),
+      decoders.Fuse(),
+      *[decoders.Strip(' ', 1, 0)] * marked,
+  ])
+  return backend
 
 
 def train(

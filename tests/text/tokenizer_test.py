@@ -1,9 +1,11 @@
 """Tests for agentrl.text.tokenizer and agentrl.text.bpe."""
 
+import json
 import os
 import random
 import subprocess
 import sys
+import unicodedata
 
 import gguf
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 from agentrl.errors import WeightsError
 from agentrl.text import bpe, tokenizer
+from tests.text import word_marks
 
 STRINGS = (
     'The capital of France is',
@@ -44,6 +47,7 @@ def write_gguf(path, **fields):
     add = {
         str: writer.add_string,
         int: writer.add_uint32,
+        bool: writer.add_bool,
         list: writer.add_array,
     }.get(type(value))
     if add is not None:
@@ -247,6 +251,93 @@ def test_llama3_takes_words_that_no_merge_reaches(tmp_path, pre, expected):
   assert [made.id_to_token(i) for i in made.encode('xyz')] == expected
 
 
+# Other forms of the same letters, contractions, numbers, blanks, line ends.
+ODD = (
+    *STRINGS,
+    'caf\u0065\u0301 \u1112\u1161\u11ab A\u030angstr\u00f6m',
+    "I'LL don't WE'RE 'S \u2019s",
+    '1 12 123 1234 12345 \u0663\u0664 x1y22',
+    'a\n\nb\r\nc \n d\t\te   f  \n',
+    '!!??\n(x)[y]{z}//\n\n',
+)
+QWEN_SPECIALS = ('<|endoftext|>', '<|im_start|>', '<|im_end|>')
+
+
+def test_qwen_gguf_gives_the_ids_of_transformers(tmp_path):
+  transformers = pytest.importorskip('transformers', reason='the reference')
+  backend = tokenizers.Tokenizer(tokenizers.models.BPE())
+  backend.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(
+      add_prefix_space=False
+  )
+  backend.train_from_iterator(
+      [*ODD, *word_marks.TEXTS],
+      tokenizers.trainers.BpeTrainer(
+          vocab_size=700,
+          show_progress=False,
+          initial_alphabet=sorted(
+              tokenizers.pre_tokenizers.ByteLevel.alphabet()
+          ),
+      ),
+  )
+  spec = json.loads(backend.to_str())['model']
+  theirs = transformers.Qwen2Tokenizer(
+      vocab=spec['vocab'],
+      merges=[tuple(pair) for pair in spec['merges']],
+      extra_special_tokens=list(QWEN_SPECIALS[1:]),
+  )
+  tokens = sorted(theirs.get_vocab(), key=theirs.get_vocab().get)
+  specials = {*QWEN_SPECIALS, *theirs.all_special_tokens}
+  path = write_gguf(
+      tmp_path / 'a.gguf',
+      pre='qwen2',
+      tokens=tokens,
+      token_type=[3 if token in specials else 1 for token in tokens],
+      merges=[' '.join(pair) for pair in spec['merges']],
+      eos_token_id=tokens.index('<|im_end|>'),
+  )
+  made = tokenizer.load(path)
+  for text in ODD:
+    expected = theirs(text, add_special_tokens=False)['input_ids']
+    assert made.encode(text, allow_special=True) == expected, text
+    assert made.decode(made.encode(text)) == unicodedata.normalize('NFC', text)
+
+
+@pytest.mark.parametrize('mark', ['prepend', 'never'])
+def test_a_sentencepiece_gguf_gives_the_ids_of_its_tokenizer_json(
+    tmp_path, mark
+):
+  backend = word_marks.make(mark)
+  merges = [''.join(x) for x in json.loads(backend.to_str())['model']['merges']]
+  tokens = sorted(backend.get_vocab(), key=backend.get_vocab().get)
+  kinds = {'<unk>': 2, '<s>': 3, '</s>': 3}
+  path = write_gguf(
+      tmp_path / 'a.gguf',
+      model='llama',
+      pre='default',
+      tokens=tokens,
+      token_type=[
+          kinds.get(token, 6 if token.startswith('<0x') else 1)
+          for token in tokens
+      ],
+      # SentencePiece merges what has the best score; letters have the worst.
+      scores=[
+          -float(merges.index(token) if token in merges else 10_000)
+          for token in tokens
+      ],
+      merges=None,
+      eos_token_id=2,
+      bos_token_id=1,
+      add_space_prefix=None if mark == 'prepend' else False,
+  )
+  made = tokenizer.load(path)
+  for text in (*ODD, *word_marks.TEXTS[:2], '<s>go</s> left</s>go'):
+    expected = backend.encode(text, add_special_tokens=False).ids
+    assert made.encode(text, allow_special=True) == expected, text
+    if mark == 'prepend':  # else no blank is added that could be taken away
+      assert made.decode(expected) == backend.decode(expected)
+    assert not {1, 2} & {*made.encode(text)}
+
+
 def test_llama3_words():
   words = bpe.PRE_TOKENIZERS['llama-bpe']().pre_tokenize_str(
       "I'LL pay 12345 dollars!\n\n  ok"
@@ -260,8 +351,11 @@ def test_unknown_gguf_tokenizers_are_refused(tmp_path):
   path = write_gguf(tmp_path / 'a.gguf', pre='martian')
   with pytest.raises(WeightsError, match="pre 'martian'; known: .*'smollm'"):
     tokenizer.load(path)
-  path = write_gguf(tmp_path / 'b.gguf', model='llama')
-  with pytest.raises(WeightsError, match="model 'llama'.*Hugging Face dir"):
+  path = write_gguf(tmp_path / 'b.gguf', model='rwkv')
+  with pytest.raises(WeightsError, match="model 'rwkv'.*Hugging Face dir"):
+    tokenizer.load(path)
+  path = write_gguf(tmp_path / 'e.gguf', model='llama')
+  with pytest.raises(WeightsError, match=r"no field 'tokenizer\.ggml\.scores"):
     tokenizer.load(path)
   path = write_gguf(tmp_path / 'c.gguf', merges=None)
   with pytest.raises(WeightsError, match=r"no field 'tokenizer\.ggml\.merges"):
