@@ -81,7 +81,7 @@ _LETTERS = _letters()
 
 
 def steps(step: Any, parts: str) -> Iterable[dict[str, Any]]:
-  """Yields the single steps of a normalizer or pre-tokenizer.
+  """Yields the single steps of a normalizer, pre-tokenizer or decoder.
 
   Args:
     step: as in a tokenizer.json; None has no steps.

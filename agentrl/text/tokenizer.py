@@ -17,7 +17,10 @@ from agentrl.text import bpe, hf_folder, token_bytes
 
 # From this length in characters a text is encoded as a batch of one: only that
 # lets other threads run. For shorter ones the library would warn after each fork.
-_LONG = 2**16
+LONG = 2**16
+
+# A byte of a character that the vocabulary lacks.
+_BYTE = re.compile('<0x[0-9A-Fa-f]{2}>')
 
 # The control tokens of a tokenizer that is trained here: ChatML's.
 START, END, PAD = '<|im_start|>', '<|im_end|>', '<|pad|>'
@@ -97,6 +100,11 @@ class Tokenizer:
     )
     spec = json.loads(backend.to_str())
     self.bound = token_bytes.bound(spec)
+    self._special = frozenset(i for i, t in added.items() if t.special)
+    self._falls_back = any(
+        step['type'] == 'ByteFallback'
+        for step in token_bytes.steps(spec.get('decoder'), 'decoders')
+    )
     self._plain = _without_control(spec, self.control_ids)
     self._inside = self._plain
     if _unmark_start(spec):
@@ -125,7 +133,7 @@ class Tokenizer:
     if allow_special:
       backend = self._backend
     text = text.encode('utf-8', 'replace').decode('utf-8')
-    if len(text) < _LONG:
+    if len(text) < LONG:
       return backend.encode(text, add_special_tokens=False).ids
     [encoding] = backend.encode_batch_fast([text], add_special_tokens=False)
     return encoding.ids
@@ -208,6 +216,21 @@ class Tokenizer:
     """
     ids = [i for i in ids if 0 <= i < self.vocab_size]
     return self._backend.decode(ids, skip_special_tokens=skip_special)
+
+  def settled(self, ids: Sequence[int], *, skip_special: bool = True) -> int:
+    """How many of `ids` decode alike whatever follows.
+
+    All, but for bytes at the end where a vocabulary spells unknown characters in
+    bytes: an invalid byte makes U+FFFD of each byte beside it, valid ones too.
+    """
+    size = len(ids)
+    while self._falls_back and size:
+      name = self._backend.id_to_token(ids[size - 1]) or ''
+      skipped = not name or (skip_special and ids[size - 1] in self._special)
+      if not skipped and not _BYTE.fullmatch(name):
+        break
+      size -= 1
+    return size
 
   def id_to_token(self, token_id: int) -> str | None:
     """The vocabulary's name of an id, or None."""

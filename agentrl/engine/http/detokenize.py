@@ -22,6 +22,9 @@ class GrowingText:
     self._decode = lambda ids: tokenizer.decode(
         ids, skip_special=params.skip_special_tokens
     )
+    self._settled = lambda ids: tokenizer.settled(
+        ids, skip_special=params.skip_special_tokens
+    )
     self._stops = () if params.no_stop_trim else params.stop
     # `_head` is the text of ids [0, _known); decoding starts at `_start`,
     # since the text of an id may depend on those before it.
@@ -29,6 +32,7 @@ class GrowingText:
 
   def update(self, ids: Sequence[int]) -> str:
     """Takes all ids so far; gives their text."""
+    ids = ids[: self._settled(ids)]
     known = self._decode(ids[self._start : self._known])
     whole = self._decode(ids[self._start :])
     if not whole.startswith(known):
