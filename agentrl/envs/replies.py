@@ -15,9 +15,10 @@ from agentrl.envs.dialect import Dialect
 from agentrl.errors import EnvError
 from agentrl.http import replies
 
-# Far beyond any observation, far below what hurts the run.
-MAX_BYTES = 8 * 2**20  # of a reply, unpacked
-MAX_CHARS = 2**20  # of one text
+# Far below what hurts the run. A text beyond the context of any policy still is
+# one: its episode ends with `context`, which is no failure.
+MAX_BYTES = 32 * 2**20  # of a reply, unpacked
+MAX_CHARS = 8 * 2**20  # of one text
 # The sum over an episode, and its square, stay finite in float32.
 MAX_REWARD = 1e9
 

@@ -1,6 +1,7 @@
 """The agent: instructions, chat template and action format of a policy."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 
 from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
@@ -20,7 +21,7 @@ from agentrl.rollout.options import (
 from agentrl.rollout.text_agent import TextAgent
 from agentrl.rollout.transcript import Transcript
 from agentrl.text.chat import ChatFormat
-from agentrl.text.tokenizer import Tokenizer
+from agentrl.text.tokenizer import LONG, Tokenizer
 from agentrl.types import Completion, Message
 
 
@@ -126,6 +127,8 @@ class TokenDialogue:
     self._episode_id, self._seed = episode_id, seed
     self._room = limits.max_context
     self._last: tuple[int, ...] = ()  # ids of the last completion
+    # The last observation, the completion that it answers, and the ids of it.
+    self._made: tuple[tuple[str, tuple[int, ...]], list[int]] | None = None
     self.transcript = Transcript()
 
   def count(self, text: str) -> int:
@@ -143,8 +146,9 @@ class TokenDialogue:
         ' shorten the instructions.'
     )
 
-  def open(self, prompt: Sequence[Message]) -> None:
-    ids = self._agent.prompt_ids(prompt)
+  async def open(self, prompt: Sequence[Message]) -> None:
+    size = sum(len(message.content) for message in prompt)
+    ids = await _off_loop(size, lambda: self._agent.prompt_ids(prompt))
     self._room = self._limits.max_context - len(ids)
     # As an observation, a later opening that does not fit is left out.
     if self._room >= 0 or not len(self.transcript):
@@ -174,15 +178,32 @@ class TokenDialogue:
     self._room -= len(completion.tokens)
     self.transcript.append_sampled(completion)
 
-  def used(self, observation: str) -> int:
-    ids = self._agent.observation_ids(observation, self._last)
+  async def used(self, observation: str) -> int:
+    ids = await self._between(observation)
     return self._limits.max_context - self._room + len(ids)
 
-  def observe(self, observation: str) -> None:
-    ids = self._agent.observation_ids(observation, self._last)
+  async def observe(self, observation: str) -> None:
+    ids = await self._between(observation)
     self._room -= len(ids)
     if self._room >= 0:  # what fits is kept for the critic
       self.transcript.append_inserted(ids)
+
+  async def _between(self, observation: str) -> list[int]:
+    """Ids of an observation; those that `used` counted need not be made anew."""
+    key = observation, self._last
+    if self._made is None or self._made[0] != key:
+      ids = await _off_loop(
+          len(observation), lambda: self._agent.observation_ids(*key)
+      )
+      self._made = key, ids
+    return self._made[1]
+
+
+async def _off_loop(size: int, tokenize: Callable[[], list[int]]) -> list[int]:
+  """Ids of a text of `size` characters; other episodes go on meanwhile."""
+  if size < LONG:
+    return tokenize()
+  return await asyncio.to_thread(tokenize)
 
 
 def make_agent(
@@ -196,7 +217,7 @@ def make_agent(
     options: the way of talking.
   """
   return Agent(
-      ChatFormat(tokenizer, options.template),
+      ChatFormat(tokenizer, options.template, options.date),
       instructions=spec.instructions(options.format, options.instructions),
       format=options.format,
       functions=spec.functions,

@@ -39,7 +39,7 @@ class Dialogue(Protocol):
     Always, where tokens are not known.
     """
 
-  def open(self, prompt: Sequence[Message]) -> None:
+  async def open(self, prompt: Sequence[Message]) -> None:
     """Begins a segment with these messages, even without room to go on."""
 
   async def ask(
@@ -64,8 +64,8 @@ class Dialogue(Protocol):
   def append(self, completion: Completion | TextCompletion) -> None:
     """Adds a completion that was answered."""
 
-  def used(self, observation: str) -> int | None:
+  async def used(self, observation: str) -> int | None:
     """Tokens of the segment if this answer were added; None: not known."""
 
-  def observe(self, observation: str) -> None:
+  async def observe(self, observation: str) -> None:
     """Adds the answer to the last completion, if the context has room."""

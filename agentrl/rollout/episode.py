@@ -203,7 +203,7 @@ class _Writer:
       asked = reflection.asked(
           self.agent.reflect, opening, previous, self.dialogue.fits
       )
-      self.dialogue.open(base.with_text(opening, asked.request))
+      await self.dialogue.open(base.with_text(opening, asked.request))
       lesson = await self._write(asked, previous.turns)
       if lesson is None:
         return False
@@ -219,13 +219,13 @@ class _Writer:
     turns = self.record.turns
     observation = turns[-1].observation
     following = self.agent.context.next_segment(
-        Going(self._prompt(), turns, self.dialogue.used(observation))
+        Going(self._prompt(), turns, await self.dialogue.used(observation))
     )
     if following.opening is None:
       return await self._show(observation)
     text = ''
     if following.asked:
-      self.dialogue.observe(following.asked.request)
+      await self.dialogue.observe(following.asked.request)
       text = await self._write(following.asked, turns)
       if text is None:
         return False
@@ -243,11 +243,11 @@ class _Writer:
     """Shows an observation or an opening, and asks for the plan that is due."""
     asked = plan.due(self.agent.plan, self.record.turns)
     if isinstance(message, str):
-      self.dialogue.observe(
+      await self.dialogue.observe(
           f'{message}\n\n{asked.request}' if asked else message
       )
     else:
-      self.dialogue.open(
+      await self.dialogue.open(
           base.with_text(message, asked.request) if asked else message
       )
     return (
@@ -270,7 +270,7 @@ class _Writer:
     text = dialogue.read(completion).text
     dialogue.append(completion)
     if asked.answer:
-      dialogue.observe(asked.answer)
+      await dialogue.observe(asked.answer)
     result = StepResult(asked.answer, reward=0.0, terminated=False)
     turn = make_turn(Reading(text, '', None), completion, result, env_s=0.0)
     turn = dataclasses.replace(
@@ -329,7 +329,7 @@ async def _play(
       return types.TERMINATED
     # The environment's own limit on steps is a horizon, too.
     if result.truncated or len(types.acts(record.turns)) == horizon:
-      dialogue.observe(result.observation)
+      await dialogue.observe(result.observation)
       return types.HORIZON
     if not await writer.go_on():
       return types.CONTEXT

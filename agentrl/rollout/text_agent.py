@@ -181,7 +181,7 @@ class MessageDialogue:
     del prompt, tokens
     return True
 
-  def open(self, prompt: Sequence[Message]) -> None:
+  async def open(self, prompt: Sequence[Message]) -> None:
     self._messages[:] = prompt
 
   async def ask(
@@ -203,10 +203,10 @@ class MessageDialogue:
   def append(self, completion: TextCompletion) -> None:
     self._messages.append(Message('assistant', completion.text))
 
-  def used(self, observation: str) -> None:
+  async def used(self, observation: str) -> None:
     del observation
 
-  def observe(self, observation: str) -> None:
+  async def observe(self, observation: str) -> None:
     self._messages.append(Message('user', observation))
 
 

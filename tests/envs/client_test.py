@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from agentrl.envs import replies
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
 from tests.envs.scripted import serving, step, textcraft
@@ -203,13 +204,16 @@ def test_webarena_hides_failures_in_its_observation():
             'JSON nested too deeply',
         ),
         (step(x='[' * 10**5 + ']' * 10**5), 'JSON nested too deeply'),
-        (web.Response(body=b'x' * 10**7), 'gave more than 8388608 bytes'),
+        (
+            web.Response(body=b'x' * (replies.MAX_BYTES + 1)),
+            f'gave more than {replies.MAX_BYTES} bytes',
+        ),
         ({'reward': 0, 'done': False}, 'required field `observation`'),
         ({'observation': 'x', 'done': True}, 'required field `reward`'),
         (step(observation='null'), r'got `null` - at `\$.observation`'),
         (
-            step(observation='"%s"' % ('x' * (2**20 + 1))),
-            'of length <= 1048576',
+            step(observation='"%s"' % ('x' * (replies.MAX_CHARS + 1))),
+            f'of length <= {replies.MAX_CHARS}',
         ),
         (step(observation=r'"\ud800"'), 'no JSON .*surrogate'),
         (step(observation='"\xff"'.encode('latin-1')), 'no JSON .*utf-8'),
@@ -348,3 +352,10 @@ def test_a_picture_is_a_png_file():
   for wrong in ('', 'data:image/png;base64,AA', 'data:image/png;base64,%', 7):
     with pytest.raises(EnvError, match='picture|contract'):
       talk(textcraft() | {'/render': [wrong]}, body)
+
+
+def test_a_text_beyond_any_context_is_read():
+  text = 'walk on ' * (5 * 2**17)
+  steps = [{'observation': text, 'reward': 0, 'done': False}]
+  result, _ = talk(textcraft(step=steps), reset_and_step)
+  assert result.observation == text

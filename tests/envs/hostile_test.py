@@ -18,6 +18,7 @@ import urllib.request
 import aiohttp
 import pytest
 
+from agentrl.envs import replies
 from agentrl.envs.pool import EnvPool
 from agentrl.errors import ConfigError, EnvError
 from agentrl.types import StepResult
@@ -31,7 +32,12 @@ VALUES = (
     *(b'0', b'-1', b'5', b'50.7', b'"5"', b'1e308', b'-1e308', b'1e999'),
     *(b'NaN', b'Infinity', b'9' * 400, b'9' * 5000, b'0.' + b'1' * 400),
     *(b'[]', b'{}', b'[1]', b'{"a": 1}', DEEP, b'{"a": ' * 3000, b'"' * 3),
-    *(rb'"\ud800"', b'"\xff"', b'"\x00"', b'"%s"' % (b'x' * 2**20 + b'x')),
+    *(
+        rb'"\ud800"',
+        b'"\xff"',
+        b'"\x00"',
+        b'"%s"' % (b'x' * (replies.MAX_CHARS + 1)),
+    ),
     *('"٣"'.encode(), b'"This is environment BabyAI."', b'01', b'1_0', b''),
 )
 REPLIES = {

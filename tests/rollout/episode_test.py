@@ -1,7 +1,9 @@
 """Tests for agentrl.rollout: episode, transcript, agent and expert."""
 
 import asyncio
+import dataclasses
 import itertools
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -354,3 +356,85 @@ def test_an_environment_that_does_not_draw_fails_the_episode(agent, go):
   episode = play(env, agent, fakes.FakePolicy([go]), save_views=True)
   assert episode.stop_reason == 'env_error'
   assert episode.error == 'no pictures here'
+
+
+class LoudEnv(fakes.FakeEnv):
+  """Answers `reset` or `step` with a text of `size` characters."""
+
+  def __init__(self, method, size):
+    super().__init__()
+    self._method, self._text = method, 'walk on ' * (size // 8)
+
+  async def reset(self, task_id, seed=None):
+    text = await super().reset(task_id, seed)
+    return self._text if self._method == 'reset' else text
+
+  async def step(self, action):
+    result = await super().step(action)
+    if self._method == 'step':
+      result = dataclasses.replace(result, observation=self._text)
+    return result
+
+
+@pytest.mark.parametrize('method', ['reset', 'step'])
+@pytest.mark.parametrize('size', [4000, 2**20 + 8, 5 * 2**20])
+def test_a_text_beyond_the_context_ends_the_episode(agent, go, method, size):
+  episode = play(LoudEnv(method, size), agent, fakes.FakePolicy([go]))
+  assert episode.stop_reason == 'context'
+  assert len(episode.turns) == (method == 'step')
+  if method == 'step':
+    assert episode.valid and episode.tokens[-len(go) :] == go
+
+
+@pytest.mark.parametrize('method', ['reset', 'step'])
+def test_other_episodes_go_on_while_a_long_text_is_tokenized(
+    agent, go, method, monkeypatch
+):
+  """The tokenizer sleeps here as it works in Rust: without the interpreter."""
+  chat = agent._chat
+  calls = []
+
+  def slow(name):
+    work = getattr(chat, name)
+
+    def call(*args, **kwargs):
+      found = args[0] if isinstance(args[0], str) else args[0][-1].content
+      if len(found) > 10**6:
+        calls.append(name)
+        time.sleep(0.5)
+      return work(*args, **kwargs)
+
+    return call
+
+  for name in ('prompt', 'observation'):
+    monkeypatch.setattr(chat, name, slow(name))
+  gaps = []
+
+  async def tick():
+    while True:
+      start = time.perf_counter()
+      await asyncio.sleep(0.01)
+      gaps.append(time.perf_counter() - start)
+
+  async def main():
+    ticking = asyncio.create_task(tick())
+    episode = await run_episode(
+        LoudEnv(method, 2**20),
+        agent,
+        fakes.FakePolicy([go]),
+        episode_id='e',
+        env_name='fake',
+        task_id=3,
+        split='train',
+        seed=11,
+        policy_version=2,
+        horizon=10,
+        limits=Limits(max_completion_tokens=8, max_context=400),
+    )
+    ticking.cancel()
+    return episode
+
+  assert asyncio.run(main()).stop_reason == 'context'
+  # Once, though it is first counted and then added.
+  assert calls == ['prompt' if method == 'reset' else 'observation']
+  assert max(gaps) < 0.45
