@@ -7,6 +7,7 @@ where sections stand: flags are parsed before jax is.
 """
 
 import dataclasses
+import datetime
 import functools
 import math
 import operator
@@ -98,6 +99,20 @@ class Meaning:
       ways = ', '.join(f'{path}={x!r}' for path, x in act.witness.items())
       words.append(f'acts with {ways}')
     return '; '.join(words)
+
+
+def check_day(path: str, value: str | None) -> None:
+  """Refuses a text that is no day as YYYY-MM-DD; None is none.
+
+  Raises:
+    ConfigError: says which field.
+  """
+  try:
+    datetime.date.fromisoformat(value or '2026-01-31')
+  except ValueError as error:
+    raise ConfigError(
+        f'{path}={value!r} is no day as YYYY-MM-DD, such as 2026-01-31.'
+    ) from error
 
 
 def field(

@@ -58,7 +58,7 @@ def _whole(section: str, cls: type) -> dict[str, str]:
 
 # How a policy is asked comes with it, wherever it goes on.
 _AGENT = (
-    _same('agent', 'format', 'instructions', 'template')
+    _same('agent', 'format', 'instructions', 'template', 'date')
     | _whole('agent.context', ContextOptions)
     | _whole('agent.plan', PlanOptions)
     | _whole('agent.reflect', ReflectOptions)
@@ -391,6 +391,7 @@ class ServePolicy(Computing):
       'model.dtype': 'model.dtype',
       'serve.max_context': 'rollout.max_context',
       'serve.chat_template': 'agent.template',
+      'serve.chat_date': 'agent.date',
   }
 
   model: Model = section(Model)

@@ -1,5 +1,7 @@
 """The config that a workdir keeps, so that the same command continues its run."""
 
+import dataclasses
+import datetime
 import json
 import pathlib
 import re
@@ -82,13 +84,11 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
   if not path.exists():
     return holds
   try:
-    old = flat(workdir_lib.read_record(path), fields)
-  except CheckpointError as error:
-    if not holds:
-      return False
-    raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
-        error
-    )
+    old = flat(_kept(path), fields)
+  except ConfigError:
+    if holds:
+      raise
+    return False
   new = flat(config, fields)
   if old.get('mode', new['mode']) != new['mode']:
     old, new = ({'mode': found['mode']} for found in (old, new))
@@ -96,6 +96,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     # An older run's config lists what its file did: the rest was the default.
     defaults = usual(config)
     old, new = defaults | old, defaults | new
+    if old.get('agent.date') is None:  # it was told another on each day
+      new['agent.date'] = None
   free = _FREE_EVALUATION if config['mode'] == 'evaluate' else _FREE
   if any(_follows_evaluations(*item) for item in new.items()):
     free = tuple(start for start in free if start != 'eval.')
@@ -129,6 +131,34 @@ def _check_steps(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
     )
 
 
+def date(config: Any, workdir: pathlib.Path) -> str:
+  """The day that chat templates of a run are told, as YYYY-MM-DD.
+
+  That of its config, or else of the workdir, which keeps that of the first
+  start: a run that goes on tomorrow has the same prompts. Else today.
+
+  Args:
+    config: of a mode in which a policy plays.
+    workdir: where it is to run.
+
+  Raises:
+    ConfigError: the config that is kept there cannot be read.
+  """
+  found = config.agent.date
+  path = workdir / workdir_lib.CONFIG
+  if found is None and _holds(workdir) and path.exists():
+    found = _kept(path).get('agent', {}).get('date')
+  return found or datetime.date.today().isoformat()
+
+
+def with_date(config: Any, date: str) -> Any:
+  """A config that leaves `agent.date` open, with this one; else as it was."""
+  if config.agent.date is not None:
+    return config
+  agent = dataclasses.replace(config.agent, date=date)
+  return dataclasses.replace(config, agent=agent)
+
+
 def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
   """Writes the config of a run that has been checked, for who continues it."""
   path = workdir / workdir_lib.CONFIG
@@ -140,6 +170,15 @@ def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
   partial = path.with_name(path.name + '.new')
   partial.write_bytes(data)
   partial.replace(path)
+
+
+def _kept(path: pathlib.Path) -> dict[str, Any]:
+  try:
+    return workdir_lib.read_record(path)
+  except CheckpointError as error:
+    raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
+        error
+    )
 
 
 def trained_with(model: str | None) -> dict[str, Any] | None:

@@ -28,6 +28,7 @@ class EngineOptions:
     max_queued: requests that may wait; more are refused with 503.
     keys: secrets that HTTP requests must carry.
     chat_template: of /v1/chat/completions; see `text.chat.ChatFormat`.
+    chat_date: its `date`.
     max_body: bytes of a request; a larger one is refused with 413. Prompts are
       lists of ids: 64 MB hold several million of them.
     stream_interval: tokens between two chunks of a stream, at least; a dispatch
@@ -55,6 +56,7 @@ class EngineOptions:
   max_queued: int = 4096
   keys: Keys = dataclasses.field(default=Keys(), repr=False)
   chat_template: str | None = None
+  chat_date: str | None = None
   max_body: int = 64 * 2**20
   stream_interval: int = 1
   incremental_streaming_output: bool = False

@@ -72,6 +72,14 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   try:
     with contextlib.ExitStack() as stack:
       stack.enter_context(lock.hold(directory))
+      date = resume.date(whole, directory)
+      whole = resume.with_date(whole, date)
+      evaluated = tuple(
+          item._replace(
+              configs=tuple(resume.with_date(x, date) for x in item.configs)
+          )
+          for item in evaluated
+      )
       record = config_lib.record(whole)
       resume.check(record, directory)
       loop = stack.enter_context(EventLoop())

@@ -58,6 +58,7 @@ def start_sampling(run: Run, params: Any, version: int) -> Serving:
           max_context=config.rollout.max_context,
           seed=session.seed('engine'),
           chat_template=config.agent.template,
+          chat_date=config.agent.date,
       ),
       config.sampler,
       session.directory,

@@ -73,6 +73,7 @@ def _open_model(opening: Opening) -> OpenPolicy:
           max_context=config.rollout.max_context,
           seed=config.eval.seed,
           chat_template=config.agent.template,
+          chat_date=config.agent.date,
       ),
       config.sampler,
       opening.directory,

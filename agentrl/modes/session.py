@@ -80,6 +80,9 @@ def run(
       first = distributed.is_first()
       ranks.same(lambda: first and stack.enter_context(lock.hold(directory)))
       loop = stack.enter_context(EventLoop())
+      # Of the first process: another may be in another time zone.
+      date, *_ = ranks.gather(lambda: [resume.date(config, directory)])
+      config = resume.with_date(config, date)
       known = ranks.same(
           lambda: resume.check(config_lib.record(config), directory)
       )

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from agentrl import fields
 from agentrl.envs import actions, prompts
 from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section, when
@@ -108,9 +109,19 @@ class AgentOptions:
   template: str | None = field(
       None, 'chat template, a name of text.chat.TEMPLATES', example='chatml'
   )
+  # Of the first start where it is left open, and kept: a run that goes on, or is
+  # gone on from, on another day has the same prompts.
+  date: str | None = field(
+      None,
+      'day that a chat template is told, YYYY-MM-DD; None: of the first start',
+      example='2026-01-31',
+  )
   context: ContextOptions = section(ContextOptions)
   plan: PlanOptions = section(PlanOptions)
   reflect: ReflectOptions = section(ReflectOptions)
+
+  def check(self) -> None:
+    fields.check_day('agent.date', self.date)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

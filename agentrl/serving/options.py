@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section, unless_set, when, when_set
+from agentrl.fields import (
+    ActsIf,
+    check_day,
+    field,
+    section,
+    unless_set,
+    when,
+    when_set,
+)
 from agentrl.training.options import PUSHES, SHARD_BYTES
 
 _URL = 'http://127.0.0.1:1'
@@ -326,5 +334,13 @@ class PolicyServer:
       "chat template; None: the run's, or the tokenizer's",
       example='chatml',
   )
+  chat_date: str | None = field(
+      None,
+      "day that it is told, YYYY-MM-DD; None: the run's, or today",
+      example='2026-01-31',
+  )
   # Else the first request of each kind waits.
   warmup: bool = field(True, 'compile before /health says ready')
+
+  def check(self) -> None:
+    check_day('serve.chat_date', self.chat_date)

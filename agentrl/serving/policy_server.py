@@ -55,6 +55,7 @@ def serve(
             max_context=where.max_context or model.config.max_positions,
             seed=where.seed,
             chat_template=where.chat_template,
+            chat_date=where.chat_date,
         ),
         sampler,
         host=where.host,

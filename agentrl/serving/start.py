@@ -69,6 +69,7 @@ class ServedPolicy:
     seed: of the embedded engine.
     chat_template: of the embedded engine's chats: the agent's, so that a chat
       with the policy reads as its episodes do.
+    chat_date: the day that it is told, likewise.
   """
 
   model: LanguageModel
@@ -77,6 +78,7 @@ class ServedPolicy:
   max_context: int
   seed: int
   chat_template: str | None
+  chat_date: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,6 +132,7 @@ def start_engine(
           weight_version=str(policy.version),
           keys=keys,
           chat_template=policy.chat_template,
+          chat_date=policy.chat_date,
       ),
   )
   url = engine.start(host, port)

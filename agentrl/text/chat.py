@@ -21,6 +21,7 @@ rendering, which are transformers' `apply_chat_template(tokenize=True)`.
 Text of an environment never becomes a control token.
 """
 
+import datetime
 import functools
 from collections.abc import Iterator, Sequence
 
@@ -71,13 +72,19 @@ class ChatFormat:
     has_system: True if the template takes a system message.
   """
 
-  def __init__(self, tokenizer: Tokenizer, template: str | None = None):
+  def __init__(
+      self,
+      tokenizer: Tokenizer,
+      template: str | None = None,
+      date: str | None = None,
+  ):
     """Reads and proves a template.
 
     Args:
       tokenizer: of the policy.
       template: a name of `TEMPLATES`; None takes the tokenizer's own or,
         without one, ChatML.
+      date: the day that the template is told, as YYYY-MM-DD; None: today.
 
     Raises:
       ChatTemplateError: the template cannot be rendered append-only, does not
@@ -89,6 +96,7 @@ class ChatFormat:
           f'Unknown chat template {template!r}; known: {", ".join(TEMPLATES)}.'
       )
     self.tokenizer = tokenizer
+    self._date = datetime.date.fromisoformat(date) if date else None
     own = tokenizer.chat_template
     if template is not None or own is None:
       self._adopt(TEMPLATES[template or 'chatml'])
@@ -134,7 +142,7 @@ class ChatFormat:
 
   def _compile(self, source: str) -> template_lib.Renderer:
     return template_lib.compile_template(
-        source, self.tokenizer.special_tokens()
+        source, self.tokenizer.special_tokens(), self._date
     )
 
   def _is_qwen3(self, source: str) -> bool:

@@ -98,7 +98,9 @@ class _Generation(ext.Extension):
 
 
 def compile_template(
-    source: str, special_tokens: Mapping[str, str]
+    source: str,
+    special_tokens: Mapping[str, str],
+    date: datetime.date | None = None,
 ) -> Renderer:
   """A function that renders messages and the generation prompt.
 
@@ -106,6 +108,7 @@ def compile_template(
     source: Jinja with the variables `messages` and `add_generation_prompt`, and
       without tools.
     special_tokens: variables such as `bos_token`.
+    date: the day, at midnight, that `strftime_now` formats; None: now.
 
   Returns:
     The function, which raises ChatTemplateError with the template's message.
@@ -113,8 +116,10 @@ def compile_template(
   Raises:
     ChatTemplateError: `source` is not Jinja.
   """
-  # One date for the whole process: the prompts of a group must be equal.
-  started = datetime.datetime.now()
+  # One moment for the whole process: the prompts of a group must be equal.
+  moment = datetime.datetime.now()
+  if date is not None:
+    moment = datetime.datetime.combine(date, datetime.time())
 
   def raise_exception(message):
     raise jinja2.TemplateError(message)
@@ -129,7 +134,7 @@ def compile_template(
   )
   environment.filters['tojson'] = to_json  # Jinja's own escapes HTML
   environment.globals['raise_exception'] = raise_exception
-  environment.globals['strftime_now'] = started.strftime
+  environment.globals['strftime_now'] = moment.strftime
   try:
     template = environment.from_string(source)
   except _RAISED as error:

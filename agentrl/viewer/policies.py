@@ -122,7 +122,8 @@ def talk_of(
   try:
     agent = config['agent']
     options = AgentOptions(
-        **{x: agent[x] for x in ('format', 'instructions', 'template')}
+        **{x: agent[x] for x in ('format', 'instructions', 'template')},
+        date=agent.get('date'),
     )
     rollout = config.get('rollout', {})
     return Talk(

@@ -566,3 +566,13 @@ def test_a_config_made_by_hand_is_read_the_same():
   ):
     found = refusal(ConfigDict(defaults('train').to_dict() | {path: value}), {})
     assert re.search(f'{path}.* is a (section|list)', found)
+
+
+@pytest.mark.parametrize('day', ['2026-02-30', '1 May 2026', 'today', '20260'])
+@pytest.mark.parametrize(
+    'mode, path', [('train', 'agent.date'), ('serve_policy', 'serve.chat_date')]
+)
+def test_a_day_is_one_of_the_calendar(mode, path, day):
+  said = refusal(defaults(mode), {path: day})
+  assert said.startswith(f'{path}={day!r} is no day as YYYY-MM-DD')
+  assert not refusal(defaults(mode), {path: '2024-02-29'})

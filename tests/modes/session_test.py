@@ -1,21 +1,27 @@
 """Tests for agentrl.modes.session."""
 
+import dataclasses
+import datetime
 import pathlib
+import types
 
 import jax.numpy as jnp
 import pytest
 
-from agentrl.config import record
+from agentrl.config import record, resume
 from agentrl.config.modes import Sft
 from agentrl.config.sections import Data
 from agentrl.errors import CheckpointError, ConfigError, DivergedError
 from agentrl.modes import session as session_lib
 from agentrl.rollout import seeds
+from agentrl.rollout.options import AgentOptions
 from agentrl.runtime import lock, workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.training.checkpoint import Checkpoints
 
-CONFIG = Sft(data=Data(expert_episodes=1), seed=7)
+CONFIG = Sft(
+    data=Data(expert_episodes=1), seed=7, agent=AgentOptions(date='2026-02-28')
+)
 
 
 @pytest.fixture
@@ -46,6 +52,61 @@ def test_a_session_has_what_the_command_said(start):
   assert session.seed('rows', 3) == seeds.derive_seed(7, 'rows', 3)
   # Nothing that would refuse a corrected command.
   assert not (directory / workdir_lib.CONFIG).exists()
+
+
+@pytest.fixture
+def on(monkeypatch):
+  """Sets the day."""
+
+  def on(day):
+    today = lambda: datetime.date.fromisoformat(day)
+    clock = types.SimpleNamespace(date=types.SimpleNamespace(today=today))
+    monkeypatch.setattr(resume, 'datetime', clock)
+
+  return on
+
+
+def test_the_first_day_is_kept(start, on):
+  def mode(session):
+    found.append((session.config.agent.date, session.known))
+    session.claim()
+    save(session, len(found))
+
+  found = []
+  config = dataclasses.replace(CONFIG, agent=AgentOptions())
+  on('2026-02-28')
+  directory = start(mode, config)
+  on('2026-03-01')
+  start(mode, config)
+  assert found == [('2026-02-28', False), ('2026-02-28', True)]
+  assert (
+      workdir_lib.read_record(directory / 'config.json')['agent']['date']
+      == '2026-02-28'
+  )
+  other = dataclasses.replace(CONFIG, agent=AgentOptions(date='2026-03-01'))
+  with pytest.raises(
+      ConfigError, match="agent.date='2026-02-28' .now '2026-03"
+  ):
+    start(mode, other)
+
+
+def test_a_run_from_before_days_were_kept_goes_on(start, on):
+  def mode(session):
+    found.append((session.config.agent.date, session.known))
+    session.claim()
+    save(session, len(found))
+
+  found = []
+  config = dataclasses.replace(CONFIG, agent=AgentOptions())
+  path = start(mode, config) / 'config.json'
+  old = workdir_lib.read_record(path)
+  del old['agent']['date']
+  resume.keep(old, path.parent)
+  on('2026-03-01')
+  start(mode, config)
+  on('2026-03-02')
+  start(mode, config)
+  assert found[1:] == [('2026-03-01', True)] * 2
 
 
 def test_a_claimed_workdir_is_known_and_refuses_another_run(start):

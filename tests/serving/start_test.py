@@ -62,6 +62,7 @@ def start(stack, host, model, tmp_path, *, max_context=256, **sampler):
           max_context=max_context,
           seed=0,
           chat_template=None,
+          chat_date=None,
       ),
       SamplerOptions(
           kind='sglang', **{'push_dir': str(tmp_path / 'push'), **sampler}

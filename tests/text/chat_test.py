@@ -446,6 +446,23 @@ def test_templates_see_what_transformers_gives_them():
   )
 
 
+def test_a_template_is_told_the_day_that_was_pinned(tok):
+  source = DEFAULT_SYSTEM.replace(
+      'You help.', "Today is {{ strftime_now('%d %b %Y %H:%M') }}."
+  )
+  dated = copy.copy(tok)
+  dated.chat_template = source
+  first = lambda chat: show(tok, chat.prompt([user('x')]))
+  for day, words in (
+      ('2024-02-29', '29 Feb 2024'),
+      ('2026-01-01', '01 Jan 2026'),
+  ):
+    chat = ChatFormat(dated, date=day)
+    assert f'Today is {words} 00:00.' in first(chat)
+  year = str(datetime.datetime.now().year)
+  assert year in first(ChatFormat(dated))
+
+
 def test_templates_run_in_a_sandbox():
   render = template.compile_template("{{ ''.__class__.__mro__ }}", {})
   with pytest.raises(ChatTemplateError, match='unsafe'):

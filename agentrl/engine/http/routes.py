@@ -75,6 +75,7 @@ class EngineRoutes:
         self._generate,
         about,
         options.chat_template,
+        options.chat_date,
         lambda: dict(scheduler.core.weights.paths),
     )
     self._control = Control(scheduler, weights_lock, about, files)

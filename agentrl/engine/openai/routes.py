@@ -43,6 +43,7 @@ class OpenAI:
       generate: Generate,
       info: dict[str, Any],
       chat_template: str | None,
+      chat_date: str | None,
       adapters: Callable[[], dict[str, str]],
   ):
     """Keeps what the routes need.
@@ -52,12 +53,13 @@ class OpenAI:
       info: its served_model_name is the name of the model; an update from
         disk changes it, as SGLang's does, and the first one stays valid.
       chat_template: see `text.chat.ChatFormat`.
+      chat_date: its `date`.
       adapters: gives the paths of adapters, by the name for `lora_path`.
     """
     self._generate = generate
     self._info = info
     self._name = info['served_model_name']
-    self._chat_template = chat_template
+    self._chat_template, self._chat_date = chat_template, chat_date
     self._adapters = adapters
     self._created = int(time.time())
 
@@ -73,7 +75,9 @@ class OpenAI:
   @functools.cached_property
   def _chat(self) -> ChatFormat:
     """Made when first used: a run that never chats needs no template."""
-    return ChatFormat(self._generate.tokenizer, self._chat_template)
+    return ChatFormat(
+        self._generate.tokenizer, self._chat_template, self._chat_date
+    )
 
   async def _completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
