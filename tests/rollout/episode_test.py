@@ -379,7 +379,9 @@ class LoudEnv(fakes.FakeEnv):
 @pytest.mark.parametrize('method', ['reset', 'step'])
 @pytest.mark.parametrize('size', [4000, 2**20 + 8, 5 * 2**20])
 def test_a_text_beyond_the_context_ends_the_episode(agent, go, method, size):
-  episode = play(LoudEnv(method, size), agent, fakes.FakePolicy([go]))
+  episode = play(
+      LoudEnv(method, size), agent, fakes.FakePolicy([go]), deadline_s=300
+  )
   assert episode.stop_reason == 'context'
   assert len(episode.turns) == (method == 'step')
   if method == 'step':
