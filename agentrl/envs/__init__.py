@@ -157,7 +157,7 @@ ENVS = {
     ),
     'miniwob': EnvSpec(
         name='miniwob',
-        data_version=1,
+        data_version=2,
         dialect=dialect.MINIWOB,
         words=prompts.MINIWOB,
         functions=FUNCTIONS['miniwob'],

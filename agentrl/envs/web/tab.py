@@ -17,7 +17,10 @@ from agentrl.envs.web import nodes as nodes_lib
 from agentrl.envs.web.nodes import Node
 from agentrl.errors import EnvError
 
-EPOCH_S = 1_480_000_000  # 2016-11-24: where a page's clock starts
+# 2023-06-15 12:00 UTC, "now" of our own sites: where a page's clock starts.
+# MiniWoB++'s calendars open at today's month or, as its dates are of 2016, at the
+# last one they have: in its Gymnasium environment, of a later year, always that.
+EPOCH_S = 1_686_830_400
 STEP_MS = 1000  # virtual time that passes after a command
 _SETTLE_S = 3.0  # real time after which requests are not waited for
 LOAD_S = 10.0  # likewise for documents

@@ -50,7 +50,26 @@ def test_a_wrong_click_earns_the_page_s_minus_1(env):
   assert result.success is False
 
 
-@pytest.mark.parametrize('command', ['stop []', 'stop [I give up]'])
+@pytest.mark.parametrize(
+    'page',
+    [
+        'choose-date',
+        'choose-date-easy',
+        'choose-date-medium',
+        'choose-date-nodelay',
+        'book-flight',
+        'book-flight-nodelay',
+    ],
+)
+def test_a_calendar_opens_where_it_does_by_a_clock_of_today(env, page):
+  """Today is after their dates, which end in December 2016."""
+  text = env.reset(task(page), 0)
+  field = number(text, "textbox 'datepicker'")
+  text = env.step(f'click [{field}]').observation
+  assert "StaticText 'December'" in text and "StaticText '2016'" in text
+
+
+@pytest.mark.parametrize('command', ['stop []', 'stop [I give up]', 'stop'])
 def test_who_stops_has_what_the_page_gave_so_far(env, command):
   env.reset(task('click-test'), 0)
   result = env.step(command)
