@@ -6,6 +6,7 @@ import socket
 
 from aiohttp import web
 
+from agentrl.envs.web import serving
 from agentrl.errors import EnvError
 
 ORIGIN = 'http://miniwob'  # as policies see it
@@ -64,7 +65,7 @@ class Site:
     app = web.Application()
     app.on_response_prepare.append(_name_charset)
     app.add_routes([web.static('/', self._files)])
-    self._runner = web.AppRunner(app, access_log=None)
+    self._runner = serving.runner(app)
     await self._runner.setup()
     await web.SockSite(self._runner, self._socket).start()
 

@@ -17,6 +17,7 @@ import jinja2
 from aiohttp import web
 from multidict import MultiDict, MultiMapping
 
+from agentrl.envs.web import serving
 from agentrl.envs.webarena.site import (
     Answer,
     Forbidden,
@@ -33,6 +34,7 @@ from agentrl.envs.webarena.store import NOW
 from agentrl.http import bodies
 
 COOKIE = 'agentrl_episode'
+_MOST_BYTES = 2**20  # of a form
 _HEADERS = {
     'Cache-Control': 'no-store',
     'X-Content-Type-Options': 'nosniff',
@@ -95,7 +97,7 @@ class Server:
   async def start(self) -> None:
     for site in self._sites.values():
       app = web.Application(
-          client_max_size=2**20, middlewares=[bodies.uncompressed]
+          client_max_size=_MOST_BYTES, middlewares=[bodies.uncompressed]
       )
       for method, path, handler in site.routes:
         app.router.add_route(
@@ -106,12 +108,7 @@ class Server:
       app.router.add_route(
           '*', '/{path:.*}', functools.partial(self._answer, site, _missing)
       )
-      runner = web.AppRunner(
-          app,
-          auto_decompress=False,
-          access_log=None,
-          shutdown_timeout=1.0,
-      )
+      runner = serving.runner(app, auto_decompress=False, shutdown_timeout=1.0)
       await runner.setup()
       self._runners.append(runner)
       await web.SockSite(runner, self._sockets[site.name]).start()
@@ -130,9 +127,14 @@ class Server:
       return web.Response(status=403, text='No episode is played here.')
     form = MultiDict()
     if request.method == 'POST':
+      try:
+        sent = await request.post()
+      except web.HTTPRequestEntityTooLarge:
+        handler = _too_long
+        sent = {}
       form = MultiDict(
           (name, value)
-          for name, value in (await request.post()).items()
+          for name, value in sent.items()
           if isinstance(value, str)
       )
     trouble = ''
@@ -264,6 +266,12 @@ def _handled(handler: Handler, visit: Visit) -> Answer:
 def _missing(visit: Visit) -> Page:
   del visit
   raise Missing
+
+
+def _too_long(visit: Visit) -> Page:
+  del visit
+  message = f'The form is too long (maximum is {_MOST_BYTES} bytes).'
+  return Page('refused.html', {'message': message}, 413)
 
 
 def _is_document(request: web.Request) -> bool:

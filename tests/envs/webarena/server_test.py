@@ -212,6 +212,47 @@ def test_what_is_refused_writes_nothing(play, said, status, words):
   play(scenario)
 
 
+@pytest.mark.parametrize('length', [8_190, 100_000, 1_900_000])
+def test_a_form_that_is_sent_by_get_may_be_as_long_as_an_address(play, length):
+  async def scenario(server, client):
+    del server
+    one, state = await client()
+    status, body = await text(one.get('/', params={'q': 'x' * length}))
+    assert status == 200 and 'note 0' in body
+    assert len(state.requests[-1].path) > length
+
+  play(scenario)
+
+
+def test_a_form_that_is_too_long_is_told_so_and_writes_nothing(play, caplog):
+  async def scenario(server, client):
+    del server
+    one, state = await client()
+    status, body = await text(one.post('/add', data={'text': 'x' * 1_100_000}))
+    assert status == 413 and 'too long (maximum is 1048576 bytes)' in body
+    assert state.changes() == () and state.requests[-1].status == 413
+    assert (await text(one.get('/')))[0] == 200
+
+  play(scenario)
+  assert not caplog.records
+
+
+def test_what_is_no_request_is_logged_in_one_line(play, caplog):
+  async def scenario(server, client):
+    one, _ = await client()
+    await text(one.get('/', params={'q': 'x' * 3_000_000}))
+    host, port = server.urls['test'].removeprefix('http://').split(':')
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b'no HTTP at all\r\n\r\n')
+    assert b'400' in await reader.readline()
+    writer.close()
+
+  play(scenario)
+  assert caplog.records
+  for record in caplog.records:
+    assert record.exc_info is None and '\n' not in record.getMessage()
+
+
 @pytest.mark.parametrize('encoding', ['gzip', 'deflate', 'br'])
 def test_a_compressed_form_is_refused_and_writes_nothing(play, encoding):
   async def scenario(server, client):
