@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.types import ACT, Episode, Turn
+from agentrl.types import Episode
 
 # Blue for good, orange for bad: distinct for colour-blind readers, too.
 _GOOD, _BAD = '#1f6fd0', '#c2570c'
@@ -70,12 +70,6 @@ class TokenTable:
         'turn_group': self.turn_groups,
     }
     return {k: v for k, v in columns.items() if v is not None}
-
-  def logprob_difference(self, index: int) -> float | None:
-    """Old minus sampler log-probability: how far the two disagree."""
-    if self.old_logprobs is None:
-      return None
-    return self.old_logprobs[index] - self.episode.sampler_logprobs[index]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,25 +153,6 @@ def facts(episode: Episode) -> dict[str, str]:
   if episode.error:
     words['error'] = episode.error
   return words
-
-
-def turn_facts(turn: Turn) -> str:
-  """A turn in one line."""
-  known = lambda count: 'unknown' if count is None else count
-  words = [
-      f'reward {turn.reward:g}',
-      f'{known(turn.completion_tokens)} tokens',
-      f'finish {turn.finish_reason}',
-      f'weights {turn.weight_version}',
-      f'cached {known(turn.cached_tokens)} of {known(turn.prompt_tokens)}',
-  ]
-  if turn.kind != ACT:
-    words.insert(0, turn.kind)
-  if not turn.learn:
-    words.append('not trained on')
-  if turn.parse_error:
-    words.append(f'no action: {turn.parse_error}')
-  return ', '.join(words)
 
 
 def number(value: float) -> str:

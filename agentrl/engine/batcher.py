@@ -100,7 +100,7 @@ class Batcher:
     """Groups of sequences that decode together.
 
     The settings of one row can change the program that serves all, and with it
-    the last bits of the others, so a deterministic device serves them apart.
+    the last bits of the others, so a deterministic model runner serves them apart.
     """
     if not self._model_runner.deterministic:
       return [ready] if ready else []

@@ -22,7 +22,8 @@ from agentrl import envs
 from agentrl.envs import ENVS
 from agentrl.envs.web import chromium
 from agentrl.errors import AgentrlError, ConfigError
-from agentrl.planning import network, plan
+from agentrl.models.config import TransformerConfig
+from agentrl.planning import card, network, plan
 from agentrl.planning.finding import FAULT, OK, WARNING, Finding
 from agentrl.planning.network import Values
 from agentrl.training import meshes
@@ -99,6 +100,26 @@ def _wrong_packages(file: pathlib.Path) -> Iterator[str]:
       continue
     if not wanted.specifier.contains(found, prereleases=True):
       yield f'{wanted.name} {found} is not {wanted.specifier}'
+
+
+def shared_card(
+    config: Any, values: Values, workdir: pathlib.Path
+) -> Iterator[Finding]:
+  """A card for the trainer and servers that the run starts beside it."""
+  del workdir
+  if not values.get('sampler.launch.python'):
+    return
+  found, shape = card.find(), _shape(config, values)
+  if found is None or shape is None:
+    return
+  try:
+    shares = card.shares(config, shape, found)
+  except ConfigError as error:
+    yield Finding(FAULT, 'shared card', str(error), 'Mend that fraction.')
+    return
+  if shares is not None:
+    level = FAULT if shares.fault else OK
+    yield Finding(level, 'shared card', shares.words, shares.fault or '')
 
 
 def devices(
@@ -259,11 +280,16 @@ def model(
 
 def _parameters(config: Any, values: Values) -> int | None:
   """Parameters of the model; None where there is none, or it is not known."""
+  shape = _shape(config, values)
+  return None if shape is None else shape.num_params
+
+
+def _shape(config: Any, values: Values) -> TransformerConfig | None:
+  """The shape of the model; None where there is none, or it is not known."""
   name = values.get('model.name')
   if name is None or '://' in name or ';' in name:
     return None
-  shape = plan.find_shape(config.model)
-  return None if shape is None else shape.num_params
+  return plan.find_shape(config.model)
 
 
 def _writable(place: pathlib.Path) -> bool:
@@ -276,6 +302,7 @@ def _writable(place: pathlib.Path) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     versions,
+    shared_card,  # before jax takes its share
     devices,
     memory,
     disk,

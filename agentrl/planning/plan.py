@@ -277,16 +277,34 @@ def _engine(config: Any, shape: TransformerConfig) -> dict[str, int]:
   language_model.check_context(shape, 'rollout.max_context', max_context)
   if sampler.kind != 'embedded':
     return {}
+  weights, cache = served_bytes(config, shape, sampler.num_slots)
+  return {'engine weights': weights, 'KV cache': cache}
+
+
+def served_bytes(
+    config: Any, shape: TransformerConfig, sequences: int = 1
+) -> tuple[int, int]:
+  """Bytes of a served policy: its weights, and its cache.
+
+  Args:
+    config: of a mode that samples.
+    shape: of the policy.
+    sequences: of `rollout.max_context` tokens that the cache holds.
+  """
   dtype = language_model.DTYPES[config.model.dtype]
   cache = jax.eval_shape(
       functools.partial(
-          transformer.init_cache, shape, sampler.num_slots, max_context, dtype
+          transformer.init_cache,
+          shape,
+          sequences,
+          config.rollout.max_context,
+          dtype,
       )
   )
   size = lambda tree: sum(x.size for x in jax.tree.leaves(tree))
   params = size(names.shapes(shape, np.float32))
   width = jax.numpy.dtype(dtype).itemsize
-  return {'engine weights': width * params, 'KV cache': width * size(cache)}
+  return width * params, width * size(cache)
 
 
 def _train(config: Any) -> Work:

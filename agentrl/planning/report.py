@@ -7,7 +7,8 @@ from typing import Any
 import rich.console
 import rich.table
 
-from agentrl.planning import plan as plan_lib
+from agentrl.errors import ConfigError
+from agentrl.planning import card, plan as plan_lib
 from agentrl.planning.plan import Plan
 
 _GIB = 1 << 30
@@ -23,7 +24,8 @@ def show(mode: str, config: Any, memory_gib: float | None) -> None:
     memory_gib: of a device; None: `MEMORY_GIB`.
 
   Raises:
-    ConfigError: the mesh does not divide the model.
+    ConfigError: the mesh does not divide the model, or trainer and servers do
+      not fit the card that they share.
     WeightsError: the model's config.json cannot be used.
   """
   console = rich.console.Console(highlight=False, soft_wrap=True)
@@ -37,19 +39,31 @@ def show(mode: str, config: Any, memory_gib: float | None) -> None:
     return
   plan_lib.simulate(config.mesh)
   memory_gib = MEMORY_GIB if memory_gib is None else memory_gib
+  total = int(memory_gib * _GIB)
+  shared = card.shares(config, shape, card.Card(total, free=total))
+  if shared is not None:
+    memory_gib = shared.trainer / _GIB
   plan = plan_lib.make(mode, config, shape, int(memory_gib * _GIB))
   console.print(
       f'\nPlan of {config.model.name}, {shape.num_params:,} parameters, on'
       f' {_mesh(plan)}: compiled for a CPU, not run.\n'
   )
-  tables = [_memory(plan), _work(plan)]
-  if any(p.work.collectives for p in plan.programs.values()):
-    tables.append(_collectives(plan))
-  for table in tables:
+  for table in _tables(plan):
     console.print(table)
     console.print()
   for line in remarks(plan, config, memory_gib):
     console.print(f'- {line}')
+  if shared is not None:
+    console.print(f'- {shared.words}')
+    if shared.fault:
+      raise ConfigError(shared.fault)
+
+
+def _tables(plan: Plan) -> list[rich.table.Table]:
+  tables = [_memory(plan), _work(plan)]
+  if any(p.work.collectives for p in plan.programs.values()):
+    tables.append(_collectives(plan))
+  return tables
 
 
 def _mesh(plan: Plan) -> str:
@@ -163,7 +177,7 @@ def remarks(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
 def _fit(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
   """Which microbatch fits, or why none does."""
   need = plan.programs['accumulate'].bytes
-  where = f'{memory_gib:g} GiB'
+  where = f'{memory_gib:.4g} GiB'
   if plan.beside_engine:
     where += ' beside the embedded engine'
   missing = plan.programs['apply'].bytes - plan.room

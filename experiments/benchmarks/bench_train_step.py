@@ -9,7 +9,7 @@
 On a GPU, whose memory JAX and torch then share:
 
     for length in 4096 16384 32768; do for rank in 0 16; do
-      XLA_PYTHON_CLIENT_MEM_FRACTION=0.45 \
+      XLA_CLIENT_MEM_FRACTION=0.45 \
           python -m experiments.benchmarks.bench_train_step \
           --model=qwen2.5-1.5b --dtype=bfloat16 --remat=full --lora_rank=$rank \
           --batch=$((32768 / length)) --length=$length --matmul=8192 \

@@ -131,7 +131,7 @@ def _runs(gpu: bool, sglang: str | None, base: pathlib.Path) -> list[Case]:
       f'--config.sampler.launch.python={sglang}',
   )
   if gpu:
-    share = "('--mem-fraction-static', '0.35')"
+    share = "('--mem-fraction-static', '0.8')"  # of what the trainer leaves
     server += (f'--config.sampler.launch.flags={share}', *sixteen_bits)
   else:
     server += ('--config.sampler.launch.module=sglang_on_cpu',)
@@ -222,7 +222,7 @@ def run_case(case: Case, limit_s: float, log: pathlib.Path) -> dict[str, Any]:
         start_new_session=True,
         # A server that the run starts gets the rest of the card.
         env=os.environ
-        | ({'XLA_PYTHON_CLIENT_MEM_FRACTION': '0.5'} if case.workdir else {}),
+        | ({'XLA_CLIENT_MEM_FRACTION': '0.5'} if case.workdir else {}),
     )
     try:
       status = 'failed' if process.wait(limit_s) else 'ok'

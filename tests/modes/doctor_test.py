@@ -11,8 +11,8 @@ import types
 import pytest
 
 from agentrl.modes import doctor
-from agentrl.planning import doctor as checks
-from agentrl.planning.finding import FAULT, WARNING
+from agentrl.planning import card, doctor as checks
+from agentrl.planning.finding import FAULT, OK, WARNING
 from configs.doctor import get_config
 
 QUICKSTART = 'configs/quickstart.py'
@@ -94,6 +94,26 @@ def test_a_gpu_that_jax_does_not_see_is_a_warning(tmp_path, monkeypatch):
   monkeypatch.setenv('PATH', str(tmp_path))
   (found,) = [f for f in examine(tmp_path) if f.level == WARNING]
   assert 'cuda.txt' in found.remedy
+
+
+@pytest.mark.parametrize('fraction, level', [('0.35', FAULT), ('0.8', OK)])
+def test_a_card_that_trainer_and_server_share(
+    tmp_path, monkeypatch, fraction, level
+):
+  found = card.Card(80 * 2**30, 80 * 2**30)
+  monkeypatch.setattr(card, 'find', lambda: found)
+  monkeypatch.setenv('XLA_CLIENT_MEM_FRACTION', '0.5')
+  findings = examine(
+      tmp_path,
+      'configs/textcraft_grpo.py:model=qwen2.5-7b',
+      'model.dtype=bfloat16',
+      'sampler.kind=sglang',
+      'sampler.launch.python=python',
+      f"sampler.launch.flags=('--mem-fraction-static', '{fraction}')",
+  )
+  found = next(f for f in findings if f.subject == 'shared card')
+  assert found.level == level
+  assert ('SGLang does not fit' in found.remedy) == (level == FAULT)
 
 
 def test_a_model_beyond_the_memory(tmp_path):

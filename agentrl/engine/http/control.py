@@ -47,7 +47,7 @@ class Control:
       info: dict[str, Any],
       files: WeightFiles,
   ):
-    """Keeps what the routes need; see `routes.Routes`."""
+    """Keeps what the routes need; see `routes.EngineRoutes`."""
     self._scheduler = scheduler
     self._weights_lock = weights_lock
     self._info = info

@@ -28,7 +28,7 @@ class PublicTask:
 
   Attributes:
     id: its number, 0 to 811.
-    sites: that it needs, names in `sites.SITES`.
+    sites: that it needs, names in `sites.VARIABLES`.
     intent: what is to be done.
     template_id: tasks of one template differ in values alone.
     addresses: where it begins; several are as many tabs.
