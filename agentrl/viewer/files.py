@@ -6,9 +6,13 @@ as absolute paths or by symbolic links, do not exist here.
 """
 
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
 
 from agentrl.errors import AgentrlError, DataError
+
+_CHUNK = 2**20  # bytes that are read at a time of a line that is too long
+_BEGINNING = 256  # bytes that are kept of it
 
 
 class Missing(AgentrlError):
@@ -55,6 +59,49 @@ def _inside(
   except (OSError, RuntimeError):  # too long; links in a circle
     return None
   return path if found else None
+
+
+def read_whole(path: pathlib.Path, most: int) -> bytes:
+  """The bytes of a small file.
+
+  Raises:
+    DataError: it cannot be read, or has more than `most` bytes.
+  """
+  try:
+    with path.open('rb') as file:
+      found = file.read(most + 1)
+  except OSError as error:
+    raise DataError(f'Cannot read {path.name}: {error.strerror}.') from error
+  if len(found) > most:
+    raise DataError(
+        f'{path.name} has more than {most} bytes; no run writes such a file.'
+    )
+  return found
+
+
+class Line(NamedTuple):
+  """A line of a file.
+
+  Attributes:
+    text: its bytes; the first ones alone of a line that is too long.
+    size: bytes in the file, with the line end.
+    complete: False for a last line without its end: it is still written.
+  """
+
+  text: bytes
+  size: int
+  complete: bool
+
+
+def lines(file: BinaryIO, most: int) -> Iterator[Line]:
+  """The lines from here on; of those longer than `most` bytes, the beginning."""
+  while text := file.readline(most):
+    size, last = len(text), text
+    while not last.endswith(b'\n') and (last := file.readline(_CHUNK)):
+      size += len(last)
+    if size > most:
+      text = text[:_BEGINNING]
+    yield Line(text, size, last.endswith(b'\n'))
 
 
 def read_line(path: pathlib.Path, offset: int, length: int) -> bytes:

@@ -7,6 +7,7 @@ and `%`. `q` has words that the texts of an episode have, each as the beginning 
 one.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -114,11 +115,14 @@ def _unescape(text: str) -> str:
 
 def _number(name: str, text: str) -> float:
   try:
-    return float(text)
-  except ValueError as error:
+    found = float(text)
+  except ValueError:
+    found = math.nan
+  if math.isnan(found):
     raise DataError(
-        f'{name}={text!r} is no number and no range such as 2..5.'
-    ) from error
+        f'{name}={text!r:.80} is no number and no range such as 2..5.'
+    )
+  return found
 
 
 def order(text: str) -> str:

@@ -53,7 +53,7 @@ def middleware(host: str, token: str | None):
 
   @web.middleware
   async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if is_loopback(host) and not is_loopback(_name(request.host)):
+    if is_loopback(host) and not is_loopback(_name(request)):
       raise _refusal(f'The viewer has no host {request.host!r}.')
     origin = request.headers.get('Origin')
     if origin is not None and _netloc(origin) != request.host.lower():
@@ -90,13 +90,21 @@ def _same(given: str | None, token: str) -> bool:
   )
 
 
-def _name(host: str) -> str:
-  """The name in a Host header, without its port."""
-  return urllib.parse.urlsplit(f'//{host}').hostname or ''
+def _name(request: web.Request) -> str:
+  """The name in the Host header, without its port; '' where it is none."""
+  try:
+    parts = urllib.parse.urlsplit(f'//{request.host}')
+    _port(request)  # also a ValueError where it is no number
+    return parts.hostname or ''
+  except ValueError:
+    return ''
 
 
 def _netloc(origin: str) -> str:
-  return urllib.parse.urlsplit(origin).netloc.lower()
+  try:
+    return urllib.parse.urlsplit(origin).netloc.lower()
+  except ValueError:  # of no host, and so not of ours
+    return ''
 
 
 def _port(request: web.Request) -> int:

@@ -30,8 +30,8 @@ from absl import logging
 
 from agentrl import envs
 from agentrl.errors import AgentrlError
-from agentrl.runtime import cache, workdir
-from agentrl.viewer import folders, readers, scan
+from agentrl.runtime import cache
+from agentrl.viewer import folders, readers, run_config, scan
 from agentrl.viewer.scan import Job, Piece
 
 _NAME = '.agentrl-viewer.sqlite'
@@ -375,11 +375,7 @@ def _place_for(root: pathlib.Path) -> pathlib.Path:
 
 def _subtasks(run: pathlib.Path) -> Callable[[str, int], str]:
   """The kind of a task, by environment and id, under the run's options."""
-  try:
-    config = workdir.read_record(run / workdir.CONFIG)
-  except AgentrlError:
-    config = {}
-  section = config.get('env', {})
+  section = run_config.known(run_config.config, run).get('env') or {}
 
   @functools.cache
   def kinds(env: str) -> Callable[[int], str]:

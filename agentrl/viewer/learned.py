@@ -6,6 +6,7 @@ They lie beside an episode file, as `NNNNNN.npz`; row b belongs to line b.
 import dataclasses
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,6 +30,14 @@ ARRAYS = {
 PLACEMENTS = 'placements'
 _COLUMNS = 5
 _MOST_BYTES = 2**30
+# Columns that arrays may have whatever the size of the episode file: it need not
+# hold the tokens, and rows are padded.
+_LEAST_TOKENS = 2**16
+# What zipfile and NumPy raise for damaged, encrypted and strangely packed files.
+_UNREADABLE = (
+    EOFError, OSError, ValueError, zipfile.BadZipFile, zlib.error, RuntimeError,
+    OverflowError, SyntaxError,
+)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,30 +118,76 @@ def load(path: pathlib.Path) -> Learned | None:
     return None
   try:
     with zipfile.ZipFile(beside) as file:
-      if sum(entry.file_size for entry in file.infolist()) > _MOST_BYTES:
-        raise DataError(f'{beside} is larger than any run writes.')
+      _check(file, path)  # before anything is unpacked
     with np.load(beside) as file:
-      arrays = dict(file)
-  except (EOFError, OSError, ValueError, zipfile.BadZipFile) as error:
+      arrays = {name: file[name] for name in file.files}
+  except _UNREADABLE as error:
     raise DataError(f'{beside} cannot be read: {error}') from error
-  shapes = set()
-  for name, values in arrays.items():
+  shapes = {v.shape for name, v in arrays.items() if name != PLACEMENTS}
+  if len(shapes) > 1:
+    raise DataError(f'{beside} holds arrays of different shapes: {shapes}.')
+  return Learned(arrays)
+
+
+def _check(file: zipfile.ZipFile, path: pathlib.Path) -> None:
+  """Checks the headers of the arrays beside an episode file.
+
+  A few kB of zip may unpack to gigabytes, so that sizes are compared with those
+  of the episodes first.
+
+  Raises:
+    DataError: no run writes such arrays.
+  """
+  episodes, size = _extent(path)
+  total = 0
+  for entry in file.infolist():
+    name = entry.filename.removesuffix('.npy')
+    with file.open(entry) as member:
+      version = np.lib.format.read_magic(member)
+      read = {
+          (1, 0): np.lib.format.read_array_header_1_0,
+          (2, 0): np.lib.format.read_array_header_2_0,
+      }.get(version)
+      if read is None:
+        raise ValueError(f'{name!r:.40} has the format {version} of .npy')
+      shape, _, dtype = read(member)
+      rest = entry.file_size - member.tell()
+    known = ARRAYS if name != PLACEMENTS else (PLACEMENTS,)
+    kinds = 'biuf' if name != PLACEMENTS else 'iu'
+    if name not in known or dtype.kind not in kinds or len(shape) != 2:
+      raise DataError(
+          f'{file.filename} holds {name!r:.40} of type {dtype} and shape'
+          f' {shape}, which no run writes; delete the file to see'
+          f' {path.name} alone.'
+      )
+    rows, columns = shape
+    most = _COLUMNS if name == PLACEMENTS else _LEAST_TOKENS + 16 * size
     if (
-        name not in (*ARRAYS, PLACEMENTS)
-        or values.dtype.kind not in 'biuf'
-        or values.ndim != 2
+        not (0 <= rows <= episodes and 0 <= columns <= most)
+        or rows * columns * dtype.itemsize != rest
+        or (name == PLACEMENTS and columns != _COLUMNS)
     ):
       raise DataError(
-          f'{beside} holds {name!r} of type {values.dtype}, which no run'
-          f' writes; delete the file to see {path} alone.'
+          f'{file.filename} holds {name!r} of shape {shape}, which does not fit'
+          f' the {episodes} episodes of {path.name}.'
       )
-    shapes.add(values.shape if name != PLACEMENTS else None)
-  if len(shapes - {None}) > 1:
-    raise DataError(f'{beside} holds arrays of different shapes: {shapes}.')
-  places = arrays.get(PLACEMENTS)
-  if places is not None and places.shape[1] != _COLUMNS:
-    raise DataError(f'{beside} holds placements of shape {places.shape}.')
-  return Learned(arrays)
+    total += rest
+  if total > _MOST_BYTES:
+    raise DataError(
+        f'{file.filename} unpacks to {total} bytes; the viewer takes at most'
+        f' {_MOST_BYTES}.'
+    )
+
+
+def _extent(path: pathlib.Path) -> tuple[int, int]:
+  """Lines and bytes of an episode file."""
+  count = size = 0
+  with path.open('rb') as file:
+    while chunk := file.read(2**20):
+      count += chunk.count(b'\n')
+      size += len(chunk)
+      last = chunk
+  return count + (size > 0 and not last.endswith(b'\n')), size
 
 
 def plain(values: np.ndarray) -> list[Any]:

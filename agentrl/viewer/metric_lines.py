@@ -10,6 +10,9 @@ import msgspec
 import numpy as np
 
 from agentrl.errors import DataError
+from agentrl.viewer import files
+
+_MOST_LINE = 2**22  # bytes; a longer line counts as broken
 
 
 class Column(NamedTuple):
@@ -95,11 +98,12 @@ class MetricLines:
       return False
     offset = self._resume(file)
     file.seek(offset)
-    for line in file:
-      if not line.endswith(b'\n'):
+    for line in files.lines(file, _MOST_LINE):
+      if not line.complete:
         break  # being written, or torn by a kill
-      self._ends = [*self._ends[-1:], (offset, line, self._add(line))]
-      offset += len(line)
+      added = offset, line.text, self._add(line.text)
+      self._ends = [*self._ends[-1:], added]
+      offset += line.size
     self._stamp = stamp
     return True
 
@@ -137,8 +141,8 @@ class MetricLines:
     names = tuple(record)
     try:
       numbers = array('d', record.values())
-    except TypeError:  # not all of them are numbers
-      numeric = {k: v for k, v in record.items() if isinstance(v, (int, float))}
+    except (TypeError, OverflowError):  # not all of them are such numbers
+      numeric = {k: v for k, v in record.items() if as_double(v) is not None}
       names, numbers = tuple(numeric), array('d', numeric.values())
     block = self._blocks.get(names)
     if block is None:
@@ -159,6 +163,14 @@ class _Block(NamedTuple):
 
   rows: array
   values: array
+
+
+def as_double(value: Any) -> float | None:
+  """A number of a line, which may be NaN; None: it is none, or too large."""
+  try:
+    return float(value) if isinstance(value, (int, float)) else None
+  except OverflowError:  # an integer of hundreds of digits
+    return None
 
 
 def decode(line: bytes) -> Mapping[str, Any] | None:

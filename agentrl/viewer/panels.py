@@ -17,9 +17,8 @@ from agentrl.evaluation import journal, recorded, results
 from agentrl.evaluation.recorded import Recorded
 from agentrl.evaluation.results import Panel, PolicyRecord
 from agentrl.rollout import seeds
-from agentrl.runtime import workdir
 from agentrl.types import Episode
-from agentrl.viewer import files
+from agentrl.viewer import files, run_config
 
 _EPISODES = 'episodes'
 # Folders of a run's evaluations -> what their panel is called in labels.
@@ -162,7 +161,7 @@ def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
 
 def _config(folder: pathlib.Path, member: str) -> dict[str, Any]:
   """The config of a run, or of a member of a mixture."""
-  config = workdir.read_record(folder / workdir.CONFIG)
+  config = run_config.config(folder)
   own = (config.get('mixture') or {}).get(member, {})
   merged = {
       name: (config.get(name) or {}) | (own.get(name) or {})

@@ -19,6 +19,7 @@ import msgspec
 from aiohttp import web
 
 from agentrl.errors import ConfigError, DataError
+from agentrl.http import bodies, replies
 from agentrl.rollout.options import FULL_CONTEXT, NO_PLAN, ONE_ATTEMPT
 from agentrl.types import ACT, Turn
 from agentrl.viewer import (
@@ -27,6 +28,7 @@ from agentrl.viewer import (
     numbers,
     policies as policies_lib,
     replay,
+    run_config,
     tokens,
     views,
 )
@@ -187,9 +189,8 @@ async def _play(request: web.Request) -> web.Response:
       folder = state.root / run / 'checkpoints'
       numbered = [int(x.name) for x in folder.glob('*') if x.name.isdecimal()]
       if numbered:
-        config = replay.config_of(state.root, run)
-        section = config.get('env', {})
-        name = section.get('name', '') if isinstance(section, dict) else ''
+        config = run_config.known(run_config.config, state.root / run)
+        name = (config.get('env') or {}).get('name') or ''
         found.append({
             'run': run,
             'checkpoints': sorted(numbered),
@@ -219,7 +220,7 @@ def _unheeded(agent: Any) -> list[str]:
       ('reflect.attempts', ONE_ATTEMPT.attempts),
   ):
     section, field = name.split('.')
-    options = agent.get(section) if isinstance(agent, dict) else None
+    options = (agent or {}).get(section)
     value = (
         options.get(field, without) if isinstance(options, dict) else without
     )
@@ -416,7 +417,8 @@ async def _body(request: web.Request, kind: type) -> Any:
   Raises:
     DataError: it is not what the route takes.
   """
+  decoder = msgspec.json.Decoder(kind)
   try:
-    return msgspec.json.decode(await request.read(), type=kind)
-  except msgspec.MsgspecError as error:
+    return replies.decode(await bodies.read(request), decoder.decode)
+  except (replies.OutsideContract, replies.NotJson) as error:
     raise DataError(f'The request cannot be read: {error}') from error

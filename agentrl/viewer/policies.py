@@ -22,10 +22,9 @@ from agentrl.inference.control import ControlClient
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent, make_agent
 from agentrl.rollout.options import AgentOptions
-from agentrl.runtime import workdir
 from agentrl.runtime.children import Child
 from agentrl.types import Completion, Message, Turn
-from agentrl.viewer import python_child
+from agentrl.viewer import python_child, run_config
 from agentrl.viewer.run_tokenizers import RunTokenizers
 
 _TOPS = 5  # likeliest tokens of each place
@@ -118,7 +117,7 @@ def talk_of(
   Raises:
     AgentrlError: its config or its tokenizer cannot be read.
   """
-  config = workdir.read_record(run / workdir.CONFIG)
+  config = run_config.config(run)
   try:
     agent = config['agent']
     options = AgentOptions(

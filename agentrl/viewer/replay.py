@@ -9,15 +9,21 @@ import asyncio
 import collections
 import pathlib
 import zipfile
+import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from agentrl.errors import CheckpointError, ConfigError, DataError
-from agentrl.runtime import workdir
+from agentrl.errors import ConfigError, DataError
 from agentrl.types import Turn
-from agentrl.viewer import again as again_lib, files, numbers, views
+from agentrl.viewer import (
+    again as again_lib,
+    files,
+    numbers,
+    run_config,
+    views,
+)
 from agentrl.viewer.again import Again
 from agentrl.viewer.env_servers import EnvServers
 from agentrl.viewer.record import Record
@@ -28,6 +34,15 @@ _PLAYED = 16  # episodes whose pictures are kept
 _PLAYED_BYTES = 200 * 2**20
 _AGAIN_S = 300.0
 _MOST_PNG = 20 * 2**20
+# What zipfile raises for damaged, encrypted and strangely packed files.
+_DAMAGED = (
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 class _Key(NamedTuple):
@@ -193,15 +208,13 @@ def lanes(turns: Sequence[Turn]) -> dict[str, list[Any]]:
 
 
 def config_of(root: pathlib.Path, run: str) -> dict[str, Any]:
-  """The config of a run; {} where it has none that can be read.
+  """The config of a run; {}, default options, where it has none.
 
   Raises:
     Missing: there is no such run.
+    DataError: it is damaged.
   """
-  try:
-    return workdir.read_record(files.run_folder(root, run) / workdir.CONFIG)
-  except CheckpointError:  # its episodes are of default options
-    return {}
+  return run_config.config(files.run_folder(root, run))
 
 
 def _options(request: web.Request, env: str) -> dict[str, Any]:
@@ -216,7 +229,7 @@ def _why_not_again(request: web.Request, found: Record) -> str | None:
     return 'The episode has no turn.'
   try:
     _options(request, found.env)
-  except ConfigError as error:
+  except (ConfigError, DataError) as error:
     return str(error)
   return None
 
@@ -227,7 +240,7 @@ def _saved(path: pathlib.Path, episode_id: str) -> list[str]:
     with zipfile.ZipFile(path.with_suffix('.zip')) as file:
       start = f'{episode_id}/'
       return sorted(x for x in file.namelist() if x.startswith(start))
-  except (OSError, zipfile.BadZipFile):
+  except _DAMAGED:
     return []
 
 
@@ -239,7 +252,7 @@ def _read_saved(path: pathlib.Path, episode_id: str, done: int) -> bytes | None:
       if file.getinfo(name).file_size > _MOST_PNG:
         return None
       png = file.read(name)
-  except (OSError, KeyError, zipfile.BadZipFile):
+  except (KeyError, *_DAMAGED):
     return None
   return png if png.startswith(b'\x89PNG\r\n\x1a\n') else None
 

@@ -4,22 +4,30 @@ Nothing here reads a whole file of metrics: a list of runs has to open at once.
 """
 
 import dataclasses
-import json
+import math
 import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from agentrl.errors import DataError
 from agentrl.evaluation import results as results_lib
 from agentrl.runtime import lock, workdir
-from agentrl.viewer import metric_lines
+from agentrl.viewer import metric_lines, run_config
 
 METRICS = 'metrics.jsonl'
-SUMMARY = 'summary.json'
 WARMSTART = 'warmstart.jsonl'
 # What a run writes at its end, or as it goes on.
-_WRITTEN = (workdir.CONFIG, METRICS, SUMMARY, WARMSTART, results_lib.FILE)
+_WRITTEN = (
+    workdir.CONFIG,
+    METRICS,
+    run_config.SUMMARY,
+    WARMSTART,
+    results_lib.FILE,
+)
+_MOST_RESULTS = 2**26  # bytes of an evaluation.json: 100,000 tasks have some MB
 _TAIL = 2**20  # bytes in which the last evaluation of a live run is looked for
 
 
@@ -73,8 +81,8 @@ class Facts:
 def read(root: pathlib.Path, run: str) -> Facts:
   """The facts of one run; files that are missing or torn leave them unknown."""
   folder = root / run
-  config = read_json(folder / workdir.CONFIG)
-  summary = read_json(folder / SUMMARY)
+  config = run_config.known(run_config.config, folder)
+  summary = run_config.known(run_config.summary, folder)
   live = lock.holder(folder) is not None
   evaluation = _evaluation(folder)
   if summary and not live:
@@ -89,8 +97,8 @@ def read(root: pathlib.Path, run: str) -> Facts:
   )
   mode = config.get('mode') or summary.get('mode')
   steps = summary.get('steps') if mode != 'evaluate' else None
-  if last:
-    steps = int(last['step']) + 1
+  if (done := _step(last)) is not None:
+    steps = done + 1
   wall_s = summary.get('wall_s')
   if wall_s is None and started and updated:
     wall_s = max(updated - started, 0.0)
@@ -113,15 +121,6 @@ def read(root: pathlib.Path, run: str) -> Facts:
       updated=updated,
       wall_s=wall_s,
   )
-
-
-def read_json(path: pathlib.Path) -> dict[str, Any]:
-  """The JSON object in a file; empty where it is missing or being written."""
-  try:
-    found = json.loads(path.read_bytes())
-  except (OSError, ValueError, RecursionError):
-    return {}
-  return found if isinstance(found, dict) else {}
 
 
 def flat(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
@@ -159,7 +158,7 @@ def _ends(
   """First and last whole line of metrics, and late lines with evaluations."""
   try:
     with path.open('rb') as file:
-      first = metric_lines.decode(file.readline()) or {}
+      first = metric_lines.decode(file.readline(_TAIL)) or {}
       size = file.seek(0, os.SEEK_END)
       file.seek(max(size - _TAIL, 0))
       tail = file.read()
@@ -168,9 +167,22 @@ def _ends(
   if size > _TAIL:
     tail = tail.partition(b'\n')[2]
   whole = tail.rpartition(b'\n')[0].splitlines()
-  last = next(filter(None, map(metric_lines.decode, reversed(whole))), {})
+  records = filter(None, map(metric_lines.decode, reversed(whole)))
+  last = next((x for x in records if _step(x) is not None), {})
   found = [metric_lines.decode(line) for line in whole if b'"eval/' in line]
-  return first, last, [record for record in found if record]
+  late = [record for record in found if record and _step(record) is not None]
+  return first, last, late
+
+
+def _step(record: Mapping[str, Any]) -> int | None:
+  """The step of a line of metrics; None: it has none."""
+  step = _finite(record.get('step'))
+  return None if step is None else int(step)
+
+
+def _finite(value: Any) -> float | None:
+  found = metric_lines.as_double(value)
+  return found if found is not None and math.isfinite(found) else None
 
 
 def _success(
@@ -191,7 +203,7 @@ def _success(
   for record in late:
     for member in members:
       if f'eval{member}/success' in record:
-        name = f'step_{int(record["step"]) + 1}{member}'
+        name = f'step_{_step(record) + 1}{member}'
         found[name] = _rate_of(record, f'eval{member}')
   return found
 
@@ -201,11 +213,10 @@ def _rates(found: Any, prefix: str = '') -> dict[str, Rate]:
   if not isinstance(found, Mapping):
     return {}
   if 'mean' in found and 'n' in found:
-    return {
-        prefix: Rate(
-            *(found.get(x) for x in ('mean', 'low', 'high')), found['n']
-        )
-    }
+    try:
+      return {prefix: msgspec.convert(found, Rate)}
+    except msgspec.ValidationError:  # damaged: as if it were not there
+      return {}
   return {
       name: rate
       for key, value in found.items()
@@ -214,18 +225,15 @@ def _rates(found: Any, prefix: str = '') -> dict[str, Rate]:
 
 
 def _rate_of(record: Mapping[str, Any], prefix: str) -> Rate:
-  value = lambda name: record.get(f'{prefix}/{name}')
-  return Rate(
-      value('success'),
-      value('success_low'),
-      value('success_high'),
-      int(value('episodes') or 0),
-  )
+  value = lambda name: _finite(record.get(f'{prefix}/{name}'))
+  ends = (value(f'success{end}') for end in ('', '_low', '_high'))
+  return Rate(*ends, int(value('episodes') or 0))
 
 
 def _evaluation(folder: pathlib.Path) -> results_lib.Results | None:
   """The finished evaluation in a folder; None: none that can be read."""
-  if not (folder / results_lib.FILE).is_file():
+  path = folder / results_lib.FILE
+  if not path.is_file() or path.stat().st_size > _MOST_RESULTS:
     return None
   try:
     return results_lib.read(folder)

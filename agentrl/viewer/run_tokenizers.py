@@ -5,10 +5,9 @@ import tempfile
 import threading
 
 from agentrl.errors import AgentrlError, DataError
-from agentrl.runtime import workdir
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.viewer import python_child
+from agentrl.viewer import python_child, run_config
 
 _MOST = 8
 _START_S = 120.0
@@ -48,8 +47,8 @@ def _load(run: pathlib.Path) -> Tokenizer:
   try:
     if own.is_dir():
       return tokenizer_lib.load(own)
-    config = workdir.read_record(run / workdir.CONFIG)
-    if not config.get('model', {}).get('name'):
+    config = run_config.config(run)
+    if not (config.get('model') or {}).get('name'):
       raise DataError(f'The config of {run.name} names no model.')
     with tempfile.TemporaryDirectory() as folder:
       child = python_child.start(

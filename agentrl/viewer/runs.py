@@ -14,8 +14,7 @@ from typing import Any
 from aiohttp import web
 
 from agentrl.errors import DataError
-from agentrl.runtime import workdir
-from agentrl.viewer import files, run_facts, series
+from agentrl.viewer import files, run_config, run_facts, series
 from agentrl.viewer.metric_lines import MetricLines
 from agentrl.viewer.state import STATE, reply
 
@@ -149,7 +148,7 @@ async def _runs(request: web.Request) -> web.Response:
 async def _config(request: web.Request) -> web.Response:
   """GET /api/config: the config of one run, or where those of several differ."""
   configs = {
-      run: run_facts.read_json(folder / workdir.CONFIG)
+      run: run_config.known(run_config.config, folder)
       for run, folder in _folders(request).items()
   }
   return reply({

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from agentrl.types import ACT
-from agentrl.viewer import surrogates
+from agentrl.viewer import files, surrogates
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -121,6 +121,7 @@ COLUMNS = {
 ENV, TASK = list(COLUMNS).index('env'), list(COLUMNS).index('task')
 
 _PIECE_BYTES = 2**22  # of lines, after which a piece ends
+_MOST_LINE = 2**28  # bytes; a longer line counts as broken
 _CHECKED_BYTES = 256  # before the end of what was read, to know it again
 _SEARCHED_CHARS = 50_000  # of a text; words beyond are not found by a search
 _decoder = msgspec.json.Decoder(_Line)
@@ -149,8 +150,7 @@ def _read(file: BinaryIO, job: Job) -> Piece:
     piece.again, offset, line = True, 0, 0
   end = offset + _PIECE_BYTES
   file.seek(offset)
-  for text in file:
-    complete = text.endswith(b'\n')
+  for text, size, complete in files.lines(file, _MOST_LINE):
     if text.strip():
       found = of_line(text, offset, line)
       if found is not None:
@@ -160,7 +160,7 @@ def _read(file: BinaryIO, job: Job) -> Piece:
         piece.broken += 1
       else:
         break
-    offset, line = offset + len(text), line + complete
+    offset, line = offset + size, line + complete
     if offset >= end:
       piece.more = offset < stat.st_size
       break

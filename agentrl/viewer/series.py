@@ -53,21 +53,32 @@ class Curve(NamedTuple):
   interval: bool
 
 
-def positions(lines: MetricLines, axis: str) -> np.ndarray:
-  """`[N + 1]` positions on x: of each line, then of the end of the last.
+class Positions(NamedTuple):
+  """Where each line is on x: `[N]` its step's begin, and `[N]` its end.
 
-  Steps; seconds since the first line was written; or tokens that were played
-  before. An evaluation after line i is at position i + 1, but for seconds,
-  where it is at i: a line is written when its step has ended.
+  A line follows from itself and those before it alone: lines of metrics may
+  lack a step, or have one twice.
   """
-  count, steps = len(lines), _steps(lines)
+
+  begin: np.ndarray
+  end: np.ndarray
+
+
+def positions(lines: MetricLines, axis: str) -> Positions:
+  """Positions in steps, seconds since the first line, or tokens played before.
+
+  Seconds have no span: a line is written when its step has ended.
+  """
   if axis == 'step':
-    return np.append(steps, steps[-1] + 1 if count else 0)
+    steps = _steps(lines)
+    return Positions(steps, steps + 1)
   if axis == 'time':
-    times = _dense(lines, 'time', np.zeros(count))
-    since = times - times[0] if count else times
-    return np.append(since, since[-1] if count else 0)
-  return np.append(0.0, np.cumsum(_tokens(lines)))
+    times = _dense(lines, 'time', np.zeros(len(lines)))
+    since = times - times[:1]
+    return Positions(since, since)
+  tokens = _tokens(lines)
+  end = np.cumsum(tokens)
+  return Positions(end - tokens, end)
 
 
 def curve(
@@ -96,11 +107,11 @@ def curve(
   panel = next((prefix for prefix in _BEFORE if name.startswith(prefix)), None)
   if panel is None:
     smoothed = smooth(values, smoothing) if smoothing else None
-    return decimate(x[rows], steps[rows], values, smoothed, limit=limit)
-  at, done = x[rows] if axis == 'time' else x[rows + 1], steps[rows] + 1
+    return decimate(x.begin[rows], steps[rows], values, smoothed, limit=limit)
+  at, done = x.end[rows], steps[rows] + 1
   low, high = (_ends(lines, name, rows, end) for end in ('_low', '_high'))
   if early := _early(lines, _BEFORE[panel] + name.removeprefix(panel)):
-    at, values = np.append(x[:1], at), np.append(early[0], values)
+    at, values = np.append(0.0, at), np.append(early[0], values)
     low, high = np.append(early[1], low), np.append(early[2], high)
     done = np.append(0, done)
   known = bool(np.isfinite(low).any())
@@ -139,14 +150,14 @@ def stages(lines: MetricLines, axis: str) -> list[Stage]:
   found = []
   for first, end in zip(begins, ends, strict=True):
     last = rows[end - 1]
-    stop = rows[end] if end < len(rows) else last + 1
+    x1 = x.begin[rows[end]] if end < len(rows) else x.end[last]
     found.append(
         Stage(
             turns=int(turns[first]),
             start=int(steps[rows[first]]),
             stop=int(steps[last]) + 1,
-            x0=float(x[rows[first]]),
-            x1=float(x[stop]),
+            x0=float(x.begin[rows[first]]),
+            x1=float(x1),
         )
     )
   return found
@@ -215,7 +226,9 @@ def as_json(found: Curve) -> dict[str, Any]:
 
 
 def _steps(lines: MetricLines) -> np.ndarray:
-  return _dense(lines, 'step', np.arange(len(lines))).astype(np.int64)
+  number = np.arange(len(lines))
+  steps = _dense(lines, 'step', number)
+  return np.where(np.isfinite(steps), steps, number).astype(np.int64)
 
 
 def _dense(lines: MetricLines, name: str, default: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
-from agentrl.http import auth, errors
+from agentrl.http import auth, bodies, errors
 from agentrl.runtime import parent
 from agentrl.viewer import (
     compare,
@@ -133,6 +133,14 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
       raise error
     words = (error.text or error.reason).strip()
     return web.json_response({'error': words}, status=error.status)
+  if isinstance(error, bodies.Unreadable):
+    return web.json_response({'error': str(error)}, status=error.status)
+  if isinstance(error, RecursionError):
+    words = 'This is JSON nested too deeply to be shown.'
+    return web.json_response({'error': words}, status=422)
+  if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+    words = f'A file of this run cannot be read: {error.strerror}.'
+    return web.json_response({'error': words}, status=422)
   if isinstance(error, files.Missing):
     return web.json_response({'error': str(error)}, status=404)
   if isinstance(error, DataError):
@@ -192,7 +200,12 @@ async def running(
       sampler_key=key,
   )
   # An event stream never ends by itself.
-  runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
+  runner = web.AppRunner(
+      app,
+      auto_decompress=False,  # see `http.bodies`
+      access_log=None,
+      shutdown_timeout=0.5,
+  )
   await runner.setup()
   try:
     site = web.TCPSite(runner, host, port)

@@ -61,14 +61,16 @@ class State:
     Raises:
       Missing: there is no such episode.
     """
-    found = line.isdecimal() and await self.query(
+    number = line.isascii() and line.isdecimal() and len(line) < 19
+    found = number and await self.query(
         'SELECT * FROM episodes JOIN files USING (file_id)'
         ' WHERE run = ? AND file = ? AND line = ?',
         (run, file, int(line)),
     )
     if not found:
       raise files.Missing(
-          f'There is no episode in line {line} of {file!r} of the run {run!r}.'
+          f'There is no episode in line {line:.40} of {file!r} of the run'
+          f' {run!r}.'
       )
     return found[0]
 

@@ -87,6 +87,44 @@ def test_curves_stand_where_their_policy_is(lines_of, axis, x, evaluated):
   assert series.untrained(lines) == (0.0, -0.1, 0.1)
 
 
+@pytest.mark.parametrize(
+    'steps, evaluated_in, at',
+    [
+        ([0, 1, 2, 5, 6], 2, 3),  # lines of two steps are lost
+        ([0, 1, 2, 2, 3], 2, 3),  # a step twice
+        ([0, 1, 2, 0, 1], 2, 3),  # it was begun anew
+        ([0, 1, 2, 9], 9, 10),  # in the last line
+        ([4, 5, 6], 4, 5),  # the first lines are lost
+    ],
+)
+def test_an_evaluation_stands_after_its_own_step(
+    lines_of, steps, evaluated_in, at
+):
+  made = [{'step': step, 'time': 0.0, 'loss': 1.0} for step in steps]
+  made[steps.index(evaluated_in)] |= evaluation('eval', 0.5)
+  found = series.curve(
+      lines_of(made), 'eval/success', axis='step', smoothing=0.0, limit=99
+  )
+  assert found.x.tolist() == [at] and found.step.tolist() == [at]
+
+
+def test_tokens_before_an_evaluation_are_those_of_the_lines_up_to_it(lines_of):
+  made = [
+      {
+          'step': step,
+          'time': 0.0,
+          'rollout/episodes': 2.0,
+          'rollout/episode_tokens_mean': 50.0,
+      }
+      for step in (0, 1, 5, 5)
+  ]
+  made[1] |= evaluation('eval', 0.5)
+  found = series.curve(
+      lines_of(made), 'eval/success', axis='tokens', smoothing=0.0, limit=99
+  )
+  assert found.x.tolist() == [200]
+
+
 def test_small_panels_and_members_begin_before_training(lines_of):
   made = records()
   made[0] |= evaluation('eval_small_before', 0.1)
@@ -119,9 +157,9 @@ def test_stages_are_those_of_the_schedule(lines_of, axis):
   assert [stage[:3] for stage in found] == [(3, 0, 4), (6, 4, 8), (9, 8, 10)]
   x = series.positions(lines, axis)
   assert [(s.x0, s.x1) for s in found] == [
-      (x[0], x[4]),
-      (x[4], x[8]),
-      (x[8], x[10]),
+      (x.begin[0], x.begin[4]),
+      (x.begin[4], x.begin[8]),
+      (x.begin[8], x.end[9]),
   ]
 
 

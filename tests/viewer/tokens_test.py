@@ -124,11 +124,12 @@ def test_arrays_that_do_not_fit_are_refused(values, said):
             {'values': np.zeros((1, 2)), 'returns': np.zeros((1, 3))},
             'different',
         ),
-        ({'placements': np.zeros((1, 2), int)}, 'placements of shape'),
+        ({'placements': np.zeros((1, 2), int)}, "'placements' of shape"),
     ],
 )
 def test_files_that_no_run_writes_are_refused(tmp_path, arrays, said):
   np.savez(tmp_path / '0.npz', **arrays)
+  (tmp_path / '0.jsonl').write_text('{}\n')
   with pytest.raises(DataError, match=said):
     learned.load(tmp_path / '0.jsonl')
 

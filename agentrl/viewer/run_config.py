@@ -1,0 +1,91 @@
+"""`config.json` and `summary.json` of a run, checked for the shape that runs write.
+
+A folder of runs may hold anybody's files: what pages index into is checked here,
+once.
+"""
+
+import json
+import pathlib
+from typing import Any
+
+import msgspec
+
+from agentrl.errors import DataError
+from agentrl.runtime import workdir
+from agentrl.viewer import files
+
+SUMMARY = 'summary.json'
+_MOST_BYTES = 2**22  # of either file; runs write some kB
+
+
+class _Named(msgspec.Struct):
+  name: str | None = None
+
+
+class _Env(msgspec.Struct):
+  name: str | None = None
+  options: dict[str, Any] = {}
+
+
+class _Member(msgspec.Struct):
+  env: _Env | None = None
+  eval: dict[str, Any] | None = None
+  agent: dict[str, Any] | None = None
+  rollout: dict[str, Any] | None = None
+
+
+class _Config(_Member):
+  """What pages read of a config."""
+
+  mode: str | None = None
+  seed: int | None = None
+  num_steps: int | None = None
+  model: _Named | None = None
+  algo: _Named | None = None
+  mixture: dict[str, _Member] | None = None
+
+
+class _Summary(msgspec.Struct):
+  """What pages read of a summary."""
+
+  mode: str | None = None
+  steps: int | None = None
+  wall_s: float | None = None
+  eval: dict[str, Any] = {}
+
+
+def config(run: pathlib.Path) -> dict[str, Any]:
+  """The config of a run; {} where it has none.
+
+  Raises:
+    DataError: it is damaged; names the field.
+  """
+  return _read(run / workdir.CONFIG, _Config)
+
+
+def summary(run: pathlib.Path) -> dict[str, Any]:
+  """The summary of a run; {} where it has none (yet).
+
+  Raises:
+    DataError: it is damaged; names the field.
+  """
+  return _read(run / SUMMARY, _Summary)
+
+
+def known(read, run: pathlib.Path) -> dict[str, Any]:
+  """`read(run)`, or {} where the file is damaged: for lists of many runs."""
+  try:
+    return read(run)
+  except DataError:
+    return {}
+
+
+def _read(path: pathlib.Path, shape: type) -> dict[str, Any]:
+  if not path.is_file():
+    return {}
+  try:
+    found = json.loads(files.read_whole(path, _MOST_BYTES))
+    msgspec.convert(found, shape)
+  except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
+    raise DataError(f'{path.name} of this run is damaged: {error}') from error
+  return found
