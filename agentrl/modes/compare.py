@@ -1,6 +1,8 @@
 """mode='compare': which of two policies, or algorithms, is better."""
 
+import json
 import pathlib
+import time
 from collections.abc import Sequence
 
 import rich.console
@@ -34,13 +36,14 @@ def read(config: ConfigDict) -> Compare:
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Compares evaluations, or plans the size of one.
 
-  A comparison leaves `comparison.json`, `.md` and `.csv` in `workdir`; a plan is
+  A comparison leaves `comparison.json`, `.md`, `.csv` and a `summary.json` in
+  `workdir`; a plan is
   printed, and kept as `plan.json` where a workdir is given.
 
   Raises:
     AgentrlError: something that the user can mend.
   """
-  config = read(config)
+  config, began = read(config), time.monotonic()
   console = rich.console.Console()
   if config.compare.plan:
     _plan(config, workdir, console)
@@ -48,6 +51,15 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   directory = workdir_lib.make(workdir)
   found = _compare(config)
   paths = _write(directory, found)
+  summary = {
+      'mode': config.mode,
+      'steps': 0,
+      'wall_s': time.monotonic() - began,
+      'tokens': 0,
+      'eval': {},
+  }
+  data = json.dumps(summary, indent=2) + '\n'
+  compared.write(directory, 'summary.json', data.encode())
   comparison_report.show(console, found)
   for skipped in found.skipped:
     console.print(

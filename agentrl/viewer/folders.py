@@ -13,7 +13,7 @@ _WHERE_EPISODES_ARE = ('episodes', 'diverged')
 # What pages show of a run besides its episodes.
 _FOLLOWED = (
     'lock', 'metrics.jsonl', 'warmstart.jsonl', 'summary.json',
-    'evaluation.json',
+    'evaluation.json', 'comparison.json',
 )  # fmt: skip
 
 

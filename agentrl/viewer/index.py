@@ -35,7 +35,7 @@ from agentrl.viewer import folders, readers, run_config, scan
 from agentrl.viewer.scan import Job, Piece
 
 _NAME = '.agentrl-viewer.sqlite'
-_VERSION = 4  # of the schema: an index of another is made again
+_VERSION = 5  # of the schema: an index of another is made again
 # Columns whose values `kinds` counts.
 COUNTED = ('env', 'subtask', 'split', 'stop_reason')
 _POLL_S = 1.0

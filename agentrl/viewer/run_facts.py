@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 
 from agentrl.errors import DataError
-from agentrl.evaluation import results as results_lib
+from agentrl.evaluation import compared, results as results_lib
 from agentrl.runtime import lock, workdir
-from agentrl.viewer import metric_lines, run_config
+from agentrl.viewer import files, metric_lines, run_config
 
 METRICS = 'metrics.jsonl'
 WARMSTART = 'warmstart.jsonl'
@@ -26,6 +26,7 @@ _WRITTEN = (
     run_config.SUMMARY,
     WARMSTART,
     results_lib.FILE,
+    compared.FILE,
 )
 _MOST_RESULTS = 2**26  # bytes of an evaluation.json: 100,000 tasks have some MB
 _TAIL = 2**20  # bytes in which the last evaluation of a live run is looked for
@@ -61,6 +62,8 @@ class Facts:
     updated: when its files were last written.
     wall_s: seconds that it took; of one that has no summary, from its start to
       its last record.
+    compares: the first two evaluations of a comparison, each as `RUN:NAME`;
+      empty: it is none, or they are not below the folder of all.
   """
 
   run: str
@@ -76,6 +79,7 @@ class Facts:
   started: float | None
   updated: float | None
   wall_s: float | None
+  compares: tuple[str, ...] = ()
 
 
 def read(root: pathlib.Path, run: str) -> Facts:
@@ -96,7 +100,10 @@ def read(root: pathlib.Path, run: str) -> Facts:
       default=None,
   )
   mode = config.get('mode') or summary.get('mode')
-  steps = summary.get('steps') if mode != 'evaluate' else None
+  if not mode and (folder / compared.FILE).is_file():
+    mode = 'compare'  # of an earlier version, which left no summary
+  plays = mode not in ('evaluate', 'compare')
+  steps = summary.get('steps') if plays else None
   if (done := _step(last)) is not None:
     steps = done + 1
   wall_s = summary.get('wall_s')
@@ -104,7 +111,11 @@ def read(root: pathlib.Path, run: str) -> Facts:
     wall_s = max(updated - started, 0.0)
   return Facts(
       run=run,
-      status='live' if live else 'finished' if summary else 'stopped',
+      status='live'
+      if live
+      else 'finished'
+      if summary or mode == 'compare'
+      else 'stopped',
       mode=mode,
       env=_envs(config, evaluation),
       model=_models(config, evaluation),
@@ -120,6 +131,7 @@ def read(root: pathlib.Path, run: str) -> Facts:
       started=started,
       updated=updated,
       wall_s=wall_s,
+      compares=_compares(root, folder),
   )
 
 
@@ -239,6 +251,36 @@ def _evaluation(folder: pathlib.Path) -> results_lib.Results | None:
     return results_lib.read(folder)
   except DataError:
     return None
+
+
+class _Policy(msgspec.Struct):
+  name: str
+
+
+class _Side(msgspec.Struct):
+  evaluation: str
+  policy: _Policy
+
+
+class _Comparison(msgspec.Struct):
+  policies: list[_Side]
+
+
+def _compares(root: pathlib.Path, folder: pathlib.Path) -> tuple[str, ...]:
+  """`Facts.compares` of a folder."""
+  path = folder / compared.FILE
+  if not path.is_file():
+    return ()
+  try:
+    data = files.read_whole(path, _MOST_RESULTS)
+    sides = msgspec.json.decode(data, type=_Comparison).policies[:2]
+    found = []
+    for side in sides:
+      run = pathlib.Path(side.evaluation).resolve().relative_to(root)
+      found.append(f'{run.as_posix()}:{side.policy.name}')
+  except (DataError, ValueError, RecursionError, OSError):  # or elsewhere
+    return ()
+  return tuple(found) if len(found) == 2 else ()
 
 
 def _policies(evaluation: results_lib.Results) -> dict[str, Rate]:

@@ -78,7 +78,7 @@ def routes() -> list[web.RouteDef]:
     return web.Response(
         text=text,
         content_type='text/csv',
-        headers={'Content-Disposition': 'attachment; filename="curves.csv"'},
+        headers={'Content-Disposition': 'attachment'},  # the link names it
     )
 
   async def metrics(request: web.Request) -> web.Response:

@@ -107,7 +107,7 @@ COLUMNS = {
     'parse_errors': 'INTEGER NOT NULL',  # turns without an action
     # Turns with an action that the same observation was answered with before.
     'repeated': 'INTEGER NOT NULL',
-    'first_reward': 'INTEGER',  # turn of the first reward, from 0; NULL: none
+    'first_reward': 'INTEGER',  # turn of the first reward, from 1; NULL: none
     'horizon': 'INTEGER NOT NULL',
     'version': 'INTEGER NOT NULL',  # of the policy, when the episode began
     'stop_reason': 'TEXT NOT NULL',
@@ -196,7 +196,7 @@ def of_line(
       tokens += turn.completion_tokens
     errors += turn.parse_error is not None
     if first is None and turn.reward > 0:
-      first = number
+      first = number + 1
     versions[turn.weight_version] = None
     words.update(turn.action[:_SEARCHED_CHARS].split())
     words.update(turn.observation[:_SEARCHED_CHARS].split())

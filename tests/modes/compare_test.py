@@ -13,6 +13,7 @@ from scipy import stats
 from agentrl.errors import ConfigError, DataError, PanelError
 from agentrl.evaluation import power, results
 from agentrl.modes import compare
+from agentrl.viewer import run_facts
 from configs import compare as config_lib
 from tests.evaluation import recording
 
@@ -65,6 +66,25 @@ def test_a_comparison_has_the_figures_that_follow_by_hand(pair, tmp_path):
   width = row['high'] - row['low']
   assert row['detectable'] == pytest.approx(width / 2 * z.sum() / z[0])
   assert (row['pairs'], row['tasks']) == (5, 5)
+
+
+def test_a_viewer_lists_a_comparison_as_finished(pair, tmp_path):
+  run(pair, tmp_path / 'c')
+  summary = json.loads((tmp_path / 'c/summary.json').read_text())
+  assert summary['mode'] == 'compare' and summary['wall_s'] > 0
+  for _ in range(2):
+    found = run_facts.read(tmp_path, 'c')
+    assert (found.status, found.mode) == ('finished', 'compare')
+    assert found.steps is None and found.compares == ('e1:new', 'e2:old')
+    (tmp_path / 'c/summary.json').unlink(missing_ok=True)  # an earlier version
+  # What lies elsewhere, or was damaged, has no link.
+  (tmp_path / 'root').mkdir()
+  (tmp_path / 'c').rename(tmp_path / 'root/c')
+  assert run_facts.read(tmp_path / 'root', 'c').compares == ()
+  for text in ('{', '[]', '{"policies": [{"evaluation": 3}]}'):
+    (tmp_path / 'root/c/comparison.json').write_text(text)
+    found = run_facts.read(tmp_path / 'root', 'c')
+    assert (found.status, found.compares) == ('finished', ())
 
 
 def test_an_error_counts_both_ways(pair, tmp_path):
@@ -617,4 +637,5 @@ def test_the_command_compares_and_imports_no_jax(pair, tmp_path):
       'comparison.csv',
       'comparison.json',
       'comparison.md',
+      'summary.json',
   ]

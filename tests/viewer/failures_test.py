@@ -79,7 +79,7 @@ COLUMN = {
     ),
     'repeated': lambda e: min(repeated(e), 5),
     'first_reward': lambda e: next(
-        (i for i, t in enumerate(e.turns) if t.reward > 0), None
+        (i + 1 for i, t in enumerate(e.turns) if t.reward > 0), None
     ),
 }
 ROW = {

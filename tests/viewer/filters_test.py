@@ -82,7 +82,7 @@ CASES = [
     ({'return': '-1..1e0'}, lambda i, e: True),
     ({'parse_errors': '1..'}, lambda i, e: any(t.parse_error for t in e.turns)),
     ({'first_reward': 'none'}, lambda i, e: not e.episode_return),
-    ({'first_reward': '0..'}, lambda i, e: e.episode_return > 0),
+    ({'first_reward': '1..'}, lambda i, e: e.episode_return > 0),
     ({'first_reward': '..'}, lambda i, e: e.episode_return > 0),
     ({'q': 'LAMP'}, lambda i, e: i % 3 != 0),
     ({'q': 'la do'}, lambda i, e: i % 3 != 0),  # beginnings of words

@@ -87,7 +87,7 @@ def test_an_episode_has_what_its_line_says(tmp_path, opened):
       'parse_errors': 1,
       # "go" answers "A door." for the second time in the third turn.
       'repeated': 1,
-      'first_reward': 1,
+      'first_reward': 2,
       'horizon': 6,
       'version': 1,
       'weights': '1',

@@ -110,7 +110,7 @@ def test_curves_are_overlaid_read_off_and_followed_to_episodes(
 
 
 def test_downloads_have_the_values(root, viewer, page):
-  page.goto(viewer(root) + '#/runs?runs=grpo')
+  page.goto(viewer(root) + '#/runs?run=grpo')
   card = page.locator('[data-chart="policy/entropy"]')
   with page.expect_download() as found:
     card.get_by_role('link', name='CSV').click()
@@ -126,7 +126,7 @@ def test_downloads_have_the_values(root, viewer, page):
 
 
 def test_a_metric_is_added_and_configs_are_shown(root, viewer, page):
-  page.goto(viewer(root) + '#/runs?runs=grpo;ppo')
+  page.goto(viewer(root) + '#/runs?run=grpo;ppo')
   chart(page, 'policy/entropy').wait_for()
   added = page.get_by_label('Add a metric')
   added.fill('time/step_s')  # no run has it
@@ -141,7 +141,7 @@ def test_a_metric_is_added_and_configs_are_shown(root, viewer, page):
 
 def test_a_live_run_is_drawn_on(root, viewer, page):
   with lock.hold(root / 'ppo'):
-    page.goto(viewer(root) + '#/runs?runs=ppo')
+    page.goto(viewer(root) + '#/runs?run=ppo')
     row = page.locator('tr', has_text='ppo')
     expect(row.locator('.chip')).to_have_text('live')
     expect(row).to_contain_text('12')
@@ -187,7 +187,7 @@ def test_different_panels_are_refused_on_the_page(root, viewer, page):
 
 
 def test_a_failure_leads_to_its_episodes(root, viewer, page):
-  page.goto(viewer(root) + '#/failures?runs=grpo;ppo&by=horizon')
+  page.goto(viewer(root) + '#/failures?run=grpo;ppo&by=horizon')
   stops = page.locator('[data-kind="stop"]')
   row = stops.locator('tbody tr', has_text='6 turns')
   expect(row).to_contain_text('36')
@@ -236,9 +236,9 @@ def test_400_pixels_are_enough_and_nothing_moves(root, viewer, page, late):
   )
   url = viewer(root)
   for fragment, shown in (
-      ('runs?runs=grpo;ppo', '.card'),
+      ('runs?run=grpo;ppo', '.card'),
       ('compare?a=grpo:eval/000012&b=grpo:eval/000000', '.cells'),
-      ('failures?runs=grpo', '.map'),
+      ('failures?run=grpo', '.map'),
   ):
     page.goto(f'{url}#/{fragment}')
     page.reload()  # another fragment alone is no load
@@ -246,3 +246,19 @@ def test_400_pixels_are_enough_and_nothing_moves(root, viewer, page, late):
     page.wait_for_timeout(700)
     assert page.evaluate('document.documentElement.scrollWidth') <= 400
     assert page.evaluate('window.shift') < 0.1  # "good" by Web Vitals
+
+
+@pytest.mark.parametrize('name', ['runs', 'failures'])
+@pytest.mark.parametrize('key', ['run', 'runs'])
+def test_a_run_that_is_not_here_is_said(root, viewer, page, name, key):
+  page.goto(viewer(root) + f'#/{name}?{key}=nobody')
+  expect(page.get_by_text('There is no such run here: nobody.')).to_be_visible()
+  expect(page.locator('.map, .card')).to_have_count(0)
+
+
+def test_pages_of_runs_keep_those_that_are_chosen(root, viewer, page):
+  page.goto(viewer(root) + '#/runs?run=ppo')
+  for name in ('Failures', 'Episodes', 'Runs'):
+    link = page.get_by_label('Pages', exact=True).get_by_text(name, exact=True)
+    expect(link).to_have_attribute('href', f'#/{name.lower()}?run=ppo')
+    link.click()

@@ -9,6 +9,7 @@
 // not built anew.
 
 import {h, failure, notice, replace} from './lib/dom.js';
+import {split} from './lib/names.js';
 import {current, href} from './lib/route.js';
 
 // In the navigation, in this order; others are reached by links.
@@ -29,6 +30,7 @@ let shown = null; // {name, controller, update}
 async function route() {
   const {name: asked, params} = current();
   const name = asked || 'runs';
+  markNavigation(name, params);
   if (shown?.name === name && shown.update) {
     shown.update(params);
     return;
@@ -37,7 +39,6 @@ async function route() {
   const controller = new AbortController();
   const page = {name, controller, update: null};
   shown = page;
-  markNavigation(name);
   const root = h('div', {class: `page ${PAGES.has(name) ? name : ''}`});
   replace(main, root);
   if (!PAGES.has(name)) {
@@ -55,9 +56,13 @@ async function route() {
   }
 }
 
-function markNavigation(name) {
+// Pages that show several runs keep those that are chosen.
+const OF_RUNS = ['runs', 'episodes', 'failures'];
+
+function markNavigation(name, {run}) {
+  const kept = OF_RUNS.includes(name) && split(run).length ? {run} : {};
   replace(document.getElementById('nav'), NAVIGATION.map(([each, label]) =>
-    h('a', {href: href(each), 'aria-current': each === name && 'page'}, label)));
+    h('a', {href: href(each, OF_RUNS.includes(each) ? kept : {}), 'aria-current': each === name && 'page'}, label)));
 }
 
 function setTheme(theme) {

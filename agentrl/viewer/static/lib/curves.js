@@ -2,7 +2,7 @@
 
 import {api, h, notice, query, replace} from './dom.js';
 import {chart} from './chart.js';
-import {join, MEMBER, split, title as words, unit} from './names.js';
+import {fileName, join, MEMBER, split, title as words, unit} from './names.js';
 import {short, timeAxis} from './paint.js';
 import {change, go} from './route.js';
 import {look} from './run_cells.js';
@@ -194,7 +194,7 @@ export class Curves {
         onPick: pick && ((series, at) => this.pick(key, series, at)),
         onHover: (x) => this.hover(key, x),
       });
-      const csv = h('a', {class: 'quiet', download: `${key.replace(/\W+/g, '_')}.csv`}, 'CSV');
+      const csv = h('a', {class: 'quiet'}, 'CSV');
       const note = h('span', {class: 'note'});
       const keys = h('span', {class: 'keys'});
       const card = h('figure', {class: 'card', dataset: {chart: key}},
@@ -215,6 +215,7 @@ export class Curves {
       replace(made.keys, legend.map((each) => h('span', {}, h('span', {class: 'key',
         style: {background: `var(${each.color})`}}), each.name)));
     }
+    made.csv.download = fileName([...run ? [run] : this.chosen, run ? 'seconds' : key], 'csv');
     made.csv.href = `/api/curves.csv?${query({...asked, run: run || asked.run, metric})}`;
     made.card.draw = () => made.figure.show(data);
     return made.card;

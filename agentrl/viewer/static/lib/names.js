@@ -10,6 +10,10 @@ export const join = (names) => names.map((name) =>
 export const split = (text) => (text || '').split(SEPARATOR).filter(Boolean)
     .map((name) => name.replace(/%25|%3B/gi, decodeURIComponent));
 
+/** A name for an exported file, of these parts. */
+export const fileName = (parts, ending) =>
+  `${parts.join('-').replace(/[^\w.-]+/g, '_').slice(0, 100)}.${ending}`;
+
 const TITLES = {
   'eval/success': 'Held-out success',
   'eval_small/success': 'Held-out success, small panel',

@@ -11,18 +11,20 @@ export function paint(context, data, {width, height, colors}) {
   const values = stacked ? [0, ...tops.flat()] :
     series.flatMap((each) => [...each.y, ...each.low || [], ...each.high || [], ...each.raw || []]);
   const [y0, y1] = data.yRange || extent(values, true);
+  context.font = FONT;
+  const rows = ticks(y0, y1, 4);
+  const widest = Math.max(0, ...rows.map((y) => context.measureText(tick(y, rows)).width));
   const inner = {
-    left: MARGIN.left, right: width - MARGIN.right,
+    left: Math.max(MARGIN.left, Math.ceil(widest) + 9), right: width - MARGIN.right,
     top: MARGIN.top, bottom: height - MARGIN.bottom,
   };
   const toX = (x) => inner.left + (x - x0) / (x1 - x0) * (inner.right - inner.left);
   const toY = (y) => inner.bottom - (y - y0) / (y1 - y0) * (inner.bottom - inner.top);
   const fromX = (at) => x0 + (at - inner.left) / (inner.right - inner.left) * (x1 - x0);
-  context.font = FONT;
   context.fillStyle = colors('--paper');
   context.fillRect(0, 0, width, height);
   drawStages(context, stages, {toX, inner, x0, x1, colors});
-  drawAxes(context, data, {x0, x1, y0, y1, toX, toY, inner, colors});
+  drawAxes(context, data, {x0, x1, rows, toX, toY, inner, colors});
   context.save();
   context.beginPath();
   context.rect(inner.left - 4, inner.top - 4, inner.right - inner.left + 8,
@@ -57,13 +59,12 @@ function drawStages(context, stages, {toX, inner, x0, x1, colors}) {
   });
 }
 
-function drawAxes(context, data, {x0, x1, y0, y1, toX, toY, inner, colors}) {
+function drawAxes(context, data, {x0, x1, rows, toX, toY, inner, colors}) {
   context.strokeStyle = colors('--line');
   context.fillStyle = colors('--soft');
   context.lineWidth = 1;
   context.textAlign = 'right';
   context.textBaseline = 'middle';
-  const rows = ticks(y0, y1, 4);
   for (const y of rows) {
     const at = Math.round(toY(y)) + 0.5;
     context.beginPath();

@@ -6,7 +6,9 @@ import {query} from './dom.js';
 export function current() {
   const [, name = '', text = ''] =
       location.hash.match(/^#\/([a-z]*)\??(.*)$/) || [];
-  return {name, params: Object.fromEntries(new URLSearchParams(text))};
+  const {runs, ...params} = Object.fromEntries(new URLSearchParams(text));
+  // Addresses of earlier versions have `runs` on two pages.
+  return {name, params: runs ? {run: runs, ...params} : params};
 }
 
 /** A link to a page. */

@@ -9,8 +9,10 @@ export const MOST = 8;
 
 export const look = (index) => ({color: `--run-${index % MOST + 1}`, dash: dashOf(index)});
 
-/** The first policy of an evaluation, as the comparison names it. */
-export const firstOf = (run) => run.model && `${run.run}:${run.model.split(', ')[0]}`;
+/** What the comparison page shows of an evaluation, or of a comparison. */
+export const comparedBy = (run) => run.compares.length ?
+  {a: run.compares[0], b: run.compares[1]} :
+  {a: run.mode === 'evaluate' && run.model && `${run.run}:${run.model.split(', ')[0]}`};
 
 export function sortBy(runs, order) {
   const [name, sign] = order.startsWith('-') ? [order.slice(1), -1] : [order, 1];

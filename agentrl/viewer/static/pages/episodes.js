@@ -61,7 +61,7 @@ const COLUMNS = [
   ['tokens', 'Tokens', 'Tokens sampled', true],
   ['parse_errors', 'Parse err.', 'Turns in which no action was found', true],
   ['repeated', 'Repeated', 'Turns that answer an observation with an action that it had before', true],
-  ['first_reward', 'Rewarded', 'Turn of the first reward, from 0', true],
+  ['first_reward', 'Rewarded', 'Turn of the first reward, from 1', true],
   ['version', 'Weights', 'Version of the weights when it began', true],
 ];
 

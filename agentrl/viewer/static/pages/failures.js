@@ -34,15 +34,16 @@ class Page {
   constructor(root, params, signal) {
     Object.assign(this, {params, signal, runs: []});
     this.controls = h('div', {class: 'controls'});
+    this.unknown = h('div', {role: 'status'});
     this.maps = h('div', {class: 'maps'});
     this.words = h('div', {class: 'words'});
-    root.append(h('h1', {}, 'Why it fails'), this.controls, this.maps, this.words);
+    root.append(h('h1', {}, 'Why it fails'), this.unknown, this.controls, this.maps, this.words);
     signal.addEventListener('abort', () => clearTimeout(this.waiting));
   }
 
   get chosen() {
-    const asked = split(this.params.runs);
-    if (asked.length) return asked.slice(0, MOST);
+    const asked = split(this.params.run);
+    if (asked.length) return asked.filter((name) => this.runs.includes(name)).slice(0, MOST);
     return this.runs.slice(0, 1);
   }
 
@@ -62,6 +63,15 @@ class Page {
   async show(params) {
     this.params = params;
     const run = this.chosen;
+    const unknown = split(params.run).filter((name) => !this.runs.includes(name));
+    replace(this.unknown, unknown.length > 0 && notice('There is no such run here: ',
+        visible(unknown.join(', ')), '.'));
+    if (!run.length && unknown.length) {
+      replace(this.controls);
+      replace(this.maps);
+      replace(this.words);
+      return;
+    }
     if (!run.length) {
       replace(this.maps, notice('No run is here yet. ', 'Its episodes are counted as they come.'));
       return;
@@ -94,10 +104,10 @@ class Page {
     replace(this.controls,
         asked.run.map((name) => h('span', {class: 'chip'}, visible(name), asked.run.length > 1 &&
           h('button', {type: 'button', class: 'quiet', 'aria-label': `Leave out ${name}`,
-            onclick: () => change({runs: join(asked.run.filter((each) => each !== name))})}, '×'))),
+            onclick: () => change({run: join(asked.run.filter((each) => each !== name))})}, '×'))),
         h('select', {'aria-label': 'Add a run', dataset: {key: 'add'},
           disabled: asked.run.length >= MOST, onchange: (event) =>
-            change({runs: join([...asked.run, event.target.value])})},
+            change({run: join([...asked.run, event.target.value])})},
         h('option', {value: ''}, 'Add a run'),
         this.runs.filter((name) => !asked.run.includes(name)).map((name) =>
           h('option', {value: name}, visible(name)))),
@@ -117,7 +127,7 @@ class Page {
       return;
     }
     const scroll = [...this.maps.querySelectorAll('.scroll')].map((each) => each.scrollLeft);
-    replace(this.maps, KINDS.map(([kind, label, more]) => h('section',
+    replace(this.maps, legend(), KINDS.map(([kind, label, more]) => h('section',
         {class: 'map', dataset: {kind}},
         h('h2', {}, label, h('span', {class: 'soft'}, ` ${more}`)),
         h('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': label},
@@ -134,17 +144,22 @@ class Page {
   }
 }
 
-/** A heat map: colour is the share of the row, against the table's greatest. */
+function legend() {
+  return h('p', {class: 'soft legend'}, 'Colour: share of the row, from none to all; ',
+      h('span', {class: 'ramp calm', 'aria-hidden': 'true'}), ' as it should be, ',
+      h('span', {class: 'ramp heat', 'aria-hidden': 'true'}), ' to look at.');
+}
+
+/** A heat map: colour is the share of the row. */
 function heat(kind, asked, {tables, by, width}) {
   const {rows, columns, counts, solved} = tables[kind];
-  // No errors at all is most of an episode's row, and nothing to look for.
-  const calm = (column) => column === 0 && kind !== 'first_reward';
+  // No errors at all, an end by the environment and a reward are nothing to look for.
+  const calm = (column) => ({stop: column === 'terminated',
+    first_reward: column !== null}[kind] ?? column === 0);
   const shares = counts.map((row) => {
     const total = row.reduce((a, b) => a + b, 0);
     return row.map((count) => count / total);
   });
-  const most = Math.max(...shares.flatMap((row) =>
-    row.filter((_, c) => !calm(columns[c]))), 0);
   return h('table', {}, h('thead', {}, h('tr', {}, h('th', {}, rowTitle(by)),
       h('th', {class: 'num'}, 'episodes'),
       asked.failed !== '1' && h('th', {class: 'num'}, 'solved'),
@@ -160,11 +175,11 @@ function heat(kind, asked, {tables, by, width}) {
           const count = counts[r][c];
           if (!count) return h('td', {class: 'cell empty'}, '·');
           const share = shares[r][c];
-          const heat = calm(column) ? 0 : 6 + 44 * share / most;
+          const color = calm(column) ? '--calm' : '--heat';
           const text = `${number(count)} of ${number(total)} episodes ` +
             `(${(100 * share).toFixed(1)}%), ${number(solved[r][c])} solved`;
           return h('td', {class: 'cell', title: text, style: {background:
-            `color-mix(in srgb, var(--heat) ${heat.toFixed(1)}%, var(--paper))`}},
+            `color-mix(in srgb, var(${color}) ${(50 * share).toFixed(1)}%, var(--paper))`}},
           link(number(count), asked, {...rowFilter(by, row, width), ...columnFilter(kind, column)}));
         }));
   })));
@@ -200,7 +215,7 @@ function rowFilter(by, row, width) {
 }
 
 function columnLabel(kind, column) {
-  if (kind === 'first_reward') return column === null ? 'never' : `${column + 1}`;
+  if (kind === 'first_reward') return column === null ? 'never' : `${column}`;
   if (kind === 'stop') return column;
   return column === CAPPED ? `${CAPPED} or more` : `${column}`;
 }

@@ -4,10 +4,10 @@ import {api, failure, h, notice, replace, visible} from '../lib/dom.js';
 import {swatch} from '../lib/chart.js';
 import {Curves} from '../lib/curves.js';
 import {follow} from '../lib/live.js';
-import {join, split} from '../lib/names.js';
+import {fileName, join, split} from '../lib/names.js';
 import {change, go, href} from '../lib/route.js';
 import {
-  age, configTable, duration, firstOf, look, MOST, sortBy, state, steps, success, tick,
+  age, comparedBy, configTable, duration, look, MOST, sortBy, state, steps, success, tick,
 } from '../lib/run_cells.js';
 
 export const title = 'Runs';
@@ -53,6 +53,7 @@ class Page {
       ontoggle: () => this.config.open && this.showConfig()});
     this.curves = new Curves(signal);
     this.problem = h('div');
+    this.unknown = h('div', {role: 'status'});
     const ticking = setInterval(() => tick(this.table), TICK_MS);
     signal.addEventListener('abort', () => {
       clearTimeout(this.waiting);
@@ -60,13 +61,13 @@ class Page {
     });
     root.append(
         h('div', {class: 'head'}, h('h1', {}, 'Runs'), this.count, this.search),
-        this.table, this.problem, this.controls, this.config, this.curves.element);
+        this.table, this.unknown, this.problem, this.controls, this.config, this.curves.element);
   }
 
   get chosen() {
     const known = new Set(this.runs.map((run) => run.run));
-    const asked = split(this.params.runs).filter((name) => known.has(name));
-    if (this.params.runs) return asked.slice(0, MOST);
+    const asked = split(this.params.run).filter((name) => known.has(name));
+    if (this.params.run) return asked.slice(0, MOST);
     // Until somebody chooses: the run that was written last.
     const learnt = this.runs.filter((run) => run.mode !== 'evaluate' && run.steps)
         .sort((a, b) => b.updated - a.updated);
@@ -121,6 +122,10 @@ class Page {
       [run.run, run.env, run.model, run.algorithm, run.mode, run.status]
           .join(' ').toLowerCase().includes(text));
     sortBy(shown, this.params.sort || '-updated');
+    const known = new Set(this.runs.map((run) => run.run));
+    const unknown = split(this.params.run).filter((name) => !known.has(name));
+    replace(this.unknown, unknown.length > 0 && notice('There is no such run here: ',
+        visible(unknown.join(', ')), '.'));
     this.count.textContent = shown.length === this.runs.length ?
       `${shown.length} in ${this.root}` :
       `${shown.length} of ${this.runs.length} in ${this.root}`;
@@ -167,8 +172,8 @@ class Page {
           onchange: () => this.choose(index >= 0 ?
             chosen.filter((name) => name !== run.run) : [...chosen, run.run])})),
         h('td', {class: 'name'}, index >= 0 && swatch(look(index)),
-            h('a', {href: curves ? href('runs', {...this.params, runs: join([run.run])}) :
-              href('compare', {a: firstOf(run)}), dataset: {key: `only ${run.run}`}},
+            h('a', {href: curves ? href('runs', {...this.params, run: join([run.run])}) :
+              href('compare', comparedBy(run)), dataset: {key: `only ${run.run}`}},
             visible(run.run === '.' ? this.root : run.run))),
         h('td', {}, state(run)),
         h('td', {}, text(run.mode)),
@@ -183,7 +188,7 @@ class Page {
   }
 
   choose(names) {
-    change({runs: join(names) || NONE});
+    change({run: join(names) || NONE});
   }
 
   async showChosen() {
@@ -246,9 +251,9 @@ class Page {
         metric, h('datalist', {id: 'metrics'},
             this.names.map((name) => h('option', {value: name}))),
         h('span', {class: 'links'},
-            this.csv = h('a', {download: 'curves.csv'}, 'CSV of all'),
+            this.csv = h('a', {download: fileName([...chosen, 'curves'], 'csv')}, 'CSV of all'),
             h('a', {href: href('episodes', {run: join(chosen)})}, 'Episodes'),
-            h('a', {href: href('failures', {runs: join(chosen)})}, 'Why it fails'),
+            h('a', {href: href('failures', {run: join(chosen)})}, 'Why it fails'),
             chosen.length === 1 &&
               h('a', {href: href('compare', {run: chosen[0]})}, 'Stages')));
     this.config.hidden = false;
