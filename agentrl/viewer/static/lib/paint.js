@@ -84,8 +84,9 @@ function drawAxes(context, data, {x0, x1, rows, toX, toY, inner, colors}) {
   context.fillText(data.xLabel || '', (inner.left + inner.right) / 2, inner.bottom + 18);
 }
 
-function drawBand(context, {x, low, high, color}, {toX, toY, colors, faint}) {
-  if (!low) return;
+function drawBand(context, {x, low, high, color, points}, {toX, toY, colors, faint}) {
+  // Between points nothing was measured: each of them has a bar instead.
+  if (!low || points) return;
   const kept = x.map((_, i) => i).filter((i) => low[i] !== null && high[i] !== null);
   if (!kept.length) return;
   context.fillStyle = context.strokeStyle = colors(color);

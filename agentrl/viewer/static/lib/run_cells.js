@@ -60,14 +60,14 @@ function progress(member, rates) {
   const [name, now] = rates.at(-1);
   const after = first[0] === name ? null : now;
   return h('div', {class: 'rate', title: rates.map(([each, rate]) =>
-    `${each}: ${rateText(rate)}, ${rate.n} episodes`).join('\n')},
+    `${each}: ${rateText(rate)}`).join('\n')},
   picture(after ? [first[1], after] : [first[1]]), member && `${member} `,
   after ? `${rate3(first[1].mean)} → ${rateText(after)}` : rateText(first[1]));
 }
 
 const rate3 = (number) => number.toFixed(3);
-const rateText = (rate) => rate.low === null ? rate3(rate.mean) :
-  `${rate3(rate.mean)} [${rate3(rate.low)}, ${rate3(rate.high)}]`;
+const rateText = (rate) => (rate.low === null ? rate3(rate.mean) :
+  `${rate3(rate.mean)} [${rate3(rate.low)}, ${rate3(rate.high)}]`) + ` n=${rate.n}`;
 
 /** Intervals on a line from 0 to 1, the last one strongest. */
 function picture(rates) {

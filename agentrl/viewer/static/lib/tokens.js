@@ -1,6 +1,6 @@
 // The tokens of an episode, coloured by one of the arrays beside them.
 
-import {h, number, replace, visible} from './dom.js';
+import {h, replace, visible} from './dom.js';
 
 // name: [label, scale]. A scale is 'both' (around 0), 'ratio' (around 1), 'down'
 // (0 is best, below is worse), 'up' (from 0), or 'group' (numbers that only name).
@@ -122,7 +122,10 @@ function shown(text) {
   return visible(text).replace(/\n/g, '⏎\n').replace(/\t/g, '⇥').replace(/^ $/, '␣');
 }
 
-/** How strong a value's colour is, in [-1, 1], and the ends in words. */
+/** Four digits of a number, however small it is. */
+export const figure = (x) => String(Number(x.toPrecision(4)));
+
+/** How strong a value's colour is, in [-1, 1], the ends and the largest in words. */
 export function scaleOf(name, values, mask) {
   const kind = COLUMNS[name]?.[1] || 'both';
   const seen = (values || []).filter((x, i) => mask[i] && x !== null);
@@ -130,19 +133,19 @@ export function scaleOf(name, values, mask) {
   const clip = (x) => Math.min(Math.max(x, -1), 1);
   if (kind === 'ratio') {
     // Full colour where a ratio leaves [0.8, 1.2].
-    return {strength: (x) => clip((x - 1) / 0.2), low: '0.8', middle: '1', high: '1.2'};
+    return {strength: (x) => clip((x - 1) / 0.2), low: '0.8', middle: '1', high: '1.2', largest};
   }
   if (name === 'difference') {
     // Full colour where it would move a ratio by a tenth.
-    return {strength: (x) => clip(x / 0.1), low: '−0.1', middle: '0', high: '0.1'};
+    return {strength: (x) => clip(x / 0.1), low: '−0.1', middle: '0', high: '0.1', largest};
   }
   if (kind === 'group') {
     return {strength: (x) => 0.15 + 0.7 * ((x * 0.618) % 1), low: '', middle: '', high: ''};
   }
   const top = largest || 1;
   return {
-    strength: (x) => clip(x / top), middle: '0',
-    low: kind === 'up' ? '' : number(-top, 3), high: kind === 'down' ? '' : number(top, 3),
+    strength: (x) => clip(x / top), middle: '0', largest,
+    low: kind === 'up' ? '' : figure(-top), high: kind === 'down' ? '' : figure(top),
   };
 }
 

@@ -269,7 +269,7 @@ function drawHistogram(box, summary, params) {
         role: 'group', 'aria-label': 'Histogram of returns',
       }, bars),
       h('div', {class: 'axis'}, h('span', {}, number(low)),
-          h('span', {}, 'return; ', h('i', {class: 'swatch won'}), ' solved ',
+          h('span', {}, `return; highest bar ${number(most)}; `, h('i', {class: 'swatch won'}), ' solved ',
               h('i', {class: 'swatch fail'}), ' not'),
           h('span', {}, number(high))));
 }

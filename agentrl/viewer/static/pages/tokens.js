@@ -3,7 +3,7 @@
 import {api, h, notice, number, replace, visible} from '../lib/dom.js';
 import {head} from '../lib/episode.js';
 import {change, href} from '../lib/route.js';
-import {COLUMNS, columnsOf, showValues, tokenTable, tokenView} from '../lib/tokens.js';
+import {COLUMNS, columnsOf, figure, showValues, tokenTable, tokenView} from '../lib/tokens.js';
 
 export const title = 'Tokens';
 
@@ -25,7 +25,9 @@ export async function render(root, params, {signal}) {
   const paint = () => {
     const scale = view.color(color);
     replace(legend, h('span', {class: 'ramp', 'aria-hidden': 'true'}),
-        `${scale.low} … ${scale.middle} … ${scale.high}`);
+        `${scale.low} … ${scale.middle} … ${scale.high}`,
+        scale.largest !== undefined &&
+          h('span', {}, `largest size ${figure(scale.largest)}`));
   };
   const select = h('select', {id: 'color', onchange: () => {
     color = select.value;

@@ -1,0 +1,66 @@
+"""Tests of what charts and colours say, by the pages' own modules."""
+
+import pytest
+
+from tests.viewer import runs
+
+pytestmark = pytest.mark.browser
+
+LABELS = """async (values) => {
+  const {paint} = await import('/static/lib/paint.js');
+  const context = document.createElement('canvas').getContext('2d');
+  const found = [];
+  const draw = context.fillText.bind(context);
+  context.fillText = (text, x, y) => {
+    const width = context.measureText(text).width;
+    if (context.textAlign === 'right') found.push([text, x - width]);
+    draw(text, x, y);
+  };
+  paint(context, {series: [{x: values.map((_, i) => i), y: values}]},
+      {width: 360, height: 190, colors: () => '#000'});
+  return found;
+}"""
+SCALE = """async ([name, values]) => {
+  const {scaleOf} = await import('/static/lib/tokens.js');
+  const {low, high, largest} = scaleOf(name, values, values.map(() => 1));
+  return {low, high, largest};
+}"""
+
+
+@pytest.mark.parametrize(
+    'values',
+    [
+        [5.90434, 5.904341],
+        [-1234.56781, -1234.56779],
+        [0.0000123456, 0.0000123457],
+        [99999.5, 99999.51],
+        [1e-300, 1e300],
+        [0.25, 0.75],
+    ],
+)
+def test_no_label_of_an_axis_loses_its_first_digits(
+    tmp_path, viewer, page, values
+):
+  runs.write(tmp_path)
+  page.goto(viewer(tmp_path))
+  labels = page.evaluate(LABELS, values)
+  assert labels and all(left >= 0 for _, left in labels), labels
+
+
+@pytest.mark.parametrize(
+    'name, values, high, largest',
+    [
+        ('advantages', [1e-7, -2e-8], '1e-7', 1e-7),
+        ('advantages', [1e-3, -2e-4], '0.001', 1e-3),
+        ('difference', [1e-7, 0.0], '0.1', 1e-7),
+        ('difference', [-0.5, 0.0], '0.1', 0.5),
+        ('ratio', [1.5, 0.9], '1.2', 1.5),
+    ],
+)
+def test_a_scale_of_colours_has_its_maximum(
+    tmp_path, viewer, page, name, values, high, largest
+):
+  runs.write(tmp_path)
+  page.goto(viewer(tmp_path))
+  found = page.evaluate(SCALE, [name, values])
+  assert (found['high'], found['largest']) == (high, largest)
