@@ -23,6 +23,7 @@ from playwright.async_api import (
 
 from agentrl.envs.web import chromium
 from agentrl.envs.web.hosts import Hosts
+from agentrl.envs.web.scratch import Scratch
 from agentrl.errors import EnvError
 
 T = TypeVar('T')
@@ -66,6 +67,7 @@ class Browser:
     self._lock = asyncio.Lock()
     self._playwright: Playwright | None = None
     self._process: Process | None = None
+    self._scratch: Scratch | None = None
     self._closed = False
     self._closing: set[asyncio.Task] = set()
     # A new page costs as much as ten steps: few at a time, so that the episodes
@@ -159,7 +161,10 @@ class Browser:
 
   async def _launch(self) -> None:
     if self._playwright is None:
-      self._playwright = await async_playwright().start()
+      if self._scratch is None:  # it is there where a start was given up
+        self._scratch = Scratch()
+      with self._scratch.as_tmpdir():
+        self._playwright = await async_playwright().start()
     try:
       self._process = await self._playwright.chromium.launch(
           executable_path=self._executable,
@@ -196,6 +201,9 @@ class Browser:
         await asyncio.wait_for(each(), _CLOSE_S)
       except Exception as error:  # Playwright has no class for a dead driver
         logging.info('Chromium did not close: %s', error)
+    scratch, self._scratch = self._scratch, None
+    if scratch is not None:
+      await asyncio.to_thread(scratch.remove)
 
 
 async def _answers(process: Process) -> bool:

@@ -1,11 +1,13 @@
 """Renderers and browsers that die, and what they leave behind."""
 
 import concurrent.futures
+import contextlib
 import os
 import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -234,6 +236,67 @@ def test_what_does_not_start_says_so(hosts, tmp_path):
       browser.call(browser.open(), 30)
   assert browser.restarts == 0
   browser.close()
+
+
+@pytest.fixture
+def temporary(monkeypatch):
+  """An empty folder for temporary files, also of processes that start."""
+  with tempfile.TemporaryDirectory() as folder:
+    monkeypatch.setattr(tempfile, 'tempdir', folder)
+    monkeypatch.setenv('TMPDIR', folder)
+    yield pathlib.Path(folder)
+
+
+@pytest.mark.parametrize(
+    'killed', [(), ('browser',), ('node',), ('node', 'browser'), ('renderer',)]
+)
+def test_no_file_of_a_browser_is_left(temporary, own, killed):
+  browser, processes, visit = own
+  page = visit()
+  assert list(temporary.rglob('playwright*'))
+  assert os.environ['TMPDIR'] == str(temporary)
+  pids = [pid for kind in killed for pid in processes.of(kind)]
+  for pid in pids:
+    os.kill(pid, signal.SIGKILL)
+  assert waiting.gone(*pids)
+  if killed:  # it starts again
+    with contextlib.suppress(EnvError):
+      page.do('scroll [up]', timeout_s=5)
+    assert 'done' in visit().click('go')
+    assert len(list(temporary.iterdir())) == 1
+  browser.close()
+  assert not list(temporary.iterdir())
+
+
+def test_files_of_a_dead_process_go_and_those_of_others_stay(
+    temporary, executable, hosts, server
+):
+  server.pages['/'] = PAGE
+  script = [sys.executable, '-c', CHILD, server.url, 'scroll [up]']
+  pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+  with (
+      subprocess.Popen(script, cwd=ROOT, **pipes) as dead,
+      subprocess.Popen(script, cwd=ROOT, **pipes) as alive,
+  ):
+    try:
+      assert dead.stdout.readline() == alive.stdout.readline() == 'ready\n'
+      pids = [dead.pid, *descendants(dead.pid)]
+      for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+      dead.wait()
+      assert waiting.gone(*pids[1:])
+      before = set(temporary.iterdir())
+      assert len(before) == 2
+      for folder in before:  # a minute ago
+        os.utime(folder, (1, 1))
+      browser = Browser(hosts, executable)
+      sites.Episode(browser, hosts).open(server.url)
+      browser.close()
+      (left,) = temporary.iterdir()
+      assert left in before and list(left.glob('playwright*profile*'))
+    finally:
+      dead.kill()
+      alive.kill()
 
 
 CHILD = """
