@@ -65,7 +65,7 @@ WORDS = (
     'go pick up the red ball key left Thought: Action:\ngo !?. 12 3 [x] {"a":1}'
     ' (b) *c* <d> 日本 🧙 é __e 0 -1 \n a\n\nb [INST] </think> <|user|>'
 ).split(' ')
-ROUNDS = 500
+ROUNDS = 50
 
 
 def backend_of(kind, specials=()):
@@ -132,7 +132,7 @@ def test_appended_ids_are_those_of_transformers(kind, name, tmp_path):
   theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
   reference = functools.partial(rendered, theirs)
   rng = random.Random(kind + name)
-  for _ in range(ROUNDS // 10):
+  for _ in range(ROUNDS):
     messages, opening = conversation(rng)
     ids, mask = appended(chat, messages, opening)
     assert chat.prompt(messages) == reference(messages)
@@ -167,7 +167,7 @@ def test_llama_tokenizers_that_transformers_writes(legacy, name, tmp_path):
   made.save_pretrained(tmp_path)
   chat = ChatFormat(tokenizer.load(tmp_path))
   rng = random.Random(name)
-  for _ in range(ROUNDS // 10):
+  for _ in range(ROUNDS):
     messages, opening = conversation(rng)
     ids, _ = appended(chat, messages, opening)
     assert ids == rendered(made, messages)
@@ -280,3 +280,37 @@ def test_special_tokens_that_only_a_part_has_are_refused():
   backend = tokenizers.Tokenizer.from_str(json.dumps(spec))
   with pytest.raises(ChatTemplateError, match='not begin with a special'):
     ChatFormat(wrap(backend, LLAMA2))
+
+
+@pytest.mark.parametrize('legacy', [True, False])
+@pytest.mark.parametrize('name', TEMPLATES)
+def test_folders_from_before_tokenizer_json(legacy, name, tmp_path):
+  transformers = pytest.importorskip('transformers', reason='the reference')
+  sentencepiece = pytest.importorskip('sentencepiece')
+  source, specials = TEMPLATES[name]
+  with (tmp_path / 'tokenizer.model').open('wb') as file:
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(word_marks.TEXTS),
+        model_writer=file,
+        model_type='bpe',
+        vocab_size=400,
+        byte_fallback=True,
+        user_defined_symbols=list(specials),
+        normalization_rule_name='identity',
+        minloglevel=2,
+    )
+  settings = {
+      'tokenizer_class': 'LlamaTokenizer',
+      'legacy': legacy,
+      **dict(bos_token='<s>', eos_token='</s>', unk_token='<unk>'),
+      'additional_special_tokens': list(specials),
+      'chat_template': source,
+  }
+  (tmp_path / 'tokenizer_config.json').write_text(json.dumps(settings))
+  theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+  chat = ChatFormat(tokenizer.load(tmp_path))
+  rng = random.Random(name)
+  for _ in range(ROUNDS):
+    messages, opening = conversation(rng)
+    ids, _ = appended(chat, messages, opening)
+    assert ids == rendered(theirs, messages)
