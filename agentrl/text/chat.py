@@ -23,6 +23,7 @@ Text of an environment never becomes a control token.
 
 import datetime
 import functools
+import reprlib
 from collections.abc import Iterator, Sequence
 
 from absl import logging
@@ -254,7 +255,7 @@ class ChatFormat:
     if ''.join(piece for piece, _ in pieces) != text:
       raise ChatTemplateError(
           'The chat template changes the content of a message among'
-          f' {[m.content for m in messages]!r}{_WAY_OUT}'
+          f' {reprlib.repr([m.content for m in messages])}{_WAY_OUT}'
       )
     return pieces
 

@@ -4,7 +4,8 @@
 without one: it takes seconds to import, and where it finds a tokenizer.json it
 may replace the steps written there by those of the class that
 tokenizer_config.json names (transformers 5.23: under `Qwen2Tokenizer`, a
-pre-tokenizer that splits digits becomes Qwen2's own and NFC is added).
+pre-tokenizer that splits digits becomes Qwen2's own and NFC is added; under
+`LlamaTokenizer`, word marks are those of its `legacy`, which it does not save).
 """
 
 import json
