@@ -29,6 +29,8 @@ TOLERANCE = 1e-4
 # What rounding may do to a token's rank, or to the mass before it.
 _MARGIN = 1e-3
 _ROWS = 16
+# More amid one prefill are not searched for.
+_MOST_SWAPS = 3
 _UNTOUCHED = {'temperature': 1.0, 'top_k': -1, 'top_p': 1.0, 'min_p': 0.0}
 
 
@@ -45,6 +47,8 @@ class Span:
     suspects: versions that may have computed a beginning of the first run: a
       swap came before its tokens, perhaps while the prompt was computed.
     cached: entries that were there when the request began.
+    scored_from: first token of the prompt whose log-probability was asked for,
+      or -1; the engine computes the prompt before it apart.
   """
 
   tokens: list[int]
@@ -55,6 +59,7 @@ class Span:
   runs: tuple[tuple[int, int], ...]
   suspects: tuple[int, ...]
   cached: int
+  scored_from: int = -1
 
   @property
   def temperature(self) -> float:
@@ -102,6 +107,7 @@ def spans(
         runs=runs,
         suspects=suspects,
         cached=cached,
+        scored_from=ask.body['logprob_start_len'],
     )
     before = version
 
@@ -252,22 +258,22 @@ def _cuts(span: Span) -> Iterator[list[tuple[tuple[int, int], ...]]]:
   """
   version = span.runs[0][0]
   last = span.runs[1][1] if len(span.runs) > 1 else span.start - 1
-  likely = [
-      last,
-      *range(
-          span.cached or model_runner.CHUNKS[0], last, model_runner.CHUNKS[0]
-      ),
-  ]
+  chunk = model_runner.CHUNKS[0]
+  likely = [last, *range(span.cached or chunk, last, chunk)]
+  if 0 < span.scored_from < last:
+    likely.append(span.scored_from)
+  likely = sorted(set(likely), reverse=True)
   rest = sorted(set(range(1, last)) - set(likely))
   newest = span.suspects[::-1]
   for cuts in (likely, rest):
     for old in newest:
       yield [((old, 0), (version, cut)) for cut in cuts]
-  for middle, old in itertools.combinations(newest, 2):
-    yield [
-        ((old, 0), (middle, first), (version, second))
-        for first, second in itertools.combinations(sorted(likely), 2)
-    ]
+  for swaps in range(2, min(len(newest), _MOST_SWAPS) + 1):
+    for olds in itertools.combinations(span.suspects, swaps):
+      yield [
+          tuple(zip((*olds, version), (0, *cuts), strict=True))
+          for cuts in itertools.combinations(sorted(likely), swaps)
+      ]
 
 
 def _judge(logits, tokens, temperatures):

@@ -186,7 +186,7 @@ def test_what_is_none_is_refused_with_the_reason(fields, message):
     'kind, message',
     [
         ('wrong:HALF', 'wrong:HALF allows 0.5 turns at step 3'),
-        ('wrong:NO_SCHEDULE', 'gave a tuple: a schedule is a function from'),
+        ('wrong:NO_SCHEDULE', 'gave tuple: a schedule is a function from'),
         ('wrong:GONE', "horizon.kind='wrong:GONE': module"),
         ('wrong:EPOCHS', 'is an Algorithm, not a Callable'),
     ],

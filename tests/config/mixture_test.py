@@ -102,7 +102,7 @@ A = dict(env=dict(name='textcraft'))
     [
         (dict(weight=-1.0), 'mixture.a: weight must be at least 0, got -1.0'),
         (dict(weight='x'), "mixture.a.weight is a number, got 'x'"),
-        (dict(weight=float('inf')), 'weight must be at most'),
+        (dict(weight=float('inf')), 'weight must be a finite number, got inf'),
         (dict(wieght=1), 'Unknown field mixture.a.wieght; known: weight, env'),
         (dict(optim=dict(lr=1.0)), 'mixture.a.optim has no effect'),
         (

@@ -1,17 +1,16 @@
 """Dry runs refuse what the run would refuse in its first seconds."""
 
+import importlib
 import importlib.util
 import json
 import sys
 
 import pytest
 
-import launch
 from agentrl.config import commandline
 from agentrl.errors import AgentrlError
 from agentrl.modes import doctor, preflight
-
-import importlib  # isort: skip
+from tests.launch_test import launch
 
 
 def refused(named, *given, workdir=None):
@@ -122,12 +121,10 @@ def test_what_can_run_passes():
     preflight.check(config, module.read(config), None)
 
 
-def test_the_dry_run_and_doctor_make_these_checks(tmp_path, capsys):
+def test_the_dry_run_and_doctor_make_these_checks(tmp_path):
   given = '--config.env.task_file=none.json'
-  argv = ['launch.py', f'--config={TINY}', '--dry_run', given]
-  with pytest.raises(SystemExit) as ended:
-    launch._main(launch._parse(argv))
-  assert ended.value.code == 2
-  assert 'none.json' in capsys.readouterr().err
+  done = launch(f'--config={TINY}', '--dry_run', given)
+  assert done.returncode == 2
+  assert 'none.json' in done.stderr
   findings = doctor.examine(TINY, ('env.task_file=none.json',), tmp_path)
   assert any(f.level == 'fault' and 'none.json' in f.words for f in findings)

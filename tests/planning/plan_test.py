@@ -21,7 +21,9 @@ GIB = 1 << 30
 def test_a_variant_needs_no_weights_to_be_planned_and_some_to_be_run():
   found = plan.find_shape(TrainModel(name='llama3-70b'))
   assert found is variants.get('llama3-70b')
-  with pytest.raises(WeightsError, match="No model at 'llama3-70b'"):
+  with pytest.raises(
+      WeightsError, match="'llama3-70b' is the shape of a model.*no weights"
+  ):
     pretrained.resolve('llama3-70b')
 
 

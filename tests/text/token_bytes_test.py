@@ -109,7 +109,7 @@ def test_numbers_that_are_no_ids_decode_to_nothing():
 
 def test_long_texts_encode_like_short_ones():
   text = 'the cat sat on the mat, naïve <|im_end|> ' * 2000
-  assert len(text) > tokenizer._LONG
+  assert len(text) > tokenizer.LONG
   for allow_special in (False, True):
     whole = WORDS.encode(text, allow_special=allow_special)
     backend = WORDS._backend if allow_special else WORDS._plain

@@ -25,7 +25,7 @@ LIMITS = Limits(max_completion_tokens=4, max_context=4096, concurrency=2)
 class Environment:
   """Walks of as many steps as their task says."""
 
-  name, deaths = 'fake', ()
+  name, deaths, spec = 'fake', (), envs.get('textcraft')
 
   def __init__(self):
     self.clients = []
