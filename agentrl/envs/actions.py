@@ -21,7 +21,7 @@ _LABEL = re.compile(
     r'(?P<mark>\*{1,3}|_{1,3}|`)?Action'
     r'(?(mark)(?:(?P<before>(?P=mark)):|:(?P<behind>(?P=mark))?)|:)'
 )
-_HEADING = re.compile(r'#{1,6}\s+')
+_HEADING = re.compile(r'^#{1,6}\s+')
 # Emphasis and code, the longer ones first.
 _WRAPS = ('***', '**', '*', '___', '__', '_', '``', '`')
 _TAG, _END_TAG = '<action>', '</action>'

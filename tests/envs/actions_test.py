@@ -109,7 +109,11 @@ def test_plain_reads_markdown(text):
 
 
 @pytest.mark.parametrize(
-    'action', ['*', '**', '`', '*a* and *b*', '#5', 'a*', '_', '#', '2 ** 3 **']
+    'action',
+    [
+        *('*', '**', '`', '*a* and *b*', '#5', 'a*', '_', '#', '2 ** 3 **'),
+        *('type [7] [# 5] [1]', 'say a ## b', 'll# forward'),
+    ],
 )
 def test_marks_that_wrap_nothing_stay(action):
   assert actions.parse('plain', action) == (action, None)
