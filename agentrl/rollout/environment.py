@@ -78,6 +78,8 @@ class TaskLists:
   ) -> tuple[int, ...]:
     """`count` tasks of a split, or of an item file, spread over their kinds.
 
+    Those of a smaller count are among them, see `panel.spread`.
+
     Raises:
       ConfigError: there are fewer.
       DataError: the item file cannot be read, or names an unknown task.
@@ -91,10 +93,6 @@ class TaskLists:
       raise ConfigError(
           f'eval.num_tasks={count}, but {source} has {len(tasks)} tasks.'
       )
-    return self.spread(tasks, count)
-
-  def spread(self, tasks: Sequence[int], count: int) -> tuple[int, ...]:
-    """`count` of these tasks that meet their kinds, see `panel.spread`."""
     kind_of, stratum_of = self.subtasks(), self.spec.stratum
     return panel.spread(
         tasks,

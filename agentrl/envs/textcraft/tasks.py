@@ -76,6 +76,11 @@ def world_of(task_id: int) -> int:
   return task_id // NUM_TASKS
 
 
+def goal_of(task_id: int) -> str:
+  """The number of a task's goal, in whatever world, as a text."""
+  return str(task_id % NUM_TASKS)
+
+
 def depth_of(task_id: int, worlds: int = 1) -> int:
   """The depth of a task's goal, 1 to 4.
 
