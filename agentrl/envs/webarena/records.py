@@ -24,8 +24,8 @@ def build_stores(*, injected: bool = False) -> Mapping[str, Store]:
       name: Store.build(
           name,
           module.SCHEMA,
-          module.fill,
-          *((module.inject,) if injected else ()),
+          fill=module.fill,
+          **({'inject': module.inject} if injected else {}),
       )
       for name, module in _STORES.items()
   }

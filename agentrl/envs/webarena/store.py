@@ -34,19 +34,20 @@ class Store:
   data: bytes
 
   @classmethod
-  def build(cls, name: str, schema: str, *fills: Fill) -> 'Store':
+  def build(cls, name: str, schema: str, **fills: Fill) -> 'Store':
     """Makes the records; equal in every process.
 
     Args:
-      name: of the store; it seeds the draws.
+      name: of the store.
       schema: SQL that makes the tables.
-      *fills: insert or change the records, one after the other.
+      **fills: insert or change the records, one after the other; their names
+        here and the store's seed the draws, whatever the functions are called.
     """
     connection = sqlite3.connect(':memory:')
     connection.row_factory = sqlite3.Row
     connection.executescript(schema)
-    for fill in fills:
-      fill(connection, random.Random(f'{name}/{fill.__name__}'))
+    for part, fill in fills.items():
+      fill(connection, random.Random(f'{name}/{part}'))
     connection.commit()
     connection.execute('VACUUM')
     data = connection.serialize()

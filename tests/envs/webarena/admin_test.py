@@ -23,8 +23,8 @@ from tests.envs.webarena.oracle_admin import (
 )
 
 
-def build(*more):
-  return Store.build('shop', shop_store.SCHEMA, shop_store.fill, *more)
+def build(**more):
+  return Store.build('shop', shop_store.SCHEMA, fill=shop_store.fill, **more)
 
 
 STORE = build()
@@ -482,7 +482,7 @@ def test_signs_of_patterns_are_looked_for_as_they_are(play):
       _, page, _ = await one.get(f'/customer/index/?name={sign}')
       assert len(names(page)) == 1, sign
 
-  play(scenario, store=build(plant))
+  play(scenario, store=build(plant=plant))
 
 
 @pytest.mark.parametrize(
@@ -1072,7 +1072,7 @@ def test_scripts_in_content_are_inert(play):
     _, page, _ = await one.post(OPTIONS, option='Colour', value=SCRIPT[:40])
     assert '&lt;script&gt;' in page and '<script>' not in page
 
-  play(scenario, store=build(plant))
+  play(scenario, store=build(plant=plant))
 
 
 # --- episodes

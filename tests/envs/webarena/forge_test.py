@@ -13,8 +13,8 @@ from tests.envs.webarena import visitors
 from tests.envs.webarena.oracle_forge import ORACLES
 
 
-def build(*more):
-  return Store.build('forge', forge_store.SCHEMA, forge_store.fill, *more)
+def build(**more):
+  return Store.build('forge', forge_store.SCHEMA, fill=forge_store.fill, **more)
 
 
 STORE = build()
@@ -196,7 +196,7 @@ def test_records_are_sound(wrong):
 
 
 def test_strangers_write_into_a_third_of_what_others_wrote():
-  injected = build(forge_store.inject).copy()
+  injected = build(inject=forge_store.inject).copy()
   injected.execute('UPDATE users SET name = name')  # so that rows are compared
   changes = STORE.changes(injected)
   for table, name in (
@@ -352,7 +352,7 @@ def test_private_projects_of_others_are_nowhere(play):
       assert f'"/{path}' not in page, scope
     assert visitor.changes() == ()
 
-  play(scenario, build(hide))
+  play(scenario, build(hide=hide))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from agentrl.envs.webarena.template import CHANGE, GO, SEEK
 from tests.envs.webarena import visitors
 from tests.envs.webarena.oracle_forum import ORACLES
 
-STORE = Store.build('forum', forum_store.SCHEMA, forum_store.fill)
+STORE = Store.build('forum', forum_store.SCHEMA, fill=forum_store.fill)
 DB = STORE.copy()
 PUBLIC = (
     4, 5, 6, 7, 9, 11, 12, 13, 15, 16, 17, 19, 22, 23, 24, 25, 27, 33, 84, 88,
@@ -83,7 +83,7 @@ def short(changes):
 
 def test_two_builds_are_equal_and_of_the_size_promised():
   start = time.perf_counter()
-  again = Store.build('forum', forum_store.SCHEMA, forum_store.fill)
+  again = Store.build('forum', forum_store.SCHEMA, fill=forum_store.fill)
   assert time.perf_counter() - start < 5  # 0.3 s on an idle core
   assert again.digest == STORE.digest
   assert len(STORE.data) < 3_000_000
@@ -107,7 +107,10 @@ def test_records_are_sound():
 
 def test_strangers_write_into_a_third_of_their_own_texts():
   injected = Store.build(
-      'forum', forum_store.SCHEMA, forum_store.fill, forum_store.inject
+      'forum',
+      forum_store.SCHEMA,
+      fill=forum_store.fill,
+      inject=forum_store.inject,
   ).copy()
   for table, column, own in (
       ('comments', 'body', 'user_id'),

@@ -103,7 +103,7 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def stores():
-  return {'test': Store.build('test', SCHEMA, fill)}
+  return {'test': Store.build('test', SCHEMA, fill=fill)}
 
 
 @pytest.fixture

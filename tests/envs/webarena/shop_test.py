@@ -17,8 +17,8 @@ from agentrl.envs.webarena.template import GO, SEEK
 from tests.envs.webarena.oracle_shop import ORACLES
 
 
-def _build(*more):
-  return Store.build('shop', shop_store.SCHEMA, shop_store.fill, *more)
+def _build(**more):
+  return Store.build('shop', shop_store.SCHEMA, fill=shop_store.fill, **more)
 
 
 STORE = _build()
@@ -548,12 +548,12 @@ def test_scripts_in_content_are_inert():
       assert '<script>' not in text and '<img' not in text
       assert not re.search(r'"\'>', text)
 
-  visit(play, _build(plant))
+  visit(play, _build(plant=plant))
 
 
 def test_strangers_change_a_third_of_the_reviews_and_nothing_else():
-  injected = _build(shop_store.inject)
-  assert injected.digest == _build(shop_store.inject).digest
+  injected = _build(inject=shop_store.inject)
+  assert injected.digest == _build(inject=shop_store.inject).digest
   copy = injected.copy()
   changes = STORE.changes(_touched(copy))
   assert {change.table for change in changes} == {'shop.reviews'}

@@ -24,13 +24,13 @@ def fill(db, chance):
 
 @pytest.fixture(scope='module')
 def store():
-  return Store.build('test', SCHEMA, fill)
+  return Store.build('test', SCHEMA, fill=fill)
 
 
 def test_two_builds_are_equal_bytes(store):
-  again = Store.build('test', SCHEMA, fill)
+  again = Store.build('test', SCHEMA, fill=fill)
   assert again.data == store.data and again.digest == store.digest
-  assert Store.build('other', SCHEMA, fill).digest != store.digest
+  assert Store.build('other', SCHEMA, fill=fill).digest != store.digest
 
 
 def test_a_copy_has_the_same_bytes(store):

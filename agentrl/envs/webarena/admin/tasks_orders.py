@@ -229,7 +229,9 @@ def _becomes(key: int, status: str) -> Row:
 
 
 def _cancel(stores: Stores, k: int) -> Task:
-  order = nth(rows(stores, f"{_ALL} WHERE o.status = 'pending'"), k)
+  order = nth(
+      rows(stores, f"{_ALL} WHERE o.status = 'pending' ORDER BY o.id"), k
+  )
   key = order['id']
   return Task(
       intent=f'Cancel order {show.number(key)}.',
@@ -245,7 +247,9 @@ def _cancel(stores: Stores, k: int) -> Task:
 
 
 def _hold(stores: Stores, k: int) -> Task:
-  order = nth(rows(stores, f"{_ALL} WHERE o.status = 'processing'"), k)
+  order = nth(
+      rows(stores, f"{_ALL} WHERE o.status = 'processing' ORDER BY o.id"), k
+  )
   key = order['id']
   return Task(
       intent=(
@@ -264,7 +268,8 @@ def _release(stores: Stores, k: int) -> Task:
           stores,
           f"{_ALL} WHERE o.status = 'on_hold' AND o.id NOT IN (SELECT order_id"
           ' FROM invoices) AND (SELECT count(*) FROM orders h WHERE'
-          " h.customer_id = o.customer_id AND h.status = 'on_hold') = 1",
+          " h.customer_id = o.customer_id AND h.status = 'on_hold') = 1"
+          ' ORDER BY o.id',
       ),
       k,
   )
@@ -285,7 +290,9 @@ def _release(stores: Stores, k: int) -> Task:
 
 
 def _invoice(stores: Stores, k: int) -> Task:
-  key = nth(rows(stores, f"{_ALL} WHERE o.status = 'pending'"), k)['id']
+  key = nth(
+      rows(stores, f"{_ALL} WHERE o.status = 'pending' ORDER BY o.id"), k
+  )['id']
   return Task(
       intent=(
           f'The payment for order {show.number(key)} has come. Create its'
@@ -312,7 +319,7 @@ def _ship(stores: Stores, k: int) -> Task:
       rows(
           stores,
           f"{_ALL} WHERE o.status = 'processing' AND o.id IN (SELECT order_id"
-          ' FROM invoices)',
+          ' FROM invoices) ORDER BY o.id',
       ),
       k,
   )
@@ -391,7 +398,11 @@ def _notify(stores: Stores, k: int) -> Task:
 
 def _address(stores: Stores, k: int) -> Task:
   order = nth(
-      rows(stores, f"{_ALL} WHERE o.status IN ('pending', 'processing')"), k
+      rows(
+          stores,
+          f"{_ALL} WHERE o.status IN ('pending', 'processing') ORDER BY o.id",
+      ),
+      k,
   )
   key = order['id']
   to = (

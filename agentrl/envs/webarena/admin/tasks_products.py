@@ -372,7 +372,9 @@ def _left(stores: Stores, k: int) -> Task:
   )['quantity']
   column, word = (('sku', 'SKUs'), ('name', 'names'))[k % 2]
   found = rows(
-      stores, f'SELECT {column} FROM products WHERE quantity = ?', units
+      stores,
+      f'SELECT {column} FROM products WHERE quantity = ? ORDER BY id',
+      units,
   )
   answer = Several([Text(row[0]) for row in found])
   return Task(
@@ -402,7 +404,9 @@ def _enable(stores: Stores, k: int) -> Task:
   )
   kind = found[k]['kind']
   off = rows(
-      stores, 'SELECT id FROM products WHERE NOT enabled AND kind = ?', kind
+      stores,
+      'SELECT id FROM products WHERE NOT enabled AND kind = ? ORDER BY id',
+      kind,
   )
   return Task(
       intent=f'Enable every product of the type "{kind}" that is disabled.',

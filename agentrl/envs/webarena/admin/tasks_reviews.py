@@ -91,7 +91,8 @@ def _unhappy(stores: Stores, k: int) -> Task:
   )
   found = rows(
       stores,
-      'SELECT nickname FROM reviews WHERE product_id = ? AND stars <= 2',
+      'SELECT nickname FROM reviews WHERE product_id = ? AND stars <= 2'
+      ' ORDER BY id',
       product['id'],
   )
   answer = Several([Text(row['nickname']) for row in found])

@@ -44,9 +44,19 @@ def mixed(found: Sequence[Any], key: str) -> list[Any]:
   return order
 
 
-def pick(stores: Stores, k: int, sql: str, *values: Any) -> sqlite3.Row:
-  """The k-th row of a query, in an order that the query's text draws."""
-  return nth(rows(stores, sql, *values), k, sql)
+def pick(
+    stores: Stores, k: int, key: str, sql: str, *values: Any
+) -> sqlite3.Row:
+  """The k-th row of a query, in an order that is drawn by a key.
+
+  Args:
+    stores: the records.
+    k: number of the row, from 0.
+    key: name of the draw, which stays when the query is written otherwise.
+    sql: the query, with an order of its own.
+    *values: of its question marks.
+  """
+  return nth(rows(stores, sql, *values), k, key)
 
 
 def nth(found: Sequence[Any], k: int, key: str) -> Any:

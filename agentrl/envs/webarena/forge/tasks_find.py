@@ -179,6 +179,7 @@ def _sorted(stores: Stores, k: int) -> Task:
   path = pick(
       stores,
       k,
+      'issue list',
       "SELECT full_path FROM paths WHERE visibility = 'public' AND id IN"
       " (SELECT project_id FROM issues WHERE state = 'opened' GROUP BY 1 HAVING"
       ' count(*) > 4) ORDER BY id',
@@ -308,7 +309,7 @@ def _access(stores: Stores, k: int) -> Task:
   others = rows(
       stores,
       'SELECT username FROM users WHERE id IN (SELECT user_id FROM members'
-      ' WHERE project_id = ?) AND id != ?',
+      ' WHERE project_id = ?) AND id != ? ORDER BY id',
       key,
       EMMA,
   )
@@ -346,6 +347,7 @@ def _milestone_due(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'milestone',
       'SELECT m.title, m.id, p.full_path, m.due_on FROM milestones m JOIN paths'
       " p ON p.id = m.project_id WHERE m.state = 'active' AND p.visibility ="
       " 'public' ORDER BY m.id",

@@ -48,6 +48,7 @@ def _on_day(stores: Stores, k: int, at_home: bool) -> Task:
   row = pick(
       stores,
       k + (0 if at_home else 20),
+      'commits on a day',
       'SELECT p.full_path, u.name, date(c.created_at) AS day, count(*) AS n'
       f' {_COMMITS} GROUP BY b.id, u.id, day HAVING n IN {_COUNTS}'
       ' ORDER BY b.id, u.id, day',
@@ -75,6 +76,7 @@ def _commits_in_month(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'commits in a month',
       "SELECT p.full_path, u.name, strftime('%Y-%m', c.created_at) AS month,"
       f' count(*) AS n {_COMMITS} GROUP BY b.id, u.id, month HAVING n IN'
       f' {_COUNTS} AND count(DISTINCT date(c.created_at)) > 1'
@@ -167,6 +169,7 @@ def _commit_author(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'message of one author',
       'SELECT p.full_path, c.message, min(u.name) AS name, count(*) AS n,'
       f' max(u.id) AS user {_COMMITS} GROUP BY b.id, c.message HAVING n = 1 AND'
       " user != 1 AND length(c.message) > 30 AND c.message NOT LIKE '%\"%'"
@@ -198,6 +201,7 @@ def _setting(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'setting',
       'SELECT p.full_path, f.content FROM files f JOIN branches b ON b.id ='
       ' f.branch_id JOIN paths p ON p.id = b.project_id WHERE f.path ='
       " 'config/defaults.toml' AND b.is_default AND f.content NOT LIKE"
@@ -220,6 +224,7 @@ def _clone(stores: Stores, k: int) -> Task:
   path = pick(
       stores,
       k,
+      'clone',
       'SELECT full_path FROM repositories WHERE forked_from_id IS NULL AND'
       ' stars > 9 ORDER BY id',
   )[0]
@@ -237,6 +242,7 @@ def _license(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'license',
       'SELECT p.full_path, f.content FROM files f JOIN branches b ON b.id ='
       ' f.branch_id JOIN paths p ON p.id = b.project_id WHERE f.path ='
       " 'LICENSE' AND b.is_default ORDER BY p.id",

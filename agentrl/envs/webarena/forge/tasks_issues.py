@@ -77,7 +77,7 @@ def _issue(stores: Stores, project: int, title: str, **values: object) -> Row:
 
 
 def _create(stores: Stores, k: int) -> Task:
-  project, path = pick(stores, k, _OWN, EMMA)
+  project, path = pick(stores, k, 'own public project', _OWN, EMMA)
   who = people_in(stores, project)[0]
   words, due = (
       ('the end of 2030', '2030-12-31'),
@@ -107,6 +107,7 @@ def _report(stores: Stores, k: int) -> Task:
   project, path = pick(
       stores,
       k,
+      'project to report to',
       'SELECT id, full_path FROM repositories WHERE id NOT IN (SELECT'
       " project_id FROM grants WHERE user_id = ?) AND visibility = 'public' AND"
       ' forked_from_id IS NULL ORDER BY id',
@@ -133,6 +134,7 @@ def _discuss(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'label to discuss under',
       'SELECT l.id, l.name, p.id AS project, p.full_path FROM labels l JOIN'
       ' repositories p ON p.id = l.project_id WHERE p.user_id = ? AND l.name IN'
       " ('feature request', 'enhancement') ORDER BY l.id",
@@ -163,7 +165,7 @@ def _discuss(stores: Stores, k: int) -> Task:
 
 
 def _assign(stores: Stores, k: int) -> Task:
-  issue = pick(stores, k, _ISSUES, EMMA)
+  issue = pick(stores, k, 'open issue', _ISSUES, EMMA)
   who = next(
       x
       for x in people_in(stores, issue['project_id'])
@@ -190,7 +192,7 @@ def _assign(stores: Stores, k: int) -> Task:
 
 
 def _close(stores: Stores, k: int) -> Task:
-  issue = pick(stores, k + 10, _ISSUES, EMMA)
+  issue = pick(stores, k + 10, 'open issue', _ISSUES, EMMA)
   return change(
       f'Close the issue "{issue["title"]}" in {issue["full_path"]}.',
       (Row('forge.issues', CHANGED, {'state': 'closed'}, issue['id']),),
@@ -203,7 +205,7 @@ def _close(stores: Stores, k: int) -> Task:
 
 
 def _comment(stores: Stores, k: int) -> Task:
-  issue = pick(stores, k + 20, _ISSUES, EMMA)
+  issue = pick(stores, k + 20, 'open issue', _ISSUES, EMMA)
   text = (
       'I can reproduce this.',
       'Which version do you use?',
@@ -226,7 +228,7 @@ def _comment(stores: Stores, k: int) -> Task:
 
 
 def _due(stores: Stores, k: int) -> Task:
-  issue = pick(stores, k + 30, _ISSUES, EMMA)
+  issue = pick(stores, k + 30, 'open issue', _ISSUES, EMMA)
   day = ('2023-09-01', '2023-10-31', '2024-01-15', '2024-03-03', '2023-07-20')[
       k
   ]
@@ -247,6 +249,7 @@ def _todo(stores: Stores, k: int) -> Task:
   issue = pick(
       stores,
       k + 40,
+      'issue without a to-do',
       _ISSUES.replace(
           'ORDER BY',
           "AND i.id NOT IN (SELECT issue_id FROM todos WHERE state = 'pending'"
@@ -274,7 +277,7 @@ def _todo(stores: Stores, k: int) -> Task:
 
 
 def _milestone(stores: Stores, k: int) -> Task:
-  project, path = pick(stores, k + 5, _OWN, EMMA)
+  project, path = pick(stores, k + 5, 'own public project', _OWN, EMMA)
   title, starts, days = (
       ('Product launch', '2023-07-16', 14),
       ('Collective code review', '2023-08-01', 20),
@@ -310,7 +313,7 @@ def _milestone(stores: Stores, k: int) -> Task:
 
 
 def _label(stores: Stores, k: int) -> Task:
-  project, path = pick(stores, k, _OWN, EMMA)
+  project, path = pick(stores, k, 'own public project', _OWN, EMMA)
   name, color = (
       ('duplicate', '#8fbc8f'),
       ('release blocker', '#dc143c'),

@@ -59,7 +59,7 @@ def _comment(key: int, text: str) -> Row:
 
 
 def _submit(stores: Stores, k: int) -> Task:
-  row = pick(stores, k, _BRANCHES, EMMA)
+  row = pick(stores, k, 'branch to submit', _BRANCHES, EMMA)
   who = people_in(stores, row['id'])[0]
   title = f'Merge the work on {row["name"].replace("-", " ")}'
   number = one(
@@ -98,7 +98,7 @@ def _submit(stores: Stores, k: int) -> Task:
 
 
 def _post(stores: Stores, k: int) -> Task:
-  row = pick(stores, k, _OPEN, EMMA, EMMA)
+  row = pick(stores, k, 'open merge request', _OPEN, EMMA, EMMA)
   text = (
       'Thanks, working on reviews', 'lgtm', 'Please add a test for this.',
       'Could you rebase it?', 'This one can wait for the next release.',
@@ -150,6 +150,7 @@ def _approve(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'request to approve',
       _OPEN.replace(
           'ORDER BY',
           'AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.user_id = 1 AND'
@@ -171,7 +172,7 @@ def _approve(stores: Stores, k: int) -> Task:
 
 
 def _merge(stores: Stores, k: int) -> Task:
-  row = pick(stores, k + 5, _OPEN, EMMA, EMMA)
+  row = pick(stores, k + 5, 'open merge request', _OPEN, EMMA, EMMA)
   branch = one(
       stores,
       'SELECT id FROM branches WHERE project_id = ? AND name = ?',
@@ -195,7 +196,7 @@ def _merge(stores: Stores, k: int) -> Task:
 
 
 def _close(stores: Stores, k: int) -> Task:
-  row = pick(stores, k + 10, _OPEN, EMMA, EMMA)
+  row = pick(stores, k + 10, 'open merge request', _OPEN, EMMA, EMMA)
   return change(
       f'Close the merge request "{row["title"]}" in {row["full_path"]} without'
       ' merging it.',
@@ -208,7 +209,7 @@ def _close(stores: Stores, k: int) -> Task:
 
 
 def _reviewer(stores: Stores, k: int) -> Task:
-  row = pick(stores, k + 15, _OPEN, EMMA, EMMA)
+  row = pick(stores, k + 15, 'open merge request', _OPEN, EMMA, EMMA)
   who = next(
       x
       for x in people_in(stores, row['project_id'])
@@ -238,6 +239,7 @@ def _branch(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'branch to start from',
       'SELECT b.id, b.name, p.id AS project, p.full_path FROM branches b JOIN'
       ' repositories p ON p.branch_id = b.id WHERE p.user_id = ? ORDER BY b.id',
       EMMA,
@@ -267,6 +269,7 @@ def _file(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k + 5,
+      'project to add a file to',
       'SELECT p.branch_id, p.branch, p.full_path FROM repositories p WHERE'
       ' p.user_id = ? ORDER BY p.id',
       EMMA,

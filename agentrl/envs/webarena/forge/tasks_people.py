@@ -55,6 +55,7 @@ def _unfollow(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'unfollow',
       'SELECT f.id, u.name, u.username FROM follows f JOIN users u ON u.id ='
       ' f.followed_id WHERE f.user_id = ? ORDER BY f.id',
       EMMA,
@@ -165,6 +166,7 @@ def _revoke(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'token',
       'SELECT * FROM access_tokens WHERE user_id = ? ORDER BY id',
       EMMA,
   )
@@ -177,7 +179,11 @@ def _revoke(stores: Stores, k: int) -> Task:
 
 def _key(stores: Stores, k: int) -> Task:
   row = pick(
-      stores, k, 'SELECT * FROM ssh_keys WHERE user_id = ? ORDER BY id', EMMA
+      stores,
+      k,
+      'SSH key',
+      'SELECT * FROM ssh_keys WHERE user_id = ? ORDER BY id',
+      EMMA,
   )
   return change(
       f'Remove the SSH key "{row["title"]}" from my account.',

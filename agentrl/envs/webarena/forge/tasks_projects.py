@@ -177,6 +177,7 @@ def _fork(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'fork',
       'SELECT * FROM repositories WHERE id NOT IN (SELECT project_id FROM'
       " grants WHERE user_id = ?) AND visibility = 'public' AND forked_from_id"
       ' IS NULL AND path NOT IN (SELECT path FROM projects WHERE user_id = ?)'
@@ -284,6 +285,7 @@ def _license(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'license to change',
       'SELECT p.branch_id, p.full_path, f.id FROM repositories p JOIN files f'
       " ON f.branch_id = p.branch_id AND f.path = 'LICENSE' JOIN grants g ON"
       ' g.project_id = p.id AND g.user_id = ? AND g.role >= 30 WHERE NOT'
@@ -321,6 +323,7 @@ def _title(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'site title',
       'SELECT p.branch_id, p.full_path, f.id, f.content FROM repositories p'
       " JOIN files f ON f.branch_id = p.branch_id AND f.path = 'index.html'"
       ' JOIN grants g ON g.project_id = p.id AND g.user_id = ? AND g.role >= 30'
@@ -379,7 +382,7 @@ def _add(
 
 
 def _collaborators(stores: Stores, k: int) -> Task:
-  project, path = pick(stores, k, _OWN, EMMA)
+  project, path = pick(stores, k, 'own project', _OWN, EMMA)
   people = people_not_in(stores, project, 1 + k % 3, k)
   noun = 'a collaborator' if len(people) == 1 else 'collaborators'
   return _add(
@@ -408,7 +411,7 @@ def _guest(stores: Stores, k: int) -> Task:
 
 
 def _with_role(stores: Stores, k: int) -> Task:
-  project, path = pick(stores, k + 6, _OWN, EMMA)
+  project, path = pick(stores, k + 6, 'own project', _OWN, EMMA)
   role = ('developer', 'maintainer', 'reporter', 'guest', 'developer')[k]
   people = people_not_in(stores, project, 2 + k % 2, k)
   return _add(
@@ -424,6 +427,7 @@ def _remove(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
+      'member to remove',
       'SELECT m.id, p.full_path, u.name, u.username FROM members m JOIN'
       ' repositories p ON p.id = m.project_id JOIN users u ON u.id = m.user_id'
       ' WHERE p.user_id = ? AND m.role < 50 ORDER BY m.id',
@@ -443,7 +447,7 @@ def _remove(stores: Stores, k: int) -> Task:
 
 
 def _describe(stores: Stores, k: int) -> Task:
-  project, path = pick(stores, k + 3, _OWN, EMMA)
+  project, path = pick(stores, k + 3, 'own project', _OWN, EMMA)
   del project
   row = rows(stores, 'SELECT * FROM repositories WHERE full_path = ?', path)[0]
   text = (
