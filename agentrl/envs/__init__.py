@@ -182,7 +182,7 @@ ENVS = {
     ),
     'webarena': EnvSpec(
         name='webarena',
-        data_version=1,
+        data_version=2,
         dialect=dialect.WEBARENA,
         words=prompts.WEBARENA,
         functions=FUNCTIONS['webarena'],
