@@ -12,7 +12,7 @@ from agentrl.evaluation.pairing import EpisodeOutcomes, PairedRow
 from agentrl.evaluation.recorded import Recorded
 from agentrl.evaluation.results import Panel, PolicyRecord
 from agentrl.evaluation.seed_rows import SeedRow
-from agentrl.evaluation.sides import Setting, Side
+from agentrl.evaluation.sides import Setting, Side, Unpaired
 
 FILE = 'comparison.json'
 _FORMAT = 1
@@ -56,6 +56,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: episode ids by who succeeded; none between algorithms.
     settings: in which sides differ.
     skipped: environments that were left out.
+    unpaired: tasks that were left out, since only one side of a pair has them.
     format: of the file.
   """
 
@@ -66,6 +67,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
   outcomes: tuple[EpisodeOutcomes, ...]
   settings: tuple[Setting, ...]
   skipped: tuple[Skipped, ...]
+  unpaired: tuple[Unpaired, ...] = ()
   format: int = _FORMAT
 
 
@@ -125,11 +127,14 @@ def to_json(found: msgspec.Struct) -> bytes:
 
 def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:
   rows, over_seeds, outcomes, settings, skipped = [], [], [], [], []
-  panels: dict[str, Panel] = {}
+  panels: dict[tuple[str, str], Panel] = {}
+  left_out: list[Unpaired] = []
   # All panels are checked before the first test is drawn.
   common = [sides.common_panels(a, b) for a, b in pairs]
-  for (a, b), (shared, alone) in zip(pairs, common, strict=True):
-    panels |= shared
+  for (whole_a, whole_b), (shared, alone) in zip(pairs, common, strict=True):
+    panels |= {(env, panel.hash): panel for env, panel in shared.items()}
+    left_out += sides.unpaired(whole_a, whole_b, shared)
+    a, b = (sides.paired(side, shared) for side in (whole_a, whole_b))
     rows += pairing.compare_sides(a, b, shared, seed=seed)
     if len(a.runs) > 1:
       over_seeds += seed_rows.compare_algorithms(a, b, list(shared), seed=seed)
@@ -164,4 +169,5 @@ def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:
       outcomes=tuple(outcomes),
       settings=tuple(settings),
       skipped=tuple(skipped),
+      unpaired=tuple(left_out),
   )

@@ -96,6 +96,8 @@ def show(console: rich.console.Console, found: Compared) -> None:
     print_table(console, rows, _PAIR + _COLUMNS, 'Differences a - b')
   if found.seed_rows:
     print_table(console, found.seed_rows, _SEED_COLUMNS, _ALGORITHMS)
+  for line in _unpaired(found):
+    console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
 def print_table(
@@ -195,7 +197,18 @@ def _on_what(found: Compared) -> str:
       f'Left out for {x.a} and {x.b}: {x.env}, which only {x.only} has.'
       for x in found.skipped
   ]
+  lines += _unpaired(found)
   return '\n\n'.join([_table(found.panels, columns), *lines])
+
+
+def _unpaired(found: Compared) -> Iterator[str]:
+  """Lines about tasks that only one side of a pair has played."""
+  for x in found.unpaired:
+    yield (
+        f'{x.env}: {x.a} and {x.b} played panels of different tasks. Compared'
+        f' are the {x.tasks} of both; left out: {x.only_a} of {x.a} alone,'
+        f' {x.only_b} of {x.b} alone.'
+    )
 
 
 def _settings(found: Compared) -> str:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -72,6 +72,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     samples: episodes of a task; chains of attempts, where there are several.
     attempts: at a task in sequence, each with the lesson of the one before.
     data_version: of the environment's tasks, see `EnvSpec.data_version`.
+    task_options: those of its options that give ids their meaning, by their
+      paths in a config; None in older records.
     seed: of the episodes' seeds.
     horizon: turns of an episode, at most.
     success: the environment's own definition, in words.
@@ -92,6 +94,31 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
   hash: str
   attempts: int = 1
   data_version: int = 1  # older records have none: all environments began at 1
+  task_options: dict[str, Any] | None = None
+
+  def only(self, tasks: Collection[int]) -> 'Panel':
+    """The part of the panel with these tasks; itself where it has no others."""
+    keep = [i for i, task in enumerate(self.task_ids) if task in tasks]
+    if len(keep) == len(self.task_ids):
+      return self
+    part = lambda values: values and tuple(values[i] for i in keep)
+    task_ids = part(self.task_ids)
+    options = self.task_options
+    return msgspec.structs.replace(
+        self,
+        task_ids=task_ids,
+        subtasks=part(self.subtasks),
+        clusters=part(self.clusters),
+        hash=panel_hash(
+            self.env,
+            task_options=self.options if options is None else options,
+            task_ids=task_ids,
+            samples=self.samples,
+            seed=self.seed,
+            attempts=self.attempts,
+            data_version=self.data_version,
+        ),
+    )
 
   def clusters_of(self, indexes: Sequence[int]) -> list[str] | None:
     """The template of each of some tasks; None: each task is a cluster.

@@ -16,6 +16,7 @@ _SECTIONS = ('agent', 'rollout')
 # Of a panel: equal by its hash, or about its tasks alone.
 _IN_HASH = (
     'env', 'task_ids', 'subtasks', 'clusters', 'hash', 'data_version',
+    'task_options',
 )  # fmt: skip
 
 
@@ -45,16 +46,38 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
   value_b: Any
 
 
+class Unpaired(msgspec.Struct, frozen=True, kw_only=True):
+  """Tasks of an environment that only one of two sides has played.
+
+  Attributes:
+    env: name of the environment.
+    a: label of the first side.
+    b: label of the second.
+    tasks: that all runs of both have, and that are compared.
+    only_a: further ones of the first side.
+    only_b: further ones of the second.
+  """
+
+  env: str
+  a: str
+  b: str
+  tasks: int
+  only_a: int
+  only_b: int
+
+
 def common_panels(a: Side, b: Side) -> tuple[dict[str, Panel], dict[str, str]]:
   """Panels that two sides have in common.
+
+  Panels of different sizes have the tasks of both in common.
 
   Returns:
     The panels by environment, and of every environment that only one side has
     that side's label.
 
   Raises:
-    PanelError: no environment is in common, or one was played on different
-      panels; says what differs.
+    PanelError: no environment is in common, or one was played on panels without
+      a common task, or that differ in more than their tasks; says what differs.
   """
   runs = [*a.runs, *b.runs]
   names = {env: None for run in runs for env in run.panels}
@@ -62,9 +85,17 @@ def common_panels(a: Side, b: Side) -> tuple[dict[str, Panel], dict[str, str]]:
   for env in names:
     have = [run for run in runs if env in run.panels]
     if len(have) == len(runs):
-      common[env] = have[0].panels[env]
       for run in have[1:]:
         _check_panels(have[0], run, env)
+      shared = set.intersection(
+          *(set(run.panels[env].task_ids) for run in have)
+      )
+      if not shared:
+        raise PanelError(
+            f'{a.label} and {b.label} have no task of {env} in common. Evaluate'
+            ' one again with the settings of the other.'
+        )
+      common[env] = have[0].panels[env].only(shared)
     else:
       sides = [s.label for s in (a, b) if any(env in r.panels for r in s.runs)]
       alone[env] = ' and '.join(sides)
@@ -74,6 +105,48 @@ def common_panels(a: Side, b: Side) -> tuple[dict[str, Panel], dict[str, str]]:
         f' {_listed(a)} and {_listed(b)}. Evaluate both on one.'
     )
   return common, alone
+
+
+def paired(side: Side, panels: Mapping[str, Panel]) -> Side:
+  """The part of a side that was played on these panels, by `common_panels`."""
+  runs = []
+  for run in side.runs:
+    own, episodes = dict(run.panels), dict(run.episodes)
+    for env, panel in panels.items():
+      tasks = set(panel.task_ids)
+      own[env] = own[env].only(tasks)
+      episodes[env] = {
+          key: played
+          for key, played in episodes[env].items()
+          if key[0] in tasks
+      }
+    runs.append(dataclasses.replace(run, panels=own, episodes=episodes))
+  return Side(side.label, runs)
+
+
+def unpaired(a: Side, b: Side, panels: Mapping[str, Panel]) -> list[Unpaired]:
+  """The panels, by `common_panels`, that are not all of what was played."""
+  found = []
+  for env, panel in panels.items():
+    only_a, only_b = (
+        len(
+            set().union(*(run.panels[env].task_ids for run in side.runs))
+            - set(panel.task_ids)
+        )
+        for side in (a, b)
+    )
+    if only_a or only_b:
+      found.append(
+          Unpaired(
+              env=env,
+              a=a.label,
+              b=b.label,
+              tasks=len(panel.task_ids),
+              only_a=only_a,
+              only_b=only_b,
+          )
+      )
+  return found
 
 
 def differing_settings(
@@ -148,14 +221,26 @@ def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
         f' {stale.policy.name} of {stale.directory} again, with an agentrl'
         f' whose {env} has version {newer}.'
     )
-  if first.hash != second.hash:
-    differ = list(_panel_differences(first, second))
+  same_tasks = first.task_ids == second.task_ids
+  differ = list(_panel_differences(first, second))
+  if first.hash != second.hash and (differ or same_tasks):
     raise PanelError(
         f'{a.directory} and {b.directory} have different panels of {env}:'
         f' {"; ".join(differ) or "options that give ids their meaning"}.'
         ' Evaluate one again with the settings of the other.'
     )
-  if (first.subtasks, first.clusters) != (second.subtasks, second.clusters):
+  shared = set(first.task_ids) & set(second.task_ids)
+  kinds = [panel.only(shared) for panel in (first, second)]
+  kinds = [
+      {
+          task: (subtask, panel.clusters and panel.clusters[i])
+          for i, (task, subtask) in enumerate(
+              zip(panel.task_ids, panel.subtasks, strict=True)
+          )
+      }
+      for panel in kinds
+  ]
+  if kinds[0] != kinds[1]:
     raise PanelError(
         f'{a.directory} and {b.directory} sort the same tasks of {env} into'
         ' different subtasks or templates: other versions of the environment'
@@ -164,22 +249,16 @@ def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
 
 
 def _panel_differences(first: Panel, second: Panel) -> Iterator[str]:
-  for ours, theirs, which in (
-      (first, second, 'first'),
-      (second, first, 'second'),
-  ):
-    known = set(theirs.task_ids)
-    only = [task for task in ours.task_ids if task not in known]
-    if only:
-      shown = ', '.join(map(str, only[:5])) + ', ...' * (len(only) > 5)
-      yield f'{len(only)} tasks only in the {which} ({shown})'
-  same = sorted(first.task_ids) == sorted(second.task_ids)
-  if same and first.task_ids != second.task_ids:
-    yield 'the tasks in another order'
-  for name in ('samples', 'attempts', 'seed', 'split', 'task_file', 'options'):
+  """What pairs of equal tasks do not have in common."""
+  for name in ('samples', 'attempts', 'seed'):
     ours, theirs = getattr(first, name), getattr(second, name)
     if ours != theirs:
       yield f'{name} {ours!r} and {theirs!r}'
+  names = ('task_options', 'options')
+  name = names[first.task_options is None or second.task_options is None]
+  ours, theirs = getattr(first, name), getattr(second, name)
+  if ours != theirs:
+    yield f'{name.replace("_", " ")} {ours!r} and {theirs!r}'
 
 
 def _listed(side: Side) -> str:

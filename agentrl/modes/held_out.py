@@ -58,6 +58,7 @@ def make_panel(
       eval.task_file,
   )
   clusters = environment.clusters()
+  task_options = evaluation.task_options(config)
   return Panel(
       env=spec.name,
       options=config.env.options,
@@ -69,12 +70,13 @@ def make_panel(
       samples=eval.samples,
       attempts=config.agent.reflect.attempts,
       data_version=spec.data_version,
+      task_options=task_options,
       seed=eval.seed,
       horizon=eval.horizon,
       success=spec.success,
       hash=results.panel_hash(
           spec.name,
-          task_options=evaluation.task_options(config),
+          task_options=task_options,
           task_ids=task_ids,
           samples=eval.samples,
           seed=eval.seed,

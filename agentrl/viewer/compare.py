@@ -193,5 +193,6 @@ def _span(
     shared, _ = sides.common_panels(a, b)
   except (DataError, PanelError) as error:
     return found | {'refused': str(error)}
+  a, b = (sides.paired(side, shared) for side in (a, b))
   rows = pairing.compare_sides(a, b, shared, seed=_SEED)
   return found | {'row': next(rows)}  # success on all tasks is the first

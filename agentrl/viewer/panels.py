@@ -207,6 +207,10 @@ def _panel(
     spec = envs.get(env['name'])
     kind_of = spec.subtasks(**env['options'])
     clusters = spec.clusters(**env['options'])
+    task_options = {
+        f'env.options.{name}': env['options'].get(name)
+        for name in spec.task_options
+    }
     return Panel(
         env=spec.name,
         options=env['options'],
@@ -218,15 +222,13 @@ def _panel(
         samples=samples,
         attempts=attempts,
         data_version=first.data_version,
+        task_options=task_options,
         seed=seed,
         horizon=first.horizon,
         success=spec.success,
         hash=results.panel_hash(
             spec.name,
-            task_options={
-                f'env.options.{name}': env['options'].get(name)
-                for name in spec.task_options
-            },
+            task_options=task_options,
             task_ids=task_ids,
             samples=samples,
             seed=seed,

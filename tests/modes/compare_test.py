@@ -1,6 +1,7 @@
 """Tests for mode='compare': evaluations in, differences and refusals out."""
 
 import csv
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -314,7 +315,6 @@ def test_the_table_is_short_where_no_episode_is_missing(tmp_path, capsys):
 @pytest.mark.parametrize(
     'outcomes, fields, words',
     [
-        ([[1]] * 4, {}, r'2 tasks only in the first \(4, 5\)'),
         ([[1, 1]] * 6, {}, 'samples 1 and 2'),
         ([[1]] * 6, {'seed': 7}, 'seed 0 and 7'),
         (
@@ -349,12 +349,95 @@ def test_another_panel_is_refused_by_name(
   assert not list((tmp_path / 'out').iterdir())
 
 
-def test_tasks_in_another_order_are_refused(pair, tmp_path):
-  played = [recording.episode('q', 'textcraft', t, 0, 1) for t in range(6)]
-  panel = recording.panel(task_ids=(1, 0, 2, 3, 4, 5))
-  recording.write(tmp_path / 'e2', {'q': played}, [panel])
-  with pytest.raises(PanelError, match='the tasks in another order'):
+def test_tasks_in_another_order_are_the_same_tasks(pair, tmp_path):
+  expected = run(pair, tmp_path / 'expected')
+  recording.write(
+      tmp_path / 'e2',
+      {
+          'old': [
+              recording.episode('old', 'textcraft', t, 0, SECOND[t][0])
+              for t in (1, 0, 2, 3, 4, 5)
+          ]
+      },
+      [recording.panel(task_ids=(1, 0, 2, 3, 4, 5))],
+  )
+  found = run(pair, tmp_path / 'out')
+  assert found['rows'] == expected['rows'] and found['unpaired'] == []
+
+
+def test_panels_of_two_sizes_are_compared_on_the_tasks_of_both(
+    pair, tmp_path, capsys
+):
+  # FIRST and SECOND have tasks 0 to 5; the larger panel has 3 to 8 as well.
+  tasks = (0, 1, 3, 4, 8, 9)
+  recording.write(
+      tmp_path / 'e2',
+      {
+          'old': [
+              recording.episode('old', 'textcraft', t, 0, t in (0, 9))
+              for t in tasks
+          ]
+      },
+      [recording.panel(task_ids=tasks, subtasks=tuple('xxyyzz'))],
+  )
+  recording.simple(tmp_path / 'e1', FIRST, name='new', subtasks=tuple('xx-yy-'))
+  found = run(pair, tmp_path / 'out')
+  assert found['unpaired'] == [
+      {'env': 'textcraft', 'a': 'new', 'b': 'old', 'tasks': 4, 'only_a': 2,
+       'only_b': 2}
+  ]  # fmt: skip
+  pairs = {
+      (x['task_id'], x['sample'])
+      for name in ('won', 'lost', 'both', 'neither', 'missing')
+      for x in found['outcomes'][0][name]
+  }
+  assert pairs == {(task, 0) for task in (0, 1, 3, 4)}
+  rows = [row for row in found['rows'] if row['metric'] == 'success']
+  assert {row['subtask'] for row in rows} == {'all', 'x', 'y'}
+  whole = rows[0]
+  assert whole['pairs'] + whole['missing'] == 4
+  [panel] = found['panels']
+  assert panel['tasks'] == 4
+  line = 'Compared are the 4 of both; left out: 2 of new alone, 2 of old alone.'
+  assert line in capsys.readouterr().out
+  assert line in (tmp_path / 'out' / 'comparison.md').read_text()
+
+
+def test_panels_without_a_common_task_are_refused(pair, tmp_path):
+  played = [recording.episode('q', 'textcraft', t, 0, 1) for t in (7, 8)]
+  recording.write(
+      tmp_path / 'e2', {'q': played}, [recording.panel(task_ids=(7, 8))]
+  )
+  with pytest.raises(PanelError, match='no task of textcraft in common'):
     run(pair, tmp_path / 'out')
+
+
+@pytest.mark.parametrize(
+    'fields, words',
+    [
+        ({'seed': 7}, 'seed 0 and 7'),
+        ({'attempts': 2}, 'attempts 1 and 2'),
+        ({'options': {'depth': 2}}, "options {} and {'depth': 2}"),
+        ({'task_options': {'depth': 2}}, 'task options'),
+        ({'data_version': 2}, 'data_version 1 and 2'),
+        ({'subtasks': ('hard',) * 4}, 'different subtasks'),
+    ],
+)
+def test_panels_of_two_sizes_that_differ_otherwise_are_refused(
+    tmp_path, fields, words
+):
+  named = {'task_options': {}} if 'task_options' in fields else {}
+  recording.simple(tmp_path / 'e1', [[1]] * 6, **named)
+  recording.simple(tmp_path / 'e2', [[1]] * 4, **fields)
+  if 'attempts' in fields:
+    lines = [
+        recording.episode('policy', 'textcraft', t, 0, 1) for t in range(4)
+    ]
+    lines = [dataclasses.replace(x, attempt=k) for x in lines for k in (0, 1)]
+    panel = recording.panel(task_ids=range(4), attempts=2)
+    recording.write(tmp_path / 'e2', {'policy': lines}, [panel])
+  with pytest.raises(PanelError, match=words):
+    run(f'a={tmp_path}/e1,b={tmp_path}/e2', tmp_path / 'out')
 
 
 # Evaluations that cannot be read.

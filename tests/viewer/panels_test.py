@@ -94,12 +94,14 @@ def test_a_runs_panel_is_that_of_an_evaluation(tmp_path):
   ]
 
 
-def test_other_tasks_are_another_panel(tmp_path):
+def test_of_two_panels_the_common_tasks_are_compared(tmp_path):
   write(tmp_path, 'a', '000002', [[1], [0]])
   write(tmp_path, 'b', '000002', [[1], [0], [1]])
   sides = [panels.read(tmp_path, f'{run}:eval/000002') for run in 'ab']
-  with pytest.raises(PanelError, match='1 tasks only in the second'):
-    compared.compare_policies(sides, seed=0)
+  found = compared.compare_policies(sides, seed=0)
+  [left_out] = found.unpaired
+  assert (left_out.tasks, left_out.only_a, left_out.only_b) == (2, 0, 1)
+  assert found.rows[0].pairs == 2
 
 
 def test_runs_of_two_data_versions_have_different_panels(tmp_path):
