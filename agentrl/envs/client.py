@@ -220,19 +220,28 @@ class EnvClient:
       logging.warning('An environment was left open: %s', error)
     self._episode = None
 
-  async def probe(self, task_id: int, *, expert: bool = False) -> None:
+  async def probe(
+      self,
+      task_id: int,
+      *,
+      expert: bool = False,
+      data_version: int | None = None,
+  ) -> None:
     """Opens an episode, which the end of the block closes, and plays none.
 
     Args:
       task_id: of the episode.
       expert: whether the server must offer its expert.
+      data_version: what its tasks must be of, where it says; None: any.
 
     Raises:
-      ConfigError: a server of another environment is at the URL, or one without
-        an expert.
+      ConfigError: a server of another environment is at the URL, one with other
+        tasks, or one without an expert.
       EnvError: no server of this environment is at the URL.
     """
     await self._check_name()
+    if data_version is not None:
+      await self._check_version(data_version)
     await self._create(task_id)
     if expert:
       await self._check_expert()
@@ -250,6 +259,22 @@ class EnvClient:
       raise ConfigError(
           f'{self._base_url} serves {other}, and env.name is'
           f' {self._env_name!r}; set one of them right.'
+      )
+
+  async def _check_version(self, wanted: int) -> None:
+    """The same ids are other tasks in another version."""
+    try:
+      said = await self._request(replies.HEALTH, 'GET', 'health')
+    except Unavailable:
+      raise
+    except EnvError:  # AgentGym's servers have no such route
+      return
+    version = said.get('data_version', 1)
+    if version != wanted:
+      raise ConfigError(
+          f'{self._base_url} serves data_version {version} of {self._env_name},'
+          f' and here it has {wanted}: the same ids are other tasks. Run both'
+          ' with one version of agentrl.'
       )
 
   async def _check_expert(self) -> None:

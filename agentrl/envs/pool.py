@@ -75,22 +75,29 @@ class EnvPool:
     """A client for one episode; its server is chosen when it is opened."""
     return _PooledClient(self)
 
-  async def probe(self, task_id: int, *, expert: bool = False) -> None:
+  async def probe(
+      self,
+      task_id: int,
+      *,
+      expert: bool = False,
+      data_version: int | None = None,
+  ) -> None:
     """Asks every server for an episode, so that a wrong URL fails at once.
 
     Args:
       task_id: of the episode.
       expert: whether the servers must offer their expert.
+      data_version: what their tasks must be of, where they say; None: any.
 
     Raises:
-      ConfigError: one serves another environment, or no expert.
+      ConfigError: one serves another environment, other tasks, or no expert.
       EnvError: none of them gives an episode; single failures are logged.
     """
     failures = []
     for server in self._servers:
       try:
         async with _PooledClient(self, server) as client:
-          await client.probe(task_id, expert=expert)
+          await client.probe(task_id, expert=expert, data_version=data_version)
       except EnvError as error:
         failures.append(error)
     if len(failures) == len(self._servers):

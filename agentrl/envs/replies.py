@@ -32,6 +32,10 @@ Decoder = msgspec.json.Decoder
 
 TEXT = Decoder(Text)
 EXPERT = Decoder(TypedDict('Expert', {'action': Text}))
+# Servers of ours that name no version have the first; others have no /health.
+HEALTH = Decoder(
+    TypedDict('Health', {'env': Text, 'data_version': NotRequired[int]})
+)
 AVAILABLE = Decoder(TypedDict('Available', {'available_actions': list[Text]}))
 BOXES = Decoder(dict[int, tuple[Number, Number, Number, Number]])
 # Bare, or in what AgentGym's BabyAI calls the state.

@@ -193,6 +193,7 @@ class EnvRoutes:
     return web.json_response({
         'status': 'ok',
         'env': self._spec.name,
+        'data_version': self._spec.data_version,
         'live': len(self._episodes),
         'running': self._episodes.running,
         'queued': self._episodes.queued,

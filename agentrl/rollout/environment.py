@@ -148,7 +148,13 @@ class Environment(TaskLists):
         raise
     self._connect()
     if env.urls:
-      loop.run(self._pool.probe(self.tasks('train')[0], expert=expert))
+      loop.run(
+          self._pool.probe(
+              self.tasks('train')[0],
+              expert=expert,
+              data_version=self.spec.data_version,
+          )
+      )
 
   def client(self) -> EnvClient:
     """A client for one episode."""

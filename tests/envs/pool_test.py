@@ -311,3 +311,34 @@ def test_a_server_without_an_expert_is_noticed_at_first(expert, words):
       return [path for path, _ in requests][-2:]
 
   assert asyncio.run(main()) == ['/expert', '/close']
+
+
+@pytest.mark.parametrize(
+    'health, wanted, said',
+    [
+        ({'data_version': 2}, 2, None),
+        ({'data_version': 2}, None, None),
+        ({'data_version': 2}, 1, 'data_version 2 of textcraft, .* it has 1'),
+        ({}, 1, None),  # of before there were versions
+        ({}, 2, 'data_version 1 of textcraft, .* it has 2'),
+        (None, 2, None),  # an original server does not say
+    ],
+)
+def test_a_server_with_other_tasks_is_refused(health, wanted, said):
+  reply = web.json_response({'env': 'textcraft', 'live': 0} | (health or {}))
+  if health is None:
+    reply = web.json_response({'detail': 'Not Found'}, status=404)
+
+  async def main():
+    async with (
+        serving(textcraft(health=reply)) as (url, _),
+        aiohttp.ClientSession() as session,
+    ):
+      pool = EnvPool(session, [url], env_name='textcraft')
+      await pool.probe(0, data_version=wanted)
+
+  if said is None:
+    asyncio.run(main())
+  else:
+    with pytest.raises(ConfigError, match=said):
+      asyncio.run(main())
