@@ -80,7 +80,7 @@ class Completion:
   finish_reason: str  # 'stop' | 'length' | 'abort'
   weight_version: str
   prompt_tokens: int
-  cached_tokens: int
+  cached_tokens: int | None  # of the prompt; None: not reported
   latency_s: float
 
   @property
@@ -121,7 +121,7 @@ class Turn:
   """One completion and the observation that answers it.
 
   Token counts are None where a chat endpoint does not report them: unknown, and
-  not 0.
+  not 0. A deterministic engine reports no `cached_tokens`.
   """
 
   completion: str  # decoded for people and for the environment

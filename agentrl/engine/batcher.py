@@ -141,7 +141,13 @@ class Batcher:
         copies.append((source, lease.slot, lease.shared))
       self._prompted += len(sequence.tokens)
       self._reused += lease.shared
-      sequence.start(lease.slot, lease.shared)
+      # What is still in the cache depends on who came when, and a deterministic
+      # engine's results depend on the request alone.
+      sequence.start(
+          lease.slot,
+          lease.shared,
+          report=not self._model_runner.deterministic,
+      )
       self._sequences.running.append(sequence)
     if copies:
       self._model_runner.copy(copies)

@@ -36,7 +36,8 @@ class EngineOptions:
     incremental_streaming_output: a chunk of /generate holds what is new,
       instead of all so far.
     deterministic: the same requests get the same tokens and log-probabilities
-      to the last bit, whatever is served beside them; see `ModelRunner`. A
+      to the last bit, whatever is served beside them; see `ModelRunner`.
+      Results do not report `cached_tokens`, which depend on what is served. A
       weight update in the middle of a request ends that promise for this
       request.
     context_length: the limit reported to clients and enforced as SGLang does,

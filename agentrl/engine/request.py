@@ -82,7 +82,9 @@ class Result:
   # {'type': 'stop', 'matched': 2} and so on; None before the end.
   finish_reason: dict[str, Any] | None
   prompt_tokens: int
-  cached_tokens: int  # of the prompt, whose entries were not computed again
+  # Of the prompt, whose entries were not computed again; None: not reported, by
+  # a deterministic engine.
+  cached_tokens: int | None
   # One entry for each prompt token from `logprob_start` on; the first is None.
   input_logprobs: tuple[float | None, ...] | None
   weight_version: str  # when it ended

@@ -37,7 +37,8 @@ class Sequence:
     self.filled = 0
     self.finish_reason: dict[str, Any] | None = None
     self.num_retractions = 0
-    self._cached: int | None = None
+    self._begun = False
+    self._cached: int | None = 0
     self._input_logprobs: list[float | None] = []
     self._output_logprobs: list[float] = []
     self._input_tops: list[Top | None] = []
@@ -123,11 +124,18 @@ class Sequence:
       )
     return row
 
-  def start(self, slot: int, shared: int) -> None:
-    """Takes a slot whose first `shared` entries are there already."""
+  def start(self, slot: int, shared: int, *, report: bool = True) -> None:
+    """Takes a slot whose first `shared` entries are there already.
+
+    Args:
+      slot: of the cache.
+      shared: entries.
+      report: whether the result says how many they were.
+    """
     self.slot, self.filled = slot, shared
-    if self._cached is None:  # a retracted request reports its first start
-      self._cached = min(shared, len(self.request.tokens))
+    if not self._begun:  # a retracted request reports its first start
+      self._begun = True
+      self._cached = min(shared, len(self.request.tokens)) if report else None
     if self.to_score:
       # Nothing predicts the first; entries after a retraction start again.
       self._input_logprobs, self._input_tops = [None], [None]
@@ -221,7 +229,7 @@ class Sequence:
         text=text,
         finish_reason=self.finish_reason,
         prompt_tokens=prompt,
-        cached_tokens=self._cached or 0,
+        cached_tokens=self._cached,
         input_logprobs=tuple(self._input_logprobs) if scored else None,
         weight_version=version,
         spans=tuple(self._spans),

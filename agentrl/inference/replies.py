@@ -263,9 +263,8 @@ def read_completion(
     raise EngineRefusal(
         f'{url} gave the unknown finish reason {finish.type[:40]!r}.'
     )
-  for name in ('prompt_tokens', 'cached_tokens'):
-    if getattr(meta, name) is None:
-      _refuse(url, f'meta_info has no {name}', body)
+  if meta.prompt_tokens is None:
+    _refuse(url, 'meta_info has no prompt_tokens', body)
   if not tokens or len(tokens) != meta.completion_tokens:
     raise EngineRefusal(
         f'{url} gave {len(tokens)} scored ids and counted'

@@ -147,7 +147,9 @@ class EmbeddedOptions:
   slots: int = field(
       0, 'cached sequences; 0: twice max_running', ge=0, example=128
   )
-  # To the last bit, whatever is served beside them; each costs a full batch.
+  # To the last bit, whatever is served beside them; each costs a full batch. How
+  # much of a prompt was cached depends on who came when, so turns have no
+  # `cached_tokens` then and metrics no `rollout/cached_share`.
   deterministic: bool = field(
       False, 'equal requests give equal results, to the last bit'
   )

@@ -44,7 +44,7 @@ class _Meta(msgspec.Struct):
   output_token_logprobs: list[_Triple]
   weight_version: str | int = ''
   prompt_tokens: int = 0
-  cached_tokens: int = 0
+  cached_tokens: int | None = None
   output_top_logprobs: list[list[_Triple] | None] = []
 
 

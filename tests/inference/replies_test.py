@@ -170,7 +170,6 @@ def meta(**values):
         (triples([-1, True, None]), 'Expected `int`, got `bool`'),
         (triples([-1, 5]), 'length 3'),
         (meta(prompt_tokens=None), 'meta_info has no prompt_tokens'),
-        (meta(cached_tokens=None), 'meta_info has no cached_tokens'),
         (meta(cached_tokens=-1), r'>= 0 - at `\$.meta_info.cached_tokens'),
         (meta(completion_tokens=None), 'counted None'),
         (meta(weight_version=None), r'at `\$.meta_info.weight_version'),
@@ -378,7 +377,9 @@ def check_many(count, seed):
             type(p) is float and math.isfinite(p) and p <= 1e-3
             for p in found.logprobs
         )
-        assert type(found.prompt_tokens) is type(found.cached_tokens) is int
+        assert type(found.prompt_tokens) is int
+        # A deterministic engine reports none.
+        assert type(found.cached_tokens) in (int, type(None))
         assert type(found.weight_version) is str
     return passed, refused
 

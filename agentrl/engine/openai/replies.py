@@ -156,12 +156,14 @@ class ReplyWriter:
     firsts = results[:: self._copies]  # a prompt counts once
     prompt = sum(result.prompt_tokens for result in firsts)
     completion = sum(len(result.output_ids) for result in results)
-    cached = sum(result.cached_tokens for result in firsts)
+    cached = [result.cached_tokens for result in firsts]
     return {
         'prompt_tokens': prompt,
         'completion_tokens': completion,
         'total_tokens': prompt + completion,
-        'prompt_tokens_details': {'cached_tokens': cached},
+        'prompt_tokens_details': (
+            None if None in cached else {'cached_tokens': sum(cached)}
+        ),
     }
 
 
