@@ -116,6 +116,7 @@ def test_draws_of_the_forge_have_names_for_keys():
   assert all(len(queries) <= 1 for queries in of_key.values()), of_key
 
 
+@pytest.mark.slow
 def test_tasks_do_not_hang_on_the_order_in_which_sqlite_finds_rows():
   found = pins.webarena(
       prepare=lambda db: db.execute('PRAGMA reverse_unordered_selects = 1')

@@ -143,7 +143,7 @@ LEFT = {
 
 @pytest.fixture(scope='module')
 def lists():
-  return Store.build('lists', LISTS, fill_lists)
+  return Store.build('lists', LISTS, fill=fill_lists)
 
 
 @pytest.mark.parametrize('what', UNDONE)
