@@ -646,8 +646,8 @@ WORDS = {
         ('{0}', '- {0}\n- travel', '{0} and {1} and pics'),
     ),
     'forge/commits-on-day': (
-        ('6 commits', '**6**', '6 commits.'),
-        ('6 issues', '7 commits', '-6', '6 or 7'),
+        ('{0} commits', '**{0}**', '{0} commits.'),
+        ('{0} issues', '1{0} commits', '-{0}', '{0} or 1{0}'),
     ),
     'forge/top-three': (
         ('1. {0}\n2. {1}\n3. {2}', '{0}, {1} and {2}'),
