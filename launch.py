@@ -9,9 +9,11 @@ of its mesh needs. `--view` prints a link to pages that show the run.
 """
 
 import contextlib
+import difflib
 import errno
 import importlib
 import math
+import os
 import pathlib
 import re
 import sys
@@ -135,6 +137,16 @@ def _parse(argv):
     return config, *commandline.override(config, argv, flags.FLAGS)
   except ConfigError as error:
     _fail(error)
+  except flags.UnrecognizedFlagError as error:
+    known = list(flags.FLAGS)
+    near = difflib.get_close_matches(error.flagname, known, 3, 0.6)
+    meant = ' or '.join(f'--{name}' for name in near)
+    _fail(
+        ConfigError(
+            f'Unknown flag --{error.flagname}.'
+            + (f' Did you mean {meant}?' if meant else ' --help lists them.')
+        )
+    )
   except (flags.Error, ValueError) as error:
     _fail(ConfigError(f'The flags cannot be used: {error}'))
 
@@ -157,5 +169,15 @@ def _fail(error: Exception):
   ending.end(2)
 
 
+def _run():
+  """Runs the command; a reader that wants no more of a listing is no error."""
+  try:
+    app.run(_main, flags_parser=_parse)
+  except BrokenPipeError:
+    # Else Python complains once more when it flushes at its end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(0)
+
+
 if __name__ == '__main__':
-  app.run(_main, flags_parser=_parse)
+  _run()

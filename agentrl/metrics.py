@@ -13,7 +13,8 @@ import rich.progress
 from agentrl.errors import DataError
 from agentrl.trackers import Tracker
 
-_WIDTH = 80  # columns of a progress line
+_COLUMN = 9  # characters of a number in a progress line
+_HEADER_EVERY = 20  # progress lines below one line of names
 
 
 class Writer:
@@ -57,6 +58,7 @@ class Writer:
     self._shown, self._show_every = shown, show_every
     self._console = console or rich.console.Console()
     self._after_first = None  # when the first step, which compiles, was done
+    self._lines = 0  # of progress that were shown
     if start < total:
       self._console.print(
           f'Step {start + 1} of {total} compiles its programs first.',
@@ -81,17 +83,25 @@ class Writer:
       self._after_first = now
     if (step + 1) % self._show_every and step + 1 < self._total:
       return
-    ends = ''
+    left = '-'
     if timed := step - self._start:
-      left = (now - self._after_first) / timed * (self._total - step - 1)
-      ends = f'  ETA {duration(left)}'
-    shown = f'{step + 1}/{self._total}'
+      seconds = (now - self._after_first) / timed
+      left = duration(seconds * (self._total - step - 1))
+    texts = [f'{step + 1}/{self._total}']
     for name in self._shown:
-      if name in values:
-        part = f'  {_short(name)} {values[name]:.3g}'
-        if len(shown + part + ends) <= _WIDTH:
-          shown += part
-    self._console.print(shown + ends, highlight=False, soft_wrap=True)
+      texts.append(f'{values[name]:.3g}' if name in values else '-')
+    if not self._lines % _HEADER_EVERY:
+      self._print(['step', *map(_short, self._shown), 'ETA'])
+    self._lines += 1
+    self._print([*texts, left])
+
+  def _print(self, texts: Sequence[str]) -> None:
+    """Prints a line whose columns stand below those of the other lines."""
+    first = max(len('step'), 2 * len(str(self._total)) + 1)
+    widths = [max(len(_short(x)), _COLUMN) for x in self._shown]
+    cells = zip(texts, [first, *widths, _COLUMN], strict=True)
+    line = ' '.join(f'{text:>{width}}' for text, width in cells)
+    self._console.print(line, highlight=False, soft_wrap=True)
 
   def amend(self, values: Mapping[str, float]) -> None:
     """Adds to the last step's line what was measured after it.

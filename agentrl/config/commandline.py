@@ -5,6 +5,9 @@ None, a list as Python writes it or its only element. A whole section is a dict
 over its defaults, `--config.optim="{'lr': 1e-4}"`; other flags set its fields
 further, wherever they stand. What gets two different values is refused, lists
 included: one flag has the whole list.
+
+Where a flag chooses another kind (`horizon.kind`, `algo.name`, `env.name`), the
+file's values that act with the old one alone are dropped; a flag's are refused.
 """
 
 import ast
@@ -32,6 +35,8 @@ _OPTION = re.compile(r'env\.options\.\w+')  # checked with its environment
 _ANY = Leaf('', Any, None, Meaning('an option of the environment'))
 _MODE = Leaf('', str, None, Meaning('as the config has it'))
 _SECTION = Leaf('', dict, None, Meaning('a dict, over the defaults'))
+# Names of fields that choose what other fields act with.
+_CHOOSERS = ('kind', 'name')
 _MEMBER = object()  # in place of a value: a new member of a mixture
 
 
@@ -157,10 +162,63 @@ def override(
       for path in sorted(values, key=lambda path: path != 'algo.name')
       if values[path] is not _MEMBER
   }
+  chosen = {
+      path: value
+      for path, value in values.items()
+      if path.rpartition('.')[2] in _CHOOSERS and _at(config, path) != value
+  }
   for path, value in values.items():
     *parents, name = path.split('.')
     _section_at(config, parents)[name] = value
+  _drop_idle(config, chosen, set(given))
   return rest, set(given)
+
+
+def _at(config: ConfigDict, path: str) -> Any:
+  """The value at a path; None: there is none."""
+  for name in path.split('.'):
+    if not isinstance(config, ConfigDict) or name not in config:
+      return None
+    config = config[name]
+  return config
+
+
+def _drop_idle(
+    config: ConfigDict, chosen: Mapping[str, Any], given: set[str]
+) -> None:
+  """Sets values of the file back that another kind leaves without an effect.
+
+  Args:
+    config: with the flags.
+    chosen: kinds that flags changed, by their paths.
+    given: paths of fields and sections that flags set.
+  """
+  algo = config.algo.get('name', '') if 'algo' in config else ''
+  leaves = build.leaves(config.mode, algo) if chosen else {}
+  for name in _at(config, build.OPTIONS) or {} if chosen else ():
+    leaves.setdefault(f'{build.OPTIONS}.{name}', _ANY)
+  for path, leaf in leaves.items():
+    set_here = any(f'{path}.'.startswith(f'{name}.') for name in given)
+    idle = _at(config, path) not in (None, leaf.default) and not _acts(
+        config, path, leaf, chosen
+    )
+    if idle and not set_here:
+      *parents, name = path.split('.')
+      _section_at(config, parents)[name] = leaf.default
+
+
+def _acts(
+    config: ConfigDict, path: str, leaf: Leaf, chosen: Mapping[str, Any]
+) -> bool:
+  """False for a field that acts with another kind than the chosen one."""
+  of_env = path.startswith(f'{build.OPTIONS}.')
+  owner = chosen.get('env.name' if of_env else build.NAME)
+  if owner is not None and (leaf.owners or of_env):
+    # Options of an environment from elsewhere are not known here.
+    if owner not in leaf.owners and ';' not in owner:
+      return False
+  acts = (x for x in leaf.meaning.acts_if if x.witness.keys() & chosen.keys())
+  return all(act.test(config) for act in acts)
 
 
 def _section_at(config: ConfigDict, parents: Sequence[str]) -> ConfigDict:

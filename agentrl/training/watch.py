@@ -122,6 +122,7 @@ class CollapseWatch:
     self._limits = limits
     self._in_row = dict.fromkeys(GAUGES, 0)
     self._first: dict[str, float] = {}
+    self._best = 0.0  # share of episodes that succeeded, of any step
 
   def see(self, metrics: Mapping[str, float]) -> list[str]:
     """A warning for each gauge that `beyond` names.
@@ -130,16 +131,28 @@ class CollapseWatch:
       metrics: of an rl step.
     """
     said = []
+    self._best = max(self._best, metrics.get('rollout/success', 0.0))
     for name in self.beyond(metrics):
       gauge = GAUGES[name]
       times = ' times its first value' if gauge.relative else ''
       said.append(
-          f'{gauge.metric} is {self._value(gauge, metrics):.3g}{times} for the'
-          f' {GAUGE_PATIENCE}rd time in a row, beyond'
+          f'{gauge.metric} is {self._value(gauge, metrics):.3g}{times} in each'
+          f' of {GAUGE_PATIENCE} steps, beyond'
           f' gauges.{name}={getattr(self._limits, name):g}: {gauge.meaning}.'
-          ' Returns often fall some steps later.'
+          f' {self._advice(name, metrics)}'
       )
     return said
+
+  def _advice(self, name: str, metrics: Mapping[str, float]) -> str:
+    """The expected course of a run beyond a limit, and its remedy."""
+    if name == 'max_failed_groups' and not self._best:
+      return (
+          'No episode has succeeded since the first step: the policy starts too'
+          ' weak for RL to begin. Imitate longer first (warmstart.episodes,'
+          ' warmstart.epochs), or make the tasks easier, allow more turns'
+          ' (horizon.turns) or start from a larger model.'
+      )
+    return 'Returns often fall some steps later.'
 
   def beyond(self, metrics: Mapping[str, float]) -> list[str]:
     """Limits that the third value in a row is beyond, not the fourth.
