@@ -252,7 +252,7 @@ def test_lines_are_whole_on_a_narrow_console(tmp_path, monkeypatch):
   writer.close()
   *_, last = output.getvalue().splitlines()
   assert last.split()[1:-1] == ['-1.23e-10'] * 6 and last.endswith(':00:00')
-  assert len(output.getvalue().splitlines()) == 4
+  assert len(output.getvalue().splitlines()) == 5
 
 
 def test_discard_moves_later_and_broken_lines(tmp_path):

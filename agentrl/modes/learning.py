@@ -2,9 +2,13 @@
 
 import dataclasses
 import functools
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import rich.console
+
+from agentrl import metrics
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
 from agentrl.config.modes import Train
@@ -24,6 +28,13 @@ from agentrl.training import (
 from agentrl.training.optim import Rate
 from agentrl.training.run_record import SMALL, WHOLE
 from agentrl.types import Episode
+
+# Phases of a run.
+UNTRAINED = 'evaluation of the untrained policy'
+IMITATION = 'imitation of the expert'
+BEFORE = 'evaluation before reinforcement learning'
+LEARNING = 'reinforcement learning'
+AFTER = 'evaluation after it'
 
 
 def play_expert(
@@ -73,8 +84,29 @@ def push(run: Run, serving: Serving, params: Any, version: int) -> None:
   ranks.same(lambda: loop.run(serving.push(params, version)))
 
 
+class Phases:
+  """The phases of a run, printed as they begin with the time since the first."""
+
+  def __init__(self, console: rich.console.Console, names: Sequence[str]):
+    self._console, self._names = console, list(names)
+    self._began = time.monotonic()
+
+  def begin(self, name: str) -> None:
+    """Prints the place of a phase among all; one that is not planned is silent."""
+    if name in self._names:
+      place = f'{self._names.index(name) + 1}/{len(self._names)}'
+      passed = metrics.duration(time.monotonic() - self._began)
+      self._console.print(
+          f'Phase {place}, after {passed}: {name}', highlight=False
+      )
+
+
 def warm_up(
-    run: Run, members: Sequence[Run], serving: Serving, params: Any
+    run: Run,
+    members: Sequence[Run],
+    serving: Serving,
+    params: Any,
+    phases: Phases,
 ) -> tuple[Any, int]:
   """Evaluates, imitates the expert if config.warmstart says so, evaluates.
 
@@ -84,13 +116,16 @@ def warm_up(
       episodes as their weights say.
     serving: samples.
     params: of the policy.
+    phases: of the run.
 
   Returns:
     The parameters that RL begins with, and their version.
   """
   warm, version = run.session.config.warmstart, 0
   if warm.episodes:
+    phases.begin(UNTRAINED)
     evaluate_members(members, serving, 'untrained', 0, version, checkpoint=None)
+    phases.begin(IMITATION)
     counts = Quotas([m.weight for m in members], warm.episodes).at(0)
     episodes = [
         episode
@@ -101,6 +136,7 @@ def warm_up(
     params = warm_start(run, params, episodes)
     version += 1
     push(run, serving, params, version)
+  phases.begin(BEFORE)
   evaluate_members(members, serving, 'before', 0, version, checkpoint=0)
   return params, version
 

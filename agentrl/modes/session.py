@@ -59,6 +59,17 @@ class Session:
       resume.keep(config_lib.record(self.config), self.directory)
 
 
+def opening(console: rich.console.Console, directory: pathlib.Path) -> None:
+  """Prints where results go, how to watch them, and how to stop."""
+  view = f'python launch.py --config=configs/view.py --workdir={directory}'
+  for line in (
+      f'Results go to {directory}',
+      f'To watch them: {view}',
+      'Ctrl-C saves and stops; the same command continues.',
+  ):
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+
 def run(
     mode: Callable[[Session], None], config: Any, workdir: str | None
 ) -> None:
@@ -87,6 +98,7 @@ def run(
           lambda: resume.check(config_lib.record(config), directory)
       )
       console = rich.console.Console(quiet=not first)
+      opening(console, directory)
       mode(Session(config, directory, loop, stack, console, known))
   # Only now is a checkpoint complete that was being written.
   except Interrupted:

@@ -75,6 +75,18 @@ def _run(session: Session) -> None:
       [_source(member) for member in members], config.rollout.tasks_per_step
   )
   resumed = run.checkpoints.latest is not None
+  evaluates = config.eval.num_tasks > 0
+  warm = config.warmstart.episodes > 0 and not resumed
+  planned = {
+      learning.UNTRAINED: evaluates and warm,
+      learning.IMITATION: warm,
+      learning.BEFORE: evaluates and not resumed,
+      learning.LEARNING: True,
+      learning.AFTER: evaluates,
+  }
+  phases = learning.Phases(
+      session.console, [name for name, due in planned.items() if due]
+  )
   if resumed:
     state = rl.new_state(run.network, params, tx, config.algo)
     # Two states at a time would not fit where one just does.
@@ -88,7 +100,7 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
     serving = learning.start_sampling(run, params, 0)
-    params, version = learning.warm_up(run, members, serving, params)
+    params, version = learning.warm_up(run, members, serving, params, phases)
     # The state has a copy: what it was made of may go.
     state = rl.new_state(run.network, params, tx, config.algo)
     params = None
@@ -116,6 +128,7 @@ def _run(session: Session) -> None:
   )
   if not resumed:
     hooks.save(state, loop)
+  phases.begin(learning.LEARNING)
   run.record.open(session.stack, config.num_steps, loop.step, shown=_SHOWN)
   hooks.recall()
   if resumed:
@@ -153,6 +166,7 @@ def _run(session: Session) -> None:
   )
   run.checkpoints.wait()
   ranks.check(session.loop)
+  phases.begin(learning.AFTER)
   learning.evaluate_last(
       members, serving, loop.step, loop.policy_version, checkpoint=loop.step
   )

@@ -291,10 +291,16 @@ class RunRecord:
     partial = path.with_name(f'{_SUMMARY}.new')
     partial.write_text(json.dumps(summary, indent=2) + '\n')
     partial.replace(path)
-    self._console.print(
+    place, start = self._directory, 'python launch.py --config=configs'
+    for line in (
         f'Done in {metrics_lib.duration(summary["wall_s"])}; see {path}',
-        highlight=False,
-    )
+        f'To look at it:  {start}/view.py --workdir={place}',
+        (
+            f'To evaluate it: {start}/evaluate.py:model={place}'
+            f' --workdir={place}-eval'
+        ),
+    ):
+      self._console.print(line, highlight=False, markup=False, soft_wrap=True)
 
   def _elapsed(self) -> float:
     """Seconds of the whole run, earlier processes included."""
