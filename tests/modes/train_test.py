@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import rich.console
 
 from agentrl import config as config_lib
 from agentrl.data import episodes as episodes_lib
@@ -70,7 +71,8 @@ def test_without_a_warm_start_the_policy_is_evaluated_once(
       lambda *inputs, checkpoint: evaluated.append((*inputs[2:], checkpoint)),
   )
   run, params = make_run(read(**{'warmstart.episodes': 0})), object()
-  assert learning.warm_up(run, [run], None, params) == (params, 0)
+  phases = learning.Phases(rich.console.Console(quiet=True), ())
+  assert learning.warm_up(run, [run], None, params, phases) == (params, 0)
   assert evaluated == [('before', 0, 0, 0)]
 
 

@@ -135,3 +135,16 @@ def test_a_step_without_a_gauge_neither_counts_nor_clears():
   assert [len(texts) for texts in said] == [0, 0, 0, 0, 0, 1]
   good = {'gauges/mutual_information': 1.0}
   assert not any(gauge_warnings(bad, bad, good, bad, bad))
+
+
+@pytest.mark.parametrize('early', [0.0, 0.25])
+def test_groups_that_always_failed_name_the_warm_start(early):
+  seen = CollapseWatch(Gauges())
+  seen.see({'rollout/success': early, 'rollout/failed_groups': early})
+  said = []
+  for _ in range(3):
+    said += seen.see({'rollout/success': 0.0, 'rollout/failed_groups': 1.0})
+  (words,) = said
+  assert 'in each of 3 steps' in words and '3rd' not in words
+  assert ('warmstart.episodes' in words) == (not early)
+  assert ('fall some steps later' in words) == bool(early)
