@@ -139,7 +139,7 @@ def _parse(argv):
     _fail(error)
   except flags.UnrecognizedFlagError as error:
     known = list(flags.FLAGS)
-    near = difflib.get_close_matches(error.flagname, known, 3, 0.6)
+    near = difflib.get_close_matches(error.flagname, known, 3, 0.75)
     meant = ' or '.join(f'--{name}' for name in near)
     _fail(
         ConfigError(
@@ -170,10 +170,17 @@ def _fail(error: Exception):
 
 
 def _run():
-  """Runs the command; a reader that wants no more of a listing is no error."""
+  """Runs the command; a listing whose reader has gone ends without a word."""
   try:
-    app.run(_main, flags_parser=_parse)
+    try:
+      app.run(_main, flags_parser=_parse)
+    finally:
+      sys.stdout.flush()
   except BrokenPipeError:
+    # Parsing itself prints --help. A run's pipes are no listing's.
+    parsed = flags.FLAGS.is_parsed()
+    if parsed and not (_DRY_RUN.value or _FIELDS.value is not None):
+      raise
     # Else Python complains once more when it flushes at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)

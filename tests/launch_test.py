@@ -47,7 +47,10 @@ def launch(*flags):
         ((QUICKSTART, '--config.env.name=babay'), "'babay'; known: textcraft,"),
         ((QUICKSTART, '--config.env.options.level=x'), 'known: levels, style'),
         ((QUICKSTART, '--fields=optimm'), 'Did you mean optim?'),
-        ((QUICKSTART, '--wrokdir=x'), 'wrokdir'),
+        ((QUICKSTART, '--wrokdir=x'), '--wrokdir. Did you mean --workdir?'),
+        (('--confg=configs/quickstart.py',), 'Did you mean --config?'),
+        ((QUICKSTART, '--dryrun'), 'Did you mean --dry_run?'),
+        ((QUICKSTART, '--qqqq=1'), '--qqqq. --help lists them.'),
         ((QUICKSTART, '--nodry_run=x'), 'does not take an argument'),
         ((QUICKSTART, '--config.seed'), 'Missing value for flag'),
         ((QUICKSTART, 'extra', '--config.sampler.api_key=k'), 'api_key_file'),
@@ -77,6 +80,30 @@ def test_help_lists_modes_configs_and_flags(flag):
     assert text in shown
   assert max(map(len, shown.partition('\nflags:')[0].splitlines())) <= 80
   assert ('--pdb' in shown) == (flag == '--helpfull')
+
+
+@pytest.mark.parametrize(
+    'flags',
+    [
+        ('--help',),
+        ('--helpfull',),
+        ('--fields',),
+        (QUICKSTART, '--dry_run'),
+    ],
+)
+def test_a_listing_whose_reader_has_gone_ends_without_a_word(flags):
+  read_end, write_end = os.pipe()
+  os.close(read_end)
+  done = subprocess.run(
+      [sys.executable, 'launch.py', *flags],
+      stdout=write_end,
+      stderr=subprocess.PIPE,
+      text=True,
+      cwd=ROOT,
+      timeout=600,
+  )
+  os.close(write_end)
+  assert done.stderr == ''
 
 
 def test_full_help_has_the_fields_of_the_configs_mode():
