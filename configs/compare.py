@@ -10,8 +10,8 @@ r"""Compares evaluations in pairs: differences, tests, what was won and lost.
     python launch.py --config=configs/compare.py:plan,a=runs/e1,difference=0.1
 
 E1 is the workdir of an evaluation, with all its policies, and E1:NAME one of
-them. Each is compared with each later one, paired by task and sample, so they
-have to be of the same panel. With `unit=seed` a and b are runs of two algorithms,
+them. Each is compared with each later one, paired by task and sample, on the
+tasks that both have played. With `unit=seed` a and b are runs of two algorithms,
 and intervals over training seeds stand beside those over tasks. With `plan` the
 table says how many tasks, at k samples each, show a difference in success; what
 is not said of `rate`, `icc` and `agreement` is estimated from a and b.
