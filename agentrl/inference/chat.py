@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import aiohttp
 from absl import logging
 
-from agentrl.errors import EngineError
-from agentrl.inference.chat_endpoint import ChatEndpoint
+from agentrl.errors import EngineError, EngineRefusal
+from agentrl.inference.chat_endpoint import ChatEndpoint, Unreachable
 from agentrl.inference.chat_replies import Overloaded
 from agentrl.inference.options import ChatOptions
 from agentrl.types import Message, TextCompletion
@@ -120,12 +120,12 @@ class ChatClient:
         refuse a limit of a few tokens.
 
     Raises:
-      EngineError: the endpoint cannot be reached or refuses; says the way out.
+      EngineError: the endpoint cannot be reached, which is not tried again, or
+        refuses; says the way out.
     """
-    await self.complete(
-        [Message('user', 'Say hello.')],
-        max_completion_tokens=max_completion_tokens,
-        seed=0,
+    hello = [Message('user', 'Say hello.')]
+    await self._complete(
+        self._body(hello, max_completion_tokens, 0), first=True
     )
 
   async def complete(
@@ -151,10 +151,15 @@ class ChatClient:
       ContextExceeded: the conversation does not fit the model's context.
       EngineError: all tries failed, or the request was refused.
     """
-    start = time.perf_counter()
-    completion = await self._post(
+    return await self._complete(
         self._body(messages, max_completion_tokens, seed)
     )
+
+  async def _complete(
+      self, body: dict[str, Any], first: bool = False
+  ) -> TextCompletion:
+    start = time.perf_counter()
+    completion = await self._post(body, first)
     completion = dataclasses.replace(
         completion, latency_s=time.perf_counter() - start
     )
@@ -176,8 +181,14 @@ class ChatClient:
       body['seed'] = seed
     return body | (options.extra or {})
 
-  async def _post(self, body: dict[str, Any]) -> TextCompletion:
-    """Sends a body until it is answered, refused or tried often enough."""
+  async def _post(self, body: dict[str, Any], first: bool) -> TextCompletion:
+    """Sends a body until it is answered, refused or tried often enough.
+
+    Args:
+      body: of the request.
+      first: True fails at once where no connection can be opened: the address
+        is more likely wrong than its server away.
+    """
     attempts = self._options.attempts
     for attempt in range(1, attempts + 1):
       await self._wait()
@@ -185,6 +196,11 @@ class ChatClient:
       try:
         return await self._endpoint.post(body)
       except EngineError as error:
+        if first and isinstance(error, Unreachable):
+          raise EngineRefusal(
+              f'{error}. Is api.url={self._options.url!r} the address of a'
+              ' server that runs?'
+          ) from error
         if not error.retryable or attempt == attempts:
           raise
         pause = self._pause(error, attempt)

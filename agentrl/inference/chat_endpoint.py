@@ -35,6 +35,10 @@ def read_key(options: ChatOptions) -> str | None:
   return key
 
 
+class Unreachable(EngineError):
+  """No connection to the endpoint could be opened."""
+
+
 class _Refused(EngineRefusal):
   """A refusal by status, to which a way out is to be added."""
 
@@ -185,7 +189,8 @@ class ChatEndpoint:
           f'{method} {url} gave no answer within {timeout_s:g} s.'
       ) from error
     except aiohttp.ClientError as error:
-      raise EngineError(
+      lost = isinstance(error, aiohttp.ClientConnectorError)
+      raise (Unreachable if lost else EngineError)(
           f'{method} {url} failed: {type(error).__name__}'
           f' {" ".join(str(error).split())[:200]}'
       ) from error

@@ -98,11 +98,13 @@ def _check_context(url: str, said: _Said, max_context: int) -> None:
     limit = said.context_length
   if limit is not None and limit < max_context:
     enough = max_context + RESERVED
+    flag = f'--context-length {enough} (SGLang keeps {RESERVED})'
+    if str(said.version).startswith(_OWN_ENGINE):
+      flag = f'--config.serve.max_context={enough} ({RESERVED} are kept)'
     raise EngineRefusal(
         f'{url} takes {limit} tokens, fewer than'
         f' rollout.max_context={max_context}; lower that, or start the'
-        f' server with --context-length {enough} (SGLang keeps {RESERVED}) and'
-        ' a cache that holds them.'
+        f' server with {flag} and a cache that holds them.'
     )
 
 

@@ -181,6 +181,34 @@ def test_a_server_that_is_not_there_is_named():
     ask(url='http://127.0.0.1:9/v1')
 
 
+@pytest.mark.parametrize(
+    'url', ['http://127.0.0.1:9/v1', 'http://no-such-host.invalid/v1']
+)
+def test_the_first_contact_with_a_wrong_address_is_not_tried_again(url, caplog):
+  async def main():
+    async with aiohttp.ClientSession() as session:
+      client = ChatClient(session, ChatOptions(url=url, model='m'))
+      with pytest.raises(EngineRefusal, match='api.url=.* of a server that ru'):
+        await client.check(9)
+      return client.usage
+
+  usage = asyncio.run(main())
+  assert (usage.requests, usage.retries) == (1, 0) and not caplog.text
+
+
+def test_the_first_contact_with_a_busy_server_is_tried_again():
+  async def main():
+    async with FakeChat([web.Response(status=503)]) as chat:
+      async with aiohttp.ClientSession() as session:
+        options = ChatOptions(url=chat.url, model='m', backoff_s=0.01)
+        client = ChatClient(session, options)
+        await client.check(9)
+        return client.usage
+
+  usage = asyncio.run(main())
+  assert (usage.retries, usage.completions) == (1, 1)
+
+
 def test_a_server_that_never_answers_is_given_up():
   async def silent(request):
     del request

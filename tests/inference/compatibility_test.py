@@ -56,6 +56,13 @@ def test_a_context_that_is_too_short_is_refused(limits):
   compatibility.check(URL, {'version': '0.5.23'} | enough, NEEDS)
 
 
+def test_our_own_server_is_given_its_own_flag():
+  info = {'version': 'agentrl-1', 'context_length': 99}
+  with pytest.raises(EngineError, match='serve.max_context=106') as caught:
+    compatibility.check(URL, info, NEEDS)
+  assert '--context-length' not in str(caught.value)
+
+
 def test_a_server_of_another_model_is_refused():
   info = {'version': '0.5.23', 'architectures': ['Qwen2ForCausalLM']}
   with pytest.raises(EngineError, match='model of Qwen2ForCausalLM, and the'):
