@@ -17,6 +17,7 @@ from agentrl.algos.hyperparams import ONLINE, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
 from agentrl.envs import ENVS
+from agentrl.envs.option_meanings import MEANINGS
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
@@ -216,7 +217,8 @@ def leaves_of(cls: type, prefix: str) -> Iterator[Leaf]:
           x for spec in ENVS.values() for x in spec.options
       ):
         owners = tuple(x for x, spec in ENVS.items() if name in spec.options)
-        yield Leaf(f'{path}.{name}', Any, None, OPTION, owners)
+        meaning = Meaning(MEANINGS[name])
+        yield Leaf(f'{path}.{name}', Any, None, meaning, owners)
     else:
       yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
 

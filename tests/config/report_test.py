@@ -8,6 +8,7 @@ import pytest
 
 from agentrl import config as config_lib
 from agentrl.config import report
+from agentrl.envs import ENVS, option_meanings
 from agentrl.errors import ConfigError
 from configs import quickstart
 
@@ -180,3 +181,12 @@ def test_a_value_is_a_line_of_aligned_columns(capsys):
   assert [line.split() for line in lines if line.startswith('seed ')] == [
       ['seed', '0', 'flag']
   ]
+
+
+def test_every_option_of_an_environment_has_its_meaning(capsys):
+  report.show_fields('train', 'env.options')
+  meanings = {row[0]: row[3] for row in columns(capsys.readouterr().out)}
+  options = {x for spec in ENVS.values() for x in spec.options}
+  assert set(meanings) == {f'env.options.{name}' for name in options}
+  assert set(option_meanings.MEANINGS) == options
+  assert all(meanings.values()) and len(set(meanings.values())) > 30
