@@ -3,16 +3,23 @@
 All take the filters of `filters`.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from aiohttp import web
 
+from agentrl.evaluation import intervals
+from agentrl.types import FAILURES
 from agentrl.viewer import filters, numbers
 from agentrl.viewer.index import COUNTED
 from agentrl.viewer.state import STATE, State, reply
 
 _ROWS = 500  # of a page, at most
 _BINS = 24  # of the histogram
+_SOURCES = 4  # whose success is told apart
+# A run's evaluations are of different policies; its training is one source.
+_EVALUATED = "CASE WHEN origin = 'train' THEN NULL ELSE step END"
 _VALUES = 200  # of a column to choose from, the commonest ones
 _SHOWN = (
     'run file origin policy step line env subtask task sample attempt split'
@@ -80,6 +87,7 @@ async def _summary(request: web.Request) -> web.Response:
   (broken,) = await state.query(
       f'SELECT sum(broken) FROM files WHERE {files.sql}', files.values
   )
+  sources, more = await _sources(state, filters.where(query))
   total = sum(row['chosen'] for row in rows)
   mean = lambda name: sum(row[name] or 0 for row in rows) / total
   bins = [{'n': 0, 'successes': 0} for _ in range(_BINS if width else 1)]
@@ -88,6 +96,8 @@ async def _summary(request: web.Request) -> web.Response:
   return reply({
       'total': total,
       'success': mean('won') if total else None,
+      'sources': sources,
+      'more_sources': more,
       'return': mean('total') if total else None,
       'turns': mean('turns') if total else None,
       'low': low,
@@ -97,6 +107,62 @@ async def _summary(request: web.Request) -> web.Response:
       'indexed': state.index.progress,
       'problem': state.index.problem,
   })
+
+
+async def _sources(
+    state: State, condition: filters.Where
+) -> tuple[list[dict[str, Any]], int]:
+  """Success of each run's training, evaluations and policies; the rest's count.
+
+  Training, an expert and a random policy have no common success, nor have two
+  evaluations of a run. As in evaluations each task has one vote, and failures
+  of the infrastructure have none. The commonest sources come first.
+  """
+  found = await state.query(
+      f'SELECT run, origin, policy, {_EVALUATED} AS step, env, sum(n) AS n FROM'
+      ' (SELECT file_id, env, count(*) AS n FROM episodes'
+      f' WHERE {condition.sql} GROUP BY file_id, env)'
+      ' JOIN files USING (file_id) GROUP BY run, origin, policy, 4, env'
+      ' ORDER BY n DESC, run, origin, policy, 4, env',
+      condition.values,
+  )
+  sources = []
+  for row in found[:_SOURCES]:
+    tasks = await state.query(
+        'SELECT count(*) AS n, sum(success) AS won FROM episodes'
+        f' WHERE {condition.sql} AND env = ? AND turns > 0'
+        f' AND stop_reason NOT IN ({", ".join("?" * len(FAILURES))})'
+        ' AND file_id IN (SELECT file_id FROM files WHERE run = ?'
+        f' AND origin = ? AND policy = ? AND {_EVALUATED} IS ?) GROUP BY task',
+        (
+            *condition.values,
+            row['env'],
+            *FAILURES,
+            row['run'],
+            row['origin'],
+            row['policy'],
+            row['step'],
+        ),
+    )
+    n = sum(task['n'] for task in tasks)
+    sources.append(
+        dict(row) | {'n': n, 'tasks': len(tasks), 'success': _success(tasks)}
+    )
+  return sources, len(found) - len(sources)
+
+
+def _success(tasks: Sequence[Any]) -> dict[str, float] | None:
+  """Mean and 95% interval over tasks of `n` episodes, `won` of them solved."""
+  if not tasks:
+    return None
+  means = np.array([task['won'] / task['n'] for task in tasks])
+  single = all(task['n'] == 1 for task in tasks)
+  ends = intervals.interval_ends(means, bounds=(0, 1), single=single)
+  return {
+      'mean': float(means.mean()),
+      'low': float(ends.low),
+      'high': float(ends.high),
+  }
 
 
 async def _extent(state: State, run: str) -> tuple[float, float]:

@@ -62,8 +62,8 @@ class Facts:
     updated: when its files were last written.
     wall_s: seconds that it took; of one that has no summary, from its start to
       its last record.
-    compares: the first two evaluations of a comparison, each as `RUN:NAME`;
-      empty: it is none, or they are not below the folder of all.
+    compares: the evaluations of a comparison, each as `RUN:NAME`, in their
+      order there; empty: it is none, or they are not below the folder of all.
   """
 
   run: str
@@ -273,14 +273,15 @@ def _compares(root: pathlib.Path, folder: pathlib.Path) -> tuple[str, ...]:
     return ()
   try:
     data = files.read_whole(path, _MOST_RESULTS)
-    sides = msgspec.json.decode(data, type=_Comparison).policies[:2]
     found = []
-    for side in sides:
-      run = pathlib.Path(side.evaluation).resolve().relative_to(root)
-      found.append(f'{run.as_posix()}:{side.policy.name}')
-  except (DataError, ValueError, RecursionError, OSError):  # or elsewhere
+    for side in msgspec.json.decode(data, type=_Comparison).policies:
+      run = pathlib.Path(side.evaluation).resolve()
+      if run.is_relative_to(root):  # the viewer shows nothing else
+        name = run.relative_to(root).as_posix()
+        found.append(f'{name}:{side.policy.name}')
+  except (DataError, ValueError, RecursionError, OSError):
     return ()
-  return tuple(found) if len(found) == 2 else ()
+  return tuple(found) if len(found) > 1 else ()
 
 
 def _policies(evaluation: results_lib.Results) -> dict[str, Rate]:

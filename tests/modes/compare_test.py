@@ -78,6 +78,17 @@ def test_a_viewer_lists_a_comparison_as_finished(pair, tmp_path):
     assert (found.status, found.mode) == ('finished', 'compare')
     assert found.steps is None and found.compares == ('e1:new', 'e2:old')
     (tmp_path / 'c/summary.json').unlink(missing_ok=True)  # an earlier version
+  # All policies of a comparison, less one that lies elsewhere.
+  path = tmp_path / 'c/comparison.json'
+  text = path.read_text()
+  stored = json.loads(text)
+  third = stored['policies'][0] | {'evaluation': str(tmp_path / 'e3')}
+  elsewhere = stored['policies'][0] | {'evaluation': '/elsewhere'}
+  stored['policies'] += [elsewhere, third]
+  path.write_text(json.dumps(stored))
+  found = run_facts.read(tmp_path, 'c').compares
+  assert found == ('e1:new', 'e2:old', 'e3:new')
+  path.write_text(text)
   # What lies elsewhere, or was damaged, has no link.
   (tmp_path / 'root').mkdir()
   (tmp_path / 'c').rename(tmp_path / 'root/c')

@@ -6,6 +6,7 @@ import aiohttp
 import aiohttp.web
 import pytest
 
+from agentrl.evaluation import intervals
 from agentrl.viewer import server
 from agentrl.viewer.state import STATE
 from tests.viewer import runs
@@ -80,6 +81,71 @@ def test_figures_and_bins(tmp_path, get):
   assert part['bins'] == whole['bins'] and part['total'] == 3
   assert part['success'] == pytest.approx(2 / 3)
   assert empty['total'] == 0 and empty['success'] is None
+
+
+def test_success_is_told_apart_by_source_with_its_interval(tmp_path, get):
+  solved = lambda flags, tasks, **values: [
+      runs.episode(f'e{i}', task_id=task, success=flag, **values)
+      for i, (flag, task) in enumerate(zip(flags, tasks, strict=True))
+  ]
+  runs.write(tmp_path, episodes=solved([1, 1, 1, 0], [0, 0, 0, 1]))
+  runs.write(
+      tmp_path, file='episodes/train/000001.jsonl', episodes=solved([0], [1])
+  )
+  for step, flags in ((0, [0, 0, 1]), (12, [1, 1, 1])):
+    runs.write(
+        tmp_path,
+        file=f'episodes/eval/{step:06d}.jsonl',
+        episodes=solved(flags, range(3)),
+    )
+  # A failure of a server has no vote, and a task with none is no task.
+  failed = solved([0], [9], stop_reason='env_error')
+  runs.write(
+      tmp_path,
+      'baseline',
+      'episodes/eval/expert.jsonl',
+      solved([1] * 2, range(2)) + failed,
+  )
+  whole, eval_only, solved_only = (
+      found
+      for _, found in get(
+          'episodes/summary',
+          'episodes/summary?origin=eval&step=12',
+          'episodes/summary?success=1&run=baseline',
+      )
+  )
+  assert [
+      (x['run'], x['origin'], x['step'], x['n'], x['tasks'])
+      for x in whole['sources']
+  ] == [
+      ('run', 'train', None, 5, 2),
+      ('baseline', 'eval', None, 2, 2),
+      ('run', 'eval', 0, 3, 3),
+      ('run', 'eval', 12, 3, 3),
+  ]
+  train, expert, before, after = (x['success'] for x in whole['sources'])
+  assert train['mean'] == 0.5  # a task has one vote: 3 of 3, 0 of 2
+  assert train['low'] < 0.5 < train['high']
+  # Wilson, or Clopper and Pearson where all or nearly all are equal.
+  assert before['mean'] == pytest.approx(1 / 3)
+  assert before == intervals_of([[0], [0], [1]])
+  assert after == intervals_of([[1], [1], [1]])
+  assert expert == intervals_of([[1], [1]])
+  assert [x['success'] for x in eval_only['sources']] == [after]
+  assert [x['n'] for x in solved_only['sources']] == [2]
+
+
+def intervals_of(samples):
+  found = intervals.mean_interval(samples, bounds=(0, 1))
+  return {'mean': found.mean, 'low': found.low, 'high': found.high}
+
+
+def test_most_sources_are_counted(tmp_path, get):
+  for i in range(7):
+    runs.write(tmp_path, f'run{i}')
+  _, found = get('episodes/summary')
+  assert len(found['sources']) + found['more_sources'] == 7
+  assert len(found['sources']) < 7
 
 
 def test_equal_returns_have_one_bin(tmp_path, get):

@@ -23,6 +23,7 @@ VISION = {
                [0.004733, 0.691367, 0.303900]],
 }  # fmt: skip
 PAPER = {'light': '#ffffff', 'dark': '#14171c'}
+INK = {'light': '#1b1f26', 'dark': '#e4e7ec'}
 
 
 def palettes():
@@ -72,3 +73,16 @@ def test_lines_of_one_kind_are_told_apart(theme, vision):
   for lines in (seen[:4], seen[4:]):  # solid ones, dashed ones
     for a, b in itertools.combinations(lines, 2):
       assert np.linalg.norm(a - b) > 18
+
+
+@pytest.mark.parametrize('theme', PAPER)
+@pytest.mark.parametrize('name', ['up', 'down'])
+def test_tokens_are_read_on_their_strongest_colour(theme, name):
+  css = (CSS.parents[1] / 'lib' / 'tokens.css').read_text()
+  of_both = re.search(rf'--{name}: light-dark\((\S+), (\S+)\)', css).groups()
+  strong, paper = (
+      np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+      for colour in (of_both[theme == 'dark'], PAPER[theme])
+  )
+  mixed = np.round(0.85 * strong + 0.15 * paper).astype(int)
+  assert contrast('#' + bytes(mixed.tolist()).hex(), INK[theme]) > 4.5

@@ -2,10 +2,12 @@
 
 import json
 import pathlib
+import re
 import tarfile
 
 import numpy as np
 import pytest
+from playwright.sync_api import expect
 
 from tests.viewer import asking, axe, played, runs, tokens_test
 from tests.waiting import wait_until
@@ -63,6 +65,36 @@ def test_an_experts_episode_is_replayed_to_its_end_by_keyboard(
   assert page.get_by_role('button', name='Pause').is_visible() or total == 1
 
 
+@pytest.mark.parametrize('success', [False, True])
+def test_a_failed_episode_opens_at_its_end(success, tmp_path, viewer, page):
+  runs.write(tmp_path, episodes=[runs.episode(turns=3, success=success)] * 2)
+  url = viewer(tmp_path)
+  place = page.locator('.place')
+  page.goto(address(url, 'replay'))
+  expect(place).to_have_text('0 of 3' if success else '3 of 3')
+  page.keyboard.press('Home')
+  expect(place).to_have_text('0 of 3')
+  page.reload()  # the address has the turn, also the one before the first
+  expect(place).to_have_text('0 of 3')
+  page.get_by_text('Next', exact=True).click()
+  expect(page).to_have_url(re.compile('line=1'))
+  expect(place).to_have_text('0 of 3' if success else '3 of 3')
+  page.goto(address(url, 'replay', turn=2))
+  expect(place).to_have_text('2 of 3')
+
+
+def test_headings_of_tokens_leave_no_level_out(tmp_path, viewer, page):
+  tokens_test.write(tmp_path, tokens_test.arrays(np.random.default_rng(5)))
+  page.goto(address(viewer(tmp_path), 'tokens', line=1))
+  page.locator('.tokens-flow').wait_for()
+  levels = [
+      int(each.evaluate('x => x.tagName')[1])
+      for each in page.locator(':is(h1, h2, h3, h4)').all()
+  ]
+  assert levels[0] == 1 and len(levels) > 2
+  assert all(b - a <= 1 for a, b in zip(levels, levels[1:], strict=False))
+
+
 @pytest.mark.parametrize('scheme', ['light', 'dark'])
 @pytest.mark.parametrize('name', ['tokens', 'group'])
 def test_axe_finds_nothing_serious(name, scheme, tmp_path, viewer, page):
@@ -79,7 +111,7 @@ def test_the_next_episode_takes_the_place_of_this(tmp_path, viewer, page):
   page.locator('.stage h2', has_text='Turn 2').wait_for()
   page.get_by_role('link', name='Next', exact=True).click()
   page.get_by_role('heading', name='e1').wait_for()
-  assert page.locator('.place').text_content() == '0 of 3'
+  expect(page.locator('.place')).to_have_text('3 of 3')  # it failed
   page.keyboard.press('ArrowRight')  # one player hears it
   page.locator('.stage h2', has_text='Turn 1').wait_for()
   page.go_back()

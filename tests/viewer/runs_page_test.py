@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -158,8 +159,12 @@ def test_a_live_run_is_drawn_on(root, viewer, page):
 
 def test_a_comparison_leads_to_the_turns(root, viewer, page):
   page.goto(viewer(root) + '#/compare')
-  page.get_by_label('Evaluation a').select_option('grpo:eval/000012')
-  page.get_by_label('Evaluation b').select_option('grpo:eval/000000')
+  page.get_by_label('Evaluation a', exact=True).select_option(
+      'grpo:eval/000012'
+  )
+  page.get_by_label('Evaluation b', exact=True).select_option(
+      'grpo:eval/000000'
+  )
   cells = page.locator('.cells')
   expect(cells).to_contain_text('won')
   counts = [int(x) for x in cells.locator('.count').all_text_contents()]
@@ -262,3 +267,86 @@ def test_pages_of_runs_keep_those_that_are_chosen(root, viewer, page):
     link = page.get_by_label('Pages', exact=True).get_by_text(name, exact=True)
     expect(link).to_have_attribute('href', f'#/{name.lower()}?run=ppo')
     link.click()
+
+
+def test_the_runs_seen_last_are_shown_again(root, viewer, page):
+  url = viewer(root)
+  page.goto(url)  # nothing was seen: the run that was written last
+  box = lambda run: page.get_by_label(f'Show the curves of {run}')
+  expect(box('ppo')).to_be_checked()
+  page.goto(f'{url}#/runs?run=grpo')
+  expect(box('grpo')).to_be_checked()
+  expect(page.locator('.card').first).to_be_visible()
+  for fragment in ('', '#/runs'):
+    page.goto('about:blank')
+    page.goto(f'{url}{fragment}')
+    expect(box('grpo')).to_be_checked()
+    expect(box('ppo')).not_to_be_checked()
+  page.goto(f'{url}#/failures')
+  expect(page.locator('.map').first).to_be_visible()
+  link = page.locator('.map a').first
+  expect(link).to_have_attribute('href', re.compile(r'run=grpo&'))
+  (root / 'grpo').rename(root / 'gone')  # it is no longer here
+  page.goto('about:blank')
+  page.goto(url)
+  expect(page.locator('.list :checked')).to_have_count(1)
+
+
+@pytest.mark.parametrize('width', [1440, 720, 390])
+def test_the_list_of_runs_ends_with_a_whole_row(root, viewer, page, width):
+  for i in range(20):
+    folder = root / f'more{i}'
+    folder.mkdir()
+    shutil.copy(root / 'ppo/config.json', folder)
+    shutil.copy(root / 'ppo/metrics.jsonl', folder)
+  page.set_viewport_size({'width': width, 'height': 900})
+  page.goto(viewer(root))
+  page.locator('.list tbody tr').nth(20).wait_for()
+  cut = """() => {
+    const box = document.querySelector('.list');
+    const end = box.getBoundingClientRect().top + box.clientTop + box.clientHeight;
+    return [...box.querySelectorAll('tbody tr')].filter((row) => {
+      const {top, bottom} = row.getBoundingClientRect();
+      return top < end - 1 && bottom > end + 1;
+    }).length;
+  }"""
+  assert page.evaluate(cut) == 0
+  # Success is seen without a scroll sideways, its interval too.
+  ends = """() => {
+    const box = document.querySelector('.list').getBoundingClientRect();
+    const cell = document.querySelector('.list td.success');
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    return [range.getBoundingClientRect().right, box.right];
+  }"""
+  right, edge = page.evaluate(ends)
+  assert right <= edge
+  page.set_viewport_size({'width': width - 40, 'height': 900})
+  page.wait_for_timeout(100)
+  assert page.evaluate(cut) == 0
+
+
+def test_all_pairs_of_a_comparison_are_linked(root, viewer, page):
+  names = ['grpo:eval/000000', 'grpo:eval/000012', 'ppo:eval/000012']
+  (root / 'three').mkdir()
+  (root / 'three/config.json').write_text(json.dumps({'mode': 'compare'}))
+  (root / 'three/comparison.json').write_text(
+      json.dumps({
+          'policies': [
+              {
+                  'evaluation': str(root / name.split(':')[0]),
+                  'policy': {'name': name.split(':')[1]},
+              }
+              for name in names
+          ]
+      })
+  )
+  page.goto(viewer(root))
+  page.locator('.list').get_by_text('three', exact=True).click()
+  links = page.get_by_label('Pairs of the comparison').get_by_role('link')
+  expect(links).to_have_count(3)
+  expect(links.nth(0)).to_have_attribute('aria-current', 'true')
+  links.nth(2).click()
+  expect(links.nth(2)).to_have_attribute('aria-current', 'true')
+  expect(page.get_by_label('Evaluation a', exact=True)).to_have_value(names[1])
+  expect(page.get_by_label('Evaluation b', exact=True)).to_have_value(names[2])

@@ -2,6 +2,7 @@
 
 import {h, notice, s, visible} from './dom.js';
 import {dashOf, swatch} from './chart.js';
+import {join} from './names.js';
 import {value} from './paint.js';
 
 /** Runs that are drawn at a time, at most. */
@@ -11,7 +12,8 @@ export const look = (index) => ({color: `--run-${index % MOST + 1}`, dash: dashO
 
 /** What the comparison page shows of an evaluation, or of a comparison. */
 export const comparedBy = (run) => run.compares.length ?
-  {a: run.compares[0], b: run.compares[1]} :
+  {a: run.compares[0], b: run.compares[1],
+    among: run.compares.length > 2 ? join(run.compares) : null} :
   {a: run.mode === 'evaluate' && run.model && `${run.run}:${run.model.split(', ')[0]}`};
 
 export function sortBy(runs, order) {
@@ -46,7 +48,9 @@ export function success(run) {
   if (run.mode === 'evaluate') {
     return rates.slice(0, 2).map(([name, rate]) => h('div', {class: 'rate'},
         picture([rate]), visible(`${name} ${rateText(rate)}`)))
-        .concat(rates.length > 2 ? h('div', {class: 'soft'}, `and ${rates.length - 2} more`) : []);
+        .concat(rates.length > 2 ? h('div', {class: 'soft', title: rates.slice(2)
+            .map(([name, rate]) => `${name}: ${rateText(rate)}`).join('\n')},
+        `and ${rates.length - 2} more`) : []);
   }
   // The environments of a mixture stand below each other.
   const members = [...new Set(rates.map(([name]) => name.split('/')[1] || ''))];

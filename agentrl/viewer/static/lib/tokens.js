@@ -38,10 +38,11 @@ export function exact(value) {
 /**
  * The tokens of a window, to be chosen by pointer or arrow keys.
  *
- * `found`: of /api/tokens; `onChoose(index)`: of a token in the window. Returns
+ * `found`: of /api/tokens; `onChoose(index)`: of a token in the window;
+ * `heading`: element of a turn's heading, by what is above. Returns
  * `{element, color(name), choose(index)}`.
  */
-export function tokenView(found, onChoose) {
+export function tokenView(found, onChoose, {heading = 'h3'} = {}) {
   const columns = columnsOf(found);
   const first = found.from;
   const cells = found.ids.map((id, i) => {
@@ -53,7 +54,7 @@ export function tokenView(found, onChoose) {
   const blocks = found.spans
       .filter((span) => span.stop > first && span.start < first + cells.length)
       .map((span) => h('section', {class: span.turn === null ? 'given' : 'sampled'},
-          h('h3', {}, heading(span, found)),
+          h(heading, {}, spanTitle(span, found)),
           h('div', {class: 'flow', dir: 'ltr'},
               cells.slice(Math.max(span.start - first, 0), span.stop - first))));
   let chosen = null;
@@ -106,7 +107,7 @@ export function tokenView(found, onChoose) {
   return {element, color, choose};
 }
 
-function heading(span, found) {
+function spanTitle(span, found) {
   const count = `${span.stop - span.start} tokens`;
   if (span.turn === null) {
     return [span.start === 0 ? 'Prompt' : 'Observation',

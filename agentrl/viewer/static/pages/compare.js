@@ -3,6 +3,7 @@
 import {api, failure, h, notice, number, query, replace, visible} from '../lib/dom.js';
 import {head, pieces, turns} from '../lib/episode.js';
 import {follow} from '../lib/live.js';
+import {split} from '../lib/names.js';
 import {
   divergence, figures, heads, interval, picture, pValue, rate, testName, verdict,
 } from '../lib/paired.js';
@@ -29,10 +30,11 @@ class Page {
   constructor(root, params, signal) {
     Object.assign(this, {params, signal, found: null, asked: ''});
     this.choice = h('div', {class: 'choice'});
+    this.among = h('nav', {class: 'among', 'aria-label': 'Pairs of the comparison'});
     this.stages = h('section');
     this.result = h('div', {class: 'result'});
     this.pair = h('section', {'aria-label': 'One task', class: 'pair'});
-    root.append(h('h1', {}, 'Compare'), this.choice, this.stages, this.result, this.pair);
+    root.append(h('h1', {}, 'Compare'), this.choice, this.among, this.stages, this.result, this.pair);
   }
 
   async load() {
@@ -101,6 +103,20 @@ class Page {
         h('label', {}, 'A ', select('a')), h('label', {}, 'B ', select('b')),
         h('button', {type: 'button', disabled: !a && !b,
           onclick: () => change({a: b, b: a, o: swap(this.params.o)})}, 'Swap'));
+    this.showAmong();
+  }
+
+  /** Links to all pairs of a comparison of three or more policies. */
+  showAmong() {
+    const specs = split(this.params.among);
+    const pairs = specs.flatMap((a, i) => specs.slice(i + 1).map((b) => [a, b]));
+    const [a, b] = this.specs;
+    replace(this.among, pairs.length > 1 && [
+      h('span', {class: 'soft'}, `${pairs.length} pairs of ${specs.length}: `),
+      pairs.map(([one, other]) => h('a', {
+        href: href('compare', {among: this.params.among, a: one, b: other}),
+        'aria-current': one === a && other === b && 'true',
+      }, visible(`${one} – ${other}`)))]);
   }
 
   async showStages() {

@@ -48,12 +48,12 @@ const LABELS = Object.fromEntries([
 // Columns: name, heading, its explanation, and whether it is a number.
 const COLUMNS = [
   ['task', 'Task', 'Task and sample: open the episode', false],
+  ['success', 'Solved', '', false],
   ['run', 'Run', 'Folder of the run', false],
   ['origin', 'From', 'Training, evaluation or warm start', false],
   ['step', 'Step', 'Step of the run', true],
   ['env', 'Env', 'Environment', false],
   ['subtask', 'Subtask', 'Kind of task', false],
-  ['success', 'Solved', '', false],
   ['return', 'Return', 'Sum of rewards', true],
   ['stop_reason', 'Stopped by', '', false],
   ['turns', 'Turns', '', true],
@@ -69,6 +69,7 @@ export async function render(root, params, {signal}) {
   const form = h('form', {class: 'filters', onsubmit: (e) => e.preventDefault()});
   const chips = h('div', {class: 'chips', role: 'group', 'aria-label': 'Filters in use'});
   const figures = h('p', {class: 'figures', 'aria-live': 'polite'});
+  const sources = h('ul', {class: 'sources', 'aria-label': 'Success'});
   const histogram = h('div', {class: 'histogram'});
   const pager = h('nav', {class: 'pager', 'aria-label': 'Pages of the table'});
   const head = h('thead');
@@ -80,7 +81,7 @@ export async function render(root, params, {signal}) {
   const wide = matchMedia('(min-width: 641px)').matches;
   root.append(
       h('div', {class: 'overview'},
-          h('div', {class: 'words'}, h('h1', {}, 'Episodes'), figures), histogram),
+          h('div', {class: 'words'}, h('h1', {}, 'Episodes'), figures, sources), histogram),
       h('details', {class: 'box', open: wide},
           h('summary', {}, 'Filters'), form), chips,
       message, table, pager);
@@ -108,6 +109,7 @@ export async function render(root, params, {signal}) {
       replace(message, summary.problem && notice(summary.problem));
       if (!form.contains(document.activeElement)) drawForm(form, values, params);
       drawFigures(figures, summary);
+      drawSources(sources, summary);
       drawHistogram(histogram, summary, params);
       drawRows(body, page.rows);
       drawPager(pager, from, page.rows.length, summary.total);
@@ -222,7 +224,6 @@ function drawFigures(figures, summary) {
     h('span', {}, h('b', {}, value), ` ${label}`);
   replace(figures,
       part(number(summary.total), 'episodes'),
-      part(percent(summary.success), 'solved'),
       part(number(summary.return, 3), 'mean return'),
       part(number(summary.turns, 1), 'turns'),
       summary.broken > 0 && h('span', {
@@ -230,6 +231,19 @@ function drawFigures(figures, summary) {
       }, `${number(summary.broken)} broken lines`),
       summary.indexed < 1 &&
         h('span', {class: 'warn'}, `${percent(summary.indexed)} read`));
+}
+
+/** Success of training, evaluations and policies, which are not one share. */
+function drawSources(list, {sources, more_sources: more}) {
+  replace(list, sources.map(({run, origin, policy, step, env, n, tasks, success}) => {
+    const of = [run, env, origin, step !== null && `step ${step}`, policy]
+        .filter(Boolean).join(' · ');
+    return h('li', {title: `${number(n)} episodes of ${number(tasks)} tasks; the mean ` +
+      'over tasks, with its 95% interval'},
+    h('b', {}, success ? percent(success.mean) : '–'), ' solved ',
+    success && `[${percent(success.low)}, ${percent(success.high)}] n=${number(n)} `,
+    h('span', {class: 'soft'}, h('bdi', {}, visible(of))));
+  }), more > 0 && h('li', {class: 'soft'}, `and ${number(more)} more; filter to see them`));
 }
 
 const WIDTH = 480, HEIGHT = 66;

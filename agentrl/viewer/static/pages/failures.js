@@ -5,6 +5,7 @@ import {api, failure, h, notice, number, replace, visible} from '../lib/dom.js';
 import {follow} from '../lib/live.js';
 import {join, split} from '../lib/names.js';
 import {change, href} from '../lib/route.js';
+import {keep, seen} from '../lib/seen.js';
 
 export const title = 'Failures';
 
@@ -44,11 +45,13 @@ class Page {
   get chosen() {
     const asked = split(this.params.run);
     if (asked.length) return asked.filter((name) => this.runs.includes(name)).slice(0, MOST);
-    return this.runs.slice(0, 1);
+    const before = seen(this.root, this.runs);
+    return before.length ? before.slice(0, MOST) : this.runs.slice(0, 1);
   }
 
   async load() {
-    const {runs} = await api('runs', {}, {signal: this.signal});
+    const {runs, root} = await api('runs', {}, {signal: this.signal});
+    this.root = root;
     this.runs = runs.sort((a, b) => b.updated - a.updated).map((each) => each.run);
     await this.show(this.params);
   }
@@ -63,6 +66,7 @@ class Page {
   async show(params) {
     this.params = params;
     const run = this.chosen;
+    if (params.run) keep(this.root, run);
     const unknown = split(params.run).filter((name) => !this.runs.includes(name));
     replace(this.unknown, unknown.length > 0 && notice('There is no such run here: ',
         visible(unknown.join(', ')), '.'));

@@ -16,15 +16,18 @@ export async function render(root, params, {signal}) {
   let episode = new AbortController();
   signal.addEventListener('abort', () => episode.abort());
   let player = await open(root, params, episode.signal);
+  await player.show(player.asked(params));
   return {update: async (next) => {
-    if (['run', 'file', 'line'].every((x) => next[x] === player.key[x])) {
-      player.show(Number(next.turn) || 0);
+    if (player && ['run', 'file', 'line'].every((x) => next[x] === player.key[x])) {
+      player.show(player.asked(next));
       return;
     }
     episode.abort();
     episode = new AbortController();
+    player = null; // until the next one is there, no address is the last one's
     try {
       player = await open(root, next, episode.signal);
+      await player.show(player.asked(next));
     } catch (error) {
       if (error.name !== 'AbortError') replace(root, failure(error));
     }
@@ -35,9 +38,7 @@ async function open(root, params, signal) {
   const key = {run: params.run, file: params.file, line: params.line};
   const [facts, replay] = await Promise.all([
     head(key, {signal}), api('replay', key, {signal})]);
-  const player = new Player(root, key, {facts, ...replay}, signal);
-  await player.show(Number(params.turn) || 0);
-  return player;
+  return new Player(root, key, {facts, ...replay}, signal);
 }
 
 function clamp(value, most) {
@@ -126,6 +127,12 @@ class Player {
     this.playButton.textContent = 'Play';
   }
 
+  /** The turn of an address; without one a failed episode begins at its end. */
+  asked({turn}) {
+    if (turn === undefined) return this.episode.facts.success ? 0 : this.total;
+    return Number(turn) || 0;
+  }
+
   /** Shows the episode after `done` turns: the last of them, and the world. */
   async show(done) {
     this.done = clamp(done, this.total);
@@ -133,7 +140,7 @@ class Player {
     this.range.value = asked;
     this.place.textContent = `${asked} of ${this.total}`;
     this.cursor.setAttribute('x', asked === 0 ? -6 : laneX(asked - 1, this.total));
-    change({turn: asked || null}, {silent: true});
+    change({turn: asked}, {silent: true});
     this.playOn.href = href('play', {...this.key, from: 'episode', turn: asked});
     const more = (path) => pieces(this.key, path, {signal: this.signal});
     try {

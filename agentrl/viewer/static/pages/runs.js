@@ -6,6 +6,7 @@ import {Curves} from '../lib/curves.js';
 import {follow} from '../lib/live.js';
 import {fileName, join, split} from '../lib/names.js';
 import {change, go, href} from '../lib/route.js';
+import {keep, seen} from '../lib/seen.js';
 import {
   age, comparedBy, configTable, duration, look, MOST, sortBy, state, steps, success, tick,
 } from '../lib/run_cells.js';
@@ -14,9 +15,9 @@ export const title = 'Runs';
 
 const AXES = [['step', 'steps'], ['time', 'wall time'], ['tokens', 'tokens']];
 const COLUMNS = [
-  ['run', 'Run'], ['status', 'State'], ['mode', 'Mode'], ['env', 'Environment'],
-  ['model', 'Model'], ['algorithm', 'Algorithm'], ['seed', 'Seed', 'num'],
-  ['steps', 'Steps', 'num'], ['success', 'Success, 95% interval'],
+  ['run', 'Run'], ['success', 'Success, 95% interval'], ['status', 'State'],
+  ['mode', 'Mode'], ['env', 'Environment'], ['model', 'Model'],
+  ['algorithm', 'Algorithm'], ['seed', 'Seed', 'num'], ['steps', 'Steps', 'num'],
   ['wall_s', 'Time', 'num'], ['updated', 'Written', 'num'],
 ];
 const NONE = ';'; // in the URL, where somebody wants to see no curves
@@ -54,6 +55,7 @@ class Page {
     this.curves = new Curves(signal);
     this.problem = h('div');
     this.unknown = h('div', {role: 'status'});
+    window.addEventListener('resize', () => this.fit(), {signal});
     const ticking = setInterval(() => tick(this.table), TICK_MS);
     signal.addEventListener('abort', () => {
       clearTimeout(this.waiting);
@@ -68,7 +70,10 @@ class Page {
     const known = new Set(this.runs.map((run) => run.run));
     const asked = split(this.params.run).filter((name) => known.has(name));
     if (this.params.run) return asked.slice(0, MOST);
-    // Until somebody chooses: the run that was written last.
+    // Until somebody chooses: those of the last visit, else the run that was
+    // written last.
+    const before = seen(this.root, [...known]);
+    if (before.length) return before.slice(0, MOST);
     const learnt = this.runs.filter((run) => run.mode !== 'evaluate' && run.steps)
         .sort((a, b) => b.updated - a.updated);
     return learnt.slice(0, 1).map((run) => run.run);
@@ -144,10 +149,23 @@ class Page {
         h('thead', {}, h('tr', {}, h('th', {}, h('span', {class: 'hidden'}, 'Shown')),
             COLUMNS.map((column) => this.heading(...column)))),
         h('tbody', {}, shown.map((run) => this.row(run, chosen)))));
+    this.fit();
     if (held) {
       [...this.table.querySelectorAll('[data-key]')]
           .find((each) => each.dataset.key === held)?.focus();
     }
+  }
+
+  /** Ends the list below a whole row. */
+  fit() {
+    const box = this.table;
+    box.style.maxHeight = '';
+    const limit = parseFloat(getComputedStyle(box).maxHeight);
+    const around = box.offsetHeight - box.clientHeight; // borders, scroll bar
+    if (box.scrollHeight + around <= limit) return;
+    const ends = [...box.querySelectorAll('tbody tr')]
+        .map((row) => row.offsetTop + row.offsetHeight + around);
+    box.style.maxHeight = `${ends.findLast((end) => end <= limit) ?? ends[0]}px`;
   }
 
   heading(name, label, kind) {
@@ -175,6 +193,7 @@ class Page {
             h('a', {href: curves ? href('runs', {...this.params, run: join([run.run])}) :
               href('compare', comparedBy(run)), dataset: {key: `only ${run.run}`}},
             visible(run.run === '.' ? this.root : run.run))),
+        h('td', {class: 'success'}, success(run)),
         h('td', {}, state(run)),
         h('td', {}, text(run.mode)),
         h('td', {class: 'env', title: text(run.env)}, text(run.env)),
@@ -182,7 +201,6 @@ class Page {
         h('td', {}, run.mode === 'evaluate' ? '–' : text(run.algorithm)),
         h('td', {class: 'num'}, run.seed ?? '–'),
         h('td', {class: 'num'}, steps(run)),
-        h('td', {class: 'success'}, success(run)),
         h('td', {class: 'num'}, duration(run.wall_s)),
         h('td', {class: 'num'}, age(run.updated)));
   }
@@ -192,6 +210,7 @@ class Page {
   }
 
   async showChosen() {
+    if (this.params.run) keep(this.root, this.chosen);
     this.config.open = false;
     try {
       await this.loadNames();

@@ -21,7 +21,7 @@ export async function render(root, params, {signal}) {
   const view = tokenView(found, (index) => {
     showValues(values, found, index);
     change({token: index}, {silent: true});
-  });
+  }, {heading: 'h2'});
   const paint = () => {
     const scale = view.color(color);
     replace(legend, h('span', {class: 'ramp', 'aria-hidden': 'true'}),
