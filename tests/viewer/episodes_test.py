@@ -23,7 +23,8 @@ def get(tmp_path):
           found = []
           while True:  # until the files have been read
             async with session.get(f'{url}api/episodes/summary') as response:
-              if (await response.json())['total']:
+              summary = await response.json()
+              if summary['total'] and summary['indexed'] == 1:
                 break
             await asyncio.sleep(0.02)
           for path in paths:
@@ -85,7 +86,7 @@ def test_figures_and_bins(tmp_path, get):
 
 def test_success_is_told_apart_by_source_with_its_interval(tmp_path, get):
   solved = lambda flags, tasks, **values: [
-      runs.episode(f'e{i}', task_id=task, success=flag, **values)
+      runs.episode(f'e{i}', task_id=task, success=bool(flag), **values)
       for i, (flag, task) in enumerate(zip(flags, tasks, strict=True))
   ]
   runs.write(tmp_path, episodes=solved([1, 1, 1, 0], [0, 0, 0, 1]))

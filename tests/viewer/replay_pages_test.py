@@ -112,8 +112,8 @@ def test_the_next_episode_takes_the_place_of_this(tmp_path, viewer, page):
   page.get_by_role('link', name='Next', exact=True).click()
   page.get_by_role('heading', name='e1').wait_for()
   expect(page.locator('.place')).to_have_text('3 of 3')  # it failed
-  page.keyboard.press('ArrowRight')  # one player hears it
-  page.locator('.stage h2', has_text='Turn 1').wait_for()
+  page.keyboard.press('ArrowLeft')  # one player hears it
+  page.locator('.stage h2', has_text='Turn 2').wait_for()
   page.go_back()
   page.get_by_role('heading', name='e0').wait_for()
 
