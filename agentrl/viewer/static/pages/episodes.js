@@ -69,7 +69,7 @@ export async function render(root, params, {signal}) {
   const form = h('form', {class: 'filters', onsubmit: (e) => e.preventDefault()});
   const chips = h('div', {class: 'chips', role: 'group', 'aria-label': 'Filters in use'});
   const figures = h('p', {class: 'figures', 'aria-live': 'polite'});
-  const sources = h('ul', {class: 'sources', 'aria-label': 'Success'});
+  const sources = h('ul', {class: 'sources', 'aria-label': 'Solved, by source'});
   const histogram = h('div', {class: 'histogram'});
   const pager = h('nav', {class: 'pager', 'aria-label': 'Pages of the table'});
   const head = h('thead');
