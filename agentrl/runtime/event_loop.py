@@ -15,7 +15,7 @@ KEEP_ALIVE_S = 4.0
 
 
 class Interrupted(Exception):
-  """The user asked to stop (Ctrl-C or SIGTERM)."""
+  """The user asked to stop (Ctrl-C, SIGTERM, a closed terminal)."""
 
 
 class EventLoop:
@@ -32,7 +32,9 @@ class EventLoop:
     self._task: asyncio.Task | None = None
     self._old_handlers = {
         number: signal.signal(number, self._on_signal)
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        # nohup has it ignored, and it stays so.
+        if signal.getsignal(number) is not signal.SIG_IGN
     }
     self.session: aiohttp.ClientSession = self.run(self._open())
 
@@ -87,6 +89,8 @@ class EventLoop:
   def _on_signal(self, number, frame) -> None:
     del frame
     if self.interrupted:
+      if number == signal.SIGHUP:  # kernel and shell each send one
+        return
       raise KeyboardInterrupt
     self.interrupted = True
     logging.warning(

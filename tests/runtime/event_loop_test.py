@@ -1,6 +1,7 @@
 """Tests for agentrl.runtime.event_loop, against a server on loopback."""
 
 import asyncio
+import os
 import queue
 import signal
 import threading
@@ -93,3 +94,28 @@ def test_cancelling_without_a_signal_stays_a_cancellation():
 
   with EventLoop() as loop, pytest.raises(asyncio.CancelledError):
     loop.run(cancel())
+
+
+def test_a_closed_terminal_stops_like_a_signal_however_often_it_is_told():
+  before = signal.getsignal(signal.SIGHUP)
+  with EventLoop() as loop:
+    for _ in range(3):  # from the kernel and from the shell
+      os.kill(os.getpid(), signal.SIGHUP)
+    with pytest.raises(Interrupted):
+      loop.check()
+    with pytest.raises(KeyboardInterrupt):
+      os.kill(os.getpid(), signal.SIGINT)
+      time.sleep(1)
+  assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_nohup_is_left_as_it_is(monkeypatch):
+  before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+  try:
+    with EventLoop() as loop:
+      os.kill(os.getpid(), signal.SIGHUP)
+      loop.check()
+      assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+  finally:
+    signal.signal(signal.SIGHUP, before)
