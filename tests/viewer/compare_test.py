@@ -64,11 +64,11 @@ def test_stages_pair_neighbouring_evaluations(tmp_path, viewer):
 
 
 def test_evaluations_of_other_panels_are_no_stages(tmp_path, viewer):
-  write(tmp_path, 'run', '000000', [[0], [0]])
-  write(tmp_path, 'run', '000004', [[1]])  # continued on fewer tasks
+  write(tmp_path, 'run', '000000', [[0], [0]], data_version=2)  # other tasks
+  write(tmp_path, 'run', '000004', [[1]])
   write(tmp_path, 'run', '000008', [[1]])
   first, second, _ = get(viewer(tmp_path), 'stages', run='run')['rows']
-  assert 'different panels of babyai' in first['refused']
+  assert 'babyai has version 2' in first['refused']
   assert second['row']['both'] == 1
 
 
@@ -92,9 +92,9 @@ def test_what_does_not_compare_is_refused(
 
 def test_different_panels_are_refused_with_the_reason(tmp_path, viewer):
   write(tmp_path, 'a', '000001', [[1], [0]])
-  write(tmp_path, 'b', '000001', [[1]])
+  write(tmp_path, 'b', '000001', [[1], [0]], data_version=2)
   found = get(viewer(tmp_path), 'compare', a='a:eval/000001', b='b:eval/000001')
-  assert 'different panels of babyai: 1 tasks only' in found['refused']
+  assert 'babyai has version 2' in found['refused']
 
 
 def test_a_changed_file_is_read_again(tmp_path, viewer):

@@ -186,9 +186,9 @@ def test_a_comparison_leads_to_the_turns(root, viewer, page):
 
 
 def test_different_panels_are_refused_on_the_page(root, viewer, page):
-  write_evaluation(root, 'other', '000000', [[1]])
+  write_evaluation(root, 'other', '000000', [[1]], data_version=2)
   page.goto(viewer(root) + '#/compare?a=grpo:eval/000000&b=other:eval/000000')
-  expect(page.locator('.result')).to_contain_text('different panels of babyai')
+  expect(page.locator('.result')).to_contain_text('babyai has version 2')
 
 
 def test_a_failure_leads_to_its_episodes(root, viewer, page):
