@@ -61,6 +61,14 @@ class Model:
   # Of activations, and of a frozen base's parameters; 'bfloat16' on a GPU.
   dtype: str = field('float32', 'type of activations', one_of=DTYPES)
 
+  def check(self) -> None:
+    """Refuses an empty name, which as a path would be this folder."""
+    if self.name is not None and not self.name.strip():
+      raise ConfigError(
+          'model.name is empty: name a variant, a directory, a .gguf file, a'
+          ' hub repository or a run.'
+      )
+
   @property
   def from_scratch(self) -> bool:
     """Tiny variants start random, with a tokenizer trained for the task."""
@@ -94,6 +102,7 @@ class TrainModel(Model):
   lora: Lora = section(Lora)
 
   def check(self) -> None:
+    super().check()
     if not self.lora.targets:
       raise ConfigError(
           'model.lora.targets=() names no projection; give some of'

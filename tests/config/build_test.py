@@ -530,6 +530,15 @@ def test_nor_does_a_dict_or_a_list(values, path):
   assert f'{path} must be a finite number' in said
 
 
+@pytest.mark.parametrize('name', ['', ' '])
+@pytest.mark.parametrize('mode', ['train', 'sft', 'serve_policy', 'evaluate'])
+def test_an_empty_name_of_a_model_is_not_this_folder(mode, name):
+  if mode == 'evaluate' and not name:
+    pytest.skip('stands for None: a server or an endpoint samples')
+  said = refusal(needed(mode), {'model.name': name}, RUN)
+  assert said.startswith('model.name is empty: name a variant')
+
+
 @pytest.mark.parametrize('name', ['env', 'env.options', 'agent', 'eval'])
 def test_none_is_no_section_either_where_a_run_brings_it(name):
   for run in (None, RUN):
