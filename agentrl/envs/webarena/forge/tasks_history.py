@@ -201,7 +201,7 @@ def _setting(stores: Stores, k: int) -> Task:
   row = pick(
       stores,
       k,
-      'setting',
+      'default setting',
       'SELECT p.full_path, f.content FROM files f JOIN branches b ON b.id ='
       ' f.branch_id JOIN paths p ON p.id = b.project_id WHERE f.path ='
       " 'config/defaults.toml' AND b.is_default AND f.content NOT LIKE"
