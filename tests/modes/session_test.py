@@ -148,7 +148,7 @@ def test_ctrl_c_ends_with_its_own_code_and_the_way_on(start, capsys):
     start(mode)
   assert exit_.value.code == 130 and ended
   said = capsys.readouterr().out
-  assert said.startswith('Stopped. The same command continues from')
+  assert '\nStopped. The same command continues from' in said
   assert 'run/checkpoints/3' in said
 
 
