@@ -49,13 +49,14 @@ class Message:
 class Conversation:
   """An episode in words alone, recorded elsewhere."""
 
-  name: str  # of the record, for messages and files
+  name: str  # of the record, for files
   env: str  # '' when the record does not say
   task_id: int
   messages: tuple[Message, ...]
   learn: tuple[bool, ...]  # by message: True on completions to learn from
   # Indexes of completions that were cut before their end token.
   cut: tuple[int, ...] = ()
+  where: str = ''  # file and line of the record; '': it is of none
 
 
 @dataclasses.dataclass(frozen=True)

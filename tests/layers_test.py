@@ -37,16 +37,17 @@ ALLOWED = {
     'trackers': set(),
     'metrics': {'trackers'},
     'schedules': {'own'},
+    'json_files': set(),
     'ops': {'batch'},
     'parallel': set(),
     'runtime': set(),
     'http': set(),
-    'envs': {'own', 'fields', 'http', 'runtime'},
+    'envs': {'own', 'fields', 'json_files', 'http', 'runtime'},
     'text': set(),
     'models': {'batch', 'fields', 'ops', 'parallel'},
     'inference': {'http', 'runtime'},
     'rollout': {'fields', 'envs', 'text', 'inference', 'http', 'runtime'},
-    'data': {'text'},
+    'data': {'json_files', 'text'},
     'weights': {'models', 'parallel'},
     'algos': {'batch', 'fields', 'ops'},
     'evaluation': {
@@ -76,8 +77,8 @@ OPEN = {'errors', 'types'}
 
 HOST = {
     'errors', 'types', 'own', 'fields', 'metrics', 'trackers', 'schedules',
-    'runtime', 'http', 'envs', 'text', 'inference', 'rollout', 'data',
-    'evaluation', 'config', 'viewer',
+    'json_files', 'runtime', 'http', 'envs', 'text', 'inference', 'rollout',
+    'data', 'evaluation', 'config', 'viewer',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}
 ACCELERATOR = {'jax', 'jaxlib', 'flax', 'optax', 'chex', 'orbax'}

@@ -1,14 +1,17 @@
 """Files of recorded conversations and episodes, broken records left out.
 
-Three kinds of records are read, from a JSON list or from JSON lines:
+Four kinds of records are read, from a JSON list, from JSON lines or from
+Parquet; `data.messages` says what a message is:
 
     {"item_id": "textcraft_12",                               AgentTraj
      "conversations": [{"from": "human", "value": "..."},
                        {"from": "gpt", "value": "...", "loss": true}, ...]}
     {"messages": [{"role": "user", "content": "..."}, ...]}   plain
+    {"prompt": "...", "completion": "..."}                    texts or messages
     {"episode_id": ..., "prompt": ..., "turns": ...}          our own episodes
 
-The loss is on the assistant's words, except those marked `"loss": false`.
+The loss is on the assistant's words, except those marked `"loss": false` or
+alike; nothing of a prompt is learnt.
 """
 
 import json
@@ -17,21 +20,22 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from agentrl.data import episodes as episodes_lib
+from agentrl import json_files
+from agentrl.data import episodes as episodes_lib, messages as messages_lib
 from agentrl.errors import DataError
 from agentrl.types import Conversation, Episode, Message
 
 OnBroken = Callable[[DataError], None]
 
-# Raised by the json module for a text that is not JSON, or nested too deeply.
-_BROKEN = (ValueError, RecursionError)
+# One of these is in every record.
+_BEGINS = {'conversations', 'messages', 'completion', 'turns', 'chosen'}
 
-_ROLES = {
-    'system': 'system',
-    'human': 'user',
-    'user': 'user',
-    'gpt': 'assistant',
-    'assistant': 'assistant',
+# Fields of a record that change what the policy is asked -> the way out.
+UNSUPPORTED = {
+    'system': "write it as the first message, of the role 'system'",
+    'tools': "describe them in the message of the role 'system'",
+    'functions': "describe them in the message of the role 'system'",
+    'images': 'only text can be learnt',
 }
 
 
@@ -59,37 +63,120 @@ def read(
       yield found
 
 
-def parse(record: Any, *, name: str, prompt: int = 0) -> Conversation | Episode:
+def parse(record: Any, *, name: str) -> Conversation | Episode:
   """The conversation or episode of a record's JSON object.
 
   Args:
-    record: of any of the three kinds.
-    name: of the conversation, when the record has no `item_id`.
-    prompt: number of messages at its beginning without a loss.
+    record: of any of the four kinds.
+    name: where it stands; of the conversation, when the record has no `item_id`.
 
   Raises:
     DataError: it is not such an object; says why.
   """
   if not isinstance(record, dict):
     raise DataError(f'a {type(record).__name__} where an object is expected')
-  if 'turns' in record:
+  if record.get('turns') is not None:
+    episodes_lib.check_fields(record)
     return episodes_lib.from_record(record)
-  key = 'conversations' if 'conversations' in record else 'messages'
-  if key not in record:
-    raise DataError("none of 'conversations', 'messages', 'turns' is in it")
-  messages, learn = _messages(record[key])
-  learn = (False,) * prompt + learn[prompt:]
+  kinds = ('conversations', 'messages', 'completion')
+  key = next((key for key in kinds if record.get(key) is not None), None)
+  if key is None:
+    raise DataError(
+        "none of 'conversations', 'messages', 'completion', 'turns' is in it"
+    )
+  item = record.get('item_id')
+  if key == 'completion':
+    check_fields(record, ('item_id', 'prompt', key))
+    prompt = of_side(record, 'prompt', 'user')
+    rest = of_side(record, key, 'assistant')
+    return make(prompt, rest, item=item, name=name)
+  found = messages_lib.read(record[key])
+  prompt = record.get('prompt')
+  if prompt is not None and prompt not in [m.content for m in found.messages]:
+    raise DataError(
+        f"it has a 'prompt' that is none of its {key!r}: {prompt!r:.60}"
+    )
+  check_fields(record, ('item_id', 'prompt', key))
+  return make(messages_lib.Read((), ()), found, item=item, name=name)
+
+
+def check_fields(record: dict[str, Any], known: Sequence[str], **how) -> None:
+  """Refuses a field of a record that is not known, or cannot be honoured.
+
+  Args:
+    record: of any kind but an episode.
+    known: its fields.
+    **how: see `json_files.check_fields`.
+
+  Raises:
+    DataError: names it, and the way out.
+  """
+  for field, way_out in UNSUPPORTED.items():
+    if record.get(field):
+      raise DataError(f'it has {field}={record[field]!r:.60}; {way_out}')
+  harmless = how.pop('harmless', frozenset()) | json_files.NOTES
+  json_files.check_fields(
+      record, known, harmless=harmless | UNSUPPORTED.keys(), **how
+  )
+
+
+def of_side(record: dict[str, Any], key: str, role: str) -> messages_lib.Read:
+  """The messages of a field: a list of them, one, or a text of this role.
+
+  Raises:
+    DataError: it is missing, or something else; says why.
+  """
+  value = record.get(key)
+  if value is None:
+    raise DataError(f'it has no {key!r}')
+  if isinstance(value, str):
+    value = [{'role': role, 'content': value}]
+  if isinstance(value, dict):
+    value = [value]
+  if not isinstance(value, list):
+    raise DataError(
+        f'its {key!r} is neither a text nor a list of messages but'
+        f' {value!r:.60}'
+    )
+  try:
+    return messages_lib.read(value, 'its messages')
+  except DataError as error:
+    raise DataError(f'{key!r}: {error}') from error
+
+
+def make(
+    prompt: messages_lib.Read,
+    rest: messages_lib.Read,
+    *,
+    item: Any,
+    name: str,
+) -> Conversation:
+  """The conversation of a prompt, which is not learnt, and what follows.
+
+  Args:
+    prompt: may be empty.
+    rest: what follows.
+    item: the environment and the number of the task, as in 'textcraft_12', or
+      another name; None: none.
+    name: where the record stands.
+
+  Raises:
+    DataError: no rollout could have produced it; says why.
+  """
+  messages = (*prompt.messages, *rest.messages)
+  learn = (False,) * len(prompt.messages) + rest.learn
   _check(messages, learn)
-  item = str(record.get('item_id', name))
-  env, _, number = item.rpartition('_')
+  item = None if item is None else str(item)
+  env, _, number = (item or '').rpartition('_')
   # Longer numbers than any list of tasks has are part of a name.
-  known = 'item_id' in record and re.fullmatch('[0-9]{1,18}', number)
+  known = bool(re.fullmatch('[0-9]{1,18}', number))
   return Conversation(
-      name=item,
+      name=name if item is None else item,
       env=env if known else '',
       task_id=int(number) if known else 0,
       messages=messages,
       learn=learn,
+      where=name,
   )
 
 
@@ -101,34 +188,6 @@ def check_env(found: Conversation | Episode, env: str | None) -> None:
         f'{name!r:.80} is of the environment {found.env!r:.40}, not of this'
         f" run's env.name={env!r}"
     )
-
-
-def _messages(items: Any) -> tuple[tuple[Message, ...], tuple[bool, ...]]:
-  """Messages of either kind, and which of them are to be learnt.
-
-  Raises:
-    DataError: they are not such messages; says which and why.
-  """
-  if not isinstance(items, list) or not items:
-    raise DataError('its messages are no list, or an empty one')
-  messages, learn = [], []
-  for index, item in enumerate(items):
-    if not isinstance(item, dict):
-      raise DataError(f'message {index} is a {type(item).__name__}')
-    role = item.get('from', item.get('role'))
-    content = item.get('value', item.get('content'))
-    if not isinstance(role, str) or role not in _ROLES:
-      raise DataError(
-          f'message {index} is of {role!r}; known: {", ".join(_ROLES)}'
-      )
-    if not isinstance(content, str):
-      raise DataError(f'message {index} has no text but {content!r}')
-    loss = item.get('loss')
-    if loss not in (True, False, None):
-      raise DataError(f'message {index} has loss={loss!r}, not true or false')
-    messages.append(Message(_ROLES[role], content))
-    learn.append(_ROLES[role] == 'assistant' and loss is not False)
-  return tuple(messages), tuple(learn)
 
 
 def _check(messages: Sequence[Message], learn: Sequence[bool]) -> None:
@@ -178,16 +237,16 @@ def records(
   """The JSON values of a file, each with where it stands.
 
   Args:
-    path: a JSON list, one value a line, or values over several lines.
+    path: a JSON list, one value a line, values over several lines, or Parquet.
     on_broken: as in `read`.
 
   Raises:
     DataError: the file cannot be read.
   """
-  try:
-    text = pathlib.Path(path).read_text(encoding='utf-8-sig', errors='replace')
-  except OSError as error:
-    raise DataError(f'Cannot read {path}: {error}') from error
+  if _is_parquet(path):
+    yield from _rows(path)
+    return
+  text = json_files.read_text(path)
   if text.lstrip().startswith('['):
     yield from _elements(path, text, text.index('[') + 1, on_broken)
     return
@@ -199,11 +258,44 @@ def records(
       continue
     where = f'{path}, line {number}'
     try:
-      value = json.loads(line)
-    except _BROKEN as error:
+      value = json_files.loads(line)
+    except json_files.BROKEN as error:
       on_broken(DataError(f'{where}: {error}'))
     else:
       yield where, value
+
+
+def _is_parquet(path: str | pathlib.Path) -> bool:
+  try:
+    with open(path, 'rb') as file:
+      return file.read(4) == b'PAR1'
+  except OSError as error:
+    raise DataError(f'Cannot read {path}: {error}') from error
+
+
+def _rows(path: str | pathlib.Path) -> Iterator[tuple[str, Any]]:
+  """The rows of a Parquet file, in which null stands for a missing field.
+
+  Raises:
+    DataError: pyarrow is missing, or cannot read it.
+  """
+  try:
+    # Many times as large as all that reads JSON, and needed for this alone.
+    import pyarrow
+    from pyarrow import parquet
+  except ImportError as error:
+    raise DataError(
+        f'{path} is a Parquet file, which pyarrow reads: pip install -r'
+        ' third_party/requirements/parquet.txt, or write it as JSON lines.'
+    ) from error
+  number = 0
+  try:
+    for batch in parquet.ParquetFile(path).iter_batches():
+      for row in batch.to_pylist():
+        yield f'{path}, row {number}', row
+        number += 1
+  except (pyarrow.ArrowException, OSError) as error:
+    raise DataError(f'Cannot read {path}: {error}') from error
 
 
 def _is_indented(text: str) -> bool:
@@ -212,13 +304,13 @@ def _is_indented(text: str) -> bool:
   first, _, _ = text[start:].partition('\n')
   try:
     json.loads(first)
-  except _BROKEN:
+  except json_files.BROKEN:
     pass
   else:
     return False
   try:
     json.JSONDecoder().raw_decode(text, start)
-  except _BROKEN:
+  except json_files.BROKEN:
     return False
   return True
 
@@ -240,7 +332,8 @@ def _elements(
     number += 1
     try:
       value, end = decode(text, position)
-    except _BROKEN as error:
+      json_files.check_characters(text[position:end], value)
+    except json_files.BROKEN as error:
       on_broken(DataError(f'{where}: {error}'))
       position = _next_record(text, position + 1, decode)
       continue
@@ -255,8 +348,8 @@ def _next_record(text: str, position: int, decode: Callable) -> int:
   for match in re.compile(r'\{').finditer(text, position):
     try:
       value, _ = decode(text, match.start())
-    except _BROKEN:
+    except json_files.BROKEN:
       continue
-    if value.keys() & {'conversations', 'messages', 'turns', 'chosen'}:
+    if value.keys() & _BEGINS:
       return match.start()
   return len(text)

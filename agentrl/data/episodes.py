@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
+from agentrl import json_files
 from agentrl.errors import DataError
 from agentrl.types import ACT, Episode, Message, Segment, Turn
 
@@ -161,6 +162,26 @@ def from_record(record: Any) -> Episode:
         f' of {_short(sampled)} tokens, its turns sampled {_short(said)}'
     )
   return episode
+
+
+def check_fields(record: dict[str, Any]) -> None:
+  """Refuses a field that `from_record` would ignore and that may have a meaning.
+
+  Raises:
+    DataError: names it.
+  """
+  json_files.check_fields(
+      record, (*_Line.__struct_fields__, 'terminated', 'return')
+  )
+  for field, kind in (('turns', Turn), ('prompt', Message)):
+    items = record.get(field)
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+      if isinstance(item, dict):
+        json_files.check_fields(
+            item,
+            [x.name for x in dataclasses.fields(kind)],
+            what=f'{field}[{index}]',
+        )
 
 
 def _short(values: list[int]) -> str:

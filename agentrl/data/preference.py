@@ -1,23 +1,41 @@
 """Preference pairs: of two episodes of a task, which one is better.
 
-Pairs are made of episodes by their returns, or read from files as in AgentGym:
+Pairs are made of episodes by their returns, or read from files, as AgentGym and
+common data sets write them:
 
     {"id": "textcraft_12", "prompt": [MESSAGE, ...],
      "chosen": [MESSAGE, ...], "rejected": [MESSAGE, ...]}
+    {"prompt": "...", "chosen": "...", "rejected": "..."}
 
-Messages are of either kind of `data.conversations`, which also says what of
-`chosen` and `rejected` counts; nothing of the prompt does.
+Each of the three is a list of messages of `data.messages`, which also says what
+of `chosen` and `rejected` counts, or a text: of the user in `prompt`, of the
+assistant in the others. Where both sides hold the prompt themselves, it is what
+they begin with alike, up to an assistant's message. Nothing of a prompt counts.
 """
 
+import hashlib
 import pathlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from agentrl.data import conversations
 from agentrl.data.conversations import OnBroken
+from agentrl.data.messages import Read
 from agentrl.errors import DataError
 from agentrl.types import Conversation, Episode
+
+_SIDES = ('chosen', 'rejected')
+# Who wrote the sides, and how they were judged: that one is better is all that
+# is learnt.
+_NOTES = frozenset(
+    name
+    for side in _SIDES
+    for what in ('score', 'rating', 'model', 'avg_rating')
+    for name in (f'{side}_{what}', f'{side}-{what}', f'{what}_{side}')
+)
 
 
 class Pair(NamedTuple):
@@ -59,28 +77,143 @@ def parse(record: dict[str, Any], *, name: str) -> Pair:
 
   Args:
     record: as at the top of this file.
-    name: of the pair, when the record has no id.
+    name: where it stands; of the pair, when the record has no id.
 
   Raises:
     DataError: it is not such an object; says why.
   """
-  item = record.get('id', record.get('item_id', name))
-  sides = []
-  for key in ('chosen', 'rejected'):
-    prompt, rest = record.get('prompt', []), record.get(key)
-    if not isinstance(prompt, list) or not isinstance(rest, list):
-      raise DataError(f"'prompt' and {key!r} are not lists of messages")
+  if record.get('messages') not in (None, *map(record.get, _SIDES)):
+    raise DataError("it has 'messages' that are neither of its sides")
+  conversations.check_fields(
+      record,
+      ('id', 'item_id', 'prompt', *_SIDES, 'messages'),
+      harmless=_NOTES,
+  )
+  prompt = Read((), ())
+  if record.get('prompt'):
+    prompt = conversations.of_side(record, 'prompt', 'user')
+  elif any(isinstance(record.get(side), str) for side in _SIDES):
+    raise DataError("its sides are texts, and it has no 'prompt'")
+  sides = [conversations.of_side(record, x, 'assistant') for x in _SIDES]
+  if any(_may_hold(prompt, side) for side in sides):
+    prompt, sides = _split(prompt, sides)
+  item = record.get('id', record.get('item_id'))
+  found = []
+  for key, side in zip(_SIDES, sides, strict=True):
     try:
-      sides.append(
-          conversations.parse(
-              {'item_id': item, 'messages': [*prompt, *rest]},
-              name=name,
-              prompt=len(prompt),
-          )
-      )
+      found.append(conversations.make(prompt, side, item=item, name=name))
     except DataError as error:
       raise DataError(f"'prompt' with {key!r}: {error}") from error
-  return Pair(*sides)
+  return Pair(*found)
+
+
+def _may_hold(prompt: Read, side: Read) -> bool:
+  """True if a side cannot follow a prompt, but may begin with it."""
+  if not prompt.messages:
+    return True
+  return side.messages[0].role in (prompt.messages[-1].role, 'system')
+
+
+def _split(prompt: Read, sides: Sequence[Read]) -> tuple[Read, list[Read]]:
+  """The prompt and what follows, of sides that begin with it.
+
+  Args:
+    prompt: as the record has it beside them, or empty.
+    sides: both.
+
+  Raises:
+    DataError: they do not begin with that prompt.
+  """
+  size, pairs = 0, zip(*(side.messages for side in sides), strict=False)
+  for one, other in pairs:
+    if one != other:
+      break
+    size += 1
+  missing = [m for m in prompt.messages if m not in sides[0].messages[:size]]
+  if missing:
+    raise DataError(
+        "its 'prompt' is followed by a message of the same role in 'chosen' or"
+        " 'rejected', and the two do not both begin with it"
+    )
+  # As far as the policy is asked the same: what answers differently is told
+  # apart by the choice before it.
+  ends = [side.messages[size : size + 1] for side in sides]
+  while size and not all(x and x[0].role == 'assistant' for x in ends):
+    size -= 1
+    ends = [side.messages[size : size + 1] for side in sides]
+  cut = lambda side, where: Read(side.messages[where], side.learn[where])
+  head, tail = slice(None, size), slice(size, None)
+  return cut(sides[0], head), [cut(side, tail) for side in sides]
+
+
+class Unusable(NamedTuple):
+  """Why a pair teaches nothing, or nothing certain."""
+
+  kind: str  # for counts
+  reason: str
+
+
+def unusable(
+    pairs: Sequence[Sequence[Episode]], names: Sequence[str]
+) -> dict[int, Unusable]:
+  """Pairs that cannot be learnt from, by index.
+
+  Tokens decide, so that it does not matter how a template, a shorter context or
+  other instructions made two sides alike. Of pairs that say the same the first
+  is kept; of those that contradict each other none.
+
+  Args:
+    pairs: the better and the worse episode of each.
+    names: where each of them is from.
+  """
+  found, seen = {}, {}
+  for index, (better, worse) in enumerate(pairs):
+    taught = [_taught(episode) for episode in (better, worse)]
+    if not all(taught):
+      side = _SIDES[taught.index(b'')]
+      found[index] = Unusable(
+          'nothing to learn', f'its {side!r} has no token to learn'
+      )
+    elif _asked(better) != _asked(worse):
+      found[index] = Unusable(
+          'other prompts', 'its two sides answer different prompts'
+      )
+    elif taught[0] == taught[1]:
+      found[index] = Unusable('equal sides', 'its two sides are the same')
+    else:
+      seen.setdefault(tuple(taught), []).append(index)
+  for (better, worse), members in seen.items():
+    if (others := seen.get((worse, better))) is not None:
+      kind = 'a contradiction'
+      reason = f'it prefers the opposite of {names[others[0]]}'
+    else:
+      kind, reason = 'a repetition', f'it is the same as {names[members[0]]}'
+      members = members[1:]
+    found |= dict.fromkeys(members, Unusable(kind, reason))
+  return found
+
+
+def _taught(episode: Episode) -> bytes:
+  """A digest of its tokens up to the last to learn; empty without any."""
+  runs = [
+      run
+      for run, turn in zip(episode.sampled_runs, episode.turns, strict=True)
+      if turn.learn
+  ]
+  if not runs:
+    return b''
+  stop = runs[-1][1]
+  parts = (episode.tokens[:stop], np.ravel(runs), episode.segment_starts)
+  digest = hashlib.sha256()
+  for part in parts:
+    array = np.asarray(part, np.int64)
+    digest.update(np.int64(array.size).tobytes() + array.tobytes())
+  return digest.digest()
+
+
+def _asked(episode: Episode) -> tuple[int, ...]:
+  """The tokens before the first sampled one."""
+  return episode.tokens[: episode.sampled_runs[0][0]]
 
 
 def build(

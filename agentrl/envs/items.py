@@ -1,10 +1,10 @@
 """Item files: AgentGym's lists of tasks."""
 
-import json
 import pathlib
 import re
 from typing import Any
 
+from agentrl import json_files
 from agentrl.errors import DataError
 
 
@@ -12,8 +12,9 @@ def read(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
   """Reads task ids from an AgentGym item file.
 
   Such a file is a JSON list of objects with an `item_id` of environment and
-  number, as in `[{"item_id": "textcraft_12"}]`; other keys are ignored. Names may
-  have underscores: `lmrlgym_maze_3`.
+  number, as in `[{"item_id": "textcraft_12"}]`. Of its other keys only
+  `conversations` and those of `json_files.NOTES` pass, which choose no task. Names
+  may have underscores: `lmrlgym_maze_3`.
 
   Args:
     path: the file.
@@ -26,8 +27,8 @@ def read(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
     DataError: not such a file, an item of another environment, or one twice.
   """
   try:
-    items: Any = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
-  except (OSError, ValueError, RecursionError) as error:
+    items: Any = json_files.loads(json_files.read_text(path))
+  except json_files.BROKEN as error:
     raise DataError(f'Cannot read task items from {path}: {error}') from error
   if not isinstance(items, list):
     raise DataError(f'{path} holds no JSON list but {type(items).__name__}.')
@@ -40,6 +41,9 @@ def read(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
           f'Item {index} of {path} is {item!r:.200}; expected an item_id'
           f" such as '{env_name}_12'."
       )
+    json_files.check_fields(
+        item, ('item_id', 'conversations'), what=f'Item {index} of {path}'
+    )
     task_id = int(number)
     if task_id in seen:
       raise DataError(

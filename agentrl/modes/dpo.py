@@ -179,5 +179,6 @@ def _write_pairs(
       max_context=config.rollout.max_context,
       own_opening=config.pairs.own_opening,
       console=console,
+      judge=preference.unusable,
   )
   demonstrations.write_episodes(run.session, path, episodes)

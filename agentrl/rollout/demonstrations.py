@@ -1,6 +1,7 @@
 """Records of files as episodes, for the offline modes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import rich.console
@@ -11,6 +12,11 @@ from agentrl.rollout.agent import Agent
 from agentrl.types import Conversation, Episode
 
 T = TypeVar('T')
+# (the episodes of each record, names) -> by index: a kind of reason, the reason
+Judge = Callable[
+    [Sequence[Sequence[Episode]], Sequence[str]],
+    Mapping[int, tuple[str, str]],
+]
 
 # Number of broken records that are shown one by one.
 _SHOWN = 10
@@ -106,6 +112,7 @@ def to_episodes(
     max_context: int,
     own_opening: bool,
     console: rich.console.Console,
+    judge: Judge = lambda made, names: {},
 ) -> list[Episode]:
   """Episodes in the ids of `agent`, none longer than `max_context` tokens.
 
@@ -116,6 +123,8 @@ def to_episodes(
     max_context: tokens; longer ones are cut after a completion that fits.
     own_opening: of conversations, see `replay.replay`.
     console: where is said what was left out, cut and tokenized.
+    judge: gives reasons to leave records out, once they are all made; see
+      `preference.unusable`.
 
   Returns:
     The episodes one after the other.
@@ -124,7 +133,7 @@ def to_episodes(
     DataError: none can be made.
   """
   complaints = Complaints(console)
-  episodes, cut, made = [], 0, 0
+  kept, names, cut, made = [], [], 0, 0
   for items in found:
     try:
       whole = [_to_episode(agent, item, own_opening) for item in items]
@@ -133,7 +142,8 @@ def to_episodes(
     except DataError as error:
       complaints(error)
       continue
-    episodes += short
+    kept.append(short)
+    names.append(_name(items[0]))
     cut += sum(
         len(a.turns) < len(b.turns) for a, b in zip(short, whole, strict=True)
     )
@@ -141,6 +151,15 @@ def to_episodes(
         isinstance(item, Episode) and episode is not item
         for item, episode in zip(items, whole, strict=True)
     )
+  unusable = judge(kept, names)
+  for index, (_, reason) in sorted(unusable.items()):
+    complaints(DataError(f'{names[index]}: {reason}'))
+  episodes = [
+      episode
+      for index, items in enumerate(kept)
+      if index not in unusable
+      for episode in items
+  ]
   if not episodes:
     raise DataError(
         f'None of {len(found)} records can be learnt from; the first:'
@@ -149,8 +168,10 @@ def to_episodes(
   notes = {
       f'cut to {max_context} tokens': cut,
       'tokenized anew': made,
-      'left out': complaints.count,
+      'left out': complaints.count - len(unusable),
   }
+  for kind, count in Counter(kind for kind, _ in unusable.values()).items():
+    notes[f'left out for {kind}'] = count
   console.print(
       f'{len(episodes)} episodes with'
       f' {sum(sum(episode.completion_mask) for episode in episodes)} tokens of'
@@ -169,8 +190,14 @@ def _to_episode(
       return replay.replay(agent, item, own_opening=own_opening)
     return replay.renew(agent, item)
   except DataError as error:
-    name = item.name if isinstance(item, Conversation) else item.episode_id
-    raise DataError(f'{name}: {error}') from error
+    raise DataError(f'{_name(item)}: {error}') from error
+
+
+def _name(item: Conversation | Episode) -> str:
+  """Where a record is from, for messages."""
+  if isinstance(item, Conversation):
+    return item.where or item.name
+  return item.episode_id
 
 
 def _check_format(agent: Agent, episode: Episode) -> None:

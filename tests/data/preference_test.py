@@ -127,11 +127,11 @@ def test_pairs_and_episodes_may_share_a_file(tmp_path):
 @pytest.mark.parametrize(
     'record, reason',
     [
-        (RECORD | {'chosen': []}, "'chosen': it has no assistant's message"),
-        (RECORD | {'rejected': 'hm'}, "'rejected' are not lists"),
+        (RECORD | {'chosen': []}, "'chosen': its messages are no list, or an"),
+        (RECORD | {'rejected': 7}, "'rejected' is neither a text nor a list"),
         (
             {k: v for k, v in RECORD.items() if k != 'rejected'},
-            "'rejected' are not lists",
+            "it has no 'rejected'",
         ),
         ({'messages': RECORD['prompt'] + RECORD['chosen']}, 'alone is no pair'),
     ],

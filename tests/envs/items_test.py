@@ -12,7 +12,7 @@ from agentrl.errors import DataError
 def test_item_file_gives_task_ids(tmp_path):
   path = tmp_path / 'items.json'
   path.write_text(
-      '[{"item_id": "textcraft_12", "x": 1}, {"item_id": "textcraft_3"}]'
+      '[{"item_id": "textcraft_12", "source": "a"}, {"item_id": "textcraft_3"}]'
   )
   assert items.read(path, 'textcraft') == (12, 3)
 

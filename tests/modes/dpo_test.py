@@ -1,5 +1,6 @@
 """Tests for mode='dpo': pairs and the reference; runs are in tests.e2e."""
 
+import dataclasses
 import functools
 import types
 
@@ -28,11 +29,23 @@ def read(**fields):
 
 
 def played(*returns, task_id=0):
-  return [
+  """Episodes of a task, each with words of its own."""
+  found = [
       fakes.make_episode(
           (value,), task_id=task_id, prompt=(Message('user', 'go'),)
       )
       for value in returns
+  ]
+  return [
+      dataclasses.replace(
+          episode,
+          turns=(
+              dataclasses.replace(
+                  episode.turns[0], completion=f'go {task_id} {number}'
+              ),
+          ),
+      )
+      for number, episode in enumerate(found)
   ]
 
 
@@ -52,6 +65,23 @@ def test_the_better_episode_of_a_pair_comes_first(make_run, tmp_path, said):
       (1, 0.0),
   ]
   assert '2 preference pairs' in said(run)
+
+
+def test_pairs_that_teach_nothing_are_left_out_and_counted(
+    make_run, tmp_path, said
+):
+  config = read()
+  tokenizer = tokenizer_lib.train_bpe(['go on'], 300)
+  agent = make_agent(envs.get('babyai'), tokenizer, config.agent)
+  run = make_run(config, collector=types.SimpleNamespace(agent=agent))
+  same = played(1.0)[0]
+  worse = dataclasses.replace(
+      same, turns=(dataclasses.replace(same.turns[0], reward=0.0),)
+  )
+  path = tmp_path / 'pairs.jsonl'
+  dpo._write_pairs(run, path, [same, worse, *played(1.0, 0.0, task_id=1)])
+  assert [e.task_id for e in episodes_lib.read(path)] == [1, 1]
+  assert '1 left out for equal sides' in said(run)
 
 
 def test_no_pair_is_told_with_reasons_and_the_way_out(make_run, tmp_path):

@@ -9,11 +9,11 @@ that is FlashRAG and Search-R1, HotpotQA and MuSiQue, SQuAD, TriviaQA. A file
 may also be one JSON list of such objects. Ids count the questions from 0.
 """
 
-import json
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agentrl import json_files
 from agentrl.envs.searchqa.records import SPLITS, Question
 from agentrl.errors import ConfigError, DataError
 
@@ -72,22 +72,19 @@ def _read_file(path: pathlib.Path, split: str) -> Iterator[Question]:
 
 def _rows(path: pathlib.Path) -> Iterator[tuple[str, Any]]:
   """The JSON values of a file, each with its place."""
-  try:
-    text = path.read_text('utf-8')
-  except (OSError, UnicodeDecodeError) as error:
-    raise DataError(f'Cannot read questions from {path}: {error}') from error
+  text = json_files.read_text(path)
   if text.lstrip().startswith('['):
     try:
-      rows = json.loads(text)
-    except ValueError as error:
+      rows = json_files.loads(text)
+    except json_files.BROKEN as error:
       raise DataError(f'{path} is not JSON: {error}') from error
     yield from ((f'item {i}', row) for i, row in enumerate(rows))
     return
   for number, line in enumerate(text.split('\n'), 1):
     if line.strip():
       try:
-        yield f'line {number}', json.loads(line)
-      except ValueError as error:
+        yield f'line {number}', json_files.loads(line)
+      except json_files.BROKEN as error:
         raise DataError(
             f'{path}, line {number}: it is not JSON: {error}'
         ) from error
