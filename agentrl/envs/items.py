@@ -13,8 +13,9 @@ def read(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
 
   Such a file is a JSON list of objects with an `item_id` of environment and
   number, as in `[{"item_id": "textcraft_12"}]`. Of its other keys only
-  `conversations` and those of `json_files.NOTES` pass, which choose no task. Names
-  may have underscores: `lmrlgym_maze_3`.
+  `conversations`, `conversation` (AgentGym's, empty) and those of
+  `json_files.NOTES` pass, which choose no task. Names may have underscores:
+  `lmrlgym_maze_3`.
 
   Args:
     path: the file.
@@ -42,7 +43,9 @@ def read(path: str | pathlib.Path, env_name: str) -> tuple[int, ...]:
           f" such as '{env_name}_12'."
       )
     json_files.check_fields(
-        item, ('item_id', 'conversations'), what=f'Item {index} of {path}'
+        item,
+        ('item_id', 'conversations', 'conversation'),
+        what=f'Item {index} of {path}',
     )
     task_id = int(number)
     if task_id in seen:

@@ -68,3 +68,22 @@ def test_broken_item_file_says_why(tmp_path, text, message):
 def test_missing_item_file_is_named(tmp_path):
   with pytest.raises(DataError, match='nowhere.json'):
     items.read(tmp_path / 'nowhere.json', 'textcraft')
+
+
+@pytest.mark.parametrize(
+    'fields',
+    [{'conversations': []}, {'conversation': []}, {'id': 1, 'split': 'train'}],
+)
+def test_fields_that_choose_no_task_pass(tmp_path, fields):
+  path = tmp_path / 'items.json'
+  path.write_text(json.dumps([{'item_id': 'textcraft_12', **fields}]))
+  assert items.read(path, 'textcraft') == (12,)
+
+
+@pytest.mark.parametrize('field', ['weight', 'repeat', 'seed', 'x'])
+def test_an_unknown_field_of_an_item_is_refused_by_name(tmp_path, field):
+  path = tmp_path / 'items.json'
+  item = {'item_id': 'textcraft_12'}
+  path.write_text(json.dumps([item, {'item_id': 'textcraft_3', field: 0}]))
+  with pytest.raises(DataError, match=f'Item 1 of .* unknown field {field}=0'):
+    items.read(path, 'textcraft')
