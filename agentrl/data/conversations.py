@@ -277,7 +277,7 @@ def _rows(path: str | pathlib.Path) -> Iterator[tuple[str, Any]]:
   """The rows of a Parquet file, in which null stands for a missing field.
 
   Raises:
-    DataError: pyarrow is missing, or cannot read it.
+    DataError: pyarrow is missing, or cannot read it; names a text's row.
   """
   try:
     # Many times as large as all that reads JSON, and needed for this alone.
@@ -291,9 +291,14 @@ def _rows(path: str | pathlib.Path) -> Iterator[tuple[str, Any]]:
   number = 0
   try:
     for batch in parquet.ParquetFile(path).iter_batches():
-      for row in batch.to_pylist():
+      for start in range(batch.num_rows):
+        (row,) = batch.slice(start, 1).to_pylist()
         yield f'{path}, row {number}', row
         number += 1
+  except UnicodeDecodeError as error:
+    raise DataError(
+        f'Cannot read {path}: a text of row {number} is not UTF-8 ({error})'
+    ) from error
   except (pyarrow.ArrowException, OSError) as error:
     raise DataError(f'Cannot read {path}: {error}') from error
 

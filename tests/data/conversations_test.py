@@ -1,6 +1,7 @@
 """Tests for agentrl.data.conversations."""
 
 import json
+import sys
 
 import pytest
 
@@ -167,3 +168,119 @@ def test_numbers_and_depths_without_an_end_are_said(tmp_path):
 def test_a_file_that_is_not_there_is_a_clear_error(tmp_path):
   with pytest.raises(DataError, match='Cannot read .*none.json'):
     read(tmp_path / 'none.json')
+
+
+TALK = PLAIN['messages'][1:]
+
+
+@pytest.mark.parametrize(
+    'record, reason',
+    [
+        ({'messages': TALK, 'weight': 0}, 'the unknown field weight=0'),
+        ({'messages': TALK, 'train': False}, 'the unknown field train=False'),
+        ({'messages': TALK, 'reward': 0.5}, 'the unknown field reward=0.5'),
+        ({'messages': TALK, 'system': 'Obey.'}, "system='Obey.'; write it as"),
+        ({'messages': TALK, 'tools': [{'a': 1}]}, 'tools=[{'),
+        ({'messages': TALK, 'prompt': 'other'}, "'prompt' that is none of"),
+        (
+            {'messages': [TALK[0], dict(TALK[1], mask=1)]},
+            'message 1 has the unknown field mask=1',
+        ),
+        (
+            {'prompt': 'q', 'completion': 'a', 'loss': 0},
+            'the unknown field loss=0',
+        ),
+        ({'completion': 'a'}, "it has no 'prompt'"),
+        (
+            {'messages': [TALK[0], dict(TALK[1], weight=0)]},
+            "no assistant's message to learn from",
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_honoured_is_refused(tmp_path, record, reason):
+  path = tmp_path / 'data.jsonl'
+  path.write_text(json.dumps(GOOD) + '\n' + json.dumps(record))
+  found, (message,) = read(path)
+  assert len(found) == 1
+  assert message.startswith(f'{path}, line 2: ') and reason in message
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        lambda line: line | {'mask': [0]},
+        lambda line: line | {'weight': 0},
+        lambda line: line | {'turns': [line['turns'][0] | {'train': False}]},
+    ],
+)
+def test_an_unknown_field_of_an_episode_is_refused(tmp_path, change):
+  path = tmp_path / 'data.jsonl'
+  line = json.loads(episodes_lib.to_line(fakes.make_episode()))
+  path.write_text('\n'.join(map(json.dumps, [GOOD, change(line)])))
+  found, (message,) = read(path)
+  assert len(found) == 1 and 'the unknown field' in message
+
+
+@pytest.mark.parametrize(
+    'record',
+    [
+        {'prompt': 'hello', 'completion': 'hi'},
+        {'prompt': [TALK[0]], 'completion': [TALK[1]]},
+        {'messages': TALK, 'prompt': 'hello', 'id': 3, 'source': 'x'},
+        {'messages': TALK, 'tools': [], 'system': None, 'split': 'train'},
+    ],
+)
+def test_common_layouts_say_the_same_conversation(tmp_path, record):
+  path = tmp_path / 'data.jsonl'
+  path.write_text(json.dumps(record))
+  (found,), broken = read(path)
+  assert not broken and found.learn == (False, True)
+  assert [m.content for m in found.messages] == ['hello', 'hi']
+
+
+def test_the_answers_of_a_prompt_are_not_learnt(tmp_path):
+  path = tmp_path / 'data.jsonl'
+  prompt = [*TALK, {'role': 'user', 'content': 'and?'}]
+  path.write_text(json.dumps({'prompt': prompt, 'completion': 'bye'}))
+  assert read(path)[0][0].learn == (False, False, False, True)
+
+
+def test_parquet_is_read_row_by_row(tmp_path):
+  pyarrow = pytest.importorskip('pyarrow')
+  parquet = pytest.importorskip('pyarrow.parquet')
+  path = tmp_path / 'data.parquet'
+  rows = [
+      {'messages': TALK, 'prompt': None},
+      {'messages': TALK, 'prompt': 'other'},
+      {'messages': [TALK[0], dict(TALK[1], weight=0.0)] + TALK, 'prompt': None},
+  ]
+  parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+  (first, second), (message,) = read(path)
+  assert first.learn == (False, True) and first.where == f'{path}, row 0'
+  assert second.learn == (False, False, False, True)
+  assert message.startswith(f'{path}, row 1: ')
+  path.write_bytes(path.read_bytes()[:60])
+  with pytest.raises(DataError, match='Cannot read .*data.parquet'):
+    read(path)
+
+
+def test_a_text_of_parquet_that_is_not_utf8_is_refused_with_its_row(tmp_path):
+  pyarrow = pytest.importorskip('pyarrow')
+  parquet = pytest.importorskip('pyarrow.parquet')
+  path = tmp_path / 'data.parquet'
+  _, offsets, words = pyarrow.array([b'a', b'\xff']).buffers()
+  prompts = pyarrow.StringArray.from_buffers(2, offsets, words)
+  table = pyarrow.table({'prompt': prompts, 'completion': ['b', 'c']})
+  parquet.write_table(table, path)
+  with pytest.raises(DataError, match='a text of row 1 is not UTF-8'):
+    read(path)
+
+
+def test_parquet_without_its_reader_is_refused_with_the_way_out(
+    tmp_path, monkeypatch
+):
+  monkeypatch.setitem(sys.modules, 'pyarrow', None)
+  path = tmp_path / 'data.parquet'
+  path.write_bytes(b'PAR1')
+  with pytest.raises(DataError, match='pip install -r third_party/req.*parq'):
+    read(path)
