@@ -164,7 +164,7 @@ def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:
           )
           for panel in panels.values()
       ),
-      rows=tuple(rows),
+      rows=tuple(pairing.adjusted(rows)),
       seed_rows=tuple(over_seeds),
       outcomes=tuple(outcomes),
       settings=tuple(settings),

@@ -256,7 +256,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
   they depend on each other (Holm, Scandinavian Journal of Statistics 6, 1979).
 
   Args:
-    p_values: one a subtask.
+    p_values: of the tests of one family, at least one.
   """
   order = np.argsort(p_values, kind='stable')
   weights = np.arange(len(order), 0, -1)

@@ -30,10 +30,9 @@ _DETECTABLE = (
     '`detectable` is the smallest true difference that such a panel shows in'
     ' 80% of repetitions: a smaller one may exist where none is found.'
 )
-_HOLM = (
-    '`p (Holm)` is adjusted for the number of subtasks. `won` counts pairs in'
-    ' which a alone succeeded, `lost` those in which b alone did; `missing`'
-    ' pairs lack a valid episode and are left out, but in'
+_COUNTS = (
+    '`won` counts pairs in which a alone succeeded, `lost` those in which b'
+    ' alone did; `missing` pairs lack a valid episode and are left out, but in'
     f' `{ERRORS_FAIL}`, which counts a missing episode as a failure.'
 )
 _ALGORITHMS = 'Algorithms, intervals over training seeds'
@@ -88,7 +87,8 @@ Columns = Sequence[tuple[str, Any]]
 def show(console: rich.console.Console, found: Compared) -> None:
   """Prints the tables; in a pipe one table, all of a row in its line."""
   if console.is_terminal:
-    columns = [column for column in _COLUMNS if column[0] in _SHOWN]
+    shown = _SHOWN + ('p (Holm)',) * (_pairs(found) > 1)
+    columns = [column for column in _COLUMNS if column[0] in shown]
     for title, rows in _by_pair(found):
       print_table(console, rows, columns, title)
   else:
@@ -96,7 +96,7 @@ def show(console: rich.console.Console, found: Compared) -> None:
     print_table(console, rows, _PAIR + _COLUMNS, 'Differences a - b')
   if found.seed_rows:
     print_table(console, found.seed_rows, _SEED_COLUMNS, _ALGORITHMS)
-  for line in _unpaired(found):
+  for line in [*_unpaired(found), *_family(found)]:
     console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -126,7 +126,7 @@ def to_markdown(found: Compared) -> str:
   parts = ['# Comparison', _who(found), _on_what(found)]
   for title, rows in _by_pair(found):
     parts += [f'## {title}', _table(rows, _COLUMNS)]
-  parts += [_OVER_TASKS, _DETECTABLE, _HOLM]
+  parts += [_OVER_TASKS, _DETECTABLE, *_family(found), _COUNTS]
   if found.seed_rows:
     table = _table(found.seed_rows, _SEED_COLUMNS)
     parts += [f'## {_ALGORITHMS}', table, _OVER_SEEDS]
@@ -209,6 +209,29 @@ def _unpaired(found: Compared) -> Iterator[str]:
         f' are the {x.tasks} of both; left out: {x.only_a} of {x.a} alone,'
         f' {x.only_b} of {x.b} alone.'
     )
+
+
+def _pairs(found: Compared) -> int:
+  return len({(row.a, row.b) for row in found.rows})
+
+
+def _family(found: Compared) -> Iterator[str]:
+  """A line about what the p-values are adjusted for, where any is."""
+  families = {row.holm_family for row in found.rows} - {None}
+  if not families:
+    return
+  start = (
+      '`p (Holm)` is adjusted for the tests of one metric in one environment'
+  )
+  if _pairs(found) == 1:
+    yield f'{start}: those of all subtasks. `p` is of each test by itself.'
+    return
+  subtasks = 'pairs and subtasks' in families
+  yield (
+      f'{start}: all tasks for the pairs of policies'
+      + ', subtasks for all subtasks of all pairs' * subtasks
+      + '. `p` is of each test by itself.'
+  )
 
 
 def _settings(found: Compared) -> str:

@@ -49,8 +49,11 @@ class PairedRow(msgspec.Struct, frozen=True, kw_only=True):
     method: of the interval, see `intervals.Interval`.
     p_value: of the test of no difference; McNemar's is the exact one.
     mid_p_value: McNemar's mid-p.
-    p_holm: `p_value` adjusted for the subtasks of the environment; None in the
-      row of all of them.
+    p_holm: `p_value` adjusted for all tests of its family, see `adjusted`;
+      None in rows of all tasks where two sides alone are compared.
+    holm_family: what the tests of the family are of: 'subtasks', 'pairs' of
+      sides, or 'pairs and subtasks'; None without `p_holm`.
+    holm_tests: how many tests the family has.
     test: 'mcnemar' or 'permutation'.
     detectable: the smallest difference that such a panel shows in 80% of
       repetitions.
@@ -79,6 +82,8 @@ class PairedRow(msgspec.Struct, frozen=True, kw_only=True):
   p_value: float | None = None
   mid_p_value: float | None = None
   p_holm: float | None = None
+  holm_family: str | None = None
+  holm_tests: int | None = None
   test: str | None = None
   detectable: float | None = None
   pairs: int = 0
@@ -119,6 +124,8 @@ def compare_sides(
 ) -> Iterator[PairedRow]:
   """Rows of every environment: all of it, then its subtasks, by metric.
 
+  They have no `p_holm` yet: its family may have rows of other pairs of sides.
+
   Args:
     a: the first side.
     b: the second.
@@ -136,7 +143,6 @@ def compare_sides(
       reported = _any(first) and _any(second)
       if metric == 'progress' and not reported:
         continue
-      rows = []
       for subtask, tasks in parts.items():
         row = PairedRow(
             env=env, subtask=subtask, a=a.label, b=b.label, metric=metric
@@ -144,17 +150,44 @@ def compare_sides(
         within = lambda values, tasks=tasks: {
             key: value for key, value in values.items() if key[0] in tasks
         }
-        rows.append(
-            _fill(
-                row,
-                within(first),
-                within(second),
-                clusters=clusters,
-                outcomes=single and metric in ('success', ERRORS_FAIL),
-                seed=seed,
-            )
+        yield _fill(
+            row,
+            within(first),
+            within(second),
+            clusters=clusters,
+            outcomes=single and metric in ('success', ERRORS_FAIL),
+            seed=seed,
         )
-      yield from _adjusted(rows)
+
+
+def adjusted(rows: Sequence[PairedRow]) -> list[PairedRow]:
+  """The rows of a whole comparison with Holm's adjusted p-values.
+
+  One metric in one environment has two families: the rows of all tasks, one of
+  each pair of sides; and those of the subtasks, of every pair. The rows of all
+  tasks of a single pair are no family.
+
+  Args:
+    rows: by `compare_sides`, of every pair of sides.
+  """
+  pairs = len({(row.a, row.b) for row in rows})
+  families = defaultdict(list)
+  for i, row in enumerate(rows):
+    whole = row.subtask == ALL
+    if row.p_value is not None and (pairs > 1 or not whole):
+      families[row.env, row.metric, whole].append(i)
+  found = list(rows)
+  for (_, _, whole), members in families.items():
+    kind = 'pairs' if whole else 'pairs and subtasks'
+    p_values = comparison.holm([rows[i].p_value for i in members])
+    for i, p_value in zip(members, p_values, strict=True):
+      found[i] = msgspec.structs.replace(
+          rows[i],
+          p_holm=p_value,
+          holm_family=kind if pairs > 1 else 'subtasks',
+          holm_tests=len(members),
+      )
+  return found
 
 
 def bounds(metric: str) -> tuple[float, float] | None:
@@ -270,14 +303,3 @@ def _mean(values: Values, keys: Sequence[Key]) -> float:
   for key in keys:
     by_task[key[0]].append(values[key])
   return statistics.fmean(map(statistics.fmean, by_task.values()))
-
-
-def _adjusted(rows: Sequence[PairedRow]) -> Iterator[PairedRow]:
-  """The rows of one metric, with Holm's p-values on those of subtasks."""
-  tested = [
-      row for row in rows if row.subtask != ALL and row.p_value is not None
-  ]
-  p_values = comparison.holm([row.p_value for row in tested]) if tested else []
-  holm = {row.subtask: p for row, p in zip(tested, p_values, strict=True)}
-  for row in rows:
-    yield msgspec.structs.replace(row, p_holm=holm.get(row.subtask))

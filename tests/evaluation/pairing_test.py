@@ -27,7 +27,7 @@ def sides_of(data, *, tasks=5, samples=2):
 
 def rows_of(a, b):
   panels = a.runs[0].panels
-  found = pairing.compare_sides(a, b, panels, seed=0)
+  found = pairing.adjusted(list(pairing.compare_sides(a, b, panels, seed=0)))
   return {(row.metric, row.subtask): row for row in found}
 
 
@@ -80,6 +80,65 @@ def test_episode_ids_are_as_many_as_the_row_counts(data):
       assert (pair.a, pair.b) == (f'a-{key}', f'b-{key}')
       assert pair.subtask == 'xyxyx'[pair.task_id]
   assert sorted(seen) == [(task, s) for task in range(5) for s in range(2)]
+
+
+def row_with(
+    p_value, *, env='e', subtask='all', a='a', b='b', metric='success'
+):
+  return pairing.PairedRow(
+      env=env, subtask=subtask, a=a, b=b, metric=metric, p_value=p_value
+  )
+
+
+def holm_of(rows):
+  return [
+      (row.p_holm and round(row.p_holm, 9), row.holm_family, row.holm_tests)
+      for row in pairing.adjusted(rows)
+  ]
+
+
+def test_all_tasks_are_adjusted_for_the_pairs_of_sides():
+  pairs = [('a', 'b'), ('a', 'c'), ('b', 'c')]
+  rows = [
+      row_with(p, a=a, b=b)
+      for p, (a, b) in zip((0.02, 0.01, 0.5), pairs, strict=True)
+  ]
+  # 3 * 0.01, 2 * 0.02, 1 * 0.5.
+  expected = [(0.04, 'pairs', 3), (0.03, 'pairs', 3), (0.5, 'pairs', 3)]
+  assert holm_of(rows) == expected
+  # The order of rows, other environments and other metrics change nothing.
+  others = [
+      row_with(0.001, env='other', a='a', b='b'),
+      row_with(0.001, metric='return', a='a', b='b'),
+  ]
+  assert holm_of([*rows[::-1], *others])[:3] == expected[::-1]
+  # A pair without a valid episode has no test.
+  rows[2] = row_with(None, a='b', b='c')
+  expected = [(0.02, 'pairs', 2), (0.02, 'pairs', 2), (None, None, None)]
+  assert holm_of(rows) == expected
+
+
+def test_subtasks_are_adjusted_for_all_of_every_pair():
+  rows = [
+      row_with(p, b=b, subtask=subtask)
+      for b, p_values in (('b', (0.5, 0.01, 0.02)), ('c', (0.4, 0.03, 0.04)))
+      for subtask, p in zip(('all', 'x', 'y'), p_values, strict=True)
+  ]
+  both = 'pairs and subtasks'
+  assert holm_of(rows) == [
+      (0.8, 'pairs', 2),
+      (0.04, both, 4),
+      (0.06, both, 4),
+      (0.8, 'pairs', 2),
+      (0.06, both, 4),
+      (0.06, both, 4),
+  ]
+  # One pair alone: its subtasks, and nothing to adjust all tasks for.
+  assert holm_of(rows[:3]) == [
+      (None, None, None),
+      (0.02, 'subtasks', 2),
+      (0.02, 'subtasks', 2),
+  ]
 
 
 def test_one_kind_of_task_has_no_row_of_its_own():

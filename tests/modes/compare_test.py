@@ -214,6 +214,46 @@ def test_subtasks_have_holms_p_values_and_all_has_none(tmp_path):
   assert row_of(found)['won'] == easy['won'] + hard['won'] == 12
 
 
+@pytest.mark.parametrize('subtasks', [None, ('x', 'y') * 8])
+def test_three_policies_are_adjusted_for_their_pairs(
+    subtasks, tmp_path, capsys
+):
+  outcomes = {'e1': [[1]] * 16, 'e2': [[1]] * 8 + [[0]] * 8, 'e3': [[0]] * 16}
+  fields = {'subtasks': subtasks} if subtasks else {}
+  for name, played in outcomes.items():
+    recording.simple(tmp_path / name, played, name=name, **fields)
+  arg = f'a={tmp_path}/e1,b={tmp_path}/e2,more={tmp_path}/e3'
+  found = run(arg, tmp_path / 'out')
+  rows = [
+      row
+      for row in found['rows']
+      if (row['subtask'], row['metric']) == ('all', 'success')
+  ]
+  # All of 8, of 16 and of 8 discordant pairs are won.
+  assert [row['p_value'] for row in rows] == pytest.approx(
+      [2**-7, 2**-15, 2**-7]
+  )
+  assert [row['p_holm'] for row in rows] == pytest.approx(
+      [2**-6, 3 * 2**-15, 2**-6]
+  )
+  assert {(r['holm_family'], r['holm_tests']) for r in rows} == {('pairs', 3)}
+  of_subtasks = [row for row in found['rows'] if row['subtask'] != 'all']
+  assert bool(of_subtasks) == bool(subtasks)
+  for row in of_subtasks:
+    assert row['holm_tests'] == 6 and row['p_holm'] >= 2 * row['p_value']
+  page = (tmp_path / 'out' / 'comparison.md').read_text()
+  for text in (page, capsys.readouterr().out):
+    assert 'all tasks for the pairs of policies' in text
+    assert ('all subtasks of all pairs' in text) == bool(subtasks)
+
+
+def test_two_policies_have_no_word_of_a_family_of_pairs(pair, tmp_path, capsys):
+  found = run(pair, tmp_path / 'out')
+  assert row_of(found)['p_holm'] is None
+  page = (tmp_path / 'out' / 'comparison.md').read_text()
+  assert 'adjusted' not in page + capsys.readouterr().out
+
+
 def test_templates_are_the_clusters(tmp_path):
   first, second = [[1]] * 6 + [[0]] * 6, [[0]] * 6 + [[1]] * 6
   templates = tuple('aaabbbcccddd')
