@@ -16,6 +16,9 @@ from agentrl.evaluation import intervals
 from agentrl.evaluation.intervals import Interval
 
 _RESAMPLES = 9_999  # draws of signs; up to 13 clusters are enumerated instead
+# Where few draws are as extreme as what was seen, more of them: up to this many.
+_MOST_RESAMPLES = 999_999
+_EXTREME = 20  # draws that show one digit of a p-value: their error is 22%
 _BLOCK = 1 << 22  # signs held at a time
 
 Key = tuple[Hashable, Hashable]  # task and sample
@@ -213,7 +216,11 @@ def mcnemar(
 
 
 def sign_flips(
-    totals: np.ndarray, *, seed: int, resamples: int = _RESAMPLES
+    totals: np.ndarray,
+    *,
+    seed: int,
+    resamples: int = _RESAMPLES,
+    most: int = _MOST_RESAMPLES,
 ) -> np.ndarray:
   """Two-sided p-values of the paired permutation test over clusters.
 
@@ -222,11 +229,16 @@ def sign_flips(
   more than the draws; else the observed one counts as a draw (Phipson and
   Smyth, arXiv:1603.05766), so that p is never 0.
 
+  Where fewer than 20 draws are as extreme, more are drawn, until 20 are or there
+  are `most`. The test stays exact: it can only report p or less after some
+  number of draws if that number alone shows p or less.
+
   Args:
     totals: `[..., clusters]` sums of differences; leading dimensions are other
       comparisons, which share the signs.
     seed: of the draws.
-    resamples: number of draws.
+    resamples: number of draws at first.
+    most: number of draws at most.
   """
   totals = np.asarray(totals, np.float64)
   totals = totals[..., (totals != 0).reshape(-1, totals.shape[-1]).any(0)]
@@ -246,7 +258,49 @@ def sign_flips(
     shape = (clusters, min(block, resamples - start))
     signs = rng.integers(0, 2, shape) * 2.0 - 1.0
     count += (np.abs(totals @ signs) >= observed).sum(-1)
-  return count / (resamples + 1)
+  drawn = np.full(count.shape, resamples)
+  # The sums of eight clusters by a byte of signs: one look-up in place of eight.
+  groups = -(-clusters // 8)
+  padded = np.zeros((*totals.shape[:-1], groups * 8))
+  padded[..., :clusters] = totals
+  signs = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1) * 2.0
+  tables = padded.reshape(*totals.shape[:-1], groups, 8) @ (signs - 1.0).T
+  total = resamples
+  while total < most and (few := count <= _EXTREME).any():
+    size = min(resamples, most - total)
+    codes = rng.integers(0, 256, (groups, size), np.uint8)
+    open_tables = tables[few]
+    sums = sum(open_tables[:, g, codes[g]] for g in range(groups))
+    count[few] += (np.abs(sums) >= observed[few]).sum(-1)
+    drawn[few] += size
+    total += size
+  return count / (drawn + 1)
+
+
+def is_bound(p_value: float, test: str) -> bool:
+  """Whether no draw was as extreme: the p-value is at most this.
+
+  Args:
+    p_value: of a test by itself.
+    test: 'mcnemar' or 'permutation'.
+  """
+  return test == 'permutation' and p_value <= 1 / (_MOST_RESAMPLES + 1)
+
+
+def p_words(p_value: float, *, bound: bool = False) -> str:
+  """A p-value for people, never rounded to 0: '0.0312', '1.9e-09'.
+
+  Args:
+    p_value: of a test by itself, or adjusted.
+    bound: the p-value is at most this, see `is_bound`: '<= 0.000001'.
+  """
+  if bound:
+    return f'<= {p_value:.6f}'
+  if p_value == 0:  # less than the smallest float
+    return '< 1e-300'
+  if p_value < 0.0001:
+    return f'{p_value:.1e}'
+  return f'{p_value:.4f}' if p_value >= 0.001 else f'{p_value:.2g}'
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

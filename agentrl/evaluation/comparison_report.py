@@ -12,6 +12,7 @@ import rich.console
 import rich.table
 import rich.text
 
+from agentrl.evaluation import comparison
 from agentrl.evaluation.compared import Compared
 from agentrl.evaluation.pairing import ERRORS_FAIL, PairedRow
 from agentrl.evaluation.seed_rows import DIFFERENCE
@@ -48,9 +49,9 @@ _COLUMNS = (
     ('mean b', lambda row: _number(row.mean_b)),
     ('a - b', lambda row: _number(row.difference, '+.3f')),
     ('95% over tasks', lambda row: _interval(row.low, row.high)),
-    ('p', lambda row: _number(row.p_value, '.4f')),
-    ('mid-p', lambda row: _number(row.mid_p_value, '.4f')),
-    ('p (Holm)', lambda row: _number(row.p_holm, '.4f')),
+    ('p', lambda row: _p(row, row.p_value)),
+    ('mid-p', lambda row: _p(row, row.mid_p_value)),
+    ('p (Holm)', lambda row: _p(row, row.p_holm)),
     ('test', lambda row: row.test or ''),
     ('detectable', lambda row: _number(row.detectable)),
     ('won', lambda row: _number(row.won, 'd')),
@@ -257,6 +258,13 @@ def _table(rows: Iterable[Any], columns: Columns) -> str:
 
 def _number(value: float | None, form: str = '.3f') -> str:
   return '' if value is None else format(value, form)
+
+
+def _p(row: PairedRow, p_value: float | None) -> str:
+  if p_value is None:
+    return ''
+  bound = comparison.is_bound(row.p_value, row.test)
+  return comparison.p_words(p_value, bound=bound)
 
 
 def _interval(low: float | None, high: float | None) -> str:

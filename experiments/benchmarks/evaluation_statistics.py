@@ -340,7 +340,10 @@ def same_cell(
   for k in (2, 8):
     a, b = rng.binomial(k, chance), rng.binomial(k, chance)
     p_values = comparison.sign_flips(
-        a - b, seed=int(rng.integers(2**31)), resamples=_RESAMPLES
+        a - b,
+        seed=int(rng.integers(2**31)),
+        resamples=_RESAMPLES,
+        most=_RESAMPLES,
     )
     row[f'permutation, k={k}'] = found(p_values, 0.0, 0.065)
   noise = rng.exponential(size=(2, *shape))
@@ -348,6 +351,7 @@ def same_cell(
       noise[0] - noise[1],
       seed=int(rng.integers(2**31)),
       resamples=_RESAMPLES,
+      most=_RESAMPLES,
   )
   row['permutation, returns'] = found(p_values, 0.0, 0.065)
   return row
@@ -383,7 +387,10 @@ def power_cell(
     p_values = comparison.mcnemar((a > b).sum(-1), (a < b).sum(-1))[0]
   else:
     p_values = comparison.sign_flips(
-        a - b, seed=int(rng.integers(2**31)), resamples=_RESAMPLES
+        a - b,
+        seed=int(rng.integers(2**31)),
+        resamples=_RESAMPLES,
+        most=_RESAMPLES,
     )
   ends = comparison.difference_ends((a - b) / k, bounds=(0, 1), single=k == 1)
   regular = k == 1 or (a > b).sum(-1).mean() >= 10

@@ -104,7 +104,68 @@ def test_drawn_signs_come_near_all_signs():
   # Five standard errors of 9,999 draws.
   np.testing.assert_allclose(drawn, exact, atol=0.025)
   np.testing.assert_array_equal(drawn, comparison.sign_flips(totals, seed=0))
-  assert comparison.sign_flips(np.full(40, 1.0), seed=0) == 1 / 10_000
+
+
+def test_small_p_values_have_more_draws():
+  # All of n signs equal: the exact p-value is 2 / 2^n.
+  for n in (14, 15, 16, 17):
+    drawn = comparison.sign_flips(np.ones(n), seed=0)
+    assert 0.4 * 2 ** (1 - n) < drawn < 2 * 2 ** (1 - n), n
+  # None as extreme: one of a million.
+  for totals in (np.ones(40), np.full(60, -0.5), np.arange(1.0, 50.0)):
+    drawn = comparison.sign_flips(totals, seed=0)
+    assert drawn == 1e-6 and comparison.is_bound(drawn, 'permutation')
+  assert not comparison.is_bound(2e-6, 'permutation')
+  assert not comparison.is_bound(1e-9, 'mcnemar')
+
+
+def test_larger_p_values_are_those_of_the_first_draws():
+  totals = np.random.default_rng(3).normal(0.3, 1.0, size=(200, 30))
+  first = comparison.sign_flips(totals, seed=5, most=0)
+  more = comparison.sign_flips(totals, seed=5)
+  large = first > 20.5 / 10_000
+  assert large.any() and not large.all()
+  np.testing.assert_array_equal(more[large], first[large])
+  assert (more[~large] != first[~large]).all()
+  # Other comparisons beside one change none of its draws.
+  alone = [comparison.sign_flips(x, seed=5) for x in totals[~large][:3]]
+  np.testing.assert_array_equal(
+      [comparison.sign_flips(x[None], seed=5)[0] for x in totals[~large][:3]],
+      alone,
+  )
+
+
+def test_more_draws_err_as_rarely_as_they_say():
+  # No difference: signs are a coin's. With few draws at first, and more after.
+  rng = np.random.default_rng(0)
+  p_values = np.array([
+      comparison.sign_flips(
+          rng.normal(size=16), seed=i, resamples=199, most=3_999
+      )
+      for i in range(2_000)
+  ])
+  for level in (0.002, 0.01, 0.05, 0.2):
+    error = np.sqrt(level * (1 - level) / 2_000)
+    assert (p_values <= level).mean() <= level + 3 * error, level
+
+
+@pytest.mark.parametrize(
+    'p_value, bound, words',
+    [
+        (1.0, False, '1.0000'),
+        (0.03125, False, '0.0312'),
+        (0.001, False, '0.0010'),
+        (0.00058, False, '0.00058'),
+        (0.0001, False, '0.0001'),
+        (3.14e-5, False, '3.1e-05'),
+        (2.0**-29, False, '1.9e-09'),
+        (0.0, False, '< 1e-300'),
+        (1e-6, True, '<= 0.000001'),
+        (3e-6, True, '<= 0.000003'),
+    ],
+)
+def test_p_values_are_never_rounded_to_nothing(p_value, bound, words):
+  assert comparison.p_words(p_value, bound=bound) == words
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))

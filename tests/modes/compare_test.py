@@ -254,6 +254,16 @@ def test_two_policies_have_no_word_of_a_family_of_pairs(pair, tmp_path, capsys):
   assert 'adjusted' not in page + capsys.readouterr().out
 
 
+@pytest.mark.parametrize('samples, words', [(1, '1.9e-09'), (2, '<= 0.000001')])
+def test_small_p_values_are_said_as_they_are(samples, words, tmp_path, capsys):
+  for name, success in (('e1', 1), ('e2', 0)):
+    recording.simple(tmp_path / name, [[success] * samples] * 30)
+  run(f'a={tmp_path}/e1,b={tmp_path}/e2', tmp_path / 'out')
+  page = (tmp_path / 'out' / 'comparison.md').read_text()
+  for text in (page, capsys.readouterr().out):
+    assert words in text and '0.0000 ' not in text and '0.0001' not in text
+
+
 def test_templates_are_the_clusters(tmp_path):
   first, second = [[1]] * 6 + [[0]] * 6, [[0]] * 6 + [[1]] * 6
   templates = tuple('aaabbbcccddd')

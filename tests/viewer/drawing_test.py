@@ -2,6 +2,7 @@
 
 import pytest
 
+from agentrl.evaluation import comparison
 from tests.viewer import runs
 
 pytestmark = pytest.mark.browser
@@ -25,6 +26,36 @@ SCALE = """async ([name, values]) => {
   const {low, high, largest} = scaleOf(name, values, values.map(() => 1));
   return {low, high, largest};
 }"""
+P_VALUE = """async (row) => {
+  const {pSaid} = await import('/static/lib/paired.js');
+  return pSaid(row);
+}"""
+
+
+@pytest.mark.parametrize(
+    'test, p_value',
+    [
+        ('mcnemar', 1.0),
+        ('mcnemar', 0.0123),
+        ('mcnemar', 0.00058),
+        ('permutation', 0.00012),
+        ('mcnemar', 3.14e-5),
+        ('mcnemar', 2.0**-29),
+        ('mcnemar', 0.0),
+        ('permutation', 1e-6),
+        ('permutation', 2e-6),
+    ],
+)
+def test_pages_say_p_values_as_reports_do(
+    tmp_path, viewer, page, test, p_value
+):
+  runs.write(tmp_path)
+  page.goto(viewer(tmp_path))
+  found = page.evaluate(P_VALUE, {'test': test, 'p_value': p_value})
+  bound = comparison.is_bound(p_value, test)
+  words = comparison.p_words(p_value, bound=bound).replace('<=', '≤')
+  words = words if words[0] in '≤<' else f'= {words}'
+  assert found == f'p {words}'.replace('e-0', 'e-')
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ export function figures(rows) {
       h('td', {}, visible(row.subtask)), h('td', {class: 'num'}, rate(row.mean_a)),
       h('td', {class: 'num'}, rate(row.mean_b)),
       h('td', {class: 'num'}, interval(row)), h('td', {}, picture(row)),
-      h('td', {class: 'num'}, pValue(row.p_value)), h('td', {class: 'num'}, pValue(row.p_holm)),
+      h('td', {class: 'num'}, pValue(row)), h('td', {class: 'num'}, pValue(row, row.p_holm)),
       h('td', {class: 'num'}, row.won ?? '–'), h('td', {class: 'num'}, row.lost ?? '–'),
       h('td', {class: 'num'}, number(row.pairs)),
       h('td', {class: 'num'}, rate(row.detectable))))));
@@ -39,10 +39,19 @@ export function interval(row) {
     `${signed(row.difference)} [${signed(row.low)}, ${signed(row.high)}]`;
 }
 
-export function pValue(value) {
+/** A p-value as `comparison.p_words` says it: never rounded to 0. */
+export function pValue(row, value = row.p_value) {
   if (value === null) return '–';
-  if (value >= 0.0001) return value.toFixed(4);
-  return value.toExponential(1);
+  if (row.test === 'permutation' && row.p_value <= 1e-6) return `≤ ${value.toFixed(6)}`;
+  if (value === 0) return '< 1e-300';
+  if (value >= 0.001) return value.toFixed(4);
+  return value >= 0.0001 ? String(Number(value.toPrecision(2))) : value.toExponential(1);
+}
+
+/** A sentence's part: 'p = 0.0312', 'p ≤ 0.000001'. */
+export function pSaid(row) {
+  const words = pValue(row);
+  return /^[≤<]/.test(words) ? `p ${words}` : `p = ${words}`;
 }
 
 export function testName(row) {

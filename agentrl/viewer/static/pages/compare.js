@@ -5,7 +5,7 @@ import {head, pieces, turns} from '../lib/episode.js';
 import {follow} from '../lib/live.js';
 import {split} from '../lib/names.js';
 import {
-  divergence, figures, heads, interval, picture, pValue, rate, testName, verdict,
+  divergence, figures, heads, interval, picture, pSaid, pValue, rate, testName, verdict,
 } from '../lib/paired.js';
 import {change, href} from '../lib/route.js';
 import {renderPrompt, renderTurn} from '../lib/turn.js';
@@ -219,7 +219,7 @@ class Page {
                 h('p', {}, h('strong', {}, 'A '), visible(a), h('br'),
                     h('strong', {}, 'B '), visible(b)),
                 h('p', {}, 'A minus B: ', h('strong', {}, interval(all)), ' ', picture(all)),
-                h('p', {}, `p = ${pValue(all.p_value)}, ${testName(all)}`),
+                h('p', {}, `${pSaid(all)}, ${testName(all)}`),
                 h('p', {class: 'soft'}, verdict(all)))),
         h('label', {class: 'metric'}, 'By subtask: ', h('select', {
           'aria-label': 'Metric of the table',
@@ -370,7 +370,7 @@ function stageCells({a, b, before, after, row}) {
     h('td', {class: 'num'}, `${rate(row.mean_b)} → ${rate(row.mean_a)}`),
     h('td', {class: 'num'}, interval(row)), h('td', {}, picture(row)),
     h('td', {class: 'num'}, row.won ?? '–'), h('td', {class: 'num'}, row.lost ?? '–'),
-    h('td', {class: 'num'}, pValue(row.p_value)),
+    h('td', {class: 'num'}, pValue(row)),
     h('td', {}, h('a', {href: href('compare', {a, b}),
       'aria-label': `Compare ${after} with ${before}`}, 'compare'))];
 }
