@@ -26,8 +26,9 @@ class Interval(NamedTuple):
 
   `method` is `'wilson'` for one success or failure a cluster, `'clustered'`
   for several samples a cluster or values in between, `'t'` without bounds, and
-  `'conservative'` where nearly all samples are equal: nothing shows how alike
-  the samples of a cluster are, so a cluster counts as a single trial.
+  `'conservative'` where fewer than six clusters are above the least value, fewer
+  than six below the greatest, or all equal: too little shows how alike the
+  samples of a cluster are, so a cluster counts as a single trial.
   """
 
   mean: float

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError, DataError
-from agentrl.evaluation import journal, results as results_lib
+from agentrl.evaluation import journal, report, results as results_lib
 from agentrl.evaluation.results import Panel, PolicyRecord, Results
 from agentrl.types import Episode
 
@@ -137,14 +137,23 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
     if names is not None and len(names) != len(panel.task_ids):
       raise DataError(
           f'The panel of {panel.env} beside {path} has {len(names)} subtasks or'
-          f' templates for {len(panel.task_ids)} tasks. {again}'
+          f' templates for {report.counted(len(panel.task_ids), "task")}.'
+          f' {again}'
       )
   if not path.is_file():
     raise DataError(
         f'{path} is missing, the episodes of an evaluation. {again}'
     )
+
+  def refuse(broken: DataError) -> None:
+    raise DataError(
+        f'{broken}: half a line of a process that was killed, or a damaged'
+        ' one. The same evaluate command with the same --workdir repairs it:'
+        ' that episode is played again.'
+    ) from broken
+
   found, counts = {}, collections.Counter()
-  for episode in episodes_lib.read(path):
+  for episode in episodes_lib.read(path, on_broken=refuse):
     key = pair_key(panel, journal.key(episode))
     found[key] = outcome_of(episode)
     counts[key] += 1

@@ -25,9 +25,9 @@ def describe(name: str, summary: dict) -> str:
   """One line for people: success with its interval."""
   if summary['mean'] is None:
     return f'{name}: no valid episode'
-  tasks = f'{summary["tasks"]} {kind_of_tasks(summary.get("split"))}'
+  tasks = counted(summary['tasks'], kind_of_task(summary.get('split')))
   if summary['n'] != summary['tasks']:
-    tasks = f'{summary["n"]} episodes of {tasks}'
+    tasks = f'{counted(summary["n"], "episode")} of {tasks}'
   attempts = [
       f'{value:.3f}'
       for key, value in summary.items()
@@ -40,9 +40,19 @@ def describe(name: str, summary: dict) -> str:
   )
 
 
-def kind_of_tasks(split: str | None) -> str:
-  """Held-out tasks, unless the split is that of training."""
-  return f'{"training" if split == "train" else "held-out"} tasks'
+def kind_of_task(split: str | None) -> str:
+  """A held-out task, unless the split is that of training."""
+  return f'{"training" if split == "train" else "held-out"} task'
+
+
+def counted(count: int, noun: str) -> str:
+  """'1 task', '2 tasks'.
+
+  Args:
+    count: how many.
+    noun: for one.
+  """
+  return f'{count} {noun}{"s" * (count != 1)}'
 
 
 def show(console: rich.console.Console, results: Results) -> None:
@@ -61,15 +71,15 @@ def show(console: rich.console.Console, results: Results) -> None:
 
 
 def _line(name: str, row: Row) -> str:
-  errors = f', {row.errors} errors' if row.errors else ''
+  errors = f', {counted(row.errors, "error")}' if row.errors else ''
   if row.success is None:
     return f'{name}: no valid episode{errors}'
   progress = f', progress {row.progress.mean:.3f}' if row.progress else ''
   return (
       f'{name}: success {row.success.mean:.3f}, 95% interval'
       f' [{row.success.low:.3f}, {row.success.high:.3f}], return'
-      f' {row.ret.mean:.3f}{progress}, {row.turns:.1f} turns, {row.n} episodes'
-      f' of {row.tasks} tasks{errors}'
+      f' {row.ret.mean:.3f}{progress}, {row.turns:.1f} turns,'
+      f' {counted(row.n, "episode")} of {counted(row.tasks, "task")}{errors}'
       + ''.join(
           f', attempt {k} {attempt.success.mean:.3f}'
           for k, attempt in row.attempts.items()
@@ -125,11 +135,14 @@ def markdown(results: Results) -> str:
       (
           'Intervals hold the true mean in 95% of repetitions; the method is'
           ' wilson (one success or failure a cluster), clustered, t (no bounds)'
-          ' or conservative (nearly all samples are equal). Success, return and'
-          ' progress leave failures of the infrastructure out; "errors fail"'
-          ' counts each as a failure. "Detectable" is the smallest difference'
-          ' in success to another policy that such a panel shows in 80% of'
-          ' repetitions; pairs of one panel show smaller ones.'
+          ' or conservative (fewer than six clusters are above the least value,'
+          ' fewer than six below the greatest, or all are equal: for success,'
+          ' fewer than six have a success, or a failure). A cluster is a task,'
+          ' or all tasks of one template. Success, return and progress leave'
+          ' failures of the infrastructure out; "errors fail" counts each as a'
+          ' failure. "Detectable" is the smallest difference in success to'
+          ' another policy that such a panel shows in 80% of repetitions; pairs'
+          ' of one panel show smaller ones.'
       ),
   ]
   return '\n'.join(lines) + '\n'
@@ -153,14 +166,15 @@ def _policy_cells(policy: PolicyRecord) -> list[str]:
 def panel_words(panel: Panel) -> str:
   """A line that describes a panel."""
   options = ', '.join(f'{k}={v!r}' for k, v in panel.options.items())
-  played = 'episodes'
+  played = counted(panel.samples, 'episode')
   if panel.attempts > 1:
-    played = f'chains of {panel.attempts} attempts'
+    chains = counted(panel.samples, 'chain')
+    played = f'{chains} of {panel.attempts} attempts'
   source = panel.task_file or f'the {panel.split} split'
   version = f', data version {panel.data_version}'
   return (
-      f'{len(panel.task_ids)} tasks of {source}, {panel.samples} {played}'
-      f' each, at most {panel.horizon} turns, seed {panel.seed}'
+      f'{counted(len(panel.task_ids), "task")} of {source}, {played} each, at'
+      f' most {counted(panel.horizon, "turn")}, seed {panel.seed}'
       + (version if panel.data_version != 1 else '')
       + (f', {options}' if options else '')
       + f'. Success: {panel.success} Panel `{panel.hash}`.'

@@ -17,6 +17,7 @@ from agentrl.data import episodes as episodes_lib, preference
 from agentrl.data.preference import Pair
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import DataError
+from agentrl.evaluation import report
 from agentrl.modes import (
     build,
     demonstrations,
@@ -163,7 +164,9 @@ def _write_pairs(
       per_task=config.pairs.per_task,
   )
   pairs += [item for item in found if isinstance(item, Pair)]
-  reasons = [f'{count} tasks {why}' for why, count in without.items()]
+  reasons = [
+      f'{report.counted(count, "task")} {why}' for why, count in without.items()
+  ]
   if not pairs:
     raise DataError(
         f'No preference pair in {len(found)} episodes: {"; ".join(reasons)}.'

@@ -45,6 +45,16 @@ def test_a_cluster_is_one_trial_where_nearly_all_samples_are_equal(
   assert (interval.low, interval.high) == pytest.approx(tuple(expected))
 
 
+@pytest.mark.parametrize('samples', [1, 4])
+@pytest.mark.parametrize('tasks', [12, 40, 100])
+def test_six_clusters_off_each_bound_are_enough(tasks, samples):
+  for successes in range(tasks + 1):
+    panel = [task * samples for task in alternating(tasks, successes)]
+    method = intervals.mean_interval(panel, bounds=SUCCESS).method
+    few = min(successes, tasks - successes) < 6
+    assert (method == 'conservative') == few, successes
+
+
 def test_an_interval_has_a_width_where_all_tasks_have_one_rate():
   interval = intervals.mean_interval([[0, 1]] * 20, bounds=SUCCESS)
   exact = stats.binomtest(10, 20).proportion_ci(method='exact')

@@ -107,6 +107,28 @@ def test_a_pipe_gets_a_line_a_fact(encoding):
   ]
 
 
+@pytest.mark.parametrize(
+    'count, words', [(0, '0 tasks'), (1, '1 task'), (2, '2 tasks')]
+)
+def test_one_has_no_plural(count, words):
+  assert report.counted(count, 'task') == words
+
+
+def test_one_of_everything_is_said_in_the_singular():
+  panel = panel_of(1, samples=1, horizon=1)
+  assert report.panel_words(panel).startswith(
+      '1 task of the test split, 1 episode each, at most 1 turn, seed 0'
+  )
+  chain = report.panel_words(panel_of(2, samples=1, attempts=3))
+  assert '2 tasks of the test split, 1 chain of 3 attempts each' in chain
+  said = shown(results_of(rows=(row(ALL, n=1, tasks=1, errors=1),)))
+  assert said.strip().endswith(', 1 episode of 1 task, 1 error')
+  summary = dict(mean=1.0, low=0.2, high=1.0, n=1, tasks=1)
+  assert report.describe('after', summary).endswith(', 1 held-out task')
+  several = report.describe('after', summary | {'n': 3, 'split': 'train'})
+  assert several.endswith(', 3 episodes of 1 training task')
+
+
 def test_several_policies_have_their_names_in_a_pipe():
   said = shown(results_of('first', 'second')).splitlines()
   assert len(said) == 6

@@ -539,7 +539,11 @@ def test_another_format_is_refused(pair, tmp_path):
             ],
             r'foreign \[\(9, 0\)\]',
         ),
-        (lambda lines: [*lines, '{"torn'], 'line 7'),
+        (lambda lines: [*lines, '{"torn'], 'line 7.*command.*repairs it'),
+        (lambda lines: [*lines, lines[0][:-1]], 'line 7.*command.*repairs it'),
+        (lambda lines: [*lines[:-1], lines[5][:90]], 'line 6.*repairs it'),
+        (lambda lines: [*lines[:2], 'x', *lines[3:]], 'line 3.*repairs it'),
+        (lambda lines: [*lines, '{}'], 'line 7.*repairs it'),
         (None, 'is missing'),
     ],
 )
