@@ -45,11 +45,12 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
   Returns:
     `mean` success with its 95% interval `low` to `high`, from `n` episodes of
-    `tasks` tasks; `invalid` episodes beside them; `return_mean`, `turns_mean`,
+    `tasks` tasks, and where some have none, `not_played`, how many by why;
+    `invalid` episodes beside them; `return_mean`, `turns_mean`,
     and `progress_mean` where the environment reports it. With several episodes
     a task `pass_at_k` has each k up to the fewest valid episodes of a task. With several attempts at a task, `success_attempt_K` and
     `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high
-    n tasks` by name. Means of nothing are None.
+    n tasks not_played` by name. Means of nothing are None.
   """
   [whole] = [row for row in rows if row.subtask == ALL]
   summary = _success(whole) | {
@@ -72,13 +73,14 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
 def _success(row: Row) -> dict[str, Any]:
   found = row.success
+  not_played = {'not_played': row.not_played} if row.not_played else {}
   return {
       'mean': found and found.mean,
       'low': found.low if found else 0.0,
       'high': found.high if found else 1.0,
       'n': row.n,
       'tasks': row.tasks,
-  }
+  } | not_played
 
 
 def best(

@@ -2,12 +2,14 @@
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import rich.console
 import rich.table
 
+from agentrl import types
 from agentrl.evaluation.results import (
+    ALL,
     Figure,
     Panel,
     PolicyRecord,
@@ -16,6 +18,7 @@ from agentrl.evaluation.results import (
 )
 
 _NONE = '-'
+_WHY_NOT_PLAYED = {types.CONTEXT: 'the prompt did not fit the context'}
 # In the order of the tables.
 _FIGURES = ('success', 'success_errors_fail', 'ret', 'progress')
 _NUMBERS = ('turns', 'prompt_tokens', 'completion_tokens', 'cost', 'detectable')
@@ -23,8 +26,9 @@ _NUMBERS = ('turns', 'prompt_tokens', 'completion_tokens', 'cost', 'detectable')
 
 def describe(name: str, summary: dict) -> str:
   """One line for people: success with its interval."""
+  lacking = not_played_words(summary.get('not_played', {}))
   if summary['mean'] is None:
-    return f'{name}: no valid episode'
+    return f'{name}: no valid episode{lacking}'
   tasks = counted(summary['tasks'], kind_of_task(summary.get('split')))
   if summary['n'] != summary['tasks']:
     tasks = f'{counted(summary["n"], "episode")} of {tasks}'
@@ -37,12 +41,26 @@ def describe(name: str, summary: dict) -> str:
       f'{name}: success {summary["mean"]:.3f}, 95% interval'
       f' [{summary["low"]:.3f}, {summary["high"]:.3f}], {tasks}'
       + f'; by attempt {", ".join(attempts)}' * bool(attempts)
+      + lacking
   )
 
 
 def kind_of_task(split: str | None) -> str:
   """A held-out task, unless the split is that of training."""
   return f'{"training" if split == "train" else "held-out"} task'
+
+
+def not_played_words(not_played: Mapping[str, int]) -> str:
+  """Continues a line: ', 2 tasks not played (...)' by why, or ''.
+
+  Args:
+    not_played: as in `results.Row`.
+  """
+  why = lambda reason: _WHY_NOT_PLAYED.get(reason, reason)
+  return ''.join(
+      f', {counted(count, "task")} not played ({why(reason)})'
+      for reason, count in not_played.items()
+  )
 
 
 def counted(count: int, noun: str) -> str:
@@ -61,6 +79,8 @@ def show(console: rich.console.Console, results: Results) -> None:
     rows = [row for row in results.rows if row.env == panel.env]
     if console.is_terminal:
       console.print(_table(panel, rows))
+      for line in _short(rows):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
       continue
     for row in rows:
       several = len(results.policies) > 1
@@ -72,6 +92,7 @@ def show(console: rich.console.Console, results: Results) -> None:
 
 def _line(name: str, row: Row) -> str:
   errors = f', {counted(row.errors, "error")}' if row.errors else ''
+  errors += not_played_words(row.not_played)
   if row.success is None:
     return f'{name}: no valid episode{errors}'
   progress = f', progress {row.progress.mean:.3f}' if row.progress else ''
@@ -130,6 +151,8 @@ def markdown(results: Results) -> str:
     rows = [row for row in results.rows if row.env == panel.env]
     lines += ['', f'## {panel.env}', '', panel_words(panel), '']
     lines += markdown_table(*_row_cells(rows))
+    for line in _short(rows):
+      lines += ['', f'{line}. Only "errors fail" counts them.']
   lines += [
       '',
       (
@@ -146,6 +169,17 @@ def markdown(results: Results) -> str:
       ),
   ]
   return '\n'.join(lines) + '\n'
+
+
+def _short(rows: Sequence[Row]) -> Iterator[str]:
+  """A line about each policy that did not play all tasks of a panel."""
+  for row in rows:
+    if row.subtask == ALL and row.not_played:
+      total = row.tasks + sum(row.not_played.values())
+      yield (
+          f'{row.policy}: figures of {row.tasks} of {counted(total, "task")}'
+          + not_played_words(row.not_played)
+      )
 
 
 def _policy_cells(policy: PolicyRecord) -> list[str]:
@@ -261,6 +295,7 @@ def _csv_record(
     found[f'{name}_high'] = figure and figure.high
     found[f'{name}_method'] = figure and figure.method
   found |= {name: getattr(row, name) for name in _NUMBERS}
+  found['not_played'] = sum(row.not_played.values())
   return found | {f'stop_{x}': row.stop_reasons.get(x, 0) for x in reasons}
 
 

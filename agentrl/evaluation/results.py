@@ -156,7 +156,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
     policy: name of the policy.
     n: valid episodes.
     tasks: tasks with one.
-    errors: episodes that the infrastructure failed; left out of all figures
+    not_played: tasks without one, by why; 'context': the prompt did not fit the
+      context, else the stop reason of the first episode. Empty in older records.
+    errors: episodes that are not valid; left out of all figures
       but `success_errors_fail`.
     success: avg@k.
     success_errors_fail: the same, each of `errors` a failure.
@@ -194,6 +196,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
   completion_tokens: float | None = None
   cost: float | None = None
   stop_reasons: dict[str, int] = {}
+  not_played: dict[str, int] = {}
   detectable: float | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from agentrl.evaluation import intervals, passes, power
 from agentrl.evaluation.results import ALL, Attempt, Figure, Panel, Row
-from agentrl.types import Episode, Group
+from agentrl.types import CONTEXT, Episode, Group
 
 # What the episodes cost, in the currency of the prices; None: not known.
 Price = Callable[[Sequence[Episode]], float | None]
@@ -79,6 +79,7 @@ class _Part:
         policy=policy,
         n=len(valid),
         tasks=sum(bool(task) for task in self._valid),
+        not_played=self._not_played(),
         errors=len(every) - len(valid),
         success=success,
         success_errors_fail=self._figure(
@@ -103,6 +104,17 @@ class _Part:
         ),
         detectable=success and _detectable(success),
     )
+
+  def _not_played(self) -> dict[str, int]:
+    """Tasks without a valid episode, by why."""
+    reasons = (
+        [e.stop_reason for e in episodes]
+        for episodes, valid in zip(self._all, self._valid, strict=True)
+        if not valid
+    )
+    # Another try mends the other reasons, not this one.
+    why = lambda found: CONTEXT if CONTEXT in found else found[0]
+    return dict(sorted(Counter(map(why, reasons)).items()))
 
   def _attempts(self, numbers: Collection[int]) -> dict[str, Attempt]:
     """Figures by attempt, of several; those without a valid episode lack."""

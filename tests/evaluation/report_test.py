@@ -114,6 +114,37 @@ def test_one_has_no_plural(count, words):
   assert report.counted(count, 'task') == words
 
 
+@pytest.mark.parametrize(
+    'not_played, words',
+    [
+        ({}, None),
+        ({'context': 1}, '1 task not played (the prompt did not fit the'),
+        ({'context': 3}, '3 tasks not played (the prompt did not fit the'),
+        ({'context': 3, 'timeout': 1}, ', 1 task not played (timeout)'),
+        ({'env_error': 2}, ', 2 tasks not played (env_error)'),
+    ],
+)
+def test_tasks_that_were_not_played_are_said_everywhere(not_played, words):
+  found = results_of(rows=(row(ALL, tasks=8, not_played=not_played),))
+  summary = dict(mean=0.5, low=0.1, high=0.9, n=8, tasks=8)
+  nothing = dict(mean=None, low=None, high=None, n=0, tasks=0)
+  texts = [
+      shown(found),
+      shown(found, force_terminal=True),
+      report.markdown(found),
+      report.describe('after', summary | {'not_played': not_played}),
+      report.describe('after', nothing | {'not_played': not_played}),
+  ]
+  for text in texts:
+    text = ' '.join(text.split())
+    assert (words in text) if words else ('not played' not in text)
+  total = 8 + sum(not_played.values())
+  for text in texts[1:3]:
+    assert (f'figures of 8 of {total} tasks' in text) == bool(words)
+  [line] = csv.DictReader(io.StringIO(report.as_csv(found)))
+  assert line['not_played'] == str(total - 8)
+
+
 def test_one_of_everything_is_said_in_the_singular():
   panel = panel_of(1, samples=1, horizon=1)
   assert report.panel_words(panel).startswith(

@@ -87,6 +87,36 @@ def mean_over_tasks(values, valid):
   return np.nanmean(np.nanmean(masked, axis=1))
 
 
+def test_tasks_without_a_valid_episode_are_counted_by_why():
+  unfit = fakes.make_episode(
+      turns=(),
+      success=False,
+      stop_reason='context',
+      error='no room',
+      tokens=(1,),
+      completion_mask=(False,),
+      sampler_logprobs=(0.0,),
+  )
+  cut = dataclasses.replace(episode(False), stop_reason='context')
+  down = episode(False, valid=False)
+  tasks = [[unfit] * 2, [down, unfit], [down, down], [cut, cut], [down, cut]]
+  panel = panel_of(samples=2)
+  found = rows.of_panel('p', panel, groups_of(tasks, panel))
+  by_name = {row.subtask: row for row in found}
+  assert by_name[ALL].not_played == {'context': 2, 'env_error': 1}
+  # SUBTASKS: b is of the first and fourth task.
+  assert by_name['b'].not_played == {'context': 1}
+  assert by_name['a'].not_played == {'context': 1, 'env_error': 1}
+  for row in found:
+    played = row.tasks + sum(row.not_played.values())
+    assert played == (5 if row.subtask == ALL else SUBTASKS.count(row.subtask))
+  summary = evaluate.summarise(found)
+  assert summary['not_played'] == by_name[ALL].not_played
+  assert summary['subtasks']['b']['not_played'] == {'context': 1}
+  whole = rows.of_panel('p', panel, groups_of([[cut, down]] * 5, panel))
+  assert 'not_played' not in evaluate.summarise(whole)
+
+
 @pytest.mark.parametrize('seed', range(5))
 def test_means_are_over_tasks_and_errors_count_both_ways(seed):
   success, valid, turns, tasks = random_tasks(seed)
