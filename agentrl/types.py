@@ -97,7 +97,8 @@ class TextCompletion:
   """
 
   text: str
-  finish_reason: str  # 'stop' | 'length' | 'content_filter', or its own word
+  # 'stop' | 'length' | 'content_filter', its own word, or 'unknown'
+  finish_reason: str
   weight_version: str  # the model as the endpoint names it
   prompt_tokens: int | None
   cached_tokens: int | None

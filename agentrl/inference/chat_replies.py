@@ -41,7 +41,16 @@ _WAYS_OUT = {
     ),
 }
 
-Count = Annotated[int, Meta(ge=0, le=2**53)]
+_MANY = Meta(ge=0, le=2**53)
+# Some servers write 12.0; see `_count`.
+Count = Annotated[int, _MANY] | Annotated[float, _MANY]
+
+# Of a reply whose server says nothing of how it ended.
+UNKNOWN = 'unknown'
+
+# Types of parts whose text is what the model answers, and whose is not.
+_TEXTS = {'text': 'text', 'output_text': 'text', 'refusal': 'refusal'}
+_THOUGHTS = ('thinking', 'reasoning', 'redacted_thinking')
 
 
 class ContextExceeded(EngineRefusal):
@@ -71,14 +80,14 @@ class _Usage(Struct):
 
 
 class _Message(Struct):
-  content: Annotated[str, Meta(max_length=_MAX_CHARS)] | None = None
+  content: Annotated[str, Meta(max_length=_MAX_CHARS)] | list[Any] | None = None
   refusal: Annotated[str, Meta(max_length=_MAX_CHARS)] | None = None
   tool_calls: list[Any] | None = None
 
 
 class _Choice(Struct):
   message: _Message
-  finish_reason: Annotated[str, Meta(max_length=80)]
+  finish_reason: Annotated[str, Meta(max_length=80)] | None = None
 
 
 class _Chat(Struct):
@@ -119,7 +128,8 @@ def completion(body: bytes, asked: str) -> TextCompletion:
   """Reads the body of a reply with status 200.
 
   A completion may be empty: a reasoning that used all of its tokens, a filter.
-  The words of a refusal are its text.
+  The words of a refusal are its text; reasoning beside it is not, nor are calls
+  of tools beside words.
 
   Args:
     body: of the reply.
@@ -144,26 +154,62 @@ def completion(body: bytes, asked: str) -> TextCompletion:
     raise EngineError(f'{asked} gave no choice: {_shown(body)}')
   choice = reply.choices[0]
   usage = reply.usage or _Usage()
+  details = usage.prompt_tokens_details or _Details()
+  prompt = _count('prompt_tokens', usage.prompt_tokens, asked)
   return TextCompletion(
       text=_text(choice.message, asked),
-      finish_reason=choice.finish_reason,
+      finish_reason=choice.finish_reason or UNKNOWN,
       weight_version=_version(reply),
-      prompt_tokens=usage.prompt_tokens,
-      cached_tokens=_cached(usage, asked),
-      completion_tokens=usage.completion_tokens,
+      prompt_tokens=prompt,
+      cached_tokens=_cached(details.cached_tokens, prompt, asked),
+      completion_tokens=_count(
+          'completion_tokens', usage.completion_tokens, asked
+      ),
       latency_s=0.0,  # the caller has the clock
   )
 
 
 def _text(message: _Message, asked: str) -> str:
-  if message.content is not None:
-    return message.content
-  if message.tool_calls:
+  """What the model answers.
+
+  Raises:
+    EngineRefusal: it only calls a tool, or holds what is no text.
+  """
+  content = message.content
+  if isinstance(content, list):
+    content = ''.join(_part(part, asked) for part in content)
+  if not (content or '').strip() and message.tool_calls:
     raise EngineRefusal(
         f'{asked} gave a call of a tool and no text, and no tool was offered;'
         " switch off the server's tool parser, or choose another model."
     )
-  return message.refusal or ''
+  return (message.refusal or '') if content is None else content
+
+
+def _part(part: Any, asked: str) -> str:
+  """The answer in a part of a content; '' of a thought."""
+  if isinstance(part, str):
+    return part
+  kind = part.get('type', 'text') if isinstance(part, dict) else None
+  kind = kind if isinstance(kind, str) else None
+  if kind in _THOUGHTS:
+    return ''
+  text = part.get(_TEXTS[kind]) if kind in _TEXTS else None
+  if not isinstance(text, str):
+    raise EngineRefusal(
+        f'{asked} gave content with a part that is no text:'
+        f' {str(part)[:_SHOWN]}'
+    )
+  return text
+
+
+def _count(name: str, value: float | None, asked: str) -> int | None:
+  """A whole number of tokens, however it is written."""
+  if value is None:
+    return None
+  if value == int(value):
+    return int(value)
+  raise EngineRefusal(f'{asked} counted {name}={value}.')
 
 
 def _version(reply: _Chat) -> str:
@@ -173,16 +219,15 @@ def _version(reply: _Chat) -> str:
   return ' '.join(name[:200] for name in names if name)
 
 
-def _cached(usage: _Usage, asked: str) -> int | None:
-  details = usage.prompt_tokens_details
-  if details is None or details.cached_tokens is None:
+def _cached(value: float | None, prompt: int | None, asked: str) -> int | None:
+  cached = _count('cached_tokens', value, asked)
+  if cached is None:
     return None
-  if usage.prompt_tokens is None or details.cached_tokens > usage.prompt_tokens:
+  if prompt is None or cached > prompt:
     raise EngineRefusal(
-        f'{asked} counted {details.cached_tokens} cached tokens in a prompt of'
-        f' {usage.prompt_tokens}.'
+        f'{asked} counted {cached} cached tokens in a prompt of {prompt}.'
     )
-  return details.cached_tokens
+  return cached
 
 
 def check_error_body(body: bytes, asked: str) -> None:

@@ -368,7 +368,16 @@ def broken(**changes):
         (reply(b''), 'gave no JSON'),
         (chat_reply('x', choices=None), 'outside its contract'),
         (chat_reply(7), 'outside its contract'),
-        (chat_reply('x', finish=None), r'finish_reason'),
+        (chat_reply('x', finish=7), r'finish_reason'),
+        (chat_reply('x', usage=(5.5, 2, 0)), 'counted prompt_tokens=5.5'),
+        (chat_reply('x', usage=(5, 1e300, 0)), 'completion_tokens'),
+        (chat_reply('x', usage=(True, 2, 0)), 'prompt_tokens'),
+        (chat_reply([{'type': 'image_url'}]), 'a part that is no text: '),
+        (chat_reply([{'type': 'text', 'text': None}]), 'that is no text'),
+        (chat_reply([{'type': ['text'], 'text': 'x'}]), 'that is no text'),
+        (chat_reply([7]), 'a part that is no text: 7'),
+        (broken(content=' ', tool_calls=[{'id': 'x'}]), 'a call of a tool'),
+        (broken(content=[], tool_calls=[{'id': 'x'}]), 'a call of a tool'),
         (chat_reply('x', usage=(-1, 2, 0)), 'prompt_tokens'),
         (chat_reply('x', usage=(5, 10**30, 0)), 'completion_tokens'),
         (chat_reply('x', usage=(5, 2, 6)), '6 cached tokens in a prompt of 5'),
@@ -426,6 +435,63 @@ def test_no_choice_is_tried_again():
 def test_a_completion_may_be_a_refusal_cut_or_empty(answer, text, finish):
   [completion], _, _ = ask([answer])
   assert (completion.text, completion.finish_reason) == (text, finish)
+
+
+@pytest.mark.parametrize(
+    'message, text',
+    [
+        # vLLM's, SGLang's and DeepSeek's reasoning; OpenRouter's and Ollama's.
+        ({'content': 'go', 'reasoning_content': 'Hm.'}, 'go'),
+        (
+            {'content': 'go', 'reasoning': 'Hm.', 'reasoning_details': [{}]},
+            'go',
+        ),
+        ({'content': None, 'reasoning_content': 'Hm.'}, ''),
+        # Tool calls: none, null, or beside words.
+        ({'content': 'go', 'tool_calls': []}, 'go'),
+        ({'content': 'go', 'tool_calls': None, 'function_call': None}, 'go'),
+        ({'content': 'go', 'tool_calls': [{'id': 'x'}]}, 'go'),
+        # Parts: of OpenAI's, Mistral's and others' servers.
+        ({'content': [{'type': 'text', 'text': 'go '}, 'on']}, 'go on'),
+        ({'content': [{'text': 'go'}]}, 'go'),
+        ({'content': [{'type': 'output_text', 'text': 'go', 'x': []}]}, 'go'),
+        ({'content': [{'type': 'refusal', 'refusal': 'No.'}]}, 'No.'),
+        (
+            {
+                'content': [
+                    {'type': 'thinking', 'thinking': [{'text': 'Hm.'}]},
+                    {'type': 'text', 'text': 'go'},
+                ]
+            },
+            'go',
+        ),
+        ({'content': []}, ''),
+        ({'content': 'go', 'audio': None, 'annotations': [], 'name': 1}, 'go'),
+    ],
+)
+def test_messages_of_real_servers_are_read(message, text):
+  [completion], _, _ = ask([broken(**message)])
+  assert completion.text == text
+
+
+@pytest.mark.parametrize('finish', [None, ''])
+def test_an_end_without_a_reason_is_unknown(finish):
+  [completion], _, _ = ask([chat_reply('go', finish=finish)])
+  assert (completion.text, completion.finish_reason) == ('go', 'unknown')
+  said = chat_reply('go')
+  del said['choices'][0]['finish_reason']
+  [completion], _, _ = ask([said])
+  assert completion.finish_reason == 'unknown'
+
+
+def test_counts_may_be_written_as_floats():
+  [completion], _, _ = ask([chat_reply('go', usage=(5.0, 2.0, 1.0))])
+  counts = (
+      completion.prompt_tokens,
+      completion.completion_tokens,
+      completion.cached_tokens,
+  )
+  assert counts == (5, 2, 1) and {*map(type, counts)} == {int}
 
 
 # --- tokens and cost
