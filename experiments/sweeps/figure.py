@@ -241,7 +241,7 @@ def _ends(
 
 def _tasks(runs: Sequence[Run]) -> str:
   splits = {run.config['eval']['split'] for run in runs}
-  return ' or '.join(sorted({*map(report.kind_of_tasks, splits)}))
+  return ' or '.join(sorted({f'{report.kind_of_task(x)}s' for x in splits}))
 
 
 def _valid(line: Mapping[str, float]) -> float:

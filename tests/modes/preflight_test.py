@@ -41,8 +41,8 @@ TINY = 'configs/quickstart.py:tiny'
     [
         ('configs/babyai_sft.py:data=none.json,tiny', (), 'none.json'),
         ('configs/babyai_sft.py:data=tests,tiny', (), 'tests'),
-        (TINY, ('env.task_file=none.json',), 'task items from none.json'),
-        (TINY, ('eval.task_file=none.json',), 'task items from none.json'),
+        (TINY, ('env.task_file=none.json',), 'Cannot read none.json'),
+        (TINY, ('eval.task_file=none.json',), 'Cannot read none.json'),
         (TINY, ("env.options.levels=('GoToMars',)",), 'GoToMars'),
         (TINY, ('env.name=nomod:SPEC',), 'PYTHONPATH=FOLDER'),
         (TINY, ('env.name=json:loads',), 'is a function, not an EnvSpec'),
