@@ -27,6 +27,7 @@ from agentrl.engine.request import Request, RequestLimits, Result
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
 from agentrl.errors import EngineError
+from agentrl.http import addresses
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.text.tokenizer import Tokenizer
@@ -132,10 +133,10 @@ class Engine:
       self._http = None  # has ended by itself
       self.stop()
       raise EngineError(
-          f'The engine cannot listen on {host}:{port}: {error}. Give another'
-          ' port, or 0 for a free one.'
+          f'The engine cannot listen on {addresses.listening(host, port)}:'
+          f' {error}. Give another port, or 0 for a free one.'
       ) from error
-    return f'http://{f"[{host}]" if ":" in host else host}:{port}'
+    return addresses.base_url(host, port)
 
   def warm_up(self) -> concurrent.futures.Future[None]:
     """Compiles what requests of usual sizes need, whatever they ask for.

@@ -8,6 +8,7 @@ Beyond the original: GET /health, /metrics, /available_actions and /expert.
 import asyncio
 import base64
 import contextlib
+import functools
 import time
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,8 +30,11 @@ from agentrl.envs.live_episodes import (
 from agentrl.envs.metrics import EnvMetrics
 from agentrl.envs.requests import Refusal
 from agentrl.errors import AgentrlError, EnvFault
-from agentrl.http import auth, errors
+from agentrl.http import auth, errors, surrogates
 from agentrl.http.errors import Handler
+
+# Texts of an environment may have half of a surrogate pair.
+_json = functools.partial(web.json_response, dumps=surrogates.dumps)
 
 
 class _DeadlineExceeded(Exception):
@@ -165,9 +169,7 @@ class EnvRoutes:
         logging.exception('%s %s failed', request.method, request.path)
         status, fault = 500, {'fault': True}
         message = f'{self._spec.name} server: {own.words(error)}'
-    response = web.json_response(
-        {'error': message} | fault, status=status, headers=headers
-    )
+    response = _json({'error': message} | fault, status=status, headers=headers)
     if request.content.exception() is not None:
       response.force_close()  # the start of the next request is unknown
     return response
@@ -187,10 +189,10 @@ class EnvRoutes:
     )
 
   async def _name(self, request: web.Request) -> web.Response:
-    return web.json_response(dialect.own_greeting(self._spec.name))
+    return _json(dialect.own_greeting(self._spec.name))
 
   async def _health(self, request: web.Request) -> web.Response:
-    return web.json_response({
+    return _json({
         'status': 'ok',
         'env': self._spec.name,
         'data_version': self._spec.data_version,
@@ -209,9 +211,7 @@ class EnvRoutes:
       task_id = self._tasks[number % len(self._tasks)]
       async with live.lock:
         reply |= await self._start(request, number, task_id, 0)
-    return web.json_response(
-        number if self._dialect.created_key is None else reply
-    )
+    return _json(number if self._dialect.created_key is None else reply)
 
   async def _reset(self, request: web.Request) -> web.Response:
     body = await requests.read_body(request)
@@ -224,8 +224,8 @@ class EnvRoutes:
     async with live.lock:
       reply = await self._start(request, number, task_id, seed)
     if not self._dialect.prompt_keys:
-      return web.json_response(reply['observation'])
-    return web.json_response({self._dialect.episode_key: number} | reply)
+      return _json(reply['observation'])
+    return _json({self._dialect.episode_key: number} | reply)
 
   async def _step(self, request: web.Request) -> web.Response:
     body = await requests.read_body(request)
@@ -258,7 +258,7 @@ class EnvRoutes:
       reply['progress'] = result.progress
     if self._dialect.has_score:
       reply['score'] = live.score
-    return web.json_response(reply | live.details)
+    return _json(reply | live.details)
 
   async def _close(self, request: web.Request) -> web.Response:
     number = requests.integer(
@@ -272,20 +272,20 @@ class EnvRoutes:
       else:
         async with live.lock:  # not under a step's feet
           closed = self._episodes.close(number)
-    return web.json_response(closed if key is None else {key: closed})
+    return _json(closed if key is None else {key: closed})
 
   async def _observation(self, request: web.Request) -> web.Response:
     live = self._queried(request)
     if self._dialect.observation_is_state:
-      return web.json_response(live.state)
-    return web.json_response(live.env.observation())
+      return _json(live.state)
+    return _json(live.env.observation())
 
   async def _detail(self, request: web.Request) -> web.Response:
-    return web.json_response(self._queried(request).state)
+    return _json(self._queried(request).state)
 
   async def _available_actions(self, request: web.Request) -> web.Response:
     actions = await self._ask_running(request, 'available_actions')
-    return web.json_response({'available_actions': actions})
+    return _json({'available_actions': actions})
 
   async def _query(self, request: web.Request) -> web.Response:
     number = self._queried_number(request)
@@ -293,7 +293,7 @@ class EnvRoutes:
     async with live.lock:
       _check_started(live)
       answer = await self._call(number, live, 'query', request.path.strip('/'))
-    return web.json_response(answer)
+    return _json(answer)
 
   async def _render(self, request: web.Request) -> web.Response:
     number = requests.integer(
@@ -304,11 +304,11 @@ class EnvRoutes:
       _check_started(live)
       png = await self._call(number, live, 'picture')
     data = base64.b64encode(png).decode()
-    return web.json_response(f'data:image/png;base64,{data}')
+    return _json(f'data:image/png;base64,{data}')
 
   async def _expert_action(self, request: web.Request) -> web.Response:
     action = await self._ask_running(request, 'expert_action')
-    return web.json_response({'action': action})
+    return _json({'action': action})
 
   async def _ask_running(self, request: web.Request, method: str) -> Any:
     """The value of a method of the episode's environment, while it runs."""

@@ -27,7 +27,7 @@ from agentrl.envs.routes import EnvRoutes
 from agentrl.envs.spec import SPLITS
 from agentrl.envs.workers import Workers
 from agentrl.errors import AgentrlError, ConfigError, EnvError
-from agentrl.http import auth
+from agentrl.http import addresses, auth
 from agentrl.runtime import parent
 
 # Seconds after which an environment that does not close is left behind.
@@ -109,9 +109,10 @@ async def running(
       await site.start()
     except OSError as error:
       raise EnvError(
-          f'Cannot serve {env_name} on {serving.host}:{serving.port}: {error}'
+          f'Cannot serve {env_name} on'
+          f' {addresses.listening(serving.host, serving.port)}: {error}'
       ) from error
-    yield f'http://{serving.host}:{runner.addresses[0][1]}'
+    yield addresses.base_url(serving.host, runner.addresses[0][1])
   finally:
     await runner.cleanup()
 

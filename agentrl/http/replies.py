@@ -6,6 +6,8 @@ from typing import TypeVar
 import aiohttp
 import msgspec
 
+from agentrl.http import surrogates
+
 T = TypeVar('T')
 
 
@@ -43,6 +45,9 @@ async def read(response: aiohttp.ClientResponse, limit: int) -> bytes:
 def decode(body: bytes, decoder: Callable[[bytes], T]) -> T:
   """The value of a body, by a decoder of msgspec.
 
+  Half of a surrogate pair, which an environment's or a model's text may have and
+  no UTF-8 has, is read as U+FFFD.
+
   Raises:
     OutsideContract: names the field, where one is wrong.
     NotJson: it is something else.
@@ -54,6 +59,9 @@ def decode(body: bytes, decoder: Callable[[bytes], T]) -> T:
   except RecursionError as error:
     raise OutsideContract('JSON nested too deeply') from error
   except ValueError as error:  # msgspec's own, and UnicodeDecodeError
+    mended = surrogates.mend(body)
+    if mended != body:
+      return decode(mended, decoder)
     raise NotJson(str(error)) from error
 
 

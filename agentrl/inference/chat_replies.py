@@ -95,8 +95,8 @@ class _Chat(Struct):
 
   choices: list[_Choice]
   usage: _Usage | None = None
-  model: str | None = None
-  system_fingerprint: str | None = None
+  model: Any = None
+  system_fingerprint: Any = None
   metadata: Any = None  # of our engine: names the weights
 
 
@@ -178,12 +178,18 @@ def _text(message: _Message, asked: str) -> str:
   content = message.content
   if isinstance(content, list):
     content = ''.join(_part(part, asked) for part in content)
-  if not (content or '').strip() and message.tool_calls:
+  content = content or message.refusal or ''
+  if len(content) > _MAX_CHARS:
+    raise EngineRefusal(
+        f'{asked} gave {len(content)} characters; at most {_MAX_CHARS} are'
+        ' read.'
+    )
+  if not content.strip() and message.tool_calls:
     raise EngineRefusal(
         f'{asked} gave a call of a tool and no text, and no tool was offered;'
         " switch off the server's tool parser, or choose another model."
     )
-  return (message.refusal or '') if content is None else content
+  return content
 
 
 def _part(part: Any, asked: str) -> str:
@@ -216,14 +222,14 @@ def _version(reply: _Chat) -> str:
   if isinstance(reply.metadata, dict) and 'weight_version' in reply.metadata:
     return str(reply.metadata['weight_version'])[:200]
   names = (reply.model, reply.system_fingerprint)
-  return ' '.join(name[:200] for name in names if name)
+  return ' '.join(str(name)[:200] for name in names if name)
 
 
 def _cached(value: float | None, prompt: int | None, asked: str) -> int | None:
   cached = _count('cached_tokens', value, asked)
-  if cached is None:
+  if cached is None or prompt is None:
     return None
-  if prompt is None or cached > prompt:
+  if cached > prompt:
     raise EngineRefusal(
         f'{asked} counted {cached} cached tokens in a prompt of {prompt}.'
     )

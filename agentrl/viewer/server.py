@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Sequence
 from aiohttp import web
 
 from agentrl.errors import AgentrlError, DataError, EnvError
-from agentrl.http import auth, bodies, errors
+from agentrl.http import addresses, auth, bodies, errors
 from agentrl.runtime import parent
 from agentrl.viewer import (
     compare,
@@ -212,10 +212,11 @@ async def running(
     try:
       await site.start()
     except OSError as error:
-      raise EnvError(f'Cannot serve on {host}:{port}: {error}') from error
-    shown = f'[{host}]' if ':' in host else host
+      raise EnvError(
+          f'Cannot serve on {addresses.listening(host, port)}: {error}'
+      ) from error
     query = f'?token={token}' if token else ''
-    yield f'http://{shown}:{runner.addresses[0][1]}/{query}'
+    yield f'{addresses.base_url(host, runner.addresses[0][1])}/{query}'
   finally:
     await runner.cleanup()
 

@@ -1,7 +1,9 @@
 """Tests for agentrl.envs.server: our server on loopback."""
 
 import asyncio
+import dataclasses
 import json
+import re
 import time
 
 import aiohttp
@@ -329,6 +331,37 @@ def test_an_environment_that_breaks_is_a_500_and_the_server_lives(monkeypatch):
 
   monkeypatch.setattr(TextCraft, 'step', step)
   with_server('textcraft', body)
+
+
+def test_half_of_a_surrogate_pair_leaves_as_a_character(monkeypatch):
+  from agentrl.envs.textcraft.env import TextCraft
+
+  step = TextCraft.step
+
+  def said(self, action):
+    return dataclasses.replace(step(self, action), observation='\ud800 \u2603')
+
+  async def body(session, url):
+    async with EnvClient(session, url, env_name='textcraft') as env:
+      await env.reset(0)
+      assert (await env.step('inventory')).observation == '\ufffd \u2603'
+
+  monkeypatch.setattr(TextCraft, 'step', said)
+  with_server('textcraft', body)
+
+
+def test_an_ipv6_address_is_served_and_told_with_brackets():
+  async def body(session, url):
+    assert re.fullmatch(r'http://\[::1\]:\d+', url)
+    async with EnvClient(session, url, env_name='textcraft') as env:
+      await env.reset(0)
+      assert (await env.step('inventory')).observation
+    port = int(url.rpartition(':')[2])
+    with pytest.raises(EnvError, match=rf'textcraft on \[::1\]:{port}'):
+      async with server.running('textcraft', host='::1', port=port):
+        pass
+
+  with_server('textcraft', body, host='::1')
 
 
 def test_a_quick_step_takes_no_thread_and_a_reset_does(monkeypatch):

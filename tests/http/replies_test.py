@@ -51,6 +51,13 @@ def test_an_unreadable_body_is_one_of_two_errors(body, decoder, kind, words):
   assert replies.decode(b'[1, 2]', decoder) == [1, 2]
 
 
+def test_half_of_a_surrogate_pair_is_read_as_the_replacement_character():
+  body = rb'["a\ud83d", "\ud83d\ude00", "\\ud83d"]'
+  assert replies.decode(body, READ_ANY) == ['a\ufffd', '\U0001f600', r'\ud83d']
+  with pytest.raises(replies.NotJson):
+    replies.decode(rb'["\ud83d"', READ_ANY)
+
+
 def test_an_excerpt_is_one_short_line():
   assert (
       replies.excerpt(b' <p>\n\n a \xff</p>' * 99, 9) == '<p> a \ufffd</p>'[:9]

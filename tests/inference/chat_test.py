@@ -382,6 +382,7 @@ def broken(**changes):
         (chat_reply('x', usage=(5, 10**30, 0)), 'completion_tokens'),
         (chat_reply('x', usage=(5, 2, 6)), '6 cached tokens in a prompt of 5'),
         (broken(tool_calls=[{'id': 'x'}]), 'gave a call of a tool'),
+        (chat_reply(['x' * 2**20] * 3), 'gave 3145728 characters'),
         (reply(b'x' * (8 * 2**20 + 1)), 'gave more than 8388608 bytes'),
     ],
 )
@@ -466,6 +467,11 @@ def test_a_completion_may_be_a_refusal_cut_or_empty(answer, text, finish):
             'go',
         ),
         ({'content': []}, ''),
+        ({'content': '', 'refusal': 'No.'}, 'No.'),
+        ({'content': [], 'refusal': 'No.'}, 'No.'),
+        # What is cut amid a character, as a lenient server writes it.
+        ({'content': 'go \ud83d'}, 'go \ufffd'),
+        ({'content': '\U0001f600 \\ud83d'}, '\U0001f600 \\ud83d'),
         ({'content': 'go', 'audio': None, 'annotations': [], 'name': 1}, 'go'),
     ],
 )
@@ -504,6 +510,18 @@ def test_tokens_that_nobody_reports_are_unknown_and_not_zero():
   assert completion.completion_tokens is None
   assert completion.cached_tokens is None
   assert client.usage.unreported == 1 and client.usage.cost == 0.0
+
+
+def test_cached_tokens_of_an_unknown_prompt_are_unknown():
+  said = chat_reply('x')
+  del said['usage']['prompt_tokens']
+  [completion], _, _ = ask([said])
+  assert (completion.prompt_tokens, completion.cached_tokens) == (None, None)
+
+
+def test_what_names_the_weights_may_be_of_any_type():
+  said = chat_reply('x', model=7, system_fingerprint=3)
+  assert ask([said])[0][0].weight_version == '7 3'
 
 
 def test_cached_tokens_alone_may_be_unknown():

@@ -28,12 +28,18 @@ def normalise(text: str) -> str:
 
 def exact_match(answer: str, golds: Sequence[str]) -> bool:
   """True if `answer` is one of `golds` after normalisation."""
-  return normalise(answer) in {normalise(gold) for gold in golds}
+  return _compared(answer) in map(_compared, golds)
 
 
 def f1(answer: str, golds: Sequence[str]) -> float:
   """The best harmonic mean of precision and recall of words, over `golds`."""
-  return max(_f1(normalise(answer), normalise(gold)) for gold in golds)
+  return max(_f1(_compared(answer), _compared(gold)) for gold in golds)
+
+
+def _compared(text: str) -> str:
+  # Unlike SQuAD's: of an 'A' or a '+' nothing would be left, and any article or
+  # punctuation would be right.
+  return normalise(text) or text.lower().strip()
 
 
 def _f1(answer: str, gold: str) -> float:

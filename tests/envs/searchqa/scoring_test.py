@@ -40,6 +40,14 @@ def test_normalising_is_squads(text, normal):
         ('1,000', ['1000'], True),
         ('1000.0', ['1000'], False),
         ('', ['Paris'], False),
+        # Golds of which normalising would leave nothing.
+        ('a', ['A'], True),
+        ('A.', ['A'], False),
+        ('the', ['A'], False),
+        ('', ['A'], False),
+        ('+', ['+'], True),
+        ('-', ['+'], False),
+        ('The The', ['The The'], True),
     ],
 )
 def test_exact_match_is_with_any_gold_after_normalising(answer, golds, right):
@@ -57,7 +65,9 @@ def test_exact_match_is_with_any_gold_after_normalising(answer, golds, right):
         ('Lyon', ['Paris'], 0.0),
         ('Lyon', ['Paris', 'Lyon'], 1.0),
         ('Curie Marie', ['Marie Curie'], 1.0),
-        ('the', ['a'], 1.0),  # both are empty
+        ('the', ['a'], 0.0),
+        ('A', ['a'], 1.0),
+        ('', ['+'], 0.0),
         ('', ['Paris'], 0.0),
     ],
 )

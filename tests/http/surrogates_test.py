@@ -1,10 +1,10 @@
-"""Tests for agentrl.viewer.surrogates."""
+"""Tests for agentrl.http.surrogates."""
 
 import json
 
 from hypothesis import example, given, strategies as st
 
-from agentrl.viewer import surrogates
+from agentrl.http import surrogates
 
 
 @given(
