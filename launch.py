@@ -23,7 +23,7 @@ from absl import app, flags, logging
 from agentrl.config import MODES, commandline, report
 from agentrl.config.modes import Learning
 from agentrl.errors import AgentrlError, ConfigError
-from agentrl.runtime import ending, workdir
+from agentrl.runtime import ending, streams, workdir
 
 _CONFIG = flags.DEFINE_string(
     'config', None, 'Config file, with its argument after a colon.'
@@ -117,6 +117,8 @@ def main(arguments):
       plan_report.show(mode, checked, memory)
     return
   with contextlib.ExitStack() as stack:
+    if mode not in UNRECORDED:
+      stack.enter_context(streams.lasting())
     if _VIEW.value:
       module.read(config)  # before there is a folder
       beside = importlib.import_module('agentrl.viewer.beside')

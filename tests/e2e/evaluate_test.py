@@ -2,10 +2,11 @@
 
 import json
 import signal
+import subprocess
 
 import pytest
 
-from tests.e2e.running import launch, start, wait_for
+from tests.e2e.running import ROOT, command, launch, start, wait_for
 from tests.modes.evaluate_test import left
 from tests.waiting import gone
 
@@ -47,3 +48,22 @@ def test_ctrl_c_keeps_what_was_played(tmp_path):
   assert 'The same command plays the episodes that are missing.' in said
   lines = [json.loads(line) for line in journal.read_text().splitlines()]
   assert 2 < len(lines) < 48
+
+
+def test_a_reader_that_goes_ends_nothing(tmp_path):
+  process = subprocess.Popen(
+      command(tmp_path / 'run', ONE, config=EXPERT),
+      cwd=ROOT,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+  )
+  journal = (
+      tmp_path / 'run' / 'episodes' / 'eval' / 'expert' / 'textcraft.jsonl'
+  )
+  wait_for(lambda: count(journal) > 2, process)
+  process.stdout.close()  # as a `| head` does
+  said = process.stderr.read()
+  assert process.wait(100) == 0, said
+  assert 'Nobody reads standard output any more' in said
+  assert (tmp_path / 'run' / 'evaluation.json').exists()
