@@ -249,3 +249,18 @@ def test_a_full_disk_is_one_line_whatever_was_being_written(tmp_path):
   assert result.returncode == 2, result.stderr
   (line,) = result.stderr.strip().splitlines()
   assert 'File too large' in line
+
+
+@pytest.mark.parametrize('platform', ['cuda', 'rocm', 'nonsense'])
+def test_devices_that_are_not_here_are_one_line(
+    tmp_path, monkeypatch, platform
+):
+  monkeypatch.setenv('JAX_PLATFORMS', platform)
+  words = f"JAX_PLATFORMS='{platform}' cannot be used here"
+  result = launch(QUICKSTART, f'--workdir={tmp_path}')
+  assert result.returncode == 2, result.stderr
+  [line] = result.stderr.strip().splitlines()
+  assert line.startswith('ConfigError: ') and words in line
+  result = launch('--config=configs/doctor.py')
+  assert result.returncode == 1 and 'Traceback' not in result.stderr
+  assert words in result.stdout and 'unset JAX_PLATFORMS' in result.stdout

@@ -66,13 +66,17 @@ class Member(NamedTuple):
   config: Train
 
 
-def read(config: ConfigDict) -> Train:
+def read(config: ConfigDict, workdir: str | None = None) -> Train:
   """The checked config of a run; of a mixture, all its members are checked.
+
+  Args:
+    config: of mode 'train'.
+    workdir: see `resume.read`.
 
   Raises:
     ConfigError: names the member, the field, the value and the way out.
   """
-  made = resume.read(config)
+  made = resume.read(config, workdir)
   if not made.mixture:
     return made
   mixture = {

@@ -3,6 +3,7 @@
 import dataclasses
 import datetime
 import json
+import os
 import pathlib
 import re
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from agentrl.config.build import MIXTURE, leaves
 from agentrl.config.modes import flat
 from agentrl.config.reading import read as read_config, usual
 from agentrl.errors import CheckpointError, ConfigError
+from agentrl.models.options import TINY
 from agentrl.runtime import workdir as workdir_lib
 
 # More steps, other checkpoints, another panel, mesh or kernel and less memory
@@ -93,6 +95,7 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
   if old.get('mode', new['mode']) != new['mode']:
     old, new = ({'mode': found['mode']} for found in (old, new))
   else:
+    _check_start(old, new, workdir, holds)
     # An older run's config lists what its file did: the rest was the default.
     defaults = usual(config)
     old, new = defaults | old, defaults | new
@@ -115,6 +118,31 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     )
   _check_steps(config, workdir)
   return not changed
+
+
+def _check_start(
+    old: dict[str, Any], new: dict[str, Any], workdir: pathlib.Path, holds: bool
+) -> None:
+  """Takes two paths of one model for the same, and names one that is missing.
+
+  What a model brings along is unknown without it: without this check, all of
+  that would be said to differ.
+  """
+  before, now = old.get('model.name'), new.get('model.name')
+  if not (isinstance(before, str) and isinstance(now, str)) or before == now:
+    return
+  if _is_same_path(before, now):
+    new['model.name'] = before
+  elif holds and os.path.isabs(before) and not os.path.exists(now):
+    raise ConfigError(
+        f'There is no model.name={now!r} in {pathlib.Path.cwd()}, and the run'
+        f' in {workdir} started from {before}: name that, or use another'
+        ' --workdir.'
+    )
+
+
+def _is_same_path(one: str, other: str) -> bool:
+  return os.path.realpath(one) == os.path.realpath(other)
 
 
 def _check_steps(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
@@ -162,6 +190,10 @@ def with_date(config: Any, date: str) -> Any:
 def keep(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
   """Writes the config of a run that has been checked, for who continues it."""
   path = workdir / workdir_lib.CONFIG
+  name = config.get('model', {}).get('name')
+  if name and _is_local(name):  # it means the same from any folder
+    name = str(pathlib.Path(name).absolute())
+    config = {**config, 'model': {**config['model'], 'name': name}}
   data = f'{json.dumps(config, indent=2, sort_keys=True)}\n'.encode()
   # Asked for at every checkpoint, whose own errors speak of a full disk better.
   if path.is_file() and path.read_bytes() == data:
@@ -179,6 +211,26 @@ def _kept(path: pathlib.Path) -> dict[str, Any]:
     raise ConfigError(f'{error} Put it back, or use another --workdir.') from (
         error
     )
+
+
+def _is_local(model: str) -> bool:
+  """True for a path of a run or model, not for a name that is known anywhere."""
+  return model not in TINY and os.path.exists(model)
+
+
+def start_is_gone(model: str, workdir: pathlib.Path) -> bool:
+  """True if the run in a workdir started from a local model that is not there.
+
+  Args:
+    model: its name, as the config has it now.
+    workdir: of the run, whose config is kept.
+  """
+  if os.path.exists(model):
+    return False
+  path = workdir / workdir_lib.CONFIG
+  kept = workdir_lib.read_record(path) if path.exists() else {}
+  name = kept.get('model', {}).get('name')
+  return bool(name) and os.path.isabs(name) and _is_same_path(name, model)
 
 
 def trained_with(model: str | None) -> dict[str, Any] | None:
@@ -200,9 +252,21 @@ def trained_with(model: str | None) -> dict[str, Any] | None:
   return workdir_lib.read_record(exported) if exported.is_file() else None
 
 
-def read(config: ConfigDict) -> Any:
-  """The checked config; what a run brings is that of `config.model.name`."""
-  return read_config(config, trained_with(config.model.name))
+def read(config: ConfigDict, workdir: str | None = None) -> Any:
+  """The checked config; what a run brings is that of `config.model.name`.
+
+  Args:
+    config: of the mode.
+    workdir: of a run that may go on there without the model that it started
+      from; what that brought stands in its own config.
+  """
+  name = config.model.name
+  run = trained_with(name)
+  if run is None and workdir and isinstance(name, str):
+    directory = pathlib.Path(workdir)
+    if start_is_gone(name, directory):
+      run = workdir_lib.read_record(directory / workdir_lib.CONFIG)
+  return read_config(config, run)
 
 
 def _follows_evaluations(name: str, value: Any) -> bool:

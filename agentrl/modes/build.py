@@ -7,9 +7,9 @@ from typing import Any
 from jax.sharding import Mesh
 
 from agentrl import config as config_lib, trackers
-from agentrl.config import modes
+from agentrl.config import modes, resume
 from agentrl.config.mixture import Member
-from agentrl.errors import AgentrlError, ConfigError
+from agentrl.errors import AgentrlError, CheckpointError, ConfigError
 from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
@@ -224,14 +224,24 @@ def enter_world(run: Run, world: World) -> Run:
 def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
   """The pretrained model, or a random one with a tokenizer of its own."""
   session, settings = world.session, world.session.config.model
+  path = session.directory / 'tokenizer'
   if not settings.from_scratch:
+    if distributed.agree(
+        resume.start_is_gone(settings.name, session.directory)
+    ):
+      return _load_checkpoint(world)
     session.console.print(f'Loading {settings.name}')
     # Trained parameters are kept in float32; a frozen base need not be.
     dtype = settings.dtype if settings.lora.rank else 'float32'
-    return language_model.load_policy(
+    model, _ = language_model.load_policy(
         settings.name, world.mesh, dtype=DTYPES[dtype]
-    )[0]
-  path = session.directory / 'tokenizer'
+    )
+    # The workdir is whole by itself: what the policy started from may go.
+    if not distributed.agree(session.known and path.exists()):
+      if session.first:
+        model.tokenizer.save(path)
+      distributed.wait('tokenizer')
+    return model
   shape = variants.get(settings.name, settings.vocab_size)
   # A tokenizer of a run that was refused may be of other tasks.
   if not distributed.agree(session.known and path.exists()):
@@ -247,6 +257,33 @@ def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
       path=str(path),
       mesh=world.mesh,
   )
+
+
+def _load_checkpoint(world: World) -> LanguageModel:
+  """The policy as the workdir has it, where the one it started from is gone.
+
+  Raises:
+    CheckpointError: that is not enough to go on.
+  """
+  session, config = world.session, world.session.config
+  name = config.model.name
+  missing = None
+  if config.model.lora.rank:
+    missing = 'its adapter adds to that'
+  elif config.mode == 'agentevol':
+    missing = 'each round begins with that'
+  elif world.checkpoints.latest is None:
+    missing = 'there is no checkpoint yet'
+  if missing:
+    raise CheckpointError(
+        f'The run in {session.directory} started from {name}, which is not'
+        f' there, and {missing}: put it back.'
+    )
+  session.console.print(
+      f'{name} is gone: going on from the checkpoint alone', highlight=False
+  )
+  model, _ = language_model.load_checkpoint(session.directory, mesh=world.mesh)
+  return model
 
 
 def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:

@@ -37,7 +37,7 @@ read = resume.read
 
 def run(config: ConfigDict, workdir: str | None) -> None:
   """Trains as `config` says and leaves everything in `workdir`."""
-  session_lib.run(_run, read(config), workdir)
+  session_lib.run(_run, read(config, workdir), workdir)
 
 
 def _run(session: Session) -> None:

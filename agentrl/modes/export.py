@@ -40,6 +40,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   config = read(config)
   compile_cache.use(config.compile_cache)
   ranks.join(os.environ, config.mode, ready=False)
+  ranks.check_devices()
   run_dir, number = find(config.checkpoint)
   directory = workdir_lib.make(workdir)
   if any(directory.iterdir()):  # before a large model is read
@@ -114,7 +115,13 @@ def source_dtype(name: str) -> str:
   if earlier is not None:  # it went on from another run
     config = workdir_lib.read_record(earlier[0] / workdir_lib.CONFIG)
     return source_dtype(config['model']['name'])
-  path = pretrained.resolve(name)
+  try:
+    path = pretrained.resolve(name)
+  except WeightsError as error:
+    raise ConfigError(
+        f"export.dtype='source' is the type of {name}, which the run started"
+        " from and which is not here: set export.dtype='float32' or 'bfloat16'."
+    ) from error
   if path.is_dir():
     return hf.stored_dtype(path)
   raise ConfigError(

@@ -85,6 +85,7 @@ def run(
   """
   compile_cache.use(config.compile_cache)
   ranks.join(os.environ, config.mode, ready=True)
+  ranks.check_devices()
   directory = workdir_lib.make(workdir)
   try:
     with contextlib.ExitStack() as stack:

@@ -26,7 +26,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.planning import card, network, plan
 from agentrl.planning.finding import FAULT, OK, WARNING, Finding
 from agentrl.planning.network import Values
-from agentrl.training import meshes
+from agentrl.training import meshes, ranks
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _REQUIREMENTS = 'requirements.txt'
@@ -127,6 +127,11 @@ def devices(
 ) -> Iterator[Finding]:
   """Accelerators, and the mesh over them."""
   del workdir
+  try:
+    ranks.check_devices()
+  except ConfigError as error:
+    yield Finding(FAULT, 'devices', str(error), 'unset JAX_PLATFORMS')
+    return
   found = jax.devices()
   words = f'{len(found)} x {found[0].device_kind}'
   if found[0].platform == 'cpu' and shutil.which('nvidia-smi'):
@@ -150,13 +155,22 @@ def devices(
       )
 
 
+def _has_devices() -> bool:
+  """False where `devices` has said that there are none."""
+  try:
+    ranks.check_devices()
+  except ConfigError:
+    return False
+  return True
+
+
 def memory(
     config: Any, values: Values, workdir: pathlib.Path
 ) -> Iterator[Finding]:
   """Weights and optimizer against what is free; activations come on top."""
   del workdir
   count = _parameters(config, values)
-  if count is None:
+  if count is None or not _has_devices():
     return
   learns = 'optim.lr' in values
   stats = jax.local_devices()[0].memory_stats() or {}

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from agentrl.errors import CheckpointError, ConfigError
+from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.options import Lora, TrainModel
@@ -27,7 +27,7 @@ from agentrl.parallel import sharding
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.training import adapters, meshes
+from agentrl.training import adapters, meshes, ranks
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.weights import names, pretrained
 
@@ -119,6 +119,7 @@ def load_policy(
   Raises:
     AgentrlError: there is no such model, or it cannot be read.
   """
+  ranks.check_devices()
   found = workdir_lib.run_of(name)
   if found is None:
     return load_pretrained(name, mesh, dtype=dtype), 'default'
@@ -194,9 +195,26 @@ def load_checkpoint(
       params = read(config, names.shapes(config, dtype))
       tokenizer = load_run_tokenizer(workdir)
       return LanguageModel(config, params, tokenizer, str(workdir)), host
-    base, _ = load_policy(adapter['base'], mesh, dtype=DTYPES[adapter['dtype']])
+    base = _load_base(workdir, adapter, mesh)
     params = adapters.join(base.config, base.params, adapter, read)
     return dataclasses.replace(base, params=params, path=str(workdir)), host
+
+
+def _load_base(
+    workdir: pathlib.Path, adapter: dict[str, Any], mesh: Mesh | None
+) -> LanguageModel:
+  """The model that a run's adapter adds to."""
+  name = adapter['base']
+  _check_start(workdir, name, 'and its adapter adds to that: put it back')
+  return load_policy(name, mesh, dtype=DTYPES[adapter['dtype']])[0]
+
+
+def _check_start(workdir: pathlib.Path, name: str, rest: str) -> None:
+  """Names the model that a run started from, where it is not there any more."""
+  if pathlib.Path(name).is_absolute() and not pathlib.Path(name).exists():
+    raise CheckpointError(
+        f'The run in {workdir} started from {name}, which is not there, {rest}.'
+    )
 
 
 def _check_number(
@@ -215,7 +233,7 @@ def _check_number(
 
 
 def load_run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
-  """The tokenizer of a run: its own, or that of the model it started from."""
+  """The tokenizer of a run; one of before may have that of its start alone."""
   path = workdir / 'tokenizer'
   if not path.exists():
     name = workdir_lib.read_record(workdir / workdir_lib.CONFIG)['model'][
@@ -224,7 +242,14 @@ def load_run_tokenizer(workdir: pathlib.Path) -> tokenizer_lib.Tokenizer:
     earlier = workdir_lib.run_of(name)
     if earlier is not None:
       return load_run_tokenizer(earlier[0])  # it went on from another run
-    path = pretrained.resolve(name)
+    try:
+      path = pretrained.resolve(name)
+    except WeightsError as error:
+      raise CheckpointError(
+          f'The run in {workdir} has the tokenizer of the model that it started'
+          f' from, and {name!r} is not here: put it back, or put its tokenizer'
+          f' files in {workdir / "tokenizer"}.'
+      ) from error
   return tokenizer_lib.load(path, pretrained.open_gguf(path))
 
 

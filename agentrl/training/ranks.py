@@ -9,6 +9,8 @@ import pickle
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+import jax
+
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.parallel import distributed
 from agentrl.runtime import ranks
@@ -49,6 +51,26 @@ def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
     raise ConfigError(
         f'The {rank.count} processes of this run did not find each other'
         f' (coordinator {rank.coordinator or "found by JAX"}): {reason}'
+    ) from error
+
+
+def check_devices() -> None:
+  """Refuses an environment in which JAX finds no device.
+
+  Raises:
+    ConfigError: JAX_PLATFORMS asks for devices that are not here.
+  """
+  try:
+    jax.devices()
+  # Where a platform is not even installed, jax asserts.
+  except (AssertionError, RuntimeError) as error:
+    asked = jax.config.jax_platforms
+    reason = str(error).partition(' (set JAX_PLATFORMS')[0].rstrip('.')
+    reason = ' '.join(reason.split()) or 'JAX finds no such device'
+    raise ConfigError(
+        f'JAX_PLATFORMS={asked!r} cannot be used here: {reason}. Unset it to'
+        ' take the devices that there are; JAX for NVIDIA GPUs is in'
+        ' third_party/requirements/cuda.txt.'
     ) from error
 
 
