@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from agentrl import envs, schedules, trackers
 from agentrl.algos import online
-from agentrl.config import evaluation, mixture
+from agentrl.config import evaluation, mixture, resume
 from agentrl.config.modes import AgentEvol, Dpo, Evaluate, Learning, Sft, Train
 from agentrl.data import conversations, episodes as episodes_lib, preference
 from agentrl.errors import ConfigError, DataError
@@ -80,7 +80,10 @@ def _learning(config: ConfigDict, read: Any, workdir: str | None) -> None:
     held_out.make_panels(lists, member)
   remote.read_keys(read.sampler)
   known_shape = read.model.name in variants.VARIANTS  # a plan needs no weights
-  if not (known_shape or read.model.from_scratch):
+  gone = workdir and resume.start_is_gone(
+      read.model.name, pathlib.Path(workdir)
+  )
+  if not (known_shape or read.model.from_scratch or gone):
     language_model.check_policy(read.model.name)
   if workdir and workdir_lib.last_checkpoint(pathlib.Path(workdir)):
     return

@@ -25,8 +25,10 @@ from agentrl.models.options import Model, TrainModel
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.planning import footprint
 from agentrl.planning.footprint import Program, Size
+from agentrl.runtime import workdir as workdir_lib
 from agentrl.training import (
     adapters,
+    checkpoint as checkpoint_lib,
     language_model,
     meshes,
     optim as optim_lib,
@@ -119,8 +121,13 @@ def find_shape(model: Model) -> TransformerConfig | None:
 
   Raises:
     WeightsError: its config.json cannot be used.
+    CheckpointError: the run that it names has no such checkpoint.
   """
   name = model.name
+  run = workdir_lib.run_of(name)
+  if run is not None:
+    language_model.check_checkpoint(*run)
+    return checkpoint_lib.shape_of(*run)
   if pathlib.Path(name).exists() and not model.from_scratch:
     return pretrained.load_config(name)
   if name in variants.VARIANTS:

@@ -322,6 +322,24 @@ def _items(state: TrainState, ref_params: Any) -> dict[str, Any]:
   return {name: tree for name, tree in items.items() if tree is not None}
 
 
+def shape_of(workdir: pathlib.Path, number: int | None) -> TransformerConfig:
+  """The shape of a run's policy; asks jax for no device.
+
+  Args:
+    workdir: of the run.
+    number: of a checkpoint that it has; None: the newest.
+
+  Raises:
+    CheckpointError: it cannot be read.
+  """
+  folder = workdir_lib.last_checkpoint(workdir)
+  if number is not None:
+    folder = workdir / 'checkpoints' / f'{number}'
+  return TransformerConfig(
+      **workdir_lib.read_record(folder / 'host' / 'metadata')['model']
+  )
+
+
 def check_model(
     found: Mapping[str, Any], ours: TransformerConfig, place: str
 ) -> None:

@@ -66,6 +66,67 @@ def test_fewer_steps_than_are_done_are_refused(tmp_path, mode, done, steps):
     assert resume.check(config | {'num_steps': rounds + more}, tmp_path)
 
 
+def started_from(workdir, model, monkeypatch, place):
+  """A run that was started from a folder, in the folder `place`."""
+  monkeypatch.chdir(place)
+  config = record(read(defaults('train')))
+  config['model'] = {**config['model'], 'name': model}
+  resume.keep(config, workdir)
+  (workdir / 'checkpoints' / '1').mkdir(parents=True)
+  return config
+
+
+def with_model(config, name):
+  return {**config, 'model': {**config['model'], 'name': str(name)}}
+
+
+def test_a_model_is_the_same_by_whatever_path(tmp_path, monkeypatch):
+  start = tmp_path / 'start'
+  start.mkdir()
+  (tmp_path / 'link').symlink_to('start')
+  run = tmp_path / 'run'
+  run.mkdir()
+  config = started_from(run, 'start', monkeypatch, tmp_path)
+  kept = json.loads((run / 'config.json').read_text())
+  assert kept['model']['name'] == str(start)
+  for name in ('start', './start', start, 'run/../start', 'link', 'start/'):
+    assert resume.check(with_model(config, name), run), name
+  (tmp_path / 'other').mkdir()
+  with pytest.raises(ConfigError, match="now 'other'"):
+    resume.check(with_model(config, 'other'), run)
+  monkeypatch.chdir(start)
+  with pytest.raises(ConfigError) as refused:
+    resume.check(with_model(config, 'start'), run)
+  assert f"no model.name='start' in {start}" in str(refused.value)
+  assert f'started from {tmp_path}/start: name that' in str(refused.value)
+
+
+@pytest.mark.parametrize('name', ['tiny-1m', 'owner/name'])
+def test_names_that_mean_the_same_everywhere_stay(tmp_path, monkeypatch, name):
+  started_from(tmp_path, name, monkeypatch, tmp_path)
+  kept = json.loads((tmp_path / 'config.json').read_text())
+  assert kept['model']['name'] == name
+  assert not resume.start_is_gone(name, tmp_path)
+
+
+def test_a_run_whose_start_is_gone_has_what_that_brought(tmp_path, monkeypatch):
+  start, run = tmp_path / 'start', tmp_path / 'run'
+  start.mkdir()
+  run.mkdir()
+  config = started_from(run, 'start', monkeypatch, tmp_path)
+  config['agent']['format'] = 'plain'  # as `start` had it
+  resume.keep(config, run)
+  now = defaults('sft')
+  now.data.expert_episodes = 1
+  now.model.name = 'start'
+  assert resume.read(now, str(run)).agent.format != 'plain'
+  assert not resume.start_is_gone('start', run)
+  start.rmdir()
+  assert resume.start_is_gone('start', run)
+  assert resume.read(now, str(run)).agent.format == 'plain'
+  assert resume.read(now, str(tmp_path)).agent.format != 'plain'
+
+
 def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
   config = left(tmp_path, checkpoint=True)
   old = {

@@ -1,6 +1,7 @@
 """Tests for agentrl.modes.build."""
 
 import dataclasses
+import shutil
 import types
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from agentrl import envs
 from agentrl.config import read
-from agentrl.errors import ConfigError
+from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import rotary
 from agentrl.modes import build
 from agentrl.text import tokenizer as tokenizer_lib
@@ -136,3 +137,38 @@ def test_a_random_network_keeps_its_tokenizer(make_world, said):
   # One of a run that was refused may be of other tasks.
   other, _ = build.make_run(make_world(config), lambda: ['pick up a key'])
   assert encode(other) != encode(run)
+
+
+def test_a_run_from_a_folder_keeps_its_tokenizer(make_world, tmp_path, said):
+  config = textcraft_sft.get_config('tiny')
+  config.model.name = saved(tmp_path / 'start')
+  world = make_world(config)
+  build._load(world, no_texts)
+  path = world.session.directory / 'tokenizer'
+  found = tokenizer_lib.load(path)
+  expected = tokenizer_lib.load(tmp_path / 'start')
+  assert found.encode('go there') == expected.encode('go there')
+  assert found.eos_ids == expected.eos_ids
+  assert f'Loading {config.model.name}' in said(world)
+
+
+@pytest.mark.parametrize(
+    'fields, said',
+    [
+        ({}, 'there is no checkpoint yet: put it back'),
+        ({'model.lora.rank': 2}, 'its adapter adds to that: put it back'),
+    ],
+)
+def test_a_start_that_is_gone_is_named(make_world, tmp_path, fields, said):
+  config = textcraft_sft.get_config('tiny')
+  config.model.name = saved(tmp_path / 'start')
+  config.update_from_flattened_dict(fields)
+  world = make_world(config)
+  world.session.claim()
+  shutil.rmtree(tmp_path / 'start')
+  world = dataclasses.replace(
+      world, checkpoints=types.SimpleNamespace(latest=None)
+  )
+  with pytest.raises(CheckpointError, match=said) as refused:
+    build._load(world, no_texts)
+  assert f'started from {tmp_path / "start"}' in str(refused.value)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agentrl.errors import ConfigError, WeightsError
+from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import variants
 from agentrl.models.options import TrainModel
 from agentrl.modes import dpo
@@ -44,6 +44,38 @@ def test_a_folder_needs_its_config_alone(tmp_path):
 @pytest.mark.parametrize('name', ['llama3', 'owner/no-such-model', 'a/b/c'])
 def test_a_shape_that_is_not_here_is_none(name):
   assert plan.find_shape(TrainModel(name=name)) is None
+
+
+def run_of(tmp_path, *numbers):
+  """A workdir whose checkpoints have their host's record alone."""
+  for number in numbers:
+    folder = tmp_path / 'checkpoints' / str(number) / 'host'
+    folder.mkdir(parents=True)
+    model = dataclasses.asdict(variants.get('tiny-4m', 600 + number))
+    (folder / 'metadata').write_text(json.dumps({'model': model}))
+  return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    'end, vocab_size', [('', 602), ('/checkpoints/1', 601)]
+)
+def test_a_run_is_planned_as_its_checkpoint_is(tmp_path, end, vocab_size):
+  name = run_of(tmp_path, 1, 2) + end
+  shape = plan.find_shape(TrainModel(name=name))
+  assert shape == variants.get('tiny-4m', vocab_size)
+
+
+def test_the_best_checkpoint_of_a_run_is_planned(tmp_path):
+  name = run_of(tmp_path, 1, 2)
+  (tmp_path / 'checkpoints' / 'best').write_text('1')
+  shape = plan.find_shape(TrainModel(name=f'{name}/checkpoints/best'))
+  assert shape.vocab_size == 601
+
+
+def test_a_run_without_a_checkpoint_is_named(tmp_path):
+  (tmp_path / 'checkpoints').mkdir()
+  with pytest.raises(CheckpointError, match='without a complete checkpoint'):
+    plan.find_shape(TrainModel(name=str(tmp_path)))
 
 
 def test_a_pair_lies_in_one_row():
