@@ -15,7 +15,7 @@ from ml_collections import ConfigDict
 
 from agentrl import schedules
 from agentrl.algos import online
-from agentrl.config import mixture, modes
+from agentrl.config import doubts, mixture, modes
 from agentrl.data.tasks import TaskIterator
 from agentrl.evaluation import evaluate
 from agentrl.inference.sampler import Sampler
@@ -58,6 +58,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 def _run(session: Session) -> None:
   config: modes.Train = session.config
   online.check(config.algo)
+  for doubt in doubts.find(config):
+    session.console.print(doubt, highlight=False, soft_wrap=True)
   for member in mixture.members(config):
     schedules.make(member.config.horizon)  # one's own is imported now
   worlds = build.make_worlds(

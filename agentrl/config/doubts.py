@@ -1,0 +1,58 @@
+"""Settings that a run takes, and that are hardly meant."""
+
+import math
+from collections.abc import Iterator
+
+from agentrl.config import mixture
+from agentrl.config.modes import Learning, Train
+from agentrl.config.sections import Warmstart
+from agentrl.training.options import RlOptim
+
+
+def find(config: Learning) -> Iterator[str]:
+  """Sentences for the start of a run.
+
+  Args:
+    config: that was read and checked.
+  """
+  if not isinstance(config, Train):
+    return
+  algo, warm = config.algo, config.warmstart
+  frozen = algo.critic.warmup * algo.updates if algo.CRITIC else 0
+  updates = config.num_steps * algo.updates - frozen
+  yield from _warmup('optim', config.optim, updates)
+  if warm.episodes:
+    most = math.ceil(warm.episodes / warm.minibatch_size) * warm.epochs
+    yield from _warmup('warmstart', warm, most)
+  if config.mixture:
+    yield from _shares(config)
+
+
+def _warmup(
+    section: str, rate: RlOptim | Warmstart, updates: int
+) -> Iterator[str]:
+  """A warm-up that outlasts the updates of its phase."""
+  if rate.warmup_steps > updates:
+    share = updates / rate.warmup_steps
+    yield (
+        f'{section}.warmup_steps={rate.warmup_steps} is longer than all'
+        f' {updates} updates: the learning rate ends at {share * rate.lr:.3g}'
+        f' and never reaches {section}.lr={rate.lr:g}.'
+    )
+
+
+def _shares(config: Train) -> Iterator[str]:
+  """Members of a mixture that have less than one task of their own."""
+  members = mixture.members(config)
+  whole = sum(member.weight for member in members)
+  tasks = config.num_steps * config.rollout.tasks_per_step
+  parts = {'task': tasks, 'episode of the expert': config.warmstart.episodes}
+  for member in filter(lambda member: member.weight, members):
+    for unit, count in parts.items():
+      share = count * member.weight / whole
+      if 0 < share < 1:
+        yield (
+            f'mixture.{member.name}.weight={member.weight:g} of {whole:g} is'
+            f" {share:.2g} of the run's {count} {unit}s: at most one is played"
+            ' there. Raise the weight, or make it 0 to evaluate there alone.'
+        )
