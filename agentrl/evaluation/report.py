@@ -30,6 +30,8 @@ def describe(name: str, summary: dict) -> str:
   if summary['mean'] is None:
     return f'{name}: no valid episode{lacking}'
   tasks = counted(summary['tasks'], kind_of_task(summary.get('split')))
+  if seen := summary.get('trained_on'):
+    tasks = f'{counted(summary["tasks"], "task")}, {seen} of them to train on'
   if summary['n'] != summary['tasks']:
     tasks = f'{counted(summary["n"], "episode")} of {tasks}'
   attempts = [

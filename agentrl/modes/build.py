@@ -120,7 +120,7 @@ def make_worlds(
   worlds = []
   for name, weight, own in members:
     try:
-      entered = _enter(session, own, expert and weight > 0)
+      entered = _enter(session, own, expert, weight > 0)
     except AgentrlError as error:
       if not name:
         raise
@@ -137,7 +137,7 @@ def make_worlds(
 
 
 def _enter(
-    session: Session, config: Any, expert: bool
+    session: Session, config: Any, expert: bool, learns: bool
 ) -> tuple[Environment, Sequence[int], Panel | None, Panel | None]:
   """The environment of a config, its tasks to train on, and its panels."""
   environment = session.stack.enter_context(
@@ -145,12 +145,21 @@ def _enter(
           session.loop,
           config.env,
           task_file=config.env.task_file,
-          expert=expert,
+          expert=expert and learns,
       )
   )
   tasks = environment.tasks('train')
   # Refused now rather than after an hour.
   panels = held_out.make_panels(environment, config)
+  panel = panels[0]
+  if learns and panel and (seen := held_out.overlap(panel, tasks)):
+    session.console.print(
+        f'{seen} of the {len(panel.task_ids)} tasks of evaluations are among'
+        ' those to train on: success on them is not of held-out tasks. Keep'
+        f' the splits of {environment.name} apart, or the task files.',
+        highlight=False,
+        soft_wrap=True,
+    )
   return environment, tasks, *panels
 
 

@@ -2,7 +2,7 @@
 
 import pathlib
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from agentrl.config import evaluation
@@ -130,6 +130,7 @@ def summary(
     temperature: float,
     checkpoint: int | None,
     within: Sequence[int] = (),
+    trained_on: Collection[int] = (),
 ) -> dict[str, Any]:
   """The figures of a panel as a run keeps them.
 
@@ -141,10 +142,13 @@ def summary(
       none.
     within: numbers of turns, fewer than the panel's horizon, within which
       success counts as well.
+    trained_on: tasks to train on.
 
   Returns:
     As `evaluate.summarise`, with `evaluate.SETTINGS`, `split` and `checkpoint`;
     with `within`, `success_within` has the share of each number of turns.
+    `trained_on` counts tasks of a panel that are to train on too, unless it is
+    of the training split.
   """
   own = [group for group in groups if group.task_id in set(panel.task_ids)]
   found = summarise(rows.of_panel('policy', panel, own)) | {
@@ -154,9 +158,18 @@ def summary(
       'temperature': temperature,
       'checkpoint': checkpoint,
   }
+  if seen := overlap(panel, trained_on):
+    found['trained_on'] = seen
   if within:
     found['success_within'] = {t: _success_within(own, t) for t in within}
   return found
+
+
+def overlap(panel: Panel, trained_on: Collection[int]) -> int:
+  """How many tasks of a panel are to train on too; 0 for one of that split."""
+  if panel.split == 'train' and not panel.task_file:
+    return 0
+  return len(set(panel.task_ids) & set(trained_on))
 
 
 def _success_within(groups: Sequence[Group], turns: int) -> float | None:

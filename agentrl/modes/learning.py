@@ -304,6 +304,7 @@ def evaluate(
         checkpoint=checkpoint,
         # Success that a schedule of horizons follows.
         within=config.horizon.held_out if isinstance(config, Train) else (),
+        trained_on=(run.tasks or ()) if run.weight else (),
     )
     run.record.add_evaluation(entry, summary, kind)
     if kind == panel:

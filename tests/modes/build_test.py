@@ -1,6 +1,8 @@
 """Tests for agentrl.modes.build."""
 
+import contextlib
 import dataclasses
+import json
 import shutil
 import types
 
@@ -8,13 +10,14 @@ import numpy as np
 import pytest
 
 from agentrl import envs
-from agentrl.config import read
+from agentrl.config import mixture, read
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import rotary
 from agentrl.modes import build
+from agentrl.rollout.environment import TaskLists
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf
-from configs import babyai_sft, textcraft_sft
+from configs import babyai_sft, quickstart, textcraft_sft
 from tests import tiny
 
 
@@ -172,3 +175,48 @@ def test_a_start_that_is_gone_is_named(make_world, tmp_path, fields, said):
   with pytest.raises(CheckpointError, match=said) as refused:
     build._load(world, no_texts)
   assert f'started from {tmp_path / "start"}' in str(refused.value)
+
+
+class NoServer(TaskLists, contextlib.nullcontext):
+  """The tasks of an environment whose server is not asked."""
+
+  def __init__(self, loop, env, *, task_file, expert):
+    del loop, expert
+    TaskLists.__init__(self, env, task_file)
+    contextlib.nullcontext.__init__(self, self)
+
+
+@pytest.mark.parametrize(
+    'seen, split, weight, words',
+    [
+        (3, 'test', 1.0, '3 of the 8 tasks of evaluations are among those'),
+        (8, 'dev', 0.5, '8 of the 8 tasks of evaluations are among those'),
+        (0, 'test', 1.0, None),
+        # Evaluated there alone, or on tasks that are called training tasks.
+        (3, 'test', 0.0, None),
+        (3, 'train', 1.0, None),
+    ],
+)
+def test_evaluations_on_tasks_to_train_on_are_named(
+    make_session, monkeypatch, tmp_path, said, seen, split, weight, words
+):
+  monkeypatch.setattr(build, 'Environment', NoServer)
+  config = quickstart.get_config('tiny')
+  config.eval.split = split
+  lists = TaskLists(read(config).env)
+  panel = lists.panel(split, 8)
+  own = [task for task in lists.tasks('train') if task not in panel][:4]
+  path = tmp_path / 'items.json'
+  ids = [f'babyai_{task}' for task in (*own, *panel[:seen])]
+  path.write_text(json.dumps([{'item_id': x} for x in ids]))
+  if split != 'train':
+    config.env.task_file = str(path)
+  session = make_session(read(config))
+  member = mixture.Member('', weight, session.config)
+  [world] = build.make_worlds(session, [member], expert=False)
+  assert len(world.panel.task_ids) == 8
+  if words:
+    assert words in said(session)
+    assert 'Keep the splits of babyai apart' in said(session)
+  else:
+    assert 'train on' not in said(session)

@@ -217,6 +217,32 @@ def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
   assert 'step_1, small panel: success 1.000' in said(run)
 
 
+@pytest.mark.parametrize(
+    'tasks, panel, weight, seen, words',
+    [
+        ((3, 4, 9), {}, 1.0, 2, ', 8 tasks, 2 of them to train on'),
+        ((0,), {'task_file': 'items.json'}, 1.0, 1, ', 1 of them to train on'),
+        ((8, 9), {}, 1.0, None, ', 8 held-out tasks'),
+        ((3, 4), {}, 0.0, None, ', 8 held-out tasks'),
+        ((3, 4), {'split': 'train'}, 1.0, None, ', 8 training tasks'),
+    ],
+)
+def test_evaluations_count_the_tasks_to_train_on(
+    make_run, said, tasks, panel, weight, seen, words
+):
+  run = make_run(
+      read(),
+      collector=EvenSolved(),
+      tasks=tasks,
+      weight=weight,
+      panel=recording.panel(task_ids=range(8), **panel),
+  )
+  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  learning.evaluate(run, serving, 'after', 1, 1, checkpoint=1)
+  assert run.record.evaluations()['after'].get('trained_on') == seen
+  assert words in said(run)
+
+
 class SolvedLate(EvenSolved):
   """Task t succeeds in its turn t + 1, after a summary that is no turn."""
 
