@@ -58,6 +58,7 @@ _FREE_EVALUATION = (
 )
 # By mode, checkpoints before that of its first step; others number the steps.
 _STEPLESS = {'agentevol': 1}
+_SHOWN = 8  # fields that an error names; an old run may differ in fifty
 _MEMBER = re.compile(rf'{MIXTURE}\.\w+\.')  # of a mixture: as the run's own
 # Fields of before that had one value which a run could have.
 _GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
@@ -77,8 +78,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     Whether what lies there is of this very run.
 
   Raises:
-    ConfigError: fields differ that would make it another run; names them all.
-      Or the config that is kept there cannot be read.
+    ConfigError: fields differ that would make it another run; names the first
+      of them. Or the config that is kept there cannot be read.
   """
   path = workdir / workdir_lib.CONFIG
   fields = leaves(config['mode']).keys() - {MIXTURE}  # a section of sections
@@ -112,9 +113,12 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
       and not _MEMBER.sub('', name).startswith(free)
   ]
   if changed and holds:
+    more = len(changed) - _SHOWN
     raise ConfigError(
-        f'{workdir} holds a run with {", ".join(changed)}; use another'
-        ' --workdir, or the old values to continue.'
+        f'{workdir} holds a run with {", ".join(changed[:_SHOWN])}'
+        + (f' and {more} more that differ' if more > 0 else '')
+        + '; use another --workdir, or to continue leave out what sets the new'
+        f' values: the old ones stand in {path}.'
     )
   _check_steps(config, workdir)
   return not changed
@@ -157,6 +161,28 @@ def _check_steps(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
         f' num_steps={config["num_steps"]}: go on with num_steps={done} or'
         ' more, or use another --workdir.'
     )
+
+
+def lengthened(config: Mapping[str, Any], workdir: pathlib.Path) -> str:
+  """What more steps than a run was to have do to its learning rate; '' nothing.
+
+  Args:
+    config: of the run, from `config.record`, that was checked.
+    workdir: where it goes on, whose config is still that of before.
+  """
+  path = workdir / workdir_lib.CONFIG
+  schedule = config.get('optim', {}).get('schedule', 'constant')
+  last = workdir_lib.last_checkpoint(workdir)
+  if last is None or schedule == 'constant' or not path.exists():
+    return ''
+  before, now = _kept(path).get('num_steps'), config.get('num_steps')
+  if not before or not now or before == now:
+    return ''
+  return (
+      f'The {schedule} learning rate was to reach 0 at step {before} and does'
+      f' at step {now} now: it goes on from step {last.name}'
+      f' {"higher" if now > before else "lower"} than it was.'
+  )
 
 
 def date(config: Any, workdir: pathlib.Path) -> str:

@@ -95,11 +95,12 @@ def run(
       # Of the first process: another may be in another time zone.
       date, *_ = ranks.gather(lambda: [resume.date(config, directory)])
       config = resume.with_date(config, date)
-      known = ranks.same(
-          lambda: resume.check(config_lib.record(config), directory)
-      )
+      record = config_lib.record(config)
+      known = ranks.same(lambda: resume.check(record, directory))
       console = rich.console.Console(quiet=not first)
       opening(console, directory)
+      if first and (said := resume.lengthened(record, directory)):
+        console.print(said, highlight=False, soft_wrap=True)
       mode(Session(config, directory, loop, stack, console, known))
   # Only now is a checkpoint complete that was being written.
   except Interrupted:

@@ -40,6 +40,39 @@ def test_another_run_is_refused_with_all_differences(tmp_path, kept):
   assert 'num_steps' not in said  # more of them continue the run
 
 
+def test_of_an_old_run_that_differs_everywhere_a_few_fields_are_named(tmp_path):
+  config = left(tmp_path, checkpoint=True)
+  config |= {f'new_{i:02}': i for i in range(30)}
+  with pytest.raises(ConfigError) as refused:
+    resume.check(config, tmp_path)
+  said = str(refused.value)
+  assert 'new_07=None (now 7) and 22 more that differ;' in said
+  assert f'the old ones stand in {tmp_path / "config.json"}' in said
+
+
+@pytest.mark.parametrize(
+    'schedule, steps, said',
+    [
+        ('constant', 9, ''),
+        ('linear', None, ''),
+        ('linear', 9, 'was to reach 0 at step 4 and does at step 9 now'),
+        ('cosine', 9, 'higher than it was'),
+        ('linear', 3, 'lower than it was'),
+    ],
+)
+def test_a_rate_that_jumps_at_an_extension_is_told(
+    tmp_path, schedule, steps, said
+):
+  config = defaults('train')
+  config.num_steps, config.optim.schedule = 4, schedule
+  config = record(read(config))
+  resume.keep(config, tmp_path)
+  assert resume.lengthened(config | {'num_steps': 9}, tmp_path) == ''
+  (tmp_path / 'checkpoints' / '2').mkdir(parents=True)
+  found = resume.lengthened(config | {'num_steps': steps or 4}, tmp_path)
+  assert said in found and bool(said) == bool(found)
+
+
 def test_a_run_that_was_killed_for_memory_goes_on_with_less(tmp_path):
   config = left(tmp_path, checkpoint=True)
   config['optim']['max_tokens'] = 1024
