@@ -60,6 +60,10 @@ class CheckpointError(AgentrlError):
   """A checkpoint cannot be written or read."""
 
 
+class ProcessLost(AgentrlError):
+  """Another process of the same run is gone."""
+
+
 class DataError(AgentrlError):
   """A file of episodes, tasks or metrics has a line that cannot be used."""
 

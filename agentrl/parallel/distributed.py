@@ -6,6 +6,7 @@ anything is decided by it.
 """
 
 import functools
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,14 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding, PartitionSpec as P
+
+# How collectives (Gloo's on CPUs, NCCL's) and JAX's coordination service say that
+# a process is gone.
+_GONE = re.compile(
+    r'[^\n]*(closed by peer|reset by peer|\bgloo\b|\bnccl|coordination service'
+    r'|heartbeat timeout)[^\n]*',
+    re.IGNORECASE,
+)
 
 
 def initialize(
@@ -58,6 +67,24 @@ def index() -> int:
 def is_first() -> bool:
   """True in the process that writes what is written once."""
   return jax.process_index() == 0
+
+
+def lost(error: BaseException | None) -> str | None:
+  """How an error says that another process is gone; None: it does not.
+
+  A collective fails in whatever runs at that moment, which tells its error as its
+  own: all that the error came from is searched.
+
+  Args:
+    error: of this process.
+  """
+  seen = []
+  while error is not None and error not in seen and count() > 1:
+    if said := _GONE.search(str(error)):
+      return ' '.join(said[0].split())[:200]
+    seen.append(error)
+    error = error.__cause__ or error.__context__
+  return None
 
 
 def share(message: bytes) -> list[bytes]:

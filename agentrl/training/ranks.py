@@ -5,15 +5,17 @@ Each plays its share of the episodes and gets those of the others, so that all
 compute the same on the host. Process 0 alone writes files, see `is_first`.
 """
 
+import contextlib
+import pathlib
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import jax
 
-from agentrl.errors import AgentrlError, ConfigError
+from agentrl.errors import AgentrlError, ConfigError, ProcessLost
 from agentrl.parallel import distributed
-from agentrl.runtime import ranks
+from agentrl.runtime import ranks, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
 
 T = TypeVar('T')
@@ -118,3 +120,26 @@ def check(loop: EventLoop) -> None:
   """Raises Interrupted in all processes if one was asked to stop."""
   if interrupted(loop):
     raise Interrupted
+
+
+@contextlib.contextmanager
+def together(workdir: pathlib.Path) -> Iterator[None]:
+  """Tells the error of a collective whose process is gone as what it is.
+
+  Args:
+    workdir: of the run, for the way on.
+
+  Raises:
+    ProcessLost: in place of whatever failed for want of another process.
+  """
+  try:
+    yield
+  except Exception as error:
+    reason = distributed.lost(error)
+    if reason is None:
+      raise
+    raise ProcessLost(
+        f'Another process of this run than {distributed.index()} is gone: see'
+        f' what it said last ({reason}). Start all of them again:'
+        f' {workdir_lib.way_on(workdir)}'
+    ) from error

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import jax
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from agentrl.models import transformer, variants
 from tests import tiny
-from tests.e2e.running import SHORT, command, lines
+from tests.e2e.running import SHORT, command, lines, wait_for
 from tests.parallel import eight_devices
 
 FLAGS = (
@@ -66,6 +67,32 @@ def test_two_processes_train_as_one_and_continue(tmp_path):
   start(two, '--config.num_steps=3', '--config.mesh.data=2', processes=2)
   assert [line['step'] for line in lines(two / 'metrics.jsonl')] == [0, 1, 2]
   assert json.loads((two / 'summary.json').read_text())['steps'] == 3
+
+
+@pytest.mark.slow
+def test_a_process_that_is_gone_is_named_with_the_way_on(tmp_path):
+  run, said = tmp_path / 'run', tmp_path / 'said'
+  flags = (
+      *FLAGS,
+      *EMBEDDED,
+      '--config.num_steps=50',
+      '--config.eval.num_tasks=0',
+      '--config.checkpoint.every=1',
+  )
+  with (
+      said.open('w') as stderr,
+      eight_devices.started(
+          command(run, *flags, config=QUICKSTART), processes=2, stderr=stderr
+      ) as (first, second),
+  ):
+    wait_for((run / 'checkpoints' / '1').exists, first)
+    second.kill()
+    killed = time.monotonic()
+    assert first.wait(timeout=100) == 2
+    assert time.monotonic() - killed < 60
+  last = said.read_text().splitlines()[-1]
+  assert last.startswith('ProcessLost: Another process of this run than 0 is')
+  assert 'continues from the last checkpoint' in last
 
 
 def check_record(run, steps):

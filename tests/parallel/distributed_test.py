@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from agentrl.parallel import distributed
 
@@ -12,6 +13,37 @@ def test_one_process_is_all_there_is():
   assert distributed.agree(True) and not distributed.agree(False)
   assert distributed.own([3, 1, 2]) == [3, 1, 2]
   distributed.wait('nobody')
+
+
+@pytest.mark.parametrize(
+    'words',
+    [
+        (
+            'Gloo AllGather failed: [pair.cc:547] Connection closed by peer'
+            ' [::1]:1'
+        ),
+        'read: Connection reset by peer',
+        'NCCL operation ncclAllReduce failed: remote error',
+        'The following tasks are unhealthy (heartbeat timeout): /task:1',
+    ],
+)
+def test_errors_that_another_process_is_gone(monkeypatch, words):
+  found = RuntimeError(f'INTERNAL\n{words}\nmore')
+  assert distributed.lost(found) is None  # of one process: something else
+  monkeypatch.setattr(distributed, 'count', lambda: 2)
+  assert distributed.lost(found) == words
+  try:
+    raise ValueError('Checkpoint 4 could not be written') from found
+  except ValueError as error:
+    assert distributed.lost(error) == words
+  try:
+    try:
+      raise found
+    finally:
+      raise OSError('while it closed')
+  except OSError as error:
+    assert distributed.lost(error) == words
+  assert distributed.lost(OSError('No space left on device')) is None
 
 
 def test_copies_keep_their_values():

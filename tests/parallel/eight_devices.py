@@ -1,11 +1,13 @@
 """Meshes of eight simulated devices, in one process or shared by several."""
 
+import contextlib
 import math
 import os
 import pathlib
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import jax
 import numpy as np
@@ -63,6 +65,16 @@ def arrays_of(
 
 def run(command: list[str], *, processes: int, **options) -> None:
   """Runs a command in processes that share eight simulated devices."""
+  with started(command, processes=processes, **options) as children:
+    for child in children:
+      assert child.wait(timeout=1800) == 0, command
+
+
+@contextlib.contextmanager
+def started(
+    command: list[str], *, processes: int, **options
+) -> Iterator[list[subprocess.Popen]]:
+  """As `run`, with the processes in hand, which end with the block."""
   with socket.socket() as reserved:
     # Until they end nobody else is given this port; the coordinator, which
     # listens with the same option, may share it.
@@ -82,8 +94,7 @@ def run(command: list[str], *, processes: int, **options) -> None:
         for rank in range(processes)
     ]
     try:
-      for child in children:
-        assert child.wait(timeout=1800) == 0, command
+      yield children
     finally:
       for child in children:
         child.kill()
