@@ -215,7 +215,6 @@ def test_webarena_hides_failures_in_its_observation():
             step(observation='"%s"' % ('x' * (replies.MAX_CHARS + 1))),
             f'of length <= {replies.MAX_CHARS}',
         ),
-        (step(observation=r'"\ud800"'), 'no JSON .*surrogate'),
         (step(observation='"\xff"'.encode('latin-1')), 'no JSON .*utf-8'),
         (step(reward='null'), r'got `null` - at `\$.reward`'),
         (step(reward='"1"'), r'got `str` - at `\$.reward`'),
@@ -359,3 +358,9 @@ def test_a_text_beyond_any_context_is_read():
   steps = [{'observation': text, 'reward': 0, 'done': False}]
   result, _ = talk(textcraft(step=steps), reset_and_step)
   assert result.observation == text
+
+
+def test_half_a_character_does_not_cost_the_reply():
+  answer = step(observation=r'"a \ud800 b"')
+  result, _ = talk(textcraft(step=[answer]), reset_and_step)
+  assert result.observation == 'a \ufffd b'

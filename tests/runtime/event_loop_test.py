@@ -96,7 +96,17 @@ def test_cancelling_without_a_signal_stays_a_cancellation():
     loop.run(cancel())
 
 
-def test_a_closed_terminal_stops_like_a_signal_however_often_it_is_told():
+@pytest.fixture
+def unheard_hangup():
+  """SIGHUP as it usually is, also where these tests run under nohup."""
+  before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+  yield
+  signal.signal(signal.SIGHUP, before)
+
+
+def test_a_closed_terminal_stops_like_a_signal_however_often_it_is_told(
+    unheard_hangup,
+):
   before = signal.getsignal(signal.SIGHUP)
   with EventLoop() as loop:
     for _ in range(3):  # from the kernel and from the shell
