@@ -109,8 +109,8 @@ def main(arguments):
     preflight.check(config, checked, _WORKDIR.value)
     run = None
     if MODES[mode].BROUGHT:
-      resume = importlib.import_module('agentrl.config.resume')
-      run = resume.trained_with(config.model.name)
+      told = importlib.import_module('agentrl.modes.told')
+      run = told.trained_with(config)
     report.show_values(config, checked, run, paths)
     if mode in PLANNED:
       plan_report = importlib.import_module('agentrl.planning.report')

@@ -25,7 +25,8 @@ name, the URL of a server (its key: AGENTRL_SAMPLER_API_KEY), `api` for the
 OpenAI-compatible endpoint of `api` and `api_model`, `expert` or `random`; `env` an
 environment. Both take several, as A;B. The workdir of a training run, its checkpoints
 and a folder that was exported from it bring their environment, their way of talking,
-their limits and their tasks along: what is left open here is the run's. `n` is
+their limits and their tasks along: what is left open here is the run's. So does
+mode 'serve_policy' of any of them, by its URL or as `api`. `n` is
 the run's number of tasks, or else 100, `samples` are episodes of a task, and
 `temperature=0` is greedy. `temperatures=0;0.5;1` evaluates each policy at each of
 them, and `curves` also writes `curves.json`, `.md` and `.png`: success and pass@k

@@ -11,7 +11,8 @@ r"""Serves a policy over SGLang's and OpenAI's HTTP with the embedded engine.
 `model` may be a known name, a Hugging Face directory, a .gguf file, a hub name,
 the workdir of a training run, whose newest checkpoint is then served, or its
 checkpoints/N or checkpoints/best. A run brings its dtype, its max_context and its
-chat template.
+chat template, and the server tells how it was trained: mode 'evaluate' of its URL, or
+of `api=URL/v1`, takes the rest from that.
 """
 
 from ml_collections import ConfigDict

@@ -114,7 +114,7 @@ def run_decoder(
 
 
 @contextlib.contextmanager
-def serving(params, config=CONFIG, *, tokenizer=None, **settings):
+def serving(params, config=CONFIG, *, tokenizer=None, port=0, **settings):
   """An engine with trainer parameters, on loopback; gives its URL."""
   settings = dict(max_running=4, max_len=256, slots=8) | settings
   # For runs whose max_context is `max_len`.
@@ -130,7 +130,7 @@ def serving(params, config=CONFIG, *, tokenizer=None, **settings):
       ),
   )
   try:
-    yield engine.start()
+    yield engine.start(port=port)
   finally:
     engine.stop()
 

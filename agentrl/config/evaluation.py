@@ -52,15 +52,23 @@ class Evaluated(NamedTuple):
   configs: tuple[Evaluate, ...]
 
 
-def read(config: ConfigDict) -> tuple[Evaluated, ...]:
+def read(
+    config: ConfigDict, told: Mapping[str, Mapping[str, Any]] | None = None
+) -> tuple[Evaluated, ...]:
   """The policies of an evaluation, each with its checked config of each panel.
+
+  Args:
+    config: of mode 'evaluate'.
+    told: what servers and endpoints tell of how their policies were trained, by
+      the names that `config.model.name` has for them: sections as a run's.
 
   Raises:
     ConfigError: a field is wrong, a policy or an environment is listed twice,
       or runs bring panels that differ.
   """
   sources = split('model.name', config.model.name)
-  runs = {source: _run_of(source) for source in sources}
+  told = told or {}
+  runs = {source: _run_of(source, told.get(source)) for source in sources}
   lead = next(filter(None, runs.values()), {})
   panels = tuple(_panels(config, lead))
   brought = ('env', 'eval', 'mixture')
@@ -197,11 +205,13 @@ def split(path: str, text: str) -> tuple[str, ...]:
   return found
 
 
-def _run_of(source: str) -> dict[str, Any] | None:
+def _run_of(
+    source: str, told: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
   """The config of the run that a source is of, if it is of one."""
-  if kind_of(source) != 'model':
-    return None
-  run = resume.trained_with(source)
+  run = dict(told) if told else None
+  if kind_of(source) == 'model':
+    run = resume.trained_with(source)
   if run and run.get('eval', {}).get('num_tasks') == 0:
     # It was trained without evaluations, which says nothing of a panel.
     rest = {k: v for k, v in run['eval'].items() if k != 'num_tasks'}

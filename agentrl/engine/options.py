@@ -1,7 +1,7 @@
 """Settings of an engine."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -16,6 +16,9 @@ class EngineOptions:
   Attributes:
     model_path: what /model_info names.
     served_name: the model's on the OpenAI routes; None: `model_path`.
+    trained_with: how the policy was asked in training, which /server_info and
+      the model's card on the OpenAI routes tell until other weights are loaded
+      from disk; None: unknown. See `training.model_card.trained_with`.
     eos_ids: ids that end a completion.
     max_running: requests that decode at once; more wait.
     max_len: most tokens of prompt and completion together.
@@ -47,6 +50,7 @@ class EngineOptions:
 
   model_path: str
   served_name: str | None = None
+  trained_with: Mapping[str, Any] | None = None
   eos_ids: Sequence[int] = ()
   max_running: int
   max_len: int

@@ -3,6 +3,7 @@
 import datetime
 import json
 import os
+import urllib.parse
 from typing import Any
 
 import aiohttp
@@ -153,6 +154,23 @@ class ChatEndpoint:
     except EngineError:
       return []
     return chat_replies.models(content) if status == 200 else []
+
+  async def card(self) -> dict[str, Any]:
+    """What the endpoint says of its model; {} where it says nothing.
+
+    Raises:
+      Unreachable: no connection could be opened.
+    """
+    name = urllib.parse.quote(self._options.model)
+    url = f'{self._url}/models/{name}'
+    try:
+      status, _, content = await self._exchange('GET', url, _MODELS_S)
+      found = json.loads(content) if status == 200 else {}
+    except Unreachable as error:
+      raise self._without_key(error) from None
+    except (EngineError, ValueError, RecursionError):
+      return {}  # chats may work all the same
+    return found if isinstance(found, dict) else {}
 
   async def _exchange(
       self, method: str, url: str, timeout_s: float, body: Any = None

@@ -37,7 +37,7 @@ from agentrl.evaluation.evaluate import summarise
 from agentrl.evaluation.journal import Journal
 from agentrl.evaluation.play import Player
 from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
-from agentrl.modes import policies
+from agentrl.modes import policies, told as told_lib
 from agentrl.modes.opening import Opening, OpenPolicy
 from agentrl.modes.worlds import Worlds
 from agentrl.rollout.collect import Play
@@ -50,7 +50,7 @@ from agentrl.types import Episode, Group
 
 def read(config: ConfigDict) -> Evaluate:
   """The checked config; what it leaves open is that of the runs it names."""
-  return evaluation.whole(config, evaluation.read(config))
+  return evaluation.whole(config, told_lib.read(config)[0])
 
 
 def run(config: ConfigDict, workdir: str | None) -> None:
@@ -59,7 +59,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  evaluated = evaluation.read(config)
+  evaluated, told = told_lib.read(
+      config, pathlib.Path(workdir) if workdir else None
+  )
   whole = evaluation.whole(config, evaluated)
   if whole.eval.curves:
     curves_figure.check_drawing()
@@ -86,6 +88,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       # All that can be refused is refused before weights are loaded.
       worlds = Worlds(loop, stack, evaluated)
       panels = worlds.panels()
+      told_lib.keep(told, directory)
       resume.keep(record, directory)
       for item in evaluated:
         player = Player(loop, console, item.configs[0].rollout)

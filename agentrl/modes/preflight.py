@@ -14,14 +14,14 @@ from ml_collections import ConfigDict
 
 from agentrl import envs, schedules, trackers
 from agentrl.algos import online
-from agentrl.config import evaluation, mixture, resume
+from agentrl.config import mixture, resume
 from agentrl.config.modes import AgentEvol, Dpo, Evaluate, Learning, Sft, Train
 from agentrl.data import conversations, episodes as episodes_lib, preference
 from agentrl.errors import ConfigError, DataError
 from agentrl.evaluation import curves_figure, recorded
 from agentrl.http import auth
 from agentrl.models import variants
-from agentrl.modes import build, export, held_out, policies
+from agentrl.modes import build, export, held_out, policies, told
 from agentrl.rollout import demonstrations
 from agentrl.rollout.environment import TaskLists
 from agentrl.runtime import workdir as workdir_lib
@@ -58,7 +58,7 @@ def _packages(config: ConfigDict, read: Any) -> None:
   if isinstance(read, Train):
     found = [member.config for member in mixture.members(read)]
   elif isinstance(read, Evaluate):
-    found = [x for item in evaluation.read(config) for x in item.configs]
+    found = [x for item in told.read(config)[0] for x in item.configs]
   for one in found:
     env = getattr(one, 'env', None)
     if env is not None and not getattr(env, 'url', None):
@@ -116,7 +116,7 @@ def _evaluate(config: ConfigDict, read: Any, workdir: str | None) -> None:
   del workdir
   if read.eval.curves:
     curves_figure.check_drawing()
-  for item in evaluation.read(config):
+  for item in told.read(config)[0]:
     for one in item.configs:
       held_out.make_panel(_task_lists(one), one)
     if item.kind == policies.MODEL:

@@ -6,6 +6,7 @@ from agentrl.config import resume
 from agentrl.http import auth
 from agentrl.http.auth import Keys
 from agentrl.serving import policy_server
+from agentrl.training import model_card
 
 read = resume.read
 
@@ -23,11 +24,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   keys = Keys(
       api=_key(files.api_key_file), admin=_key(files.admin_api_key_file)
   )
+  run = resume.trained_with(config.model.name)
   policy_server.serve(
       config.model,
       config.sampler,
       config.serve,
       keys,
+      trained_with=run and model_card.trained_with(run),
       compile_folder=config.compile_cache,
   )
 

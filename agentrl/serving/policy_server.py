@@ -3,6 +3,8 @@
 import contextlib
 import signal
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from absl import logging
 
@@ -21,6 +23,7 @@ def serve(
     where: PolicyServer,
     keys: Keys,
     *,
+    trained_with: Mapping[str, Any] | None = None,
     compile_folder: str | None,
 ) -> None:
   """Serves a policy behind `keys` until SIGTERM or SIGINT.
@@ -34,6 +37,7 @@ def serve(
     sampler: the engine.
     where: address, name and limits; its key files are not read.
     keys: what requests must carry.
+    trained_with: what the server tells of the policy, see `EngineOptions`.
     compile_folder: see `compile_cache.use`.
 
   Raises:
@@ -56,6 +60,7 @@ def serve(
             seed=where.seed,
             chat_template=where.chat_template,
             chat_date=where.chat_date,
+            trained_with=trained_with,
         ),
         sampler,
         host=where.host,

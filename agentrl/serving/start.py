@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import pathlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,7 @@ class ServedPolicy:
     chat_template: of the embedded engine's chats: the agent's, so that a chat
       with the policy reads as its episodes do.
     chat_date: the day that it is told, likewise.
+    trained_with: see `EngineOptions`.
   """
 
   model: LanguageModel
@@ -79,6 +80,7 @@ class ServedPolicy:
   seed: int
   chat_template: str | None
   chat_date: str | None
+  trained_with: Mapping[str, Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,6 +122,7 @@ def start_engine(
           eos_ids=model.tokenizer.eos_ids,
           model_path=model.path,
           served_name=served_name,
+          trained_with=policy.trained_with,
           max_running=sampler.max_running,
           max_len=min(policy.max_context, positions),
           context_length=min(

@@ -28,6 +28,7 @@ from agentrl.evaluation.curves import Curves
 from agentrl.modes import evaluate, policies, train
 from agentrl.runtime import lock
 from agentrl.text import tokenizer as tokenizer_lib
+from agentrl.training import model_card
 from agentrl.weights import fingerprint, hf
 from configs import evaluate as config_lib, textcraft_grpo
 from tests import tiny
@@ -336,6 +337,46 @@ def test_a_model_and_the_server_of_it_do_the_same(folder, tmp_path, capsys):
   summary = json.loads((tmp_path / 'summary.json').read_text())
   assert summary['weight_version'] == {'small': 'default', name: 'default'}
   assert summary['tokens'] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('is_api', [False, True])
+def test_a_server_that_says_how_it_was_trained_needs_no_flags(
+    folder, tmp_path, is_api
+):
+  params, tokenizer = tiny.random_params(CONFIG), tokenizer_lib.load(folder)
+  wanted = small(folder, temperature=0.0)
+  evaluate.run(wanted, str(tmp_path / 'loaded'))
+  made = evaluate.read(wanted)
+  settings = dict(
+      trained_with=model_card.trained_with(record(made)),
+      tokenizer=tokenizer,
+      served_name='small',
+      max_len=1030,
+      max_running=4,
+  )
+  with tiny.serving(params, CONFIG, **settings) as url:
+    arg = f'api={url}/v1,api_model=small' if is_api else f'model={url}'
+    config = config_lib.get_config(f'{arg},temperature=0')
+    if not is_api:
+      config.model.tokenizer = str(folder)
+    evaluate.run(config, str(tmp_path / 'served'))
+  kept = json.loads((tmp_path / 'served' / 'config.json').read_text())
+  expected = json.loads((tmp_path / 'loaded' / 'config.json').read_text())
+  for section in ('env', 'agent', 'rollout'):
+    assert kept[section] == expected[section]
+  found = []
+  for part in ('loaded', 'served'):
+    (policy,) = results.read(tmp_path / part).policies
+    path = results.episodes_path(tmp_path / part, policy.name, 'babyai')
+    found.append(list(episodes_lib.read(path)))
+  assert [e.seed for e in found[0]] == [e.seed for e in found[1]]
+  assert len(found[0]) == made.eval.num_tasks == 3
+  if not is_api:  # whose texts lack special tokens
+    said = [[[t.completion for t in e.turns] for e in part] for part in found]
+    assert said[0] == said[1]
+  # Nothing is missing, so nobody is asked again.
+  evaluate.run(config, str(tmp_path / 'served'))
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from agentrl.engine.core import EngineCore
 from agentrl.engine.http import body_fields
 from agentrl.engine.http.body_fields import Field
 from agentrl.engine.http.errors import BodyError
+from agentrl.engine.http.info import TRAINED_WITH
 from agentrl.engine.http.read_write_lock import ReadWriteLock
 from agentrl.engine.scheduler import Scheduler
 from agentrl.engine.weight_files import WeightFiles
@@ -146,6 +147,7 @@ class Control:
       logging.warning('Weights from %s were refused: %s', path, error)
       return _updated(False, f'The weights stay as they are: {error}')
     self._info['model_path'] = self._info['served_model_name'] = path
+    self._info.pop(TRAINED_WITH, None)  # which was about the weights of before
     if flush and running:
       return _updated(
           False,

@@ -11,6 +11,7 @@ from agentrl.models.config import TransformerConfig
 from agentrl.weights import families
 
 VERSION = 'agentrl-1'
+TRAINED_WITH = 'trained_with'  # the one key that SGLang's servers lack
 # Keys of /model_info; /server_info has all of them.
 MODEL_KEYS = tuple(
     'model_path served_model_name tokenizer_path is_generation'
@@ -25,6 +26,7 @@ def describe(
 ) -> dict[str, Any]:
   """The values by SGLang's names."""
   device = jax.devices()[0]
+  trained = options.trained_with
   return {
       'model_path': options.model_path,
       'served_model_name': options.served_name or options.model_path,
@@ -54,4 +56,5 @@ def describe(
       'device': device.platform,
       # The marketing name; None on a CPU.
       'accelerator': None if device.platform == 'cpu' else device.device_kind,
+      **({} if trained is None else {TRAINED_WITH: trained}),
   }

@@ -2,10 +2,11 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl.engine.http.bodies import Call
+from agentrl.engine.http.info import TRAINED_WITH
 from agentrl.engine.http.replies import Sent
 from agentrl.engine.request import Result
 
@@ -200,8 +201,14 @@ def _offsets(
   return offsets
 
 
-def model_card(name: str, *, created: int, max_len: int) -> dict[str, Any]:
-  """One entry of /v1/models."""
+def model_card(
+    name: str,
+    *,
+    created: int,
+    max_len: int,
+    trained_with: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+  """One entry of /v1/models; `trained_with` as in `EngineOptions`."""
   return {
       'id': name,
       'object': 'model',
@@ -210,4 +217,5 @@ def model_card(name: str, *, created: int, max_len: int) -> dict[str, Any]:
       'root': name,
       'parent': None,
       'max_model_len': max_len,
+      **({} if trained_with is None else {TRAINED_WITH: trained_with}),
   }

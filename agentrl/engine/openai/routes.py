@@ -26,6 +26,7 @@ from agentrl.engine.http import (
 )
 from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.generate import Generate
+from agentrl.engine.http.info import TRAINED_WITH
 from agentrl.engine.openai import (
     bodies as openai_bodies,
     replies as openai_replies,
@@ -216,4 +217,5 @@ class OpenAI:
         name,
         created=self._created,
         max_len=self._generate.limits.max_len,
+        trained_with=self._info.get(TRAINED_WITH),
     )

@@ -54,6 +54,25 @@ def test_a_name_outlives_an_update_from_disk(make_engine, saved):
   assert status == path_status == 200 and card['id'] == 'policy'
 
 
+def test_a_card_says_what_its_weights_were_trained_with(make_engine, saved):
+  sections = {'agent': {'format': 'plain'}, 'eval': {'num_tasks': 3}}
+  engine = make_engine(served_name='policy', trained_with=sections)
+  routes = ('v1/models/policy', 'v1/models', 'server_info', 'model_info')
+
+  async def body(call):
+    before = [await call(route) for route in routes]
+    await call('update_weights_from_disk', {'model_path': saved})
+    return before, [await call(route) for route in routes[:3]]
+
+  before, after = talk(engine, body)
+  (_, card), (_, cards), (_, server), (_, model) = before
+  found = [card, cards['data'][0], server]
+  assert [x['trained_with'] for x in found] == [sections] * 3
+  assert 'trained_with' not in model
+  (_, card), (_, cards), (_, server) = after
+  assert all('trained_with' not in x for x in (card, cards['data'][0], server))
+
+
 def test_a_reply_has_the_requests_name_or_the_models(make_engine):
   engine = make_engine(Letters(), served_name='policy')
 
