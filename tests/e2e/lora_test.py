@@ -95,7 +95,10 @@ OFFLINE_FLAGS = {
 }
 
 
-@pytest.mark.parametrize('mode', OFFLINE_FLAGS)
+# DPO's update is that of pairs; AgentEvol's is sft's, tested above.
+@pytest.mark.parametrize(
+    'mode', ['dpo', pytest.param('agentevol', marks=pytest.mark.extra)]
+)
 def test_offline_modes_train_an_adapter_and_leave_its_base(
     base, tmp_path, mode
 ):

@@ -177,8 +177,15 @@ def test_processes_push_adapters_alone(base, tmp_path, own):
     assert (newest / 'adapter_config.json').exists()
 
 
+# All of them share a batch out in one way, which `sft` goes.
 @pytest.mark.slow
-@pytest.mark.parametrize('mode', SHORT)
+@pytest.mark.parametrize(
+    'mode',
+    [
+        pytest.param(mode, marks=() if mode == 'sft' else pytest.mark.extra)
+        for mode in SHORT
+    ],
+)
 def test_offline_modes_learn_the_same_in_two_processes(tmp_path, mode):
   one, two = tmp_path / 'one', tmp_path / 'two'
   small = ('--config.eval.num_tasks=2', *SHORT[mode])

@@ -68,10 +68,12 @@ def conversation(number):
 @pytest.mark.parametrize(
     'mark, source',
     [
-        ('prepend', chat_ids_test.ZEPHYR),
-        ('first', chat_ids_test.LLAMA2),
+        pytest.param('prepend', chat_ids_test.ZEPHYR, id='tinyllama'),
+        # Its ids are those of `text/chat_ids_test.py`; runs differ in nothing.
+        pytest.param(
+            'first', chat_ids_test.LLAMA2, id='llama2', marks=pytest.mark.extra
+        ),
     ],
-    ids=['tinyllama', 'llama2'],
 )
 def test_a_llama_learns_in_the_ids_of_whole_conversations(
     tmp_path, mark, source
