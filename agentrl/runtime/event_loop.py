@@ -33,8 +33,10 @@ class EventLoop:
     self._old_handlers = {
         number: signal.signal(number, self._on_signal)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        # nohup has it ignored, and it stays so.
-        if signal.getsignal(number) is not signal.SIG_IGN
+        # nohup has this one ignored, and it stays so. SIGINT is ignored in what
+        # a shell starts in the background, where a user still sends it by kill.
+        if number != signal.SIGHUP
+        or signal.getsignal(number) is not signal.SIG_IGN
     }
     self.session: aiohttp.ClientSession = self.run(self._open())
 

@@ -95,7 +95,7 @@ OFFLINE_FLAGS = {
 }
 
 
-# DPO's update is that of pairs; AgentEvol's is sft's, tested above.
+# AgentEvol's update is that of sft, tested above.
 @pytest.mark.parametrize(
     'mode', ['dpo', pytest.param('agentevol', marks=pytest.mark.extra)]
 )

@@ -104,7 +104,10 @@ def check_record(run, steps):
     assert line['sampler/stale_turns'] == 0
 
 
+# Whose servers they are, and whether models or adapters are pushed: in one
+# process, both are in other tests.
 @pytest.mark.slow
+@pytest.mark.extra
 def test_each_process_starts_servers_of_its_own(tmp_path):
   run = tmp_path / 'run'
   flags = (*FLAGS, *LAUNCH, f'--config.sampler.push_dir={tmp_path / "weights"}')
@@ -115,8 +118,6 @@ def test_each_process_starts_servers_of_its_own(tmp_path):
     assert 'Serving' in (run / 'servers' / log).read_text()
 
 
-# Whose servers they are, and whether models or adapters are pushed: each of both
-# is in two of the four cases, and the other two are extra.
 @pytest.mark.slow
 @pytest.mark.extra
 def test_processes_share_servers_that_run(tmp_path):
@@ -146,9 +147,8 @@ def base(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    'own', [pytest.param(True, marks=pytest.mark.extra), False]
-)
+@pytest.mark.extra
+@pytest.mark.parametrize('own', [True, False])
 def test_processes_push_adapters_alone(base, tmp_path, own):
   run, weights = tmp_path / 'run', tmp_path / 'weights'
   flags = (

@@ -12,7 +12,8 @@ from agentrl.text.chat import ChatFormat
 from tests import qwen3
 from tests.e2e.running import launch, lines
 
-pytestmark = pytest.mark.slow
+# Its template is tested in text/, and runs of another one in word_marks_test.py.
+pytestmark = [pytest.mark.slow, pytest.mark.extra]
 
 SAID = "template='qwen3' takes its place"
 # Completions of a few tokens, one action a line.

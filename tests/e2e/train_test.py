@@ -32,6 +32,8 @@ from tests.e2e.running import (
 )
 from tests.waiting import alive, gone
 
+pytestmark = pytest.mark.slow
+
 # The smallest run that still warm-starts, evaluates, grows its horizon, and keeps
 # its best checkpoint.
 SMALL = (
@@ -215,7 +217,6 @@ def test_tensorboard_has_the_steps_of_metrics_and_no_others(runs):
       assert shown == kept, name
 
 
-@pytest.mark.slow
 def test_a_run_killed_before_its_first_checkpoint_begins_anew(runs, tmp_path):
   anew = tmp_path / 'anew'
   shutil.copytree(runs.whole, anew)
@@ -226,7 +227,6 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew(runs, tmp_path):
   assert len(lines(anew / 'metrics.jsonl.discarded')) == 3
 
 
-@pytest.mark.slow
 def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
   workdir = tmp_path / 'run'
   process = subprocess.Popen(
@@ -252,7 +252,8 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
   assert 'Traceback' not in said and str(workdir) in said
 
 
-@pytest.mark.slow
+# Entries of the cache are tested in training/compile_cache_test.py.
+@pytest.mark.extra
 def test_programs_that_were_kept_give_the_same_run(runs, tmp_path):
   """The other run found all programs, which one before it had left."""
   cold, folder = tmp_path / 'cold', tmp_path / 'compiled'
@@ -287,7 +288,6 @@ def test_the_inspector_shows_what_was_trained(runs):
   assert {'advantages', 'old_logprobs', 'last_logprobs'} <= set(columns)
 
 
-@pytest.mark.slow
 def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
   result = launch(
       tmp_path,
@@ -313,12 +313,10 @@ def test_a_checkpoint_is_evaluated_alone(runs, tmp_path):
     assert reused
 
 
-@pytest.mark.slow
 def test_a_run_is_exported_and_evaluated(runs, tmp_path):
   check_export(runs.whole, tmp_path)
 
 
-@pytest.mark.slow
 def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
   options = json.loads((runs.whole / 'config.json').read_text())['env'][
       'options'
@@ -338,7 +336,6 @@ def test_a_checkpoint_is_evaluated_on_an_item_file(runs, tmp_path):
   assert [x['task_id'] for x in played] == list(wanted)
 
 
-@pytest.mark.slow
 def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   process = start(
       tmp_path, *SMALL, '--config.checkpoint.every=100', config=QUICKSTART
@@ -354,7 +351,6 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(tmp_path):
   assert saved == len(lines(metrics)) >= 1
 
 
-@pytest.mark.slow
 def test_a_run_that_diverges_stops_with_what_is_good(tmp_path):
   flags = (
       '--config.num_steps=8',

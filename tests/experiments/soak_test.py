@@ -41,6 +41,7 @@ def test_a_short_soak_finds_nothing():
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_a_long_soak_finds_nothing():
   report = soak(2000)
   assert not missing(report, 2000)

@@ -119,6 +119,19 @@ def test_a_closed_terminal_stops_like_a_signal_however_often_it_is_told(
   assert signal.getsignal(signal.SIGHUP) is before
 
 
+def test_a_run_in_the_background_can_be_stopped():
+  # Where a shell without job control has SIGINT ignored.
+  before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+  try:
+    with EventLoop() as loop:
+      os.kill(os.getpid(), signal.SIGINT)
+      with pytest.raises(Interrupted):
+        loop.run(asyncio.sleep(10))
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+  finally:
+    signal.signal(signal.SIGINT, before)
+
+
 def test_nohup_is_left_as_it_is(monkeypatch):
   before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
   try:
