@@ -113,6 +113,7 @@ class Tabs:
     self._targets: set[str] = set()  # of pages that were adopted, or are late
     self._group = ''  # Chromium's id of the context
     self._notes: list[str] = []
+    self._told = 0  # of these, by a view
     self._clipboard = ''
     self._backend: dict[int, int] = {}  # number -> Chromium's id
     self._seen: tuple[Tab, int] | None = None  # tab and document with these
@@ -180,7 +181,8 @@ class Tabs:
       Refused: it cannot be done; nothing has changed.
       EnvError: the page crashed.
     """
-    self._notes = []
+    # What came after the last view is told by the next one.
+    self._notes, self._told = self._notes[self._told :], 0
     if self._current is None:  # the last one was closed
       await self.settle()
     tab = self._current  # another is, once a page has closed itself
@@ -253,6 +255,7 @@ class Tabs:
         continue
       self._seen = tab, documents
       self._backend = {node.number: node.backend for node in nodes}
+      self._told = len(self._notes)
       return View(
           nodes=nodes,
           url=tab.page.url,

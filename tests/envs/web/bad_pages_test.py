@@ -1,5 +1,6 @@
 """Pages that misbehave: a note or a clear error, and the episode goes on."""
 
+import asyncio
 import time
 
 import pytest
@@ -41,9 +42,10 @@ def goes_on(page):
 # --- downloads, dialogs, windows
 
 
-def attached(**headers):
+def attached(delay_s=0.0, **headers):
   async def handler(request):
     del request
+    await asyncio.sleep(delay_s)
     return web.Response(body=b'%PDF-' + bytes(99), headers=headers)
 
   return handler
@@ -62,10 +64,27 @@ def test_downloads_are_refused(visit, pages, headers):
   page = visit('<a href="/file">fetch</a><a href="/file" download=x.y>save</a>')
   for name in ('fetch', 'save'):
     assert 'fetch' in page.click(name)
+    # Pages do not wait for a download: on a busy machine it is told later.
+    for _ in range(100):
+      if 'A download was refused: ' in page.notes:
+        break
+      page.do('scroll [up]')
     assert 'A download was refused: ' in page.notes
   page.do('goto [http://site/file]')
   assert 'is no page' in page.notes and 'refused' in page.notes
   assert goes_on(page)
+
+
+def test_a_download_that_comes_late_is_told_by_the_next_view(visit, pages):
+  pages['/file'] = attached(0.5, **{'Content-Type': 'application/pdf'})
+  page = visit('<a href="/file" download=x.y>save</a>')
+  page.click('save')
+  assert not page.notes
+  time.sleep(2)
+  page.do('scroll [up]')
+  assert 'A download was refused: ' in page.notes
+  page.do('scroll [up]')
+  assert not page.notes
 
 
 def test_dialogs_are_accepted_and_told(act):
