@@ -142,7 +142,11 @@ async def _ask_endpoint(
   )
   options.check()
   try:
-    return (await ChatEndpoint(session, options).card()).get(_KEY)
+    endpoint = ChatEndpoint(session, options)
+  except ConfigError:
+    return None  # there is no key here: opening it says so
+  try:
+    return (await endpoint.card()).get(_KEY)
   except Unreachable as error:
     raise _Silent from error  # opening it fails at once
 

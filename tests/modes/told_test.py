@@ -227,6 +227,5 @@ def test_the_endpoint_gets_its_key(monkeypatch):
     config.api.token_variable = 'KEY'
     assert told.trained_with(config) is None
   assert seen == [('/v1/models/policy/1', 'Bearer secret')]
-  monkeypatch.delenv('KEY')
-  with pytest.raises(ConfigError, match='KEY, which holds no key'):
-    told.trained_with(config)
+  monkeypatch.delenv('KEY')  # a run would be refused; a config can be read
+  assert told.trained_with(config) is None and len(seen) == 1
