@@ -177,15 +177,10 @@ def test_processes_push_adapters_alone(base, tmp_path, own):
     assert (newest / 'adapter_config.json').exists()
 
 
-# All of them share a batch out in one way, which `sft` goes.
+# All modes share a batch out as RL does above.
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    'mode',
-    [
-        pytest.param(mode, marks=() if mode == 'sft' else pytest.mark.extra)
-        for mode in SHORT
-    ],
-)
+@pytest.mark.extra
+@pytest.mark.parametrize('mode', SHORT)
 def test_offline_modes_learn_the_same_in_two_processes(tmp_path, mode):
   one, two = tmp_path / 'one', tmp_path / 'two'
   small = ('--config.eval.num_tasks=2', *SHORT[mode])

@@ -10,7 +10,9 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
+# They measure what others test, and nothing depends on them.
 @pytest.mark.slow
+@pytest.mark.extra
 @pytest.mark.parametrize(
     'name, flags',
     [

@@ -4,7 +4,7 @@ $AGENTRL_WEBARENA_TASKS tasks of each template are played, by default 1. Each ru
 is then changed a little, in its answer or in its rows, and two graders say what
 that is worth: the task's goal, and the oracle, which was written apart from it
 (`oracle_SITE.py`). Of those changes every $AGENTRL_WEBARENA_STRIDE-th is judged,
-by default every twelfth.
+by default every twelfth. Every second template is played by the extra tests alone.
 """
 
 import dataclasses
@@ -69,7 +69,13 @@ def play(env, task_id):
       return result
 
 
-@pytest.mark.parametrize('name,task_id', PLAYED)
+@pytest.mark.parametrize(
+    'name, task_id',
+    [
+        pytest.param(*task, marks=pytest.mark.extra if i % 2 else ())
+        for i, task in enumerate(PLAYED)
+    ],
+)
 def test_the_expert_earns_1_and_what_is_near_is_judged_alike(
     env, name, task_id
 ):
