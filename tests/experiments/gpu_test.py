@@ -41,6 +41,7 @@ def test_an_unknown_case_names_the_known_ones():
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 def test_every_case_runs(tmp_path):
   # But for a real server, which tests/sglang asks.
   on_gpu = jax.default_backend() == 'gpu'

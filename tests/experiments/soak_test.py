@@ -96,6 +96,7 @@ def wrong_texts(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.extra
 @pytest.mark.parametrize(
     'plant, complaint',
     [
