@@ -13,6 +13,7 @@ from agentrl import metrics
 from agentrl.runtime import lock
 from tests.viewer import runs
 from tests.viewer.panels_test import write as write_evaluation
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.browser
 STEPS = 12
@@ -287,6 +288,9 @@ def test_the_runs_seen_last_are_shown_again(root, viewer, page):
   link = page.locator('.map a').first
   expect(link).to_have_attribute('href', re.compile(r'run=grpo&'))
   (root / 'grpo').rename(root / 'gone')  # it is no longer here
+  # Folders are looked at once a second, and one that was listed is asked for.
+  listed = lambda: page.request.get(f'{url}api/runs').text()
+  assert wait_until(lambda: '"grpo"' not in listed())
   page.goto('about:blank')
   page.goto(url)
   expect(page.locator('.list :checked')).to_have_count(1)
