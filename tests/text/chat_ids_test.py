@@ -65,7 +65,7 @@ WORDS = (
     'go pick up the red ball key left Thought: Action:\ngo !?. 12 3 [x] {"a":1}'
     ' (b) *c* <d> 日本 🧙 é __e 0 -1 \n a\n\nb [INST] </think> <|user|>'
 ).split(' ')
-ROUNDS = 50
+ROUNDS = 500
 
 
 def backend_of(kind, specials=()):
