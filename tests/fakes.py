@@ -6,7 +6,9 @@ there to test. The others are objects with the interface of the real ones.
 
 import asyncio
 import contextlib
+import http.server
 import random
+import threading
 import time
 
 from aiohttp import web
@@ -352,3 +354,37 @@ def no_waiting_tasks():
 
 def env_down(message='the environment is down'):
   return EnvError(message)
+
+
+@contextlib.contextmanager
+def page_server(body, seen=None, **headers):
+  """A web server that says the same to everybody; its URL.
+
+  Args:
+    body: of each reply.
+    seen: gets path and Authorization of each request.
+    **headers: of each reply.
+  """
+
+  class Handler(http.server.BaseHTTPRequestHandler):
+
+    def do_GET(self):
+      if seen is not None:
+        seen.append((self.path, self.headers.get('Authorization')))
+      self.send_response(200)
+      for item in headers.items():
+        self.send_header(*item)
+      self.end_headers()
+      self.wfile.write(body)
+
+    def log_message(self, *args):
+      pass
+
+  with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+      yield f'http://127.0.0.1:{server.server_port}'
+    finally:
+      server.shutdown()
+      thread.join()

@@ -156,7 +156,7 @@ class ChatEndpoint:
     return chat_replies.models(content) if status == 200 else []
 
   async def card(self) -> dict[str, Any]:
-    """What the endpoint says of its model; {} where it says nothing.
+    """The endpoint's card of its model; {} where it has none.
 
     Raises:
       Unreachable: no connection could be opened.

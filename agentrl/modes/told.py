@@ -1,4 +1,4 @@
-"""How served policies were trained, where their servers tell.
+"""Sections that served policies were trained with, where their servers tell.
 
 Mode 'serve_policy' tells of a run's policy what its workdir would: how it is asked,
 its limits, its environment and its panel. An evaluation takes that for what it
@@ -74,7 +74,7 @@ def trained_with(config: ConfigDict) -> Mapping[str, Any] | None:
 
 
 async def _ask(config: ConfigDict, directory: pathlib.Path | None) -> Told:
-  """What is told, by source; nothing of those that tell nothing."""
+  """Sections by source, without sources that tell nothing."""
   before: Told = {}
   if directory is not None and (directory / _FILE).exists():
     before = workdir_lib.read_record(directory / _FILE)

@@ -1,11 +1,8 @@
 """Tests for agentrl.modes.evaluate."""
 
-import contextlib
 import dataclasses
-import http.server
 import json
 import shutil
-import threading
 import time
 import weakref
 
@@ -32,6 +29,7 @@ from agentrl.training import model_card
 from agentrl.weights import fingerprint, hf
 from configs import evaluate as config_lib, textcraft_grpo
 from tests import tiny
+from tests.fakes import page_server
 
 
 def test_training_tasks_are_refused_where_nothing_is_trained():
@@ -464,27 +462,3 @@ def test_a_url_of_something_else_is_refused_at_once(tmp_path):
     with pytest.raises(EngineError, match='is an SGLang server there'):
       evaluate.run(small(url), str(tmp_path))
     assert time.monotonic() - began < 60
-
-
-@contextlib.contextmanager
-def page_server(body):
-  """A web server that says the same to everybody."""
-
-  class Handler(http.server.BaseHTTPRequestHandler):
-
-    def do_GET(self):
-      self.send_response(200)
-      self.end_headers()
-      self.wfile.write(body)
-
-    def log_message(self, *args):
-      pass
-
-  with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-      yield f'http://127.0.0.1:{server.server_port}'
-    finally:
-      server.shutdown()
-      thread.join()

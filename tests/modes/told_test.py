@@ -2,9 +2,7 @@
 
 import concurrent.futures
 import contextlib
-import http.server
 import socket
-import threading
 
 import pytest
 
@@ -14,13 +12,15 @@ from agentrl.modes import evaluate, told, train
 from agentrl.training import model_card
 from configs import babyai_grpo, evaluate as config_lib
 from tests import tiny
+from tests.fakes import page_server
 
 NAME = 'policy/1'
 PARAMS = tiny.random_params(tiny.CONFIG)
+JSON = {'Content-Type': 'application/json'}
 
 
 def trained(**changes):
-  """What a server tells of a run, with other sections in place of its own."""
+  """Sections that a server tells of a run, some replaced by others."""
   config = babyai_grpo.get_config('model=tiny-1m,tiny')
   config.env.options = dict(levels=('GoToRedBall',), style='compact')
   config.agent = dict(format='plain', instructions='compact')
@@ -186,43 +186,16 @@ def free_port():
     return free.getsockname()[1]
 
 
-@contextlib.contextmanager
-def page_server(body, seen=None):
-  """A web server that says the same to everybody."""
-
-  class Handler(http.server.BaseHTTPRequestHandler):
-
-    def do_GET(self):
-      if seen is not None:
-        seen.append((self.path, self.headers.get('Authorization')))
-      self.send_response(200)
-      self.send_header('Content-Type', 'application/json')
-      self.end_headers()
-      self.wfile.write(body)
-
-    def log_message(self, *args):
-      pass
-
-  with http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler) as server:
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-      yield f'http://127.0.0.1:{server.server_port}'
-    finally:
-      server.shutdown()
-      thread.join()
-
-
 @pytest.mark.parametrize('body', [b'<html>', b'[]', b'{"data": []}', b'\xff'])
 def test_endpoints_that_have_no_card_bring_nothing(body):
-  with page_server(body) as url:
+  with page_server(body, **JSON) as url:
     assert told.trained_with(by_endpoint(url)) is None
 
 
 def test_the_endpoint_gets_its_key(monkeypatch):
   monkeypatch.setenv('KEY', 'secret')
   seen = []
-  with page_server(b'{}', seen) as url:
+  with page_server(b'{}', seen, **JSON) as url:
     config = by_endpoint(url)
     config.api.token_variable = 'KEY'
     assert told.trained_with(config) is None
