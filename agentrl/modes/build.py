@@ -113,10 +113,11 @@ def make_worlds(
   )
   language_model.check_attention(config.model)
   mesh = meshes.make(config.mesh)
-  checkpoints = Checkpoints(
-      session.directory / 'checkpoints', keep=config.checkpoint.keep
+  checkpoints = session.stack.enter_context(
+      Checkpoints(
+          session.directory / 'checkpoints', keep=config.checkpoint.keep
+      )
   )
-  session.stack.callback(checkpoints.close)
   worlds = []
   for name, weight, own in members:
     try:

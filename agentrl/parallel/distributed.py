@@ -103,6 +103,11 @@ def agree(flag: bool) -> bool:
   return share(b'1' if flag else b'0')[0] == b'1'
 
 
+def anywhere(flag: bool) -> bool:
+  """True in all processes if the flag is in one of them."""
+  return b'1' in share(b'1' if flag else b'0')
+
+
 def wait(name: str) -> None:
   """Returns when all processes are here."""
   if jax.process_count() > 1:

@@ -16,8 +16,10 @@ import os
 import pathlib
 import re
 import shutil
+import time
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from concurrent import futures
+from typing import Any, Self
 
 import orbax.checkpoint as ocp
 from orbax.checkpoint import checkpoint_managers as managers
@@ -36,6 +38,7 @@ _WRITE_ERRORS = (OSError, ValueError, RuntimeError)
 # shape, a file that cannot be parsed.
 _READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
 _TEMPORARY = '.orbax-checkpoint-tmp'  # ends the name of an unfinished folder
+_ASK_AGAIN_S = 0.05
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -100,6 +103,7 @@ class Checkpoints:
       ) from error
     self._named = workdir_lib.best_checkpoint(self._directory)
     self._best = self._named  # to be named once it is complete
+    self._began = False  # a save
 
   @property
   def latest(self) -> int | None:
@@ -127,6 +131,8 @@ class Checkpoints:
         checkpoints stay loadable.
     """
     json.dumps(host)  # a value that is no JSON is our bug: fail here, loudly
+    self._meet()
+    self._began = True
     try:
       started = self._manager.save(
           number,
@@ -145,6 +151,25 @@ class Checkpoints:
 
   def wait(self) -> None:
     """Returns once the last save is on disk; CheckpointError if it is not."""
+    self._meet()
+    self._wait()
+
+  def _meet(self) -> None:
+    """Returns once the last save of every process has ended, well or not.
+
+    Orbax lets its threads wait for those of the other processes, which for one
+    that is gone takes until JAX aborts this process, within 100 s. A collective
+    fails at once.
+    """
+    if not self._began or distributed.count() == 1:
+      return
+    waiter = futures.ThreadPoolExecutor(1)
+    ended = waiter.submit(self._manager.wait_until_finished)
+    waiter.shutdown(wait=False)
+    while distributed.anywhere(not ended.done()):
+      time.sleep(_ASK_AGAIN_S)
+
+  def _wait(self) -> None:
     try:
       self._manager.wait_until_finished()
       self._manager.check_for_errors()
@@ -200,12 +225,23 @@ class Checkpoints:
     args = {name: ocp.args.StandardRestore(x) for name, x in like.items()}
     return self._read(number, **args)
 
-  def close(self) -> None:
-    """Waits for the last save; CheckpointError if it is not on disk."""
+  def __enter__(self) -> Self:
+    return self
+
+  def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+    """Waits for the last save, but for one that another process has left."""
+    if error is None:
+      self._meet()  # after an error the others are elsewhere
+    elif distributed.lost(error):
+      return
     try:
-      self.wait()
+      self._wait()
     finally:
       self._manager.close()
+
+  def close(self) -> None:
+    """Waits for the last save; CheckpointError if it is not on disk."""
+    self.__exit__(None, None, None)
 
   def _read(self, number: int | None, **args: Any) -> dict[str, Any]:
     number = self.latest if number is None else number

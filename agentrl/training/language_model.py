@@ -6,7 +6,6 @@
 - `init_random`: a new one, for a tokenizer.
 """
 
-import contextlib
 import dataclasses
 import functools
 import pathlib
@@ -176,7 +175,7 @@ def load_checkpoint(
     CheckpointError: there is no such checkpoint, or it cannot be read.
     ConfigError: its tokenizer is that of another model.
   """
-  with contextlib.closing(Checkpoints(workdir / 'checkpoints')) as checkpoints:
+  with Checkpoints(workdir / 'checkpoints') as checkpoints:
     _check_number(checkpoints.numbers, workdir, number)
     host = checkpoints.host(number)
 

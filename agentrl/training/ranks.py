@@ -111,7 +111,7 @@ def same(work: Callable[[], T]) -> T:
 
 def interrupted(loop: EventLoop) -> bool:
   """True if any process was asked to stop; all have to call this together."""
-  if b'1' in distributed.share(b'1' if loop.interrupted else b'0'):
+  if distributed.anywhere(loop.interrupted):
     loop.interrupted = True
   return loop.interrupted
 

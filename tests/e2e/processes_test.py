@@ -88,7 +88,7 @@ def test_a_process_that_is_gone_is_named_with_the_way_on(tmp_path):
     wait_for((run / 'checkpoints' / '1').exists, first)
     second.kill()
     killed = time.monotonic()
-    assert first.wait(timeout=100) == 2
+    assert first.wait(timeout=100) == 2, said.read_text()
     assert time.monotonic() - killed < 60
   last = said.read_text().splitlines()[-1]
   assert last.startswith('ProcessLost: Another process of this run than 0 is')

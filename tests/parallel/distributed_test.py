@@ -11,6 +11,7 @@ def test_one_process_is_all_there_is():
   assert distributed.is_first() and distributed.count() == 1
   assert distributed.share(b'word') == [b'word']
   assert distributed.agree(True) and not distributed.agree(False)
+  assert distributed.anywhere(True) and not distributed.anywhere(False)
   assert distributed.own([3, 1, 2]) == [3, 1, 2]
   distributed.wait('nobody')
 

@@ -2,6 +2,7 @@
 
     python -m tests.parallel.processes OUT.npz update CASE
     python -m tests.parallel.processes OUT.npz save|restore|refuse MESH DIR
+    python -m tests.parallel.processes OUT.npz lose close|collective DIR
 
 The first writes the arrays that came out.
 """
@@ -9,13 +10,15 @@ The first writes the arrays that came out.
 import os
 import pathlib
 import sys
+import time
 
 import jax
 import numpy as np
 import pytest
 
-from agentrl.errors import CheckpointError
+from agentrl.errors import CheckpointError, ProcessLost
 from agentrl.parallel import distributed
+from agentrl.runtime import ending
 from agentrl.training import ranks, state as state_lib
 from agentrl.training.checkpoint import Checkpoints
 from tests.parallel import learner
@@ -78,13 +81,35 @@ def refuse(shape, directory):
   return {}
 
 
+def lose(told_by, directory):
+  """One process is gone amid a save: the other hears of it within seconds."""
+  items = items_on('2x2x2x1')
+  path = pathlib.Path(directory)
+  with (
+      pytest.raises(ProcessLost),
+      ranks.together(path),
+      Checkpoints(path) as checkpoints,
+  ):
+    checkpoints.save(3, items, HOST)
+    began = time.monotonic()
+    if not distributed.is_first():
+      os._exit(0)  # without a word, as when it is killed
+    if told_by == 'collective':
+      distributed.wait('next')
+  return {'seconds': np.float64(time.monotonic() - began)}
+
+
 def main(path, action, *args):
   ranks.join(os.environ, 'train', ready=True)
   assert jax.device_count() == 8
-  actions = dict(update=update, save=save, restore=restore, refuse=refuse)
+  actions = dict(
+      update=update, save=save, restore=restore, refuse=refuse, lose=lose
+  )
   arrays = actions[action](*args)
   if distributed.is_first():
     np.savez(path, **arrays)
+  if action == 'lose':
+    ending.end(0)  # as launch.py, whose threads may wait for those of others
 
 
 if __name__ == '__main__':

@@ -73,3 +73,11 @@ def test_every_process_refuses_a_checkpoint_that_one_finds_damaged(
   data[len(data) // 2] ^= 1
   damaged.write_bytes(data)
   two_processes(tmp_path / 'state.npz', 'refuse', '1x2x4x1', str(directory))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('told_by', ['close', 'collective'])
+def test_a_process_that_is_gone_amid_a_save_is_noticed(tmp_path, told_by):
+  path, run = tmp_path / 'took.npz', str(tmp_path / 'run')
+  # Orbax's threads alone would wait until JAX aborts: a minute or more.
+  assert two_processes(path, 'lose', told_by, run)['seconds'] < 20
