@@ -228,7 +228,9 @@ class Checkpoints:
   def __enter__(self) -> Self:
     return self
 
-  def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+  def __exit__(
+      self, kind: Any, error: BaseException | None, trace: Any
+  ) -> None:
     """Waits for the last save, but for one that another process has left."""
     if error is None:
       self._meet()  # after an error the others are elsewhere
