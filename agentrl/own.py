@@ -28,27 +28,29 @@ def is_own(name: Any) -> bool:
   return isinstance(name, str) and ':' in name
 
 
-def get(name: str, known: Mapping[str, T], kind: type, what: str) -> T:
+def get(name: str, known: Mapping[str, T | str], kind: type[T], what: str) -> T:
   """The part called `name`.
 
   Args:
     name: a key of `known`, or `module:NAME`, such as `my_package.mine:PART`.
-    known: the parts that come along.
+    known: the parts that come along, or where they are: `module:NAME`, which
+      is imported when it is asked for.
     kind: type of one's own.
     what: in messages before the name, such as 'environment ' or 'algo.name='.
 
   Raises:
     ConfigError: no part has this name, or its module cannot be imported.
   """
-  if name in known:
-    return known[name]
+  part = known.get(name, name)
+  if not isinstance(part, str):
+    return part
   wanted = _with_article(kind.__name__)
-  if not is_own(name):
+  if not is_own(part):
     raise ConfigError(
         f'Unknown {what}{name!r}; known: {", ".join(known)}, or module:NAME'
         f' of {wanted} of your own.'
     )
-  module, _, attribute = name.partition(':')
+  module, _, attribute = part.partition(':')
   try:
     imported = importlib.import_module(module)
   except Exception as error:  # whatever a user's module does

@@ -7,10 +7,13 @@ import an accelerator library; device packages do no I/O.
 import ast
 import graphlib
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
+
+from agentrl import envs
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -165,6 +168,32 @@ def test_imports_point_down(package):
       assert top not in forbidden, where
       assert BORDER not in names or package in CROSSES, where
       assert package != 'training' or not names & PROCESSES, where
+
+
+def test_only_its_own_folder_names_an_environment():
+  """Of what runs: docstrings and comments may give one as an example."""
+  names = '|'.join(envs.ENVS)
+  named = re.compile(rf'(?i)(?<!configs/)(?<![a-z])({names})(?![a-z])')
+  for path in (ROOT / 'agentrl').rglob('*.py'):
+    name = module(path)
+    if name == 'envs' or name.split('.')[1:2] in (
+        [x] for x in (*envs.ENVS, 'web')
+    ):
+      continue
+    tree = ast.parse(path.read_text())
+    docs = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(
+            node,
+            ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef,
+        )
+        and ast.get_docstring(node) is not None
+    }
+    for node in ast.walk(tree):
+      words = [str(x) for _, x in ast.iter_fields(node) if isinstance(x, str)]
+      if node not in docs:
+        assert not any(map(named.search, words)), f'{path}:{node.lineno}'
 
 
 def test_the_engines_core_knows_no_http():

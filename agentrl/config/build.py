@@ -11,13 +11,11 @@ from typing import Any
 
 from ml_collections import ConfigDict, FieldReference
 
-from agentrl import fields, own
+from agentrl import envs, fields, own
 from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import ONLINE, Online
 from agentrl.config import names
 from agentrl.config.modes import MODES
-from agentrl.envs import ENVS
-from agentrl.envs.option_meanings import MEANINGS
 from agentrl.errors import ConfigError
 from agentrl.fields import Meaning
 
@@ -213,14 +211,19 @@ def leaves_of(cls: type, prefix: str) -> Iterator[Leaf]:
     elif dataclasses.is_dataclass(item.type):
       yield from leaves_of(item.type, f'{path}.')
     elif path == OPTIONS:
-      for name in dict.fromkeys(
-          x for spec in ENVS.values() for x in spec.options
-      ):
-        owners = tuple(x for x, spec in ENVS.items() if name in spec.options)
-        meaning = Meaning(MEANINGS[name])
-        yield Leaf(f'{path}.{name}', Any, None, meaning, owners)
+      yield from _options(path)
     else:
       yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
+
+
+def _options(path: str) -> Iterator[Leaf]:
+  found: dict[str, dict[str, str]] = {}  # meanings by environment
+  for spec in envs.every():
+    for name in spec.options:
+      found.setdefault(name, {})[spec.name] = spec.meanings[name]
+  for name, meanings in found.items():
+    meaning = Meaning('; or '.join(dict.fromkeys(meanings.values())))
+    yield Leaf(f'{path}.{name}', Any, None, meaning, tuple(meanings))
 
 
 def _algorithms(path: str) -> Iterator[Leaf]:

@@ -287,7 +287,7 @@ def _read_one(
   others += tuple(x['env']['name'] for x in config.eval.panels)
   for option in [x for x in one.env.options if len(others) > 1]:
     # An option is for those of the environments that have it.
-    owners = [x for x in others if x in ENVS and option in ENVS[x].options]
+    owners = [x for x in others if x in ENVS and option in envs.get(x).options]
     if owners and name not in owners:
       one.env.options[option] = None
   made = resume.read_config(one, run)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import fields
+from agentrl import envs, fields
 from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import Grpo, Online
 from agentrl.config import names
@@ -187,8 +187,8 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
   given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
   for name, value in given.items():
     fields.check(start + name, value, OPTION)
-  spec = ENVS.get(values['env.name'])
-  return given if spec is None else spec.check_options(given)
+  name = values['env.name']
+  return envs.get(name).check_options(given) if name in ENVS else given
 
 
 def _check_acting(config: Any, section: Any, prefix: str) -> None:
@@ -215,6 +215,7 @@ def usual(record: Mapping[str, Any]) -> dict[str, Any]:
     found += leaves_of(cls, 'algo.')
   values = {leaf.path: leaf.default for leaf in found}
   values.pop(MIXTURE, None)  # members have no defaults: the run's own values
-  if spec := ENVS.get(record.get('env', {}).get('name')):
-    values |= {f'{OPTIONS}.{k}': v for k, v in spec.options.items()}
+  if (env := record.get('env', {}).get('name')) in ENVS:
+    options = envs.get(env).options
+    values |= {f'{OPTIONS}.{k}': v for k, v in options.items()}
   return json.loads(json.dumps(values))

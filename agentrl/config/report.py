@@ -11,12 +11,11 @@ import rich.console
 import rich.table
 from ml_collections import ConfigDict
 
-from agentrl import fields
+from agentrl import envs, fields
 from agentrl.algos import algorithm
 from agentrl.config import build, mixture, reading
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, flat, record
-from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 
 _WIDTH = 80
@@ -99,7 +98,7 @@ def _default(leaf: Leaf, mode: str) -> str:
   if leaf.path.startswith(f'{build.MIXTURE}.') and name != 'weight':
     return f"the run's {leaf.path.split('.', 2)[2]}"
   if leaf.path.startswith('env.options.'):
-    own = {owner: ENVS[owner].options[name] for owner in leaf.owners}
+    own = {owner: envs.get(owner).options[name] for owner in leaf.owners}
     default = own[leaf.owners[0]]
   elif leaf.path.startswith('algo.') and default is None and leaf.owners:
     own = {

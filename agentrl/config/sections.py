@@ -8,6 +8,7 @@ import dataclasses
 from typing import Any
 
 from agentrl.algos.hyperparams import PROMPT_WEIGHT
+from agentrl.envs import ENVS
 from agentrl.envs.spec import SPLITS
 from agentrl.errors import ConfigError
 from agentrl.fields import (
@@ -156,7 +157,7 @@ class PanelEval(Eval):
   panels: tuple[dict[str, Any], ...] = field(
       (),
       'panels of several environments, see configs/suites.py',
-      example=({'env': {'name': 'babyai'}, 'eval': {'num_tasks': 8}},),
+      example=({'env': {'name': next(iter(ENVS))}, 'eval': {'num_tasks': 8}},),
   )
   temperature: float = field(
       1.0,

@@ -1,6 +1,7 @@
 """Protocols of an environment and of the factory that makes it."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol, runtime_checkable
 
@@ -119,3 +120,18 @@ class Independent:
 
   def close(self) -> None:
     pass
+
+
+def independent(
+    cls: Callable[..., Env], options: Mapping[str, Any], **factory: Any
+) -> Independent:
+  """The factory of `cls(**options)`; wrong options are an error at once.
+
+  Args:
+    cls: of the environments.
+    options: of each.
+    **factory: further fields of `Independent`.
+  """
+  make = functools.partial(cls, **options)
+  make().close()
+  return Independent(make, **factory)

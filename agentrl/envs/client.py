@@ -34,6 +34,9 @@ class EnvClient:
   episode is created by the first `reset`, because some servers must know the
   task to create it, and closed at the end of the block. Nothing is tried twice
   here: the collector decides, and `pool` waits for servers that are started anew.
+
+  Attributes:
+    spec: of the environment.
   """
 
   def __init__(
@@ -50,7 +53,7 @@ class EnvClient:
     Args:
       session: of the caller.
       base_url: of the server.
-      env_name: in `dialect.DIALECTS`, or as `envs.get` has it.
+      env_name: as `envs.get` has it.
       timeout_s: limit of one request.
       token: sent as `Authorization: Bearer TOKEN`; None: nothing.
     """
@@ -58,11 +61,8 @@ class EnvClient:
     self._headers = auth.headers(token)
     self._base_url = base_url.rstrip('/')
     self._env_name = env_name
-    if env_name in dialect_lib.DIALECTS:
-      self._name, self._dialect = env_name, dialect_lib.DIALECTS[env_name]
-    else:
-      spec = envs.get(env_name)
-      self._name, self._dialect = spec.name, spec.dialect
+    self.spec = envs.get(env_name)
+    self._name, self._dialect = self.spec.name, self.spec.dialect
     self._timeout = aiohttp.ClientTimeout(total=timeout_s)
     self._episode: int | None = None
     self._total = 0.0
@@ -254,7 +254,10 @@ class EnvClient:
       raise
     except EnvError:  # no greeting: /create will fail if it is another
       return
-    other = dialect_lib.other_environment(said, self._name, self._dialect)
+    greetings = [spec.dialect.greeting for spec in envs.every()]
+    other = dialect_lib.other_environment(
+        said, self._name, self._dialect, greetings
+    )
     if other is not None:
       raise ConfigError(
           f'{self._base_url} serves {other}, and env.name is'

@@ -7,7 +7,7 @@ environments, the table says how.
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 # Meaning of the number in a /step reply.
@@ -74,81 +74,14 @@ class Dialect:
   greeting: str | None = None
 
 
-TEXTCRAFT = Dialect(
-    success=lambda total: total >= 1.0,
-    create_resets=True,
-    default_task=0,
-    queries=('commands', 'goal'),  # the original's only ever fail
-    greeting='This is environment TextCraft.',
-)
-
-# The original repeats its last reward in later replies and adds it to `score`
-# each time, so only the reply that ends the episode can be believed.
-BABYAI = Dialect(
-    success=lambda total: total > 0.0,
-    reward_kind=TERMINAL,
-    has_score=True,
-    renders=True,
-    observation_is_state=True,
-    greeting='This is environment BabyAI.',
-)
-
-# 0 to 100; -100 after a wrong focus, which forfeits what was earned.
-SCIWORLD = Dialect(
-    success=lambda total: total >= 1.0,
-    prompt_keys=('task_description', 'observation'),
-    reward_key='score',
-    reward_kind=CUMULATIVE,
-    worth=lambda score: max(score, 0.0) / 100,
-    has_score=True,
-    queries=('action_hint', 'goals'),
-    greeting='This is environment ScienceWorld.',
-)
-
-SEARCHQA = Dialect(
-    success=lambda total: total >= 1.0,
-    episode_key='env_idx',
-    created_key=None,
-    task_key='id',
-    create_task_key='id',
-    prompt_keys=(),
-    step_extra={'info': None},
-)
-
-WEBARENA = Dialect(
-    success=lambda total: total >= 1.0,
-    episode_key='env_idx',
-    created_key='env_idx',
-    task_key='idx',
-    reset_extra={'seed': 0},
-    reward_kind=TERMINAL,
-    ended_key='terminated',
-    closed_key='closed',
-    failed_reset='TimeoutError',
-    queries=('boxes',),
-    renders=True,
-    step_extra={'info': {}},
-)
-
-# Pages of another benchmark, served as WebArena's are.
-MINIWOB = dataclasses.replace(WEBARENA, failed_reset=None)
-
-DIALECTS = {
-    'textcraft': TEXTCRAFT,
-    'babyai': BABYAI,
-    'sciworld': SCIWORLD,
-    'searchqa': SEARCHQA,
-    'webarena': WEBARENA,
-    'miniwob': MINIWOB,
-}
-
-
 def own_greeting(name: str) -> str:
   """The answer to GET / of our server of environment `name`."""
   return f'agentrl {name} environment server'
 
 
-def other_environment(said: str, name: str, dialect: Dialect) -> str | None:
+def other_environment(
+    said: str, name: str, dialect: Dialect, greetings: Collection[str | None]
+) -> str | None:
   """The name of another environment whose server answers; None: not known.
 
   Some of AgentGym's servers only say "ok".
@@ -157,6 +90,7 @@ def other_environment(said: str, name: str, dialect: Dialect) -> str | None:
     said: the answer to GET /.
     name: of the expected environment.
     dialect: of it.
+    greetings: of the environments that are known.
   """
   if said in (own_greeting(name), dialect.greeting):
     return None
@@ -164,6 +98,6 @@ def other_environment(said: str, name: str, dialect: Dialect) -> str | None:
   if ours:
     return repr(ours[1])
   theirs = re.fullmatch(r'This is environment (.+)\.', said)
-  known = said in {x.greeting for x in DIALECTS.values()}
   # A user's own dialect may be that of an environment unknown here.
-  return repr(theirs[1]) if theirs and (known or dialect.greeting) else None
+  known = said in greetings or dialect.greeting
+  return repr(theirs[1]) if theirs and known else None

@@ -25,7 +25,9 @@ _CHILD = unless_set(
 class EnvName:
   """One environment."""
 
-  name: str = field('textcraft', f'one of {", ".join(ENVS)}, or module:NAME')
+  name: str = field(
+      next(iter(ENVS)), f'one of {", ".join(ENVS)}, or module:NAME'
+  )
   # None in a config: the environment's own default, see `envs.ENVS`.
   options: dict[str, Any] = field({}, "the environment's options")
 

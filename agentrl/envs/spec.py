@@ -3,18 +3,37 @@
 import contextlib
 import dataclasses
 import importlib.util
+import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentrl import own
-from agentrl.envs import prompts
+from agentrl.envs import prompts, random_rules
 from agentrl.envs.base import EnvFactory
+from agentrl.envs.blocks import View
 from agentrl.envs.dialect import Dialect
 from agentrl.envs.functions import Functions
 from agentrl.envs.prompts import Words
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 
 SPLITS = ('train', 'dev', 'test')
+_REQUIREMENTS = 'third_party/requirements/{}.txt'
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+  """A program that an environment starts beside Python, for `doctor`.
+
+  Attributes:
+    name: in a word.
+    find: gives what it says of itself, from the environment's options; raises
+      EnvError where it does not run. Takes a few seconds at most.
+    remedy: the command that installs it.
+  """
+
+  name: str
+  find: Callable[[Mapping[str, Any]], str]
+  remedy: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,7 +49,13 @@ class EnvSpec:
     list_tasks: the ids of a split, from its name and `task_options`.
     functions: its actions as functions, for formats that call them.
     options: names and defaults of its options.
+    meanings: what an option is for, by its name, as `--fields` shows it.
     task_options: names of those that choose tasks.
+    machine_options: names of those that say how this machine runs it and
+      change no episode, so that another machine starts it without them.
+    unsafe_options: those that name files, programs or services, each with what
+      is True of a value that does. The viewer starts no environment with one
+      of them: it shows runs that need not be the reader's own.
     subtask: the kind of a task by its id, for tables by kind; None: all are of
       one kind.
     subtasks_of: gives `subtask` under options that give ids another meaning.
@@ -40,16 +65,24 @@ class EnvSpec:
     data_version: which meaning its task ids have, from 1. Whatever changes the
       task of an id (its goal, its world, what counts as success) counts it up:
       evaluations of two versions do not compare.
-    view: what the viewer shows of an episode between two turns, as
-      agentrl/viewer/views/README.md says; None: its text, and its picture where
-      it draws one.
+    random_rule: how a policy that acts at random draws an action, see
+      `random_rules`.
+    view: what the viewer shows of an episode between two turns, as views.md
+      beside this file says; None: its text, and its picture where it draws one.
+    probe: an action that shows something and changes nothing: what it answers at
+      each turn the viewer finds by playing an episode again. None: there is none.
     clusters_of: gives, under the options, the template of a task by its id,
       where tasks of one template succeed and fail together and a panel holds
       several: intervals then count templates, not tasks. None: each task
       counts, as where every panel has all of a few levels or pages, which are
       chosen and not drawn.
+    element_of: the number of the element that an action names, or None: its
+      place, which GET /boxes tells, is outlined in pictures. None: no action
+      names one.
     packages: modules that `open_factory` imports and not every machine has.
-    requirements: files of third_party/requirements that have them.
+    requirements: files that have them: names of those in
+      third_party/requirements, or paths of one's own.
+    programs: what it starts beside Python.
   """
 
   name: str
@@ -59,16 +92,25 @@ class EnvSpec:
   list_tasks: Callable[..., Sequence[int]]
   functions: Functions = ()
   options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  meanings: Mapping[str, str] = dataclasses.field(default_factory=dict)
   task_options: tuple[str, ...] = ()
+  machine_options: tuple[str, ...] = ()
+  unsafe_options: Mapping[str, Callable[[Any], bool]] = dataclasses.field(
+      default_factory=dict
+  )
   subtask: Callable[[int], str] | None = None
   subtasks_of: Callable[..., Callable[[int], str]] | None = None
   stratum: Callable[[int], str] | None = None
   success: str = 'The environment says so.'
   clusters_of: Callable[..., Callable[[int], str] | None] | None = None
   data_version: int = 1
-  view: Callable[[Any], list[dict[str, Any]]] | None = None
+  random_rule: random_rules.Rule = random_rules.in_braces
+  view: View | None = None
+  probe: str | None = None
+  element_of: Callable[[str], int | None] | None = None
   packages: tuple[str, ...] = ()
-  requirements: tuple[str, ...] = ()
+  requirements: tuple[str | pathlib.Path, ...] = ()
+  programs: tuple[Program, ...] = ()
 
   def __post_init__(self):
     if type(self.data_version) is not int or self.data_version < 1:
@@ -76,6 +118,15 @@ class EnvSpec:
           f'{self.name}: data_version is a whole number from 1, not'
           f' {self.data_version!r}.'
       )
+    of_options = (
+        *self.meanings,
+        *self.task_options,
+        *self.machine_options,
+        *self.unsafe_options,
+    )
+    for name in of_options:
+      if name not in self.options:
+        raise ConfigError(f'{self.name}: there is no option {name!r}.')
 
   def open(self, **options: Any) -> EnvFactory:
     """The factory of its environments. Imports their packages only now.
@@ -97,13 +148,20 @@ class EnvSpec:
     """
     missing = [x for x in self.packages if importlib.util.find_spec(x) is None]
     if missing:
-      files = ' '.join(
-          f'-r third_party/requirements/{name}.txt'
-          for name in self.requirements[:1]
-      )
+      files = ' '.join(f'-r {file}' for file in self.requirement_files[:1])
       raise EnvError(
           f'{self.name} needs {", ".join(missing)}: pip install {files}'
       )
+
+  @property
+  def requirement_files(self) -> list[str]:
+    """Paths of its requirements; ours are relative to the repository."""
+    return [
+        str(file)
+        if isinstance(file, pathlib.Path) or '/' in file
+        else _REQUIREMENTS.format(file)
+        for file in self.requirements
+    ]
 
   def tasks(self, split: str, **options: Any) -> tuple[int, ...]:
     """The fixed ids of 'train', 'dev' or 'test' under these options.

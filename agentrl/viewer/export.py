@@ -14,6 +14,7 @@ from typing import Any
 
 from aiohttp import web
 
+from agentrl.envs.blocks import Moment
 from agentrl.errors import AgentrlError, DataError
 from agentrl.text.tokenizer import Tokenizer
 from agentrl.viewer import (
@@ -29,7 +30,6 @@ from agentrl.viewer import (
 from agentrl.viewer.learned import Learned
 from agentrl.viewer.record import Record, long_text
 from agentrl.viewer.state import STATE
-from agentrl.viewer.views.blocks import Moment
 
 _MOST = 64  # episodes of a file
 _CHARS = 20_000  # of a text
@@ -199,7 +199,6 @@ def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
       ],
       'views': [
           views.at(
-              record.env,
               Moment(
                   record.prompt,
                   record.turns,
@@ -207,6 +206,7 @@ def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
                   picture=done < len(source.pictures),
                   task=record.task_id,
               ),
+              views.of(record.env),
           )
           for done in range(len(shown) + 1)
       ],

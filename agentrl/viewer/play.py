@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from agentrl.envs.blocks import Moment
 from agentrl.errors import ConfigError, DataError
 from agentrl.http import bodies, replies
 from agentrl.rollout.options import FULL_CONTEXT, NO_PLAN, ONE_ATTEMPT
@@ -35,7 +36,6 @@ from agentrl.viewer import (
 from agentrl.viewer.live import Session, Spoken
 from agentrl.viewer.policies import Policies
 from agentrl.viewer.state import STATE, reply
-from agentrl.viewer.views.blocks import Moment
 
 _MOST = 8  # sessions at a time
 _LEASE_S = 900.0
@@ -381,9 +381,7 @@ async def _shown(session: Session) -> dict[str, Any]:
           }
           for i, turn in enumerate(session.turns)
       ],
-      'blocks': await asyncio.to_thread(
-          views.at, session.spec.name, moment, session.spec.view
-      ),
+      'blocks': await asyncio.to_thread(views.at, moment, session.spec.view),
       'over': session.over,
       'success': session.success,
       'return': sum(turn.reward for turn in session.turns),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
+from agentrl.envs.blocks import Moment
 from agentrl.errors import ConfigError, DataError
 from agentrl.types import Turn
 from agentrl.viewer import (
@@ -28,7 +29,6 @@ from agentrl.viewer.again import Again
 from agentrl.viewer.env_servers import EnvServers
 from agentrl.viewer.record import Record
 from agentrl.viewer.state import STATE, reply
-from agentrl.viewer.views.blocks import Moment
 
 _PLAYED = 16  # episodes whose pictures are kept
 _PLAYED_BYTES = 200 * 2**20
@@ -140,7 +140,7 @@ async def _view(request: web.Request) -> web.Response:
         probed=probed[done] if done < len(probed) else '',
         task=found.task_id,
     )
-    return views.at(found.env, moment, spec and spec.view)
+    return views.at(moment, spec and spec.view)
 
   return reply({'blocks': await asyncio.to_thread(draw)})
 
@@ -167,11 +167,10 @@ async def _again(request: web.Request) -> web.Response:
     if key not in replays.played:
       options = _options(request, found.env)
       servers = request.app[ENV_SERVERS]
-      spec = servers.specs[found.env]
       try:
         async with asyncio.timeout(_AGAIN_S):
           async with servers.client(found.env, options) as client:
-            replays.keep(key, await again_lib.play(found, client, spec.dialect))
+            replays.keep(key, await again_lib.play(found, client))
       except TimeoutError as error:
         raise DataError(
             f'The episode could not be played again within {_AGAIN_S:g} s.'

@@ -26,12 +26,14 @@ from collections.abc import Sequence
 import aiohttp
 from absl import app, flags
 
-from agentrl.envs import ENVS
+from agentrl import envs
 from agentrl.envs.client import EnvClient
 from agentrl.rollout.environment import EnvServer
 from experiments.benchmarks import reference_rates
 
-_ENV = flags.DEFINE_enum('env', 'textcraft', list(ENVS), 'Which environment.')
+_ENV = flags.DEFINE_enum(
+    'env', 'textcraft', list(envs.ENVS), 'Which environment.'
+)
 _PHASES = flags.DEFINE_list('phases', ['load'], 'load, creates, memory.')
 _CLIENTS = flags.DEFINE_list('clients', ['1', '8', '32'], 'Live episodes.')
 _OPTIONS = flags.DEFINE_string('options', '{}', 'Of the environment, as JSON.')
@@ -67,7 +69,7 @@ _ACTIONS = {
 async def play(session, url, count, ordinal, times):
   """Makes `count` steps over as many episodes as that takes."""
   rng = random.Random(ordinal)
-  tasks = ENVS[_ENV.value].tasks('train')
+  tasks = envs.get(_ENV.value).tasks('train')
   while count:
     async with EnvClient(
         session, url, env_name=_ENV.value, timeout_s=600
@@ -117,7 +119,7 @@ async def creates(session, url: str, count: int = 64) -> dict:
       EnvClient(session, url, env_name=_ENV.value, timeout_s=600)
       for _ in range(count)
   ]
-  task_id = ENVS[_ENV.value].tasks('train')[0]
+  task_id = envs.get(_ENV.value).tasks('train')[0]
   start = time.perf_counter()
   work = asyncio.gather(*(client.probe(task_id) for client in clients))
   health = []
@@ -150,7 +152,7 @@ async def resident_mb(session, url: str) -> float:
 async def churn(session, url: str, episodes: int, *, close: bool) -> None:
   """Short episodes, eight at a time: create, reset, three steps, close."""
   gate = asyncio.Semaphore(8)
-  tasks = ENVS[_ENV.value].tasks('train')
+  tasks = envs.get(_ENV.value).tasks('train')
 
   async def one(ordinal: int) -> None:
     async with gate:

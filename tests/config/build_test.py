@@ -9,7 +9,7 @@ import re
 import pytest
 from ml_collections import ConfigDict
 
-from agentrl import fields
+from agentrl import envs, fields
 from agentrl.algos.hyperparams import ONLINE
 from agentrl.config import (
     MODES,
@@ -21,7 +21,6 @@ from agentrl.config import (
     record,
     usual,
 )
-from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 from tests.config.refusals import refusal, set_fields
 
@@ -101,7 +100,7 @@ def test_defaults_are_what_the_dataclasses_have(mode):
       if dataclasses.is_dataclass(value):
         check(value, f'{path}.')
       elif path == 'env.options':
-        assert value == ENVS[section.name].options
+        assert value == envs.get(section.name).options
       else:
         expected = NEEDED.get(mode, {}).get(path, fields.default(item))
         assert (value, type(value)) == (expected, type(expected)), path
@@ -195,7 +194,7 @@ def test_options_are_assigned_as_often_as_one_likes():
   config.env = dict(name='babyai', options=dict(style='compact'))
   config.env.options.levels = ('Pickup',)
   config.env = dict(name='babyai', options=dict(levels=('Open',)))
-  assert read(config).env.options == ENVS['babyai'].options | {
+  assert read(config).env.options == envs.get('babyai').options | {
       'levels': ('Open',)
   }
 
@@ -301,7 +300,7 @@ def test_without_a_run_it_is_the_default():
 def test_options_are_brought_to_the_same_environment_alone():
   config = defaults('evaluate')
   config.env.name = 'textcraft'
-  assert read(config, RUN).env.options == ENVS['textcraft'].options
+  assert read(config, RUN).env.options == envs.get('textcraft').options
   config = defaults('evaluate')
   config.env.options.style = 'full'
   assert read(config, RUN).env.options['style'] == 'full'
@@ -398,7 +397,7 @@ def test_what_is_usual_is_of_the_algorithm_that_is_recorded(algorithm):
   assert usual(kept) | {'algo.name': algorithm} == found
 
 
-@pytest.mark.parametrize('name', ENVS)
+@pytest.mark.parametrize('name', envs.ENVS)
 def test_what_is_usual_is_of_the_environment_that_is_recorded(name):
   kept, found = recorded('train', env=dict(name=name))
   assert usual(kept) | {'env.name': name} == found

@@ -6,9 +6,8 @@ import re
 
 import pytest
 
-from agentrl import config as config_lib
+from agentrl import config as config_lib, envs
 from agentrl.config import report
-from agentrl.envs import ENVS, option_meanings
 from agentrl.errors import ConfigError
 from configs import quickstart
 
@@ -186,7 +185,8 @@ def test_a_value_is_a_line_of_aligned_columns(capsys):
 def test_every_option_of_an_environment_has_its_meaning(capsys):
   report.show_fields('train', 'env.options')
   meanings = {row[0]: row[3] for row in columns(capsys.readouterr().out)}
-  options = {x for spec in ENVS.values() for x in spec.options}
+  options = {x for spec in envs.every() for x in spec.options}
   assert set(meanings) == {f'env.options.{name}' for name in options}
-  assert set(option_meanings.MEANINGS) == options
+  for spec in envs.every():
+    assert spec.meanings.keys() == spec.options.keys()
   assert all(meanings.values()) and len(set(meanings.values())) > 30

@@ -6,8 +6,9 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from agentrl.envs import ENVS, actions, functions, prompts
-from agentrl.envs.functions import FUNCTIONS
+from agentrl import envs
+from agentrl.envs import actions, functions, prompts
+from agentrl.envs.babyai import spec as babyai
 from agentrl.errors import ConfigError
 
 CALLING = ('function_calling', 'code')
@@ -196,7 +197,9 @@ def test_delimited_formats_say_why_they_found_none(format, text, error):
     ],
 )
 def test_calls_as_json(text):
-  parsed = actions.parse('function_calling', text, FUNCTIONS['textcraft'])
+  parsed = actions.parse(
+      'function_calling', text, envs.get('textcraft').functions
+  )
   assert parsed == ('get 2 oak logs', None)
 
 
@@ -210,7 +213,7 @@ def test_calls_as_json(text):
     ],
 )
 def test_calls_as_code(text):
-  parsed = actions.parse('code', text, FUNCTIONS['textcraft'])
+  parsed = actions.parse('code', text, envs.get('textcraft').functions)
   assert parsed == ('get 2 oak logs', None)
 
 
@@ -257,7 +260,9 @@ def call(name, **arguments):
     ],
 )
 def test_a_bad_call_gets_a_reason_that_names_it(text, error):
-  parsed = actions.parse('function_calling', text, FUNCTIONS['textcraft'])
+  parsed = actions.parse(
+      'function_calling', text, envs.get('textcraft').functions
+  )
   assert parsed[0] == '' and parsed[1].startswith(error), parsed
 
 
@@ -291,7 +296,7 @@ def test_a_bad_call_gets_a_reason_that_names_it(text, error):
     ],
 )
 def test_bad_code_gets_a_reason_and_is_never_run(text, error):
-  parsed = actions.parse('code', text, FUNCTIONS['textcraft'])
+  parsed = actions.parse('code', text, envs.get('textcraft').functions)
   assert parsed[0] == '' and parsed[1].startswith(error), parsed
 
 
@@ -306,14 +311,20 @@ def test_bad_code_gets_a_reason_and_is_never_run(text, error):
     ],
 )
 def test_a_function_may_stand_for_several_forms(text, action):
-  assert actions.parse('code', text, FUNCTIONS['sciworld']) == (action, None)
-  written = actions.write('code', action, FUNCTIONS['sciworld'])
-  assert actions.parse('code', written, FUNCTIONS['sciworld'])[0] == action
+  assert actions.parse('code', text, envs.get('sciworld').functions) == (
+      action,
+      None,
+  )
+  written = actions.write('code', action, envs.get('sciworld').functions)
+  assert (
+      actions.parse('code', written, envs.get('sciworld').functions)[0]
+      == action
+  )
 
 
 def test_sciworld_has_the_functions_of_agentgym():
-  assert len(FUNCTIONS['sciworld']) == 26  # and lookin
-  assert functions.describe(FUNCTIONS['sciworld']).splitlines()[6] == (
+  assert len(envs.get('sciworld').functions) == 26  # and lookin
+  assert functions.describe(envs.get('sciworld').functions).splitlines()[6] == (
       '- use(tool: str, obj: str = None): use TOOL on OBJ or use TOOL'
   )
 
@@ -321,12 +332,12 @@ def test_sciworld_has_the_functions_of_agentgym():
 @given(st.data())
 @pytest.mark.parametrize(
     'env_name, function',
-    [(name, f) for name, table in FUNCTIONS.items() for f in table],
+    [(spec.name, f) for spec in envs.every() for f in spec.functions],
     ids=lambda x: getattr(x, 'name', x),
 )
 @settings(max_examples=20)
 def test_every_function_makes_the_round_trip(env_name, function, data):
-  table = FUNCTIONS[env_name]
+  table = envs.get(env_name).functions
   form = data.draw(st.sampled_from(function.forms))
   arguments = {
       name: data.draw(
@@ -347,19 +358,22 @@ def test_every_function_makes_the_round_trip(env_name, function, data):
 @given(st.sampled_from(sorted(actions.FORMATS)), WORDS)
 def test_what_is_written_is_read(format, words):
   action = f'go to {words} 3'
-  written = actions.write(format, action, FUNCTIONS['babyai'])
-  assert actions.parse(format, written, FUNCTIONS['babyai']) == (action, None)
+  written = actions.write(format, action, envs.get('babyai').functions)
+  assert actions.parse(format, written, envs.get('babyai').functions) == (
+      action,
+      None,
+  )
 
 
 def test_an_action_without_a_function_cannot_be_written_as_a_call():
   with pytest.raises(ValueError, match="No function stands for .*'dance'"):
-    actions.write('code', 'dance', FUNCTIONS['babyai'])
+    actions.write('code', 'dance', envs.get('babyai').functions)
 
 
 @pytest.mark.parametrize('env_name', ['textcraft', 'babyai'])
 def test_functions_stand_for_whatever_the_expert_says(env_name):
-  env = ENVS[env_name].open().make()
-  table = FUNCTIONS[env_name]
+  env = envs.get(env_name).open().make()
+  table = envs.get(env_name).functions
   for task_id in range(0, 400, 10):
     env.reset(task_id, 0)
     for _ in range(8):
@@ -388,7 +402,7 @@ PIECES = st.one_of(
 )
 @settings(max_examples=500)
 def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
-  action, error = actions.parse(format, text, FUNCTIONS['textcraft'])
+  action, error = actions.parse(format, text, envs.get('textcraft').functions)
   assert bool(action) != bool(error)
   assert action == action.strip()
   assert format == 'raw' or '\n' not in action
@@ -425,25 +439,25 @@ def test_parsing_never_fails_and_gives_an_action_or_a_reason(format, text):
 )
 def test_hostile_text_ends_soon_and_raises_nothing(format, text):
   start = time.thread_time()  # others may use the processor meanwhile
-  action, error = actions.parse(format, text, FUNCTIONS['textcraft'])
+  action, error = actions.parse(format, text, envs.get('textcraft').functions)
   assert time.thread_time() - start < 2.0
   assert bool(action) != bool(error) and len(error or '') < 500
 
 
-@pytest.mark.parametrize('env_name', ENVS)
+@pytest.mark.parametrize('env_name', envs.ENVS)
 @pytest.mark.parametrize('format', actions.FORMATS)
 def test_every_environment_has_instructions_for_every_format(env_name, format):
-  full = ENVS[env_name].instructions(format, 'full')
-  compact = ENVS[env_name].instructions(format, 'compact')
+  full = envs.get(env_name).instructions(format, 'full')
+  compact = envs.get(env_name).instructions(format, 'compact')
   assert len(compact) < 60 < len(full)
   assert ('Action:' in full) == (format == 'react')
 
 
 def test_an_unknown_style_is_refused():
   with pytest.raises(ConfigError, match="babyai: No instructions for 'x'; kn"):
-    ENVS['babyai'].instructions('react', 'x')
+    envs.get('babyai').instructions('react', 'x')
 
 
 def test_functions_cannot_be_called_where_there_are_none():
   with pytest.raises(ValueError, match="no functions to call in format 'code'"):
-    prompts.instructions(prompts.BABYAI, (), 'code')
+    prompts.instructions(babyai.WORDS, (), 'code')

@@ -17,9 +17,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from agentrl.envs import ENVS, server
+from agentrl import envs
+from agentrl.envs import server
 from agentrl.envs.client import EnvClient
-from agentrl.envs.dialect import DIALECTS
 from agentrl.errors import EnvError
 
 
@@ -307,7 +307,7 @@ def replay(env_name, exchanges, body):
 
 
 def test_every_wire_is_replayed():
-  assert REPLAYS.keys() == OUTCOMES.keys() == DIALECTS.keys()
+  assert REPLAYS.keys() == OUTCOMES.keys() == envs.ENVS.keys()
 
 
 @pytest.mark.parametrize('env_name', REPLAYS)
@@ -340,7 +340,7 @@ def opening(env_name):
 
 
 def step_request(env_name, action='x'):
-  dialect = DIALECTS[env_name]
+  dialect = envs.get(env_name).dialect
   _, (_, _, close) = opening(env_name)
   key = dialect.episode_key
   return ('POST', '/step', {key: close[key], 'action': action})
@@ -691,13 +691,13 @@ def ask(env_name, body):
 
 
 def test_every_environment_is_asked_as_the_original_asks():
-  assert REQUESTS.keys() == ENVS.keys()
+  assert REQUESTS.keys() == envs.ENVS.keys()
 
 
 @pytest.mark.parametrize('extra', [{}, {'visual': True, 'x': [1]}])
 @pytest.mark.parametrize('env_name', ASKED)
 def test_an_original_client_reads_what_it_needs(env_name, extra):
-  dialect = DIALECTS[env_name]
+  dialect = envs.get(env_name).dialect
 
   async def body(send):
     episode = None
@@ -727,7 +727,7 @@ def test_an_original_client_reads_what_it_needs(env_name, extra):
 
 @pytest.mark.parametrize('env_name', ASKED)
 def test_failures_have_a_status_and_an_error(env_name):
-  dialect = DIALECTS[env_name]
+  dialect = envs.get(env_name).dialect
 
   async def body(send):
     gone = {dialect.episode_key: 99}

@@ -5,7 +5,6 @@ import dataclasses
 import pytest
 
 from agentrl import envs
-from agentrl.envs import dialect
 from agentrl.envs.spec import SPLITS, EnvSpec
 from agentrl.errors import ConfigError
 from tests.envs.conformance import IN_A_BROWSER
@@ -20,7 +19,7 @@ from tests.envs.conformance import IN_A_BROWSER
 )
 def test_every_environment_can_be_made_and_has_disjoint_splits(name):
   spec = envs.get(name)
-  assert spec.dialect is dialect.DIALECTS[name]
+  assert spec.name == name
   seen = set()
   for split in SPLITS:
     ids = spec.tasks(split)
@@ -34,7 +33,7 @@ def test_every_environment_can_be_made_and_has_disjoint_splits(name):
 
 
 def test_every_environment_says_in_a_sentence_when_an_episode_succeeds():
-  said = {name: spec.success for name, spec in envs.ENVS.items()}
+  said = {spec.name: spec.success for spec in envs.every()}
   assert len(set(said.values())) == len(envs.ENVS)
   for words in said.values():
     assert words[0].isupper() and words.endswith('.') and '. ' not in words

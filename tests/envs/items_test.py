@@ -5,7 +5,6 @@ import json
 import pytest
 
 from agentrl.envs import ENVS, items
-from agentrl.envs.dialect import DIALECTS
 from agentrl.errors import DataError
 
 
@@ -17,9 +16,7 @@ def test_item_file_gives_task_ids(tmp_path):
   assert items.read(path, 'textcraft') == (12, 3)
 
 
-@pytest.mark.parametrize(
-    'name', sorted({*ENVS, *DIALECTS, 'lmrlgym_maze', 'tool_todo'})
-)
+@pytest.mark.parametrize('name', sorted({*ENVS, 'lmrlgym_maze', 'tool_todo'}))
 def test_item_files_serve_every_environment(tmp_path, name):
   path = tmp_path / 'items.json'
   # The second form is that of AgentGym's evaluation files.

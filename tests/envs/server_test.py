@@ -9,7 +9,8 @@ import time
 import aiohttp
 import pytest
 
-from agentrl.envs import ENVS, requests, server
+from agentrl import envs
+from agentrl.envs import requests, server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import ConfigError, EnvError
 
@@ -392,7 +393,7 @@ def test_a_quick_step_takes_no_thread_and_a_reset_does(monkeypatch):
     'action', ['x', ' ', '\n', 'the ', 'pick up ', 'check.']
 )
 def test_no_action_makes_a_quick_step_slow(action):
-  env = ENVS['babyai'].open().make()
+  env = envs.get('babyai').open().make()
   env.reset(38, 0)
   size = requests.MAX_BODY_BYTES // len(action)
   start = time.thread_time()  # others may use the processor meanwhile

@@ -10,7 +10,7 @@ from agentrl import envs
 from agentrl.data import collate
 from agentrl.envs import server
 from agentrl.envs.client import EnvClient
-from agentrl.envs.functions import FUNCTIONS
+from agentrl.envs.textcraft.spec import FUNCTIONS
 from agentrl.rollout import seeds
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.episode import run_episode
@@ -95,7 +95,7 @@ def test_a_format_that_cannot_say_nonsense_says_none(chat):
       chat,
       instructions='',
       format='function_calling',
-      functions=FUNCTIONS['textcraft'],
+      functions=FUNCTIONS,
   )
   episodes = play(agent, 0.5, tasks=3)
   assert all(e.success for e in episodes)

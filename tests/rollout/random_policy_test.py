@@ -27,7 +27,7 @@ class StillEnv:
   """Shows one observation for ever, and offers the same actions."""
 
   def __init__(self, name, observation, offered):
-    self.name = name
+    self.name, self.spec = name, envs.get(name)
     self._observation, self._offered = observation, offered
 
   async def observation(self):

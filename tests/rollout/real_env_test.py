@@ -9,7 +9,7 @@ from agentrl import envs
 from agentrl.data import collate
 from agentrl.envs import actions, server
 from agentrl.envs.client import EnvClient
-from agentrl.envs.functions import FUNCTIONS
+from agentrl.envs.textcraft.spec import FUNCTIONS
 from agentrl.errors import EnvError
 from agentrl.evaluation.evaluate import seeded
 from agentrl.inference.sampler import Sampler
@@ -67,7 +67,7 @@ def test_expert_solves_textcraft_in_the_agents_words(chat, format):
       chat,
       instructions='Craft.',
       format=format,
-      functions=FUNCTIONS['textcraft'],
+      functions=FUNCTIONS,
   )
   task_ids = envs.get('textcraft').tasks('test')[:6]
 

@@ -30,7 +30,7 @@ def play_again(*episodes, options=None):
         checked = servers.options(episode.env, config)
         async with servers.client(episode.env, checked) as client:
           dialect = servers.specs[episode.env].dialect
-          found.append(await again.play(to_record(episode), client, dialect))
+          found.append(await again.play(to_record(episode), client))
       pids = servers.pids
       assert len(pids) == len({episode.env for episode in episodes})
     assert all(map(gone, pids))
@@ -77,7 +77,7 @@ def test_babyai_is_drawn_as_when_it_was_played():
     [
         ('my_module:SPEC', {}, 'no environment of agentrl'),
         ('searchqa', {'retriever_url': 'http://a'}, 'retriever_url'),
-        ('webarena', {'tasks': 'raw'}, 'does not touch'),
+        ('webarena', {'tasks': 'raw'}, "ran with tasks='raw'"),
     ],
 )
 def test_what_names_files_or_services_is_not_played(env, options, said):

@@ -8,6 +8,7 @@ import pytest
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.envs import server
+from agentrl.envs.blocks import Moment
 from agentrl.envs.client import EnvClient
 from agentrl.rollout import options
 from agentrl.rollout.collect import collect
@@ -15,7 +16,6 @@ from agentrl.rollout.episode import run_episode
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.viewer import export, groups, index, markdown, record
-from agentrl.viewer.views.blocks import Moment
 from tests.rollout import scripts
 from tests.viewer import again_test, play_test, runs
 

@@ -8,11 +8,13 @@ import re
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from agentrl import envs
+from agentrl.envs import blocks
+from agentrl.envs.blocks import Moment
 from agentrl.envs.textcraft import env as textcraft, recipes, tasks
+from agentrl.envs.web import replay_view as browser
 from agentrl.types import Message
 from agentrl.viewer import views
-from agentrl.viewer.views import blocks, browser
-from agentrl.viewer.views.blocks import Moment
 from tests.viewer import played, runs
 
 
@@ -33,6 +35,10 @@ def block(found, kind, title=None):
   return one
 
 
+def shown(env, moment):
+  return views.at(moment, views.of(env))
+
+
 def texts(found):
   return [x['text'] for x in found['items']]
 
@@ -40,7 +46,7 @@ def texts(found):
 def test_textcraft_holds_what_its_server_says():
   episode = played.expert_episode('textcraft')
   assert episode.success
-  at = lambda done: views.at(
+  at = lambda done: shown(
       'textcraft', Moment(episode.prompt, episode.turns, done)
   )
   assert texts(block(at(0), 'items')) == []
@@ -64,7 +70,7 @@ Goal: craft ladder."""
 
 
 def test_textcraft_resolves_kinds_of_items():
-  found = views.at(
+  found = shown(
       'textcraft',
       moment(
           RECIPES,
@@ -98,7 +104,7 @@ def test_textcraft_resolves_kinds_as_the_world_of_the_task_has_them(world):
             reward=result.reward,
         )
     )
-  found = views.at(
+  found = shown(
       'textcraft',
       Moment((Message('user', opening),), turns, len(turns) - 1, task=task),
   )
@@ -113,7 +119,7 @@ def test_textcraft_shows_the_way_that_things_are_held_for():
   ways = (('oak logs', ['1 bamboo']), ('planks', ['2 planks', '1 glue']))
   for held, children in ways:
     turn = (f'get 2 {held}', f'Got 2 {held}')
-    found = views.at('textcraft', moment(opening, turn))
+    found = shown('textcraft', moment(opening, turn))
     [stick] = block(found, 'tree')['root']['children']
     assert [x['text'] for x in stick['children']] == children
 
@@ -130,7 +136,7 @@ def test_babyai_draws_what_the_policy_reads(style):
           ' steps in front of you. You are not carrying anything.'
       ),
   }[style]
-  found = views.at('babyai', moment(f'Your goal: go\n{seen}', picture=True))
+  found = shown('babyai', moment(f'Your goal: go\n{seen}', picture=True))
   things = block(found, 'grid')['things']
   assert things[0] == {
       'kind': 'ball', 'color': 'red', 'state': '', 'right': -1, 'ahead': 2
@@ -149,7 +155,7 @@ You also see:
 def test_sciworld_knows_the_room_of_the_last_look():
   task = 'Your task is to boil water.'
   looked = moment(f'{task}\n{LOOK}', ('activate stove', 'It is on.'))
-  found = views.at('sciworld', looked)
+  found = shown('sciworld', looked)
   assert ['room', 'kitchen'] in block(found, 'facts', 'Room')['items']
   marks = {x['text']: x['mark'] for x in block(found, 'items')['items']}
   assert marks['a stove, which is turned off.'] == blocks.NOW
@@ -157,16 +163,16 @@ def test_sciworld_knows_the_room_of_the_last_look():
   left = moment(
       f'{task}\n{LOOK}', ('go to hallway', 'You move to the hallway.')
   )
-  found = views.at('sciworld', left)
+  found = shown('sciworld', left)
   assert ['room', 'hallway'] in block(found, 'facts', 'Room')['items']
   assert not block(found, 'items')['items']
   probed = dataclasses.replace(left, probed=LOOK.replace('kitchen', 'hallway'))
-  assert len(block(views.at('sciworld', probed), 'items')['items']) == 3
+  assert len(block(shown('sciworld', probed), 'items')['items']) == 3
 
 
 def test_searchqa_marks_query_and_answer_in_the_passages():
   text = 'Area: total: 148,460 sq km of land in Bangladesh.'
-  found = views.at(
+  found = shown(
       'searchqa',
       moment(
           'Question: How large?',
@@ -201,7 +207,7 @@ def test_browser_shows_the_page_before_an_action_where_its_element_is_known():
   )
   turns = [('click [2]', page.replace('http://a/', 'http://b/'))]
   known = moment(page, *turns, picture=True, box=(1, 2, 30, 10))
-  found = views.at('miniwob', known)
+  found = shown('miniwob', known)
   before, now = [x for x in found if x['kind'] == 'picture']
   assert (before['done'], before['box']) == (0, [1, 2, 30, 10])
   assert (now['done'], now['box']) == (1, None)
@@ -211,11 +217,11 @@ def test_browser_shows_the_page_before_an_action_where_its_element_is_known():
 
 
 def test_an_environment_without_a_view_shows_its_text_and_pictures():
-  found = views.at('own', moment('hello', picture=True))
+  found = views.at(moment('hello', picture=True), None)
   assert [x['kind'] for x in found] == ['picture']
-  assert views.at('own', moment('hello'))[0]['text'] == 'hello'
+  assert views.at(moment('hello'), None)[0]['text'] == 'hello'
   own = lambda moment: [blocks.facts('Own', opening=moment.opening)]
-  assert views.at('own', moment('x'), own)[0]['items'] == [['opening', 'x']]
+  assert views.at(moment('x'), own)[0]['items'] == [['opening', 'x']]
 
 
 words = st.text(max_size=60) | st.sampled_from([
@@ -224,7 +230,7 @@ words = st.text(max_size=60) | st.sampled_from([
 ])  # fmt: skip
 
 
-@pytest.mark.parametrize('env', views.VIEWS)
+@pytest.mark.parametrize('env', envs.ENVS)
 @settings(max_examples=30)
 @given(
     opening=words,
@@ -233,7 +239,7 @@ words = st.text(max_size=60) | st.sampled_from([
 )
 def test_no_text_breaks_a_view(env, opening, turns, data):
   done = data.draw(st.integers(0, len(turns)))
-  found = views.at(
+  found = shown(
       env, moment(opening, *turns, done=done, picture=data.draw(st.booleans()))
   )
   assert found and all('kind' in x for x in found)
@@ -241,12 +247,10 @@ def test_no_text_breaks_a_view(env, opening, turns, data):
 
 
 def test_the_guides_example_is_a_view():
-  guide = pathlib.Path(views.__file__).with_name('README.md').read_text()
+  guide = pathlib.Path(envs.__file__).with_name('views.md').read_text()
   code = re.search(r'```python\n(.*?)```', guide, re.DOTALL)[1]
   names = {}
-  exec(compile(code, 'README.md', 'exec'), names)
-  found = views.at(
-      'lift', moment('', ('up', 'You are on floor 2')), names['view']
-  )
+  exec(compile(code, 'views.md', 'exec'), names)
+  found = views.at(moment('', ('up', 'You are on floor 2')), names['view'])
   assert block(found, 'facts')['items'] == [['floor', '2']]
   assert block(found, 'bar')['words'] == '0 of 3'

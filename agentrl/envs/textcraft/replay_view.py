@@ -5,10 +5,10 @@ import functools
 import re
 from collections.abc import Mapping
 
+from agentrl.envs import blocks
+from agentrl.envs.blocks import Block, Moment
 from agentrl.envs.textcraft import recipes, tasks
 from agentrl.errors import EnvError
-from agentrl.viewer.views import blocks
-from agentrl.viewer.views.blocks import Block, Moment
 
 _GOAL = re.compile(r'^Goal: craft (.+)\.$', re.MULTILINE)
 _COMMAND = re.compile(r'^craft (\d+) (.+) using (.+)$', re.MULTILINE)

@@ -2,8 +2,8 @@
 
 import re
 
-from agentrl.viewer.views import blocks
-from agentrl.viewer.views.blocks import Block, Moment
+from agentrl.envs import blocks
+from agentrl.envs.blocks import Block, Moment
 
 _QUESTION = re.compile(r'^Question: (.+)$', re.MULTILINE)
 _ACTION = re.compile(r'<(search|answer)>(.*?)</\1>', re.DOTALL)

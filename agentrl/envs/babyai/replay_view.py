@@ -2,8 +2,8 @@
 
 import re
 
-from agentrl.viewer.views import blocks
-from agentrl.viewer.views.blocks import Block, Moment
+from agentrl.envs import blocks
+from agentrl.envs.blocks import Block, Moment
 
 _GOAL = re.compile(r'^(?:goal|Your goal): (.+)$', re.MULTILINE)
 _CARRIES = re.compile(r'(?:carrying|You are carrying) (?:a )?(\w+ \w+)')

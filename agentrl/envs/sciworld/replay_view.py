@@ -2,8 +2,8 @@
 
 import re
 
-from agentrl.viewer.views import blocks
-from agentrl.viewer.views.blocks import Block, Moment
+from agentrl.envs import blocks
+from agentrl.envs.blocks import Block, Moment
 
 _TASK = re.compile(r'^Your task is to .+$', re.MULTILINE)
 _ROOM = re.compile(
