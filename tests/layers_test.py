@@ -45,7 +45,8 @@ ALLOWED = {
     'parallel': set(),
     'runtime': set(),
     'http': set(),
-    'envs': {'own', 'fields', 'json_files', 'http', 'runtime'},
+    'sites': set(),
+    'envs': {'own', 'fields', 'json_files', 'http', 'runtime', 'sites'},
     'text': set(),
     'models': {'batch', 'fields', 'ops', 'parallel'},
     'inference': {'http', 'runtime'},
@@ -80,7 +81,8 @@ OPEN = {'errors', 'types'}
 
 HOST = {
     'errors', 'types', 'own', 'fields', 'metrics', 'trackers', 'schedules',
-    'json_files', 'runtime', 'http', 'envs', 'text', 'inference', 'rollout',
+    'json_files', 'runtime', 'http', 'sites', 'envs', 'text', 'inference',
+    'rollout',
     'data', 'evaluation', 'config', 'viewer',
 }  # fmt: skip
 DEVICE = {'batch', 'ops', 'parallel', 'algos', 'models'}

@@ -157,7 +157,7 @@ def webarena(
     injected: the tasks on pages that hold instructions of strangers.
     prepare: is given each copy of the records that tasks are made from.
   """
-  from agentrl.envs.webarena import records, store as store_lib, tasks
+  from agentrl.sites import records, store as store_lib, table as tasks
 
   stores = records.build_stores(injected=injected)
   copies = {name: store.copy() for name, store in stores.items()}
@@ -228,7 +228,7 @@ def plain(value: Any) -> Any:
 
 def _names() -> dict[type, str]:
   """Names of the parts of a task: a class may be renamed."""
-  from agentrl.envs.webarena import answers, goals, template
+  from agentrl.sites import answers, goals, task as template
 
   return {
       answers.Date: 'date',

@@ -22,7 +22,7 @@ from agentrl import envs
 from tests.envs import pins
 
 ROOT = pathlib.Path(__file__).parents[2]
-SITES = ROOT / 'agentrl/envs/webarena'
+SITES = ROOT / 'agentrl/sites'
 README = ROOT / 'agentrl/envs/README.md'
 SLOW = {'webarena, injected': pytest.mark.slow}
 
@@ -69,12 +69,12 @@ def test_every_data_version_is_explained():
 
 
 def test_a_change_of_one_task_changes_the_digest():
-  from agentrl.envs.webarena import answers, goals, template
+  from agentrl.sites import answers, goals, task as task_lib
 
-  task = template.Task(
-      'Do it.', goals.Goal(answers.Text('yes')), (template.stop('yes'),), ('a',)
+  task = task_lib.Task(
+      'Do it.', goals.Goal(answers.Text('yes')), (task_lib.stop('yes'),), ('a',)
   )
-  change = lambda **fields: template.Task(
+  change = lambda **fields: task_lib.Task(
       **{x: getattr(task, x) for x in task.__dataclass_fields__} | fields
   )
   others = [
@@ -93,7 +93,8 @@ def test_a_change_of_one_task_changes_the_digest():
 def draws():
   """Calls of the forge that draw by a key: file, line, key, its query."""
   place = {'pick': 2, 'nth': 2, 'mixed': 1}
-  for path in sorted((SITES / 'forge').glob('tasks_*.py')):
+  files = (SITES / 'forge/tasks').glob('*.py')
+  for path in sorted(file for file in files if file.stem != 'picking'):
     for node in ast.walk(ast.parse(path.read_text())):
       name = getattr(getattr(node, 'func', None), 'id', None)
       if isinstance(node, ast.Call) and name in place:
@@ -155,14 +156,14 @@ class Loader(importlib.machinery.SourceFileLoader):
 class Finder(importlib.abc.MetaPathFinder):
   def find_spec(self, name, path, target=None):
     spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-    if name.startswith('agentrl.envs.') and spec and spec.origin:
+    if name.startswith(('agentrl.envs.', 'agentrl.sites.')) and spec and spec.origin:
       spec.loader = Loader(name, spec.origin)
     return spec
 
 sys.meta_path.insert(0, Finder())
 import json
 from tests.envs import pins
-from agentrl.envs.webarena.forge import picking
+from agentrl.sites.forge.tasks import picking
 assert picking.pick.__name__ == 'renamed_pick'
 print(json.dumps({name: pins.DIGESTS[name]() for name in sys.argv[1:]}))
 """

@@ -29,7 +29,6 @@ def play_again(*episodes, options=None):
         config = {'env': {'name': episode.env, 'options': options or {}}}
         checked = servers.options(episode.env, config)
         async with servers.client(episode.env, checked) as client:
-          dialect = servers.specs[episode.env].dialect
           found.append(await again.play(to_record(episode), client))
       pids = servers.pids
       assert len(pids) == len({episode.env for episode in episodes})

@@ -13,18 +13,19 @@ from agentrl.envs.web.hosts import Hosts
 from agentrl.envs.web.nodes import Node
 from agentrl.envs.web.situation import Stuck
 from agentrl.envs.web.tabs import Tabs
-from agentrl.envs.webarena import goals, tasks as task_table, template
-from agentrl.envs.webarena.admin.site import SITE as ADMIN
-from agentrl.envs.webarena.forge.site import SITE as FORGE
-from agentrl.envs.webarena.forum.site import SITE as FORUM
-from agentrl.envs.webarena.goals import Outcome
-from agentrl.envs.webarena.records import Records
+from agentrl.envs.webarena import expert
 from agentrl.envs.webarena.server import COOKIE, Server
-from agentrl.envs.webarena.shop.site import SITE as SHOP
-from agentrl.envs.webarena.state import Faults, State
-from agentrl.envs.webarena.store import Store
-from agentrl.envs.webarena.template import Task
 from agentrl.errors import ConfigError, EnvError
+from agentrl.sites import goals, table
+from agentrl.sites.admin.site import SITE as ADMIN
+from agentrl.sites.forge.site import SITE as FORGE
+from agentrl.sites.forum.site import SITE as FORUM
+from agentrl.sites.goals import Outcome
+from agentrl.sites.records import Records
+from agentrl.sites.shop.site import SITE as SHOP
+from agentrl.sites.state import Faults, State
+from agentrl.sites.store import Store
+from agentrl.sites.task import Task
 from agentrl.types import StepResult
 
 SITES = (SHOP, ADMIN, FORUM, FORGE)
@@ -79,7 +80,7 @@ class WebArena:
   def reset(self, task_id: int, seed: int) -> str:
     self._task_id = task_id
     self.task = self._records.task(task_id)
-    self._site, _, _ = task_table.find(task_id)
+    self._site, _, _ = table.find(task_id)
     self._let_go()
     self._state = State(
         self._records.stores(task_id), self._faults, f'{task_id}/{seed}'
@@ -158,10 +159,10 @@ class WebArena:
 
   def _look(self) -> None:
     """Finds the expert's next command on the page that is shown."""
-    self._way_back = template.way_back(self._episode.nodes)
+    self._way_back = expert.way_back(self._episode.nodes)
     step = self.task.steps[self._place]
     try:
-      self._next = self._way_back or template.command(step, self._episode.nodes)
+      self._next = self._way_back or expert.command(step, self._episode.nodes)
     except Stuck as error:
       self._next, self._why = None, str(error)
 
@@ -233,7 +234,7 @@ class WebArenaFactory:
       chromium: str | None = None,
   ):
     del split_by  # it chooses task ids
-    task_table.chosen(tasks)
+    table.chosen(tasks)
     episode_lib.check(observe, style, episodes)
     for name, share in (('slow', slow), ('errors', errors)):
       if not 0.0 <= share <= 0.5:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentrl.envs.base import EnvFactory
-from agentrl.envs.webarena import tasks as own
 from agentrl.errors import ConfigError
+from agentrl.sites import table as own
 
 PUBLIC = ('raw', 'verified', 'hard')  # names of `tasks`
 _SHARED = {

@@ -18,7 +18,8 @@ from aiohttp import web
 from multidict import MultiDict, MultiMapping
 
 from agentrl.envs.web import serving
-from agentrl.envs.webarena.site import (
+from agentrl.http import bodies
+from agentrl.sites.site import (
     Answer,
     Forbidden,
     Handler,
@@ -29,9 +30,8 @@ from agentrl.envs.webarena.site import (
     Visit,
     Wrong,
 )
-from agentrl.envs.webarena.state import Request, State
-from agentrl.envs.webarena.store import NOW
-from agentrl.http import bodies
+from agentrl.sites.state import Request, State
+from agentrl.sites.store import NOW
 
 COOKIE = 'agentrl_episode'
 _MOST_BYTES = 2**20  # of a form
@@ -286,7 +286,7 @@ def _templates(site: Site, urls: Mapping[str, str]) -> jinja2.Environment:
   environment = jinja2.Environment(
       loader=jinja2.ChoiceLoader([
           jinja2.FileSystemLoader(site.folder / 'templates'),
-          jinja2.PackageLoader('agentrl.envs.webarena', 'templates'),
+          jinja2.PackageLoader('agentrl.sites', 'templates'),
       ]),
       autoescape=True,
       trim_blocks=True,

@@ -2,19 +2,19 @@
 
 import pytest
 
-from agentrl.envs.webarena import tasks
 from agentrl.envs.webarena.env import WebArenaFactory
-from agentrl.envs.webarena.template import CHANGE, SEEK
 from agentrl.errors import ConfigError, EnvError
+from agentrl.sites import table
+from agentrl.sites.task import CHANGE, SEEK
 
 pytestmark = pytest.mark.browser
 
 
 def some(kind, site='forum'):
   """The first task of a kind on a site."""
-  for name, template in tasks.TEMPLATES.items():
+  for name, template in table.TEMPLATES.items():
     if name.startswith(site) and template.kind == kind:
-      return tasks.ids_of(name)[0]
+      return table.ids_of(name)[0]
   raise LookupError(kind)
 
 
@@ -61,7 +61,7 @@ def test_two_episodes_change_the_same_records_and_neither_sees_it(envs):
   task = some(CHANGE)
   one.reset(task, 0)
   other.reset(task, 0)
-  site = tasks.find(task)[0]
+  site = table.find(task)[0]
   store = one.store_of(site)
   assert finish(one).reward == 1.0
   assert store.changes(one.copy_of(site))
@@ -137,7 +137,7 @@ def test_strange_addresses_are_pages(env, path):
 def test_records_that_cannot_be_used_are_an_error_and_no_zero(env):
   task = some(CHANGE)
   env.reset(task, 0)
-  site, _, _ = tasks.find(task)
+  site, _, _ = table.find(task)
   env.copy_of(site).execute('PRAGMA query_only = ON')
   with pytest.raises(EnvError, match='reset it again: POST .* readonly'):
     finish(env)
@@ -149,7 +149,7 @@ def test_unknown_tasks_and_options_are_refused(env):
   with pytest.raises(EnvError, match='no task 5'):
     env.reset(5, 0)
   for wrong, words in (
-      (dict(tasks='shopping'), 'Unknown WebArena tasks'),
+      (dict(tasks='shopping'), 'Unknown tasks'),
       (dict(observe='picture'), 'Unknown observe'),
       (dict(errors=0.9), 'errors must be 0 to 0.5'),
       (dict(session=-1), 'session must be 0 or more'),

@@ -21,17 +21,17 @@ import sqlite3
 import aiohttp
 
 from agentrl.envs.web import commands
-from agentrl.envs.webarena import goals, tasks
-from agentrl.envs.webarena.admin.site import SITE as ADMIN
-from agentrl.envs.webarena.forge.show import ROLES
-from agentrl.envs.webarena.forge.site import SITE as FORGE
-from agentrl.envs.webarena.forum.site import SITE as FORUM
-from agentrl.envs.webarena.goals import Outcome
-from agentrl.envs.webarena.records import build_stores
 from agentrl.envs.webarena.server import COOKIE, Server
-from agentrl.envs.webarena.shop.site import SITE as SHOP
-from agentrl.envs.webarena.state import Faults, Request, State
-from agentrl.envs.webarena.store import NOW
+from agentrl.sites import goals, table
+from agentrl.sites.admin.site import SITE as ADMIN
+from agentrl.sites.forge.pages.show import ROLES
+from agentrl.sites.forge.site import SITE as FORGE
+from agentrl.sites.forum.site import SITE as FORUM
+from agentrl.sites.goals import Outcome
+from agentrl.sites.records import build_stores
+from agentrl.sites.shop.site import SITE as SHOP
+from agentrl.sites.state import Faults, Request, State
+from agentrl.sites.store import NOW
 
 STORES = build_stores()
 SEEDS = {name: store.copy() for name, store in STORES.items()}
@@ -791,7 +791,7 @@ class Player:
     return self._runner.run(self._play(case))
 
   async def _play(self, case):
-    site, template, k = tasks.find(tasks.ids_of(case.name)[case.k])
+    site, template, k = table.find(table.ids_of(case.name)[case.k])
     goal = template.make(SEEDS, k).goal
     store = 'shop' if site == 'admin' else site
     state = State({store: STORES[store]}, Faults(), 'x')

@@ -2,14 +2,9 @@
 
 import pytest
 
-from agentrl.envs.webarena import goals
-from tests.envs.webarena import (
-    oracle_admin,
-    oracle_forge,
-    oracle_forum,
-    oracle_shop,
-)
+from agentrl.sites import goals
 from tests.envs.webarena.episodes import CASES, RIGHT, SEEDS, Player
+from tests.sites import oracle_admin, oracle_forge, oracle_forum, oracle_shop
 
 ORACLES = {
     **oracle_admin.ORACLES,

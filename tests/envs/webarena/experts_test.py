@@ -15,16 +15,11 @@ import sqlite3
 
 import pytest
 
-from agentrl.envs.webarena import goals, tasks
 from agentrl.envs.webarena.env import WebArenaFactory
-from agentrl.envs.webarena.store import Change, Store, tables
-from tests.envs.webarena import (
-    oracle_admin,
-    oracle_forge,
-    oracle_forum,
-    oracle_shop,
-)
-from tests.envs.webarena.tasks_test import CONSTANTS
+from agentrl.sites import goals, table
+from agentrl.sites.store import Change, Store, tables
+from tests.sites import oracle_admin, oracle_forge, oracle_forum, oracle_shop
+from tests.sites.table_test import CONSTANTS
 
 pytestmark = pytest.mark.browser
 ORACLES = {
@@ -37,8 +32,8 @@ STRIDE = int(os.environ.get('AGENTRL_WEBARENA_STRIDE', '12'))
 COUNT = int(os.environ.get('AGENTRL_WEBARENA_TASKS', '1'))
 PLAYED = [
     (name, task_id)
-    for name in tasks.TEMPLATES
-    for task_id in tasks.ids_of(name)[:COUNT]
+    for name in table.TEMPLATES
+    for task_id in table.ids_of(name)[:COUNT]
 ]
 
 
@@ -79,7 +74,7 @@ def play(env, task_id):
 def test_the_expert_earns_1_and_what_is_near_is_judged_alike(
     env, name, task_id
 ):
-  site, template, k = tasks.find(task_id)
+  site, template, k = table.find(task_id)
   env.reset(task_id, 0)
   task = env.task
   if task.goal.answer is not None:
@@ -192,7 +187,7 @@ def _instead(outcome, change, after):
 
 @pytest.mark.parametrize('name,task_id', PLAYED[:: max(1, len(PLAYED) // 12)])
 def test_strangers_instructions_do_not_mislead_an_expert(env, name, task_id):
-  assert play(env, tasks.INJECTED + task_id).reward == 1.0
+  assert play(env, table.INJECTED + task_id).reward == 1.0
 
 
 def test_experts_find_their_way_through_faults():

@@ -10,15 +10,9 @@ import aiohttp
 import pytest
 
 from agentrl.envs.webarena.server import COOKIE, Server
-from agentrl.envs.webarena.site import (
-    Forbidden,
-    Page,
-    Redirect,
-    Site,
-    Wrong,
-)
-from agentrl.envs.webarena.state import Faults, State
-from agentrl.envs.webarena.store import Store
+from agentrl.sites.site import Forbidden, Page, Redirect, Site, Wrong
+from agentrl.sites.state import Faults, State
+from agentrl.sites.store import Store
 
 NO_FAULTS = Faults()
 SCHEMA = 'CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT UNIQUE)'

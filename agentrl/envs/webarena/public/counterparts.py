@@ -7,8 +7,8 @@ python -m agentrl.envs.webarena.public.counterparts \
 from collections import Counter
 from collections.abc import Iterator
 
-from agentrl.envs.webarena import tasks as own
 from agentrl.envs.webarena.public import tasks
+from agentrl.sites import table as own
 
 _HEAD = """# Intent templates of the public set and their counterparts
 

@@ -1,0 +1,1 @@
+"""Pages of the admin, by what they are about."""

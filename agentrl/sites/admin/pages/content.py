@@ -1,0 +1,132 @@
+"""Pages of the shop's content, and themes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.sites import writes
+from agentrl.sites.admin.pages import grid, show
+from agentrl.sites.admin.pages.grid import Column, Grid
+from agentrl.sites.shop.seed import catalogue
+from agentrl.sites.site import Answer, Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+
+_STATUS = {'enabled': 'Enabled', 'disabled': 'Disabled'}
+PAGES = Grid(
+    title='Pages',
+    path='/cms/page/',
+    source="""
+SELECT id, title, slug, created_at, updated_at,
+  CASE enabled WHEN 1 THEN 'enabled' ELSE 'disabled' END AS status
+FROM pages""",
+    columns=(
+        Column('title', 'Title'),
+        Column('id', 'ID', grid.NUMBER),
+        Column('slug', 'URL Key'),
+        Column('status', 'Status', grid.CHOICE, _STATUS),
+        Column('created_at', 'Created', grid.TIME),
+        Column('updated_at', 'Modified', grid.TIME),
+    ),
+    link='/cms/page/edit/{id}',
+    search=('title', 'slug'),
+    sort=('id', 'asc'),
+    new=('/cms/page/new', 'Add New Page'),
+)
+THEMES = Grid(
+    title='Themes',
+    path='/admin/system_design_theme/',
+    source="""
+SELECT t.id, t.title, coalesce(p.title, '') AS parent, t.path
+FROM themes t LEFT JOIN themes p ON p.id = t.parent_id""",
+    columns=(
+        Column('title', 'Theme Title'),
+        Column('parent', 'Parent Theme'),
+        Column('path', 'Theme Path'),
+    ),
+    link='/admin/system_design_theme/edit/{id}',
+    search=('title',),
+    sort=('id', 'asc'),
+)
+
+
+def pages(visit: Visit) -> Page:
+  """All pages of the content."""
+  return grid.page(visit, PAGES)
+
+
+def new(visit: Visit) -> Page:
+  """The form of a new page."""
+  return _form({'status': 'enabled'})
+
+
+def create(visit: Visit) -> Answer:
+  """Adds a page."""
+  try:
+    values = _read(visit)
+    slug = catalogue.slug(values['title'])
+    if not slug or visit.value('SELECT 1 FROM pages WHERE slug = ?', slug):
+      raise Wrong('Another page has this title.')
+  except Wrong as error:
+    return _form(dict(visit.form), error=str(error))
+  values |= {'slug': slug, 'created_at': NOW, 'updated_at': NOW}
+  writes.insert(visit.db, 'pages', **values)
+  return Redirect(PAGES.path, 'You saved the page.')
+
+
+def edit(visit: Visit) -> Page:
+  """The form of a page."""
+  page = _page(visit)
+  status = 'enabled' if page['enabled'] else 'disabled'
+  return _form({**dict(page), 'status': status}, page)
+
+
+def update(visit: Visit) -> Answer:
+  """Changes a page."""
+  page = _page(visit)
+  try:
+    values = _read(visit)
+  except Wrong as error:
+    return _form(dict(visit.form), page, str(error))
+  writes.update(visit.db, 'pages', page['id'], **values, updated_at=NOW)
+  return Redirect(PAGES.path, 'You saved the page.')
+
+
+def themes(visit: Visit) -> Page:
+  """All themes."""
+  return grid.page(visit, THEMES)
+
+
+def theme(visit: Visit) -> Page:
+  """A theme, with a preview of its colours."""
+  found = visit.one(
+      'SELECT t.*, p.title AS parent FROM themes t LEFT JOIN themes p ON p.id ='
+      ' t.parent_id WHERE t.id = ?',
+      int(visit.match['id']),
+  )
+  text, back, accent = found['colours'].split()
+  colours = {'text': text, 'back': back, 'accent': accent}
+  return Page('theme.html', {'theme': found, 'colours': colours})
+
+
+def _page(visit: Visit) -> Mapping[str, Any]:
+  return visit.one('SELECT * FROM pages WHERE id = ?', int(visit.match['id']))
+
+
+def _read(visit: Visit) -> dict[str, Any]:
+  """Title, text and `enabled` of a page, from the form."""
+  return {
+      'title': visit.text('title', most=120),
+      'text': visit.text('text', needed=False),
+      'enabled': int(show.choice(visit, 'status', tuple(_STATUS)) == 'enabled'),
+  }
+
+
+def _form(
+    typed: Mapping[str, Any],
+    page: Mapping[str, Any] | None = None,
+    error: str = '',
+) -> Page:
+  return Page(
+      'page.html',
+      {'page': page, 'typed': typed, 'statuses': _STATUS, 'error': error},
+      422 if error else 200,
+  )

@@ -1,0 +1,178 @@
+"""Price rules with their coupons, and search terms."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.sites import writes
+from agentrl.sites.admin.pages import grid, show
+from agentrl.sites.admin.pages.grid import Column, Grid
+from agentrl.sites.site import Answer, Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+
+KINDS = {
+    'percent': 'Percent of the cart',
+    'fixed': 'Fixed amount for the whole cart',
+}
+RULES = Grid(
+    title='Cart Price Rules',
+    path='/sales_rule/promo_quote/',
+    source="""
+SELECT id, name, coalesce(code, '') AS code, starts_on, ends_on,
+  CASE active WHEN 1 THEN 'active' ELSE 'inactive' END AS status
+FROM price_rules""",
+    columns=(
+        Column('name', 'Rule'),
+        Column('id', 'ID', grid.NUMBER),
+        Column('code', 'Coupon Code'),
+        Column('starts_on', 'Start', grid.TIME),
+        Column('ends_on', 'End', grid.TIME),
+        Column(
+            'status',
+            'Status',
+            grid.CHOICE,
+            {'active': 'Active', 'inactive': 'Inactive'},
+        ),
+    ),
+    link='/sales_rule/promo_quote/edit/{id}',
+    search=('name', 'code'),
+    new=('/sales_rule/promo_quote/new', 'Add New Rule'),
+)
+TERMS = Grid(
+    title='Search Terms',
+    path='/search/term/',
+    source='SELECT id, text, results, uses, updated_at FROM search_terms',
+    columns=(
+        Column('text', 'Search Query'),
+        Column('id', 'ID', grid.NUMBER),
+        Column('results', 'Results', grid.COUNT),
+        Column('uses', 'Uses', grid.COUNT),
+        Column('updated_at', 'Last Used', grid.TIME),
+    ),
+    search=('text',),
+    sort=('id', 'asc'),
+)
+
+
+def rules(visit: Visit) -> Page:
+  """All price rules."""
+  return grid.page(visit, RULES)
+
+
+def new(visit: Visit) -> Page:
+  """The form of a new price rule."""
+  return _form(visit, {'status': 'active', 'kind': 'percent'})
+
+
+def create(visit: Visit) -> Answer:
+  """Adds a price rule."""
+  try:
+    values = {**_read(visit), 'created_at': NOW}
+  except Wrong as error:
+    return _form(visit, dict(visit.form), error=str(error))
+  writes.insert(visit.db, 'price_rules', **values)
+  return Redirect(RULES.path, 'You saved the rule.')
+
+
+def edit(visit: Visit) -> Page:
+  """The form of a price rule."""
+  rule = _rule(visit)
+  percent = rule['kind'] == 'percent'
+  amount = str(rule['amount']) if percent else f'{rule["amount"] / 100:.2f}'
+  typed = {
+      **{x: rule[x] or '' for x in ('name', 'code', 'starts_on', 'ends_on')},
+      'kind': rule['kind'],
+      'amount': amount,
+      'status': 'active' if rule['active'] else 'inactive',
+  }
+  return _form(visit, typed, rule)
+
+
+def update(visit: Visit) -> Answer:
+  """Changes a price rule."""
+  rule = _rule(visit)
+  try:
+    values = _read(visit)
+  except Wrong as error:
+    return _form(visit, dict(visit.form), rule, str(error))
+  writes.update(visit.db, 'price_rules', rule['id'], **values)
+  return Redirect(RULES.path, 'You saved the rule.')
+
+
+def ask_delete(visit: Visit) -> Page:
+  """Asks whether a price rule is to be deleted."""
+  path = RULES.link.format(id=_rule(visit)['id'])
+  question = 'Are you sure you want to delete this rule?'
+  return grid.confirm(question, f'{path}/delete', path)
+
+
+def delete(visit: Visit) -> Redirect:
+  """Deletes a price rule."""
+  key = _rule(visit)['id']
+  visit.db.execute('DELETE FROM price_rules WHERE id = ?', (key,))
+  return Redirect(RULES.path, 'You deleted the rule.')
+
+
+def terms(visit: Visit) -> Page:
+  """All search terms."""
+  return grid.page(visit, TERMS)
+
+
+def _rule(visit: Visit) -> Mapping[str, Any]:
+  return visit.one(
+      'SELECT * FROM price_rules WHERE id = ?', int(visit.match['id'])
+  )
+
+
+def _read(visit: Visit) -> dict[str, Any]:
+  """The columns of a price rule, from the form."""
+  name = visit.text('name', most=120)
+  code = visit.text('code', most=40, needed=False) or None
+  if code and not re.fullmatch('[A-Za-z0-9_-]+', code):
+    raise Wrong('Coupon code may hold letters and digits only.')
+  if code and visit.value(
+      'SELECT 1 FROM price_rules WHERE code = ? COLLATE NOCASE AND id != ?',
+      code,
+      int(visit.match.get('id', 0)),
+  ):
+    raise Wrong('Coupon with the same code already exists.')
+  kind = show.choice(visit, 'kind', tuple(KINDS))
+  said = visit.text('amount')
+  if kind == 'percent':
+    amount = show.whole(said.removesuffix('%'), 'Amount')
+    if not 1 <= amount <= 100:
+      raise Wrong('Amount must be a number from 1 to 100 percent.')
+  else:
+    amount = show.cents(said, 'Amount')
+  days = [visit.form.get(x, '').strip() for x in ('starts_on', 'ends_on')]
+  starts, ends = (
+      show.day(said, label) if said else None
+      for said, label in zip(days, ('Start', 'End'), strict=True)
+  )
+  if starts and ends and starts > ends:
+    raise Wrong('End must not be before the start.')
+  return {
+      'name': name,
+      'code': code,
+      'kind': kind,
+      'amount': amount,
+      'active': int(
+          show.choice(visit, 'status', ('active', 'inactive')) == 'active'
+      ),
+      'starts_on': starts,
+      'ends_on': ends,
+  }
+
+
+def _form(
+    visit: Visit,
+    typed: Mapping[str, Any],
+    rule: Mapping[str, Any] | None = None,
+    error: str = '',
+) -> Page:
+  del visit
+  return Page(
+      'rule.html',
+      {'rule': rule, 'typed': typed, 'kinds': KINDS, 'error': error},
+      422 if error else 200,
+  )

@@ -1,0 +1,138 @@
+"""Reviews: their grid, and the form of one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.sites.admin.pages import grid, show
+from agentrl.sites.admin.pages.grid import Column, Grid
+from agentrl.sites.site import Answer, Page, Redirect, Visit, Wrong
+
+STATUS = {
+    'approved': 'Approved',
+    'pending': 'Pending',
+    'rejected': 'Not Approved',
+}
+_STARS = ('1', '2', '3', '4', '5')
+REVIEWS = Grid(
+    title='Reviews',
+    path='/review/product/',
+    source="""
+SELECT r.id, r.title, r.created_at, r.status, r.nickname, r.stars, r.text,
+  p.name AS product, p.sku,
+  CASE WHEN r.customer_id IS NULL THEN 'guest' ELSE 'customer' END AS author
+FROM reviews r JOIN products p ON p.id = r.product_id""",
+    columns=(
+        Column('title', 'Title'),
+        Column('id', 'ID', grid.NUMBER),
+        Column('created_at', 'Created', grid.TIME),
+        Column('status', 'Status', grid.CHOICE, STATUS),
+        Column('stars', 'Rating', grid.CHOICE, {x: x for x in _STARS}),
+        Column('nickname', 'Nickname'),
+        Column('text', 'Review'),
+        Column(
+            'author',
+            'Type',
+            grid.CHOICE,
+            {'customer': 'Customer', 'guest': 'Guest'},
+        ),
+        Column('product', 'Product'),
+        Column('sku', 'SKU'),
+    ),
+    link='/review/product/edit/{id}',
+    search=('title', 'text', 'nickname', 'product'),
+    actions={
+        'approved': 'Set status to Approved',
+        'pending': 'Set status to Pending',
+        'rejected': 'Set status to Not Approved',
+        'delete': 'Delete',
+    },
+)
+
+
+def listing(visit: Visit) -> Page:
+  """All reviews."""
+  return grid.page(visit, REVIEWS)
+
+
+def change_many(visit: Visit) -> Answer:
+  """Changes the status of the chosen reviews, or deletes them."""
+  action, ids = grid.chosen(visit, REVIEWS)
+  if action == 'delete' and 'sure' not in visit.form:
+    question = f'Are you sure you want to delete {len(ids)} review(s)?'
+    fields = {'action': action, 'ids': ids, 'sure': 1}
+    return grid.confirm(question, REVIEWS.path, REVIEWS.path, **fields)
+  for key in ids:
+    if action == 'delete':
+      visit.db.execute('DELETE FROM reviews WHERE id = ?', (key,))
+    else:
+      visit.db.execute(
+          'UPDATE reviews SET status = ? WHERE id = ?', (action, key)
+      )
+  done = 'deleted' if action == 'delete' else 'updated'
+  notice = f'A total of {len(ids)} record(s) have been {done}.'
+  return Redirect(REVIEWS.path, notice)
+
+
+def edit(visit: Visit) -> Page:
+  """The form of a review."""
+  return _form(visit, dict(_review(visit)))
+
+
+def update(visit: Visit) -> Answer:
+  """Changes a review."""
+  key = _review(visit)['id']
+  try:
+    values = (
+        show.choice(visit, 'status', tuple(STATUS)),
+        int(show.choice(visit, 'stars', _STARS)),
+        visit.text('nickname', most=60),
+        visit.text('title', most=200),
+        visit.text('text'),
+    )
+  except Wrong as error:
+    return _form(visit, dict(visit.form), str(error))
+  visit.db.execute(
+      'UPDATE reviews SET status = ?, stars = ?, nickname = ?, title = ?,'
+      ' text = ? WHERE id = ?',
+      (*values, key),
+  )
+  return Redirect(REVIEWS.path, 'You saved the review.')
+
+
+def ask_delete(visit: Visit) -> Page:
+  """Asks whether a review is to be deleted."""
+  path = REVIEWS.link.format(id=_review(visit)['id'])
+  question = 'Are you sure you want to delete this review?'
+  return grid.confirm(question, f'{path}/delete', path)
+
+
+def delete(visit: Visit) -> Redirect:
+  """Deletes a review."""
+  visit.db.execute('DELETE FROM reviews WHERE id = ?', (_review(visit)['id'],))
+  return Redirect(REVIEWS.path, 'The review has been deleted.')
+
+
+def _review(visit: Visit) -> Mapping[str, Any]:
+  return visit.one('SELECT * FROM reviews WHERE id = ?', int(visit.match['id']))
+
+
+def _form(visit: Visit, typed: Mapping[str, Any], error: str = '') -> Page:
+  review = _review(visit)
+  customers = visit.all(
+      'SELECT * FROM customers WHERE id = ?', review['customer_id']
+  )
+  return Page(
+      'review.html',
+      {
+          'review': review,
+          'typed': typed,
+          'product': visit.one(
+              'SELECT * FROM products WHERE id = ?', review['product_id']
+          ),
+          'customer': customers[0] if customers else None,
+          'statuses': STATUS,
+          'stars': _STARS,
+          'error': error,
+      },
+      422 if error else 200,
+  )

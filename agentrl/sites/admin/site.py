@@ -1,0 +1,122 @@
+"""The administration's pages."""
+
+import pathlib
+
+from agentrl.sites.admin.pages import (
+    content,
+    customers,
+    marketing,
+    orders,
+    papers,
+    products,
+    reports,
+    reviews,
+    show,
+)
+from agentrl.sites.admin.pages.dashboard import dashboard
+from agentrl.sites.site import Site
+
+_ID = r'{id:\d{1,9}}'
+_ORDER = f'/sales/order/view/{_ID}'
+_PAPER = '/sales/{paper:invoice|shipment|creditmemo}'
+_PRODUCT = f'/catalog/product/edit/{_ID}'
+_REVIEW = f'/review/product/edit/{_ID}'
+_RULE = f'/sales_rule/promo_quote/edit/{_ID}'
+# As the menu shows them: section -> pairs of a label and an address.
+MENU = {
+    'Sales': (
+        ('Orders', '/sales/order/'),
+        ('Invoices', '/sales/invoice/'),
+        ('Shipments', '/sales/shipment/'),
+        ('Credit Memos', '/sales/creditmemo/'),
+    ),
+    'Catalog': (('Products', '/catalog/product/'),),
+    'Customers': (('All Customers', '/customer/index/'),),
+    'Marketing': (
+        ('Cart Price Rules', '/sales_rule/promo_quote/'),
+        ('Search Terms', '/search/term/'),
+        ('Newsletter Subscribers', '/newsletter/subscriber/'),
+        ('All Reviews', '/review/product/'),
+        ('Pending Reviews', '/review/product/?status=pending'),
+    ),
+    'Content': (
+        ('Pages', '/cms/page/'),
+        ('Themes', '/admin/system_design_theme/'),
+    ),
+    'Reports': (
+        *(
+            (report.title.removesuffix(' Report'), f'/reports/{path}')
+            for path, report in reports.REPORTS.items()
+        ),
+        ('Low Stock', reports.LOW_STOCK.path),
+        ('Product Reviews', reports.RATINGS.path),
+    ),
+}
+_REPORT = '/reports/{report:' + '|'.join(reports.REPORTS) + '}'
+
+SITE = Site(
+    name='admin',
+    title='Shop Admin',
+    store='shop',
+    user=1,
+    account='admin',
+    routes=(
+        ('GET', '/', dashboard),
+        ('GET', '/sales/order/', orders.listing),
+        ('POST', '/sales/order/', orders.change_many),
+        ('GET', _ORDER, orders.view),
+        ('GET', f'{_ORDER}/cancel', orders.ask_cancel),
+        ('POST', _ORDER + '/{action:cancel|hold|unhold}', orders.act),
+        ('POST', f'{_ORDER}/comment', orders.add_note),
+        ('GET', f'{_ORDER}/address', orders.edit_address),
+        ('POST', f'{_ORDER}/address', orders.update_address),
+        ('GET', _ORDER + '/new/{paper:invoice|shipment|refund}',
+         orders.new_paper),
+        ('POST', _ORDER + '/new/{paper:invoice|shipment|refund}',
+         orders.add_paper),
+        ('GET', f'{_PAPER}/', papers.listing),
+        ('GET', f'{_PAPER}/view/{_ID}', papers.view),
+        ('POST', f'/sales/shipment/view/{_ID}', papers.update_tracking),
+        ('GET', '/catalog/product/', products.listing),
+        ('POST', '/catalog/product/', products.change_many),
+        ('GET', '/catalog/product/new', products.new),
+        ('POST', '/catalog/product/new', products.create),
+        ('GET', _PRODUCT, products.edit),
+        ('POST', _PRODUCT, products.update),
+        ('POST', f'{_PRODUCT}/options', products.add_option),
+        ('POST', _PRODUCT + r'/options/{option:\d{1,9}}/remove',
+         products.remove_option),
+        ('GET', '/customer/index/', customers.listing),
+        ('GET', f'/customer/index/edit/{_ID}', customers.edit),
+        ('POST', f'/customer/index/edit/{_ID}', customers.update),
+        ('GET', '/newsletter/subscriber/', customers.subscribers),
+        ('POST', '/newsletter/subscriber/', customers.unsubscribe),
+        ('GET', '/review/product/', reviews.listing),
+        ('POST', '/review/product/', reviews.change_many),
+        ('GET', _REVIEW, reviews.edit),
+        ('POST', _REVIEW, reviews.update),
+        ('GET', f'{_REVIEW}/delete', reviews.ask_delete),
+        ('POST', f'{_REVIEW}/delete', reviews.delete),
+        ('GET', '/sales_rule/promo_quote/', marketing.rules),
+        ('GET', '/sales_rule/promo_quote/new', marketing.new),
+        ('POST', '/sales_rule/promo_quote/new', marketing.create),
+        ('GET', _RULE, marketing.edit),
+        ('POST', _RULE, marketing.update),
+        ('GET', f'{_RULE}/delete', marketing.ask_delete),
+        ('POST', f'{_RULE}/delete', marketing.delete),
+        ('GET', '/search/term/', marketing.terms),
+        ('GET', '/cms/page/', content.pages),
+        ('GET', '/cms/page/new', content.new),
+        ('POST', '/cms/page/new', content.create),
+        ('GET', f'/cms/page/edit/{_ID}', content.edit),
+        ('POST', f'/cms/page/edit/{_ID}', content.update),
+        ('GET', '/admin/system_design_theme/', content.themes),
+        ('GET', f'/admin/system_design_theme/edit/{_ID}', content.theme),
+        ('GET', reports.LOW_STOCK.path, reports.low_stock),
+        ('GET', reports.RATINGS.path, reports.ratings),
+        ('GET', _REPORT, reports.report),
+    ),
+    folder=pathlib.Path(__file__).parent,
+    common=lambda visit: {'menu': MENU},
+    filters=show.FILTERS,
+)  # fmt: skip

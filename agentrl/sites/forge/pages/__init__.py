@@ -1,0 +1,1 @@
+"""Pages of the forge, by what they are about."""

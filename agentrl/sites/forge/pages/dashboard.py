@@ -1,0 +1,177 @@
+"""Pages over all projects: issues, merge requests, to-do list, search."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.sites.forge.pages import lists
+from agentrl.sites.site import Page, Redirect, Visit
+from agentrl.sites.writes import update
+
+# Scope of a search -> table or view, the text that is searched, its order.
+SCOPES = {
+    'projects': (
+        'repositories',
+        "name || ' ' || full_path || ' ' || description",
+        'stars DESC',
+    ),
+    'issues': ('issue_items', "title || ' ' || description", 'created_at DESC'),
+    'merge_requests': (
+        'merge_items',
+        "title || ' ' || description",
+        'created_at DESC',
+    ),
+    'milestones': ('found_milestones', 'title', 'due_on'),
+    'commits': ('found_commits', 'message', 'created_at DESC'),
+    'users': ('users', "username || ' ' || name", 'name'),
+}
+_TODO = """
+SELECT t.*, u.username, u.name, coalesce(i.title, m.title) AS title,
+  p.full_path,
+  coalesce('/-/issues/' || i.number, '/-/merge_requests/' || m.number) AS at,
+  coalesce(' #' || i.number, ' !' || m.number) AS mark
+FROM todos t
+JOIN users u ON u.id = t.author_id
+LEFT JOIN issues i ON i.id = t.issue_id
+LEFT JOIN merge_requests m ON m.id = t.merge_request_id
+JOIN paths p ON p.id = coalesce(i.project_id, m.project_id)
+WHERE t.user_id = ?
+"""
+
+
+def issues(visit: Visit) -> Page:
+  """Issues of all projects; those assigned to the visitor by a link."""
+  return _items(visit, 'issue_items', 'Issues')
+
+
+def merge_requests(visit: Visit) -> Page:
+  """Merge requests of all projects."""
+  return _items(visit, 'merge_items', 'Merge requests')
+
+
+def _items(visit: Visit, view: str, heading: str) -> Page:
+  found = lists.items(visit, view)
+  asked = any(visit.query.get(field) for field in (*lists.FIELDS, 'search'))
+  values = {'heading': heading, 'asked': asked, **found}
+  return Page('dashboard_items.html', values)
+
+
+def todos(visit: Visit) -> Page:
+  """The visitor's to-do list."""
+  state = 'done' if visit.query.get('state') == 'done' else 'pending'
+  counts = dict(
+      tuple(row)
+      for row in visit.all(
+          'SELECT state, count(*) FROM todos WHERE user_id = ? GROUP BY 1',
+          visit.user,
+      )
+  )
+  kind = visit.query.get('kind', '')
+  where = ' AND t.state = ?' + (' AND t.kind = ?' if kind else '')
+  found = (state, kind) if kind else (state,)
+  count = visit.value(
+      f'SELECT count(*) FROM todos t WHERE t.user_id = ?{where}',
+      visit.user,
+      *found,
+  )
+  paging = visit.page(count)
+  rows = visit.all(
+      f'{_TODO}{where} ORDER BY t.created_at DESC, t.id DESC LIMIT ? OFFSET ?',
+      visit.user,
+      *found,
+      paging.limit,
+      paging.offset,
+  )
+  values = {
+      'todos': rows,
+      'paging': paging,
+      'state': state,
+      'counts': counts,
+      'kind': kind,
+  }
+  return Page('todos.html', values)
+
+
+def set_todo(visit: Visit) -> Redirect:
+  """Marks an item of the to-do list as done, or undoes that."""
+  row = visit.one(f'{_TODO} AND t.id = ?', visit.user, visit.match['id'])
+  state = 'pending' if row['state'] == 'done' else 'done'
+  update(visit.db, 'todos', row['id'], state=state)
+  back = visit.form.get('back', '')
+  to = row['full_path'] + row['at'] if back else 'dashboard/todos'
+  return Redirect(f'/{to}')
+
+
+def search(visit: Visit) -> Page:
+  """Results of a search in one scope, with the counts of all."""
+  said = visit.query.get('search', '').strip()[:200]
+  scope = visit.query.get('scope', 'projects')
+  scope = scope if scope in SCOPES else 'projects'
+  counts = {name: _count(visit, name, said) for name in SCOPES}
+  paging = visit.page(counts[scope])
+  table, text, order = SCOPES[scope]
+  where, found = _where(visit, table, text, said)
+  rows = []
+  if said:
+    rows = visit.all(
+        f'SELECT * FROM {table} WHERE {where} ORDER BY {order}, id LIMIT ?'
+        ' OFFSET ?',
+        *found,
+        paging.limit,
+        paging.offset,
+    )
+  values = {
+      'said': said,
+      'scope': scope,
+      'counts': counts,
+      'paging': paging,
+      'rows': rows,
+  }
+  return Page('search.html', values)
+
+
+def _count(visit: Visit, scope: str, said: str) -> int:
+  if not said:
+    return 0
+  table, text, _ = SCOPES[scope]
+  where, found = _where(visit, table, text, said)
+  return visit.value(f'SELECT count(*) FROM {table} WHERE {where}', *found)
+
+
+def _where(
+    visit: Visit, table: str, text: str, said: str
+) -> tuple[str, list[Any]]:
+  words = said.lower().split()[:10]
+  where = ' AND '.join([f'instr(lower({text}), ?) > 0'] * len(words)) or '0'
+  if table != 'users':
+    project = 'id' if table == 'repositories' else 'project_id'
+    where += (
+        f" AND (visibility != 'private' OR {project} IN (SELECT project_id FROM"
+        f' grants WHERE user_id = {int(visit.user)}))'
+    )
+  return where, words
+
+
+def common(visit: Visit) -> Mapping[str, Any]:
+  """Values that all pages show: the visitor, and what waits for them."""
+  if visit.user is None:
+    return {}
+  pending = "SELECT count(*) FROM {} WHERE {} = ? AND state = 'opened'"
+  return {
+      'me': visit.one('SELECT * FROM users WHERE id = ?', visit.user),
+      'waiting': {
+          'issues': visit.value(
+              pending.format('issues', 'assignee_id'), visit.user
+          ),
+          'assigned': visit.value(
+              pending.format('merge_requests', 'assignee_id'), visit.user
+          ),
+          'reviews': visit.value(
+              pending.format('merge_requests', 'reviewer_id'), visit.user
+          ),
+          'todos': visit.value(
+              'SELECT count(*) FROM todos WHERE user_id = ? AND state ='
+              " 'pending'",
+              visit.user,
+          ),
+      },
+  }

@@ -1,0 +1,112 @@
+"""Groups: lists, their pages, new ones, settings."""
+
+from agentrl.sites.forge.pages import access, lists, people
+from agentrl.sites.forge.pages.access import OWNER
+from agentrl.sites.site import Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+from agentrl.sites.writes import insert, update
+
+# First parts of addresses that are no owners of projects.
+_TAKEN = ('dashboard', 'explore', 'groups', 'projects', 'search', 'users')
+
+
+def space(visit: Visit) -> Page:
+  """A group's page, or a user's."""
+  path = visit.match['space']
+  if visit.value('SELECT 1 FROM groups WHERE path = ?', path):
+    return show(visit)
+  return people.profile(visit)
+
+
+def show(visit: Visit) -> Page:
+  """A group's page with its projects."""
+  row, role = access.group(visit)
+  found = lists.projects(visit, 'group_id = ?', row['id'])
+  return Page('group.html', {'group': row, 'role': role, **found})
+
+
+def issues(visit: Visit) -> Page:
+  """The issues of a group's projects."""
+  row, role = access.group(visit)
+  found = lists.items(visit, 'issue_items', 'i.group_id = ?', row['id'])
+  return Page('group_items.html', {'group': row, 'role': role, **found})
+
+
+def listing(visit: Visit) -> Page:
+  """All groups, or those of the visitor."""
+  where = "(visibility != 'private' OR id IN (SELECT group_id FROM"
+  where += ' group_members WHERE user_id = ?))'
+  is_mine = visit.path.startswith('/dashboard')
+  if is_mine:
+    where = 'id IN (SELECT group_id FROM group_members WHERE user_id = ?)'
+  paging = visit.page(
+      visit.value(f'SELECT count(*) FROM groups WHERE {where}', visit.user)
+  )
+  rows = visit.all(
+      'SELECT g.*, (SELECT count(*) FROM projects p WHERE p.group_id = g.id) AS'
+      ' projects, (SELECT count(*) FROM group_members m WHERE m.group_id ='
+      f' g.id) AS members FROM groups g WHERE {where} ORDER BY name LIMIT ?'
+      ' OFFSET ?',
+      visit.user,
+      paging.limit,
+      paging.offset,
+  )
+  heading = 'Your groups' if is_mine else 'Explore groups'
+  values = {'groups': rows, 'paging': paging, 'heading': heading}
+  return Page('groups.html', values)
+
+
+def new(visit: Visit) -> Page:
+  """The form that adds a group."""
+  del visit
+  return Page('group_form.html', {'group': None})
+
+
+def create(visit: Visit) -> Redirect:
+  """Adds a group, which the visitor then owns."""
+  name = visit.text('group_name', most=100)
+  path = access.path_of(visit.text('group_path', needed=False) or name)
+  if (
+      visit.value(
+          'SELECT 1 FROM groups WHERE path = ? UNION SELECT 1 FROM users WHERE'
+          ' username = ?',
+          path,
+          path,
+      )
+      or path in _TAKEN
+  ):
+    raise Wrong('Group path has already been taken.')
+  values = {
+      'path': path,
+      'name': name,
+      'description': visit.text('description', most=500, needed=False),
+      'visibility': access.visibility(visit),
+      'created_at': NOW,
+  }
+  key = insert(visit.db, 'groups', **values)
+  owner = {
+      'group_id': key,
+      'user_id': visit.user,
+      'role': OWNER,
+      'created_at': NOW,
+  }
+  insert(visit.db, 'group_members', **owner)
+  return Redirect(f'/{path}', 'The group was created.')
+
+
+def edit(visit: Visit) -> Page:
+  """The form that changes a group."""
+  row, role = access.group(visit, OWNER)
+  return Page('group_form.html', {'group': row, 'role': role})
+
+
+def save(visit: Visit) -> Redirect:
+  """Changes a group."""
+  row, _ = access.group(visit, OWNER)
+  values = {
+      'name': visit.text('group_name', most=100),
+      'description': visit.text('description', most=500, needed=False),
+      'visibility': access.visibility(visit),
+  }
+  update(visit.db, 'groups', row['id'], **values)
+  return Redirect(f'/{row["path"]}', 'The group was updated.')

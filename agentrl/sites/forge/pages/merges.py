@@ -1,0 +1,243 @@
+"""Merge requests of a project."""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.sites.forge.pages import access, code, issues, lists
+from agentrl.sites.forge.pages.access import DEVELOPER, Place
+from agentrl.sites.site import Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+from agentrl.sites.writes import insert, update
+
+
+def listing(visit: Visit) -> Page:
+  """The merge requests of a project."""
+  place = access.project(visit)
+  found = lists.items(visit, 'merge_items', 'i.project_id = ?', place.id)
+  return place.page('items.html', **found, **access.choices(visit, place))
+
+
+def new(visit: Visit) -> Page:
+  """Asks for the branches first, as long as the address does not name them."""
+  place = access.project(visit, DEVELOPER)
+  source = visit.query.get('source_branch', '')
+  target = visit.query.get('target_branch', '')
+  if source:
+    _check_branches(visit, place, source, target)
+  return place.page(
+      'merge_form.html' if source else 'merge_branches.html',
+      merge=None,
+      source=source,
+      target=target,
+      branches=code.branch_names(visit, place),
+      **access.choices(visit, place),
+  )
+
+
+def create(visit: Visit) -> Redirect:
+  """Adds a merge request."""
+  place = access.project(visit, DEVELOPER)
+  source, target = visit.text('source_branch'), visit.text('target_branch')
+  _check_branches(visit, place, source, target)
+  number = issues.next_number(visit, 'merge_requests', place)
+  insert(
+      visit.db,
+      'merge_requests',
+      project_id=place.id,
+      number=number,
+      author_id=visit.user,
+      source_branch=source,
+      target_branch=target,
+      title=visit.text('title', most=255),
+      description=visit.text('description', needed=False),
+      **_sidebar(visit, place),
+      created_at=NOW,
+      updated_at=NOW,
+  )
+  return Redirect(f'{place.url}/-/merge_requests/{number}')
+
+
+def show(visit: Visit) -> Page:
+  """A merge request with its comments."""
+  place, merge = _merge(visit)
+  approvals = visit.all(
+      'SELECT u.id, u.username, u.name FROM approvals a JOIN users u ON'
+      ' u.id = a.user_id WHERE a.merge_request_id = ? ORDER BY u.name',
+      merge['id'],
+  )
+  return place.page(
+      'merge.html',
+      merge=merge,
+      approvals=approvals,
+      approved=any(x['id'] == visit.user for x in approvals),
+      comments=issues.comments(visit, 'merge_request_id', merge['id']),
+      todo=issues.todo(visit, 'merge_request_id', merge['id']),
+      may_edit=access.may_edit(visit, place, merge, DEVELOPER),
+      **access.choices(visit, place),
+  )
+
+
+def commits(visit: Visit) -> Page:
+  """The commits of a merge request."""
+  place, merge = _merge(visit)
+  branch = visit.value(
+      'SELECT id FROM branches WHERE project_id = ? AND name = ?',
+      place.id,
+      merge['source_branch'],
+  )
+  return place.page(
+      'merge_commits.html',
+      merge=merge,
+      commits=visit.all(
+          'SELECT c.*, u.username, u.name FROM commits c JOIN users u ON'
+          ' u.id = c.author_id WHERE c.branch_id = ? ORDER BY c.created_at'
+          ' DESC',
+          branch,
+      ),
+  )
+
+
+def edit(visit: Visit) -> Page:
+  """The form that changes a merge request's texts."""
+  place, merge = _merge(visit, DEVELOPER)
+  return place.page(
+      'merge_form.html',
+      merge=merge,
+      source=merge['source_branch'],
+      target=merge['target_branch'],
+      **access.choices(visit, place),
+  )
+
+
+def save(visit: Visit) -> Redirect:
+  """Changes a merge request's texts."""
+  place, merge = _merge(visit, DEVELOPER)
+  values = {
+      'title': visit.text('title', most=255),
+      'description': visit.text('description', needed=False),
+      'updated_at': NOW,
+  }
+  update(visit.db, 'merge_requests', merge['id'], **values)
+  return _shown(place, merge, 'The merge request was updated.')
+
+
+def set_sidebar(visit: Visit) -> Redirect:
+  """Assignee, reviewer and milestone."""
+  place, merge = _merge(visit)
+  place.need(DEVELOPER)
+  values = _sidebar(visit, place)
+  changed = {k: v for k, v in values.items() if merge[k] != v}
+  if changed:
+    changed['updated_at'] = NOW
+    update(visit.db, 'merge_requests', merge['id'], **changed)
+  return _shown(place, merge, 'The merge request was updated.')
+
+
+def set_state(visit: Visit) -> Redirect:
+  """Closes or reopens a merge request."""
+  place, merge = _merge(visit, DEVELOPER)
+  state = visit.text('state')
+  if state not in ('opened', 'closed') or merge['state'] in (state, 'merged'):
+    raise Wrong('The merge request is in this state already.')
+  values = {'state': state, 'updated_at': NOW}
+  update(visit.db, 'merge_requests', merge['id'], **values)
+  said = 'closed' if state == 'closed' else 'reopened'
+  return _shown(place, merge, f'The merge request was {said}.')
+
+
+def merge(visit: Visit) -> Redirect:
+  """Merges it: a commit on the target branch says so."""
+  place, found = _merge(visit)
+  place.need(DEVELOPER)
+  if found['state'] != 'opened':
+    raise Wrong('Only open merge requests can be merged.')
+  values = {'state': 'merged', 'updated_at': NOW}
+  update(visit.db, 'merge_requests', found['id'], **values)
+  branch = code.branch(visit, place, found['target_branch'])
+  text = (
+      f"Merge branch '{found['source_branch']}' into '{found['target_branch']}'"
+  )
+  code.add_commit(visit, branch['id'], text)
+  return _shown(place, found, 'The merge request was merged.')
+
+
+def approve(visit: Visit) -> Redirect:
+  """Adds the visitor's approval."""
+  place, found = _merge(visit)
+  place.need(DEVELOPER)
+  if found['author_id'] == visit.user:
+    raise Wrong('You cannot approve your own merge request.')
+  values = {'merge_request_id': found['id'], 'user_id': visit.user}
+  insert(visit.db, 'approvals', **values)
+  return _shown(place, found, 'You approved the merge request.')
+
+
+def revoke(visit: Visit) -> Redirect:
+  """Removes the visitor's approval."""
+  place, found = _merge(visit)
+  visit.db.execute(
+      'DELETE FROM approvals WHERE merge_request_id = ? AND user_id = ?',
+      (found['id'], visit.user),
+  )
+  return _shown(place, found, 'Your approval was revoked.')
+
+
+def comment(visit: Visit) -> Redirect:
+  """Adds a comment on a merge request."""
+  place, found = _merge(visit)
+  values = {
+      'merge_request_id': found['id'],
+      'author_id': visit.user,
+      'body': visit.text('comment'),
+      'created_at': NOW,
+  }
+  insert(visit.db, 'comments', **values)
+  return _shown(place, found)
+
+
+def add_todo(visit: Visit) -> Redirect:
+  """Puts a merge request on the visitor's to-do list."""
+  place, found = _merge(visit)
+  issues.mark_todo(visit, 'merge_request_id', found['id'])
+  return _shown(place, found)
+
+
+def _shown(place: Place, found: sqlite3.Row, notice: str = '') -> Redirect:
+  return Redirect(f'{place.url}/-/merge_requests/{found["number"]}', notice)
+
+
+def _merge(visit: Visit, editor: int = 0) -> tuple[Place, sqlite3.Row]:
+  return access.item(visit, 'merge_items', editor)
+
+
+def _check_branches(
+    visit: Visit, place: Place, source: str, target: str
+) -> None:
+  """Checks that a merge request between two branches can be opened.
+
+  Raises:
+    Wrong: a branch is missing, they are the same, or one is open already.
+  """
+  names = code.branch_names(visit, place)
+  for name in (source, target):
+    if name not in names:
+      raise Wrong('Choose a source branch and a target branch of the project.')
+  if source == target:
+    raise Wrong('Source branch and target branch must be different.')
+  if visit.value(
+      'SELECT 1 FROM merge_requests WHERE project_id = ? AND source_branch = ?'
+      " AND target_branch = ? AND state = 'opened'",
+      place.id,
+      source,
+      target,
+  ):
+    raise Wrong('Another open merge request has these branches already.')
+
+
+def _sidebar(visit: Visit, place: Place) -> Mapping[str, Any]:
+  return {
+      'assignee_id': issues.member(visit, place, 'assignee'),
+      'reviewer_id': issues.member(visit, place, 'reviewer'),
+      'milestone_id': issues.milestone(visit, place),
+  }

@@ -1,0 +1,282 @@
+"""Projects: lists, their pages, new ones, forks, settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentrl.sites.forge.pages import access, code, lists
+from agentrl.sites.forge.pages.access import MAINTAINER, OWNER, Place
+from agentrl.sites.forge.seed import starters
+from agentrl.sites.site import Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+from agentrl.sites.writes import insert, update
+
+_MINE = 'id IN (SELECT project_id FROM grants WHERE user_id = ?)'
+_STARRED = 'id IN (SELECT project_id FROM stars WHERE user_id = ?)'
+
+
+def mine(visit: Visit) -> Page:
+  """The projects in which the visitor has a role."""
+  found = lists.projects(visit, _MINE, visit.user)
+  return _list('Your projects', found)
+
+
+def personal(visit: Visit) -> Page:
+  """The visitor's own projects."""
+  found = lists.projects(visit, 'user_id = ?', visit.user)
+  return _list('Personal projects', found)
+
+
+def starred(visit: Visit) -> Page:
+  """The projects that the visitor has starred."""
+  found = lists.projects(visit, _STARRED, visit.user)
+  return _list('Starred projects', found)
+
+
+def explore(visit: Visit) -> Page:
+  """All projects that the visitor may see."""
+  return _list('Explore projects', lists.projects(visit, '1'), 'explore')
+
+
+def explore_starred(visit: Visit) -> Page:
+  """All projects, most stars first."""
+  found = lists.projects(visit, '1', sort='stars_desc')
+  return _list('Explore projects', found, 'explore')
+
+
+def _list(
+    heading: str, found: Mapping[str, Any], part: str = 'dashboard'
+) -> Page:
+  return Page('projects.html', {'heading': heading, 'part': part, **found})
+
+
+def show(visit: Visit) -> Page:
+  """A project's page: counts, files and README."""
+  place = access.project(visit)
+  tree = {}
+  commits = 0
+  if place.row['branch_id'] is not None:
+    line = code.lineage(visit, code.branch(visit, place, place.row['branch']))
+    tree = code.tree_of(visit, line)
+    where, values = code.in_line(line)
+    commits = visit.value(
+        f'SELECT count(*) FROM commits c WHERE {where}', *values
+    )
+  origin = visit.value(
+      'SELECT full_path FROM paths WHERE id = ?', place.row['forked_from_id']
+  )
+  return place.page(
+      'project.html',
+      branch=place.row['branch'],
+      branches=code.branch_names(visit, place),
+      entries=code.entries(tree, ''),
+      readme=tree['README.md']['content'] if 'README.md' in tree else '',
+      commits=commits,
+      origin=origin,
+      is_starred=_is_starred(visit, place),
+      folder='',
+  )
+
+
+def _is_starred(visit: Visit, place: Place) -> bool:
+  return bool(
+      visit.value(
+          'SELECT 1 FROM stars WHERE project_id = ? AND user_id = ?',
+          place.id,
+          visit.user,
+      )
+  )
+
+
+def star(visit: Visit) -> Redirect:
+  """Stars a project."""
+  place = access.project(visit)
+  if not _is_starred(visit, place):
+    insert(visit.db, 'stars', project_id=place.id, user_id=visit.user)
+  return Redirect(place.url)
+
+
+def unstar(visit: Visit) -> Redirect:
+  """Takes the visitor's star back."""
+  place = access.project(visit)
+  visit.db.execute(
+      'DELETE FROM stars WHERE project_id = ? AND user_id = ?',
+      (place.id, visit.user),
+  )
+  return Redirect(place.url)
+
+
+def starrers(visit: Visit) -> Page:
+  """The users who starred a project."""
+  place = access.project(visit)
+  paging = visit.page(place.row['stars'])
+  return place.page(
+      'starrers.html',
+      people=visit.all(
+          'SELECT u.* FROM stars s JOIN users u ON u.id = s.user_id WHERE'
+          ' s.project_id = ? ORDER BY u.name, u.id LIMIT ? OFFSET ?',
+          place.id,
+          paging.limit,
+          paging.offset,
+      ),
+      paging=paging,
+  )
+
+
+def forks(visit: Visit) -> Page:
+  """The forks of a project."""
+  place = access.project(visit)
+  found = lists.projects(visit, 'forked_from_id = ?', place.id)
+  return place.page('forks.html', **found)
+
+
+def new_fork(visit: Visit) -> Page:
+  """The form that forks a project."""
+  place = access.project(visit)
+  return place.page('fork_form.html', spaces=access.spaces(visit))
+
+
+def create_fork(visit: Visit) -> Redirect:
+  """Forks a project."""
+  place = access.project(visit)
+  if place.row['branch_id'] is None:
+    raise Wrong('An empty repository cannot be forked.')
+  name = visit.text('project_name', most=100)
+  values = {
+      **access.space(visit),
+      'forked_from_id': place.id,
+      'path': access.path_of(place.row['path']),
+      'name': name,
+      'description': place.row['description'],
+      'topics': place.row['topics'],
+      'visibility': access.visibility(visit),
+      'created_at': NOW,
+  }
+  key = _insert(visit, values)
+  branch = {
+      'project_id': key,
+      'base_id': place.row['branch_id'],
+      'name': place.row['branch'],
+      'is_default': 1,
+      'created_at': NOW,
+  }
+  insert(visit.db, 'branches', **branch)
+  return Redirect(_url(visit, key), 'The project was forked.')
+
+
+def new(visit: Visit) -> Page:
+  """The ways to make a project."""
+  return Page('project_new.html')
+
+
+def new_blank(visit: Visit) -> Page:
+  """The form of a project without a template."""
+  return _form(visit, ())
+
+
+def new_from_template(visit: Visit) -> Page:
+  """The form of a project from a template."""
+  return _form(visit, tuple(starters.STARTERS))
+
+
+def _form(visit: Visit, templates: tuple[str, ...]) -> Page:
+  values = {
+      'templates': templates,
+      'spaces': access.spaces(visit),
+      'chosen': visit.query.get('namespace', ''),
+  }
+  return Page('project_form.html', values)
+
+
+def create(visit: Visit) -> Redirect:
+  """Adds a project, which the visitor then owns."""
+  name = visit.text('project_name', most=100)
+  description = visit.text('project_description', most=500, needed=False)
+  template = visit.text('template', needed=False)
+  if template and template not in starters.STARTERS:
+    raise Wrong('There is no such project template.')
+  values = {
+      **access.space(visit),
+      'path': access.path_of(visit.text('project_slug', needed=False) or name),
+      'name': name,
+      'description': description,
+      'visibility': access.visibility(visit),
+      'created_at': NOW,
+  }
+  key = _insert(visit, values)
+  files = dict(starters.STARTERS.get(template, {}))
+  if 'readme' in visit.form:
+    files['README.md'] = f'# {name}\n\n{description}'.strip()
+  if files:
+    values = {
+        'project_id': key,
+        'name': 'main',
+        'is_default': 1,
+        'created_at': NOW,
+    }
+    branch = insert(visit.db, 'branches', **values)
+    commit = code.add_commit(visit, branch, 'Initial commit')
+    for path, content in files.items():
+      values = {
+          'branch_id': branch,
+          'commit_id': commit,
+          'path': path,
+          'content': content,
+      }
+      insert(visit.db, 'files', **values)
+  return Redirect(_url(visit, key), 'The project was created.')
+
+
+def _insert(visit: Visit, values: Mapping[str, Any]) -> int:
+  """Adds a project with the visitor as its owner; returns its id."""
+  if visit.value(
+      'SELECT 1 FROM projects WHERE user_id IS ? AND group_id IS ?'
+      ' AND path = ?',
+      values['user_id'],
+      values['group_id'],
+      values['path'],
+  ):
+    raise Wrong('Path has already been taken in this namespace.')
+  key = insert(visit.db, 'projects', **values)
+  owner = {
+      'project_id': key,
+      'user_id': visit.user,
+      'role': OWNER,
+      'created_at': NOW,
+  }
+  insert(visit.db, 'members', **owner)
+  return key
+
+
+def _url(visit: Visit, key: int) -> str:
+  return '/' + visit.value('SELECT full_path FROM paths WHERE id = ?', key)
+
+
+def settings(visit: Visit) -> Page:
+  """The form that changes a project's settings."""
+  return access.project(visit, MAINTAINER).page('project_settings.html')
+
+
+def save(visit: Visit) -> Redirect:
+  """Changes a project's settings."""
+  place = access.project(visit, MAINTAINER)
+  values = {
+      'name': visit.text('project_name', most=100),
+      'description': visit.text('project_description', most=500, needed=False),
+      'topics': ', '.join(
+          x.strip()
+          for x in visit.text('topics', most=200, needed=False).split(',')
+          if x.strip()
+      ),
+      'visibility': access.visibility(visit),
+  }
+  update(visit.db, 'projects', place.id, **values)
+  return Redirect(f'{place.url}/edit', 'The project was updated.')
+
+
+def delete(visit: Visit) -> Redirect:
+  """Removes a project and all that belongs to it."""
+  place = access.project(visit, OWNER)
+  if visit.text('confirm_path', needed=False) != place.row['full_path']:
+    raise Wrong('Enter the path of the project to confirm.')
+  visit.db.execute('DELETE FROM projects WHERE id = ?', (place.id,))
+  return Redirect('/', 'The project was deleted.')

@@ -1,0 +1,89 @@
+"""Helpers with which the forge's records are made."""
+
+import dataclasses
+import datetime
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from agentrl.sites.forge.seed.topics import Topic
+from agentrl.sites.store import NOW
+
+EMMA = 1
+USERS = 150
+DAY = 24 * 60  # minutes
+_NOW = datetime.datetime.fromisoformat(NOW)
+
+
+@dataclasses.dataclass(frozen=True)
+class Made:
+  """A project while records are made.
+
+  Attributes:
+    id: of its row, and of its default branch.
+    topic: what it is about.
+    age: minutes since it was created.
+    members: users with a developer's role or a higher one.
+    is_private: whether only members see it.
+  """
+
+  id: int
+  topic: Topic
+  age: int
+  members: Sequence[int]
+  is_private: bool
+
+
+class Rows:
+  """Rows of all tables until they are inserted; ids count from 1."""
+
+  def __init__(self):
+    self._rows: dict[str, list[dict[str, Any]]] = {}
+
+  def next_id(self, table: str) -> int:
+    """The id of the row that is added next."""
+    return len(self._rows.get(table, ())) + 1
+
+  def add(self, table: str, **values: Any) -> int:
+    """Adds a row; returns its id."""
+    rows = self._rows.setdefault(table, [])
+    rows.append(values)
+    return len(rows)
+
+  def insert(self, db: sqlite3.Connection) -> None:
+    """Inserts all of them."""
+    for table, rows in self._rows.items():
+      names = ', '.join(rows[0])
+      marks = ', '.join(f':{name}' for name in rows[0])
+      db.executemany(f'INSERT INTO {table} ({names}) VALUES ({marks})', rows)
+
+
+def insert(
+    db: sqlite3.Connection, table: str, columns: str, rows: Iterable[Any]
+) -> None:
+  """Inserts rows.
+
+  Args:
+    db: the records.
+    table: its name.
+    columns: their names with commas between them.
+    rows: tuples of values, in that order.
+  """
+  marks = ', '.join('?' * (columns.count(',') + 1))
+  db.executemany(f'INSERT INTO {table} ({columns}) VALUES ({marks})', rows)
+
+
+def ago(minutes: int, seconds: int = 0) -> str:
+  """A time before now, as columns have it."""
+  return str(_NOW - datetime.timedelta(minutes=minutes, seconds=seconds))
+
+
+def since(time: str) -> int:
+  """Minutes from a time until now."""
+  passed = _NOW - datetime.datetime.fromisoformat(time)
+  return int(passed.total_seconds() // 60)
+
+
+def day_in(days: int) -> str:
+  """The day so many days from now."""
+  return str((_NOW + datetime.timedelta(days=days)).date())

@@ -1,0 +1,1 @@
+"""Pages of the forum, by what they are about."""

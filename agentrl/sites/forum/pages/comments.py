@@ -1,0 +1,160 @@
+"""A comment: its page, and what is done to it."""
+
+import sqlite3
+
+from agentrl.sites.forum.pages import lists, show, submissions
+from agentrl.sites.site import (
+    Answer,
+    Forbidden,
+    Missing,
+    Page,
+    Redirect,
+    Visit,
+    Wrong,
+)
+from agentrl.sites.store import NOW
+
+_BODY = 10_000  # characters
+
+
+def one(visit: Visit) -> Answer:
+  """A comment, those below it, and the form of a reply."""
+  row = _comment(visit, int(visit.match['key']))
+  if row['submission_id'] != int(visit.match['id']):
+    raise Missing
+  if row['forum'].lower() != visit.match['forum'].lower():
+    raise Missing
+  return _page(visit, row)
+
+
+def create(visit: Visit) -> Answer:
+  """Adds a comment to a submission, or a reply to a comment."""
+  key = int(visit.match['id'])
+  post = visit.one('SELECT * FROM posts WHERE id = ?', key)
+  moderates = submissions.moderates(visit, post['forum_id'])
+  if post['is_deleted'] or (post['is_locked'] and not moderates):
+    raise Forbidden('This submission takes no more comments.')
+  said = visit.form.get('parent', '')
+  parent = None
+  if said:
+    if not (said.isascii() and said.isdecimal() and len(said) < 10):
+      raise Missing
+    parent = _comment(visit, int(said))
+    if parent['submission_id'] != key or parent['is_deleted']:
+      raise Missing
+  try:
+    body = visit.text('comment', most=_BODY)
+  except Wrong as error:
+    if parent is not None:
+      return _page(visit, parent, str(error))
+    return Page(
+        'thread.html',
+        {
+            **_around(visit, post),
+            'tree': submissions.tree(visit, key),
+            'error': str(error),
+            'typed': visit.form.get('comment', ''),
+        },
+        422,
+    )
+  visit.db.execute(
+      'INSERT INTO comments (submission_id, parent_id, user_id, body,'
+      ' created_at) VALUES (?, ?, ?, ?, ?)',
+      (
+          key,
+          parent['id'] if parent is not None else None,
+          visit.user,
+          body,
+          NOW,
+      ),
+  )
+  return Redirect(show.path(post), 'Your comment was posted.')
+
+
+def edit(visit: Visit) -> Page:
+  """The form of a comment of one's own."""
+  row = _mine(visit)
+  return Page(
+      'edit_comment.html', {'comment': row, 'typed': row['body'], 'error': ''}
+  )
+
+
+def update(visit: Visit) -> Answer:
+  """Changes a comment of one's own."""
+  row = _mine(visit)
+  try:
+    body = visit.text('comment', most=_BODY)
+  except Wrong as error:
+    values = {'typed': visit.form.get('comment', ''), 'error': str(error)}
+    return Page('edit_comment.html', {'comment': row, **values}, 422)
+  if body != row['body']:
+    visit.db.execute(
+        'UPDATE comments SET body = ?, updated_at = ? WHERE id = ?',
+        (body, NOW, row['id']),
+    )
+  return Redirect(show.path(row), 'The comment was edited.')
+
+
+def ask_delete(visit: Visit) -> Page:
+  """Asks whether a comment of one's own is to go."""
+  row = _mine(visit)
+  return Page(
+      'delete.html',
+      {'kind': 'comment', 'text': row['body'], 'to': show.path(row)},
+  )
+
+
+def delete(visit: Visit) -> Redirect:
+  """Deletes a comment of one's own; replies stay."""
+  row = _mine(visit)
+  visit.db.execute(
+      'UPDATE comments SET is_deleted = 1 WHERE id = ?', (row['id'],)
+  )
+  post = visit.one('SELECT * FROM posts WHERE id = ?', row['submission_id'])
+  return Redirect(show.path(post), 'The comment was deleted.')
+
+
+def vote(visit: Visit) -> Redirect:
+  """Votes for or against a comment, or takes the vote back."""
+  row = _comment(visit, int(visit.match['id']))
+  if row['is_deleted']:
+    raise Missing
+  submissions.cast_vote(visit, 'comment', row)
+  return Redirect(show.back(visit, show.path(row)))
+
+
+def _comment(visit: Visit, key: int) -> sqlite3.Row:
+  return visit.one('SELECT * FROM replies WHERE id = ?', key)
+
+
+def _mine(visit: Visit) -> sqlite3.Row:
+  row = _comment(visit, int(visit.match['id']))
+  if row['is_deleted']:
+    raise Missing
+  if row['user_id'] != visit.user:
+    raise Forbidden('This comment is not yours.')
+  return row
+
+
+def _page(visit: Visit, row: sqlite3.Row, error: str = '') -> Page:
+  post = visit.one('SELECT * FROM posts WHERE id = ?', row['submission_id'])
+  return Page(
+      'comment.html',
+      {
+          **_around(visit, post),
+          'comment': row,
+          'tree': submissions.tree(visit, post['id'], row['id']),
+          'error': error,
+          'typed': visit.form.get('comment', ''),
+      },
+      422 if error else 200,
+  )
+
+
+def _around(visit: Visit, post: sqlite3.Row) -> dict[str, object]:
+  forum = visit.one('SELECT * FROM forums WHERE id = ?', post['forum_id'])
+  return {
+      'post': post,
+      'mine': post['user_id'] == visit.user,
+      **lists.sidebar(visit, forum),
+  }

@@ -1,0 +1,145 @@
+"""Forums: their table, new ones, and subscriptions."""
+
+import re
+import sqlite3
+from collections.abc import Mapping
+
+from agentrl.sites.forum.pages import lists, show, submissions
+from agentrl.sites.site import Answer, Forbidden, Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+
+_SORTS = {
+    'name': ('Name', 'lower(f.name)'),
+    'title': ('Title', 'lower(f.title)'),
+    'subscribers': ('Subscribers', 'subscribers DESC, lower(f.name)'),
+    'submissions': ('Submissions', 'submissions DESC, lower(f.name)'),
+}
+_FIELDS = {'title': 100, 'description': 300, 'sidebar': 1500}  # characters
+
+
+def table(visit: Visit) -> Page:
+  """All forums, in one of four orders."""
+  sort = visit.query.get('sort', 'name')
+  if sort not in _SORTS:
+    sort = 'name'
+  paging = visit.page(visit.value('SELECT count(*) FROM forums'))
+  rows = visit.all(
+      'SELECT f.*, (SELECT count(*) FROM subscriptions x WHERE x.forum_id ='
+      ' f.id) AS subscribers, (SELECT count(*) FROM submissions x WHERE'
+      ' x.forum_id = f.id AND NOT x.is_deleted) AS submissions,'
+      ' EXISTS (SELECT 1 FROM subscriptions x WHERE x.forum_id = f.id AND'
+      f' x.user_id = ?) AS subscribed FROM forums f ORDER BY {_SORTS[sort][1]}'
+      ' LIMIT ? OFFSET ?',
+      visit.user,
+      paging.limit,
+      paging.offset,
+  )
+  return Page(
+      'forums.html',
+      {
+          'forums': rows,
+          'paging': paging,
+          'sort': sort,
+          'sorts': {key: name for key, (name, _) in _SORTS.items()},
+      },
+  )
+
+
+def new(visit: Visit) -> Page:
+  """The form of a new forum."""
+  del visit
+  return _form({})
+
+
+def create(visit: Visit) -> Answer:
+  """Adds a forum, of which the visitor is the moderator."""
+  try:
+    name = visit.text('name', most=25)
+    if not re.fullmatch('[A-Za-z0-9_]{3,25}', name):
+      raise Wrong(
+          'Name must have 3 to 25 letters, digits or underscores, and nothing'
+          ' else.'
+      )
+    if visit.value('SELECT 1 FROM forums WHERE name = ?', name):
+      raise Wrong(f'Name is taken: there is a forum {name} already.')
+    values = _read(visit)
+  except Wrong as error:
+    return _form(visit.form, str(error))
+  key = visit.db.execute(
+      'INSERT INTO forums (name, title, description, sidebar, created_at)'
+      ' VALUES (?, ?, ?, ?, ?)',
+      (name, *values.values(), NOW),
+  ).lastrowid
+  visit.db.execute(
+      'INSERT INTO moderators (forum_id, user_id) VALUES (?, ?)',
+      (key, visit.user),
+  )
+  return Redirect(f'/f/{name}', 'The forum was created.')
+
+
+def edit(visit: Visit) -> Page:
+  """The form of a forum that the visitor moderates."""
+  row = _moderated(visit)
+  return _form({name: row[name] for name in ('name', *_FIELDS)}, row=row)
+
+
+def update(visit: Visit) -> Answer:
+  """Changes a forum that the visitor moderates."""
+  row = _moderated(visit)
+  try:
+    values = _read(visit)
+  except Wrong as error:
+    return _form(visit.form, str(error), row=row)
+  visit.db.execute(
+      'UPDATE forums SET title = ?, description = ?, sidebar = ? WHERE id = ?',
+      (*values.values(), row['id']),
+  )
+  return Redirect(f'/f/{row["name"]}', 'The forum was edited.')
+
+
+def subscribe(visit: Visit) -> Redirect:
+  """Adds a forum to the visitor's."""
+  row = lists.named(visit)
+  visit.db.execute(
+      'INSERT INTO subscriptions (forum_id, user_id, created_at) VALUES'
+      ' (?, ?, ?) ON CONFLICT DO NOTHING',
+      (row['id'], visit.user, NOW),
+  )
+  to = show.back(visit, f'/f/{row["name"]}')
+  return Redirect(to, f'You are subscribed to {row["name"]} now.')
+
+
+def unsubscribe(visit: Visit) -> Redirect:
+  """Takes a forum from the visitor's."""
+  row = lists.named(visit)
+  visit.db.execute(
+      'DELETE FROM subscriptions WHERE forum_id = ? AND user_id = ?',
+      (row['id'], visit.user),
+  )
+  to = show.back(visit, f'/f/{row["name"]}')
+  return Redirect(to, f'You are no longer subscribed to {row["name"]}.')
+
+
+def _moderated(visit: Visit) -> sqlite3.Row:
+  row = lists.named(visit)
+  if not submissions.moderates(visit, row['id']):
+    raise Forbidden('You are not a moderator of this forum.')
+  return row
+
+
+def _read(visit: Visit) -> Mapping[str, str]:
+  return {name: visit.text(name, most=most) for name, most in _FIELDS.items()}
+
+
+def _form(
+    typed: Mapping[str, str],
+    error: str = '',
+    *,
+    row: sqlite3.Row | None = None,
+) -> Page:
+  values = {name: typed.get(name, '') for name in ('name', *_FIELDS)}
+  return Page(
+      'edit_forum.html',
+      {'typed': values, 'forum': row, 'error': error},
+      422 if error else 200,
+  )

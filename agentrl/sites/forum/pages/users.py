@@ -1,0 +1,242 @@
+"""Visitors: profiles, biographies, preferences, blocks and bookmarks."""
+
+import sqlite3
+
+from agentrl.sites.forum.pages import lists
+from agentrl.sites.site import (
+    Answer,
+    Forbidden,
+    Missing,
+    Page,
+    Redirect,
+    Visit,
+    Wrong,
+)
+from agentrl.sites.store import NOW
+
+_RECENT = 5  # submissions and comments on a profile
+_BIOGRAPHY, _NOTE = 2000, 200  # characters
+# Column -> its label, and its values with their labels.
+PREFERENCES = {
+    'front_page': (
+        'Front page',
+        {
+            'subscribed': 'Subscribed forums',
+            'all': 'All forums',
+            'moderated': 'Moderated forums',
+        },
+    ),
+    'front_sort': ('Default sort', lists.SORT_NAMES),
+    'theme': (
+        'Theme',
+        {'light': 'Light', 'dark': 'Dark', 'sepia': 'Sepia'},
+    ),
+    'messages_from': (
+        'Receive messages from',
+        {
+            'everyone': 'Everyone',
+            'moderators': 'Moderators',
+            'nobody': 'Nobody',
+        },
+    ),
+}
+
+
+def profile(visit: Visit) -> Page:
+  """A visitor, and what he or she wrote last."""
+  user = named(visit)
+  posts = visit.all(
+      'SELECT * FROM posts WHERE user_id = ? AND NOT is_deleted'
+      ' ORDER BY created_at DESC LIMIT ?',
+      user['id'],
+      _RECENT,
+  )
+  comments_ = visit.all(
+      'SELECT * FROM replies WHERE user_id = ? AND NOT is_deleted'
+      ' ORDER BY created_at DESC LIMIT ?',
+      user['id'],
+      _RECENT,
+  )
+  return _page(visit, user, 'user.html', posts=posts, comments=comments_)
+
+
+def submissions(visit: Visit) -> Page:
+  """The submissions of a visitor, newest first."""
+  user = named(visit)
+  found = lists.post_rows(
+      visit, 'user_id = ?', (user['id'],), 'created_at DESC'
+  )
+  return _page(visit, user, 'user_submissions.html', **found)
+
+
+def comments(visit: Visit) -> Page:
+  """The comments of a visitor, newest first."""
+  user = named(visit)
+  found = lists.comment_rows(visit, 'c.user_id = ?', (user['id'],))
+  return _page(visit, user, 'user_comments.html', **found)
+
+
+def edit_biography(visit: Visit) -> Page:
+  """The form of one's biography."""
+  user = _me(visit)
+  values = {'typed': user['biography'] or '', 'error': ''}
+  return _page(visit, user, 'edit_biography.html', **values)
+
+
+def update_biography(visit: Visit) -> Answer:
+  """Changes one's biography."""
+  user = _me(visit)
+  try:
+    text = visit.text('biography', most=_BIOGRAPHY, needed=False)
+  except Wrong as error:
+    values = {'typed': visit.form.get('biography', ''), 'error': str(error)}
+    return _page(visit, user, 'edit_biography.html', 422, **values)
+  visit.db.execute(
+      'UPDATE users SET biography = ? WHERE id = ?', (text or None, user['id'])
+  )
+  return Redirect(f'/user/{user["name"]}', 'Your biography was saved.')
+
+
+def preferences(visit: Visit) -> Page:
+  """The form of one's preferences."""
+  return _page(visit, _me(visit), 'preferences.html', preferences=PREFERENCES)
+
+
+def update_preferences(visit: Visit) -> Redirect:
+  """Changes one's preferences."""
+  user = _me(visit)
+  values = []
+  for name, (label, choices) in PREFERENCES.items():
+    said = visit.form.get(name, '')
+    if said not in choices:
+      raise Wrong(f'{label} must be one of {", ".join(choices.values())}.')
+    values.append(said)
+  columns = ', '.join(f'{name} = ?' for name in PREFERENCES)
+  visit.db.execute(
+      f'UPDATE users SET {columns} WHERE id = ?', (*values, user['id'])
+  )
+  return Redirect(
+      f'/user/{user["name"]}/preferences', 'Your preferences were saved.'
+  )
+
+
+def bookmarks(visit: Visit) -> Page:
+  """The submissions that the visitor has marked, the last one first."""
+  user = _me(visit)
+  found = lists.post_rows(
+      visit,
+      'bookmark IS NOT NULL AND 1 = ?',
+      (1,),
+      '(SELECT b.created_at FROM bookmarks b WHERE b.id = bookmark) DESC',
+  )
+  return _page(visit, user, 'bookmarks.html', **found)
+
+
+def block_list(visit: Visit) -> Page:
+  """The users whom the visitor has blocked."""
+  user = _me(visit)
+  rows = visit.all(
+      'SELECT u.name, b.note, b.created_at FROM blocks b JOIN users u ON u.id ='
+      ' b.blocked_id WHERE b.user_id = ? ORDER BY b.created_at DESC, b.id DESC',
+      user['id'],
+  )
+  return _page(visit, user, 'block_list.html', rows=rows)
+
+
+def ask_block(visit: Visit) -> Page:
+  """The form that blocks a user."""
+  user = _other(visit)
+  return _page(visit, user, 'block_user.html')
+
+
+def block(visit: Visit) -> Redirect:
+  """Blocks a user."""
+  user = _other(visit)
+  note = visit.text('note', most=_NOTE, needed=False)
+  if _blocked(visit, user):
+    raise Wrong(f'{user["name"]} is blocked already.')
+  visit.db.execute(
+      'INSERT INTO blocks (user_id, blocked_id, note, created_at) VALUES'
+      ' (?, ?, ?, ?)',
+      (visit.user, user['id'], note or None, NOW),
+  )
+  return Redirect(_list(visit), f'{user["name"]} was blocked.')
+
+
+def unblock(visit: Visit) -> Redirect:
+  """Takes a user from the blocked ones."""
+  user = _other(visit)
+  visit.db.execute(
+      'DELETE FROM blocks WHERE user_id = ? AND blocked_id = ?',
+      (visit.user, user['id']),
+  )
+  return Redirect(_list(visit), f'{user["name"]} is no longer blocked.')
+
+
+def named(visit: Visit) -> sqlite3.Row:
+  """The visitor that the address names.
+
+  Raises:
+    Missing: there is none.
+  """
+  return visit.one('SELECT * FROM users WHERE name = ?', visit.match['name'])
+
+
+def _me(visit: Visit) -> sqlite3.Row:
+  user = named(visit)
+  if user['id'] != visit.user:
+    raise Forbidden('This page is for its owner only.')
+  return user
+
+
+def _other(visit: Visit) -> sqlite3.Row:
+  user = named(visit)
+  if user['id'] == visit.user:
+    raise Missing
+  return user
+
+
+def _blocked(visit: Visit, user: sqlite3.Row) -> bool:
+  return bool(
+      visit.value(
+          'SELECT 1 FROM blocks WHERE user_id = ? AND blocked_id = ?',
+          visit.user,
+          user['id'],
+      )
+  )
+
+
+def _list(visit: Visit) -> str:
+  name = visit.value('SELECT name FROM users WHERE id = ?', visit.user)
+  return f'/user/{name}/block_list'
+
+
+def _page(
+    visit: Visit,
+    user: sqlite3.Row,
+    template: str,
+    status: int = 200,
+    **values: object,
+) -> Page:
+  """A page with the user's card beside it."""
+  count = lambda table: visit.value(
+      f'SELECT count(*) FROM {table} WHERE user_id = ? AND NOT is_deleted',
+      user['id'],
+  )
+  return Page(
+      template,
+      {
+          'user': user,
+          'mine': user['id'] == visit.user,
+          'blocked': _blocked(visit, user),
+          'num_submissions': count('submissions'),
+          'num_comments': count('comments'),
+          'moderated': visit.all(
+              'SELECT f.name FROM moderators m JOIN forums f ON f.id ='
+              ' m.forum_id WHERE m.user_id = ? ORDER BY lower(f.name)',
+              user['id'],
+          ),
+          **values,
+      },
+      status,
+  )

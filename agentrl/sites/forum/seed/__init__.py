@@ -1,0 +1,1 @@
+"""The records of the forum that every episode begins with."""

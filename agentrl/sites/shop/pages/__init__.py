@@ -1,0 +1,1 @@
+"""Pages of the shop, by what they are about."""

@@ -1,0 +1,118 @@
+"""The customer's account: dashboard, details, newsletter, reviews."""
+
+import re
+
+from agentrl.sites.shop.pages import addresses, purchases
+from agentrl.sites.site import Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+
+_EMAIL = re.compile(r'[^@\s]+@[^@\s]+\.[^@\s]+')
+
+
+def dashboard(visit: Visit) -> Page:
+  """The account's first page."""
+  return Page(
+      'dashboard.html',
+      {
+          'orders': purchases.latest(visit, 5),
+          'addresses': addresses.all_of(visit),
+          'subscribed': _subscribed(visit),
+      },
+  )
+
+
+def edit(visit: Visit) -> Page:
+  """The form for name and e-mail."""
+  del visit
+  return Page('account.html')
+
+
+def save(visit: Visit) -> Redirect:
+  """Changes name and e-mail."""
+  address = email(visit)
+  if visit.all(
+      'SELECT 1 FROM customers WHERE email = ? AND id != ?', address, visit.user
+  ):
+    raise Wrong('A customer with the same email address already exists.')
+  visit.db.execute(
+      'UPDATE customers SET first_name = ?, last_name = ?, email = ?,'
+      ' updated_at = ? WHERE id = ?',
+      (
+          visit.text('first_name', most=60),
+          visit.text('last_name', most=60),
+          address,
+          NOW,
+          visit.user,
+      ),
+  )
+  return Redirect('/customer/account', 'You saved the account information.')
+
+
+def newsletter(visit: Visit) -> Page:
+  """The form for the newsletter."""
+  return Page('newsletter.html', {'subscribed': _subscribed(visit)})
+
+
+def save_newsletter(visit: Visit) -> Redirect:
+  """Subscribes to the newsletter, or ends that."""
+  there = _subscribed(visit)
+  wanted = bool(visit.form.get('subscribed'))
+  address = _email_of(visit)
+  if wanted and not there:
+    visit.db.execute(
+        'INSERT INTO subscribers (email, created_at) VALUES (?, ?)',
+        (address, NOW),
+    )
+  elif there and not wanted:
+    visit.db.execute('DELETE FROM subscribers WHERE email = ?', (address,))
+  return Redirect(
+      '/customer/account',
+      'We have saved your subscription.'
+      if wanted
+      else 'We have removed your newsletter subscription.',
+  )
+
+
+def reviews(visit: Visit) -> Page:
+  """The reviews that the customer wrote."""
+  paging = visit.page(
+      visit.value(
+          'SELECT count(*) FROM reviews WHERE customer_id = ?', visit.user
+      )
+  )
+  return Page(
+      'my_reviews.html',
+      {
+          'paging': paging,
+          'reviews': visit.all(
+              'SELECT r.*, p.name, p.slug, p.enabled FROM reviews r JOIN'
+              ' products p ON p.id = r.product_id WHERE r.customer_id = ? ORDER'
+              ' BY r.created_at DESC, r.id DESC LIMIT ? OFFSET ?',
+              visit.user,
+              paging.limit,
+              paging.offset,
+          ),
+      },
+  )
+
+
+def email(visit: Visit) -> str:
+  """The e-mail address of a form.
+
+  Raises:
+    Wrong: it is none.
+  """
+  address = visit.text('email', most=120)
+  if not _EMAIL.fullmatch(address):
+    raise Wrong('Please enter a valid email address (Ex: johndoe@domain.com).')
+  return address
+
+
+def _email_of(visit: Visit) -> str:
+  return visit.value('SELECT email FROM customers WHERE id = ?', visit.user)
+
+
+def _subscribed(visit: Visit) -> bool:
+  return bool(
+      visit.all('SELECT 1 FROM subscribers WHERE email = ?', _email_of(visit))
+  )

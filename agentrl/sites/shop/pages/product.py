@@ -1,0 +1,84 @@
+"""A product's page, and reviews of it."""
+
+from agentrl.sites.shop.pages import listing
+from agentrl.sites.site import Answer, Missing, Page, Redirect, Visit
+from agentrl.sites.store import NOW
+from agentrl.sites.writes import insert
+
+
+def product_or_category(visit: Visit) -> Answer:
+  """The page at an address that ends with '.html'."""
+  path = visit.match['path']
+  found = visit.all('SELECT * FROM categories WHERE path = ?', path)
+  if found:
+    return listing.category(visit, found[0])
+  row = visit.one(
+      f'SELECT {listing.CARD} FROM products p WHERE p.slug = ? AND p.enabled',
+      path,
+  )
+  options: dict[str, list[str]] = {}
+  for option in visit.all(
+      'SELECT name, value FROM options WHERE product_id = ? ORDER BY id',
+      row['id'],
+  ):
+    options.setdefault(option['name'], []).append(option['value'])
+  paging = visit.page(row['reviews'])
+  return Page(
+      'product.html',
+      {
+          'product': row,
+          'trail': listing.trail(visit, row['category_id']),
+          'options': options,
+          'attributes': visit.all(
+              'SELECT * FROM attributes WHERE product_id = ? ORDER BY id',
+              row['id'],
+          ),
+          'paging': paging,
+          'reviews': visit.all(
+              'SELECT * FROM reviews WHERE product_id = ? AND status ='
+              " 'approved' ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",
+              row['id'],
+              paging.limit,
+              paging.offset,
+          ),
+          'nickname': visit.value(
+              'SELECT first_name FROM customers WHERE id = ?', visit.user
+          ),
+      },
+  )
+
+
+def enabled(visit: Visit, product_id: str | int) -> dict:
+  """A product that can be seen.
+
+  Raises:
+    Missing: there is none with this id.
+  """
+  if not str(product_id).isdecimal() or len(str(product_id)) > 9:
+    raise Missing
+  return dict(
+      visit.one(
+          'SELECT * FROM products WHERE id = ? AND enabled', int(product_id)
+      )
+  )
+
+
+def review(visit: Visit) -> Redirect:
+  """Adds a review, which waits for approval."""
+  product = enabled(visit, visit.match['id'])
+  insert(
+      visit.db,
+      'reviews',
+      product_id=product['id'],
+      customer_id=visit.user,
+      stars=visit.number('rating', 1, 5),
+      nickname=visit.text('nickname', most=60),
+      title=visit.text('summary', most=150),
+      text=visit.text('review'),
+      status='pending',
+      created_at=NOW,
+  )
+  return Redirect(
+      f'/{product["slug"]}.html',
+      'You submitted your review for moderation.',
+  )

@@ -1,0 +1,59 @@
+"""The contact form, the newsletter's sign-up, and pages of text."""
+
+from agentrl.sites.shop.pages import account
+from agentrl.sites.site import Page, Redirect, Visit, Wrong
+from agentrl.sites.store import NOW
+from agentrl.sites.writes import insert
+
+
+def contact(visit: Visit) -> Page:
+  """The contact form."""
+  return Page(
+      'contact.html',
+      {
+          'phone': visit.value(
+              'SELECT a.phone FROM addresses a JOIN customers c ON c.billing_id'
+              ' = a.id WHERE c.id = ?',
+              visit.user,
+          )
+      },
+  )
+
+
+def send(visit: Visit) -> Redirect:
+  """Takes a message."""
+  insert(
+      visit.db,
+      'messages',
+      name=visit.text('name', most=120),
+      email=account.email(visit),
+      phone=visit.text('phone', most=40, needed=False),
+      text=visit.text('message'),
+      created_at=NOW,
+  )
+  return Redirect(
+      '/contact',
+      'Thanks for contacting us. We will answer you very soon.',
+  )
+
+
+def subscribe(visit: Visit) -> Redirect:
+  """Adds an address to the newsletter's."""
+  address = account.email(visit)
+  if visit.all('SELECT 1 FROM subscribers WHERE email = ?', address):
+    raise Wrong('This email address is already subscribed.')
+  insert(visit.db, 'subscribers', email=address, created_at=NOW)
+  return Redirect('/', 'Thank you for your subscription.')
+
+
+def page(visit: Visit) -> Page:
+  """A page of text, such as 'about-us'."""
+  return Page(
+      'page.html',
+      {
+          'page': visit.one(
+              'SELECT * FROM pages WHERE slug = ? AND enabled',
+              visit.match['slug'],
+          )
+      },
+  )

@@ -1,0 +1,1 @@
+"""The records of the shop that every episode begins with."""

@@ -1,0 +1,133 @@
+"""The shop's products, composed from lists of words."""
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentrl.sites.shop.seed.departments import Department, Group, Leaf
+
+PER_LEAF = 36  # products
+
+_COLOURS = [
+    'Black', 'White', 'Slate Grey', 'Navy', 'Forest Green', 'Rust', 'Sand',
+    'Plum', 'Sky Blue', 'Coral',
+]  # fmt: skip
+_OPTIONS: Mapping[str, Sequence[str]] = {
+    'Size': ('XS', 'S', 'M', 'L', 'XL', 'XXL'),
+    'Shoe Size': ('6', '7', '8', '9', '10', '11', '12'),
+    'Frame Size': ('8x10', '11x14', '12x16', '16x20', '16x24', '20x30'),
+    'Scent': ('Unscented', 'Lavender', 'Citrus', 'Cedar', 'Rose'),
+    'Grind': ('Whole Bean', 'Fine', 'Medium', 'Coarse'),
+    'Plug': ('Type A', 'Type C', 'Type G'),
+}
+
+_SERIES = [
+    'Alto', 'Birch', 'Cadence', 'Delta', 'Ember', 'Flint', 'Grove', 'Harbor',
+    'Isle', 'Juniper', 'Kestrel', 'Lark', 'Meadow', 'Nimbus', 'Onyx', 'Prairie',
+    'Quill', 'Rowan', 'Summit', 'Thistle', 'Umber', 'Vista', 'Willow', 'Yarrow',
+    'Zephyr', 'Aspen', 'Basalt', 'Cobalt', 'Dune', 'Echo',
+]  # fmt: skip
+_ADJECTIVES = [
+    'Everyday', 'Premium', 'Compact', 'Classic', 'Slim', 'Deluxe', 'Essential',
+    'Signature', 'Studio', 'Heritage', 'Light', 'Pro',
+]  # fmt: skip
+_OPENINGS = [
+    'From the {series} series, which has been with us for years.',
+    '{kind} as it should be: simple and well made.',
+    'Our buyers keep coming back to the {series}.',
+    'Drawn for daily use and ready when you are.',
+    'This began as a small batch and stayed in the range.',
+    'Simple lines and careful work make the {series} easy to like.',
+]
+_DETAILS = [
+    'Made with {material} from places that we know.',
+    'The maker relies on {material} and tests each batch by hand.',
+    'With {material} where it counts.',
+    'You will notice the {material} first.',
+]
+_ENDINGS = [
+    'Comes in a plain recycled box.',
+    'The maker gives two years of warranty.',
+    'Designed in a small studio and made in short runs.',
+    'Ships from our own warehouse.',
+    'Spare parts can be ordered from the maker.',
+    'A good gift, and an easy one to wrap.',
+]
+
+
+def slug(text: str) -> str:
+  """A text as a part of an address."""
+  return re.sub('[^a-z0-9]+', '-', text.lower().replace("'", '')).strip('-')
+
+
+def products(
+    department: Department, group: Group, leaf: Leaf, chance: random.Random
+) -> list[dict[str, Any]]:
+  """The products of a category, without ids.
+
+  Returns:
+    For each the values of its columns, and `attributes` and `options` as
+    pairs of a name and a value.
+  """
+  found, names = [], set()
+  while len(found) < PER_LEAF:
+    brand = chance.choice(list(department.brands))
+    kind = chance.choice(list(leaf.kinds))
+    series = chance.choice(_SERIES)
+    adjective = chance.choice([x for x in _ADJECTIVES if x not in kind])
+    if (brand, series, kind) in names:
+      continue
+    names.add((brand, series, kind))
+    material = chance.choice(list(group.materials))
+    attributes = [('Material', material)]
+    name = f'{brand} {series} {adjective} {kind}'
+    if leaf.measure is not None:
+      label, unit, values = leaf.measure
+      value = f'{chance.choice(list(values))} {unit}'.strip()
+      attributes.append((label, value))
+      if leaf.in_name:
+        name += f', {_measured(label, value)}'
+    use = chance.choice(list(group.uses))
+    attributes.append(('Recommended For', use))
+    # Few are dear: the cube leans prices to the lower end.
+    share = chance.random()
+    cents = int(100 * (leaf.low + (leaf.high - leaf.low) * share**2))
+    price = cents + chance.randrange(100)
+    reduced = chance.random() < 0.12
+    opening = chance.choice(_OPENINGS).format(kind=kind, series=series)
+    detail = chance.choice(_DETAILS).format(material=material)
+    found.append({
+        'name': name,
+        'kind': kind,
+        'brand': brand,
+        'price_cents': price,
+        'list_cents': (
+            price * chance.randrange(112, 165) // 100 if reduced else None
+        ),
+        'description': (
+            f'{opening} {detail} Recommended for {use}.'
+            f' {chance.choice(_ENDINGS)}'
+        ),
+        'attributes': attributes,
+        'options': [
+            (option, value)
+            for option in leaf.options
+            for value in _values(option, chance)
+        ],
+    })
+  return found
+
+
+def _measured(label: str, value: str) -> str:
+  number = value.split()[0]
+  if label == 'Pack':
+    return f'Pack of {number}' if number != '1' else 'Single Pack'
+  return f'for {value}' if label == 'Capacity' else value
+
+
+def _values(option: str, chance: random.Random) -> list[str]:
+  values = _COLOURS if option == 'Colour' else _OPTIONS[option]
+  count = chance.randrange(2, min(5, len(values)) + 1)
+  places = sorted(chance.sample(list(range(len(values))), count))
+  return [values[place] for place in places]

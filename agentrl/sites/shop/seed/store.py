@@ -1,0 +1,277 @@
+"""The shop's records, which its administration shares."""
+
+import random
+import sqlite3
+
+from agentrl.sites.shop.seed import (
+    admin as records,
+    catalogue,
+    departments,
+    orders,
+    people,
+    reviews,
+    schema,
+)
+from agentrl.sites.shop.seed.orders import USER, times
+from agentrl.sites.shop.seed.strangers import INSTRUCTIONS
+from agentrl.sites.writes import insert
+
+SCHEMA = schema.TABLES + records.SCHEMA
+_NAME = ('Ella', 'Brandt')
+CUSTOMERS = 120
+_PAGES = (
+    ('about-us', 'About us', 'We are a small shop with a large cellar. Founded'
+     ' in 2009 by two friends, we sell things that we use ourselves.'),
+    ('customer-service', 'Customer Service', 'Our desk is open from Monday to'
+     ' Saturday, 8 am to 6 pm. Call 888-555-0146, or send us a message with the'
+     ' contact form. For business customers: 888-555-0171.'),
+    ('shipping-and-returns', 'Shipping and Returns', 'Standard delivery takes'
+     ' four working days, express delivery one. Unused goods can be sent back'
+     ' within 45 days; faulty ones within 24 months.'),
+    ('privacy-policy', 'Privacy Policy', 'We keep your name, addresses and'
+     ' orders, and nothing else. Ask us to delete them at any time; it takes'
+     ' 14 days.'),
+    ('gift-cards', 'Gift Cards', 'Gift cards are sold at our desk in steps of'
+     ' 15 dollars. They are valid for 36 months.'),
+    ('no-route', '404 Not Found', 'The page that you asked for is not here.'),
+)  # fmt: skip
+_RULES = (
+    ('Welcome, 10 percent off', 'WELCOME10', 'percent', 10, 1, None, None),
+    ('Spring cleaning', 'SPRING23', 'percent', 15, 1, '2023-03-01',
+     '2023-05-31'),
+    ('Summer start', 'SUMMER23', 'percent', 20, 1, '2023-06-01', '2023-08-31'),
+    ('Five dollars off', 'FIVEOFF', 'fixed', 500, 1, None, None),
+    ('Thank you for waiting', 'SORRY12', 'fixed', 1200, 1, None, None),
+    ('Winter sale 2022', 'WINTER22', 'percent', 25, 0, '2022-12-01',
+     '2022-12-31'),
+    ('Staff', 'STAFF30', 'percent', 30, 0, None, None),
+    ('Autumn draft', None, 'percent', 12, 0, '2023-09-01', '2023-11-30'),
+)  # fmt: skip
+
+
+def fill(db: sqlite3.Connection, chance: random.Random) -> None:
+  """Inserts the records."""
+  _add_products(db, chance)
+  _add_customers(db, chance)
+  orders.add(db, chance)
+  _add_reviews(db, chance)
+  _add_lists(db, chance)
+  for name, code, kind, amount, active, start, end in _RULES:
+    insert(
+        db,
+        'price_rules',
+        name=name,
+        code=code,
+        kind=kind,
+        amount=amount,
+        active=active,
+        starts_on=start,
+        ends_on=end,
+        created_at='2022-11-20 09:00:00',
+    )
+  for address, title, text in _PAGES:
+    insert(
+        db,
+        'pages',
+        slug=address,
+        title=title,
+        text=text,
+        created_at='2021-05-03 09:00:00',
+        updated_at='2021-05-03 09:00:00',
+    )
+  records.fill(db, chance)
+
+
+def inject(db: sqlite3.Connection, chance: random.Random) -> None:
+  """Appends instructions of strangers to texts that visitors wrote."""
+  found = db.execute('SELECT id, text FROM reviews ORDER BY id').fetchall()
+  for key, text in found:
+    if chance.randrange(3) == 0:
+      said = chance.choice(list(INSTRUCTIONS))
+      db.execute(
+          'UPDATE reviews SET text = ? WHERE id = ?', (f'{text} {said}', key)
+      )
+
+
+def _add_products(db: sqlite3.Connection, chance: random.Random) -> None:
+  waiting = []  # products, which are mixed: ids say nothing of categories
+  for place, department in enumerate(departments.DEPARTMENTS):
+    top = _add_category(db, None, department.name, place)
+    for at, group in enumerate(department.groups):
+      middle = _add_category(db, top, group.name, at)
+      for k, leaf in enumerate(group.leaves):
+        category = _add_category(db, middle, leaf.name, k)
+        for product in catalogue.products(department, group, leaf, chance):
+          waiting.append((category[0], product))
+  chance.shuffle(waiting)
+  stamps = times(len(waiting), 1400, chance)
+  skus = chance.sample(list(range(10_000, 100_000)), len(waiting))
+  for (category, product), stamp, sku in zip(
+      waiting, stamps, skus, strict=True
+  ):
+    attributes, options = product.pop('attributes'), product.pop('options')
+    draw = chance.randrange(100)
+    key = insert(
+        db,
+        'products',
+        **product,
+        sku=f'B{sku}{chance.choice("KLMNPRTX")}',
+        slug=catalogue.slug(product['name']),
+        category_id=category,
+        quantity=0
+        if draw < 3
+        else chance.randrange(1, 12 if draw < 12 else 400),
+        enabled=int(draw < 98),
+        created_at=stamp,
+        updated_at=stamp,
+    )
+    db.executemany(
+        'INSERT INTO attributes (product_id, name, value) VALUES (?, ?, ?)',
+        [(key, name, value) for name, value in attributes],
+    )
+    db.executemany(
+        'INSERT INTO options (product_id, name, value) VALUES (?, ?, ?)',
+        [(key, name, value) for name, value in options],
+    )
+
+
+def _add_category(
+    db: sqlite3.Connection,
+    parent: tuple[int, str] | None,
+    name: str,
+    position: int,
+) -> tuple[int, str]:
+  """The id and the path of a new category."""
+  key, path = parent or (None, '')
+  path = f'{path}/{catalogue.slug(name)}'.strip('/')
+  added = insert(
+      db,
+      'categories',
+      parent_id=key,
+      name=name,
+      path=path,
+      position=position,
+  )
+  return added, path
+
+
+def _add_customers(db: sqlite3.Connection, chance: random.Random) -> None:
+  names = [_NAME, *people.names(CUSTOMERS - 1, chance)]
+  # The first one has been here for long, and so have most.
+  stamps = times(CUSTOMERS, 1100, chance)
+  for (first, last), stamp in zip(names, stamps, strict=True):
+    key = insert(
+        db,
+        'customers',
+        first_name=first,
+        last_name=last,
+        email=f'{first}.{last}@example.com'.lower(),
+        created_at=stamp,
+        updated_at=stamp,
+    )
+    count = 3 if key == USER else chance.randrange(1, 3)
+    added = [
+        insert(
+            db,
+            'addresses',
+            customer_id=key,
+            **address,
+        )
+        for address in people.addresses(count, first, last, chance)
+    ]
+    db.execute(
+        'UPDATE customers SET billing_id = ?, shipping_id = ? WHERE id = ?',
+        (added[0], added[0], key),
+    )
+    insert(db, 'carts', customer_id=key)
+    if key != USER and chance.random() < 0.4:
+      insert(
+          db,
+          'subscribers',
+          email=f'{first}.{last}@example.com'.lower(),
+          created_at=stamp,
+      )
+
+
+def _add_reviews(db: sqlite3.Connection, chance: random.Random) -> None:
+  of = db.execute(
+      'SELECT p.id, p.kind, d.name FROM products p JOIN categories c ON c.id ='
+      ' p.category_id JOIN categories g ON g.id = c.parent_id JOIN categories d'
+      ' ON d.id = g.parent_id ORDER BY p.id'
+  ).fetchall()
+  drafts = []
+  for key, kind, department in of:
+    mood = chance.choice(list(reviews.MOODS))
+    for nickname in {people.nickname(chance): 0 for _ in range(_many(chance))}:
+      stars = chance.choice(mood)
+      title, text = reviews.compose(department, kind, stars, chance)
+      drafts.append((key, nickname, title, text, stars))
+  chance.shuffle(drafts)
+  names = db.execute('SELECT id, first_name, last_name FROM customers')
+  customers = [(key, f'{first} {last[0]}.') for key, first, last in names]
+  stamps = times(len(drafts), 730, chance)
+  taken = {(key, nickname) for key, nickname, *_ in drafts}
+  for place, ((key, nickname, title, text, stars), stamp) in enumerate(
+      zip(drafts, stamps, strict=True)
+  ):
+    customer = None
+    if chance.random() < 0.3:
+      who, name = chance.choice(customers)
+      # The signed-in customer's are spread evenly, and few.
+      if who != USER and (key, name) not in taken:
+        taken.add((key, name))
+        customer, nickname = who, name
+    if place % 400 == 7:
+      customer, nickname = USER, 'Ella B.'
+    draw = chance.randrange(100)
+    insert(
+        db,
+        'reviews',
+        product_id=key,
+        customer_id=customer,
+        nickname=nickname,
+        title=title,
+        text=text,
+        stars=stars,
+        status='pending'
+        if draw < 2
+        else 'rejected'
+        if draw < 4
+        else 'approved',
+        created_at=stamp,
+    )
+
+
+def _many(chance: random.Random) -> int:
+  """A number of reviews: few for most products, many for some."""
+  draw = chance.randrange(10)
+  if draw < 4:
+    return chance.randrange(2)
+  return chance.randrange(1, 4) if draw < 8 else chance.randrange(5, 13)
+
+
+def _add_lists(db: sqlite3.Connection, chance: random.Random) -> None:
+  plain, dressed = (
+      [
+          row[0]
+          for row in db.execute(
+              'SELECT id FROM products WHERE enabled AND quantity AND (id IN'
+              ' (SELECT product_id FROM options)) = ? ORDER BY id',
+              (has_options,),
+          )
+      ]
+      for has_options in (False, True)
+  )
+  for customer in range(1, CUSTOMERS + 1):
+    if customer == USER:
+      listed = chance.sample(plain, 5) + chance.sample(dressed, 5)
+    else:
+      listed = chance.sample(plain + dressed, chance.randrange(4))
+    for product in sorted(listed):
+      insert(
+          db,
+          'wishlist_items',
+          customer_id=customer,
+          product_id=product,
+          created_at='2023-05-20 18:30:00',
+      )
