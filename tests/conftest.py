@@ -9,7 +9,7 @@ import pytest
 
 from agentrl.envs.web import chromium
 from agentrl.errors import EnvError
-from agentrl.training import compile_cache
+from agentrl.parallel import compile_cache
 
 # A test draws the same cases in every run, so that one which passed does not
 # fail elsewhere by chance; --hypothesis-profile=explore draws others each time.

@@ -26,8 +26,9 @@ OPTIONS = {
     'inference.options': {'fields', 'errors'},
     'models.options': {'fields', 'errors'},
     'rollout.options': {'fields', 'errors', 'envs'},
+    'parallel.options': {'fields', 'errors'},
     'training.options': {'fields', 'errors'},
-    'serving.options': {'fields', 'errors', 'training.options'},
+    'serving.options': {'fields', 'errors'},
 }
 # Packages, and modules, that a package may import besides itself and the
 # records and errors that are open to all; from the lowest layer to the highest.
@@ -41,18 +42,21 @@ ALLOWED = {
     'metrics': {'trackers'},
     'schedules': {'own'},
     'json_files': set(),
-    'ops': {'batch'},
-    'parallel': set(),
     'runtime': set(),
     'http': set(),
     'sites': set(),
+    'ops': {'batch'},
+    'parallel': {'fields', 'runtime'},
     'envs': {'own', 'fields', 'json_files', 'http', 'runtime', 'sites'},
     'text': set(),
     'models': {'batch', 'fields', 'ops', 'parallel'},
     'inference': {'http', 'runtime'},
-    'rollout': {'fields', 'envs', 'text', 'inference', 'http', 'runtime'},
     'data': {'json_files', 'text'},
-    'weights': {'models', 'parallel'},
+    'rollout': {
+        'fields', 'metrics', 'schedules', 'envs', 'text', 'inference', 'data',
+        'http', 'runtime',
+    },
+    'weights': {'models', 'parallel', 'runtime'},
     'algos': {'batch', 'fields', 'ops'},
     'evaluation': {
         'metrics', 'envs', 'text', 'inference', 'rollout', 'data', 'http',
@@ -92,14 +96,20 @@ INPUT_OUTPUT = {
     'subprocess', 'threading', 'socket',
 }  # fmt: skip
 # flax changes a class while it derives another from it, and an engine traces the
-# decoder in a thread of its own.
-LOCKS = {'models.transformer': {'threading'}}
+# decoder in a thread of its own; ranks and the cache of programs are about
+# processes and files, and need jax.
+DO_IO = {
+    'models.transformer': {'threading'},
+    'parallel.ranks': {'pathlib'},
+    'parallel.compile_cache': {'absl', 'os', 'pathlib'},
+}
 # The border turns host records into the device world's batch.
 BORDER = 'data.collate'
 CROSSES = {'training', 'planning', 'modes'}
 # A ConfigDict stops in modes/: below it, functions take named values.
 KNOWS_CONFIGS = {'config', 'modes'}
-# Only serving and modes start processes; training runs in those it is given.
+# Who samples, and servers of environments, are started; training runs in
+# processes that it is given.
 PROCESSES = {'runtime.children', 'runtime.supervisor'}
 
 
@@ -155,7 +165,7 @@ def test_imports_point_down(package):
     if package in HOST:
       forbidden = ACCELERATOR
     if package in DEVICE:
-      forbidden = INPUT_OUTPUT - LOCKS.get(name, set())
+      forbidden = INPUT_OUTPUT - DO_IO.get(name, set())
     if name in OPTIONS:
       allowed, forbidden = OPTIONS[name], ACCELERATOR | INPUT_OUTPUT
     if name == BORDER:

@@ -20,9 +20,9 @@ from agentrl.models import transformer, value_head
 from agentrl.models.config import TransformerConfig
 from agentrl.ops import logprob
 from agentrl.parallel.mesh import make_mesh
+from agentrl.serving.weight_sync import push as weight_sync
 from agentrl.training import optim, programs as programs_lib, state as state_lib
 from agentrl.training.policy_update import UpdatePlan
-from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import HORIZON, TERMINATED, Group, Segment
 from agentrl.weights import names
 from tests import fakes

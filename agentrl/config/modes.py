@@ -21,6 +21,7 @@ from agentrl.errors import ConfigError
 from agentrl.fields import ActsIf, field, section
 from agentrl.inference.options import ChatOptions, is_asked
 from agentrl.models.options import DTYPES, Model, TrainModel
+from agentrl.parallel.options import Mesh, RlMesh
 from agentrl.rollout.options import (
     AgentOptions,
     ContextOptions,
@@ -31,19 +32,13 @@ from agentrl.rollout.options import (
 )
 from agentrl.serving.options import (
     SERVER_DTYPES,
+    SHARD_BYTES,
     EmbeddedOptions,
     PolicyServer,
     SamplerOptions,
     TrainSamplerOptions,
 )
-from agentrl.training.options import (
-    SHARD_BYTES,
-    Gauges,
-    Mesh,
-    Optim,
-    RlMesh,
-    RlOptim,
-)
+from agentrl.training.options import Gauges, Optim, RlOptim
 
 
 def _same(section: str, *names: str) -> dict[str, str]:

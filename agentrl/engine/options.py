@@ -18,7 +18,7 @@ class EngineOptions:
     served_name: the model's on the OpenAI routes; None: `model_path`.
     trained_with: how the policy was asked in training, which /server_info and
       the model's card on the OpenAI routes tell until other weights are loaded
-      from disk; None: unknown. See `training.model_card.trained_with`.
+      from disk; None: unknown. See `weights.model_card.trained_with`.
     eos_ids: ids that end a completion.
     max_running: requests that decode at once; more wait.
     max_len: most tokens of prompt and completion together.

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from agentrl.errors import DataError
-from agentrl.evaluation.intervals import Interval
+from agentrl.evaluation.stats.intervals import Interval
 
 FILE = 'evaluation.json'
 ALL = 'all'  # the subtask of a row over a whole panel

@@ -4,8 +4,8 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
-from agentrl.evaluation import intervals, passes, power
 from agentrl.evaluation.results import ALL, Attempt, Figure, Panel, Row
+from agentrl.evaluation.stats import intervals, passes, power
 from agentrl.types import CONTEXT, Episode, Group
 
 # What the episodes cost, in the currency of the prices; None: not known.

@@ -9,20 +9,22 @@ from jax.sharding import Mesh
 from agentrl import config as config_lib, trackers
 from agentrl.config import modes, resume
 from agentrl.config.mixture import Member
+from agentrl.data import packing
 from agentrl.errors import AgentrlError, CheckpointError, ConfigError
 from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
 from agentrl.modes.session import Session
-from agentrl.parallel import distributed
+from agentrl.parallel import distributed, meshes, ranks
+from agentrl.rollout import collection
 from agentrl.rollout.agent import make_agent
+from agentrl.rollout.collection import Collector
 from agentrl.rollout.environment import Environment
 from agentrl.serving import remote
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.trackers import Tracker
-from agentrl.training import adapters, collection, language_model, meshes
+from agentrl.training import adapters, language_model
 from agentrl.training.checkpoint import Checkpoints
-from agentrl.training.collection import Collector
 from agentrl.training.language_model import DTYPES, LanguageModel
 from agentrl.training.run_record import RunRecord
 from agentrl.training.supervised import Network
@@ -112,7 +114,7 @@ def make_worlds(
       trackers=_make_trackers(session),
   )
   language_model.check_attention(config.model)
-  mesh = meshes.make(config.mesh)
+  mesh = meshes.make(config.mesh, packing.LENGTHS)
   checkpoints = session.stack.enter_context(
       Checkpoints(
           session.directory / 'checkpoints', keep=config.checkpoint.keep
@@ -306,6 +308,7 @@ def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
       agent,
       config.rollout,
       world.name,
+      ranks,
   )
 
 

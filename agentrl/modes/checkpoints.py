@@ -4,7 +4,8 @@ import dataclasses
 from typing import Any
 
 from agentrl.modes.build import Run
-from agentrl.training import adapters, checkpoint as checkpoint_lib, ranks
+from agentrl.parallel import ranks
+from agentrl.training import adapters, checkpoint as checkpoint_lib
 from agentrl.training.state import TrainState
 
 

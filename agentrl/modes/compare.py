@@ -11,14 +11,14 @@ from ml_collections import ConfigDict
 from agentrl import config as config_lib
 from agentrl.config.modes import Compare
 from agentrl.errors import ConfigError
-from agentrl.evaluation import (
-    compared,
-    comparison_report,
+from agentrl.evaluation.compare import (
+    record as compared,
     recorded,
-    sample_sizes,
+    report as comparison_report,
 )
-from agentrl.evaluation.compared import Compared
-from agentrl.evaluation.recorded import Recorded
+from agentrl.evaluation.compare.record import Compared
+from agentrl.evaluation.compare.recorded import Recorded
+from agentrl.evaluation.stats import sample_sizes
 from agentrl.runtime import workdir as workdir_lib
 
 _SIZES = (

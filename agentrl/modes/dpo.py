@@ -27,9 +27,9 @@ from agentrl.modes import (
 )
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.rollout import demonstrations as conversion
+from agentrl.rollout import collection, demonstrations as conversion
 from agentrl.serving.start import Serving
-from agentrl.training import collection, supervised
+from agentrl.training import supervised
 from agentrl.types import Episode
 
 read = resume.read

@@ -24,27 +24,26 @@ from agentrl import config as config_lib
 from agentrl.config import evaluation, resume
 from agentrl.config.evaluation import Evaluated
 from agentrl.config.modes import Evaluate
-from agentrl.evaluation import (
+from agentrl.evaluation import report, results, rows as rows_lib
+from agentrl.evaluation.curves import (
     curves as curves_lib,
-    curves_figure,
-    curves_report,
-    report,
-    results,
-    rows as rows_lib,
+    figure as curves_figure,
+    report as curves_report,
 )
-from agentrl.evaluation.curves import Curves, Point
+from agentrl.evaluation.curves.curves import Curves, Point
 from agentrl.evaluation.evaluate import summarise
 from agentrl.evaluation.journal import Journal
 from agentrl.evaluation.play import Player
 from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
-from agentrl.modes import policies, told as told_lib
-from agentrl.modes.opening import Opening, OpenPolicy
-from agentrl.modes.worlds import Worlds
+from agentrl.modes import told as told_lib
+from agentrl.modes.evaluation import policies
+from agentrl.modes.evaluation.opening import Opening, OpenPolicy
+from agentrl.modes.evaluation.worlds import Worlds
+from agentrl.parallel import compile_cache, ranks
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
 from agentrl.runtime import lock, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
-from agentrl.training import compile_cache, ranks
 from agentrl.types import Episode, Group
 
 

@@ -15,13 +15,14 @@ from agentrl import config as config_lib
 from agentrl.config.modes import Export, Source
 from agentrl.errors import CheckpointError, ConfigError, WeightsError
 from agentrl.models import options
+from agentrl.parallel import compile_cache, ranks
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.training import compile_cache, language_model, model_card, ranks
+from agentrl.training import language_model
 from agentrl.training.language_model import DTYPES, LanguageModel
-from agentrl.weights import hf, pretrained, verify
+from agentrl.weights import hf, model_card, pretrained, verify
 
 # Words, blanks, digits, other scripts, what JSON and code need, a control token.
 _SAMPLE = (

@@ -12,8 +12,8 @@ from agentrl.evaluation import results, rows
 from agentrl.evaluation.evaluate import seeded, summarise
 from agentrl.evaluation.results import Panel
 from agentrl.inference.sampler import Sampler
-from agentrl.rollout.environment import TaskLists
-from agentrl.training.collection import Collector
+from agentrl.rollout.collection import Collector
+from agentrl.rollout.task_lists import TaskLists
 from agentrl.types import Group
 
 

@@ -13,8 +13,9 @@ from agentrl.algos import grpo
 from agentrl.config.modes import Inspect
 from agentrl.data import collate, episodes as episodes_lib, report
 from agentrl.errors import ConfigError, DataError
+from agentrl.parallel import compile_cache
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import compile_cache, language_model
+from agentrl.training import language_model
 from agentrl.types import Episode, Group
 from agentrl.viewer import export, export_page, learned as learned_lib, record
 from agentrl.viewer.learned import Learned

@@ -17,14 +17,12 @@ from agentrl.data.quotas import Quotas
 from agentrl.evaluation import evaluate as evaluation, report
 from agentrl.modes import held_out
 from agentrl.modes.build import Run
+from agentrl.parallel import ranks
+from agentrl.rollout import collection
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import start as serving_lib
 from agentrl.serving.start import Serving
-from agentrl.training import (
-    collection,
-    ranks,
-    supervised,
-)
+from agentrl.training import supervised
 from agentrl.training.optim import Rate
 from agentrl.training.run_record import SMALL, WHOLE
 from agentrl.types import Episode

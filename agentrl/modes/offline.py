@@ -13,12 +13,11 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.modes import checkpoints, learning
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.parallel import distributed
+from agentrl.parallel import distributed, ranks
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
 from agentrl.training import (
     programs as programs_lib,
-    ranks,
     state as state_lib,
     supervised,
 )

@@ -18,12 +18,14 @@ from agentrl.config import mixture, resume
 from agentrl.config.modes import AgentEvol, Dpo, Evaluate, Learning, Sft, Train
 from agentrl.data import conversations, episodes as episodes_lib, preference
 from agentrl.errors import ConfigError, DataError
-from agentrl.evaluation import curves_figure, recorded
+from agentrl.evaluation.compare import recorded
+from agentrl.evaluation.curves import figure as curves_figure
 from agentrl.http import auth
 from agentrl.models import variants
-from agentrl.modes import build, export, held_out, policies, told
+from agentrl.modes import build, export, held_out, told
+from agentrl.modes.evaluation import policies
 from agentrl.rollout import demonstrations
-from agentrl.rollout.environment import TaskLists
+from agentrl.rollout.task_lists import TaskLists
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import remote
 from agentrl.training import language_model

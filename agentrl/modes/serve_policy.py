@@ -6,7 +6,7 @@ from agentrl.config import resume
 from agentrl.http import auth
 from agentrl.http.auth import Keys
 from agentrl.serving import policy_server
-from agentrl.training import model_card
+from agentrl.weights import model_card
 
 read = resume.read
 

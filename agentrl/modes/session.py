@@ -13,11 +13,10 @@ import rich.console
 from agentrl import config as config_lib
 from agentrl.config import resume
 from agentrl.errors import AgentrlError, CheckpointError, DivergedError
-from agentrl.parallel import distributed
+from agentrl.parallel import compile_cache, distributed, ranks
 from agentrl.rollout import seeds
 from agentrl.runtime import lock, workdir as workdir_lib
 from agentrl.runtime.event_loop import EventLoop, Interrupted
-from agentrl.training import compile_cache, ranks
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,21 +22,16 @@ from agentrl.inference.sampler import Sampler
 from agentrl.modes import build, checkpoints, learning, session as session_lib
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.parallel import sharding
+from agentrl.parallel import ranks, sharding
+from agentrl.rollout import collection
+from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
 from agentrl.serving.start import Serving
-from agentrl.training import (
-    collection,
-    ranks,
-    rl,
-    state as state_lib,
-    watch,
-)
+from agentrl.training import rl, state as state_lib, watch
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
 from agentrl.training.run_record import SMALL, WHOLE
-from agentrl.training.sources import Source, Sources
 
 _SHOWN = (
     'rollout/horizon',
@@ -273,7 +268,7 @@ class _Hooks(rl.Hooks):
   def record(self, made):
     run, config, step = self.run, self.run.session.config, made.step
     metrics = made.metrics | collection.sampler_metrics(
-        self.sampler, made.groups
+        self.sampler, made.groups, ranks
     )
     run.record.write_step(
         made,

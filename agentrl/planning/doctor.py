@@ -18,13 +18,14 @@ import psutil
 from packaging.requirements import Requirement
 
 from agentrl import envs
+from agentrl.data import packing
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.models.config import TransformerConfig
+from agentrl.parallel import meshes, ranks
 from agentrl.planning import card, network, plan
 from agentrl.planning.finding import FAULT, OK, WARNING, Finding
 from agentrl.planning.network import Values
-from agentrl.training import meshes, ranks
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _REQUIREMENTS = 'requirements.txt'
@@ -142,7 +143,7 @@ def devices(
     yield Finding(OK, 'devices', words)
   if 'mesh.data' in values:
     try:
-      meshes.make(config.mesh)
+      meshes.make(config.mesh, packing.LENGTHS)
     except ConfigError as error:
       yield Finding(
           FAULT,

@@ -22,7 +22,7 @@ from agentrl.data import packing
 from agentrl.models import lora as lora_lib, transformer, value_head, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.options import Model, TrainModel
-from agentrl.parallel import mesh as mesh_lib, sharding
+from agentrl.parallel import mesh as mesh_lib, meshes, sharding
 from agentrl.planning import footprint
 from agentrl.planning.footprint import Program, Size
 from agentrl.runtime import workdir as workdir_lib
@@ -30,7 +30,6 @@ from agentrl.training import (
     adapters,
     checkpoint as checkpoint_lib,
     language_model,
-    meshes,
     optim as optim_lib,
     options,
     programs as programs_lib,
@@ -167,7 +166,7 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
   """
   work = WORK[mode](config)
   engine = _engine(config, shape) if work.samples else {}
-  mesh = meshes.make(config.mesh)
+  mesh = meshes.make(config.mesh, packing.LENGTHS)
   # A CPU compiles no kernels for GPUs; `report` says so.
   model = dataclasses.replace(config.model, attention='reference')
   module = language_model.make_module(shape, model)

@@ -16,8 +16,10 @@ from agentrl.fields import (
     when,
     when_set,
 )
-from agentrl.training.options import PUSHES, SHARD_BYTES
 
+# What a push does to requests under way, see `weight_sync.disk`.
+PUSHES = ('retract', 'drain', 'abort', 'in_place')
+SHARD_BYTES = 10**9  # of a pushed file
 _URL = 'http://127.0.0.1:1'
 # What the run itself tells a server that it starts -> what to do instead.
 _OWN_FLAGS = {

@@ -10,9 +10,10 @@ from absl import logging
 
 from agentrl.http.auth import Keys
 from agentrl.models.options import Model
+from agentrl.parallel import compile_cache
 from agentrl.serving import start as serving
 from agentrl.serving.options import EmbeddedOptions, PolicyServer
-from agentrl.training import compile_cache, language_model
+from agentrl.training import language_model
 
 _POLL_S = 0.05  # between two checks whether all is compiled
 

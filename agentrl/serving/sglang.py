@@ -25,8 +25,8 @@ from agentrl.runtime import children, ranks, supervisor
 from agentrl.runtime.children import Child
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.serving.options import Launch
-from agentrl.training.weight_sync.disk import DiskPush
-from agentrl.training.weight_sync.files import Version
+from agentrl.serving.weight_sync.disk import DiskPush
+from agentrl.serving.weight_sync.files import Version
 
 HOST = '127.0.0.1'
 _POLL_S = 0.1

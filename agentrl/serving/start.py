@@ -19,22 +19,21 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
-from agentrl.parallel import distributed
+from agentrl.parallel import distributed, ranks
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import options, remote, sglang
-from agentrl.training import ranks
+from agentrl.serving.weight_sync import push as weight_sync
+from agentrl.serving.weight_sync.disk import DiskPush, Follower
+from agentrl.serving.weight_sync.files import (
+    AdapterFiles,
+    ModelFiles,
+    check_room,
+)
 from agentrl.training.language_model import (
     DTYPES,
     LanguageModel,
     check_context,
-)
-from agentrl.training.weight_sync import push as weight_sync
-from agentrl.training.weight_sync.disk import DiskPush, Follower
-from agentrl.training.weight_sync.files import (
-    AdapterFiles,
-    ModelFiles,
-    check_room,
 )
 from agentrl.weights import families, peft
 

@@ -22,11 +22,11 @@ from agentrl.models import lora as lora_lib, transformer
 from agentrl.models.config import TransformerConfig
 from agentrl.models.options import Lora, TrainModel
 from agentrl.models.transformer import Transformer
-from agentrl.parallel import sharding
+from agentrl.parallel import meshes, ranks, sharding
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.text.tokenizer import Tokenizer
-from agentrl.training import adapters, meshes, ranks
+from agentrl.training import adapters
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.weights import names, pretrained
 

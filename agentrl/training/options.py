@@ -1,4 +1,4 @@
-"""Sections of a config about updates and devices; imports no jax."""
+"""Sections of a config about updates; imports no jax."""
 
 import dataclasses
 
@@ -6,9 +6,6 @@ from agentrl.fields import field, when, when_set
 
 OPTIMIZERS = ('adamw', 'adamw8bit', 'adafactor', 'muon')
 SCHEDULES = ('constant', 'linear', 'cosine')
-# What a push does to requests under way, see `weight_sync.disk`.
-PUSHES = ('retract', 'drain', 'abort', 'in_place')
-SHARD_BYTES = 10**9  # of a pushed file
 
 _ADAM = when('optim.name', 'adamw', 'adamw8bit', 'muon')
 _MUON = when('optim.name', 'muon')
@@ -44,40 +41,6 @@ class RlOptim(Optim):
   """An optimizer whose number of updates is known beforehand."""
 
   warmup_steps: int = field(0, 'updates of linear warm-up', ge=0)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Mesh:
-  """Devices per axis, of which one may be -1: the rest; and their memory."""
-
-  data: int = field(1, 'devices for rows of a batch; -1: the rest')
-  fsdp: int = field(
-      -1, 'devices for rows, parameters and moments; -1: the rest', example=2
-  )
-  tensor: int = field(
-      1, 'devices for heads, MLP width, vocabulary; -1: the rest'
-  )
-  sequence: int = field(1, 'devices for the tokens of a row; -1: the rest')
-  offload: tuple[str, ...] = field(
-      (), 'arrays kept in host memory between uses', one_of=('optimizer',)
-  )
-
-  @property
-  def axes(self) -> dict[str, int]:
-    """Devices by the name of their axis."""
-    names = ('data', 'fsdp', 'tensor', 'sequence')
-    return {name: getattr(self, name) for name in names}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RlMesh(Mesh):
-  """A mesh that may hold the policy that the KL is to."""
-
-  offload: tuple[str, ...] = field(
-      (),
-      'arrays kept in host memory between uses',
-      one_of=('optimizer', 'reference'),
-  )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from agentrl.batch import TokenBatch
 from agentrl.data import collate
 from agentrl.models import value_head
 from agentrl.ops import kl
+from agentrl.rollout.sources import Share, Sources
 from agentrl.training import (
     optim as optim_lib,
     policy_update,
@@ -28,7 +29,6 @@ from agentrl.training import (
 )
 from agentrl.training.options import RlOptim
 from agentrl.training.policy_update import LastUpdate, Update, UpdatePlan
-from agentrl.training.sources import Share, Sources
 from agentrl.training.state import TrainState
 from agentrl.training.supervised import Network
 from agentrl.types import Group

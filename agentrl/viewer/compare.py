@@ -15,9 +15,10 @@ import msgspec
 from aiohttp import web
 
 from agentrl.errors import DataError, PanelError
-from agentrl.evaluation import compared, pairing, results, sides
-from agentrl.evaluation.recorded import Recorded
-from agentrl.evaluation.sides import Side
+from agentrl.evaluation import results
+from agentrl.evaluation.compare import pairing, record as compared, sides
+from agentrl.evaluation.compare.recorded import Recorded
+from agentrl.evaluation.compare.sides import Side
 from agentrl.viewer import files, panels, run_facts, series
 from agentrl.viewer.metric_lines import MetricLines
 from agentrl.viewer.panels import Evaluated

@@ -13,7 +13,7 @@ from agentrl import envs
 from agentrl.envs.client import EnvClient
 from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, EnvError
-from agentrl.rollout.environment import EnvServer
+from agentrl.rollout.env_server import EnvServer
 
 _MOST = 4  # servers at a time
 _IDLE_S = 600.0

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from aiohttp import web
 
-from agentrl.evaluation import intervals
+from agentrl.evaluation.stats import intervals
 from agentrl.types import FAILURES
 from agentrl.viewer import filters, numbers
 from agentrl.viewer.index import COUNTED

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import AgentrlError, DataError
-from agentrl.evaluation import journal, recorded, results
-from agentrl.evaluation.recorded import Recorded
+from agentrl.evaluation import journal, results
+from agentrl.evaluation.compare import recorded
+from agentrl.evaluation.compare.recorded import Recorded
 from agentrl.evaluation.results import Panel, PolicyRecord
 from agentrl.rollout import seeds
 from agentrl.types import Episode

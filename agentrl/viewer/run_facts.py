@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from agentrl.errors import DataError
-from agentrl.evaluation import compared, results as results_lib
+from agentrl.evaluation import results as results_lib
+from agentrl.evaluation.compare import record as compared
 from agentrl.runtime import lock, workdir
 from agentrl.viewer import files, metric_lines, run_config
 

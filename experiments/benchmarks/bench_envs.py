@@ -28,7 +28,7 @@ from absl import app, flags
 
 from agentrl import envs
 from agentrl.envs.client import EnvClient
-from agentrl.rollout.environment import EnvServer
+from agentrl.rollout.env_server import EnvServer
 from experiments.benchmarks import reference_rates
 
 _ENV = flags.DEFINE_enum(

@@ -31,8 +31,10 @@ from agentrl.models import transformer, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.transformer import Transformer
 from agentrl.parallel import mesh as mesh_lib
+from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.schedules import fixed
+from agentrl.serving.weight_sync import push as weight_sync
 from agentrl.training import (
     optim,
     programs as programs_lib,
@@ -40,8 +42,6 @@ from agentrl.training import (
     state as state_lib,
 )
 from agentrl.training.policy_update import UpdatePlan
-from agentrl.training.sources import Source, Sources
-from agentrl.training.weight_sync import push as weight_sync
 from agentrl.types import TERMINATED, Episode, Group, Turn
 from experiments.benchmarks import engines, peers
 

@@ -36,7 +36,7 @@ from absl import app, flags
 from agentrl import envs
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
-from agentrl.rollout.environment import EnvServer
+from agentrl.rollout.env_server import EnvServer
 
 _CLIENTS = flags.DEFINE_integer('clients', 20, 'Live episodes.')
 _EPISODES = flags.DEFINE_integer('episodes', 500, 'Episodes in all.')

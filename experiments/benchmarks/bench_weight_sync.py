@@ -37,9 +37,9 @@ from agentrl.engine.server import Engine
 from agentrl.inference.control import ControlClient
 from agentrl.models import transformer, variants
 from agentrl.models.transformer import Transformer
-from agentrl.training.weight_sync import push as weight_sync
-from agentrl.training.weight_sync.disk import DiskPush
-from agentrl.training.weight_sync.files import ModelFiles
+from agentrl.serving.weight_sync import push as weight_sync
+from agentrl.serving.weight_sync.disk import DiskPush
+from agentrl.serving.weight_sync.files import ModelFiles
 from agentrl.weights import names, shards
 
 _MODELS = flags.DEFINE_list(

@@ -31,7 +31,8 @@ import numpy as np
 from absl import app, flags
 from scipy import special, stats
 
-from agentrl.evaluation import comparison, intervals, power, training_seeds
+from agentrl.evaluation.compare import comparison
+from agentrl.evaluation.stats import intervals, power, training_seeds
 
 _PARTS = flags.DEFINE_list(
     'parts',

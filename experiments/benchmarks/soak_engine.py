@@ -32,7 +32,7 @@ from absl import app, flags
 from agentrl.engine.options import EngineOptions
 from agentrl.engine.request import ABORT
 from agentrl.engine.server import Engine
-from agentrl.training.weight_sync import push as weight_sync
+from agentrl.serving.weight_sync import push as weight_sync
 from agentrl.weights import hf
 from experiments.benchmarks import (
     soak_flags,

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from agentrl.training.weight_sync.push import EmbeddedPush
+from agentrl.serving.weight_sync.push import EmbeddedPush
 from experiments.benchmarks.soak_policy import MAX_LEN
 from experiments.benchmarks.soak_replies import Ask
 

@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib import axes as axes_lib, figure as figure_lib, ticker
 from scipy import stats
 
-from agentrl.evaluation import report, training_seeds
+from agentrl.evaluation import report
+from agentrl.evaluation.stats import training_seeds
 from agentrl.types import Turns
 from experiments.sweeps import results
 from experiments.sweeps.results import Arm, Run

@@ -14,9 +14,9 @@ from typing import Any
 from agentrl import envs, metrics as metrics_lib
 from agentrl.config import mixture
 from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation import intervals
-from agentrl.evaluation.comparison import Values
-from agentrl.evaluation.intervals import Interval
+from agentrl.evaluation.compare.comparison import Values
+from agentrl.evaluation.stats import intervals
+from agentrl.evaluation.stats.intervals import Interval
 from agentrl.types import Episode
 from experiments.sweeps import folder
 from experiments.sweeps.cells import Cell

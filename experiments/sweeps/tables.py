@@ -8,8 +8,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from agentrl.errors import PanelError
-from agentrl.evaluation import comparison, training_seeds
-from agentrl.evaluation.intervals import Interval
+from agentrl.evaluation.compare import comparison
+from agentrl.evaluation.stats import training_seeds
+from agentrl.evaluation.stats.intervals import Interval
 from experiments.sweeps import results
 from experiments.sweeps.results import BOUNDS, RETURN, SUCCESS, Arm, Run, arms
 

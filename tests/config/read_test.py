@@ -34,7 +34,7 @@ from agentrl.modes import (
     train,
     view,
 )
-from agentrl.rollout.environment import EnvServer
+from agentrl.rollout.env_server import EnvServer
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
 from configs import quickstart

@@ -252,7 +252,7 @@ def test_a_workdir_deleted_under_a_run_is_one_line(tmp_path):
   assert 'Traceback' not in said and str(workdir) in said
 
 
-# Entries of the cache are tested in training/compile_cache_test.py.
+# Entries of the cache are tested in parallel/compile_cache_test.py.
 @pytest.mark.extra
 def test_programs_that_were_kept_give_the_same_run(runs, tmp_path):
   """The other run found all programs, which one before it had left."""

@@ -26,7 +26,7 @@ from agentrl import envs
 from agentrl.envs import requests, server
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
-from agentrl.rollout.environment import EnvServer
+from agentrl.rollout.env_server import EnvServer
 
 ROOT = pathlib.Path(__file__).parents[2]
 IN_A_BROWSER = {'miniwob', 'webarena'}  # these open no other way

@@ -4,8 +4,8 @@ import pathlib
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import results
-from agentrl.evaluation.recorded import Played, Recorded
-from agentrl.evaluation.sides import Side
+from agentrl.evaluation.compare.recorded import Played, Recorded
+from agentrl.evaluation.compare.sides import Side
 from tests import fakes
 
 SUCCESS = 'The corridor ends.'

@@ -7,7 +7,7 @@ import pytest
 
 from agentrl.errors import DataError
 from agentrl.evaluation import results
-from agentrl.evaluation.intervals import Interval
+from agentrl.evaluation.stats.intervals import Interval
 
 
 def an_evaluation():

@@ -6,8 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from agentrl.evaluation import evaluate, intervals, power, results, rows
+from agentrl.evaluation import evaluate, results, rows
 from agentrl.evaluation.results import ALL, Panel
+from agentrl.evaluation.stats import intervals, power
 from agentrl.types import Group
 from tests import fakes
 

@@ -14,7 +14,7 @@ from agentrl.config import mixture, read
 from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models import rotary
 from agentrl.modes import build
-from agentrl.rollout.environment import TaskLists
+from agentrl.rollout.task_lists import TaskLists
 from agentrl.text import tokenizer as tokenizer_lib
 from agentrl.weights import hf
 from configs import babyai_sft, quickstart, textcraft_sft

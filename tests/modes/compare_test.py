@@ -12,7 +12,8 @@ import pytest
 from scipy import stats
 
 from agentrl.errors import ConfigError, DataError, PanelError
-from agentrl.evaluation import power, results
+from agentrl.evaluation import results
+from agentrl.evaluation.stats import power
 from agentrl.modes import compare
 from agentrl.viewer import run_facts
 from configs import compare as config_lib

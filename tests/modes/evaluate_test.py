@@ -20,13 +20,15 @@ from agentrl.errors import (
     EnvError,
     PanelError,
 )
-from agentrl.evaluation import compared, curves, recorded, results
-from agentrl.evaluation.curves import Curves
-from agentrl.modes import evaluate, policies, train
+from agentrl.evaluation import results
+from agentrl.evaluation.compare import record as compared, recorded
+from agentrl.evaluation.curves import curves
+from agentrl.evaluation.curves.curves import Curves
+from agentrl.modes import evaluate, train
+from agentrl.modes.evaluation import policies
 from agentrl.runtime import lock
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training import model_card
-from agentrl.weights import fingerprint, hf
+from agentrl.weights import fingerprint, hf, model_card
 from configs import evaluate as config_lib, textcraft_grpo
 from tests import tiny
 from tests.fakes import page_server

@@ -9,7 +9,7 @@ import pytest
 from agentrl.config import record
 from agentrl.errors import ConfigError, EngineError
 from agentrl.modes import evaluate, told, train
-from agentrl.training import model_card
+from agentrl.weights import model_card
 from configs import babyai_grpo, evaluate as config_lib
 from tests import tiny
 from tests.fakes import page_server

@@ -13,11 +13,12 @@ from agentrl import config as config_lib
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError
 from agentrl.modes import learning, train
+from agentrl.rollout import collection
+from agentrl.rollout.sources import Share
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
-from agentrl.training import collection, rl, watch
+from agentrl.training import rl, watch
 from agentrl.training.rl import LoopState
-from agentrl.training.sources import Share
 from configs import quickstart
 from tests import tiny
 

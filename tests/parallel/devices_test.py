@@ -14,8 +14,8 @@ from agentrl.algos import ppo
 from agentrl.models import lora as lora_lib, mesh_logprob, transformer
 from agentrl.parallel import mesh as mesh_lib, sharding
 from agentrl.planning import hlo
+from agentrl.serving.weight_sync import push as weight_sync
 from agentrl.training import programs as programs_lib, state as state_lib
-from agentrl.training.weight_sync import push as weight_sync
 from tests import tiny
 from tests.parallel import learner
 from tests.parallel.eight_devices import (

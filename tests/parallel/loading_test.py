@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agentrl.models import transformer
-from agentrl.parallel import sharding
-from agentrl.training import language_model, meshes
+from agentrl.parallel import meshes, sharding
+from agentrl.training import language_model
 from agentrl.weights import hf, pretrained
 from tests.parallel.eight_devices import flat, make_mesh
 from tests.parallel.learner import CONFIG, MODULE, init_params

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 from agentrl.errors import CheckpointError, ProcessLost
-from agentrl.parallel import distributed
+from agentrl.parallel import distributed, ranks
 from agentrl.runtime import ending
-from agentrl.training import ranks, state as state_lib
+from agentrl.training import state as state_lib
 from agentrl.training.checkpoint import Checkpoints
 from tests.parallel import learner
 from tests.parallel.eight_devices import flat, make_mesh

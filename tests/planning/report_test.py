@@ -6,10 +6,10 @@ import types
 import pytest
 
 from agentrl.models.options import TrainModel
+from agentrl.parallel.options import Mesh
 from agentrl.planning import hlo, plan, report
 from agentrl.planning.footprint import Program, Size
 from agentrl.rollout.options import AgentOptions, ContextOptions
-from agentrl.training.options import Mesh
 
 GIB = 1 << 30
 # One microbatch that takes 10 GiB, where the state takes 40.

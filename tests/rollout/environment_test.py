@@ -12,8 +12,9 @@ import pytest
 from agentrl import envs
 from agentrl.envs import options as env_options
 from agentrl.errors import ConfigError, DataError, EnvError
-from agentrl.rollout import collect, environment as environment_lib, seeds
-from agentrl.rollout.environment import EnvServer
+from agentrl.rollout import collect, env_server, play as play_lib, seeds
+from agentrl.rollout.env_server import EnvServer
+from agentrl.rollout.environment import Environment
 from agentrl.rollout.options import Limits
 from agentrl.runtime.children import SECRETS
 from agentrl.types import Turns
@@ -35,7 +36,7 @@ def items(tmp_path):
 def environment(name, task_file=None):
   """An environment whose server is not asked: no client is made."""
   host = types.SimpleNamespace(session=None, run=lambda asked: asked.close())
-  return environment_lib.Environment(
+  return Environment(
       host,
       env_options.EnvOptions(name=name, url='http://127.0.0.1:9'),
       task_file=task_file,
@@ -121,7 +122,7 @@ def test_a_server_that_does_not_start_is_told_at_once(
 def test_a_server_that_says_nothing_is_not_waited_for_for_ever(
     tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(environment_lib, '_START_S', 0.3)
+  monkeypatch.setattr(env_server, '_START_S', 0.3)
   with pytest.raises(EnvError, match='did not start within 0.3 s: it imports'):
     started(monkeypatch, tmp_path, 'echo it imports >&2; exec sleep 20')
 
@@ -140,7 +141,7 @@ def test_pictures_of_an_environment_without_any_are_refused():
       spec=envs.get('textcraft'), name='textcraft'
   )
   with pytest.raises(ConfigError, match='textcraft draws no pictures'):
-    environment_lib.make_play(
+    play_lib.make_play(
         environment,
         None,
         None,
@@ -162,7 +163,7 @@ def test_each_episode_draws_its_horizon_whatever_the_order(agent, concurrency):
           dialect=types.SimpleNamespace(renders=False), data_version=3
       ),
   )
-  play = environment_lib.make_play(
+  play = play_lib.make_play(
       world,
       agent,
       fakes.FakePolicy([tuple(agent.write('go'))]),

@@ -6,8 +6,9 @@ import pytest
 
 from agentrl.envs import options as env_options
 from agentrl.errors import ConfigError, EnvError, EnvFault
-from agentrl.rollout import environment as environment_lib
+from agentrl.rollout import play as play_lib
 from agentrl.rollout.collect import collect
+from agentrl.rollout.environment import Environment
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import Limits
 from agentrl.runtime.event_loop import EventLoop
@@ -91,9 +92,9 @@ def play(agent, name, workers=1, tasks=8, **limits):
   """What the expert plays on some tasks, as a run would collect it."""
   with EventLoop() as loop:
     options = env_options.EnvOptions(name=name)
-    with environment_lib.Environment(loop, options, expert=True) as world:
+    with Environment(loop, options, expert=True) as world:
       limits = Limits(max_completion_tokens=4000, max_context=8000)
-      one = environment_lib.make_play(
+      one = play_lib.make_play(
           world,
           agent,
           None,

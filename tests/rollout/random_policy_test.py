@@ -14,9 +14,9 @@ from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.collect import collect
-from agentrl.rollout.environment import make_play
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.options import AgentOptions, Limits
+from agentrl.rollout.play import make_play
 from agentrl.rollout.random_policy import RandomPolicy
 from agentrl.rollout.text_agent import TextAgent, make_text_agent
 

@@ -25,9 +25,9 @@ from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
+from agentrl.serving.weight_sync.disk import DiskPush
+from agentrl.serving.weight_sync.files import ModelFiles
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training.weight_sync.disk import DiskPush
-from agentrl.training.weight_sync.files import ModelFiles
 from tests import tiny
 from tests.waiting import gone, wait_until
 

@@ -18,8 +18,8 @@ from agentrl.errors import EngineError
 from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.models.transformer import Transformer
-from agentrl.training.weight_sync.disk import DiskPush
-from agentrl.training.weight_sync.files import ModelFiles
+from agentrl.serving.weight_sync.disk import DiskPush
+from agentrl.serving.weight_sync.files import ModelFiles
 from agentrl.weights import families
 from tests.sglang import models, server as server_lib
 

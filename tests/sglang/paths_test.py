@@ -16,9 +16,9 @@ from agentrl.inference.sampler import Sampler
 from agentrl.models import variants
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
+from agentrl.serving.weight_sync.disk import DiskPush
+from agentrl.serving.weight_sync.files import ModelFiles
 from agentrl.text import tokenizer as tokenizer_lib
-from agentrl.training.weight_sync.disk import DiskPush
-from agentrl.training.weight_sync.files import ModelFiles
 from agentrl.weights import hf
 from tests.e2e.running import command, launch, lines
 from tests.parallel import eight_devices

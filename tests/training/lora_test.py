@@ -13,6 +13,7 @@ from agentrl.algos import ppo
 from agentrl.errors import CheckpointError
 from agentrl.models import lora as lora_lib, transformer, value_head
 from agentrl.models.lora import Base, Lora
+from agentrl.serving.weight_sync import push as weight_sync
 from agentrl.training import (
     checkpoint,
     optim,
@@ -21,7 +22,6 @@ from agentrl.training import (
 )
 from agentrl.training.checkpoint import Checkpoints
 from agentrl.training.state import Networks, TrainState
-from agentrl.training.weight_sync import push as weight_sync
 from agentrl.weights import names
 from tests import tiny
 

@@ -18,10 +18,10 @@ from agentrl import schedules
 from agentrl.algos import grpo
 from agentrl.data.tasks import TaskIterator
 from agentrl.errors import CheckpointError, DivergedError, EngineError
+from agentrl.rollout.sources import Source, Sources
 from agentrl.training import rl
 from agentrl.training.policy_update import UpdatePlan
 from agentrl.training.rl import LoopState
-from agentrl.training.sources import Source, Sources
 from agentrl.types import Group
 from tests import tiny, variants
 

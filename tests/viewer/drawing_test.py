@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentrl.evaluation import comparison
+from agentrl.evaluation.compare import comparison
 from tests.viewer import runs
 
 pytestmark = pytest.mark.browser

@@ -6,7 +6,7 @@ import aiohttp
 import aiohttp.web
 import pytest
 
-from agentrl.evaluation import intervals
+from agentrl.evaluation.stats import intervals
 from agentrl.viewer import server
 from agentrl.viewer.state import STATE
 from tests.viewer import runs

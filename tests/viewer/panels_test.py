@@ -8,7 +8,8 @@ from agentrl import config as config_lib, envs
 from agentrl.config import evaluation
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError, PanelError
-from agentrl.evaluation import compared, results
+from agentrl.evaluation import results
+from agentrl.evaluation.compare import record as compared
 from agentrl.rollout import seeds
 from agentrl.viewer import files, panels
 from tests.evaluation import recording

@@ -8,7 +8,8 @@ import pytest
 
 from agentrl import envs
 from agentrl.data import episodes as episodes_lib
-from agentrl.evaluation import comparison, intervals, training_seeds
+from agentrl.evaluation.compare import comparison
+from agentrl.evaluation.stats import intervals, training_seeds
 from experiments.sweeps import (
     cells as cells_lib,
     figure,

@@ -1,4 +1,4 @@
-// Figures of a paired comparison, as agentrl/evaluation/pairing.py has them.
+// Figures of a paired comparison, as agentrl/evaluation/compare/pairing.py has them.
 
 import {h, number, s, visible} from './dom.js';
 

@@ -1,0 +1,113 @@
+"""Rows about algorithms: intervals over training seeds, not over tasks."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from agentrl.errors import PanelError
+from agentrl.evaluation.compare import pairing
+from agentrl.evaluation.compare.sides import Side
+from agentrl.evaluation.results import ALL
+from agentrl.evaluation.stats import training_seeds
+from agentrl.evaluation.stats.training_seeds import SeedInterval
+
+DIFFERENCE = 'difference'  # the side of a row: a minus b
+
+
+class SeedRow(msgspec.Struct, frozen=True, kw_only=True):
+  """One metric of an algorithm, or of the difference of two, over its runs.
+
+  Attributes:
+    env: name of the environment, or `results.ALL`.
+    metric: as `pairing.METRICS`.
+    side: label of the algorithm, or `DIFFERENCE`.
+    scores: of each run by environment; empty for a difference.
+    interquartile_mean: see `training_seeds.SeedInterval`.
+    low: of its 95% interval over training seeds.
+    high: likewise.
+    mean: over environments and runs.
+    mean_low: of its 95% interval over training seeds.
+    mean_high: likewise.
+    seeds: runs of the side that has fewer.
+    unit: what the intervals are about: other training runs.
+  """
+
+  env: str
+  metric: str
+  side: str
+  scores: dict[str, tuple[float, ...]]
+  interquartile_mean: float
+  low: float
+  high: float
+  mean: float
+  mean_low: float
+  mean_high: float
+  seeds: int
+  unit: str = 'training seed'
+
+
+def compare_algorithms(
+    a: Side, b: Side, envs: Sequence[str], *, seed: int
+) -> list[SeedRow]:
+  """Rows of each environment, then of all together, for each metric.
+
+  Returns have a scale of their own in each environment, and so no row of all.
+
+  Args:
+    a: the runs of the first algorithm.
+    b: those of the second.
+    envs: environments that all runs were evaluated on.
+    seed: of the bootstrap.
+
+  Raises:
+    PanelError: a run has no valid episode in an environment.
+    ValueError: a side has fewer than two runs.
+  """
+  rows = []
+  for metric in pairing.METRICS:
+    scores = [_scores(side, envs, metric) for side in (a, b)]
+    shared = [env for env in envs if all(env in found for found in scores)]
+    parts = {env: [env] for env in shared}
+    if len(shared) > 1 and pairing.bounds(metric) is not None:
+      parts[ALL] = shared
+    for name, part in parts.items():
+      first, second = ({env: x[env] for env in part} for x in scores)
+      difference = training_seeds.seed_difference(first, second, seed=seed)
+      over_a = training_seeds.over_seeds(first, seed=seed)
+      over_b = training_seeds.over_seeds(second, seed=seed)
+      rows += [
+          _row(name, metric, a.label, first, over_a),
+          _row(name, metric, b.label, second, over_b),
+          _row(name, metric, DIFFERENCE, {}, difference),
+      ]
+  return rows
+
+
+def _scores(
+    side: Side, envs: Sequence[str], metric: str
+) -> dict[str, tuple[float, ...]]:
+  """A score a run by environment, without those that report no progress."""
+  found = {}
+  for env in envs:
+    scores = [pairing.score(run, env, metric) for run in side.runs]
+    if None not in scores:
+      found[env] = tuple(scores)
+    elif metric != 'progress':
+      run = side.runs[scores.index(None)]
+      raise PanelError(
+          f'{run.policy.name!r} of {run.directory} has no valid episode in'
+          f' {env}, and so no score: evaluate it again.'
+      )
+  return found
+
+
+def _row(
+    env: str,
+    metric: str,
+    side: str,
+    scores: dict[str, tuple[float, ...]],
+    found: SeedInterval,
+) -> SeedRow:
+  return SeedRow(
+      env=env, metric=metric, side=side, scores=scores, **found._asdict()
+  )

@@ -1,0 +1,95 @@
+"""The mesh of a config, and the shardings of a model over it."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import jax
+from jax.sharding import Mesh
+
+from agentrl.errors import ConfigError
+from agentrl.parallel import mesh as mesh_lib, options, sharding
+
+
+class Heads(Protocol):
+  """What the shardings of a decoder depend on besides the shapes."""
+
+  num_heads: int
+  num_kv_heads: int
+
+
+def make(config: options.Mesh, lengths: Sequence[int]) -> Mesh:
+  """The mesh over all devices.
+
+  Args:
+    config: devices of each axis.
+    lengths: that rows may have, in tokens.
+
+  Raises:
+    ConfigError: its axes do not multiply to the devices, or rows cannot be
+      split along `sequence`, or the devices cannot offload.
+  """
+  try:
+    mesh = mesh_lib.make_mesh(config.axes)
+  except ValueError as error:
+    raise ConfigError(f'config.mesh: {error}') from error
+  split, unit = mesh.shape['sequence'], math.gcd(*lengths)
+  if unit % split:
+    raise ConfigError(
+        f'mesh.sequence={split} does not divide the lengths of packed rows,'
+        f' which are multiples of {unit}; use a divisor of {unit}.'
+    )
+  if config.offload and not sharding.has_host_memory(mesh):
+    raise ConfigError(
+        f'mesh.offload={config.offload} needs devices that can reach the memory'
+        f' of their host; {mesh.devices.flat[0].device_kind} cannot. Leave it'
+        ' out.'
+    )
+  return mesh
+
+
+def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
+  """Shardings of a model's parameters.
+
+  Args:
+    config: the decoder's shape.
+    shapes: its parameters, trainer layout; only their shapes are read.
+    mesh: the devices.
+
+  Returns:
+    A tree of shardings.
+
+  Raises:
+    ConfigError: the mesh does not divide the model.
+  """
+  split = mesh.shape['tensor']
+  heads, kv_heads = config.num_heads, config.num_kv_heads
+  if heads % split:
+    raise ConfigError(
+        f'mesh.tensor={split} does not divide the {heads} attention heads of'
+        f' the model; use a divisor of {heads} and give the other devices to'
+        ' mesh.fsdp or mesh.data.'
+    )
+  # Fewer key heads than devices are copied, so that each device holds the one
+  # that its queries read; any other ratio would tear a group of queries.
+  if kv_heads % split and split % kv_heads:
+    raise ConfigError(
+        f'mesh.tensor={split} neither divides the {kv_heads} key-value heads'
+        f' of the model nor is a multiple of them; use mesh.tensor={kv_heads}'
+        ' or a divisor of it, and give the other devices to mesh.fsdp or'
+        ' mesh.data.'
+    )
+  found = sharding.infer_shardings(shapes, mesh, sharding.DECODER_RULES)
+  jax.tree_util.tree_map_with_path(_check_leaf, shapes, found)
+  return found
+
+
+def _check_leaf(path, leaf, sharding):
+  for size, axis in zip(leaf.shape, sharding.spec, strict=False):
+    if axis is not None and size % sharding.mesh.shape[axis]:
+      name = jax.tree_util.keystr(path, simple=True, separator='/')
+      raise ConfigError(
+          f'mesh.{axis}={sharding.mesh.shape[axis]} does not divide {size}, a'
+          f' dimension of the parameter {name} {list(leaf.shape)}; use a'
+          f' divisor of {size} and give the other devices to another axis.'
+      )

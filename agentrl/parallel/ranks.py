@@ -1,0 +1,148 @@
+"""Several processes of one run: joining them, and decisions that they share.
+
+Every process runs the whole mode with its own devices; arrays span them all.
+Each plays its share of the episodes and gets those of the others, so that all
+compute the same on the host. Process 0 alone writes files, see `is_first`.
+"""
+
+import contextlib
+import pathlib
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+import jax
+
+from agentrl.errors import AgentrlError, ConfigError, ProcessLost
+from agentrl.parallel import distributed
+from agentrl.runtime import ranks, workdir as workdir_lib
+from agentrl.runtime.event_loop import EventLoop, Interrupted
+
+T = TypeVar('T')
+
+
+def join(environ: Mapping[str, str], mode: str, *, ready: bool) -> None:
+  """Connects the processes of a run, if there are several.
+
+  Args:
+    environ: variables of this process.
+    mode: its name.
+    ready: True if the mode can run in several processes.
+
+  Raises:
+    ConfigError: it cannot, or the processes do not find each other.
+  """
+  rank = ranks.find(environ)
+  if rank.count == 1:
+    return
+  if not ready:
+    raise ConfigError(
+        f'mode={mode!r} runs in one process, and this is one of {rank.count}'
+        ' (WORLD_SIZE, Slurm or Open MPI says so). Start it once; only the'
+        ' modes that learn span several.'
+    )
+  try:
+    distributed.initialize(
+        rank.coordinator,
+        None if rank.index is None else rank.count,
+        rank.index,
+        local_device_ids=None if rank.local is None else [rank.local],
+    )
+  except (RuntimeError, ValueError) as error:
+    reason = str(error).strip().splitlines()[-1]
+    raise ConfigError(
+        f'The {rank.count} processes of this run did not find each other'
+        f' (coordinator {rank.coordinator or "found by JAX"}): {reason}'
+    ) from error
+
+
+def check_devices() -> None:
+  """Refuses an environment in which JAX finds no device.
+
+  Raises:
+    ConfigError: JAX_PLATFORMS asks for devices that are not here.
+  """
+  try:
+    jax.devices()
+  # Where a platform is not even installed, jax asserts.
+  except (AssertionError, RuntimeError) as error:
+    asked = jax.config.jax_platforms
+    reason = str(error).partition(' (set JAX_PLATFORMS')[0].rstrip('.')
+    reason = ' '.join(reason.split()) or 'JAX finds no such device'
+    raise ConfigError(
+        f'JAX_PLATFORMS={asked!r} cannot be used here: {reason}. Unset it to'
+        ' take the devices that there are; JAX for NVIDIA GPUs is in'
+        ' third_party/requirements/cuda.txt.'
+    ) from error
+
+
+own = distributed.own
+
+
+def gather(work: Callable[[], list[T]]) -> list[T]:
+  """Results of the work of all processes, in the order of their numbers.
+
+  Raises:
+    AgentrlError: as the first process that failed; it is raised in all.
+    Interrupted: one of them was asked to stop.
+  """
+  result, failure = [], None
+  try:
+    result = work()
+  except (AgentrlError, Interrupted) as error:
+    failure = error
+  # Processes of one run and one user trust each other's pickles.
+  message = pickle.dumps((result, failure))
+  found = [pickle.loads(part) for part in distributed.share(message)]
+  for _, error in found:
+    if error is not None:
+      raise failure or error
+  return [item for items, _ in found for item in items]
+
+
+def same(work: Callable[[], T]) -> T:
+  """The result of this process, once the same work of all has succeeded.
+
+  Raises:
+    AgentrlError: as the first process that failed; it is raised in all.
+    Interrupted: one of them was asked to stop.
+  """
+  results = []
+  gather(lambda: results.append(work()) or [])
+  return results[0]
+
+
+def interrupted(loop: EventLoop) -> bool:
+  """True if any process was asked to stop; all have to call this together."""
+  if distributed.anywhere(loop.interrupted):
+    loop.interrupted = True
+  return loop.interrupted
+
+
+def check(loop: EventLoop) -> None:
+  """Raises Interrupted in all processes if one was asked to stop."""
+  if interrupted(loop):
+    raise Interrupted
+
+
+@contextlib.contextmanager
+def together(workdir: pathlib.Path) -> Iterator[None]:
+  """Tells the error of a collective whose process is gone as what it is.
+
+  Args:
+    workdir: of the run, for the way on.
+
+  Raises:
+    ProcessLost: in place of whatever failed for want of another process.
+  """
+  try:
+    yield
+  except Exception as error:
+    reason = distributed.lost(error)
+    if reason is None:
+      raise
+    raise ProcessLost(
+        f'Another process of this run than {distributed.index()} is gone: see'
+        f' what it said last ({reason}). Start all of them again:'
+        f' {workdir_lib.way_on(workdir)}'
+    ) from error

@@ -1,0 +1,74 @@
+"""Tests for agentrl.evaluation.stats.training_seeds."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from agentrl.evaluation.stats import training_seeds
+
+
+def test_the_mean_has_students_interval():
+  values = [0.1, 0.5, 0.4, 0.7]
+  result = training_seeds.over_seeds({'a': values}, seed=0)
+  expected = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+  assert result.mean == pytest.approx(0.425)
+  assert (result.mean_low, result.mean_high) == pytest.approx(tuple(expected))
+  assert result.seeds == 4
+
+
+def test_the_difference_of_means_has_welchs_interval():
+  first, second = [0.9, 0.5, 0.8, 0.7, 0.6], [0.1, 0.2, 0.15]
+  result = training_seeds.seed_difference({'a': first}, {'a': second}, seed=0)
+  test = stats.ttest_ind(first, second, equal_var=False)
+  assert (result.mean_low, result.mean_high) == pytest.approx(
+      tuple(test.confidence_interval(0.95))
+  )
+  assert result.seeds == 3
+
+
+def test_the_interquartile_mean_leaves_out_the_outer_quarters():
+  scores = {'a': [0.0, 0.4, 0.5, 0.6], 'b': [0.3, 0.7, 0.45, 1.0]}
+  result = training_seeds.over_seeds(scores, seed=0)
+  assert result.interquartile_mean == pytest.approx(
+      np.mean([0.4, 0.45, 0.5, 0.6])
+  )
+
+
+def test_the_bootstrap_is_stratified():
+  # All draws of three seeds within each environment, none across.
+  scores = {'a': [0.0, 0.1, 0.3], 'b': [10.0, 10.4, 11.0]}
+  draws = [
+      stats.trim_mean(a + b, 0.25)
+      for a in itertools.product(scores['a'], repeat=3)
+      for b in itertools.product(scores['b'], repeat=3)
+  ]
+  result = training_seeds.over_seeds(scores, seed=0)
+  expected = np.quantile(draws, [0.025, 0.975])
+  np.testing.assert_allclose((result.low, result.high), expected, atol=0.03)
+
+
+def test_a_seed_repeats_and_scale_moves_along():
+  scores = {'a': [0.1, 0.5, 0.4], 'b': [0.3, 0.2, 0.9]}
+  doubled = {name: [2 * x for x in values] for name, values in scores.items()}
+  result = training_seeds.over_seeds(scores, seed=1)
+  assert result == training_seeds.over_seeds(scores, seed=1)
+  twice = training_seeds.over_seeds(doubled, seed=1)
+  assert twice[:-1] == pytest.approx([2 * x for x in result[:-1]])
+
+
+def test_equal_runs_have_a_point():
+  result = training_seeds.over_seeds({'a': [0.5, 0.5]}, seed=0)
+  assert result == (0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 2)
+
+
+@pytest.mark.parametrize('scores', [{}, {'a': [0.5]}, {'a': [1, 2], 'b': [1]}])
+def test_one_seed_is_refused(scores):
+  with pytest.raises(ValueError, match='Needs two seeds'):
+    training_seeds.over_seeds(scores, seed=0)
+
+
+def test_other_environments_are_refused():
+  with pytest.raises(ValueError, match='Different environments'):
+    training_seeds.seed_difference({'a': [1, 2]}, {'b': [1, 2]}, seed=0)
