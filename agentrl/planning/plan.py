@@ -22,7 +22,7 @@ from agentrl.data import packing
 from agentrl.models import lora as lora_lib, transformer, value_head, variants
 from agentrl.models.config import TransformerConfig
 from agentrl.models.options import Model, TrainModel
-from agentrl.parallel import mesh as mesh_lib, meshes, sharding
+from agentrl.parallel import mesh as mesh_lib, meshes, options, sharding
 from agentrl.planning import footprint
 from agentrl.planning.footprint import Program, Size
 from agentrl.runtime import workdir as workdir_lib
@@ -31,7 +31,6 @@ from agentrl.training import (
     checkpoint as checkpoint_lib,
     language_model,
     optim as optim_lib,
-    options,
     programs as programs_lib,
     rl,
     state as state_lib,

@@ -33,10 +33,9 @@ from agentrl.errors import EngineError
 from agentrl.inference.sampler import Sampler
 from agentrl.runtime.event_loop import KEEP_ALIVE_S
 from agentrl.serving import sglang
-from agentrl.serving.options import Launch
+from agentrl.serving.options import PUSHES, Launch
 from agentrl.serving.weight_sync.disk import DiskPush
 from agentrl.serving.weight_sync.files import ModelFiles
-from agentrl.training.options import PUSHES
 from agentrl.weights import hf
 from experiments.benchmarks import (
     soak_flags,

@@ -21,10 +21,10 @@ from agentrl.errors import EngineError, WeightsError
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
+from agentrl.serving import options
 from agentrl.serving.weight_sync import verify
 from agentrl.serving.weight_sync.disk import DiskPush
 from agentrl.serving.weight_sync.files import ModelFiles
-from agentrl.training import options
 from agentrl.weights import hf, shards
 from tests import fakes, tiny
 
