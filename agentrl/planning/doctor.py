@@ -228,12 +228,13 @@ def programs(
     return
   try:
     spec = envs.get(values['env.name'])
+    options = spec.check_options(config.env.options)
   except AgentrlError as error:
-    yield Finding(FAULT, 'environment', str(error), 'Mend config.env.name.')
+    yield Finding(FAULT, 'environment', str(error), 'Mend config.env.')
     return
   for program in spec.programs:
     try:
-      said = program.find(config.env.options)
+      said = program.find(options)
     except AgentrlError as error:
       yield Finding(FAULT, program.name, str(error), program.remedy)
     else:
