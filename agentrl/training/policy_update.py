@@ -109,7 +109,7 @@ class UpdatedPolicy(NamedTuple):
   last: LastUpdate
 
 
-def trainable(
+def learnt_episodes(
     batch: TokenBatch, groups: Sequence[Group], plan: UpdatePlan
 ) -> np.ndarray:
   """`[E]` bool: the valid episodes that the loss sees."""
@@ -129,12 +129,12 @@ def update_policy(
     update: Update,
     *,
     num_groups: int,
-    trainable: np.ndarray,
+    learnt: np.ndarray,
     kl_coef: float,
     rl_step: int,
     skips: int = 0,
 ) -> UpdatedPolicy:
-  """All updates on one collection.
+  """All updates on one collection: score, shape, advantage, fit.
 
   With one update the policy that is updated is the one that sampled, so the
   ratio is 1 by definition and old log-probabilities are not computed again:
@@ -145,7 +145,7 @@ def update_policy(
     batch: NumPy arrays, as collated.
     update: the use of the collection.
     num_groups: of the batch.
-    trainable: `[E]` bool, the episodes that the loss sees.
+    learnt: `[E]` bool, the episodes that the loss sees.
     kl_coef: weight of the KL to the reference.
     rl_step: seeds the order of the rows.
     skips: updates in a row before these whose gradient was not finite; with
@@ -157,24 +157,116 @@ def update_policy(
     measured = gauges.information(
         update.programs, state.networks, batch, max_tokens=plan.max_tokens
     )
-  batch = _scored(state, batch, update)
-  batch, shaped = _shaped(batch, plan, kl_coef)
+  batch = _score(state, batch, update)
+  batch, shaped = _shape(batch, plan, kl_coef)
   batch = jax.tree.map(
       np.asarray, update.advantages(batch, num_groups=num_groups)
   )
-  # With a single update the ratio is 1 by definition. Log-probabilities of the
-  # scoring pass would differ by rounding (other shapes): do not let that look
-  # like a policy change.
-  fixed = batch.old_logprobs if hyperparams.recomputes else None
-  if hyperparams.ratio == 'sampler':
-    fixed = batch.sampler_logprobs
-  used = batch.replace(valid=trainable, old_logprobs=fixed)
+  fit = _fit(
+      state,
+      batch,
+      update,
+      learnt=learnt,
+      kl_coef=kl_coef,
+      rl_step=rl_step,
+      skips=skips,
+  )
+  metrics = _average(fit.metrics) | measured | shaped
+  metrics |= _agreement(batch, fit, learnt)
+  metrics['train/updates'] = float(len(fit.metrics))
+  metrics['train/skipped'] = float(fit.skipped)
+  metrics['train/skips_in_row'] = float(fit.skips)
+  metrics['train/old_logprobs_skipped'] = float(not hyperparams.scores)
+  metrics['train/learnt_share'] = float(learnt.mean())
+  anchor = _anchor(batch, plan)
+  batch = batch.replace(old_logprobs=fit.old if anchor is None else anchor)
+  return UpdatedPolicy(
+      fit.state, metrics, batch, sorted(fit.suspects), fit.last
+  )
 
-  parts, skipped, suspects, old = [], 0, set(), batch.old_logprobs
-  scored = hyperparams.scores
-  seen = np.arange(len(trainable))  # rows whose old log-probabilities are known
+
+def _score(state: TrainState, batch: TokenBatch, update: Update) -> TokenBatch:
+  """The batch with old and reference log-probabilities and a critic's values.
+
+  Old ones are 0 where the only update computes them.
+  """
+  limit = dict(max_tokens=update.plan.max_tokens)
+  old = np.zeros(batch.tokens.shape, np.float32)
+  if update.plan.hyperparams.scores:
+    scores = programs_lib.score(update.programs, state.networks, batch, **limit)
+    old = scores.logprobs
+    if state.critic is not None:
+      last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
+      batch = batch.replace(
+          values=scores.values,
+          bootstrap_value=scores.next_values[np.arange(len(last)), last],
+      )
+  if update.ref_params is not None:
+    # It may wait in the host's memory, and is on the device for this alone.
+    reference = Networks(sharding.to_device(update.ref_params))
+    ref = programs_lib.score(update.programs, reference, batch, **limit)
+    batch = batch.replace(ref_logprobs=ref.logprobs)
+  return batch.replace(old_logprobs=old)
+
+
+def _shape(
+    batch: TokenBatch, plan: UpdatePlan, kl_coef: float
+) -> tuple[TokenBatch, Metrics]:
+  """The batch with the rewards that the algorithm learns from, and metrics."""
+  hyperparams, metrics = plan.hyperparams, {}
+  if hyperparams.overlong_buffer:
+    batch, metrics = reward.punish_length(
+        batch, buffer=hyperparams.overlong_buffer, max_context=plan.max_context
+    )
+  if hyperparams.kl_in_reward:
+    batch, charged = reward.charge_kl(
+        batch, coef=kl_coef, estimator=hyperparams.kl_estimator
+    )
+    metrics |= charged
+  return batch, metrics
+
+
+class _Fit(NamedTuple):
+  """The updates on a collection.
+
+  Attributes:
+    state: the next.
+    metrics: of each update that was applied.
+    skipped: updates whose gradient was not finite.
+    skips: those in a row at the end.
+    suspects: rows that skipped updates may be due to.
+    old: `[B, T]` log-probabilities before the policy moved.
+    seen: rows in which those are known.
+    last: outputs of the last update of each row.
+  """
+
+  state: TrainState
+  metrics: list[Metrics]
+  skipped: int
+  skips: int
+  suspects: set[int]
+  old: np.ndarray
+  seen: np.ndarray
+  last: LastUpdate
+
+
+def _fit(
+    state: TrainState,
+    batch: TokenBatch,
+    update: Update,
+    *,
+    learnt: np.ndarray,
+    kl_coef: float,
+    rl_step: int,
+    skips: int,
+) -> _Fit:
+  """An update of each minibatch; arguments as of `update_policy`."""
+  plan, hyperparams = update.plan, update.plan.hyperparams
+  used = batch.replace(valid=learnt, old_logprobs=_anchor(batch, plan))
+  applied, skipped, suspects = [], 0, set()
+  old, seen = batch.old_logprobs, np.arange(len(learnt))
   last = no_update(batch)
-  for minibatch, rows in enumerate(_minibatches(len(trainable), plan, rl_step)):
+  for minibatch, rows in enumerate(_minibatches(len(learnt), plan, rl_step)):
     if skips >= programs_lib.MAX_SKIPS:
       break
     made = programs_lib.update(
@@ -188,7 +280,7 @@ def update_policy(
     )
     state, metrics = made.state, made.metrics
     suspects.update(made.suspects)
-    if metrics and not scored and not parts:
+    if metrics and not hyperparams.scores and not applied:
       # The policy has not moved yet.
       seen, old = rows, old.copy()
       for kept, places in made.outputs:
@@ -199,16 +291,20 @@ def update_policy(
     if metrics.get('train/skipped'):
       skipped += 1
     elif metrics:
-      parts.append(metrics)
-  metrics = _average(parts) | measured | shaped
-  metrics |= _agreement(batch, old, seen, trainable)
-  metrics['train/updates'] = float(len(parts))
-  metrics['train/skipped'] = float(skipped)
-  metrics['train/skips_in_row'] = float(skips)
-  metrics['train/old_logprobs_skipped'] = float(not scored)
-  metrics['train/learnt_share'] = float(trainable.mean())
-  batch = batch.replace(old_logprobs=old if fixed is None else fixed)
-  return UpdatedPolicy(state, metrics, batch, sorted(suspects), last)
+      applied.append(metrics)
+  return _Fit(state, applied, skipped, skips, suspects, old, seen, last)
+
+
+def _anchor(batch: TokenBatch, plan: UpdatePlan) -> Any:
+  """`[B, T]` log-probabilities that ratios are to; None: the update's own.
+
+  With a single update the ratio is 1 by definition. Log-probabilities of the
+  scoring pass would differ by rounding (other shapes): that must not look like a
+  policy change.
+  """
+  if plan.hyperparams.ratio == 'sampler':
+    return batch.sampler_logprobs
+  return batch.old_logprobs if plan.hyperparams.recomputes else None
 
 
 def no_update(batch: TokenBatch) -> LastUpdate:
@@ -240,47 +336,6 @@ def _keep(last: LastUpdate, outputs: Sequence[Any], minibatch: int) -> None:
       )
 
 
-def _scored(state: TrainState, batch: TokenBatch, update: Update) -> TokenBatch:
-  """The batch with old and reference log-probabilities and a critic's values.
-
-  Old ones are 0 where the only update computes them.
-  """
-  limit = dict(max_tokens=update.plan.max_tokens)
-  old = np.zeros(batch.tokens.shape, np.float32)
-  if update.plan.hyperparams.scores:
-    scores = programs_lib.score(update.programs, state.networks, batch, **limit)
-    old = scores.logprobs
-    if state.critic is not None:
-      last = np.maximum((np.asarray(batch.segment_ids) > 0).sum(axis=1) - 1, 0)
-      batch = batch.replace(
-          values=scores.values,
-          bootstrap_value=scores.next_values[np.arange(len(last)), last],
-      )
-  if update.ref_params is not None:
-    # It may wait in the host's memory, and is on the device for this alone.
-    reference = Networks(sharding.to_device(update.ref_params))
-    ref = programs_lib.score(update.programs, reference, batch, **limit)
-    batch = batch.replace(ref_logprobs=ref.logprobs)
-  return batch.replace(old_logprobs=old)
-
-
-def _shaped(
-    batch: TokenBatch, plan: UpdatePlan, kl_coef: float
-) -> tuple[TokenBatch, Metrics]:
-  """The batch with the rewards that the algorithm learns from, and metrics."""
-  hyperparams, metrics = plan.hyperparams, {}
-  if hyperparams.overlong_buffer:
-    batch, metrics = reward.punish_length(
-        batch, buffer=hyperparams.overlong_buffer, max_context=plan.max_context
-    )
-  if hyperparams.kl_in_reward:
-    batch, charged = reward.charge_kl(
-        batch, coef=kl_coef, estimator=hyperparams.kl_estimator
-    )
-    metrics |= charged
-  return batch, metrics
-
-
 def _minibatches(
     count: int, plan: UpdatePlan, rl_step: int
 ) -> Iterator[np.ndarray]:
@@ -293,18 +348,16 @@ def _minibatches(
     yield from np.array_split(order, plan.hyperparams.minibatches)
 
 
-def _agreement(
-    batch: TokenBatch, old: np.ndarray, rows: np.ndarray, trainable: np.ndarray
-) -> Metrics:
+def _agreement(batch: TokenBatch, fit: _Fit, learnt: np.ndarray) -> Metrics:
   """Mismatch of trainer and sampler, before the policy moved."""
   # Masked rather than taken out: one program for all numbers of rows.
-  seen = np.isin(np.arange(len(old)), rows) & trainable
-  seen &= np.isfinite(old).all(axis=1)
+  seen = np.isin(np.arange(len(learnt)), fit.seen) & learnt
+  seen &= np.isfinite(fit.old).all(axis=1)
   mask = np.asarray(batch.completion_mask) & seen[:, None]
   if not mask.any():
     return {}
-  found = _mismatch(old, batch.sampler_logprobs, mask, mask.sum())
-  return {name: float(value) for name, value in found.items()}
+  values = _mismatch(fit.old, batch.sampler_logprobs, mask, mask.sum())
+  return {name: float(value) for name, value in values.items()}
 
 
 def _average(parts: Sequence[Metrics]) -> Metrics:

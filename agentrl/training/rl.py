@@ -182,7 +182,7 @@ def train(
           batch,
           update,
           num_groups=len(groups),
-          trainable=policy_update.trainable(batch, groups, update.plan),
+          learnt=policy_update.learnt_episodes(batch, groups, update.plan),
           kl_coef=loop.kl_coef,
           rl_step=loop.step,
           skips=skips,

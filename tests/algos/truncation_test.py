@@ -39,7 +39,7 @@ def gradient(algorithm, **treatment):
   groups, module = half_cut(), ONLINE[algorithm]
   hyperparams = OWN.get(algorithm, {}) | treatment
   batch = variants.make_batch(groups)
-  trained = policy_update.trainable(
+  trained = policy_update.learnt_episodes(
       batch, groups, tiny.plan(module, **hyperparams)
   )
   batch = variants.estimate(algorithm, hyperparams, batch)

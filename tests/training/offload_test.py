@@ -81,7 +81,7 @@ def test_the_reference_is_on_the_device_for_its_scores_alone():
             ref_params=ref_params,
         ),
         num_groups=2,
-        trainable=np.asarray(batch.valid),
+        learnt=np.asarray(batch.valid),
         kl_coef=0.1,
         rl_step=0,
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import types
 
 import jax
 import numpy as np
@@ -43,7 +44,7 @@ def update(
       batch,
       Update(programs, plan, advantages, learning_rate=lambda update: 0.0),
       num_groups=2,
-      trainable=np.array(batch.valid),
+      learnt=np.array(batch.valid),
       kl_coef=0.0,
       rl_step=rl_step,
   )
@@ -169,20 +170,20 @@ def test_every_epoch_of_every_step_has_an_order_of_its_own(monkeypatch):
 # Which episodes the loss sees.
 
 
-@pytest.mark.parametrize('ties, trainable', [('keep', 8), ('mask', 4)])
-def test_tied_groups_are_kept_or_masked(ties, trainable):
+@pytest.mark.parametrize('ties, learnt', [('keep', 8), ('mask', 4)])
+def test_tied_groups_are_kept_or_masked(ties, learnt):
   groups = tiny.tied_and_not()
   plan = tiny.plan(ties=ties)
-  found = policy_update.trainable(tiny.make_batch(groups), groups, plan)
-  assert found.sum() == trainable and found[4:].all()
+  found = policy_update.learnt_episodes(tiny.make_batch(groups), groups, plan)
+  assert found.sum() == learnt and found[4:].all()
 
 
 def test_truncated_episodes_may_be_masked():
   groups = [fakes.make_group(1.0, 0.0)]  # cut at the horizon
   batch = tiny.make_batch(groups)
   plan = tiny.plan(truncated='mask')
-  assert policy_update.trainable(batch, groups, ONE_UPDATE).all()
-  assert not policy_update.trainable(batch, groups, plan).any()
+  assert policy_update.learnt_episodes(batch, groups, ONE_UPDATE).all()
+  assert not policy_update.learnt_episodes(batch, groups, plan).any()
 
 
 # With a critic.
@@ -257,14 +258,15 @@ def test_agreement_is_one_program_whichever_rows_are_learnt_from():
   rows = np.array([0, 2, 3, 5, 7])
   programs = None
   for left_out in ([2], [2, 5]):
-    trainable = np.ones(8, bool)
-    trainable[left_out] = False
+    learnt = np.ones(8, bool)
+    learnt[left_out] = False
     seen = [row for row in rows if row and row not in left_out]
     mask = batch.completion_mask[seen]
     expected = mismatch.metrics(
         old[seen], batch.sampler_logprobs[seen], mask, mask.sum()
     )
-    found = agreement(batch, old, rows, trainable)
+    fit = types.SimpleNamespace(old=old, seen=rows)
+    found = agreement(batch, fit, learnt)
     assert found == pytest.approx(
         {name: float(x) for name, x in expected.items()}, rel=1e-5, abs=1e-7
     )
