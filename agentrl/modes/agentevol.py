@@ -55,9 +55,9 @@ def _run(session: Session) -> None:
   config: modes.AgentEvol = session.config
   run, params, episodes = demonstrations.build_data(session)
   tasks = TaskIterator(
-      run.tasks,
+      run.arena.tasks,
       seed=session.seed('tasks'),
-      data_version=run.environment.spec.data_version,
+      data_version=run.arena.environment.spec.data_version,
   )
   loop, kept, current = LoopState(0, 0, tasks.state()), [], params
   if run.checkpoints.latest is not None:
@@ -70,7 +70,7 @@ def _run(session: Session) -> None:
   serving = learning.start_sampling(run, current, loop.policy_version)
   del current
   if not loop.step:
-    learning.evaluate(run, serving, 'untrained', 0, 0, checkpoint=None)
+    learning.evaluate_all(run, serving, 'untrained', 0, 0, checkpoint=None)
   run.record.open(session.stack, config.num_steps + 1, loop.step, shown=_SHOWN)
   hooks = _Hooks(run, serving, params, episodes)
   if loop.step:
@@ -89,7 +89,7 @@ def _run(session: Session) -> None:
       hooks=hooks,
   )
   learning.evaluate_last(
-      [run],
+      run,
       serving,
       config.num_steps,
       loop.policy_version,
@@ -173,10 +173,15 @@ class _Hooks(agentevol.Hooks):
   def evaluate(self, number, version):
     """Plays the panel after a round, unless it was played; not after the last."""
     name = _name(number)
-    known = self.run.record.evaluations()
-    if number < self.run.session.config.num_steps and name not in known:
-      learning.evaluate(
-          self.run, self.serving, name, number, version, checkpoint=number + 1
+    if number < self.run.session.config.num_steps:
+      learning.evaluate_all(
+          self.run,
+          self.serving,
+          name,
+          number,
+          version,
+          checkpoint=number + 1,
+          known=self.run.record.evaluations(),
       )
 
   def save(self, params, loop):

@@ -1,7 +1,7 @@
 """The parts of a run that learns, made in the order in which they can fail."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jax.sharding import Mesh
@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 from agentrl import config as config_lib, trackers
 from agentrl.config import modes, resume
 from agentrl.config.mixture import Member
+from agentrl.config.modes import Learning
 from agentrl.data import packing
 from agentrl.errors import AgentrlError, CheckpointError, ConfigError
 from agentrl.evaluation.results import Panel
@@ -31,7 +32,30 @@ from agentrl.training.supervised import Network
 
 
 @dataclasses.dataclass(frozen=True)
-class World:
+class Arena:
+  """One environment of a run.
+
+  Attributes:
+    name: of the member of a mixture; '' where the run has no other.
+    weight: of its tasks among those of all.
+    config: of the run, with the sections of this member.
+    environment: that is learnt in.
+    tasks: to train on.
+    panel: of evaluations; None: there is none.
+    small_panel: the part of it that is played more often; None: none is.
+  """
+
+  name: str
+  weight: float
+  config: Learning
+  environment: Environment
+  tasks: Sequence[int]
+  panel: Panel | None
+  small_panel: Panel | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
   """The parts of a run before there is a policy.
 
   Attributes:
@@ -39,69 +63,57 @@ class World:
     record: of metrics and evaluations.
     mesh: the devices.
     checkpoints: of the run.
-    environment: that is learnt in.
-    tasks: to train on.
-    panel: of evaluations; None: there is none.
-    small_panel: the part of it that is played more often; None: none is.
-    name: of the member of a mixture whose environment it is; '' without one.
-    weight: of its tasks.
+    arenas: its environments, one at least.
   """
 
   session: Session
   record: RunRecord
   mesh: Mesh
   checkpoints: Checkpoints
-  environment: Environment
-  tasks: Sequence[int]
-  panel: Panel | None
-  small_panel: Panel | None
-  name: str = dataclasses.field(default='', kw_only=True)
-  weight: float = dataclasses.field(default=1.0, kw_only=True)
+  arenas: Sequence[Arena]
+
+  @property
+  def arena(self) -> Arena:
+    """The only environment of a run that has no mixture."""
+    (arena,) = self.arenas
+    return arena
 
 
 @dataclasses.dataclass(frozen=True)
-class Run(World):
+class Run(Setup):
   """All parts of a run.
 
   Attributes:
     model: the policy, without the parameters that are trained.
     network: what losses are compiled for.
     adapter: description of a low-rank adapter for checkpoints; None: none.
-    collector: plays episodes; its agent is how the policy talks.
+    collectors: play episodes, by the name of the arena; the agent of each is
+      how the policy talks there.
   """
 
   model: LanguageModel
   network: Network
   adapter: dict[str, Any] | None
-  collector: Collector
+  collectors: Mapping[str, Collector]
+
+  @property
+  def collector(self) -> Collector:
+    """That of the only environment."""
+    return self.collectors[self.arena.name]
 
 
-def make_world(session: Session, *, expert: bool) -> World:
-  """The mesh, the checkpoints and the environment.
-
-  Args:
-    session: of the run.
-    expert: True where the environment must offer its expert.
-
-  Raises:
-    AgentrlError: something that the user can mend.
-  """
-  return make_worlds(session, [Member('', 1.0, session.config)], expert=expert)[
-      0
-  ]
-
-
-def make_worlds(
-    session: Session, members: Sequence[Member], *, expert: bool
-) -> tuple[World, ...]:
+def make_setup(
+    session: Session,
+    *,
+    expert: bool,
+    members: Sequence[Member] = (),
+) -> Setup:
   """The mesh and the checkpoints, and the environment of each member.
 
-  The sessions of members that have a name have their configs.
-
   Args:
     session: of the run.
-    members: of a mixture, or the only one.
     expert: True where environments that are trained in must offer an expert.
+    members: of a mixture; none: the run has the environment of its config.
 
   Raises:
     AgentrlError: something that the user can mend; names the member.
@@ -120,29 +132,23 @@ def make_worlds(
           session.directory / 'checkpoints', keep=config.checkpoint.keep
       )
   )
-  worlds = []
-  for name, weight, own in members:
+  arenas = []
+  for member in members or [Member('', 1.0, config)]:
     try:
-      entered = _enter(session, own, expert, weight > 0)
+      arenas.append(_enter(session, member, expert))
     except AgentrlError as error:
-      if not name:
+      if not member.name:
         raise
-      raise type(error)(f'mixture.{name}: {error}') from error
-    world = World(session, record, mesh, checkpoints, *entered)
-    if name:
-      its = dataclasses.replace(session, config=own)
-      world = dataclasses.replace(world, session=its, name=name, weight=weight)
-    worlds.append(world)
+      raise type(error)(f'mixture.{member.name}: {error}') from error
   remote.read_keys(config.sampler)
   if session.first:
     remote.warn_unreachable(config.sampler)
-  return tuple(worlds)
+  return Setup(session, record, mesh, checkpoints, arenas)
 
 
-def _enter(
-    session: Session, config: Any, expert: bool, learns: bool
-) -> tuple[Environment, Sequence[int], Panel | None, Panel | None]:
-  """The environment of a config, its tasks to train on, and its panels."""
+def _enter(session: Session, member: Member, expert: bool) -> Arena:
+  """The environment of a member, its tasks to train on, and its panels."""
+  config, learns = member.config, member.weight > 0
   environment = session.stack.enter_context(
       Environment(
           session.loop,
@@ -163,7 +169,7 @@ def _enter(
         highlight=False,
         soft_wrap=True,
     )
-  return environment, tasks, *panels
+  return Arena(member.name, member.weight, config, environment, tasks, *panels)
 
 
 def _make_trackers(session: Session) -> dict[str, Tracker]:
@@ -184,16 +190,16 @@ def _make_trackers(session: Session) -> dict[str, Tracker]:
 
 
 def make_run(
-    world: World, texts: Callable[[], Sequence[str]]
+    setup: Setup, texts: Callable[[], Sequence[str]]
 ) -> tuple[Run, Any]:
   """The parts of the run, and the parameters that it begins with.
 
   Args:
-    world: the other parts.
+    setup: the other parts.
     texts: gives what the tokenizer of a random network is trained on.
   """
-  session, config = world.session, world.session.config
-  model = _load(world, texts)
+  session, config = setup.session, setup.session.config
+  model = _load(setup, texts)
   # Here as well as where sampling starts: sft may do without.
   language_model.check_context(
       model.config, 'rollout.max_context', config.rollout.max_context
@@ -204,49 +210,44 @@ def make_run(
         model.params,
         config.model.lora,
         seed=session.seed('lora'),
-        mesh=world.mesh,
+        mesh=setup.mesh,
     )
     model = dataclasses.replace(
         model, params=params, base=base, lora=config.model.lora
     )
-  collector = _collector(world, model.tokenizer)
   network = Network(
       language_model.make_module(model.config, config.model),
-      world.mesh,
+      setup.mesh,
       model.base,
       offload='optimizer' in config.mesh.offload,
   )
   run = Run(
-      **vars(world),
+      **vars(setup),
       model=dataclasses.replace(model, params=None),
       network=network,
       adapter=adapters.describe(model.base, config.model),
-      collector=collector,
+      collectors={
+          arena.name: _collector(session, arena, model.tokenizer)
+          for arena in setup.arenas
+      },
   )
   return run, model.params
 
 
-def enter_world(run: Run, world: World) -> Run:
-  """The run in another of its environments, under the config of its member."""
-  parts = vars(run) | vars(world)
-  parts['collector'] = _collector(world, run.model.tokenizer)
-  return Run(**parts)
-
-
-def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
+def _load(setup: Setup, texts: Callable[[], Sequence[str]]) -> LanguageModel:
   """The pretrained model, or a random one with a tokenizer of its own."""
-  session, settings = world.session, world.session.config.model
+  session, settings = setup.session, setup.session.config.model
   path = session.directory / 'tokenizer'
   if not settings.from_scratch:
     if distributed.agree(
         resume.start_is_gone(settings.name, session.directory)
     ):
-      return _load_checkpoint(world)
+      return _load_checkpoint(setup)
     session.console.print(f'Loading {settings.name}')
     # Trained parameters are kept in float32; a frozen base need not be.
     dtype = settings.dtype if settings.lora.rank else 'float32'
     model, _ = language_model.load_policy(
-        settings.name, world.mesh, dtype=DTYPES[dtype]
+        settings.name, setup.mesh, dtype=DTYPES[dtype]
     )
     # The workdir is whole by itself: what the policy started from may go.
     if not distributed.agree(session.known and path.exists()):
@@ -267,24 +268,24 @@ def _load(world: World, texts: Callable[[], Sequence[str]]) -> LanguageModel:
       tokenizer_lib.load(path),
       seed=session.seed('init'),
       path=str(path),
-      mesh=world.mesh,
+      mesh=setup.mesh,
   )
 
 
-def _load_checkpoint(world: World) -> LanguageModel:
+def _load_checkpoint(setup: Setup) -> LanguageModel:
   """The policy as the workdir has it, where the one it started from is gone.
 
   Raises:
     CheckpointError: that is not enough to go on.
   """
-  session, config = world.session, world.session.config
+  session, config = setup.session, setup.session.config
   name = config.model.name
   missing = None
   if config.model.lora.rank:
     missing = 'its adapter adds to that'
   elif config.mode == 'agentevol':
     missing = 'each round begins with that'
-  elif world.checkpoints.latest is None:
+  elif setup.checkpoints.latest is None:
     missing = 'there is no checkpoint yet'
   if missing:
     raise CheckpointError(
@@ -294,20 +295,20 @@ def _load_checkpoint(world: World) -> LanguageModel:
   session.console.print(
       f'{name} is gone: going on from the checkpoint alone', highlight=False
   )
-  model, _ = language_model.load_checkpoint(session.directory, mesh=world.mesh)
+  model, _ = language_model.load_checkpoint(session.directory, mesh=setup.mesh)
   return model
 
 
-def _collector(world: World, tokenizer: tokenizer_lib.Tokenizer) -> Collector:
-  session, config = world.session, world.session.config
-  agent = make_agent(world.environment.spec, tokenizer, config.agent)
+def _collector(
+    session: Session, arena: Arena, tokenizer: tokenizer_lib.Tokenizer
+) -> Collector:
   return Collector(
       session.loop,
       session.console,
-      world.environment,
-      agent,
-      config.rollout,
-      world.name,
+      arena.environment,
+      make_agent(arena.environment.spec, tokenizer, arena.config.agent),
+      arena.config.rollout,
+      arena.name,
       ranks,
   )
 
@@ -327,10 +328,10 @@ def check_texts(config: modes.Train) -> None:
     )
 
 
-def expert_texts(world: World, horizon: int) -> list[str]:
+def expert_texts(session: Session, arena: Arena, horizon: int) -> list[str]:
   """Texts that the policy will read and write, from the expert's episodes."""
   return collection.expert_texts(
-      lambda tokenizer: _collector(world, tokenizer),
+      lambda tokenizer: _collector(session, arena, tokenizer),
       horizon=horizon,
-      seed=world.session.config.seed,
+      seed=session.config.seed,
   )

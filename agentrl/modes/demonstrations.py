@@ -24,10 +24,10 @@ def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
   files nor the expert.
   """
   config, data = session.config, session.config.data
-  world = build.make_world(session, expert=data.expert_episodes > 0)
+  setup = build.make_setup(session, expert=data.expert_episodes > 0)
   path = session.directory / 'episodes' / 'demonstrations.jsonl'
-  if world.checkpoints.latest is not None:
-    run, params = build.make_run(world, lambda: [])  # there is a tokenizer
+  if setup.checkpoints.latest is not None:
+    run, params = build.make_run(setup, lambda: [])  # there is a tokenizer
     return run, params, list(episodes_lib.read(path))
   found = []
   if data.files:
@@ -40,10 +40,10 @@ def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
   def texts() -> list[str]:
     texts = [text for item in found for text in conversations.texts_of(item)]
     if data.expert_episodes:
-      texts += build.expert_texts(world, data.expert_horizon)
+      texts += build.expert_texts(session, setup.arena, data.expert_horizon)
     return texts
 
-  run, params = build.make_run(world, texts)
+  run, params = build.make_run(setup, texts)
   episodes = []
   if found:
     episodes += demonstrations.to_episodes(
@@ -55,7 +55,7 @@ def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
     )
   if data.expert_episodes:
     episodes += learning.play_expert(
-        run, data.expert_episodes, data.expert_horizon
+        run, run.arena, data.expert_episodes, data.expert_horizon
     )
   write_episodes(session, path, episodes)
   return run, params, episodes

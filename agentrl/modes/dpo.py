@@ -42,12 +42,15 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 
 def _run(session: Session) -> None:
   config: modes.Dpo = session.config
-  world = build.make_world(
+  setup = build.make_setup(
       session,
       expert=config.warmstart.episodes > 0 or config.pairs.with_expert,
   )
   run, params = build.make_run(
-      world, lambda: build.expert_texts(world, config.warmstart.horizon)
+      setup,
+      lambda: build.expert_texts(
+          session, setup.arena, config.warmstart.horizon
+      ),
   )
   # The policy before the first update: a warm start makes version 1 of it.
   version = int(config.warmstart.episodes > 0)
@@ -111,18 +114,18 @@ def _begin(
   if config.pairs.with_expert and not config.warmstart.episodes:
     # As many turns as the policy will have: its equal but for skill.
     expert = learning.play_expert(
-        run, config.explore.tasks, config.explore.horizon
+        run, run.arena, config.explore.tasks, config.explore.horizon
     )
   if config.warmstart.episodes:
-    learning.evaluate(run, serving, 'untrained', 0, 0, checkpoint=None)
+    learning.evaluate_all(run, serving, 'untrained', 0, 0, checkpoint=None)
     warm = config.warmstart
     expert = learning.play_expert(
-        run, warm.episodes, warm.horizon, warm.stumbles
+        run, run.arena, warm.episodes, warm.horizon, warm.stumbles
     )
     params = learning.warm_start(run, params, expert)
     if serving is not None:
       learning.push(run, serving, params, version)
-  learning.evaluate(run, serving, 'before', 0, version, checkpoint=0)
+  learning.evaluate_all(run, serving, 'before', 0, version, checkpoint=0)
   if config.explore.tasks:
     found = _explore(run, serving, version)
     _write_pairs(
@@ -135,7 +138,7 @@ def _explore(run: Run, serving: Serving, version: int) -> list[Episode]:
   """Episodes of the policy, on the tasks that the expert met first."""
   config = run.session.config
   tasks = TaskIterator(
-      run.tasks, seed=collection.expert_seed(config.seed)
+      run.arena.tasks, seed=collection.expert_seed(config.seed)
   ).next_tasks(config.explore.tasks)
   groups = offline.explore(
       run, serving, 'explore', tasks, policy_version=version

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import rich.console
@@ -16,7 +16,7 @@ from agentrl.data import episodes as episodes_lib
 from agentrl.data.quotas import Quotas
 from agentrl.evaluation import evaluate as evaluation, report
 from agentrl.modes import held_out
-from agentrl.modes.build import Run
+from agentrl.modes.build import Arena, Run
 from agentrl.parallel import ranks
 from agentrl.rollout import collection
 from agentrl.runtime import workdir as workdir_lib
@@ -36,11 +36,11 @@ AFTER = 'evaluation after it'
 
 
 def play_expert(
-    run: Run, count: int, horizon: int, stumbles: float = 0.0
+    run: Run, arena: Arena, count: int, horizon: int, stumbles: float = 0.0
 ) -> list[Episode]:
   """The episodes that the expert solved on `count` training tasks."""
-  config = run.session.config
-  played = run.collector.play_expert(
+  config = arena.config
+  played = run.collectors[arena.name].play_expert(
       count,
       horizon=horizon,
       seed=config.seed,
@@ -48,7 +48,7 @@ def play_expert(
       stumbles=stumbles,
   )
   return collection.solved(
-      played, run.session.console, horizon=horizon, member=run.name
+      played, run.session.console, horizon=horizon, member=arena.name
   )
 
 
@@ -101,7 +101,6 @@ class Phases:
 
 def warm_up(
     run: Run,
-    members: Sequence[Run],
     serving: Serving,
     params: Any,
     phases: Phases,
@@ -109,9 +108,8 @@ def warm_up(
   """Evaluates, imitates the expert if config.warmstart says so, evaluates.
 
   Args:
-    run: its parts.
-    members: the run in each of its environments; their experts have as many
-      episodes as their weights say.
+    run: of the mode; the experts of its environments have as many episodes as
+      their weights say.
     serving: samples.
     params: of the policy.
     phases: of the run.
@@ -122,20 +120,23 @@ def warm_up(
   warm, version = run.session.config.warmstart, 0
   if warm.episodes:
     phases.begin(UNTRAINED)
-    evaluate_members(members, serving, 'untrained', 0, version, checkpoint=None)
+    evaluate_all(run, serving, 'untrained', 0, version, checkpoint=None)
     phases.begin(IMITATION)
-    counts = Quotas([m.weight for m in members], warm.episodes).at(0)
+    weights = [arena.weight for arena in run.arenas]
+    counts = Quotas(weights, warm.episodes).at(0)
     episodes = [
         episode
-        for member, count in zip(members, counts, strict=True)
+        for arena, count in zip(run.arenas, counts, strict=True)
         if count
-        for episode in play_expert(member, count, warm.horizon, warm.stumbles)
+        for episode in play_expert(
+            run, arena, count, warm.horizon, warm.stumbles
+        )
     ]
     params = warm_start(run, params, episodes)
     version += 1
     push(run, serving, params, version)
   phases.begin(BEFORE)
-  evaluate_members(members, serving, 'before', 0, version, checkpoint=0)
+  evaluate_all(run, serving, 'before', 0, version, checkpoint=0)
   return params, version
 
 
@@ -198,21 +199,34 @@ def imitate(
   return params, metrics
 
 
-def evaluate_members(
-    members: Sequence[Run],
+def evaluate_all(
+    run: Run,
     serving: Serving,
     name: str,
     step: int,
     version: int,
-    **how: Any,
+    *,
+    checkpoint: int | None,
+    panel: str = WHOLE,
+    known: Collection[str] = (),
 ) -> None:
-  """`evaluate` in each environment of a run."""
-  for member in members:
-    evaluate(member, serving, name, step, version, **how)
+  """`evaluate` in each environment of a run, but for entries that are known."""
+  for arena in run.arenas:
+    if entry_of(arena, name) not in known:
+      evaluate(
+          run,
+          arena,
+          serving,
+          name,
+          step,
+          version,
+          checkpoint=checkpoint,
+          panel=panel,
+      )
 
 
 def evaluate_last(
-    members: Sequence[Run],
+    run: Run,
     serving: Serving,
     step: int,
     version: int,
@@ -220,27 +234,27 @@ def evaluate_last(
     checkpoint: int,
 ) -> None:
   """Evaluates after the last step, unless a process before this one did."""
-  for member in members:
-    if not _known(member, 'after', checkpoint):
-      evaluate(member, serving, 'after', step, version, checkpoint=checkpoint)
+  for arena in run.arenas:
+    if not _known(run, arena, 'after', checkpoint):
+      evaluate(
+          run, arena, serving, 'after', step, version, checkpoint=checkpoint
+      )
       continue
-    entry = entry_of(member, 'after')
-    said = report.describe(entry, member.record.evaluations()[entry])
-    member.session.console.print(
-        f'{said}, as evaluated before', highlight=False
-    )
+    entry = entry_of(arena, 'after')
+    said = report.describe(entry, run.record.evaluations()[entry])
+    run.session.console.print(f'{said}, as evaluated before', highlight=False)
 
 
-def _known(run: Run, name: str, checkpoint: int) -> bool:
+def _known(run: Run, arena: Arena, name: str, checkpoint: int) -> bool:
   """True if this checkpoint was evaluated on the panel as it is played now."""
-  found = run.record.evaluations().get(entry_of(run, name))
-  if found is None or run.panel is None:
+  found = run.record.evaluations().get(entry_of(arena, name))
+  if found is None or arena.panel is None:
     return False
   now = (
       checkpoint,
-      run.panel.hash,
-      run.panel.horizon,
-      run.session.config.eval.temperature,
+      arena.panel.hash,
+      arena.panel.horizon,
+      arena.config.eval.temperature,
   )
   keys = ('checkpoint', *evaluation.SETTINGS)
   return tuple(map(found.get, keys)) == now
@@ -248,6 +262,7 @@ def _known(run: Run, name: str, checkpoint: int) -> bool:
 
 def evaluate(
     run: Run,
+    arena: Arena,
     serving: Serving,
     name: str,
     step: int,
@@ -263,6 +278,7 @@ def evaluate(
 
   Args:
     run: of the mode.
+    arena: where.
     serving: samples.
     name: of the evaluation.
     step: names the file of episodes.
@@ -270,14 +286,14 @@ def evaluate(
     checkpoint: the number that these weights have or will have; None: none.
     panel: `WHOLE` or `SMALL`.
   """
-  session, config = run.session, run.session.config
-  panels = {WHOLE: run.panel, SMALL: run.small_panel}
+  session, config = run.session, arena.config
+  panels = {WHOLE: arena.panel, SMALL: arena.small_panel}
   if panels[panel] is None:
     return
   stem = name if name == 'untrained' else f'{step:06d}'
-  entry = entry_of(run, name)
+  entry = entry_of(arena, name)
   groups = held_out.play(
-      run.collector,
+      run.collectors[arena.name],
       serving.make_sampler(temperature=config.eval.temperature),
       panels[panel],
       name=f'{panel}-{name}',
@@ -288,7 +304,7 @@ def evaluate(
     held_out.write_episodes(
         session.directory,
         panel,
-        '-'.join(filter(None, [stem, run.name])),
+        '-'.join(filter(None, [stem, arena.name])),
         groups,
         tokens=config.rollout.save_tokens,
     )
@@ -302,7 +318,7 @@ def evaluate(
         checkpoint=checkpoint,
         # Success that a schedule of horizons follows.
         within=config.horizon.held_out if isinstance(config, Train) else (),
-        trained_on=(run.tasks or ()) if run.weight else (),
+        trained_on=arena.tasks if arena.weight else (),
     )
     run.record.add_evaluation(entry, summary, kind)
     if kind == panel:
@@ -310,9 +326,9 @@ def evaluate(
       session.console.print(report.describe(title, summary), highlight=False)
 
 
-def entry_of(run: Run, name: str) -> str:
+def entry_of(arena: Arena, name: str) -> str:
   """The name under which an evaluation is kept."""
-  return f'{name}/{run.name}' if run.name else name
+  return f'{name}/{arena.name}' if arena.name else name
 
 
 def best(run: Run, *coming: int) -> str | None:

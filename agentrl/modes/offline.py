@@ -171,7 +171,7 @@ def learn(
   if serving is not None and session.config.eval.num_tasks:
     learning.push(run, serving, state.params, version + total)
     learning.evaluate_last(
-        [run], serving, total, version + total, checkpoint=total
+        run, serving, total, version + total, checkpoint=total
     )
   run.record.summarise(session.config.mode, total, updates=int(state.step))
 

@@ -55,7 +55,7 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, learner.state.params, learner.start)
   if not resumed:
     if serving is not None:
-      learning.evaluate(run, serving, 'before', 0, 0, checkpoint=0)
+      learning.evaluate_all(run, serving, 'before', 0, 0, checkpoint=0)
     offline.save(run, learner.state, 0, 0)
 
   def measure(done: int, state: TrainState) -> dict[str, float]:

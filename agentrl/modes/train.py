@@ -6,7 +6,6 @@ A run that was killed continues when the same command is started again.
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,7 +19,7 @@ from agentrl.data.tasks import TaskIterator
 from agentrl.evaluation import evaluate
 from agentrl.inference.sampler import Sampler
 from agentrl.modes import build, checkpoints, learning, session as session_lib
-from agentrl.modes.build import Run
+from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import ranks, sharding
 from agentrl.rollout import collection
@@ -57,19 +56,18 @@ def _run(session: Session) -> None:
     session.console.print(doubt, highlight=False, soft_wrap=True)
   for member in mixture.members(config):
     schedules.make(member.config.horizon)  # one's own is imported now
-  worlds = build.make_worlds(
-      session, mixture.members(config), expert=config.warmstart.episodes > 0
+  setup = build.make_setup(
+      session,
+      expert=config.warmstart.episodes > 0,
+      members=mixture.members(config),
   )
-  run, params = build.make_run(
-      dataclasses.replace(worlds[0], session=session, name='', weight=1.0),
-      functools.partial(_texts, worlds),
-  )
-  members = [build.enter_world(run, world) for world in worlds]
+  run, params = build.make_run(setup, functools.partial(_texts, setup))
   tx, learning_rate = rl.make_optimizer(
       config.optim, config.algo, config.num_steps
   )
   sources = Sources(
-      [_source(member) for member in members], config.rollout.tasks_per_step
+      [_source(session, arena) for arena in run.arenas],
+      config.rollout.tasks_per_step,
   )
   resumed = run.checkpoints.latest is not None
   evaluates = config.eval.num_tasks > 0
@@ -97,7 +95,7 @@ def _run(session: Session) -> None:
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
     serving = learning.start_sampling(run, params, 0)
-    params, version = learning.warm_up(run, members, serving, params, phases)
+    params, version = learning.warm_up(run, serving, params, phases)
     # The state has a copy: what it was made of may go.
     state = rl.new_state(run.network, params, tx, config.algo)
     params = None
@@ -116,7 +114,6 @@ def _run(session: Session) -> None:
     ref_params = sharding.to_host(ref_params)
   hooks = _Hooks(
       run,
-      members,
       serving,
       serving.make_sampler(temperature=config.rollout.temperature),
       ref_params,
@@ -165,7 +162,7 @@ def _run(session: Session) -> None:
   ranks.check(session.loop)
   phases.begin(learning.AFTER)
   learning.evaluate_last(
-      members, serving, loop.step, loop.policy_version, checkpoint=loop.step
+      run, serving, loop.step, loop.policy_version, checkpoint=loop.step
   )
   learning.finish(run, 'train', loop.step, updates=int(state.step))
 
@@ -201,29 +198,29 @@ def _say_stretched(
     )
 
 
-def _source(member: Run) -> Source:
+def _source(session: Session, arena: Arena) -> Source:
   """The tasks and the horizon of an environment of the run."""
-  names = (member.name,) if member.name else ()
+  names = (arena.name,) if arena.name else ()
   return Source(
       TaskIterator(
-          member.tasks,
-          seed=member.session.seed('tasks', *names),
-          data_version=member.environment.spec.data_version,
+          arena.tasks,
+          seed=session.seed('tasks', *names),
+          data_version=arena.environment.spec.data_version,
       ),
-      schedules.make(member.session.config.horizon),
-      member.name,
-      member.weight,
+      schedules.make(arena.config.horizon),
+      arena.name,
+      arena.weight,
   )
 
 
-def _texts(worlds: Sequence[build.World]) -> list[str]:
-  config = worlds[0].session.config
-  build.check_texts(config)
+def _texts(setup: Setup) -> list[str]:
+  horizon = setup.session.config.warmstart.horizon
+  build.check_texts(setup.session.config)
   return [
       text
-      for world in worlds
-      if world.weight
-      for text in build.expert_texts(world, config.warmstart.horizon)
+      for arena in setup.arenas
+      if arena.weight
+      for text in build.expert_texts(setup.session, arena, horizon)
   ]
 
 
@@ -232,7 +229,6 @@ class _Hooks(rl.Hooks):
   """Sampler, records and checkpoints of a run."""
 
   run: Run
-  members: Sequence[Run]
   serving: Serving
   sampler: Sampler
   ref_params: Any
@@ -241,9 +237,8 @@ class _Hooks(rl.Hooks):
 
   def collect(self, step, shares, *, policy_version):
     session = self.run.session
-    members = {member.name: member for member in self.members}
     jobs = [
-        members[share.name].collector.job(
+        self.run.collectors[share.name].job(
             share.tasks,
             session.config.rollout.group_size,
             self.sampler,
@@ -290,16 +285,15 @@ class _Hooks(rl.Hooks):
     """Plays the panel that is due after `step` steps, unless it was played."""
     if (panel := self._due(step)) is None:
       return
-    name = f'step_{step}'
-    done = self.run.record.evaluations(panel)
-    learning.evaluate_members(
-        [m for m in self.members if learning.entry_of(m, name) not in done],
+    learning.evaluate_all(
+        self.run,
         self.serving,
-        name,
+        f'step_{step}',
         step,
         version,
         checkpoint=step,
         panel=panel,
+        known=self.run.record.evaluations(panel),
     )
 
   def _due(self, step):
@@ -323,11 +317,11 @@ class _Hooks(rl.Hooks):
       return {}
     name = f'step_{step}' if step else 'before'
     found = {}
-    for member in self.members:
-      start = f'{member.name}/' if member.name else ''
+    for arena in self.run.arenas:
+      start = f'{arena.name}/' if arena.name else ''
       for panel in (WHOLE, SMALL):
         evals = self.run.record.evaluations(panel)
-        summary = evals.get(learning.entry_of(member, name))
+        summary = evals.get(learning.entry_of(arena, name))
         if summary is not None:
           found |= evaluate.as_metrics(summary, f'{start}{panel}')
     return found

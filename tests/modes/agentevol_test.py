@@ -75,7 +75,7 @@ def test_a_round_leaves_its_line_and_both_kinds_of_episodes(
 ):
   evaluated = []
 
-  def evaluate(run, serving, *inputs, checkpoint):
+  def evaluate(run, arena, serving, *inputs, checkpoint, panel):
     evaluated.append((*inputs, checkpoint))
     raise Interrupted  # the loop saves the round before it stops
 

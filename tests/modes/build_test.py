@@ -22,18 +22,17 @@ from tests import tiny
 
 
 @pytest.fixture
-def make_world(make_session):
-  """Makes the world of a config, with an environment that nobody asks."""
+def make_setup(make_session):
+  """Makes the setup of a config, with an environment that nobody asks."""
 
-  def make_world(config, **session):
+  def make_setup(config, **session):
     config = read(config)
     environment = types.SimpleNamespace(spec=envs.get(config.env.name))
     session = make_session(config, **session)
-    return build.World(
-        session, None, tiny.one_device(), None, environment, (), None, None
-    )
+    arena = build.Arena('', 1.0, config, environment, (), None, None)
+    return build.Setup(session, None, tiny.one_device(), None, [arena])
 
-  return make_world
+  return make_setup
 
 
 def saved(path, **fields):
@@ -56,7 +55,7 @@ def test_kernels_for_a_gpu_are_refused_before_anything_starts(make_session):
       ConfigError,
       match="'flash' needs a GPU, .* 'cpu'; set model.attention='reference'",
   ):
-    build.make_world(session, expert=False)
+    build.make_setup(session, expert=False)
   assert not list(session.directory.iterdir())
 
 
@@ -65,20 +64,21 @@ def test_too_large_a_panel_is_refused_before_there_is_a_model(make_session):
   config.eval.num_tasks = 10**6
   session = make_session(read(config))
   with pytest.raises(ConfigError, match='eval.num_tasks=1000000, but the test'):
-    build.make_world(session, expert=True)
+    build.make_setup(session, expert=True)
 
 
-def test_a_world_has_its_environment_and_its_tasks(make_session):
+def test_a_setup_has_its_environment_and_its_tasks(make_session):
   session = make_session(read(babyai_sft.get_config('tiny')))
-  world = build.make_world(session, expert=True)
-  assert world.session is session and world.environment.name == 'babyai'
-  assert world.tasks == world.environment.tasks('train')
-  assert world.checkpoints.latest is None
-  texts = build.expert_texts(world, horizon=3)
+  setup = build.make_setup(session, expert=True)
+  arena = setup.arena
+  assert setup.session is session and arena.environment.name == 'babyai'
+  assert arena.tasks == arena.environment.tasks('train')
+  assert setup.checkpoints.latest is None
+  texts = build.expert_texts(session, arena, horizon=3)
   assert any('red ball' in text for text in texts)
 
 
-def test_rows_beyond_the_positions_of_a_model_are_refused(make_world, tmp_path):
+def test_rows_beyond_the_positions_of_a_model_are_refused(make_setup, tmp_path):
   # Before anything is sampled: sft need not sample at all. That its rotations
   # are scaled beyond them changes nothing.
   scaling = rotary.Scaling('dynamic', factor=4.0)
@@ -88,21 +88,21 @@ def test_rows_beyond_the_positions_of_a_model_are_refused(make_world, tmp_path):
   with pytest.raises(
       ConfigError, match='rollout.max_context=2049 exceeds the 2048 positions'
   ):
-    build.make_run(make_world(config), no_texts)
+    build.make_run(make_setup(config), no_texts)
 
 
 @pytest.mark.parametrize('rank', [0, 2])
 def test_a_run_has_a_module_to_train_and_the_parameters_apart(
-    make_world, tmp_path, rank
+    make_setup, tmp_path, rank
 ):
   name = saved(tmp_path / 'model', max_positions=4096)
   config = textcraft_sft.get_config(f'model={name}')
   config.model.lora.rank = rank
   config.model.dtype = 'bfloat16'
-  world = make_world(config)
-  run, params = build.make_run(world, no_texts)
-  assert run.model.params is None and run.session is world.session
-  assert run.network.module.remat == 'full' and run.network.mesh is world.mesh
+  setup = make_setup(config)
+  run, params = build.make_run(setup, no_texts)
+  assert run.model.params is None and run.session is setup.session
+  assert run.network.module.remat == 'full' and run.network.mesh is setup.mesh
   assert not run.network.offload
   assert run.network.base is run.model.base
   if rank:
@@ -114,45 +114,45 @@ def test_a_run_has_a_module_to_train_and_the_parameters_apart(
   else:
     assert run.adapter is None and run.model.base is None
     assert params['embed'].dtype == np.float32
-  assert run.collector.environment is world.environment
+  assert run.collector.environment is setup.arena.environment
   assert run.collector.limits is run.session.config.rollout
 
 
-def test_a_random_network_has_the_vocabulary_asked_for(make_world, said):
+def test_a_random_network_has_the_vocabulary_asked_for(make_setup, said):
   config = babyai_sft.get_config('tiny')
   config.model.vocab_size = 512
-  run, params = build.make_run(make_world(config), lambda: ['go to the ball'])
+  run, params = build.make_run(make_setup(config), lambda: ['go to the ball'])
   assert 'Training a tokenizer of 512 tokens' in said(run)
   assert run.model.config.vocab_size == 512 and len(params['embed']) == 512
 
 
-def test_a_random_network_keeps_its_tokenizer(make_world, said):
+def test_a_random_network_keeps_its_tokenizer(make_setup, said):
   config = babyai_sft.get_config('tiny')
-  world = make_world(config)
-  run, params = build.make_run(world, lambda: ['go to the red ball'])
-  path = world.session.directory / 'tokenizer'
+  setup = make_setup(config)
+  run, params = build.make_run(setup, lambda: ['go to the red ball'])
+  path = setup.session.directory / 'tokenizer'
   assert run.model.path == str(path) and path.is_dir()
   assert 'Training a tokenizer of' in said(run)
-  again, same = build.make_run(make_world(config, known=True), no_texts)
+  again, same = build.make_run(make_setup(config, known=True), no_texts)
   encode = lambda run: run.model.tokenizer.encode('go to the red ball')
   assert encode(again) == encode(run)
   tiny.assert_trees_equal(same, params)
   # One of a run that was refused may be of other tasks.
-  other, _ = build.make_run(make_world(config), lambda: ['pick up a key'])
+  other, _ = build.make_run(make_setup(config), lambda: ['pick up a key'])
   assert encode(other) != encode(run)
 
 
-def test_a_run_from_a_folder_keeps_its_tokenizer(make_world, tmp_path, said):
+def test_a_run_from_a_folder_keeps_its_tokenizer(make_setup, tmp_path, said):
   config = textcraft_sft.get_config('tiny')
   config.model.name = saved(tmp_path / 'start')
-  world = make_world(config)
-  build._load(world, no_texts)
-  path = world.session.directory / 'tokenizer'
+  setup = make_setup(config)
+  build._load(setup, no_texts)
+  path = setup.session.directory / 'tokenizer'
   found = tokenizer_lib.load(path)
   expected = tokenizer_lib.load(tmp_path / 'start')
   assert found.encode('go there') == expected.encode('go there')
   assert found.eos_ids == expected.eos_ids
-  assert f'Loading {config.model.name}' in said(world)
+  assert f'Loading {config.model.name}' in said(setup)
 
 
 @pytest.mark.parametrize(
@@ -162,18 +162,18 @@ def test_a_run_from_a_folder_keeps_its_tokenizer(make_world, tmp_path, said):
         ({'model.lora.rank': 2}, 'its adapter adds to that: put it back'),
     ],
 )
-def test_a_start_that_is_gone_is_named(make_world, tmp_path, fields, said):
+def test_a_start_that_is_gone_is_named(make_setup, tmp_path, fields, said):
   config = textcraft_sft.get_config('tiny')
   config.model.name = saved(tmp_path / 'start')
   config.update_from_flattened_dict(fields)
-  world = make_world(config)
-  world.session.claim()
+  setup = make_setup(config)
+  setup.session.claim()
   shutil.rmtree(tmp_path / 'start')
-  world = dataclasses.replace(
-      world, checkpoints=types.SimpleNamespace(latest=None)
+  setup = dataclasses.replace(
+      setup, checkpoints=types.SimpleNamespace(latest=None)
   )
   with pytest.raises(CheckpointError, match=said) as refused:
-    build._load(world, no_texts)
+    build._load(setup, no_texts)
   assert f'started from {tmp_path / "start"}' in str(refused.value)
 
 
@@ -213,8 +213,8 @@ def test_evaluations_on_tasks_to_train_on_are_named(
     config.env.task_file = str(path)
   session = make_session(read(config))
   member = mixture.Member('', weight, session.config)
-  [world] = build.make_worlds(session, [member], expert=False)
-  assert len(world.panel.task_ids) == 8
+  setup = build.make_setup(session, expert=False, members=[member])
+  assert len(setup.arena.panel.task_ids) == 8
   if words:
     assert words in said(session)
     assert 'Keep the splits of babyai apart' in said(session)

@@ -44,7 +44,10 @@ def make_session(tmp_path):
 
 @pytest.fixture
 def make_run(make_session):
-  """Makes a run of these parts, beside a tiny network and an empty record."""
+  """Makes a run of these parts, beside a tiny network and an empty record.
+
+  Parts of an arena, and `collector`, are those of its only environment.
+  """
 
   def make_run(config, **parts):
     session = make_session(config)
@@ -59,12 +62,14 @@ def make_run(make_session):
         'model': LanguageModel(tiny.CONFIG, None, tokenizer, 'tiny'),
         'network': Network(tiny.MODULE, tiny.one_device()),
     } | parts
-    rest = {
-        field.name
-        for field in dataclasses.fields(build.Run)
-        if field.default is dataclasses.MISSING
-    }
-    return build.Run(**(dict.fromkeys(rest) | parts))
+    of_arena = dict.fromkeys(x.name for x in dataclasses.fields(build.Arena))
+    of_arena |= {'name': '', 'weight': 1.0, 'config': config, 'tasks': ()}
+    of_arena |= {name: parts.pop(name) for name in {*of_arena} & parts.keys()}
+    arena = build.Arena(**of_arena)
+    collector = parts.pop('collector', None)
+    parts = {'collectors': {arena.name: collector}} | parts
+    rest = dict.fromkeys(x.name for x in dataclasses.fields(build.Run))
+    return build.Run(**(rest | {'arenas': [arena]} | parts))
 
   return make_run
 

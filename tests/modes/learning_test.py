@@ -147,7 +147,7 @@ def test_ctrl_c_ends_a_phase_after_the_update_at_hand(make_run):
 def test_without_a_panel_nothing_is_evaluated(make_run, said):
   run = make_run(read(**{'eval.num_tasks': 0}))
   # There are no servers to ask.
-  learning.evaluate(run, None, 'before', 0, 0, checkpoint=0)
+  learning.evaluate(run, run.arena, None, 'before', 0, 0, checkpoint=0)
   assert run.record.state()['evals'] == {} and not said(run)
 
 
@@ -190,6 +190,7 @@ def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
     run.record.write(step, {})
     learning.evaluate(
         run,
+        run.arena,
         serving,
         f'step_{step + 1}',
         step + 1,
@@ -204,7 +205,10 @@ def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
   for found in part.values():
     assert (found['mean'], found['n']) == (1.0, 2)
   panels = {found['panel'] for found in part.values()}
-  assert panels == {run.small_panel.hash} and whole['step_2']['checkpoint'] == 2
+  assert (
+      panels == {run.arena.small_panel.hash}
+      and whole['step_2']['checkpoint'] == 2
+  )
   folder = run.session.directory / 'episodes'
   files = sorted(str(x.relative_to(folder)) for x in folder.glob('*/*'))
   assert files == ['eval/000002.jsonl', 'eval_small/000001.jsonl']
@@ -238,7 +242,7 @@ def test_evaluations_count_the_tasks_to_train_on(
       panel=recording.panel(task_ids=range(8), **panel),
   )
   serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
-  learning.evaluate(run, serving, 'after', 1, 1, checkpoint=1)
+  learning.evaluate(run, run.arena, serving, 'after', 1, 1, checkpoint=1)
   assert run.record.evaluations()['after'].get('trained_on') == seen
   assert words in said(run)
 
@@ -283,10 +287,10 @@ def test_a_horizon_is_told_of_success_within_the_turns_of_its_stage(
       name=name,
   )
   serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
-  learning.evaluate(run, serving, 'before', 0, 1, checkpoint=0)
+  learning.evaluate(run, run.arena, serving, 'before', 0, 1, checkpoint=0)
   # As a resume finds it.
   run.record.restore(json.loads(json.dumps(run.record.state())))
-  hooks = train._Hooks(run, [run], serving, None, None, None, None)
+  hooks = train._Hooks(run, serving, None, None, None, None)
   found, start = hooks.held_out(0), f'{name}/' if name else ''
   assert hooks.held_out(1) == {}
   shares = {
@@ -382,7 +386,7 @@ def evaluated(monkeypatch):
   monkeypatch.setattr(
       learning,
       'evaluate',
-      lambda run, serving, name, *_, **how: names.append(name),
+      lambda run, arena, serving, name, *_, **how: names.append(name),
   )
   return names
 
@@ -396,7 +400,7 @@ def test_a_finished_run_that_is_started_again_has_its_last_evaluation(
   learning.keep_best(run)
   best = directory / 'checkpoints' / 'best'
   assert workdir_lib.run_of(str(best)) == (directory, 3)  # while it runs, too
-  learning.evaluate_last([run], None, step, 4, checkpoint=step)
+  learning.evaluate_last(run, None, step, 4, checkpoint=step)
   learning.finish(run, 'train', step)
   assert evaluated == []
   one, other = (json.loads(x) for x in (before, run_summary(directory)))
@@ -421,7 +425,7 @@ def test_another_evaluation_than_the_last_one_is_played(
 ):
   end(make_run, EVALS | {'after': EVALS['after'] | changes})
   run, step = go_on(make_run)
-  learning.evaluate_last([run], None, step, 4, checkpoint=step)
+  learning.evaluate_last(run, None, step, 4, checkpoint=step)
   assert evaluated == ['after'], name
 
 
@@ -491,7 +495,7 @@ def test_the_experts_failures_are_not_imitated(make_run, said):
 
   collector = Collector()
   run = make_run(read(), collector=collector)
-  found = learning.play_expert(run, 6, 12, 0.25)
+  found = learning.play_expert(run, run.arena, 6, 12, 0.25)
   assert len(found) == 3 and all(episode.success for episode in found)
   assert '3 episodes of the expert; 3 more failed' in said(run)
   config = run.session.config

@@ -1,6 +1,5 @@
 """Tests for mode='train': its hooks of the loop; runs are in tests.e2e."""
 
-import dataclasses
 import json
 import types
 from collections import Counter
@@ -36,7 +35,6 @@ def make_hooks(run, ref_params=None):
   """The hooks of a run that nobody samples for."""
   return train._Hooks(
       run,
-      members=[run],
       serving=None,
       sampler=types.SimpleNamespace(counts=Counter(retries=2)),
       ref_params=ref_params,
@@ -55,11 +53,11 @@ def made(step, **metrics):
 
 
 def test_a_random_policy_needs_an_experts_episodes():
-  world = types.SimpleNamespace(
+  setup = types.SimpleNamespace(
       session=types.SimpleNamespace(config=read(**{'warmstart.episodes': 0}))
   )
   with pytest.raises(ConfigError, match='tiny policy needs warmstart.episodes'):
-    train._texts([world])
+    train._texts(setup)
 
 
 def test_without_a_warm_start_the_policy_is_evaluated_once(
@@ -69,12 +67,14 @@ def test_without_a_warm_start_the_policy_is_evaluated_once(
   monkeypatch.setattr(
       learning,
       'evaluate',
-      lambda *inputs, checkpoint: evaluated.append((*inputs[2:], checkpoint)),
+      lambda *inputs, checkpoint, panel: evaluated.append(
+          (*inputs[3:], checkpoint, panel)
+      ),
   )
   run, params = make_run(read(**{'warmstart.episodes': 0})), object()
   phases = learning.Phases(rich.console.Console(quiet=True), ())
-  assert learning.warm_up(run, [run], None, params, phases) == (params, 0)
-  assert evaluated == [('before', 0, 0, 0)]
+  assert learning.warm_up(run, None, params, phases) == (params, 0)
+  assert evaluated == [('before', 0, 0, 0, 'eval')]
 
 
 class Collector:
@@ -111,15 +111,12 @@ def test_members_of_a_mixture_play_their_shares_under_seeds_of_their_own(
     make_run, monkeypatch
 ):
   monkeypatch.setattr(collection, 'run_jobs', lambda jobs, title: jobs)
-  run = make_run(read())
-  a, b = (
-      dataclasses.replace(run, collector=Collector(), name=name)
-      for name in ('a', 'b')
-  )
-  hooks = dataclasses.replace(make_hooks(run), members=[a, b])
+  a, b = Collector(), Collector()
+  run = make_run(read(), collectors={'a': a, 'b': b})
+  hooks = make_hooks(run)
   shares = [Share('b', [(0, 1), (1, 2)], 5), Share('a', [(0, 1)], 3)]
   hooks.collect(3, shares, policy_version=4)
-  asked = [member.collector.asked for member in (a, b)]
+  asked = [a.asked, b.asked]
   [((tasks, *_), first)], [((others, *_), second)] = asked
   assert tasks == [(0, 1)] and others == [(0, 1), (1, 2)]
   assert (first['horizon'], second['horizon']) == (3, 5)
@@ -159,7 +156,7 @@ def test_evaluations_come_between_steps_and_not_after_the_last(
 ):
   evaluated = []
 
-  def evaluate(run, serving, *inputs, checkpoint, panel):
+  def evaluate(run, arena, serving, *inputs, checkpoint, panel):
     evaluated.append((*inputs, panel))
     assert checkpoint == inputs[1]
     raise Interrupted  # the loop saves the step, and stops by itself
@@ -183,7 +180,7 @@ def test_a_step_that_is_evaluated_best_is_worth_a_checkpoint(
 ):
   rates = {'step_1': 0.5, 'step_2': 0.25, 'step_3': 0.5, 'step_5': 0.75}
 
-  def evaluate(run, serving, name, step, version, *, checkpoint, panel):
+  def evaluate(run, arena, serving, name, step, version, *, checkpoint, panel):
     if name not in rates:
       raise Interrupted
     found = dict.fromkeys(
