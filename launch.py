@@ -84,8 +84,8 @@ def main(arguments):
     raise ConfigError('Name a config: --config=configs/quickstart.py')
   mode = config.mode
   if _FIELDS.value is not None:
-    algo = config.algo.get('name', '') if 'algo' in config else ''
-    report.show_fields(mode, _FIELDS.value, algo)
+    named = lambda section: config.get(section, {}).get('name') or ''
+    report.show_fields(mode, _FIELDS.value, named('algo'), named('env'))
     return
   memory = _DEVICE_MEMORY.value
   if memory is not None and not (_DRY_RUN.value and mode in PLANNED):

@@ -41,8 +41,8 @@ def get(name: str, known: Mapping[str, T | str], kind: type[T], what: str) -> T:
   Raises:
     ConfigError: no part has this name, or its module cannot be imported.
   """
-  part = known.get(name, name)
-  if not isinstance(part, str):
+  part = known[name] if name in known else name
+  if name in known and not isinstance(part, str):
     return part
   wanted = _with_article(kind.__name__)
   if not is_own(part):

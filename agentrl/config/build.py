@@ -1,17 +1,17 @@
 """From a mode's dataclasses to a locked ConfigDict; `reading` goes back.
 
-`config.algo` of mode 'train' has the hyperparameters of all online algorithms,
-and `config.env.options` the options of all environments, so that each is a flag
-whatever is chosen; one that the chosen one lacks is refused.
+`config.algo` of mode 'train' has the hyperparameters of its algorithm: another
+`algo.name` brings others. `config.env.options` has what was chosen; `reading`
+checks it by the environment and adds the rest.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict, FieldReference
 
-from agentrl import envs, fields, own
+from agentrl import envs, fields
 from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import ONLINE, Online
 from agentrl.config import names
@@ -24,6 +24,7 @@ NAME = 'algo.name'
 MIXTURE = 'mixture'
 OPTION = Meaning("an option of the environment; None: the environment's own")
 
+_ALGO = 'algo.'
 _OWN = ('_defaults', '_mode', '_prefix')  # attributes of a section
 
 
@@ -46,11 +47,7 @@ class Section(ConfigDict):
     if _is_section(old) and isinstance(value, Mapping | ConfigDict):
       known = isinstance(value, ConfigDict)
       chosen = value.to_dict() if known else dict(value)
-      with old.unlocked():
-        for name in [name for name in old if name not in old._defaults]:
-          del old[name]
-      for name, default in old._defaults.items():
-        old[name] = default
+      old._reset()
       old.update(chosen)
       return
     try:
@@ -80,14 +77,27 @@ class Section(ConfigDict):
     for name, value in zip(_OWN, (self.to_dict(), mode, prefix), strict=True):
       object.__setattr__(self, name, value)
 
+  def _reset(self) -> None:
+    """Sets all fields to their defaults."""
+    with self.unlocked():
+      for name in [name for name in self if name not in self._defaults]:
+        del self[name]
+    for name, default in self._defaults.items():
+      self[name] = default
+
   def _unknown(self, key: str) -> str:
     if not _is_section(self):  # it is being made, or a value
       return str(key)
-    return unknown(f'{self._prefix}{key}', self._mode)
+    algo = ''
+    if NAME in _ALL[self._mode] and self._prefix.startswith(_ALGO):
+      inner = owners(f'{self._prefix}{next(iter(self))}')
+      algo = self['name'] if 'name' in self else ''.join(inner[:1])
+    return unknown(f'{self._prefix}{key}', self._mode, algo)
 
   def _mistyped(self, key: str, value: Any) -> str:
     path = f'{self._prefix}{key}'
-    leaf = _ALL[self._mode].get(path)
+    found = (leaves(self._mode, x) for x in owners(path) or ('',))
+    leaf = next(found).get(path)
     if isinstance(value, ConfigDict):
       value = value.to_dict()
     if leaf is None:
@@ -96,38 +106,83 @@ class Section(ConfigDict):
 
 
 class _Algorithm(Section):
-  """Hyperparameters; those of an algorithm from elsewhere join by its name."""
+  """Hyperparameters of an algorithm; those of another come with its name."""
 
   def __setitem__(self, key, value):
-    super().__setitem__(key, value)
-    if key == 'name' and _is_section(self) and own.is_own(value):
-      known, start = leaves(self._mode), self._prefix
-      for path, leaf in leaves(self._mode, value).items():
-        name = path.removeprefix(start)
-        if path.startswith(start) and '.' not in name:
-          old = known.get(path)
-          # A default that it changes is open until it is set.
-          if old is None or (self[name], leaf.default) == (old.default, None):
-            self._open(name, leaf)
+    if key == 'name' and _is_section(self) and value != self.get('name'):
+      choose_algorithm(self, value)
+    else:
+      super().__setitem__(key, value)
 
   def update(self, *other, **values):
     values = dict(*other, **values)
     names = sorted(values, key=lambda name: name != 'name')  # it first
     super().update({name: values[name] for name in names})
 
-  def _open(self, name: str, leaf: 'Leaf') -> None:
-    with self.unlocked():
-      if name in self:
-        del self[name]
-      kind = fields.base_type(leaf.kind)
-      kind = object if leaf.default is None and kind is not str else kind
-      ConfigDict.__setitem__(
-          self, name, FieldReference(leaf.default, field_type=kind)
+  def _reset(self) -> None:
+    choose_algorithm(self, self._defaults['name'], drop=True)
+    super()._reset()
+
+
+def choose_algorithm(
+    section: Section, name: str, *, drop: bool = False
+) -> None:
+  """Gives `config.algo` the fields of another algorithm.
+
+  Values that differ from the defaults stay where the other has the field.
+
+  Args:
+    section: `config.algo`.
+    name: of the algorithm, or `module:NAME` of one's own.
+    drop: whether values that the other lacks are dropped; else they are refused.
+
+  Raises:
+    ConfigError: there is no such algorithm, or it lacks a field that was set.
+  """
+  old = _leaves_of_algorithm(section['name'])
+  new = _leaves_of_algorithm(name)
+  values = _flat(section, _ALGO)
+  kept = {k: v for k, v in values.items() if v != old[k].default and k != NAME}
+  for path in kept.keys() - new.keys():
+    if not drop:
+      raise ConfigError(
+          idle(f'{path}={kept[path]!r}', NAME, name, owners(path))
       )
+    del kept[path]
+  with section.unlocked():
+    for key in list(section):
+      ConfigDict.__delitem__(section, key)
+    _fill(section, new.values(), _ALGO)
+    ConfigDict.__setitem__(section, 'name', name)
+  for key, value in section.items():
+    if isinstance(value, Section):
+      value._settle(section._mode, f'{_ALGO}{key}.')
+  for path, value in kept.items():
+    *parents, key = path.removeprefix(_ALGO).split('.')
+    target = section
+    for part in parents:
+      target = target[part]
+    target[key] = value
+
+
+def _flat(section: Section, prefix: str) -> dict[str, Any]:
+  """The values of a section by their paths."""
+  found = {}
+  for key, value in section.items():
+    if isinstance(value, Section):
+      found |= _flat(value, f'{prefix}{key}.')
+    else:
+      found[prefix + key] = value
+  return found
 
 
 class _Options(Section):
-  """Options of an environment; those of one from elsewhere are not known here."""
+  """Options of an environment, of any type: `reading` asks the environment."""
+
+  def __setitem__(self, key, value):
+    if key in self:
+      ConfigDict.__delitem__(self, key)
+    ConfigDict.__setitem__(self, key, value)
 
   def lock(self):
     return self
@@ -158,87 +213,132 @@ class Leaf:
   Attributes:
     path: dotted, from the config.
     kind: its type.
-    default: where nothing says otherwise; None where algorithms differ in it.
+    default: where nothing says otherwise.
     meaning: what it is for.
-    owners: the algorithms or environments that have it; empty: all.
   """
 
   path: str
   kind: Any
   default: Any
   meaning: Meaning
-  owners: tuple[str, ...] = ()
 
 
-def leaves(mode: str, algo: str = '') -> dict[str, Leaf]:
-  """Every field that a config of this mode has, by its dotted path.
+def leaves(mode: str, algo: str = '', env: str = '') -> dict[str, Leaf]:
+  """The fields of a config of this mode, by their dotted paths.
 
   Args:
     mode: of the config.
-    algo: name of the algorithm; one from elsewhere has fields of its own.
+    algo: name of the algorithm; '': the default one.
+    env: name of the environment, for its options; those of one from elsewhere
+      are not known here.
 
   Raises:
     ConfigError: there is no algorithm of this name.
   """
-  found = dict(_ALL[mode])
-  if not (own.is_own(algo) and NAME in found):
-    return found
-  for leaf in leaves_of(algorithm.hyperparams(algo), 'algo.'):
-    old = found.get(leaf.path, dataclasses.replace(leaf, owners=()))
-    if leaf.path not in found or old.owners:
-      leaf = dataclasses.replace(leaf, owners=(*old.owners, algo))
-    if old.default != leaf.default:
-      leaf = dataclasses.replace(leaf, kind=leaf.kind | None, default=None)
-    found[leaf.path] = leaf
+  found = {
+      path: leaf
+      for path, leaf in _ALL[mode].items()
+      if NAME not in _ALL[mode] or not path.startswith(_ALGO)
+  }
+  if NAME in _ALL[mode]:
+    found |= _leaves_of_algorithm(algo)
+  if env in envs.ENVS and 'env.name' in found:
+    found |= _leaves_of_options(env)
   return found
 
 
-def unknown(path: str, mode: str) -> str:
-  """The message about a path that is no field of this mode."""
+def _leaves_of_algorithm(name: str = '') -> dict[str, Leaf]:
+  """The fields of `config.algo` in mode 'train'; '': of the default one."""
+  first = next(iter(ONLINE))
+  cls = algorithm.hyperparams(first if name == '' else name)
+  meaning = Meaning('which', one_of=tuple(ONLINE), own=True)
+  found = [Leaf(NAME, str, first, meaning), *leaves_of(cls, _ALGO)]
+  return {leaf.path: leaf for leaf in found}
+
+
+def _leaves_of_options(env: str) -> dict[str, Leaf]:
+  spec = envs.get(env)
+  found = {}
+  for name, default in spec.options.items():
+    path = f'{OPTIONS}.{name}'
+    meaning = Meaning(spec.meanings.get(name, OPTION.text))
+    found[path] = Leaf(path, Any, default, meaning)
+  return found
+
+
+def owners(path: str) -> tuple[str, ...]:
+  """The algorithms, or the environments, that have a field."""
+  if path.startswith(f'{OPTIONS}.'):
+    name = path.removeprefix(f'{OPTIONS}.')
+    return tuple(spec.name for spec in envs.every() if name in spec.options)
+  return tuple(
+      name
+      for name in ONLINE
+      if any(f'{x}.'.startswith(f'{path}.') for x in _leaves_of_algorithm(name))
+  )
+
+
+def unknown(path: str, mode: str, algo: str = '') -> str:
+  """The message about a path that is no field of this mode.
+
+  Args:
+    path: dotted.
+    mode: of the config.
+    algo: name of its algorithm.
+  """
   section = path.rpartition('.')[0]
+  if section == OPTIONS:
+    return (
+        f"{path} is not set: the environment's own is added when the config is"
+        ' read.'
+    )
+  if NAME in _ALL[mode] and (found := owners(path)):
+    return idle(path, NAME, algo or _ALL[mode][NAME].default, found)
   if section in _ALL[mode]:
     kind = fields.describe(_ALL[mode][section].kind)
     return f'Unknown field {path}: {section} is {kind}, not a section.'
-  return names.unknown(path, mode, _ALL)
+  return names.unknown(path, mode, {name: _of_all(name) for name in MODES})
+
+
+def _of_all(mode: str) -> dict[str, Leaf]:
+  """The fields that configs of this mode have with any algorithm."""
+  found: dict[str, Leaf] = {}
+  for path, leaf in _ALL[mode].items():
+    found[path] = leaf
+    if path == NAME:
+      for name in ONLINE:
+        found |= _leaves_of_algorithm(name)
+  return found
+
+
+def idle(field: str, chooser: str, chosen: str, found: Iterable[str]) -> str:
+  """The message about a field that others have.
+
+  Args:
+    field: its path, maybe with the value.
+    chooser: path of the name that decides.
+    chosen: its value.
+    found: names that have the field.
+  """
+  return (
+      f'{field} has no effect with {chooser}={chosen!r}; it acts in'
+      f' {", ".join(found)}.'
+  )
 
 
 def leaves_of(cls: type, prefix: str) -> Iterator[Leaf]:
-  """The fields of a dataclass and of the sections in it; paths begin alike."""
+  """The fields of a dataclass and of the sections in it; paths begin alike.
+
+  An algorithm's are the default's, and an environment's options are left out.
+  """
   for item in dataclasses.fields(cls):
     path = prefix + item.name
     if item.type is Online:
-      yield from _algorithms(path)
+      yield from _leaves_of_algorithm().values()
     elif dataclasses.is_dataclass(item.type):
       yield from leaves_of(item.type, f'{path}.')
-    elif path == OPTIONS:
-      yield from _options(path)
-    else:
+    elif path != OPTIONS:
       yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
-
-
-def _options(path: str) -> Iterator[Leaf]:
-  found: dict[str, dict[str, str]] = {}  # meanings by environment
-  for spec in envs.every():
-    for name in spec.options:
-      found.setdefault(name, {})[spec.name] = spec.meanings[name]
-  for name, meanings in found.items():
-    meaning = Meaning('; or '.join(dict.fromkeys(meanings.values())))
-    yield Leaf(f'{path}.{name}', Any, None, meaning, tuple(meanings))
-
-
-def _algorithms(path: str) -> Iterator[Leaf]:
-  meaning = Meaning('which', one_of=tuple(ONLINE), own=True)
-  yield Leaf(f'{path}.name', str, meaning.one_of[0], meaning)
-  found: dict[str, dict[str, Leaf]] = {}
-  for name, cls in ONLINE.items():
-    for leaf in leaves_of(cls, f'{path}.'):
-      found.setdefault(leaf.path, {})[name] = leaf
-  for same in found.values():
-    leaf = next(iter(same.values()))
-    if any(other.default != leaf.default for other in same.values()):
-      leaf = dataclasses.replace(leaf, kind=leaf.kind | None, default=None)
-    owners = () if len(same) == len(ONLINE) else tuple(same)
-    yield dataclasses.replace(leaf, owners=owners)
 
 
 def check_mode(mode: Any) -> None:
@@ -260,27 +360,42 @@ def defaults(mode: str) -> ConfigDict:
     ConfigError: there is no such mode.
   """
   check_mode(mode)
-  config, brought = Section({'mode': mode}), MODES[mode].BROUGHT
-  for leaf in leaves(mode).values():
-    *parents, name = leaf.path.split('.')
-    target = config
+  config = Section({'mode': mode})
+  known = leaves(mode)
+  _fill(config, known.values(), '', MODES[mode].BROUGHT)
+  if 'env.name' in known:
+    config['env']['options'] = _Options()
+  config._settle(mode, '')
+  config.lock()
+  return config
+
+
+def _fill(
+    section: Section,
+    found: Iterable[Leaf],
+    prefix: str,
+    brought: Collection[str] = (),
+) -> None:
+  """Adds these fields with their defaults; paths begin with `prefix`."""
+  found = list(found)
+  online = any(leaf.path == NAME for leaf in found)
+  for leaf in found:
+    *parents, name = leaf.path.removeprefix(prefix).split('.')
+    target = section
     for part in parents:
       if part not in target:
-        kinds = {'options': _Options, 'algo': _Algorithm}
-        target[part] = kinds.get(part, Section)()
+        target[part] = _Algorithm() if online and part == 'algo' else Section()
       target = target[part]
     default, kind = leaf.default, fields.base_type(leaf.kind)
     if leaf.path == MIXTURE:
-      config[MIXTURE] = _Members(type_safe=False)
+      section[MIXTURE] = _Members(type_safe=False)
       continue
     if leaf.path in brought:
       default = None
     elif fields.is_optional(leaf.kind) and kind is not str:
       kind = object  # literals on the command line
-    target[name] = FieldReference(default, field_type=kind)
-  config._settle(mode, '')
-  config.lock()
-  return config
+    field = FieldReference(default, field_type=kind)
+    ConfigDict.__setitem__(target, name, field)
 
 
 _ALL = {

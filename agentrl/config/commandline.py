@@ -24,7 +24,7 @@ from typing import Any
 from absl import flags
 from ml_collections import ConfigDict
 
-from agentrl import fields
+from agentrl import envs, fields
 from agentrl.config import build, mixture, names
 from agentrl.config.build import Leaf
 from agentrl.errors import ConfigError
@@ -128,18 +128,19 @@ def override(
   own = flags.FlagValues() if own is None else own
   own.set_gnu_getopt()
   argv = own.read_flags_from_files(argv)
-  known = _known(config, argv)
+  algo = _algorithm(config, argv)
+  known = _known(config, argv, algo)
   defined = {path: _define(path, leaf, own) for path, leaf in known.items()}
   try:
     rest = own(argv)  # before any value is looked at: it may be a key
   except flags.UnrecognizedFlagError as error:
     found = _FLAG.fullmatch(error.flagname)
     if found and found[1] not in known:
-      raise _unknown(found[1], config.mode) from None
+      raise _unknown(found[1], config.mode, algo) from None
     raise
   given = {path: flag.value for path, flag in defined.items() if flag.present}
   values: dict[str, Any] = {}
-  for path, value in _values(given, known, config.mode):
+  for path, value in _values(given, known, config.mode, algo):
     if path in values and values[path] != value:
       raise ConfigError(
           f'{path} is given twice, {values[path]!r} and {value!r}: leave one'
@@ -167,6 +168,9 @@ def override(
       for path, value in values.items()
       if path.rpartition('.')[2] in _CHOOSERS and _at(config, path) != value
   }
+  if build.NAME in chosen and 'algo' not in sections:
+    # Values of the file that act with its algorithm alone.
+    build.choose_algorithm(config.algo, chosen[build.NAME], drop=True)
   for path, value in values.items():
     *parents, name = path.split('.')
     _section_at(config, parents)[name] = value
@@ -196,7 +200,7 @@ def _drop_idle(
   algo = config.algo.get('name', '') if 'algo' in config else ''
   leaves = build.leaves(config.mode, algo) if chosen else {}
   for name in _at(config, build.OPTIONS) or {} if chosen else ():
-    leaves.setdefault(f'{build.OPTIONS}.{name}', _ANY)
+    leaves[f'{build.OPTIONS}.{name}'] = _ANY
   for path, leaf in leaves.items():
     set_here = any(f'{path}.'.startswith(f'{name}.') for name in given)
     idle = _at(config, path) not in (None, leaf.default) and not _acts(
@@ -211,11 +215,13 @@ def _acts(
     config: ConfigDict, path: str, leaf: Leaf, chosen: Mapping[str, Any]
 ) -> bool:
   """False for a field that acts with another kind than the chosen one."""
-  of_env = path.startswith(f'{build.OPTIONS}.')
-  owner = chosen.get('env.name' if of_env else build.NAME)
-  if owner is not None and (leaf.owners or of_env):
+  env = chosen.get('env.name')
+  if env is not None and path.startswith(f'{build.OPTIONS}.'):
+    name = path.removeprefix(f'{build.OPTIONS}.')
     # Options of an environment from elsewhere are not known here.
-    if owner not in leaf.owners and ';' not in owner:
+    if ';' not in env and (
+        env not in envs.ENVS or name not in envs.get(env).options
+    ):
       return False
   acts = (x for x in leaf.meaning.acts_if if x.witness.keys() & chosen.keys())
   return all(act.test(config) for act in acts)
@@ -232,13 +238,17 @@ def _section_at(config: ConfigDict, parents: Sequence[str]) -> ConfigDict:
   return config
 
 
-def _known(config: ConfigDict, argv: Sequence[str]) -> dict[str, Leaf]:
+def _known(
+    config: ConfigDict, argv: Sequence[str], algo: str
+) -> dict[str, Leaf]:
   """The flags, by their paths: fields, sections and options that are given."""
   known = {'mode': _MODE}
-  for path, leaf in build.leaves(config.mode, _algorithm(config, argv)).items():
+  for path, leaf in build.leaves(config.mode, algo).items():
     known.setdefault(path.rpartition('.')[0], _SECTION)
     known[path] = leaf
   known.pop('', None)
+  if 'env.name' in known:
+    known[build.OPTIONS] = _SECTION
   if build.MIXTURE in known:
     whole = known[build.MIXTURE]
     known[build.MIXTURE] = dataclasses.replace(whole, kind=dict)
@@ -271,10 +281,10 @@ def _find(path: str, known: Mapping[str, Leaf]) -> Leaf | None:
   return mixture.leaf_at(path) if build.MIXTURE in known else None
 
 
-def _unknown(path: str, mode: str) -> ConfigError:
+def _unknown(path: str, mode: str, algo: str) -> ConfigError:
   if path.startswith(f'{build.MIXTURE}.') and mode == 'train':
     return mixture.refuse(path)
-  return ConfigError(build.unknown(path, mode))
+  return ConfigError(build.unknown(path, mode, algo))
 
 
 def _define(path: str, leaf: Leaf, own: flags.FlagValues) -> flags.Flag:
@@ -289,7 +299,10 @@ def _define(path: str, leaf: Leaf, own: flags.FlagValues) -> flags.Flag:
 
 
 def _values(
-    given: Mapping[str, Sequence[str]], known: Mapping[str, Leaf], mode: str
+    given: Mapping[str, Sequence[str]],
+    known: Mapping[str, Leaf],
+    mode: str,
+    algo: str,
 ) -> Iterator[tuple[str, Any]]:
   """Fields and their values, of the texts of flags."""
   for path, texts in given.items():
@@ -297,13 +310,13 @@ def _values(
       if text.startswith('-') and _FLAG.match(text):  # which may be a key's
         raise ConfigError(f'{path} has no value: write --config.{path}=VALUE.')
       if known[path].kind is dict:
-        yield from _of_section(path, _literal(text), known, mode)
+        yield from _of_section(path, _literal(text), known, mode, algo)
       else:
         yield path, _value(path, text, known[path])
 
 
 def _of_section(
-    path: str, section: Any, known: Mapping[str, Leaf], mode: str
+    path: str, section: Any, known: Mapping[str, Leaf], mode: str, algo: str
 ) -> Iterator[tuple[str, Any]]:
   if isinstance(section, str) and section.startswith('{'):  # it may hold a key
     raise ConfigError(f'{path} is a section: a dict as Python writes it.')
@@ -313,13 +326,13 @@ def _of_section(
   inner = {f'{path}.{name}': value for name, value in section.items()}
   for name in inner:
     if _find(name, known) is None:
-      raise _unknown(name, mode)
+      raise _unknown(name, mode, algo)
   for name, value in inner.items():
     leaf = _find(name, known)
     if leaf.kind is dict:
       if path == build.MIXTURE:
         yield name, _MEMBER
-      yield from _of_section(name, value, known, mode)
+      yield from _of_section(name, value, known, mode, algo)
     else:
       yield name, fields.convert(name, value, leaf.kind, leaf.meaning)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import envs, fields
+from agentrl import envs, fields, own
 from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import Grpo, Online
 from agentrl.config import names
@@ -22,12 +22,12 @@ from agentrl.config.build import (
     OPTIONS,
     Leaf,
     check_mode,
+    idle,
     leaves,
-    leaves_of,
+    owners,
     unknown,
 )
 from agentrl.config.modes import MODES
-from agentrl.envs import ENVS
 from agentrl.envs.options import EnvName
 from agentrl.errors import ConfigError
 
@@ -50,10 +50,12 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   mode = values.pop('mode', None)
   check_mode(mode)
   algo = values.get('algo')
-  known = leaves(mode, algo.get('name') if isinstance(algo, dict) else '')
-  chosen = _flat(values, '', mode, known)
+  named = algo.get('name') if isinstance(algo, dict) else ''
+  known = leaves(mode, named or '')
+  chosen = _flat(values, '', mode, known, named or '')
   _bring(chosen, mode, run or {})
-  _check_owners(chosen, known)
+  chosen.setdefault(NAME, Grpo.name)
+  chosen.setdefault('env.name', EnvName.name)
   made = _make(MODES[mode], chosen, '')
   _check_acting(made, made, '')
   made.check()
@@ -72,7 +74,7 @@ def replace_sections(made: Any, values: Mapping[str, Any]) -> Any:
   """
   values = dict(values)
   names = {path.partition('.')[0] for path in values}
-  _check_owners(values, leaves(made.mode))
+  values.setdefault('env.name', EnvName.name)
   made = dataclasses.replace(
       made,
       **{
@@ -98,24 +100,26 @@ def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _flat(
-    values: Any, section: str, mode: str, known: Mapping[str, Leaf]
+    values: Any, section: str, mode: str, known: Mapping[str, Leaf], algo: str
 ) -> dict[str, Any]:
   """Values by their paths; refuses names that the mode lacks."""
   inner = names.children(section, known)
+  if section == 'env' and 'env.name' in known:
+    inner.append('options')
   if not isinstance(values, Mapping):
     raise ConfigError(fields.no_section(section, values, inner))
   start = f'{section}.' if section else ''
   for name in values:
     # Options are checked with their environment.
     if name not in inner and section != OPTIONS:
-      raise ConfigError(unknown(start + name, mode))
+      raise ConfigError(unknown(start + name, mode, algo))
   found = {}
   for name, value in values.items():
     path, leaf = start + name, known.get(start + name)
     if leaf is None and section == OPTIONS:
       leaf = Leaf(path, Any, None, OPTION)
     if leaf is None:
-      found |= _flat(value, path, mode, known)
+      found |= _flat(value, path, mode, known, algo)
     elif value is not None or leaf.default is not None:
       found[path] = value  # else the default, which may be an algorithm's own
   return found
@@ -139,25 +143,6 @@ def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
       idle = path in _OF_SERVERS and not values.get('env.url')
       if path in found and not idle:
         values[path] = found[path]
-
-
-def _check_owners(values: dict[str, Any], known: Mapping[str, Leaf]) -> None:
-  """Refuses what another algorithm or environment has, if it was set."""
-  algorithm.hyperparams(values.setdefault(NAME, Grpo.name))
-  values.setdefault('env.name', EnvName.name)
-  for path, value in values.items():
-    leaf = known.get(path)
-    if leaf is None or not leaf.owners or value == leaf.default:
-      continue
-    options = path.startswith(OPTIONS)
-    chooser = 'env.name' if options else NAME
-    name = values[chooser]
-    # Options of an environment from elsewhere are its own to check.
-    if name not in leaf.owners and (name in ENVS or not options):
-      raise ConfigError(
-          f'{path}={value!r} has no effect with {chooser}={name!r}; it acts in'
-          f' {", ".join(leaf.owners)}.'
-      )
 
 
 def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
@@ -187,8 +172,17 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
   given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
   for name, value in given.items():
     fields.check(start + name, value, OPTION)
-  name = values['env.name']
-  return envs.get(name).check_options(given) if name in ENVS else given
+  # Those of an environment from elsewhere are its own to check.
+  if own.is_own(values['env.name']):
+    return given
+  spec = envs.get(values['env.name'])
+  for name, value in given.items():
+    if name not in spec.options and value is not None:
+      path = start + name
+      if found := owners(path):
+        field = f'{path}={value!r}'
+        raise ConfigError(idle(field, 'env.name', spec.name, found))
+  return spec.check_options(given)
 
 
 def _check_acting(config: Any, section: Any, prefix: str) -> None:
@@ -203,19 +197,22 @@ def _check_acting(config: Any, section: Any, prefix: str) -> None:
           raise ConfigError(f'{path}={value!r} has no effect: {act.reason}.')
 
 
+def leaves_of(record: Mapping[str, Any]) -> dict[str, Leaf]:
+  """The fields of a recorded config, by their paths."""
+  section = lambda name: record.get(name) or {}
+  return leaves(
+      record['mode'],
+      section('algo').get('name', ''),
+      section('env').get('name') or '',
+  )
+
+
 def usual(record: Mapping[str, Any]) -> dict[str, Any]:
   """The defaults of a recorded config, by their paths, as JSON has them.
 
   They are what an older record of the same algorithm and environment means by
   a field that it lacks.
   """
-  found = [leaf for leaf in leaves(record['mode']).values() if not leaf.owners]
-  if record['mode'] == 'train':
-    cls = algorithm.hyperparams(record['algo']['name'])
-    found += leaves_of(cls, 'algo.')
-  values = {leaf.path: leaf.default for leaf in found}
+  values = {path: leaf.default for path, leaf in leaves_of(record).items()}
   values.pop(MIXTURE, None)  # members have no defaults: the run's own values
-  if (env := record.get('env', {}).get('name')) in ENVS:
-    options = envs.get(env).options
-    values |= {f'{OPTIONS}.{k}': v for k, v in options.items()}
   return json.loads(json.dumps(values))

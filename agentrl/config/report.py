@@ -1,7 +1,6 @@
 """Listings of the command line: modes and files, fields, values and origins."""
 
 import ast
-import dataclasses
 import pathlib
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
@@ -11,8 +10,7 @@ import rich.console
 import rich.table
 from ml_collections import ConfigDict
 
-from agentrl import envs, fields
-from agentrl.algos import algorithm
+from agentrl import fields
 from agentrl.config import build, mixture, reading
 from agentrl.config.build import Leaf
 from agentrl.config.modes import MODES, Mode, flat, record
@@ -50,18 +48,21 @@ def _listed(meanings: Mapping[str, str]) -> str:
   )
 
 
-def show_fields(mode: str, section: str = '', algo: str = '') -> None:
+def show_fields(
+    mode: str, section: str = '', algo: str = '', env: str = ''
+) -> None:
   """Prints what is known of the fields of a mode, or of one section.
 
   Args:
     mode: of the config.
     section: prefix of paths; '': all.
-    algo: name of the algorithm, whose own fields are shown too.
+    algo: name of the algorithm, whose fields are shown.
+    env: name of the environment, whose options are.
 
   Raises:
     ConfigError: there is no such section.
   """
-  known = build.leaves(mode, algo)
+  known = build.leaves(mode, algo, env)
   if build.MIXTURE in known and section.startswith(build.MIXTURE):
     known = mixture.leaves()
   shown = [
@@ -83,7 +84,7 @@ def show_fields(mode: str, section: str = '', algo: str = '') -> None:
         fields.describe(leaf.kind).removeprefix('a '),
         _default(leaf, mode),
         leaf.meaning.text,
-        _constraint(leaf),
+        leaf.meaning.constraint,
     )
   with console.capture() as capture:
     console.print(table)
@@ -94,29 +95,10 @@ def show_fields(mode: str, section: str = '', algo: str = '') -> None:
 def _default(leaf: Leaf, mode: str) -> str:
   name = leaf.path.rpartition('.')[2]
   default = leaf.default
-  own = {}
   if leaf.path.startswith(f'{build.MIXTURE}.') and name != 'weight':
     return f"the run's {leaf.path.split('.', 2)[2]}"
-  if leaf.path.startswith('env.options.'):
-    own = {owner: envs.get(owner).options[name] for owner in leaf.owners}
-    default = own[leaf.owners[0]]
-  elif leaf.path.startswith('algo.') and default is None and leaf.owners:
-    own = {
-        owner: fields.default(item)
-        for owner in leaf.owners
-        for item in dataclasses.fields(algorithm.hyperparams(owner))
-        if item.name == name
-    }
-  if len(set(map(repr, own.values()))) > 1:
-    return ', '.join(f'{value!r} of {owner}' for owner, value in own.items())
   run = "the run's, else " if leaf.path in MODES[mode].BROUGHT else ''
   return f'{run}{default!r}'
-
-
-def _constraint(leaf: Leaf) -> str:
-  owner = 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
-  owned = f'{owner} is {" or ".join(leaf.owners)}' if leaf.owners else ''
-  return '; '.join(filter(None, (owned, leaf.meaning.constraint)))
 
 
 def show_values(

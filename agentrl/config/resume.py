@@ -11,7 +11,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl.config.build import MIXTURE, leaves
+from agentrl.config import reading
+from agentrl.config.build import MIXTURE
 from agentrl.config.modes import flat
 from agentrl.config.reading import read as read_config, usual
 from agentrl.errors import CheckpointError, ConfigError
@@ -82,7 +83,7 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
       of them. Or the config that is kept there cannot be read.
   """
   path = workdir / workdir_lib.CONFIG
-  fields = leaves(config['mode']).keys() - {MIXTURE}  # a section of sections
+  fields = reading.leaves_of(config).keys() - {MIXTURE}  # a section of sections
   holds = _holds(workdir)
   if not path.exists():
     return holds

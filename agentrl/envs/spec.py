@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import difflib
 import importlib.util
 import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -209,6 +210,9 @@ class EnvSpec:
     if unknown:
       known = ', '.join(self.options)
       have = f'known: {known}' if known else 'it has none'
+      near = difflib.get_close_matches(unknown[0], self.options, 1)
+      if near:
+        have = f'did you mean {near[0]}? {have[0].upper()}{have[1:]}'
       drop = ' '.join(f'--config.env.options.{name}=None' for name in unknown)
       raise ConfigError(
           f'{self.name} has no option {", ".join(unknown)}; {have}. Leave it'

@@ -9,7 +9,7 @@ import rich.table
 from ml_collections import ConfigDict
 
 from agentrl import config as config_lib
-from agentrl.config import commandline
+from agentrl.config import commandline, reading
 from agentrl.config.modes import Doctor
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.modes import preflight
@@ -55,7 +55,7 @@ def examine(
     mode = importlib.import_module(f'agentrl.modes.{chosen.mode}')
     found = mode.read(chosen)
     values = config_lib.flat(
-        config_lib.record(found), config_lib.leaves(chosen.mode)
+        config_lib.record(found), reading.leaves_of(config_lib.record(found))
     )
   except AgentrlError as error:
     return [Finding(FAULT, 'config', str(error), 'Mend the config first.')]

@@ -1,7 +1,6 @@
 """Every field of every config is a flag, and is found where it belongs."""
 
 import dataclasses
-import functools
 import pathlib
 
 import pytest
@@ -9,7 +8,7 @@ from absl import flags
 
 from agentrl import config as config_lib, fields
 from agentrl.algos.hyperparams import ONLINE
-from agentrl.config import commandline
+from agentrl.config import build, commandline
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 
@@ -130,13 +129,34 @@ def other(leaf, now):
   raise AssertionError(f'No other value than {now!r} is known.')
 
 
+def known_of(mode):
+  """The fields of all algorithms and environments."""
+  known = dict(config_lib.leaves(mode))
+  if 'algo.name' in known:
+    for algo in ONLINE:
+      known = config_lib.leaves(mode, algo) | known
+  if 'env.name' in known:
+    for env in ENVS:
+      known = config_lib.leaves(mode, env=env) | known
+  return known
+
+
+def owners_of(leaf):
+  """Names of those that have it; none of what all have."""
+  path = leaf.path
+  if not path.startswith(('algo.', 'env.options.')):
+    return ()
+  owners = build.owners(path)
+  return () if len(owners) == len(ONLINE) else owners
+
+
 class Setting:
   """The flags that set a field of a config, and what it asks for."""
 
   def __init__(self, config, made):
     self.config = config
     self.made = made
-    self.known = config_lib.leaves(config.mode)
+    self.known = known_of(config.mode)
     self.flags = {}
 
   def set(self, path, value):
@@ -149,10 +169,11 @@ class Setting:
 
   def enable(self, leaf):
     """Sets what a field needs to act."""
-    if leaf.owners:
+    owners = owners_of(leaf)
+    if owners:
       chooser = 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
-      if self.now(chooser) not in leaf.owners:
-        self.set(chooser, leaf.owners[0])
+      if self.now(chooser) not in owners:
+        self.set(chooser, owners[0])
     for act in self.meaning(leaf).acts_if:
       if not self.acts(act):
         for path, value in act.witness.items():
@@ -177,15 +198,19 @@ class Setting:
       return False
 
   def reset(self, chooser, chosen):
-    """Takes back what the config says of another algorithm or environment."""
-    section = 'algo.' if chooser == 'algo.name' else 'env.options.'
+    """Takes back what the config says of another environment."""
+    if chooser == 'algo.name':  # which drops what is another's
+      return
+    section = 'env.options.'
     for path, leaf in self.known.items():
-      if path.startswith(section) and leaf.owners:
-        if chosen not in leaf.owners and path not in self.flags:
-          *parents, name = path.split('.')
-          place = functools.reduce(lambda x, key: x[key], parents, self.config)
-          if place[name] != leaf.default:
-            self.flags[path] = leaf.default
+      owners = owners_of(leaf)
+      if path.startswith(section) and owners:
+        if chosen not in owners and path not in self.flags:
+          place = self.config
+          for name in path.split('.'):
+            place = place.get(name) if place else None
+          if place not in (None, leaf.default):
+            self.flags[path] = None if owners[0] in ENVS else leaf.default
 
 
 @pytest.mark.parametrize('name', FILES)
@@ -193,7 +218,7 @@ def test_every_field_is_a_flag_and_found_at_its_path(name):
   config = parse(FILES[name])
   made = config_lib.read(config)
   wrong = {}
-  for path, leaf in config_lib.leaves(config.mode).items():
+  for path, leaf in known_of(config.mode).items():
     setting = Setting(config, made)
     try:
       now = find(made, path)

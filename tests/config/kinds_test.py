@@ -37,7 +37,7 @@ def chosen(named, *given):
         (
             f'{QUICKSTART}:algo=ppo',
             ('algo.name=grpo',),
-            {'algo.critic.warmup': 0},
+            {'algo.critic': None},
         ),
         (
             'configs/textcraft_grpo.py',

@@ -31,11 +31,11 @@ HELD_OUT = dict(kind='success', turns=(3, 6), metric='eval')
 @pytest.mark.parametrize(
     'algo, message',
     [
-        (dict(name='grpo', gamma=0.9), 'gamma=0.9 has no effect .* gigpo'),
+        (dict(name='grpo', gamma=0.9), 'gamma has no effect .* gigpo'),
         (dict(name='rloo', normalise_std=False), 'acts in grpo, gigpo'),
         (
             dict(name='grpo', critic=dict(lr=1e-3)),
-            "critic.lr=0.001 has no effect with algo.name='grpo'; .* in ppo",
+            "critic has no effect with algo.name='grpo'; .* in ppo",
         ),
         (dict(name='ppo', critic=dict(kind='mine')), 'own, shared'),
         (dict(name='ppo', critic=dict(rate=1)), 'algo.critic.rate'),
@@ -168,7 +168,7 @@ def test_a_hyperparameter_that_can_act_is_taken(algorithm, name):
 def test_a_hyperparameter_of_another_algorithm_is_refused(algorithm, name):
   owner = next(other for other in ONLINE if name in names(other))
   algo = {'name': algorithm, name: variants.CHANGES[name][1]}
-  assert re.search(f'{name}=.* has no effect .*{owner}', said(algo=algo))
+  assert re.search(f'{name} has no effect .*{owner}', said(algo=algo))
 
 
 @pytest.mark.parametrize(
