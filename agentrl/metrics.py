@@ -57,7 +57,8 @@ class Writer:
     self._total, self._start = total, start
     self._shown, self._show_every = shown, show_every
     self._console = console or rich.console.Console()
-    self._after_first = None  # when the first step, which compiles, was done
+    # When the first step, which compiles, was done.
+    self._after_first: float | None = None
     self._lines = 0  # of progress that were shown
     if start < total:
       self._console.print(
@@ -114,7 +115,7 @@ class Writer:
     # The file is empty if its lines were removed.
     last = json.loads(lines.pop()) if lines else {'step': self._start - 1}
     # At once, so that a kill leaves a line and not a part of it.
-    _replace(self._path, ''.join([*lines, _text(last | values)]))
+    _replace(self._path, ''.join([*lines, _text({**last, **values})]))
     self._file.close()
     self._file = open(self._path, 'a', encoding='utf-8')
     self._track(last['step'], values)
@@ -198,7 +199,8 @@ def discard_from(path: pathlib.Path, step: int) -> int:
   """
   if not path.exists():
     return 0
-  kept, moved = [], []
+  kept: list[str] = []
+  moved: list[str] = []
   for line in path.read_text(encoding='utf-8').splitlines():
     try:
       beyond = json.loads(line)['step'] >= step

@@ -197,7 +197,7 @@ def make(options: Any) -> Horizon:
     ConfigError: there is no such schedule, or it is none.
   """
   kind = options.kind
-  function = own.get(kind, HORIZONS, Callable, 'horizon.kind=')
+  function = own.get(kind, HORIZONS, Callable, 'horizon.kind=')  # type: ignore[arg-type]  # a class, but not in typeshed
   try:
     made = function(options)
   except AgentrlError:

@@ -156,7 +156,7 @@ class Wandb:
   ):
     self._workdir, self._config = workdir, config
     self._project, self._name = project, name
-    self._run = None
+    self._run: Any = None  # of wandb, which need not be installed
 
   def start(self, folder: pathlib.Path, prefix: str, step: int) -> Write:
     if self._run is None:

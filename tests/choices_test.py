@@ -24,6 +24,7 @@ from agentrl.models import (
 )
 from agentrl.ops import aggregate, kl, policy_loss, preference_loss
 from agentrl.schedules import HORIZONS
+from agentrl.serving import options as serving_options
 from agentrl.training import language_model, optim, options as training_options
 from agentrl.weights import hf
 from tests import choices, tiny
@@ -60,7 +61,7 @@ def test_names_are_said_twice_alike(said, known):
 
 
 def test_files_are_as_large_by_default_as_weights_writes_them():
-  assert training_options.SHARD_BYTES == hf.SHARD_BYTES
+  assert serving_options.SHARD_BYTES == hf.SHARD_BYTES
 
 
 @pytest.mark.parametrize('name', hyperparams.ONLINE)

@@ -30,6 +30,7 @@ def loss(
     denominators: of the whole minibatch.
   """
   mask = masked.loss_mask(batch)
+  assert batch.advantages is not None
   weight = jnp.where(mask, batch.advantages, 0.0)
   mean = lambda x: masked.sum(x, mask) / denominators.tokens
   total = -mean(weight * outputs.logprobs)

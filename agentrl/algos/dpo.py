@@ -56,6 +56,7 @@ def loss(
   length = jnp.maximum(per_episode(mask), 1)  # [E]
   gain = outputs.logprobs
   if not hyperparams.reference_free:
+    assert batch.ref_logprobs is not None
     # Per token, before the sum: a difference of two long sums is less exact.
     gain = gain - batch.ref_logprobs
   gain = per_episode(gain)

@@ -14,6 +14,8 @@ for the environment, a plan say, shares its anchor with no other: it changes no
 state, and the action after it answers the same observation.
 """
 
+import functools
+
 from agentrl.algos import policy
 from agentrl.algos.hyperparams import GiGpo as Hyperparams
 from agentrl.batch import TokenBatch
@@ -33,26 +35,29 @@ def advantages(
     hyperparams: the choices.
     num_groups: distinct tasks in the batch; static.
   """
-  scale = dict(ddof=hyperparams.ddof, scale=hyperparams.normalise_std)
-  per_episode = advantage.group_relative(
+  standardise = functools.partial(
+      advantage.group_relative,
+      ddof=hyperparams.ddof,
+      scale=hyperparams.normalise_std,
+  )
+  per_episode = standardise(
       batch.episode_return,
       batch.group_ids,
       batch.valid,
       num_groups=num_groups,
-      **scale,
   )
   first = returns.first_of_turn(batch)
   turns = returns.sum_turns(first, batch) > 0  # [B, T], column k: turn k
   to_go = returns.discounted(
       returns.sum_turns(batch.rewards, batch), turns, gamma=hyperparams.gamma
   )
+  assert batch.anchor_ids is not None
   anchors = returns.sum_turns(first * batch.anchor_ids, batch).astype(int)
-  per_turn = advantage.group_relative(
+  per_turn = standardise(
       to_go.ravel(),
       anchors.ravel(),
       (turns & batch.valid[:, None]).ravel(),
       num_groups=turns.size,  # at most one anchor a turn
-      **scale,
   ).reshape(turns.shape)
   return batch.replace(
       returns=returns.spread_turns(to_go, batch),

@@ -9,7 +9,15 @@ import dataclasses
 from typing import ClassVar
 
 from agentrl.errors import ConfigError
-from agentrl.fields import ActsIf, field, section, unless_set, when, when_set
+from agentrl.fields import (
+    ActsIf,
+    field,
+    get,
+    section,
+    unless_set,
+    when,
+    when_set,
+)
 
 _UPDATES = ActsIf(
     lambda config: config.algo.updates > 1 or config.algo.ratio == 'sampler',
@@ -199,6 +207,11 @@ class Online:
     return self.kl_in_reward or self.overlong_buffer > 0
 
   @property
+  def critic_settings(self) -> 'Critic | None':
+    """The field `critic`, which those have whose CRITIC is True; else None."""
+    return get(self, 'critic') if self.CRITIC else None
+
+  @property
   def compares(self) -> bool:
     """True if an advantage needs other episodes of the same task."""
     return self.GROUPS
@@ -232,7 +245,7 @@ class Online:
       raise ConfigError(
           'algo.sequence_low and algo.sequence_high are one range: set both.'
       )
-    if low is not None and not high > low:
+    if low is not None and high is not None and not high > low:
       raise ConfigError(
           f'algo.sequence_high must be above {low}, the lower bound, got'
           f' {high}.'

@@ -9,6 +9,7 @@ your own needs nothing in here: see README.md beside this file.
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +56,9 @@ def find(name: str) -> Algorithm:
 
 def bind_loss(hyperparams: Online) -> Callable:
   """The algorithm's loss, its hyperparameters bound."""
-  return functools.partial(find(hyperparams.name).loss, hyperparams=hyperparams)
+  loss = find(hyperparams.name).loss
+  assert loss is not None  # `find` fills it in
+  return functools.partial(loss, hyperparams=hyperparams)
 
 
 def bind_advantages(hyperparams: Online) -> Callable:
@@ -81,6 +84,7 @@ def bind_advantages(hyperparams: Online) -> Callable:
           f' for each token, [B, T], is {wanted}. From one an episode'
           ' ops.advantage.to_tokens makes them.'
       )
+    assert made.advantages is not None  # it has a shape
     if hyperparams.negative_weight == 1:
       return made
     weights = jnp.where(made.advantages < 0, hyperparams.negative_weight, 1.0)
@@ -100,9 +104,12 @@ def check(hyperparams: Online) -> None:
   token = lambda dtype: array(dtype, rows, length)
   whole, real = jnp.int32, jnp.float32
   reals = ('rewards', 'old_logprobs', 'sampler_logprobs', 'ref_logprobs')
-  batch = TokenBatch(
+  tokens: dict[str, Any] = {
       **{name: token(whole) for name in ('tokens', 'segment_ids', 'positions')},
       **{name: token(real) for name in (*reals, 'values')},
+  }
+  batch = TokenBatch(
+      **tokens,
       completion_mask=token(bool),
       turn_ids=token(whole),
       anchor_ids=token(whole),

@@ -76,6 +76,7 @@ def loss(
   log_ratio = policy_loss.log_ratio(
       logprobs, old, mask, batch, level=hyperparams.ratio_level
   )
+  assert batch.advantages is not None
   advantages = jax.numpy.where(mask, batch.advantages, 0.0)
   clips = dict(clip_low=hyperparams.clip_low, clip_high=hyperparams.clip_high)
   if hyperparams.surrogate == 'cispo':
@@ -104,8 +105,10 @@ def loss(
   if hyperparams.entropy_coef:
     total -= hyperparams.entropy_coef * mean(outputs.entropy)
   if hyperparams.kl_in_loss:
+    ref = batch.ref_logprobs
+    assert ref is not None
     estimate = lambda estimator: kl.estimate(
-        logprobs, batch.ref_logprobs, mask, estimator=estimator
+        logprobs, ref, mask, estimator=estimator
     )
     total += denominators.kl_coef * mean(estimate(hyperparams.kl_estimator))
     metrics['policy/kl_ref'] = share(estimate('k3'))
@@ -122,12 +125,15 @@ def _correction(
   """`[B, T]` weights of the tokens, or None, and what they did."""
   weight, metrics = None, {}
   if hyperparams.importance_cap is not None:
+    assert batch.sampler_logprobs is not None
     weight = correction.truncated_importance(
         old, batch.sampler_logprobs, mask, cap=hyperparams.importance_cap
     )
     metrics['correction/weight_mean'] = share(weight)
     metrics['correction/capped'] = share(weight >= hyperparams.importance_cap)
   if hyperparams.sequence_low is not None:
+    assert batch.sampler_logprobs is not None
+    assert hyperparams.sequence_high is not None  # both are set, or neither
     keep = correction.sequence_mask(
         old,
         batch.sampler_logprobs,

@@ -38,6 +38,7 @@ def advantages(
   """
   del num_groups
   mask = masked.loss_mask(batch)
+  assert batch.values is not None and batch.bootstrap_value is not None
   bootstrap = jnp.where(
       batch.truncated & hyperparams.bootstrap, batch.bootstrap_value, 0.0
   )

@@ -5,8 +5,9 @@
 that each shape is compiled once and little of it is padding.
 """
 
+import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -80,7 +81,7 @@ def check_tokens(episode: Episode) -> None:
     )
 
 
-def collate(groups: Sequence[Group]) -> TokenBatch:
+def collate(groups: Sequence[Group]) -> TokenBatch[np.ndarray]:
   """Lays groups out as rows, padded to the longest episode.
 
   The segments of an episode follow each other in its row, so that whatever runs
@@ -116,7 +117,7 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
   rewards = np.zeros(shape, np.float32)
   anchor_ids = np.full(shape, -1, np.int32)
   episode_ids = np.zeros(shape, np.int32)
-  anchors: dict[tuple[int, Any], int] = {}
+  anchors: dict[tuple[int, str | tuple[int, int]], int] = {}
   segments = 0
   sampler_logprobs = np.zeros(shape, np.float32)
   group_ids = np.repeat(
@@ -140,6 +141,7 @@ def collate(groups: Sequence[Group]) -> TokenBatch:
     for turn, ((start, stop), record) in enumerate(
         zip(spans, episode.turns, strict=True)
     ):
+      anchor: str | tuple[int, int]
       if record.kind == ACT:
         anchor, seen = seen, record.observation
       else:
@@ -221,23 +223,23 @@ def microbatches(
   if rows_per_example == 1:
     examples = np.repeat(examples, [len(member) for member in members])
     members = [[span] for member in members for span in member]
-  limits = dict(
+  plan = functools.partial(
+      packing.plan,
       max_tokens=max_tokens,
       multiple=multiple,
       units=examples if whole_episodes else None,
   )
   needs = np.array([sum(s.length for s in member) for member in members])
-  pieces = packing.plan(needs, np.zeros_like(needs), **limits)
+  pieces = plan(needs, np.zeros_like(needs))
   shared = dict.fromkeys(spans, 0)
   if share_prefixes:
     # Any members would do: they share what they have in common.
     groups = np.asarray(batch.group_ids)[sets[:, 0]]
     common = _common_prefixes(batch, spans, sets, groups)
-    shorter = packing.plan(
+    shorter = plan(
         needs - [sum(common[s.row] for s in member) for member in members],
         groups[examples],
         prefix_length=max(common.values()),
-        **limits,
     )
     size = lambda pieces: sum(piece.size for piece in pieces)
     if size(shorter) <= _WORTH_SHARING * size(pieces):
@@ -255,7 +257,7 @@ class _Span(NamedTuple):
 
 def _segments(batch: TokenBatch, rows: np.ndarray) -> dict[int, list[_Span]]:
   """The segments of each row, in order."""
-  found = {}
+  found: dict[int, list[_Span]] = {}
   for row in rows.tolist():
     ids = np.asarray(batch.segment_ids[row])
     starts = np.flatnonzero((np.diff(ids, prepend=0) != 0) & (ids > 0))
@@ -269,14 +271,17 @@ def _segments(batch: TokenBatch, rows: np.ndarray) -> dict[int, list[_Span]]:
 
 def _common_prefixes(batch, spans, sets, groups) -> dict[int, int]:
   """Tokens that the segments of a row's group have in common, by row."""
-  shared = {}
+  shared: dict[int, int] = {}
   for group in np.unique(groups):
     rows = sets[groups == group].ravel().tolist()
     parts = [span for row in rows for span in spans[row]]
     lengths = np.array([span.length for span in parts])
     width = int(lengths.min())  # no prefix is longer
-    at = np.array([span.start for span in parts])[:, None] + np.arange(width)
-    at = np.array([span.row for span in parts])[:, None], at
+    starts = np.array([span.start for span in parts])[:, None]
+    at = (
+        np.array([span.row for span in parts])[:, None],
+        starts + np.arange(width),
+    )
     common = packing.common_prefix(
         batch.tokens[at], lengths, batch.completion_mask[at]
     )

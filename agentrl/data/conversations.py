@@ -91,10 +91,11 @@ def parse(record: Any, *, name: str) -> Conversation | Episode:
     rest = of_side(record, key, 'assistant')
     return make(prompt, rest, item=item, name=name)
   found = messages_lib.read(record[key])
-  prompt = record.get('prompt')
-  if prompt is not None and prompt not in [m.content for m in found.messages]:
+  opening = record.get('prompt')
+  texts = [m.content for m in found.messages]
+  if opening is not None and opening not in texts:
     raise DataError(
-        f"it has a 'prompt' that is none of its {key!r}: {prompt!r:.60}"
+        f"it has a 'prompt' that is none of its {key!r}: {opening!r:.60}"
     )
   check_fields(record, ('item_id', 'prompt', key))
   return make(messages_lib.Read((), ()), found, item=item, name=name)
@@ -328,9 +329,8 @@ def _elements(
   After a broken one, those that can be found.
   """
   decode = json.JSONDecoder().raw_decode
-  blank = re.compile(r'[\s,]*')
   is_list = start > 0
-  position = blank.match(text, start).end()
+  position = _skip_blank(text, start)
   number = 0
   while position < len(text) and not (is_list and text[position] == ']'):
     where = f'{path}, record {number}'
@@ -343,9 +343,16 @@ def _elements(
       position = _next_record(text, position + 1, decode)
       continue
     yield where, value
-    position = blank.match(text, end).end()
+    position = _skip_blank(text, end)
   if is_list and position >= len(text):
     on_broken(DataError(f'{path}: it ends before its list does'))
+
+
+def _skip_blank(text: str, position: int) -> int:
+  """Where the next value begins."""
+  blank = re.compile(r'[\s,]*').match(text, position)
+  assert blank is not None  # it may be empty
+  return blank.end()
 
 
 def _next_record(text: str, position: int, decode: Callable) -> int:

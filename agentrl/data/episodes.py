@@ -184,7 +184,7 @@ def check_fields(record: dict[str, Any]) -> None:
         )
 
 
-def _short(values: list[int]) -> str:
+def _short(values: Sequence[int | None]) -> str:
   shown = ', '.join(map(str, values[:8]))
   return f'[{shown}{", ..." if len(values) > 8 else ""}]'
 
@@ -294,10 +294,10 @@ def write_learned(path: pathlib.Path, **arrays: np.ndarray | None) -> None:
     DataError: the file cannot be written.
   """
   path = path.with_suffix('.npz')
+  # NumPy's annotations take every `**` for its option `allow_pickle`.
+  given: dict[str, Any] = {k: v for k, v in arrays.items() if v is not None}
   try:
-    np.savez_compressed(
-        path, **{k: v for k, v in arrays.items() if v is not None}
-    )
+    np.savez_compressed(path, **given)
   except OSError as error:
     raise DataError(f'Cannot write {path}: {error}') from error
 

@@ -12,6 +12,8 @@ import numpy as np
 # Lengths of packed rows.
 LENGTHS = tuple(sorted({base << k for base in (64, 96) for k in range(12)}))
 
+Numbers = Sequence[int] | np.ndarray  # one of each member
+
 
 class Piece(NamedTuple):
   """The rows of a microbatch.
@@ -62,13 +64,13 @@ def common_prefix(
 
 
 def plan(
-    needs: Sequence[int],
-    groups: Sequence[int],
+    needs: Numbers,
+    groups: Numbers,
     *,
     max_tokens: int,
     multiple: int,
     prefix_length: int = 0,
-    units: Sequence[int] | None = None,
+    units: Numbers | None = None,
 ) -> list[Piece]:
   """Pieces of packed rows: first fit, long members first.
 
@@ -91,7 +93,8 @@ def plan(
   bundles = _bundle(needs, groups, units, length)
   largest = max(len(rows) for _, rows in bundles)
   largest = _heights(largest, multiple)[-1]
-  best, size = [], float('inf')
+  best: list[Piece] = []
+  size = float('inf')
   for most_prefixes in _heights(len(set(groups)), multiple):
     free = max_tokens - most_prefixes * prefix_length
     if best and free < length * multiple:
@@ -118,9 +121,9 @@ _Bundle = tuple[int, list[list[int]]]
 
 
 def _bundle(
-    needs: Sequence[int],
-    groups: Sequence[int],
-    units: Sequence[int] | None,
+    needs: Numbers,
+    groups: Numbers,
+    units: Numbers | None,
     length: int,
 ) -> list[_Bundle]:
   """Rows of `length` tokens, by groups; those of a unit in one bundle."""
@@ -153,7 +156,10 @@ def _cut(
     multiple: int,
 ) -> list[Piece]:
   """Pieces of at most `most` rows and prefixes; all but the last are alike."""
-  pieces, members, prefixes, names = [], [], [], {}
+  pieces: list[Piece] = []
+  members: list[list[int]] = []
+  prefixes: list[int] = []
+  names: dict[int, int] = {}
 
   def close(heights):
     shapes = zip(heights, lengths, strict=True)

@@ -62,10 +62,13 @@ def read(
   for where, record in conversations.records(path, on_broken=on_broken):
     try:
       is_pair = isinstance(record, dict) and 'chosen' in record
-      found = (parse if is_pair else conversations.parse)(record, name=where)
+      found: Pair | Conversation | Episode = (
+          parse if is_pair else conversations.parse
+      )(record, name=where)
       if isinstance(found, Conversation):
         raise DataError('a conversation alone is no pair and has no return')
-      conversations.check_env(found.better if is_pair else found, env)
+      one = found.better if isinstance(found, Pair) else found
+      conversations.check_env(one, env)
     except DataError as error:
       on_broken(DataError(f'{where}: {error}'))
     else:
@@ -166,7 +169,8 @@ def unusable(
     pairs: the better and the worse episode of each.
     names: where each of them is from.
   """
-  found, seen = {}, {}
+  found: dict[int, Unusable] = {}
+  seen: dict[tuple[bytes, ...], list[int]] = {}
   for index, (better, worse) in enumerate(pairs):
     taught = [_taught(episode) for episode in (better, worse)]
     if not all(taught):
@@ -182,8 +186,8 @@ def unusable(
       found[index] = Unusable('equal sides', 'its two sides are the same')
     else:
       seen.setdefault(tuple(taught), []).append(index)
-  for (better, worse), members in seen.items():
-    if (others := seen.get((worse, better))) is not None:
+  for (chosen, rejected), members in seen.items():
+    if (others := seen.get((rejected, chosen))) is not None:
       kind = 'a contradiction'
       reason = f'it prefers the opposite of {names[others[0]]}'
     else:
@@ -246,7 +250,8 @@ def build(
       asked = episode.turns[0].request
       key = (episode.env, episode.task_id, episode.prompt, asked)
       tasks.setdefault(key, []).append(episode)
-  pairs, without = [], Counter()
+  pairs: list[Pair] = []
+  without: Counter[str] = Counter()
   for played in tasks.values():
     ranked = sorted(played, key=lambda e: e.episode_return, reverse=True)
     inwards = zip(ranked, reversed(ranked), strict=True)

@@ -111,7 +111,8 @@ class Batcher:
 
   def _admit(self) -> None:
     """Gives slots to waiting sequences, the eldest first."""
-    copies, origins = [], {}
+    copies: list[tuple[int, int, int]] = []
+    origins: dict[int, int] = {}
     index = 0
     while (
         # Sequences that wait for a prefix are skipped, and tried again later.
@@ -179,6 +180,7 @@ class Batcher:
     pending = pending[: int(rows)]
     pieces = []
     for s in pending:
+      assert s.slot is not None  # it runs
       end = self._model_runner.chunk_end(s.filled, s.prefill_end, chunk)
       pieces.append((s.slot, s.filled, s.tokens[s.filled : end]))
     start_s = time.perf_counter()
@@ -188,8 +190,8 @@ class Batcher:
       self._prefill_budget.add_prefill(
           time.perf_counter() - start_s, chunk * len(pieces)
       )
-    for sequence, (_, start, ids) in zip(pending, pieces, strict=True):
-      self._table.set_filled(sequence.slot, start + len(ids))
+    for sequence, (slot, start, ids) in zip(pending, pieces, strict=True):
+      self._table.set_filled(slot, start + len(ids))
       self._fill(sequence, start + len(ids))
     return chunk * len(pieces)
 
@@ -200,15 +202,17 @@ class Batcher:
     start = sequence.filled
     end = start + min(chunk, left)
     ids = sequence.tokens[start : end + 1]
+    slot = sequence.slot
+    assert slot is not None  # it runs
     scores, likeliest = self._model_runner.score(
-        sequence.slot,
+        slot,
         start,
         ids,
         chunk,
         tops=sequence.request.top_logprobs > 0,
     )
     sequence.add_input_logprobs(scores, likeliest)
-    self._note_filled(sequence.slot, end)
+    self._note_filled(slot, end)
     self._fill(sequence, end)
     return chunk
 
@@ -242,18 +246,19 @@ class Batcher:
         self._sequences.finish(sequence, aborted(message, 500))
         broken = True
         continue
-      start = len(sequence.tokens)
+      start, slot = len(sequence.tokens), sequence.slot
+      assert slot is not None  # it runs
       taken = sequence.extend(
           row_ids[:count],
           row_logprobs[:count],
           self._weights.version,
           None if likeliest is None else [x[:, row] for x in likeliest],
       )
-      self._table.append(sequence.slot, start, taken)
+      self._table.append(slot, start, taken)
       self._sampled += len(taken)
       # All but the last token of a sequence that decodes are in the cache.
       sequence.filled = len(sequence.tokens) - 1
-      self._note_filled(sequence.slot, sequence.filled)
+      self._note_filled(slot, sequence.filled)
       if sequence.finish_reason is not None:
         self._sequences.finish(sequence, sequence.finish_reason)
     if broken:

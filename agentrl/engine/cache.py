@@ -70,15 +70,17 @@ class SlotTable:
       None if there is no slot (see `has_vacancy`), or if a running request is
       just computing more of these tokens than are there yet: worth waiting for.
     """
-    tokens = np.asarray(tokens, np.int32)
+    ids = np.asarray(tokens, np.int32)
     usable = self._shareable & np.array([s == salt for s in self._salts])
-    agree = self._agreement(tokens[:limit], usable)
+    agree = self._agreement(ids[:limit], usable)
     present = self._align(np.minimum(agree, self._filled))
     best = int(present.argmax())
     shared = int(present[best])
     if int(self._align(np.minimum(agree, self._planned)).max()) > shared:
       return None
     extends = shared and shared == self._filled[best]
+    slot: int | None
+    source: int | None
     if extends and self._state[best] == PARKED:
       slot, source = best, None
     else:
@@ -88,9 +90,9 @@ class SlotTable:
       source = best if shared and slot != best else None
     if shared:
       self._touch(best)
-    self._tokens[slot, : len(tokens)] = tokens
+    self._tokens[slot, : len(ids)] = ids
     self._filled[slot] = shared
-    self._planned[slot] = len(tokens) - 1
+    self._planned[slot] = len(ids) - 1
     self._state[slot] = RUNNING
     self._salts[slot] = salt
     self._shareable[slot] = True

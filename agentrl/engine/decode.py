@@ -15,7 +15,7 @@ read junk and their writes are dropped.
 """
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -23,33 +23,34 @@ import jax.numpy as jnp
 from agentrl.engine import logit_processors, sampling
 from agentrl.engine.logit_processors import LogitArrays
 from agentrl.engine.request import MAX_TOP_LOGPROBS
+from agentrl.engine.sampling import Array
 from agentrl.models.transformer import KVCache, Transformer
 
 # Most tokens that one dispatch of `decode` samples for a row.
 MAX_STEPS = 8
 
 
-class Chunk(NamedTuple):
+class Chunk(NamedTuple, Generic[Array]):
   """A piece of each row's prompt, to be put into the cache."""
 
-  slots: jax.Array  # [B] int32
-  tokens: jax.Array  # [B, T] int32
-  starts: jax.Array  # [B] int32, position of the first of them
-  counts: jax.Array  # [B] int32, how many of the T are real
+  slots: Array  # [B] int32
+  tokens: Array  # [B, T] int32
+  starts: Array  # [B] int32, position of the first of them
+  counts: Array  # [B] int32, how many of the T are real
 
 
-class Rows(NamedTuple):
+class Rows(NamedTuple, Generic[Array]):
   """Rows that sample: the last token of each is known and not yet cached."""
 
-  slots: jax.Array  # [B] int32
-  tokens: jax.Array  # [B] int32
-  positions: jax.Array  # [B] int32, of those tokens
-  budgets: jax.Array  # [B] int32, tokens to sample at most; 0 for padding
-  uniforms: jax.Array  # [B, MAX_STEPS] float32: sampling.uniforms
-  stop_ids: jax.Array  # [B, N] int32, filled up with -1
-  settings: sampling.Settings
+  slots: Array  # [B] int32
+  tokens: Array  # [B] int32
+  positions: Array  # [B] int32, of those tokens
+  budgets: Array  # [B] int32, tokens to sample at most; 0 for padding
+  uniforms: Array  # [B, MAX_STEPS] float32: sampling.uniforms
+  stop_ids: Array  # [B, N] int32, filled up with -1
+  settings: sampling.Settings[Array]
   # None, and then another program, where no row needs any.
-  logit_arrays: LogitArrays | None = None
+  logit_arrays: LogitArrays[Array] | None = None
 
 
 class DecodePrograms(NamedTuple):
@@ -84,7 +85,11 @@ def compile_for(module: Transformer) -> DecodePrograms:
 
 
 def _prefill(
-    module: Transformer, params, cache: KVCache, scratch: KVCache, chunk: Chunk
+    module: Transformer,
+    params,
+    cache: KVCache,
+    scratch: KVCache,
+    chunk: Chunk[jax.Array],
 ) -> tuple[KVCache, KVCache]:
   """Puts a chunk into the cache; gives the cache and the scratch."""
   _, cache, scratch = _extend(module, params, cache, scratch, chunk)
@@ -96,7 +101,7 @@ def _score(
     params,
     cache: KVCache,
     scratch: KVCache,
-    chunk: Chunk,
+    chunk: Chunk[jax.Array],
     targets: jax.Array,
     *,
     tops: bool,
@@ -117,7 +122,10 @@ def _score(
     temperature 1, and `sampling.likeliest` of each position or None.
   """
   hidden, cache, scratch = _extend(module, params, cache, scratch, chunk)
-  logits = module.apply({'params': params}, hidden, method='unembed')
+  # `apply` is annotated for callers who ask for changed variables, too.
+  logits = cast(
+      jax.Array, module.apply({'params': params}, hidden, method='unembed')
+  )
   logprobs = jax.nn.log_softmax(logits, axis=-1)
   scores = jnp.take_along_axis(logprobs, targets[..., None], axis=-1)
   likeliest = sampling.likeliest(logprobs) if tops else None
@@ -142,7 +150,7 @@ def _decode(
     params,
     cache: KVCache,
     scratch: KVCache,
-    rows: Rows,
+    rows: Rows[jax.Array],
     steps: jax.Array,
     floor: jax.Array,
     *,

@@ -16,13 +16,14 @@ ordinary ones run another program, without them.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentrl.engine.request import MAX_BIAS, SamplingParams
+from agentrl.engine.sampling import Array
 
 
 class LogitParams(NamedTuple):
@@ -33,16 +34,16 @@ class LogitParams(NamedTuple):
   output: Sequence[int]  # sampled so far
 
 
-class LogitArrays(NamedTuple):
-  """Logit parameters of all rows of a dispatch, on the device."""
+class LogitArrays(NamedTuple, Generic[Array]):
+  """Logit parameters of all rows of a dispatch."""
 
-  counts: jax.Array  # [B, V] float32, how often each id was sampled
-  frequency: jax.Array  # [B] float32, 0 is off
-  presence: jax.Array  # [B] float32, 0 is off
-  repetition: jax.Array  # [B] float32, 1 is off
-  bias: jax.Array  # [B, V] float32
-  ends: jax.Array  # [B, V] bool
-  without_end: jax.Array  # [B] int32, steps for which `ends` are impossible
+  counts: Array  # [B, V] float32, how often each id was sampled
+  frequency: Array  # [B] float32, 0 is off
+  presence: Array  # [B] float32, 0 is off
+  repetition: Array  # [B] float32, 1 is off
+  bias: Array  # [B, V] float32
+  ends: Array  # [B, V] bool
+  without_end: Array  # [B] int32, steps for which `ends` are impossible
 
 
 def are_used(params: SamplingParams) -> bool:
@@ -58,7 +59,7 @@ def are_used(params: SamplingParams) -> bool:
 
 def collect(
     rows: Sequence[LogitParams | None], batch: int, vocab: int
-) -> LogitArrays:
+) -> LogitArrays[np.ndarray]:
   """The arrays of a dispatch; rows of None stay as they are."""
   column = lambda kind, value=0: np.full(batch, value, kind)
   table = lambda kind: np.zeros((batch, vocab), kind)
@@ -90,7 +91,7 @@ def collect(
 
 def apply(
     logits: jax.Array,
-    arrays: LogitArrays,
+    arrays: LogitArrays[jax.Array],
     counts: jax.Array,
     step: jax.Array,
 ) -> jax.Array:

@@ -29,7 +29,7 @@ from agentrl.engine.shapes import (
 )
 from agentrl.errors import EngineRefusal
 from agentrl.models import transformer
-from agentrl.models.transformer import Transformer
+from agentrl.models.transformer import KVCache, Transformer
 
 # Bucket sizes: each is a program to compile (one to five seconds), and waste
 # where it is not met.
@@ -54,11 +54,12 @@ def _plan(size: int) -> tuple[int, int]:
   """Cost of the cheapest chunks that cover `size` tokens, and the first."""
   if size <= 0:
     return 0, 0
-  best = None
+  best: tuple[int, int] | None = None
   for chunk in CHUNKS:
     cost = chunk + _DISPATCH_TOKENS + _plan(size - chunk)[0]
     if best is None or cost <= best[0]:
       best = (cost, chunk)
+  assert best is not None  # there are CHUNKS
   return best
 
 
@@ -132,7 +133,7 @@ class ModelRunner:
   def reset(self) -> None:
     """Makes an empty cache: a failed dispatch has consumed the old one."""
     self._cache = None
-    self._scratch = {}
+    self._scratch: dict[tuple[int, int], KVCache] = {}
     self._cache = self._empty(self._slots, self.max_len)
 
   def free(self) -> None:
@@ -178,7 +179,7 @@ class ModelRunner:
     """
     decode = lambda kind, shape: self._decode([], shape, kind, steps=0, floor=1)
     score = lambda kind, shape: self._score([], shape, kind)
-    runs = {
+    runs: dict[str, tuple[Kinds, Callable[[Any, tuple[int, int]], Any]]] = {
         DECODE: (self._decode_kinds, decode),
         PREFILL: (self._prefill_kinds, functools.partial(self._prefill, [])),
         SCORE: (self._score_kinds, score),

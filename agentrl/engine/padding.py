@@ -19,7 +19,7 @@ def chunk(
     rows: int,
     *,
     unused: int,
-) -> decode.Chunk:
+) -> decode.Chunk[np.ndarray]:
   """The arrays of a prefill: `(slot, start, at most size tokens)` each."""
   slots = np.full(rows, unused, np.int32)
   tokens = np.zeros((rows, size), np.int32)
@@ -49,7 +49,7 @@ def decode_rows(
     *,
     adjusted: bool,
     unused: int,
-) -> decode.Rows:
+) -> decode.Rows[np.ndarray]:
   """The arrays of a decode.
 
   Args:

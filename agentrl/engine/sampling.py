@@ -5,7 +5,7 @@ row's choice depends on its own logits, settings and seed, never on the rows
 beside it. Settings are arrays: a new temperature compiles nothing.
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,14 +20,17 @@ GREEDY_BELOW = 1e-6
 TOP = 128
 _BLOCK = 64
 
+# Kind of a dispatch's arrays: np.ndarray on the host, jax.Array in programs.
+Array = TypeVar('Array')
 
-class Settings(NamedTuple):
+
+class Settings(NamedTuple, Generic[Array]):
   """Sampling settings, one entry a row."""
 
-  temperature: jax.Array  # [B] float32; below GREEDY_BELOW is greedy
-  top_p: jax.Array  # [B] float32, 1 is off
-  top_k: jax.Array  # [B] int32, vocabulary size or more is off
-  min_p: jax.Array  # [B] float32, 0 is off
+  temperature: Array  # [B] float32; below GREEDY_BELOW is greedy
+  top_p: Array  # [B] float32, 1 is off
+  top_k: Array  # [B] int32, vocabulary size or more is off
+  min_p: Array  # [B] float32, 0 is off
 
 
 def uniforms(seeds: np.ndarray, positions: np.ndarray) -> np.ndarray:
@@ -61,7 +64,7 @@ def _mix(x: np.ndarray) -> np.ndarray:
 def choose(
     logits: jax.Array,
     uniform: jax.Array,
-    settings: Settings,
+    settings: Settings[jax.Array],
     *,
     truncated: bool,
 ) -> tuple[jax.Array, jax.Array]:
@@ -95,7 +98,7 @@ def choose(
 
 
 def top_logprobs(
-    logits: jax.Array, settings: Settings
+    logits: jax.Array, settings: Settings[jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
   """The likeliest tokens of each row, by the log-probabilities of `choose`.
 
@@ -115,7 +118,7 @@ def likeliest(logprobs: jax.Array) -> tuple[jax.Array, jax.Array]:
   return jnp.maximum(values, jnp.finfo(values.dtype).min), ids
 
 
-def _tempered(logits: jax.Array, settings: Settings) -> jax.Array:
+def _tempered(logits: jax.Array, settings: Settings[jax.Array]) -> jax.Array:
   greedy = settings.temperature < GREEDY_BELOW
   scale = jnp.where(greedy, 1.0, settings.temperature)[:, None]
   return jax.nn.log_softmax(logits / scale, axis=-1)
@@ -151,7 +154,7 @@ def _running_sum(x: jax.Array) -> jax.Array:
 
 
 def _truncated(
-    probs: jax.Array, uniform: jax.Array, settings: Settings
+    probs: jax.Array, uniform: jax.Array, settings: Settings[jax.Array]
 ) -> jax.Array:
   """Samples under top_k, top_p and min_p, all judged on the full distribution.
 

@@ -180,7 +180,7 @@ class Scheduler:
     Raises:
       EngineError: the engine has stopped.
     """
-    future = concurrent.futures.Future()
+    future: concurrent.futures.Future[T] = concurrent.futures.Future()
     with self._wake:
       self._check_open()
       run = functools.partial(function, self.core, *args, **kwargs)

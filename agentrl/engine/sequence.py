@@ -30,6 +30,7 @@ class Sequence:
       listener: Callable[[Result], None] | None = None,
   ):
     params = request.params
+    assert params.max_new_tokens is not None  # see `request.fit`
     self.request = request
     self.future: concurrent.futures.Future[Result] = concurrent.futures.Future()
     self.tokens = list(request.tokens)
@@ -44,6 +45,7 @@ class Sequence:
     self._input_tops: list[Top | None] = []
     self._output_tops: list[Top] = []
     self._spans: list[tuple[str, int, int]] = []
+    self._max_new_tokens = params.max_new_tokens
     self._start = time.perf_counter()
     self._first_token_s: float | None = None
     self._tokenizer = tokenizer
@@ -52,14 +54,16 @@ class Sequence:
     self.stop_ids = () if params.ignore_eos else ends
     # SGLang's min_new_tokens disregards ignore_eos, too.
     self._end_ids = ends if logit_processors.are_used(params) else None
-    self._finders = [
-        finder(stops, tokenizer, params.skip_special_tokens)
-        for finder, stops in (
-            (StopStrings, params.stop),
-            (StopPatterns, params.stop_regex),
+    self._finders: list[StopStrings | StopPatterns] = []
+    for finder, stops in (
+        (StopStrings, params.stop),
+        (StopPatterns, params.stop_regex),
+    ):
+      if stops:
+        assert tokenizer is not None  # see `request.check`
+        self._finders.append(
+            finder(stops, tokenizer, params.skip_special_tokens)
         )
-        if stops
-    ]
     # The constant fields of `decode.Rows`.
     self._row = {
         'seed': seed % 2**32,
@@ -79,7 +83,7 @@ class Sequence:
   @property
   def budget(self) -> int:
     """Tokens that may still be sampled."""
-    return self.request.params.max_new_tokens - self.num_output
+    return self._max_new_tokens - self.num_output
 
   @property
   def to_prefill(self) -> int:
@@ -244,6 +248,7 @@ class Sequence:
     """The output as text, without what stopped it unless that is wanted."""
     if self._tokenizer is None:
       return None
+    assert self.finish_reason is not None  # it has ended
     params = self.request.params
     ids = self.tokens[len(self.request.tokens) :]
     matched, keep = self.finish_reason.get('matched'), params.no_stop_trim

@@ -52,7 +52,9 @@ class Shapes:
     """
     self._rows, self._lengths, self._room = tuple(rows), tuple(lengths), room
     self._compiled: set[tuple[int, int]] = set()
-    self._wasted_s: collections.Counter = collections.Counter()
+    self._wasted_s: dict[tuple[int, int], float] = collections.defaultdict(
+        float
+    )
 
   def add(self, shape: tuple[int, int]) -> None:
     """Notes that a program was compiled without having been chosen."""
@@ -208,7 +210,7 @@ def usual_programs(
     decode_rows: ascending numbers of rows that decode.
     prefill_rows: chunk length -> ascending numbers of rows.
     length: positions.
-    deterministic: see `runner.Runner`.
+    deterministic: see `model_runner.ModelRunner`.
 
   Yields:
     Which program, its kind and its shape.
@@ -217,7 +219,7 @@ def usual_programs(
   most = decode_rows[-1]
   if not several or several[-1] < most < _USUAL_ROWS[-1]:
     several.append(most)
-  variants = [(False,) * 3, (True,) * 3]
+  variants: list[tuple[bool, ...]] = [(False,) * 3, (True,) * 3]
   if deterministic:
     variants[1:] = [tuple(i == j for i in range(3)) for j in range(3)]
   for rows, variant in itertools.product(several, variants):

@@ -176,11 +176,10 @@ def parse_code(text: str, functions: Functions) -> Reading:
         '',
         'it is no call of a function; write one, such as name(1, "text").',
     )
-  return _read_call(call, functions)
+  return _read_call(call.func.id, call, functions)
 
 
-def _read_call(call: ast.Call, functions: Functions) -> Reading:
-  name = call.func.id
+def _read_call(name: str, call: ast.Call, functions: Functions) -> Reading:
   known = {function.name: function for function in functions}
   parameters = known[name].parameters if name in known else ()
   if name in known and len(call.args) > len(parameters):
@@ -278,8 +277,8 @@ def _first_line(text: str, error: str) -> Reading:
   text = text.strip()
   if text.startswith(_FENCE):
     inside = _unfenced(text.removeprefix(_FENCE).partition(_FENCE)[0])
-    line, error = _only_line(inside, f'behind "{_FENCE}"')
-    return _bare(line), error
+    line, reason = _only_line(inside, f'behind "{_FENCE}"')
+    return _bare(line), reason
   line = _bare(text.partition('\n')[0])
   return (line, None) if line else ('', error)
 

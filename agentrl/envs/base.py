@@ -78,22 +78,32 @@ class EnvFactory(Protocol):
   """Makes the environments of one server, and holds what they share.
 
   That may be simulators or an index.
-
-  Attributes:
-    slots: most episodes that may run at once; None: no limit. An episode runs
-      from its reset until the step that ends it or its close, whichever is
-      first, and must hold nothing scarce outside. The server queues further
-      resets.
-    threads: calls into environments that are worth making at once. More than
-      two only contend for the interpreter lock, unless they wait for others.
-    inline: names of the methods of `Env` that take about a millisecond with any
-      arguments. The server calls them itself, because the way to
-      a thread and back would cost as much again; no deadline can end them.
   """
 
-  slots: int | None
-  threads: int
-  inline: Collection[str]
+  @property
+  def slots(self) -> int | None:
+    """Most episodes that may run at once; None: no limit.
+
+    An episode runs from its reset until the step that ends it or its close,
+    whichever is first, and must hold nothing scarce outside. The server queues
+    further resets.
+    """
+
+  @property
+  def threads(self) -> int:
+    """Number of calls into environments that are worth making at once.
+
+    More than two only contend for the interpreter lock, unless they wait for
+    others.
+    """
+
+  @property
+  def inline(self) -> Collection[str]:
+    """Names of methods of `Env` that take about 1 ms with any arguments.
+
+    The server calls them itself, because the way to a thread and back would
+    cost as much again; no deadline can end them.
+    """
 
   def make(self) -> Env:
     """A new environment, at once and without a call elsewhere."""

@@ -6,7 +6,7 @@ text that a call stands for.
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 _SHOWN = 60  # characters of a name or a value that a reason repeats
@@ -80,10 +80,12 @@ def action_of(
       return '', (
           f'{name} lacks the argument {key!r}; call {function.signature}.'
       )
-  values = {}
+  values: dict[str, int | str] = {}
   for key, value in arguments.items():
-    is_number = key in function.numbers
-    values[key], reason = (_number if is_number else _text)(value)
+    read: Callable[[Any], tuple[int | str, str | None]] = _text
+    if key in function.numbers:
+      read = _number
+    values[key], reason = read(value)
     if reason is not None:
       return '', f'argument {key!r} of {name} {reason}, not {_short(value)}.'
   for form in function.forms:

@@ -159,6 +159,7 @@ class LiveEpisodes:
     """Lets the next one run in place of `live`, which holds nothing any more."""
     if live.admitted:
       live.admitted = False
+      assert self._slots is not None  # it admitted the episode
       self._slots.release()
 
   def close(self, number: int) -> bool:

@@ -104,8 +104,10 @@ class EnvPool:
       raise EnvError(
           f'No {self._env_name} server answers: {failures[0]}'
       ) from failures[0]
-    for error in failures:
-      logging.warning('A %s server does not answer: %s', self._env_name, error)
+    for failure in failures:
+      logging.warning(
+          'A %s server does not answer: %s', self._env_name, failure
+      )
 
   def _choose(self) -> _Server:
     return balancer.least_busy(self._servers, time.monotonic())
@@ -147,6 +149,7 @@ class EnvPool:
 
   def _answered(self, server: _Server) -> None:
     if server.logged:
+      assert server.away_since is not None  # since it was logged
       away = time.monotonic() - server.away_since
       logging.warning('%s answers again after %.1f s.', server.url, away)
     server.answered, server.logged, server.away_since = True, False, None
@@ -172,8 +175,13 @@ class _PooledClient(EnvClient):
     return self
 
   async def __aexit__(self, *exc_info) -> None:
-    self._server.in_flight -= 1
+    self._chosen.in_flight -= 1
     await self.close()
+
+  @property
+  def _chosen(self) -> _Server:
+    assert self._server is not None  # `__aenter__` chooses one
+    return self._server
 
   def lose(self) -> None:
     """Lets go of the episode: its server died and took it along."""
@@ -190,8 +198,9 @@ class _PooledClient(EnvClient):
     server.in_flight += 1
 
   def _forget(self, number: int | None) -> None:
-    if self._server.episodes.get(number) is self:
-      del self._server.episodes[number]
+    episodes = self._chosen.episodes
+    if number is not None and episodes.get(number) is self:
+      del episodes[number]
 
   def _live(self) -> int:
     if self._lost:
@@ -210,13 +219,15 @@ class _PooledClient(EnvClient):
         if not self._pool._hopeful():
           raise
       await asyncio.sleep(_PAUSE_S)
-      self._server.in_flight -= 1
+      self._chosen.in_flight -= 1
       self._use(self._pool._choose())
     # No server gives an id twice but one that was started anew.
-    older = self._server.episodes.get(self._episode)
+    assert self._episode is not None  # it was created
+    episodes = self._chosen.episodes
+    older = episodes.get(self._episode)
     if older is not None:
       older.lose()
-    self._server.episodes[self._episode] = self
+    episodes[self._episode] = self
 
   async def _request(
       self, decoder: Decoder | None, method: str, route: str, **content: Any
@@ -224,7 +235,7 @@ class _PooledClient(EnvClient):
     try:
       reply = await super()._request(decoder, method, route, **content)
     except EnvError as error:
-      self._pool._failed(self._server, error)
+      self._pool._failed(self._chosen, error)
       raise
-    self._pool._answered(self._server)
+    self._pool._answered(self._chosen)
     return reply

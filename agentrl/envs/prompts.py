@@ -117,7 +117,7 @@ def instructions(
   if style == 'compact':
     ending = _COMPACT_FORMATS[format]
     return '' if ending is None else f'{words.compact}{ending}'
-  ending = (_FORMATS | words.formats)[format]
+  ending = {**_FORMATS, **words.formats}[format]
   if calls:
     ending = ending.format(functions=functions_lib.describe(functions))
   return f'{words.full}\n\n{ending}'

@@ -30,18 +30,43 @@ Share = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Id = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Decoder = msgspec.json.Decoder
 
+
+class _Expert(TypedDict):
+  action: Text
+
+
+class _Health(TypedDict):
+  env: Text
+  data_version: NotRequired[int]
+
+
+class _Available(TypedDict):
+  available_actions: list[Text]
+
+
+class _State(TypedDict):
+  observation: Text
+
+
+class _Failure(TypedDict):
+  error: NotRequired[msgspec.Raw]
+
+
+class _Fault(TypedDict):
+  error: Text
+  fault: bool
+
+
 TEXT = Decoder(Text)
-EXPERT = Decoder(TypedDict('Expert', {'action': Text}))
+EXPERT = Decoder(_Expert)
 # Servers of ours that name no version have the first; others have no /health.
-HEALTH = Decoder(
-    TypedDict('Health', {'env': Text, 'data_version': NotRequired[int]})
-)
-AVAILABLE = Decoder(TypedDict('Available', {'available_actions': list[Text]}))
+HEALTH = Decoder(_Health)
+AVAILABLE = Decoder(_Available)
 BOXES = Decoder(dict[int, tuple[Number, Number, Number, Number]])
 # Bare, or in what AgentGym's BabyAI calls the state.
-OBSERVATION = Decoder(Text | TypedDict('State', {'observation': Text}))
-_FAILURE = Decoder(TypedDict('Failure', {'error': NotRequired[msgspec.Raw]}))
-_FAULT = Decoder(TypedDict('Fault', {'error': Text, 'fault': bool}))
+OBSERVATION = Decoder(Text | _State)
+_FAILURE = Decoder(_Failure)
+_FAULT = Decoder(_Fault)
 _FAULT_CHARS = 1500  # of the words of our own server
 
 
@@ -82,7 +107,7 @@ def stepped(dialect: Dialect) -> Decoder:
 
 
 def _object(fields: dict[str, Any]) -> Decoder:
-  return Decoder(TypedDict('Reply', fields))
+  return Decoder(TypedDict('Reply', fields))  # type: ignore[operator]  # the keys are a dialect's
 
 
 @functools.cache

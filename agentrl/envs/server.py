@@ -22,6 +22,7 @@ from typing import Any
 from aiohttp import http, web
 
 from agentrl import envs, fields
+from agentrl.envs.base import EnvFactory
 from agentrl.envs.options import EnvServerOptions
 from agentrl.envs.routes import EnvRoutes
 from agentrl.envs.spec import SPLITS
@@ -78,11 +79,11 @@ async def running(
   spec, options = envs.get(env_name), dict(options or {})
   file = serving.token_file
   token = None if file is None else auth.read_token(file)
-  tasks = ()
+  tasks: Sequence[int] = ()
   if spec.dialect.create_resets:
     tasks = sorted(task for x in SPLITS for task in spec.tasks(x, **options))
   if serving.workers == 1:
-    factory = spec.open(**options)
+    factory: EnvFactory = spec.open(**options)
   else:
     factory = Workers(env_name, options, count=serving.workers)
   routes = EnvRoutes(

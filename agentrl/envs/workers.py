@@ -10,6 +10,7 @@ import multiprocessing
 import threading
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from agentrl import envs, own
@@ -126,7 +127,7 @@ class _Worker:
     self._options = dict(options)
     self._lock = threading.Lock()
     self._closed: collections.deque[int] = collections.deque()
-    self._process = None
+    self._process: SpawnProcess | None = None
     self._pipe: Connection | None = None
 
   def start(self) -> None:
@@ -162,6 +163,7 @@ class _Worker:
       EnvError: the environment's own, or its worker died.
     """
     with self._lock:
+      assert self._process is not None and self._pipe is not None  # `start`
       if not self._process.is_alive():
         self.start()
       if home not in (None, self.starts):
@@ -196,6 +198,7 @@ class _Worker:
       self._process.join()
 
   def _receive(self) -> Any:
+    assert self._pipe is not None  # `start` made it
     failed, value = self._pipe.recv()
     if failed:
       raise value

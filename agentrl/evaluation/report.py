@@ -97,6 +97,7 @@ def _line(name: str, row: Row) -> str:
   errors += not_played_words(row.not_played)
   if row.success is None:
     return f'{name}: no valid episode{errors}'
+  assert row.ret is not None  # as the success
   progress = f', progress {row.progress.mean:.3f}' if row.progress else ''
   return (
       f'{name}: success {row.success.mean:.3f}, 95% interval'

@@ -102,7 +102,7 @@ class _Part:
         stop_reasons=dict(
             sorted(Counter(e.stop_reason for e in every).items())
         ),
-        detectable=success and _detectable(success),
+        detectable=None if success is None else _detectable(success),
     )
 
   def _not_played(self) -> dict[str, int]:
@@ -121,11 +121,10 @@ class _Part:
     found = {}
     for number in sorted(numbers) if len(numbers) > 1 else ():
       tasks = [[e for e in x if e.attempt == number] for x in self._valid]
-      if any(tasks):
-        found[str(number + 1)] = Attempt(
-            success=self._figure(lambda e: e.success, _SHARE, tasks),
-            ret=self._figure(lambda e: e.episode_return, None, tasks),
-        )
+      success = self._figure(lambda e: e.success, _SHARE, tasks)
+      ret = self._figure(lambda e: e.episode_return, None, tasks)
+      if success is not None and ret is not None:
+        found[str(number + 1)] = Attempt(success=success, ret=ret)
     return found
 
   def _figure(
@@ -161,6 +160,7 @@ class _Part:
 
 def _detectable(success: Figure) -> float:
   """The smallest difference to another policy that such a panel shows."""
+  assert success.low is not None and success.high is not None  # it is a share
   interval = intervals.Interval(
       success.mean, success.low, success.high, success.method
   )

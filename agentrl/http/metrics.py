@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 # Family, name, help text and value.
-Sample = tuple[type[Metric], str, str, float]
+Sample = tuple[type[GaugeMetricFamily | CounterMetricFamily], str, str, float]
 
 
 class Metrics(Collector):

@@ -170,7 +170,7 @@ class ChatClient:
       self, messages: Sequence[Message], limit: int, seed: int
   ) -> dict[str, Any]:
     options = self._options
-    body = {
+    body: dict[str, Any] = {
         'model': options.model,
         'messages': [dataclasses.asdict(message) for message in messages],
         options.limit_name: limit,

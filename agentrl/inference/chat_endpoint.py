@@ -56,14 +56,16 @@ class ChatEndpoint:
 
     Args:
       session: open HTTP session.
-      options: of the endpoint, checked.
+      options: of the endpoint, checked; they name its model.
 
     Raises:
       ConfigError: there is no key where the options say.
     """
+    url, model = options.url, options.model
+    assert url is not None and model is not None  # see `check_named`
     self._session = session
     self._options = options
-    self._url = options.url.rstrip('/')
+    self._url, self._model = url.rstrip('/'), model
     self._key = read_key(options)
 
   async def post(self, body: dict[str, Any]) -> TextCompletion:
@@ -161,7 +163,7 @@ class ChatEndpoint:
     Raises:
       Unreachable: no connection could be opened.
     """
-    name = urllib.parse.quote(self._options.model)
+    name = urllib.parse.quote(self._model)
     url = f'{self._url}/models/{name}'
     try:
       status, _, content = await self._exchange('GET', url, _MODELS_S)

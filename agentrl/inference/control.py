@@ -238,8 +238,11 @@ class ControlClient:
       if _UNREADABLE in str(error):
         return None
       raise
-    rows = replies.decode(body, url, list[float | list[float]] | None)
-    lengths = {len(row) if isinstance(row, list) else 0 for row in rows or ()}
+    rows: list[float] | list[list[float]] | None
+    rows = replies.decode(body, url, replies.Rows)
+    lengths = {
+        len(row) if isinstance(row, list) else None for row in rows or ()
+    }
     if len(lengths) > 1:
       raise EngineRefusal(
           f'{url} gave rows of different lengths for {name!r}:'
@@ -432,8 +435,9 @@ class ControlClient:
 
 def _in_words(error: aiohttp.ClientError) -> str:
   """The error in the operating system's words."""
-  if isinstance(error, aiohttp.ClientOSError) and (error.errno or 0) > 0:
-    return os.strerror(error.errno)
+  number = error.errno if isinstance(error, aiohttp.ClientOSError) else None
+  if number is not None and number > 0:
+    return os.strerror(number)
   # aiohttp breaks some of its lines.
   return ' '.join(str(error).split()) or type(error).__name__
 

@@ -178,7 +178,9 @@ class ChatOptions:
       cached_tokens: of those.
       completion_tokens: with the tokens of a reasoning.
     """
-    if None in (self.price_input, prompt_tokens, completion_tokens):
+    if self.price_input is None or self.price_output is None:
+      return None
+    if prompt_tokens is None or completion_tokens is None:
       return None
     of_cached = self.price_cached
     if of_cached is None:

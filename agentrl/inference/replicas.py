@@ -93,14 +93,15 @@ class Replicas:
       if not states:
         raise EngineRefusal(
             'No inference server is left:'
-            f' {"; ".join(s.lost for s in self._states.values())}'
+            f' {"; ".join(str(s.lost) for s in self._states.values())}'
         )
       states = [s for s in states if not s.held]
       if not states:
         return None
       now = self._clock()
-      state = self._states.get(self._homes.get(key))
-      if state not in states or state.cooling(now):
+      home = None if key is None else self._homes.get(key)
+      state = None if home is None else self._states.get(home)
+      if state is None or state not in states or state.cooling(now):
         state = balancer.least_busy(states, now)
       if key is not None:
         self._settle(key, state.url)

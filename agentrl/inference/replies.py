@@ -7,7 +7,7 @@ server that answers otherwise, whatever it says, gives an EngineError.
 
 import functools
 import math
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import aiohttp
 import msgspec
@@ -106,7 +106,9 @@ class Load(Struct):
   def total(self) -> int:
     if self.num_reqs is not None:
       return self.num_reqs
-    return self.num_running_reqs + self.num_waiting_reqs
+    running, waiting = self.num_running_reqs, self.num_waiting_reqs
+    assert running is not None and waiting is not None  # see `__post_init__`
+    return running + waiting
 
 
 class Loads(Struct):
@@ -143,6 +145,10 @@ class Models(Struct):
   """A reply of /v1/models."""
 
   data: list[_Card]
+
+
+# A reply of /get_weights_by_name; `Any`, since to mypy a union is no `type`.
+Rows: Any = list[float | list[float]] | None
 
 
 class Aborted(EngineError):
@@ -192,7 +198,7 @@ def reason(body: bytes) -> str:
     return excerpt(body)
 
 
-def decode(body: bytes, url: str, type: type[T] = Any) -> T:
+def decode(body: bytes, url: str, type: type[T]) -> T:
   """Reads a JSON body of a type.
 
   Raises:
@@ -219,7 +225,7 @@ def decode(body: bytes, url: str, type: type[T] = Any) -> T:
 
 def _refuse(
     url: str, why: str, body: bytes, cause: Exception | None = None
-) -> None:
+) -> NoReturn:
   raise EngineRefusal(
       f'{url} answered outside its contract ({why}): {excerpt(body)}'
   ) from cause
@@ -275,11 +281,9 @@ def read_completion(
         f'{url} gave {len(tokens)} tokens where max_new_tokens was'
         f' {max_new_tokens}, the most it may sample.'
     )
-  logprobs = tuple(logprob for logprob, _, _ in meta.output_token_logprobs)
-  _check_sampled(tokens, logprobs, url, vocab_size)
   return Completion(
       tokens=tokens,
-      logprobs=logprobs,
+      logprobs=_logprobs(meta.output_token_logprobs, url, vocab_size),
       finish_reason=finish.type,
       weight_version=str(meta.weight_version),
       prompt_tokens=meta.prompt_tokens,
@@ -288,15 +292,17 @@ def read_completion(
   )
 
 
-def _check_sampled(
-    tokens: tuple[int, ...],
-    logprobs: tuple[float | None, ...],
-    url: str,
-    vocab_size: int | None,
-) -> None:
-  """Raises EngineError for an impossible id or log-probability."""
+def _logprobs(
+    triples: list[_Triple], url: str, vocab_size: int | None
+) -> tuple[float, ...]:
+  """The log-probabilities of sampled ids.
+
+  Raises:
+    EngineError: one of them, or an id, is impossible.
+  """
   limit = math.inf if vocab_size is None else vocab_size
-  for index, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+  logprobs: list[float] = []
+  for index, (logprob, token, _) in enumerate(triples):
     if not 0 <= token < limit:
       raise EngineRefusal(
           f'{url} gave the id {token} at index {index}, outside the'
@@ -308,3 +314,5 @@ def _check_sampled(
           f'{url} gave the log-probability {logprob!r} for id {token} at index'
           f' {index}; the weights or the kernels of the server are broken.'
       )
+    logprobs.append(logprob)
+  return tuple(logprobs)

@@ -7,7 +7,7 @@ it believes, so each one that changes a reply is tried once.
 
 import math
 import uuid
-from typing import Any
+from typing import Any, NoReturn
 
 from agentrl.errors import EngineError, EngineRefusal
 from agentrl.inference import replies
@@ -100,7 +100,7 @@ async def _ask(
   return reply.meta_info, reply.output_ids
 
 
-def _refuse(router: ControlClient, name: str, found: str) -> None:
+def _refuse(router: ControlClient, name: str, found: str) -> NoReturn:
   raise EngineRefusal(
       f'The router at {router.urls[0]} drops {name} of requests: {found}. Name'
       ' the servers themselves in sampler.urls instead of sampler.router.'

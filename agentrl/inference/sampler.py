@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import aiohttp
 from absl import logging
@@ -126,7 +126,7 @@ class Sampler(ControlClient):
         api_key=api_key,
         admin_key=admin_key,
     )
-    self._sampling_params = {
+    self._sampling_params: dict[str, Any] = {
         'temperature': temperature,
         'top_p': top_p,
         'top_k': top_k,

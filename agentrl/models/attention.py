@@ -36,10 +36,12 @@ def make_traits(config: TransformerConfig) -> Traits:
   """The traits of all layers: each leaf is `[L, ...]`."""
   c = config
   types = np.array(c.layer_types or (FULL,) * c.num_layers)
-  rotation = window = None
+  rotation: rotary.Rotation | None = None
+  window: jax.Array | None = None
   if c.layer_types is not None:
-    window = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
-    window = jnp.asarray(window, jnp.int32)
+    assert c.sliding_window is not None  # a layer slides, see the config
+    windows = np.where(types == SLIDING, c.sliding_window, _NO_WINDOW)
+    window = jnp.asarray(windows, jnp.int32)
   if c.rope_layers is not None or c.rope_local_theta is not None:
     # One for each kind of layer: rotated as configured, sliding, not rotated.
     kinds = [rotary.make_rotation(c.head_dim, c.rope_theta, c.rope_scaling)]

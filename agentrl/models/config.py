@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import jax
 from flax import linen as nn
 
 from agentrl.models import rotary
 
 FULL, SLIDING = 'full_attention', 'sliding_attention'
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     'silu': nn.silu,
     'gelu_pytorch_tanh': functools.partial(nn.gelu, approximate=True),
 }

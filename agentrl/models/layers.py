@@ -46,7 +46,8 @@ class Dense(nn.Module):
     else:
       out = affine(x, kernel, bias)
     if self.has_variable('lora', 'a'):
-      a, b = (self.get_variable('lora', name) for name in 'ab')
+      a: jax.Array = self.get_variable('lora', 'a')
+      b: jax.Array = self.get_variable('lora', 'b')
       out = out + affine(affine(x, a, None), b, None)
     return out
 

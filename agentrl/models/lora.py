@@ -37,7 +37,7 @@ def init(lora: Lora, params: Params, key: jax.Array) -> Adapter:
     params: of the decoder, trainer layout; only their shapes are read.
     key: of A.
   """
-  adapter = {}
+  adapter: dict[str, dict[str, Any]] = {}
   keys = jax.random.split(key, len(lora.projections))
   for name, own in zip(lora.projections, keys, strict=True):
     block = BLOCKS[name]

@@ -157,8 +157,10 @@ def _kept(
 ) -> jax.Array:
   """`[D/2]`: 1 where a frequency stays, 0 where it is divided by the factor."""
   length = scaling.original_max_positions
+  assert length is not None  # both kinds need it, see `Scaling`
   if scaling.kind == 'llama3':
     low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    assert low is not None and high is not None
     turns = length * frequencies / (2 * math.pi)
     return jnp.clip((turns - low) / (high - low), 0, 1)
   # YaRN's ramp is linear in the pair's index, not in its turns.

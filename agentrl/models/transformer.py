@@ -16,6 +16,7 @@ caller who needs few of them, or needs them in chunks, does not pay for all.
 
 import functools
 import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -146,7 +147,7 @@ _SAVED = jax.checkpoint_policies.save_from_both_policies(
     jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
     jax.checkpoint_policies.save_only_these_names(attention.NAME),
 )
-REMAT = {
+REMAT: dict[str, Callable[[type[nn.Module]], type[nn.Module]]] = {
     'none': lambda block: block,
     'dots': functools.partial(nn.remat, prevent_cse=False, policy=_SAVED),
     'full': functools.partial(nn.remat, prevent_cse=False),

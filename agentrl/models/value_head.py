@@ -5,6 +5,7 @@ t; `ops.logprob.shift_right` moves it to t + 1, so that `values[b, t]` is
 V(tokens[b, :t]).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -72,13 +73,17 @@ def apply(
     base: of a trunk that is an adapter.
   """
   if 'trunk' in critic:
-    states = module.apply(
+    own = module.apply(
         lora.variables(critic['trunk'], base),
         tokens,
         positions,
         segment_ids,
         prefix=prefix,
     )
-  value = lambda x: ValueHead().apply({'params': critic['head']}, x)
+    assert isinstance(own, States)  # without a state of the module beside it
+    states = own
+  value: Callable[[jax.Array | None], Any] = lambda x: ValueHead().apply(
+      {'params': critic['head']}, x
+  )
   first = None if prefix is None else value(states.first)[:, None]
   return value(states.hidden), first

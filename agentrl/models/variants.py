@@ -55,7 +55,7 @@ _qwen25_large = functools.partial(
 
 
 def _qwen3(**sizes: Any) -> TransformerConfig:
-  sizes = dict(family='qwen3', num_kv_heads=8) | sizes
+  sizes = {'family': 'qwen3', 'num_kv_heads': 8, **sizes}
   return TransformerConfig(
       vocab_size=151936,
       head_dim=128,
@@ -68,21 +68,21 @@ def _qwen3(**sizes: Any) -> TransformerConfig:
 
 
 def _gemma3(num_layers: int, **sizes: Any) -> TransformerConfig:
-  sizes = (
-      dict(
-          vocab_size=262208,
-          head_dim=256,
-          max_positions=131072,
-          sliding_window=1024,
-          query_pre_attn_scalar=256,
-          rope_scaling=Scaling('linear', factor=8.0),
-      )
-      | sizes
-  )
+  sizes = {
+      'vocab_size': 262208,
+      'head_dim': 256,
+      'max_positions': 131072,
+      'sliding_window': 1024,
+      'query_pre_attn_scalar': 256,
+      'rope_scaling': Scaling('linear', factor=8.0),
+      **sizes,
+  }
   return TransformerConfig(
       family='gemma3_text',
       num_layers=num_layers,
-      layer_types=[SLIDING if (i + 1) % 6 else FULL for i in range(num_layers)],
+      layer_types=tuple(
+          SLIDING if (i + 1) % 6 else FULL for i in range(num_layers)
+      ),
       rope_theta=1000000.0,
       rope_local_theta=10000.0,
       rms_norm_eps=1e-6,
@@ -150,7 +150,7 @@ VARIANTS = {
         num_kv_heads=4,
         head_dim=128,
         rope_theta=5000000.0,
-        rope_layers=[(i + 1) % 4 != 0 for i in range(36)],
+        rope_layers=tuple((i + 1) % 4 != 0 for i in range(36)),
         rms_norm_eps=1e-6,
         max_positions=65536,
     ),

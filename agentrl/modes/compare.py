@@ -4,6 +4,7 @@ import json
 import pathlib
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import rich.console
 from ml_collections import ConfigDict
@@ -83,8 +84,8 @@ def _compare(config: Compare) -> Compared:
     first = _one_each(runs[: len(chosen.a)], chosen.a)
     second = _one_each(runs[len(chosen.a) :], chosen.b)
     return compared.compare_algorithms(first, second, seed=chosen.seed)
-  policies = recorded.read((*chosen.a, *chosen.b, *chosen.more))
-  policies = [policy for found in policies for policy in found]
+  found = recorded.read((*chosen.a, *chosen.b, *chosen.more))
+  policies = [policy for each in found for policy in each]
   if len(policies) < 2:
     raise ConfigError(
         f'{chosen.a[0]} holds one policy, {policies[0].policy.name!r}: name'
@@ -123,15 +124,16 @@ def _plan(
 ) -> None:
   chosen, wanted = config.compare, config.plan
   given = dict(rate=wanted.rate, icc=wanted.icc, agreement=wanted.agreement)
-  options = dict(
+  options: dict[str, Any] = dict(
       difference=wanted.difference,
       samples=wanted.samples,
       power_wanted=wanted.power,
   )
   if chosen.a:
     specs = (*chosen.a, *chosen.b)
-    runs = [*_one_each(recorded.read(specs), specs), None]
-    plans = sample_sizes.plans_of(*runs[:2], given, **options)
+    first, *others = _one_each(recorded.read(specs), specs)
+    second = others[0] if others else None
+    plans = sample_sizes.plans_of(first, second, given, **options)
   else:
     plans = [sample_sizes.plan(given, {}, env='', **options)]
   for found in plans:

@@ -117,7 +117,8 @@ def _begin(
         run, run.arena, config.explore.tasks, config.explore.horizon
     )
   if config.warmstart.episodes:
-    learning.evaluate_all(run, serving, 'untrained', 0, 0, checkpoint=None)
+    if serving is not None:
+      learning.evaluate_all(run, serving, 'untrained', 0, 0, checkpoint=None)
     warm = config.warmstart
     expert = learning.play_expert(
         run, run.arena, warm.episodes, warm.horizon, warm.stumbles
@@ -125,11 +126,13 @@ def _begin(
     params = learning.warm_start(run, params, expert)
     if serving is not None:
       learning.push(run, serving, params, version)
-  learning.evaluate_all(run, serving, 'before', 0, version, checkpoint=0)
+  if serving is not None:
+    learning.evaluate_all(run, serving, 'before', 0, version, checkpoint=0)
   if config.explore.tasks:
-    found = _explore(run, serving, version)
+    assert serving is not None  # started above
+    played = _explore(run, serving, version)
     _write_pairs(
-        run, path, expert + found if config.pairs.with_expert else found
+        run, path, expert + played if config.pairs.with_expert else played
     )
   return params, serving
 

@@ -131,7 +131,8 @@ def _play(
     directory: pathlib.Path,
 ) -> _Played:
   """Plays what is missing of all panels; opens the policy only for that."""
-  rows, summaries, points, tokens = [], [], [], 0
+  rows, summaries, tokens = [], [], 0
+  points: list[Point] = []
   with contextlib.ExitStack() as stack:
     opening = Opening(item, stack, player.loop, directory)
     opened = functools.cache(lambda: policies.open_policy(opening))
@@ -168,7 +169,8 @@ def _price(item: Evaluated) -> Callable[[Sequence[Episode]], float | None]:
         for episode in episodes
         for turn in episode.turns
     ]
-    return None if None in costs or not costs else sum(costs)
+    known = [x for x in costs if x is not None]
+    return sum(known) if known and len(known) == len(costs) else None
 
   return price
 

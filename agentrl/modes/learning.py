@@ -288,14 +288,15 @@ def evaluate(
   """
   session, config = run.session, arena.config
   panels = {WHOLE: arena.panel, SMALL: arena.small_panel}
-  if panels[panel] is None:
+  played = panels[panel]
+  if played is None:
     return
   stem = name if name == 'untrained' else f'{step:06d}'
   entry = entry_of(arena, name)
   groups = held_out.play(
       run.collectors[arena.name],
       serving.make_sampler(temperature=config.eval.temperature),
-      panels[panel],
+      played,
       name=f'{panel}-{name}',
       title=f'evaluation {name}',
       policy_version=version,

@@ -33,10 +33,10 @@ def run(config: ConfigDict, workdir: str | None) -> None:
 def _run(session: Session) -> None:
   config: modes.Sft = session.config
   run, params, episodes = demonstrations.build_data(session)
-  train, heldout = split(
+  train, held = split(
       episodes, config.algo.heldout, seed=session.seed('heldout')
   )
-  heldout = supervised.as_batch(heldout) if heldout else None
+  heldout = supervised.as_batch(held) if held else None
   if heldout is not None and not heldout.completion_mask.any():
     session.console.print(
         'The held-out demonstrations have no token to learn, so there is no'

@@ -87,10 +87,10 @@ def _run(session: Session) -> None:
     # Two states at a time would not fit where one just does.
     like, params = state_lib.abstract(state), None
     del state
-    state, ref_params, loop = checkpoints.restore(
+    state, ref_params, saved = checkpoints.restore(
         run, like, reference=config.algo.kl_coef > 0
     )
-    loop = LoopState(**loop)
+    loop = LoopState(**saved)
     _say_stretched(session, learning_rate, loop.step, int(state.step))
     serving = learning.start_sampling(run, state.params, loop.policy_version)
   else:
@@ -200,6 +200,8 @@ def _say_stretched(
 
 def _source(session: Session, arena: Arena) -> Source:
   """The tasks and the horizon of an environment of the run."""
+  config = arena.config
+  assert isinstance(config, modes.Train)
   names = (arena.name,) if arena.name else ()
   return Source(
       TaskIterator(
@@ -207,7 +209,7 @@ def _source(session: Session, arena: Arena) -> Source:
           seed=session.seed('tasks', *names),
           data_version=arena.environment.spec.data_version,
       ),
-      schedules.make(arena.config.horizon),
+      schedules.make(config.horizon),
       arena.name,
       arena.weight,
   )

@@ -7,17 +7,17 @@ mode divides by a number of the whole minibatch, on all devices, that is given
 in `Denominators`: a mean over one microbatch would weigh microbatches.
 """
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from agentrl.batch import TokenBatch
+from agentrl.batch import Array, TokenBatch
 from agentrl.ops import masked
 
 
-class Denominators(NamedTuple):
+class Denominators(NamedTuple, Generic[Array]):
   """Counts of the whole minibatch to divide by, and the weight of the KL.
 
   Attributes:
@@ -28,10 +28,10 @@ class Denominators(NamedTuple):
       that a controller may move it without compiling again.
   """
 
-  tokens: jax.Array
-  episodes: jax.Array
-  turns: jax.Array
-  kl_coef: jax.Array
+  tokens: Array
+  episodes: Array
+  turns: Array
+  kl_coef: Array
 
 
 def mean(

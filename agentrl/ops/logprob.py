@@ -138,10 +138,11 @@ def of_tokens(
   scores, firsts = predict(
       (hidden, following), None if first is None else (first, tokens)
   )
-  return tuple(
+  logprobs, entropy = (
       shift_right(x, positions, says)
       for x, says in zip(scores, firsts or (None, None), strict=True)
   )
+  return logprobs, entropy
 
 
 def in_chunks(

@@ -40,7 +40,7 @@ def use(folder: str | None) -> None:
     jax.config.update(
         'jax_persistent_cache_min_compile_time_secs', _MIN_COMPILE_S
     )
-  if folder is None and jax.config.jax_compilation_cache_dir:
+  if folder is None and jax.config.jax_compilation_cache_dir:  # type: ignore[attr-defined]  # jax adds its options at run time
     return
   try:
     path = _named(folder) if folder else cache.private('compiled')

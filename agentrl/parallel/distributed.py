@@ -174,4 +174,5 @@ def _everywhere(x: jax.Array) -> jax.Array:
 
 
 def _whole(x: jax.Array) -> NamedSharding:
+  assert isinstance(x.sharding, NamedSharding)
   return NamedSharding(x.sharding.mesh, P())

@@ -14,8 +14,13 @@ from agentrl.parallel import mesh as mesh_lib, options, sharding
 class Heads(Protocol):
   """What the shardings of a decoder depend on besides the shapes."""
 
-  num_heads: int
-  num_kv_heads: int
+  @property
+  def num_heads(self) -> int:
+    ...
+
+  @property
+  def num_kv_heads(self) -> int:
+    ...
 
 
 def make(config: options.Mesh, lengths: Sequence[int]) -> Mesh:

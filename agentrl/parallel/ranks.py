@@ -66,7 +66,7 @@ def check_devices() -> None:
     jax.devices()
   # Where a platform is not even installed, jax asserts.
   except (AssertionError, RuntimeError) as error:
-    asked = jax.config.jax_platforms
+    asked = jax.config.jax_platforms  # type: ignore[attr-defined]  # jax adds its options at run time
     reason = str(error).partition(' (set JAX_PLATFORMS')[0].rstrip('.')
     reason = ' '.join(reason.split()) or 'JAX finds no such device'
     raise ConfigError(
@@ -86,7 +86,8 @@ def gather(work: Callable[[], list[T]]) -> list[T]:
     AgentrlError: as the first process that failed; it is raised in all.
     Interrupted: one of them was asked to stop.
   """
-  result, failure = [], None
+  result: list[T] = []
+  failure: AgentrlError | Interrupted | None = None
   try:
     result = work()
   except (AgentrlError, Interrupted) as error:
@@ -94,9 +95,9 @@ def gather(work: Callable[[], list[T]]) -> list[T]:
   # Processes of one run and one user trust each other's pickles.
   message = pickle.dumps((result, failure))
   found = [pickle.loads(part) for part in distributed.share(message)]
-  for _, error in found:
-    if error is not None:
-      raise failure or error
+  for _, theirs in found:
+    if theirs is not None:
+      raise failure or theirs
   return [item for items, _ in found for item in items]
 
 
@@ -107,8 +108,13 @@ def same(work: Callable[[], T]) -> T:
     AgentrlError: as the first process that failed; it is raised in all.
     Interrupted: one of them was asked to stop.
   """
-  results = []
-  gather(lambda: results.append(work()) or [])
+  results: list[T] = []
+
+  def keep() -> list[T]:
+    results.append(work())
+    return []
+
+  gather(keep)
   return results[0]
 
 

@@ -83,11 +83,11 @@ def drop_indivisible(leaf: Any, wanted: NamedSharding) -> NamedSharding:
   An axis is whole if its devices do not divide it, and so is an array of fewer
   axes: a factored moment, which is small.
   """
-  spec = wanted.spec if len(wanted.spec) <= leaf.ndim else ()
+  axes = wanted.spec if len(wanted.spec) <= leaf.ndim else ()
   devices = lambda axis: wanted.mesh.shape[axis] if axis else 1
   spec = [
       None if size % devices(axis) else axis
-      for axis, size in zip(spec, leaf.shape, strict=False)
+      for axis, size in zip(axes, leaf.shape, strict=False)
   ]
   return NamedSharding(wanted.mesh, P(*spec))
 
@@ -145,6 +145,7 @@ def shard(
   holders: dict[tuple, tuple[Index, list[jax.Device]]] = {}
   indices = sharding.addressable_devices_indices_map(shape)
   for device, index in indices.items():
+    assert index is not None  # the device is addressable
     key = tuple((part.start, part.stop) for part in index)
     holders.setdefault(key, (index, []))[1].append(device)
   pieces = []
@@ -232,7 +233,7 @@ def join_rows(arrays: Sequence[jax.Array]) -> jax.Array:
 
 
 def split_rows(
-    x: jax.Array, shapes: Sequence[tuple[int, int]]
+    x: jax.Array, shapes: Sequence[tuple[int, ...]]
 ) -> list[jax.Array]:
   """The `[B, T, ...]` arrays that `join_rows` joined, given each (B, T)."""
   shards = _batch_shards()

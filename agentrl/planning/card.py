@@ -116,7 +116,8 @@ def shares(
   sampler = getattr(config, 'sampler', None)
   launch = getattr(sampler, 'launch', None)
   if (
-      launch is None
+      sampler is None
+      or launch is None
       or sampler.kind != 'sglang'
       or not launch.python
       or launch.module != _SGLANG

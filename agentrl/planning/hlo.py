@@ -5,6 +5,7 @@ and chunks of the vocabulary are loops here. So the optimized HLO text is read
 instead: every instruction counts as often as the loops around it turn.
 """
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator
@@ -32,7 +33,8 @@ _NAME = re.compile(r'%([\w.\-]+)')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
-class Collective(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Collective:
   """Collectives of one kind among groups of one size."""
 
   kind: str  # one of COLLECTIVES
@@ -159,7 +161,9 @@ def _group(attributes: str, text: str) -> int:
     return int(found[1])
   if found := re.search(r'replica_groups=\{\{([\d,]*)\}', attributes):
     return len(_ints(found[1]))
-  return int(re.search(r'num_partitions=(\d+)', text)[1])  # all of them
+  found = re.search(r'num_partitions=(\d+)', text)
+  assert found is not None  # a program of several devices says how many
+  return int(found[1])  # all of them
 
 
 def _arrays(kind: str) -> list[tuple[int, list[int]]]:

@@ -1,6 +1,7 @@
 """Checks of ports, keys and servers for a config."""
 
 import concurrent.futures
+import functools
 import pathlib
 import socket
 import urllib.error
@@ -55,7 +56,7 @@ def tokens(
   del workdir
   for path in ('env.token_file', 'api.token_file', 'serve.token_file'):
     if values.get(path):
-      yield from _key(path, lambda p=path: auth.read_token(values[p]))
+      yield from _key(path, functools.partial(auth.read_token, values[path]))
   if values.get('sampler.urls') or values.get('sampler.router'):
     yield from _key('sampler', lambda: remote.read_keys(config.sampler))
   if 'wandb' in values.get('track.to', ()):
@@ -82,7 +83,9 @@ def urls(
     given = values.get(path) or ()
     given = (given,) if isinstance(given, str) else given
     wanted += [(path, url) for url in given]
-  headers = dict.fromkeys(('sampler.urls', 'sampler.router'), {})
+  headers: dict[str, dict[str, str]] = dict.fromkeys(
+      ('sampler.urls', 'sampler.router'), {}
+  )
   if any(path in headers for path, _ in wanted):
     try:
       key = remote.read_keys(config.sampler).api

@@ -129,8 +129,8 @@ def find_shape(model: Model) -> TransformerConfig | None:
   if pathlib.Path(name).exists() and not model.from_scratch:
     return pretrained.load_config(name)
   if name in variants.VARIANTS:
-    trained = isinstance(model, TrainModel)
-    return variants.get(name, model.vocab_size if trained else None)
+    size = model.vocab_size if isinstance(model, TrainModel) else None
+    return variants.get(name, size)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
     found = huggingface_hub.try_to_load_from_cache(name, 'config.json')
     if isinstance(found, str):

@@ -5,7 +5,8 @@ import time
 from collections.abc import Sequence
 
 from agentrl.envs.client import EnvClient
-from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.agent import Agent
+from agentrl.rollout.text_agent import BaseAgent
 from agentrl.types import Completion, Message, TextCompletion
 
 
@@ -22,7 +23,7 @@ class ActingPolicy(abc.ABC):
 
   weight_version: str
 
-  def __init__(self, env: EnvClient, agent: TextAgent):
+  def __init__(self, env: EnvClient, agent: BaseAgent):
     """Keeps the parts.
 
     Args:
@@ -75,6 +76,7 @@ class ActingPolicy(abc.ABC):
       EnvError: see `action`.
     """
     del stop_token_ids, rid, routing_key
+    assert isinstance(self._agent, Agent)  # a `TextAgent` completes messages
     start = time.perf_counter()
     ids = self._agent.completion_ids(await self._text(seed))
     kept = ids[:max_new_tokens]

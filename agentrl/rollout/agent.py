@@ -7,7 +7,7 @@ from agentrl.envs.functions import Functions
 from agentrl.envs.spec import EnvSpec
 from agentrl.inference.sampler import Policy
 from agentrl.rollout import seeds
-from agentrl.rollout.dialogue import Dialogue, Reading
+from agentrl.rollout.dialogue import Reading
 from agentrl.rollout.options import (
     FULL_CONTEXT,
     NO_PLAN,
@@ -18,14 +18,14 @@ from agentrl.rollout.options import (
     PlanOptions,
     ReflectOptions,
 )
-from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.text_agent import BaseAgent
 from agentrl.rollout.transcript import Transcript
 from agentrl.text.chat import ChatFormat
 from agentrl.text.tokenizer import LONG, Tokenizer
 from agentrl.types import Completion, Message
 
 
-class Agent(TextAgent):
+class Agent(BaseAgent[Policy, Completion]):
   """Turns observations into token ids and token ids into actions.
 
   Ids never pass through text on their way back into the transcript: `read`
@@ -47,12 +47,12 @@ class Agent(TextAgent):
 
     Args:
       chat: template and tokenizer of the model.
-      instructions: see `TextAgent`.
-      format: see `TextAgent`.
-      functions: see `TextAgent`.
-      context: see `TextAgent`.
-      plan: see `TextAgent`.
-      reflect: see `TextAgent`.
+      instructions: see `BaseAgent`.
+      format: see `BaseAgent`.
+      functions: see `BaseAgent`.
+      context: see `BaseAgent`.
+      plan: see `BaseAgent`.
+      reflect: see `BaseAgent`.
     """
     super().__init__(
         instructions=instructions,
@@ -67,8 +67,8 @@ class Agent(TextAgent):
 
   def dialogue(
       self, policy: Policy, limits: Limits, *, episode_id: str, seed: int
-  ) -> Dialogue:
-    """Starts the conversation of an episode, in ids; see `TextAgent`."""
+  ) -> 'TokenDialogue':
+    """Starts the conversation of an episode, in ids; see `BaseAgent`."""
     return TokenDialogue(self, policy, limits, episode_id=episode_id, seed=seed)
 
   @property

@@ -5,7 +5,7 @@ import itertools
 import re
 import statistics
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from absl import logging
@@ -129,11 +129,13 @@ async def collect(
     # The first failure cancelled the other workers; it is what matters.
     raise group.exceptions[0] from None
 
+  played = [episode for episode in episodes if episode is not None]
+  assert len(played) == total  # no worker failed, so all have ended
   return [
       Group(
           task_id=task_id,
           ordinal=ordinal,
-          episodes=tuple(episodes[i * size : (i + 1) * size]),
+          episodes=tuple(played[i * size : (i + 1) * size]),
       )
       for i, (ordinal, task_id) in enumerate(tasks)
   ]
@@ -161,6 +163,7 @@ async def _play_with_attempts(
 
 def _log_fault(episode: Episode, logged: set[str]) -> None:
   """Warns of a fault that a second try would meet again, once of its kind."""
+  assert episode.error is not None  # every failure has its words
   kind = re.sub(r'\d+', '', episode.error)  # at another step, say
   if kind not in logged:
     logged.add(kind)
@@ -287,16 +290,23 @@ def _repeated_share(episodes: Sequence[Episode]) -> float:
 
 def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
   """Those of the counts that every turn has."""
-  completion = [turn.completion_tokens for turn in turns]
-  prompt = [turn.prompt_tokens for turn in turns]
-  cached = [turn.cached_tokens for turn in turns]
+  completion = _known(turn.completion_tokens for turn in turns)
+  prompt = _known(turn.prompt_tokens for turn in turns)
+  cached = _known(turn.cached_tokens for turn in turns)
   metrics = {}
-  if None not in completion:
+  if completion is not None:
     metrics['rollout/completion_tokens_mean'] = statistics.fmean(completion)
     metrics['rollout/completion_tokens'] = float(sum(completion))
-  if None not in prompt + cached:
+  if prompt is not None and cached is not None:
     metrics['rollout/cached_share'] = sum(cached) / max(sum(prompt), 1)
   return metrics
+
+
+def _known(counts: Iterable[int | None]) -> list[int] | None:
+  """The counts; None where one is missing."""
+  found = list(counts)
+  known = [count for count in found if count is not None]
+  return known if len(known) == len(found) else None
 
 
 def _is_failed(group: Group) -> bool:

@@ -5,10 +5,13 @@ There are two: in token ids (`agent.TokenDialogue`) and in messages
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from agentrl.rollout.transcript import Transcript
 from agentrl.types import Completion, Message, TextCompletion
+
+# The completions of a dialogue: ids or text.
+AnyCompletion = TypeVar('AnyCompletion', Completion, TextCompletion)
 
 
 class Reading(NamedTuple):
@@ -19,16 +22,18 @@ class Reading(NamedTuple):
   parse_error: str | None
 
 
-class Dialogue(Protocol):
+class Dialogue(Protocol[AnyCompletion]):
   """A conversation of append-only segments, and the policy that continues it.
 
   Attributes:
     transcript: its token ids; empty where the policy reads and writes text.
-    overflow: why `ask` gave None, to follow the name of the prompt.
   """
 
   transcript: Transcript
-  overflow: str
+
+  @property
+  def overflow(self) -> str:
+    """Why `ask` gave None, to follow the name of the prompt."""
 
   def count(self, text: str) -> int | None:
     """Tokens of a text; None: not known."""
@@ -44,7 +49,7 @@ class Dialogue(Protocol):
 
   async def ask(
       self, turn: int, *, most: int | None = None
-  ) -> Completion | TextCompletion | None:
+  ) -> AnyCompletion | None:
     """The policy's next completion; None when the context has no room for one.
 
     It is not yet part of the conversation: the environment may fail to answer.
@@ -58,10 +63,10 @@ class Dialogue(Protocol):
       EnvError: the policy is the environment's expert, and that failed.
     """
 
-  def read(self, completion: Completion | TextCompletion) -> Reading:
+  def read(self, completion: AnyCompletion) -> Reading:
     """The text of a completion, and its action."""
 
-  def append(self, completion: Completion | TextCompletion) -> None:
+  def append(self, completion: AnyCompletion) -> None:
     """Adds a completion that was answered."""
 
   async def used(self, observation: str) -> int | None:

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Sequence
+from typing import Generic
 
 from agentrl import types
 from agentrl.envs.client import EnvClient
@@ -15,9 +16,9 @@ from agentrl.rollout import plan, reflection
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.contexts import base
 from agentrl.rollout.contexts.base import Asked, Command, Going
-from agentrl.rollout.dialogue import Dialogue, Reading
+from agentrl.rollout.dialogue import AnyCompletion, Dialogue, Reading
 from agentrl.rollout.options import Limits
-from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.text_agent import AnyPolicy, BaseAgent
 from agentrl.types import (
     Completion,
     Episode,
@@ -30,8 +31,8 @@ from agentrl.types import (
 
 async def run_episode(
     env: EnvClient,
-    agent: TextAgent,
-    policy: Policy | ChatPolicy,
+    agent: BaseAgent[AnyPolicy, AnyCompletion],
+    policy: AnyPolicy,
     *,
     episode_id: str,
     env_name: str,
@@ -163,7 +164,7 @@ class _Record:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Writer:
+class _Writer(Generic[AnyCompletion]):
   """The turns of an episode that the environment does not see.
 
   Attributes:
@@ -174,13 +175,11 @@ class _Writer:
   """
 
   record: _Record
-  agent: TextAgent
+  agent: BaseAgent
   policy: Policy | ChatPolicy
-  dialogue: Dialogue
+  dialogue: Dialogue[AnyCompletion]
 
-  def read(
-      self, completion: Completion | TextCompletion
-  ) -> tuple[Reading, Command | None]:
+  def read(self, completion: AnyCompletion) -> tuple[Reading, Command | None]:
     """A completion, and the command that it is, if it is one."""
     reading = self.dialogue.read(completion)
     if reading.parse_error is not None:
@@ -226,9 +225,10 @@ class _Writer:
     text = ''
     if following.asked:
       await self.dialogue.observe(following.asked.request)
-      text = await self._write(following.asked, turns)
-      if text is None:
+      written = await self._write(following.asked, turns)
+      if written is None:
         return False
+      text = written
     return await self._show(following.opening(text))
 
   def _prompt(self) -> tuple[Message, ...]:
@@ -284,8 +284,8 @@ class _Writer:
 async def _play(
     record: _Record,
     env: EnvClient,
-    agent: TextAgent,
-    writer: _Writer,
+    agent: BaseAgent,
+    writer: _Writer[AnyCompletion],
     *,
     task_id: int,
     horizon: int,

@@ -13,7 +13,7 @@ import random
 
 from agentrl.envs.client import EnvClient
 from agentrl.rollout.acting import ActingPolicy
-from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.text_agent import BaseAgent
 from agentrl.types import Episode
 
 _EXPERT, _STUMBLE = 'expert', 'stumble'  # versions of turns
@@ -32,7 +32,7 @@ class Expert(ActingPolicy):
 
   weight_version = _EXPERT
 
-  def __init__(self, env: EnvClient, agent: TextAgent, stumbles: float = 0.0):
+  def __init__(self, env: EnvClient, agent: BaseAgent, stumbles: float = 0.0):
     """Keeps the parts.
 
     Args:

@@ -5,23 +5,22 @@ from collections.abc import Callable
 
 from agentrl import types
 from agentrl.errors import ConfigError
-from agentrl.inference.chat import ChatPolicy
-from agentrl.inference.sampler import Policy
 from agentrl.rollout import seeds
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.collect import Assignment, Play
+from agentrl.rollout.dialogue import AnyCompletion
 from agentrl.rollout.environment import Environment
 from agentrl.rollout.episode import run_episode
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import Limits
-from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.text_agent import AnyPolicy, BaseAgent
 from agentrl.types import Episode, Turns
 
 
 def make_play(
     environment: Environment,
-    agent: TextAgent,
-    policy: Policy | ChatPolicy | None,
+    agent: BaseAgent[AnyPolicy, AnyCompletion],
+    policy: AnyPolicy | None,
     rollout: Limits,
     *,
     acting: Callable[..., ActingPolicy] = Expert,

@@ -12,7 +12,7 @@ import random
 from agentrl.envs.client import EnvClient
 from agentrl.errors import EnvError
 from agentrl.rollout.acting import ActingPolicy
-from agentrl.rollout.text_agent import TextAgent
+from agentrl.rollout.text_agent import BaseAgent
 
 # Tries to draw an action that the agent's format can say.
 _TRIES = 100
@@ -23,7 +23,7 @@ class RandomPolicy(ActingPolicy):
 
   weight_version = 'random'
 
-  def __init__(self, env: EnvClient, agent: TextAgent):
+  def __init__(self, env: EnvClient, agent: BaseAgent):
     """Keeps the parts.
 
     Args:

@@ -1,7 +1,9 @@
 """The agent over messages: instructions and action format, without tokens."""
 
+import abc
 import re
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 from agentrl.envs import actions, functions as functions_lib, prompts
 from agentrl.envs.functions import Functions
@@ -9,8 +11,9 @@ from agentrl.envs.spec import EnvSpec
 from agentrl.errors import ConfigError, DataError
 from agentrl.inference.chat import ChatPolicy
 from agentrl.inference.chat_replies import ContextExceeded
+from agentrl.inference.sampler import Policy
 from agentrl.rollout import context as context_lib, seeds
-from agentrl.rollout.dialogue import Dialogue, Reading
+from agentrl.rollout.dialogue import AnyCompletion, Dialogue, Reading
 from agentrl.rollout.options import (
     FULL_CONTEXT,
     NO_PLAN,
@@ -33,8 +36,15 @@ _THINK = re.compile(
 _MARKED = ('react', 'tags', 'fenced', 'function_calling', 'code')
 
 
-class TextAgent:
-  """Turns observations into messages and completions into actions."""
+# The policies of an agent: over ids or over messages.
+AnyPolicy = TypeVar('AnyPolicy', Policy, ChatPolicy)
+
+
+class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
+  """Base of `TextAgent` and `agent.Agent`: instructions and action format.
+
+  They differ in the kind of policy, and of its completions: messages or ids.
+  """
 
   def __init__(
       self,
@@ -71,9 +81,10 @@ class TextAgent:
     self._functions = functions
     self._has_system = has_system
 
+  @abc.abstractmethod
   def dialogue(
-      self, policy: ChatPolicy, limits: Limits, *, episode_id: str, seed: int
-  ) -> Dialogue:
+      self, policy: AnyPolicy, limits: Limits, *, episode_id: str, seed: int
+  ) -> Dialogue[AnyCompletion]:
     """Starts the conversation of an episode.
 
     Args:
@@ -82,8 +93,6 @@ class TextAgent:
       episode_id: names the episode to samplers that keep its prefix.
       seed: of the episode.
     """
-    del episode_id  # a chat endpoint has no sticky routing
-    return MessageDialogue(self, policy, limits, seed=seed)
 
   def first_messages(self, observation: str) -> tuple[Message, ...]:
     """The conversation before the first completion."""
@@ -157,6 +166,17 @@ class TextAgent:
     return f'Your reply was not understood: {parse_error}'
 
 
+class TextAgent(BaseAgent[ChatPolicy, TextCompletion]):
+  """Turns observations into messages and completions into actions."""
+
+  def dialogue(
+      self, policy: ChatPolicy, limits: Limits, *, episode_id: str, seed: int
+  ) -> 'MessageDialogue':
+    """Starts the conversation of an episode, see `BaseAgent`."""
+    del episode_id  # a chat endpoint has no sticky routing
+    return MessageDialogue(self, policy, limits, seed=seed)
+
+
 class MessageDialogue:
   """A conversation in messages, see `Dialogue`; its transcript stays empty.
 
@@ -217,7 +237,8 @@ def _answer(text: str) -> str:
   has no end. One has no beginning where the prompt opened it, or where a server
   took the tag away: then all text before its closing tag is reasoning.
   """
-  parts, start, inside = [], 0, False
+  parts: list[str] = []
+  start, inside = 0, False
   for tag in _THINK.finditer(text):
     closes = '/' in tag[0]
     if closes and not inside:

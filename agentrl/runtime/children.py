@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from typing import IO, BinaryIO
 
 from absl import logging
 
@@ -64,7 +65,7 @@ class Child:
       OSError: the command cannot be run; a supervisor exits with code 127.
     """
     self._name, self._log = name, log
-    output = subprocess.PIPE
+    output: BinaryIO | None = None
     if log is not None:
       log.parent.mkdir(parents=True, exist_ok=True)
       output = log.open('ab')
@@ -78,14 +79,14 @@ class Child:
           command,
           bufsize=0,  # `select` knows nothing of lines in a buffer
           stdin=subprocess.PIPE,
-          stdout=output,
-          stderr=output if log is None else subprocess.STDOUT,
+          stdout=subprocess.PIPE if output is None else output,
+          stderr=subprocess.PIPE if output is None else subprocess.STDOUT,
           env=environment() if env is None else env,
           cwd=cwd,
           start_new_session=True,
       )
     finally:
-      if log is not None:
+      if output is not None:
         output.close()
     if log is None:
       self._words: deque[str] = deque(maxlen=_LAST_LINES)
@@ -103,13 +104,14 @@ class Child:
     Raises:
       TimeoutError: the child still runs and has written no line.
     """
+    stdout = _pipe(self._process.stdout)
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
       # A child of its own, which outlives it, may hold the pipe open.
       ended = self.ending() is not None
-      readable, _, _ = select.select([self._process.stdout], [], [], _POLL_S)
+      readable, _, _ = select.select([stdout], [], [], _POLL_S)
       if readable:
-        return self._process.stdout.readline().decode(errors='replace')
+        return stdout.readline().decode(errors='replace')
       if ended:
         return ''
     raise TimeoutError
@@ -138,7 +140,7 @@ class Child:
 
   def hang_up(self) -> None:
     """Asks it to end; returns at once."""
-    self._process.stdin.close()
+    _pipe(self._process.stdin).close()
 
   def kill(self) -> None:
     """Ends it without asking; returns at once."""
@@ -149,7 +151,7 @@ class Child:
     self.ending(timeout_s)
     self.hang_up()
     if self._log is None:
-      self._process.stdout.close()
+      _pipe(self._process.stdout).close()
       self._reader.join(timeout_s)
 
   def stop(self, grace_s: float = 5.0) -> None:
@@ -160,7 +162,15 @@ class Child:
     self.reap(grace_s)
 
   def _read_stderr(self) -> None:
-    with io.BufferedReader(self._process.stderr) as stderr:
+    raw = self._process.stderr
+    assert isinstance(raw, io.RawIOBase)  # a pipe without a buffer
+    with io.BufferedReader(raw) as stderr:
       for line in stderr:
         self._words.append(line.decode(errors='replace').rstrip())
         logging.info('%s: %s', self._name, self._words[-1])
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+  """A stream of a child that was asked to be a pipe."""
+  assert stream is not None
+  return stream

@@ -26,7 +26,7 @@ class EventLoop:
   next call; a second one ends the process the hard way.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.interrupted = False
     self._runner = asyncio.Runner()
     self._task: asyncio.Task | None = None

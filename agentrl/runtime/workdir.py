@@ -121,8 +121,8 @@ def name_best(checkpoints: pathlib.Path, number: int) -> None:
 def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
   """The newest complete checkpoint of the run in this workdir."""
   # One that is being written has another name until it is complete.
-  found = (workdir / 'checkpoints').glob('*')
-  found = [path for path in found if path.name.isdecimal()]
+  entries = (workdir / 'checkpoints').glob('*')
+  found = [path for path in entries if path.name.isdecimal()]
   return max(found, key=lambda path: int(path.name), default=None)
 
 

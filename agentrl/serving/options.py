@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from agentrl.errors import ConfigError
 from agentrl.fields import (
@@ -192,8 +192,6 @@ _FOUND = unless_set(
 class SamplerOptions(EmbeddedOptions):
   """The sampler: the embedded engine, or SGLang servers."""
 
-  push_lora: ClassVar[bool] = False  # a merged model is pushed
-
   kind: str = field('embedded', 'who samples', one_of=('embedded', 'sglang'))
   slots: int = field(
       0,
@@ -252,6 +250,11 @@ class SamplerOptions(EmbeddedOptions):
   max_attempts: int = field(4, 'tries of a request', ge=1)
 
   @property
+  def push_lora(self) -> bool:
+    """False: a merged model is pushed."""
+    return False
+
+  @property
   def local(self) -> bool:
     """True if all servers are known to be on this host."""
     urls = (self.router,) if self.router else self.urls
@@ -305,8 +308,11 @@ def _check_urls(urls: Sequence[str], router: str | None) -> None:
   for name, url in named:
     try:
       parts = urllib.parse.urlsplit(url)
-      usable = parts.scheme in ('http', 'https') and parts.hostname
-      usable = usable and parts.port != 0
+      usable = (
+          parts.scheme in ('http', 'https')
+          and bool(parts.hostname)
+          and parts.port != 0
+      )
     except ValueError:  # a port that is none
       usable = False
     if not usable:

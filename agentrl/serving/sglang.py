@@ -66,8 +66,10 @@ class Server:
 
   def command(self, model: pathlib.Path) -> list[str]:
     """The command that starts it with this model."""
+    python = self._launch.python
+    assert python is not None  # nothing is launched without one
     return [
-        self._launch.python,
+        python,
         *('-m', self._launch.module),
         *('--model-path', str(model)),
         *('--host', HOST, '--port', str(self.port)),
@@ -91,11 +93,15 @@ class Server:
   @property
   def pid(self) -> int:
     """Process id of the supervisor, whose child the server is."""
-    return self._child.pid
+    return self._started().pid
 
   def ending(self) -> str | None:
     """Its exit in words; None while it runs."""
-    return self._child.ending()
+    return self._started().ending()
+
+  def _started(self) -> Child:
+    assert self._child is not None, 'The server was not started.'
+    return self._child
 
   def hang_up(self) -> None:
     """Asks it to end; returns at once."""

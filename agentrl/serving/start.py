@@ -18,13 +18,13 @@ from agentrl.inference import router_check
 from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
-from agentrl.inference.sampler import Sampler
+from agentrl.inference.sampler import Adapter, Sampler
 from agentrl.parallel import distributed, ranks
 from agentrl.runtime import shm
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.serving import options, remote, sglang
 from agentrl.serving.weight_sync import push as weight_sync
-from agentrl.serving.weight_sync.disk import DiskPush, Follower
+from agentrl.serving.weight_sync.disk import DiskPush, Files, Follower
 from agentrl.serving.weight_sync.files import (
     AdapterFiles,
     ModelFiles,
@@ -196,10 +196,17 @@ def _serving(
       admin_key=keys.admin,
       replicas=replicas,
       accepts=push.accepts,
-      adapter=(lambda: push.adapter) if sampler.push_lora else None,
+      adapter=functools.partial(_adapter, push) if sampler.push_lora else None,
       vocab_size=start.needs.vocab_size,
   )
   return Serving(urls, push, make_sampler)
+
+
+def _adapter(push: weight_sync.Push) -> Adapter:
+  """The adapter to request of servers, where adapters are pushed."""
+  adapter = push.adapter
+  assert adapter is not None  # requests come after the first push
+  return adapter
 
 
 def _find(start: _Start) -> Serving:
@@ -226,15 +233,18 @@ def _find(start: _Start) -> Serving:
   control, infos = ranks.same(lambda: loop.run(find()))
   dtype = _file_dtype({info.get('dtype') for info in infos}, policy.dtype)
   # All processes ask the same servers; one of them hands over the weights.
-  own = control if distributed.is_first() else None
-  push = _make_push(start, own, dtype, router=router)
+  push: weight_sync.Push
+  if distributed.is_first():
+    push = _disk_push(start, control, dtype, router=router)
+  else:
+    push = Follower(_push_files(start, dtype))
   ranks.same(lambda: loop.run(push(policy.model.params, policy.version)))
   if router:
     arrive = lambda: router_check.check(
         router, vocab_size=start.needs.vocab_size, lora=sampler.push_lora
     )
     ranks.same(lambda: loop.run(arrive()))
-  replicas = Replicas([sampler.router] if router else control.urls)
+  replicas = Replicas([sampler.router] if sampler.router else control.urls)
   return _serving(start, control.urls, push, replicas, keys)
 
 
@@ -273,7 +283,7 @@ def _launch(start: _Start) -> Serving:
   )
   serve = {launch.value_of('--dtype') or policy.dtype}
   dtype = _file_dtype(serve, policy.dtype)
-  push = _make_push(start, control, dtype, watched=replicas)
+  push = _disk_push(start, control, dtype, watched=replicas)
 
   def bring_up() -> None:
     push.start_from(push.write(policy.model.params, policy.version))
@@ -294,23 +304,43 @@ def _launch(start: _Start) -> Serving:
   return _serving(start, replicas.urls, push, replicas)
 
 
-def _make_push(
-    start: _Start, control: ControlClient | None, dtype: str, **watch: Any
-) -> DiskPush | Follower:
-  """A push to servers; all processes of a run make one at the same time.
+def _disk_push(
+    start: _Start, control: ControlClient, dtype: str, **watch: Any
+) -> DiskPush:
+  """A push to servers, see `_push_files`.
 
   Args:
     start: of the servers.
-    control: their client; None: another process updates them.
+    control: their client.
     dtype: of the files.
     **watch: see `DiskPush`.
   """
+  sampler = start.sampler
+  folder = _push_folder(start.stack, start.policy.model, sampler, dtype)
+  tokenizer_files = folder / 'tokenizer'
+  start.policy.model.tokenizer.save(tokenizer_files)
+  return DiskPush(
+      control,
+      folder,
+      _push_files(start, dtype, tokenizer_files),
+      mode=sampler.push,
+      verify=sampler.verify,
+      timeout_s=sampler.timeout_s,
+      **watch,
+  )
+
+
+def _push_files(
+    start: _Start, dtype: str, tokenizer_files: pathlib.Path | None = None
+) -> Files:
+  """The files of a push; all processes of a run ask for them at the same time.
+
+  Args:
+    start: of the servers.
+    dtype: of the files.
+    tokenizer_files: see `ModelFiles`; None: another process writes them.
+  """
   model, sampler = start.policy.model, start.sampler
-  folder, tokenizer_files = None, None
-  if control is not None:
-    folder = _push_folder(start.stack, model, sampler, dtype)
-    tokenizer_files = folder / 'tokenizer'
-    model.tokenizer.save(tokenizer_files)
   files = ModelFiles(
       model.config,
       dtype=dtype,
@@ -319,21 +349,12 @@ def _make_push(
       eos_ids=model.tokenizer.eos_ids,
       tokenizer_files=tokenizer_files,
   )
-  if sampler.push_lora:
-    # The same in all processes.
-    run = distributed.share(uuid.uuid4().hex[:8].encode())[0].decode()
-    files = AdapterFiles(files, model.base, model.lora, run)
-  if control is None:
-    return Follower(files)
-  return DiskPush(
-      control,
-      folder,
-      files,
-      mode=sampler.push,
-      verify=sampler.verify,
-      timeout_s=sampler.timeout_s,
-      **watch,
-  )
+  if not sampler.push_lora:
+    return files
+  # The same in all processes.
+  run = distributed.share(uuid.uuid4().hex[:8].encode())[0].decode()
+  assert model.base is not None  # else push_lora has no effect, and is refused
+  return AdapterFiles(files, model.base, model.lora, run)
 
 
 def _push_folder(

@@ -277,8 +277,8 @@ def _splits(said: str) -> list[list[str]]:
 
 def _unmarked(items: Sequence[str]) -> list[str] | None:
   """Items without bullets, or numbers from 1; None: they have none."""
-  found = [_BULLET.fullmatch(x) for x in items]
-  if not all(found):
+  found = [x for x in map(_BULLET.fullmatch, items) if x]
+  if len(found) < len(items):
     return None
   numbers = [x[1] for x in found]
   if any(numbers) and numbers != [str(k + 1) for k in range(len(items))]:

@@ -31,6 +31,12 @@ class Visit:
   form: MultiMapping[str]
   user: int | None
 
+  @property
+  def user_id(self) -> int:
+    """The visitor's id; handlers are called for a visitor only."""
+    assert self.user is not None
+    return self.user
+
   def one(self, sql: str, *values: Any) -> sqlite3.Row:
     """The first row of a query.
 

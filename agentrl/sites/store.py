@@ -113,6 +113,7 @@ class Change:
   @property
   def changed(self) -> Row:
     """The new values of the columns that differ, for a changed row."""
+    assert self.before is not None and self.after is not None
     return {
         name: value
         for name, value in self.after.items()
@@ -215,11 +216,11 @@ def _differing(
     gone = before if before and before[0] == key else None
     come = after if after and after[0] == key else None
     if gone != come:
-      rows = [
+      was, now = (
           dict(zip(names, row[1:], strict=True)) if row else None
           for row in (gone, come)
-      ]
-      yield Change(f'{store}.{table}', key, *rows)
+      )
+      yield Change(f'{store}.{table}', key, was, now)
     if gone:
       before = next(sides[0], None)
     if come:

@@ -80,7 +80,7 @@ def chosen(tasks: str | Sequence[str]) -> Sequence[Template]:
     return tuple(TEMPLATES.values())
   if isinstance(tasks, str):
     tasks = (tasks,)
-  found = {}
+  found: dict[str, Template] = {}
   for name in tasks:
     of_site = SITES[name][1] if name in SITES else ()
     one = [TEMPLATES[name]] if name in TEMPLATES else of_site

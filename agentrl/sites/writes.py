@@ -8,9 +8,11 @@ def insert(db: sqlite3.Connection, table: str, /, **values: Any) -> int:
   """Adds a row; returns its id."""
   names = ', '.join(values)
   marks = ', '.join(f':{name}' for name in values)
-  return db.execute(
+  key = db.execute(
       f'INSERT INTO {table} ({names}) VALUES ({marks})', values
   ).lastrowid
+  assert key is not None  # a row was inserted
+  return key
 
 
 def update(

@@ -89,7 +89,8 @@ def read_gguf(
   except ValueError as error:  # text that is not UTF-8
     reason = ascii(str(error)[:300])[1:-1]
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
-  kind, pre = found.get('ggml.model'), found.get('ggml.pre')
+  kind: Any = found.get('ggml.model')
+  pre: Any = found.get('ggml.pre')
   known = isinstance(kind, str) and kind in _LISTS
   if kind == 'gpt2':
     known = isinstance(pre, str) and pre in PRE_TOKENIZERS
@@ -157,9 +158,11 @@ def read_gguf(
 def _byte_level(
     tokens: Sequence[str], merges: Sequence[str], pre: str
 ) -> tokenizers.Tokenizer:
+  # As the file has them: the library refuses what is no pair.
+  pairs: list[Any] = [tuple(merge.split(' ')) for merge in merges]
   model = models.BPE(
       vocab={token: i for i, token in enumerate(tokens)},
-      merges=[tuple(pair.split(' ')) for pair in merges],
+      merges=pairs,
       # Llama 3 has words that no chain of merges reaches.
       ignore_merges=pre == 'llama-bpe',
   )
@@ -191,7 +194,7 @@ def _sentencepiece(
   }
   merges = [
       (token[:cut], token[cut:])
-      for token in sorted(score, key=score.get, reverse=True)
+      for token in sorted(score, key=score.__getitem__, reverse=True)
       for cut in reversed(range(1, len(token)))  # as transformers has them
       if token[:cut] in score and token[cut:] in score
   ]

@@ -329,13 +329,14 @@ class ChatFormat:
     blanks = ''
     if pieces and pieces[0][1] is None and not pieces[0][0].strip():
       blanks = pieces.pop(0)[0]
-    if not pieces or pieces[0][1] is None:
+    token, token_id = pieces[0] if pieces else ('', None)
+    if token_id is None:
       raise ChatTemplateError(
           f'The chat template goes on with {head!r} after a completion,'
           ' which does not begin with a special token of this tokenizer.'
           ' ChatML needs <|im_start|> and <|im_end|> as special tokens.'
       )
-    return blanks, *pieces[0]
+    return blanks, token, token_id
 
   def _finds_header(self) -> str:
     """The generation prompt from its last control token on."""

@@ -11,7 +11,7 @@ pre-tokenizer that splits digits becomes Qwen2's own and NFC is added; under
 import json
 import pathlib
 import reprlib
-from typing import Any
+from typing import Any, TypeGuard
 
 import tokenizers
 
@@ -84,7 +84,7 @@ def read(directory: pathlib.Path) -> dict[str, Any]:
   )
 
 
-def is_id(value: Any) -> bool:
+def is_id(value: Any) -> TypeGuard[int]:
   """True for a value of a file that can be a token's id."""
   return type(value) is int and 0 <= value < _MOST_IDS
 
@@ -144,7 +144,8 @@ def _check_bpe(path: pathlib.Path) -> None:
   """
   from sentencepiece import sentencepiece_model_pb2
 
-  model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+  messages: Any = sentencepiece_model_pb2  # protobuf makes them at import
+  model = messages.ModelProto.FromString(path.read_bytes())
   kind = model.trainer_spec.model_type
   if kind != model.trainer_spec.BPE:
     kind = model.trainer_spec.ModelType.Name(kind)

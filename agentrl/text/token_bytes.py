@@ -1,7 +1,7 @@
 """A bound on the text that a token can stand for, without tokenizing."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tokenizers import pre_tokenizers
@@ -54,6 +54,7 @@ def bound(spec: Mapping[str, Any]) -> Bound | None:
   ):
     return None
   vocab = model['vocab']
+  size: Callable[[str], int]
   if any(cut['type'] == 'ByteLevel' for cut in cuts):
     letters, size = _LETTERS, len  # one a byte
   elif model.get('byte_fallback'):

@@ -68,7 +68,7 @@ class Tokenizer:
     if not eos_ids:
       raise WeightsError(
           f'{source} names no end token; add eos_token to {hf_folder.SETTINGS}'
-          ' or eos_token_id to {hf_folder.GENERATION}.'
+          f' or eos_token_id to {hf_folder.GENERATION}.'
       )
     for name, token_id in (
         *(('end', i) for i in eos_ids),
@@ -145,8 +145,7 @@ class Tokenizer:
     """
     if not ids or ids[-1] in self.control_ids:
       return
-    names = [self._backend.id_to_token(i) for i in ids]
-    joined = ''.join(names)
+    joined = ''.join(map(self._name, ids))
     ends = tuple(joined[i:] for i in range(len(joined)))
     decoder = self._backend.decoder
     decode = decoder.decode if decoder else ''.join
@@ -167,10 +166,13 @@ class Tokenizer:
     """
     if self._control is None:
       return [(text, None)] if text else []
-    pieces, start = [], 0
+    pieces: list[tuple[str, int | None]] = []
+    start = 0
     for match in self._control.finditer(text):
       pieces.append((text[start : match.start()], None))
-      token = self._backend.token_to_id(match[match.lastgroup])
+      group = match.lastgroup
+      assert group is not None  # every alternative has one
+      token = self._backend.token_to_id(match[group])
       pieces.append((match[0], token))
       start = match.end()
     pieces.append((text[start:], None))
@@ -187,7 +189,8 @@ class Tokenizer:
       pieces: `(text, trusted)`.
       inside: see `encode`.
     """
-    ids, run, rstrip = [], '', False
+    ids: list[int] = []
+    run, rstrip = '', False
     for text, trusted in pieces:
       parts = self.split_special(text) if trusted else [(text, None)]
       for part, token_id in parts:
@@ -236,6 +239,12 @@ class Tokenizer:
     """The vocabulary's name of an id, or None."""
     return self._backend.id_to_token(token_id)
 
+  def _name(self, token_id: int) -> str:
+    """The vocabulary's name of an id that has one."""
+    name = self._backend.id_to_token(token_id)
+    assert name is not None
+    return name
+
   def token_to_id(self, token: str) -> int | None:
     """The id of a vocabulary entry, or None."""
     return self._backend.token_to_id(token)
@@ -248,7 +257,7 @@ class Tokenizer:
         'pad_token': self.pad_id,
     }
     return {
-        name: self._backend.id_to_token(token_id)
+        name: self._name(token_id)
         for name, token_id in ids.items()
         if token_id is not None
     }
@@ -374,8 +383,6 @@ def train_bpe(
   if END not in specials or PAD not in specials:
     raise ValueError(f'specials must have {END!r} and {PAD!r}: {specials}.')
   backend = bpe.train(texts, vocab_size, specials)
-  return Tokenizer(
-      backend,
-      eos_ids=[backend.token_to_id(END)],
-      pad_id=backend.token_to_id(PAD),
-  )
+  end = backend.token_to_id(END)
+  assert end is not None  # it is one of the specials
+  return Tokenizer(backend, eos_ids=[end], pad_id=backend.token_to_id(PAD))

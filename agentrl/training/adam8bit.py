@@ -23,7 +23,8 @@ _DECADES = 7
 class State(NamedTuple):
   """Trees of the parameters' structure, but for the count."""
 
-  count: jax.Array  # scalar int32: updates so far
+  # Scalar int32: updates so far.
+  count: jax.Array  # type: ignore[assignment]  # hides tuple.count, as in optax
   mu_codes: Any  # int8, the parameter's shape
   mu_scales: Any  # float32, [..., blocks]
   nu_codes: Any  # uint8

@@ -373,6 +373,7 @@ def shape_of(workdir: pathlib.Path, number: int | None) -> TransformerConfig:
   folder = workdir_lib.last_checkpoint(workdir)
   if number is not None:
     folder = workdir / 'checkpoints' / f'{number}'
+  assert folder is not None  # a run without a checkpoint was refused before
   return TransformerConfig(
       **workdir_lib.read_record(folder / 'host' / 'metadata')['model']
   )

@@ -61,6 +61,7 @@ def find_damage(directory: pathlib.Path, items: Collection[str]) -> str | None:
   Returns:
     A phrase for a message; None without damage.
   """
+  reason: str | None
   try:
     listed = json.loads((directory / FILE).read_text(encoding='utf-8'))
     # Callers refuse a checkpoint that lacks an item.

@@ -267,7 +267,9 @@ def load_pretrained(
   """
   path = pretrained.resolve(name)
   reader = pretrained.open_gguf(path)
-  place = mesh and functools.partial(meshes.shardings, mesh=mesh)
+  place = None
+  if mesh is not None:
+    place = functools.partial(meshes.shardings, mesh=mesh)
   config, params = pretrained.load(
       path, dtype=dtype, reader=reader, place=place
   )

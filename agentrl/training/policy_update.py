@@ -213,7 +213,8 @@ def _shape(
     batch: TokenBatch, plan: UpdatePlan, kl_coef: float
 ) -> tuple[TokenBatch, Metrics]:
   """The batch with the rewards that the algorithm learns from, and metrics."""
-  hyperparams, metrics = plan.hyperparams, {}
+  hyperparams = plan.hyperparams
+  metrics: Metrics = {}
   if hyperparams.overlong_buffer:
     batch, metrics = reward.punish_length(
         batch, buffer=hyperparams.overlong_buffer, max_context=plan.max_context
@@ -263,8 +264,11 @@ def _fit(
   """An update of each minibatch; arguments as of `update_policy`."""
   plan, hyperparams = update.plan, update.plan.hyperparams
   used = batch.replace(valid=learnt, old_logprobs=_anchor(batch, plan))
-  applied, skipped, suspects = [], 0, set()
+  applied: list[Metrics] = []
+  suspects: set[int] = set()
+  skipped = 0
   old, seen = batch.old_logprobs, np.arange(len(learnt))
+  assert old is not None  # see `_score`
   last = no_update(batch)
   for minibatch, rows in enumerate(_minibatches(len(learnt), plan, rl_step)):
     if skips >= programs_lib.MAX_SKIPS:

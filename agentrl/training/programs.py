@@ -248,7 +248,7 @@ def merge(parts: list[Metrics]) -> Metrics:
 
 def denominators(
     batch: TokenBatch, rows: np.ndarray, *, kl_coef: float = 0.0
-) -> Denominators:
+) -> Denominators[np.float32]:
   """The loss's denominators: what is valid and sampled in these rows."""
   rows = np.asarray(rows)[np.asarray(batch.valid)[rows]]
   mask = np.asarray(batch.completion_mask)[rows]

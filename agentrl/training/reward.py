@@ -53,12 +53,10 @@ def charge_kl(
     The batch with other rewards and returns, and metrics, none without a valid
     episode: the coefficient is then steered by nothing.
   """
-  mask = np.asarray(batch.completion_mask)
-  divergence = np.asarray(
-      kl.estimate(
-          batch.old_logprobs, batch.ref_logprobs, mask, estimator=estimator
-      )
-  )
+  mask = batch.completion_mask
+  old, ref = batch.old_logprobs, batch.ref_logprobs
+  assert old is not None and ref is not None
+  divergence = np.asarray(kl.estimate(old, ref, mask, estimator=estimator))
   rewards = np.array(batch.rewards)
   rewards -= coef * divergence
   trainable = mask & np.asarray(batch.valid)[:, None]

@@ -251,7 +251,7 @@ def make_optimizer(
     num_steps: rl steps of the run.
   """
   updates = hyperparams.updates  # of an rl step
-  critic = hyperparams.critic if hyperparams.CRITIC else None
+  critic = hyperparams.critic_settings
   tx, learning_rate = optim_lib.make(
       optim,
       optim_lib.Rate(
@@ -291,12 +291,12 @@ def new_state(
     tx: from `make_optimizer`.
     hyperparams: of the algorithm.
   """
-  kind = hyperparams.critic.kind if hyperparams.CRITIC else None
+  critic = hyperparams.critic_settings
   return state_lib.create(
       params,
       tx,
       network.mesh,
-      critic=kind and value_head.init(kind, network.module, params),
+      critic=critic and value_head.init(critic.kind, network.module, params),
       offload=network.offload,
   )
 

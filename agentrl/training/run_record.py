@@ -106,8 +106,8 @@ class RunRecord:
     ]
     for panel, name in early:
       found = self._evals[panel][name]
-      values = values | evaluate.as_metrics(found, f'{panel}_{name}')
-    self._writer.write(step, values | system.memory())
+      values = {**values, **evaluate.as_metrics(found, f'{panel}_{name}')}
+    self._writer.write(step, {**values, **system.memory()})
 
   def write_step(
       self,
@@ -142,6 +142,7 @@ class RunRecord:
     episodes.write(path, played, tokens=tokens)
     if tokens:
       last = made.last
+      assert batch.anchor_ids is not None
       episodes.write_learned(
           path,
           advantages=batch.advantages,

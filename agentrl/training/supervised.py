@@ -220,7 +220,8 @@ def imitate(
     of all updates, and their number.
   """
   filename = f'{name}.jsonl'
-  tokens, last = 0.0, {}
+  tokens = 0.0
+  last: programs_lib.Metrics = {}
   with contextlib.ExitStack() as stack:
     if write:
       (directory / filename).unlink(missing_ok=True)

@@ -149,11 +149,11 @@ def _stages(
   lines = MetricLines(folder / run_facts.METRICS)
   lines.refresh()
   horizon = series.stages(lines, 'step')
-  spans = []
+  spans: list[tuple[Evaluated, Evaluated]] = []
   for _, group in itertools.groupby(evaluated, lambda each: each.panel):
     of_panel = list(group)
     spans += itertools.pairwise(of_panel)
-    trained = [each for each in of_panel if each.step >= 0]
+    trained = [each for each in of_panel if (each.step or 0) >= 0]
     if len(trained) > 2:
       spans.append((trained[0], trained[-1]))
   return {
@@ -176,6 +176,7 @@ def _span(
 
   `row` is of all tasks; where they have no panel in common, `refused` says why.
   """
+  assert first.step is not None and second.step is not None  # of a run
   between = [
       stage.turns
       for stage in horizon

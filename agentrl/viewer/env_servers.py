@@ -151,6 +151,7 @@ class EnvServers:
               expert=True,
               flags=[f'--lease_s={LEASE_S}'],
           )
+      assert self._session is not None  # `run` has opened it
       async with EnvClient(
           self._session, entry.server.url, env_name=self._names[env]
       ) as client:

@@ -7,6 +7,7 @@ episodes themselves, to rank them by their words.
 import asyncio
 import collections
 import pathlib
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -172,9 +173,7 @@ async def _words(request: web.Request) -> web.Response:
   return reply(found | {'episodes': len(rows), 'read': len(read)})
 
 
-def _rank(
-    root: pathlib.Path, rows: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def _rank(root: pathlib.Path, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:
   errors, loops = Ranking(), Ranking()
   for row in rows:
     path = files.file_of(root, row['run'], row['file'])

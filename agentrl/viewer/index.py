@@ -155,7 +155,7 @@ class Index:
     self._news.set()
     self._news = asyncio.Event()
 
-  def refresh(self, tell: Callable[[], None] = lambda: None) -> bool:
+  def refresh(self, tell: Callable[[], object] = lambda: None) -> bool:
     """Reads what is new; True if there was something, or less than before.
 
     Another process that does so right now does it for this one, too.
@@ -210,8 +210,10 @@ class Index:
     connection.executescript(_SCHEMA)
     return connection
 
-  def _refresh(self, tell: Callable[[], None]) -> bool:
-    found, runs, stamps = {}, set(), {}
+  def _refresh(self, tell: Callable[[], object]) -> bool:
+    found: dict[tuple[str, str], os.stat_result] = {}
+    runs: set[str] = set()
+    stamps: dict[str, tuple[Any, ...]] = {}
     for run, files in folders.walk(self._root):
       runs.add(run)
       stamps[run] = folders.stamp(self._root / run)
@@ -246,7 +248,7 @@ class Index:
     self._stamps = stamps
     return bool(gone or keys or runs != before or written)
 
-  def _read(self, keys, known, found, tell: Callable[[], None]) -> None:
+  def _read(self, keys, known, found, tell: Callable[[], object]) -> None:
     """Reads the lines that these files have gained, or all of them."""
     jobs = [
         Job(str(self._root / run / file), *known.get((run, file), ())[5:])
@@ -312,6 +314,7 @@ class Index:
           'INSERT INTO files VALUES (NULL, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)',
           (run, file, *scan.place(file)),
       ).lastrowid
+      assert file_id is not None  # an INSERT gives one
     subtasks = [kind_of(row[scan.ENV], row[scan.TASK]) for row in piece.rows]
     self._writer.executemany(
         _INSERT,

@@ -14,7 +14,7 @@ from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import AgentOptions
 from agentrl.rollout.random_policy import RandomPolicy
-from agentrl.rollout.text_agent import TextAgent, make_text_agent
+from agentrl.rollout.text_agent import BaseAgent, TextAgent, make_text_agent
 from agentrl.types import Message, StepResult, Turn
 from agentrl.viewer.policies import Said
 
@@ -93,6 +93,12 @@ class Session:
     self.opening = await self._client.reset(self.task_id)
     await self._picture()
 
+  @property
+  def _env(self) -> EnvClient:
+    """The client of the environment."""
+    assert self._client is not None  # `open` was called
+    return self._client
+
   async def close(self) -> None:
     """Gives the environment back."""
     await self._stack.aclose()
@@ -107,14 +113,14 @@ class Session:
       if self.over:
         return
       if turn.parse_error is None:
-        result = await self._client.step(turn.action)
+        result = await self._env.step(turn.action)
         if result.observation != turn.observation:
           self.differences.append(len(self.turns))
       else:
         result = StepResult(turn.observation, 0.0, False)
       await self._add(turn, result, 'the record')
 
-  def prompt(self, agent: TextAgent) -> tuple[Message, ...]:
+  def prompt(self, agent: BaseAgent) -> tuple[Message, ...]:
     """The conversation before the first completion, as an agent has it."""
     return agent.first_messages(self.opening)
 
@@ -129,14 +135,14 @@ class Session:
     if actor not in self._acting:
       # One for the whole session: the random policy draws from what it has seen.
       kind = {'expert': Expert, 'random': RandomPolicy}[actor]
-      self._acting[actor] = kind(self._client, self.plain_agent())
+      self._acting[actor] = kind(self._env, self.plain_agent())
     policy = self._acting[actor]
     return await policy.action(self.seed * 1009 + len(self.turns))
 
   async def available_actions(self) -> list[str]:
     """What can be done now; empty where the server does not say."""
     try:
-      return await self._client.available_actions()
+      return await self._env.available_actions()
     except EnvError:
       return []
 
@@ -149,7 +155,7 @@ class Session:
     """
     self._check(action)
     start = time.perf_counter()
-    result = await self._client.step(action)
+    result = await self._env.step(action)
     turn = self._turn(
         completion=action,
         action=action,
@@ -161,7 +167,7 @@ class Session:
     )
     await self._add(turn, result, actor)
 
-  async def say(self, spoken: Spoken, agent: TextAgent, text: str) -> None:
+  async def say(self, spoken: Spoken, agent: BaseAgent, text: str) -> None:
     """Does what a policy said, which may be no action.
 
     Raises:
@@ -172,7 +178,7 @@ class Session:
     reading = agent.read_text(text)
     start = time.perf_counter()
     if reading.parse_error is None:
-      result = await self._client.step(reading.action)
+      result = await self._env.step(reading.action)
     else:
       words = agent.correction(reading.parse_error)
       result = StepResult(words, 0.0, False)
@@ -244,5 +250,5 @@ class Session:
 
   async def _picture(self) -> None:
     if self.spec.dialect.renders:
-      self.pictures[len(self.turns)] = await self._client.picture()
+      self.pictures[len(self.turns)] = await self._env.picture()
       self.pictures.pop(len(self.turns) - _PICTURES, None)

@@ -51,14 +51,14 @@ class MetricLines:
 
   def column(self, name: str) -> Column:
     """A metric; empty where no line has it."""
-    rows, values = [np.zeros(0, np.int64)], [np.zeros(0)]
+    row_parts, value_parts = [np.zeros(0, np.int64)], [np.zeros(0)]
     for names, block in self._blocks.items():
       if name in names:
-        rows.append(np.array(block.rows))
+        row_parts.append(np.array(block.rows))
         # A copy of the column alone; a view would keep the array from growing.
         table = np.frombuffer(block.values).reshape(-1, len(names))
-        values.append(table[:, names.index(name)].copy())
-    rows, values = np.concatenate(rows), np.concatenate(values)
+        value_parts.append(table[:, names.index(name)].copy())
+    rows, values = np.concatenate(row_parts), np.concatenate(value_parts)
     order = np.argsort(rows)
     return Column(rows[order], values[order])
 
@@ -84,7 +84,7 @@ class MetricLines:
   def _forget(self) -> None:
     self._blocks: dict[tuple[str, ...], _Block] = {}
     self._count = 0
-    self._stamp = None
+    self._stamp: tuple[int, int, int] | None = None
     # The last two lines: (offset, bytes, names; None: it is broken). The last
     # may still be amended; that the one before it is the same shows that all
     # before are, as each line has the time when it was written.

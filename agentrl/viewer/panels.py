@@ -86,7 +86,9 @@ def find(root: pathlib.Path, run: str) -> list[Evaluated]:
 
 def describe(name: str) -> str:
   """An evaluation of a run in words: its panel, and after which steps."""
-  step, member = _parse(name)
+  parsed = _parse(name)
+  assert parsed is not None  # it names an evaluation
+  step, member = parsed
   when = 'untrained' if step < 0 else f'after step {step}' if step else 'before'
   return ''.join((
       _PANELS[name.partition('/')[0]], f'{member}, ' if member else '', when
@@ -126,7 +128,9 @@ def _parse(name: str) -> tuple[int, str] | None:
 
 
 def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
-  _, member = _parse(name)
+  parsed = _parse(name)
+  assert parsed is not None  # it names an evaluation
+  _, member = parsed
   config = _config(folder, member)
   played: dict[journal.Key, recorded.Played] = {}
   first, episode_seeds = None, {}

@@ -415,7 +415,7 @@ async def _body(request: web.Request, kind: type) -> Any:
   Raises:
     DataError: it is not what the route takes.
   """
-  decoder = msgspec.json.Decoder(kind)
+  decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(kind)
   try:
     return replies.decode(await bodies.read(request), decoder.decode)
   except (replies.OutsideContract, replies.NotJson) as error:

@@ -244,6 +244,7 @@ class Policies:
       url, key = self.samplers[source], self._api_key
     else:
       url, key = await self._url(source, talk.max_context), None
+    assert self._session is not None  # `run` has opened it
     client = _Client(self._session, [url], api_key=key)
     return await client.say(ids, params)
 

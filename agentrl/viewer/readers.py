@@ -5,7 +5,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import msgspec
 
@@ -18,7 +18,9 @@ _WORTH_BYTES = 2**26
 _MOST = 4  # one writes what they read, and is busy then
 
 
-def pieces(jobs: Sequence[Job], size: int) -> Iterator[tuple[int, Piece]]:
+def pieces(
+    jobs: Sequence[Job], size: int
+) -> Generator[tuple[int, Piece], None, None]:
   """What the files of `jobs` hold, in pieces, each with its job's number.
 
   Pieces of one file come in order.
@@ -36,10 +38,11 @@ def pieces(jobs: Sequence[Job], size: int) -> Iterator[tuple[int, Piece]]:
     yield from _shared(jobs, count)
 
 
-def _pieces_of(job: Job, read) -> Iterator[Piece]:
+def _pieces_of(job: Job, read: Callable[[Job], Piece]) -> Iterator[Piece]:
   piece = read(job)
   yield piece
   while piece.more:
+    assert piece.known is not None  # it says where to go on
     piece = read(piece.known)
     yield piece
 
@@ -80,10 +83,13 @@ class _Process:
 
 def _shared(jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Piece]]:
   """The same by several processes, a thread for each."""
-  waiting = queue.SimpleQueue()
+  waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
   for number in range(len(jobs)):
     waiting.put(number)
-  found = queue.Queue(maxsize=2 * count)
+  # None or an error: a thread has ended.
+  found: queue.Queue[tuple[int, Piece] | OSError | None] = queue.Queue(
+      maxsize=2 * count
+  )
   ended = threading.Event()
 
   def run(process: _Process) -> None:

@@ -140,7 +140,7 @@ async def _view(request: web.Request) -> web.Response:
         probed=probed[done] if done < len(probed) else '',
         task=found.task_id,
     )
-    return views.at(moment, spec and spec.view)
+    return views.at(moment, spec.view if spec else None)
 
   return reply({'blocks': await asyncio.to_thread(draw)})
 
@@ -175,8 +175,8 @@ async def _again(request: web.Request) -> web.Response:
         raise DataError(
             f'The episode could not be played again within {_AGAIN_S:g} s.'
         ) from error
-    found = replays.played[key]
-  return reply(again_lib.as_json(found))
+    played = replays.played[key]
+  return reply(again_lib.as_json(played))
 
 
 async def _open(request: web.Request) -> tuple[_Key, Record]:

@@ -90,9 +90,10 @@ def read(root: pathlib.Path, run: str) -> Facts:
   summary = run_config.known(run_config.summary, folder)
   live = lock.holder(folder) is not None
   evaluation = _evaluation(folder)
-  if summary and not live:
-    first, last, late = {}, {}, []
-  else:
+  first: Mapping[str, Any] = {}
+  last: Mapping[str, Any] = {}
+  late: list[Mapping[str, Any]] = []
+  if live or not summary:
     first, last, late = _ends(folder / METRICS)
     summary = {}  # of an earlier process, which the run has gone beyond
   started = _modified(folder / workdir.CONFIG)
@@ -138,7 +139,7 @@ def read(root: pathlib.Path, run: str) -> Facts:
 
 def flat(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
   """The fields of a config by dotted name."""
-  found = {}
+  found: dict[str, Any] = {}
   for name, value in config.items():
     if isinstance(value, Mapping) and value:
       found |= flat(value, f'{prefix}{name}.')
@@ -214,9 +215,11 @@ def _success(
       if f'eval_{name}{member}/success' in first:
         found[name + member] = _rate_of(first, f'eval_{name}{member}')
   for record in late:
+    step = _step(record)
+    assert step is not None  # `_ends` takes lines that have one
     for member in members:
       if f'eval{member}/success' in record:
-        name = f'step_{_step(record) + 1}{member}'
+        name = f'step_{step + 1}{member}'
         found[name] = _rate_of(record, f'eval{member}')
   return found
 
@@ -239,8 +242,8 @@ def _rates(found: Any, prefix: str = '') -> dict[str, Rate]:
 
 def _rate_of(record: Mapping[str, Any], prefix: str) -> Rate:
   value = lambda name: _finite(record.get(f'{prefix}/{name}'))
-  ends = (value(f'success{end}') for end in ('', '_low', '_high'))
-  return Rate(*ends, int(value('episodes') or 0))
+  mean, low, high = (value(f'success{end}') for end in ('', '_low', '_high'))
+  return Rate(mean, low, high, int(value('episodes') or 0))
 
 
 def _evaluation(folder: pathlib.Path) -> results_lib.Results | None:
@@ -332,11 +335,12 @@ def _planned(
 
 
 def _at(config: Mapping[str, Any], *names: str) -> Any:
+  found: Any = config
   for name in names:
-    if not isinstance(config, Mapping):
+    if not isinstance(found, Mapping):
       return None
-    config = config.get(name)
-  return config
+    found = found.get(name)
+  return found
 
 
 def _modified(path: pathlib.Path) -> float | None:

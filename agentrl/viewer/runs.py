@@ -269,8 +269,10 @@ def _csv(
             [''] * len(found.x) if end is None else end.tolist()
             for end in (found.low, found.high)
         ]
-        columns = (found.step.astype(int), found.x, found.y)
-        columns = [column.tolist() for column in columns]
+        columns = [
+            column.tolist()
+            for column in (found.step.astype(int), found.x, found.y)
+        ]
         for step, x, y, low, high in zip(*columns, *ends, strict=True):
           out.writerow([run, metric, step, x, y, low, high])
   return text.getvalue()

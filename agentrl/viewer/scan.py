@@ -182,8 +182,11 @@ def of_line(
   found = _decode(text)
   if found is None:
     return None
-  total, tokens, acts, errors, repeated, first = 0.0, 0, 0, 0, 0, None
-  answered, versions = set(), {}
+  total, acts, errors, repeated = 0.0, 0, 0, 0
+  tokens: int | None = 0
+  first: int | None = None
+  answered: set[tuple[str, str]] = set()
+  versions: dict[str, None] = {}
   words: set[str] = set()
   seen = ''
   for message in found.prompt:

@@ -135,7 +135,8 @@ def untrained(lines: MetricLines) -> tuple[float, float, float] | None:
   ]
   if any(len(values) == 0 for values in found):
     return None
-  return tuple(float(values[0]) for values in found)
+  mean, low, high = (float(values[0]) for values in found)
+  return mean, low, high
 
 
 def stages(lines: MetricLines, axis: str) -> list[Stage]:

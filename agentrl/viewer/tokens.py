@@ -136,11 +136,9 @@ def table(record: Record, learned: Learned | None, line: int) -> dict[str, Any]:
       columns[name] = learned_lib.plain(learned.row(name, line, len(ids)))
     else:
       absent[name] = _why_absent(name, learned)
-  if 'last_logprobs' in columns and 'old_logprobs' in columns:
-    last, old = (
-        learned.row(name, line, len(ids))
-        for name in ('last_logprobs', 'old_logprobs')
-    )
+  pair = ('last_logprobs', 'old_logprobs')
+  if learned is not None and all(name in columns for name in pair):
+    last, old = (learned.row(name, line, len(ids)) for name in pair)
     # Only sampled tokens have one in the loss.
     columns['ratio'] = _ratio(np.where(mask, last, np.nan), old)
   else:
@@ -235,6 +233,7 @@ async def _neighbours(
 ) -> list[dict[str, Any]]:
   """Episodes in the same packed row, and those that share the prefix."""
   learned = await asyncio.to_thread(request.app[SOURCES].learned, path)
+  assert learned is not None  # the episode's place was found in it
   places = learned.places()
   own = places[row['line']]
   others = await request.app[STATE].query(

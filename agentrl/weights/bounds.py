@@ -6,7 +6,7 @@ asks for more is damaged or hostile, and would take the machine's memory.
 
 import math
 import reprlib
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentrl.errors import WeightsError
 
@@ -60,9 +60,9 @@ def check(field: str, value: Any, place: str) -> None:
     good = is_whole(value) and least <= value <= most
     expected = f'a whole number from {least} to {most}'
   else:
-    least, most = _REAL[field]
-    good = is_real(value) and least <= value <= most
-    expected = f'a number from {least:g} to {most:g}'
+    low, high = _REAL[field]
+    good = is_real(value) and low <= value <= high
+    expected = f'a number from {low:g} to {high:g}'
   if not good:
     raise WeightsError(f'{place} is {short(value)}; it must be {expected}.')
 
@@ -76,12 +76,12 @@ def check_experts(layers: int, experts: int, source: str) -> None:
     )
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> TypeGuard[int]:
   """True for a whole number of JSON, False for true and false too."""
   return isinstance(value, int) and not isinstance(value, bool)
 
 
-def is_real(value: Any) -> bool:
+def is_real(value: Any) -> TypeGuard[float]:
   """True for a finite number of JSON."""
   if isinstance(value, float):
     return math.isfinite(value)

@@ -24,5 +24,5 @@ def of_params(params: Any) -> str:
     said = json.dumps([name, str(array.dtype), array.shape])
     digest.update(said.encode() + b'\n')
     # As bytes: not every type of ours has a buffer, bfloat16 has none.
-    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
   return digest.hexdigest()

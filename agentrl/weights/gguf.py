@@ -21,7 +21,7 @@ from agentrl.weights import bounds, gguf_header, names
 Params = Any
 
 # general.architecture -> the fields of TransformerConfig that it implies.
-_ARCHITECTURES = {
+_ARCHITECTURES: dict[str, dict[str, Any]] = {
     'llama': dict(family='llama'),
     'qwen2': dict(family='qwen2', qkv_bias=True),
     'qwen3': dict(family='qwen3', qk_norm=True),
@@ -30,7 +30,7 @@ _ARCHITECTURES = {
 _PERMUTED = ('llama',)
 _ROPE_FREQS = 'rope_freqs.weight'
 # The scaling of every Llama from 3.1 to 3.3, but for its factor.
-_LLAMA3 = dict(
+_LLAMA3: dict[str, Any] = dict(
     original_max_positions=8192, low_freq_factor=1.0, high_freq_factor=4.0
 )
 
@@ -93,9 +93,13 @@ def load(
     part = name.split('.')[-2]
     return _unpermute(value, heads[part]) if part in heads else value
 
+  def name_of(tensor: names.Tensor) -> str:
+    assert tensor.gguf is not None  # of these families, all have one
+    return tensor.gguf
+
   params = names.assemble(
       config,
-      lambda tensor: tensor.gguf,
+      name_of,
       tensors.keys() - {_ROPE_FREQS},  # `_config` has read it
       read,
       # GGUF lists the fastest dimension first.
@@ -214,7 +218,7 @@ def _llama3(
   rotation = functools.partial(
       rotary.make_rotation, values['head_dim'], values['rope_theta']
   )
-  good = whole and np.all(np.isfinite(divisors))
+  good = whole and bool(np.all(np.isfinite(divisors)))
   if good:
     factor = max(1.0, float(divisors.max()))
     scaling = rotary.Scaling('llama3', factor, **_LLAMA3)

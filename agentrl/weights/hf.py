@@ -182,15 +182,15 @@ def _weight_files(directory: pathlib.Path) -> list[pathlib.Path]:
         ' save_pretrained(DIR).'
     )
   listed = read_json(index).get('weight_map')
-  files = listed.values() if isinstance(listed, dict) else ()
-  if not files or not all(
+  named = listed.values() if isinstance(listed, dict) else ()
+  if not named or not all(
       isinstance(file, str) and pathlib.PurePath(file).name == file
-      for file in files
+      for file in named
   ):
     raise WeightsError(
         f'{index} has no weight_map from tensors to files of {directory}.'
     )
-  files = sorted(set(files))
+  files = sorted(set(named))
   for file in files:
     try:
       there = (directory / file).is_file()

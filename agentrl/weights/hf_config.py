@@ -50,10 +50,10 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
       if x is not None or field in ('num_key_value_heads', 'sliding_window')
   }
   read = families.FIELDS | dict(family.fields)
-  missing = [x for x in read if x not in family.defaults | given]
+  given = dict(family.defaults) | given
+  missing = [x for x in read if x not in given]
   if missing:
     raise WeightsError(f'{source} has no {", ".join(missing)}.')
-  given = dict(family.defaults) | given
   values = {}
   for theirs, ours in read.items():
     values[ours] = given[theirs]
@@ -192,16 +192,17 @@ def _rope(
   has_local = 'rope_local_base_freq' in family.defaults
   # Transformers 5 lets the older field win where a file has both.
   field = 'rope_scaling' if 'rope_scaling' in given else 'rope_parameters'
+  sliding: Mapping[str, Any] = {}
   try:
-    parameters, local = _object(given.get('rope_parameters')), {}
+    parameters = _object(given.get('rope_parameters'))
     if has_local:
-      local = _object(parameters.get(SLIDING))
+      sliding = _object(parameters.get(SLIDING))
       parameters = _object(parameters.get(FULL))
     kind, rope = _rotary_type(_object(given.get('rope_scaling', parameters)))
     theta = parameters.get('rope_theta') or given['rope_theta']
     theta = rope.pop('rope_theta', theta)
     scaling = _scaling(kind, rope, given['max_position_embeddings'])
-    local_kind, local = _rotary_type(local)
+    local_kind, local = _rotary_type(sliding)
     local_theta = local.pop('rope_theta', given.get('rope_local_base_freq'))
     if local_kind != 'default' or local:
       raise ValueError(f'only {FULL} may be scaled')
@@ -316,7 +317,7 @@ def _layer_fields(
   if family.windows == 'pattern' and not slides:
     # Transformers makes the mask of sliding layers even where there are none.
     window = family.defaults['sliding_window']
-  fields = {'layer_types': kinds, 'sliding_window': window}
+  fields: dict[str, Any] = {'layer_types': kinds, 'sliding_window': window}
   if family.windows != 'pattern':
     fields['use_sliding_window'] = slides
     fields['max_window_layers'] = kinds.index(SLIDING) if slides else layers

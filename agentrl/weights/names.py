@@ -71,11 +71,11 @@ def _attention(config: TransformerConfig) -> Iterator[Tensor]:
     hf, gguf = f'self_attn.{name}_proj', f'attn_{name}'
     yield _kernel('attention', name, hf, gguf)
     if config.qkv_bias:
-      path = ('attention', name, 'bias')
-      yield _vector(path, f'{hf}.bias', f'{gguf}.bias')
+      bias = ('attention', name, 'bias')
+      yield _vector(bias, f'{hf}.bias', f'{gguf}.bias')
     if config.qk_norm and name != 'v':
-      path = ('attention', f'{name}_norm')
-      yield _norm(path, f'self_attn.{name}_norm', f'{gguf}_norm')
+      norm = ('attention', f'{name}_norm')
+      yield _norm(norm, f'self_attn.{name}_norm', f'{gguf}_norm')
   yield _kernel('attention', 'o', 'self_attn.o_proj', 'attn_output')
   if config.o_bias:
     yield _vector(('attention', 'o', 'bias'), 'self_attn.o_proj.bias', None)
@@ -130,7 +130,7 @@ def file_names(
   `(layer, expert)`.
   """
   for tensor in table(config):
-    sizes = (config.num_layers,) if tensor.stacked else ()
+    sizes: tuple[int, ...] = (config.num_layers,) if tensor.stacked else ()
     sizes += (config.num_experts,) if tensor.per_expert else ()
     for index in itertools.product(*map(range, sizes)):
       places = dict(zip('ie', index, strict=False))

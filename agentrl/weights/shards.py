@@ -142,7 +142,8 @@ def write(
 
 
 def _split(entries: Sequence[Entry], most: int) -> list[list[Entry]]:
-  shards, size = [[]], 0
+  shards: list[list[Entry]] = [[]]
+  size = 0
   for entry in entries:
     if shards[-1] and size + entry.num_bytes > most:
       shards.append([])
@@ -170,7 +171,7 @@ def _write_shard(path: pathlib.Path, entries: Sequence[Entry]) -> None:
 
 def _write_all(file, array: np.ndarray) -> None:
   """Writes all bytes; one call may take only some (Linux: 2 GiB)."""
-  view = memoryview(array.reshape(-1).view(np.uint8))
+  view = array.reshape(-1).view(np.uint8).data
   while len(view):
     view = view[file.write(view) :]
 

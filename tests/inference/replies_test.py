@@ -232,6 +232,12 @@ def endless():
             'different lengths',
         ),
         (
+            'get_weights_by_name',
+            b'[1.0, []]',
+            {},
+            'different lengths',
+        ),
+        (
             'update_weights_from_disk',
             b'{"success": "no"}',
             {},

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 PROGRAM = """
 import resource, signal, sys
 import jax, jax.numpy as jnp
-from agentrl.training import compile_cache
+from agentrl.parallel import compile_cache
 
 jax.config.update('jax_explain_cache_misses', True)
 folder, room = map(eval, sys.argv[1:])

@@ -46,7 +46,7 @@ _UNSUPPORTED_KEYS = {
     'max_thinking_tokens': (),
 }
 # Ours, with the types of their values.
-_PARAMS = {
+_PARAMS: dict[str, Any] = {
     field.name: int if field.type == int | None else field.type
     for field in dataclasses.fields(SamplingParams)
 } | {'n': int, 'stream_interval': int}

@@ -5,7 +5,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, TypeVar
 
 from absl import logging
@@ -104,20 +104,22 @@ class Generate:
           lengths.check(part, self.tokenizer, self.limits.max_len)
     return bodies.parse(body, self.limits, encode)
 
-  def decode_one(self, token: int) -> str:
-    """The text of one id, control tokens too."""
-    return self.tokenizer.decode([token], skip_special=False)
-
   @property
   def _decode_one(self) -> replies.DecodeOne:
-    return None if self.tokenizer is None else self.decode_one
+    """Gives the text of one id, control tokens too."""
+    tokenizer = self.tokenizer
+    if tokenizer is None:
+      return None
+    return lambda token: tokenizer.decode([token], skip_special=False)
 
-  async def chunks(self, call: Call) -> AsyncIterator[tuple[int, Result, Sent]]:
+  async def chunks(
+      self, call: Call
+  ) -> AsyncGenerator[tuple[int, Result, Sent], None]:
     """Yields (index, all there is so far, what was sent before).
 
     The text of an unfinished result is what no later token can change.
     """
-    texts = [None] * len(call.requests)
+    texts: list[GrowingText | None] = [None] * len(call.requests)
     if self.tokenizer is not None:
       texts = [GrowingText(self.tokenizer, r) for r in call.requests]
     sent = [Sent()] * len(call.requests)
@@ -129,8 +131,9 @@ class Generate:
           interval = call.stream_intervals[index] or self._stream_interval
           if len(result.output_ids) - sent[index].tokens < interval:
             continue
-          if texts[index] is not None:
-            text = texts[index].update(result.output_ids)
+          growing = texts[index]
+          if growing is not None:
+            text = growing.update(result.output_ids)
             result = dataclasses.replace(result, text=text)
         yield index, result, sent[index]
         sent[index] = Sent(len(result.output_ids), result.text or '')
@@ -154,12 +157,12 @@ class Generate:
     return await send_events(request, events())
 
 
-async def _only(value: Any) -> AsyncIterator[Any]:
+async def _only(value: Any) -> AsyncGenerator[Any, None]:
   yield value
 
 
 async def send_events(
-    request: web.Request, events: AsyncIterator[Any]
+    request: web.Request, events: AsyncGenerator[Any, None]
 ) -> web.StreamResponse:
   """Sends JSON values as server-sent events, and `[DONE]` after them.
 

@@ -74,6 +74,7 @@ class EngineMetrics(metrics.Metrics):
 
   def observe(self, result: Result) -> None:
     """Counts a request that ended."""
+    assert result.finish_reason is not None  # it has ended
     self._requests.inc()
     if result.finish_reason['type'] == ABORT:
       self._aborts.inc()
@@ -94,7 +95,10 @@ class EngineMetrics(metrics.Metrics):
       yield COUNTER, name, text, stats[key]
     name, text = 'agentrl_engine_resident_bytes', 'Memory of the process.'
     yield GAUGE, name, text, psutil.Process().memory_info().rss
-    used = [(d.memory_stats() or {}).get('bytes_in_use') for d in jax.devices()]
-    if None not in used:  # a CPU has no such figure
+    found = [
+        (d.memory_stats() or {}).get('bytes_in_use') for d in jax.devices()
+    ]
+    used = [size for size in found if size is not None]
+    if len(used) == len(found):  # a CPU has no such figure
       text = "Memory in use on the process's devices."
       yield GAUGE, 'agentrl_engine_device_bytes', text, sum(used)

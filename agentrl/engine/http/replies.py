@@ -21,9 +21,14 @@ def write(call: Call, results: Sequence[Result], decode: DecodeOne) -> Any:
 
 
 def failure(results: Sequence[Result]) -> tuple[int, str] | None:
-  """Status and message of the first result that failed, if one did."""
+  """Status and message of the first result that failed, if one did.
+
+  Args:
+    results: of requests that have ended.
+  """
   for result in results:
     reason = result.finish_reason
+    assert reason is not None  # it has ended
     if reason['type'] == ABORT and reason['status_code'] is not None:
       return reason['status_code'], reason['message']
   return None
@@ -80,7 +85,7 @@ def reply(
 ) -> dict[str, Any]:
   """The JSON of the result of request `index`, finished or not."""
   request = call.requests[index]
-  meta = {
+  meta: dict[str, Any] = {
       'id': result.rid,
       'finish_reason': result.finish_reason,
       'prompt_tokens': result.prompt_tokens,
@@ -120,7 +125,10 @@ def reply(
     if request.top_logprobs:
       meta['output_top_logprobs'] = _tops(result.output_tops, text)
       meta['input_top_logprobs'] = _tops(result.input_tops, text)
-  out = {'output_ids': list(result.output_ids), 'meta_info': meta}
+  out: dict[str, Any] = {
+      'output_ids': list(result.output_ids),
+      'meta_info': meta,
+  }
   if result.text is not None:
     out['text'] = result.text
   if call.return_prompt_token_ids:
@@ -133,12 +141,16 @@ def _tops(
 ) -> list[list[list[Any]] | None]:
   """The likeliest tokens of each position; nothing predicts the first."""
   return [
-      None if top is None else _triples(*zip(*top, strict=True), text)
+      None
+      if top is None
+      else _triples([lp for lp, _ in top], [id_ for _, id_ in top], text)
       for top in tops
   ]
 
 
-def _triples(logprobs, ids, text: DecodeOne) -> list[list[Any]]:
+def _triples(
+    logprobs: Sequence[float | None], ids: Sequence[int], text: DecodeOne
+) -> list[list[Any]]:
   return [
       [logprob, token, None if text is None else text(token)]
       for logprob, token in zip(logprobs, ids, strict=True)

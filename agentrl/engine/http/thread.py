@@ -28,30 +28,37 @@ class HttpThread:
       OverflowError: the port is out of range.
     """
     bound: concurrent.futures.Future[int] = concurrent.futures.Future()
-    self._loop = asyncio.new_event_loop()
-    self._thread = threading.Thread(
+    loop = self._loop = asyncio.new_event_loop()
+    thread = self._thread = threading.Thread(
         target=self._serve,
-        args=(host, port, bound),
+        args=(loop, host, port, bound),
         name='engine-http',
         daemon=True,
     )
-    self._thread.start()
+    thread.start()
     try:
       return bound.result(_SERVER_S)
     except (OSError, OverflowError):
-      self._thread.join(_SERVER_S)
+      thread.join(_SERVER_S)
       raise
 
   def stop(self) -> None:
     """Ends open connections and the thread."""
-    if self._thread.is_alive():
-      self._loop.call_soon_threadsafe(self._loop.stop)
-    self._thread.join(_SERVER_S)
-    if self._thread.is_alive():
+    thread, loop = self._thread, self._loop
+    assert thread is not None and loop is not None  # it was started
+    if thread.is_alive():
+      loop.call_soon_threadsafe(loop.stop)
+    thread.join(_SERVER_S)
+    if thread.is_alive():
       logging.error('The HTTP thread of the engine did not end; leaving it.')
 
-  def _serve(self, host: str, port: int, bound) -> None:
-    loop = self._loop
+  def _serve(
+      self,
+      loop: asyncio.AbstractEventLoop,
+      host: str,
+      port: int,
+      bound: concurrent.futures.Future[int],
+  ) -> None:
     asyncio.set_event_loop(loop)
     # A client that goes away cancels its handler, which aborts its requests.
     runner = web.AppRunner(

@@ -8,7 +8,7 @@ from typing import Any
 from agentrl.engine.http.bodies import Call
 from agentrl.engine.http.info import TRAINED_WITH
 from agentrl.engine.http.replies import Sent
-from agentrl.engine.request import Result
+from agentrl.engine.request import Result, Top
 
 
 class ReplyWriter:
@@ -57,7 +57,8 @@ class ReplyWriter:
     """The object of a call that has ended."""
     choices = []
     for index, result in enumerate(results):
-      text = {'text': self._echoed(index) + result.text}
+      assert result.text is not None  # it has ended, and there is a tokenizer
+      text: dict[str, Any] = {'text': self._echoed(index) + result.text}
       if self._is_chat:
         text = {'message': {'role': 'assistant', 'content': result.text}}
       choices.append(self._choice(index, result, Sent(), text))
@@ -121,8 +122,9 @@ class ReplyWriter:
   ) -> dict[str, Any] | None:
     if not self._call.return_logprob[index]:
       return None
-    ids, logprobs = result.output_ids, result.output_logprobs
-    tops = result.output_tops
+    ids = result.output_ids
+    logprobs: tuple[float | None, ...] = result.output_logprobs
+    tops: tuple[Top | None, ...] = result.output_tops
     if self._echo is not None:
       # An aborted request may have scored a part of its prompt.
       scored = result.input_logprobs or ()
@@ -133,15 +135,16 @@ class ReplyWriter:
       start = start and len(scored) + start
     texts = [self._decode([token]) for token in ids]
     pairs = list(zip(texts, logprobs, strict=True))[start:]
-    tops = [
+    named = [
         # Nothing predicts the first token of a prompt.
         None if top is None else [(self._decode([id_]), lp) for lp, id_ in top]
         for top in tops[start:]
     ]
     if self._is_chat:
       content = [
-          _entry(*pair) | {'top_logprobs': [_entry(*other) for other in top]}
-          for pair, top in zip(pairs, tops or [[]] * len(pairs), strict=True)
+          _entry(*pair)
+          | {'top_logprobs': [_entry(*other) for other in top or ()]}
+          for pair, top in zip(pairs, named or [[]] * len(pairs), strict=True)
       ]
       return {'content': content}
     return {
@@ -149,7 +152,7 @@ class ReplyWriter:
         'token_logprobs': [logprob for _, logprob in pairs],
         # By text: of several ids that read alike, as halves of characters do,
         # the likeliest, which comes first.
-        'top_logprobs': [top and dict(reversed(top)) for top in tops] or None,
+        'top_logprobs': [top and dict(reversed(top)) for top in named] or None,
         'text_offset': _offsets(ids, self._decode)[start:],
     }
 
@@ -168,7 +171,7 @@ class ReplyWriter:
     }
 
 
-def _entry(text: str, logprob: float) -> dict[str, Any]:
+def _entry(text: str, logprob: float | None) -> dict[str, Any]:
   # A part of a character has no text of its own, so its bytes are unknown.
   whole = '\ufffd' not in text
   return {

@@ -13,7 +13,7 @@ and `logprobs` a completion scores its prompt, as evaluation harnesses want it.
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 from aiohttp import web
@@ -32,8 +32,10 @@ from agentrl.engine.openai import (
     replies as openai_replies,
 )
 from agentrl.engine.openai.replies import ReplyWriter
+from agentrl.engine.request import Result
 from agentrl.http.errors import Handler
 from agentrl.text.chat import ChatFormat
+from agentrl.text.tokenizer import Tokenizer
 
 
 class OpenAI:
@@ -76,9 +78,13 @@ class OpenAI:
   @functools.cached_property
   def _chat(self) -> ChatFormat:
     """Made when first used: a run that never chats needs no template."""
-    return ChatFormat(
-        self._generate.tokenizer, self._chat_template, self._chat_date
-    )
+    return ChatFormat(self._tokenizer, self._chat_template, self._chat_date)
+
+  @property
+  def _tokenizer(self) -> Tokenizer:
+    tokenizer = self._generate.tokenizer
+    assert tokenizer is not None  # `_body` has refused the request
+    return tokenizer
 
   async def _completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
@@ -123,9 +129,7 @@ class OpenAI:
         is_chat=is_chat,
         copies=body.get('n') or 1,
         token_ids=bool(body.get('return_token_ids')),
-        decode=functools.partial(
-            self._generate.tokenizer.decode, skip_special=False
-        ),
+        decode=functools.partial(self._tokenizer.decode, skip_special=False),
         echo=self._echoed(body) if body.get('echo') else None,
     )
     if call.stream:
@@ -145,8 +149,8 @@ class OpenAI:
 
   async def _events(
       self, call: Call, writer: ReplyWriter, include_usage: bool
-  ) -> AsyncIterator[dict[str, Any]]:
-    ended = {}
+  ) -> AsyncGenerator[dict[str, Any], None]:
+    ended: dict[int, Result] = {}
     async with contextlib.aclosing(self._generate.chunks(call)) as chunks:
       async for index, result, sent in chunks:
         if result.finish_reason is not None:
@@ -206,9 +210,7 @@ class OpenAI:
     given = body['prompt']
     single = isinstance(given, str) or isinstance(given[0], int)
     return [
-        prompt
-        if isinstance(prompt, str)
-        else self._generate.tokenizer.decode(prompt)
+        prompt if isinstance(prompt, str) else self._tokenizer.decode(prompt)
         for prompt in ([given] if single else given)
     ]
 

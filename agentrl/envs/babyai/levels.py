@@ -114,7 +114,7 @@ def load() -> Any:
         f'BabyAI needs minigrid: pip install -r requirements.txt ({error})'
     ) from error
   # It prints each rejected layout, and our stdout is the caller's.
-  roomgrid_level.print = lambda *args: None
+  vars(roomgrid_level)['print'] = lambda *args: None
   return gymnasium
 
 
@@ -151,7 +151,7 @@ def _lay_out(gymnasium: Any, name: str, seed: int) -> Any:
   spec = gymnasium.spec(f'BabyAI-{name}-{_VERSIONS.get(name, "v0")}')
   # gymnasium.make would wrap the environment, only to be unwrapped again.
   make = load_env_creator(spec.entry_point)
-  grid = make(**copy.deepcopy(spec.kwargs))
+  grid: Any = make(**copy.deepcopy(spec.kwargs))
   # The text is made once an action; minigrid would encode its own view after
   # every primitive step, which is most of a step's time.
   grid.gen_obs = dict

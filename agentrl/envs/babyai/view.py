@@ -56,7 +56,9 @@ class View:
 
   @property
   def can_move(self) -> bool:
-    return bool(self.free[_number(_FRONT, self.size)])
+    front = _number(_FRONT, self.size)
+    assert front is not None  # a view has more than one row
+    return bool(self.free[front])
 
   def path_to_face(self, cell: Cell) -> tuple[int, ...] | None:
     """The shortest walk that ends right before `cell`, facing it."""
@@ -106,7 +108,9 @@ def _walks(
   after = _afters(size)
   count = len(after)
   lengths, moves, before = [-1] * count, [0] * count, [0] * count
-  start = 4 * _number((0, 0), size)
+  here = _number((0, 0), size)
+  assert here is not None  # where the agent stands
+  start = 4 * here
   lengths[start] = 0
   queue = [start]
   for state in queue:  # it grows
@@ -134,6 +138,7 @@ def _afters(size: int) -> list[list[tuple[int, int]]]:
   for front in range(size):
     for right in range(-(size // 2), size // 2 + 1):
       here = _number((right, front), size)
+      assert here is not None  # the loops stay within sight
       for direction, (dx, dy) in enumerate(_STEPS):
         ahead = _number((right + dx, front + dy), size)
         moves = [] if ahead is None else [(FORWARD, 4 * ahead + direction)]

@@ -176,7 +176,7 @@ class MiniWoBFactory:
     episode_lib.check(observe, style, episodes)
     self.slots = episodes
     self.threads = episodes  # they wait for the browser
-    self._options = dict(
+    self._options: dict[str, Any] = dict(
         pages=task_table.check(tasks), observe=observe, style=style
     )
     self._site = Site(site_lib.folder())

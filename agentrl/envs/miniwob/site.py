@@ -19,7 +19,8 @@ def folder() -> pathlib.Path:
     EnvError: the wheel is missing.
   """
   spec = importlib.util.find_spec('miniwob')  # its import would want selenium
-  for place in spec.submodule_search_locations if spec else ():
+  places = spec.submodule_search_locations if spec else None
+  for place in places or ():
     found = pathlib.Path(place) / 'html'
     if found.is_dir():
       return found

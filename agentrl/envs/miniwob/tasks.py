@@ -147,7 +147,7 @@ def tasks(
     raise ConfigError(
         f'Unknown split_by {split_by!r}; known: {", ".join(SPLIT_BY)}.'
     )
-  chosen = check(tasks)
+  chosen: Sequence[str] = check(tasks)
   if split_by == 'page':
     if len(chosen) < 5:
       raise ConfigError("split_by='page' needs five pages or more in tasks.")

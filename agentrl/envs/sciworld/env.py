@@ -105,6 +105,7 @@ class SciWorld:
     self._task_id = -1
     self._description = ''
     self._observation = ''
+    self._path: list[str] | None = None  # the expert's, once it is asked
     self._begin()
 
   def reset(self, task_id: int, seed: int) -> str:
@@ -233,7 +234,7 @@ class SciWorld:
     self._over = False
     self._moves = 0  # after _moves_known actions
     self._moves_known = 0
-    self._path: list[str] | None = None
+    self._path = None
 
   def _act(self, simulator: Simulator, action: str) -> str:
     """What is seen after an action."""

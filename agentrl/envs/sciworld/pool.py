@@ -51,18 +51,18 @@ class Pool:
             f'All {self._size} ScienceWorld simulators play; close an episode.'
         )
       self._starting += 1
-    simulator = None
+    started: Simulator | None = None
     try:
-      simulator = Simulator()
+      started = Simulator()
     finally:
       with self._lock:
         self._starting -= 1
-        if simulator is not None:
-          self._out.add(simulator)
+        if started is not None:
+          self._out.add(started)
           if self._closed:  # meanwhile
-            self._out.remove(simulator)
-            self._retire(simulator)
-    return simulator
+            self._out.remove(started)
+            self._retire(started)
+    return started
 
   def give_back(self, simulator: Simulator) -> None:
     """Ends an episode, and the simulator too if it has done or grown enough."""

@@ -194,7 +194,7 @@ class SearchQA:
   def step(self, action: str) -> StepResult:
     match = _ACTION.search(action)
     words = match[2].strip() if match else ''
-    if not words:
+    if match is None or not words:
       result = StepResult(HINT, 0.0, False, success=False)
     elif match[1] == 'search':
       result = StepResult(self._search(words), 0.0, False, success=False)
@@ -207,6 +207,7 @@ class SearchQA:
     return ['<search>{words}</search>', '<answer>{answer}</answer>']
 
   def expert_action(self) -> str:
+    assert self._question is not None  # an episode has begun
     return expert.next_action(self._question, self._searches)
 
   def close(self) -> None:
@@ -222,6 +223,7 @@ class SearchQA:
     return f'<information>{shown or _NOTHING}</information>'
 
   def _answer(self, answer: str) -> StepResult:
+    assert self._question is not None  # an episode has begun
     golds = self._question.answers
     right = scoring_lib.exact_match(answer, golds)
     if self._retry and not right:

@@ -45,6 +45,7 @@ def next_action(question: Question, searches: Sequence[Search]) -> str:
           f'The expert did not find hop {number} of {question.text!r}: none of'
           f' its searches showed {hop.titles[0]!r} with {hop.needle!r}.'
       )
+  assert evidence is not None  # of the last hop
   return f'<answer>{_answer(question, evidence)}</answer>'
 
 

@@ -101,10 +101,10 @@ def _question(row: Any, split: str, name: str) -> Question:
   if given not in SPLITS or (split and given != split):
     allowed = split or ', '.join(SPLITS)
     raise ValueError(f'"split" must be {allowed}, got {given!r:.80}.')
-  name = row.get('id', row.get('_id', name))
+  own_name = row.get('id', row.get('_id', name))
   kind = row.get('data_source', 'questions')
   return Question(
-      name=str(name),
+      name=str(own_name),
       split=given,
       text=text.strip(),
       answers=_answers(row),

@@ -16,7 +16,9 @@ def draw(
   named there, and `inventory`.
   """
   del offered
-  commands, ingredients = {}, {}  # ordered sets
+  # Ordered sets.
+  commands: dict[str, bool] = {}
+  ingredients: dict[str, None] = {}
   for match in _CRAFT.finditer('\n'.join(seen)):
     commands[match[0]] = True
     ingredients |= dict.fromkeys(map(str.strip, match[1].split(',')))

@@ -171,9 +171,10 @@ def renamed(book: RecipeBook, seed: int) -> tuple[RecipeBook, dict[str, str]]:
 
   def rename(recipe: Recipe) -> Recipe:
     inputs = tuple((new[name], count) for name, count in recipe.inputs)
-    return Recipe(
-        new[recipe.item], recipe.count, inputs, new.get(recipe.tag, recipe.tag)
-    )
+    tag = recipe.tag
+    if tag is not None:
+      tag = new.get(tag, tag)
+    return Recipe(new[recipe.item], recipe.count, inputs, tag)
 
   changed = RecipeBook(
       recipes={new[x]: tuple(map(rename, y)) for x, y in book.recipes.items()},
@@ -291,7 +292,7 @@ def _depths(
       depths[item] = min(
           1 + max(depths[name] for name, _ in recipe.inputs) for recipe in found
       )
-    for tag, found in members.items():
-      depths[tag] = min(depths[item] for item in found)
+    for tag, items in members.items():
+      depths[tag] = min(depths[item] for item in items)
     changed = depths != before
   return depths

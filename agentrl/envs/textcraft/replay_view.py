@@ -52,7 +52,9 @@ def _counted(text: str) -> dict[str, int]:
 
 def _inventory(moment: Moment) -> tuple[dict[str, int], set[str], set[str]]:
   """What is held, all that was ever crafted, and what the last turn changed."""
-  held, made, changed = collections.Counter(), set(), set()
+  held: collections.Counter[str] = collections.Counter()
+  made: set[str] = set()
+  changed: set[str] = set()
   for turn in moment.past:
     changed = set()
     if got := _GOT.fullmatch(turn.observation):

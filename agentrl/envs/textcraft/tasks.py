@@ -12,7 +12,7 @@ share no other world.
 
 import collections
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentrl.envs import base
@@ -172,7 +172,7 @@ def tasks(
     goals = [x for x in goals if ingredients_of(x) <= max_ingredients]
   if min_family:
     goals = [x for x in goals if family_size(x) >= min_family]
-  chosen = range(worlds)
+  chosen: Sequence[int] = range(worlds)
   if split != 'train':
     chosen = (0, *range(MAX_WORLDS - worlds + 1, MAX_WORLDS))
   return tuple(world * NUM_TASKS + x for world in chosen for x in goals)

@@ -9,7 +9,7 @@ import concurrent.futures
 import os
 import socket
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from absl import logging
@@ -126,6 +126,7 @@ class Browser:
         if self._process is None:
           await self._launch()
         process = self._process
+      assert process is not None  # it was launched, if need be
       try:
         return await process.new_context(
             service_workers='block', accept_downloads=False, **options
@@ -194,11 +195,14 @@ class Browser:
     """Ends Chromium, and Playwright, which may have died before it."""
     process, self._process = self._process, None
     playwright, self._playwright = self._playwright, None
-    for each in (process and process.close, playwright and playwright.stop):
-      if each is None:
-        continue
+    ends: list[Callable[[], Awaitable[None]]] = []
+    if process is not None:
+      ends.append(process.close)
+    if playwright is not None:
+      ends.append(playwright.stop)
+    for end in ends:
       try:
-        await asyncio.wait_for(each(), _CLOSE_S)
+        await asyncio.wait_for(end(), _CLOSE_S)
       except Exception as error:  # Playwright has no class for a dead driver
         logging.info('Chromium did not close: %s', error)
     scratch, self._scratch = self._scratch, None

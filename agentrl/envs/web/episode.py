@@ -89,13 +89,13 @@ class Episode:
       EnvError: no episode runs.
     """
     self._held()
-    return self._view.nodes
+    return self._seen.nodes
 
   @property
   def url(self) -> str:
     """The address of the last view, as policies see it."""
     self._held()
-    return self._hosts.shown(self._view.url)
+    return self._hosts.shown(self._seen.url)
 
   def begin(self, opening: Begin, **context: Any) -> str:
     """Ends the last episode and begins another.
@@ -171,7 +171,7 @@ class Episode:
 
   def boxes(self) -> dict[int, list[float]]:
     """Left, top, width and height of elements in the picture, by number."""
-    return self._browser.call(self._held().boxes(self._view.nodes), CALL_S)
+    return self._browser.call(self._held().boxes(self._seen.nodes), CALL_S)
 
   async def keep_picture(self, tabs: Tabs) -> None:
     """Keeps the last picture of tabs that are about to be closed."""
@@ -215,7 +215,7 @@ class Episode:
 
   def _observed(self, previous: str, error: str = '') -> str:
     """The text of the current view."""
-    view = self._view
+    view = self._seen
     write = nodes_lib.html_text
     if self._observe != 'html':
       write = nodes_lib.tree_text
@@ -242,6 +242,12 @@ class Episode:
         f'OBJECTIVE: {self.objective}',
         f'PREVIOUS ACTION: {previous}',
     ])
+
+  @property
+  def _seen(self) -> View:
+    """The last view of an episode that has begun."""
+    assert self._view is not None
+    return self._view
 
   def _held(self) -> Tabs:
     with self._lock:

@@ -46,7 +46,8 @@ class Hosts:
     for url in (*names, *names.values()):
       if _place(url) is None:
         raise ConfigError(f'{url!r} is no http:// or https:// address.')
-    return cls(frozenset(map(_place, names.values())), dict(names))
+    places = map(_place, names.values())
+    return cls(frozenset(x for x in places if x is not None), dict(names))
 
   def shown(self, text: str) -> str:
     """`text` with public origins in place of the real ones."""

@@ -337,7 +337,7 @@ def _with_content(
     ):
       continue
     parent = raw.get('parentId')
-    while parent in by_id and parent not in filled:
+    while parent is not None and parent in by_id and parent not in filled:
       filled.add(parent)
       parent = by_id[parent].get('parentId')
   return filled

@@ -1,6 +1,7 @@
 """Settings of the servers of our own pages, which the browser alone reads."""
 
 import logging
+from typing import Any
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
@@ -10,7 +11,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 _LONGEST_LINE = 2 * 2**20
 
 
-def runner(app: web.Application, **options: float) -> web.AppRunner:
+def runner(app: web.Application, **options: Any) -> web.AppRunner:
   """A runner that takes every address that Chromium sends.
 
   Args:

@@ -105,7 +105,7 @@ class Tabs:
     self._hosts = hosts
     self._size = width, height
     self._options = options
-    self.context: BrowserContext | None = None
+    self._context: BrowserContext | None = None
     self._tabs: list[Tab] = []
     self._current: Tab | None = None
     self._adopting: set[asyncio.Task] = set()
@@ -120,9 +120,33 @@ class Tabs:
     self._crash = asyncio.Event()
 
   @property
+  def context(self) -> BrowserContext:
+    """The context of all tabs.
+
+    Raises:
+      EnvError: it is not open yet, or was closed.
+    """
+    context = self._context
+    if context is None:
+      raise EnvError('The tabs are not open.')
+    return context
+
+  @property
   def page(self) -> Page:
     """The page of the current tab."""
-    return self._current.page
+    return self._tab.page
+
+  @property
+  def _tab(self) -> Tab:
+    """The current tab.
+
+    Raises:
+      EnvError: no page is open.
+    """
+    tab = self._current
+    if tab is None:
+      raise EnvError('No page is open.')
+    return tab
 
   @_unless_crashed
   async def open(
@@ -138,7 +162,7 @@ class Tabs:
       EnvError: the page cannot be had.
     """
     width, height = self._size
-    self.context = await self._browser.open(
+    self._context = await self._browser.open(
         viewport={'width': width, 'height': height},
         locale='en-US',
         timezone_id='UTC',
@@ -147,12 +171,12 @@ class Tabs:
     )
     await self.context.add_init_script(tab_lib.INIT % 1)
     if cookies:
-      await self.context.add_cookies(cookies)
+      await self.context.add_cookies(cookies)  # type: ignore[arg-type]  # Playwright's type of a cookie is private
     self.context.on('page', self._on_page)
     self.context.on('dialog', self._on_dialog)
     await self.context.new_page()
     await self._adopted()
-    await self._goto(self._current, url)
+    await self._goto(self._tab, url)
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
@@ -167,7 +191,7 @@ class Tabs:
     current = self._current
     await self.context.new_page()
     await self._adopted()
-    await self._goto(self._current, url)
+    await self._goto(self._tab, url)
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
@@ -185,7 +209,7 @@ class Tabs:
     self._notes, self._told = self._notes[self._told :], 0
     if self._current is None:  # the last one was closed
       await self.settle()
-    tab = self._current  # another is, once a page has closed itself
+    tab = self._tab  # another is, once a page has closed itself
     try:
       await self._do(command, tab)
     except Error:
@@ -210,6 +234,7 @@ class Tabs:
           raise Refused(f'There are {_MAX_TABS} tabs; close one first.')
         await self.context.new_page()
       case 'tab_focus':
+        assert command.number is not None  # the command's form has one
         if command.number >= len(self._tabs):
           raise Refused(
               f'There is no tab {command.number}; the tabs are 0 to'
@@ -232,7 +257,7 @@ class Tabs:
     for attempt in range(_READS):
       if self._current is None:  # the last one was closed
         await self.settle()
-      tab = self._current
+      tab = self._tab
       documents = tab.documents
       try:
         try:
@@ -268,7 +293,7 @@ class Tabs:
   @_unless_crashed
   async def boxes(self, nodes: Sequence[Node]) -> dict[int, list[float]]:
     """Where the nodes of the last view are now; see `nodes.boxes`."""
-    reply = await self._current.session.send(
+    reply = await self._tab.session.send(
         'DOMSnapshot.captureSnapshot', {'computedStyles': []}
     )
     return nodes_lib.boxes(reply, nodes)
@@ -276,12 +301,12 @@ class Tabs:
   @_unless_crashed
   async def picture(self) -> bytes:
     """The viewport of the current tab as a PNG file."""
-    reply = await self._current.session.send('Page.captureScreenshot')
+    reply = await self._tab.session.send('Page.captureScreenshot')
     return base64.b64decode(reply['data'])
 
   def close(self) -> None:
     """Closes the browser's context, without waiting; from any thread."""
-    context, self.context = self.context, None
+    context, self._context = self._context, None
     if context is not None:
       self._browser.discard(context)
 

@@ -144,6 +144,7 @@ class WebArena:
 
   def copy_of(self, site: str) -> sqlite3.Connection:
     """The records of a site as the episode has left them."""
+    assert self._state is not None  # an episode has begun
     return self._state.copy(self.store_of(site).name)
 
   def query(self, name: str) -> dict[int, list[float]]:
@@ -160,6 +161,7 @@ class WebArena:
   def _look(self) -> None:
     """Finds the expert's next command on the page that is shown."""
     self._way_back = expert.way_back(self._episode.nodes)
+    assert self.task is not None  # an episode has begun
     step = self.task.steps[self._place]
     try:
       self._next = self._way_back or expert.command(step, self._episode.nodes)
@@ -167,6 +169,7 @@ class WebArena:
       self._next, self._why = None, str(error)
 
   async def _open(self, tabs: Tabs) -> str:
+    assert self.task is not None  # the one to be reset to
     addresses = [self._hosts.check(url) for url in self.task.start]
     await tabs.open(
         addresses[0],
@@ -180,6 +183,7 @@ class WebArena:
     return self.task.intent
 
   async def _judge(self, tabs: Tabs, command: Command) -> tuple[bool, float]:
+    assert self.task is not None and self._state is not None
     if self._state.failure:
       raise EnvError(
           f'The records of WebArena task {self._task_id} cannot be used; reset'
@@ -243,7 +247,7 @@ class WebArenaFactory:
       raise ConfigError(f'session must be 0 or more, got {session!r}.')
     self.slots = episodes
     self.threads = episodes  # they wait for the browser
-    self._options = dict(
+    self._options: dict[str, Any] = dict(
         faults=Faults(slow=slow, errors=errors, session=session),
         observe=observe,
         style=style,

@@ -1,7 +1,7 @@
 """The environment's options: own sites or public tasks, and what each takes."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentrl.envs.base import EnvFactory
 from agentrl.errors import ConfigError
@@ -33,7 +33,7 @@ DEFAULTS: Mapping[str, Any] = {**_SHARED, **_OF_OWN, **_OF_PUBLIC}
 OF_TASKS = ('tasks', 'split_by', 'task_file', 'judge')
 
 
-def is_public(tasks: str | Sequence[str]) -> bool:
+def is_public(tasks: str | Sequence[str]) -> TypeGuard[str]:
   """True if an option `tasks` means public ones."""
   return isinstance(tasks, str) and tasks in PUBLIC
 

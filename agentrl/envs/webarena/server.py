@@ -125,18 +125,18 @@ class Server:
     state = self._states.get(request.cookies.get(COOKIE, ''))
     if state is None:
       return web.Response(status=403, text='No episode is played here.')
-    form = MultiDict()
+    form: MultiDict[str] = MultiDict()
     if request.method == 'POST':
       try:
         sent = await request.post()
       except web.HTTPRequestEntityTooLarge:
         handler = _too_long
-        sent = {}
-      form = MultiDict(
-          (name, value)
-          for name, value in sent.items()
-          if isinstance(value, str)
-      )
+      else:
+        form = MultiDict(
+            (name, value)
+            for name, value in sent.items()
+            if isinstance(value, str)
+        )
     trouble = ''
     if request.method == 'GET' and _is_document(request):
       trouble = state.trouble(site.name, request.path_qs)
@@ -168,7 +168,7 @@ class Server:
         user=None if site.name in state.signed_out else site.user,
     )
     if visit.user is None:
-      answer = Page('sign_in.html', {'next': request.path_qs}, 401)
+      answer: Answer = Page('sign_in.html', {'next': request.path_qs}, 401)
     else:
       answer = _handled(handler, visit)
     return self._reply(site, state, visit, answer, request)

@@ -6,7 +6,7 @@ in their difference.
 
 import itertools
 from collections.abc import Hashable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from scipy import stats
@@ -21,18 +21,19 @@ _MOST_RESAMPLES = 999_999
 _EXTREME = 20  # draws that show one digit of a p-value: their error is 22%
 _BLOCK = 1 << 22  # signs held at a time
 
-Key = tuple[Hashable, Hashable]  # task and sample
-Values = Mapping[Key, float | None]  # None: no valid episode
+Task = TypeVar('Task', bound=Hashable)
+Key = tuple[Task, int]  # task and sample
+Values = Mapping[Key[Task], float | None]  # None: no valid episode
 
 
-class Outcomes(NamedTuple):
+class Outcomes(NamedTuple, Generic[Task]):
   """Pairs by who succeeded; pairs without two valid episodes are `missing`."""
 
-  won: list[Key]  # the first only
-  lost: list[Key]  # the second only
-  both: list[Key]
-  neither: list[Key]
-  missing: list[Key]
+  won: list[Key[Task]]  # the first only
+  lost: list[Key[Task]]  # the second only
+  both: list[Key[Task]]
+  neither: list[Key[Task]]
+  missing: list[Key[Task]]
 
 
 class Comparison(NamedTuple):
@@ -50,7 +51,7 @@ class Comparison(NamedTuple):
   tasks: int
 
 
-def outcomes(first: Values, second: Values) -> Outcomes:
+def outcomes(first: Values[Task], second: Values[Task]) -> Outcomes[Task]:
   """Pairs of successes and failures by outcome, in the first one's order.
 
   Args:
@@ -61,7 +62,7 @@ def outcomes(first: Values, second: Values) -> Outcomes:
     PanelError: the keys differ.
   """
   _check_panels(first, second)
-  sorted_out = Outcomes([], [], [], [], [])
+  sorted_out: Outcomes[Task] = Outcomes([], [], [], [], [])
   for key, a in first.items():
     b = second[key]
     if a is None or b is None:
@@ -76,11 +77,11 @@ def outcomes(first: Values, second: Values) -> Outcomes:
 
 
 def compare(
-    first: Values,
-    second: Values,
+    first: Values[Task],
+    second: Values[Task],
     *,
     seed: int,
-    clusters: Mapping[Hashable, Hashable] | None = None,
+    clusters: Mapping[Task, Hashable] | None = None,
     bounds: tuple[float, float] | None = None,
 ) -> Comparison:
   """Compares means over tasks; pairs with a missing episode are left out.
@@ -99,7 +100,7 @@ def compare(
     ValueError: no pair has two valid episodes.
   """
   _check_panels(first, second)
-  by_task = {}
+  by_task: dict[Task, list[tuple[float, float]]] = {}
   for (task, sample), a in first.items():
     b = second[task, sample]
     if a is not None and b is not None:
@@ -110,8 +111,11 @@ def compare(
   labels = {name: i for i, name in enumerate(dict.fromkeys(names))}
   groups = np.array([labels[name] for name in names])
   pairs = np.concatenate([np.array(task) for task in by_task.values()])
-  single = bool(bounds) and len(pairs) == len(labels)
-  single = single and bool(np.isin(pairs, bounds).all())
+  single = (
+      bounds is not None
+      and len(pairs) == len(labels)
+      and bool(np.isin(pairs, bounds).all())
+  )
   means = np.array([
       np.mean([a for a, _ in task]) - np.mean([b for _, b in task])
       for task in by_task.values()

@@ -135,9 +135,9 @@ def compare_sides(
   """
   single = len(a.runs) == len(b.runs) == 1
   for env, panel in panels.items():
-    clusters = panel.clusters and dict(
-        zip(panel.task_ids, panel.clusters, strict=True)
-    )
+    clusters = None
+    if panel.clusters is not None:
+      clusters = dict(zip(panel.task_ids, panel.clusters, strict=True))
     parts = {ALL: set(panel.task_ids)} | _subtasks(panel)
     for metric in METRICS:
       first, second = values_of(a, env, metric), values_of(b, env, metric)
@@ -172,16 +172,18 @@ def adjusted(rows: Sequence[PairedRow]) -> list[PairedRow]:
     rows: by `compare_sides`, of every pair of sides.
   """
   pairs = len({(row.a, row.b) for row in rows})
-  families = defaultdict(list)
+  families: defaultdict[tuple[str, str, bool], list[tuple[int, float]]] = (
+      defaultdict(list)
+  )
   for i, row in enumerate(rows):
     whole = row.subtask == ALL
     if row.p_value is not None and (pairs > 1 or not whole):
-      families[row.env, row.metric, whole].append(i)
+      families[row.env, row.metric, whole].append((i, row.p_value))
   found = list(rows)
   for (_, _, whole), members in families.items():
     kind = 'pairs' if whole else 'pairs and subtasks'
-    p_values = comparison.holm([rows[i].p_value for i in members])
-    for i, p_value in zip(members, p_values, strict=True):
+    p_values = comparison.holm([p_value for _, p_value in members])
+    for (i, _), p_value in zip(members, p_values, strict=True):
       found[i] = msgspec.structs.replace(
           rows[i],
           p_holm=p_value,
@@ -204,12 +206,17 @@ def episode_outcomes(a: Side, b: Side, env: str) -> EpisodeOutcomes:
   found = comparison.outcomes(
       values_of(a, env, 'success'), values_of(b, env, 'success')
   )
-  pair = lambda key: EpisodePair(
-      *key,
-      subtask[key[0]],
-      first.episodes[env][key].episode_id,
-      second.episodes[env][key].episode_id,
-  )
+
+  def pair(key: Key) -> EpisodePair:
+    task, sample = key
+    return EpisodePair(
+        task,
+        sample,
+        subtask[task],
+        first.episodes[env][key].episode_id,
+        second.episodes[env][key].episode_id,
+    )
+
   by_outcome = {
       name: tuple(map(pair, keys)) for name, keys in found._asdict().items()
   }
@@ -246,7 +253,7 @@ def _any(values: Values) -> bool:
 
 def _subtasks(panel: Panel) -> dict[str, set[int]]:
   """Tasks by kind, where there is more than one kind."""
-  found = defaultdict(set)
+  found: defaultdict[str, set[int]] = defaultdict(set)
   for task, subtask in zip(panel.task_ids, panel.subtasks, strict=True):
     found[subtask].add(task)
   return dict(sorted(found.items())) if len(found) > 1 else {}
@@ -254,8 +261,8 @@ def _subtasks(panel: Panel) -> dict[str, set[int]]:
 
 def _fill(
     row: PairedRow,
-    first: Values,
-    second: Values,
+    first: Values[int],
+    second: Values[int],
     *,
     clusters: Mapping[int, str] | None,
     outcomes: bool,
@@ -298,9 +305,11 @@ def _fill(
   )
 
 
-def _mean(values: Values, keys: Sequence[Key]) -> float:
+def _mean(values: Values[int], keys: Sequence[Key]) -> float:
   """Mean over tasks of each task's mean, over some pairs."""
-  by_task = defaultdict(list)
+  by_task: defaultdict[int, list[float]] = defaultdict(list)
   for key in keys:
-    by_task[key[0]].append(values[key])
+    value = values[key]
+    assert value is not None  # of a valid pair
+    by_task[key[0]].append(value)
   return statistics.fmean(map(statistics.fmean, by_task.values()))

@@ -127,7 +127,8 @@ def to_json(found: msgspec.Struct) -> bytes:
 
 
 def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:
-  rows, over_seeds, outcomes, settings, skipped = [], [], [], [], []
+  rows: list[PairedRow] = []
+  over_seeds, outcomes, settings, skipped = [], [], [], []
   panels: dict[tuple[str, str], Panel] = {}
   left_out: list[Unpaired] = []
   # All panels are checked before the first test is drawn.

@@ -152,7 +152,8 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
         ' that episode is played again.'
     ) from broken
 
-  found, counts = {}, collections.Counter()
+  found: dict[Key, Played] = {}
+  counts: collections.Counter[Key] = collections.Counter()
   for episode in episodes_lib.read(path, on_broken=refuse):
     key = pair_key(panel, journal.key(episode))
     found[key] = outcome_of(episode)

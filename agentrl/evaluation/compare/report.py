@@ -263,6 +263,7 @@ def _number(value: float | None, form: str = '.3f') -> str:
 def _p(row: PairedRow, p_value: float | None) -> str:
   if p_value is None:
     return ''
+  assert row.p_value is not None and row.test is not None  # it was tested
   bound = comparison.is_bound(row.p_value, row.test)
   return comparison.p_words(p_value, bound=bound)
 

@@ -187,7 +187,7 @@ def _settings(side: Side, envs: Collection[str]) -> dict[str, Any]:
 
 
 def _settings_of(run: Recorded, envs: Collection[str]) -> dict[str, Any]:
-  found = {'template': run.policy.template}
+  found: dict[str, Any] = {'template': run.policy.template}
   found |= _flat(run.policy.sampler, 'sampler.')
   for section in _SECTIONS:
     found |= _flat(run.config.get(section, {}), f'{section}.')
@@ -199,7 +199,7 @@ def _settings_of(run: Recorded, envs: Collection[str]) -> dict[str, Any]:
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-  found = {}
+  found: dict[str, Any] = {}
   for name, value in values.items():
     if isinstance(value, Mapping) and value:
       found |= _flat(value, f'{prefix}{name}.')
@@ -230,7 +230,7 @@ def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
         ' Evaluate one again with the settings of the other.'
     )
   shared = set(first.task_ids) & set(second.task_ids)
-  kinds = [panel.only(shared) for panel in (first, second)]
+  parts = [panel.only(shared) for panel in (first, second)]
   kinds = [
       {
           task: (subtask, panel.clusters and panel.clusters[i])
@@ -238,7 +238,7 @@ def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
               zip(panel.task_ids, panel.subtasks, strict=True)
           )
       }
-      for panel in kinds
+      for panel in parts
   ]
   if kinds[0] != kinds[1]:
     raise PanelError(

@@ -113,8 +113,9 @@ def of_panel(
 
   yield from points(TURNS, range(1, panel.horizon + 1), lambda e: len(e.acts))
   tokens = [_tokens(e) for task in tasks for e in task]
-  if None not in tokens and max(tokens) > 0:
-    limits = grid(max(min(tokens), 1), max(tokens))
+  known = [count for count in tokens if count is not None]
+  if len(known) == len(tokens) and max(known) > 0:
+    limits = grid(max(min(known), 1), max(known))
     yield from points(TOKENS, limits, _tokens)
 
 
@@ -149,7 +150,8 @@ def write(directory: pathlib.Path, curves: Curves) -> None:
 def _tokens(episode: Episode) -> int | None:
   """Tokens that an episode sampled; None: an endpoint did not count them."""
   counts = [turn.completion_tokens for turn in episode.turns]
-  return None if None in counts else sum(counts)
+  known = [count for count in counts if count is not None]
+  return sum(known) if len(known) == len(counts) else None
 
 
 def _sampled(episode: Episode, by: str, limit: int) -> int | None:
@@ -162,6 +164,7 @@ def _sampled(episode: Episode, by: str, limit: int) -> int | None:
   # With the plans, summaries and the like before the last of these actions.
   total = acts = 0
   for turn in episode.turns:
+    assert turn.completion_tokens is not None  # the sum is known
     total += turn.completion_tokens
     acts += turn.kind == ACT
     if acts == limit:
@@ -174,7 +177,11 @@ def _mean(
     value: Callable[[Episode], float | None],
 ) -> float | None:
   """The mean over tasks of each task's mean; None if a value is."""
-  found = [[value(e) for e in task] for task in tasks if task]
-  if any(None in task for task in found):
-    return None
-  return statistics.fmean(map(statistics.fmean, found))
+  means = []
+  for task in tasks:
+    known = [x for x in map(value, task) if x is not None]
+    if len(known) < len(task):
+      return None
+    if task:
+      means.append(statistics.fmean(known))
+  return statistics.fmean(means)

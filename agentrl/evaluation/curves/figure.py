@@ -8,7 +8,7 @@ import importlib.util
 import itertools
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from agentrl.errors import ConfigError
 from agentrl.evaluation.curves import report as curves_report
@@ -19,8 +19,9 @@ from agentrl.evaluation.results import Panel
 _COLOURS = (
     '#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000',
 )  # fmt: skip
-_LINES = ('-', '--', '-.', ':')  # for numbers of attempts
-_STYLE = {
+Line = Literal['-', '--', '-.', ':']
+_LINES: tuple[Line, ...] = ('-', '--', '-.', ':')  # for numbers of attempts
+_STYLE: dict[Any, float] = {  # by matplotlib's names
     'font.size': 9,
     'axes.spines.top': False,
     'axes.spines.right': False,
@@ -29,7 +30,8 @@ _STYLE = {
     'savefig.dpi': 150,
 }
 
-Styles = Mapping[Any, str]  # of matplotlib, by policy or by k
+Colours = Mapping[str, str]  # of matplotlib, by policy
+Lines = Mapping[int, Line]  # likewise, by k
 
 
 def check_drawing() -> None:
@@ -95,7 +97,7 @@ def figure(curves: Curves) -> Any:
 
 
 def _draw_totals(
-    axes: Any, points: Sequence[Point], colours: Styles, lines: Styles
+    axes: Any, points: Sequence[Point], colours: Colours, lines: Lines
 ) -> None:
   key = lambda x: (x.policy, x.k)
   for (policy, k), found in itertools.groupby(sorted(points, key=key), key=key):
@@ -108,7 +110,7 @@ def _draw_totals(
 
 
 def _draw_temperatures(
-    axes: Any, curves: Curves, panel: Panel, colours: Styles, lines: Styles
+    axes: Any, curves: Curves, panel: Panel, colours: Colours, lines: Lines
 ) -> None:
   for line in curves_report.by_temperature(curves, panel).values():
     for k in line[0][1]:
@@ -136,7 +138,7 @@ def _draw_line(
     axes.fill_between(xs, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _handles(colours: Styles, lines: Styles) -> list[Any]:
+def _handles(colours: Colours, lines: Lines) -> list[Any]:
   """The legend of colours and, where there are several, of lines."""
   from matplotlib import lines as lines_lib
 

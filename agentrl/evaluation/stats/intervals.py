@@ -79,8 +79,11 @@ def mean_interval(
     )
   names = {name: i for i, name in enumerate(dict.fromkeys(clusters))}
   labels = np.array([names[clusters[i]] for i in played])
-  single = bool(bounds) and len(flat) == len(np.unique(labels))
-  single = single and bool(np.isin(flat, bounds).all())
+  single = (
+      bounds is not None
+      and len(flat) == len(np.unique(labels))
+      and bool(np.isin(flat, bounds).all())
+  )
   means = np.array([np.mean(samples[i]) for i in played])
   ends = interval_ends(means, clusters=labels, bounds=bounds, single=single)
   method = 'wilson' if single else 'clustered' if bounds else 't'

@@ -1,7 +1,7 @@
 """Success in k attempts at a task: any of them, all of them."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence, Sized
 from typing import NamedTuple
 
 from agentrl.evaluation.stats import intervals
@@ -49,7 +49,7 @@ def pass_at(
   return _over_tasks(pass_at_k, k, outcomes, clusters)
 
 
-def fewest(outcomes: Sequence[Sequence[bool]]) -> int:
+def fewest(outcomes: Sequence[Sized]) -> int:
   """The fewest attempts at a task that has any; 0 where none has."""
   return min((len(task) for task in outcomes if len(task)), default=0)
 
@@ -109,7 +109,7 @@ def _over_tasks(
     clusters: Sequence[Hashable] | None,
 ) -> Interval:
   # One attempt is the success itself, with all of its samples.
-  values = outcomes
+  values: Sequence[Sequence[float]] = outcomes
   if k > 1:
     values = [
         [estimate(len(task), sum(task), k)] if len(task) else []

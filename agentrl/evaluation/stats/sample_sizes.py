@@ -154,8 +154,8 @@ def estimate(a: Recorded, b: Recorded | None, env: str) -> dict[str, float]:
       icc * rate * (1 - rate) for icc, rate in zip(iccs, rates, strict=True)
   ]
   if len(both) > 1 and min(between) > 0:
-    means = [[np.mean(t[task]) for task in both] for t in tasks]
-    agreement = np.cov(*means)[0, 1] / np.sqrt(np.prod(between))
+    means = [[float(np.mean(t[task])) for task in both] for t in tasks]
+    agreement = np.cov(means[0], means[1])[0, 1] / np.sqrt(np.prod(between))
     found['agreement'] = float(np.clip(agreement, -1, 1))
   return found
 

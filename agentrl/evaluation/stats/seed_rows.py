@@ -90,8 +90,9 @@ def _scores(
   found = {}
   for env in envs:
     scores = [pairing.score(run, env, metric) for run in side.runs]
-    if None not in scores:
-      found[env] = tuple(scores)
+    known = tuple(score for score in scores if score is not None)
+    if len(known) == len(scores):
+      found[env] = known
     elif metric != 'progress':
       run = side.runs[scores.index(None)]
       raise PanelError(

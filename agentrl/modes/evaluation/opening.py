@@ -17,9 +17,10 @@ from agentrl.rollout import play as play_lib
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.agent import make_agent
 from agentrl.rollout.collect import Play
+from agentrl.rollout.dialogue import AnyCompletion
 from agentrl.rollout.environment import Environment
 from agentrl.rollout.expert import Expert
-from agentrl.rollout.text_agent import TextAgent, make_text_agent
+from agentrl.rollout.text_agent import AnyPolicy, BaseAgent, make_text_agent
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import chat
 from agentrl.text.tokenizer import Tokenizer
@@ -150,8 +151,8 @@ def writing(
 def _make_play(
     environment: Environment,
     config: Evaluate,
-    agent: TextAgent,
-    policy: Policy | ChatPolicy | None,
+    agent: BaseAgent[AnyPolicy, AnyCompletion],
+    policy: AnyPolicy | None,
     *,
     acting: type[ActingPolicy] = Expert,
     number: int = 0,

@@ -81,6 +81,7 @@ def _no_command(
     turns: Sequence[Turn], action: str, count: Count
 ) -> Command | None:
   del turns, action, count
+  return None
 
 
 class Context(NamedTuple):

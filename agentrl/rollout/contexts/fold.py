@@ -95,8 +95,9 @@ def main_line(
 
 def _result(returned: Turn, inside: Sequence[Turn]) -> str:
   """The observation that the main line has of a sub-task."""
-  result = _COMMAND.fullmatch(returned.action)[2].strip()
-  text = f'Result of the sub-task: {result}'
+  found = _COMMAND.fullmatch(returned.action)
+  assert found is not None  # `command` has seen that it is one
+  text = f'Result of the sub-task: {found[2].strip()}'
   # The environment stands where the sub-task has left it.
   acts = types.acts(inside)
   return f'{text}\n\n{acts[-1].observation}' if acts else text

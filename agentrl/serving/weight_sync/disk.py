@@ -77,7 +77,7 @@ class DiskPush:
     self._before: Version | None = None
     self._pins: collections.Counter[pathlib.Path] = collections.Counter()
 
-  async def __call__(self, params: Any, version: int) -> None:
+  async def __call__(self, params: Any, version: int | str) -> None:
     """Writes `params` and makes every server load them.
 
     Raises:
@@ -101,7 +101,7 @@ class DiskPush:
 
   async def use_current_adapter(self) -> None:
     """Makes requests ask for the current adapter, if any; unloads others."""
-    self._adapter = self._current.adapter
+    self._adapter = self._current_version().adapter
     if self._adapter is None:
       return
     for url in self._control.urls:
@@ -115,7 +115,7 @@ class DiskPush:
     """The adapter to request of servers; None: whole models are pushed."""
     return self._adapter
 
-  def write(self, params: Any, version: int) -> Version:
+  def write(self, params: Any, version: int | str) -> Version:
     """Writes a version that no server has been told of.
 
     All processes of a run have to do so at the same time.
@@ -139,7 +139,7 @@ class DiskPush:
   def pinned(self) -> Iterator[Version]:
     """The current version; its files stay for as long as the block runs."""
     with self._lock:
-      version = self._current
+      version = self._current_version()
       self._pins[version.directory] += 1
     try:
       yield version
@@ -152,6 +152,7 @@ class DiskPush:
     with self._lock:
       if self._current is not version:
         return False
+      assert self._watched is not None  # by whom it was held
       self._watched.release(url)
       return True
 
@@ -177,7 +178,9 @@ class DiskPush:
     if info['model_path'] != str(version.model):
       await _unload_adapters(server)  # they belong to another base
       await self._install_model(server, version.base)
-    name = version.adapter.name
+    adapter = version.adapter
+    assert adapter is not None  # it has a base
+    name = adapter.name
     if name not in await server.models():
       await server.load_lora_adapter(name, str(version.directory))
 
@@ -202,6 +205,7 @@ class DiskPush:
       finally:
         await server.continue_()
     if self._verifier is not None:
+      assert version.evidence is not None  # of every model
       await self._verifier.check(server, version.evidence)
 
   async def _make_current(self, new: Version) -> Sequence[str]:
@@ -232,6 +236,11 @@ class DiskPush:
     results = await asyncio.gather(*map(install, urls))
     return {u: e for u, e in zip(urls, results, strict=True) if e is not None}
 
+  def _current_version(self) -> Version:
+    """The current version, once there is one."""
+    assert self._current is not None, 'Nothing was pushed.'
+    return self._current
+
   def _in_use(self, path: pathlib.Path) -> bool:
     with self._lock:
       current = self._current is not None and self._current.directory == path
@@ -259,7 +268,7 @@ class Follower:
     self._name = ''
     self._numbers: tuple[str, ...] = ()  # of the current version, and before it
 
-  async def __call__(self, params: Any, version: int) -> None:
+  async def __call__(self, params: Any, version: int | str) -> None:
     await asyncio.to_thread(self._files.gather, params, keep=False)
     self._name = self._files.name(version)
     self._numbers = (str(version), *self._numbers[:1])

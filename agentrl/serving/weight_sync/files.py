@@ -92,7 +92,7 @@ class ModelFiles:
   eos_ids: Sequence[int] = ()
   tokenizer_files: pathlib.Path | None = None
 
-  def name(self, number: int) -> str:
+  def name(self, number: int | str) -> str:
     """The name of a version's directory."""
     return f'version_{number}'
 
@@ -111,9 +111,13 @@ class ModelFiles:
     entries = names.disassemble(self.config, params, dtype=self.dtype)
     target.parent.mkdir(parents=True, exist_ok=True)
     check_room(target.parent, shards.total_bytes(entries))
-    copy = functools.partial(
-        shutil.copytree, self.tokenizer_files, dirs_exist_ok=True
-    )
+    companions = []
+    if self.tokenizer_files is not None:
+      companions.append(
+          functools.partial(
+              shutil.copytree, self.tokenizer_files, dirs_exist_ok=True
+          )
+      )
     hf.save(
         target,
         self.config,
@@ -121,7 +125,7 @@ class ModelFiles:
         dtype=self.dtype,
         shard_bytes=self.shard_bytes,
         eos_ids=self.eos_ids,
-        companions=[copy] if self.tokenizer_files else [],
+        companions=companions,
     )
     return Version(number, target, verify.collect(number, entries, self.config))
 
@@ -144,7 +148,7 @@ class AdapterFiles:
     self._base: Version | None = None
     self._count = 0
 
-  def name(self, number: int) -> str:
+  def name(self, number: int | str) -> str:
     """A name that no other push has, so servers cannot know it.
 
     All processes of a run get the same, as all make the same pushes.
@@ -158,7 +162,9 @@ class AdapterFiles:
       self._base_params = gather(self._base_params, keep=keep)
     return gather(params, keep=keep)
 
-  def write(self, params: Any, number: int, target: pathlib.Path) -> Version:
+  def write(
+      self, params: Any, number: int | str, target: pathlib.Path
+  ) -> Version:
     """Writes a gathered adapter into a new directory.
 
     Raises:

@@ -5,6 +5,7 @@ same versioning: the sampler reports the version with each completion, so a stal
 reply can be told from a fresh one.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import jax
 
 from agentrl.engine.server import Engine
+from agentrl.inference.sampler import Adapter
 from agentrl.models import lora, transformer
 from agentrl.parallel import distributed
 
@@ -21,11 +23,18 @@ class Push(Protocol):
 
   Attributes:
     accepts: True if a completion may report a weight version; None: all may.
+    adapter: for requests to ask for; None where whole models are pushed.
   """
 
-  accepts: Callable[[str], bool] | None
+  @property
+  def accepts(self) -> Callable[[str], bool] | None:
+    ...
 
-  async def __call__(self, params: Any, version: int) -> None:
+  @property
+  def adapter(self) -> Adapter | None:
+    ...
+
+  async def __call__(self, params: Any, version: int | str) -> None:
     ...
 
 
@@ -54,7 +63,9 @@ def _unstacked(params: Any, base: lora.Base | None, dtype: Any) -> Any:
   else:
     # Layer by layer: merged while they are stacked, all layers' products in
     # float32 would exist at the same time.
-    layers = base.replace(params=transformer.unstack_layers(base.params))
+    layers = dataclasses.replace(
+        base, params=transformer.unstack_layers(base.params)
+    )
     adapter = transformer.unstack_layers(params)
     params = lora.merge(adapter, layers, out_first=True)
   return jax.tree.map(lambda x: x.astype(dtype or x.dtype), params)
@@ -64,6 +75,7 @@ class EmbeddedPush:
   """Into the engine of this process, without a disk round trip."""
 
   accepts = None  # the engine is the run's own, which has no other weights
+  adapter = None  # what is pushed is merged
 
   def __init__(
       self,
@@ -83,7 +95,7 @@ class EmbeddedPush:
     self._dtype = dtype
     self._base = base
 
-  async def __call__(self, params: Any, version: int) -> None:
+  async def __call__(self, params: Any, version: int | str) -> None:
     # The copy is made here; only the swap of references pauses decoding.
     copy = engine_layout(params, self._dtype, self._base)
     jax.block_until_ready(copy)

@@ -142,7 +142,7 @@ def _first_rows(
   It keeps queries, keys and values in one, and finds them there again only where
   the heads make up the width.
   """
-  fused = ('q_proj', 'k_proj', 'v_proj')
+  fused: tuple[str, ...] = ('q_proj', 'k_proj', 'v_proj')
   if config.num_heads * config.head_dim == config.hidden_size:
     fused = ()
   rows = {}

@@ -15,7 +15,7 @@ from agentrl.sites.forge.pages import (
     projects,
     show,
 )
-from agentrl.sites.site import Site
+from agentrl.sites.site import Handler, Site
 
 _NAME = '[A-Za-z0-9_][A-Za-z0-9_.-]*'
 _SPACE = f'/{{space:{_NAME}}}'
@@ -32,7 +32,7 @@ _MERGE = f'{_IN}/merge_requests/{_NUMBER}'
 _PATH = '{path:.+}'
 
 
-def _members(at: str) -> tuple[tuple[str, str, object], ...]:
+def _members(at: str) -> tuple[tuple[str, str, Handler], ...]:
   """Routes of the members of a project or of a group."""
   return (
       ('GET', at, members.listing),

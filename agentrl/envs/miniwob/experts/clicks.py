@@ -243,7 +243,9 @@ def _calendar(at: Situation) -> str:
 
 def _half_hour(time: str) -> int:
   """Number of half hours from midnight to a time such as 4PM or 4:30pm."""
-  hour, half, noon = re.fullmatch(_TIME, time.lower()).groups()
+  found = re.fullmatch(_TIME, time.lower())
+  assert found is not None  # the page writes its times like this
+  hour, half, noon = found.groups()
   return 2 * (int(hour) % 12 + 12 * (noon == 'pm')) + bool(half)
 
 

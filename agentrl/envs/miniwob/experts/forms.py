@@ -51,10 +51,10 @@ def _slider_and_box(at: Situation) -> str:
 
 
 def _radio_and_text(at: Situation) -> str:
-  radio, text, box = at.find(
+  place, text, box = at.find(
       r'the (\d+)\w\w radio .* number "(.*)" into the (\d+)\w\w textbox'
   )
-  radio = at.nth('radio', int(radio))
+  radio = at.nth('radio', int(place))
   if radio.state('checked') != 'true':
     return click(radio)
   field = at.nth('textbox', int(box))

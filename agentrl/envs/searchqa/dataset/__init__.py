@@ -40,7 +40,8 @@ def key(*files: str) -> str:
   """A digest of the code here, which names the data's versions, and of `files`."""
   digest = hashlib.sha256()
   modules = (sources, corpus, facts, questions, records, scoring)
-  for file in (*(module.__file__ for module in modules), __file__, *files):
+  code = (module.__file__ for module in modules if module.__file__)
+  for file in (*code, __file__, *files):
     digest.update(pathlib.Path(file).read_bytes())
   return digest.hexdigest()[:16]
 

@@ -199,14 +199,14 @@ def _read(country: Country, sources: Sources) -> Iterator[_Read]:
       yield 'former ruler', field, ruler, (), former
 
   land = country.fields.get('Geography', {}).get('Land boundaries', {})
-  borders = [
-      re.fullmatch(r'([A-Z][^\d;()]+?) ([\d,.]+) km', part)
-      for part in text(
-          'Geography', 'Land boundaries', 'border countries'
-      ).split('; ')
-  ]
+  parts = text('Geography', 'Land boundaries', 'border countries').split('; ')
+  matches = (
+      re.fullmatch(r'([A-Z][^\d;()]+?) ([\d,.]+) km', part) for part in parts
+  )
+  borders = [match for match in matches if match]
   # France and Cyprus have borders elsewhere, which the list leaves out.
-  if all(borders) and set(land) <= {'total', 'border countries', 'note'}:
+  whole = len(borders) == len(parts)
+  if whole and set(land) <= {'total', 'border countries', 'note'}:
     lengths = [(float(x[2].replace(',', '')), x[1]) for x in borders]
     relation = 'only neighbour' if len(lengths) == 1 else 'longest border'
     if other := _first(lengths, sources):
@@ -286,7 +286,7 @@ def _person(name: str) -> tuple[str, ...]:
 
 def _of_cities(sources: Sources) -> Iterator[Fact]:
   """The country of each large city whose name no other city has."""
-  called = collections.Counter()
+  called: collections.Counter[str] = collections.Counter()
   for city in sources.cities:
     names = filter(_LATIN.search, (city['name'], *city['alternatenames']))
     called.update({normalise(fold(name)) for name in names})
@@ -391,9 +391,9 @@ def _backwards(found: list[Fact], sources: Sources) -> Iterator[Fact]:
   yield from _formerly(sources)
 
 
-def _owners(sources: Sources) -> collections.Counter:
+def _owners(sources: Sources) -> collections.Counter[tuple[str, str]]:
   """Number of countries and territories by relation and answer."""
-  count = collections.Counter()
+  count: collections.Counter[tuple[str, str]] = collections.Counter()
   anthems = [
       country.text('Government', 'National anthem(s)', 'title')
       for country in sources.countries.values()
@@ -441,9 +441,9 @@ def _formerly(sources: Sources) -> Iterator[Fact]:
 
 def _unique(found: Iterator[Fact]) -> list[Fact]:
   """Those whose subject nothing else shares."""
-  found = list(found)
-  count = collections.Counter((x.relation, x.subject) for x in found)
-  return [x for x in found if count[x.relation, x.subject] == 1]
+  facts = list(found)
+  count = collections.Counter((x.relation, x.subject) for x in facts)
+  return [x for x in facts if count[x.relation, x.subject] == 1]
 
 
 def _country_names(country: Country) -> tuple[str, ...]:

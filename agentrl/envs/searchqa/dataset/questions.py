@@ -147,8 +147,8 @@ def generate(found: Sequence[Fact]) -> list[Question]:
   for fact in found:
     kind = fact.family.split()[0]
     if kind != 'city' or _number(fact.family) % _ONE_CITY_OF == 0:
-      family = by_family.setdefault(fact.family, [])
-      family.extend(_chains((fact,), of_subject))
+      chains = by_family.setdefault(fact.family, [])
+      chains.extend(_chains((fact,), of_subject))
   questions = []
   for family, chains in by_family.items():
     most = _PER_FAMILY[family.split()[0]]
@@ -157,9 +157,9 @@ def generate(found: Sequence[Fact]) -> list[Question]:
     named = {_name(chain): chain for chain in chains}
     for name in sorted(named, key=_number):
       chain = named[name]
-      kind = len(chain) - 1
-      if drawn[kind] < most[kind] and _kept(name, chain) and _fair(name, chain):
-        drawn[kind] += 1
+      more = len(chain) - 1  # hops after the first
+      if drawn[more] < most[more] and _kept(name, chain) and _fair(name, chain):
+        drawn[more] += 1
         questions.append(_question(name, chain, family))
   return sorted(
       questions, key=lambda x: (SPLITS.index(x.split), len(x.hops), x.name)

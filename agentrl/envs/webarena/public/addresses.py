@@ -133,7 +133,7 @@ def parse(
   parts = urllib.parse.urlsplit(text if shown is None else shown)
   path = parts.path
   if query is None:
-    found = []
+    found: list[str] = []
     if rules.base64:
       path, found = _hidden(path)
     query = _queries('&'.join(filter(None, (*found, parts.query.strip()))))

@@ -68,8 +68,10 @@ async def _visitor(
     context: BrowserContext, headers: Mapping[str, str] | None
 ) -> AsyncIterator[BrowserContext]:
   """A context with the same cookies, local storage and viewport."""
+  browser = context.browser
+  assert browser is not None  # only persistent contexts have none
   try:
-    visitor = await context.browser.new_context(
+    visitor = await browser.new_context(
         storage_state=await context.storage_state(),
         viewport=context.pages[0].viewport_size,
         locale='en-US',

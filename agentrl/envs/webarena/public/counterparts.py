@@ -25,7 +25,8 @@ def table() -> Iterator[tuple[int, str, int, tuple[str, ...]]]:
   Raises:
     EnvError: the wheel with the public tasks is missing.
   """
-  counts, sites = Counter(), {}
+  counts: Counter[int] = Counter()
+  sites: dict[int, str] = {}
   for task in tasks.load('raw').values():
     if set(task.sites) <= set(DOMAINS):
       counts[task.template_id] += 1

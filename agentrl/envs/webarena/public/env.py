@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from absl import logging
+from playwright.async_api import Page
 
 from agentrl.envs.web import episode as episode_lib, har as har_lib
 from agentrl.envs.web.browser import Browser
@@ -118,14 +119,20 @@ class PublicWebArena:
     self._episode.close()
     self._forget_har()
 
+  @property
+  def _played(self) -> PublicTask:
+    """The task of an episode that has begun."""
+    assert self._task is not None
+    return self._task
+
   def _headers(self) -> Mapping[str, str]:
     return sites.login_headers(
         {
             site: account
             for site, account in self._accounts.items()
-            if site in self._task.sites
+            if site in self._played.sites
         },
-        self._task.sites,
+        self._played.sites,
     )
 
   async def _open(self, tabs: Tabs) -> str:
@@ -133,23 +140,23 @@ class PublicWebArena:
     try:
       first, *others = [
           self._hosts.check(url)
-          for url in task_table.start_urls(self._task, self._urls)
+          for url in task_table.start_urls(self._played, self._urls)
       ]
     except Refused as refusal:
       raise EnvError(
-          f'WebArena task {self._task.id} cannot begin: {refusal}'
+          f'WebArena task {self._played.id} cannot begin: {refusal}'
       ) from refusal
     await tabs.open(first)
     for url in others:
       await tabs.add(url)
-    return self._task.intent
+    return self._played.intent
 
   async def _probe(self) -> None:
     """Raises EnvError if a site of the task is dead.
 
     That must not be taken for a policy's failure.
     """
-    mine = {site: self._urls[site] for site in self._task.sites}
+    mine = {site: self._urls[site] for site in self._played.sites}
     await sites.probe(mine, self._headers())
 
   async def _judge(self, tabs: Tabs, command: Command) -> tuple[bool, float]:
@@ -158,14 +165,15 @@ class PublicWebArena:
         await self._probe()
       return False, 0.0
     entries: Sequence[events.Entry] = ()
-    page = tabs.page
-    if not self._task.raw:
+    page: Page | None = tabs.page
+    if not self._played.raw:
       await self._episode.keep_picture(tabs)
       await tabs.context.close()  # which writes the file
+      assert self._har is not None  # `reset` made one
       entries = events.read_har(self._har)
       page = None
     score = await grade.evaluate(
-        self._task,
+        self._played,
         self._urls,
         answer=command.text,
         page=page,
@@ -231,7 +239,7 @@ class PublicFactory:
     self.threads = episodes  # they wait for the browser
     self._urls = urls
     self._tasks = {task_id: table[task_id] for task_id in chosen}
-    self._options = dict(
+    self._options: dict[str, Any] = dict(
         context=context,
         accounts=signed_in,
         judge=load_judge(judge),

@@ -73,8 +73,10 @@ async def _raw(
             f'The judge failed on task {task.id}: {error!r:.300}'
         ) from error
     elif kind == 'url_match':
+      assert page is not None  # raw tasks end on one
       score *= raw.of_url(config['reference_url'], page.url)
     elif score:  # pages need not be opened once the score is 0
+      assert page is not None
       score *= await contents.evaluate(
           config['program_html'], urls, page, headers=headers
       )

@@ -181,7 +181,9 @@ def seconds(value: Any) -> float:
   text = re.sub(r'(\d+):(\d+)\s*hours?', r'\1h\2m', _text(value))
   if re.fullmatch(r'\s*[+-]?[\d._]+(e[+-]?\d+)?\s*', text):
     raise ValueError(f'{text!r} has no unit of time.')
-  sign, text = re.fullmatch(r'\s*([+|-])?\s*(.*)', text, re.DOTALL).groups()
+  signed = re.fullmatch(r'\s*([+|-])?\s*(.*)', text, re.DOTALL)
+  assert signed is not None  # any text has this form
+  sign, text = signed.groups()
   span = _SPAN.fullmatch(text)
   if span and any(span.groups()):
     parts = zip(span.groups(), (each for _, each in _TIMES), strict=True)

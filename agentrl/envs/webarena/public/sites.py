@@ -52,9 +52,11 @@ def _checked(variable: str, text: str) -> str:
   """A URL in the form that the browser gives it, without a last slash."""
   try:
     parts = urllib.parse.urlsplit(text)
-    right = parts.scheme in ('http', 'https') and parts.hostname
     right = (
-        right and parts.username is None and not (parts.query or parts.fragment)
+        parts.scheme in ('http', 'https')
+        and bool(parts.hostname)
+        and parts.username is None
+        and not (parts.query or parts.fragment)
     )
     _ = parts.port  # raises
   except ValueError:

@@ -62,7 +62,8 @@ def folder() -> pathlib.Path:
   """
   # Its import would want pydantic and sixteen more, all pinned.
   spec = importlib.util.find_spec('webarena_verified')
-  for place in spec.submodule_search_locations if spec else ():
+  places = spec.submodule_search_locations if spec else None
+  for place in places or ():
     found = pathlib.Path(place) / 'assets' / 'dataset'
     if found.is_dir():
       return found
@@ -117,7 +118,8 @@ def choose(
     urls: site -> its URL, see `sites.from_environment`.
     judge: whether answers can be compared by meaning.
   """
-  found, skipped = [], Counter()
+  found: list[int] = []
+  skipped: Counter[str] = Counter()
   for task in tasks:
     unset = [site for site in task.sites if site not in urls]
     if not task.raw and task.id in LEFT_OUT:

@@ -1,5 +1,6 @@
 """Pages of the shop's content, and themes."""
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -107,7 +108,7 @@ def theme(visit: Visit) -> Page:
   return Page('theme.html', {'theme': found, 'colours': colours})
 
 
-def _page(visit: Visit) -> Mapping[str, Any]:
+def _page(visit: Visit) -> sqlite3.Row:
   return visit.one('SELECT * FROM pages WHERE id = ?', int(visit.match['id']))
 
 
@@ -122,7 +123,7 @@ def _read(visit: Visit) -> dict[str, Any]:
 
 def _form(
     typed: Mapping[str, Any],
-    page: Mapping[str, Any] | None = None,
+    page: sqlite3.Row | None = None,
     error: str = '',
 ) -> Page:
   return Page(

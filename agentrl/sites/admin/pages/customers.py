@@ -1,6 +1,7 @@
 """Customers and subscribers of the newsletter."""
 
 import re
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -98,7 +99,7 @@ def unsubscribe(visit: Visit) -> Redirect:
   return Redirect(SUBSCRIBERS.path, notice)
 
 
-def _customer(visit: Visit) -> Mapping[str, Any]:
+def _customer(visit: Visit) -> sqlite3.Row:
   return visit.one(
       'SELECT * FROM customers WHERE id = ?', int(visit.match['id'])
   )

@@ -1,6 +1,7 @@
 """Price rules with their coupons, and search terms."""
 
 import re
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -118,7 +119,7 @@ def terms(visit: Visit) -> Page:
   return grid.page(visit, TERMS)
 
 
-def _rule(visit: Visit) -> Mapping[str, Any]:
+def _rule(visit: Visit) -> sqlite3.Row:
   return visit.one(
       'SELECT * FROM price_rules WHERE id = ?', int(visit.match['id'])
   )
@@ -167,7 +168,7 @@ def _read(visit: Visit) -> dict[str, Any]:
 def _form(
     visit: Visit,
     typed: Mapping[str, Any],
-    rule: Mapping[str, Any] | None = None,
+    rule: sqlite3.Row | None = None,
     error: str = '',
 ) -> Page:
   del visit

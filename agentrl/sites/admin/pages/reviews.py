@@ -1,5 +1,6 @@
 """Reviews: their grid, and the form of one."""
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -112,7 +113,7 @@ def delete(visit: Visit) -> Redirect:
   return Redirect(REVIEWS.path, 'The review has been deleted.')
 
 
-def _review(visit: Visit) -> Mapping[str, Any]:
+def _review(visit: Visit) -> sqlite3.Row:
   return visit.one('SELECT * FROM reviews WHERE id = ?', int(visit.match['id']))
 
 

@@ -2,7 +2,9 @@
 
 import datetime
 import re
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
+from typing import Any
 
 from agentrl.sites.site import Visit, Wrong
 
@@ -84,4 +86,8 @@ def choice(visit: Visit, name: str, choices: tuple[str, ...]) -> str:
   return said
 
 
-FILTERS = {'money': money, 'when': when, 'number': number}
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    'money': money,
+    'when': when,
+    'number': number,
+}

@@ -173,7 +173,8 @@ def _price_of_line(stores: Stores, k: int) -> Task:
       ('Raise', 425),
       ('Lower', -125),
   )[k]
-  steps, goal = [], []
+  steps: list[Step] = []
+  goal: list[Row] = []
   for row in _line(stores, line):
     after = row['price_cents'] + cents
     goal.append(_changed(row['id'], price_cents=after))
@@ -208,7 +209,8 @@ def _sale(stores: Stores, k: int) -> Task:
       pair['brand'],
       pair['kind'],
   )
-  steps, goal = [], []
+  steps: list[Step] = []
+  goal: list[Row] = []
   for row in found:
     values = {'price_cents': special, 'list_cents': row['price_cents']}
     goal.append(_changed(row['id'], **values))

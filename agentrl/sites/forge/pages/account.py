@@ -29,7 +29,7 @@ def save_profile(visit: Visit) -> Redirect:
       'website': website,
       **{name: visit.text(name, most=500, needed=False) for name in _FIELDS},
   }
-  update(visit.db, 'users', visit.user, **values)
+  update(visit.db, 'users', visit.user_id, **values)
   return Redirect('/-/profile', 'Profile was updated.')
 
 
@@ -39,7 +39,7 @@ def save_status(visit: Visit) -> Redirect:
       'status': visit.text('your_status', most=100, needed=False),
       'is_busy': int('busy' in visit.form),
   }
-  update(visit.db, 'users', visit.user, **values)
+  update(visit.db, 'users', visit.user_id, **values)
   return Redirect('/-/profile', 'Status was updated.')
 
 
@@ -55,7 +55,7 @@ def save_preferences(visit: Visit) -> Redirect:
   if theme not in ('light', 'dark') or level not in LEVELS:
     raise Wrong('Theme or notification level is not one of those listed.')
   values = {'theme': theme, 'notification_level': level}
-  update(visit.db, 'users', visit.user, **values)
+  update(visit.db, 'users', visit.user_id, **values)
   return Redirect('/-/profile/preferences', 'Preferences were saved.')
 
 

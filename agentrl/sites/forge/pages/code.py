@@ -307,7 +307,8 @@ def contributors(visit: Visit) -> Page:
 def branches(visit: Visit) -> Page:
   """The branches of a project."""
   place = access.project(visit)
-  where, values = 'b.project_id = ?', [place.id]
+  where = 'b.project_id = ?'
+  values: list[int | str] = [place.id]
   said = visit.query.get('search', '').strip()
   if said:
     where += ' AND instr(lower(b.name), ?) > 0'

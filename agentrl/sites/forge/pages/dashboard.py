@@ -146,7 +146,7 @@ def _where(
     project = 'id' if table == 'repositories' else 'project_id'
     where += (
         f" AND (visibility != 'private' OR {project} IN (SELECT project_id FROM"
-        f' grants WHERE user_id = {int(visit.user)}))'
+        f' grants WHERE user_id = {int(visit.user_id)}))'
     )
   return where, words
 

@@ -50,7 +50,7 @@ def items(
     where: SQL about `i`, a row of the view, that all of them fulfil.
     *values: of its question marks.
   """
-  where += ' AND' + SEEN.format(int(visit.user))
+  where += ' AND' + SEEN.format(int(visit.user_id))
   found = list(values)
   for word in terms(visit.query.get('search', '')):
     where += ' AND instr(lower(i.title || char(10) || i.description), ?) > 0'
@@ -147,7 +147,7 @@ def projects(
   """
   where += (
       " AND (visibility != 'private' OR id IN (SELECT project_id FROM grants"
-      f' WHERE user_id = {int(visit.user)}))'
+      f' WHERE user_id = {int(visit.user_id)}))'
   )
   found = list(values)
   for word in terms(visit.query.get('name', '')):

@@ -61,7 +61,8 @@ def _page(team: _Team, template: str, **values: object) -> Page:
 def listing(visit: Visit) -> Page:
   """The members, those of the group of a project as well."""
   team = _team(visit)
-  where, found = f'm.{team.column} = ?', [team.id]
+  where = f'm.{team.column} = ?'
+  found: list[int | str] = [team.id]
   said = visit.query.get('search', '').strip().lower()
   if said:
     where += " AND instr(lower(u.name || ' ' || u.username), ?) > 0"

@@ -1,5 +1,6 @@
 """Projects: lists, their pages, new ones, forks, settings."""
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,7 +53,7 @@ def _list(
 def show(visit: Visit) -> Page:
   """A project's page: counts, files and README."""
   place = access.project(visit)
-  tree = {}
+  tree: Mapping[str, sqlite3.Row] = {}
   commits = 0
   if place.row['branch_id'] is not None:
     line = code.lineage(visit, code.branch(visit, place, place.row['branch']))

@@ -25,7 +25,9 @@ def fill(
     db: sqlite3.Connection, chance: random.Random, made: Sequence[Made]
 ) -> None:
   """Inserts branches, commits and files."""
-  branches, commits, trees = [], [], {}
+  branches: list[tuple[int, int, int | None, str, int, str]] = []
+  commits: list[Commit] = []
+  trees = {}
   for each in made:
     name = chance.choice(('main', 'main', 'master', 'develop'))
     branches.append((each.id, each.id, None, name, 1, ago(each.age)))

@@ -18,8 +18,19 @@ class Topic(NamedTuple):
 def _read(table: str) -> Sequence[Topic]:
   found = []
   for line in table.strip().splitlines():
-    *words, parts = (x.strip() for x in line.split('|'))
-    found.append(Topic(*words, tuple(parts.split(', '))))
+    space, path, language, topics, description, parts = (
+        x.strip() for x in line.split('|')
+    )
+    found.append(
+        Topic(
+            space,
+            path,
+            language,
+            topics,
+            description,
+            tuple(parts.split(', ')),
+        )
+    )
   return tuple(found)
 
 

@@ -189,9 +189,11 @@ def _merge_requests(
   ages = sorted(
       chance.randrange(95 * DAY, max(96 * DAY, each.age)) for _ in range(past)
   )
-  plan = [(age, None) for age in ages[::-1]]
-  for branch in sorted(open_ones, key=lambda x: x['created_at']):
-    plan.append((since(branch['created_at']) - 5, branch))
+  plan: list[tuple[int, sqlite3.Row | None]] = [
+      (age, None) for age in ages[::-1]
+  ]
+  for source in sorted(open_ones, key=lambda x: x['created_at']):
+    plan.append((since(source['created_at']) - 5, source))
   titles: set[str] = set()
   for number, (age, branch) in enumerate(plan, 1):
     title, description = words.change(chance, each.topic.parts)

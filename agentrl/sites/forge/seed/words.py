@@ -1,6 +1,7 @@
 """Word lists of which the forge's texts are composed."""
 
 import random
+from collections.abc import Sequence
 
 FIRST = (
     'Alma', 'Anton', 'Aria', 'Basil', 'Bruno', 'Carla', 'Cedric', 'Clara',
@@ -200,7 +201,7 @@ def license_text(name: str) -> str:
   )
 
 
-def compose(form: str, chance: random.Random, parts: tuple[str, ...]) -> str:
+def compose(form: str, chance: random.Random, parts: Sequence[str]) -> str:
   """Fills a form of the lists above for a project with these parts."""
   part = chance.choice(parts)
   return form.format(
@@ -215,7 +216,7 @@ def compose(form: str, chance: random.Random, parts: tuple[str, ...]) -> str:
 
 
 def issue(
-    kind: str, chance: random.Random, parts: tuple[str, ...]
+    kind: str, chance: random.Random, parts: Sequence[str]
 ) -> tuple[str, str]:
   """Title and description of an issue of a kind of `KINDS`."""
   part = (chance.choice(parts),)
@@ -225,23 +226,23 @@ def issue(
   return title, '\n\n'.join(compose(x, chance, part) for x in said)
 
 
-def change(chance: random.Random, parts: tuple[str, ...]) -> tuple[str, str]:
+def change(chance: random.Random, parts: Sequence[str]) -> tuple[str, str]:
   """Title and description of a merge request."""
   part = (chance.choice(parts),)
   title = compose(chance.choice(_CHANGES), chance, part)
   return title, compose(chance.choice(_DETAILS), chance, part)
 
 
-def reply(chance: random.Random, parts: tuple[str, ...]) -> str:
+def reply(chance: random.Random, parts: Sequence[str]) -> str:
   """A comment on an issue."""
   return compose(chance.choice(_REPLIES), chance, parts)
 
 
-def review(chance: random.Random, parts: tuple[str, ...]) -> str:
+def review(chance: random.Random, parts: Sequence[str]) -> str:
   """A comment on a merge request."""
   return compose(chance.choice(_REVIEWS), chance, parts)
 
 
-def commit(chance: random.Random, parts: tuple[str, ...]) -> str:
+def commit(chance: random.Random, parts: Sequence[str]) -> str:
   """The message of a commit."""
   return compose(chance.choice(_COMMITS), chance, parts)

@@ -18,6 +18,7 @@ from agentrl.sites.goals import Goal
 from agentrl.sites.task import (
     GO,
     SEEK,
+    Step,
     Stores,
     Task,
     Template,
@@ -38,7 +39,7 @@ _STATES = (
 def _merges(k: int, what: str, entry: str, field: str) -> Task:
   state, words = _STATES[k]
   asked = {field: 'emma'} | ({'state': state} if state else {})
-  steps = (
+  steps: tuple[Step, ...] = (
       click_on('DisclosureTriangle', 'Merge requests'),
       click_on('link', entry),
   )
@@ -68,9 +69,9 @@ def _reviews(stores: Stores, k: int) -> Task:
 
 def _todos(stores: Stores, k: int) -> Task:
   del stores
-  words, query, steps = (
-      ('Open my to-do list', '', ()),
-      ('Show me what I have done on my to-do list', 'state=done', ('Done',)),
+  words, query, shown = (
+      ('Open my to-do list', '', ''),
+      ('Show me what I have done on my to-do list', 'state=done', 'Done'),
       (
           'Show the reviews that people requested of me on my to-do list',
           'kind=review+requested',
@@ -88,10 +89,10 @@ def _todos(stores: Stores, k: int) -> Task:
       ),
   )[k]
   opened = [click_on('link', 'To-Do List')]
-  if steps == ('Done',):
+  if shown == 'Done':
     opened.append(click_on('link', 'Done'))
-  elif steps:
-    opened += [choose('Action', steps), click_on('button', 'Apply')]
+  elif shown:
+    opened += [choose('Action', shown), click_on('button', 'Apply')]
   return go(f'{words}.', f'dashboard/todos?{query}'.rstrip('?'), opened)
 
 

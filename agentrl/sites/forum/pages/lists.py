@@ -108,7 +108,8 @@ def sidebar(visit: Visit, row: sqlite3.Row) -> Mapping[str, Any]:
 def comments(visit: Visit) -> Page:
   """The newest comments, of all forums or of one."""
   row = named(visit) if 'forum' in visit.match else None
-  where, values = '1', ()
+  where = '1'
+  values: tuple[Any, ...] = ()
   if row is not None:
     where = 's.forum_id = ?'
     values = (row['id'],)

@@ -67,6 +67,7 @@ def send(visit: Visit) -> Answer:
       ' (?, ?, ?, ?)',
       (visit.user, user['id'], title, NOW),
   ).lastrowid
+  assert key is not None  # a row was inserted
   _write(visit, key, body)
   return Redirect(f'/messages/{key}', 'Your message was sent.')
 

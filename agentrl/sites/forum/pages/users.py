@@ -79,8 +79,8 @@ def comments(visit: Visit) -> Page:
 def edit_biography(visit: Visit) -> Page:
   """The form of one's biography."""
   user = _me(visit)
-  values = {'typed': user['biography'] or '', 'error': ''}
-  return _page(visit, user, 'edit_biography.html', **values)
+  typed = user['biography'] or ''
+  return _page(visit, user, 'edit_biography.html', typed=typed, error='')
 
 
 def update_biography(visit: Visit) -> Answer:

@@ -61,7 +61,9 @@ def _ago(minutes: int, seconds: int = 0) -> str:
 
 
 def _fill_users(db: sqlite3.Connection, chance: random.Random) -> None:
-  rows = [('emma', 'Birds, books and bicycles.', _ago(823 * 1440 + 77))]
+  rows: list[tuple[str, str | None, str]] = [
+      ('emma', 'Birds, books and bicycles.', _ago(823 * 1440 + 77))
+  ]
   for name in texts.names(chance, _USERS - 1):
     about = None
     if chance.random() < 0.6:
@@ -179,7 +181,8 @@ def _fill_comments(
 ) -> None:
   # Their comments are seldom liked.
   sour = set(chance.sample(list(range(2, _USERS + 1)), 30))
-  found = []  # time, place in this list, place of the parent, ...
+  # Time, place in this list, place of the parent, ...
+  found: list[tuple[str, int, int | None, int, int, str, int]] = []
   for submission in db.execute(
       'SELECT id, forum_id, user_id, created_at FROM submissions'
   ).fetchall():
@@ -230,7 +233,15 @@ def _fill_comments(
       'INSERT INTO comments (id, parent_id, submission_id, user_id, body,'
       ' points, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
       [
-          (keys[place], keys.get(parent), submission, user, body, points, time)
+          (
+              keys[place],
+              None if parent is None else keys[parent],
+              submission,
+              user,
+              body,
+              points,
+              time,
+          )
           for time, place, parent, submission, user, body, points in sorted(
               found
           )

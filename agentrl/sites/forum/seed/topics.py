@@ -38,8 +38,16 @@ def _topic(
     size: int = 3,
     photos: bool = False,
 ) -> Topic:
-  lists = (tuple(x.split('; ')) for x in (things, tasks, kinds))
-  return Topic(forum, title, about, *lists, size, photos)
+  return Topic(
+      forum,
+      title,
+      about,
+      tuple(things.split('; ')),
+      tuple(tasks.split('; ')),
+      tuple(kinds.split('; ')),
+      size,
+      photos,
+  )
 
 
 TOPICS = (

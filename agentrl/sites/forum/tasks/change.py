@@ -1,7 +1,7 @@
 """Tasks that change something else than the list of submissions."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import sqlite3
+from collections.abc import Sequence
 
 from agentrl.sites.forum.pages import show
 from agentrl.sites.forum.tasks import picking
@@ -102,7 +102,7 @@ def _task(
   )
 
 
-def _vote(post: Mapping[str, Any], choice: int) -> Row:
+def _vote(post: sqlite3.Row, choice: int) -> Row:
   return Row(
       'forum.submission_votes',
       ADDED,

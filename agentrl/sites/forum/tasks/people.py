@@ -126,7 +126,9 @@ def _letter(stores: Stores, k: int) -> Task:
       ' t.title = ? ORDER BY m.id DESC LIMIT 1',
       title,
   )
-  found = re.search(pattern, body)[1]
+  match = re.search(pattern, body)
+  assert match is not None  # the letters are written for these patterns
+  found = match[1]
   answer: Answer = Text(found)
   if 'much' in question:
     answer = Money(100 * int(found))

@@ -281,7 +281,9 @@ def _answered_by(stores: Stores, k: int) -> Task:
   post, comments = _pick_thread(
       stores, k, 350, lambda found: _answered(found) is not None
   )
-  comment, reply = _answered(comments)
+  answered = _answered(comments)
+  assert answered is not None  # the thread was picked for it
+  comment, reply = answered
   return ask(
       f'Under the submission "{post["title"]}" the user {comment["author"]}'
       ' wrote one comment, which got a single direct reply. Who wrote that'
@@ -468,6 +470,7 @@ def _comment_points(stores: Stores, k: int) -> Task:
       stores, k, 1100, lambda found: find(found) is not None
   )
   comment = find(comments)
+  assert comment is not None  # the thread was picked for it
   return ask(
       f'How many points has the comment that {comment["author"]} wrote under'
       f' the submission "{post["title"]}"? Answer with a number.',

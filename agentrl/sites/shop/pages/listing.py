@@ -1,6 +1,7 @@
 """Lists of products: the home page, categories, search and the sale."""
 
 import re
+import sqlite3
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -42,7 +43,7 @@ def home(visit: Visit) -> Page:
   )
 
 
-def category(visit: Visit, row: Mapping[str, Any]) -> Answer:
+def category(visit: Visit, row: sqlite3.Row) -> Answer:
   """The products of a category and of those in it."""
   return _listed(
       visit,
@@ -114,7 +115,7 @@ def advanced_result(visit: Visit) -> Answer:
   )
 
 
-def trail(visit: Visit, category_id: int) -> Sequence[Mapping[str, Any]]:
+def trail(visit: Visit, category_id: int) -> Sequence[sqlite3.Row]:
   """A category and those above it, the highest first."""
   return visit.all(
       'WITH RECURSIVE up (id, depth) AS (SELECT ?, 0 UNION ALL SELECT'
@@ -131,8 +132,8 @@ def _listed(
     where: str,
     values: Sequence[Any],
     *,
-    trail: Sequence[Mapping[str, Any]] = (),
-    children: Sequence[Mapping[str, Any]] = (),
+    trail: Sequence[sqlite3.Row] = (),
+    children: Sequence[sqlite3.Row] = (),
 ) -> Answer:
   """A page of the products that fit, after the filters of the address."""
   canonical = _canonical(visit)

@@ -119,7 +119,8 @@ def _add_search_terms(db: sqlite3.Connection, chance: random.Random) -> None:
       'SELECT brand, kind, count(*) FROM products GROUP BY brand, kind ORDER BY'
       ' brand, kind'
   ).fetchall()
-  brands, kinds = {}, {}
+  brands: dict[str, int] = {}
+  kinds: dict[str, int] = {}
   for brand, kind, count in goods:
     brands[brand] = brands.get(brand, 0) + count
     kinds[kind] = kinds.get(kind, 0) + count

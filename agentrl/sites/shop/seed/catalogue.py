@@ -70,7 +70,8 @@ def products(
     For each the values of its columns, and `attributes` and `options` as
     pairs of a name and a value.
   """
-  found, names = [], set()
+  found: list[dict[str, Any]] = []
+  names: set[tuple[str, str, str]] = set()
   while len(found) < PER_LEAF:
     brand = chance.choice(list(department.brands))
     kind = chance.choice(list(leaf.kinds))

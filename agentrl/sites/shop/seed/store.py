@@ -106,7 +106,7 @@ def _add_products(db: sqlite3.Connection, chance: random.Random) -> None:
   chance.shuffle(waiting)
   stamps = times(len(waiting), 1400, chance)
   skus = chance.sample(list(range(10_000, 100_000)), len(waiting))
-  for (category, product), stamp, sku in zip(
+  for (category_id, product), stamp, sku in zip(
       waiting, stamps, skus, strict=True
   ):
     attributes, options = product.pop('attributes'), product.pop('options')
@@ -117,7 +117,7 @@ def _add_products(db: sqlite3.Connection, chance: random.Random) -> None:
         **product,
         sku=f'B{sku}{chance.choice("KLMNPRTX")}',
         slug=catalogue.slug(product['name']),
-        category_id=category,
+        category_id=category_id,
         quantity=0
         if draw < 3
         else chance.randrange(1, 12 if draw < 12 else 400),

@@ -48,7 +48,7 @@ def _search(stores: Stores, k: int) -> Task:
 
 
 def _sort(direction: str) -> tuple[Step, ...]:
-  steps = (choose('Sort By', 'Price'),)
+  steps: tuple[Step, ...] = (choose('Sort By', 'Price'),)
   if direction == 'desc':
     steps += (click_on('link', 'Set Descending Direction'),)
   return steps
@@ -160,7 +160,9 @@ def _measured(stores: Stores, kind: str, low: int) -> list:
 def _card_case(stores: Stores, k: int) -> Task:
   need = (7, 11, 14, 21, 27)[k]
   found = _measured(stores, 'Game Card Case', need)
-  _, product = picks.only(found, lambda x: (x[0], x[1]['price_cents']))
+  fitting = picks.only(found, lambda x: (x[0], x[1]['price_cents']))
+  assert fitting is not None  # the records have no such tie
+  _, product = fitting
   return _go(
       f'I own {need} game cards. Open the page of the game card case with the'
       ' smallest capacity that still holds all of them; if several have that'
@@ -186,7 +188,9 @@ def _shoe_rack(stores: Stores, k: int) -> Task:
   kind = ('Shoe Rack', 'Shoe Cabinet')[k % 2]
   need = (9, 13, 17, 21, 26)[k]
   found = _measured(stores, kind, need)
-  _, product = picks.only(found, lambda x: x[1]['price_cents'])
+  fitting = picks.only(found, lambda x: x[1]['price_cents'])
+  assert fitting is not None  # the records have no such tie
+  _, product = fitting
   return _go(
       f'Show me the cheapest {kind.lower()} that has room for at least {need}'
       ' pairs, on its own page.',

@@ -295,7 +295,7 @@ def _brand_complaints(stores: Stores, k: int) -> Task:
       yield from itertools.islice(of_kind(kind), 1)
 
   kind, brand, topic, names, found = picks.nth(candidates(), k)
-  visits = []
+  visits: list[Step] = []
   for product in found:
     if product['reviews']:
       visits += picks.open_product(product['name'])
