@@ -167,7 +167,7 @@ def choose_algorithm(
 
 def _flat(section: Section, prefix: str) -> dict[str, Any]:
   """The values of a section by their paths."""
-  found = {}
+  found: dict[str, Any] = {}
   for key, value in section.items():
     if isinstance(value, Section):
       found |= _flat(value, f'{prefix}{key}.')
@@ -332,13 +332,13 @@ def leaves_of(cls: type, prefix: str) -> Iterator[Leaf]:
   An algorithm's are the default's, and an environment's options are left out.
   """
   for item in dataclasses.fields(cls):
-    path = prefix + item.name
-    if item.type is Online:
+    path, kind = prefix + item.name, item.type
+    if kind is Online:
       yield from _leaves_of_algorithm().values()
-    elif dataclasses.is_dataclass(item.type):
-      yield from leaves_of(item.type, f'{path}.')
+    elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
+      yield from leaves_of(kind, f'{path}.')
     elif path != OPTIONS:
-      yield Leaf(path, item.type, fields.default(item), fields.meaning(item))
+      yield Leaf(path, kind, fields.default(item), fields.meaning(item))
 
 
 def check_mode(mode: Any) -> None:

@@ -66,7 +66,7 @@ def load(argument: str) -> ConfigDict:
         f'There is no config file {path!r}; --help lists those of configs/.'
     )
   loader = importlib.machinery.SourceFileLoader('config_file', path)
-  spec = importlib.util.spec_from_loader(loader.name, loader)
+  spec = importlib.machinery.ModuleSpec(loader.name, loader, origin=path)
   module = importlib.util.module_from_spec(spec)
   try:
     loader.exec_module(module)
@@ -138,7 +138,9 @@ def override(
     if found and found[1] not in known:
       raise _unknown(found[1], config.mode, algo) from None
     raise
-  given = {path: flag.value for path, flag in defined.items() if flag.present}
+  given = {
+      path: flag.value or () for path, flag in defined.items() if flag.present
+  }
   values: dict[str, Any] = {}
   for path, value in _values(given, known, config.mode, algo):
     if path in values and values[path] != value:
@@ -253,9 +255,8 @@ def _known(
     whole = known[build.MIXTURE]
     known[build.MIXTURE] = dataclasses.replace(whole, kind=dict)
   for found in filter(None, map(_FLAG.fullmatch, argv)):
-    leaf = _find(found[1], known)
-    if leaf is not None:
-      known.setdefault(found[1], leaf)
+    if (given := _find(found[1], known)) is not None:
+      known.setdefault(found[1], given)
   return known
 
 
@@ -289,9 +290,11 @@ def _unknown(path: str, mode: str, algo: str) -> ConfigError:
 
 def _define(path: str, leaf: Leaf, own: flags.FlagValues) -> flags.Flag:
   """A flag that keeps the texts that it is given."""
-  name, parser = f'config.{path}', flags.ArgumentParser()
-  boolean = leaf.kind is bool
-  flag = flags.MultiFlag(parser, None, name, None, '', boolean=boolean)
+  name, boolean = f'config.{path}', leaf.kind is bool
+  parser: flags.ArgumentParser[str] = flags.ArgumentParser()
+  flag: flags.MultiFlag[str] = flags.MultiFlag(
+      parser, None, name, None, '', boolean=boolean
+  )
   words = (leaf.meaning.text, leaf.meaning.constraint)
   flag.help = '; '.join(filter(None, words))
   flags.DEFINE_flag(flag, own)
@@ -323,12 +326,13 @@ def _of_section(
   if not isinstance(section, Mapping):
     inner = names.children(path, known)
     raise ConfigError(fields.no_section(path, section, inner))
-  inner = {f'{path}.{name}': value for name, value in section.items()}
-  for name in inner:
-    if _find(name, known) is None:
+  leaves = {}
+  for key in section:
+    name = f'{path}.{key}'
+    if (leaf := _find(name, known)) is None:
       raise _unknown(name, mode, algo)
-  for name, value in inner.items():
-    leaf = _find(name, known)
+    leaves[name] = leaf
+  for (name, leaf), value in zip(leaves.items(), section.values(), strict=True):
     if leaf.kind is dict:
       if path == build.MIXTURE:
         yield name, _MEMBER

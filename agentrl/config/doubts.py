@@ -18,7 +18,8 @@ def find(config: Learning) -> Iterator[str]:
   if not isinstance(config, Train):
     return
   algo, warm = config.algo, config.warmstart
-  frozen = algo.critic.warmup * algo.updates if algo.CRITIC else 0
+  critic = algo.critic_settings
+  frozen = critic.warmup * algo.updates if critic is not None else 0
   updates = config.num_steps * algo.updates - frozen
   yield from _warmup('optim', config.optim, updates)
   if warm.episodes:

@@ -18,7 +18,7 @@ from ml_collections import ConfigDict
 
 from agentrl import envs
 from agentrl.config import mixture, resume
-from agentrl.config.modes import Evaluate
+from agentrl.config.modes import Evaluate, Learning
 from agentrl.envs import ENVS
 from agentrl.errors import ConfigError
 from agentrl.fields import get
@@ -272,7 +272,9 @@ def _check_panel(panel: Any) -> None:
 
 
 def _read_one(
-    config: ConfigDict, panel: Mapping[str, Any] | str | None, run: dict
+    config: ConfigDict,
+    panel: Mapping[str, Any] | str | None,
+    run: Mapping[str, Any],
 ) -> Evaluate:
   """The config of one policy on one panel."""
   one = copy.deepcopy(config)
@@ -333,7 +335,7 @@ def _check_panels(evaluated: Sequence[Evaluated]) -> None:
         )
 
 
-def task_options(made: Evaluate) -> dict[str, Any]:
+def task_options(made: Learning | Evaluate) -> dict[str, Any]:
   """The options that choose tasks, by their paths."""
   chosen = envs.get(made.env.name).task_options
   return {f'env.options.{name}': made.env.options.get(name) for name in chosen}

@@ -251,6 +251,7 @@ def _flat(name: str, member: Any) -> dict[str, Any]:
   found = {'weight': _WEIGHT.default}
   for path, value in _walk(start.removesuffix('.'), member):
     leaf = leaf_at(path)
+    assert leaf is not None  # `_walk` has asked
     value = fields.convert(path, value, leaf.kind, leaf.meaning)
     found[path.removeprefix(start)] = value
   return found
@@ -259,8 +260,8 @@ def _flat(name: str, member: Any) -> dict[str, Any]:
 def _walk(path: str, values: Any) -> Iterator[tuple[str, Any]]:
   """Paths and values of the fields below a section."""
   if not isinstance(values, Mapping):
-    inner = ('weight', *_SECTIONS)
-    raise ConfigError(fields.no_section(path, values, inner))
+    known = ('weight', *_SECTIONS)
+    raise ConfigError(fields.no_section(path, values, known))
   for name, value in values.items():
     inner = f'{path}.{name}'
     leaf = leaf_at(inner)
@@ -274,7 +275,7 @@ def _walk(path: str, values: Any) -> Iterator[tuple[str, Any]]:
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
   """Values by paths as dicts in dicts."""
-  found = {}
+  found: dict[str, Any] = {}
   for path, value in values.items():
     *parents, name = path.split('.')
     section = found
@@ -286,7 +287,7 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _inherit(config: Train, values: Mapping[str, Any]) -> dict[str, Any]:
   """All values of a member's sections: its own over the run's."""
-  found = {}
+  found: dict[str, Any] = {}
   for section in _SECTIONS:
     part = dataclasses.asdict(getattr(config, section))
     # Options may be dicts; a section in a section is none.

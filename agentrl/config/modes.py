@@ -100,7 +100,7 @@ class Sampling(Computing):
   def check(self) -> None:
     launch, dtype = self.sampler.launch, self.model.dtype
     found = launch.value_of('--dtype') if launch.python else None
-    known = SERVER_DTYPES.get(found)
+    known = SERVER_DTYPES.get(found or '')
     if found not in (None, 'auto') and known != dtype:
       raise ConfigError(
           f'sampler.launch.flags has --dtype {found}, and'
@@ -184,9 +184,10 @@ class Train(Learning):
           f'algo.ties={algo.ties!r} leaves out groups of equal returns: with'
           f' rollout.group_size={size} that is every group. Use at least 2.'
       )
-    if algo.CRITIC and algo.critic.warmup >= self.num_steps:
+    critic = algo.critic_settings
+    if critic is not None and critic.warmup >= self.num_steps:
       raise ConfigError(
-          f'algo.critic.warmup={algo.critic.warmup} leaves none of the'
+          f'algo.critic.warmup={critic.warmup} leaves none of the'
           f' num_steps={self.num_steps} to the policy.'
       )
     if 'reference' in self.mesh.offload and not algo.kl_coef:
@@ -520,7 +521,7 @@ def flat(
     values: Mapping[str, Any], known: Container[str] = (), prefix: str = ''
 ) -> dict[str, Any]:
   """Values by dotted paths; a dict that is a known field's value stays one."""
-  found = {}
+  found: dict[str, Any] = {}
   for name, value in values.items():
     path = prefix + name
     if isinstance(value, Mapping) and path not in known:

@@ -113,7 +113,7 @@ def _flat(
     # Options are checked with their environment.
     if name not in inner and section != OPTIONS:
       raise ConfigError(unknown(start + name, mode, algo))
-  found = {}
+  found: dict[str, Any] = {}
   for name, value in values.items():
     path, leaf = start + name, known.get(start + name)
     if leaf is None and section == OPTIONS:
@@ -150,8 +150,9 @@ def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
   made = {}
   for item in dataclasses.fields(cls):
     path, kind = prefix + item.name, item.type
-    if dataclasses.is_dataclass(kind):
-      kind = algorithm.hyperparams(values[NAME]) if kind is Online else kind
+    if kind is Online:
+      kind = algorithm.hyperparams(values[NAME])
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
       made[item.name] = _make(kind, values, f'{path}.')
     elif path == OPTIONS:
       made[item.name] = _options(values)

@@ -22,7 +22,7 @@ _WIDTH = 80
 def overview(folder: pathlib.Path) -> str:
   """The modes, and the config files of a folder, a line each."""
   modes = {
-      name: cls.__doc__.partition(': ')[2].splitlines()[0]
+      name: (cls.__doc__ or '').partition(': ')[2].splitlines()[0]
       for name, cls in MODES.items()
   }
   files = {}

@@ -103,7 +103,8 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     old, new = defaults | old, defaults | new
     if old.get('agent.date') is None:  # it was told another on each day
       new['agent.date'] = None
-  free = _FREE_EVALUATION if config['mode'] == 'evaluate' else _FREE
+  evaluates = config['mode'] == 'evaluate'
+  free: tuple[str, ...] = _FREE_EVALUATION if evaluates else _FREE
   if any(_follows_evaluations(*item) for item in new.items()):
     free = tuple(start for start in free if start != 'eval.')
   names = new.keys() | {name for name in old if name not in _GONE}
