@@ -314,7 +314,8 @@ def test_values_are_written_as_texts(flag, path, value):
 
 def test_a_number_may_be_none():
   argv = ['--config.algo.minibatches=2', '--config.algo.value_clip=None']
-  assert read('textcraft_ppo', *argv).algo.value_clip is None
+  argv.append('--config.algo.name=ppo')
+  assert read('textcraft_grpo', *argv).algo.value_clip is None
 
 
 def test_options_of_an_environment_from_elsewhere_are_a_section():

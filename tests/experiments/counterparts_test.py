@@ -1,18 +1,20 @@
 """Tests for the table of counterparts of the public intent templates."""
 
+import importlib
 import pathlib
 
-from agentrl.envs.webarena.public import counterparts
-
+counterparts = importlib.import_module(
+    'experiments.2026-11-webarena.counterparts'
+)
 FILE = 'experiments/2026-11-webarena/counterparts.md'
 
 
 def test_the_table_that_is_kept_is_that_of_the_tasks(capsys):
   counterparts.main()
   printed = capsys.readouterr().out
-  kept = pathlib.Path(__file__).parents[4] / FILE
+  kept = pathlib.Path(__file__).parents[2] / FILE
   assert kept.read_text() == printed, (
-      f'{FILE} is old: python -m agentrl.envs.webarena.public.counterparts >'
+      f'{FILE} is old: python -m experiments.2026-11-webarena.counterparts >'
       f' {FILE}'
   )
 

@@ -1,6 +1,6 @@
 r"""A table: which public intent templates have a counterpart on our sites.
 
-python -m agentrl.envs.webarena.public.counterparts \
+python -m experiments.2026-11-webarena.counterparts \
     > experiments/2026-11-webarena/counterparts.md
 """
 
@@ -12,7 +12,7 @@ from agentrl.sites import table as own
 
 _HEAD = """# Intent templates of the public set and their counterparts
 
-Made by `python -m agentrl.envs.webarena.public.counterparts`.
+Made by `python -m experiments.2026-11-webarena.counterparts`.
 """
 DOMAINS = ('shopping', 'shopping_admin', 'reddit', 'gitlab')
 
