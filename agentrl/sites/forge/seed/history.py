@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections.abc import Mapping, Sequence
 
+from agentrl.sites import seed_data
 from agentrl.sites.forge.seed import sources, words
 from agentrl.sites.forge.seed.records import (
     DAY,
@@ -14,10 +15,8 @@ from agentrl.sites.forge.seed.records import (
     since,
 )
 
-_BRANCHES = (
-    'add-{}', 'fix-{}', 'refactor-{}', 'test-{}', '{}-cleanup', 'try-new-{}',
-    'docs-for-{}', 'faster-{}',
-)  # fmt: skip
+_DATA = seed_data.read(__file__)
+_BRANCHES = _DATA['branches']
 Commit = tuple[int, int, str, str]  # branch, author, message, time
 
 

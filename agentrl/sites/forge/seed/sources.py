@@ -3,27 +3,13 @@
 import random
 from collections.abc import Mapping
 
+from agentrl.sites import seed_data
 from agentrl.sites.forge.seed import words
 from agentrl.sites.forge.seed.topics import Topic
 
-_INSTALL = {
-    'python': 'pip install .',
-    'javascript': 'npm install',
-    'rust': 'cargo install --path .',
-    'go': 'go install ./...',
-    'shell': './install.sh',
-    'css': 'Copy theme.css to the folder of your editor.',
-    'html': 'Open index.html in a browser.',
-}
-_SOURCES = {
-    'python': ('src/{name}/__init__.py', 'src/{name}/{part}.py', 'def run():'),
-    'javascript': ('src/index.js', 'src/{part}.js', 'export function run() {}'),
-    'rust': ('src/main.rs', 'src/{part}.rs', 'pub fn run() {}'),
-    'go': ('main.go', 'internal/{part}.go', 'func Run() {}'),
-    'shell': ('install.sh', 'home/{part}', '# begins here'),
-    'css': ('theme.css', 'parts/{part}.css', ':root { --tone: 40; }'),
-    'html': ('style.css', 'pages/{part}.html', '<p>Begins here.</p>'),
-}
+_DATA = seed_data.read(__file__)
+_INSTALL = _DATA['install']
+_SOURCES = _DATA['sources']
 _MARKS = {'python': '"""{}"""', 'html': '<!-- {} -->', 'css': '/* {} */'}
 
 

@@ -5,9 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
+from agentrl.sites import seed_data
 from agentrl.sites.forge.seed import (
     history,
-    schema,
     sources,
     strangers,
     tracker,
@@ -24,7 +24,7 @@ from agentrl.sites.forge.seed.records import (
 )
 from agentrl.sites.forge.seed.topics import GROUPS, TOPICS, Topic
 
-SCHEMA = schema.SCHEMA
+SCHEMA = seed_data.sql(__file__)
 inject = strangers.inject
 
 _FORKS = 11

@@ -4,6 +4,7 @@ import random
 import sqlite3
 from collections.abc import Sequence
 
+from agentrl.sites import seed_data
 from agentrl.sites.forge.seed import words
 from agentrl.sites.forge.seed.records import (
     DAY,
@@ -15,25 +16,11 @@ from agentrl.sites.forge.seed.records import (
     since,
 )
 
-_COLORS = (
-    '#cc338b', '#dc143c', '#6699cc', '#009966', '#8fbc8f', '#cd5b45',
-    '#9400d3', '#eee600', '#36454f', '#3cb371',
-)  # fmt: skip
-_LABELS = {
-    'bug': ('bug',),
-    'feature': ('feature request', 'enhancement'),
-    'documentation': ('documentation', 'docs'),
-    'question': ('question', 'support'),
-    'chore': ('maintenance', 'chore'),
-}
-_MORE = (
-    'help wanted', 'good first issue', 'accessibility', 'performance',
-    'security', 'wontfix', 'needs info', 'priority high', 'mobile', 'upstream',
-)  # fmt: skip
-_MILESTONES = (
-    'Spring cleaning', 'Summer release', 'Conference demo', 'Public beta',
-    'Accessibility audit', 'Long-term support', 'Autumn release',
-)  # fmt: skip
+_DATA = seed_data.read(__file__)
+_COLORS = _DATA['colors']
+_LABELS = _DATA['labels']
+_MORE = _DATA['more']
+_MILESTONES = _DATA['milestones']
 
 
 def fill(

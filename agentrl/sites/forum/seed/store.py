@@ -5,11 +5,12 @@ import random
 import sqlite3
 from collections.abc import Sequence
 
-from agentrl.sites.forum.seed import schema, strangers, texts
+from agentrl.sites import seed_data
+from agentrl.sites.forum.seed import strangers, texts
 from agentrl.sites.forum.seed.topics import TOPICS, Topic
 from agentrl.sites.store import NOW
 
-SCHEMA = schema.SCHEMA
+SCHEMA = seed_data.sql(__file__)
 inject = strangers.inject
 
 EMMA = 1
@@ -18,29 +19,13 @@ _MINUTE = 60
 _NOW = datetime.datetime.fromisoformat(NOW)
 _YEAR = 365 * 24 * 60  # minutes
 _MODERATED = ('lakewood', 'birdwatching')
-_SUBSCRIBED = (
-    'lakewood', 'birdwatching', 'books', 'coffee', 'cycling', 'boardgames',
-    'gardening', 'space', 'movies', 'DIY', 'languages', 'pics',
-)  # fmt: skip
+_DATA = seed_data.read(__file__)
+_SUBSCRIBED = _DATA['subscribed']
 _BLOCKED = ('spam', 'rude messages', 'keeps posting adverts', 'stole a picture',
             'insults newcomers', 'off-topic links')  # fmt: skip
 # Subject, what the other one writes, and what is answered.
-_LETTERS = (
-    ('Meeting at the hide', 'We meet at the {place} gate at {hour}:{half}.'),
-    ('Your bike rack', 'You can have the rack for {dollars} dollars.'),
-    ('Book swap', 'I kept "{book}" for you, it is in the blue box.'),
-    ('Seed parcel', 'The parcel left today, its number is {code}.'),
-    ('Game night', 'We are {people} people now; bring the {game}.'),
-    ('Lost glove', 'I found your glove near {place}, on the second bench.'),
-    ('Coffee tasting', 'The door code is {code}, come after {hour}.'),
-    ('Ride on Sunday', 'We start at {hour}:{half} from {place} station.'),
-    ('Camera strap', 'The strap is {dollars} dollars, and yours if you like.'),
-    ('Star party', 'The clearing is {people} kilometres behind {place}.'),
-)
-BOOKS = (
-    'The Glass Orchard', 'Nine Winters in Aldmere', 'The Borrowed Compass',
-    'Salt and Lanterns', 'A Map for Sleepers', 'The Clockmaker of Fennbridge',
-)  # fmt: skip
+_LETTERS = _DATA['letters']
+BOOKS = _DATA['books']
 
 
 def fill(db: sqlite3.Connection, chance: random.Random) -> None:

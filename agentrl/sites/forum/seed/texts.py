@@ -3,172 +3,26 @@
 import random
 import re
 
+from agentrl.sites import seed_data
 from agentrl.sites.forum.seed.topics import Topic
 
-_ASKING = (
-    'What is the best {thing} for a beginner?',
-    'How do you {task} when time is short?',
-    'Is a {kind} {thing} worth the money?',
-    'Looking for a {kind} {thing} that lasts',
-    'Where would you look for a {kind} {thing}?',
-    'How long did it take you to {task}?',
-    'What do you do with a {kind} {thing} you no longer want?',
-    '{kind} {thing} or {thing2}: which one would you keep?',
-    'Does anyone else still {task} every week?',
-    'Help me to {task} before {month}',
-    'Which {thing} changed your mind?',
-    'Can one {task} on a small budget?',
-)
-_TELLING = (
-    'My first {kind} {thing}, {n} weeks in',
-    'Why I stopped trying to {task}',
-    '{n} things I know now about the {thing}',
-    'Finally managed to {task} after {n} months',
-    'Unpopular opinion: the {kind} {thing} is overrated',
-    'Please check your {thing} before {month}',
-    'I kept a diary of my {kind} {thing} for {n} days',
-    'In praise of the {kind} {thing}',
-    'A {kind} {thing} saved my weekend',
-    'Lessons from a {kind} {thing} and a {kind2} {thing2}',
-    'I tried to {task} for {n} days, and this is how it went',
-    'The {thing} I should have bought {n} years ago',
-)
-_LINKING = (
-    "A beginner's guide to the {kind} {thing}",
-    'How to {task}: {n} tips that work',
-    'The strange history of the {thing}',
-    'Study of {n}00 people: most never {task}',
-    'The {thing} makes a comeback',
-    'Inside the workshop where each {kind} {thing} is made',
-    'Interview: she taught {n}00 people to {task}',
-    'Report says the {kind} {thing} will be rare by {year}',
-    'We tested {n} of them: the {kind} {thing} wins',
-    'The quiet art of the {kind} {thing}',
-)
-_SHOWING = (
-    'A {kind} {thing} near {place}',
-    '{kind} {thing}, {month} in {place}',
-    'The {thing} of {place} after the storm',
-    'Found this {kind} {thing} on my way to {place}',
-    'The same {kind} {thing}, {n} years later',
-    'Morning at the {kind} {thing}, {place}',
-)
-_MONTHS = (
-    'January', 'February', 'March', 'April', 'May', 'June', 'July', 'August',
-    'September', 'October', 'November', 'December',
-)  # fmt: skip
-PLACES = (
-    'Aldmere', 'Brookhaven', 'Cold Ferry', 'Dunmoor', 'Eastwick Sands',
-    'Fennbridge', 'Grayport', 'Highmarsh', 'Ironvale', 'Kestrel Bay',
-    'Larkfield', 'Millbeck', 'Norrby', 'Oldstead', 'Pinecrest', 'Quarry Hill',
-    'Rowan Lock', 'Saltholm', 'Thornbury Edge', 'Upper Wend',
-)  # fmt: skip
-_LINKS = (
-    'slowpaper.example', 'thelantern.example', 'fieldnotes.example',
-    'openbench.example', 'dailyharbor.example', 'northreview.example',
-    'kettle-and-key.example', 'longform.example',
-)  # fmt: skip
+_DATA = seed_data.read(__file__)
+_ASKING = _DATA['asking']
+_TELLING = _DATA['telling']
+_LINKING = _DATA['linking']
+_SHOWING = _DATA['showing']
+_MONTHS = _DATA['months']
+PLACES = _DATA['places']
+_LINKS = _DATA['links']
 _PICTURES = ('pictures.example', 'shutterbox.example')
-_BODY = (
-    'I have had a {kind} {thing} since {month} and still learn every week.',
-    'My neighbour swears by the {thing}, but I am not so sure.',
-    'The {thing} cost me about {n} dollars, which seemed fair.',
-    'So far I have read two guides and both contradict each other.',
-    'I live in {place}, so there is not much choice around here.',
-    'What worked for you, and what would you never do again?',
-    'Last {month} I tried to {task} and gave up after {n} minutes.',
-    'Please be gentle, I only started {n} weeks ago.',
-    'I will post an update when I know more.',
-    'Any advice on the {kind2} {thing2} is welcome as well.',
-    'It turns out that most of the work is being patient.',
-    'I made a list of {n} points and will add yours to it.',
-    'Nobody in {place} could help me, so here I am.',
-    'The short version: take your time and keep notes.',
-)
-_OPENERS = (
-    'I had the same problem last {month}.',
-    'Great question.',
-    'This is exactly right.',
-    'I disagree, sorry.',
-    'Thank you for writing this down.',
-    'Same here in {place}.',
-    'Not a popular view, but I agree.',
-    'We talked about this {n} months ago.',
-    'Take this with a grain of salt.',
-    'Let me add one thing.',
-    'I came here to say this.',
-    'It depends.',
-    'As somebody who has done it {n} times:',
-    'Honestly?',
-    'Good luck with that.',
-    'My sister asked me the same.',
-    'Long answer short:',
-    'I would not worry.',
-    'Careful there.',
-    'Happy to help.',
-)
-_MIDDLES = (
-    'A {kind} {thing} is fine as long as you look after it.',
-    'Start with the cheapest {thing} and see whether you like it.',
-    'It took me {n} attempts to {task}.',
-    'The {thing} matters less than the {thing2}.',
-    'I bought a {kind} {thing} in {place} and never looked back.',
-    'You can borrow a {thing} from most libraries around {place}.',
-    'Nobody needs more than one {kind} {thing}.',
-    'If you want to {task}, do it in the morning.',
-    'Most guides forget the {thing2} completely.',
-    'There is a club in {place} that meets to {task}.',
-    'I keep {n} of them in a drawer.',
-    'Mine broke in {month} and I simply repaired it.',
-    'The trick is to {task} a little every day.',
-    'I would rather have a {kind2} {thing2}.',
-    'You will regret a {kind} {thing} by {month}.',
-    'A friend paid {n} dollars for hers and loves it.',
-)
-_CLOSERS = (
-    'Hope that helps.',
-    'Let us know how it goes.',
-    'Pictures, please.',
-    'Would do it again.',
-    'Your mileage may vary.',
-    'Do not tell my partner.',
-    'Ask me anything.',
-    'That is all I know.',
-    'It was worth every minute.',
-    'I learned that the hard way.',
-    'Try it for {n} days.',
-    'See you at the {thing}.',
-    '',
-    '',
-)
-_BIOGRAPHIES = (
-    'I collect every {kind} {thing} that I can find.',
-    'Mostly here to read. From {place}.',
-    'Trying to {task} since {month}.',
-    '{n} years on forums and still polite.',
-    'Ask me about the {thing}.',
-    'Weekends: {thing}. Weekdays: waiting for the weekend.',
-    'Teacher in {place}, owner of one {kind} {thing}.',
-    'I answer messages slowly, but I answer.',
-)
-_SIDEBAR = (
-    'Be kind to newcomers. No advertising.',
-    'Read the rules before you post. Pictures of your {thing} are welcome.',
-    'Ask anything about the {thing}, but search first.',
-    'Off-topic posts will be removed. Questions about the {thing} are fine.',
-    'New here? Tell us about your first {thing}.',
-)
-_FIRST = (
-    'amber', 'brisk', 'calm', 'dusty', 'early', 'fuzzy', 'gentle', 'hollow',
-    'idle', 'jolly', 'keen', 'lucky', 'mellow', 'nimble', 'odd', 'plain',
-    'quiet', 'rusty', 'silent', 'tidy', 'upper', 'vivid', 'windy', 'young',
-)  # fmt: skip
-_SECOND = (
-    'acorn', 'badger', 'comet', 'dahlia', 'ember', 'falcon', 'gravel',
-    'heron', 'inkwell', 'juniper', 'kettle', 'lantern', 'marble', 'nettle',
-    'otter', 'pebble', 'quill', 'raven', 'sparrow', 'teapot', 'umbra',
-    'violet', 'walnut', 'yarrow',
-)  # fmt: skip
+_BODY = _DATA['body']
+_OPENERS = _DATA['openers']
+_MIDDLES = _DATA['middles']
+_CLOSERS = _DATA['closers']
+_BIOGRAPHIES = _DATA['biographies']
+_SIDEBAR = _DATA['sidebar']
+_FIRST = _DATA['first']
+_SECOND = _DATA['second']
 _VOWEL = re.compile('(?!uni|one)[aeiou]', re.IGNORECASE)
 
 

@@ -4,63 +4,14 @@ import datetime
 import random
 import sqlite3
 
+from agentrl.sites import seed_data
 from agentrl.sites.store import NOW
 
-SCHEMA = """
-CREATE TABLE invoices (  -- of whole orders; its number is its id
-  id INTEGER PRIMARY KEY,
-  order_id INTEGER NOT NULL UNIQUE REFERENCES orders,
-  created_at TEXT NOT NULL
-);
-CREATE TABLE refunds (  -- of whole orders; its number is its id
-  id INTEGER PRIMARY KEY,
-  order_id INTEGER NOT NULL UNIQUE REFERENCES orders,
-  created_at TEXT NOT NULL
-);
-CREATE TABLE order_notes (
-  id INTEGER PRIMARY KEY,
-  order_id INTEGER NOT NULL REFERENCES orders,
-  text TEXT NOT NULL,
-  notified INTEGER NOT NULL,  -- 1: it was sent to the customer
-  created_at TEXT NOT NULL
-);
-CREATE INDEX order_notes_by_order ON order_notes (order_id);
-CREATE TABLE search_terms (
-  id INTEGER PRIMARY KEY,
-  text TEXT NOT NULL UNIQUE,
-  results INTEGER NOT NULL,
-  uses INTEGER NOT NULL,
-  updated_at TEXT NOT NULL
-);
-CREATE TABLE themes (
-  id INTEGER PRIMARY KEY,
-  title TEXT NOT NULL UNIQUE,
-  parent_id INTEGER REFERENCES themes,
-  path TEXT NOT NULL,
-  colours TEXT NOT NULL  -- text, background and accent
-);
-"""
 _TERMS = 90
-_HABITS = [
-    'cheap {}', 'best {}', '{} sale', '{} gift', 'small {}', '{} black',
-]  # fmt: skip
-_NOTES = [
-    'Customer asked on the phone when it will be sent.',
-    'Address was checked, all is fine.',
-    'Please wrap as a present.',
-    'Payment came a day late.',
-    'Leave the parcel with the neighbours.',
-    'Customer called to say thank you.',
-    'One box was damaged in the warehouse and packed anew.',
-    'Waiting for goods from the supplier.',
-]
-_THEMES = (
-    ('Plain', None, 'base/plain', '#222222 #ffffff #2266aa'),
-    ('Harbor', 1, 'shop/harbor', '#10263a #eef4f8 #0b7285'),
-    ('Orchard', 1, 'shop/orchard', '#2b2a1f #faf7ee #5c7c2f'),
-    ('Midnight', 2, 'shop/midnight', '#e8e8f0 #171a2b #b08cff'),
-    ('Paperback', 3, 'shop/paperback', '#33261d #f6efe2 #a4442a'),
-)
+_DATA = seed_data.read(__file__)
+_HABITS = _DATA['habits']
+_NOTES = _DATA['notes']
+_THEMES = _DATA['themes']
 
 
 def fill(db: sqlite3.Connection, chance: random.Random) -> None:

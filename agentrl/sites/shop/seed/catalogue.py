@@ -2,58 +2,22 @@
 
 import random
 import re
-from collections.abc import Mapping, Sequence
 from typing import Any
 
+from agentrl.sites import seed_data
 from agentrl.sites.shop.seed.departments import Department, Group, Leaf
 
 PER_LEAF = 36  # products
 
-_COLOURS = [
-    'Black', 'White', 'Slate Grey', 'Navy', 'Forest Green', 'Rust', 'Sand',
-    'Plum', 'Sky Blue', 'Coral',
-]  # fmt: skip
-_OPTIONS: Mapping[str, Sequence[str]] = {
-    'Size': ('XS', 'S', 'M', 'L', 'XL', 'XXL'),
-    'Shoe Size': ('6', '7', '8', '9', '10', '11', '12'),
-    'Frame Size': ('8x10', '11x14', '12x16', '16x20', '16x24', '20x30'),
-    'Scent': ('Unscented', 'Lavender', 'Citrus', 'Cedar', 'Rose'),
-    'Grind': ('Whole Bean', 'Fine', 'Medium', 'Coarse'),
-    'Plug': ('Type A', 'Type C', 'Type G'),
-}
+_DATA = seed_data.read(__file__)
+_COLOURS = _DATA['colours']
+_OPTIONS = _DATA['options']
 
-_SERIES = [
-    'Alto', 'Birch', 'Cadence', 'Delta', 'Ember', 'Flint', 'Grove', 'Harbor',
-    'Isle', 'Juniper', 'Kestrel', 'Lark', 'Meadow', 'Nimbus', 'Onyx', 'Prairie',
-    'Quill', 'Rowan', 'Summit', 'Thistle', 'Umber', 'Vista', 'Willow', 'Yarrow',
-    'Zephyr', 'Aspen', 'Basalt', 'Cobalt', 'Dune', 'Echo',
-]  # fmt: skip
-_ADJECTIVES = [
-    'Everyday', 'Premium', 'Compact', 'Classic', 'Slim', 'Deluxe', 'Essential',
-    'Signature', 'Studio', 'Heritage', 'Light', 'Pro',
-]  # fmt: skip
-_OPENINGS = [
-    'From the {series} series, which has been with us for years.',
-    '{kind} as it should be: simple and well made.',
-    'Our buyers keep coming back to the {series}.',
-    'Drawn for daily use and ready when you are.',
-    'This began as a small batch and stayed in the range.',
-    'Simple lines and careful work make the {series} easy to like.',
-]
-_DETAILS = [
-    'Made with {material} from places that we know.',
-    'The maker relies on {material} and tests each batch by hand.',
-    'With {material} where it counts.',
-    'You will notice the {material} first.',
-]
-_ENDINGS = [
-    'Comes in a plain recycled box.',
-    'The maker gives two years of warranty.',
-    'Designed in a small studio and made in short runs.',
-    'Ships from our own warehouse.',
-    'Spare parts can be ordered from the maker.',
-    'A good gift, and an easy one to wrap.',
-]
+_SERIES = _DATA['series']
+_ADJECTIVES = _DATA['adjectives']
+_OPENINGS = _DATA['openings']
+_DETAILS = _DATA['details']
+_ENDINGS = _DATA['endings']
 
 
 def slug(text: str) -> str:

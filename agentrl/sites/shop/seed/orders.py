@@ -4,40 +4,18 @@ import datetime
 import random
 import sqlite3
 
+from agentrl.sites import seed_data
 from agentrl.sites.store import NOW
 from agentrl.sites.writes import insert
 
+_DATA = seed_data.read(__file__)
 # Name -> cents.
-SHIPPING = {
-    'Standard Delivery': 499,
-    'Express Delivery': 1299,
-    'Store Pickup': 0,
-}
-STATUS = {
-    'pending': 'Pending',
-    'processing': 'Processing',
-    'complete': 'Complete',
-    'canceled': 'Canceled',
-    'closed': 'Closed',
-    'on_hold': 'On Hold',
-    'fraud': 'Suspected Fraud',
-}
-_CARRIERS = [
-    'United Parcel Service',
-    'Federal Express',
-    'DHL',
-    'United States Postal Service',
-]
+SHIPPING = _DATA['shipping']
+STATUS = _DATA['status']
+_CARRIERS = _DATA['carriers']
 ORDERS = 1500
 USER = 1  # the customer for whom the shop is signed in
-_LETTERS = {
-    'c': 'complete',
-    'x': 'canceled',
-    'l': 'closed',
-    'r': 'processing',
-    'h': 'on_hold',
-    'p': 'pending',
-}
+_LETTERS = _DATA['letters']
 # The user's orders, the oldest first.
 _OF_USER = 'ccxcccclcccxccccxcccclccxccccxcccclrhpcxrp'
 

@@ -3,48 +3,16 @@
 import random
 from typing import Any
 
-_FIRST = [
-    'Ada', 'Amir', 'Bea', 'Bruno', 'Carla', 'Cyrus', 'Dalia', 'Dmitri', 'Edda',
-    'Emil', 'Farah', 'Felix', 'Greta', 'Gustav', 'Hanna', 'Hugo', 'Ines',
-    'Ivan', 'Jana', 'Joel', 'Kira', 'Kofi', 'Lena', 'Luca', 'Mara', 'Milo',
-    'Nadia', 'Nils', 'Odile', 'Omar', 'Petra', 'Quentin', 'Rosa', 'Rafael',
-    'Selma', 'Stefan', 'Tessa', 'Theo', 'Uma', 'Viktor', 'Wanda', 'Yusuf',
-    'Zoe', 'Zahra',
-]  # fmt: skip
-_LAST = [
-    'Abbot', 'Alvarsson', 'Barrow', 'Bellweather', 'Carrow', 'Castellan',
-    'Dunmore', 'Eastlake', 'Fairweather', 'Farrow', 'Galloway', 'Grantham',
-    'Hallam', 'Holloway', 'Ingram', 'Jessop', 'Kellerman', 'Kirkwood',
-    'Lindqvist', 'Lockhart', 'Marchetti', 'Merriweather', 'Norrington',
-    'Okonjo', 'Ostberg', 'Pemberton', 'Quillon', 'Rademaker', 'Rosewood',
-    'Santorini', 'Silverton', 'Thackeray', 'Tiernan', 'Underhill', 'Valcourt',
-    'Vandermeer', 'Whitlock', 'Winslow', 'Yarborough', 'Zeller',
-]  # fmt: skip
-_STREETS = [
-    'Maple Avenue', 'Orchard Lane', 'Station Road', 'Mill Street', 'Hillcrest'
-    ' Drive', 'Quarry Road', 'Canal Street', 'Elm Court', 'Lighthouse Way',
-    'Foundry Street', 'Meadow Lane', 'Chestnut Boulevard', 'Harbor View',
-    'Bridge Street', 'Juniper Road', 'Old Market Square',
-]  # fmt: skip
+from agentrl.sites import seed_data
+
+_DATA = seed_data.read(__file__)
+_FIRST = _DATA['first']
+_LAST = _DATA['last']
+_STREETS = _DATA['streets']
 # City, state and the first three digits of its postcodes.
-_CITIES = [
-    ('Portland', 'Oregon', '972'), ('Madison', 'Wisconsin', '537'),
-    ('Burlington', 'Vermont', '054'), ('Tucson', 'Arizona', '857'),
-    ('Savannah', 'Georgia', '314'), ('Boise', 'Idaho', '837'),
-    ('Duluth', 'Minnesota', '558'), ('Asheville', 'North Carolina', '288'),
-    ('Santa Fe', 'New Mexico', '875'), ('Ithaca', 'New York', '148'),
-    ('Galveston', 'Texas', '775'), ('Spokane', 'Washington', '992'),
-    ('Lansing', 'Michigan', '489'), ('Dayton', 'Ohio', '454'),
-    ('Salem', 'Massachusetts', '019'), ('Eureka', 'California', '955'),
-]  # fmt: skip
-_ADJECTIVES = [
-    'Quiet', 'Brave', 'Sleepy', 'Curious', 'Lucky', 'Dusty', 'Merry', 'Rapid',
-    'Gentle', 'Sunny', 'Clever', 'Mellow',
-]  # fmt: skip
-_ANIMALS = [
-    'Otter', 'Heron', 'Badger', 'Fox', 'Marten', 'Finch', 'Lynx', 'Hare',
-    'Wombat', 'Puffin', 'Gecko', 'Moose',
-]  # fmt: skip
+_CITIES = _DATA['cities']
+_ADJECTIVES = _DATA['adjectives']
+_ANIMALS = _DATA['animals']
 
 
 def names(count: int, chance: random.Random) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 import random
 import sqlite3
 
+from agentrl.sites import seed_data
 from agentrl.sites.shop.seed import (
     admin as records,
     catalogue,
@@ -10,43 +11,17 @@ from agentrl.sites.shop.seed import (
     orders,
     people,
     reviews,
-    schema,
 )
 from agentrl.sites.shop.seed.orders import USER, times
 from agentrl.sites.shop.seed.strangers import INSTRUCTIONS
 from agentrl.sites.writes import insert
 
-SCHEMA = schema.TABLES + records.SCHEMA
+SCHEMA = seed_data.sql(__file__)
 _NAME = ('Ella', 'Brandt')
 CUSTOMERS = 120
-_PAGES = (
-    ('about-us', 'About us', 'We are a small shop with a large cellar. Founded'
-     ' in 2009 by two friends, we sell things that we use ourselves.'),
-    ('customer-service', 'Customer Service', 'Our desk is open from Monday to'
-     ' Saturday, 8 am to 6 pm. Call 888-555-0146, or send us a message with the'
-     ' contact form. For business customers: 888-555-0171.'),
-    ('shipping-and-returns', 'Shipping and Returns', 'Standard delivery takes'
-     ' four working days, express delivery one. Unused goods can be sent back'
-     ' within 45 days; faulty ones within 24 months.'),
-    ('privacy-policy', 'Privacy Policy', 'We keep your name, addresses and'
-     ' orders, and nothing else. Ask us to delete them at any time; it takes'
-     ' 14 days.'),
-    ('gift-cards', 'Gift Cards', 'Gift cards are sold at our desk in steps of'
-     ' 15 dollars. They are valid for 36 months.'),
-    ('no-route', '404 Not Found', 'The page that you asked for is not here.'),
-)  # fmt: skip
-_RULES = (
-    ('Welcome, 10 percent off', 'WELCOME10', 'percent', 10, 1, None, None),
-    ('Spring cleaning', 'SPRING23', 'percent', 15, 1, '2023-03-01',
-     '2023-05-31'),
-    ('Summer start', 'SUMMER23', 'percent', 20, 1, '2023-06-01', '2023-08-31'),
-    ('Five dollars off', 'FIVEOFF', 'fixed', 500, 1, None, None),
-    ('Thank you for waiting', 'SORRY12', 'fixed', 1200, 1, None, None),
-    ('Winter sale 2022', 'WINTER22', 'percent', 25, 0, '2022-12-01',
-     '2022-12-31'),
-    ('Staff', 'STAFF30', 'percent', 30, 0, None, None),
-    ('Autumn draft', None, 'percent', 12, 0, '2023-09-01', '2023-11-30'),
-)  # fmt: skip
+_DATA = seed_data.read(__file__)
+_PAGES = _DATA['pages']
+_RULES = _DATA['rules']
 
 
 def fill(db: sqlite3.Connection, chance: random.Random) -> None:

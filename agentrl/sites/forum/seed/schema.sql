@@ -1,8 +1,5 @@
-"""The forum's tables."""
-
-# Votes are those of the visitor who is signed in; `points` holds the others'.
-# Deleted texts stay as rows: replies hang on them.
-SCHEMA = """
+-- Votes are those of the visitor who is signed in; `points` holds the others'.
+-- Deleted texts stay as rows: replies hang on them.
 CREATE TABLE users (
   id INTEGER PRIMARY KEY,
   name TEXT NOT NULL UNIQUE COLLATE NOCASE,
@@ -129,4 +126,3 @@ JOIN users u ON u.id = c.user_id
 JOIN submissions s ON s.id = c.submission_id
 JOIN forums f ON f.id = s.forum_id
 LEFT JOIN comment_votes v ON v.comment_id = c.id;
-"""

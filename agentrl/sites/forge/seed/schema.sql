@@ -1,10 +1,7 @@
-"""The forge's tables."""
-
-# Roles are GitLab's numbers: 10 guest, 20 reporter, 30 developer, 40 maintainer,
-# 50 owner. The hash of a commit follows from its id, see `show.sha`. A
-# branch shows the commits and files of its base, too: those of the branch, maybe
-# of another project, that it was made from.
-SCHEMA = """
+-- Roles are GitLab's numbers: 10 guest, 20 reporter, 30 developer, 40 maintainer,
+-- 50 owner. The hash of a commit follows from its id, see `show.sha`. A branch
+-- shows the commits and files of its base, too: those of the branch, maybe of
+-- another project, that it was made from.
 CREATE TABLE users (
   id INTEGER PRIMARY KEY,
   username TEXT NOT NULL UNIQUE COLLATE NOCASE,
@@ -291,4 +288,3 @@ FROM commits c
 JOIN branches b ON b.id = c.branch_id
 JOIN paths p ON p.id = b.project_id
 JOIN users u ON u.id = c.author_id;
-"""

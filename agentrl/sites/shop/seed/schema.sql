@@ -1,6 +1,3 @@
-"""The tables of the shop, which its administration shares."""
-
-TABLES = """
 -- Amounts are in cents; texts of time as 'YYYY-MM-DD HH:MM:SS'.
 CREATE TABLE categories (
   id INTEGER PRIMARY KEY,
@@ -182,4 +179,36 @@ CREATE TABLE pages (
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL
 );
-"""
+
+CREATE TABLE invoices (  -- of whole orders; its number is its id
+  id INTEGER PRIMARY KEY,
+  order_id INTEGER NOT NULL UNIQUE REFERENCES orders,
+  created_at TEXT NOT NULL
+);
+CREATE TABLE refunds (  -- of whole orders; its number is its id
+  id INTEGER PRIMARY KEY,
+  order_id INTEGER NOT NULL UNIQUE REFERENCES orders,
+  created_at TEXT NOT NULL
+);
+CREATE TABLE order_notes (
+  id INTEGER PRIMARY KEY,
+  order_id INTEGER NOT NULL REFERENCES orders,
+  text TEXT NOT NULL,
+  notified INTEGER NOT NULL,  -- 1: it was sent to the customer
+  created_at TEXT NOT NULL
+);
+CREATE INDEX order_notes_by_order ON order_notes (order_id);
+CREATE TABLE search_terms (
+  id INTEGER PRIMARY KEY,
+  text TEXT NOT NULL UNIQUE,
+  results INTEGER NOT NULL,
+  uses INTEGER NOT NULL,
+  updated_at TEXT NOT NULL
+);
+CREATE TABLE themes (
+  id INTEGER PRIMARY KEY,
+  title TEXT NOT NULL UNIQUE,
+  parent_id INTEGER REFERENCES themes,
+  path TEXT NOT NULL,
+  colours TEXT NOT NULL  -- text, background and accent
+);
