@@ -4,6 +4,7 @@ import asyncio
 import base64
 import dataclasses
 import functools
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -105,7 +106,9 @@ class Tabs:
     self._hosts = hosts
     self._size = width, height
     self._options = options
+    self._lock = threading.Lock()  # of the next two
     self._context: BrowserContext | None = None
+    self._closed = False
     self._tabs: list[Tab] = []
     self._current: Tab | None = None
     self._adopting: set[asyncio.Task] = set()
@@ -162,13 +165,18 @@ class Tabs:
       EnvError: the page cannot be had.
     """
     width, height = self._size
-    self._context = await self._browser.open(
+    context = await self._browser.open(
         viewport={'width': width, 'height': height},
         locale='en-US',
         timezone_id='UTC',
         reduced_motion='reduce',
         **self._options,
     )
+    with self._lock:
+      if self._closed:  # while it waited for Chromium
+        self._browser.discard(context)
+        raise EnvError('The tabs were closed.')
+      self._context = context
     await self.context.add_init_script(tab_lib.INIT % 1)
     if cookies:
       await self.context.add_cookies(cookies)  # type: ignore[arg-type]  # Playwright's type of a cookie is private
@@ -195,7 +203,8 @@ class Tabs:
     await self.settle()
     if not self.page.url.startswith(('http://', 'https://')):
       raise EnvError(f'{url} cannot be loaded.')
-    self._current = current
+    if current in self._tabs:  # it may have closed itself meanwhile
+      self._current = current
 
   @_unless_crashed
   async def do(self, command: Command) -> None:
@@ -306,7 +315,9 @@ class Tabs:
 
   def close(self) -> None:
     """Closes the browser's context, without waiting; from any thread."""
-    context, self._context = self._context, None
+    with self._lock:
+      self._closed = True
+      context, self._context = self._context, None
     if context is not None:
       self._browser.discard(context)
 
@@ -417,7 +428,7 @@ class Tabs:
       tab = Tab(page, await self.context.new_cdp_session(page))
       await tab.start()
       about = (await tab.session.send('Target.getTargetInfo'))['targetInfo']
-    except Error:  # it was closed again at once
+    except (Error, EnvError):  # it, or all of them, was closed at once
       return
     tab.target, self._group = about['targetId'], about['browserContextId']
     self._targets.add(tab.target)
