@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from agentrl import own as own_lib
+from agentrl import plugins
 from agentrl.errors import ConfigError
 
 _MEANING = 'agentrl'  # the key of a dataclass field's metadata
@@ -45,7 +45,7 @@ def when(
 
   def test(config: Any) -> bool:
     value = get(config, path)
-    return value in values or (own and own_lib.is_own(value))
+    return value in values or (own and plugins.is_own(value))
 
   return ActsIf(test, {path: values[0]}, reason or f'it acts with {ways}')
 
@@ -249,7 +249,7 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
     return
   _check_finite(path, value)
   for item in value if isinstance(value, tuple) else (value,):
-    if meaning.own and own_lib.is_own(item):
+    if meaning.own and plugins.is_own(item):
       continue
     if meaning.one_of and item not in meaning.one_of:
       known = ', '.join(map(str, meaning.one_of))

@@ -11,7 +11,7 @@ is checkpointed, so a resume can neither advance twice nor stand still.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from agentrl import own
+from agentrl import plugins
 from agentrl.errors import AgentrlError, ConfigError
 from agentrl.types import Turns
 
@@ -197,13 +197,13 @@ def make(options: Any) -> Horizon:
     ConfigError: there is no such schedule, or it is none.
   """
   kind = options.kind
-  function = own.get(kind, HORIZONS, Callable, 'horizon.kind=')  # type: ignore[arg-type]  # a class, but not in typeshed
+  function = plugins.get(kind, HORIZONS, Callable, 'horizon.kind=')  # type: ignore[arg-type]  # a class, but not in typeshed
   try:
     made = function(options)
   except AgentrlError:
     raise
   except Exception as error:  # whatever a user's function does
-    raise ConfigError(f'horizon.kind={kind}: {own.words(error)}') from error
+    raise ConfigError(f'horizon.kind={kind}: {plugins.words(error)}') from error
   if not isinstance(made, Horizon):
     raise ConfigError(
         f'{kind} gave {type(made).__name__}: a schedule is a function from'

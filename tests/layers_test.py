@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 # Sections of a config that lie beside what they are about. They are read before
 # flags are parsed, and so before jax: module -> what it may import.
 OPTIONS = {
-    'algos.algorithm': {'algos.hyperparams', 'own', 'errors'},
+    'algos.algorithm': {'algos.hyperparams', 'plugins', 'errors'},
     'algos.hyperparams': {'fields', 'errors'},
     'envs.options': {'fields', 'errors', 'envs'},
     'inference.options': {'fields', 'errors'},
@@ -36,18 +36,18 @@ ALLOWED = {
     'errors': set(),
     'types': set(),
     'batch': set(),
-    'own': set(),
-    'fields': {'own'},
+    'plugins': set(),
+    'fields': {'plugins'},
     'trackers': set(),
     'metrics': {'trackers'},
-    'schedules': {'own'},
+    'schedules': {'plugins'},
     'json_files': set(),
     'runtime': set(),
     'http': set(),
     'sites': set(),
     'ops': {'batch'},
     'parallel': {'fields', 'runtime'},
-    'envs': {'own', 'fields', 'json_files', 'http', 'runtime', 'sites'},
+    'envs': {'plugins', 'fields', 'json_files', 'http', 'runtime', 'sites'},
     'text': set(),
     'models': {'batch', 'fields', 'ops', 'parallel'},
     'inference': {'http', 'runtime'},
@@ -69,7 +69,7 @@ ALLOWED = {
 }  # fmt: skip
 ALLOWED['training'] = set(ALLOWED)
 ALLOWED['config'] = {
-    *OPTIONS, 'own', 'fields', 'schedules', 'trackers', 'envs',
+    *OPTIONS, 'plugins', 'fields', 'schedules', 'trackers', 'envs',
     'runtime.workdir',
 }  # fmt: skip
 ALLOWED['viewer'] = {
@@ -84,7 +84,7 @@ ALLOWED['modes'] = ALLOWED['training'] | {
 OPEN = {'errors', 'types'}
 
 HOST = {
-    'errors', 'types', 'own', 'fields', 'metrics', 'trackers', 'schedules',
+    'errors', 'types', 'plugins', 'fields', 'metrics', 'trackers', 'schedules',
     'json_files', 'runtime', 'http', 'sites', 'envs', 'text', 'inference',
     'rollout',
     'data', 'evaluation', 'config', 'viewer',

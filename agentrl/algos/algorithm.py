@@ -6,7 +6,7 @@ See README.md beside this file. Imports no jax: configs are read before it is.
 import dataclasses
 from collections.abc import Callable
 
-from agentrl import own
+from agentrl import plugins
 from agentrl.algos.hyperparams import ONLINE, Online
 from agentrl.errors import ConfigError
 
@@ -42,7 +42,7 @@ def load(name: str) -> Algorithm:
   Raises:
     ConfigError: as `hyperparams`.
   """
-  found = own.get(name, dict.fromkeys(ONLINE), Algorithm, 'algo.name=')
+  found = plugins.get(name, dict.fromkeys(ONLINE), Algorithm, 'algo.name=')
   made = found.hyperparams
   if not (isinstance(made, type) and issubclass(made, Online)):
     raise ConfigError(

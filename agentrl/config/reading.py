@@ -11,7 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentrl import envs, fields, own
+from agentrl import envs, fields, plugins
 from agentrl.algos import algorithm
 from agentrl.algos.hyperparams import Grpo, Online
 from agentrl.config import names
@@ -174,7 +174,7 @@ def _options(values: Mapping[str, Any]) -> dict[str, Any]:
   for name, value in given.items():
     fields.check(start + name, value, OPTION)
   # Those of an environment from elsewhere are its own to check.
-  if own.is_own(values['env.name']):
+  if plugins.is_own(values['env.name']):
     return given
   spec = envs.get(values['env.name'])
   for name, value in given.items():

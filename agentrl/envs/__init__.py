@@ -5,7 +5,7 @@ One of your own needs nothing in here: see README.md beside this file.
 
 from collections.abc import Iterator
 
-from agentrl import own
+from agentrl import plugins
 from agentrl.envs.spec import EnvSpec
 
 # Each is imported when it is asked for.
@@ -32,7 +32,7 @@ def get(name: str) -> EnvSpec:
   Raises:
     ConfigError: no environment has this name.
   """
-  return own.get(name, ENVS, EnvSpec, 'environment ')
+  return plugins.get(name, ENVS, EnvSpec, 'environment ')
 
 
 def every() -> Iterator[EnvSpec]:

@@ -17,7 +17,7 @@ from typing import Any
 from absl import logging
 from aiohttp import web
 
-from agentrl import own
+from agentrl import plugins
 from agentrl.envs import EnvSpec, dialect, faults, requests
 from agentrl.envs.base import Env, EnvFactory
 from agentrl.envs.live_episodes import (
@@ -168,7 +168,7 @@ class EnvRoutes:
       case _:
         logging.exception('%s %s failed', request.method, request.path)
         status, fault = 500, {'fault': True}
-        message = f'{self._spec.name} server: {own.words(error)}'
+        message = f'{self._spec.name} server: {plugins.words(error)}'
     response = _json({'error': message} | fault, status=status, headers=headers)
     if request.content.exception() is not None:
       response.force_close()  # the start of the next request is unknown
@@ -360,7 +360,7 @@ class EnvRoutes:
     except (AgentrlError, _DeadlineExceeded):
       raise
     except Exception as error:  # the edge: a user's code may raise anything
-      raise EnvFault(f'{own.words(error)} ({where})') from error
+      raise EnvFault(f'{plugins.words(error)} ({where})') from error
     faults.check(method, value, where)
     return value
 

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from agentrl import own
+from agentrl import plugins
 from agentrl.envs import prompts, random_rules
 from agentrl.envs.base import EnvFactory
 from agentrl.envs.blocks import View
@@ -240,5 +240,5 @@ class EnvSpec:
       raise
     except Exception as error:  # whatever a user's function does
       raise EnvFault(
-          f'{own.words(error)} (environment {self.name}, {name})'
+          f'{plugins.words(error)} (environment {self.name}, {name})'
       ) from error

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from agentrl import envs, own
+from agentrl import envs, plugins
 from agentrl.errors import AgentrlError, ConfigError, EnvError, EnvFault
 from agentrl.types import StepResult
 
@@ -235,5 +235,5 @@ def _work(pipe: Connection, env_name: str, options: dict[str, Any]) -> None:
       reply = True, error
     except Exception as error:  # the edge: a user's code may raise anything
       # Another process cannot tell where it was raised.
-      reply = True, EnvFault(own.words(error))
+      reply = True, EnvFault(plugins.words(error))
     pipe.send(reply)
