@@ -15,7 +15,7 @@ from agentrl.inference.sampler import Policy
 from agentrl.rollout import plan, reflection
 from agentrl.rollout.acting import ActingPolicy
 from agentrl.rollout.contexts import base
-from agentrl.rollout.contexts.base import Asked, Command, Going
+from agentrl.rollout.contexts.base import Command, EpisodeView, Request
 from agentrl.rollout.dialogue import AnyCompletion, Dialogue, Reading
 from agentrl.rollout.options import Limits
 from agentrl.rollout.text_agent import AnyPolicy, BaseAgent
@@ -96,7 +96,7 @@ async def run_episode(
             record,
             env,
             agent,
-            _Writer(record, agent, policy, dialogue),
+            _Deliberation(record, agent, policy, dialogue),
             task_id=task_id,
             horizon=horizon,
             previous=previous,
@@ -164,7 +164,7 @@ class _Record:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Writer(Generic[AnyCompletion]):
+class _Deliberation(Generic[AnyCompletion]):
   """The turns of an episode that the environment does not see.
 
   Attributes:
@@ -218,7 +218,9 @@ class _Writer(Generic[AnyCompletion]):
     turns = self.record.turns
     observation = turns[-1].observation
     following = self.agent.context.next_segment(
-        Going(self._prompt(), turns, await self.dialogue.used(observation))
+        EpisodeView(
+            self._prompt(), turns, await self.dialogue.used(observation)
+        )
     )
     if following.opening is None:
       return await self._show(observation)
@@ -254,7 +256,7 @@ class _Writer(Generic[AnyCompletion]):
         asked is None or await self._write(asked, self.record.turns) is not None
     )
 
-  async def _write(self, asked: Asked, so_far: Sequence[Turn]) -> str | None:
+  async def _write(self, asked: Request, so_far: Sequence[Turn]) -> str | None:
     """The text that was asked for; None if the context has no room for it.
 
     Args:
@@ -285,7 +287,7 @@ async def _play(
     record: _Record,
     env: EnvClient,
     agent: BaseAgent,
-    writer: _Writer[AnyCompletion],
+    writer: _Deliberation[AnyCompletion],
     *,
     task_id: int,
     horizon: int,

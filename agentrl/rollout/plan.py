@@ -8,7 +8,7 @@ repeat the last one in their opening. Plans do not count towards the horizon.
 from collections.abc import Sequence
 
 from agentrl import types
-from agentrl.rollout.contexts.base import Asked
+from agentrl.rollout.contexts.base import Request
 from agentrl.rollout.options import PlanOptions
 from agentrl.types import ACT, LESSON, PLAN, SUMMARY, Turn
 
@@ -20,7 +20,7 @@ REVISE = 'Before you go on, revise your plan in a few words. Do not act yet.'
 ACT_NOW = 'Now act.'
 
 
-def due(options: PlanOptions, turns: Sequence[Turn]) -> Asked | None:
+def due(options: PlanOptions, turns: Sequence[Turn]) -> Request | None:
   """The plan that is written now; None: the policy goes on.
 
   Args:
@@ -38,7 +38,7 @@ def due(options: PlanOptions, turns: Sequence[Turn]) -> Asked | None:
     request = REVISE
   else:  # after a command the policy has yet to act
     return None
-  return Asked(PLAN, request, options.tokens, options.learn, ACT_NOW)
+  return Request(PLAN, request, options.tokens, options.learn, ACT_NOW)
 
 
 def _is_due_again(options: PlanOptions, acts: Sequence[Turn]) -> bool:

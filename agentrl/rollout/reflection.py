@@ -9,7 +9,7 @@ of the episode whose return it earns.
 from collections.abc import Callable, Sequence
 
 from agentrl.rollout.contexts import base
-from agentrl.rollout.contexts.base import Asked
+from agentrl.rollout.contexts.base import Request
 from agentrl.rollout.options import ReflectOptions
 from agentrl.types import LESSON, Episode, Message, Turn
 
@@ -25,7 +25,7 @@ def asked(
     prompt: Sequence[Message],
     previous: Episode,
     fits: Callable[[Sequence[Message], int], bool],
-) -> Asked:
+) -> Request:
   """The lesson that an attempt begins with.
 
   Args:
@@ -46,7 +46,7 @@ def asked(
     else:
       start = middle + 1
   text = request(previous, turns[start:], start > 0)
-  return Asked(LESSON, text, options.tokens, options.learn)
+  return Request(LESSON, text, options.tokens, options.learn)
 
 
 def request(previous: Episode, turns: Sequence[Turn], shortened: bool) -> str:

@@ -12,7 +12,7 @@ from agentrl.errors import ConfigError, DataError
 from agentrl.rollout import context, replay
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.contexts import base, summary, window
-from agentrl.rollout.contexts.base import Asked, Going
+from agentrl.rollout.contexts.base import EpisodeView, Request
 from agentrl.rollout.expert import Expert
 from agentrl.rollout.options import (
     CONTEXTS,
@@ -52,12 +52,12 @@ def test_every_kind_of_the_config_is_there():
 
 
 def test_a_full_context_never_ends_its_segment():
-  assert window.full(Going(PROMPT, turns(99), 10**6)).opening is None
+  assert window.full(EpisodeView(PROMPT, turns(99), 10**6)).opening is None
 
 
 @pytest.mark.parametrize('count', [1, 2, 3, 7])
 def test_a_window_shows_the_task_and_the_last_observations(count):
-  found = window.window(2)(Going(PROMPT, turns(count), None))
+  found = window.window(2)(EpisodeView(PROMPT, turns(count), None))
   if count <= 2:
     assert found.opening is None
     return
@@ -72,10 +72,10 @@ def test_a_window_shows_the_task_and_the_last_observations(count):
 
 
 def test_a_summary_is_asked_for_beyond_the_budget():
-  asked = Asked('summary', summary.REQUEST, 8, False)
+  asked = Request('summary', summary.REQUEST, 8, False)
   policy = summary.summary(100, 8, learn=False)
-  assert policy(Going(PROMPT, turns(3), 100)).opening is None
-  found = policy(Going(PROMPT, turns(3), 101))
+  assert policy(EpisodeView(PROMPT, turns(3), 100)).opening is None
+  found = policy(EpisodeView(PROMPT, turns(3), 101))
   assert found.asked == asked
   first, task = found.opening('two done')
   assert first == PROMPT[0] and task.role == 'user'

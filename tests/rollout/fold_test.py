@@ -9,7 +9,7 @@ from agentrl import types
 from agentrl.data import collate
 from agentrl.rollout.agent import Agent
 from agentrl.rollout.contexts import fold
-from agentrl.rollout.contexts.base import Going
+from agentrl.rollout.contexts.base import EpisodeView
 from agentrl.rollout.options import ContextOptions
 from agentrl.types import Group, Message
 from tests import fakes
@@ -39,8 +39,11 @@ def test_a_result_stands_in_place_of_a_sub_task():
   turns = [ACT, BRANCH, INSIDE, INSIDE, RETURN]
   policy = fold.fold(2)
   for stop in range(1, 5):
-    assert policy.next_segment(Going(PROMPT, turns[:stop], 9)).opening is None
-  opening = policy.next_segment(Going(PROMPT, turns, 9)).opening('')
+    assert (
+        policy.next_segment(EpisodeView(PROMPT, turns[:stop], 9)).opening
+        is None
+    )
+  opening = policy.next_segment(EpisodeView(PROMPT, turns, 9)).opening('')
   assert opening[:2] == PROMPT
   assert contents(opening[2:]) == [
       'go', '8 to go.', 'branch: walk',
@@ -92,7 +95,7 @@ def test_commands_are_bounded_and_openings_alternate(words):
     command = policy.command(turns, text, len)
     kind = 'act' if command is None or command.error else command.kind
     turns.append(turn(kind, text, 'o'))
-    found = policy.next_segment(Going(PROMPT, turns, None))
+    found = policy.next_segment(EpisodeView(PROMPT, turns, None))
     assert (found.opening is not None) == (kind == 'return')
     if found.opening:
       roles = [message.role for message in found.opening('')]

@@ -4,7 +4,7 @@ import pytest
 
 from agentrl.data import collate
 from agentrl.rollout.contexts import base, notes
-from agentrl.rollout.contexts.base import Going
+from agentrl.rollout.contexts.base import EpisodeView
 from agentrl.rollout.options import ContextOptions
 from agentrl.types import Group, Message
 from tests import fakes
@@ -33,9 +33,9 @@ def test_notes_are_added_to_and_replaced():
 
 def test_notes_open_the_segments_that_follow():
   policy = notes.notes(1, 12)
-  assert policy.next_segment(Going(PROMPT, [act(0)], 1)).opening is None
+  assert policy.next_segment(EpisodeView(PROMPT, [act(0)], 1)).opening is None
   turns = [note('note: a door'), act(0), act(1)]
-  opening = policy.next_segment(Going(PROMPT, turns, 1)).opening('')
+  opening = policy.next_segment(EpisodeView(PROMPT, turns, 1)).opening('')
   assert opening == (
       Message(
           'user',
@@ -46,8 +46,10 @@ def test_notes_open_the_segments_that_follow():
   )
   # An edit is answered in the segment in which it stands.
   turns.append(note('note: a key'))
-  assert policy.next_segment(Going(PROMPT, turns, 1)).opening is None
-  without = policy.next_segment(Going(PROMPT, [act(0), act(1)], 1)).opening('')
+  assert policy.next_segment(EpisodeView(PROMPT, turns, 1)).opening is None
+  without = policy.next_segment(
+      EpisodeView(PROMPT, [act(0), act(1)], 1)
+  ).opening('')
   assert 'notes' not in without[0].content
 
 

@@ -11,7 +11,7 @@ from agentrl.types import PLAN, Message, Turn
 LEFT_OUT = 'Earlier turns are left out.'
 
 
-class Going(NamedTuple):
+class EpisodeView(NamedTuple):
   """An episode between two turns.
 
   Attributes:
@@ -26,7 +26,7 @@ class Going(NamedTuple):
   used: int | None
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
   """A text that the policy is asked for, and that is no action.
 
   Attributes:
@@ -44,7 +44,7 @@ class Asked(NamedTuple):
   answer: str = ''
 
 
-class Next(NamedTuple):
+class Continuation(NamedTuple):
   """The step after a turn.
 
   Attributes:
@@ -54,7 +54,7 @@ class Next(NamedTuple):
   """
 
   opening: Callable[[str], tuple[Message, ...]] | None = None
-  asked: Asked | None = None
+  asked: Request | None = None
 
 
 class Command(NamedTuple):
@@ -96,16 +96,16 @@ class Context(NamedTuple):
     functions: the commands, for formats in which actions are called.
   """
 
-  next_segment: Callable[[Going], Next]
+  next_segment: Callable[[EpisodeView], Continuation]
   command: Callable[[Sequence[Turn], str, Count], Command | None] = _no_command
   instructions: str = ''
   functions: Functions = ()
 
 
-def head(going: Going, text: str) -> tuple[Message, ...]:
+def head(view: EpisodeView, text: str) -> tuple[Message, ...]:
   """The prompt with the last plan, if there is one, and `text`."""
-  plans = [turn.completion for turn in going.turns if turn.kind == PLAN]
-  prompt = going.prompt
+  plans = [turn.completion for turn in view.turns if turn.kind == PLAN]
+  prompt = view.prompt
   if plans:
     prompt = with_text(prompt, f'Your plan: {plans[-1]}')
   return with_text(prompt, text)

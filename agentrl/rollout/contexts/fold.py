@@ -15,7 +15,13 @@ from collections.abc import Sequence
 from agentrl import types
 from agentrl.envs.functions import Function
 from agentrl.rollout.contexts import base
-from agentrl.rollout.contexts.base import Command, Context, Count, Going, Next
+from agentrl.rollout.contexts.base import (
+    Command,
+    Context,
+    Continuation,
+    Count,
+    EpisodeView,
+)
 from agentrl.types import BRANCH, LESSON, RETURN, Message, Turn
 
 INSTRUCTIONS = (
@@ -61,10 +67,10 @@ def fold(branches: int) -> Context:
   return Context(_next_segment, command, INSTRUCTIONS, FUNCTIONS)
 
 
-def _next_segment(going: Going) -> Next:
-  if going.turns[-1].kind != RETURN:
-    return Next()
-  return Next(lambda _: main_line(going.prompt, going.turns))
+def _next_segment(view: EpisodeView) -> Continuation:
+  if view.turns[-1].kind != RETURN:
+    return Continuation()
+  return Continuation(lambda _: main_line(view.prompt, view.turns))
 
 
 def main_line(

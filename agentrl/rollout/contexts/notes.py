@@ -12,7 +12,13 @@ from collections.abc import Sequence
 from agentrl import types
 from agentrl.envs.functions import Function
 from agentrl.rollout.contexts import base
-from agentrl.rollout.contexts.base import Command, Context, Count, Going, Next
+from agentrl.rollout.contexts.base import (
+    Command,
+    Context,
+    Continuation,
+    Count,
+    EpisodeView,
+)
 from agentrl.types import NOTE, Turn
 
 INSTRUCTIONS = (
@@ -31,14 +37,16 @@ _COMMAND = re.compile(r'(note|rewrite):\s*(.*)', re.IGNORECASE | re.DOTALL)
 def notes(size: int, tokens: int) -> Context:
   """Notes of at most `tokens`, and a window of `size` observations."""
 
-  def next_segment(going: Going) -> Next:
-    acts = types.acts(going.turns)
-    if going.turns[-1].kind == NOTE or len(acts) <= size:
-      return Next()
+  def next_segment(view: EpisodeView) -> Continuation:
+    acts = types.acts(view.turns)
+    if view.turns[-1].kind == NOTE or len(acts) <= size:
+      return Continuation()
     text = base.LEFT_OUT
-    if pad := read(going.turns):
+    if pad := read(view.turns):
       text = f'{text} Your notes:\n{pad}'
-    return Next(lambda _: (*base.head(going, text), *base.shown(acts[-size:])))
+    return Continuation(
+        lambda _: (*base.head(view, text), *base.shown(acts[-size:]))
+    )
 
   def command(
       turns: Sequence[Turn], action: str, count: Count

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from agentrl.rollout.contexts import base
-from agentrl.rollout.contexts.base import Asked, Going, Next
+from agentrl.rollout.contexts.base import Continuation, EpisodeView, Request
 from agentrl.types import SUMMARY, Message
 
 REQUEST = (
@@ -14,7 +14,7 @@ REQUEST = (
 
 def summary(
     budget: int, tokens: int, *, learn: bool
-) -> Callable[[Going], Next]:
+) -> Callable[[EpisodeView], Continuation]:
   """The prompt, a summary by the policy, and the last observation.
 
   It is written once the segment, with the observation that comes next, would
@@ -26,17 +26,17 @@ def summary(
     learn: whether they are trained on.
   """
 
-  def next_segment(going: Going) -> Next:
-    assert going.used is not None  # refused where no tokens are counted
-    if going.used <= budget:
-      return Next()
-    latest = going.turns[-1].observation
+  def next_segment(view: EpisodeView) -> Continuation:
+    assert view.used is not None  # refused where no tokens are counted
+    if view.used <= budget:
+      return Continuation()
+    latest = view.turns[-1].observation
 
     def opening(text: str) -> tuple[Message, ...]:
       return base.head(
-          going, f'Summary of your turns so far: {text}\n\n{latest}'
+          view, f'Summary of your turns so far: {text}\n\n{latest}'
       )
 
-    return Next(opening, Asked(SUMMARY, REQUEST, tokens, learn))
+    return Continuation(opening, Request(SUMMARY, REQUEST, tokens, learn))
 
   return next_segment

@@ -4,28 +4,28 @@ from collections.abc import Callable
 
 from agentrl import types
 from agentrl.rollout.contexts import base
-from agentrl.rollout.contexts.base import Going, Next
+from agentrl.rollout.contexts.base import Continuation, EpisodeView
 
 
-def full(going: Going) -> Next:
+def full(view: EpisodeView) -> Continuation:
   """Everything, in one segment, until the context is full."""
-  del going
-  return Next()
+  del view
+  return Continuation()
 
 
-def window(size: int) -> Callable[[Going], Next]:
+def window(size: int) -> Callable[[EpisodeView], Continuation]:
   """The prompt and the last `size` observations with the actions before them.
 
   An episode of no more turns than that is one segment.
   """
 
-  def next_segment(going: Going) -> Next:
-    acts = types.acts(going.turns)
+  def next_segment(view: EpisodeView) -> Continuation:
+    acts = types.acts(view.turns)
     if len(acts) <= size:
-      return Next()
-    return Next(
+      return Continuation()
+    return Continuation(
         lambda _: (
-            *base.head(going, base.LEFT_OUT),
+            *base.head(view, base.LEFT_OUT),
             *base.shown(acts[-size:]),
         )
     )
