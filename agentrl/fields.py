@@ -24,7 +24,7 @@ _MEANING = 'agentrl'  # the key of a dataclass field's metadata
 
 @dataclasses.dataclass(frozen=True)
 class ActsIf:
-  """When a field acts; set where it does not, it is refused (invariant 11).
+  """The condition under which a field has an effect (invariant 11).
 
   Attributes:
     test: of the whole config of a mode.

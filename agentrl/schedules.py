@@ -33,7 +33,7 @@ class Horizon(NamedTuple):
 
 
 def fixed(turns: int) -> Horizon:
-  """The same number of turns at every step."""
+  """A constant number of turns."""
   return Horizon(
       init=lambda: None,
       update=lambda state, step, stats: (state, turns),

@@ -49,7 +49,7 @@ class Tracker(Protocol):
 
   @property
   def link(self) -> str:
-    """Where a person finds the metrics: a URL, or a path in the workdir."""
+    """The place of the metrics: a URL, or a path in the workdir."""
 
 
 def check(names: Sequence[str]) -> None:

@@ -83,7 +83,7 @@ def load(argument: str) -> ConfigDict:
 
 
 def _place(path: str, error: Exception) -> str:
-  """Where in a config file an error came from."""
+  """The file and line of a config that an error came from."""
   lines = [
       frame.lineno
       for frame in traceback.extract_tb(error.__traceback__)

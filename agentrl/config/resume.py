@@ -166,7 +166,7 @@ def _check_steps(config: Mapping[str, Any], workdir: pathlib.Path) -> None:
 
 
 def lengthened(config: Mapping[str, Any], workdir: pathlib.Path) -> str:
-  """What more steps than a run was to have do to its learning rate; '' nothing.
+  """A message on how added steps change the learning rate; '' for no change.
 
   Args:
     config: of the run, from `config.record`, that was checked.

@@ -277,7 +277,7 @@ _WANDB = ActsIf(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Track:
-  """Where metrics go besides `metrics.jsonl`; see `trackers`."""
+  """Destinations of metrics besides `metrics.jsonl`; see `trackers`."""
 
   to: tuple[str, ...] = field(('tensorboard',), 'trackers', one_of=KINDS)
   project: str = field('agentrl', 'project of the run', acts_if=_WANDB)

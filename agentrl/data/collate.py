@@ -135,8 +135,8 @@ def collate(groups: Sequence[Group]) -> TokenBatch[np.ndarray]:
     completion_mask[row, :n] = episode.completion_mask
     sampler_logprobs[row, :n] = episode.sampler_logprobs
     spans = turn_spans(episode)
-    # Words and commands change nothing: an action answers what the environment
-    # said last.
+    # Plans and context commands do not change the environment, so that the anchor
+    # of an action is the last observation.
     seen = _opening(episode)
     for turn, ((start, stop), record) in enumerate(
         zip(spans, episode.turns, strict=True)

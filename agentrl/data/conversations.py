@@ -349,14 +349,14 @@ def _elements(
 
 
 def _skip_blank(text: str, position: int) -> int:
-  """Where the next value begins."""
+  """The position of the next value."""
   blank = re.compile(r'[\s,]*').match(text, position)
   assert blank is not None  # it may be empty
   return blank.end()
 
 
 def _next_record(text: str, position: int, decode: Callable) -> int:
-  """Where the next whole record begins; the end of the text without one."""
+  """The position of the next whole record, or the end of the text."""
   for match in re.compile(r'\{').finditer(text, position):
     try:
       value, _ = decode(text, match.start())

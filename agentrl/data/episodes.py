@@ -71,7 +71,7 @@ class _Line(msgspec.Struct):
 def step_path(
     workdir: str | pathlib.Path, split: str, step: int
 ) -> pathlib.Path:
-  """Where the episodes of a step are: `episodes/train/000012.jsonl`."""
+  """The file of a step's episodes: `episodes/train/000012.jsonl`."""
   return pathlib.Path(workdir) / 'episodes' / split / f'{step:06d}.jsonl'
 
 

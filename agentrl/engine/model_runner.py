@@ -230,7 +230,7 @@ class ModelRunner:
     return max((c for c in CHUNKS if c <= min(chunk, most)), default=CHUNKS[0])
 
   def chunk_end(self, start: int, end: int, chunk: int) -> int:
-    """Where a piece ends that begins at `start` of a prefill up to `end`."""
+    """The end of the prefill piece that begins at `start`, at most `end`."""
     return min(start + chunk - start % self.alignment, end)
 
   def most_rows(self, chunk: int) -> int:
@@ -370,7 +370,7 @@ class ModelRunner:
     return ids[real], logprobs[real], counts[real], likeliest
 
   def _decode(self, rows, shape, variant, *, steps: int, floor: int) -> list:
-    """As `decode`, of a variant in a shape; on the device, with padding."""
+    """One padded decode dispatch of a program; returns device arrays."""
     truncated, adjusted, tops = variant
     arrays = padding.decode_rows(
         rows,

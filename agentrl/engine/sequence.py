@@ -99,7 +99,7 @@ class Sequence:
 
   @property
   def prefill_end(self) -> int:
-    """Where the next unscored piece of prefill has to end."""
+    """The position at which the next unscored piece of prefill has to end."""
     start = self.request.logprob_start
     if self.to_score and self.filled < start:
       return start

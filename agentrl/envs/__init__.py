@@ -36,5 +36,5 @@ def get(name: str) -> EnvSpec:
 
 
 def every() -> Iterator[EnvSpec]:
-  """Those that come along; imports all of them."""
+  """The environments of agentrl; imports all of them."""
   return map(get, ENVS)

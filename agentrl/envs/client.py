@@ -265,7 +265,7 @@ class EnvClient:
       )
 
   async def _check_version(self, wanted: int) -> None:
-    """The same ids are other tasks in another version."""
+    """Refuses a server with another data version, whose ids are other tasks."""
     try:
       said = await self._request(replies.HEALTH, 'GET', 'health')
     except Unavailable:

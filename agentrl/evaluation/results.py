@@ -1,4 +1,4 @@
-"""What an evaluation found: `evaluation.json` in its workdir.
+"""The results of an evaluation: `evaluation.json` in its workdir.
 
 Its episodes lie beside it, a file for each policy and environment, see
 `episodes_path`.
@@ -37,7 +37,7 @@ class Figure(msgspec.Struct, frozen=True):
 
 
 class PolicyRecord(msgspec.Struct, frozen=True, kw_only=True):
-  """Who was evaluated.
+  """An evaluated policy.
 
   Attributes:
     name: unique in the evaluation, and part of a path.
@@ -59,7 +59,7 @@ class PolicyRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-  """What was played: each task `samples` times.
+  """The tasks of an evaluation, each played `samples` times.
 
   Attributes:
     env: name of the environment.
@@ -245,7 +245,7 @@ def panel_hash(
 def episodes_path(
     directory: pathlib.Path, policy: str, env: str
 ) -> pathlib.Path:
-  """Where an evaluation keeps the episodes of a policy in an environment."""
+  """The file of a policy's episodes in an environment."""
   return directory / 'episodes' / 'eval' / policy / f'{env}.jsonl'
 
 

@@ -83,7 +83,7 @@ class Done(Struct):
 
 
 class DoneAdapter(Struct):
-  """The same for the routes of adapters."""
+  """A reply of the routes of adapters."""
 
   success: bool = True
   error_message: Any = None

@@ -97,7 +97,7 @@ def from_hidden(
 
 
 def _split(*axes: str) -> tuple[str, ...]:
-  """Those with more than one device: the others have nothing to exchange."""
+  """The mesh axes with more than one device; others need no collective."""
   return tuple(axis for axis in axes if sharding.axis_size(axis) > 1)
 
 

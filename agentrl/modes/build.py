@@ -98,7 +98,7 @@ class Run(Setup):
 
   @property
   def collector(self) -> Collector:
-    """That of the only environment."""
+    """The collector of the only environment."""
     return self.collectors[self.arena.name]
 
 
@@ -173,7 +173,7 @@ def _enter(session: Session, member: Member, expert: bool) -> Arena:
 
 
 def _make_trackers(session: Session) -> dict[str, Tracker]:
-  """Where process 0 sends its metrics; closed at the end of the run."""
+  """The trackers of process 0; closed at the end of the run."""
   if not session.first:
     return {}
   track = session.config.track

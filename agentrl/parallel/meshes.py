@@ -12,7 +12,7 @@ from agentrl.parallel import mesh as mesh_lib, options, sharding
 
 
 class Heads(Protocol):
-  """What the shardings of a decoder depend on besides the shapes."""
+  """Heads of a decoder: its shardings depend on them besides the shapes."""
 
   @property
   def num_heads(self) -> int:

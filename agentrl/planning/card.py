@@ -74,7 +74,7 @@ class Shares:
 
   @property
   def fault(self) -> str | None:
-    """What does not fit, and the way out; None: it fits."""
+    """The part that does not fit, and the way out; None: all fit."""
     if self.trainer > self.card.free:
       most = self.card.free / self.card.total
       return (

@@ -289,7 +289,7 @@ def _repeated_share(episodes: Sequence[Episode]) -> float:
 
 
 def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
-  """Those of the counts that every turn has."""
+  """Token metrics; a count that some turn lacks is left out."""
   completion = _known(turn.completion_tokens for turn in turns)
   prompt = _known(turn.prompt_tokens for turn in turns)
   cached = _known(turn.cached_tokens for turn in turns)

@@ -194,7 +194,7 @@ def _to_episode(
 
 
 def _name(item: Conversation | Episode) -> str:
-  """Where a record is from, for messages."""
+  """The source of a record, for messages."""
   if isinstance(item, Conversation):
     return item.where or item.name
   return item.episode_id

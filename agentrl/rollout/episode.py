@@ -165,7 +165,7 @@ class _Record:
 
 @dataclasses.dataclass(frozen=True)
 class _Deliberation(Generic[AnyCompletion]):
-  """The turns of an episode that the environment does not see.
+  """Writes the turns that are no actions: plans, lessons, summaries, commands.
 
   Attributes:
     record: of the episode.

@@ -263,7 +263,7 @@ class Tokenizer:
     }
 
   def talking(self, chat_template: str, eos_ids: Sequence[int]) -> 'Tokenizer':
-    """The same tokenizer with another template and other end ids."""
+    """A copy of the tokenizer with another template and other end ids."""
     return Tokenizer(
         self._backend,
         eos_ids=eos_ids,

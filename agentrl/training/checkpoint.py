@@ -404,7 +404,7 @@ def check_model(
 
 
 def _remedy(reason: str) -> str:
-  """What to do about the system's reason for a failed write."""
+  """The remedy for a failed write, by the system's reason."""
   full = map(os.strerror, (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
   if any(words in reason for words in full):
     return 'free some space'

@@ -56,7 +56,7 @@ class RunRecord:
 
   @property
   def trackers(self) -> Sequence[Tracker]:
-    """Where the metrics of a phase go as well."""
+    """The trackers, which also get the metrics of a phase."""
     return tuple(self._trackers.values())
 
   def open(

@@ -155,7 +155,7 @@ class CollapseWatch:
     return 'Returns often fall some steps later.'
 
   def beyond(self, metrics: Mapping[str, float]) -> list[str]:
-    """Limits that the third value in a row is beyond, not the fourth.
+    """Names of limits exceeded for exactly GAUGE_PATIENCE steps: each warns once.
 
     A step without a gauge is neither beyond its limit nor within.
 

@@ -139,7 +139,7 @@ def _difference(done: int, recorded: str, found: str) -> Difference:
 
 
 def as_json(again: Again) -> dict[str, Any]:
-  """What pages are told of it; pictures have a route of their own."""
+  """The JSON for pages; pictures have a route of their own."""
   return {
       'pictures': len(again.pictures),
       'boxes': sum(box is not None for box in again.boxes),

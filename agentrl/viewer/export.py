@@ -139,7 +139,7 @@ def _source(state: Any, sources: tokens.Sources, row: Any) -> Source:
 def collect(
     title: str, sources: Sequence[Source], grouped: bool
 ) -> dict[str, Any]:
-  """What lib/export.js draws.
+  """The values that lib/export.js draws.
 
   Args:
     title: of the page.

@@ -54,7 +54,7 @@ class _Message(msgspec.Struct):
 
 
 class _Words(msgspec.Struct):
-  """Of an episode's line, what is ranked."""
+  """The fields of an episode line that the ranking reads."""
 
   turns: list[_Turn]
   prompt: list[_Message] = []

@@ -1,8 +1,7 @@
 """SQLite index of the episodes below a folder.
 
 It lies in the folder, as `.agentrl-viewer.sqlite`, or where that cannot be
-written in the user's cache. Whoever deletes it loses nothing: it is made again
-from the files. One process at a time keeps it up to date.
+written in the user's cache. Deleting it is safe: it is rebuilt from the files. One process at a time keeps it up to date.
 
 Tables: `runs` (run); `files` (file_id, run, file, origin: 'train', 'eval',
 'warmstart' ..., step, policy, and what was read of it); `episodes` (file_id, the

@@ -42,7 +42,7 @@ _UNREADABLE = (
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-  """Where an episode was in its last update.
+  """The place of an episode in its last update.
 
   Attributes:
     minibatch: of the last epoch, from 0.
@@ -60,7 +60,7 @@ class Place:
 
 
 class Learned:
-  """What lies beside one episode file."""
+  """The arrays beside one episode file."""
 
   def __init__(self, arrays: Mapping[str, np.ndarray]):
     self._arrays = arrays
@@ -94,7 +94,7 @@ class Learned:
     return values[line, :length]
 
   def place(self, line: int) -> Place | None:
-    """Where an episode was; None: not kept, or in no update."""
+    """The place of an episode; None: not kept, or in no update."""
     places = self._arrays.get(PLACEMENTS)
     if places is None or line >= len(places) or places[line, 0] < 0:
       return None
@@ -108,7 +108,7 @@ class Learned:
 
 
 def load(path: pathlib.Path) -> Learned | None:
-  """What lies beside an episode file; None: nothing.
+  """The arrays beside an episode file; None: there are none.
 
   Raises:
     DataError: it cannot be read, or no run writes such a file; names it.

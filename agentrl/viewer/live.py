@@ -140,7 +140,7 @@ class Session:
     return await policy.action(self.seed * 1009 + len(self.turns))
 
   async def available_actions(self) -> list[str]:
-    """What can be done now; empty where the server does not say."""
+    """The actions that can be done now; empty where the server does not say."""
     try:
       return await self._env.available_actions()
     except EnvError:

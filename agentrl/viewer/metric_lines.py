@@ -108,7 +108,7 @@ class MetricLines:
     return True
 
   def _resume(self, file: Any) -> int:
-    """Where to read on; forgets the last line, or all that was read."""
+    """The offset to read on from; forgets the last line, or all that was read."""
     if len(self._ends) < 2:
       self._forget()
       return 0

@@ -38,7 +38,7 @@ _Triple = tuple[float | None, int, Any]
 
 
 class _Meta(msgspec.Struct):
-  """What is read of a reply's `meta_info`."""
+  """The fields of a reply's `meta_info` that are read."""
 
   finish_reason: dict[str, Any]
   output_token_logprobs: list[_Triple]

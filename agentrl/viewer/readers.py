@@ -21,7 +21,7 @@ _MOST = 4  # one writes what they read, and is busy then
 def pieces(
     jobs: Sequence[Job], size: int
 ) -> Generator[tuple[int, Piece], None, None]:
-  """What the files of `jobs` hold, in pieces, each with its job's number.
+  """The contents of the files of `jobs` in pieces, each with its job's number.
 
   Pieces of one file come in order.
 
@@ -82,7 +82,7 @@ class _Process:
 
 
 def _shared(jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Piece]]:
-  """The same by several processes, a thread for each."""
+  """The pieces as several processes read them, a thread for each."""
   waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
   for number in range(len(jobs)):
     waiting.put(number)

@@ -35,7 +35,7 @@ class _Member(msgspec.Struct):
 
 
 class _Config(_Member):
-  """What pages read of a config."""
+  """The fields of a config that pages read."""
 
   mode: str | None = None
   seed: int | None = None
@@ -46,7 +46,7 @@ class _Config(_Member):
 
 
 class _Summary(msgspec.Struct):
-  """What pages read of a summary."""
+  """The fields of a summary that pages read."""
 
   mode: str | None = None
   steps: int | None = None

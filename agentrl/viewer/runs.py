@@ -97,7 +97,7 @@ def routes() -> list[web.RouteDef]:
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-  """What the query of a request says about curves."""
+  """The curves that the query of a request asks for."""
 
   metrics: list[str]
   axis: str

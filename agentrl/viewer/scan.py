@@ -1,4 +1,4 @@
-"""What the index keeps of episodes, read from their files.
+"""The columns of the index, read from files of episodes.
 
 As a program it does so for `readers`: jobs come as lines of JSON on standard input,
 each answered by a piece in MessagePack after its length; it ends with its input.
@@ -170,7 +170,7 @@ def _read(file: BinaryIO, job: Job) -> Piece:
 
 
 def _checksum(file: BinaryIO, end: int) -> int:
-  """Of the bytes before `end`."""
+  """CRC-32 of the last _CHECKED_BYTES before `end`."""
   file.seek(max(end - _CHECKED_BYTES, 0))
   return zlib.crc32(file.read(min(end, _CHECKED_BYTES)))
 

@@ -1,4 +1,4 @@
-"""What the handlers of all routes share."""
+"""The state that the handlers of all routes share."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the viewer shows of an environment at a moment of an episode."""
+"""Views of environments: the viewer's blocks at a moment of an episode."""
 
 from agentrl import envs
 from agentrl.envs import blocks

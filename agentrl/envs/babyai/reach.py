@@ -1,4 +1,4 @@
-"""Where the agent of a layout can get to."""
+"""The cells of a layout that the agent can reach."""
 
 from collections.abc import Callable
 from typing import Any

@@ -178,7 +178,7 @@ class SciWorld:
     )
 
   def _paid(self) -> tuple[int, int]:
-    """What has been paid in points, before the last action and now."""
+    """Points paid before the last action and now."""
     before, now = self._points_before, self._points
     if self._scoring == 'success':
       return 100 * (before >= 100), 100 * (now >= 100)
@@ -237,7 +237,7 @@ class SciWorld:
     self._path = None
 
   def _act(self, simulator: Simulator, action: str) -> str:
-    """What is seen after an action."""
+    """The observation after an action."""
     seen = simulator.step(action)
     if self._look and seen.startswith(_MOVED):
       seen = f'{seen}\n{simulator.step(_LOOK)}'

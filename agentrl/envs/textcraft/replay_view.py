@@ -51,7 +51,7 @@ def _counted(text: str) -> dict[str, int]:
 
 
 def _inventory(moment: Moment) -> tuple[dict[str, int], set[str], set[str]]:
-  """What is held, all that was ever crafted, and what the last turn changed."""
+  """Items held, items ever crafted, and items that the last turn changed."""
   held: collections.Counter[str] = collections.Counter()
   made: set[str] = set()
   changed: set[str] = set()

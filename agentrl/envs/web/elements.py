@@ -1,4 +1,4 @@
-"""Where the mouse goes to act on an element."""
+"""The point at which the mouse acts on an element."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -55,7 +55,7 @@ _SPOTS = sorted(
 async def point_of(
     session: CDPSession, backend: int, size: tuple[int, int], *, clicks: bool
 ) -> tuple[float, float] | None:
-  """Where to put the mouse for an element, once it is scrolled into view.
+  """The point to put the mouse on, once the element is scrolled into view.
 
   Args:
     session: of its page.

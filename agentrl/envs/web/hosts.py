@@ -35,7 +35,7 @@ class Hosts:
 
   @classmethod
   def of(cls, names: Mapping[str, str]) -> 'Hosts':
-    """Those of sites.
+    """The hosts of these sites and no others.
 
     Args:
       names: public origin -> real one, both without a slash at the end.

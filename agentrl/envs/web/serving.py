@@ -28,7 +28,7 @@ def runner(app: web.Application, **options: Any) -> web.AppRunner:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-  """What is no HTTP is the client's fault, and needs no traceback."""
+  """Shortens the record of a malformed request: no fault of ours, no traceback."""
   error = record.exc_info[1] if record.exc_info else None
   if isinstance(error, HttpProcessingError):
     record.exc_info = None

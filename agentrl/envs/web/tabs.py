@@ -301,7 +301,7 @@ class Tabs:
 
   @_unless_crashed
   async def boxes(self, nodes: Sequence[Node]) -> dict[int, list[float]]:
-    """Where the nodes of the last view are now; see `nodes.boxes`."""
+    """The boxes of the last view's nodes now; see `nodes.boxes`."""
     reply = await self._tab.session.send(
         'DOMSnapshot.captureSnapshot', {'computedStyles': []}
     )

@@ -1,4 +1,4 @@
-"""What a comparison found: `comparison.json` in its workdir."""
+"""The record of a comparison: `comparison.json` in its workdir."""
 
 import itertools
 import pathlib
@@ -28,7 +28,7 @@ class ComparedPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedPanel(msgspec.Struct, frozen=True, kw_only=True):
-  """What both sides of some pair played."""
+  """A panel that both sides of some pair played."""
 
   env: str
   tasks: int

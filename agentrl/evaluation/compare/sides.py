@@ -22,7 +22,7 @@ _IN_HASH = (
 
 @dataclasses.dataclass(frozen=True)
 class Side:
-  """What is compared: one policy, or several runs of one algorithm."""
+  """A side of a comparison: one policy, or several runs of one algorithm."""
 
   label: str
   runs: Sequence[Recorded]
@@ -249,7 +249,7 @@ def _check_panels(a: Recorded, b: Recorded, env: str) -> None:
 
 
 def _panel_differences(first: Panel, second: Panel) -> Iterator[str]:
-  """What pairs of equal tasks do not have in common."""
+  """The settings in which pairs of equal tasks differ."""
   for name in ('samples', 'attempts', 'seed'):
     ours, theirs = getattr(first, name), getattr(second, name)
     if ours != theirs:

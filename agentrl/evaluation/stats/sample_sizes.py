@@ -118,7 +118,7 @@ def plan(
 
 
 def estimate(a: Recorded, b: Recorded | None, env: str) -> dict[str, float]:
-  """What evaluations show of `rate`, `icc` and, of two, `agreement`.
+  """Estimates of `rate`, `icc` and, from two evaluations, `agreement`.
 
   The rate is the lower one of two; `icc` is the mean of theirs, and needs
   several samples a task. The covariance over tasks of two policies' mean success

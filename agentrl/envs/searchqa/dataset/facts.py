@@ -440,7 +440,7 @@ def _formerly(sources: Sources) -> Iterator[Fact]:
 
 
 def _unique(found: Iterator[Fact]) -> list[Fact]:
-  """Those whose subject nothing else shares."""
+  """The facts whose subject no other fact has."""
   facts = list(found)
   count = collections.Counter((x.relation, x.subject) for x in facts)
   return [x for x in facts if count[x.relation, x.subject] == 1]

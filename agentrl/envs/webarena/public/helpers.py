@@ -176,7 +176,7 @@ async def _author(shop: Shop, page: Page, sku: str) -> str:
 
 
 async def _rating(shop: Shop, page: Page, sku: str) -> str:
-  """Of the latest review, in percent."""
+  """The rating of the latest review, in percent."""
   del page
   review = await _latest_review(shop, sku)
   return str(review['ratings'][0]['percent']) if review else ''

@@ -155,7 +155,7 @@ def split_of(template_id: int) -> str:
 
 
 def start_urls(task: PublicTask, urls: Mapping[str, str]) -> Sequence[str]:
-  """Where a task begins; each address in a tab of its own."""
+  """The addresses at which a task begins, each in a tab of its own."""
   return [sites.fill(address, urls) for address in task.addresses]
 
 
