@@ -67,6 +67,21 @@ class Row:
   key: int | None = None
 
 
+def added(table: str, /, **values: Any) -> Row:
+  """A row that was added."""
+  return Row(table, ADDED, values)
+
+
+def changed(table: str, key: int, /, **values: Any) -> Row:
+  """A row of which columns have new values."""
+  return Row(table, CHANGED, values, key)
+
+
+def removed(table: str, key: int) -> Row:
+  """A row that was removed."""
+  return Row(table, REMOVED, key=key)
+
+
 @dataclasses.dataclass(frozen=True)
 class Goal:
   """The state and the answer in which a task is done.

@@ -8,6 +8,8 @@ from typing import Any
 
 from multidict import MultiMapping
 
+from agentrl.sites import writes
+
 PER_PAGE = 20
 
 
@@ -57,6 +59,32 @@ class Visit:
     row = self.db.execute(sql, values).fetchone()
     return None if row is None else row[0]
 
+  def row(self, table: str) -> sqlite3.Row:
+    """The row of a table with the id of the address.
+
+    Raises:
+      Missing: there is none.
+    """
+    return self.one(
+        f'SELECT * FROM {table} WHERE id = ?', int(self.match['id'])
+    )
+
+  def insert(self, table: str, /, **values: Any) -> int:
+    """Adds a row; returns its id."""
+    return writes.insert(self.db, table, **values)
+
+  def update(self, table: str, key: int, /, **values: Any) -> None:
+    """Changes columns of a row."""
+    writes.update(self.db, table, key, **values)
+
+  def delete(self, table: str, key: int) -> None:
+    """Removes a row."""
+    self.db.execute(f'DELETE FROM {table} WHERE id = ?', (key,))
+
+  def exists(self, sql: str, *values: Any) -> bool:
+    """True if a query has a row."""
+    return self.db.execute(sql, values).fetchone() is not None
+
   def page(self, count: int, per_page: int = PER_PAGE) -> 'Paging':
     """The page that the address asks for, of so many rows."""
     said = self.query.get('page', '1')
@@ -93,7 +121,7 @@ class Visit:
 
 @dataclasses.dataclass(frozen=True)
 class Paging:
-  """A page of a list: `LIMIT limit OFFSET offset`."""
+  """A page of a list; `window` fills in the marks of `LIMIT ? OFFSET ?`."""
 
   number: int
   last: int
@@ -104,6 +132,10 @@ class Paging:
   def offset(self) -> int:
     return (self.number - 1) * self.limit
 
+  @property
+  def window(self) -> tuple[int, int]:
+    return self.limit, self.offset
+
 
 @dataclasses.dataclass(frozen=True)
 class Page:
@@ -112,6 +144,16 @@ class Page:
   template: str
   values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   status: int = 200
+
+  @classmethod
+  def of(cls, template: str, /, **values: Any) -> 'Page':
+    """A page with these values."""
+    return cls(template, values)
+
+  @classmethod
+  def form(cls, template: str, error: str, /, **values: Any) -> 'Page':
+    """A form with these values; `error` says what was wrong, '' if nothing."""
+    return cls(template, {**values, 'error': error}, 422 if error else 200)
 
 
 @dataclasses.dataclass(frozen=True)

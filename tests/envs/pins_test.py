@@ -92,14 +92,14 @@ def test_a_change_of_one_task_changes_the_digest():
 
 def draws():
   """Calls of the forge that draw by a key: file, line, key, its query."""
-  place = {'pick': 2, 'nth': 2, 'mixed': 1}
+  place = {'row_shuffled': 1, 'kth_shuffled': 2, 'shuffled': 1}
   files = (SITES / 'forge/tasks').glob('*.py')
-  for path in sorted(file for file in files if file.stem != 'picking'):
+  for path in sorted(file for file in files if file.stem != 'paths'):
     for node in ast.walk(ast.parse(path.read_text())):
-      name = getattr(getattr(node, 'func', None), 'id', None)
+      name = getattr(getattr(node, 'func', None), 'attr', None)
       if isinstance(node, ast.Call) and name in place:
-        key = node.args[place[name]]
-        query = [ast.unparse(x) for x in node.args[3:4]]
+        key, *query = node.args[place[name] :][:2]
+        query = [ast.unparse(x) for x in query]
         yield f'{path.name}:{node.lineno}', key, query
 
 
@@ -163,8 +163,8 @@ class Finder(importlib.abc.MetaPathFinder):
 sys.meta_path.insert(0, Finder())
 import json
 from tests.envs import pins
-from agentrl.sites.forge.tasks import picking
-assert picking.pick.__name__ == 'renamed_pick'
+from agentrl.sites import picking
+assert picking.mixed.__name__ == 'renamed_mixed'
 print(json.dumps({name: pins.DIGESTS[name]() for name in sys.argv[1:]}))
 """
 

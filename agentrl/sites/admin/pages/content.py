@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl.sites import writes
 from agentrl.sites.admin.pages import grid, show
 from agentrl.sites.admin.pages.grid import Column, Grid
 from agentrl.sites.shop.seed import catalogue
@@ -49,11 +48,6 @@ FROM themes t LEFT JOIN themes p ON p.id = t.parent_id""",
 )
 
 
-def pages(visit: Visit) -> Page:
-  """All pages of the content."""
-  return grid.page(visit, PAGES)
-
-
 def new(visit: Visit) -> Page:
   """The form of a new page."""
   return _form({'status': 'enabled'})
@@ -69,31 +63,26 @@ def create(visit: Visit) -> Answer:
   except Wrong as error:
     return _form(dict(visit.form), error=str(error))
   values |= {'slug': slug, 'created_at': NOW, 'updated_at': NOW}
-  writes.insert(visit.db, 'pages', **values)
+  visit.insert('pages', **values)
   return Redirect(PAGES.path, 'You saved the page.')
 
 
 def edit(visit: Visit) -> Page:
   """The form of a page."""
-  page = _page(visit)
+  page = visit.row('pages')
   status = 'enabled' if page['enabled'] else 'disabled'
   return _form({**dict(page), 'status': status}, page)
 
 
 def update(visit: Visit) -> Answer:
   """Changes a page."""
-  page = _page(visit)
+  page = visit.row('pages')
   try:
     values = _read(visit)
   except Wrong as error:
     return _form(dict(visit.form), page, str(error))
-  writes.update(visit.db, 'pages', page['id'], **values, updated_at=NOW)
+  visit.update('pages', page['id'], **values, updated_at=NOW)
   return Redirect(PAGES.path, 'You saved the page.')
-
-
-def themes(visit: Visit) -> Page:
-  """All themes."""
-  return grid.page(visit, THEMES)
 
 
 def theme(visit: Visit) -> Page:
@@ -105,11 +94,7 @@ def theme(visit: Visit) -> Page:
   )
   text, back, accent = found['colours'].split()
   colours = {'text': text, 'back': back, 'accent': accent}
-  return Page('theme.html', {'theme': found, 'colours': colours})
-
-
-def _page(visit: Visit) -> sqlite3.Row:
-  return visit.one('SELECT * FROM pages WHERE id = ?', int(visit.match['id']))
+  return Page.of('theme.html', theme=found, colours=colours)
 
 
 def _read(visit: Visit) -> dict[str, Any]:
@@ -122,12 +107,6 @@ def _read(visit: Visit) -> dict[str, Any]:
 
 
 def _form(
-    typed: Mapping[str, Any],
-    page: sqlite3.Row | None = None,
-    error: str = '',
+    typed: Mapping[str, Any], page: sqlite3.Row | None = None, error: str = ''
 ) -> Page:
-  return Page(
-      'page.html',
-      {'page': page, 'typed': typed, 'statuses': _STATUS, 'error': error},
-      422 if error else 200,
-  )
+  return Page.form('page.html', error, page=page, typed=typed, statuses=_STATUS)

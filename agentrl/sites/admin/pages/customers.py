@@ -1,7 +1,6 @@
 """Customers and subscribers of the newsletter."""
 
 import re
-import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,19 +50,14 @@ FROM subscribers s LEFT JOIN customers c ON c.email = s.email""",
 )
 
 
-def listing(visit: Visit) -> Page:
-  """All customers."""
-  return grid.page(visit, CUSTOMERS)
-
-
 def edit(visit: Visit) -> Page:
   """A customer: the form, addresses, orders and reviews."""
-  return _form(visit, dict(_customer(visit)))
+  return _form(visit, dict(visit.row('customers')))
 
 
 def update(visit: Visit) -> Answer:
   """Changes a customer's name and e-mail address."""
-  key = _customer(visit)['id']
+  key = visit.row('customers')['id']
   try:
     first = visit.text('first_name', most=60)
     last = visit.text('last_name', most=60)
@@ -76,37 +70,29 @@ def update(visit: Visit) -> Answer:
       raise Wrong('Another customer has this email.')
   except Wrong as error:
     return _form(visit, dict(visit.form), str(error))
-  visit.db.execute(
-      'UPDATE customers SET first_name = ?, last_name = ?, email = ?,'
-      ' updated_at = ? WHERE id = ?',
-      (first, last, email, NOW, key),
+  visit.update(
+      'customers',
+      key,
+      first_name=first,
+      last_name=last,
+      email=email,
+      updated_at=NOW,
   )
   path = CUSTOMERS.link.format(id=key)
   return Redirect(path, 'You saved the customer.')
-
-
-def subscribers(visit: Visit) -> Page:
-  """All subscribers of the newsletter."""
-  return grid.page(visit, SUBSCRIBERS)
 
 
 def unsubscribe(visit: Visit) -> Redirect:
   """Removes the chosen subscribers."""
   _, ids = grid.chosen(visit, SUBSCRIBERS)
   for key in ids:
-    visit.db.execute('DELETE FROM subscribers WHERE id = ?', (key,))
+    visit.delete('subscribers', key)
   notice = f'A total of {len(ids)} record(s) were updated.'
   return Redirect(SUBSCRIBERS.path, notice)
 
 
-def _customer(visit: Visit) -> sqlite3.Row:
-  return visit.one(
-      'SELECT * FROM customers WHERE id = ?', int(visit.match['id'])
-  )
-
-
 def _form(visit: Visit, typed: Mapping[str, Any], error: str = '') -> Page:
-  customer = _customer(visit)
+  customer = visit.row('customers')
   key = customer['id']
   sales = visit.one(
       'SELECT count(*) AS orders, coalesce(sum(t.total_cents), 0) AS total FROM'
@@ -114,31 +100,28 @@ def _form(visit: Visit, typed: Mapping[str, Any], error: str = '') -> Page:
       " ? AND o.status = 'complete'",
       key,
   )
-  return Page(
+  return Page.form(
       'customer.html',
-      {
-          'customer': customer,
-          'typed': typed,
-          'error': error,
-          'sales': sales,
-          'statuses': STATUS,
-          'addresses': visit.all(
-              'SELECT * FROM addresses WHERE customer_id = ? ORDER BY id', key
-          ),
-          'orders': visit.all(
-              'SELECT o.*, t.total_cents FROM orders o JOIN order_totals t ON'
-              ' t.order_id = o.id WHERE o.customer_id = ? ORDER BY'
-              ' o.created_at DESC LIMIT ?',
-              key,
-              _RECENT,
-          ),
-          'reviews': visit.all(
-              'SELECT r.*, p.name AS product FROM reviews r JOIN products p ON'
-              ' p.id = r.product_id WHERE r.customer_id = ? ORDER BY'
-              ' r.created_at DESC LIMIT ?',
-              key,
-              _RECENT,
-          ),
-      },
-      422 if error else 200,
+      error,
+      customer=customer,
+      typed=typed,
+      sales=sales,
+      statuses=STATUS,
+      addresses=visit.all(
+          'SELECT * FROM addresses WHERE customer_id = ? ORDER BY id', key
+      ),
+      orders=visit.all(
+          'SELECT o.*, t.total_cents FROM orders o JOIN order_totals t ON'
+          ' t.order_id = o.id WHERE o.customer_id = ? ORDER BY'
+          ' o.created_at DESC LIMIT ?',
+          key,
+          _RECENT,
+      ),
+      reviews=visit.all(
+          'SELECT r.*, p.name AS product FROM reviews r JOIN products p ON'
+          ' p.id = r.product_id WHERE r.customer_id = ? ORDER BY'
+          ' r.created_at DESC LIMIT ?',
+          key,
+          _RECENT,
+      ),
   )

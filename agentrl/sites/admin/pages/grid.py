@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl.sites.admin.pages import show
-from agentrl.sites.site import Page, Visit, Wrong
+from agentrl.sites.site import Handler, Page, Visit, Wrong
 
 TEXT, CHOICE, MONEY, COUNT, TIME, NUMBER = (
     'text', 'choice', 'money', 'count', 'time', 'number',
@@ -78,19 +78,21 @@ def page(visit: Visit, grid: Grid) -> Page:
       f'SELECT * {source} ORDER BY {sort} {direction}, id {direction} LIMIT ?'
       ' OFFSET ?',
       *values,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
-  return Page(
+  return Page.of(
       'grid.html',
-      {
-          'grid': grid,
-          'rows': rows,
-          'paging': paging,
-          'sort': (sort, direction),
-          'active': active,
-      },
+      grid=grid,
+      rows=rows,
+      paging=paging,
+      sort=(sort, direction),
+      active=active,
   )
+
+
+def listing(grid: Grid) -> Handler:
+  """The handler that shows a grid."""
+  return lambda visit: page(visit, grid)
 
 
 def chosen(visit: Visit, grid: Grid) -> tuple[str, list[int]]:
@@ -167,7 +169,6 @@ def confirm(question: str, to: str, back: str, **fields: Any) -> Page:
       for name, value in fields.items()
       for each in (value if isinstance(value, list) else [value])
   ]
-  return Page(
-      'confirm.html',
-      {'question': question, 'to': to, 'back': back, 'fields': pairs},
+  return Page.of(
+      'confirm.html', question=question, to=to, back=back, fields=pairs
   )

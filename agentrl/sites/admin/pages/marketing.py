@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl.sites import writes
 from agentrl.sites.admin.pages import grid, show
 from agentrl.sites.admin.pages.grid import Column, Grid
 from agentrl.sites.site import Answer, Page, Redirect, Visit, Wrong
@@ -55,11 +54,6 @@ TERMS = Grid(
 )
 
 
-def rules(visit: Visit) -> Page:
-  """All price rules."""
-  return grid.page(visit, RULES)
-
-
 def new(visit: Visit) -> Page:
   """The form of a new price rule."""
   return _form(visit, {'status': 'active', 'kind': 'percent'})
@@ -71,13 +65,13 @@ def create(visit: Visit) -> Answer:
     values = {**_read(visit), 'created_at': NOW}
   except Wrong as error:
     return _form(visit, dict(visit.form), error=str(error))
-  writes.insert(visit.db, 'price_rules', **values)
+  visit.insert('price_rules', **values)
   return Redirect(RULES.path, 'You saved the rule.')
 
 
 def edit(visit: Visit) -> Page:
   """The form of a price rule."""
-  rule = _rule(visit)
+  rule = visit.row('price_rules')
   percent = rule['kind'] == 'percent'
   amount = str(rule['amount']) if percent else f'{rule["amount"] / 100:.2f}'
   typed = {
@@ -91,38 +85,27 @@ def edit(visit: Visit) -> Page:
 
 def update(visit: Visit) -> Answer:
   """Changes a price rule."""
-  rule = _rule(visit)
+  rule = visit.row('price_rules')
   try:
     values = _read(visit)
   except Wrong as error:
     return _form(visit, dict(visit.form), rule, str(error))
-  writes.update(visit.db, 'price_rules', rule['id'], **values)
+  visit.update('price_rules', rule['id'], **values)
   return Redirect(RULES.path, 'You saved the rule.')
 
 
 def ask_delete(visit: Visit) -> Page:
   """Asks whether a price rule is to be deleted."""
-  path = RULES.link.format(id=_rule(visit)['id'])
+  path = RULES.link.format(id=visit.row('price_rules')['id'])
   question = 'Are you sure you want to delete this rule?'
   return grid.confirm(question, f'{path}/delete', path)
 
 
 def delete(visit: Visit) -> Redirect:
   """Deletes a price rule."""
-  key = _rule(visit)['id']
-  visit.db.execute('DELETE FROM price_rules WHERE id = ?', (key,))
+  key = visit.row('price_rules')['id']
+  visit.delete('price_rules', key)
   return Redirect(RULES.path, 'You deleted the rule.')
-
-
-def terms(visit: Visit) -> Page:
-  """All search terms."""
-  return grid.page(visit, TERMS)
-
-
-def _rule(visit: Visit) -> sqlite3.Row:
-  return visit.one(
-      'SELECT * FROM price_rules WHERE id = ?', int(visit.match['id'])
-  )
 
 
 def _read(visit: Visit) -> dict[str, Any]:
@@ -172,8 +155,4 @@ def _form(
     error: str = '',
 ) -> Page:
   del visit
-  return Page(
-      'rule.html',
-      {'rule': rule, 'typed': typed, 'kinds': KINDS, 'error': error},
-      422 if error else 200,
-  )
+  return Page.form('rule.html', error, rule=rule, typed=typed, kinds=KINDS)

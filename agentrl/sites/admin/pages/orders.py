@@ -2,7 +2,6 @@
 
 import sqlite3
 
-from agentrl.sites import writes
 from agentrl.sites.admin.pages import grid, show
 from agentrl.sites.admin.pages.grid import Column, Grid
 from agentrl.sites.shop.seed.orders import STATUS
@@ -61,11 +60,6 @@ FROM orders o JOIN customers c ON c.id = o.customer_id""",
 )
 
 
-def listing(visit: Visit) -> Page:
-  """All orders."""
-  return grid.page(visit, ORDERS)
-
-
 def change_many(visit: Visit) -> Answer:
   """Cancels, holds or releases the chosen orders that can be."""
   action, ids = grid.chosen(visit, ORDERS)
@@ -87,19 +81,17 @@ def view(visit: Visit) -> Page:
       f'SELECT * FROM {table} WHERE order_id = ? ORDER BY id', order['id']
   )
   papers = {x: of_order(x) for x in ('invoices', 'shipments', 'refunds')}
-  return Page(
+  return Page.of(
       'order.html',
-      {
-          'order': order,
-          'items': of_order('order_items'),
-          'notes': of_order('order_notes')[::-1],
-          'can': _can(order, papers),
-          'statuses': STATUS,
-          'customer': visit.one(
-              'SELECT * FROM customers WHERE id = ?', order['customer_id']
-          ),
-          **papers,
-      },
+      order=order,
+      items=of_order('order_items'),
+      notes=of_order('order_notes')[::-1],
+      can=_can(order, papers),
+      statuses=STATUS,
+      customer=visit.one(
+          'SELECT * FROM customers WHERE id = ?', order['customer_id']
+      ),
+      **papers,
   )
 
 
@@ -121,10 +113,12 @@ def act(visit: Visit) -> Redirect:
 def add_note(visit: Visit) -> Redirect:
   """Adds a comment to an order's history."""
   order = _order(visit)
-  visit.db.execute(
-      'INSERT INTO order_notes (order_id, text, notified, created_at) VALUES'
-      ' (?, ?, ?, ?)',
-      (order['id'], visit.text('comment'), int('notify' in visit.form), NOW),
+  visit.insert(
+      'order_notes',
+      order_id=order['id'],
+      text=visit.text('comment'),
+      notified=int('notify' in visit.form),
+      created_at=NOW,
   )
   return Redirect(_path(order), 'The comment was submitted.')
 
@@ -142,7 +136,7 @@ def update_address(visit: Visit) -> Answer:
     values = {name: visit.text(name, most=120) for name in _ADDRESS}
   except Wrong as error:
     return _address_form(order, dict(visit.form), str(error))
-  writes.update(visit.db, 'orders', order['id'], **values, updated_at=NOW)
+  visit.update('orders', order['id'], **values, updated_at=NOW)
   return Redirect(_path(order), 'You updated the order address.')
 
 
@@ -158,9 +152,7 @@ def add_paper(visit: Visit) -> Answer:
   if paper not in _possible(visit, order):
     raise Wrong(f'This order cannot have another {paper}.')
   if paper == 'invoice':
-    visit.db.execute(
-        'INSERT INTO invoices (order_id, created_at) VALUES (?, ?)', (key, NOW)
-    )
+    visit.insert('invoices', order_id=key, created_at=NOW)
     sent = visit.value('SELECT 1 FROM shipments WHERE order_id = ?', key)
     status, notice = 'processing', 'The invoice has been created.'
     status = 'complete' if sent else status
@@ -170,18 +162,18 @@ def add_paper(visit: Visit) -> Answer:
       tracking = visit.text('number', most=60)
     except Wrong as error:
       return _paper_form(visit, str(error))
-    visit.db.execute(
-        'INSERT INTO shipments (order_id, carrier, tracking, created_at) VALUES'
-        ' (?, ?, ?, ?)',
-        (key, carrier, tracking, NOW),
+    visit.insert(
+        'shipments',
+        order_id=key,
+        carrier=carrier,
+        tracking=tracking,
+        created_at=NOW,
     )
     paid = visit.value('SELECT 1 FROM invoices WHERE order_id = ?', key)
     status, notice = 'processing', 'The shipment has been created.'
     status = 'complete' if paid else status
   else:
-    visit.db.execute(
-        'INSERT INTO refunds (order_id, created_at) VALUES (?, ?)', (key, NOW)
-    )
+    visit.insert('refunds', order_id=key, created_at=NOW)
     status, notice = 'closed', 'You created the credit memo.'
   _write_status(visit, key, status)
   return Redirect(_path(order), notice)
@@ -239,22 +231,12 @@ def _set_status(visit: Visit, key: int, action: str) -> bool:
 
 
 def _write_status(visit: Visit, key: int, status: str) -> None:
-  visit.db.execute(
-      'UPDATE orders SET status = ?, updated_at = ? WHERE id = ?',
-      (status, NOW, key),
-  )
+  visit.update('orders', key, status=status, updated_at=NOW)
 
 
 def _address_form(order: sqlite3.Row, typed: dict, error: str = '') -> Page:
-  return Page(
-      'order_address.html',
-      {
-          'order': order,
-          'typed': typed,
-          'labels': _ADDRESS,
-          'error': error,
-      },
-      422 if error else 200,
+  return Page.form(
+      'order_address.html', error, order=order, typed=typed, labels=_ADDRESS
   )
 
 
@@ -262,17 +244,14 @@ def _paper_form(visit: Visit, error: str = '') -> Page:
   order, paper = _order(visit), visit.match['paper']
   if paper not in _possible(visit, order):
     raise Wrong(f'This order cannot have another {paper}.')
-  return Page(
+  return Page.form(
       'order_paper.html',
-      {
-          'order': order,
-          'paper': paper,
-          'carriers': CARRIERS,
-          'items': visit.all(
-              'SELECT * FROM order_items WHERE order_id = ? ORDER BY id',
-              order['id'],
-          ),
-          'error': error,
-      },
-      422 if error else 200,
+      error,
+      order=order,
+      paper=paper,
+      carriers=CARRIERS,
+      items=visit.all(
+          'SELECT * FROM order_items WHERE order_id = ? ORDER BY id',
+          order['id'],
+      ),
   )

@@ -88,24 +88,22 @@ def view(visit: Visit) -> Page:
   paper = visit.one(
       f'SELECT * FROM {_TABLES[kind]} WHERE id = ?', int(visit.match['id'])
   )
-  return Page(
+  return Page.of(
       'paper.html',
-      {
-          'kind': kind,
-          'title': _TITLES[kind],
-          'paper': paper,
-          'carriers': CARRIERS,
-          'order': visit.one(
-              "SELECT o.*, t.*, c.first_name || ' ' || c.last_name AS bill_to,"
-              ' c.email FROM orders o JOIN order_totals t ON t.order_id = o.id'
-              ' JOIN customers c ON c.id = o.customer_id WHERE o.id = ?',
-              paper['order_id'],
-          ),
-          'items': visit.all(
-              'SELECT * FROM order_items WHERE order_id = ? ORDER BY id',
-              paper['order_id'],
-          ),
-      },
+      kind=kind,
+      title=_TITLES[kind],
+      paper=paper,
+      carriers=CARRIERS,
+      order=visit.one(
+          "SELECT o.*, t.*, c.first_name || ' ' || c.last_name AS bill_to,"
+          ' c.email FROM orders o JOIN order_totals t ON t.order_id = o.id'
+          ' JOIN customers c ON c.id = o.customer_id WHERE o.id = ?',
+          paper['order_id'],
+      ),
+      items=visit.all(
+          'SELECT * FROM order_items WHERE order_id = ? ORDER BY id',
+          paper['order_id'],
+      ),
   )
 
 
@@ -113,13 +111,11 @@ def update_tracking(visit: Visit) -> Redirect:
   """Changes the carrier and the tracking number of a shipment."""
   key = int(visit.match['id'])
   visit.one('SELECT id FROM shipments WHERE id = ?', key)
-  visit.db.execute(
-      'UPDATE shipments SET carrier = ?, tracking = ? WHERE id = ?',
-      (
-          show.choice(visit, 'carrier', CARRIERS),
-          visit.text('number', most=60),
-          key,
-      ),
+  visit.update(
+      'shipments',
+      key,
+      carrier=show.choice(visit, 'carrier', CARRIERS),
+      tracking=visit.text('number', most=60),
   )
   path = f'/sales/shipment/view/{key}'
   return Redirect(path, 'You saved the tracking information.')

@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
-from agentrl.sites import writes
 from agentrl.sites.admin.pages import grid, show
 from agentrl.sites.admin.pages.grid import Column, Grid
 from agentrl.sites.shop.seed import catalogue
@@ -55,11 +54,6 @@ FROM products""",
 )
 
 
-def listing(visit: Visit) -> Page:
-  """All products."""
-  return grid.page(visit, PRODUCTS)
-
-
 def change_many(visit: Visit) -> Redirect:
   """Changes one column of the chosen products."""
   action, ids = grid.chosen(visit, PRODUCTS)
@@ -76,7 +70,7 @@ def change_many(visit: Visit) -> Redirect:
 
 def edit(visit: Visit) -> Page:
   """The form of a product."""
-  product = _product(visit)
+  product = visit.row('products')
   reduced = product['list_cents'] is not None
   typed = {
       **{name: product[name] for name in ('name', 'sku', 'brand', 'kind')},
@@ -92,12 +86,12 @@ def edit(visit: Visit) -> Page:
 
 def update(visit: Visit) -> Answer:
   """Changes a product."""
-  product = _product(visit)
+  product = visit.row('products')
   try:
     values = _read(visit)
   except Wrong as error:
     return _form(visit, dict(visit.form), product, str(error))
-  writes.update(visit.db, 'products', product['id'], **values, updated_at=NOW)
+  visit.update('products', product['id'], **values, updated_at=NOW)
   path = PRODUCTS.link.format(id=product['id'])
   return Redirect(path, 'You saved the product.')
 
@@ -121,7 +115,7 @@ def create(visit: Visit) -> Answer:
   except Wrong as error:
     return _form(visit, dict(visit.form), error=str(error))
   values |= {'slug': slug, 'created_at': NOW, 'updated_at': NOW}
-  key = writes.insert(visit.db, 'products', **values)
+  key = visit.insert('products', **values)
   for name, value in options.items():
     if value:
       _insert_option(visit, key, name, value)
@@ -130,7 +124,7 @@ def create(visit: Visit) -> Answer:
 
 def add_option(visit: Visit) -> Redirect:
   """Adds a value to an option of a product."""
-  product = _product(visit)
+  product = visit.row('products')
   known = visit.all(
       'SELECT DISTINCT name FROM options WHERE product_id = ?', product['id']
   )
@@ -151,21 +145,15 @@ def add_option(visit: Visit) -> Redirect:
 
 def remove_option(visit: Visit) -> Redirect:
   """Removes a value of an option of a product."""
-  product = _product(visit)
+  product = visit.row('products')
   option = visit.one(
       'SELECT * FROM options WHERE id = ? AND product_id = ?',
       int(visit.match['option']),
       product['id'],
   )
-  visit.db.execute('DELETE FROM options WHERE id = ?', (option['id'],))
+  visit.delete('options', option['id'])
   path = PRODUCTS.link.format(id=product['id'])
   return Redirect(path, f'{option["name"]} {option["value"]} was removed.')
-
-
-def _product(visit: Visit) -> sqlite3.Row:
-  return visit.one(
-      'SELECT * FROM products WHERE id = ?', int(visit.match['id'])
-  )
 
 
 def _plain(cents: int) -> str:
@@ -206,10 +194,7 @@ def _read(visit: Visit) -> dict[str, Any]:
 
 
 def _insert_option(visit: Visit, product: int, name: str, value: str) -> None:
-  visit.db.execute(
-      'INSERT INTO options (product_id, name, value) VALUES (?, ?, ?)',
-      (product, name, value),
-  )
+  visit.insert('options', product_id=product, name=name, value=value)
 
 
 def _form(
@@ -227,16 +212,13 @@ def _form(
       ' categories c JOIN categories g ON g.id = c.parent_id JOIN categories d'
       ' ON d.id = g.parent_id ORDER BY d.position, g.position, c.position'
   )
-  return Page(
+  return Page.form(
       'product.html',
-      {
-          'product': product,
-          'typed': typed,
-          'categories': categories,
-          'options': options,
-          'option_names': list(dict.fromkeys(x['name'] for x in options)),
-          'new_options': _OPTIONS,
-          'error': error,
-      },
-      422 if error else 200,
+      error,
+      product=product,
+      typed=typed,
+      categories=categories,
+      options=options,
+      option_names=list(dict.fromkeys(x['name'] for x in options)),
+      new_options=_OPTIONS,
   )

@@ -215,31 +215,18 @@ def report(visit: Visit) -> Answer:
     paging = visit.page(len(every))
     rows = every[paging.offset : paging.offset + paging.limit]
     sums = {x: sum(row[x] for row in every) for x in found.sums}
-  return Page(
+  return Page.form(
       'report.html',
-      {
-          'report': found,
-          'typed': typed,
-          'periods': PERIODS,
-          'statuses': STATUS,
-          'days': days,
-          'rows': rows,
-          'sums': sums,
-          'paging': paging,
-          'error': error,
-      },
-      422 if error else 200,
+      error,
+      report=found,
+      typed=typed,
+      periods=PERIODS,
+      statuses=STATUS,
+      days=days,
+      rows=rows,
+      sums=sums,
+      paging=paging,
   )
-
-
-def low_stock(visit: Visit) -> Page:
-  """Products of which few are left."""
-  return grid.page(visit, LOW_STOCK)
-
-
-def ratings(visit: Visit) -> Page:
-  """Products by the number of their reviews."""
-  return grid.page(visit, RATINGS)
 
 
 def _days(typed: dict[str, str]) -> tuple[str, str] | None:

@@ -1,6 +1,5 @@
 """Reviews: their grid, and the form of one."""
 
-import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
@@ -50,11 +49,6 @@ FROM reviews r JOIN products p ON p.id = r.product_id""",
 )
 
 
-def listing(visit: Visit) -> Page:
-  """All reviews."""
-  return grid.page(visit, REVIEWS)
-
-
 def change_many(visit: Visit) -> Answer:
   """Changes the status of the chosen reviews, or deletes them."""
   action, ids = grid.chosen(visit, REVIEWS)
@@ -64,11 +58,9 @@ def change_many(visit: Visit) -> Answer:
     return grid.confirm(question, REVIEWS.path, REVIEWS.path, **fields)
   for key in ids:
     if action == 'delete':
-      visit.db.execute('DELETE FROM reviews WHERE id = ?', (key,))
+      visit.delete('reviews', key)
     else:
-      visit.db.execute(
-          'UPDATE reviews SET status = ? WHERE id = ?', (action, key)
-      )
+      visit.update('reviews', key, status=action)
   done = 'deleted' if action == 'delete' else 'updated'
   notice = f'A total of {len(ids)} record(s) have been {done}.'
   return Redirect(REVIEWS.path, notice)
@@ -76,12 +68,12 @@ def change_many(visit: Visit) -> Answer:
 
 def edit(visit: Visit) -> Page:
   """The form of a review."""
-  return _form(visit, dict(_review(visit)))
+  return _form(visit, dict(visit.row('reviews')))
 
 
 def update(visit: Visit) -> Answer:
   """Changes a review."""
-  key = _review(visit)['id']
+  key = visit.row('reviews')['id']
   try:
     values = (
         show.choice(visit, 'status', tuple(STATUS)),
@@ -102,38 +94,31 @@ def update(visit: Visit) -> Answer:
 
 def ask_delete(visit: Visit) -> Page:
   """Asks whether a review is to be deleted."""
-  path = REVIEWS.link.format(id=_review(visit)['id'])
+  path = REVIEWS.link.format(id=visit.row('reviews')['id'])
   question = 'Are you sure you want to delete this review?'
   return grid.confirm(question, f'{path}/delete', path)
 
 
 def delete(visit: Visit) -> Redirect:
   """Deletes a review."""
-  visit.db.execute('DELETE FROM reviews WHERE id = ?', (_review(visit)['id'],))
+  visit.delete('reviews', visit.row('reviews')['id'])
   return Redirect(REVIEWS.path, 'The review has been deleted.')
 
 
-def _review(visit: Visit) -> sqlite3.Row:
-  return visit.one('SELECT * FROM reviews WHERE id = ?', int(visit.match['id']))
-
-
 def _form(visit: Visit, typed: Mapping[str, Any], error: str = '') -> Page:
-  review = _review(visit)
+  review = visit.row('reviews')
   customers = visit.all(
       'SELECT * FROM customers WHERE id = ?', review['customer_id']
   )
-  return Page(
+  return Page.form(
       'review.html',
-      {
-          'review': review,
-          'typed': typed,
-          'product': visit.one(
-              'SELECT * FROM products WHERE id = ?', review['product_id']
-          ),
-          'customer': customers[0] if customers else None,
-          'statuses': STATUS,
-          'stars': _STARS,
-          'error': error,
-      },
-      422 if error else 200,
+      error,
+      review=review,
+      typed=typed,
+      product=visit.one(
+          'SELECT * FROM products WHERE id = ?', review['product_id']
+      ),
+      customer=customers[0] if customers else None,
+      statuses=STATUS,
+      stars=_STARS,
   )

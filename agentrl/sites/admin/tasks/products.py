@@ -3,36 +3,17 @@
 import sqlite3
 from collections.abc import Sequence
 
-from agentrl.sites.admin.tasks.steps import (
-    START,
-    filters,
-    many,
-    menu,
-    named,
-    nth,
-    rows,
-    search,
-)
+from agentrl.sites import seed_data, task as t
+from agentrl.sites.admin.tasks import paths
+from agentrl.sites.admin.tasks.paths import change, go, seek
 from agentrl.sites.answers import Number, Several, Text
-from agentrl.sites.goals import ADDED, CHANGED, Goal, New, Row
+from agentrl.sites.goals import New, Row, added, changed
 from agentrl.sites.shop.seed import catalogue
-from agentrl.sites.task import (
-    CHANGE,
-    GO,
-    SEEK,
-    Step,
-    Stores,
-    Task,
-    Template,
-    choose,
-    click_on,
-    fill,
-    stop,
-)
 
-_PRODUCTS = menu('Catalog', 'Products')
-_GRID = ('http://admin/catalog/product/',)
-_PLAIN = ('http://admin/cms/page/',)  # a page without figures
+_VALUES = seed_data.read(__file__)
+_PRODUCTS = paths.menu('Catalog', 'Products')
+_GRID = 'catalog/product/'
+_PLAIN = 'cms/page/'  # a page without figures
 _UNREDUCED = 'SELECT * FROM products p WHERE enabled AND list_cents IS NULL'
 # The first two words of products' names, which a few products share.
 _LINES = (
@@ -45,108 +26,91 @@ _LINES = (
 
 
 def _changed(key: int, **values: int | str) -> Row:
-  return Row('shop.products', CHANGED, values, key)
+  return changed('shop.products', key, **values)
 
 
-def _open(name: str) -> tuple[Step, ...]:
+def _open(name: str) -> tuple[t.Step, ...]:
   """Opens a product, on the grid of products."""
-  return search(name), click_on('link', name)
+  return paths.search(name), t.link(name)
 
 
-def _save(field: str, value: str) -> tuple[Step, ...]:
-  return fill(field, value), click_on('button', 'Save'), stop()
+def _save(field: str, value: str) -> tuple[t.Step, ...]:
+  return t.fill(field, value), t.button('Save')
 
 
 def _dollars(cents: int) -> str:
   return f'{cents / 100:.2f}'
 
 
-def _line(stores: Stores, line: str) -> Sequence[sqlite3.Row]:
-  return rows(
-      stores,
-      'SELECT * FROM products WHERE name LIKE ? ORDER BY id',
-      f'{line} %',
+def _line(db: t.Db, line: str) -> Sequence[sqlite3.Row]:
+  return db.rows(
+      'SELECT * FROM products WHERE name LIKE ? ORDER BY id', f'{line} %'
   )
 
 
-def _disable(stores: Stores, k: int) -> Task:
-  product = nth(named(stores, f'{_UNREDUCED} ORDER BY id'), k, 40)
+def _disable(db: t.Db, k: int) -> t.Task:
+  product = paths.row_named(db, k, f'{_UNREDUCED} ORDER BY id', count=40)
   name = product['name']
-  return Task(
-      intent=(
-          f'Disable the product "{name}"; buyers complain about its quality.'
-      ),
-      goal=Goal(rows=(_changed(product['id'], enabled=0),)),
-      steps=(search(name), *many('Disable', name), stop()),
+  return change(
+      f'Disable the product "{name}"; buyers complain about its quality.',
+      _changed(product['id'], enabled=0),
+      paths.search(name),
+      *paths.many('Disable', name),
       start=_GRID,
   )
 
 
-def _quantity(stores: Stores, k: int) -> Task:
-  product = nth(
-      named(
-          stores,
-          f'{_UNREDUCED} AND quantity > 20 AND quantity != 100 AND id > 20 AND'
-          ' quantity NOT IN (SELECT quantity FROM products WHERE id <= 20)'
-          ' ORDER BY sku',
-      ),
+def _quantity(db: t.Db, k: int) -> t.Task:
+  product = paths.row_named(
+      db,
       k,
-      40,
+      f'{_UNREDUCED} AND quantity > 20 AND quantity != 100 AND id > 20 AND'
+      ' quantity NOT IN (SELECT quantity FROM products WHERE id <= 20)'
+      ' ORDER BY sku',
+      count=40,
   )
-  answer = Number(str(product['quantity']), 'units')
-  return Task(
-      intent=(
-          f'How many units of "{product["name"]}" are in stock? Answer with'
-          ' the number.'
-      ),
-      goal=Goal(answer),
-      steps=(search(product['name']), stop(answer.example())),
+  return seek(
+      f'How many units of "{product["name"]}" are in stock? Answer with'
+      ' the number.',
+      Number(str(product['quantity']), 'units'),
+      paths.search(product['name']),
       start=_GRID,
   )
 
 
-def _arrived(stores: Stores, k: int) -> Task:
-  product = nth(named(stores, f'{_UNREDUCED} ORDER BY sku DESC'), k)
+def _arrived(db: t.Db, k: int) -> t.Task:
+  product = paths.row_named(db, k, f'{_UNREDUCED} ORDER BY sku DESC')
   more = (15, 48, 120, 36, 250)[k]
   total = product['quantity'] + more
-  return Task(
-      intent=(
-          f'{more} more units of "{product["name"]}" have arrived. Add them'
-          ' to the quantity in stock.'
-      ),
-      goal=Goal(rows=(_changed(product['id'], quantity=total),)),
-      steps=(
-          *_PRODUCTS,
-          *_open(product['name']),
-          *_save('Quantity', str(total)),
-      ),
-      start=START,
+  return change(
+      f'{more} more units of "{product["name"]}" have arrived. Add them'
+      ' to the quantity in stock.',
+      _changed(product['id'], quantity=total),
+      *_PRODUCTS,
+      *_open(product['name']),
+      *_save('Quantity', str(total)),
   )
 
 
-def _sold_out(stores: Stores, k: int) -> Task:
-  line = nth(rows(stores, _LINES, 3), k)['line']
-  found = _line(stores, line)
-  return Task(
-      intent=(
-          f'All products whose name begins with "{line}" are sold out. Set'
-          ' their quantity to 0.'
-      ),
-      goal=Goal(rows=[_changed(row['id'], quantity=0) for row in found]),
-      steps=(*_PRODUCTS, search(line), *many('Set out of stock'), stop()),
-      start=START,
+def _sold_out(db: t.Db, k: int) -> t.Task:
+  line = db.row_spread(k, _LINES, 3)['line']
+  return change(
+      f'All products whose name begins with "{line}" are sold out. Set'
+      ' their quantity to 0.',
+      [_changed(row['id'], quantity=0) for row in _line(db, line)],
+      *_PRODUCTS,
+      paths.search(line),
+      *paths.many('Set out of stock'),
   )
 
 
-def _price_of_this(stores: Stores, k: int) -> Task:
+def _price_of_this(db: t.Db, k: int) -> t.Task:
   # Prices that the percentage divides to the cent.
-  product = nth(
-      named(
-          stores,
-          f'{_UNREDUCED} AND price_cents % 20 = 0 AND price_cents > 2000 ORDER'
-          ' BY id',
-      ),
+  product = paths.row_named(
+      db,
       k,
+      f'{_UNREDUCED} AND price_cents % 20 = 0 AND price_cents > 2000 ORDER'
+      ' BY id',
   )
   price = product['price_cents']
   words, after = (
@@ -156,303 +120,225 @@ def _price_of_this(stores: Stores, k: int) -> Task:
       ('Raise the price of this product by 15 percent', price * 115 // 100),
       ('Reduce the price of this product by 5 percent', price * 95 // 100),
   )[k]
-  return Task(
-      intent=f'{words}.',
-      goal=Goal(rows=(_changed(product['id'], price_cents=after),)),
-      steps=_save('Price', _dollars(after)),
-      start=(f'http://admin/catalog/product/edit/{product["id"]}',),
+  return change(
+      f'{words}.',
+      _changed(product['id'], price_cents=after),
+      *_save('Price', _dollars(after)),
+      start=f'catalog/product/edit/{product["id"]}',
   )
 
 
-def _price_of_line(stores: Stores, k: int) -> Task:
-  line = nth(rows(stores, _LINES, 2), k)['line']
-  word, cents = (
-      ('Lower', -200),
-      ('Raise', 150),
-      ('Lower', -350),
-      ('Raise', 425),
-      ('Lower', -125),
-  )[k]
-  steps: list[Step] = []
+def _price_of_line(db: t.Db, k: int) -> t.Task:
+  line = db.row_spread(k, _LINES, 2)['line']
+  word, cents = _VALUES['price_of_line'][k]
+  steps: list[t.Step] = []
   goal: list[Row] = []
-  for row in _line(stores, line):
+  for row in _line(db, line):
     after = row['price_cents'] + cents
     goal.append(_changed(row['id'], price_cents=after))
     steps += (*_PRODUCTS, *_open(row['name']))
-    steps += _save('Price', _dollars(after))[:-1]
-  return Task(
-      intent=(
-          f'{word} the prices of both products whose name begins with'
-          f' "{line}" by ${_dollars(abs(cents))} each.'
-      ),
-      goal=Goal(rows=goal),
-      steps=(*steps, stop()),
-      start=START,
+    steps += _save('Price', _dollars(after))
+  return change(
+      f'{word} the prices of both products whose name begins with'
+      f' "{line}" by ${_dollars(abs(cents))} each.',
+      goal,
+      *steps,
   )
 
 
-def _sale(stores: Stores, k: int) -> Task:
-  pair = nth(
-      rows(
-          stores,
-          'SELECT brand, kind, min(price_cents) AS low FROM products p GROUP BY'
-          ' brand, kind HAVING count(*) = 2 AND low > 1000 AND'
-          ' sum(list_cents IS NULL) = 2 AND (SELECT count(*) FROM products q'
-          ' WHERE instr(q.name, p.kind)) <= 20 ORDER BY brand, kind',
-      ),
+def _sale(db: t.Db, k: int) -> t.Task:
+  pair = db.row_spread(
       k,
+      'SELECT brand, kind, min(price_cents) AS low FROM products p GROUP BY'
+      ' brand, kind HAVING count(*) = 2 AND low > 1000 AND'
+      ' sum(list_cents IS NULL) = 2 AND (SELECT count(*) FROM products q'
+      ' WHERE instr(q.name, p.kind)) <= 20 ORDER BY brand, kind',
   )
   special = pair['low'] // 200 * 100 + 99
-  found = rows(
-      stores,
+  found = db.rows(
       'SELECT * FROM products WHERE brand = ? AND kind = ? ORDER BY id',
       pair['brand'],
       pair['kind'],
   )
-  steps: list[Step] = []
+  steps: list[t.Step] = []
   goal: list[Row] = []
   for row in found:
-    values = {'price_cents': special, 'list_cents': row['price_cents']}
-    goal.append(_changed(row['id'], **values))
+    before = row['price_cents']
+    goal.append(_changed(row['id'], price_cents=special, list_cents=before))
     steps += (
-        search(pair['kind']),
-        click_on('link', row['name']),
-        fill('Special Price', _dollars(special)),
-        click_on('button', 'Save'),
-        click_on('link', 'Back'),
+        paths.search(pair['kind']),
+        t.link(row['name']),
+        t.fill('Special Price', _dollars(special)),
+        t.button('Save'),
+        t.link('Back'),
     )
-  return Task(
-      intent=(
-          f'Mark both products of the brand {pair["brand"]} and the type'
-          f' "{pair["kind"]}" as on sale: give each a special price of'
-          f' ${_dollars(special)}.'
-      ),
-      goal=Goal(rows=goal),
-      steps=(*steps[:-1], stop()),
+  return change(
+      f'Mark both products of the brand {pair["brand"]} and the type'
+      f' "{pair["kind"]}" as on sale: give each a special price of'
+      f' ${_dollars(special)}.',
+      goal,
+      *steps[:-1],
       start=_GRID,
   )
 
 
-def _quote(stores: Stores, k: int) -> Task:
-  found = nth(
-      named(
-          stores,
-          'SELECT p.*, r.title FROM products p JOIN reviews r ON r.product_id ='
-          " p.id WHERE r.stars = 5 AND r.status = 'approved' AND (SELECT"
-          ' count(*) FROM reviews s WHERE s.product_id = p.id AND s.stars = 5)'
-          ' = 1 AND (SELECT count(*) FROM reviews s WHERE s.product_id = p.id)'
-          ' BETWEEN 3 AND 15 ORDER BY p.id',
-      ),
+def _quote(db: t.Db, k: int) -> t.Task:
+  found = paths.row_named(
+      db,
       k,
+      'SELECT p.*, r.title FROM products p JOIN reviews r ON r.product_id ='
+      " p.id WHERE r.stars = 5 AND r.status = 'approved' AND (SELECT"
+      ' count(*) FROM reviews s WHERE s.product_id = p.id AND s.stars = 5)'
+      ' = 1 AND (SELECT count(*) FROM reviews s WHERE s.product_id = p.id)'
+      ' BETWEEN 3 AND 15 ORDER BY p.id',
   )
   text = f'{found["description"]} "{found["title"]}"'
-  return Task(
-      intent=(
-          'Let our buyers speak: append to the description of'
-          f' "{found["name"]}" the title of its only five-star review, in'
-          ' double quotes and after a space.'
-      ),
-      goal=Goal(rows=(_changed(found['id'], description=text),)),
-      steps=(
-          *menu('Marketing', 'All Reviews'),
-          search(found['name']),
-          *_PRODUCTS,
-          *_open(found['name']),
-          *_save('Description', text),
-      ),
-      start=START,
+  return change(
+      'Let our buyers speak: append to the description of'
+      f' "{found["name"]}" the title of its only five-star review, in'
+      ' double quotes and after a space.',
+      _changed(found['id'], description=text),
+      *paths.menu('Marketing', 'All Reviews'),
+      paths.search(found['name']),
+      *_PRODUCTS,
+      *_open(found['name']),
+      *_save('Description', text),
   )
 
 
-def _option(stores: Stores, k: int) -> Task:
-  product = nth(
-      named(
-          stores,
-          f'{_UNREDUCED} AND EXISTS (SELECT 1 FROM options o WHERE o.product_id'
-          " = p.id AND o.name = 'Colour') ORDER BY id DESC",
-      ),
+def _option(db: t.Db, k: int) -> t.Task:
+  product = paths.row_named(
+      db,
       k,
+      f'{_UNREDUCED} AND EXISTS (SELECT 1 FROM options o WHERE o.product_id'
+      " = p.id AND o.name = 'Colour') ORDER BY id DESC",
   )
   colour = ('Brick Red', 'Mint', 'Charcoal', 'Lilac', 'Amber')[k]
-  values = {'product_id': product['id'], 'name': 'Colour', 'value': colour}
-  return Task(
-      intent=(
-          f'From now on "{product["name"]}" also comes in {colour}. Add'
-          ' this colour to its options.'
+  return change(
+      f'From now on "{product["name"]}" also comes in {colour}. Add'
+      ' this colour to its options.',
+      added(
+          'shop.options', product_id=product['id'], name='Colour', value=colour
       ),
-      goal=Goal(rows=(Row('shop.options', ADDED, values),)),
-      steps=(
-          *_PRODUCTS,
-          *_open(product['name']),
-          choose('Option', 'Colour', nth=1),
-          fill('New Value', colour),
-          click_on('button', 'Add Value'),
-          stop(),
-      ),
-      start=START,
+      *_PRODUCTS,
+      *_open(product['name']),
+      t.choose('Option', 'Colour', nth=1),
+      t.fill('New Value', colour),
+      t.button('Add Value'),
   )
 
 
-def _new(stores: Stores, k: int) -> Task:
-  name, sku, brand, kind, cents, units, size, colour, path = (
-      ('Everwool Pullover', 'EV-104', 'Everwool', 'Pullover', 6400, 50, 'S',
-       'Teal', 'clothing-bags/women/sweaters'),
-      ('Kitebird Trail Boot', 'KB-771', 'Kitebird', 'Hiking Boot', 11999, 24,
-       '9', 'Umber', 'clothing-bags/men/boots'),
-      ('Softquill Linen Shirt', 'SQ-038', 'Softquill', 'Linen Shirt', 4550, 80,
-       'XL', 'Ivory', 'clothing-bags/men/shirts'),
-      ('Lunaria Evening Dress', 'LU-220', 'Lunaria', 'Evening Dress', 13900, 12,
-       'M', 'Wine', 'clothing-bags/women/dresses'),
-      ('Brookstep Canvas Sneaker', 'BR-515', 'Brookstep', 'Canvas Sneaker',
-       5275, 65, '8', 'Ochre', 'clothing-bags/women/womens-sneakers'),
-  )[k]  # fmt: skip
-  category = rows(
-      stores,
+def _new(db: t.Db, k: int) -> t.Task:
+  name, sku, brand, kind, cents, units, size, colour, path = _VALUES['new'][k]
+  category = db.first(
       "SELECT c.id, d.name || ' / ' || g.name || ' / ' || c.name AS name FROM"
       ' categories c JOIN categories g ON g.id = c.parent_id JOIN categories d'
       ' ON d.id = g.parent_id WHERE c.path = ?',
       path,
-  )[0]
-  values = {
-      'name': name,
-      'sku': sku,
-      'slug': catalogue.slug(name),
-      'brand': brand,
-      'kind': kind,
-      'price_cents': cents,
-      'quantity': units,
-      'category_id': category['id'],
-      'description': '',
-      'enabled': 1,
-  }
-  option = lambda which, value: Row(
-      'shop.options',
-      ADDED,
-      {'product_id': New('shop.products'), 'name': which, 'value': value},
   )
-  return Task(
-      intent=(
-          f'Add a product named "{name}" (SKU {sku}, brand {brand}, type'
-          f' {kind}) to the category "{category["name"]}": {units} in stock,'
-          f' price ${_dollars(cents)}, size {size}, colour {colour}, without a'
-          ' description.'
+  option = lambda which, value: added(
+      'shop.options', product_id=New('shop.products'), name=which, value=value
+  )
+  return change(
+      f'Add a product named "{name}" (SKU {sku}, brand {brand}, type'
+      f' {kind}) to the category "{category["name"]}": {units} in stock,'
+      f' price ${_dollars(cents)}, size {size}, colour {colour}, without a'
+      ' description.',
+      (
+          added(
+              'shop.products',
+              name=name,
+              sku=sku,
+              slug=catalogue.slug(name),
+              brand=brand,
+              kind=kind,
+              price_cents=cents,
+              quantity=units,
+              category_id=category['id'],
+              description='',
+              enabled=1,
+          ),
+          option('Size', size),
+          option('Colour', colour),
       ),
-      goal=Goal(
-          rows=(
-              Row('shop.products', ADDED, values),
-              option('Size', size),
-              option('Colour', colour),
-          )
-      ),
-      steps=(
-          *_PRODUCTS,
-          click_on('link', 'Add Product'),
-          fill('Product Name', name),
-          fill('SKU', sku),
-          fill('Brand', brand),
-          fill('Type', kind),
-          fill('Price', _dollars(cents)),
-          fill('Quantity', str(units)),
-          choose('Category', category['name']),
-          fill('Size', size),
-          fill('Colour', colour),
-          click_on('button', 'Save'),
-          stop(),
-      ),
-      start=START,
+      *_PRODUCTS,
+      t.link('Add Product'),
+      t.fill('Product Name', name),
+      t.fill('SKU', sku),
+      t.fill('Brand', brand),
+      t.fill('Type', kind),
+      t.fill('Price', _dollars(cents)),
+      t.fill('Quantity', str(units)),
+      t.choose('Category', category['name']),
+      t.fill('Size', size),
+      t.fill('Colour', colour),
+      t.button('Save'),
   )
 
 
-def _left(stores: Stores, k: int) -> Task:
-  units = nth(
-      rows(
-          stores,
-          'SELECT quantity FROM products WHERE quantity > 0 GROUP BY quantity'
-          ' HAVING count(*) BETWEEN 2 AND 4 AND min(id) > 20 ORDER BY quantity',
-      ),
+def _left(db: t.Db, k: int) -> t.Task:
+  units = db.row_spread(
       k,
+      'SELECT quantity FROM products WHERE quantity > 0 GROUP BY quantity'
+      ' HAVING count(*) BETWEEN 2 AND 4 AND min(id) > 20 ORDER BY quantity',
   )['quantity']
   column, word = (('sku', 'SKUs'), ('name', 'names'))[k % 2]
-  found = rows(
-      stores,
-      f'SELECT {column} FROM products WHERE quantity = ? ORDER BY id',
-      units,
+  found = db.rows(
+      f'SELECT {column} FROM products WHERE quantity = ? ORDER BY id', units
   )
-  answer = Several([Text(row[0]) for row in found])
-  return Task(
-      intent=(
-          f'Which products have exactly {units} units left? Answer with'
-          f' their {word}, separated by semicolons.'
+  return seek(
+      f'Which products have exactly {units} units left? Answer with'
+      f' their {word}, separated by semicolons.',
+      Several([Text(row[0]) for row in found]),
+      *_PRODUCTS,
+      *paths.filters(
+          t.fill('Quantity from', str(units)), t.fill('Quantity to', str(units))
       ),
-      goal=Goal(answer),
-      steps=(
-          *_PRODUCTS,
-          *filters(
-              fill('Quantity from', str(units)), fill('Quantity to', str(units))
-          ),
-          stop(answer.example()),
-      ),
-      start=START,
   )
 
 
-def _enable(stores: Stores, k: int) -> Task:
-  found = rows(
-      stores,
+def _enable(db: t.Db, k: int) -> t.Task:
+  found = db.rows(
       'SELECT kind, count(*) AS size FROM products WHERE NOT enabled GROUP BY'
       ' kind HAVING NOT EXISTS (SELECT 1 FROM products q WHERE NOT q.enabled'
       ' AND q.kind != products.kind AND instr(q.kind, products.kind)) ORDER BY'
-      ' size DESC, kind',
+      ' size DESC, kind'
   )
   kind = found[k]['kind']
-  off = rows(
-      stores,
-      'SELECT id FROM products WHERE NOT enabled AND kind = ? ORDER BY id',
-      kind,
+  off = db.rows(
+      'SELECT id FROM products WHERE NOT enabled AND kind = ? ORDER BY id', kind
   )
-  return Task(
-      intent=f'Enable every product of the type "{kind}" that is disabled.',
-      goal=Goal(rows=[_changed(row['id'], enabled=1) for row in off]),
-      steps=(
-          *_PRODUCTS,
-          *filters(fill('Type', kind), choose('Status', 'Disabled')),
-          *many('Enable'),
-          stop(),
-      ),
-      start=START,
+  return change(
+      f'Enable every product of the type "{kind}" that is disabled.',
+      [_changed(row['id'], enabled=1) for row in off],
+      *_PRODUCTS,
+      *paths.filters(t.fill('Type', kind), t.choose('Status', 'Disabled')),
+      *paths.many('Enable'),
   )
 
 
-def _by_sku(stores: Stores, k: int) -> Task:
-  product = nth(
-      named(stores, f'{_UNREDUCED} AND id > 20 ORDER BY price_cents, id'), k
+def _by_sku(db: t.Db, k: int) -> t.Task:
+  product = paths.row_named(
+      db, k, f'{_UNREDUCED} AND id > 20 ORDER BY price_cents, id'
   )
-  return Task(
-      intent=f'Open the product with the SKU {product["sku"]} for editing.',
-      goal=Goal(url=f'http://admin/catalog/product/edit/{product["id"]}'),
-      steps=(
-          *_PRODUCTS,
-          search(product['sku']),
-          click_on('link', product['name']),
-          stop(),
-      ),
-      start=START,
+  return go(
+      f'Open the product with the SKU {product["sku"]} for editing.',
+      f'catalog/product/edit/{product["id"]}',
+      *_PRODUCTS,
+      paths.search(product['sku']),
+      t.link(product['name']),
   )
 
 
-def _dearest(stores: Stores, k: int) -> Task:
-  brand = nth(
-      rows(
-          stores,
-          'WITH brands AS MATERIALIZED (SELECT DISTINCT brand FROM products)'
-          ' SELECT brand FROM brands b WHERE NOT EXISTS (SELECT 1 FROM brands q'
-          ' WHERE q.brand != b.brand AND instr(q.brand, b.brand)) ORDER BY'
-          ' brand',
-      ),
+def _dearest(db: t.Db, k: int) -> t.Task:
+  brand = db.row_spread(
       k,
+      'WITH brands AS MATERIALIZED (SELECT DISTINCT brand FROM products)'
+      ' SELECT brand FROM brands b WHERE NOT EXISTS (SELECT 1 FROM brands q'
+      ' WHERE q.brand != b.brand AND instr(q.brand, b.brand)) ORDER BY'
+      ' brand',
   )['brand']
-  found = rows(
-      stores,
+  found = db.rows(
       'SELECT name, coalesce(list_cents, price_cents) AS price FROM products'
       ' WHERE brand = ? ORDER BY price DESC LIMIT 2',
       brand,
@@ -460,37 +346,32 @@ def _dearest(stores: Stores, k: int) -> Task:
   if found[0]['price'] == found[1]['price']:
     raise LookupError(f'Two products of {brand} are the dearest.')
   name = found[0]['name']
-  return Task(
-      intent=(
-          f'Which product of the brand {brand} has the highest price,'
-          ' special prices aside? Answer with its name.'
-      ),
-      goal=Goal(Text(name)),
-      steps=(
-          *_PRODUCTS,
-          *filters(fill('Brand', brand)),
-          # A second click turns the order.
-          click_on('link', 'Price'),
-          click_on('link', 'Price'),
-          stop(name),
-      ),
+  return seek(
+      f'Which product of the brand {brand} has the highest price,'
+      ' special prices aside? Answer with its name.',
+      Text(name),
+      *_PRODUCTS,
+      *paths.filters(t.fill('Brand', brand)),
+      # A second click turns the order.
+      t.link('Price'),
+      t.link('Price'),
       start=_PLAIN,
   )
 
 
 TEMPLATES = (
-    Template('admin/product-quantity', SEEK, _quantity, 40),
-    Template('admin/disable-product', CHANGE, _disable, 40, (242,)),
-    Template('admin/units-left', SEEK, _left, 5, (368,)),
-    Template('admin/product-by-sku', GO, _by_sku, 5),
-    Template('admin/stock-arrived', CHANGE, _arrived, 5, (241,)),
-    Template('admin/price-of-this', CHANGE, _price_of_this, 5, (247,)),
-    Template('admin/dearest-product', SEEK, _dearest, 5),
-    Template('admin/sold-out', CHANGE, _sold_out, 5, (287,)),
-    Template('admin/price-of-line', CHANGE, _price_of_line, 5, (742,)),
-    Template('admin/sale-price', CHANGE, _sale, 5, (237,)),
-    Template('admin/quote-review', CHANGE, _quote, 5, (251,)),
-    Template('admin/add-colour', CHANGE, _option, 5, (252,)),
-    Template('admin/new-product', CHANGE, _new, 5, (256,)),
-    Template('admin/enable-products', CHANGE, _enable, 5),
+    t.Template('admin/product-quantity', t.SEEK, _quantity, 40),
+    t.Template('admin/disable-product', t.CHANGE, _disable, 40, (242,)),
+    t.Template('admin/units-left', t.SEEK, _left, 5, (368,)),
+    t.Template('admin/product-by-sku', t.GO, _by_sku, 5),
+    t.Template('admin/stock-arrived', t.CHANGE, _arrived, 5, (241,)),
+    t.Template('admin/price-of-this', t.CHANGE, _price_of_this, 5, (247,)),
+    t.Template('admin/dearest-product', t.SEEK, _dearest, 5),
+    t.Template('admin/sold-out', t.CHANGE, _sold_out, 5, (287,)),
+    t.Template('admin/price-of-line', t.CHANGE, _price_of_line, 5, (742,)),
+    t.Template('admin/sale-price', t.CHANGE, _sale, 5, (237,)),
+    t.Template('admin/quote-review', t.CHANGE, _quote, 5, (251,)),
+    t.Template('admin/add-colour', t.CHANGE, _option, 5, (252,)),
+    t.Template('admin/new-product', t.CHANGE, _new, 5, (256,)),
+    t.Template('admin/enable-products', t.CHANGE, _enable, 5),
 )

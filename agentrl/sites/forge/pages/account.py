@@ -5,7 +5,6 @@ import re
 from agentrl.sites.forge.pages import access, show
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 LEVELS = ('disabled', 'participating', 'mention', 'watch')
 SCOPES = ('api', 'read_api', 'read_user', 'read_repository', 'write_repository')
@@ -24,29 +23,31 @@ def save_profile(visit: Visit) -> Redirect:
   website = visit.text('website_url', most=200, needed=False)
   if website and not re.match(r'https?://\S+$', website):
     raise Wrong('Website url must be an address such as https://site.example.')
-  values = {
-      'name': visit.text('full_name', most=100),
-      'website': website,
+  visit.update(
+      'users',
+      visit.user_id,
+      name=visit.text('full_name', most=100),
+      website=website,
       **{name: visit.text(name, most=500, needed=False) for name in _FIELDS},
-  }
-  update(visit.db, 'users', visit.user_id, **values)
+  )
   return Redirect('/-/profile', 'Profile was updated.')
 
 
 def save_status(visit: Visit) -> Redirect:
   """Takes the form of the status."""
-  values = {
-      'status': visit.text('your_status', most=100, needed=False),
-      'is_busy': int('busy' in visit.form),
-  }
-  update(visit.db, 'users', visit.user_id, **values)
+  visit.update(
+      'users',
+      visit.user_id,
+      status=visit.text('your_status', most=100, needed=False),
+      is_busy=int('busy' in visit.form),
+  )
   return Redirect('/-/profile', 'Status was updated.')
 
 
 def preferences(visit: Visit) -> Page:
   """The form of the preferences."""
   del visit
-  return Page('account_preferences.html', {'levels': LEVELS})
+  return Page.of('account_preferences.html', levels=LEVELS)
 
 
 def save_preferences(visit: Visit) -> Redirect:
@@ -54,8 +55,7 @@ def save_preferences(visit: Visit) -> Redirect:
   theme, level = visit.text('theme'), visit.text('notification_level')
   if theme not in ('light', 'dark') or level not in LEVELS:
     raise Wrong('Theme or notification level is not one of those listed.')
-  values = {'theme': theme, 'notification_level': level}
-  update(visit.db, 'users', visit.user_id, **values)
+  visit.update('users', visit.user_id, theme=theme, notification_level=level)
   return Redirect('/-/profile/preferences', 'Preferences were saved.')
 
 
@@ -64,7 +64,7 @@ def keys(visit: Visit) -> Page:
   rows = visit.all(
       'SELECT * FROM ssh_keys WHERE user_id = ? ORDER BY title', visit.user
   )
-  return Page('account_keys.html', {'keys': rows})
+  return Page.of('account_keys.html', keys=rows)
 
 
 def add_key(visit: Visit) -> Redirect:
@@ -74,42 +74,42 @@ def add_key(visit: Visit) -> Redirect:
     raise Wrong('Key must begin with its type, such as ssh-ed25519.')
   if visit.value('SELECT 1 FROM ssh_keys WHERE key = ?', key):
     raise Wrong('Key has already been taken.')
-  values = {
-      'user_id': visit.user,
-      'title': visit.text('title', most=100),
-      'key': key,
-      'expires_on': access.date(visit, 'expiration_date'),
-      'created_at': NOW,
-  }
-  insert(visit.db, 'ssh_keys', **values)
+  visit.insert(
+      'ssh_keys',
+      user_id=visit.user,
+      title=visit.text('title', most=100),
+      key=key,
+      expires_on=access.date(visit, 'expiration_date'),
+      created_at=NOW,
+  )
   return Redirect('/-/profile/keys', 'The key was added.')
 
 
 def ask_remove_key(visit: Visit) -> Page:
   """Asks before an SSH key is removed."""
-  return Page('account_key.html', {'key': _own(visit, 'ssh_keys')})
+  return Page.of('account_key.html', key=_own(visit, 'ssh_keys'))
 
 
 def remove_key(visit: Visit) -> Redirect:
   """Removes an SSH key."""
   key = _own(visit, 'ssh_keys')
-  visit.db.execute('DELETE FROM ssh_keys WHERE id = ?', (key['id'],))
+  visit.delete('ssh_keys', key['id'])
   return Redirect('/-/profile/keys', 'The key was removed.')
 
 
 def tokens(visit: Visit) -> Page:
   """Access tokens, a form for another one, and the fixed tokens."""
-  values = {
-      'tokens': visit.all(
+  return Page.of(
+      'account_tokens.html',
+      tokens=visit.all(
           'SELECT * FROM access_tokens WHERE user_id = ? ORDER BY name, id',
           visit.user,
       ),
-      'fixed': visit.one(
+      fixed=visit.one(
           'SELECT * FROM account_tokens WHERE user_id = ?', visit.user
       ),
-      'scopes': SCOPES,
-  }
-  return Page('account_tokens.html', values)
+      scopes=SCOPES,
+  )
 
 
 def add_token(visit: Visit) -> Redirect:
@@ -117,14 +117,14 @@ def add_token(visit: Visit) -> Redirect:
   chosen = visit.form.getall('scopes', [])
   if not chosen or any(x not in SCOPES for x in chosen):
     raise Wrong('Select at least one scope of those listed.')
-  values = {
-      'user_id': visit.user,
-      'name': visit.text('token_name', most=100),
-      'scopes': ', '.join(x for x in SCOPES if x in chosen),
-      'expires_on': access.date(visit, 'expiration_date'),
-      'created_at': NOW,
-  }
-  key = insert(visit.db, 'access_tokens', **values)
+  key = visit.insert(
+      'access_tokens',
+      user_id=visit.user,
+      name=visit.text('token_name', most=100),
+      scopes=', '.join(x for x in SCOPES if x in chosen),
+      expires_on=access.date(visit, 'expiration_date'),
+      created_at=NOW,
+  )
   secret = show.secret('access_tokens', key)
   return Redirect(
       '/-/profile/personal_access_tokens',
@@ -135,7 +135,7 @@ def add_token(visit: Visit) -> Redirect:
 def revoke_token(visit: Visit) -> Redirect:
   """Removes an access token."""
   token = _own(visit, 'access_tokens')
-  visit.db.execute('DELETE FROM access_tokens WHERE id = ?', (token['id'],))
+  visit.delete('access_tokens', token['id'])
   return Redirect('/-/profile/personal_access_tokens', 'The token was revoked.')
 
 

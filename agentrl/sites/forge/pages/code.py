@@ -10,7 +10,6 @@ from agentrl.sites.forge.pages.access import DEVELOPER, Place
 from agentrl.sites.forge.seed import words
 from agentrl.sites.site import Missing, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 _AUTHORED = (
     'SELECT c.*, u.username, u.name, u.email FROM commits c JOIN users u ON'
@@ -37,9 +36,7 @@ def branch(visit: Visit, place: Place, name: str) -> sqlite3.Row:
     Missing: there is none.
   """
   return visit.one(
-      'SELECT * FROM branches WHERE project_id = ? AND name = ?',
-      place.id,
-      name,
+      'SELECT * FROM branches WHERE project_id = ? AND name = ?', place.id, name
   )
 
 
@@ -61,13 +58,13 @@ def in_line(line: Sequence[tuple[int, str]]) -> tuple[str, list[Any]]:
 
 def add_commit(visit: Visit, branch_id: int, message: str) -> int:
   """Adds a commit of the visitor's; returns its id."""
-  values = {
-      'branch_id': branch_id,
-      'author_id': visit.user,
-      'message': message,
-      'created_at': NOW,
-  }
-  return insert(visit.db, 'commits', **values)
+  return visit.insert(
+      'commits',
+      branch_id=branch_id,
+      author_id=visit.user,
+      message=message,
+      created_at=NOW,
+  )
 
 
 def tree_of(
@@ -191,10 +188,10 @@ def save_file(visit: Visit) -> Redirect:
   commit = add_commit(visit, line[0][0], message)
   values = {'commit_id': commit, 'content': content}
   if old is not None and tree[old]['branch_id'] == line[0][0]:
-    update(visit.db, 'files', tree[old]['id'], **values)
+    visit.update('files', tree[old]['id'], **values)
   else:
     values |= {'branch_id': line[0][0], 'path': path}
-    insert(visit.db, 'files', **values)
+    visit.insert('files', **values)
   return Redirect(
       f'{place.url}/-/blob/{name}/{urllib.parse.quote(path)}',
       'Your changes have been committed.',
@@ -210,13 +207,9 @@ def _path(visit: Visit) -> str:
 
 def _first_branch(visit: Visit, place: Place, name: str) -> int:
   """The branch that an empty repository gets with its first file."""
-  values = {
-      'project_id': place.id,
-      'name': name,
-      'is_default': 1,
-      'created_at': NOW,
-  }
-  return insert(visit.db, 'branches', **values)
+  return visit.insert(
+      'branches', project_id=place.id, name=name, is_default=1, created_at=NOW
+  )
 
 
 def _licenses(path: str) -> Sequence[str]:
@@ -249,8 +242,7 @@ def commits(visit: Visit) -> Page:
       f'{_AUTHORED}{where} ORDER BY c.created_at DESC, c.id DESC LIMIT ?'
       ' OFFSET ?',
       *values,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
   return place.page(
       'commits.html',
@@ -343,13 +335,13 @@ def create_branch(visit: Visit) -> Redirect:
   source = visit.text('create_from')
   if source not in branch_names(visit, place):
     raise Wrong('Create from must be a branch of the project.')
-  values = {
-      'project_id': place.id,
-      'base_id': branch(visit, place, source)['id'],
-      'name': name,
-      'created_at': NOW,
-  }
-  insert(visit.db, 'branches', **values)
+  visit.insert(
+      'branches',
+      project_id=place.id,
+      base_id=branch(visit, place, source)['id'],
+      name=name,
+      created_at=NOW,
+  )
   return Redirect(f'{place.url}/-/tree/{name}', 'The branch was created.')
 
 
@@ -359,13 +351,11 @@ def delete_branch(visit: Visit) -> Redirect:
   found = branch(visit, place, visit.match['branch'])
   if found['is_default']:
     raise Wrong('The default branch cannot be deleted.')
-  visit.db.execute('DELETE FROM branches WHERE id = ?', (found['id'],))
+  visit.delete('branches', found['id'])
   return Redirect(f'{place.url}/-/branches', 'The branch was deleted.')
 
 
-def _at(
-    visit: Visit,
-) -> tuple[Place, sqlite3.Row, Sequence[tuple[int, str]]]:
+def _at(visit: Visit) -> tuple[Place, sqlite3.Row, Sequence[tuple[int, str]]]:
   """The project and the branch of the address, and the branch's line."""
   place = access.project(visit)
   found = branch(visit, place, visit.match['branch'])

@@ -5,7 +5,6 @@ from typing import Any
 
 from agentrl.sites.forge.pages import lists
 from agentrl.sites.site import Page, Redirect, Visit
-from agentrl.sites.writes import update
 
 # Scope of a search -> table or view, the text that is searched, its order.
 SCOPES = {
@@ -51,8 +50,7 @@ def merge_requests(visit: Visit) -> Page:
 def _items(visit: Visit, view: str, heading: str) -> Page:
   found = lists.items(visit, view)
   asked = any(visit.query.get(field) for field in (*lists.FIELDS, 'search'))
-  values = {'heading': heading, 'asked': asked, **found}
-  return Page('dashboard_items.html', values)
+  return Page.of('dashboard_items.html', heading=heading, asked=asked, **found)
 
 
 def todos(visit: Visit) -> Page:
@@ -78,24 +76,23 @@ def todos(visit: Visit) -> Page:
       f'{_TODO}{where} ORDER BY t.created_at DESC, t.id DESC LIMIT ? OFFSET ?',
       visit.user,
       *found,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
-  values = {
-      'todos': rows,
-      'paging': paging,
-      'state': state,
-      'counts': counts,
-      'kind': kind,
-  }
-  return Page('todos.html', values)
+  return Page.of(
+      'todos.html',
+      todos=rows,
+      paging=paging,
+      state=state,
+      counts=counts,
+      kind=kind,
+  )
 
 
 def set_todo(visit: Visit) -> Redirect:
   """Marks an item of the to-do list as done, or undoes that."""
   row = visit.one(f'{_TODO} AND t.id = ?', visit.user, visit.match['id'])
   state = 'pending' if row['state'] == 'done' else 'done'
-  update(visit.db, 'todos', row['id'], state=state)
+  visit.update('todos', row['id'], state=state)
   back = visit.form.get('back', '')
   to = row['full_path'] + row['at'] if back else 'dashboard/todos'
   return Redirect(f'/{to}')
@@ -116,17 +113,16 @@ def search(visit: Visit) -> Page:
         f'SELECT * FROM {table} WHERE {where} ORDER BY {order}, id LIMIT ?'
         ' OFFSET ?',
         *found,
-        paging.limit,
-        paging.offset,
+        *paging.window,
     )
-  values = {
-      'said': said,
-      'scope': scope,
-      'counts': counts,
-      'paging': paging,
-      'rows': rows,
-  }
-  return Page('search.html', values)
+  return Page.of(
+      'search.html',
+      said=said,
+      scope=scope,
+      counts=counts,
+      paging=paging,
+      rows=rows,
+  )
 
 
 def _count(visit: Visit, scope: str, said: str) -> int:

@@ -4,7 +4,6 @@ from agentrl.sites.forge.pages import access, lists, people
 from agentrl.sites.forge.pages.access import OWNER
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 # First parts of addresses that are no owners of projects.
 _TAKEN = ('dashboard', 'explore', 'groups', 'projects', 'search', 'users')
@@ -22,14 +21,14 @@ def show(visit: Visit) -> Page:
   """A group's page with its projects."""
   row, role = access.group(visit)
   found = lists.projects(visit, 'group_id = ?', row['id'])
-  return Page('group.html', {'group': row, 'role': role, **found})
+  return Page.of('group.html', group=row, role=role, **found)
 
 
 def issues(visit: Visit) -> Page:
   """The issues of a group's projects."""
   row, role = access.group(visit)
   found = lists.items(visit, 'issue_items', 'i.group_id = ?', row['id'])
-  return Page('group_items.html', {'group': row, 'role': role, **found})
+  return Page.of('group_items.html', group=row, role=role, **found)
 
 
 def listing(visit: Visit) -> Page:
@@ -48,18 +47,16 @@ def listing(visit: Visit) -> Page:
       f' g.id) AS members FROM groups g WHERE {where} ORDER BY name LIMIT ?'
       ' OFFSET ?',
       visit.user,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
   heading = 'Your groups' if is_mine else 'Explore groups'
-  values = {'groups': rows, 'paging': paging, 'heading': heading}
-  return Page('groups.html', values)
+  return Page.of('groups.html', groups=rows, paging=paging, heading=heading)
 
 
 def new(visit: Visit) -> Page:
   """The form that adds a group."""
   del visit
-  return Page('group_form.html', {'group': None})
+  return Page.of('group_form.html', group=None)
 
 
 def create(visit: Visit) -> Redirect:
@@ -76,37 +73,38 @@ def create(visit: Visit) -> Redirect:
       or path in _TAKEN
   ):
     raise Wrong('Group path has already been taken.')
-  values = {
-      'path': path,
-      'name': name,
-      'description': visit.text('description', most=500, needed=False),
-      'visibility': access.visibility(visit),
-      'created_at': NOW,
-  }
-  key = insert(visit.db, 'groups', **values)
-  owner = {
-      'group_id': key,
-      'user_id': visit.user,
-      'role': OWNER,
-      'created_at': NOW,
-  }
-  insert(visit.db, 'group_members', **owner)
+  key = visit.insert(
+      'groups',
+      path=path,
+      name=name,
+      description=visit.text('description', most=500, needed=False),
+      visibility=access.visibility(visit),
+      created_at=NOW,
+  )
+  visit.insert(
+      'group_members',
+      group_id=key,
+      user_id=visit.user,
+      role=OWNER,
+      created_at=NOW,
+  )
   return Redirect(f'/{path}', 'The group was created.')
 
 
 def edit(visit: Visit) -> Page:
   """The form that changes a group."""
   row, role = access.group(visit, OWNER)
-  return Page('group_form.html', {'group': row, 'role': role})
+  return Page.of('group_form.html', group=row, role=role)
 
 
 def save(visit: Visit) -> Redirect:
   """Changes a group."""
   row, _ = access.group(visit, OWNER)
-  values = {
-      'name': visit.text('group_name', most=100),
-      'description': visit.text('description', most=500, needed=False),
-      'visibility': access.visibility(visit),
-  }
-  update(visit.db, 'groups', row['id'], **values)
+  visit.update(
+      'groups',
+      row['id'],
+      name=visit.text('group_name', most=100),
+      description=visit.text('description', most=500, needed=False),
+      visibility=access.visibility(visit),
+  )
   return Redirect(f'/{row["path"]}', 'The group was updated.')

@@ -8,7 +8,6 @@ from agentrl.sites.forge.pages import access, lists
 from agentrl.sites.forge.pages.access import REPORTER, Place
 from agentrl.sites.site import Forbidden, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 
 def listing(visit: Visit) -> Page:
@@ -39,7 +38,7 @@ def create(visit: Visit) -> Redirect:
   }
   if place.role >= REPORTER:
     values |= _sidebar(visit, place)
-  key = insert(visit.db, 'issues', **values)
+  key = visit.insert('issues', **values)
   if place.role >= REPORTER:
     _set_labels(visit, place, key)
   return Redirect(f'{place.url}/-/issues/{number}')
@@ -68,17 +67,14 @@ def edit(visit: Visit) -> Page:
 def save(visit: Visit) -> Redirect:
   """Changes an issue's texts."""
   place, issue = _issue(visit, REPORTER)
-  visit.db.execute(
-      'UPDATE issues SET title = ?, description = ?, updated_at = ? WHERE'
-      ' id = ?',
-      (
-          visit.text('title', most=255),
-          visit.text('description', needed=False),
-          NOW,
-          issue['id'],
-      ),
+  visit.update(
+      'issues',
+      issue['id'],
+      title=visit.text('title', most=255),
+      description=visit.text('description', needed=False),
+      updated_at=NOW,
   )
-  return Redirect(f'{place.url}/-/issues/{issue["number"]}')
+  return _shown(place, issue)
 
 
 def set_state(visit: Visit) -> Redirect:
@@ -87,14 +83,9 @@ def set_state(visit: Visit) -> Redirect:
   state = visit.text('state')
   if state not in ('opened', 'closed') or state == issue['state']:
     raise Wrong('The issue is in this state already.')
-  visit.db.execute(
-      'UPDATE issues SET state = ?, updated_at = ? WHERE id = ?',
-      (state, NOW, issue['id']),
-  )
+  visit.update('issues', issue['id'], state=state, updated_at=NOW)
   said = 'closed' if state == 'closed' else 'reopened'
-  return Redirect(
-      f'{place.url}/-/issues/{issue["number"]}', f'The issue was {said}.'
-  )
+  return _shown(place, issue, f'The issue was {said}.')
 
 
 def set_sidebar(visit: Visit) -> Redirect:
@@ -104,32 +95,29 @@ def set_sidebar(visit: Visit) -> Redirect:
   values = _sidebar(visit, place)
   changed = {k: v for k, v in values.items() if issue[k] != v}
   if changed:
-    update(visit.db, 'issues', issue['id'], **changed, updated_at=NOW)
+    visit.update('issues', issue['id'], **changed, updated_at=NOW)
   _set_labels(visit, place, issue['id'])
-  return Redirect(
-      f'{place.url}/-/issues/{issue["number"]}', 'The issue was updated.'
-  )
+  return _shown(place, issue, 'The issue was updated.')
 
 
 def comment(visit: Visit) -> Redirect:
   """Adds a comment on an issue."""
   place, issue = _issue(visit)
-  insert(
-      visit.db,
+  visit.insert(
       'comments',
       issue_id=issue['id'],
       author_id=visit.user,
       body=visit.text('comment'),
       created_at=NOW,
   )
-  return Redirect(f'{place.url}/-/issues/{issue["number"]}')
+  return _shown(place, issue)
 
 
 def add_todo(visit: Visit) -> Redirect:
   """Puts an issue on the visitor's to-do list."""
   place, issue = _issue(visit)
   mark_todo(visit, 'issue_id', issue['id'])
-  return Redirect(f'{place.url}/-/issues/{issue["number"]}')
+  return _shown(place, issue)
 
 
 def comments(visit: Visit, column: str, key: int) -> list[sqlite3.Row]:
@@ -154,8 +142,7 @@ def todo(visit: Visit, column: str, key: int) -> int | None:
 def mark_todo(visit: Visit, column: str, key: int) -> None:
   """Adds a to-do item of the visitor's own, unless one is pending."""
   if todo(visit, column, key) is None:
-    insert(
-        visit.db,
+    visit.insert(
         'todos',
         user_id=visit.user,
         author_id=visit.user,
@@ -174,12 +161,8 @@ def edit_comment(visit: Visit) -> Page:
 def save_comment(visit: Visit) -> Redirect:
   """Changes the visitor's comment."""
   place, row = _comment(visit)
-  update(
-      visit.db,
-      'comments',
-      row['id'],
-      body=visit.text('comment'),
-      updated_at=NOW,
+  visit.update(
+      'comments', row['id'], body=visit.text('comment'), updated_at=NOW
   )
   return Redirect(place.url + row['at'], 'The comment was updated.')
 
@@ -187,7 +170,7 @@ def save_comment(visit: Visit) -> Redirect:
 def delete_comment(visit: Visit) -> Redirect:
   """Removes the visitor's comment."""
   place, row = _comment(visit)
-  visit.db.execute('DELETE FROM comments WHERE id = ?', (row['id'],))
+  visit.delete('comments', row['id'])
   return Redirect(place.url + row['at'], 'The comment was deleted.')
 
 
@@ -258,12 +241,8 @@ def _sidebar(visit: Visit, place: Place) -> Mapping[str, Any]:
 
 
 def _set_labels(visit: Visit, place: Place, issue: int) -> None:
-  known = dict(
-      tuple(row)
-      for row in visit.all(
-          'SELECT name, id FROM labels WHERE project_id = ?', place.id
-      )
-  )
+  rows = visit.all('SELECT name, id FROM labels WHERE project_id = ?', place.id)
+  known = {row['name']: row['id'] for row in rows}
   chosen = visit.form.getall('labels', [])
   if any(name not in known for name in chosen):
     raise Wrong('The project has no such label.')
@@ -275,12 +254,16 @@ def _set_labels(visit: Visit, place: Place, issue: int) -> None:
       )
   }
   for label in sorted(wanted - have):
-    insert(visit.db, 'issue_labels', issue_id=issue, label_id=label)
+    visit.insert('issue_labels', issue_id=issue, label_id=label)
   for label in have - wanted:
     visit.db.execute(
         'DELETE FROM issue_labels WHERE issue_id = ? AND label_id = ?',
         (issue, label),
     )
+
+
+def _shown(place: Place, issue: sqlite3.Row, notice: str = '') -> Redirect:
+  return Redirect(f'{place.url}/-/issues/{issue["number"]}', notice)
 
 
 def _issue(visit: Visit, editor: int = 0) -> tuple[Place, sqlite3.Row]:

@@ -92,8 +92,7 @@ def items(
       f'SELECT i.* FROM {view} i WHERE {where} ORDER BY {SORTS[sort][1]}'
       ' LIMIT ? OFFSET ?',
       *found,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
   return {
       'items': rows,
@@ -167,8 +166,7 @@ def projects(
           f'SELECT * FROM repositories WHERE {where} ORDER BY'
           f' {PROJECT_SORTS[chosen][1]} LIMIT ? OFFSET ?',
           *found,
-          paging.limit,
-          paging.offset,
+          *paging.window,
       ),
       'paging': paging,
       'sort': chosen,

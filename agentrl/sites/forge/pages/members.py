@@ -7,7 +7,6 @@ from agentrl.sites.forge.pages import access, show
 from agentrl.sites.forge.pages.access import MAINTAINER, OWNER
 from agentrl.sites.site import Forbidden, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,7 +116,7 @@ def invite(visit: Visit) -> Redirect:
         'expires_on': expires,
         'created_at': NOW,
     }
-    insert(visit.db, team.table, **values)
+    visit.insert(team.table, **values)
   return Redirect(team.url, 'Members were added.')
 
 
@@ -130,11 +129,12 @@ def edit(visit: Visit) -> Page:
 def save(visit: Visit) -> Redirect:
   """Changes role and end of a membership."""
   team, row = _member(visit)
-  values = {
-      'role': _role(visit, team),
-      'expires_on': access.date(visit, 'expiration_date'),
-  }
-  update(visit.db, team.table, row['id'], **values)
+  visit.update(
+      team.table,
+      row['id'],
+      role=_role(visit, team),
+      expires_on=access.date(visit, 'expiration_date'),
+  )
   return Redirect(team.url, 'The member was updated.')
 
 
@@ -147,7 +147,7 @@ def ask_remove(visit: Visit) -> Page:
 def remove(visit: Visit) -> Redirect:
   """Removes a member."""
   team, row = _member(visit)
-  visit.db.execute(f'DELETE FROM {team.table} WHERE id = ?', (row['id'],))
+  visit.delete(team.table, row['id'])
   return Redirect(team.url, 'The member was removed.')
 
 

@@ -8,7 +8,6 @@ from agentrl.sites.forge.pages import access, code, issues, lists
 from agentrl.sites.forge.pages.access import DEVELOPER, Place
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 
 def listing(visit: Visit) -> Page:
@@ -41,8 +40,7 @@ def create(visit: Visit) -> Redirect:
   source, target = visit.text('source_branch'), visit.text('target_branch')
   _check_branches(visit, place, source, target)
   number = issues.next_number(visit, 'merge_requests', place)
-  insert(
-      visit.db,
+  visit.insert(
       'merge_requests',
       project_id=place.id,
       number=number,
@@ -113,12 +111,13 @@ def edit(visit: Visit) -> Page:
 def save(visit: Visit) -> Redirect:
   """Changes a merge request's texts."""
   place, merge = _merge(visit, DEVELOPER)
-  values = {
-      'title': visit.text('title', most=255),
-      'description': visit.text('description', needed=False),
-      'updated_at': NOW,
-  }
-  update(visit.db, 'merge_requests', merge['id'], **values)
+  visit.update(
+      'merge_requests',
+      merge['id'],
+      title=visit.text('title', most=255),
+      description=visit.text('description', needed=False),
+      updated_at=NOW,
+  )
   return _shown(place, merge, 'The merge request was updated.')
 
 
@@ -130,7 +129,7 @@ def set_sidebar(visit: Visit) -> Redirect:
   changed = {k: v for k, v in values.items() if merge[k] != v}
   if changed:
     changed['updated_at'] = NOW
-    update(visit.db, 'merge_requests', merge['id'], **changed)
+    visit.update('merge_requests', merge['id'], **changed)
   return _shown(place, merge, 'The merge request was updated.')
 
 
@@ -140,8 +139,7 @@ def set_state(visit: Visit) -> Redirect:
   state = visit.text('state')
   if state not in ('opened', 'closed') or merge['state'] in (state, 'merged'):
     raise Wrong('The merge request is in this state already.')
-  values = {'state': state, 'updated_at': NOW}
-  update(visit.db, 'merge_requests', merge['id'], **values)
+  visit.update('merge_requests', merge['id'], state=state, updated_at=NOW)
   said = 'closed' if state == 'closed' else 'reopened'
   return _shown(place, merge, f'The merge request was {said}.')
 
@@ -152,8 +150,7 @@ def merge(visit: Visit) -> Redirect:
   place.need(DEVELOPER)
   if found['state'] != 'opened':
     raise Wrong('Only open merge requests can be merged.')
-  values = {'state': 'merged', 'updated_at': NOW}
-  update(visit.db, 'merge_requests', found['id'], **values)
+  visit.update('merge_requests', found['id'], state='merged', updated_at=NOW)
   branch = code.branch(visit, place, found['target_branch'])
   text = (
       f"Merge branch '{found['source_branch']}' into '{found['target_branch']}'"
@@ -168,8 +165,7 @@ def approve(visit: Visit) -> Redirect:
   place.need(DEVELOPER)
   if found['author_id'] == visit.user:
     raise Wrong('You cannot approve your own merge request.')
-  values = {'merge_request_id': found['id'], 'user_id': visit.user}
-  insert(visit.db, 'approvals', **values)
+  visit.insert('approvals', merge_request_id=found['id'], user_id=visit.user)
   return _shown(place, found, 'You approved the merge request.')
 
 
@@ -186,13 +182,13 @@ def revoke(visit: Visit) -> Redirect:
 def comment(visit: Visit) -> Redirect:
   """Adds a comment on a merge request."""
   place, found = _merge(visit)
-  values = {
-      'merge_request_id': found['id'],
-      'author_id': visit.user,
-      'body': visit.text('comment'),
-      'created_at': NOW,
-  }
-  insert(visit.db, 'comments', **values)
+  visit.insert(
+      'comments',
+      merge_request_id=found['id'],
+      author_id=visit.user,
+      body=visit.text('comment'),
+      created_at=NOW,
+  )
   return _shown(place, found)
 
 

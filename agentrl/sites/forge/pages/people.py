@@ -6,7 +6,6 @@ from typing import Any
 
 from agentrl.sites.forge.pages import lists
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
-from agentrl.sites.writes import insert
 
 
 def _frame(visit: Visit) -> tuple[sqlite3.Row, Mapping[str, Any]]:
@@ -40,14 +39,14 @@ def profile(visit: Visit) -> Page:
       " 'private' ORDER BY created_at DESC, id DESC LIMIT 5",
       user['id'],
   )
-  return Page('profile.html', {**frame, 'commits': commits, 'opened': opened})
+  return Page.of('profile.html', **frame, commits=commits, opened=opened)
 
 
 def projects(visit: Visit) -> Page:
   """A user's personal projects."""
   user, frame = _frame(visit)
   found = lists.projects(visit, 'user_id = ?', user['id'])
-  return Page('user_projects.html', {**frame, **found, 'tab': 'Projects'})
+  return Page.of('user_projects.html', **frame, **found, tab='Projects')
 
 
 def starred(visit: Visit) -> Page:
@@ -58,7 +57,7 @@ def starred(visit: Visit) -> Page:
       'id IN (SELECT project_id FROM stars WHERE user_id = ?)',
       user['id'],
   )
-  return Page('user_projects.html', {**frame, **found, 'tab': 'Starred'})
+  return Page.of('user_projects.html', **frame, **found, tab='Starred')
 
 
 def followers(visit: Visit) -> Page:
@@ -78,11 +77,11 @@ def _people(visit: Visit, tab: str, shown: str, fixed: str) -> Page:
       f'SELECT u.* FROM follows f JOIN users u ON u.id = f.{shown} WHERE'
       f' f.{fixed} = ? ORDER BY u.name, u.id LIMIT ? OFFSET ?',
       user['id'],
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
-  values = {**frame, 'people': rows, 'paging': paging, 'tab': tab}
-  return Page('user_people.html', values)
+  return Page.of(
+      'user_people.html', **frame, people=rows, paging=paging, tab=tab
+  )
 
 
 def follow(visit: Visit) -> Redirect:
@@ -91,8 +90,7 @@ def follow(visit: Visit) -> Redirect:
   if user['id'] == visit.user:
     raise Wrong('You cannot follow yourself.')
   if not frame['follows']:
-    values = {'user_id': visit.user, 'followed_id': user['id']}
-    insert(visit.db, 'follows', **values)
+    visit.insert('follows', user_id=visit.user, followed_id=user['id'])
   return Redirect(f'/{user["username"]}')
 
 

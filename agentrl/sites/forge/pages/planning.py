@@ -7,7 +7,6 @@ from agentrl.sites.forge.pages import access
 from agentrl.sites.forge.pages.access import REPORTER, Place
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 _COLOR = re.compile('#[0-9a-f]{6}', re.IGNORECASE)
 
@@ -34,8 +33,7 @@ def new_label(visit: Visit) -> Page:
 def create_label(visit: Visit) -> Redirect:
   """Adds a label."""
   place = access.project(visit, REPORTER)
-  values = {'project_id': place.id, **_label_values(visit, place)}
-  insert(visit.db, 'labels', **values)
+  visit.insert('labels', project_id=place.id, **_label_values(visit, place))
   return Redirect(f'{place.url}/-/labels', 'The label was created.')
 
 
@@ -48,16 +46,14 @@ def edit_label(visit: Visit) -> Page:
 def save_label(visit: Visit) -> Redirect:
   """Changes a label."""
   place, row = _of(visit, 'labels', REPORTER)
-  update(
-      visit.db, 'labels', row['id'], **_label_values(visit, place, row['id'])
-  )
+  visit.update('labels', row['id'], **_label_values(visit, place, row['id']))
   return Redirect(f'{place.url}/-/labels', 'The label was updated.')
 
 
 def delete_label(visit: Visit) -> Redirect:
   """Removes a label."""
   place, row = _of(visit, 'labels', REPORTER)
-  visit.db.execute('DELETE FROM labels WHERE id = ?', (row['id'],))
+  visit.delete('labels', row['id'])
   return Redirect(f'{place.url}/-/labels', 'The label was deleted.')
 
 
@@ -111,12 +107,12 @@ def new_milestone(visit: Visit) -> Page:
 def create_milestone(visit: Visit) -> Redirect:
   """Adds a milestone."""
   place = access.project(visit, REPORTER)
-  values = {
-      'project_id': place.id,
+  key = visit.insert(
+      'milestones',
+      project_id=place.id,
       **_milestone_values(visit, place),
-      'created_at': NOW,
-  }
-  key = insert(visit.db, 'milestones', **values)
+      created_at=NOW,
+  )
   return Redirect(f'{place.url}/-/milestones/{key}')
 
 
@@ -130,7 +126,7 @@ def save_milestone(visit: Visit) -> Redirect:
   """Changes a milestone."""
   place, row = _of(visit, 'milestones', REPORTER)
   values = _milestone_values(visit, place, row['id'])
-  update(visit.db, 'milestones', row['id'], **values)
+  visit.update('milestones', row['id'], **values)
   return Redirect(f'{place.url}/-/milestones/{row["id"]}')
 
 
@@ -140,7 +136,7 @@ def set_milestone_state(visit: Visit) -> Redirect:
   state = visit.text('state')
   if state not in ('active', 'closed'):
     raise Wrong('State must be active or closed.')
-  update(visit.db, 'milestones', row['id'], state=state)
+  visit.update('milestones', row['id'], state=state)
   return Redirect(f'{place.url}/-/milestones/{row["id"]}')
 
 

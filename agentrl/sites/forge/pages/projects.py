@@ -9,7 +9,6 @@ from agentrl.sites.forge.pages.access import MAINTAINER, OWNER, Place
 from agentrl.sites.forge.seed import starters
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert, update
 
 _MINE = 'id IN (SELECT project_id FROM grants WHERE user_id = ?)'
 _STARRED = 'id IN (SELECT project_id FROM stars WHERE user_id = ?)'
@@ -47,7 +46,7 @@ def explore_starred(visit: Visit) -> Page:
 def _list(
     heading: str, found: Mapping[str, Any], part: str = 'dashboard'
 ) -> Page:
-  return Page('projects.html', {'heading': heading, 'part': part, **found})
+  return Page.of('projects.html', heading=heading, part=part, **found)
 
 
 def show(visit: Visit) -> Page:
@@ -79,12 +78,10 @@ def show(visit: Visit) -> Page:
 
 
 def _is_starred(visit: Visit, place: Place) -> bool:
-  return bool(
-      visit.value(
-          'SELECT 1 FROM stars WHERE project_id = ? AND user_id = ?',
-          place.id,
-          visit.user,
-      )
+  return visit.exists(
+      'SELECT 1 FROM stars WHERE project_id = ? AND user_id = ?',
+      place.id,
+      visit.user,
   )
 
 
@@ -92,7 +89,7 @@ def star(visit: Visit) -> Redirect:
   """Stars a project."""
   place = access.project(visit)
   if not _is_starred(visit, place):
-    insert(visit.db, 'stars', project_id=place.id, user_id=visit.user)
+    visit.insert('stars', project_id=place.id, user_id=visit.user)
   return Redirect(place.url)
 
 
@@ -116,8 +113,7 @@ def starrers(visit: Visit) -> Page:
           'SELECT u.* FROM stars s JOIN users u ON u.id = s.user_id WHERE'
           ' s.project_id = ? ORDER BY u.name, u.id LIMIT ? OFFSET ?',
           place.id,
-          paging.limit,
-          paging.offset,
+          *paging.window,
       ),
       paging=paging,
   )
@@ -153,14 +149,14 @@ def create_fork(visit: Visit) -> Redirect:
       'created_at': NOW,
   }
   key = _insert(visit, values)
-  branch = {
-      'project_id': key,
-      'base_id': place.row['branch_id'],
-      'name': place.row['branch'],
-      'is_default': 1,
-      'created_at': NOW,
-  }
-  insert(visit.db, 'branches', **branch)
+  visit.insert(
+      'branches',
+      project_id=key,
+      base_id=place.row['branch_id'],
+      name=place.row['branch'],
+      is_default=1,
+      created_at=NOW,
+  )
   return Redirect(_url(visit, key), 'The project was forked.')
 
 
@@ -180,12 +176,12 @@ def new_from_template(visit: Visit) -> Page:
 
 
 def _form(visit: Visit, templates: tuple[str, ...]) -> Page:
-  values = {
-      'templates': templates,
-      'spaces': access.spaces(visit),
-      'chosen': visit.query.get('namespace', ''),
-  }
-  return Page('project_form.html', values)
+  return Page.of(
+      'project_form.html',
+      templates=templates,
+      spaces=access.spaces(visit),
+      chosen=visit.query.get('namespace', ''),
+  )
 
 
 def create(visit: Visit) -> Redirect:
@@ -208,22 +204,18 @@ def create(visit: Visit) -> Redirect:
   if 'readme' in visit.form:
     files['README.md'] = f'# {name}\n\n{description}'.strip()
   if files:
-    values = {
-        'project_id': key,
-        'name': 'main',
-        'is_default': 1,
-        'created_at': NOW,
-    }
-    branch = insert(visit.db, 'branches', **values)
+    branch = visit.insert(
+        'branches', project_id=key, name='main', is_default=1, created_at=NOW
+    )
     commit = code.add_commit(visit, branch, 'Initial commit')
     for path, content in files.items():
-      values = {
-          'branch_id': branch,
-          'commit_id': commit,
-          'path': path,
-          'content': content,
-      }
-      insert(visit.db, 'files', **values)
+      visit.insert(
+          'files',
+          branch_id=branch,
+          commit_id=commit,
+          path=path,
+          content=content,
+      )
   return Redirect(_url(visit, key), 'The project was created.')
 
 
@@ -237,14 +229,10 @@ def _insert(visit: Visit, values: Mapping[str, Any]) -> int:
       values['path'],
   ):
     raise Wrong('Path has already been taken in this namespace.')
-  key = insert(visit.db, 'projects', **values)
-  owner = {
-      'project_id': key,
-      'user_id': visit.user,
-      'role': OWNER,
-      'created_at': NOW,
-  }
-  insert(visit.db, 'members', **owner)
+  key = visit.insert('projects', **values)
+  visit.insert(
+      'members', project_id=key, user_id=visit.user, role=OWNER, created_at=NOW
+  )
   return key
 
 
@@ -260,17 +248,18 @@ def settings(visit: Visit) -> Page:
 def save(visit: Visit) -> Redirect:
   """Changes a project's settings."""
   place = access.project(visit, MAINTAINER)
-  values = {
-      'name': visit.text('project_name', most=100),
-      'description': visit.text('project_description', most=500, needed=False),
-      'topics': ', '.join(
+  visit.update(
+      'projects',
+      place.id,
+      name=visit.text('project_name', most=100),
+      description=visit.text('project_description', most=500, needed=False),
+      topics=', '.join(
           x.strip()
           for x in visit.text('topics', most=200, needed=False).split(',')
           if x.strip()
       ),
-      'visibility': access.visibility(visit),
-  }
-  update(visit.db, 'projects', place.id, **values)
+      visibility=access.visibility(visit),
+  )
   return Redirect(f'{place.url}/edit', 'The project was updated.')
 
 
@@ -279,5 +268,5 @@ def delete(visit: Visit) -> Redirect:
   place = access.project(visit, OWNER)
   if visit.text('confirm_path', needed=False) != place.row['full_path']:
     raise Wrong('Enter the path of the project to confirm.')
-  visit.db.execute('DELETE FROM projects WHERE id = ?', (place.id,))
+  visit.delete('projects', place.id)
   return Redirect('/', 'The project was deleted.')

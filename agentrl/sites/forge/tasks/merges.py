@@ -1,30 +1,12 @@
 """Merge requests that are opened, answered and decided."""
 
-from collections.abc import Sequence
-
+from agentrl.sites import seed_data, task as t
 from agentrl.sites.forge.seed.records import EMMA
-from agentrl.sites.forge.tasks.picking import (
-    change,
-    one,
-    people_in,
-    person,
-    pick,
-    rows,
-    to_merge,
-    to_project,
-    user,
-)
-from agentrl.sites.goals import ADDED, CHANGED, New, Row
-from agentrl.sites.task import (
-    CHANGE,
-    Step,
-    Stores,
-    Task,
-    Template,
-    choose,
-    click_on,
-    fill,
-)
+from agentrl.sites.forge.tasks import paths
+from agentrl.sites.forge.tasks.paths import change
+from agentrl.sites.goals import New, Row, added, changed
+
+_VALUES = seed_data.read(__file__)
 
 # Open merge requests of others, in projects in which the visitor may merge, by
 # titles that a list's search finds once.
@@ -49,75 +31,63 @@ ORDER BY b.id
 """
 
 
-def _to(path: str, title: str) -> Sequence[Step]:
-  return (*to_project(path), *to_merge(title))
-
-
 def _comment(key: int, text: str) -> Row:
-  values = {'merge_request_id': key, 'author_id': EMMA, 'body': text}
-  return Row('forge.comments', ADDED, values)
+  return added(
+      'forge.comments', merge_request_id=key, author_id=EMMA, body=text
+  )
 
 
-def _submit(stores: Stores, k: int) -> Task:
-  row = pick(stores, k, 'branch to submit', _BRANCHES, EMMA)
-  who = people_in(stores, row['id'])[0]
+def _submit(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(k, 'branch to submit', _BRANCHES, EMMA)
+  who = paths.people_in(db, row['id'])[0]
   title = f'Merge the work on {row["name"].replace("-", " ")}'
-  number = one(
-      stores,
+  number = db.value(
       'SELECT max(number) + 1 FROM merge_requests WHERE project_id = ?',
       row['id'],
   )
-  values = {
-      'project_id': row['id'],
-      'number': number,
-      'author_id': EMMA,
-      'reviewer_id': who['id'],
-      'source_branch': row['name'],
-      'target_branch': row['home'],
-      'title': title,
-      'description': '',
-      'state': 'opened',
-  }
   return change(
       f'In {row["full_path"]}, submit a request to merge the branch'
       f' {row["name"]} into {row["home"]}, with the title "{title}" and'
       f' {who["username"]} as the reviewer.',
-      (Row('forge.merge_requests', ADDED, values),),
-      (
-          *to_project(row['full_path']),
-          click_on('link', 'Merge requests'),
-          click_on('link', 'New merge request'),
-          choose('Source branch', row['name']),
-          choose('Target branch', row['home']),
-          click_on('button', 'Compare branches and continue'),
-          fill('Title', title),
-          choose('Reviewer', person(who)),
-          click_on('button', 'Create merge request'),
+      added(
+          'forge.merge_requests',
+          project_id=row['id'],
+          number=number,
+          author_id=EMMA,
+          reviewer_id=who['id'],
+          source_branch=row['name'],
+          target_branch=row['home'],
+          title=title,
+          description='',
+          state='opened',
       ),
+      *paths.to_project(row['full_path']),
+      t.link('Merge requests'),
+      t.link('New merge request'),
+      t.choose('Source branch', row['name']),
+      t.choose('Target branch', row['home']),
+      t.button('Compare branches and continue'),
+      t.fill('Title', title),
+      t.choose('Reviewer', paths.person(who)),
+      t.button('Create merge request'),
   )
 
 
-def _post(stores: Stores, k: int) -> Task:
-  row = pick(stores, k, 'open merge request', _OPEN, EMMA, EMMA)
-  text = (
-      'Thanks, working on reviews', 'lgtm', 'Please add a test for this.',
-      'Could you rebase it?', 'This one can wait for the next release.',
-  )[k]  # fmt: skip
+def _post(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(k, 'open merge request', _OPEN, EMMA, EMMA)
+  text = _VALUES['post'][k]
   return change(
       f'Post "{text}" for the merge request "{row["title"]}" in'
       f' {row["full_path"]}.',
-      (_comment(row['id'], text),),
-      (
-          *_to(row['full_path'], row['title']),
-          fill('Write a comment', text),
-          click_on('button', 'Comment'),
-      ),
+      _comment(row['id'], text),
+      *paths.to_merge(row),
+      t.fill('Write a comment', text),
+      t.button('Comment'),
   )
 
 
-def _answer(stores: Stores, k: int) -> Task:
-  found = rows(
-      stores,
+def _answer(db: t.Db, k: int) -> t.Task:
+  found = db.rows(
       'SELECT i.*, (SELECT c.author_id FROM comments c WHERE c.merge_request_id'
       ' = i.id ORDER BY c.created_at DESC, c.id DESC LIMIT 1) AS last FROM'
       " merge_items i WHERE i.state = 'opened' AND i.reviewer_id = ? AND"
@@ -134,21 +104,18 @@ def _answer(stores: Stores, k: int) -> Task:
       f'Go to the merge request "{row["title"]}" that I have to review. If its'
       ' author wrote the last comment there, reply "Thank you"; otherwise'
       ' remind the author with nothing but @ and the username.',
-      (_comment(row['id'], text),),
-      (
-          click_on('DisclosureTriangle', 'Merge requests'),
-          click_on('link', 'Review requests for you'),
-          fill('Search or filter', row['title'], role='searchbox', enter=True),
-          click_on('link', row['title']),
-          fill('Write a comment', text),
-          click_on('button', 'Comment'),
-      ),
+      _comment(row['id'], text),
+      t.click_on('DisclosureTriangle', 'Merge requests'),
+      t.link('Review requests for you'),
+      t.fill('Search or filter', row['title'], role='searchbox', enter=True),
+      t.link(row['title']),
+      t.fill('Write a comment', text),
+      t.button('Comment'),
   )
 
 
-def _approve(stores: Stores, k: int) -> Task:
-  row = pick(
-      stores,
+def _approve(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(
       k,
       'request to approve',
       _OPEN.replace(
@@ -159,85 +126,65 @@ def _approve(stores: Stores, k: int) -> Task:
       EMMA,
       EMMA,
   )
-  values = {'merge_request_id': row['id'], 'user_id': EMMA}
   return change(
       f'Approve the merge request "{row["title"]}" in {row["full_path"]}, but'
       ' do not merge it.',
-      (Row('forge.approvals', ADDED, values),),
-      (
-          *_to(row['full_path'], row['title']),
-          click_on('button', 'Approve'),
-      ),
+      added('forge.approvals', merge_request_id=row['id'], user_id=EMMA),
+      *paths.to_merge(row),
+      t.button('Approve'),
   )
 
 
-def _merge(stores: Stores, k: int) -> Task:
-  row = pick(stores, k + 5, 'open merge request', _OPEN, EMMA, EMMA)
-  branch = one(
-      stores,
+def _merge(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(k + 5, 'open merge request', _OPEN, EMMA, EMMA)
+  branch = db.value(
       'SELECT id FROM branches WHERE project_id = ? AND name = ?',
       row['project_id'],
       row['target_branch'],
   )
   source, target = row['source_branch'], row['target_branch']
-  commit = {
-      'branch_id': branch,
-      'author_id': EMMA,
-      'message': f"Merge branch '{source}' into '{target}'",
-  }
   return change(
       f'Merge the merge request "{row["title"]}" in {row["full_path"]}.',
       (
-          Row('forge.merge_requests', CHANGED, {'state': 'merged'}, row['id']),
-          Row('forge.commits', ADDED, commit),
+          changed('forge.merge_requests', row['id'], state='merged'),
+          paths.commit(branch, f"Merge branch '{source}' into '{target}'"),
       ),
-      (*_to(row['full_path'], row['title']), click_on('button', 'Merge')),
+      *paths.to_merge(row),
+      t.button('Merge'),
   )
 
 
-def _close(stores: Stores, k: int) -> Task:
-  row = pick(stores, k + 10, 'open merge request', _OPEN, EMMA, EMMA)
+def _close(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(k + 10, 'open merge request', _OPEN, EMMA, EMMA)
   return change(
       f'Close the merge request "{row["title"]}" in {row["full_path"]} without'
       ' merging it.',
-      (Row('forge.merge_requests', CHANGED, {'state': 'closed'}, row['id']),),
-      (
-          *_to(row['full_path'], row['title']),
-          click_on('button', 'Close merge request'),
-      ),
+      changed('forge.merge_requests', row['id'], state='closed'),
+      *paths.to_merge(row),
+      t.button('Close merge request'),
   )
 
 
-def _reviewer(stores: Stores, k: int) -> Task:
-  row = pick(stores, k + 15, 'open merge request', _OPEN, EMMA, EMMA)
+def _reviewer(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(k + 15, 'open merge request', _OPEN, EMMA, EMMA)
   who = next(
       x
-      for x in people_in(stores, row['project_id'])
+      for x in paths.people_in(db, row['project_id'])
       if x['id'] not in (row['reviewer_id'], row['author_id'])
   )
-  author = user(stores, row['author_id'])['name']
+  author = paths.user(db, row['author_id'])['name']
   return change(
       f'{who["name"]} shall review what {author} proposes in the merge request'
       f' "{row["title"]}" of {row["full_path"]}. Set the reviewer.',
-      (
-          Row(
-              'forge.merge_requests',
-              CHANGED,
-              {'reviewer_id': who['id']},
-              row['id'],
-          ),
-      ),
-      (
-          *_to(row['full_path'], row['title']),
-          choose('Reviewer', person(who)),
-          click_on('button', 'Save changes'),
-      ),
+      changed('forge.merge_requests', row['id'], reviewer_id=who['id']),
+      *paths.to_merge(row),
+      t.choose('Reviewer', paths.person(who)),
+      t.button('Save changes'),
   )
 
 
-def _branch(stores: Stores, k: int) -> Task:
-  row = pick(
-      stores,
+def _branch(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(
       k,
       'branch to start from',
       'SELECT b.id, b.name, p.id AS project, p.full_path FROM branches b JOIN'
@@ -245,77 +192,64 @@ def _branch(stores: Stores, k: int) -> Task:
       EMMA,
   )
   name = ('release-2', 'hotfix', 'try-tabs', 'docs-rewrite', 'next')[k]
-  values = {
-      'project_id': row['project'],
-      'base_id': row['id'],
-      'name': name,
-      'is_default': 0,
-  }
   return change(
       f'Create a branch {name} in {row["full_path"]}, from {row["name"]}.',
-      (Row('forge.branches', ADDED, values),),
-      (
-          *to_project(row['full_path']),
-          click_on('link', 'Branches'),
-          click_on('link', 'New branch'),
-          fill('Branch name', name),
-          choose('Create from', row['name']),
-          click_on('button', 'Create branch'),
+      added(
+          'forge.branches',
+          project_id=row['project'],
+          base_id=row['id'],
+          name=name,
+          is_default=0,
       ),
+      *paths.to_project(row['full_path']),
+      t.link('Branches'),
+      t.link('New branch'),
+      t.fill('Branch name', name),
+      t.choose('Create from', row['name']),
+      t.button('Create branch'),
   )
 
 
-def _file(stores: Stores, k: int) -> Task:
-  row = pick(
-      stores,
+def _file(db: t.Db, k: int) -> t.Task:
+  row = db.row_shuffled(
       k + 5,
       'project to add a file to',
       'SELECT p.branch_id, p.branch, p.full_path FROM repositories p WHERE'
       ' p.user_id = ? ORDER BY p.id',
       EMMA,
   )
-  path, text = (
-      ('notes/todo.txt', 'Ask for the new colors.'),
-      ('AUTHORS', 'Emma Brookfield'),
-      ('docs/faq.md', 'No questions yet.'),
-      ('links.txt', 'https://links.example/start'),
-      ('VERSION', '2.0.1'),
-  )[k]
-  file = {
-      'branch_id': row['branch_id'],
-      'commit_id': New('forge.commits'),
-      'path': path,
-      'content': text,
-  }
+  path, text = _VALUES['file'][k]
   name = path.rpartition('/')[2]
-  commit = {
-      'branch_id': row['branch_id'],
-      'author_id': EMMA,
-      'message': f'Add {name}',
-  }
   return change(
       f'Add a file {path} with the content "{text}" to {row["full_path"]}, on'
       f' the branch {row["branch"]}, with the commit message "Add {name}".',
-      (Row('forge.commits', ADDED, commit), Row('forge.files', ADDED, file)),
       (
-          *to_project(row['full_path']),
-          click_on('link', 'New file'),
-          fill('File name', path),
-          fill('File content', text),
-          fill('Commit message', f'Add {name}'),
-          click_on('button', 'Commit changes'),
+          paths.commit(row['branch_id'], f'Add {name}'),
+          added(
+              'forge.files',
+              branch_id=row['branch_id'],
+              commit_id=New('forge.commits'),
+              path=path,
+              content=text,
+          ),
       ),
+      *paths.to_project(row['full_path']),
+      t.link('New file'),
+      t.fill('File name', path),
+      t.fill('File content', text),
+      t.fill('Commit message', f'Add {name}'),
+      t.button('Commit changes'),
   )
 
 
 TEMPLATES = (
-    Template('forge/submit-merge', CHANGE, _submit, 5, (335,)),
-    Template('forge/post-comment', CHANGE, _post, 5, (348,)),
-    Template('forge/answer-review', CHANGE, _answer, 5, (360,)),
-    Template('forge/approve-merge', CHANGE, _approve, 5),
-    Template('forge/merge', CHANGE, _merge, 5),
-    Template('forge/close-merge', CHANGE, _close, 5),
-    Template('forge/set-reviewer', CHANGE, _reviewer, 5),
-    Template('forge/create-branch', CHANGE, _branch, 5),
-    Template('forge/add-file', CHANGE, _file, 5),
+    t.Template('forge/submit-merge', t.CHANGE, _submit, 5, (335,)),
+    t.Template('forge/post-comment', t.CHANGE, _post, 5, (348,)),
+    t.Template('forge/answer-review', t.CHANGE, _answer, 5, (360,)),
+    t.Template('forge/approve-merge', t.CHANGE, _approve, 5),
+    t.Template('forge/merge', t.CHANGE, _merge, 5),
+    t.Template('forge/close-merge', t.CHANGE, _close, 5),
+    t.Template('forge/set-reviewer', t.CHANGE, _reviewer, 5),
+    t.Template('forge/create-branch', t.CHANGE, _branch, 5),
+    t.Template('forge/add-file', t.CHANGE, _file, 5),
 )

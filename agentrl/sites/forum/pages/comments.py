@@ -47,26 +47,20 @@ def create(visit: Visit) -> Answer:
   except Wrong as error:
     if parent is not None:
       return _page(visit, parent, str(error))
-    return Page(
+    return Page.form(
         'thread.html',
-        {
-            **_around(visit, post),
-            'tree': submissions.tree(visit, key),
-            'error': str(error),
-            'typed': visit.form.get('comment', ''),
-        },
-        422,
+        str(error),
+        **_around(visit, post),
+        tree=submissions.tree(visit, key),
+        typed=visit.form.get('comment', ''),
     )
-  visit.db.execute(
-      'INSERT INTO comments (submission_id, parent_id, user_id, body,'
-      ' created_at) VALUES (?, ?, ?, ?, ?)',
-      (
-          key,
-          parent['id'] if parent is not None else None,
-          visit.user,
-          body,
-          NOW,
-      ),
+  visit.insert(
+      'comments',
+      submission_id=key,
+      parent_id=parent['id'] if parent is not None else None,
+      user_id=visit.user,
+      body=body,
+      created_at=NOW,
   )
   return Redirect(show.path(post), 'Your comment was posted.')
 
@@ -74,9 +68,7 @@ def create(visit: Visit) -> Answer:
 def edit(visit: Visit) -> Page:
   """The form of a comment of one's own."""
   row = _mine(visit)
-  return Page(
-      'edit_comment.html', {'comment': row, 'typed': row['body'], 'error': ''}
-  )
+  return Page.of('edit_comment.html', comment=row, typed=row['body'], error='')
 
 
 def update(visit: Visit) -> Answer:
@@ -85,31 +77,25 @@ def update(visit: Visit) -> Answer:
   try:
     body = visit.text('comment', most=_BODY)
   except Wrong as error:
-    values = {'typed': visit.form.get('comment', ''), 'error': str(error)}
-    return Page('edit_comment.html', {'comment': row, **values}, 422)
+    typed = visit.form.get('comment', '')
+    return Page.form('edit_comment.html', str(error), comment=row, typed=typed)
   if body != row['body']:
-    visit.db.execute(
-        'UPDATE comments SET body = ?, updated_at = ? WHERE id = ?',
-        (body, NOW, row['id']),
-    )
+    visit.update('comments', row['id'], body=body, updated_at=NOW)
   return Redirect(show.path(row), 'The comment was edited.')
 
 
 def ask_delete(visit: Visit) -> Page:
   """Asks whether a comment of one's own is to go."""
   row = _mine(visit)
-  return Page(
-      'delete.html',
-      {'kind': 'comment', 'text': row['body'], 'to': show.path(row)},
+  return Page.of(
+      'delete.html', kind='comment', text=row['body'], to=show.path(row)
   )
 
 
 def delete(visit: Visit) -> Redirect:
   """Deletes a comment of one's own; replies stay."""
   row = _mine(visit)
-  visit.db.execute(
-      'UPDATE comments SET is_deleted = 1 WHERE id = ?', (row['id'],)
-  )
+  visit.update('comments', row['id'], is_deleted=1)
   post = visit.one('SELECT * FROM posts WHERE id = ?', row['submission_id'])
   return Redirect(show.path(post), 'The comment was deleted.')
 
@@ -138,16 +124,13 @@ def _mine(visit: Visit) -> sqlite3.Row:
 
 def _page(visit: Visit, row: sqlite3.Row, error: str = '') -> Page:
   post = visit.one('SELECT * FROM posts WHERE id = ?', row['submission_id'])
-  return Page(
+  return Page.form(
       'comment.html',
-      {
-          **_around(visit, post),
-          'comment': row,
-          'tree': submissions.tree(visit, post['id'], row['id']),
-          'error': error,
-          'typed': visit.form.get('comment', ''),
-      },
-      422 if error else 200,
+      error,
+      **_around(visit, post),
+      comment=row,
+      tree=submissions.tree(visit, post['id'], row['id']),
+      typed=visit.form.get('comment', ''),
   )
 
 

@@ -31,17 +31,14 @@ def table(visit: Visit) -> Page:
       f' x.user_id = ?) AS subscribed FROM forums f ORDER BY {_SORTS[sort][1]}'
       ' LIMIT ? OFFSET ?',
       visit.user,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
-  return Page(
+  return Page.of(
       'forums.html',
-      {
-          'forums': rows,
-          'paging': paging,
-          'sort': sort,
-          'sorts': {key: name for key, (name, _) in _SORTS.items()},
-      },
+      forums=rows,
+      paging=paging,
+      sort=sort,
+      sorts={key: name for key, (name, _) in _SORTS.items()},
   )
 
 
@@ -70,10 +67,7 @@ def create(visit: Visit) -> Answer:
       ' VALUES (?, ?, ?, ?, ?)',
       (name, *values.values(), NOW),
   ).lastrowid
-  visit.db.execute(
-      'INSERT INTO moderators (forum_id, user_id) VALUES (?, ?)',
-      (key, visit.user),
-  )
+  visit.insert('moderators', forum_id=key, user_id=visit.user)
   return Redirect(f'/f/{name}', 'The forum was created.')
 
 
@@ -132,14 +126,7 @@ def _read(visit: Visit) -> Mapping[str, str]:
 
 
 def _form(
-    typed: Mapping[str, str],
-    error: str = '',
-    *,
-    row: sqlite3.Row | None = None,
+    typed: Mapping[str, str], error: str = '', *, row: sqlite3.Row | None = None
 ) -> Page:
   values = {name: typed.get(name, '') for name in ('name', *_FIELDS)}
-  return Page(
-      'edit_forum.html',
-      {'typed': values, 'forum': row, 'error': error},
-      422 if error else 200,
-  )
+  return Page.form('edit_forum.html', error, typed=values, forum=row)

@@ -57,9 +57,7 @@ def front(visit: Visit) -> Page:
       ' WHERE user_id = ? ORDER BY lower(name)',
       visit.user,
   )
-  return Page(
-      'front.html', {**found, 'of': of, 'base': f'/{of}', 'forums': mine}
-  )
+  return Page.of('front.html', **found, of=of, base=f'/{of}', forums=mine)
 
 
 def forum(visit: Visit) -> Page:
@@ -67,9 +65,8 @@ def forum(visit: Visit) -> Page:
   row = named(visit)
   sort = visit.match.get('sort', 'hot')
   found = _posts(visit, 'forum_id = ?', (row['id'],), sort, pins=sort == 'hot')
-  return Page(
-      'forum.html',
-      {**found, **sidebar(visit, row), 'base': f'/f/{row["name"]}'},
+  return Page.of(
+      'forum.html', **found, **sidebar(visit, row), base=f'/f/{row["name"]}'
   )
 
 
@@ -115,7 +112,7 @@ def comments(visit: Visit) -> Page:
     values = (row['id'],)
   found = comment_rows(visit, where, values)
   beside = sidebar(visit, row) if row is not None else {'forum': None}
-  return Page('comments.html', {**found, **beside})
+  return Page.of('comments.html', **found, **beside)
 
 
 def comment_rows(
@@ -137,8 +134,7 @@ def comment_rows(
       f'SELECT * FROM replies WHERE id IN ({where} ORDER BY c.created_at DESC,'
       ' c.id DESC LIMIT ? OFFSET ?) ORDER BY created_at DESC, id DESC',
       *values,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
   return {'comments': rows, 'paging': paging}
 
@@ -162,8 +158,7 @@ def post_rows(
       f'SELECT * FROM posts WHERE {where} ORDER BY {order}, id DESC'
       ' LIMIT ? OFFSET ?',
       *values,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
   return {'posts': rows, 'paging': paging}
 

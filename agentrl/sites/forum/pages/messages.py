@@ -25,10 +25,9 @@ def inbox(visit: Visit) -> Page:
       ' t.id DESC LIMIT ? OFFSET ?',
       visit.user,
       *me,
-      paging.limit,
-      paging.offset,
+      *paging.window,
   )
-  return Page('messages.html', {'threads': rows, 'paging': paging})
+  return Page.of('messages.html', threads=rows, paging=paging)
 
 
 def thread(visit: Visit) -> Page:
@@ -62,12 +61,13 @@ def send(visit: Visit) -> Answer:
     body = visit.text('message', most=_BODY)
   except Wrong as error:
     return _form(visit, user, str(error))
-  key = visit.db.execute(
-      'INSERT INTO threads (user_id, other_id, title, created_at) VALUES'
-      ' (?, ?, ?, ?)',
-      (visit.user, user['id'], title, NOW),
-  ).lastrowid
-  assert key is not None  # a row was inserted
+  key = visit.insert(
+      'threads',
+      user_id=visit.user,
+      other_id=user['id'],
+      title=title,
+      created_at=NOW,
+  )
   _write(visit, key, body)
   return Redirect(f'/messages/{key}', 'Your message was sent.')
 
@@ -84,17 +84,15 @@ def replies(visit: Visit) -> Page:
 
 
 def _mine(visit: Visit) -> sqlite3.Row:
-  row = visit.one('SELECT * FROM threads WHERE id = ?', int(visit.match['id']))
+  row = visit.row('threads')
   if visit.user not in (row['user_id'], row['other_id']):
     raise Forbidden('These messages are not yours.')
   return row
 
 
 def _write(visit: Visit, key: int, body: str) -> None:
-  visit.db.execute(
-      'INSERT INTO messages (thread_id, user_id, body, created_at) VALUES'
-      ' (?, ?, ?, ?)',
-      (key, visit.user, body, NOW),
+  visit.insert(
+      'messages', thread_id=key, user_id=visit.user, body=body, created_at=NOW
   )
 
 
@@ -104,22 +102,15 @@ def _page(visit: Visit, row: sqlite3.Row, error: str = '') -> Page:
       ' m.user_id WHERE m.thread_id = ? ORDER BY m.created_at, m.id',
       row['id'],
   )
-  return Page(
+  return Page.form(
       'messages_thread.html',
-      {
-          'thread': row,
-          'messages': rows,
-          'error': error,
-          'typed': visit.form.get('message', ''),
-      },
-      422 if error else 200,
+      error,
+      thread=row,
+      messages=rows,
+      typed=visit.form.get('message', ''),
   )
 
 
 def _form(visit: Visit, user: sqlite3.Row, error: str = '') -> Page:
   typed = {name: visit.form.get(name, '') for name in ('subject', 'message')}
-  return Page(
-      'compose.html',
-      {'user': user, 'typed': typed, 'error': error},
-      422 if error else 200,
-  )
+  return Page.form('compose.html', error, user=user, typed=typed)

@@ -40,22 +40,19 @@ def results(visit: Visit) -> Page:
         f'SELECT * FROM {table} WHERE {_where(kind, words)} ORDER BY'
         f' {_SORTS[sort][1]}, id DESC LIMIT ? OFFSET ?',
         *map(_pattern, words),
-        paging.limit,
-        paging.offset,
+        *paging.window,
     )
-  return Page(
+  return Page.of(
       'search.html',
-      {
-          'q': query,
-          'kind': kind,
-          'kinds': _KINDS,
-          'counts': counts,
-          'sort': sort,
-          'sorts': {key: name for key, (name, _) in _SORTS.items()},
-          'has_score': has_score,
-          'rows': rows,
-          'paging': paging,
-      },
+      q=query,
+      kind=kind,
+      kinds=_KINDS,
+      counts=counts,
+      sort=sort,
+      sorts={key: name for key, (name, _) in _SORTS.items()},
+      has_score=has_score,
+      rows=rows,
+      paging=paging,
   )
 
 

@@ -33,16 +33,14 @@ def thread(visit: Visit) -> Answer:
     raise Missing
   if visit.path.partition('?')[0] != show.path(post):
     return Redirect(show.path(post))
-  return Page(
+  return Page.of(
       'thread.html',
-      {
-          'post': post,
-          'mine': post['user_id'] == visit.user,
-          'tree': tree(visit, post['id']),
-          **lists.sidebar(visit, _forum_of(visit, post)),
-          'error': '',
-          'typed': '',
-      },
+      post=post,
+      mine=post['user_id'] == visit.user,
+      tree=tree(visit, post['id']),
+      **lists.sidebar(visit, _forum_of(visit, post)),
+      error='',
+      typed='',
   )
 
 
@@ -87,11 +85,15 @@ def create(visit: Visit) -> Answer:
     title, url, body = _read(visit)
   except Wrong as error:
     return _form(visit, visit.form, str(error))
-  key = visit.db.execute(
-      'INSERT INTO submissions (forum_id, user_id, title, url, body,'
-      ' created_at) VALUES (?, ?, ?, ?, ?, ?)',
-      (row['id'], visit.user, title, url, body, NOW),
-  ).lastrowid
+  key = visit.insert(
+      'submissions',
+      forum_id=row['id'],
+      user_id=visit.user,
+      title=title,
+      url=url,
+      body=body,
+      created_at=NOW,
+  )
   post = visit.one('SELECT * FROM posts WHERE id = ?', key)
   return Redirect(show.path(post), 'Your submission was posted.')
 
@@ -111,10 +113,13 @@ def update(visit: Visit) -> Answer:
   except Wrong as error:
     return _form(visit, visit.form, str(error), post=post)
   if (title, url, body) != (post['title'], post['url'], post['body']):
-    visit.db.execute(
-        'UPDATE submissions SET title = ?, url = ?, body = ?, updated_at = ?'
-        ' WHERE id = ?',
-        (title, url, body, NOW, post['id']),
+    visit.update(
+        'submissions',
+        post['id'],
+        title=title,
+        url=url,
+        body=body,
+        updated_at=NOW,
     )
   post = _post(visit)
   return Redirect(show.path(post), 'The submission was edited.')
@@ -123,18 +128,15 @@ def update(visit: Visit) -> Answer:
 def ask_delete(visit: Visit) -> Page:
   """Asks whether a submission of one's own is to go."""
   post = _mine(visit)
-  return Page(
-      'delete.html',
-      {'kind': 'submission', 'text': post['title'], 'to': show.path(post)},
+  return Page.of(
+      'delete.html', kind='submission', text=post['title'], to=show.path(post)
   )
 
 
 def delete(visit: Visit) -> Redirect:
   """Deletes a submission of one's own."""
   post = _mine(visit)
-  visit.db.execute(
-      'UPDATE submissions SET is_deleted = 1 WHERE id = ?', (post['id'],)
-  )
+  visit.update('submissions', post['id'], is_deleted=1)
   return Redirect(f'/f/{post["forum"]}', 'The submission was deleted.')
 
 
@@ -182,13 +184,14 @@ def bookmark(visit: Visit) -> Redirect:
   if post['is_deleted']:
     raise Missing
   if post['bookmark']:
-    visit.db.execute('DELETE FROM bookmarks WHERE id = ?', (post['bookmark'],))
+    visit.delete('bookmarks', post['bookmark'])
     notice = 'The bookmark was removed.'
   else:
-    visit.db.execute(
-        'INSERT INTO bookmarks (submission_id, user_id, created_at) VALUES'
-        ' (?, ?, ?)',
-        (post['id'], visit.user, NOW),
+    visit.insert(
+        'bookmarks',
+        submission_id=post['id'],
+        user_id=visit.user,
+        created_at=NOW,
     )
     notice = 'The submission was bookmarked.'
   return Redirect(show.back(visit, show.path(post)), notice)
@@ -203,25 +206,21 @@ def moderate(visit: Visit) -> Redirect:
   if action not in _MODERATE:
     raise Wrong(f'Action must be one of {", ".join(_MODERATE)}.')
   column, value, notice = _MODERATE[action]
-  visit.db.execute(
-      f'UPDATE submissions SET {column} = ? WHERE id = ?', (value, post['id'])
-  )
+  visit.update('submissions', post['id'], **{column: value})
   return Redirect(show.path(post), notice)
 
 
 def moderates(visit: Visit, forum_id: int) -> bool:
   """True if the visitor is a moderator of a forum."""
-  return bool(
-      visit.value(
-          'SELECT 1 FROM moderators WHERE forum_id = ? AND user_id = ?',
-          forum_id,
-          visit.user,
-      )
+  return visit.exists(
+      'SELECT 1 FROM moderators WHERE forum_id = ? AND user_id = ?',
+      forum_id,
+      visit.user,
   )
 
 
 def _post(visit: Visit) -> sqlite3.Row:
-  return visit.one('SELECT * FROM posts WHERE id = ?', int(visit.match['id']))
+  return visit.row('posts')
 
 
 def _mine(visit: Visit) -> sqlite3.Row:
@@ -265,16 +264,13 @@ def _form(
     post: sqlite3.Row | None = None,
 ) -> Page:
   forums = visit.all('SELECT name FROM forums ORDER BY lower(name)')
-  return Page(
+  return Page.form(
       'submit.html',
-      {
-          'forums': [x['name'] for x in forums],
-          'typed': {
-              name: typed.get(name, '')
-              for name in ('forum', 'title', 'url', 'body')
-          },
-          'post': post,
-          'error': error,
+      error,
+      forums=[x['name'] for x in forums],
+      typed={
+          name: typed.get(name, '')
+          for name in ('forum', 'title', 'url', 'body')
       },
-      422 if error else 200,
+      post=post,
   )

@@ -27,10 +27,7 @@ PREFERENCES = {
         },
     ),
     'front_sort': ('Default sort', lists.SORT_NAMES),
-    'theme': (
-        'Theme',
-        {'light': 'Light', 'dark': 'Dark', 'sepia': 'Sepia'},
-    ),
+    'theme': ('Theme', {'light': 'Light', 'dark': 'Dark', 'sepia': 'Sepia'}),
     'messages_from': (
         'Receive messages from',
         {
@@ -90,10 +87,8 @@ def update_biography(visit: Visit) -> Answer:
     text = visit.text('biography', most=_BIOGRAPHY, needed=False)
   except Wrong as error:
     values = {'typed': visit.form.get('biography', ''), 'error': str(error)}
-    return _page(visit, user, 'edit_biography.html', 422, **values)
-  visit.db.execute(
-      'UPDATE users SET biography = ? WHERE id = ?', (text or None, user['id'])
-  )
+    return _page(visit, user, 'edit_biography.html', **values)
+  visit.update('users', user['id'], biography=text or None)
   return Redirect(f'/user/{user["name"]}', 'Your biography was saved.')
 
 
@@ -155,10 +150,12 @@ def block(visit: Visit) -> Redirect:
   note = visit.text('note', most=_NOTE, needed=False)
   if _blocked(visit, user):
     raise Wrong(f'{user["name"]} is blocked already.')
-  visit.db.execute(
-      'INSERT INTO blocks (user_id, blocked_id, note, created_at) VALUES'
-      ' (?, ?, ?, ?)',
-      (visit.user, user['id'], note or None, NOW),
+  visit.insert(
+      'blocks',
+      user_id=visit.user,
+      blocked_id=user['id'],
+      note=note or None,
+      created_at=NOW,
   )
   return Redirect(_list(visit), f'{user["name"]} was blocked.')
 
@@ -197,12 +194,10 @@ def _other(visit: Visit) -> sqlite3.Row:
 
 
 def _blocked(visit: Visit, user: sqlite3.Row) -> bool:
-  return bool(
-      visit.value(
-          'SELECT 1 FROM blocks WHERE user_id = ? AND blocked_id = ?',
-          visit.user,
-          user['id'],
-      )
+  return visit.exists(
+      'SELECT 1 FROM blocks WHERE user_id = ? AND blocked_id = ?',
+      visit.user,
+      user['id'],
   )
 
 
@@ -212,31 +207,23 @@ def _list(visit: Visit) -> str:
 
 
 def _page(
-    visit: Visit,
-    user: sqlite3.Row,
-    template: str,
-    status: int = 200,
-    **values: object,
+    visit: Visit, user: sqlite3.Row, template: str, **values: object
 ) -> Page:
-  """A page with the user's card beside it."""
+  """A page with the user's card beside it; with an `error`, of status 422."""
   count = lambda table: visit.value(
       f'SELECT count(*) FROM {table} WHERE user_id = ? AND NOT is_deleted',
       user['id'],
   )
-  return Page(
-      template,
-      {
-          'user': user,
-          'mine': user['id'] == visit.user,
-          'blocked': _blocked(visit, user),
-          'num_submissions': count('submissions'),
-          'num_comments': count('comments'),
-          'moderated': visit.all(
-              'SELECT f.name FROM moderators m JOIN forums f ON f.id ='
-              ' m.forum_id WHERE m.user_id = ? ORDER BY lower(f.name)',
-              user['id'],
-          ),
-          **values,
-      },
-      status,
-  )
+  card = {
+      'user': user,
+      'mine': user['id'] == visit.user,
+      'blocked': _blocked(visit, user),
+      'num_submissions': count('submissions'),
+      'num_comments': count('comments'),
+      'moderated': visit.all(
+          'SELECT f.name FROM moderators m JOIN forums f ON f.id ='
+          ' m.forum_id WHERE m.user_id = ? ORDER BY lower(f.name)',
+          user['id'],
+      ),
+  }
+  return Page(template, {**card, **values}, 422 if values.get('error') else 200)

@@ -1,260 +1,151 @@
 """Tasks that change something else than the list of submissions."""
 
 import sqlite3
-from collections.abc import Sequence
 
+from agentrl.sites import seed_data, task as t
 from agentrl.sites.forum.pages import show
-from agentrl.sites.forum.tasks import picking
-from agentrl.sites.forum.tasks.picking import HOME
-from agentrl.sites.goals import ADDED, CHANGED, REMOVED, Goal, New, Row
-from agentrl.sites.task import (
-    CHANGE,
-    Step,
-    Stores,
-    Task,
-    Template,
-    choose,
-    click_on,
-    fill,
-    stop,
-)
+from agentrl.sites.forum.tasks import paths
+from agentrl.sites.forum.tasks.paths import change
+from agentrl.sites.goals import New, Row, added, changed, removed
 
-_BIOGRAPHIES = (
-    'I repair clocks and read at night.',
-    'Gone fishing until September.',
-    'Python, pottery and parsnips.',
-    'I am new here, please be patient with me.',
-    'Two cats, one garden, no car.',
-)
-# Name, title, description, sidebar.
-_FORUMS = (
-    ('sci_fi_corner', 'Science fiction corner', 'Futures that never came.',
-     ('New', 'Classic', 'Movies')),
-    ('night_trains', 'Night trains', 'Sleeping while moving.',
-     ('Routes', 'Tickets', 'Trip reports')),
-    ('PaperBoats', 'Paper boats', 'Folding and floating.',
-     ('Patterns', 'Paper', 'Races')),
-    ('lost_recipes', 'Lost recipes', 'Dishes that nobody cooks any more.',
-     ('Soups', 'Breads', 'Puddings')),
-    ('tiny_gardens', 'Tiny gardens', 'Plants on one square metre.',
-     ('Balcony', 'Window', 'Rooftop')),
-)  # fmt: skip
-_LINES = (
-    'EDIT: problem solved, thank you all.',
-    'EDIT: this aged well.',
-    'EDIT: pictures will follow on Sunday.',
-    'EDIT: I was wrong about this.',
-    'EDIT: no more messages, please.',
-)
-_REPLIES = (
-    'Thank you, that helped me a lot.',
-    'Do not panic.',
-    'I have tried that and it works.',
-    'Could you explain this a bit more?',
-    'We should compare notes one day.',
-)
-_MESSAGES = (
-    ('Your last comment', 'May I quote it in my newsletter?'),
-    ('Question', 'Do you still have the old map?'),
-    ('Thanks', 'Your tip saved my holiday.'),
-    ('Meetup', 'Are you coming on Saturday?'),
-    ('Typo', 'There is a small typo in your latest title.'),
-)
-_NOTES = (
-    'too many adverts', 'sends me riddles', 'copies my titles',
-    'writes in capitals', 'argues about commas',
-)  # fmt: skip
-# Labels and values of two preferences.
-_PREFERENCES = (
-    (('Theme', 'Dark', 'theme', 'dark'),
-     ('Front page', 'All forums', 'front_page', 'all')),
-    (('Default sort', 'New', 'front_sort', 'new'),
-     ('Theme', 'Sepia', 'theme', 'sepia')),
-    (('Receive messages from', 'Moderators', 'messages_from', 'moderators'),
-     ('Default sort', 'Active', 'front_sort', 'active')),
-    (('Front page', 'Moderated forums', 'front_page', 'moderated'),
-     ('Default sort', 'Top', 'front_sort', 'top')),
-    (('Theme', 'Dark', 'theme', 'dark'),
-     ('Receive messages from', 'Nobody', 'messages_from', 'nobody')),
-)  # fmt: skip
-_SIDEBARS = (
-    ('birdwatching', 'No nests, no exact places. Enjoy the birds.'),
-    ('lakewood', 'Be a good neighbour. Lost and found goes on Mondays.'),
-    ('birdwatching', 'Tell us the date and the weather of each sighting.'),
-    ('lakewood', 'No politics in June. Events need a date in the title.'),
-    ('birdwatching', 'Photographs of chicks are not welcome here.'),
-)
-
-
-def _task(
-    intent: str,
-    rows: Sequence[Row],
-    steps: Sequence[Step],
-    *,
-    start: str = HOME,
-    url: str | None = None,
-) -> Task:
-  return Task(
-      intent=intent,
-      goal=Goal(rows=rows, url=url),
-      steps=(*steps, stop()),
-      start=(start,),
-  )
+_VALUES = seed_data.read(__file__)
+_LINES = _VALUES['lines']
+_NOTES = _VALUES['notes']
 
 
 def _vote(post: sqlite3.Row, choice: int) -> Row:
-  return Row(
+  return added(
       'forum.submission_votes',
-      ADDED,
-      {
-          'submission_id': post['id'],
-          'user_id': picking.EMMA,
-          'choice': choice,
-      },
+      submission_id=post['id'],
+      user_id=paths.EMMA,
+      choice=choice,
   )
 
 
 def _subscription(forum_id: int) -> Row:
-  return Row(
-      'forum.subscriptions',
-      ADDED,
-      {'forum_id': forum_id, 'user_id': picking.EMMA},
-  )
+  return added('forum.subscriptions', forum_id=forum_id, user_id=paths.EMMA)
 
 
-def _is_foreign(stores: Stores, forum_id: int) -> bool:
+def _is_foreign(db: t.Db, forum_id: int) -> bool:
   """True if the visitor is not subscribed to a forum."""
-  return not picking.rows(
-      stores,
-      'SELECT 1 FROM subscriptions WHERE forum_id = ? AND user_id = 1',
-      forum_id,
+  return not db.rows(
+      'SELECT 1 FROM subscriptions WHERE forum_id = ? AND user_id = 1', forum_id
   )
 
 
-def _subscribe(stores: Stores, k: int) -> Task:
-  forum, _ = picking.pick_forum(
-      stores, k, lambda row: _is_foreign(stores, row['id']), bool
+def _subscribe(db: t.Db, k: int) -> t.Task:
+  name, forum = paths.pick_forum(
+      db, k, fits=lambda row: _is_foreign(db, row['id'])
   )
-  name = forum['name']
-  place = picking.one(
-      stores, 'SELECT count(*) FROM forums WHERE lower(name) < lower(?)', name
+  place = db.value(
+      'SELECT count(*) FROM forums WHERE lower(name) < lower(?)', name
   )
-  return _task(
+  return change(
       f'Subscribe to the forum {name}.',
-      (_subscription(forum['id']),),
-      (click_on('button', 'Subscribe', after=name),),
-      start=f'http://forum/forums?page={1 + place // 20}',
+      _subscription(forum['id']),
+      t.button('Subscribe', after=name),
+      start=f'forums?page={1 + place // 20}',
   )
 
 
-def _upvote(stores: Stores, k: int) -> Task:
-  forum, _ = picking.pick_forum(stores, k)
+def _upvote(db: t.Db, k: int) -> t.Task:
+  name, forum = paths.pick_forum(db, k)
   found = [
       x
-      for x in picking.ranked(stores, forum['id'], 'created_at')[:15]
-      if not x['vote'] and x['user_id'] != picking.EMMA
+      for x in paths.ranked(db, forum['id'], 'created_at')[:15]
+      if not x['vote'] and x['user_id'] != paths.EMMA
   ]
   post = found[k % len(found)]
-  return _task(
+  return change(
       f'Upvote the submission "{post["title"]}".',
-      (_vote(post, 1),),
-      (click_on('button', 'Upvote', after=post['title']),),
-      start=f'http://forum/f/{forum["name"]}/new',
+      _vote(post, 1),
+      t.button('Upvote', after=post['title']),
+      start=f'f/{name}/new',
   )
 
 
-def _discussed(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _discussed(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      lambda row: _is_foreign(stores, row['id'])
-      and picking.ranked(stores, row['id'], 'comments'),
+      lambda row: _is_foreign(db, row['id'])
+      and paths.ranked(db, row['id'], 'comments'),
       lambda found: found and found[0]['comments'] > found[1]['comments'],
       first=2,
   )
-  name, post = forum['name'], found[0]
-  return _task(
+  post = found[0]
+  return change(
       f'Subscribe to /f/{name} and then open the submission there that has the'
       ' most comments of all time.',
-      (_subscription(forum['id']),),
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('button', 'Subscribe'),
-          click_on('link', 'Most commented'),
-          click_on('link', post['title']),
-      ),
-      url=f'http://forum{show.path(post)}',
+      _subscription(post['forum_id']),
+      *paths.to_forum(db, name, at_home=True),
+      t.button('Subscribe'),
+      t.link('Most commented'),
+      t.link(post['title']),
+      at=show.path(post),
   )
 
 
-def _biography(stores: Stores, k: int) -> Task:
-  del stores
-  text = _BIOGRAPHIES[k]
-  return _task(
+def _biography(db: t.Db, k: int) -> t.Task:
+  del db
+  text = _VALUES['biographies'][k]
+  return change(
       f'Change the biography of my profile to: "{text}"',
-      (Row('forum.users', CHANGED, {'biography': text}, picking.EMMA),),
-      (
-          *picking.menu('Profile'),
-          click_on('link', 'Edit biography'),
-          fill('Biography', text),
-          click_on('button', 'Save biography'),
-      ),
+      changed('forum.users', paths.EMMA, biography=text),
+      *paths.menu('Profile'),
+      t.link('Edit biography'),
+      t.fill('Biography', text),
+      t.button('Save biography'),
   )
 
 
-def _create_forum(stores: Stores, k: int) -> Task:
-  del stores
-  name, title, about, entries = _FORUMS[k]
+def _create_forum(db: t.Db, k: int) -> t.Task:
+  del db
+  name, title, about, entries = _VALUES['forums'][k]
   values = {
       'name': name,
       'title': title,
       'description': about,
       'sidebar': '\n'.join(entries),
   }
-  return _task(
+  return change(
       f'Create a forum with the name {name}, the title "{title}" and the'
       f' description "{about}" Its sidebar has these entries, one on each line:'
       f' {", ".join(entries)}.',
       (
-          Row('forum.forums', ADDED, values),
-          Row(
+          added('forum.forums', **values),
+          added(
               'forum.moderators',
-              ADDED,
-              {'forum_id': New('forum.forums'), 'user_id': picking.EMMA},
+              forum_id=New('forum.forums'),
+              user_id=paths.EMMA,
           ),
       ),
-      (
-          *picking.menu('Create forum'),
-          *(fill(column.capitalize(), x) for column, x in values.items()),
-          click_on('button', 'Create forum'),
-      ),
+      *paths.menu('Create forum'),
+      *(t.fill(column.capitalize(), x) for column, x in values.items()),
+      t.button('Create forum'),
   )
 
 
-def _upvote_newest(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _upvote_newest(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      lambda row: picking.ranked(stores, row['id'], 'created_at'),
-      lambda found: not found[0]['vote']
-      and found[0]['user_id'] != picking.EMMA,
+      lambda row: paths.ranked(db, row['id'], 'created_at'),
+      lambda found: not found[0]['vote'] and found[0]['user_id'] != paths.EMMA,
       first=10,
   )
-  name, post = forum['name'], found[0]
-  return _task(
+  post = found[0]
+  return change(
       f'Give an upvote to the newest submission in /f/{name}.',
-      (_vote(post, 1),),
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('link', 'New'),
-          click_on('button', 'Upvote', after=post['title']),
-      ),
+      _vote(post, 1),
+      *paths.to_forum(db, name, at_home=True),
+      t.link('New'),
+      t.button('Upvote', after=post['title']),
   )
 
 
-def _reply(stores: Stores, k: int) -> Task:
-  found = picking.pick(
-      stores,
+def _reply(db: t.Db, k: int) -> t.Task:
+  found = db.row_mixed(
       k,
       'SELECT r.* FROM replies r WHERE submission_id BETWEEN 400 AND 440 AND'
       ' user_id != 1 AND NOT is_locked AND (SELECT count(*) FROM comments c'
@@ -262,71 +153,58 @@ def _reply(stores: Stores, k: int) -> Task:
       ' AND (SELECT count(*) FROM comments c WHERE c.submission_id ='
       ' r.submission_id) BETWEEN 4 AND 10',
   )
-  post, text = picking.post_of(stores, found['submission_id']), _REPLIES[k]
-  return _task(
+  post, text = paths.post_of(db, found['submission_id']), _VALUES['replies'][k]
+  return change(
       f'Reply to the comment that {found["author"]} has written on this page'
       f' with: "{text}"',
-      (
-          Row(
-              'forum.comments',
-              ADDED,
-              {
-                  'submission_id': post['id'],
-                  'parent_id': found['id'],
-                  'user_id': picking.EMMA,
-                  'body': text,
-                  'points': 1,
-                  'is_deleted': 0,
-              },
-          ),
+      added(
+          'forum.comments',
+          submission_id=post['id'],
+          parent_id=found['id'],
+          user_id=paths.EMMA,
+          body=text,
+          points=1,
+          is_deleted=0,
       ),
-      (
-          click_on('link', 'Reply', after=picking.first_line(found['body'])),
-          fill(f'Reply to {found["author"]}', text),
-          click_on('button', 'Post reply'),
-      ),
-      start=f'http://forum{show.path(post)}',
+      t.link('Reply', after=paths.first_line(found['body'])),
+      t.fill(f'Reply to {found["author"]}', text),
+      t.button('Post reply'),
+      start=show.path(post),
   )
 
 
-def _downvote_top(stores: Stores, k: int) -> Task:
+def _downvote_top(db: t.Db, k: int) -> t.Task:
   many = (1, 2, 1, 3, 2)[k]
-  forum, found = picking.pick_forum(
-      stores,
+  name, found = paths.pick_forum(
+      db,
       0,
-      lambda row: picking.ranked(stores, row['id'], 'score'),
+      lambda row: paths.ranked(db, row['id'], 'score'),
       lambda found: found[many - 1]['score'] > found[many]['score'] + 9
       and all(
-          not x['vote'] and x['user_id'] != picking.EMMA for x in found[:many]
+          not x['vote'] and x['user_id'] != paths.EMMA for x in found[:many]
       ),
       first=7 * k,
   )
-  name, posts = forum['name'], found[:many]
+  posts = found[:many]
   which = {
       1: 'the submission that has',
       2: 'the two submissions that have',
       3: 'the three submissions that have',
   }[many]
-  return _task(
+  return change(
       f'Downvote {which} the most points of all time in /f/{name}.',
       tuple(_vote(post, -1) for post in posts),
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('link', 'Top'),
-          # From below: each vote moves a submission down, maybe.
-          *(
-              click_on('button', 'Downvote', after=post['title'])
-              for post in reversed(posts)
-          ),
-      ),
+      *paths.to_forum(db, name, at_home=True),
+      t.link('Top'),
+      # From below: each vote moves a submission down, maybe.
+      *(t.button('Downvote', after=post['title']) for post in reversed(posts)),
   )
 
 
 def _vote_for_all(
-    stores: Stores, k: int, choice: int, button: str, verb: str, first: int
-) -> Task:
-  found = picking.pick(
-      stores,
+    db: t.Db, k: int, choice: int, button: str, verb: str, first: int
+) -> t.Task:
+  found = db.row_mixed(
       k + first,
       'SELECT min(s.id) AS id, s.user_id, s.forum_id, u.name AS author, f.name'
       ' AS forum FROM submissions s JOIN users u ON u.id = s.user_id JOIN'
@@ -337,253 +215,204 @@ def _vote_for_all(
       ' s.user_id) BETWEEN 3 AND 20 GROUP BY s.user_id, s.forum_id HAVING'
       ' count(*) BETWEEN 2 AND 4',
   )
-  posts = picking.rows(
-      stores,
+  posts = db.rows(
       'SELECT * FROM posts WHERE user_id = ? AND forum_id = ? ORDER BY id',
       found['user_id'],
       found['forum_id'],
   )
-  return _task(
+  return change(
       f'{verb} everything that {found["author"]} has submitted to'
       f' /f/{found["forum"]}, and nothing from other forums.',
       tuple(_vote(post, choice) for post in posts),
-      (
-          *picking.find_user(stores, found['author']),
-          click_on('link', 'Submissions'),
-          *(
-              click_on('button', button, after=post['title'])
-              for post in reversed(posts)
-          ),
-      ),
+      *paths.find_user(db, found['author']),
+      t.link('Submissions'),
+      *(t.button(button, after=post['title']) for post in reversed(posts)),
   )
 
 
-def _like_all(stores: Stores, k: int) -> Task:
-  return _vote_for_all(stores, k, 1, 'Upvote', 'Upvote', 0)
+def _like_all(db: t.Db, k: int) -> t.Task:
+  return _vote_for_all(db, k, 1, 'Upvote', 'Upvote', 0)
 
 
-def _dislike_all(stores: Stores, k: int) -> Task:
-  return _vote_for_all(stores, k, -1, 'Downvote', 'Downvote', 20)
+def _dislike_all(db: t.Db, k: int) -> t.Task:
+  return _vote_for_all(db, k, -1, 'Downvote', 'Downvote', 20)
 
 
-def _add_line(stores: Stores, k: int) -> Task:
-  post = picking.pick_post(stores, k, 's.user_id = 1 AND s.body IS NOT NULL')
+def _add_line(db: t.Db, k: int) -> t.Task:
+  post = paths.pick_post(db, k, 's.user_id = 1 AND s.body IS NOT NULL')
   text = f'{post["body"]}\n{_LINES[k]}'
-  return _task(
+  return change(
       f'Edit my submission "{post["title"]}": add a line to the end of its body'
       f' that says "{_LINES[k]}"',
-      (Row('forum.submissions', CHANGED, {'body': text}, post['id']),),
-      (
-          *picking.find_post(post['title']),
-          click_on('link', 'Edit submission'),
-          fill('Body', text),
-          click_on('button', 'Save changes'),
-      ),
+      changed('forum.submissions', post['id'], body=text),
+      *paths.find_post(post['title']),
+      t.link('Edit submission'),
+      t.fill('Body', text),
+      t.button('Save changes'),
   )
 
 
-def _message(stores: Stores, k: int) -> Task:
-  user = picking.pick(stores, k + 25, 'SELECT * FROM users WHERE id != 1')
-  title, text = _MESSAGES[k]
-  return _task(
+def _message(db: t.Db, k: int) -> t.Task:
+  user = db.row_mixed(k + 25, 'SELECT * FROM users WHERE id != 1')
+  title, text = _VALUES['messages'][k]
+  return change(
       f'Send a private message to {user["name"]} with the subject "{title}" and'
       f' the text "{text}"',
       (
-          Row(
+          added(
               'forum.threads',
-              ADDED,
-              {
-                  'user_id': picking.EMMA,
-                  'other_id': user['id'],
-                  'title': title,
-              },
+              user_id=paths.EMMA,
+              other_id=user['id'],
+              title=title,
           ),
-          Row(
+          added(
               'forum.messages',
-              ADDED,
-              {
-                  'thread_id': New('forum.threads'),
-                  'user_id': picking.EMMA,
-                  'body': text,
-              },
+              thread_id=New('forum.threads'),
+              user_id=paths.EMMA,
+              body=text,
           ),
       ),
-      (
-          *picking.find_user(stores, user['name']),
-          click_on('link', 'Send message'),
-          fill('Subject', title),
-          fill('Message', text),
-          click_on('button', 'Send message'),
-      ),
+      *paths.find_user(db, user['name']),
+      t.link('Send message'),
+      t.fill('Subject', title),
+      t.fill('Message', text),
+      t.button('Send message'),
   )
 
 
-def _block(stores: Stores, k: int) -> Task:
-  post = picking.pick_post(
-      stores,
+def _block(db: t.Db, k: int) -> t.Task:
+  post = paths.pick_post(
+      db,
       k + 40,
       's.user_id != 1 AND s.user_id NOT IN (SELECT blocked_id FROM blocks)',
   )
-  return _task(
+  return change(
       f'Block the user who posted "{post["title"]}", with the note'
       f' "{_NOTES[k]}", without the quotes.',
-      (
-          Row(
-              'forum.blocks',
-              ADDED,
-              {
-                  'user_id': picking.EMMA,
-                  'blocked_id': post['user_id'],
-                  'note': _NOTES[k],
-              },
-          ),
+      added(
+          'forum.blocks',
+          user_id=paths.EMMA,
+          blocked_id=post['user_id'],
+          note=_NOTES[k],
       ),
-      (
-          *picking.find_post(post['title']),
-          click_on('link', post['author'], after='Submitted by'),
-          click_on('link', 'Block this user'),
-          fill('Note', _NOTES[k]),
-          click_on('button', f'Block {post["author"]}'),
-      ),
+      *paths.find_post(post['title']),
+      t.link(post['author'], after='Submitted by'),
+      t.link('Block this user'),
+      t.fill('Note', _NOTES[k]),
+      t.button(f'Block {post["author"]}'),
   )
 
 
-def _unblock(stores: Stores, k: int) -> Task:
-  found = picking.pick(
-      stores,
-      k,
-      'SELECT b.*, u.name FROM blocks b JOIN users u ON u.id = b.blocked_id',
+def _unblock(db: t.Db, k: int) -> t.Task:
+  found = db.row_mixed(
+      k, 'SELECT b.*, u.name FROM blocks b JOIN users u ON u.id = b.blocked_id'
   )
-  return _task(
+  return change(
       f'I have blocked one user with the note "{found["note"]}". Unblock this'
       ' user.',
-      (Row('forum.blocks', REMOVED, key=found['id']),),
-      (
-          *picking.menu('Block list'),
-          click_on('button', f'Unblock {found["name"]}'),
-      ),
+      removed('forum.blocks', found['id']),
+      *paths.menu('Block list'),
+      t.button(f'Unblock {found["name"]}'),
   )
 
 
-def _delete(stores: Stores, k: int) -> Task:
-  post = picking.pick_post(stores, k + 9, 's.user_id = 1')
-  return _task(
+def _delete(db: t.Db, k: int) -> t.Task:
+  post = paths.pick_post(db, k + 9, 's.user_id = 1')
+  return change(
       f'Delete my submission "{post["title"]}".',
-      (Row('forum.submissions', CHANGED, {'is_deleted': 1}, post['id']),),
-      (
-          *picking.find_post(post['title']),
-          click_on('link', 'Delete submission'),
-          click_on('button', 'Yes, delete it'),
-      ),
+      changed('forum.submissions', post['id'], is_deleted=1),
+      *paths.find_post(post['title']),
+      t.link('Delete submission'),
+      t.button('Yes, delete it'),
   )
 
 
-def _bookmark(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _bookmark(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      lambda row: picking.ranked(stores, row['id'], 'score'),
+      lambda row: paths.ranked(db, row['id'], 'score'),
       lambda found: found[0]['score'] > found[1]['score']
       and found[0]['bookmark'] is None,
       first=25,
   )
-  name, post = forum['name'], found[0]
-  return _task(
+  post = found[0]
+  return change(
       f'Bookmark the submission of /f/{name} that has the most points of all'
       ' time.',
-      (
-          Row(
-              'forum.bookmarks',
-              ADDED,
-              {'submission_id': post['id'], 'user_id': picking.EMMA},
-          ),
-      ),
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('link', 'Top'),
-          click_on('link', post['title']),
-          click_on('button', 'Bookmark'),
-      ),
+      added('forum.bookmarks', submission_id=post['id'], user_id=paths.EMMA),
+      *paths.to_forum(db, name, at_home=True),
+      t.link('Top'),
+      t.link(post['title']),
+      t.button('Bookmark'),
   )
 
 
-def _preferences(stores: Stores, k: int) -> Task:
-  del stores
-  chosen = _PREFERENCES[k]
+def _preferences(db: t.Db, k: int) -> t.Task:
+  del db
+  chosen = _VALUES['preferences'][k]
   words = ' and '.join(f'"{label}" to "{name}"' for label, name, *_ in chosen)
-  return _task(
+  return change(
       f'In my preferences, set {words}.',
-      (
-          Row(
-              'forum.users',
-              CHANGED,
-              {column: value for *_, column, value in chosen},
-              picking.EMMA,
-          ),
+      changed(
+          'forum.users',
+          paths.EMMA,
+          **{column: value for *_, column, value in chosen},
       ),
-      (
-          *picking.menu('Preferences'),
-          *(choose(label, name) for label, name, *_ in chosen),
-          click_on('button', 'Save preferences'),
-      ),
+      *paths.menu('Preferences'),
+      *(t.choose(label, name) for label, name, *_ in chosen),
+      t.button('Save preferences'),
   )
 
 
-def _sidebar(stores: Stores, k: int) -> Task:
-  name, text = _SIDEBARS[k]
-  key = picking.one(stores, 'SELECT id FROM forums WHERE name = ?', name)
-  return _task(
+def _sidebar(db: t.Db, k: int) -> t.Task:
+  name, text = _VALUES['sidebars'][k]
+  key = db.value('SELECT id FROM forums WHERE name = ?', name)
+  return change(
       f'I moderate /f/{name}. Replace the text of its sidebar by: "{text}"',
-      (Row('forum.forums', CHANGED, {'sidebar': text}, key),),
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('link', 'Edit this forum'),
-          fill('Sidebar', text),
-          click_on('button', 'Save forum'),
-      ),
+      changed('forum.forums', key, sidebar=text),
+      *paths.to_forum(db, name, at_home=True),
+      t.link('Edit this forum'),
+      t.fill('Sidebar', text),
+      t.button('Save forum'),
   )
 
 
-def _moderate(stores: Stores, k: int) -> Task:
-  verb, button, column = (
-      ('Lock', 'Lock', 'is_locked'),
-      ('Pin', 'Pin', 'is_pinned'),
-  )[k % 2]
-  post = picking.pick_post(
-      stores,
+def _moderate(db: t.Db, k: int) -> t.Task:
+  verb, button, column = _VALUES['moderate'][k % 2]
+  post = paths.pick_post(
+      db,
       k,
       's.forum_id IN (SELECT forum_id FROM moderators WHERE user_id = 1) AND'
       ' NOT s.is_locked AND NOT s.is_pinned',
   )
-  return _task(
+  return change(
       f'As a moderator of /f/{post["forum"]}, {verb.lower()} the submission'
       f' "{post["title"]}".',
-      (Row('forum.submissions', CHANGED, {column: 1}, post['id']),),
-      (
-          *picking.find_post(post['title']),
-          click_on('button', button),
-      ),
+      changed('forum.submissions', post['id'], **{column: 1}),
+      *paths.find_post(post['title']),
+      t.button(button),
   )
 
 
 TEMPLATES = (
-    Template('forum/subscribe', CHANGE, _subscribe, 28),
-    Template('forum/upvote', CHANGE, _upvote, 40),
-    Template('forum/discussed', CHANGE, _discussed, 5, (4,)),
-    Template('forum/biography', CHANGE, _biography, 5, (6,)),
-    Template('forum/create_forum', CHANGE, _create_forum, 5, (7,)),
-    Template('forum/upvote_newest', CHANGE, _upvote_newest, 5, (22,)),
-    Template('forum/reply', CHANGE, _reply, 5, (23,)),
-    Template('forum/downvote_top', CHANGE, _downvote_top, 5, (24,)),
-    Template('forum/like_all', CHANGE, _like_all, 5, (25,)),
-    Template('forum/dislike_all', CHANGE, _dislike_all, 5, (1510,)),
-    Template('forum/add_line', CHANGE, _add_line, 5, (27,)),
-    Template('forum/message', CHANGE, _message, 5),
-    Template('forum/block', CHANGE, _block, 5),
-    Template('forum/unblock', CHANGE, _unblock, 5),
-    Template('forum/delete', CHANGE, _delete, 5),
-    Template('forum/bookmark', CHANGE, _bookmark, 5),
-    Template('forum/preferences', CHANGE, _preferences, 5),
-    Template('forum/sidebar', CHANGE, _sidebar, 5),
-    Template('forum/moderate', CHANGE, _moderate, 5),
+    t.Template('forum/subscribe', t.CHANGE, _subscribe, 28),
+    t.Template('forum/upvote', t.CHANGE, _upvote, 40),
+    t.Template('forum/discussed', t.CHANGE, _discussed, 5, (4,)),
+    t.Template('forum/biography', t.CHANGE, _biography, 5, (6,)),
+    t.Template('forum/create_forum', t.CHANGE, _create_forum, 5, (7,)),
+    t.Template('forum/upvote_newest', t.CHANGE, _upvote_newest, 5, (22,)),
+    t.Template('forum/reply', t.CHANGE, _reply, 5, (23,)),
+    t.Template('forum/downvote_top', t.CHANGE, _downvote_top, 5, (24,)),
+    t.Template('forum/like_all', t.CHANGE, _like_all, 5, (25,)),
+    t.Template('forum/dislike_all', t.CHANGE, _dislike_all, 5, (1510,)),
+    t.Template('forum/add_line', t.CHANGE, _add_line, 5, (27,)),
+    t.Template('forum/message', t.CHANGE, _message, 5),
+    t.Template('forum/block', t.CHANGE, _block, 5),
+    t.Template('forum/unblock', t.CHANGE, _unblock, 5),
+    t.Template('forum/delete', t.CHANGE, _delete, 5),
+    t.Template('forum/bookmark', t.CHANGE, _bookmark, 5),
+    t.Template('forum/preferences', t.CHANGE, _preferences, 5),
+    t.Template('forum/sidebar', t.CHANGE, _sidebar, 5),
+    t.Template('forum/moderate', t.CHANGE, _moderate, 5),
 )

@@ -1,183 +1,137 @@
 """Tasks that end on a page."""
 
-from collections.abc import Sequence
-
+from agentrl.sites import seed_data, task as t
 from agentrl.sites.forum.pages import show
-from agentrl.sites.forum.tasks import picking
-from agentrl.sites.forum.tasks.picking import HOME
-from agentrl.sites.goals import Goal
-from agentrl.sites.task import GO, Step, Stores, Task, Template, click_on, stop
+from agentrl.sites.forum.tasks import paths
+from agentrl.sites.forum.tasks.paths import go
 
-_TIMES = (
-    ('year', 'Past year', 'the past year'),
-    ('month', 'Past month', 'the past month'),
-    ('week', 'Past week', 'the past week'),
-    ('day', 'Past 24 hours', 'the past 24 hours'),
-    ('month', 'Past month', 'the past month'),
-)
-_TABLES = (
-    ('title', 2), ('subscribers', 2), ('submissions', 2), ('subscribers', 3),
-    ('submissions', 3),
-)  # fmt: skip
+_VALUES = seed_data.read(__file__)
 _WORDS = ('telescope', 'sourdough', 'hostel', 'budget sheet', 'greenhouse')
-_PAGES = (
-    ('Bookmarks', '/user/emma/bookmarks', 'the list of my bookmarks'),
-    ('Block list', '/user/emma/block_list', 'the list of users I have blocked'),
-    ('Preferences', '/user/emma/preferences', 'the page of my preferences'),
-    ('Replies to me', '/inbox', 'the list of replies to what I wrote'),
-    ('Messages', '/messages', 'the list of my private messages'),
-)
 
 
-def _go(
-    intent: str, path: str, steps: Sequence[Step], *, start: str = HOME
-) -> Task:
-  return Task(
-      intent=intent,
-      goal=Goal(url=f'http://forum{path}'),
-      steps=(*steps, stop()),
-      start=(start,),
-  )
-
-
-def _newest(stores: Stores, k: int) -> Task:
-  name = picking.pick_forum(stores, k)[0]['name']
-  return _go(
+def _newest(db: t.Db, k: int) -> t.Task:
+  name = paths.pick_forum(db, k)[0]
+  return go(
       f'Show the submissions of /f/{name} with the newest ones first.',
-      f'/f/{name}/new',
-      (click_on('link', 'New'),),
-      start=f'http://forum/f/{name}',
+      f'f/{name}/new',
+      t.link('New'),
+      start=f'f/{name}',
   )
 
 
-def _open(stores: Stores, k: int) -> Task:
-  forum, _ = picking.pick_forum(stores, k)
-  found = picking.ranked(stores, forum['id'], 'score')[:12]
+def _open(db: t.Db, k: int) -> t.Task:
+  name, forum = paths.pick_forum(db, k)
+  found = paths.ranked(db, forum['id'], 'score')[:12]
   post = found[(5 * k) % len(found)]
-  return _go(
+  return go(
       f'Open the submission "{post["title"]}".',
       show.path(post),
-      (click_on('link', post['title']),),
-      start=f'http://forum/f/{forum["name"]}/top',
+      t.link(post['title']),
+      start=f'f/{name}/top',
   )
 
 
-def _top(stores: Stores, k: int) -> Task:
-  time, label, words = _TIMES[k]
-  name = picking.pick_forum(stores, 3 * k + 2)[0]['name']
-  return _go(
+def _top(db: t.Db, k: int) -> t.Task:
+  time, label, words = _VALUES['times'][k]
+  name = paths.pick_forum(db, 3 * k + 2)[0]
+  return go(
       f'Show the submissions of /f/{name} from {words}, ordered by their'
       ' points.',
-      f'/f/{name}/top?t={time}',
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('link', 'Top'),
-          click_on('link', label),
-      ),
+      f'f/{name}/top?t={time}',
+      *paths.to_forum(db, name, at_home=True),
+      t.link('Top'),
+      t.link(label),
   )
 
 
-def _comments_of(stores: Stores, k: int) -> Task:
-  post = picking.pick_post(stores, k + 70, 's.user_id != 1')
-  return _go(
+def _comments_of(db: t.Db, k: int) -> t.Task:
+  post = paths.pick_post(db, k + 70, 's.user_id != 1')
+  return go(
       f'Show all comments of the user who submitted "{post["title"]}".',
-      f'/user/{post["author"]}/comments',
-      (
-          *picking.find_post(post['title']),
-          click_on('link', post['author'], after='Submitted by'),
-          click_on('link', 'Comments', nth=2),
-      ),
+      f'user/{post["author"]}/comments',
+      *paths.find_post(post['title']),
+      t.link(post['author'], after='Submitted by'),
+      t.link('Comments', nth=2),
   )
 
 
-def _table(stores: Stores, k: int) -> Task:
-  del stores
-  sort, page = _TABLES[k]
-  return _go(
+def _table(db: t.Db, k: int) -> t.Task:
+  del db
+  sort, page = _VALUES['tables'][k]
+  return go(
       f'Show page {page} of the list of all forums, ordered by {sort}.',
-      f'/forums?sort={sort}&page={page}',
-      (
-          click_on('link', 'Forums'),
-          click_on('link', f'By {sort}'),
-          *(click_on('link', 'Next'),) * (page - 1),
-      ),
+      f'forums?sort={sort}&page={page}',
+      t.link('Forums'),
+      t.link(f'By {sort}'),
+      *(t.link('Next'),) * (page - 1),
   )
 
 
-def _search(stores: Stores, k: int) -> Task:
+def _search(db: t.Db, k: int) -> t.Task:
   words = _WORDS[k]
   pattern = [f'%{word}%' for word in words.split()]
   where = ' AND '.join(['body LIKE ?'] * len(pattern))
-  many = picking.one(
-      stores, f'SELECT count(*) FROM comments WHERE {where}', *pattern
-  )
-  return _go(
+  many = db.value(f'SELECT count(*) FROM comments WHERE {where}', *pattern)
+  return go(
       f'Search for "{words}" and show the comments that are found, the ones'
       ' with the most points first.',
-      f'/search?q={words.replace(" ", "+")}&type=comments&sort=top',
-      (
-          picking.search(words),
-          click_on('link', f'Comments ({many})'),
-          click_on('link', 'Top'),
-      ),
+      f'search?q={words.replace(" ", "+")}&type=comments&sort=top',
+      paths.search(words),
+      t.link(f'Comments ({many})'),
+      t.link('Top'),
   )
 
 
-def _own_page(stores: Stores, k: int) -> Task:
-  del stores
-  entry, path, words = _PAGES[k]
-  return _go(f'Go to {words}.', path, picking.menu(entry))
+def _own_page(db: t.Db, k: int) -> t.Task:
+  del db
+  entry, path, words = _VALUES['pages'][k]
+  return go(f'Go to {words}.', path, *paths.menu(entry))
 
 
-def _second(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _second(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      lambda row: picking.ranked(stores, row['id'], 'score'),
+      lambda row: paths.ranked(db, row['id'], 'score'),
       lambda found: found[0]['score'] > found[1]['score'] > found[2]['score'],
       first=18,
   )
-  name, post = forum['name'], found[1]
-  return _go(
+  post = found[1]
+  return go(
       f'Open the submission of /f/{name} that has the second most points of all'
       ' time.',
       show.path(post),
-      (
-          *picking.to_forum(stores, name, at_home=True),
-          click_on('link', 'Top'),
-          click_on('link', post['title']),
-      ),
+      *paths.to_forum(db, name, at_home=True),
+      t.link('Top'),
+      t.link(post['title']),
   )
 
 
-def _moderator(stores: Stores, k: int) -> Task:
-  found = picking.pick(
-      stores,
+def _moderator(db: t.Db, k: int) -> t.Task:
+  found = db.row_mixed(
       k,
       'SELECT f.id, f.name AS forum, u.name FROM forums f JOIN moderators m ON'
       ' m.forum_id = f.id JOIN users u ON u.id = m.user_id GROUP BY f.id HAVING'
       " m.id = min(m.id) AND u.name != 'emma'",
   )
-  return _go(
+  return go(
       'Show all submissions of the user who stands first among the moderators'
       f' of /f/{found["forum"]}.',
-      f'/user/{found["name"]}/submissions',
-      (
-          *picking.to_forum(stores, found['forum'], at_home=True),
-          click_on('link', found['name'], after='Moderators'),
-          click_on('link', 'Submissions'),
-      ),
+      f'user/{found["name"]}/submissions',
+      *paths.to_forum(db, found['forum'], at_home=True),
+      t.link(found['name'], after='Moderators'),
+      t.link('Submissions'),
   )
 
 
 TEMPLATES = (
-    Template('forum/newest', GO, _newest, 40),
-    Template('forum/open', GO, _open, 40),
-    Template('forum/top', GO, _top, 5),
-    Template('forum/comments_of', GO, _comments_of, 5),
-    Template('forum/table', GO, _table, 5),
-    Template('forum/search', GO, _search, 5),
-    Template('forum/own_page', GO, _own_page, 5),
-    Template('forum/second', GO, _second, 5),
-    Template('forum/moderator', GO, _moderator, 5),
+    t.Template('forum/newest', t.GO, _newest, 40),
+    t.Template('forum/open', t.GO, _open, 40),
+    t.Template('forum/top', t.GO, _top, 5),
+    t.Template('forum/comments_of', t.GO, _comments_of, 5),
+    t.Template('forum/table', t.GO, _table, 5),
+    t.Template('forum/search', t.GO, _search, 5),
+    t.Template('forum/own_page', t.GO, _own_page, 5),
+    t.Template('forum/second', t.GO, _second, 5),
+    t.Template('forum/moderator', t.GO, _moderator, 5),
 )

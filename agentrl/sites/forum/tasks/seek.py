@@ -3,44 +3,21 @@
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from agentrl.sites.answers import Answer, Date, Number, Several, Text
+from agentrl.sites import picking as pick, seed_data, task as t
+from agentrl.sites.answers import Date, Number, Several, Text
 from agentrl.sites.forum.pages.show import host
-from agentrl.sites.forum.tasks import picking
-from agentrl.sites.forum.tasks.picking import FORUMS, HOME, MESSAGES
-from agentrl.sites.goals import Goal
-from agentrl.sites.task import (
-    SEEK,
-    Step,
-    Stores,
-    Task,
-    Template,
-    click_on,
-    stop,
-)
+from agentrl.sites.forum.tasks import paths
+from agentrl.sites.forum.tasks.paths import seek
 
+_VALUES = seed_data.read(__file__)
 _MONTH_AGO = '2023-05-16 12:00:00'  # 30 days before now
-_RANKS = (
-    'most', 'second most', 'third most', 'fourth most', 'fifth most',
-    'sixth most', 'seventh most', 'eighth most', 'ninth most', 'tenth most',
-    '11th most', '12th most', '13th most', '14th most', '15th most',
-    '16th most', '17th most', '18th most', '19th most',
-)  # fmt: skip
+_RANKS = _VALUES['ranks']
 Find = Callable[[sqlite3.Row], list[sqlite3.Row]]
 
 
-def ask(intent: str, answer: Answer, steps: Sequence[Step], start: str) -> Task:
-  """A task whose goal is an answer."""
-  return Task(
-      intent=intent,
-      goal=Goal(answer=answer),
-      steps=(*steps, stop(answer.example())),
-      start=(start,),
-  )
-
-
-def _by(stores: Stores, column: str, since: str = '') -> Find:
-  """The submissions of a forum, see `picking.ranked`."""
-  return lambda row: picking.ranked(stores, row['id'], column, since=since)
+def _by(db: t.Db, column: str, since: str = '') -> Find:
+  """The submissions of a forum, see `paths.ranked`."""
+  return lambda row: paths.ranked(db, row['id'], column, since=since)
 
 
 def _apart(found: Sequence[sqlite3.Row], column: str, most: int) -> bool:
@@ -50,29 +27,28 @@ def _apart(found: Sequence[sqlite3.Row], column: str, most: int) -> bool:
 
 
 def _in_forum(
-    stores: Stores, forum: str, start: str, *clicks: str
-) -> Sequence[Step]:
+    db: t.Db, forum: str, start: str, *clicks: str
+) -> Sequence[t.Step]:
   return (
-      *picking.to_forum(stores, forum, at_home=start == HOME),
-      *(click_on('link', name) for name in clicks),
+      *paths.to_forum(db, forum, at_home=start == paths.HOME),
+      *(t.link(name) for name in clicks),
   )
 
 
-def _top_author(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _top_author(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      _by(stores, 'score'),
+      _by(db, 'score'),
       lambda found: _apart(found, 'score', 1)
-      and found[0]['user_id'] != picking.EMMA,
+      and found[0]['user_id'] != paths.EMMA,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       'Who posted the submission with the most points of all time in'
       f' /f/{name}? Answer with the user name.',
       Text(found[0]['author']),
-      _in_forum(stores, name, FORUMS, 'Top'),
-      FORUMS,
+      *_in_forum(db, name, paths.FORUMS, 'Top'),
+      start=paths.FORUMS,
   )
 
 
@@ -88,133 +64,115 @@ def _linked(found: Sequence[sqlite3.Row]) -> tuple[str, list[str]] | None:
   return None
 
 
-def _top_links(stores: Stores, k: int) -> Task:
-  forum, (site, titles) = picking.pick_forum(
-      stores,
+def _top_links(db: t.Db, k: int) -> t.Task:
+  name, (site, titles) = paths.pick_forum(
+      db,
       k,
-      lambda row: _linked(_by(stores, 'score')(row)),
+      lambda row: _linked(_by(db, 'score')(row)),
       lambda found: found is not None,
       first=5,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       f'Look at the 10 submissions of /f/{name} that have the most points of'
       f' all time. Which of them link to {site}? Give their titles, separated'
       ' by semicolons.',
       Several([Text(x) for x in titles]),
-      _in_forum(stores, name, FORUMS, 'Top'),
-      FORUMS,
+      *_in_forum(db, name, paths.FORUMS, 'Top'),
+      start=paths.FORUMS,
   )
 
 
-def _disliked(stores: Stores, k: int) -> Task:
+def _disliked(db: t.Db, k: int) -> t.Task:
   def find(row: sqlite3.Row) -> tuple[int, int]:
     """The author of the newest submission, and that user's bad comments."""
-    author = picking.one(
-        stores,
+    author = db.value(
         'SELECT user_id FROM submissions WHERE forum_id = ? ORDER BY created_at'
         ' DESC LIMIT 1',
         row['id'],
     )
     bad = 'SELECT count(*) FROM replies WHERE user_id = ? AND score < 0'
-    return author, picking.one(stores, bad, author)
+    return author, db.value(bad, author)
 
-  forum, (author, bad) = picking.pick_forum(
-      stores,
+  name, (author, bad) = paths.pick_forum(
+      db,
       k,
       find,
-      lambda found: found[0] != picking.EMMA
+      lambda found: found[0] != paths.EMMA
       and found[1] > 3
-      and not picking.guessed(found[1]),
+      and not paths.guessed(found[1]),
   )
-  name = forum['name']
-  user = picking.one(stores, 'SELECT name FROM users WHERE id = ?', author)
-  many = picking.one(
-      stores, 'SELECT count(*) FROM comments WHERE user_id = ?', author
-  )
-  return ask(
+  user = db.value('SELECT name FROM users WHERE id = ?', author)
+  many = db.value('SELECT count(*) FROM comments WHERE user_id = ?', author)
+  return seek(
       f'Take the user who posted the newest submission in /f/{name}. How many'
       ' of the comments that this user has written, anywhere, have a score'
       ' below zero? Answer with a number.',
       Number(str(bad), 'comments'),
-      (
-          *_in_forum(stores, name, HOME, 'New', user, 'Comments'),
-          *(click_on('link', 'Next'),) * ((many - 1) // 20),
-      ),
-      HOME,
+      *_in_forum(db, name, paths.HOME, 'New', user, 'Comments'),
+      *(t.link('Next'),) * ((many - 1) // 20),
   )
 
 
-def _created(stores: Stores, k: int) -> Task:
-  forum, _ = picking.pick_forum(stores, k, first=20)
-  name = forum['name']
-  return ask(
+def _created(db: t.Db, k: int) -> t.Task:
+  name, forum = paths.pick_forum(db, k, first=20)
+  return seek(
       f'When was the forum /f/{name} created? Answer with the date.',
       Date(forum['created_at'][:10]),
-      _in_forum(stores, name, HOME),
-      HOME,
+      *_in_forum(db, name, paths.HOME),
   )
 
 
-def _subscribers(stores: Stores, k: int) -> Task:
-  forum, many = picking.pick_forum(
-      stores,
+def _subscribers(db: t.Db, k: int) -> t.Task:
+  name, many = paths.pick_forum(
+      db,
       k,
-      lambda row: picking.one(
-          stores,
-          'SELECT count(*) FROM subscriptions WHERE forum_id = ?',
-          row['id'],
+      lambda row: db.value(
+          'SELECT count(*) FROM subscriptions WHERE forum_id = ?', row['id']
       ),
-      lambda many: not picking.guessed(many),
+      lambda many: not paths.guessed(many),
       first=7,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       f'How many subscribers does /f/{name} have? Answer with a number.',
       Number(str(many), 'subscribers'),
-      _in_forum(stores, name, HOME),
-      HOME,
+      *_in_forum(db, name, paths.HOME),
   )
 
 
-def _rank(stores: Stores, k: int) -> Task:
-  found = picking.rows(
-      stores,
+def _rank(db: t.Db, k: int) -> t.Task:
+  found = db.rows(
       'SELECT f.name, count(*) AS many FROM forums f JOIN subscriptions s ON'
-      ' s.forum_id = f.id GROUP BY f.id ORDER BY many DESC, f.name',
+      ' s.forum_id = f.id GROUP BY f.id ORDER BY many DESC, f.name'
   )
   counts = [row['many'] for row in found]
   places = [n for n in range(1, len(_RANKS)) if counts.count(counts[n]) == 1]
   place = places[k * len(places) // 5]
   name = found[place]['name']
-  return ask(
+  return seek(
       f'Which forum has the {_RANKS[place]} subscribers of all? Answer with its'
       ' name as in its address, after /f/.',
       Text(name, (f'/f/{name}', f'f/{name}')),
-      (click_on('link', 'Forums'), click_on('link', 'By subscribers')),
-      MESSAGES,
+      t.link('Forums'),
+      t.link('By subscribers'),
+      start=paths.MESSAGES,
   )
 
 
-def _comments(stores: Stores, key: int) -> list[sqlite3.Row]:
+def _comments(db: t.Db, key: int) -> list[sqlite3.Row]:
   """The comments of a submission, best first."""
-  return picking.rows(
-      stores,
+  return db.rows(
       'SELECT * FROM replies WHERE submission_id = ? ORDER BY score DESC, id',
       key,
   )
 
 
 def _pick_thread(
-    stores: Stores,
-    k: int,
-    low: int,
-    fits: Callable[[list[sqlite3.Row]], bool],
+    db: t.Db, k: int, low: int, fits: Callable[[list[sqlite3.Row]], bool]
 ) -> tuple[sqlite3.Row, list[sqlite3.Row]]:
   """The k-th submission whose comments fit, and these comments.
 
   Args:
-    stores: the records.
+    db: the records.
     k: from 0.
     low: the first id; later ones are looked at too.
     fits: says so of the comments, best first; there are 6 to 14.
@@ -222,18 +180,17 @@ def _pick_thread(
   Raises:
     LookupError: fewer fit.
   """
-  found = picking.rows(
-      stores,
+  found = db.rows(
       'SELECT submission_id AS id FROM comments WHERE submission_id BETWEEN ?'
       ' AND ? GROUP BY 1 HAVING count(*) BETWEEN 6 AND 14',
       low,
       low + 250,
   )
-  for row in picking.mixed(found):
-    comments = _comments(stores, row['id'])
+  for row in pick.mixed(found):
+    comments = _comments(db, row['id'])
     if fits(comments):
       if k == 0:
-        return picking.post_of(stores, row['id']), comments
+        return paths.post_of(db, row['id']), comments
       k -= 1
   raise LookupError('too few submissions fit.')
 
@@ -244,20 +201,20 @@ def _writers(comments: Sequence[sqlite3.Row]) -> list[tuple[int, str]]:
   return sorted(((names.count(x), x) for x in set(names)), reverse=True)
 
 
-def _best_comment(stores: Stores, k: int) -> Task:
+def _best_comment(db: t.Db, k: int) -> t.Task:
   post, comments = _pick_thread(
-      stores,
+      db,
       k,
       100,
       lambda found: found[0]['score'] > found[1]['score']
-      and found[0]['user_id'] != picking.EMMA,
+      and found[0]['user_id'] != paths.EMMA,
   )
-  return ask(
+  return seek(
       'Who wrote the comment with the most points under the submission'
       f' "{post["title"]}"? Answer with the user name.',
       Text(comments[0]['author']),
-      picking.find_post(post['title']),
-      FORUMS,
+      *paths.find_post(post['title']),
+      start=paths.FORUMS,
   )
 
 
@@ -271,195 +228,181 @@ def _answered(
     if (
         len(below) == 1
         and alone
-        and picking.EMMA not in (row['user_id'], below[0]['user_id'])
+        and paths.EMMA not in (row['user_id'], below[0]['user_id'])
     ):
       return row, below[0]
   return None
 
 
-def _answered_by(stores: Stores, k: int) -> Task:
+def _answered_by(db: t.Db, k: int) -> t.Task:
   post, comments = _pick_thread(
-      stores, k, 350, lambda found: _answered(found) is not None
+      db, k, 350, lambda found: _answered(found) is not None
   )
   answered = _answered(comments)
   assert answered is not None  # the thread was picked for it
   comment, reply = answered
-  return ask(
+  return seek(
       f'Under the submission "{post["title"]}" the user {comment["author"]}'
       ' wrote one comment, which got a single direct reply. Who wrote that'
       ' reply? Answer with the user name.',
       Text(reply['author']),
-      picking.find_post(post['title']),
-      FORUMS,
+      *paths.find_post(post['title']),
+      start=paths.FORUMS,
   )
 
 
-def _address(stores: Stores, k: int) -> Task:
-  post = picking.pick_post(stores, k + 20, 's.url IS NOT NULL')
-  return ask(
+def _address(db: t.Db, k: int) -> t.Task:
+  post = paths.pick_post(db, k + 20, 's.url IS NOT NULL')
+  return seek(
       f'Which address does the submission "{post["title"]}" link to? Answer'
       ' with the whole URL.',
       Text(post['url']),
-      picking.find_post(post['title']),
-      FORUMS,
+      *paths.find_post(post['title']),
+      start=paths.FORUMS,
   )
 
 
-def _most_commented(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _most_commented(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      _by(stores, 'comments'),
+      _by(db, 'comments'),
       lambda found: _apart(found, 'comments', 1),
       first=10,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       f'What is the title of the submission in /f/{name} that has the most'
       ' comments of all time?',
       Text(found[0]['title']),
-      _in_forum(stores, name, FORUMS, 'Most commented'),
-      FORUMS,
+      *_in_forum(db, name, paths.FORUMS, 'Most commented'),
+      start=paths.FORUMS,
   )
 
 
-def _top_month(stores: Stores, k: int) -> Task:
+def _top_month(db: t.Db, k: int) -> t.Task:
   def find(row: sqlite3.Row) -> tuple[list[sqlite3.Row], int]:
-    recent = _by(stores, 'score', _MONTH_AGO)(row)
-    return recent, _by(stores, 'score')(row)[0]['id']
+    recent = _by(db, 'score', _MONTH_AGO)(row)
+    return recent, _by(db, 'score')(row)[0]['id']
 
-  forum, (found, _) = picking.pick_forum(
-      stores,
+  name, (found, _) = paths.pick_forum(
+      db,
       k,
       find,
       lambda found: len(found[0]) > 3
       and found[0][0]['id'] != found[1]
-      and not picking.guessed(found[0][0]['score']),
+      and not paths.guessed(found[0][0]['score']),
       first=15,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       f'Among those submissions in /f/{name} that the forum lists for the past'
       ' month, how many points does the one with the most points have? Answer'
       ' with a number.',
       Number(str(found[0]['score']), 'points'),
-      _in_forum(stores, name, HOME, 'Top', 'Past month'),
-      HOME,
+      *_in_forum(db, name, paths.HOME, 'Top', 'Past month'),
   )
 
 
-def _last_commented(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
+def _last_commented(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db,
       k,
-      _by(stores, 'coalesce(commented_at, created_at)'),
+      _by(db, 'coalesce(commented_at, created_at)'),
       lambda found: found[0]['commented_at'] is not None
       and found[0]['commented_at'] != found[1]['commented_at'],
       first=4,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       f'Which submission in /f/{name} got the most recent comment? Answer with'
       ' its title.',
       Text(found[0]['title']),
-      _in_forum(stores, name, FORUMS, 'Active'),
-      FORUMS,
+      *_in_forum(db, name, paths.FORUMS, 'Active'),
+      start=paths.FORUMS,
   )
 
 
-def _moderators(stores: Stores, k: int) -> Task:
+def _moderators(db: t.Db, k: int) -> t.Task:
   def find(row: sqlite3.Row) -> list[str]:
-    found = picking.rows(
-        stores,
+    found = db.rows(
         'SELECT u.name FROM moderators m JOIN users u ON u.id = m.user_id'
         ' WHERE m.forum_id = ? ORDER BY m.id',
         row['id'],
     )
     return [x['name'] for x in found]
 
-  forum, names = picking.pick_forum(
-      stores,
+  name, names = paths.pick_forum(
+      db,
       k,
       find,
       lambda names: len(names) > 2 and 'emma' not in names,
       first=11,
   )
-  return ask(
-      f'Who are the moderators of /f/{forum["name"]}? Give all user names,'
+  return seek(
+      f'Who are the moderators of /f/{name}? Give all user names,'
       ' separated by semicolons.',
       Several([Text(x) for x in names]),
-      _in_forum(stores, forum['name'], FORUMS),
-      FORUMS,
+      *_in_forum(db, name, paths.FORUMS),
+      start=paths.FORUMS,
   )
 
 
-def _sum_of_top(stores: Stores, k: int) -> Task:
-  forum, found = picking.pick_forum(
-      stores,
-      k,
-      _by(stores, 'score'),
-      lambda found: _apart(found, 'score', 3),
-      first=25,
+def _sum_of_top(db: t.Db, k: int) -> t.Task:
+  name, found = paths.pick_forum(
+      db, k, _by(db, 'score'), lambda found: _apart(found, 'score', 3), first=25
   )
-  name = forum['name']
-  return ask(
+  return seek(
       'How many points do the three submissions with the most points of all'
       f' time in /f/{name} have together? Answer with a number.',
       Number(str(sum(row['score'] for row in found[:3])), 'points'),
-      _in_forum(stores, name, HOME, 'Top'),
-      HOME,
+      *_in_forum(db, name, paths.HOME, 'Top'),
   )
 
 
-def _lead(stores: Stores, k: int) -> Task:
+def _lead(db: t.Db, k: int) -> t.Task:
   lead = lambda found: found[0]['score'] - found[1]['score']
-  forum, found = picking.pick_forum(
-      stores,
+  name, found = paths.pick_forum(
+      db,
       k,
-      _by(stores, 'score'),
+      _by(db, 'score'),
       lambda found: _apart(found, 'score', 2)
-      and not picking.guessed(lead(found)),
+      and not paths.guessed(lead(found)),
       first=30,
   )
-  name = forum['name']
-  return ask(
+  return seek(
       f'In /f/{name}, how many points does the submission with the most points'
       ' of all time have more than the second one? Answer with a number.',
       Number(str(lead(found)), 'points'),
-      _in_forum(stores, name, HOME, 'Top'),
-      HOME,
+      *_in_forum(db, name, paths.HOME, 'Top'),
   )
 
 
-def _busiest(stores: Stores, k: int) -> Task:
+def _busiest(db: t.Db, k: int) -> t.Task:
   def fits(found: list[sqlite3.Row]) -> bool:
     (first, name), (second, _) = _writers(found)[:2]
     return first > max(1, second) and name != 'emma'
 
-  post, comments = _pick_thread(stores, k, 600, fits)
-  return ask(
+  post, comments = _pick_thread(db, k, 600, fits)
+  return seek(
       'Which user wrote the largest number of comments under the submission'
       f' "{post["title"]}"? Answer with the user name.',
       Text(_writers(comments)[0][1]),
-      picking.find_post(post['title']),
-      FORUMS,
+      *paths.find_post(post['title']),
+      start=paths.FORUMS,
   )
 
 
-def _worst_comment(stores: Stores, k: int) -> Task:
+def _worst_comment(db: t.Db, k: int) -> t.Task:
   post, comments = _pick_thread(
-      stores, k, 850, lambda found: found[-1]['score'] < -3
+      db, k, 850, lambda found: found[-1]['score'] < -3
   )
-  return ask(
+  return seek(
       'How many points does the worst rated comment under the submission'
       f' "{post["title"]}" have? Answer with a number, which is below zero.',
       Number(str(comments[-1]['score']), 'points'),
-      picking.find_post(post['title']),
-      HOME,
+      *paths.find_post(post['title']),
   )
 
 
-def _comment_points(stores: Stores, k: int) -> Task:
+def _comment_points(db: t.Db, k: int) -> t.Task:
   def find(found: Sequence[sqlite3.Row]) -> sqlite3.Row | None:
     alone = {name for many, name in _writers(found) if many == 1}
     middle = found[len(found) // 3]
@@ -467,36 +410,35 @@ def _comment_points(stores: Stores, k: int) -> Task:
     return middle if fits and middle['score'] != 100 else None
 
   post, comments = _pick_thread(
-      stores, k, 1100, lambda found: find(found) is not None
+      db, k, 1100, lambda found: find(found) is not None
   )
   comment = find(comments)
   assert comment is not None  # the thread was picked for it
-  return ask(
+  return seek(
       f'How many points has the comment that {comment["author"]} wrote under'
       f' the submission "{post["title"]}"? Answer with a number.',
       Number(str(comment['score']), 'points'),
-      picking.find_post(post['title']),
-      HOME,
+      *paths.find_post(post['title']),
   )
 
 
 TEMPLATES = (
-    Template('forum/top_author', SEEK, _top_author, 5, (17,)),
-    Template('forum/top_links', SEEK, _top_links, 5, (17,)),
-    Template('forum/disliked_comments', SEEK, _disliked, 5, (33,)),
-    Template('forum/forum_created', SEEK, _created, 5),
-    Template('forum/subscribers', SEEK, _subscribers, 5),
-    Template('forum/subscriber_rank', SEEK, _rank, 5),
-    Template('forum/best_comment', SEEK, _best_comment, 5),
-    Template('forum/answered_by', SEEK, _answered_by, 5),
-    Template('forum/link_address', SEEK, _address, 5),
-    Template('forum/most_commented', SEEK, _most_commented, 5),
-    Template('forum/top_of_month', SEEK, _top_month, 5),
-    Template('forum/last_commented', SEEK, _last_commented, 5),
-    Template('forum/moderators', SEEK, _moderators, 5),
-    Template('forum/sum_of_top', SEEK, _sum_of_top, 5),
-    Template('forum/lead', SEEK, _lead, 5),
-    Template('forum/busiest', SEEK, _busiest, 5),
-    Template('forum/worst_comment', SEEK, _worst_comment, 5),
-    Template('forum/comment_points', SEEK, _comment_points, 5),
+    t.Template('forum/top_author', t.SEEK, _top_author, 5, (17,)),
+    t.Template('forum/top_links', t.SEEK, _top_links, 5, (17,)),
+    t.Template('forum/disliked_comments', t.SEEK, _disliked, 5, (33,)),
+    t.Template('forum/forum_created', t.SEEK, _created, 5),
+    t.Template('forum/subscribers', t.SEEK, _subscribers, 5),
+    t.Template('forum/subscriber_rank', t.SEEK, _rank, 5),
+    t.Template('forum/best_comment', t.SEEK, _best_comment, 5),
+    t.Template('forum/answered_by', t.SEEK, _answered_by, 5),
+    t.Template('forum/link_address', t.SEEK, _address, 5),
+    t.Template('forum/most_commented', t.SEEK, _most_commented, 5),
+    t.Template('forum/top_of_month', t.SEEK, _top_month, 5),
+    t.Template('forum/last_commented', t.SEEK, _last_commented, 5),
+    t.Template('forum/moderators', t.SEEK, _moderators, 5),
+    t.Template('forum/sum_of_top', t.SEEK, _sum_of_top, 5),
+    t.Template('forum/lead', t.SEEK, _lead, 5),
+    t.Template('forum/busiest', t.SEEK, _busiest, 5),
+    t.Template('forum/worst_comment', t.SEEK, _worst_comment, 5),
+    t.Template('forum/comment_points', t.SEEK, _comment_points, 5),
 )

@@ -11,13 +11,11 @@ _EMAIL = re.compile(r'[^@\s]+@[^@\s]+\.[^@\s]+')
 
 def dashboard(visit: Visit) -> Page:
   """The account's first page."""
-  return Page(
+  return Page.of(
       'dashboard.html',
-      {
-          'orders': purchases.latest(visit, 5),
-          'addresses': addresses.all_of(visit),
-          'subscribed': _subscribed(visit),
-      },
+      orders=purchases.latest(visit, 5),
+      addresses=addresses.all_of(visit),
+      subscribed=_subscribed(visit),
   )
 
 
@@ -34,23 +32,20 @@ def save(visit: Visit) -> Redirect:
       'SELECT 1 FROM customers WHERE email = ? AND id != ?', address, visit.user
   ):
     raise Wrong('A customer with the same email address already exists.')
-  visit.db.execute(
-      'UPDATE customers SET first_name = ?, last_name = ?, email = ?,'
-      ' updated_at = ? WHERE id = ?',
-      (
-          visit.text('first_name', most=60),
-          visit.text('last_name', most=60),
-          address,
-          NOW,
-          visit.user,
-      ),
+  visit.update(
+      'customers',
+      visit.user_id,
+      first_name=visit.text('first_name', most=60),
+      last_name=visit.text('last_name', most=60),
+      email=address,
+      updated_at=NOW,
   )
   return Redirect('/customer/account', 'You saved the account information.')
 
 
 def newsletter(visit: Visit) -> Page:
   """The form for the newsletter."""
-  return Page('newsletter.html', {'subscribed': _subscribed(visit)})
+  return Page.of('newsletter.html', subscribed=_subscribed(visit))
 
 
 def save_newsletter(visit: Visit) -> Redirect:
@@ -59,10 +54,7 @@ def save_newsletter(visit: Visit) -> Redirect:
   wanted = bool(visit.form.get('subscribed'))
   address = _email_of(visit)
   if wanted and not there:
-    visit.db.execute(
-        'INSERT INTO subscribers (email, created_at) VALUES (?, ?)',
-        (address, NOW),
-    )
+    visit.insert('subscribers', email=address, created_at=NOW)
   elif there and not wanted:
     visit.db.execute('DELETE FROM subscribers WHERE email = ?', (address,))
   return Redirect(
@@ -80,19 +72,16 @@ def reviews(visit: Visit) -> Page:
           'SELECT count(*) FROM reviews WHERE customer_id = ?', visit.user
       )
   )
-  return Page(
+  return Page.of(
       'my_reviews.html',
-      {
-          'paging': paging,
-          'reviews': visit.all(
-              'SELECT r.*, p.name, p.slug, p.enabled FROM reviews r JOIN'
-              ' products p ON p.id = r.product_id WHERE r.customer_id = ? ORDER'
-              ' BY r.created_at DESC, r.id DESC LIMIT ? OFFSET ?',
-              visit.user,
-              paging.limit,
-              paging.offset,
-          ),
-      },
+      paging=paging,
+      reviews=visit.all(
+          'SELECT r.*, p.name, p.slug, p.enabled FROM reviews r JOIN'
+          ' products p ON p.id = r.product_id WHERE r.customer_id = ? ORDER'
+          ' BY r.created_at DESC, r.id DESC LIMIT ? OFFSET ?',
+          visit.user,
+          *paging.window
+      ),
   )
 
 
@@ -113,6 +102,6 @@ def _email_of(visit: Visit) -> str:
 
 
 def _subscribed(visit: Visit) -> bool:
-  return bool(
-      visit.all('SELECT 1 FROM subscribers WHERE email = ?', _email_of(visit))
+  return visit.exists(
+      'SELECT 1 FROM subscribers WHERE email = ?', _email_of(visit)
   )

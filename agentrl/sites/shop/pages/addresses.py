@@ -4,7 +4,6 @@ import sqlite3
 
 from agentrl.sites.site import Forbidden, Missing, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert
 
 FIELDS = (
     'first_name', 'last_name', 'street', 'city', 'region', 'postcode', 'phone',
@@ -39,23 +38,23 @@ def own(visit: Visit, key: str) -> sqlite3.Row:
 
 def show(visit: Visit) -> Page:
   """The address book."""
-  return Page('addresses.html', {'addresses': all_of(visit)})
+  return Page.of('addresses.html', addresses=all_of(visit))
 
 
 def new(visit: Visit) -> Page:
   """The form for a further address."""
   del visit
-  return Page('address.html', {'address': None})
+  return Page.of('address.html', address=None)
 
 
 def edit(visit: Visit) -> Page:
   """The form for an address."""
-  return Page('address.html', {'address': own(visit, visit.match['id'])})
+  return Page.of('address.html', address=own(visit, visit.match['id']))
 
 
 def add(visit: Visit) -> Redirect:
   """Adds an address."""
-  key = insert(visit.db, 'addresses', customer_id=visit.user, **_fields(visit))
+  key = visit.insert('addresses', customer_id=visit.user, **_fields(visit))
   _make_default(visit, key)
   return Redirect(_BOOK, 'You saved the address.')
 
@@ -75,7 +74,7 @@ def save(visit: Visit) -> Redirect:
 
 def ask_delete(visit: Visit) -> Page:
   """Asks whether an address is to be deleted."""
-  return Page('address_delete.html', {'address': own(visit, visit.match['id'])})
+  return Page.of('address_delete.html', address=own(visit, visit.match['id']))
 
 
 def delete(visit: Visit) -> Redirect:
@@ -87,7 +86,7 @@ def delete(visit: Visit) -> Redirect:
       key,
   ):
     raise Wrong('A default address cannot be deleted.')
-  visit.db.execute('DELETE FROM addresses WHERE id = ?', (key,))
+  visit.delete('addresses', key)
   return Redirect(_BOOK, 'You deleted the address.')
 
 

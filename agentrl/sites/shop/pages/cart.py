@@ -56,7 +56,7 @@ def of(visit: Visit) -> Cart:
 
 def show(visit: Visit) -> Page:
   """The cart's page."""
-  return Page('cart.html', {'cart': of(visit)})
+  return Page.of('cart.html', cart=of(visit))
 
 
 def add(visit: Visit) -> Redirect:
@@ -122,14 +122,9 @@ def update(visit: Visit) -> Redirect:
       raise Wrong('Qty must be a whole number, 0 or more.')
     if int(wanted):
       _check_stock(dict(item), int(wanted))
-      visit.db.execute(
-          'UPDATE cart_items SET quantity = ? WHERE id = ?',
-          (int(wanted), item['item_id']),
-      )
+      visit.update('cart_items', item['item_id'], quantity=int(wanted))
     else:
-      visit.db.execute(
-          'DELETE FROM cart_items WHERE id = ?', (item['item_id'],)
-      )
+      visit.delete('cart_items', item['item_id'])
   return Redirect('/checkout/cart', 'Your shopping cart has been updated.')
 
 
@@ -140,7 +135,7 @@ def remove(visit: Visit) -> Redirect:
       int(visit.match['id']),
       visit.user,
   )
-  visit.db.execute('DELETE FROM cart_items WHERE id = ?', (item['id'],))
+  visit.delete('cart_items', item['id'])
   return Redirect('/checkout/cart', 'The item was removed from your cart.')
 
 

@@ -5,7 +5,6 @@ from agentrl.sites.shop.pages.cart import Cart
 from agentrl.sites.shop.seed.orders import SHIPPING
 from agentrl.sites.site import Answer, Missing, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert
 
 _EMPTY = Redirect('/checkout/cart', 'You have no items in your shopping cart.')
 
@@ -15,9 +14,11 @@ def shipping(visit: Visit) -> Answer:
   cart = cart_lib.of(visit)
   if not cart.items:
     return _EMPTY
-  return Page(
+  return Page.of(
       'shipping.html',
-      {'cart': cart, 'methods': SHIPPING, 'addresses': addresses.all_of(visit)},
+      cart=cart,
+      methods=SHIPPING,
+      addresses=addresses.all_of(visit),
   )
 
 
@@ -29,14 +30,12 @@ def payment(visit: Visit) -> Answer:
   method = visit.query.get('shipping', '')
   if method not in SHIPPING:
     raise Missing
-  return Page(
+  return Page.of(
       'payment.html',
-      {
-          'cart': cart,
-          'method': method,
-          'cost': SHIPPING[method],
-          'address': addresses.own(visit, visit.query.get('address', '')),
-      },
+      cart=cart,
+      method=method,
+      cost=SHIPPING[method],
+      address=addresses.own(visit, visit.query.get('address', '')),
   )
 
 
@@ -52,8 +51,7 @@ def place(visit: Visit) -> Answer:
   for item in cart.items:
     if not item['enabled'] or item['wanted'] > item['quantity']:
       raise Wrong(f'{item["name"]} is not available any more.')
-  order = insert(
-      visit.db,
+  order = visit.insert(
       'orders',
       customer_id=visit.user,
       status='pending',
@@ -74,23 +72,20 @@ def success(visit: Visit) -> Page:
   asked = visit.query.get('order', '')
   if not asked.isdecimal() or len(asked) > 9:
     raise Missing
-  return Page(
+  return Page.of(
       'success.html',
-      {
-          'order': visit.one(
-              'SELECT * FROM orders WHERE id = ? AND customer_id = ?',
-              int(asked),
-              visit.user,
-          )
-      },
+      order=visit.one(
+          'SELECT * FROM orders WHERE id = ? AND customer_id = ?',
+          int(asked),
+          visit.user,
+      ),
   )
 
 
 def _move(visit: Visit, cart: Cart, order: int) -> None:
   """Moves the items of the cart to an order."""
   for item in cart.items:
-    insert(
-        visit.db,
+    visit.insert(
         'order_items',
         order_id=order,
         product_id=item['id'],

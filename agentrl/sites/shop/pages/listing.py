@@ -27,19 +27,17 @@ _MOST_BRANDS = 20  # among the filters
 
 def home(visit: Visit) -> Page:
   """The start page, with the newest products."""
-  return Page(
+  return Page.of(
       'home.html',
-      {
-          'products': visit.all(
-              f'SELECT {CARD} FROM products p WHERE p.enabled'
-              ' ORDER BY p.created_at DESC LIMIT 8'
-          ),
-          'groups': visit.all(
-              'SELECT * FROM categories WHERE parent_id IN (SELECT id FROM'
-              ' categories WHERE parent_id IS NULL) ORDER BY parent_id,'
-              ' position'
-          ),
-      },
+      products=visit.all(
+          f'SELECT {CARD} FROM products p WHERE p.enabled'
+          ' ORDER BY p.created_at DESC LIMIT 8'
+      ),
+      groups=visit.all(
+          'SELECT * FROM categories WHERE parent_id IN (SELECT id FROM'
+          ' categories WHERE parent_id IS NULL) ORDER BY parent_id,'
+          ' position'
+      ),
   )
 
 
@@ -163,26 +161,23 @@ def _listed(
   order = query.get('order', '')
   column = ORDERS.get(order, 'p.id')
   down = 'DESC' if query.get('dir') == 'desc' else 'ASC'
-  return Page(
+  return Page.of(
       'listing.html',
-      {
-          'title': title,
-          'trail': trail,
-          'children': children,
-          'brands': sorted(brands, key=lambda row: row['name']),
-          'prices': _steps(dearest),
-          'order': order if order in ORDERS else 'position',
-          'down': down == 'DESC',
-          'chosen': _chosen(query),
-          'paging': paging,
-          'products': visit.all(
-              f'SELECT {CARD} {found} ORDER BY {column} {down}, p.id'
-              ' LIMIT ? OFFSET ?',
-              *values,
-              paging.limit,
-              paging.offset,
-          ),
-      },
+      title=title,
+      trail=trail,
+      children=children,
+      brands=sorted(brands, key=lambda row: row['name']),
+      prices=_steps(dearest),
+      order=order if order in ORDERS else 'position',
+      down=down == 'DESC',
+      chosen=_chosen(query),
+      paging=paging,
+      products=visit.all(
+          f'SELECT {CARD} {found} ORDER BY {column} {down}, p.id'
+          ' LIMIT ? OFFSET ?',
+          *values,
+          *paging.window,
+      ),
   )
 
 
@@ -236,10 +231,9 @@ def _chosen(query: Mapping[str, str]) -> Sequence[tuple[str, str]]:
   for name, label in labels.items():
     if query.get(name):
       left = [(k, v) for k, v in query.items() if k not in (name, 'page')]
-      found.append((
-          label.format(query[name]),
-          '?' + urllib.parse.urlencode(left),
-      ))
+      found.append(
+          (label.format(query[name]), '?' + urllib.parse.urlencode(left))
+      )
   return found
 
 

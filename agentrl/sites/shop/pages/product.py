@@ -3,7 +3,6 @@
 from agentrl.sites.shop.pages import listing
 from agentrl.sites.site import Answer, Missing, Page, Redirect, Visit
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert
 
 
 def product_or_category(visit: Visit) -> Answer:
@@ -23,28 +22,24 @@ def product_or_category(visit: Visit) -> Answer:
   ):
     options.setdefault(option['name'], []).append(option['value'])
   paging = visit.page(row['reviews'])
-  return Page(
+  return Page.of(
       'product.html',
-      {
-          'product': row,
-          'trail': listing.trail(visit, row['category_id']),
-          'options': options,
-          'attributes': visit.all(
-              'SELECT * FROM attributes WHERE product_id = ? ORDER BY id',
-              row['id'],
-          ),
-          'paging': paging,
-          'reviews': visit.all(
-              'SELECT * FROM reviews WHERE product_id = ? AND status ='
-              " 'approved' ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",
-              row['id'],
-              paging.limit,
-              paging.offset,
-          ),
-          'nickname': visit.value(
-              'SELECT first_name FROM customers WHERE id = ?', visit.user
-          ),
-      },
+      product=row,
+      trail=listing.trail(visit, row['category_id']),
+      options=options,
+      attributes=visit.all(
+          'SELECT * FROM attributes WHERE product_id = ? ORDER BY id', row['id']
+      ),
+      paging=paging,
+      reviews=visit.all(
+          'SELECT * FROM reviews WHERE product_id = ? AND status ='
+          " 'approved' ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",
+          row['id'],
+          *paging.window,
+      ),
+      nickname=visit.value(
+          'SELECT first_name FROM customers WHERE id = ?', visit.user
+      ),
   )
 
 
@@ -66,8 +61,7 @@ def enabled(visit: Visit, product_id: str | int) -> dict:
 def review(visit: Visit) -> Redirect:
   """Adds a review, which waits for approval."""
   product = enabled(visit, visit.match['id'])
-  insert(
-      visit.db,
+  visit.insert(
       'reviews',
       product_id=product['id'],
       customer_id=visit.user,
@@ -79,6 +73,5 @@ def review(visit: Visit) -> Redirect:
       created_at=NOW,
   )
   return Redirect(
-      f'/{product["slug"]}.html',
-      'You submitted your review for moderation.',
+      f'/{product["slug"]}.html', 'You submitted your review for moderation.'
   )

@@ -29,25 +29,21 @@ def history(visit: Visit) -> Page:
       'SELECT count(*) FROM orders WHERE customer_id = ?', visit.user
   )
   paging = visit.page(count, _PER_PAGE)
-  return Page(
-      'orders.html',
-      {'paging': paging, 'orders': latest(visit, paging.limit, paging.offset)},
+  return Page.of(
+      'orders.html', paging=paging, orders=latest(visit, *paging.window)
   )
 
 
 def show(visit: Visit) -> Page:
   """One order."""
   order = _own(visit)
-  return Page(
+  return Page.of(
       'order.html',
-      {
-          'order': order,
-          'items': _items(visit, order['id']),
-          'shipments': visit.all(
-              'SELECT * FROM shipments WHERE order_id = ? ORDER BY id',
-              order['id'],
-          ),
-      },
+      order=order,
+      items=_items(visit, order['id']),
+      shipments=visit.all(
+          'SELECT * FROM shipments WHERE order_id = ? ORDER BY id', order['id']
+      ),
   )
 
 

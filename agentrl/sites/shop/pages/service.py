@@ -3,27 +3,23 @@
 from agentrl.sites.shop.pages import account
 from agentrl.sites.site import Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert
 
 
 def contact(visit: Visit) -> Page:
   """The contact form."""
-  return Page(
+  return Page.of(
       'contact.html',
-      {
-          'phone': visit.value(
-              'SELECT a.phone FROM addresses a JOIN customers c ON c.billing_id'
-              ' = a.id WHERE c.id = ?',
-              visit.user,
-          )
-      },
+      phone=visit.value(
+          'SELECT a.phone FROM addresses a JOIN customers c ON c.billing_id'
+          ' = a.id WHERE c.id = ?',
+          visit.user,
+      ),
   )
 
 
 def send(visit: Visit) -> Redirect:
   """Takes a message."""
-  insert(
-      visit.db,
+  visit.insert(
       'messages',
       name=visit.text('name', most=120),
       email=account.email(visit),
@@ -32,8 +28,7 @@ def send(visit: Visit) -> Redirect:
       created_at=NOW,
   )
   return Redirect(
-      '/contact',
-      'Thanks for contacting us. We will answer you very soon.',
+      '/contact', 'Thanks for contacting us. We will answer you very soon.'
   )
 
 
@@ -42,18 +37,15 @@ def subscribe(visit: Visit) -> Redirect:
   address = account.email(visit)
   if visit.all('SELECT 1 FROM subscribers WHERE email = ?', address):
     raise Wrong('This email address is already subscribed.')
-  insert(visit.db, 'subscribers', email=address, created_at=NOW)
+  visit.insert('subscribers', email=address, created_at=NOW)
   return Redirect('/', 'Thank you for your subscription.')
 
 
 def page(visit: Visit) -> Page:
   """A page of text, such as 'about-us'."""
-  return Page(
+  return Page.of(
       'page.html',
-      {
-          'page': visit.one(
-              'SELECT * FROM pages WHERE slug = ? AND enabled',
-              visit.match['slug'],
-          )
-      },
+      page=visit.one(
+          'SELECT * FROM pages WHERE slug = ? AND enabled', visit.match['slug']
+      ),
   )

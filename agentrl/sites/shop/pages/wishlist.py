@@ -10,7 +10,7 @@ _MOST_COMPARED = 5
 
 def show(visit: Visit) -> Page:
   """The wish list."""
-  return Page('wishlist.html', {'products': _listed(visit, 'wishlist_items')})
+  return Page.of('wishlist.html', products=_listed(visit, 'wishlist_items'))
 
 
 def add(visit: Visit) -> Redirect:
@@ -39,8 +39,7 @@ def to_cart(visit: Visit) -> Redirect:
   product = dict(_item(visit, 'wishlist_items'))
   if visit.all('SELECT 1 FROM options WHERE product_id = ?', product['id']):
     return Redirect(
-        f'/{product["slug"]}.html',
-        'You need to choose options for your item.',
+        f'/{product["slug"]}.html', 'You need to choose options for your item.'
     )
   cart.put(visit, product, '', 1)
   _take_off(visit, 'wishlist_items')
@@ -59,7 +58,7 @@ def compare(visit: Visit) -> Page:
         product['id'],
     ):
       names.setdefault(row['name'], {})[product['id']] = row['value']
-  return Page('compare.html', {'products': products, 'attributes': names})
+  return Page.of('compare.html', products=products, attributes=names)
 
 
 def add_to_compare(visit: Visit) -> Redirect:
@@ -115,7 +114,5 @@ def _item(visit: Visit, table: str):
 def _take_off(visit: Visit, table: str) -> str:
   """Removes an entry; returns its product's name."""
   name = _item(visit, table)['name']
-  visit.db.execute(
-      f'DELETE FROM {table} WHERE id = ?', (int(visit.match['id']),)
-  )
+  visit.delete(table, int(visit.match['id']))
   return name

@@ -1,274 +1,247 @@
 """Tasks that end on a page: categories, searches, sorted lists, products."""
 
+import sqlite3
 import urllib.parse
 
-from agentrl.sites.goals import Goal
+from agentrl.sites import picking as pick, task as t
 from agentrl.sites.shop.seed.orders import STATUS
-from agentrl.sites.shop.tasks import picks
-from agentrl.sites.task import (
-    GO,
-    Step,
-    Stores,
-    Task,
-    Template,
-    choose,
-    click_on,
-    fill,
-    stop,
-)
+from agentrl.sites.shop.tasks import paths
+from agentrl.sites.shop.tasks.paths import go
 
 _DIRECTIONS = {'asc': 'cheapest first', 'desc': 'most expensive first'}
 
 
-def _go(intent: str, path: str, *steps: Step) -> Task:
-  return Task(
-      intent=intent,
-      goal=Goal(url=f'http://shop{path}'),
-      steps=(*steps, stop()),
-      start=(picks.HOME,),
-  )
-
-
-def _browse(stores: Stores, k: int) -> Task:
-  row = picks.nth(picks.leaves(stores), k)
-  return _go(
+def _browse(db: t.Db, k: int) -> t.Task:
+  row = pick.kth(paths.leaves(db), k)
+  return go(
       f'Show me the products of the category "{row["name"]}".',
-      f'/{row["path"]}.html',
-      *picks.open_leaf(row),
+      f'{row["path"]}.html',
+      *paths.open_leaf(row),
   )
 
 
-def _search(stores: Stores, k: int) -> Task:
-  words = picks.nth(picks.kinds(stores, 3), k).lower()
-  return _go(
+def _search(db: t.Db, k: int) -> t.Task:
+  words = pick.kth(paths.kinds(db, 3), k).lower()
+  return go(
       f'Search the shop for "{words}".',
-      f'/catalogsearch/result?{urllib.parse.urlencode({"q": words})}',
-      picks.search(words),
+      f'catalogsearch/result?{urllib.parse.urlencode({"q": words})}',
+      paths.search(words),
   )
 
 
-def _sort(direction: str) -> tuple[Step, ...]:
-  steps: tuple[Step, ...] = (choose('Sort By', 'Price'),)
+def _sort(direction: str) -> tuple[t.Step, ...]:
+  steps: tuple[t.Step, ...] = (t.choose('Sort By', 'Price'),)
   if direction == 'desc':
-    steps += (click_on('link', 'Set Descending Direction'),)
+    steps += (t.link('Set Descending Direction'),)
   return steps
 
 
-def _sorted_category(stores: Stores, k: int) -> Task:
-  row = picks.nth(picks.leaves(stores, 5), k)
+def _sorted_category(db: t.Db, k: int) -> t.Task:
+  row = pick.kth(paths.leaves(db, 5), k)
   direction = list(_DIRECTIONS)[k % 2]
-  return _go(
+  return go(
       f'List the products of the category "{row["name"]}" sorted by price,'
       f' {_DIRECTIONS[direction]}.',
-      f'/{row["path"]}.html?order=price&dir={direction}',
-      *picks.open_leaf(row),
+      f'{row["path"]}.html?order=price&dir={direction}',
+      *paths.open_leaf(row),
       *_sort(direction),
   )
 
 
-def _sorted_search(stores: Stores, k: int) -> Task:
-  words = picks.nth(picks.kinds(stores, 7), k).lower()
+def _sorted_search(db: t.Db, k: int) -> t.Task:
+  words = pick.kth(paths.kinds(db, 7), k).lower()
   direction = list(_DIRECTIONS)[(k + 1) % 2]
   query = urllib.parse.urlencode(
       {'q': words, 'order': 'price', 'dir': direction}
   )
-  return _go(
+  return go(
       f'Search for "{words}" and have the results sorted by price,'
       f' {_DIRECTIONS[direction]}.',
-      f'/catalogsearch/result?{query}',
-      picks.search(words),
+      f'catalogsearch/result?{query}',
+      paths.search(words),
       *_sort(direction),
   )
 
 
-def _up_to(stores: Stores, k: int) -> Task:
-  row = picks.nth(picks.leaves(stores, 13), k)
+def _up_to(db: t.Db, k: int) -> t.Task:
+  row = pick.kth(paths.leaves(db, 13), k)
   prices = sorted(
-      each['price_cents']
-      for each in picks.products(stores, 'c.id = ?', row['id'])
+      each['price_cents'] for each in paths.of_category(db, row['id'])
   )
   most = prices[len(prices) // 3] // 500 * 5 + 5
-  return _go(
+  return go(
       f'Show only those products of the category "{row["name"]}" whose price'
       f' is ${most} or less; set {most} as the highest price.',
-      f'/{row["path"]}.html?price_to={most}',
-      *picks.open_leaf(row),
-      fill('Highest price', str(most), enter=True),
+      f'{row["path"]}.html?price_to={most}',
+      *paths.open_leaf(row),
+      t.fill('Highest price', str(most), enter=True),
   )
 
 
-def _by_brand(stores: Stores, k: int) -> Task:
-  row = picks.nth(picks.leaves(stores, 19), k)
-  brand = picks.products(stores, 'c.id = ?', row['id'])[k]['brand']
+def _by_brand(db: t.Db, k: int) -> t.Task:
+  row = pick.kth(paths.leaves(db, 19), k)
+  brand = paths.of_category(db, row['id'])[k]['brand']
   query = urllib.parse.urlencode({'brand': brand})
-  return _go(
+  return go(
       f'Filter the category "{row["name"]}" so that it shows the brand'
       f' {brand} alone.',
-      f'/{row["path"]}.html?{query}',
-      *picks.open_leaf(row),
-      click_on('link', brand),
+      f'{row["path"]}.html?{query}',
+      *paths.open_leaf(row),
+      t.link(brand),
   )
 
 
-def _dearest(stores: Stores, k: int) -> Task:
+def _dearest(db: t.Db, k: int) -> t.Task:
   def candidates():
-    for row in picks.leaves(stores, 23):
-      found = picks.only(
-          picks.products(stores, 'c.id = ?', row['id']),
-          lambda each: -each['price_cents'],
+    for row in paths.leaves(db, 23):
+      found = paths.only(
+          paths.of_category(db, row['id']), lambda each: -each['price_cents']
       )
       if found is not None:
         yield row, found
 
-  row, product = picks.nth(candidates(), k)
-  return _go(
+  row, product = pick.kth(candidates(), k)
+  return go(
       'For a market survey, open the page of the most expensive product in the'
       f' category "{row["name"]}".',
-      f'/{product["slug"]}.html',
-      *picks.open_leaf(row),
+      f'{product["slug"]}.html',
+      *paths.open_leaf(row),
       *_sort('desc'),
-      click_on('link', product['name']),
+      t.link(product['name']),
   )
 
 
-def _latest_order(stores: Stores, k: int) -> Task:
+def _latest_order(db: t.Db, k: int) -> t.Task:
   status = ('canceled', 'complete', 'processing', 'closed', 'on_hold')[k]
-  order = picks.orders(stores, 'o.status = ?', status)[0]
-  return _go(
+  order = paths.orders(db, 'o.status = ?', status)[0]
+  return go(
       'Open the details of my most recent order with the status'
       f' "{STATUS[status]}".',
-      f'/sales/order/view/{order["id"]}',
-      *picks.open_order(order),
+      f'sales/order/view/{order["id"]}',
+      *paths.open_order(order),
   )
 
 
-def _measured(stores: Stores, kind: str, low: int) -> list:
+def _measured(db: t.Db, kind: str, low: int) -> list:
   """Products of a kind with at least this measure, as `(measure, row)`."""
   found = []
-  for row in picks.products(stores, 'p.kind = ?', kind):
-    measure = picks.value(
-        stores,
-        'SELECT CAST(value AS INTEGER) FROM attributes WHERE product_id = ?'
-        " AND name = 'Capacity'",
-        row['id'],
-    )
+  for row in paths.of_kind(db, kind):
+    measure = paths.measure(db, row['id'], 'Capacity')
     if measure >= low:
       found.append((measure, row))
   return found
 
 
-def _card_case(stores: Stores, k: int) -> Task:
+def _card_case(db: t.Db, k: int) -> t.Task:
   need = (7, 11, 14, 21, 27)[k]
-  found = _measured(stores, 'Game Card Case', need)
-  fitting = picks.only(found, lambda x: (x[0], x[1]['price_cents']))
+  found = _measured(db, 'Game Card Case', need)
+  fitting = paths.only(found, lambda x: (x[0], x[1]['price_cents']))
   assert fitting is not None  # the records have no such tie
   _, product = fitting
-  return _go(
+  return go(
       f'I own {need} game cards. Open the page of the game card case with the'
       ' smallest capacity that still holds all of them; if several have that'
       ' capacity, take the cheapest of these.',
-      f'/{product["slug"]}.html',
-      picks.search('game card case'),
+      f'{product["slug"]}.html',
+      paths.search('game card case'),
       *_sort('asc'),
-      *_page_of(stores, product),
-      click_on('link', product['name']),
+      *_page_of(db, product),
+      t.link(product['name']),
   )
 
 
-def _page_of(stores: Stores, product) -> tuple[Step, ...]:
+def _page_of(db: t.Db, product: sqlite3.Row) -> tuple[t.Step, ...]:
   """Steps from the first page of a kind, cheapest first, to a product's."""
   before = sum(
       row['price_cents'] < product['price_cents']
-      for row in picks.products(stores, 'p.kind = ?', product['kind'])
+      for row in paths.of_kind(db, product['kind'])
   )
-  return (click_on('link', 'Next'),) * (before // 20)
+  return (t.link('Next'),) * (before // 20)
 
 
-def _shoe_rack(stores: Stores, k: int) -> Task:
+def _shoe_rack(db: t.Db, k: int) -> t.Task:
   kind = ('Shoe Rack', 'Shoe Cabinet')[k % 2]
   need = (9, 13, 17, 21, 26)[k]
-  found = _measured(stores, kind, need)
-  fitting = picks.only(found, lambda x: x[1]['price_cents'])
+  found = _measured(db, kind, need)
+  fitting = paths.only(found, lambda x: x[1]['price_cents'])
   assert fitting is not None  # the records have no such tie
   _, product = fitting
-  return _go(
+  return go(
       f'Show me the cheapest {kind.lower()} that has room for at least {need}'
       ' pairs, on its own page.',
-      f'/{product["slug"]}.html',
-      picks.search(kind.lower()),
+      f'{product["slug"]}.html',
+      paths.search(kind.lower()),
       *_sort('asc'),
-      *_page_of(stores, product),
-      click_on('link', product['name']),
+      *_page_of(db, product),
+      t.link(product['name']),
   )
 
 
-def _model_year(stores: Stores, k: int) -> Task:
+def _model_year(db: t.Db, k: int) -> t.Task:
   def candidates():
     for kind in ('Racing Wheel', 'Wireless Controller', 'Fight Stick'):
-      of_year: dict[str, list] = {}
-      for row in picks.products(stores, 'p.kind = ?', kind):
-        year = picks.value(
-            stores,
-            'SELECT value FROM attributes WHERE product_id = ? AND name ='
-            " 'Model Year'",
-            row['id'],
-        )
-        of_year.setdefault(year, []).append(row)
+      of_year = pick.grouped(
+          paths.of_kind(db, kind),
+          lambda row: paths.fact(db, row['id'], 'Model Year'),
+      )
       for year in sorted(of_year, reverse=True):
-        product = picks.only(of_year[year], lambda row: row['price_cents'])
+        product = paths.cheapest(of_year[year])
         if len(of_year[year]) > 1 and product is not None:
           yield kind.lower(), year, product
 
-  kind, year, product = picks.nth(candidates(), 2 * k)
-  return _go(
+  kind, year, product = pick.kth(candidates(), 2 * k)
+  return go(
       f'Find the cheapest {kind} of model year {year} (the facts of a product'
       ' name its model year) and open its page.',
-      f'/{product["slug"]}.html',
-      picks.search(kind),
+      f'{product["slug"]}.html',
+      paths.search(kind),
       *_sort('asc'),
-      click_on('link', product['name']),
+      t.link(product['name']),
   )
 
 
-def _for_a_use(stores: Stores, k: int) -> Task:
+def _use(product: sqlite3.Row) -> str:
+  """What a product's description recommends it for."""
+  use = product['description'].partition('Recommended for ')[2]
+  return use.partition('.')[0]
+
+
+def _for_a_use(db: t.Db, k: int) -> t.Task:
   def candidates():
-    for kind in picks.kinds(stores, 11):
-      uses: dict[str, list] = {}
-      for row in picks.products(stores, 'p.kind = ?', kind):
-        use = row['description'].partition('Recommended for ')[2]
-        uses.setdefault(use.partition('.')[0], []).append(row)
+    for kind in paths.kinds(db, 11):
+      uses = pick.grouped(paths.of_kind(db, kind), _use)
       for use, found in sorted(uses.items()):
-        product = picks.only(found, lambda row: row['price_cents'])
+        product = paths.cheapest(found)
         if len(found) > 1 and product is not None:
           yield kind, use, product
           break
 
-  kind, use, product = picks.nth(candidates(), k)
-  return _go(
+  kind, use, product = pick.kth(candidates(), k)
+  return go(
       f'I need something for {use}. Among the products called "{kind}", open'
       ' the page of the cheapest one whose description recommends it for'
       ' this.',
-      f'/{product["slug"]}.html',
-      click_on('link', 'Advanced Search'),
-      fill('Product Name', kind),
-      fill('Description', use),
-      click_on('button', 'Search catalog'),
+      f'{product["slug"]}.html',
+      t.link('Advanced Search'),
+      t.fill('Product Name', kind),
+      t.fill('Description', use),
+      t.button('Search catalog'),
       *_sort('asc'),
-      click_on('link', product['name']),
+      t.link(product['name']),
   )
 
 
 TEMPLATES = (
-    Template('shop/browse', GO, _browse, 40, (211,)),
-    Template('shop/search', GO, _search, 40, (212,)),
-    Template('shop/sorted_category', GO, _sorted_category, 5, (137,)),
-    Template('shop/sorted_search', GO, _sorted_search, 5, (208,)),
-    Template('shop/up_to_price', GO, _up_to, 5, (139,)),
-    Template('shop/by_brand', GO, _by_brand, 5),
-    Template('shop/dearest', GO, _dearest, 5, (138,)),
-    Template('shop/latest_order', GO, _latest_order, 5, (180,)),
-    Template('shop/card_case', GO, _card_case, 5, (171,)),
-    Template('shop/shoe_rack', GO, _shoe_rack, 5, (207,)),
-    Template('shop/model_year', GO, _model_year, 5, (210,)),
-    Template('shop/for_a_use', GO, _for_a_use, 5, (151,)),
+    t.Template('shop/browse', t.GO, _browse, 40, (211,)),
+    t.Template('shop/search', t.GO, _search, 40, (212,)),
+    t.Template('shop/sorted_category', t.GO, _sorted_category, 5, (137,)),
+    t.Template('shop/sorted_search', t.GO, _sorted_search, 5, (208,)),
+    t.Template('shop/up_to_price', t.GO, _up_to, 5, (139,)),
+    t.Template('shop/by_brand', t.GO, _by_brand, 5),
+    t.Template('shop/dearest', t.GO, _dearest, 5, (138,)),
+    t.Template('shop/latest_order', t.GO, _latest_order, 5, (180,)),
+    t.Template('shop/card_case', t.GO, _card_case, 5, (171,)),
+    t.Template('shop/shoe_rack', t.GO, _shoe_rack, 5, (207,)),
+    t.Template('shop/model_year', t.GO, _model_year, 5, (210,)),
+    t.Template('shop/for_a_use', t.GO, _for_a_use, 5, (151,)),
 )

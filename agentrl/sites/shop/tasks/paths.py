@@ -4,15 +4,16 @@ import datetime
 import functools
 import itertools
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from agentrl.sites import picking as pick, task as t
 from agentrl.sites.answers import Money, Text
-from agentrl.sites.goals import ADDED, New, Row
+from agentrl.sites.goals import New, Row, added
 from agentrl.sites.shop.seed.orders import SHIPPING, USER
-from agentrl.sites.task import Step, Stores, choose, click_on, fill
 
-HOME = 'http://shop/'
+_MAKER = t.Maker('http://shop/')
+seek, change, go = _MAKER.seek, _MAKER.change, _MAKER.go
 T = TypeVar('T')
 _PRODUCTS = (
     'SELECT p.*, c.name AS category, c.path, p.id IN (SELECT product_id FROM'
@@ -30,24 +31,13 @@ _RATED = (
 )
 
 
-def rows(stores: Stores, sql: str, *values: Any) -> list[sqlite3.Row]:
-  """The rows of a query of the shop's records."""
-  return stores['shop'].execute(sql, values).fetchall()
-
-
-def value(stores: Stores, sql: str, *values: Any) -> Any:
-  """The one value that a query finds."""
-  ((found,),) = rows(stores, sql, *values)
-  return found
-
-
 def products(
-    stores: Stores, where: str = '1', *values: Any, rated: bool = False
+    db: t.Db, where: str = '1', *values: Any, rated: bool = False
 ) -> list[sqlite3.Row]:
   """Products that can be seen, with their category.
 
   Args:
-    stores: the records.
+    db: the records.
     where: SQL; p is a product, c its category.
     *values: of its question marks.
     rated: whether to add `stars`, the average, and `reviews`, their number.
@@ -56,13 +46,44 @@ def products(
     The rows in an order that follows nothing that pages show.
   """
   columns, join = _RATED if rated else ('', '')
-  return rows(stores, _PRODUCTS.format(columns, join, where), *values)
+  return db.rows(_PRODUCTS.format(columns, join, where), *values)
 
 
-def department(stores: Stores, product_id: int) -> str:
+def of_kind(db: t.Db, kind: str, *, rated: bool = False) -> list[sqlite3.Row]:
+  """As `products`, those of a kind."""
+  return products(db, 'p.kind = ?', kind, rated=rated)
+
+
+def of_category(
+    db: t.Db, key: int, *, rated: bool = False
+) -> list[sqlite3.Row]:
+  """As `products`, those of a category."""
+  return products(db, 'c.id = ?', key, rated=rated)
+
+
+def plain(db: t.Db, where: str = '1', *values: Any) -> list[sqlite3.Row]:
+  """As `products`, those in stock that have no options."""
+  found = products(db, f'p.quantity > 10 AND {where}', *values)
+  return [row for row in found if not row['has_options']]
+
+
+def fact(db: t.Db, product_id: int, name: str) -> str:
+  """The value of a row of a product's table of facts."""
+  return db.value(
+      'SELECT value FROM attributes WHERE product_id = ? AND name = ?',
+      product_id,
+      name,
+  )
+
+
+def measure(db: t.Db, product_id: int, name: str) -> int:
+  """The number with which a fact of a product begins."""
+  return int(fact(db, product_id, name).split()[0])
+
+
+def department(db: t.Db, product_id: int) -> str:
   """The name of the category at the top that a product is in."""
-  return value(
-      stores,
+  return db.value(
       'SELECT d.name FROM products p JOIN categories c ON c.id = p.category_id'
       ' JOIN categories g ON g.id = c.parent_id JOIN categories d ON d.id ='
       ' g.parent_id WHERE p.id = ?',
@@ -70,28 +91,17 @@ def department(stores: Stores, product_id: int) -> str:
   )
 
 
-def nth(found: Iterable[T], k: int) -> T:
-  """The k-th that fits, from 0.
-
-  Raises:
-    LookupError: there are not so many.
-  """
-  for each in itertools.islice(found, k, None):
-    return each
-  raise LookupError(f'There is no value number {k} for this task.')
-
-
-def kinds(stores: Stores, start: int = 0) -> Iterator[str]:
+def kinds(db: t.Db, start: int = 0) -> Iterator[str]:
   """Kinds of product that a search for their name finds, and nothing else.
 
   Args:
-    stores: the records.
+    db: the records.
     start: where to begin among them.
   """
   found = _clear(
       tuple(
           (row['kind'], row['name'].lower())
-          for row in rows(stores, 'SELECT kind, name FROM products')
+          for row in db.rows('SELECT kind, name FROM products')
       )
   )
   for place in range(len(found)):
@@ -117,18 +127,17 @@ def _clear(named: Sequence[tuple[str, str]]) -> Sequence[str]:
   return found
 
 
-def leaves(stores: Stores, start: int = 0) -> Iterator[sqlite3.Row]:
+def leaves(db: t.Db, start: int = 0) -> Iterator[sqlite3.Row]:
   """Categories that hold products, with `above`, the name of theirs."""
-  found = rows(
-      stores,
+  found = db.rows(
       'SELECT c.*, g.name AS above FROM categories c JOIN categories g ON g.id'
-      ' = c.parent_id WHERE g.parent_id IS NOT NULL ORDER BY c.id',
+      ' = c.parent_id WHERE g.parent_id IS NOT NULL ORDER BY c.id'
   )
   for place in range(len(found)):
     yield found[(start + 11 * place) % len(found)]
 
 
-def only(found: Sequence[T], key) -> T | None:
+def only(found: Sequence[T], key: Callable[[T], Any]) -> T | None:
   """The first by a key; None: several are, or there is none."""
   ordered = sorted(found, key=key)
   if not ordered or (len(ordered) > 1 and key(ordered[0]) == key(ordered[1])):
@@ -136,18 +145,19 @@ def only(found: Sequence[T], key) -> T | None:
   return ordered[0]
 
 
-def options(
-    stores: Stores, product_id: int, k: int
-) -> Sequence[tuple[str, str]]:
+def cheapest(found: Sequence[sqlite3.Row]) -> sqlite3.Row | None:
+  """The product with the lowest price; None: several have it, or none is."""
+  return only(found, lambda row: row['price_cents'])
+
+
+def options(db: t.Db, product_id: int, k: int) -> Sequence[tuple[str, str]]:
   """A choice of a product's options: pairs of a name and a value."""
-  names: dict[str, list[str]] = {}
-  for row in rows(
-      stores,
+  found = db.rows(
       'SELECT name, value FROM options WHERE product_id = ? ORDER BY id',
       product_id,
-  ):
-    names.setdefault(row['name'], []).append(row['value'])
-  return [(name, found[k % len(found)]) for name, found in names.items()]
+  )
+  names = pick.grouped(found, lambda row: row['name'])
+  return [(name, x[k % len(x)]['value']) for name, x in names.items()]
 
 
 def said(chosen: Sequence[tuple[str, str]]) -> str:
@@ -160,10 +170,9 @@ def with_options(chosen: Sequence[tuple[str, str]]) -> str:
   return f' ({said(chosen)})' if chosen else ''
 
 
-def orders(stores: Stores, where: str = '1', *values: Any) -> list[sqlite3.Row]:
+def orders(db: t.Db, where: str = '1', *values: Any) -> list[sqlite3.Row]:
   """The user's orders with their totals and their place, the latest first."""
-  return rows(
-      stores,
+  return db.rows(
       'SELECT o.*, t.subtotal_cents, t.total_cents, (SELECT count(*) FROM'
       ' orders x WHERE x.customer_id = o.customer_id AND x.created_at >'
       ' o.created_at) AS place FROM orders o JOIN order_totals t ON t.order_id'
@@ -173,10 +182,9 @@ def orders(stores: Stores, where: str = '1', *values: Any) -> list[sqlite3.Row]:
   )
 
 
-def items(stores: Stores, order_id: int) -> list[sqlite3.Row]:
+def items(db: t.Db, order_id: int) -> list[sqlite3.Row]:
   """The items of an order, with the product's kind."""
-  return rows(
-      stores,
+  return db.rows(
       'SELECT i.*, p.kind, p.enabled, p.quantity AS stock FROM order_items i'
       ' JOIN products p ON p.id = i.product_id WHERE order_id = ? ORDER BY'
       ' i.id',
@@ -184,20 +192,19 @@ def items(stores: Stores, order_id: int) -> list[sqlite3.Row]:
   )
 
 
-def one_item(stores: Stores, start: int = 0) -> Iterator[sqlite3.Row]:
+def one_item(db: t.Db, start: int = 0) -> Iterator[sqlite3.Row]:
   """Items of the user's orders whose kind no other order has in that month.
 
   Rows of items with the columns of the order that are asked for most.
   """
-  found = rows(
-      stores,
+  found = db.rows(
       'SELECT i.*, p.kind, p.enabled, o.created_at, o.status FROM order_items i'
       ' JOIN products p ON p.id = i.product_id JOIN orders o ON o.id ='
       f' i.order_id WHERE o.customer_id = {USER} AND (SELECT count(*) FROM'
       ' order_items j JOIN products q ON q.id = j.product_id JOIN orders n ON'
       ' n.id = j.order_id WHERE n.customer_id = o.customer_id AND q.kind ='
       ' p.kind AND substr(n.created_at, 1, 7) = substr(o.created_at, 1, 7)) ='
-      ' 1 ORDER BY (i.id * 7919) % 1511, i.id',
+      ' 1 ORDER BY (i.id * 7919) % 1511, i.id'
   )
   return itertools.chain(found[start:], found[:start])
 
@@ -205,12 +212,6 @@ def one_item(stores: Stores, start: int = 0) -> Iterator[sqlite3.Row]:
 def month(stamp: str) -> str:
   """The month of a time, such as 'May 2023'."""
   return f'{datetime.datetime.fromisoformat(stamp):%B %Y}'
-
-
-def day(stamp: str) -> str:
-  """The day of a time, such as 'May 26, 2023'."""
-  found = datetime.datetime.fromisoformat(stamp)
-  return f'{found:%B} {found.day}, {found.year}'
 
 
 def dollars(cents: int) -> str:
@@ -225,51 +226,48 @@ def number(order_id: int) -> Text:
   )
 
 
-def search(words: str) -> Step:
+def search(words: str) -> t.Step:
   """A search from any page."""
-  return fill('Search', words, enter=True)
+  return t.fill('Search', words, enter=True)
 
 
-def open_product(name: str) -> tuple[Step, ...]:
+def open_product(name: str) -> tuple[t.Step, ...]:
   """From any page to a product."""
-  return search(name), click_on('link', name)
+  return search(name), t.link(name)
 
 
-def open_leaf(category: sqlite3.Row) -> tuple[Step, ...]:
+def open_leaf(category: sqlite3.Row) -> tuple[t.Step, ...]:
   """From the home page to a category that holds products."""
-  return click_on('link', category['above']), click_on('link', category['name'])
+  return t.link(category['above']), t.link(category['name'])
 
 
-def open_orders(place: int = 0) -> tuple[Step, ...]:
+def open_orders(place: int = 0) -> tuple[t.Step, ...]:
   """From any page to the list of orders that has the one at a place."""
   return (
-      click_on('link', 'My Account'),
-      click_on('link', 'My Orders'),
-      *(click_on('link', 'Next'),) * (place // 10),
+      t.link('My Account'),
+      t.link('My Orders'),
+      *(t.link('Next'),) * (place // 10),
   )
 
 
-def open_order(order: sqlite3.Row) -> tuple[Step, ...]:
+def open_order(order: sqlite3.Row) -> tuple[t.Step, ...]:
   """From any page to an order of `orders`."""
-  return (
-      *open_orders(order['place']),
-      click_on('link', f'View Order {order["id"]:09d}'),
-  )
+  return (*open_orders(order['place']), t.link(f'View Order {order["id"]:09d}'))
 
 
 def add_to_cart(
     chosen: Sequence[tuple[str, str]], quantity: int = 1
-) -> tuple[Step, ...]:
+) -> tuple[t.Step, ...]:
   """On a product's page: the options, the quantity, the button."""
-  steps = [choose(name, option) for name, option in chosen]
+  steps = [t.choose(name, option) for name, option in chosen]
   if quantity != 1:
-    steps.append(fill('Qty', str(quantity)))
-  return *steps, click_on('button', 'Add to Cart')
+    steps.append(t.fill('Qty', str(quantity)))
+  return *steps, t.button('Add to Cart')
 
 
 def check_out(
     in_cart: int, shipping: str, address: sqlite3.Row | None = None
-) -> tuple[Step, ...]:
+) -> tuple[t.Step, ...]:
   """From any page: an order of what is in the cart.
 
   Args:
@@ -277,16 +275,13 @@ def check_out(
     shipping: name of the method.
     address: where it goes; None: to the default address.
   """
-  steps = [
-      click_on('link', f'My Cart ({in_cart} items)'),
-      click_on('link', 'Proceed to Checkout'),
-  ]
+  steps = [t.link(f'My Cart ({in_cart} items)'), t.link('Proceed to Checkout')]
   if address is not None:
-    steps.append(click_on('radio', address_line(address)))
+    steps.append(t.click_on('radio', address_line(address)))
   if shipping != next(iter(SHIPPING)):
     cost = dollars(SHIPPING[shipping])
-    steps.append(click_on('radio', f'{shipping} {cost}'))
-  return *steps, click_on('button', 'Next'), click_on('button', 'Place Order')
+    steps.append(t.click_on('radio', f'{shipping} {cost}'))
+  return *steps, t.button('Next'), t.button('Place Order')
 
 
 def address_line(address: sqlite3.Row) -> str:
@@ -297,37 +292,31 @@ def address_line(address: sqlite3.Row) -> str:
   )
 
 
-def default_address(stores: Stores) -> sqlite3.Row:
+def default_address(db: t.Db) -> sqlite3.Row:
   """The user's default address for deliveries."""
-  (found,) = rows(
-      stores,
+  return db.first(
       'SELECT a.* FROM addresses a JOIN customers c ON c.shipping_id = a.id'
-      f' WHERE c.id = {USER}',
+      f' WHERE c.id = {USER}'
   )
-  return found
 
 
-def other_addresses(stores: Stores) -> list[sqlite3.Row]:
+def other_addresses(db: t.Db) -> list[sqlite3.Row]:
   """The user's addresses that are no default."""
-  return rows(
-      stores,
+  return db.rows(
       'SELECT a.* FROM addresses a JOIN customers c ON c.id = a.customer_id'
       f' WHERE c.id = {USER} AND a.id NOT IN (c.shipping_id, c.billing_id)'
-      ' ORDER BY a.id',
+      ' ORDER BY a.id'
   )
 
 
 def cart_row(product_id: int, chosen: str = '', quantity: int = 1) -> Row:
   """An item that was put into the cart."""
-  return Row(
+  return added(
       'shop.cart_items',
-      ADDED,
-      {
-          'customer_id': USER,
-          'product_id': product_id,
-          'options': chosen,
-          'quantity': quantity,
-      },
+      customer_id=USER,
+      product_id=product_id,
+      options=chosen,
+      quantity=quantity,
   )
 
 
@@ -348,40 +337,29 @@ def order_rows(
     coupon: its code.
     discount: in cents.
   """
-  order = {
-      name: address[name]
-      for name in (
-          'first_name', 'last_name', 'street', 'city', 'region', 'postcode',
-          'phone',
-      )
-  }  # fmt: skip
+  columns = 'first_name last_name street city region postcode phone'
+  order = {name: address[name] for name in columns.split()}
   return (
-      Row(
+      added(
           'shop.orders',
-          ADDED,
-          {
-              **order,
-              'customer_id': USER,
-              'status': 'pending',
-              'shipping': shipping,
-              'shipping_cents': SHIPPING[shipping],
-              'coupon': coupon,
-              'discount_cents': discount,
-          },
+          **order,
+          customer_id=USER,
+          status='pending',
+          shipping=shipping,
+          shipping_cents=SHIPPING[shipping],
+          coupon=coupon,
+          discount_cents=discount,
       ),
       *(
-          Row(
+          added(
               'shop.order_items',
-              ADDED,
-              {
-                  'order_id': New('shop.orders'),
-                  'product_id': product['id'],
-                  'name': product['name'],
-                  'sku': product['sku'],
-                  'options': chosen,
-                  'price_cents': product['price_cents'],
-                  'quantity': quantity,
-              },
+              order_id=New('shop.orders'),
+              product_id=product['id'],
+              name=product['name'],
+              sku=product['sku'],
+              options=chosen,
+              price_cents=product['price_cents'],
+              quantity=quantity,
           )
           for product, chosen, quantity in bought
       ),
