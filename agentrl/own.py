@@ -41,16 +41,19 @@ def get(name: str, known: Mapping[str, T | str], kind: type[T], what: str) -> T:
   Raises:
     ConfigError: no part has this name, or its module cannot be imported.
   """
-  part = known.get(name, name)
-  if not isinstance(part, str):
-    return part
+  place: Any = name
+  if name in known:
+    part = known[name]
+    if not isinstance(part, str):
+      return part
+    place = part
   wanted = _with_article(kind.__name__)
-  if not is_own(part):
+  if not is_own(place):
     raise ConfigError(
         f'Unknown {what}{name!r}; known: {", ".join(known)}, or module:NAME'
         f' of {wanted} of your own.'
     )
-  module, _, attribute = part.partition(':')
+  module, _, attribute = place.partition(':')
   try:
     imported = importlib.import_module(module)
   except Exception as error:  # whatever a user's module does
