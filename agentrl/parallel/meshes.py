@@ -12,7 +12,7 @@ from agentrl.parallel import mesh as mesh_lib, options, sharding
 
 
 class Heads(Protocol):
-  """What the shardings of a decoder depend on besides the shapes."""
+  """The heads of a decoder, which its shardings depend on besides the shapes."""
 
   @property
   def num_heads(self) -> int:

@@ -1,4 +1,4 @@
-"""What the viewer shows of an environment at a moment of an episode."""
+"""The viewer's blocks of an environment at a moment of an episode."""
 
 from agentrl import envs
 from agentrl.envs import blocks

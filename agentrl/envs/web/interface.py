@@ -1,4 +1,4 @@
-"""What the specifications of environments in a browser have in common."""
+"""Parts that the specifications of environments in a browser share."""
 
 from collections.abc import Mapping
 from typing import Any
