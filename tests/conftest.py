@@ -20,6 +20,8 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile('explore', deadline=None)
 hypothesis.settings.load_profile('repeatable')
 
+_ALWAYS_QUICK = jax.config.read('jax_disable_most_optimizations')
+
 
 def pytest_configure(config):
   """Shares the user's compiled programs, here and in child processes.
@@ -66,9 +68,19 @@ def pytest_collection_modifyitems(config, items):
       item.add_marker(pytest.mark.skip(reason=str(error)))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+  """Compiles as the test asks, and leaves it no program compiled otherwise.
+
+  Modules share programs, which differ in rounding: half of a run with those of
+  an earlier module is not equal to the bit to a run with its own.
+  """
+  quick = _ALWAYS_QUICK or 'quick_compilation' in item.fixturenames
+  if quick != jax.config.read('jax_disable_most_optimizations'):
+    jax.clear_caches()
+    jax.config.update('jax_disable_most_optimizations', quick)
+
+
 @pytest.fixture(scope='module')
 def quick_compilation():
-  """For tests of mathematics, where slower code will do."""
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
+  """For what takes longer to compile than to run: slower code will do."""

@@ -183,7 +183,7 @@ def test_imports_point_down(package):
 
 
 def test_only_its_own_folder_names_an_environment():
-  """Of what runs: docstrings and comments may give one as an example."""
+  """Code alone: docstrings and comments may give one as an example."""
   names = '|'.join(envs.ENVS)
   named = re.compile(rf'(?i)(?<!configs/)(?<![a-z])({names})(?![a-z])')
   for path in (ROOT / 'agentrl').rglob('*.py'):

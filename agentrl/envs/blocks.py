@@ -29,7 +29,7 @@ class Moment:
     picture: whether there is a picture of this moment.
     box: left, top, width and height of the element that the last action named,
       in pixels of the picture before it; None: not known.
-    probed: the answer to an action that changes nothing (`PROBES`), where the
+    probed: the answer to an action that changes nothing (`EnvSpec.probe`), where the
       episode was played again; '' where it was not.
     task: the id of the task.
   """

@@ -1,7 +1,7 @@
-"""Actions as functions, by environment, and the texts that calls stand for.
+"""Actions as functions, and the texts that calls stand for.
 
-Formats in which a policy calls functions read this table; environments get the
-text that a call stands for.
+Formats in which a policy calls functions read those of its environment, which gets
+the text that a call stands for.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Instructions of a policy before its first observation, by environment.
+"""Instructions of a policy before its first observation.
 
 `full` instructions explain the environment to a language model; `compact` ones
 spare the context of a policy of a few million parameters, which learns the

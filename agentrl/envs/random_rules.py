@@ -1,4 +1,4 @@
-"""How a policy that acts at random draws an action: its floor.
+"""Rules by which a policy draws actions at random: the floor of a table.
 
 An environment's `random_rule` gets a random number generator, the actions that
 its server offers at GET /available_actions, and all observations of the episode,

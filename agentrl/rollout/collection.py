@@ -38,7 +38,7 @@ T = TypeVar('T')
 
 
 class Ranks(Protocol):
-  """How the processes of a run share work, see `parallel.ranks`."""
+  """The processes of a run that share work, see `parallel.ranks`."""
 
   def own(self, items: Sequence[T]) -> Sequence[T]:
     """The part of the items that this process does."""

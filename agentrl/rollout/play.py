@@ -1,4 +1,4 @@
-"""How an assignment becomes an episode: `make_play`."""
+"""The function that plays an assignment as an episode: `make_play`."""
 
 import dataclasses
 from collections.abc import Callable

@@ -5,7 +5,6 @@ import dataclasses
 import io
 import types
 
-import jax
 import pytest
 import rich.console
 
@@ -17,14 +16,6 @@ from agentrl.training.language_model import LanguageModel
 from agentrl.training.run_record import RunRecord
 from agentrl.training.supervised import Network
 from tests import tiny
-
-
-@pytest.fixture(scope='module')
-def quick_compilation():
-  """For programs that take longer to compile than to run."""
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', False)
 
 
 @pytest.fixture

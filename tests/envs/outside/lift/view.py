@@ -1,4 +1,4 @@
-"""What the viewer shows of the lift."""
+"""The viewer's blocks of the lift."""
 
 import re
 
