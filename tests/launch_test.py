@@ -45,7 +45,7 @@ def launch(*flags):
             'field optim.warmup_stepz. Did you mean optim.warmup_steps?',
         ),
         ((QUICKSTART, '--config.env.name=babay'), "'babay'; known: textcraft,"),
-        ((QUICKSTART, '--config.env.options.level=x'), 'known: levels, style'),
+        ((QUICKSTART, '--config.env.options.level=x'), 'did you mean levels?'),
         ((QUICKSTART, '--fields=optimm'), 'Did you mean optim?'),
         ((QUICKSTART, '--wrokdir=x'), '--wrokdir. Did you mean --workdir?'),
         (('--confg=configs/quickstart.py',), 'Did you mean --config?'),

@@ -167,7 +167,7 @@ def test_a_task_that_is_not_there_is_refused(env):
             dict(retriever_timeout_s=5.0),
             'retriever_timeout_s has no effect without retriever_url',
         ),
-        (dict(top_k=3), 'no option top_k; known: questions'),
+        (dict(top_k=3), 'no option top_k; did you mean topk'),
     ],
 )
 def test_wrong_options_are_refused(options, words):
