@@ -10,6 +10,7 @@ import pytest
 from agentrl.envs.web import chromium
 from agentrl.errors import EnvError
 from agentrl.parallel import compile_cache
+from tests import passed
 
 # A test draws the same cases in every run, so that one which passed does not
 # fail elsewhere by chance; --hypothesis-profile=explore draws others each time.
@@ -29,7 +30,7 @@ def pytest_configure(config):
   Most tiny tests are mostly compilation, which outlives a checkout so. Entries
   are found by program, version and flags: a stale one never is.
   """
-  del config
+  config.pluginmanager.register(passed.Passed(config))
   compile_cache.use(None)
   if folder := jax.config.jax_compilation_cache_dir:
     # For child processes, whatever they are and whatever cache folder they get.
