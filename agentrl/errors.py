@@ -4,9 +4,23 @@ Anything a user can cause and mend is one of these: `launch.py` prints it as
 one line without a traceback.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 
 class AgentrlError(Exception):
   """Base of the errors below."""
+
+
+@contextlib.contextmanager
+def of_member(name: str) -> Iterator[None]:
+  """Makes errors name the member of a mixture; '': the run has no mixture."""
+  try:
+    yield
+  except AgentrlError as error:
+    if not name:
+      raise
+    raise type(error)(f'mixture.{name}: {error}') from error
 
 
 class ConfigError(AgentrlError, ValueError):

@@ -16,7 +16,6 @@ from agentrl.algos import hyperparams, online
 from agentrl.envs import actions
 from agentrl.models import (
     lora,
-    mesh_attention,
     options,
     transformer,
     value_head,
@@ -42,7 +41,6 @@ def cases(function):
     'said, known',
     [
         (options.REMAT, transformer.REMAT),
-        (options.ATTENTION, mesh_attention.IMPLEMENTATIONS),
         (options.LORA_TARGETS, lora.BLOCKS),
         (options.DTYPES, language_model.DTYPES),
         (options.TINY, [n for n in variants.VARIANTS if n.startswith('tiny-')]),

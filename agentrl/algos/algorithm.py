@@ -42,16 +42,16 @@ def load(name: str) -> Algorithm:
   Raises:
     ConfigError: as `hyperparams`.
   """
-  found = plugins.get(name, dict.fromkeys(ONLINE), Algorithm, 'algo.name=')
-  made = found.hyperparams
-  if not (isinstance(made, type) and issubclass(made, Online)):
+  algorithm = plugins.get(name, dict.fromkeys(ONLINE), Algorithm, 'algo.name=')
+  cls = algorithm.hyperparams
+  if not (isinstance(cls, type) and issubclass(cls, Online)):
     raise ConfigError(
-        f'{name} has hyperparams={made!r}: write a dataclass that is derived'
+        f'{name} has hyperparams={cls!r}: write a dataclass that is derived'
         ' from agentrl.algos.hyperparams.Online.'
     )
-  if getattr(made, 'name', None) != name:
+  if getattr(cls, 'name', None) != name:
     raise ConfigError(
-        f'{made.__name__}.name is {getattr(made, "name", None)!r}: write name ='
+        f'{cls.__name__}.name is {getattr(cls, "name", None)!r}: write name ='
         f' {name!r} in its class, which runs keep and find it again by.'
     )
-  return found
+  return algorithm

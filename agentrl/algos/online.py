@@ -44,8 +44,8 @@ def find(name: str) -> Algorithm:
     ConfigError: there is none.
   """
   if name not in ONLINE:
-    found = algorithm.load(name)
-    return dataclasses.replace(found, loss=found.loss or policy.loss)
+    custom = algorithm.load(name)
+    return dataclasses.replace(custom, loss=custom.loss or policy.loss)
   module = ONLINE[name]
   return Algorithm(
       hyperparams=module.Hyperparams,
@@ -70,13 +70,13 @@ def bind_advantages(hyperparams: Online) -> Callable:
   advantages = find(hyperparams.name).advantages
 
   def checked(batch: TokenBatch, *, num_groups: int) -> TokenBatch:
-    made = advantages(batch, hyperparams, num_groups=num_groups)
-    if not isinstance(made, TokenBatch):
+    result = advantages(batch, hyperparams, num_groups=num_groups)
+    if not isinstance(result, TokenBatch):
       raise ConfigError(
-          f'The advantages of {hyperparams.name} are a {type(made).__name__}:'
+          f'The advantages of {hyperparams.name} are a {type(result).__name__}:'
           ' return the batch, batch.replace(advantages=...).'
       )
-    shape = getattr(made.advantages, 'shape', None)
+    shape = getattr(result.advantages, 'shape', None)
     wanted = batch.tokens.shape
     if shape != wanted:
       raise ConfigError(
@@ -84,11 +84,11 @@ def bind_advantages(hyperparams: Online) -> Callable:
           f' for each token, [B, T], is {wanted}. From one an episode'
           ' ops.advantage.to_tokens makes them.'
       )
-    assert made.advantages is not None  # it has a shape
+    assert result.advantages is not None  # it has a shape
     if hyperparams.negative_weight == 1:
-      return made
-    weights = jnp.where(made.advantages < 0, hyperparams.negative_weight, 1.0)
-    return made.replace(advantages=weights * made.advantages)
+      return result
+    weights = jnp.where(result.advantages < 0, hyperparams.negative_weight, 1.0)
+    return result.replace(advantages=weights * result.advantages)
 
   return checked
 

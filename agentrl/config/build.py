@@ -45,8 +45,8 @@ class Section(ConfigDict):
       raise KeyError(self._unknown(key))
     old = self[key] if key in self else None
     if _is_section(old) and isinstance(value, Mapping | ConfigDict):
-      known = isinstance(value, ConfigDict)
-      chosen = value.to_dict() if known else dict(value)
+      is_config = isinstance(value, ConfigDict)
+      chosen = value.to_dict() if is_config else dict(value)
       old._reset()
       old.update(chosen)
       return
@@ -96,8 +96,8 @@ class Section(ConfigDict):
 
   def _mistyped(self, key: str, value: Any) -> str:
     path = f'{self._prefix}{key}'
-    found = (leaves(self._mode, x) for x in owners(path) or ('',))
-    leaf = next(found).get(path)
+    tables = (leaves(self._mode, x) for x in owners(path) or ('',))
+    leaf = next(tables).get(path)
     if isinstance(value, ConfigDict):
       value = value.to_dict()
     if leaf is None:
@@ -167,13 +167,13 @@ def choose_algorithm(
 
 def _flat(section: Section, prefix: str) -> dict[str, Any]:
   """The values of a section by their paths."""
-  found: dict[str, Any] = {}
+  values: dict[str, Any] = {}
   for key, value in section.items():
     if isinstance(value, Section):
-      found |= _flat(value, f'{prefix}{key}.')
+      values |= _flat(value, f'{prefix}{key}.')
     else:
-      found[prefix + key] = value
-  return found
+      values[prefix + key] = value
+  return values
 
 
 class _Options(Section):
@@ -193,8 +193,8 @@ class _Members(_Options):
 
   def __setitem__(self, key, value):
     if isinstance(value, Mapping | ConfigDict):
-      known = isinstance(value, ConfigDict)
-      value = value.to_dict() if known else dict(value)
+      is_config = isinstance(value, ConfigDict)
+      value = value.to_dict() if is_config else dict(value)
       value = ConfigDict(value, type_safe=False)
     elif _is_section(self):
       raise KeyError(f'Unknown field {MIXTURE}.{key}: a member is a dict.')
@@ -235,16 +235,16 @@ def leaves(mode: str, algo: str = '', env: str = '') -> dict[str, Leaf]:
   Raises:
     ConfigError: there is no algorithm of this name.
   """
-  found = {
+  table = {
       path: leaf
       for path, leaf in _ALL[mode].items()
       if NAME not in _ALL[mode] or not path.startswith(_ALGO)
   }
   if NAME in _ALL[mode]:
-    found |= _leaves_of_algorithm(algo)
-  if env in envs.ENVS and 'env.name' in found:
-    found |= _leaves_of_options(env)
-  return found
+    table |= _leaves_of_algorithm(algo)
+  if env in envs.ENVS and 'env.name' in table:
+    table |= _leaves_of_options(env)
+  return table
 
 
 def _leaves_of_algorithm(name: str = '') -> dict[str, Leaf]:
@@ -252,18 +252,18 @@ def _leaves_of_algorithm(name: str = '') -> dict[str, Leaf]:
   first = next(iter(ONLINE))
   cls = algorithm.hyperparams(first if name == '' else name)
   meaning = Meaning('which', one_of=tuple(ONLINE), own=True)
-  found = [Leaf(NAME, str, first, meaning), *leaves_of(cls, _ALGO)]
-  return {leaf.path: leaf for leaf in found}
+  own_leaves = [Leaf(NAME, str, first, meaning), *leaves_of(cls, _ALGO)]
+  return {leaf.path: leaf for leaf in own_leaves}
 
 
 def _leaves_of_options(env: str) -> dict[str, Leaf]:
   spec = envs.get(env)
-  found = {}
+  table = {}
   for name, default in spec.options.items():
     path = f'{OPTIONS}.{name}'
     meaning = Meaning(spec.meanings.get(name, OPTION.text))
-    found[path] = Leaf(path, Any, default, meaning)
-  return found
+    table[path] = Leaf(path, Any, default, meaning)
+  return table
 
 
 def owners(path: str) -> tuple[str, ...]:
@@ -292,8 +292,8 @@ def unknown(path: str, mode: str, algo: str = '') -> str:
         f"{path} is not set: the environment's own is added when the config is"
         ' read.'
     )
-  if NAME in _ALL[mode] and (found := owners(path)):
-    return idle(path, NAME, algo or _ALL[mode][NAME].default, found)
+  if NAME in _ALL[mode] and (others := owners(path)):
+    return idle(path, NAME, algo or _ALL[mode][NAME].default, others)
   if section in _ALL[mode]:
     kind = fields.describe(_ALL[mode][section].kind)
     return f'Unknown field {path}: {section} is {kind}, not a section.'
@@ -302,27 +302,27 @@ def unknown(path: str, mode: str, algo: str = '') -> str:
 
 def _of_all(mode: str) -> dict[str, Leaf]:
   """The fields that configs of this mode have with any algorithm."""
-  found: dict[str, Leaf] = {}
+  table: dict[str, Leaf] = {}
   for path, leaf in _ALL[mode].items():
-    found[path] = leaf
+    table[path] = leaf
     if path == NAME:
       for name in ONLINE:
-        found |= _leaves_of_algorithm(name)
-  return found
+        table |= _leaves_of_algorithm(name)
+  return table
 
 
-def idle(field: str, chooser: str, chosen: str, found: Iterable[str]) -> str:
+def idle(field: str, chooser: str, chosen: str, holders: Iterable[str]) -> str:
   """The message about a field that others have.
 
   Args:
     field: its path, maybe with the value.
     chooser: path of the name that decides.
     chosen: its value.
-    found: names that have the field.
+    holders: names that have the field.
   """
   return (
       f'{field} has no effect with {chooser}={chosen!r}; it acts in'
-      f' {", ".join(found)}.'
+      f' {", ".join(holders)}.'
   )
 
 
@@ -361,9 +361,9 @@ def defaults(mode: str) -> ConfigDict:
   """
   check_mode(mode)
   config = Section({'mode': mode})
-  known = leaves(mode)
-  _fill(config, known.values(), '', MODES[mode].BROUGHT)
-  if 'env.name' in known:
+  table = leaves(mode)
+  _fill(config, table.values(), '', MODES[mode].BROUGHT)
+  if 'env.name' in table:
     config['env']['options'] = _Options()
   config._settle(mode, '')
   config.lock()
@@ -372,14 +372,14 @@ def defaults(mode: str) -> ConfigDict:
 
 def _fill(
     section: Section,
-    found: Iterable[Leaf],
+    items: Iterable[Leaf],
     prefix: str,
     brought: Collection[str] = (),
 ) -> None:
   """Adds these fields with their defaults; paths begin with `prefix`."""
-  found = list(found)
-  online = any(leaf.path == NAME for leaf in found)
-  for leaf in found:
+  items = list(items)
+  online = any(leaf.path == NAME for leaf in items)
+  for leaf in items:
     *parents, name = leaf.path.removeprefix(prefix).split('.')
     target = section
     for part in parents:

@@ -47,10 +47,10 @@ def named(argv: Sequence[str]) -> ConfigDict:
     ConfigError: it cannot be loaded, or is of no mode.
     flags.Error: it is given no value.
   """
-  known = flags.FlagValues()
-  known.set_gnu_getopt()
-  file = flags.DEFINE_string('config', None, 'Its file.', flag_values=known)
-  known(argv, known_only=True)
+  parser = flags.FlagValues()
+  parser.set_gnu_getopt()
+  file = flags.DEFINE_string('config', None, 'Its file.', flag_values=parser)
+  parser(argv, known_only=True)
   return build.defaults('train') if file.value is None else load(file.value)
 
 
@@ -129,20 +129,20 @@ def override(
   own.set_gnu_getopt()
   argv = own.read_flags_from_files(argv)
   algo = _algorithm(config, argv)
-  known = _known(config, argv, algo)
-  defined = {path: _define(path, leaf, own) for path, leaf in known.items()}
+  table = _flag_table(config, argv, algo)
+  defined = {path: _define(path, leaf, own) for path, leaf in table.items()}
   try:
     rest = own(argv)  # before any value is looked at: it may be a key
   except flags.UnrecognizedFlagError as error:
-    found = _FLAG.fullmatch(error.flagname)
-    if found and found[1] not in known:
-      raise _unknown(found[1], config.mode, algo) from None
+    match = _FLAG.fullmatch(error.flagname)
+    if match and match[1] not in table:
+      raise _unknown(match[1], config.mode, algo) from None
     raise
-  given = {
+  flag_texts = {
       path: flag.value or () for path, flag in defined.items() if flag.present
   }
   values: dict[str, Any] = {}
-  for path, value in _values(given, known, config.mode, algo):
+  for path, value in _values(flag_texts, table, config.mode, algo):
     if path in values and values[path] != value:
       raise ConfigError(
           f'{path} is given twice, {values[path]!r} and {value!r}: leave one'
@@ -156,7 +156,7 @@ def override(
         f'The config is of mode={config.mode!r}; name one of mode={mode!r}'
         ' instead, as listed by --help.'
     )
-  sections = [path for path in given if known[path].kind is dict]
+  sections = [path for path in flag_texts if table[path].kind is dict]
   # Members of a mixture begin in the dict of a flag.
   sections += [path for path, value in values.items() if value is _MEMBER]
   # The outer ones first; with the name of an algorithm come its fields.
@@ -176,8 +176,8 @@ def override(
   for path, value in values.items():
     *parents, name = path.split('.')
     _section_at(config, parents)[name] = value
-  _drop_idle(config, chosen, set(given))
-  return rest, set(given)
+  _drop_idle(config, chosen, set(flag_texts))
+  return rest, set(flag_texts)
 
 
 def _at(config: ConfigDict, path: str) -> Any:
@@ -190,21 +190,21 @@ def _at(config: ConfigDict, path: str) -> Any:
 
 
 def _drop_idle(
-    config: ConfigDict, chosen: Mapping[str, Any], given: set[str]
+    config: ConfigDict, chosen: Mapping[str, Any], paths: set[str]
 ) -> None:
   """Sets values of the file back that another kind leaves without an effect.
 
   Args:
     config: with the flags.
     chosen: kinds that flags changed, by their paths.
-    given: paths of fields and sections that flags set.
+    paths: paths of fields and sections that flags set.
   """
   algo = config.algo.get('name', '') if 'algo' in config else ''
   leaves = build.leaves(config.mode, algo) if chosen else {}
   for name in _at(config, build.OPTIONS) or {} if chosen else ():
     leaves[f'{build.OPTIONS}.{name}'] = _ANY
   for path, leaf in leaves.items():
-    set_here = any(f'{path}.'.startswith(f'{name}.') for name in given)
+    set_here = any(f'{path}.'.startswith(f'{name}.') for name in paths)
     idle = _at(config, path) not in (None, leaf.default) and not _acts(
         config, path, leaf, chosen
     )
@@ -240,46 +240,46 @@ def _section_at(config: ConfigDict, parents: Sequence[str]) -> ConfigDict:
   return config
 
 
-def _known(
+def _flag_table(
     config: ConfigDict, argv: Sequence[str], algo: str
 ) -> dict[str, Leaf]:
   """The flags, by their paths: fields, sections and options that are given."""
-  known = {'mode': _MODE}
+  table = {'mode': _MODE}
   for path, leaf in build.leaves(config.mode, algo).items():
-    known.setdefault(path.rpartition('.')[0], _SECTION)
-    known[path] = leaf
-  known.pop('', None)
-  if 'env.name' in known:
-    known[build.OPTIONS] = _SECTION
-  if build.MIXTURE in known:
-    whole = known[build.MIXTURE]
-    known[build.MIXTURE] = dataclasses.replace(whole, kind=dict)
-  for found in filter(None, map(_FLAG.fullmatch, argv)):
-    if (given := _find(found[1], known)) is not None:
-      known.setdefault(found[1], given)
-  return known
+    table.setdefault(path.rpartition('.')[0], _SECTION)
+    table[path] = leaf
+  table.pop('', None)
+  if 'env.name' in table:
+    table[build.OPTIONS] = _SECTION
+  if build.MIXTURE in table:
+    whole = table[build.MIXTURE]
+    table[build.MIXTURE] = dataclasses.replace(whole, kind=dict)
+  for match in filter(None, map(_FLAG.fullmatch, argv)):
+    if (flag := _find(match[1], table)) is not None:
+      table.setdefault(match[1], flag)
+  return table
 
 
 def _algorithm(config: ConfigDict, argv: Sequence[str]) -> str:
   """The name of the algorithm that the flags, or else the config, choose."""
   name = config.algo.get('name', '') if 'algo' in config else ''
   for i, word in enumerate(argv):
-    if (found := _FLAG.fullmatch(word)) and found[1] in ('algo', 'algo.name'):
+    if (match := _FLAG.fullmatch(word)) and match[1] in ('algo', 'algo.name'):
       _, has_value, text = word.partition('=')
       text = text if has_value else ''.join(argv[i + 1 : i + 2])
-      section = _literal(text) if found[1] == 'algo' else {'name': text}
+      section = _literal(text) if match[1] == 'algo' else {'name': text}
       if isinstance(section, Mapping):
         name = section.get('name', name)
   return name
 
 
-def _find(path: str, known: Mapping[str, Leaf]) -> Leaf | None:
+def _find(path: str, table: Mapping[str, Leaf]) -> Leaf | None:
   """The field or section at a path; of those known, an option, a member's."""
-  if path in known:
-    return known[path]
-  if 'env.options' in known and _OPTION.fullmatch(path):
+  if path in table:
+    return table[path]
+  if 'env.options' in table and _OPTION.fullmatch(path):
     return _ANY
-  return mixture.leaf_at(path) if build.MIXTURE in known else None
+  return mixture.leaf_at(path) if build.MIXTURE in table else None
 
 
 def _unknown(path: str, mode: str, algo: str) -> ConfigError:
@@ -302,41 +302,41 @@ def _define(path: str, leaf: Leaf, own: flags.FlagValues) -> flags.Flag:
 
 
 def _values(
-    given: Mapping[str, Sequence[str]],
-    known: Mapping[str, Leaf],
+    flag_texts: Mapping[str, Sequence[str]],
+    table: Mapping[str, Leaf],
     mode: str,
     algo: str,
 ) -> Iterator[tuple[str, Any]]:
   """Fields and their values, of the texts of flags."""
-  for path, texts in given.items():
+  for path, texts in flag_texts.items():
     for text in texts:
       if text.startswith('-') and _FLAG.match(text):  # which may be a key's
         raise ConfigError(f'{path} has no value: write --config.{path}=VALUE.')
-      if known[path].kind is dict:
-        yield from _of_section(path, _literal(text), known, mode, algo)
+      if table[path].kind is dict:
+        yield from _of_section(path, _literal(text), table, mode, algo)
       else:
-        yield path, _value(path, text, known[path])
+        yield path, _value(path, text, table[path])
 
 
 def _of_section(
-    path: str, section: Any, known: Mapping[str, Leaf], mode: str, algo: str
+    path: str, section: Any, table: Mapping[str, Leaf], mode: str, algo: str
 ) -> Iterator[tuple[str, Any]]:
   if isinstance(section, str) and section.startswith('{'):  # it may hold a key
     raise ConfigError(f'{path} is a section: a dict as Python writes it.')
   if not isinstance(section, Mapping):
-    inner = names.children(path, known)
+    inner = names.children(path, table)
     raise ConfigError(fields.no_section(path, section, inner))
   leaves = {}
   for key in section:
     name = f'{path}.{key}'
-    if (leaf := _find(name, known)) is None:
+    if (leaf := _find(name, table)) is None:
       raise _unknown(name, mode, algo)
     leaves[name] = leaf
   for (name, leaf), value in zip(leaves.items(), section.values(), strict=True):
     if leaf.kind is dict:
       if path == build.MIXTURE:
         yield name, _MEMBER
-      yield from _of_section(name, value, known, mode, algo)
+      yield from _of_section(name, value, table, mode, algo)
     else:
       yield name, fields.convert(name, value, leaf.kind, leaf.meaning)
 

@@ -125,9 +125,9 @@ def check_plan(compare: Compared, plan: Planned) -> None:
         f'plan.agreement={plan.agreement} has no effect with icc 0: give'
         ' plan.icc, or an evaluation that shows it, compare.a.'
     )
-  known = None not in (plan.rate, plan.icc)
+  has_variance = None not in (plan.rate, plan.icc)
   agree = plan.agreement is not None or not compare.b
-  if compare.a and known and agree:
+  if compare.a and has_variance and agree:
     raise ConfigError(
         'compare.a has no effect: plan.rate and plan.icc say all that it would'
         ' show. Leave it out, or one of them.'

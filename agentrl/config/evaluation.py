@@ -74,10 +74,10 @@ def read(
   brought = ('env', 'eval', 'mixture')
   shared = {name: lead[name] for name in brought if name in lead}
   served = any(kind_of(source) == 'server' for source in sources)
-  found = []
+  policies = []
   # An endpoint is better known by its model.
-  known = [config.api.model or x if x == API else x for x in sources]
-  for name, source in zip(names(known), sources, strict=True):
+  labels = [config.api.model or x if x == API else x for x in sources]
+  for name, source in zip(names(labels), sources, strict=True):
     kind, run = kind_of(source), runs[source] or shared
     one = copy.deepcopy(config)
     one.model.name = source
@@ -87,9 +87,9 @@ def read(
     if API in sources and kind != API:
       one.api = {}
     configs = tuple(_read_one(one, panel, run) for panel in panels)
-    found.append(Evaluated(name, kind, source, configs))
-  _check_panels(found)
-  return tuple(_at_temperatures(found))
+    policies.append(Evaluated(name, kind, source, configs))
+  _check_panels(policies)
+  return tuple(_at_temperatures(policies))
 
 
 def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
@@ -97,29 +97,29 @@ def whole(config: ConfigDict, evaluated: Sequence[Evaluated]) -> Evaluate:
 
   It is what a workdir keeps, and a dry run shows.
   """
-  made = evaluated[0].configs[0]
-  if made.eval.panels or len(evaluated[0].configs) > 1:
+  result = evaluated[0].configs[0]
+  if result.eval.panels or len(evaluated[0].configs) > 1:
     each = [x.env for x in evaluated[0].configs]
     env = dataclasses.replace(
-        made.env,
+        result.env,
         name=_SEPARATOR.join(x.name for x in each),
         options={x.name: x.options for x in each},
     )
-    made = dataclasses.replace(made, env=env)
-  model = dataclasses.replace(made.model, name=config.model.name)
-  api = [x.configs[0].api for x in evaluated if x.kind == API] or [made.api]
-  made = dataclasses.replace(made, model=model, api=api[0])
-  if not made.eval.temperatures:
-    return made
-  return _at(made, config.eval.temperature, config.api.temperature)
+    result = dataclasses.replace(result, env=env)
+  model = dataclasses.replace(result.model, name=config.model.name)
+  api = [x.configs[0].api for x in evaluated if x.kind == API] or [result.api]
+  result = dataclasses.replace(result, model=model, api=api[0])
+  if not result.eval.temperatures:
+    return result
+  return _at(result, config.eval.temperature, config.api.temperature)
 
 
-def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
+def _at_temperatures(policies: Sequence[Evaluated]) -> Iterator[Evaluated]:
   """The policies; what is sampled, once for each of several temperatures."""
-  temperatures = found[0].configs[0].eval.temperatures
+  temperatures = policies[0].configs[0].eval.temperatures
   if len(set(temperatures)) < len(temperatures):
     raise ConfigError(f'eval.temperatures={temperatures} repeats one.')
-  sampled = [item for item in found if item.kind not in (EXPERT, RANDOM)]
+  sampled = [item for item in policies if item.kind not in (EXPERT, RANDOM)]
   if temperatures and not sampled:
     raise ConfigError(
         f'eval.temperatures={temperatures} has no effect: none of the policies'
@@ -131,7 +131,7 @@ def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
         f'eval.temperatures={temperatures}: an endpoint takes'
         f' {MAX_TEMPERATURE:g} at most.'
     )
-  for item in found:
+  for item in policies:
     if not temperatures or item not in sampled:
       yield item
       continue
@@ -142,12 +142,12 @@ def _at_temperatures(found: Sequence[Evaluated]) -> Iterator[Evaluated]:
       )
 
 
-def _at(made: Evaluate, temperature: float, of_api: float | None) -> Evaluate:
+def _at(config: Evaluate, temperature: float, of_api: float | None) -> Evaluate:
   """A config with these temperatures."""
   return dataclasses.replace(
-      made,
-      eval=dataclasses.replace(made.eval, temperature=temperature),
-      api=dataclasses.replace(made.api, temperature=of_api),
+      config,
+      eval=dataclasses.replace(config.eval, temperature=temperature),
+      api=dataclasses.replace(config.api, temperature=of_api),
   )
 
 
@@ -162,12 +162,12 @@ def names(sources: Sequence[str]) -> tuple[str, ...]:
   """Short names, fit for a path, one for each source and all different."""
   parts = [_parts(source) for source in sources]
   for count in range(1, max(map(len, parts)) + 1):
-    found = ['-'.join(part[-count:])[-_MOST_CHARS:] for part in parts]
-    found = [name.lstrip('-.') or 'policy' for name in found]
+    candidates = ['-'.join(part[-count:])[-_MOST_CHARS:] for part in parts]
+    candidates = [name.lstrip('-.') or 'policy' for name in candidates]
     # File systems may take upper and lower case for the same.
-    if len({name.lower() for name in found}) == len(found):
-      return tuple(found)
-  return tuple(f'{i}-{name}' for i, name in enumerate(found, 1))
+    if len({name.lower() for name in candidates}) == len(candidates):
+      return tuple(candidates)
+  return tuple(f'{i}-{name}' for i, name in enumerate(candidates, 1))
 
 
 def _parts(source: str) -> list[str]:
@@ -194,15 +194,15 @@ def split(path: str, text: str) -> tuple[str, ...]:
   Raises:
     ConfigError: an entry is empty, or there twice.
   """
-  found = tuple(part.strip() for part in text.split(_SEPARATOR))
-  if not all(found):
+  entries = tuple(part.strip() for part in text.split(_SEPARATOR))
+  if not all(entries):
     raise ConfigError(f'{path}={text!r} has an empty entry; leave out a ";".')
-  for entry in found:
-    if found.count(entry) > 1:
+  for entry in entries:
+    if entries.count(entry) > 1:
       raise ConfigError(
           f'{path}={text!r} names {entry!r} twice; once is enough.'
       )
-  return found
+  return entries
 
 
 def _run_of(
@@ -231,36 +231,36 @@ def _panels(
     )
   if not panels:
     own = mixture.environments(run) or (None,)
-    found = split('env.name', name) if name else own
+    entries = split('env.name', name) if name else own
   else:
-    found = panels
+    entries = panels
     for panel in panels:
       _check_panel(panel)
     split('eval.panels', _SEPARATOR.join(x['env']['name'] for x in panels))
-  if len(found) > 1 and config.env.url:
+  if len(entries) > 1 and config.env.url:
     raise ConfigError(
         'env.url names servers of one environment, and there are'
-        f' {len(found)}; leave it out, or give each panel of eval.panels its'
+        f' {len(entries)}; leave it out, or give each panel of eval.panels its'
         ' own.'
     )
-  yield from found
+  yield from entries
 
 
 def _check_panel(panel: Any) -> None:
   """Refuses what is not `{'env': {...}, 'eval': {...}}` of fields of a panel."""
   sections = panel if isinstance(panel, Mapping) else {}
-  known = {
+  paths = {
       path for path in Evaluate.BROUGHT if path.startswith(('env', 'eval'))
   }
   wrong = sections.keys() - {'env', 'eval'}
   for section in {'env', 'eval'} & sections.keys():
     inner = sections[section]
     inner = inner if isinstance(inner, Mapping) else {'': inner}
-    wrong |= {f'{section}.{x}' for x in inner if f'{section}.{x}' not in known}
+    wrong |= {f'{section}.{x}' for x in inner if f'{section}.{x}' not in paths}
   if wrong:
     raise ConfigError(
         f'A panel of eval.panels has {", ".join(sorted(map(str, wrong)))};'
-        f' known: {", ".join(sorted(known))}.'
+        f' known: {", ".join(sorted(paths))}.'
     )
   name = sections.get('env', {}).get('name')
   if not isinstance(name, str) or not name:
@@ -292,11 +292,11 @@ def _read_one(
     owners = [x for x in others if x in ENVS and option in envs.get(x).options]
     if owners and name not in owners:
       one.env.options[option] = None
-  made = resume.read_config(one, run)
+  result = resume.read_config(one, run)
   if not config.eval.panels:
-    return made
+    return result
   return dataclasses.replace(
-      made, eval=dataclasses.replace(made.eval, panels=config.eval.panels)
+      result, eval=dataclasses.replace(result.eval, panels=config.eval.panels)
   )
 
 
@@ -322,8 +322,8 @@ def _check_panels(evaluated: Sequence[Evaluated]) -> None:
       values = [
           {path: get(x, path) for path in _SHARED} for x in (one, another)
       ]
-      for made, found in zip((one, another), values, strict=True):
-        found |= task_options(made)
+      for config, options in zip((one, another), values, strict=True):
+        options |= task_options(config)
       wrong = [x for x in values[0] if values[0][x] != values[1].get(x)]
       if wrong:
         raise ConfigError(
@@ -335,7 +335,9 @@ def _check_panels(evaluated: Sequence[Evaluated]) -> None:
         )
 
 
-def task_options(made: Learning | Evaluate) -> dict[str, Any]:
+def task_options(config: Learning | Evaluate) -> dict[str, Any]:
   """The options that choose tasks, by their paths."""
-  chosen = envs.get(made.env.name).task_options
-  return {f'env.options.{name}': made.env.options.get(name) for name in chosen}
+  chosen = envs.get(config.env.name).task_options
+  return {
+      f'env.options.{name}': config.env.options.get(name) for name in chosen
+  }

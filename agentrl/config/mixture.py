@@ -76,16 +76,16 @@ def read(config: ConfigDict, workdir: str | None = None) -> Train:
   Raises:
     ConfigError: names the member, the field, the value and the way out.
   """
-  made = resume.read(config, workdir)
-  if not made.mixture:
-    return made
+  result = resume.read(config, workdir)
+  if not result.mixture:
+    return result
   mixture = {
       name: _nested(_flat(name, values))
-      for name, values in sorted(made.mixture.items())
+      for name, values in sorted(result.mixture.items())
   }
-  made = dataclasses.replace(made, mixture=mixture)
-  members(made)
-  return made
+  result = dataclasses.replace(result, mixture=mixture)
+  members(result)
+  return result
 
 
 def members(config: Train) -> tuple[Member, ...]:
@@ -96,27 +96,27 @@ def members(config: Train) -> tuple[Member, ...]:
   """
   if not config.mixture:
     return (Member('', 1.0, config),)
-  found = []
+  entries = []
   for name, member in config.mixture.items():
     values = dict(_flat(name, member))
     weight = values.pop('weight')
     try:
       fields.check('weight', weight, _WEIGHT.meaning)
-      made = reading.replace_sections(config, _inherit(config, values))
-      if made.rollout.max_context > config.rollout.max_context:
+      inner = reading.replace_sections(config, _inherit(config, values))
+      if inner.rollout.max_context > config.rollout.max_context:
         raise ConfigError(
-            f'rollout.max_context={made.rollout.max_context} exceeds the'
+            f'rollout.max_context={inner.rollout.max_context} exceeds the'
             f" run's {config.rollout.max_context}, which its engine and its"
             ' updates are made for: raise --config.rollout.max_context.'
         )
       attempts = config.agent.reflect.attempts
-      if made.agent.reflect.attempts != attempts:
+      if inner.agent.reflect.attempts != attempts:
         raise ConfigError(
-            f'agent.reflect.attempts={made.agent.reflect.attempts}, and the run'
-            f' has {attempts}: groups of a run have one size. Set'
+            f'agent.reflect.attempts={inner.agent.reflect.attempts}, and the'
+            f' run has {attempts}: groups of a run have one size. Set'
             ' --config.agent.reflect.attempts.'
         )
-      shorter = made.rollout.max_context < config.rollout.max_context
+      shorter = inner.rollout.max_context < config.rollout.max_context
       if config.algo.overlong_buffer and shorter:
         raise ConfigError(
             'algo.overlong_buffer has no effect here: it lowers returns'
@@ -127,18 +127,18 @@ def members(config: Train) -> tuple[Member, ...]:
         )
     except ConfigError as error:
       raise ConfigError(f'mixture.{name}: {error}') from error
-    found.append(Member(name, weight, made))
+    entries.append(Member(name, weight, inner))
   if config.checkpoint.keep_best:
     raise ConfigError(
         'checkpoint.keep_best compares evaluations on one panel, and a mixture'
         ' has one a member: leave it out, and keep more by checkpoint.keep.'
     )
-  if not any(member.weight for member in found):
+  if not any(member.weight for member in entries):
     raise ConfigError(
         'The weights of the mixture sum to 0: nothing would be played. Give'
         f' one of {", ".join(config.mixture)} a weight above 0.'
     )
-  return tuple(found)
+  return tuple(entries)
 
 
 def environments(run: Mapping[str, Any]) -> tuple[str, ...]:
@@ -156,8 +156,8 @@ def in_environment(
   Without such a member it is as it was.
   """
   members = run.get(MIXTURE) or {}
-  found = (x for x in sorted(members) if _name(run, members[x]) == name)
-  member = next(found, None)
+  matches = (x for x in sorted(members) if _name(run, members[x]) == name)
+  member = next(matches, None)
   return run if member is None else of_member(run, member)
 
 
@@ -183,17 +183,19 @@ def _name(run: Mapping[str, Any], member: Mapping[str, Any]) -> str:
 
 def leaves(name: str = 'NAME') -> dict[str, Leaf]:
   """The fields of a member by their paths in the config."""
-  found = {'weight': _WEIGHT}
+  table = {'weight': _WEIGHT}
   for path, leaf in build.leaves('train').items():
     section, _, field = path.partition('.')
     if path not in _OF_THE_RUN and section in _SECTIONS:
-      known = {item.name for item in dataclasses.fields(_SECTIONS[section])}
-      if field.partition('.')[0] in known:
-        found[path] = leaf
+      own_fields = {
+          item.name for item in dataclasses.fields(_SECTIONS[section])
+      }
+      if field.partition('.')[0] in own_fields:
+        table[path] = leaf
   start = f'{MIXTURE}.{name}.'
   return {
       start + path: dataclasses.replace(leaf, path=start + path)
-      for path, leaf in found.items()
+      for path, leaf in table.items()
   }
 
 
@@ -207,18 +209,18 @@ def leaf_at(path: str) -> Leaf | None:
     return _SECTION
   if inner.startswith(f'{_OPTIONS}.') and len(rest) == 3:
     return _OPTION
-  known = leaves(name)
-  if any(x.startswith(f'{path}.') for x in known):  # as agent.context
+  table = leaves(name)
+  if any(x.startswith(f'{path}.') for x in table):  # as agent.context
     return _SECTION
-  return known.get(path)
+  return table.get(path)
 
 
 def refuse(path: str) -> ConfigError:
   """The error about a path that is no field of a member."""
   _, name, *rest = path.split('.')
   inner = '.'.join(rest)
-  known = build.leaves('train')
-  if inner in known or any(x.startswith(f'{inner}.') for x in known):
+  table = build.leaves('train')
+  if inner in table or any(x.startswith(f'{inner}.') for x in table):
     return ConfigError(
         f'{path} has no effect: {inner} is of the whole run. A member has'
         f' weight, {", ".join(_SECTIONS)}; see --fields={MIXTURE}.'
@@ -227,15 +229,15 @@ def refuse(path: str) -> ConfigError:
     return ConfigError(
         f'Unknown field {path}; known: weight, {", ".join(_SECTIONS)}.'
     )
-  found = build.unknown(inner, 'train')
-  return ConfigError(f'{MIXTURE}.{name}: {found}')
+  reason = build.unknown(inner, 'train')
+  return ConfigError(f'{MIXTURE}.{name}: {reason}')
 
 
-def no_member(name: str, known: Mapping[str, Any]) -> ConfigError:
+def no_member(name: str, mixture: Mapping[str, Any]) -> ConfigError:
   """The error about a field of a member that is not in the mixture."""
   return ConfigError(
       f'The mixture has no member {name!r}; it has'
-      f' {", ".join(known) or "none"}. A new one is a dict:'
+      f' {", ".join(mixture) or "none"}. A new one is a dict:'
       f" --config.{MIXTURE}.{name}=\"{{'env': {{'name': ...}}}}\"."
   )
 
@@ -248,20 +250,20 @@ def _flat(name: str, member: Any) -> dict[str, Any]:
         f' none of {", ".join(_TAKEN)}, which metrics are called.'
     )
   start = f'{MIXTURE}.{name}.'
-  found = {'weight': _WEIGHT.default}
+  values = {'weight': _WEIGHT.default}
   for path, value in _walk(start.removesuffix('.'), member):
     leaf = leaf_at(path)
     assert leaf is not None  # `_walk` has asked
     value = fields.convert(path, value, leaf.kind, leaf.meaning)
-    found[path.removeprefix(start)] = value
-  return found
+    values[path.removeprefix(start)] = value
+  return values
 
 
 def _walk(path: str, values: Any) -> Iterator[tuple[str, Any]]:
   """Paths and values of the fields below a section."""
   if not isinstance(values, Mapping):
-    known = ('weight', *_SECTIONS)
-    raise ConfigError(fields.no_section(path, values, known))
+    choices = ('weight', *_SECTIONS)
+    raise ConfigError(fields.no_section(path, values, choices))
   for name, value in values.items():
     inner = f'{path}.{name}'
     leaf = leaf_at(inner)
@@ -275,35 +277,35 @@ def _walk(path: str, values: Any) -> Iterator[tuple[str, Any]]:
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
   """Values by paths as dicts in dicts."""
-  found: dict[str, Any] = {}
+  tree: dict[str, Any] = {}
   for path, value in values.items():
     *parents, name = path.split('.')
-    section = found
+    section = tree
     for part in parents:
       section = section.setdefault(part, {})
     section[name] = value
-  return found
+  return tree
 
 
 def _inherit(config: Train, values: Mapping[str, Any]) -> dict[str, Any]:
   """All values of a member's sections: its own over the run's."""
-  found: dict[str, Any] = {}
+  result: dict[str, Any] = {}
   for section in _SECTIONS:
     part = dataclasses.asdict(getattr(config, section))
     # Options may be dicts; a section in a section is none.
-    found |= flat(part, {_OPTIONS}, f'{section}.')
-  options = found.pop(_OPTIONS)
+    result |= flat(part, {_OPTIONS}, f'{section}.')
+  options = result.pop(_OPTIONS)
   if values.get('env.name', config.env.name) == config.env.name:
-    found |= {f'{_OPTIONS}.{name}': value for name, value in options.items()}
+    result |= {f'{_OPTIONS}.{name}': value for name, value in options.items()}
   else:
     for name in _OF_ENV:
-      found.pop(f'env.{name}', None)
-    found.pop('eval.task_file')
+      result.pop(f'env.{name}', None)
+    result.pop('eval.task_file')
   if values.get('env.url'):  # servers that run have no children
-    found.pop('env.workers')
+    result.pop('env.workers')
   if values.get('horizon.kind', config.horizon.kind) != config.horizon.kind:
-    found = {k: v for k, v in found.items() if not k.startswith('horizon.')}
-  found |= values
+    result = {k: v for k, v in result.items() if not k.startswith('horizon.')}
+  result |= values
   # None: the environment's own.
   unset = lambda k, v: v is None and k.startswith(f'{_OPTIONS}.')
-  return {k: v for k, v in found.items() if not unset(k, v)}
+  return {k: v for k, v in result.items() if not unset(k, v)}

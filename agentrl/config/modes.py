@@ -99,11 +99,11 @@ class Sampling(Computing):
 
   def check(self) -> None:
     launch, dtype = self.sampler.launch, self.model.dtype
-    found = launch.value_of('--dtype') if launch.python else None
-    known = SERVER_DTYPES.get(found or '')
-    if found not in (None, 'auto') and known != dtype:
+    server_dtype = launch.value_of('--dtype') if launch.python else None
+    meaning = SERVER_DTYPES.get(server_dtype or '')
+    if server_dtype not in (None, 'auto') and meaning != dtype:
       raise ConfigError(
-          f'sampler.launch.flags has --dtype {found}, and'
+          f'sampler.launch.flags has --dtype {server_dtype}, and'
           f' model.dtype={dtype!r}: log-probabilities of servers and'
           ' trainer would differ. Leave the flag out, or set model.dtype.'
       )
@@ -518,14 +518,14 @@ def record(config: Mode) -> dict[str, Any]:
 
 
 def flat(
-    values: Mapping[str, Any], known: Container[str] = (), prefix: str = ''
+    values: Mapping[str, Any], paths: Container[str] = (), prefix: str = ''
 ) -> dict[str, Any]:
   """Values by dotted paths; a dict that is a known field's value stays one."""
-  found: dict[str, Any] = {}
+  result: dict[str, Any] = {}
   for name, value in values.items():
     path = prefix + name
-    if isinstance(value, Mapping) and path not in known:
-      found |= flat(value, known, f'{path}.')
+    if isinstance(value, Mapping) and path not in paths:
+      result |= flat(value, paths, f'{path}.')
     else:
-      found[path] = value
-  return found
+      result[path] = value
+  return result

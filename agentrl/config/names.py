@@ -56,48 +56,50 @@ _SYNONYMS = {
 
 
 def unknown(
-    path: str, mode: str, known: Mapping[str, Mapping[str, Any]]
+    path: str, mode: str, fields: Mapping[str, Mapping[str, Any]]
 ) -> str:
   """The message about a field that the configs of a mode lack.
 
   Args:
     path: dotted.
     mode: of the config.
-    known: the fields of each mode, by their paths.
+    fields: the fields of each mode, by their paths.
   """
   refused = _REFUSED | _REFUSED_IN.get(mode, {})
   if path in refused:
     return refused[path]
   if path in RENAMED:
     return f'{path} is called {RENAMED[path]} now.'
-  elsewhere = [x for x in known if path in known[x] or children(path, known[x])]
+  elsewhere = [
+      x for x in fields if path in fields[x] or children(path, fields[x])
+  ]
   if elsewhere:
     modes = ', '.join(elsewhere)
     return f'{path} has no effect with mode={mode!r}; it acts in {modes}.'
-  if meant := _meant(path, known[mode]):
+  if meant := _meant(path, fields[mode]):
     return f'Unknown field {path}. Did you mean {" or ".join(meant)}?'
   section = path.rpartition('.')[0]
-  beside = section and children(section, known[mode])
+  beside = section and children(section, fields[mode])
   which = 'known' if beside or not section else 'known sections'
-  listed = ', '.join(sorted(beside or children('', known[mode])))
+  listed = ', '.join(sorted(beside or children('', fields[mode])))
   return f'Unknown field {path}; {which}: {listed}.'
 
 
-def children(section: str, known: Iterable[str]) -> list[str]:
+def children(section: str, paths: Iterable[str]) -> list[str]:
   """Names in a section, the whole config by '', among the known paths."""
   start = f'{section}.' if section else ''
-  inner = (path[len(start) :] for path in known if path.startswith(start))
+  inner = (path[len(start) :] for path in paths if path.startswith(start))
   return list(dict.fromkeys(name.partition('.')[0] for name in inner))
 
 
-def _meant(path: str, known: Mapping[str, Any]) -> list[str]:
+def _meant(path: str, paths: Mapping[str, Any]) -> list[str]:
   """The fields, or the section, that a wrong path may mean."""
   *parents, name = [_SYNONYMS.get(part, part) for part in path.split('.')]
-  sections = {path.rpartition('.')[0] for path in known}
+  sections = {path.rpartition('.')[0] for path in paths}
   guess = '.'.join([*parents, name])
-  if guess in known or guess in sections:
+  if guess in paths or guess in sections:
     return [guess]
-  near = difflib.get_close_matches(guess, [*known, *sections], 1, 0.8)
+  near = difflib.get_close_matches(guess, [*paths, *sections], 1, 0.8)
   # The right name in another section, unless that one is close as a whole.
-  same = [x for x in known if x.rpartition('.')[2] == name][:3]
+  same = [x for x in paths if x.rpartition('.')[2] == name][:3]
   return same if same and not set(near) & set(same) else near

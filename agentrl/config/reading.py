@@ -51,22 +51,22 @@ def read(config: ConfigDict, run: Mapping[str, Any] | None = None) -> Any:
   check_mode(mode)
   algo = values.get('algo')
   named = algo.get('name') if isinstance(algo, dict) else ''
-  known = leaves(mode, named or '')
-  chosen = _flat(values, '', mode, known, named or '')
+  table = leaves(mode, named or '')
+  chosen = _flat(values, '', mode, table, named or '')
   _bring(chosen, mode, run or {})
   chosen.setdefault(NAME, Grpo.name)
   chosen.setdefault('env.name', EnvName.name)
-  made = _make(MODES[mode], chosen, '')
-  _check_acting(made, made, '')
-  made.check()
-  return made
+  result = _make(MODES[mode], chosen, '')
+  _check_acting(result, result, '')
+  result.check()
+  return result
 
 
-def replace_sections(made: Any, values: Mapping[str, Any]) -> Any:
+def replace_sections(config: Any, values: Mapping[str, Any]) -> Any:
   """A config that was read, with other sections, checked likewise.
 
   Args:
-    made: by `read`.
+    config: by `read`.
     values: all that the new sections have, by their paths.
 
   Raises:
@@ -75,36 +75,36 @@ def replace_sections(made: Any, values: Mapping[str, Any]) -> Any:
   values = dict(values)
   names = {path.partition('.')[0] for path in values}
   values.setdefault('env.name', EnvName.name)
-  made = dataclasses.replace(
-      made,
+  config = dataclasses.replace(
+      config,
       **{
-          name: _make(type(getattr(made, name)), values, f'{name}.')
+          name: _make(type(getattr(config, name)), values, f'{name}.')
           for name in names
       },
   )
-  _check_acting(made, made, '')
-  made.check()
-  return made
+  _check_acting(config, config, '')
+  config.check()
+  return config
 
 
 def brought(mode: str, run: Mapping[str, Any]) -> dict[str, Any]:
   """Values that a run brings to a config of this mode, by their paths here."""
-  found = {}
+  values = {}
   for path, source in MODES[mode].BROUGHT.items():
     value: Any = run
     for part in source.split('.'):
       value = value.get(part) if isinstance(value, Mapping) else None
     if value is not None:
-      found[path] = value
-  return found
+      values[path] = value
+  return values
 
 
 def _flat(
-    values: Any, section: str, mode: str, known: Mapping[str, Leaf], algo: str
+    values: Any, section: str, mode: str, table: Mapping[str, Leaf], algo: str
 ) -> dict[str, Any]:
   """Values by their paths; refuses names that the mode lacks."""
-  inner = names.children(section, known)
-  if section == 'env' and 'env.name' in known:
+  inner = names.children(section, table)
+  if section == 'env' and 'env.name' in table:
     inner.append('options')
   if not isinstance(values, Mapping):
     raise ConfigError(fields.no_section(section, values, inner))
@@ -113,77 +113,79 @@ def _flat(
     # Options are checked with their environment.
     if name not in inner and section != OPTIONS:
       raise ConfigError(unknown(start + name, mode, algo))
-  found: dict[str, Any] = {}
+  result: dict[str, Any] = {}
   for name, value in values.items():
-    path, leaf = start + name, known.get(start + name)
+    path, leaf = start + name, table.get(start + name)
     if leaf is None and section == OPTIONS:
       leaf = Leaf(path, Any, None, OPTION)
     if leaf is None:
-      found |= _flat(value, path, mode, known, algo)
+      result |= _flat(value, path, mode, table, algo)
     elif value is not None or leaf.default is not None:
-      found[path] = value  # else the default, which may be an algorithm's own
-  return found
+      result[path] = value  # else the default, which may be an algorithm's own
+  return result
 
 
 def _bring(values: dict[str, Any], mode: str, run: Mapping[str, Any]) -> None:
   """Fills what is open; an empty text stands for an explicit None."""
-  found = brought(mode, run)
-  if values.get('env.name') not in (None, found.get('env.name')):
+  from_run = brought(mode, run)
+  if values.get('env.name') not in (None, from_run.get('env.name')):
     # Another environment than the run's has other servers, options and tasks.
     elsewhere = lambda path: path.startswith('env.') or path == 'eval.task_file'
-    found = {path: x for path, x in found.items() if not elsewhere(path)}
+    from_run = {path: x for path, x in from_run.items() if not elsewhere(path)}
   for path in MODES[mode].BROUGHT:
     if path == OPTIONS:
-      for name, value in found.get(path, {}).items():
+      for name, value in from_run.get(path, {}).items():
         values.setdefault(f'{path}.{name}', value)
     elif values.get(path) == '':
       values[path] = None
     elif values.get(path) is None:
       values.pop(path, None)
       idle = path in _OF_SERVERS and not values.get('env.url')
-      if path in found and not idle:
-        values[path] = found[path]
+      if path in from_run and not idle:
+        values[path] = from_run[path]
 
 
 def _make(cls: type, values: Mapping[str, Any], prefix: str) -> Any:
   """The dataclass of a section, checked unless it is a whole mode's."""
-  made = {}
+  arguments = {}
   for item in dataclasses.fields(cls):
     path, kind = prefix + item.name, item.type
     if kind is Online:
       kind = algorithm.hyperparams(values[NAME])
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-      made[item.name] = _make(kind, values, f'{path}.')
+      arguments[item.name] = _make(kind, values, f'{path}.')
     elif path == OPTIONS:
-      made[item.name] = _options(values)
+      arguments[item.name] = _options(values)
     elif path in values:
       meaning = fields.meaning(item)
       value = fields.convert(path, values[path], kind, meaning)
       fields.check(path, value, meaning)
-      made[item.name] = value
-  made = cls(**made)
-  if hasattr(made, 'check') and prefix:
-    made.check()
-  return made
+      arguments[item.name] = value
+  section = cls(**arguments)
+  if hasattr(section, 'check') and prefix:
+    section.check()
+  return section
 
 
 def _options(values: Mapping[str, Any]) -> dict[str, Any]:
   """Options of the chosen environment, its own defaults included."""
   start = f'{OPTIONS}.'
-  given = {k[len(start) :]: v for k, v in values.items() if k.startswith(start)}
-  for name, value in given.items():
+  options = {
+      k[len(start) :]: v for k, v in values.items() if k.startswith(start)
+  }
+  for name, value in options.items():
     fields.check(start + name, value, OPTION)
   # Those of an environment from elsewhere are its own to check.
   if plugins.is_own(values['env.name']):
-    return given
+    return options
   spec = envs.get(values['env.name'])
-  for name, value in given.items():
+  for name, value in options.items():
     if name not in spec.options and value is not None:
       path = start + name
-      if found := owners(path):
+      if others := owners(path):
         field = f'{path}={value!r}'
-        raise ConfigError(idle(field, 'env.name', spec.name, found))
-  return spec.check_options(given)
+        raise ConfigError(idle(field, 'env.name', spec.name, others))
+  return spec.check_options(options)
 
 
 def _check_acting(config: Any, section: Any, prefix: str) -> None:

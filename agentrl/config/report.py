@@ -30,8 +30,8 @@ def overview(folder: pathlib.Path) -> str:
     tree = ast.parse(path.read_text(encoding='utf-8'))
     defined = [getattr(node, 'name', None) for node in tree.body]
     if 'get_config' in defined:
-      said = (ast.get_docstring(tree) or '').partition('\n')[0]
-      files[f'{folder.name}/{path.name}'] = said
+      summary = (ast.get_docstring(tree) or '').partition('\n')[0]
+      files[f'{folder.name}/{path.name}'] = summary
   return f'modes:\n{_listed(modes)}\n\nconfig files:\n{_listed(files)}'
 
 
@@ -62,12 +62,12 @@ def show_fields(
   Raises:
     ConfigError: there is no such section.
   """
-  known = build.leaves(mode, algo, env)
-  if build.MIXTURE in known and section.startswith(build.MIXTURE):
-    known = mixture.leaves()
+  leaf_table = build.leaves(mode, algo, env)
+  if build.MIXTURE in leaf_table and section.startswith(build.MIXTURE):
+    leaf_table = mixture.leaves()
   shown = [
       leaf
-      for path, leaf in known.items()
+      for path, leaf in leaf_table.items()
       if not section or f'{path}.'.startswith(f'{section}.')
   ]
   if not shown:
@@ -105,7 +105,7 @@ def show_values(
     config: ConfigDict,
     read: Mode,
     run: Mapping[str, Any] | None,
-    given: Collection[str],
+    flag_paths: Collection[str],
 ) -> None:
   """Prints every value of a config that was read, and where it is from.
 
@@ -113,9 +113,9 @@ def show_values(
     config: as it was read.
     read: the same, as `reading.read` gives it.
     run: the config of the run that it goes on from.
-    given: paths of fields and sections that flags set.
+    flag_paths: paths of fields and sections that flags set.
   """
-  rows = list(origins(config, read, run, given))
+  rows = list(origins(config, read, run, flag_paths))
   wide = max(len(path) for path, _, _ in rows)
   # A long value moves its own origin alone.
   across = min(60, max(len(repr(value)) for _, value, _ in rows))
@@ -127,7 +127,7 @@ def origins(
     config: ConfigDict,
     read: Mode,
     run: Mapping[str, Any] | None,
-    given: Collection[str],
+    flag_paths: Collection[str],
 ) -> Iterator[tuple[str, Any, str]]:
   """Path, value and origin of every field; see `show_values`.
 
@@ -139,7 +139,7 @@ def origins(
   brought = flat(reading.brought(read.mode, run or {}), usual)
   chosen = flat(config.to_dict(), usual)
   for path, value in flat(recorded, usual).items():
-    if any(f'{path}.'.startswith(f'{name}.') for name in given):
+    if any(f'{path}.'.startswith(f'{name}.') for name in flag_paths):
       origin = 'flag'
     elif chosen.get(path) is None and brought.get(path, ...) == value:
       origin = 'run'

@@ -19,9 +19,9 @@ from agentrl.errors import CheckpointError, ConfigError
 from agentrl.models.options import TINY
 from agentrl.runtime import workdir as workdir_lib
 
-# More steps, other checkpoints, another panel, mesh or kernel and less memory
-# continue the same run, wherever its programs are kept. A panel that the horizon
-# follows does not.
+# More steps, other checkpoints, another panel or mesh and less memory continue
+# the same run, wherever its programs are kept. A panel that the horizon follows
+# does not.
 _FREE = (
     'compile_cache',
     'num_steps',
@@ -31,10 +31,14 @@ _FREE = (
     'env.retry_s',
     'sampler.',
     'mesh.',
-    'model.attention',
     'model.remat',
     'optim.max_tokens',
     'track.',
+)
+# Of those, what changes no episode; a server's flags may, where it runs does not.
+_FREE_PLAYING = (
+    *(x for x in _FREE if x != 'sampler.'),
+    *('sampler.urls', 'sampler.router'),
 )
 # Of an evaluation, what changes neither what is played nor by whom.
 _FREE_EVALUATION = (
@@ -62,7 +66,10 @@ _STEPLESS = {'agentevol': 1}
 _SHOWN = 8  # fields that an error names; an old run may differ in fifty
 _MEMBER = re.compile(rf'{MIXTURE}\.\w+\.')  # of a mixture: as the run's own
 # Fields of before that had one value which a run could have.
-_GONE = ('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every')
+_GONE = (
+    *('rollout.top_p', 'rollout.top_k', 'optim.warmup_steps', 'eval.every'),
+    'model.attention',
+)
 
 
 def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
@@ -95,7 +102,7 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     return False
   new = flat(config, fields)
   if old.get('mode', new['mode']) != new['mode']:
-    old, new = ({'mode': found['mode']} for found in (old, new))
+    old, new = ({'mode': side['mode']} for side in (old, new))
   else:
     _check_start(old, new, workdir, holds)
     # An older run's config lists what its file did: the rest was the default.
@@ -124,6 +131,22 @@ def check(config: Mapping[str, Any], workdir: pathlib.Path) -> bool:
     )
   _check_steps(config, workdir)
   return not changed
+
+
+def playing(config: Mapping[str, Any]) -> dict[str, Any]:
+  """The fields that may decide how a run's policy plays, by their paths.
+
+  Those of the panel are left out.
+
+  Args:
+    config: of the run, from `config.record`.
+  """
+  fields = reading.leaves_of(config).keys() - {MIXTURE}
+  return {
+      name: value
+      for name, value in flat(config, fields).items()
+      if not _MEMBER.sub('', name).startswith(_FREE_PLAYING)
+  }
 
 
 def _check_start(
@@ -200,11 +223,11 @@ def date(config: Any, workdir: pathlib.Path) -> str:
   Raises:
     ConfigError: the config that is kept there cannot be read.
   """
-  found = config.agent.date
+  day = config.agent.date
   path = workdir / workdir_lib.CONFIG
-  if found is None and _holds(workdir) and path.exists():
-    found = _kept(path).get('agent', {}).get('date')
-  return found or datetime.date.today().isoformat()
+  if day is None and _holds(workdir) and path.exists():
+    day = _kept(path).get('agent', {}).get('date')
+  return day or datetime.date.today().isoformat()
 
 
 def with_date(config: Any, date: str) -> Any:

@@ -257,16 +257,16 @@ class _Span(NamedTuple):
 
 def _segments(batch: TokenBatch, rows: np.ndarray) -> dict[int, list[_Span]]:
   """The segments of each row, in order."""
-  found: dict[int, list[_Span]] = {}
+  segments: dict[int, list[_Span]] = {}
   for row in rows.tolist():
     ids = np.asarray(batch.segment_ids[row])
     starts = np.flatnonzero((np.diff(ids, prepend=0) != 0) & (ids > 0))
     stops = [*starts[1:].tolist(), int((ids > 0).sum())]
-    found[row] = [
+    segments[row] = [
         _Span(row, start, stop - start)
         for start, stop in zip(starts.tolist(), stops, strict=True)
     ]
-  return found
+  return segments
 
 
 def _common_prefixes(batch, spans, sets, groups) -> dict[int, int]:

@@ -55,12 +55,12 @@ def read(
   """
   for where, record in records(path, on_broken=on_broken):
     try:
-      found = parse(record, name=where)
-      check_env(found, env)
+      example = parse(record, name=where)
+      check_env(example, env)
     except DataError as error:
       on_broken(DataError(f'{where}: {error}'))
     else:
-      yield found
+      yield example
 
 
 def parse(record: Any, *, name: str) -> Conversation | Episode:
@@ -90,23 +90,23 @@ def parse(record: Any, *, name: str) -> Conversation | Episode:
     prompt = of_side(record, 'prompt', 'user')
     rest = of_side(record, key, 'assistant')
     return make(prompt, rest, item=item, name=name)
-  found = messages_lib.read(record[key])
+  conversation = messages_lib.read(record[key])
   opening = record.get('prompt')
-  texts = [m.content for m in found.messages]
+  texts = [m.content for m in conversation.messages]
   if opening is not None and opening not in texts:
     raise DataError(
         f"it has a 'prompt' that is none of its {key!r}: {opening!r:.60}"
     )
   check_fields(record, ('item_id', 'prompt', key))
-  return make(messages_lib.Read((), ()), found, item=item, name=name)
+  return make(messages_lib.Read((), ()), conversation, item=item, name=name)
 
 
-def check_fields(record: dict[str, Any], known: Sequence[str], **how) -> None:
+def check_fields(record: dict[str, Any], fields: Sequence[str], **how) -> None:
   """Refuses a field of a record that is not known, or cannot be honoured.
 
   Args:
     record: of any kind but an episode.
-    known: its fields.
+    fields: names of its fields.
     **how: see `json_files.check_fields`.
 
   Raises:
@@ -117,7 +117,7 @@ def check_fields(record: dict[str, Any], known: Sequence[str], **how) -> None:
       raise DataError(f'it has {field}={record[field]!r:.60}; {way_out}')
   harmless = how.pop('harmless', frozenset()) | json_files.NOTES
   json_files.check_fields(
-      record, known, harmless=harmless | UNSUPPORTED.keys(), **how
+      record, fields, harmless=harmless | UNSUPPORTED.keys(), **how
   )
 
 
@@ -170,23 +170,27 @@ def make(
   item = None if item is None else str(item)
   env, _, number = (item or '').rpartition('_')
   # Longer numbers than any list of tasks has are part of a name.
-  known = bool(re.fullmatch('[0-9]{1,18}', number))
+  is_id = bool(re.fullmatch('[0-9]{1,18}', number))
   return Conversation(
       name=name if item is None else item,
-      env=env if known else '',
-      task_id=int(number) if known else 0,
+      env=env if is_id else '',
+      task_id=int(number) if is_id else 0,
       messages=messages,
       learn=learn,
       where=name,
   )
 
 
-def check_env(found: Conversation | Episode, env: str | None) -> None:
+def check_env(example: Conversation | Episode, env: str | None) -> None:
   """Raises DataError: it was recorded in another environment than `env`."""
-  if env is not None and found.env not in ('', env):
-    name = found.name if isinstance(found, Conversation) else found.episode_id
+  if env is not None and example.env not in ('', env):
+    name = (
+        example.name
+        if isinstance(example, Conversation)
+        else example.episode_id
+    )
     raise DataError(
-        f'{name!r:.80} is of the environment {found.env!r:.40}, not of this'
+        f'{name!r:.80} is of the environment {example.env!r:.40}, not of this'
         f" run's env.name={env!r}"
     )
 
@@ -221,14 +225,14 @@ def _check(messages: Sequence[Message], learn: Sequence[bool]) -> None:
       raise DataError(f'message {index} is to be learnt and empty')
 
 
-def texts_of(found: Conversation | Episode) -> list[str]:
+def texts_of(example: Conversation | Episode) -> list[str]:
   """All that is said in it."""
-  if isinstance(found, Conversation):
-    return [message.content for message in found.messages]
+  if isinstance(example, Conversation):
+    return [message.content for message in example.messages]
   return [
-      *(message.content for message in found.prompt),
-      *(turn.completion for turn in found.turns),
-      *(turn.observation for turn in found.turns),
+      *(message.content for message in example.prompt),
+      *(turn.completion for turn in example.turns),
+      *(turn.observation for turn in example.turns),
   ]
 
 

@@ -155,11 +155,11 @@ def from_record(record: Any) -> Episode:
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(str(error)) from error
   sampled = [stop - start for start, stop in episode.sampled_runs]
-  said = [turn.completion_tokens for turn in episode.turns]
-  if episode.tokens and sampled != said:
+  of_turns = [turn.completion_tokens for turn in episode.turns]
+  if episode.tokens and sampled != of_turns:
     raise DataError(
         f'episode {episode.episode_id!r} contradicts itself: its mask has runs'
-        f' of {_short(sampled)} tokens, its turns sampled {_short(said)}'
+        f' of {_short(sampled)} tokens, its turns sampled {_short(of_turns)}'
     )
   return episode
 
@@ -295,9 +295,9 @@ def write_learned(path: pathlib.Path, **arrays: np.ndarray | None) -> None:
   """
   path = path.with_suffix('.npz')
   # NumPy's annotations take every `**` for its option `allow_pickle`.
-  given: dict[str, Any] = {k: v for k, v in arrays.items() if v is not None}
+  columns: dict[str, Any] = {k: v for k, v in arrays.items() if v is not None}
   try:
-    np.savez_compressed(path, **given)
+    np.savez_compressed(path, **columns)
   except OSError as error:
     raise DataError(f'Cannot write {path}: {error}') from error
 

@@ -68,8 +68,8 @@ def read(items: Any, what: str = 'its messages') -> Read:
   """
   if not isinstance(items, list) or not items:
     raise DataError(f'{what} are no list, or an empty one')
-  found = [_read_one(item, f'message {i}') for i, item in enumerate(items)]
-  return Read(tuple(m for m, _ in found), tuple(learn for _, learn in found))
+  pairs = [_read_one(item, f'message {i}') for i, item in enumerate(items)]
+  return Read(tuple(m for m, _ in pairs), tuple(learn for _, learn in pairs))
 
 
 def _read_one(item: Any, name: str) -> tuple[Message, bool]:
@@ -109,10 +109,10 @@ def _way_out(role: Any) -> str:
 
 def _one_of(item: dict[str, Any], names: tuple[str, str], where: str) -> Any:
   """The value of the one of two fields that is there; None without any."""
-  found = [item[name] for name in names if item.get(name) is not None]
-  if len(found) > 1 and found[0] != found[1]:
+  values = [item[name] for name in names if item.get(name) is not None]
+  if len(values) > 1 and values[0] != values[1]:
     raise DataError(f'{where} has both {names[0]!r} and {names[1]!r}')
-  return found[0] if found else None
+  return values[0] if values else None
 
 
 def _text(content: Any, name: str) -> str:
@@ -148,14 +148,14 @@ def _part(part: Any, name: str) -> str:
 
 def _learn(item: dict[str, Any], name: str) -> bool | None:
   """True or False, as the message says; None: it does not say."""
-  said = {field: item[field] for field in LEARN if item.get(field) is not None}
-  for field, value in said.items():
+  flags = {field: item[field] for field in LEARN if item.get(field) is not None}
+  for field, value in flags.items():
     if value not in (0, 1):  # True and False are such
       raise DataError(
           f'{name} has {field}={value!r:.60}, which is neither true nor false,'
           ' 1 nor 0: a message is learnt whole or not at all'
       )
-  if len(set(map(bool, said.values()))) > 1:
-    marks = ', '.join(f'{field}={value!r}' for field, value in said.items())
+  if len(set(map(bool, flags.values()))) > 1:
+    marks = ', '.join(f'{field}={value!r}' for field, value in flags.items())
     raise DataError(f'{name} contradicts itself: {marks}')
-  return bool(next(iter(said.values()))) if said else None
+  return bool(next(iter(flags.values()))) if flags else None

@@ -62,17 +62,17 @@ def read(
   for where, record in conversations.records(path, on_broken=on_broken):
     try:
       is_pair = isinstance(record, dict) and 'chosen' in record
-      found: Pair | Conversation | Episode = (
+      example: Pair | Conversation | Episode = (
           parse if is_pair else conversations.parse
       )(record, name=where)
-      if isinstance(found, Conversation):
+      if isinstance(example, Conversation):
         raise DataError('a conversation alone is no pair and has no return')
-      one = found.better if isinstance(found, Pair) else found
+      one = example.better if isinstance(example, Pair) else example
       conversations.check_env(one, env)
     except DataError as error:
       on_broken(DataError(f'{where}: {error}'))
     else:
-      yield found
+      yield example
 
 
 def parse(record: dict[str, Any], *, name: str) -> Pair:
@@ -101,13 +101,13 @@ def parse(record: dict[str, Any], *, name: str) -> Pair:
   if any(_may_hold(prompt, side) for side in sides):
     prompt, sides = _split(prompt, sides)
   item = record.get('id', record.get('item_id'))
-  found = []
+  pair = []
   for key, side in zip(_SIDES, sides, strict=True):
     try:
-      found.append(conversations.make(prompt, side, item=item, name=name))
+      pair.append(conversations.make(prompt, side, item=item, name=name))
     except DataError as error:
       raise DataError(f"'prompt' with {key!r}: {error}") from error
-  return Pair(*found)
+  return Pair(*pair)
 
 
 def _may_hold(prompt: Read, side: Read) -> bool:
@@ -169,21 +169,21 @@ def unusable(
     pairs: the better and the worse episode of each.
     names: where each of them is from.
   """
-  found: dict[int, Unusable] = {}
+  verdicts: dict[int, Unusable] = {}
   seen: dict[tuple[bytes, ...], list[int]] = {}
   for index, (better, worse) in enumerate(pairs):
     taught = [_taught(episode) for episode in (better, worse)]
     if not all(taught):
       side = _SIDES[taught.index(b'')]
-      found[index] = Unusable(
+      verdicts[index] = Unusable(
           'nothing to learn', f'its {side!r} has no token to learn'
       )
-    elif _asked(better) != _asked(worse):
-      found[index] = Unusable(
+    elif _prompt_ids(better) != _prompt_ids(worse):
+      verdicts[index] = Unusable(
           'other prompts', 'its two sides answer different prompts'
       )
     elif taught[0] == taught[1]:
-      found[index] = Unusable('equal sides', 'its two sides are the same')
+      verdicts[index] = Unusable('equal sides', 'its two sides are the same')
     else:
       seen.setdefault(tuple(taught), []).append(index)
   for (chosen, rejected), members in seen.items():
@@ -193,8 +193,8 @@ def unusable(
     else:
       kind, reason = 'a repetition', f'it is the same as {names[members[0]]}'
       members = members[1:]
-    found |= dict.fromkeys(members, Unusable(kind, reason))
-  return found
+    verdicts |= dict.fromkeys(members, Unusable(kind, reason))
+  return verdicts
 
 
 def _taught(episode: Episode) -> bytes:
@@ -215,7 +215,7 @@ def _taught(episode: Episode) -> bytes:
   return digest.digest()
 
 
-def _asked(episode: Episode) -> tuple[int, ...]:
+def _prompt_ids(episode: Episode) -> tuple[int, ...]:
   """The tokens before the first sampled one."""
   return episode.tokens[: episode.sampled_runs[0][0]]
 
@@ -247,22 +247,22 @@ def build(
   for episode in episodes:
     if episode.valid:
       # What was asked first differs between attempts, which read another one.
-      asked = episode.turns[0].request
-      key = (episode.env, episode.task_id, episode.prompt, asked)
+      request = episode.turns[0].request
+      key = (episode.env, episode.task_id, episode.prompt, request)
       tasks.setdefault(key, []).append(episode)
   pairs: list[Pair] = []
   without: Counter[str] = Counter()
   for played in tasks.values():
     ranked = sorted(played, key=lambda e: e.episode_return, reverse=True)
     inwards = zip(ranked, reversed(ranked), strict=True)
-    found = [
+    candidates = [
         Pair(better, worse)
         for better, worse in inwards
         if better.episode_return - worse.episode_return >= gap
         and better.episode_return >= threshold
     ]
-    pairs += found[:per_task]
-    if not found:
+    pairs += candidates[:per_task]
+    if not candidates:
       without[_reason(ranked, gap, threshold)] += 1
   return pairs, without
 

@@ -99,11 +99,11 @@ def spans(episode: Episode) -> list[Span]:
 def problems(table: TokenTable) -> list[str]:
   """Contradictions in an episode, in sentences; empty for a healthy one."""
   episode = table.episode
-  found = []
+  messages = []
   lengths = [s.stop - s.start for s in spans(episode) if s.turn is not None]
   expected = [turn.completion_tokens for turn in episode.turns]
   if lengths != expected:
-    found.append(
+    messages.append(
         f'The mask has sampled runs of {lengths} tokens, but the turns sampled'
         f' {expected}.'
     )
@@ -111,7 +111,7 @@ def problems(table: TokenTable) -> list[str]:
     pairs = list(zip(values, episode.completion_mask, strict=True))
     stray = [i for i, (value, on) in enumerate(pairs) if value and not on]
     if stray:
-      found.append(
+      messages.append(
           f'{len(stray)} tokens that nobody sampled have a {name}, first the'
           f' one at {stray[0]}.'
       )
@@ -119,18 +119,18 @@ def problems(table: TokenTable) -> list[str]:
         i for i, (x, on) in enumerate(pairs) if on and not math.isfinite(x)
     ]
     if broken:
-      found.append(
+      messages.append(
           f'{len(broken)} sampled tokens have a {name} that is no number, first'
           f' the one at {broken[0]}.'
       )
   if table.rewards is not None:
     total, wanted = sum(table.rewards), episode.episode_return
     if not math.isclose(total, wanted, rel_tol=1e-5, abs_tol=1e-6):
-      found.append(
+      messages.append(
           f'The rewards of the tokens sum to {total:g}, those of the turns to'
           f' {wanted:g}.'
       )
-  return found
+  return messages
 
 
 def facts(episode: Episode) -> dict[str, str]:

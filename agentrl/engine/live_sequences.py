@@ -48,8 +48,8 @@ class LiveSequences:
 
   def abort(self, rid: str | None) -> int:
     """Ends sequences; counts them. See `EngineCore.abort`."""
-    known = {s.request.rid for s in (*self.running, *self.waiting)}
-    if rid is not None and rid not in known:
+    rids = {s.request.rid for s in (*self.running, *self.waiting)}
+    if rid is not None and rid not in rids:
       return 0
     return self._abort(lambda s: rid is None or s.request.rid.startswith(rid))
 

@@ -57,7 +57,7 @@ def are_used(params: SamplingParams) -> bool:
   )
 
 
-def collect(
+def make_arrays(
     rows: Sequence[LogitParams | None], batch: int, vocab: int
 ) -> LogitArrays[np.ndarray]:
   """The arrays of a dispatch; rows of None stay as they are."""

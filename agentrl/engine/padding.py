@@ -87,7 +87,7 @@ def decode_rows(
       ),
       stop_ids=stop_ids,
       settings=settings,
-      logit_arrays=logit_processors.collect(wanted, batch, vocab)
+      logit_arrays=logit_processors.make_arrays(wanted, batch, vocab)
       if adjusted
       else None,
   )

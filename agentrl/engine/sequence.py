@@ -194,8 +194,8 @@ class Sequence:
         self.finish_reason = {'type': request_lib.STOP, 'matched': token}
       else:
         # All are fed, so that each has seen every token.
-        found = [finder.feed(token) for finder in self._finders]
-        matched = next((m for m in found if m is not None), None)
+        matches = [finder.feed(token) for finder in self._finders]
+        matched = next((m for m in matches if m is not None), None)
         if matched is not None:
           self.finish_reason = {'type': request_lib.STOP, 'matched': matched}
       if self.finish_reason is None and self.budget <= 0:

@@ -42,8 +42,8 @@ class ServedWeights:
     name = request.adapter
     if name in self._params and name not in self._leaving:
       return None
-    known = ', '.join(self.paths.keys() - self._leaving) or 'none'
-    return f'The adapter {name!r} is not loaded; loaded: {known}.'
+    names = ', '.join(self.paths.keys() - self._leaving) or 'none'
+    return f'The adapter {name!r} is not loaded; loaded: {names}.'
 
   def use(self, name: str | None) -> None:
     """Gives the runner the weights of an adapter."""

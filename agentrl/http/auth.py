@@ -52,9 +52,11 @@ def headers(token: str | None) -> dict[str, str]:
 
 def is_authorized(request: web.Request, token: str) -> bool:
   """True if the request carries the token, compared in constant time."""
-  scheme, _, given = request.headers.get('Authorization', '').partition(' ')
+  scheme, _, credentials = request.headers.get('Authorization', '').partition(
+      ' '
+  )
   # Headers are bytes, which need not be UTF-8.
   same = hmac.compare_digest(
-      given.encode('utf-8', 'surrogateescape'), token.encode()
+      credentials.encode('utf-8', 'surrogateescape'), token.encode()
   )
   return same and scheme.lower() == 'bearer'

@@ -36,10 +36,10 @@ async def read(request: web.Request) -> bytes:
     words = ' '.join(str(error).split())
     raise Unreadable(f'The body cannot be read: {words}') from error
   limit = request.client_max_size
-  found = _decompress(packed, encoding_of(request), limit)
-  if len(found) > limit:
+  body = _decompress(packed, encoding_of(request), limit)
+  if len(body) > limit:
     raise web.HTTPRequestEntityTooLarge(limit)
-  return found
+  return body
 
 
 @web.middleware
@@ -71,10 +71,10 @@ def _decompress(packed: bytes, encoding: str, limit: int) -> bytes:
       # send the bare stream.
       bits = 15 if packed[:1] and packed[0] & 0xF == 8 else -15
       stream = zlib.decompressobj(bits)
-      found = stream.decompress(packed, limit + 1)
-      if not stream.eof and len(found) <= limit:
+      body = stream.decompress(packed, limit + 1)
+      if not stream.eof and len(body) <= limit:
         raise EOFError('it ends before the end of the stream')
-      return found
+      return body
   except (OSError, EOFError, zlib.error) as error:
     raise Unreadable(
         f'The body cannot be read: it is no {encoding}: {error}'

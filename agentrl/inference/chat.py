@@ -221,17 +221,17 @@ class ChatClient:
       EngineError: the server asks for a longer pause than is allowed.
     """
     options = self._options
-    asked = error.retry_after_s if isinstance(error, Overloaded) else None
+    pause_s = error.retry_after_s if isinstance(error, Overloaded) else None
     jitter = random.uniform(0.5, 1.0) * options.backoff_s
-    if asked is None:
+    if pause_s is None:
       return min(2 ** min(attempt - 1, 30) * jitter, options.max_wait_s)
-    if asked > options.max_wait_s:
+    if pause_s > options.max_wait_s:
       raise EngineError(
-          f'{error} It asks to wait {asked:g} s, longer than'
+          f'{error} It asks to wait {pause_s:g} s, longer than'
           f' api.max_wait_s={options.max_wait_s:g}; raise that, or come later.'
       ) from error
-    self._resume_at = max(self._resume_at, time.monotonic() + asked)
-    return asked + min(jitter, options.max_wait_s)
+    self._resume_at = max(self._resume_at, time.monotonic() + pause_s)
+    return pause_s + min(jitter, options.max_wait_s)
 
 
 def _counts(completion: TextCompletion) -> tuple[int | None, ...]:

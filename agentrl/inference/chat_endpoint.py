@@ -79,31 +79,31 @@ class ChatEndpoint:
       return await self._post(body)
     except _Refused as error:
       way_out = await self._way_out(error)
-      said = str(self._without_key(error))
-      if way_out and said[-1:] not in '.!?':
-        said += '.'
-      raise EngineRefusal(f'{said}{way_out}') from None
+      message = str(self._without_key(error))
+      if way_out and message[-1:] not in '.!?':
+        message += '.'
+      raise EngineRefusal(f'{message}{way_out}') from None
     except EngineError as error:
       raise self._without_key(error) from None
 
   async def _post(self, body: dict[str, Any]) -> TextCompletion:
     url = f'{self._url}/chat/completions'
-    asked = f'POST {url}'
+    request = f'POST {url}'
     status, headers, content = await self._exchange(
         'POST', url, self._options.timeout_s, body
     )
     if status == 200:
-      return chat_replies.completion(content, asked)
+      return chat_replies.completion(content, request)
     if 300 <= status < 400:
       raise EngineRefusal(
-          f'{asked} leads to {headers.get("Location", "")[:200]!r}; set api.url'
-          ' to the address itself: keys are sent to no other.'
+          f'{request} leads to {headers.get("Location", "")[:200]!r}; set'
+          ' api.url to the address itself: keys are sent to no other.'
       )
     wait_s = retry_after.parse(
         headers.get('Retry-After'), datetime.datetime.now(datetime.UTC)
     )
     error = chat_replies.refused(
-        status, content, f'{asked} gave {status}', wait_s
+        status, content, f'{request} gave {status}', wait_s
     )
     if error.retryable or isinstance(error, chat_replies.ContextExceeded):
       raise error
@@ -167,12 +167,12 @@ class ChatEndpoint:
     url = f'{self._url}/models/{name}'
     try:
       status, _, content = await self._exchange('GET', url, _MODELS_S)
-      found = json.loads(content) if status == 200 else {}
+      reply = json.loads(content) if status == 200 else {}
     except Unreachable as error:
       raise self._without_key(error) from None
     except (EngineError, ValueError, RecursionError):
       return {}  # chats may work all the same
-    return found if isinstance(found, dict) else {}
+    return reply if isinstance(reply, dict) else {}
 
   async def _exchange(
       self, method: str, url: str, timeout_s: float, body: Any = None

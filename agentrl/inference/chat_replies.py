@@ -124,7 +124,7 @@ _FAILED = msgspec.json.Decoder(_Failed)
 _CARDS = msgspec.json.Decoder(_Cards)
 
 
-def completion(body: bytes, asked: str) -> TextCompletion:
+def completion(body: bytes, request: str) -> TextCompletion:
   """Reads the body of a reply with status 200.
 
   A completion may be empty: a reasoning that used all of its tokens, a filter.
@@ -133,43 +133,43 @@ def completion(body: bytes, asked: str) -> TextCompletion:
 
   Args:
     body: of the reply.
-    asked: the request, for errors.
+    request: the request, for errors.
 
   Raises:
     EngineError: it is an error, or not a chat completion.
   """
-  check_error_body(body, asked)
+  check_error_body(body, request)
   try:
     reply = replies.decode(body, _CHAT.decode)
   except replies.OutsideContract as error:
     raise EngineRefusal(
-        f'{asked} gave JSON outside its contract ({error}): {_shown(body)}'
+        f'{request} gave JSON outside its contract ({error}): {_shown(body)}'
     ) from error
   except replies.NotJson as error:
     raise EngineRefusal(
-        f'{asked} gave no JSON ({error}); api.url must be the address of an'
+        f'{request} gave no JSON ({error}); api.url must be the address of an'
         f' OpenAI-compatible endpoint, up to /v1. It said: {_shown(body)}'
     ) from error
   if not reply.choices:
-    raise EngineError(f'{asked} gave no choice: {_shown(body)}')
+    raise EngineError(f'{request} gave no choice: {_shown(body)}')
   choice = reply.choices[0]
   usage = reply.usage or _Usage()
   details = usage.prompt_tokens_details or _Details()
-  prompt = _count('prompt_tokens', usage.prompt_tokens, asked)
+  prompt = _count('prompt_tokens', usage.prompt_tokens, request)
   return TextCompletion(
-      text=_text(choice.message, asked),
+      text=_text(choice.message, request),
       finish_reason=choice.finish_reason or UNKNOWN,
       weight_version=_version(reply),
       prompt_tokens=prompt,
-      cached_tokens=_cached(details.cached_tokens, prompt, asked),
+      cached_tokens=_cached(details.cached_tokens, prompt, request),
       completion_tokens=_count(
-          'completion_tokens', usage.completion_tokens, asked
+          'completion_tokens', usage.completion_tokens, request
       ),
       latency_s=0.0,  # the caller has the clock
   )
 
 
-def _text(message: _Message, asked: str) -> str:
+def _text(message: _Message, request: str) -> str:
   """What the model answers.
 
   Raises:
@@ -177,22 +177,22 @@ def _text(message: _Message, asked: str) -> str:
   """
   content = message.content
   if isinstance(content, list):
-    content = ''.join(_part(part, asked) for part in content)
+    content = ''.join(_part(part, request) for part in content)
   content = content or message.refusal or ''
   if len(content) > _MAX_CHARS:
     raise EngineRefusal(
-        f'{asked} gave {len(content)} characters; at most {_MAX_CHARS} are'
+        f'{request} gave {len(content)} characters; at most {_MAX_CHARS} are'
         ' read.'
     )
   if not content.strip() and message.tool_calls:
     raise EngineRefusal(
-        f'{asked} gave a call of a tool and no text, and no tool was offered;'
+        f'{request} gave a call of a tool and no text, and no tool was offered;'
         " switch off the server's tool parser, or choose another model."
     )
   return content
 
 
-def _part(part: Any, asked: str) -> str:
+def _part(part: Any, request: str) -> str:
   """The answer in a part of a content; '' of a thought."""
   if isinstance(part, str):
     return part
@@ -203,19 +203,19 @@ def _part(part: Any, asked: str) -> str:
   text = part.get(_TEXTS[kind]) if kind in _TEXTS else None
   if not isinstance(text, str):
     raise EngineRefusal(
-        f'{asked} gave content with a part that is no text:'
+        f'{request} gave content with a part that is no text:'
         f' {str(part)[:_SHOWN]}'
     )
   return text
 
 
-def _count(name: str, value: float | None, asked: str) -> int | None:
+def _count(name: str, value: float | None, request: str) -> int | None:
   """A whole number of tokens, however it is written."""
   if value is None:
     return None
   if value == int(value):
     return int(value)
-  raise EngineRefusal(f'{asked} counted {name}={value}.')
+  raise EngineRefusal(f'{request} counted {name}={value}.')
 
 
 def _version(reply: _Chat) -> str:
@@ -225,18 +225,20 @@ def _version(reply: _Chat) -> str:
   return ' '.join(str(name)[:200] for name in names if name)
 
 
-def _cached(value: float | None, prompt: int | None, asked: str) -> int | None:
-  cached = _count('cached_tokens', value, asked)
+def _cached(
+    value: float | None, prompt: int | None, request: str
+) -> int | None:
+  cached = _count('cached_tokens', value, request)
   if cached is None or prompt is None:
     return None
   if cached > prompt:
     raise EngineRefusal(
-        f'{asked} counted {cached} cached tokens in a prompt of {prompt}.'
+        f'{request} counted {cached} cached tokens in a prompt of {prompt}.'
     )
   return cached
 
 
-def check_error_body(body: bytes, asked: str) -> None:
+def check_error_body(body: bytes, request: str) -> None:
   """Refuses an error that came with status 200, by the code that it names."""
   if b'"error"' not in body:
     return
@@ -251,37 +253,37 @@ def check_error_body(body: bytes, asked: str) -> None:
   status = 400 if _TOO_LONG.search(f'{code} {words(body)}') else 500
   if re.fullmatch('[45][0-9]{2}', code):
     status = int(code)
-  raise refused(status, body, f'{asked} gave 200 with the error')
+  raise refused(status, body, f'{request} gave 200 with the error')
 
 
-def check_type(status: int, content_type: str, asked: str) -> None:
+def check_type(status: int, content_type: str, request: str) -> None:
   """Refuses a page or a stream in place of a reply, before it is read."""
   if status == 200 and content_type in ('text/html', 'text/event-stream'):
     raise EngineRefusal(
-        f'{asked} gave {content_type} and not JSON; api.url must be the address'
-        ' of an OpenAI-compatible endpoint, up to /v1.'
+        f'{request} gave {content_type} and not JSON; api.url must be the'
+        ' address of an OpenAI-compatible endpoint, up to /v1.'
     )
 
 
 def refused(
-    status: int, body: bytes, asked: str, retry_after_s: float | None = None
+    status: int, body: bytes, request: str, retry_after_s: float | None = None
 ) -> EngineError:
   """The error of a reply with such a status.
 
   Args:
     status: 400 or above.
     body: of the reply.
-    asked: the request and its outcome, for the message.
+    request: the request and its outcome, for the message.
     retry_after_s: pause that the server asks for.
 
   Returns:
     `ContextExceeded`, `Overloaded` where another try may succeed, or an
     `EngineRefusal`.
   """
-  said = words(body)
-  message = f'{asked}: {said}'
+  reason = words(body)
+  message = f'{request}: {reason}'
   code = _code(_failed(body))
-  if status in (400, 413, 422) and _TOO_LONG.search(f'{code} {said}'):
+  if status in (400, 413, 422) and _TOO_LONG.search(f'{code} {reason}'):
     return ContextExceeded(message)
   if code == 'insufficient_quota':
     return EngineRefusal(f'{message} Another try would be refused as well.')
@@ -293,21 +295,21 @@ def refused(
 def words(body: bytes) -> str:
   """The server's own words, from any form of an error body, in one line."""
   failed = _failed(body)
-  said = failed.error if failed.error is not None else failed.message
-  if isinstance(said, dict):
-    said = said.get('message', said)
-  if said is None:
-    said = failed.detail
-  if said is None:
+  text = failed.error if failed.error is not None else failed.message
+  if isinstance(text, dict):
+    text = text.get('message', text)
+  if text is None:
+    text = failed.detail
+  if text is None:
     return _shown(body)
-  return ' '.join(str(said).split())[:_SHOWN]
+  return ' '.join(str(text).split())[:_SHOWN]
 
 
 def unknown_field(body: bytes) -> str:
   """A sentence about the request field that an error names; '' without one."""
-  said = words(body)
+  text = words(body)
   for name, way_out in _WAYS_OUT.items():
-    if re.search(rf'\b{name}\b', said):
+    if re.search(rf'\b{name}\b', text):
       return f' {way_out}.'
   return ''
 

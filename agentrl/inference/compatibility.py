@@ -19,7 +19,7 @@ _OWN_ENGINE = 'agentrl'
 RESERVED = 6
 
 
-class _Said(msgspec.Struct):
+class _ServerInfo(msgspec.Struct):
   """The fields of a server's description that are read here."""
 
   version: Any = None
@@ -57,20 +57,24 @@ def check(url: str, info: Mapping[str, Any], needs: Needs) -> None:
       another model, or one of these is said in another type than SGLang's.
   """
   try:
-    said = msgspec.convert(dict(info), _Said)
+    server = msgspec.convert(dict(info), _ServerInfo)
   except msgspec.ValidationError as error:
     raise EngineRefusal(
         f'{url} says of itself what no SGLang server says: {error}.'
     ) from error
-  _check_version(url, _shown(str(said.version)))
-  _check_context(url, said, needs.max_context)
-  found = said.architectures
+  _check_version(url, _shown(str(server.version)))
+  _check_context(url, server, needs.max_context)
+  architectures = server.architectures
   # SGLang would load what it knows of the weights, and report a success.
-  if needs.architecture and found and needs.architecture not in found:
+  if (
+      needs.architecture
+      and architectures
+      and needs.architecture not in architectures
+  ):
     raise EngineRefusal(
-        f'{url} was started with a model of {_shown(", ".join(found))}, and the'
-        f' policy is {needs.architecture}; start the server with the model of'
-        ' this run.'
+        f'{url} was started with a model of {_shown(", ".join(architectures))},'
+        f' and the policy is {needs.architecture}; start the server with the'
+        ' model of this run.'
     )
 
 
@@ -91,15 +95,15 @@ def refuse_vocabulary(url: str, vocab_size: int) -> None:
   )
 
 
-def _check_context(url: str, said: _Said, max_context: int) -> None:
+def _check_context(url: str, server: _ServerInfo, max_context: int) -> None:
   # Prompts are shorter than this, and grow by one token at least.
-  limit = said.max_req_input_len
+  limit = server.max_req_input_len
   if limit is None:
-    limit = said.context_length
+    limit = server.context_length
   if limit is not None and limit < max_context:
     enough = max_context + RESERVED
     flag = f'--context-length {enough} (SGLang keeps {RESERVED})'
-    if str(said.version).startswith(_OWN_ENGINE):
+    if str(server.version).startswith(_OWN_ENGINE):
       flag = f'--config.serve.max_context={enough} ({RESERVED} are kept)'
     raise EngineRefusal(
         f'{url} takes {limit} tokens, fewer than'
@@ -113,8 +117,8 @@ def _check_version(url: str, version: str) -> None:
   if version.startswith(_OWN_ENGINE):
     return
   supported = f'{".".join(map(str, _FIRST))} to {".".join(map(str, _LAST))}'
-  found = re.match(r'(\d+)\.(\d+)\.(\d+)', version)
-  if found is None:
+  match = re.match(r'(\d+)\.(\d+)\.(\d+)', version)
+  if match is None:
     logging.warning(
         '%s gives the version %s; SGLang %s are supported.',
         url,
@@ -122,7 +126,7 @@ def _check_version(url: str, version: str) -> None:
         supported,
     )
     return
-  number = tuple(map(int, found.groups()))
+  number = tuple(map(int, match.groups()))
   if number < _FIRST:
     raise EngineRefusal(
         f'{url} runs SGLang {version}; {supported} are supported, and older'

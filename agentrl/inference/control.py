@@ -167,12 +167,12 @@ class ControlClient:
 
   async def num_requests(self) -> int:
     """Number of all requests that run or wait at the first replica."""
-    found = await self._get_json(
+    reply = await self._get_json(
         'v1/loads?include=core',
         'get_load',
         replies.Loads | list[replies.Load],
     )
-    loads = found.loads if isinstance(found, replies.Loads) else found
+    loads = reply.loads if isinstance(reply, replies.Loads) else reply
     return sum(load.total for load in loads)
 
   async def wait_idle(self, timeout_s: float) -> None:

@@ -196,11 +196,11 @@ class ChatOptions:
 def _check_url(url: str) -> None:
   try:
     parts = urllib.parse.urlsplit(url)
-    known = parts.scheme in ('http', 'https') and parts.hostname
+    is_http = parts.scheme in ('http', 'https') and parts.hostname
     parts.port  # noqa: B018  # raises where it is no number
   except ValueError:
-    known = None
-  if not known:
+    is_http = None
+  if not is_http:
     raise ConfigError(
         f'api.url={url!r} is no address; set it as in http://HOST:PORT/v1.'
     )

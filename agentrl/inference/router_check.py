@@ -44,12 +44,12 @@ async def check(router: ControlClient, *, vocab_size: int, lora: bool) -> None:
         'max_new_tokens',
         f'{len(tokens)} tokens came for at most {_TOKENS}',
     )
-  uniform, found = -math.log(vocab_size), [p for p, *_ in scored]
-  if any(p is None or abs(p - uniform) > _UNIFORM for p in found):
+  uniform, logprobs = -math.log(vocab_size), [p for p, *_ in scored]
+  if any(p is None or abs(p - uniform) > _UNIFORM for p in logprobs):
     _refuse(
         router,
         'temperature',
-        f'log-probabilities at {_HOT:g} are {found}, not {uniform:.3f}',
+        f'log-probabilities at {_HOT:g} are {logprobs}, not {uniform:.3f}',
     )
   await _check_stops(router)
   if lora:
@@ -100,8 +100,8 @@ async def _ask(
   return reply.meta_info, reply.output_ids
 
 
-def _refuse(router: ControlClient, name: str, found: str) -> NoReturn:
+def _refuse(router: ControlClient, name: str, evidence: str) -> NoReturn:
   raise EngineRefusal(
-      f'The router at {router.urls[0]} drops {name} of requests: {found}. Name'
-      ' the servers themselves in sampler.urls instead of sampler.router.'
+      f'The router at {router.urls[0]} drops {name} of requests: {evidence}.'
+      ' Name the servers themselves in sampler.urls instead of sampler.router.'
   )

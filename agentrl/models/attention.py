@@ -67,13 +67,11 @@ class Attention(nn.Module):
     config: of the decoder.
     dtype: see `Dense`.
     out_first: see `Dense`.
-    implementation: a key of `mesh_attention.IMPLEMENTATIONS`, for rows.
   """
 
   config: TransformerConfig
   dtype: Any
   out_first: bool
-  implementation: str
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
@@ -103,7 +101,7 @@ class Attention(nn.Module):
         window=traits.window, scale=None if scalar is None else scalar**-0.5
     )
     causal, after_prefix = (
-        functools.partial(f, implementation=self.implementation, **options)
+        functools.partial(f, **options)
         for f in (mesh_attention.causal, mesh_attention.after_prefix)
     )
     if prefix is not None:

@@ -8,8 +8,7 @@ which grouped heads keep far below its `T / n` queries' scores; a ring (arXiv:
 2310.01889) would hold an n-th of them, but passes them n times a layer and
 must merge partial softmaxes. Every device computes its whole `[T / n, T]` block
 of scores, of which causality uses half: no device waits for a longer one, but
-the work is twice that of the triangle. Flash kernels skip the keys after their
-queries, and the devices wait for the one with the end of the row.
+the work is twice that of the triangle.
 
 Prefixes that rows share are split over `data` and `fsdp` as rows are, and each
 device gathers the keys and values of all: `2 * G * P * kv_heads * D` numbers for
@@ -22,13 +21,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import PartitionSpec as P
 
-from agentrl.ops import attention, flash
+from agentrl.ops import attention
 from agentrl.parallel import sharding
 from agentrl.parallel.mesh import BATCH_AXES, SEQUENCE, TENSOR
-
-# How a device attends with its share; 'flash' needs a GPU. JAX cannot know over
-# which axes the result of its kernels varies: hence `check_vma` below.
-IMPLEMENTATIONS = {'reference': attention, 'flash': flash}
 
 
 def causal(
@@ -39,25 +34,21 @@ def causal(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
-    implementation: str = 'reference',
 ) -> jax.Array:
   """`ops.attention.causal`, on the mesh that is traced with if there is one.
 
   `tensor` divides H. It also divides K, or K divides it: then every device
-  takes the one key head that its queries read. `implementation` is a key of
-  IMPLEMENTATIONS.
+  takes the one key head that its queries read.
   """
-  ops = IMPLEMENTATIONS[implementation]
   if jax.sharding.get_abstract_mesh().empty:
-    return ops.causal(
+    return attention.causal(
         queries, keys, values, segment_ids, window=window, scale=scale
     )
   kv_spec, copies = _key_heads(queries.shape[2], keys.shape[2])
   return jax.shard_map(
-      functools.partial(_causal, ops, copies=copies, scale=scale),
+      functools.partial(_causal, copies=copies, scale=scale),
       in_specs=(sharding.HEADS, kv_spec, kv_spec, sharding.TOKENS, P()),
       out_specs=sharding.HEADS,
-      check_vma=ops is attention,
   )(queries, keys, values, segment_ids, window)
 
 
@@ -86,16 +77,16 @@ def _read(copies: int | None, *arrays: jax.Array) -> tuple[jax.Array, ...]:
   return tuple(cut(x, head) for x in arrays)
 
 
-def _causal(ops, queries, keys, values, segment_ids, window, *, copies, scale):
+def _causal(queries, keys, values, segment_ids, window, *, copies, scale):
   """One device's share."""
   keys, values = _read(copies, keys, values)
   options = dict(window=window, scale=scale)
   if sharding.axis_size(SEQUENCE) == 1:
-    return ops.causal(queries, keys, values, segment_ids, **options)
+    return attention.causal(queries, keys, values, segment_ids, **options)
   whole = functools.partial(
       jax.lax.all_gather, axis_name=SEQUENCE, axis=1, tiled=True
   )
-  return ops.causal_part(
+  return attention.causal_part(
       queries,
       whole(keys),
       whole(values),
@@ -117,7 +108,6 @@ def after_prefix(
     *,
     window: jax.Array | None = None,
     scale: float | None = None,
-    implementation: str = 'reference',
 ) -> jax.Array:
   """`ops.attention.after_prefix`, on the mesh that is traced with if any.
 
@@ -126,31 +116,29 @@ def after_prefix(
   gives each row's prefix.
   """
   own = (queries, keys, values, segment_ids, positions)
-  ops = IMPLEMENTATIONS[implementation]
   if jax.sharding.get_abstract_mesh().empty:
-    return ops.after_prefix(
+    return attention.after_prefix(
         *own, _of_rows(prefix, rows), window=window, scale=scale
     )
   kv_spec, copies = _key_heads(queries.shape[2], keys.shape[2])
   kv = (kv_spec, kv_spec, sharding.TOKENS)
   return jax.shard_map(
-      functools.partial(_after_prefix, ops, copies=copies, scale=scale),
+      functools.partial(_after_prefix, copies=copies, scale=scale),
       in_specs=(
           (sharding.HEADS, *kv, sharding.TOKENS), kv, P(BATCH_AXES), P()
       ),
       out_specs=sharding.HEADS,
-      check_vma=ops is attention,
   )(own, prefix, rows, window)  # fmt: skip
 
 
-def _after_prefix(ops, own, prefix, rows, window, *, copies, scale):
+def _after_prefix(own, prefix, rows, window, *, copies, scale):
   """One device's share."""
   queries, keys, values, *where = own
   prefix = (*_read(copies, *prefix[:2]), prefix[2])
   whole = functools.partial(
       jax.lax.all_gather, axis_name=BATCH_AXES, axis=0, tiled=True
   )
-  return ops.after_prefix(
+  return attention.after_prefix(
       queries,
       *_read(copies, keys, values),
       *where,

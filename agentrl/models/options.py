@@ -9,7 +9,6 @@ from agentrl.fields import field, section, when, when_set
 TINY = ('tiny-1m', 'tiny-4m')
 DTYPES = ('float32', 'bfloat16')
 REMAT = ('none', 'dots', 'full')
-ATTENTION = ('reference', 'flash')
 LORA_TARGETS = ('q', 'k', 'v', 'o', 'gate', 'up', 'down')
 
 _RANK = when_set(
@@ -91,13 +90,6 @@ class TrainModel(Model):
   # 'dots' is the fastest, since less is written and read.
   remat: str = field(
       'none', 'activations recomputed in the backward pass', one_of=REMAT
-  )
-  # Nothing chooses 'flash' by itself, as it has not run on a card yet.
-  attention: str = field(
-      'reference',
-      'attention of rows: on any device, or kernels for a GPU whose memory does'
-      " not grow with a row's square",
-      one_of=ATTENTION,
   )
   lora: Lora = section(Lora)
 

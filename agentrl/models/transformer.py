@@ -116,13 +116,12 @@ class Block(nn.Module):
   config: TransformerConfig
   dtype: Any
   out_first: bool
-  implementation: str
 
   @nn.compact
   def __call__(self, x, positions, segment_ids, traits, cache, prefix):
     c = self.config
     parts = (c, self.dtype, self.out_first)
-    attended, cache = Attention(*parts, self.implementation, name='attention')(
+    attended, cache = Attention(*parts, name='attention')(
         norm(c, 'attention_norm')(x),
         positions,
         segment_ids,
@@ -185,15 +184,12 @@ class Transformer(nn.Module):
     config: its shape.
     scan_layers: True for the trainer's stacked layout, False for the engine's.
     remat: what the backward pass computes again, a key of REMAT (trainer only).
-    attention: how rows are attended to, a key of
-      `mesh_attention.IMPLEMENTATIONS`; a cache is read in one way.
     dtype: of activations and matrix products; parameters keep their own.
   """
 
   config: TransformerConfig
   scan_layers: bool = False
   remat: str = 'none'
-  attention: str = 'reference'
   dtype: Any = jnp.float32
 
   def setup(self):
@@ -207,9 +203,9 @@ class Transformer(nn.Module):
       self.lm_head = self.param('lm_head', init, shape)
     if self.scan_layers:
       layers = scanned(self.remat, c.num_layers)
-      self.layers = layers(c, self.dtype, False, self.attention)
+      self.layers = layers(c, self.dtype, False)
     else:
-      parts = (c, self.dtype, True, self.attention)
+      parts = (c, self.dtype, True)
       self.layers = [_JITTED(*parts) for _ in range(c.num_layers)]
     self.final_norm = norm(c)
 

@@ -11,7 +11,7 @@ from agentrl.config import modes, resume
 from agentrl.config.mixture import Member
 from agentrl.config.modes import Learning
 from agentrl.data import packing
-from agentrl.errors import AgentrlError, CheckpointError, ConfigError
+from agentrl.errors import CheckpointError, ConfigError, of_member
 from agentrl.evaluation.results import Panel
 from agentrl.models import variants
 from agentrl.modes import held_out
@@ -125,7 +125,6 @@ def make_setup(
       writes=session.first,
       trackers=_make_trackers(session),
   )
-  language_model.check_attention(config.model)
   mesh = meshes.make(config.mesh, packing.LENGTHS)
   checkpoints = session.stack.enter_context(
       Checkpoints(
@@ -134,12 +133,8 @@ def make_setup(
   )
   arenas = []
   for member in members or [Member('', 1.0, config)]:
-    try:
+    with of_member(member.name):
       arenas.append(_enter(session, member, expert))
-    except AgentrlError as error:
-      if not member.name:
-        raise
-      raise type(error)(f'mixture.{member.name}: {error}') from error
   remote.read_keys(config.sampler)
   if session.first:
     remote.warn_unreachable(config.sampler)

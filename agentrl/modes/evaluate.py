@@ -38,7 +38,7 @@ from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
 from agentrl.modes import told as told_lib
 from agentrl.modes.evaluation import policies
 from agentrl.modes.evaluation.opening import Opening, OpenPolicy
-from agentrl.modes.evaluation.worlds import Worlds
+from agentrl.modes.evaluation.environments import Environments
 from agentrl.parallel import compile_cache, ranks
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
@@ -85,13 +85,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
       resume.check(record, directory)
       loop = stack.enter_context(EventLoop())
       # All that can be refused is refused before weights are loaded.
-      worlds = Worlds(loop, stack, evaluated)
-      panels = worlds.panels()
+      environments = Environments(loop, stack, evaluated)
+      panels = environments.panels()
       told_lib.keep(told, directory)
       resume.keep(record, directory)
       for item in evaluated:
         player = Player(loop, console, item.configs[0].rollout)
-        played.append(_play(item, worlds, panels, player, directory))
+        played.append(_play(item, environments, panels, player, directory))
         gc.collect()  # its weights, before the next ones are loaded
       found = _write(directory, record, panels, played, began)
       if whole.eval.curves:
@@ -125,7 +125,7 @@ class _Played(NamedTuple):
 
 def _play(
     item: Evaluated,
-    worlds: Worlds,
+    environments: Environments,
     panels: Sequence[Panel],
     player: Player,
     directory: pathlib.Path,
@@ -137,7 +137,7 @@ def _play(
     opening = Opening(item, stack, player.loop, directory)
     opened = functools.cache(lambda: policies.open_policy(opening))
     for config, panel in zip(item.configs, panels, strict=True):
-      environment, limits = worlds.of(config), config.rollout
+      environment, limits = environments.of(config), config.rollout
       groups = player.play(
           panel,
           functools.partial(_make_play, opened, environment, config),

@@ -1,18 +1,14 @@
-"""Fixed panels of held-out tasks, and how a run that learns plays them."""
+"""Fixed panels of held-out tasks, and the figures that a run keeps of them."""
 
-import pathlib
 import statistics
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from agentrl.config import evaluation
 from agentrl.config.modes import Evaluate, Learning, Train
-from agentrl.data import episodes as episodes_lib
 from agentrl.evaluation import results, rows
-from agentrl.evaluation.evaluate import seeded, summarise
+from agentrl.evaluation.evaluate import summarise
 from agentrl.evaluation.results import Panel
-from agentrl.inference.sampler import Sampler
-from agentrl.rollout.collection import Collector
 from agentrl.rollout.task_lists import TaskLists
 from agentrl.types import Group
 
@@ -86,43 +82,6 @@ def make_panel(
   )
 
 
-def play(
-    collector: Collector,
-    sampler: Sampler,
-    panel: Panel,
-    *,
-    name: str,
-    title: str,
-    policy_version: int,
-) -> list[Group]:
-  """The episodes of a panel.
-
-  Args:
-    collector: plays the episodes.
-    sampler: of the policy.
-    panel: which tasks, and how they are played.
-    name: prefix of the episodes' ids.
-    title: of the progress bar.
-    policy_version: for the record.
-
-  Raises:
-    AgentrlError: as `Collector.collect`.
-    Interrupted: the user asked to stop.
-  """
-  return collector.collect(
-      list(enumerate(panel.task_ids)),
-      panel.samples,
-      sampler,
-      name=name,
-      title=title,
-      split=panel.split,
-      horizon=panel.horizon,
-      policy_version=policy_version,
-      seed=panel.seed,
-      wrap=lambda play: seeded(play, panel.seed),
-  )
-
-
 def summary(
     panel: Panel,
     groups: Sequence[Group],
@@ -184,19 +143,3 @@ def _success_within(groups: Sequence[Group], turns: int) -> float | None:
       if e.valid
   ]
   return statistics.fmean(solved) if solved else None
-
-
-def write_episodes(
-    directory: pathlib.Path,
-    split: str,
-    stem: str,
-    groups: Sequence[Group],
-    *,
-    tokens: bool,
-) -> None:
-  """Writes the episodes of a panel to `episodes/SPLIT/STEM.jsonl`."""
-  episodes_lib.write(
-      directory / 'episodes' / split / f'{stem}.jsonl',
-      [e for group in groups for e in group.episodes],
-      tokens=tokens,
-  )

@@ -8,16 +8,19 @@ from typing import Any
 
 import rich.console
 
-from agentrl import metrics
+from agentrl import config as config_lib, metrics
 from agentrl.algos import sft
 from agentrl.batch import TokenBatch
+from agentrl.config import resume
 from agentrl.config.modes import Train
 from agentrl.data import episodes as episodes_lib
 from agentrl.data.quotas import Quotas
 from agentrl.evaluation import evaluate as evaluation, report
+from agentrl.evaluation.journal import Journal, PlayedBy
+from agentrl.evaluation.play import Player
 from agentrl.modes import held_out
 from agentrl.modes.build import Arena, Run
-from agentrl.parallel import ranks
+from agentrl.parallel import distributed, ranks
 from agentrl.rollout import collection
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import start as serving_lib
@@ -274,7 +277,9 @@ def evaluate(
   """Success on a fixed panel, kept under `name`; see `RunRecord`.
 
   That of a member of a mixture is kept under `NAME/MEMBER`. The whole panel's
-  episodes give the small one's figures as well.
+  episodes give the small one's figures as well. Where a killed process has
+  begun this evaluation, with the same weights and settings, its episodes are
+  taken up; others are dropped.
 
   Args:
     run: of the mode.
@@ -292,23 +297,39 @@ def evaluate(
   if played is None:
     return
   stem = name if name == 'untrained' else f'{step:06d}'
+  stem = '-'.join(filter(None, [stem, arena.name]))
   entry = entry_of(arena, name)
-  groups = held_out.play(
-      run.collectors[arena.name],
+  open_play = functools.partial(
+      run.collectors[arena.name].play,
       serving.make_sampler(temperature=config.eval.temperature),
-      played,
       name=f'{panel}-{name}',
-      title=f'evaluation {name}',
+      split=played.split,
+      horizon=played.horizon,
       policy_version=version,
   )
-  if session.first:
-    held_out.write_episodes(
-        session.directory,
-        panel,
-        '-'.join(filter(None, [stem, arena.name])),
-        groups,
-        tokens=config.rollout.save_tokens,
-    )
+  journal = Journal(
+      session.directory / 'episodes' / panel / f'{stem}.jsonl',
+      tokens=config.rollout.save_tokens,
+      views=config.rollout.save_views,
+      rank=distributed.index(),
+      played_by=PlayedBy(
+          session.directory / 'played_by' / panel / f'{stem}.json',
+          lambda: {
+              'policy_version': version,
+              'weights': serving.push.fingerprint(),
+              'adapter': run.adapter,
+              'panel': played.hash,
+              'split': played.split,
+              'horizon': played.horizon,
+              'temperature': config.eval.temperature,
+              'config': resume.playing(config_lib.record(session.config)),
+          },
+      ),
+  )
+  player = Player(
+      session.loop, session.console, config.rollout, arena.name, ranks
+  )
+  groups = player.play(played, open_play, journal, title=f'evaluation {name}')
   for kind, part in panels.items():
     if part is None or kind not in (panel, SMALL):
       continue

@@ -262,13 +262,13 @@ class _Hooks(rl.Hooks):
       self.dead.see(line)
       self.collapse.see(line)
 
-  def record(self, made):
-    run, config, step = self.run, self.run.session.config, made.step
-    metrics = made.metrics | collection.sampler_metrics(
-        self.sampler, made.groups, ranks
+  def record(self, rl_step):
+    run, config, step = self.run, self.run.session.config, rl_step.step
+    metrics = rl_step.metrics | collection.sampler_metrics(
+        self.sampler, rl_step.groups, ranks
     )
     run.record.write_step(
-        made,
+        rl_step,
         metrics,
         tokens=config.rollout.save_tokens,
         shaped=config.algo.shapes_rewards,

@@ -4,8 +4,8 @@ Queries have H heads, keys and values K of them; query head h reads key head
 h // (H // K) (grouped-query attention, arXiv:2305.13245). Scores and softmax
 are float32 for inputs of any dtype.
 
-Attention over rows takes these arguments, in every implementation (`ops.flash`,
-`models.mesh_attention`), and returns `[B, T, H, D]`:
+Attention over rows takes these arguments, here and in `models.mesh_attention`,
+and returns `[B, T, H, D]`:
 
 - queries: `[B, T, H, D]`.
 - keys, values: `[B, T, K, D]`; K divides H.

@@ -90,14 +90,14 @@ def tidy(path: pathlib.Path, most: int) -> None:
   entries = []
   for entry in path.glob('*-cache'):
     try:
-      found = entry.stat()
-      whole = found.st_mtime < since or _is_whole(entry.read_bytes())
+      status = entry.stat()
+      whole = status.st_mtime < since or _is_whole(entry.read_bytes())
     except FileNotFoundError:  # another process is tidying
       continue
     if whole:
       # Reading is not recorded everywhere.
-      used = max(found.st_atime, found.st_mtime)
-      entries.append((used, found.st_size, entry))
+      used = max(status.st_atime, status.st_mtime)
+      entries.append((used, status.st_size, entry))
     else:
       entry.unlink(missing_ok=True)
   total = sum(size for _, size, _ in entries)

@@ -80,8 +80,8 @@ def lost(error: BaseException | None) -> str | None:
   """
   seen = []
   while error is not None and error not in seen and count() > 1:
-    if said := _GONE.search(str(error)):
-      return ' '.join(said[0].split())[:200]
+    if match := _GONE.search(str(error)):
+      return ' '.join(match[0].split())[:200]
     seen.append(error)
     error = error.__cause__ or error.__context__
   return None
@@ -94,8 +94,8 @@ def share(message: bytes) -> list[bytes]:
   sizes = multihost_utils.process_allgather(np.int64(len(message)))
   padded = np.zeros(int(sizes.max()), np.uint8)
   padded[: len(message)] = np.frombuffer(message, np.uint8)
-  found = multihost_utils.process_allgather(padded)
-  return [row[:size].tobytes() for row, size in zip(found, sizes, strict=True)]
+  rows = multihost_utils.process_allgather(padded)
+  return [row[:size].tobytes() for row, size in zip(rows, sizes, strict=True)]
 
 
 def agree(flag: bool) -> bool:
@@ -160,8 +160,8 @@ def gather(params: Any, dtype: Any = None, *, keep: bool = True) -> Any:
         out[i] = part.addressable_data(0)
     return out
 
-  found = jax.tree_util.tree_map_with_path(whole, params)
-  return found if keep else None
+  arrays = jax.tree_util.tree_map_with_path(whole, params)
+  return arrays if keep else None
 
 
 @functools.partial(jax.jit, static_argnames=('dtype', 'sharding'))

@@ -25,18 +25,18 @@ def make_mesh(axes: Mapping[str, int], devices=None) -> Mesh:
   """
   devices = jax.devices() if devices is None else devices
   sizes = dict(axes)
-  given = [size for size in sizes.values() if size != -1]
-  fixed, free = math.prod(given), len(sizes) - len(given)
+  fixed_sizes = [size for size in sizes.values() if size != -1]
+  fixed, free = math.prod(fixed_sizes), len(sizes) - len(fixed_sizes)
   count = len(devices)
-  if min(given, default=1) < 1 or free > 1:
+  if min(fixed_sizes, default=1) < 1 or free > 1:
     raise ValueError(
         f'Cannot lay {count} devices out as {sizes}: an axis is at least 1, and'
         ' one of them may be -1, the rest.'
     )
   if count % fixed if free else count != fixed:
-    asked = f'a multiple of {fixed}' if free else f'{fixed}'
+    need = f'a multiple of {fixed}' if free else f'{fixed}'
     raise ValueError(
-        f'Cannot lay {count} devices out as {sizes}: that takes {asked}. Give'
+        f'Cannot lay {count} devices out as {sizes}: that takes {need}. Give'
         ' axes that divide the devices, and -1 to the one that takes the rest.'
     )
   sizes = {k: len(devices) // fixed if v == -1 else v for k, v in sizes.items()}

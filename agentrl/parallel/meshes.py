@@ -84,9 +84,9 @@ def shardings(config: Heads, shapes: Any, mesh: Mesh) -> Any:
         ' or a divisor of it, and give the other devices to mesh.fsdp or'
         ' mesh.data.'
     )
-  found = sharding.infer_shardings(shapes, mesh, sharding.DECODER_RULES)
-  jax.tree_util.tree_map_with_path(_check_leaf, shapes, found)
-  return found
+  result = sharding.infer_shardings(shapes, mesh, sharding.DECODER_RULES)
+  jax.tree_util.tree_map_with_path(_check_leaf, shapes, result)
+  return result
 
 
 def _check_leaf(path, leaf, sharding):

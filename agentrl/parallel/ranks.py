@@ -2,7 +2,9 @@
 
 Every process runs the whole mode with its own devices; arrays span them all.
 Each plays its share of the episodes and gets those of the others, so that all
-compute the same on the host. Process 0 alone writes files, see `is_first`.
+compute the same on the host. Process 0 alone writes files, see `is_first`; but
+for checkpoints, logs of servers, and the episodes of an evaluation under way, which
+each process adds to a file of its own.
 """
 
 import contextlib
@@ -66,12 +68,12 @@ def check_devices() -> None:
     jax.devices()
   # Where a platform is not even installed, jax asserts.
   except (AssertionError, RuntimeError) as error:
-    asked = jax.config.jax_platforms  # type: ignore[attr-defined]  # jax adds its options at run time
+    platforms = jax.config.jax_platforms  # type: ignore[attr-defined]  # jax adds its options at run time
     reason = str(error).partition(' (set JAX_PLATFORMS')[0].rstrip('.')
     reason = ' '.join(reason.split()) or 'JAX finds no such device'
     raise ConfigError(
-        f'JAX_PLATFORMS={asked!r} cannot be used here: {reason}. Unset it to'
-        ' take the devices that there are; JAX for NVIDIA GPUs is in'
+        f'JAX_PLATFORMS={platforms!r} cannot be used here: {reason}. Unset it'
+        ' to take the devices that there are; JAX for NVIDIA GPUs is in'
         ' third_party/requirements/cuda.txt.'
     ) from error
 
@@ -94,11 +96,11 @@ def gather(work: Callable[[], list[T]]) -> list[T]:
     failure = error
   # Processes of one run and one user trust each other's pickles.
   message = pickle.dumps((result, failure))
-  found = [pickle.loads(part) for part in distributed.share(message)]
-  for _, theirs in found:
+  outcomes = [pickle.loads(part) for part in distributed.share(message)]
+  for _, theirs in outcomes:
     if theirs is not None:
       raise failure or theirs
-  return [item for items, _ in found for item in items]
+  return [item for items, _ in outcomes for item in items]
 
 
 def same(work: Callable[[], T]) -> T:

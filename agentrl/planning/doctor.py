@@ -62,12 +62,15 @@ def versions(
   """Python and the packages of the requirement files."""
   del config, workdir
   python = sys.version_info[:2]
-  said = f'Python {python[0]}.{python[1]}'
+  version = f'Python {python[0]}.{python[1]}'
   if _PYTHON[0] <= python <= _PYTHON[1]:
-    yield Finding(OK, 'python', said)
+    yield Finding(OK, 'python', version)
   else:
     yield Finding(
-        FAULT, 'python', said, 'Make the environment with Python 3.11 to 3.13.'
+        FAULT,
+        'python',
+        version,
+        'Make the environment with Python 3.11 to 3.13.',
     )
   files = [_REQUIREMENTS]
   if (spec := _environment(values)) is not None:
@@ -92,12 +95,12 @@ def _wrong_packages(file: pathlib.Path) -> Iterator[str]:
     if wanted.marker is not None and not wanted.marker.evaluate():
       continue
     try:
-      found = importlib.metadata.version(wanted.name)
+      version = importlib.metadata.version(wanted.name)
     except importlib.metadata.PackageNotFoundError:
       yield f'{wanted.name} is missing'
       continue
-    if not wanted.specifier.contains(found, prereleases=True):
-      yield f'{wanted.name} {found} is not {wanted.specifier}'
+    if not wanted.specifier.contains(version, prereleases=True):
+      yield f'{wanted.name} {version} is not {wanted.specifier}'
 
 
 def shared_card(
@@ -107,11 +110,11 @@ def shared_card(
   del workdir
   if not values.get('sampler.launch.python'):
     return
-  found, shape = card.find(), _shape(config, values)
-  if found is None or shape is None:
+  gpu, shape = card.find(), _shape(config, values)
+  if gpu is None or shape is None:
     return
   try:
-    shares = card.shares(config, shape, found)
+    shares = card.shares(config, shape, gpu)
   except ConfigError as error:
     yield Finding(FAULT, 'shared card', str(error), 'Mend that fraction.')
     return
@@ -130,9 +133,9 @@ def devices(
   except ConfigError as error:
     yield Finding(FAULT, 'devices', str(error), 'unset JAX_PLATFORMS')
     return
-  found = jax.devices()
-  words = f'{len(found)} x {found[0].device_kind}'
-  if found[0].platform == 'cpu' and shutil.which('nvidia-smi'):
+  hardware = jax.devices()
+  words = f'{len(hardware)} x {hardware[0].device_kind}'
+  if hardware[0].platform == 'cpu' and shutil.which('nvidia-smi'):
     yield Finding(
         WARNING,
         'devices',
@@ -234,11 +237,11 @@ def programs(
     return
   for program in spec.programs:
     try:
-      said = program.find(options)
+      description = program.find(options)
     except AgentrlError as error:
       yield Finding(FAULT, program.name, str(error), program.remedy)
     else:
-      yield Finding(OK, program.name, said)
+      yield Finding(OK, program.name, description)
 
 
 def _environment(values: Values) -> EnvSpec | None:

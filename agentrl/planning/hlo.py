@@ -106,8 +106,8 @@ def _parse(text: str) -> tuple[dict[str, list[_Instruction]], str]:
     if header := _COMPUTATION.match(line):
       current = computations.setdefault(header[2], [])
       entry = header[2] if header[1] else entry
-    elif current is not None and (found := _INSTRUCTION.match(line)):
-      name, kind, opcode, rest = found.groups()
+    elif current is not None and (match := _INSTRUCTION.match(line)):
+      name, kind, opcode, rest = match.groups()
       operands, _, attributes = rest.partition(')')
       names = tuple(_NAME.findall(operands))
       current.append(_Instruction(name, kind, opcode, names, attributes))
@@ -120,13 +120,13 @@ def _called(instruction: _Instruction) -> Iterator[str]:
 
 
 def _trips(loop: _Instruction) -> int:
-  found = _TRIPS.search(loop.rest)
-  if not found:
+  match = _TRIPS.search(loop.rest)
+  if not match:
     raise ValueError(
         f'The loop {loop.name} turns an unknown number of times: its work'
         ' cannot be counted.'
     )
-  return int(found[1])
+  return int(match[1])
 
 
 def _own(instruction: _Instruction, types: dict[str, str], text: str) -> dict:
@@ -150,20 +150,20 @@ def _group(attributes: str, text: str) -> int:
   if 'source_target_pairs=' in attributes:
     return 2
   # mesh['a'=32,'b'=8] {'a'}; an axis may be cut: 'a':(1)4.
-  if found := re.search(
+  if match := re.search(
       r'replica_groups=mesh\[(.*?)\][^{]*\{(.*?)\}', attributes
   ):
-    sizes = dict(re.findall(r"'(\w+)'=(\d+)", found[1]))
-    used = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", found[2])
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
+    used = re.findall(r"'(\w+)'(?::\(\d+\)(\d+))?", match[2])
     return math.prod(int(part or sizes[axis]) for axis, part in used)
   # [groups,devices]<=[...]
-  if found := re.search(r'replica_groups=\[\d+,(\d+)\]', attributes):
-    return int(found[1])
-  if found := re.search(r'replica_groups=\{\{([\d,]*)\}', attributes):
-    return len(_ints(found[1]))
-  found = re.search(r'num_partitions=(\d+)', text)
-  assert found is not None  # a program of several devices says how many
-  return int(found[1])  # all of them
+  if match := re.search(r'replica_groups=\[\d+,(\d+)\]', attributes):
+    return int(match[1])
+  if match := re.search(r'replica_groups=\{\{([\d,]*)\}', attributes):
+    return len(_ints(match[1]))
+  match = re.search(r'num_partitions=(\d+)', text)
+  assert match is not None  # a program of several devices says how many
+  return int(match[1])  # all of them
 
 
 def _arrays(kind: str) -> list[tuple[int, list[int]]]:

@@ -80,9 +80,9 @@ def urls(
   del workdir
   wanted = []
   for path in ('env.url', 'sampler.urls', 'sampler.router', 'api.url'):
-    given = values.get(path) or ()
-    given = (given,) if isinstance(given, str) else given
-    wanted += [(path, url) for url in given]
+    setting = values.get(path) or ()
+    setting = (setting,) if isinstance(setting, str) else setting
+    wanted += [(path, url) for url in setting]
   headers: dict[str, dict[str, str]] = dict.fromkeys(
       ('sampler.urls', 'sampler.router'), {}
   )

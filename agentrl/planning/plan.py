@@ -132,9 +132,9 @@ def find_shape(model: Model) -> TransformerConfig | None:
     size = model.vocab_size if isinstance(model, TrainModel) else None
     return variants.get(name, size)
   if name.count('/') == 1:  # the hub's, if it was downloaded before
-    found = huggingface_hub.try_to_load_from_cache(name, 'config.json')
-    if isinstance(found, str):
-      return hf.load_config(pathlib.Path(found).parent)
+    path = huggingface_hub.try_to_load_from_cache(name, 'config.json')
+    if isinstance(path, str):
+      return hf.load_config(pathlib.Path(path).parent)
   return None
 
 
@@ -166,9 +166,7 @@ def make(mode: str, config: Any, shape: TransformerConfig, memory: int) -> Plan:
   work = WORK[mode](config)
   engine = _engine(config, shape) if work.samples else {}
   mesh = meshes.make(config.mesh, packing.LENGTHS)
-  # A CPU compiles no kernels for GPUs; `report` says so.
-  model = dataclasses.replace(config.model, attention='reference')
-  module = language_model.make_module(shape, model)
+  module = language_model.make_module(shape, config.model)
   params, base = _parameters(shape, config.model, mesh)
   critic = work.critic and jax.eval_shape(
       functools.partial(value_head.init, work.critic, module), params

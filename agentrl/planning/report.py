@@ -112,10 +112,10 @@ def _collectives(plan: Plan) -> rich.table.Table:
   table = _table('collectives of a device', f'per {unit}', f'GiB per {unit}')
   counts: dict[tuple[str, int], list[int]] = {}
   for name, program in plan.programs.items():
-    for found in program.work.collectives:
-      sums = counts.setdefault((found.kind, found.devices), [0, 0])
-      sums[0] += plan.runs[name] * found.count
-      sums[1] += plan.runs[name] * found.bytes
+    for collective in program.work.collectives:
+      sums = counts.setdefault((collective.kind, collective.devices), [0, 0])
+      sums[0] += plan.runs[name] * collective.count
+      sums[1] += plan.runs[name] * collective.bytes
   for (kind, devices), (count, size) in counts.items():
     name = f'{kind} among {devices}'
     table.add_row(name, f'{count:,}', f'{size / _GIB:,.2f}')
@@ -160,11 +160,6 @@ def remarks(plan: Plan, config: Any, memory_gib: float) -> Iterator[str]:
       ' reduces whole gradients where others reduce and scatter, and keeps a'
       ' block of attention scores where a GPU may fuse them.'
   )
-  if config.model.attention == 'flash':
-    yield (
-        "Attention is that of model.attention='reference': without its blocks"
-        ' of scores, a GPU needs less memory and fits more.'
-    )
   if config.model.dtype == 'bfloat16':
     yield (
         'It computes bfloat16 in float32: temporaries and collectives are'

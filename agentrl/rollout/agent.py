@@ -128,7 +128,7 @@ class TokenDialogue:
     self._room = limits.max_context
     self._last: tuple[int, ...] = ()  # ids of the last completion
     # The last observation, the completion that it answers, and the ids of it.
-    self._made: tuple[tuple[str, tuple[int, ...]], list[int]] | None = None
+    self._next_ids: tuple[tuple[str, tuple[int, ...]], list[int]] | None = None
     self.transcript = Transcript()
 
   def count(self, text: str) -> int:
@@ -191,12 +191,12 @@ class TokenDialogue:
   async def _between(self, observation: str) -> list[int]:
     """Ids of an observation; those that `used` counted need not be made anew."""
     key = observation, self._last
-    if self._made is None or self._made[0] != key:
+    if self._next_ids is None or self._next_ids[0] != key:
       ids = await _off_loop(
           len(observation), lambda: self._agent.observation_ids(*key)
       )
-      self._made = key, ids
-    return self._made[1]
+      self._next_ids = key, ids
+    return self._next_ids[1]
 
 
 async def _off_loop(size: int, tokenize: Callable[[], list[int]]) -> list[int]:

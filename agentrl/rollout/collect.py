@@ -270,10 +270,10 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
   mean = statistics.fmean
   return {
       f'rollout/{name}_attempt_{attempt + 1}': mean(values)
-      for attempt, found in sorted(by_attempt.items())
+      for attempt, of_attempt in sorted(by_attempt.items())
       for name, values in (
-          ('success', [episode.success for episode in found]),
-          ('return', [episode.episode_return for episode in found]),
+          ('success', [episode.success for episode in of_attempt]),
+          ('return', [episode.episode_return for episode in of_attempt]),
       )
   }
 
@@ -290,9 +290,9 @@ def _repeated_share(episodes: Sequence[Episode]) -> float:
 
 def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
   """Token metrics; a count that some turn lacks is left out."""
-  completion = _known(turn.completion_tokens for turn in turns)
-  prompt = _known(turn.prompt_tokens for turn in turns)
-  cached = _known(turn.cached_tokens for turn in turns)
+  completion = _all_or_none(turn.completion_tokens for turn in turns)
+  prompt = _all_or_none(turn.prompt_tokens for turn in turns)
+  cached = _all_or_none(turn.cached_tokens for turn in turns)
   metrics = {}
   if completion is not None:
     metrics['rollout/completion_tokens_mean'] = statistics.fmean(completion)
@@ -302,11 +302,11 @@ def _token_metrics(turns: Sequence[Turn]) -> dict[str, float]:
   return metrics
 
 
-def _known(counts: Iterable[int | None]) -> list[int] | None:
+def _all_or_none(counts: Iterable[int | None]) -> list[int] | None:
   """The counts; None where one is missing."""
-  found = list(counts)
-  known = [count for count in found if count is not None]
-  return known if len(known) == len(found) else None
+  values = list(counts)
+  numbers = [count for count in values if count is not None]
+  return numbers if len(numbers) == len(values) else None
 
 
 def _is_failed(group: Group) -> bool:

@@ -14,7 +14,7 @@ import rich.console
 from agentrl import metrics as metrics_lib
 from agentrl.data import conversations
 from agentrl.data.tasks import TaskIterator
-from agentrl.errors import AgentrlError, ConfigError
+from agentrl.errors import ConfigError, of_member
 from agentrl.inference.sampler import Policy, Sampler
 from agentrl.rollout import collect as collect_lib, expert as expert_lib, seeds
 from agentrl.rollout.acting import ActingPolicy
@@ -88,8 +88,8 @@ class Job(NamedTuple):
     Raises:
       AgentrlError: as `rollout.collect`; names the member of a mixture.
     """
-    limits, member = self.collector.limits, self.collector.member
-    try:
+    limits = self.collector.limits
+    with of_member(self.collector.member):
       return await collect_lib.collect(
           tasks,
           self.group_size,
@@ -101,10 +101,6 @@ class Job(NamedTuple):
           max_failed_share=limits.max_failed_share,
           on_episode=lambda _: advance(),
       )
-    except AgentrlError as error:
-      if not member:
-        raise
-      raise type(error)(f'mixture.{member}: {error}') from error
 
 
 def run_jobs(jobs: Sequence[Job], title: str) -> list[list[Group]]:
@@ -208,13 +204,8 @@ class Collector:
       group_size: int,
       policy: Policy | None,
       *,
-      name: str,
-      horizon: int | Turns,
       seed: int,
-      policy_version: int = 0,
-      split: str = 'train',
-      wrap: Callable[[Play], Play] = lambda play: play,
-      acting: Callable[..., ActingPolicy] = Expert,
+      **how: Any,
   ) -> Job:
     """A job for `run_jobs`.
 
@@ -222,20 +213,42 @@ class Collector:
       tasks: (ordinal, task id) of each group.
       group_size: episodes of a task; of a policy that reflects on its attempts,
         chains of them.
+      policy: as `play` has it.
+      seed: of this collection.
+      **how: other arguments of `play`.
+
+    Raises:
+      ConfigError: as `play`.
+    """
+    chain = self.agent.reflect.attempts if policy else 1
+    play = self.play(policy, **how)
+    return Job(self, tasks, group_size, play, seed, chain)
+
+  def play(
+      self,
+      policy: Policy | None,
+      *,
+      name: str,
+      horizon: int | Turns,
+      policy_version: int = 0,
+      split: str = 'train',
+      acting: Callable[..., ActingPolicy] = Expert,
+  ) -> Play:
+    """A function that plays one assignment.
+
+    Args:
       policy: continues the transcript; None: the environment's expert, which
         has nothing to learn.
       name: prefix of the episodes' ids.
       horizon: turns of an episode, at most; of `Turns` each draws its own.
-      seed: of this collection.
       policy_version: for the record.
       split: of the tasks, for the record.
-      wrap: changes how an assignment is played, see `evaluate.seeded`.
       acting: plays where there is no policy.
 
     Raises:
       ConfigError: pictures are wanted of an environment that has none.
     """
-    play = make_play(
+    return make_play(
         self.environment,
         self.agent,
         policy,
@@ -246,8 +259,6 @@ class Collector:
         horizon=horizon,
         policy_version=policy_version,
     )
-    chain = self.agent.reflect.attempts if policy else 1
-    return Job(self, tasks, group_size, wrap(play), seed, chain)
 
   def play_expert(
       self,

@@ -52,7 +52,7 @@ def read_files(
   Raises:
     DataError: a file cannot be read, or nothing in it can be used.
   """
-  found = []
+  records = []
   for path in files:
     complaints = Complaints(console)
     usable = list(read(path, on_broken=complaints))
@@ -67,12 +67,12 @@ def read_files(
         highlight=False,
         markup=False,
     )
-    found += usable
-  return found
+    records += usable
+  return records
 
 
 def worth_imitating(
-    found: Sequence[Conversation | Episode],
+    records: Sequence[Conversation | Episode],
     min_return: float | None,
     console: rich.console.Console,
 ) -> list[Conversation | Episode]:
@@ -89,17 +89,17 @@ def worth_imitating(
       return item.valid and item.success
     return item.valid and item.episode_return >= min_return
 
-  good = [item for item in found if is_good(item)]
+  good = [item for item in records if is_good(item)]
   if not good:
     least = (
         'none with success; set data.min_return to take others'
         if min_return is None
         else f'none with a return of at least {min_return}'
     )
-    raise DataError(f'{len(found)} episodes in data.files, {least}.')
-  if len(good) < len(found):
+    raise DataError(f'{len(records)} episodes in data.files, {least}.')
+  if len(good) < len(records):
     console.print(
-        f'{len(found) - len(good)} episodes are not worth imitating',
+        f'{len(records) - len(good)} episodes are not worth imitating',
         highlight=False,
     )
   return good
@@ -107,18 +107,18 @@ def worth_imitating(
 
 def to_episodes(
     agent: Agent,
-    found: Sequence[Sequence[Conversation | Episode]],
+    records: Sequence[Sequence[Conversation | Episode]],
     *,
     max_context: int,
     own_opening: bool,
     console: rich.console.Console,
-    judge: Judge = lambda made, names: {},
+    judge: Judge = lambda kept, names: {},
 ) -> list[Episode]:
   """Episodes in the ids of `agent`, none longer than `max_context` tokens.
 
   Args:
     agent: how the policy talks.
-    found: records that belong together: one alone, or the two of a pair, the
+    records: records that belong together: one alone, or the two of a pair, the
       better one first. Where one cannot be used, all of them are left out.
     max_context: tokens; longer ones are cut after a completion that fits.
     own_opening: of conversations, see `replay.replay`.
@@ -133,8 +133,8 @@ def to_episodes(
     DataError: none can be made.
   """
   complaints = Complaints(console)
-  kept, names, cut, made = [], [], 0, 0
-  for items in found:
+  kept, names, cut, renewals = [], [], 0, 0
+  for items in records:
     try:
       whole = [_to_episode(agent, item, own_opening) for item in items]
       _check_format(agent, whole[0])  # the worse of a pair may be unreadable
@@ -147,7 +147,7 @@ def to_episodes(
     cut += sum(
         len(a.turns) < len(b.turns) for a, b in zip(short, whole, strict=True)
     )
-    made += sum(
+    renewals += sum(
         isinstance(item, Episode) and episode is not item
         for item, episode in zip(items, whole, strict=True)
     )
@@ -162,12 +162,12 @@ def to_episodes(
   ]
   if not episodes:
     raise DataError(
-        f'None of {len(found)} records can be learnt from; the first:'
+        f'None of {len(records)} records can be learnt from; the first:'
         f' {complaints.first}'
     )
   notes = {
       f'cut to {max_context} tokens': cut,
-      'tokenized anew': made,
+      'tokenized anew': renewals,
       'left out': complaints.count - len(unusable),
   }
   for kind, count in Counter(kind for kind, _ in unusable.values()).items():

@@ -117,9 +117,11 @@ async def run_episode(
           f' {len(record.turns)} turns were.'
       )
   if stop_reason == types.CONTEXT and not types.acts(record.turns):
-    asked = ' with what the policy wrote before it acted' * bool(record.turns)
+    addition = ' with what the policy wrote before it acted' * bool(
+        record.turns
+    )
     error = (
-        f'The first prompt of {env_name} task {task_id}{asked}'
+        f'The first prompt of {env_name} task {task_id}{addition}'
         f' {dialogue.overflow}'
     )
   return Episode(
@@ -199,11 +201,11 @@ class _Deliberation(Generic[AnyCompletion]):
     """
     opening = self.record.prompt
     if previous is not None:
-      asked = reflection.asked(
+      request = reflection.due(
           self.agent.reflect, opening, previous, self.dialogue.fits
       )
-      await self.dialogue.open(base.with_text(opening, asked.request))
-      lesson = await self._write(asked, previous.turns)
+      await self.dialogue.open(base.with_text(opening, request.words))
+      lesson = await self._write(request, previous.turns)
       if lesson is None:
         return False
       opening = reflection.with_lesson(opening, lesson)
@@ -225,9 +227,9 @@ class _Deliberation(Generic[AnyCompletion]):
     if following.opening is None:
       return await self._show(observation)
     text = ''
-    if following.asked:
-      await self.dialogue.observe(following.asked.request)
-      written = await self._write(following.asked, turns)
+    if following.request:
+      await self.dialogue.observe(following.request.words)
+      written = await self._write(following.request, turns)
       if written is None:
         return False
       text = written
@@ -243,40 +245,43 @@ class _Deliberation(Generic[AnyCompletion]):
 
   async def _show(self, message: str | tuple[Message, ...]) -> bool:
     """Shows an observation or an opening, and asks for the plan that is due."""
-    asked = plan.due(self.agent.plan, self.record.turns)
+    request = plan.due(self.agent.plan, self.record.turns)
     if isinstance(message, str):
       await self.dialogue.observe(
-          f'{message}\n\n{asked.request}' if asked else message
+          f'{message}\n\n{request.words}' if request else message
       )
     else:
       await self.dialogue.open(
-          base.with_text(message, asked.request) if asked else message
+          base.with_text(message, request.words) if request else message
       )
     return (
-        asked is None or await self._write(asked, self.record.turns) is not None
+        request is None
+        or await self._write(request, self.record.turns) is not None
     )
 
-  async def _write(self, asked: Request, so_far: Sequence[Turn]) -> str | None:
+  async def _write(
+      self, request: Request, so_far: Sequence[Turn]
+  ) -> str | None:
     """The text that was asked for; None if the context has no room for it.
 
     Args:
-      asked: which; its request stands at the end of the conversation.
+      request: which; its words stand at the end of the conversation.
       so_far: the turns that it is about.
     """
     record, dialogue = self.record, self.dialogue
     if isinstance(self.policy, ActingPolicy):
       self.policy.recite(base.recount(so_far))
-    completion = await dialogue.ask(len(record.turns), most=asked.tokens)
+    completion = await dialogue.ask(len(record.turns), most=request.tokens)
     if completion is None:
       return None
     text = dialogue.read(completion).text
     dialogue.append(completion)
-    if asked.answer:
-      await dialogue.observe(asked.answer)
-    result = StepResult(asked.answer, reward=0.0, terminated=False)
+    if request.answer:
+      await dialogue.observe(request.answer)
+    result = StepResult(request.answer, reward=0.0, terminated=False)
     turn = make_turn(Reading(text, '', None), completion, result, env_s=0.0)
     turn = dataclasses.replace(
-        turn, kind=asked.kind, learn=asked.learn, request=asked.request
+        turn, kind=request.kind, learn=request.learn, request=request.words
     )
     # The environment has not moved.
     record.add(turn, record.views[-1] if record.views else None)

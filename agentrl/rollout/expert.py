@@ -60,8 +60,8 @@ class Expert(ActingPolicy):
       return action
     # The right verb, and words that stand somewhere in the observation.
     words = (await self._env.observation()).split()
-    found = rng.choices(words, k=rng.randint(*_WORDS)) if words else []
-    nonsense = ' '.join([*action.split()[:1], *found])
+    picks = rng.choices(words, k=rng.randint(*_WORDS)) if words else []
+    nonsense = ' '.join([*action.split()[:1], *picks])
     try:
       self._agent.write_text(nonsense)
     except ValueError:  # the agent's format cannot say it

@@ -55,10 +55,10 @@ def _order(
   for index in indexes:
     strata.setdefault(kinds[index][depth], []).append(index)
   orders = [
-      _order(found, kinds, depth + 1, shift + Fraction(k, len(strata)))
-      for k, found in enumerate(strata.values())
+      _order(members, kinds, depth + 1, shift + Fraction(k, len(strata)))
+      for k, members in enumerate(strata.values())
   ]
-  for stratum in _turns([len(found) for found in strata.values()]):
+  for stratum in _turns([len(members) for members in strata.values()]):
     yield next(orders[stratum])
 
 

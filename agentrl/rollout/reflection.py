@@ -20,7 +20,7 @@ _REQUEST = (
 _LEFT_OUT = '[...]'
 
 
-def asked(
+def due(
     options: ReflectOptions,
     prompt: Sequence[Message],
     previous: Episode,

@@ -118,7 +118,7 @@ def renew(agent: Agent, episode: Episode) -> Episode:
     ):
       return episode
   _check_single(episode)
-  made = replay(agent, to_conversation(episode))
+  result = replay(agent, to_conversation(episode))
   turns = tuple(
       dataclasses.replace(
           old,
@@ -128,14 +128,14 @@ def renew(agent: Agent, episode: Episode) -> Episode:
           completion_tokens=new.completion_tokens,
           weight_version=new.weight_version,
       )
-      for new, old in zip(made.turns, episode.turns, strict=True)
+      for new, old in zip(result.turns, episode.turns, strict=True)
   )
   return dataclasses.replace(
       episode,
       turns=turns,
-      tokens=made.tokens,
-      completion_mask=made.completion_mask,
-      sampler_logprobs=made.sampler_logprobs,
+      tokens=result.tokens,
+      completion_mask=result.completion_mask,
+      sampler_logprobs=result.sampler_logprobs,
   )
 
 

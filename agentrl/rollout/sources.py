@@ -33,7 +33,7 @@ class Share(NamedTuple):
   horizon: int | Turns
 
 
-Collect = Callable[[Sequence[Share]], list[list[Group]]]
+PlayShares = Callable[[Sequence[Share]], list[list[Group]]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,7 +109,7 @@ class Sources:
       self,
       step: int,
       turns: Mapping[str, int | Turns],
-      play: Collect,
+      play: PlayShares,
       rounds: int,
   ) -> 'Collection':
     """The groups of a step; more than its quotas where ties are replaced.
@@ -125,8 +125,8 @@ class Sources:
     groups: dict[str, list[Group]] = {name: [] for name in quotas}
     for _ in range(rounds):
       missing = {
-          name: quotas[name] - sum(not is_tied(group) for group in found)
-          for name, found in groups.items()
+          name: quotas[name] - sum(not is_tied(group) for group in of_source)
+          for name, of_source in groups.items()
       }
       shares = [
           Share(name, self._sources[name].tasks.next_tasks(count), turns[name])
@@ -181,7 +181,7 @@ class Collection:
   @property
   def groups(self) -> list[Group]:
     """All groups, source after source."""
-    return [group for found in self.by_source.values() for group in found]
+    return [group for groups in self.by_source.values() for group in groups]
 
   def metrics(self) -> dict[str, float]:
     """`rollout/...` of all groups; of each named source also `NAME/...`.
@@ -189,7 +189,7 @@ class Collection:
     Where horizons differ, `rollout/horizon` is the largest that was allowed.
     """
     most = {name: _most(turns) for name, turns in self.turns.items()}
-    played = [name for name, found in self.by_source.items() if found]
+    played = [name for name, groups in self.by_source.items() if groups]
     metrics = collect.rollout_metrics(
         self.groups, max(most[name] for name in played)
     )

@@ -146,13 +146,13 @@ class BaseAgent(abc.ABC, Generic[AnyPolicy, AnyCompletion]):
           plain and not any(marked)
           for plain, marked in zip(read['plain'], others, strict=True)
       ]
-    found = sum(read[self._format])
-    if 2 * found >= len(texts):
+    count = sum(read[self._format])
+    if 2 * count >= len(texts):
       return
     best = max(_MARKED, key=lambda name: sum(read[name]))
     fits = 2 * sum(read[best]) >= len(texts)
     raise DataError(
-        f'agent.format={self._format!r} finds an action in {found} of its'
+        f'agent.format={self._format!r} finds an action in {count} of its'
         f' {len(texts)} completions'
         + (f'; {best!r} does in {sum(read[best])}' if fits else '')
     )

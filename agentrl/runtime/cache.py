@@ -40,16 +40,16 @@ def private(name: str) -> pathlib.Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.access(path, os.W_OK | os.X_OK):
       raise PermissionError(f'{path} is read-only')
-    found = path.stat()
+    status = path.stat()
   except OSError as error:
     raise EnvError(
         f'Cannot write {path}: {error}; set AGENTRL_CACHE'
         ' to a folder that can be written.'
     ) from error
-  if found.st_uid != os.getuid() or found.st_mode & 0o022:
+  if status.st_uid != os.getuid() or status.st_mode & 0o022:
     raise EnvError(
-        f'{path} has mode {found.st_mode & 0o777:o} and owner'
-        f' {found.st_uid}: others may have written into it. Remove it, or set'
+        f'{path} has mode {status.st_mode & 0o777:o} and owner'
+        f' {status.st_uid}: others may have written into it. Remove it, or set'
         ' AGENTRL_CACHE to a folder of your own.'
     )
   return path

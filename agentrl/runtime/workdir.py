@@ -39,14 +39,14 @@ def read_record(path: pathlib.Path) -> dict[str, Any]:
     CheckpointError: it is missing or torn.
   """
   try:
-    found = json.loads(path.read_text(encoding='utf-8'))
+    record = json.loads(path.read_text(encoding='utf-8'))
   except OSError as error:
     reason = error.strerror
   except (ValueError, RecursionError) as error:
     reason = f'it is not JSON ({error})'
   else:
-    if isinstance(found, dict):
-      return found
+    if isinstance(record, dict):
+      return record
     reason = 'it is no JSON object'
   raise CheckpointError(f'{path} of a run cannot be read: {reason}.')
 
@@ -122,8 +122,8 @@ def last_checkpoint(workdir: pathlib.Path) -> pathlib.Path | None:
   """The newest complete checkpoint of the run in this workdir."""
   # One that is being written has another name until it is complete.
   entries = (workdir / 'checkpoints').glob('*')
-  found = [path for path in entries if path.name.isdecimal()]
-  return max(found, key=lambda path: int(path.name), default=None)
+  checkpoints = [path for path in entries if path.name.isdecimal()]
+  return max(checkpoints, key=lambda path: int(path.name), default=None)
 
 
 def way_on(workdir: pathlib.Path) -> str:

@@ -117,13 +117,13 @@ class Launch:
 
   def value_of(self, flag: str) -> str | None:
     """The last value of one flag in `flags`; None if it is not there."""
-    found = None
+    last = None
     following = itertools.chain(self.words[1:], (None,))
     for word, after in zip(self.words, following, strict=False):
       name, _, value = word.partition('=')
       if name == flag:
-        found = value or after
-    return found
+        last = value or after
+    return last
 
   @property
   def words(self) -> tuple[str, ...]:
@@ -267,12 +267,12 @@ class SamplerOptions(EmbeddedOptions):
       super().check()
       return
     ways = dict(urls=self.urls, router=self.router, launch=self.launch.python)
-    given = [name for name, value in ways.items() if value]
-    if len(given) != 1:
+    choices = [name for name, value in ways.items() if value]
+    if len(choices) != 1:
       raise ConfigError(
           "sampler.kind='sglang' needs one of sampler.urls (servers that run),"
           ' sampler.router and sampler.launch.python (servers that the run'
-          f' starts); got {" and ".join(given) or "none"}.'
+          f' starts); got {" and ".join(choices) or "none"}.'
       )
     _check_urls(self.urls, self.router)
     if not self.push_dir and not self.local:

@@ -293,7 +293,7 @@ def ports(launch: Launch) -> list[int]:
   Raises:
     EngineError: one of the config is taken.
   """
-  found = []
+  numbers = []
   with contextlib.ExitStack() as stack:  # all at once, so that they differ
     for i in range(launch.replicas):
       port = launch.port + i if launch.port else 0
@@ -307,5 +307,5 @@ def ports(launch: Launch) -> list[int]:
             f'Port {port} of sampler.launch.port={launch.port} cannot be'
             f' used: {error}. Name another, or 0 for free ones.'
         ) from error
-      found.append(probe.getsockname()[1])
-  return found
+      numbers.append(probe.getsockname()[1])
+  return numbers

@@ -378,14 +378,14 @@ def _file_dtype(serve: set[Any], dtype: str) -> str:
   A server rounds the weights that it reads, so files of its own type are the
   smallest that lose nothing.
   """
-  known = {options.SERVER_DTYPES.get(value) for value in serve}
-  [found] = known if len(known) == 1 else [None]
-  if found is None:  # 'auto', which follows the files
+  dtypes = {options.SERVER_DTYPES.get(value) for value in serve}
+  [server_dtype] = dtypes if len(dtypes) == 1 else [None]
+  if server_dtype is None:  # 'auto', which follows the files
     return dtype
-  if found != dtype:
+  if server_dtype != dtype:
     logging.warning(
         'The servers compute in %s, the trainer in %s: their log-probabilities'
         ' will differ. Start servers with --dtype %s, or set model.dtype.',
-        *(found, dtype, dtype),
+        *(server_dtype, dtype, dtype),
     )
-  return found
+  return server_dtype

@@ -81,7 +81,7 @@ def read_gguf(
     raise WeightsError(f'{path} is not a whole GGUF file: {error}.') from error
   prefix = 'tokenizer.'
   try:
-    found = {
+    metadata = {
         name.removeprefix(prefix): field.contents()
         for name, field in fields.items()
         if name.startswith(prefix)
@@ -89,12 +89,12 @@ def read_gguf(
   except ValueError as error:  # text that is not UTF-8
     reason = ascii(str(error)[:300])[1:-1]
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
-  kind: Any = found.get('ggml.model')
-  pre: Any = found.get('ggml.pre')
-  known = isinstance(kind, str) and kind in _LISTS
+  kind: Any = metadata.get('ggml.model')
+  pre: Any = metadata.get('ggml.pre')
+  is_supported = isinstance(kind, str) and kind in _LISTS
   if kind == 'gpt2':
-    known = isinstance(pre, str) and pre in PRE_TOKENIZERS
-  if not known:
+    is_supported = isinstance(pre, str) and pre in PRE_TOKENIZERS
+  if not is_supported:
     kind, pre = reprlib.repr(kind), reprlib.repr(pre)
     raise WeightsError(
         f'{path} has a tokenizer of model {kind}, pre {pre}; known: model'
@@ -103,9 +103,9 @@ def read_gguf(
     )
   lists = {}
   for name, entry in _LISTS[kind].items():
-    if name not in found:
+    if name not in metadata:
       raise WeightsError(f'{path} has no field {prefix + name!r}.')
-    lists[name] = found.pop(name)
+    lists[name] = metadata.pop(name)
     if not isinstance(lists[name], list) or not all(
         isinstance(x, entry) for x in lists[name]
     ):
@@ -121,7 +121,7 @@ def read_gguf(
     if kind == 'gpt2':
       backend = _byte_level(tokens, lists['ggml.merges'], pre)
     else:
-      marked = found.get('ggml.add_space_prefix', True) is not False
+      marked = metadata.get('ggml.add_space_prefix', True) is not False
       backend = _sentencepiece(tokens, kinds, lists['ggml.scores'], marked)
   except Exception as error:  # tokenizers raises nothing narrower
     reason = ascii(str(error)[:300])[1:-1]
@@ -131,12 +131,12 @@ def read_gguf(
       special = kind == _CONTROL
       added = tokenizers.AddedToken(token, special=special, normalized=False)
       backend.add_tokens([added])
-  template = found.get('chat_template')
+  template = metadata.get('chat_template')
   if not isinstance(template, str | None):
     raise WeightsError(f'tokenizer.chat_template of {path} is no text.')
 
   def id_of(name: str) -> int | None:
-    token_id = found.get(f'ggml.{name}_token_id')
+    token_id = metadata.get(f'ggml.{name}_token_id')
     if token_id is not None and not hf_folder.is_id(token_id):
       raise WeightsError(
           f'tokenizer.ggml.{name}_token_id of {path} is'

@@ -245,8 +245,8 @@ class ChatFormat:
     pieces = [(first, True)]
     rest = text.removeprefix(first)
     for message, after in zip(messages, frame, strict=True):
-      given = message.content
-      trimmed = (given, given.rstrip(), given.lstrip(), given.strip())
+      raw = message.content
+      trimmed = (raw, raw.rstrip(), raw.lstrip(), raw.strip())
       content = next((x for x in trimmed if rest.startswith(x + after)), None)
       if content is None:
         break
@@ -267,8 +267,8 @@ class ChatFormat:
     )
     frame = []
     for role, mark in zip(roles, marks, strict=True):
-      before, found, text = text.partition(mark)
-      if not found or mark in text:
+      before, match, text = text.partition(mark)
+      if not match or mark in text:
         raise ChatTemplateError(
             f'The chat template does not render the {role!r} message'
             f' exactly once and in its place{_WAY_OUT}'
@@ -309,9 +309,9 @@ class ChatFormat:
         Message('assistant', completion),
         Message('user', observation),
     ])
-    before, found, rest = text.partition(completion)
-    head, found_too, tail = rest.partition(observation)
-    if not (found and found_too) or observation in tail or completion in rest:
+    before, match, rest = text.partition(completion)
+    head, next_match, tail = rest.partition(observation)
+    if not (match and next_match) or observation in tail or completion in rest:
       raise ChatTemplateError(
           'The chat template does not render a completion and the message'
           f' after it exactly once and in order{_WAY_OUT}'
@@ -385,10 +385,10 @@ class ChatFormat:
       self._prove_ids(history, so_far, prompt)
       for answer, whole in zip(answers, wholes, strict=True):
         # Blanks at the start may join the header's: see `completion`.
-        said = self._trim('assistant', answer[0])
-        if said == said.lstrip():
+        content = self._trim('assistant', answer[0])
+        if content == content.lstrip():
           ids = [*completion_ids(answer[0]), *observation_ids(answer[1])]
-          added = [Message('assistant', said), Message('user', answer[1])]
+          added = [Message('assistant', content), Message('user', answer[1])]
           self._prove_ids([*history, *added], whole, [*prompt, *ids])
 
   def _prove_ids(
@@ -407,8 +407,8 @@ class ChatFormat:
         (i for i, (a, b) in enumerate(zip(whole, ids)) if a != b),  # noqa: B905
         min(len(whole), len(ids)),
     )
-    shown = lambda found: [
-        self.tokenizer.id_to_token(i) for i in found[max(0, at - 2) : at + 4]
+    shown = lambda tokens: [
+        self.tokenizer.id_to_token(i) for i in tokens[max(0, at - 2) : at + 4]
     ]
     raise self._no_boundary(
         f'a conversation of {len(messages)} message(s) has the tokens'
@@ -430,10 +430,10 @@ class ChatFormat:
         if ids[: len(header)] != header:
           raise self._no_boundary(f'{more!r} becomes one token with its end')
 
-  def _no_boundary(self, found: str) -> ChatTemplateError:
+  def _no_boundary(self, detail: str) -> ChatTemplateError:
     return ChatTemplateError(
         'The tokenizer has no boundary between tokens where the chat template'
-        f' needs one, as behind its header {self._header!r}: {found}. Use a'
+        f' needs one, as behind its header {self._header!r}: {detail}. Use a'
         ' template whose header ends with a special token, and give special'
         ' tokens normalized=false.'
     )

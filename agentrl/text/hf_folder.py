@@ -51,8 +51,8 @@ def read(directory: pathlib.Path) -> dict[str, Any]:
     token = token.get('content') if isinstance(token, dict) else token
     if token is None:
       return None
-    known = isinstance(token, str)
-    token_id = backend.token_to_id(token) if known else None
+    is_text = isinstance(token, str)
+    token_id = backend.token_to_id(token) if is_text else None
     if token_id is None:
       raise WeightsError(
           f'{name} of {directory / SETTINGS} is {reprlib.repr(token)}, which'
@@ -121,11 +121,11 @@ def _convert(directory: pathlib.Path) -> tokenizers.Tokenizer:
       _check_bpe(directory / _SENTENCEPIECE)
     import transformers  # optional, and seconds where torch is installed
 
-    made = transformers.AutoTokenizer.from_pretrained(
+    wrapper = transformers.AutoTokenizer.from_pretrained(
         directory, local_files_only=True, trust_remote_code=False
     )
     # Written and read, since a damaged file may make one that cannot be read.
-    return tokenizers.Tokenizer.from_str(made.backend_tokenizer.to_str())
+    return tokenizers.Tokenizer.from_str(wrapper.backend_tokenizer.to_str())
   # Missing packages, and whatever their parts raise for damaged files.
   except Exception as error:
     raise WeightsError(
@@ -212,11 +212,11 @@ def _read_json(path: pathlib.Path) -> dict:
   if not path.is_file():
     return {}
   try:
-    found = json.loads(path.read_text(encoding='utf-8'))
+    content = json.loads(path.read_text(encoding='utf-8'))
   except (OSError, ValueError, RecursionError) as error:
     raise WeightsError(f'{path} is not JSON: {error}.') from error
-  if not isinstance(found, dict):
+  if not isinstance(content, dict):
     raise WeightsError(
-        f'{path} has {reprlib.repr(found)}, which is no JSON object.'
+        f'{path} has {reprlib.repr(content)}, which is no JSON object.'
     )
-  return found
+  return content

@@ -191,21 +191,22 @@ def trial(
         check=False,
     )
   except subprocess.TimeoutExpired:
-    found = f'did not end within {_WALL_S} s'
+    failure = f'did not end within {_WALL_S} s'
   else:
     if not done.returncode:
       return
-    said = done.stderr.decode('utf-8', 'replace').split('\n')
-    found = (
+    lines = done.stderr.decode('utf-8', 'replace').split('\n')
+    failure = (
         f'ended its process with status {done.returncode}'
-        f' ({" ".join(said[-2:]).strip()[:200]})'
+        f' ({" ".join(lines[-2:]).strip()[:200]})'
     )
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-      found = f'did not end within {_CPU_S} s of processor time'
+      failure = f'did not end within {_CPU_S} s of processor time'
     elif done.returncode == _TOO_LARGE:
-      found = f'needs more than {_MEMORY_BYTES >> 20} MiB'
+      failure = f'needs more than {_MEMORY_BYTES >> 20} MiB'
   raise ChatTemplateError(
-      f'The chat template {found} for {len(conversations)} short conversations.'
+      f'The chat template {failure} for {len(conversations)} short'
+      ' conversations.'
   )
 
 

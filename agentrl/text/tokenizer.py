@@ -316,14 +316,14 @@ def _without_control(spec, control_ids) -> tokenizers.Tokenizer:
 def _unmark_start(spec) -> bool:
   """Ends the mark that only the start of a text gets; False if there is none."""
   steps = token_bytes.steps(spec.get('pre_tokenizer'), 'pretokenizers')
-  found = [
+  matches = [
       step
       for step in steps
       if step['type'] == 'Metaspace' and step.get('prepend_scheme') == 'first'
   ]
-  for step in found:
+  for step in matches:
     step['prepend_scheme'] = 'never'
-  return bool(found)
+  return bool(matches)
 
 
 def _control_pattern(tokens) -> re.Pattern | None:

@@ -86,9 +86,9 @@ def scale_by_adam8bit(
       root = jnp.sqrt(v / (1 - b2**count)) + eps
       return m / (1 - b1**count) / root, *quantise(m), *quantise_squares(v)
 
-    found = jax.tree.map(one, grads, *state[1:])
+    results = jax.tree.map(one, grads, *state[1:])
     steps, *kept = (
-        jax.tree.map(lambda _, new, i=i: new[i], grads, found)
+        jax.tree.map(lambda _, new, i=i: new[i], grads, results)
         for i in range(len(state))
     )
     return steps, State(count, *kept)
@@ -104,12 +104,12 @@ def values(bits: int) -> np.ndarray:
   """
   # Below all decades. A second moment must not become 0, or the step would be
   # divided by eps alone; code 0 of a first moment has no sign and is 0.
-  found = [0.55 * 10.0**-_DECADES]
+  magnitudes = [0.55 * 10.0**-_DECADES]
   for decade in reversed(range(_DECADES)):
     edges = np.linspace(0.1, 1.0, 2 ** (bits - decade) + 1)
-    found += list((edges[1:] + edges[:-1]) / 2 * 10.0**-decade)
-  found[-1] = 1.0  # the largest of a block is kept as it is
-  return np.array(found, np.float32)
+    magnitudes += list((edges[1:] + edges[:-1]) / 2 * 10.0**-decade)
+  magnitudes[-1] = 1.0  # the largest of a block is kept as it is
+  return np.array(magnitudes, np.float32)
 
 
 def _encode(unit: jax.Array, bits: int) -> jax.Array:

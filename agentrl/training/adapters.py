@@ -84,24 +84,24 @@ def describe(
 
 
 def check(
-    found: dict[str, Any] | None, ours: dict[str, Any] | None, place: str
+    record: dict[str, Any] | None, ours: dict[str, Any] | None, place: str
 ) -> None:
   """Refuses a checkpoint of another adapter, or of another base.
 
   Args:
-    found: in the checkpoint.
+    record: in the checkpoint.
     ours: of this run; both as `describe` gives it.
     place: of the checkpoint, for the message.
 
   Raises:
     CheckpointError: they differ.
   """
-  found, ours = found or {'rank': 0}, ours or {'rank': 0}
-  for name in found.keys() | ours.keys():
+  record, ours = record or {'rank': 0}, ours or {'rank': 0}
+  for name in record.keys() | ours.keys():
     # The base may have moved; it may not be another.
-    if name != 'base' and found.get(name) != ours.get(name):
+    if name != 'base' and record.get(name) != ours.get(name):
       raise CheckpointError(
-          f'{place} has an adapter with {name}={found.get(name)!r}, this run'
+          f'{place} has an adapter with {name}={record.get(name)!r}, this run'
           f' one with {ours.get(name)!r}: use the model and the model.lora that'
           ' wrote it, or another --workdir.'
       )
@@ -110,7 +110,7 @@ def check(
 def join(
     config: TransformerConfig,
     base: Any,
-    found: dict[str, Any],
+    record: dict[str, Any],
     restore: Callable[[TransformerConfig, Any], Any],
 ) -> Any:
   """Parameters of a base with a checkpoint's adapter merged into it.
@@ -118,21 +118,21 @@ def join(
   Args:
     config: the shape of the model that the checkpoint names.
     base: its parameters.
-    found: the checkpoint's record of its adapter, see `describe`.
+    record: the checkpoint's record of its adapter, see `describe`.
     restore: the base's shape, shapes of an adapter -> its arrays.
 
   Raises:
     CheckpointError: the base is not the one that the adapter was trained on.
   """
   mark = fingerprint(base)
-  if mark != found['fingerprint']:
+  if mark != record['fingerprint']:
     raise CheckpointError(
-        f'{found["base"]} is not the model that the adapter was trained on'
-        f' (fingerprint {mark}, then {found["fingerprint"]}); put the old one'
+        f'{record["base"]} is not the model that the adapter was trained on'
+        f' (fingerprint {mark}, then {record["fingerprint"]}); put the old one'
         ' back.'
     )
   fields = [field.name for field in dataclasses.fields(Lora)]
-  lora = Lora(**{name: found[name] for name in fields})
+  lora = Lora(**{name: record[name] for name in fields})
   init = functools.partial(lora_lib.init, lora, _shapes(base))
   like = jax.eval_shape(init, jax.random.key(0))
   adapter = restore(config, like)

@@ -96,12 +96,12 @@ def train(
           policy_version=loop.policy_version,
       )
       good = select(groups, threshold)
-      kept, found = merge(kept, good)
+      kept, counts = merge(kept, good)
       played = sum(e.valid for group in groups for e in group.episodes)
       metrics = {
           'filter/share': len(good) / max(played, 1),
           'filter/selected': float(len(good)),
-          **found,
+          **counts,
       }
     explored = time.perf_counter()
     params, learnt = hooks.learn(number, kept)
@@ -141,7 +141,7 @@ def merge(
     are of a task that `earlier` has not, and are better than its.
   """
   best = {episode.task_id: episode for episode in earlier}
-  known = len(best)
+  num_tasks = len(best)
   for episode in new:
     old = best.setdefault(episode.task_id, episode)
     if episode.episode_return > old.episode_return:
@@ -149,6 +149,6 @@ def merge(
   improved = sum(best[e.task_id] is not e for e in earlier)
   return list(best.values()), {
       'filter/kept': float(len(best)),
-      'filter/new_tasks': float(len(best) - known),
+      'filter/new_tasks': float(len(best) - num_tasks),
       'filter/improved': float(improved),
   }

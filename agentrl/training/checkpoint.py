@@ -251,7 +251,7 @@ class Checkpoints:
       raise CheckpointError(f'There is no checkpoint in {self._directory}.')
     self._check(number, args)
     try:
-      found = self._manager.restore(number, args=ocp.args.Composite(**args))
+      items = self._manager.restore(number, args=ocp.args.Composite(**args))
     except Exception as error:
       # Orbax wraps what is wrong with an array's data in a bare Exception.
       if type(error) is Exception:
@@ -259,7 +259,7 @@ class Checkpoints:
       if isinstance(error, _READ_ERRORS):
         raise self._unreadable(number, error) from error
       raise
-    return {name: found[name] for name in args}
+    return {name: items[name] for name in args}
 
   def _check(self, number: int, items: Collection[str]) -> None:
     """Refuses a checkpoint whose files are not as they were written."""
@@ -380,19 +380,19 @@ def shape_of(workdir: pathlib.Path, number: int | None) -> TransformerConfig:
 
 
 def check_model(
-    found: Mapping[str, Any], ours: TransformerConfig, place: str
+    fields: Mapping[str, Any], ours: TransformerConfig, place: str
 ) -> None:
   """Refuses a checkpoint of another architecture, even if its arrays fit.
 
   Args:
-    found: fields of a `TransformerConfig`, in the checkpoint.
+    fields: fields of a `TransformerConfig`, in the checkpoint.
     ours: of this run.
     place: of the checkpoint, for the message.
 
   Raises:
     CheckpointError: they differ.
   """
-  theirs = TransformerConfig(**found)
+  theirs = TransformerConfig(**fields)
   for field in dataclasses.fields(TransformerConfig):
     then, now = getattr(theirs, field.name), getattr(ours, field.name)
     if then != now:

@@ -9,7 +9,7 @@ import concurrent.futures
 import json
 import pathlib
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from agentrl.parallel import distributed
@@ -35,13 +35,21 @@ def write(directory: pathlib.Path) -> None:
       for path in folder.rglob('*')
       if path.is_file()
   )
-  with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
-    found = pool.map(_measure, files)
-    listed = {
-        path.relative_to(directory).as_posix(): measured
-        for path, measured in zip(files, found, strict=True)
-    }
+  listed = {
+      path.relative_to(directory).as_posix(): measured
+      for path, measured in zip(files, measure(files), strict=True)
+  }
   (directory / FILE).write_text(json.dumps(listed, indent=1) + '\n')
+
+
+def measure(files: Sequence[pathlib.Path]) -> list[dict[str, int]]:
+  """Size in `bytes` and `crc32` of each file.
+
+  Raises:
+    OSError: one cannot be read.
+  """
+  with concurrent.futures.ThreadPoolExecutor(_THREADS) as pool:
+    return list(pool.map(_measure, files))
 
 
 def exist(directory: pathlib.Path) -> bool:
@@ -75,8 +83,8 @@ def find_damage(directory: pathlib.Path, items: Collection[str]) -> str | None:
     reason = f'{FILE} is no list of checksums ({error})'
   else:
     reason = _first_damage(directory, share)
-  found = distributed.share((reason or '').encode())
-  return next((x.decode() for x in found if x), None)
+  reasons = distributed.share((reason or '').encode())
+  return next((x.decode() for x in reasons if x), None)
 
 
 def _first_damage(
@@ -92,12 +100,12 @@ def _first_damage(
 
 def _damage(path: pathlib.Path, measured: Any) -> str | None:
   try:
-    found = _measure(path)
+    entry = _measure(path)
   except FileNotFoundError:
     return 'is missing'
   except OSError as error:
     return f'cannot be read ({error.strerror})'
-  return None if found == measured else 'is not what was written'
+  return None if entry == measured else 'is not what was written'
 
 
 def _measure(path: pathlib.Path) -> dict[str, int]:

@@ -81,11 +81,11 @@ def estimate(logprobs: np.ndarray, own: np.ndarray) -> Metrics:
     logprobs: `[R, N]` of completion i after prompt j, summed over its tokens.
     own: `[R]` index of the prompt that a completion answered.
   """
-  given = logprobs[np.arange(len(own)), own]
+  conditional = logprobs[np.arange(len(own)), own]
   marginal = np.logaddexp.reduce(logprobs, axis=1) - np.log(logprobs.shape[1])
   return {
-      'gauges/conditional_entropy': float(-given.mean()),
-      'gauges/mutual_information': float((given - marginal).mean()),
+      'gauges/conditional_entropy': float(-conditional.mean()),
+      'gauges/mutual_information': float((conditional - marginal).mean()),
   }
 
 

@@ -68,19 +68,8 @@ def make_module(config: TransformerConfig, model: TrainModel) -> Transformer:
       config,
       scan_layers=True,
       remat=model.remat,
-      attention=model.attention,
       dtype=DTYPES[model.dtype],
   )
-
-
-def check_attention(model: TrainModel) -> None:
-  """Refuses kernels that the devices of this run cannot execute."""
-  backend = jax.default_backend()
-  if model.attention == 'flash' and backend != 'gpu':
-    raise ConfigError(
-        "model.attention='flash' needs a GPU, and the devices of this run are"
-        f" of kind {backend!r}; set model.attention='reference'."
-    )
 
 
 def check_context(config: TransformerConfig, name: str, length: int) -> None:
@@ -119,10 +108,10 @@ def load_policy(
     AgentrlError: there is no such model, or it cannot be read.
   """
   ranks.check_devices()
-  found = workdir_lib.run_of(name)
-  if found is None:
+  run = workdir_lib.run_of(name)
+  if run is None:
     return load_pretrained(name, mesh, dtype=dtype), 'default'
-  workdir, number = found
+  workdir, number = run
   model, host = load_checkpoint(workdir, number, mesh=mesh, dtype=dtype)
   return model, str(host['books']['policy_version'])
 
@@ -133,11 +122,11 @@ def check_policy(name: str) -> None:
   Raises:
     AgentrlError: there is no such model or checkpoint.
   """
-  found = workdir_lib.run_of(name)
-  if found is None:
+  run = workdir_lib.run_of(name)
+  if run is None:
     pretrained.find(name)
   else:
-    check_checkpoint(*found)
+    check_checkpoint(*run)
 
 
 def check_checkpoint(workdir: pathlib.Path, number: int | None) -> None:
@@ -147,9 +136,9 @@ def check_checkpoint(workdir: pathlib.Path, number: int | None) -> None:
     CheckpointError: there is none of this number; None: there is none.
   """
   # Without Orbax, which would ask jax for its devices.
-  found = (workdir / 'checkpoints').glob('*')
-  known = sorted(int(path.name) for path in found if path.name.isdecimal())
-  _check_number(known, workdir, number)
+  paths = (workdir / 'checkpoints').glob('*')
+  numbers = sorted(int(path.name) for path in paths if path.name.isdecimal())
+  _check_number(numbers, workdir, number)
 
 
 def load_checkpoint(
@@ -217,17 +206,17 @@ def _check_start(workdir: pathlib.Path, name: str, rest: str) -> None:
 
 
 def _check_number(
-    known: Sequence[int], workdir: pathlib.Path, number: int | None
+    numbers: Sequence[int], workdir: pathlib.Path, number: int | None
 ) -> None:
-  if not known:
+  if not numbers:
     raise CheckpointError(
         f'{workdir} holds a run without a complete checkpoint; let it run'
         ' longer.'
     )
-  if number is not None and number not in known:
+  if number is not None and number not in numbers:
     raise CheckpointError(
         f'{workdir} has no checkpoint {number}; known:'
-        f' {", ".join(map(str, known))}.'
+        f' {", ".join(map(str, numbers))}.'
     )
 
 

@@ -273,7 +273,7 @@ def _fit(
   for minibatch, rows in enumerate(_minibatches(len(learnt), plan, rl_step)):
     if skips >= programs_lib.MAX_SKIPS:
       break
-    made = programs_lib.update(
+    result = programs_lib.update(
         update.programs,
         state,
         used,
@@ -282,15 +282,15 @@ def _fit(
         kl_coef=kl_coef,
         whole_episodes=hyperparams.whole_episodes,
     )
-    state, metrics = made.state, made.metrics
-    suspects.update(made.suspects)
+    state, metrics = result.state, result.metrics
+    suspects.update(result.suspects)
     if metrics and not hyperparams.scores and not applied:
       # The policy has not moved yet.
       seen, old = rows, old.copy()
-      for kept, places in made.outputs:
+      for kept, places in result.outputs:
         collate.unpack(distributed.to_host(kept.logprobs), places, old)
     if minibatch >= hyperparams.updates - hyperparams.minibatches:
-      _keep(last, made.outputs, minibatch % hyperparams.minibatches)
+      _keep(last, result.outputs, minibatch % hyperparams.minibatches)
     skips = programs_lib.count_skips(skips, metrics) if metrics else skips
     if metrics.get('train/skipped'):
       skipped += 1

@@ -47,8 +47,8 @@ class LoopState:
 
 
 @dataclasses.dataclass(frozen=True)
-class StepRecord:
-  """The results of an rl step, for the records.
+class RlStep:
+  """The results of an rl step.
 
   Attributes:
     step: from 0.
@@ -82,7 +82,7 @@ class Hooks(Protocol):
   def push(self, params: Any, version: int) -> None:
     """Hands the policy to the sampler."""
 
-  def record(self, made: StepRecord) -> bool:
+  def record(self, rl_step: RlStep) -> bool:
     """Keeps a step; called once for each.
 
     Returns:
@@ -215,7 +215,7 @@ def train(
             )
         )
         worthy = hooks.record(
-            StepRecord(loop.step, metrics, groups, batch, suspects, last)
+            RlStep(loop.step, metrics, groups, batch, suspects, last)
         )
         loop = LoopState(
             step=loop.step + 1,

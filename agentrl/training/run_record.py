@@ -16,7 +16,7 @@ from agentrl.evaluation import evaluate
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.trackers import Tracker
 from agentrl.training import system
-from agentrl.training.rl import StepRecord
+from agentrl.training.rl import RlStep
 
 # Panels, as summary.json and metrics call their evaluations.
 WHOLE, SMALL = 'eval', 'eval_small'
@@ -105,13 +105,13 @@ class RunRecord:
         if not step and name.partition('/')[0] in ('untrained', 'before')
     ]
     for panel, name in early:
-      found = self._evals[panel][name]
-      values = {**values, **evaluate.as_metrics(found, f'{panel}_{name}')}
+      summary = self._evals[panel][name]
+      values = {**values, **evaluate.as_metrics(summary, f'{panel}_{name}')}
     self._writer.write(step, {**values, **system.memory()})
 
   def write_step(
       self,
-      made: StepRecord,
+      rl_step: RlStep,
       metrics: Mapping[str, float],
       *,
       tokens: bool,
@@ -120,19 +120,19 @@ class RunRecord:
     """Writes an rl step: its line, its episodes, what was trained on.
 
     Args:
-      made: the step.
+      rl_step: its results.
       metrics: its own, and those of the sampler.
       tokens: True to write the arrays of tokens.
       shaped: True if the algorithm shapes rewards.
     """
-    played = [episode for group in made.groups for episode in group.episodes]
+    played = [episode for group in rl_step.groups for episode in group.episodes]
     self.add_tokens(sum(len(episode.tokens) for episode in played))
     if not self._writes:
       return
-    step, batch = made.step, made.batch
-    if made.suspects:
+    step, batch = rl_step.step, rl_step.batch
+    if rl_step.suspects:
       path = self._directory / 'diverged' / f'{step:06d}.jsonl'
-      episodes.write(path, [played[row] for row in made.suspects])
+      episodes.write(path, [played[row] for row in rl_step.suspects])
       self._console.print(
           f'Step {step + 1} skipped an update: its gradient was not finite. The'
           f' episodes in question are in {path}.',
@@ -141,7 +141,7 @@ class RunRecord:
     path = episodes.step_path(self._directory, 'train', step)
     episodes.write(path, played, tokens=tokens)
     if tokens:
-      last = made.last
+      last = rl_step.last
       assert batch.anchor_ids is not None
       episodes.write_learned(
           path,
@@ -260,18 +260,20 @@ class RunRecord:
       path.replace(path.with_name(f'{_SUMMARY}.discarded'))
     return {
         panel: {
-            name: found
-            for name, found in summary.get(panel, {}).items()
-            if (found.get('checkpoint') or 0) <= step
+            name: entry
+            for name, entry in summary.get(panel, {}).items()
+            if (entry.get('checkpoint') or 0) <= step
         }
         for panel in (WHOLE, SMALL)
     }
 
   def recall(self, evals: Mapping[str, Mapping[str, Any]]) -> None:
     """Adds what `summarised` found, unless the checkpoint had it."""
-    for panel, found in evals.items():
+    for panel, entries in evals.items():
       self._evals[panel] = self._evals[panel] | {
-          name: x for name, x in found.items() if name not in self._evals[panel]
+          name: x
+          for name, x in entries.items()
+          if name not in self._evals[panel]
       }
 
   def summarise(self, mode: str, steps: int, **values: Any) -> None:

@@ -36,10 +36,10 @@ def memory() -> dict[str, float]:
 
   Devices that do not say, as CPUs, are left out.
   """
-  found = {'time/memory_gib': psutil.Process().memory_info().rss / _GIB}
+  metrics = {'time/memory_gib': psutil.Process().memory_info().rss / _GIB}
   devices = jax.local_devices()
   stats = [device.memory_stats() or {} for device in devices]
   peaks = [x['peak_bytes_in_use'] for x in stats if 'peak_bytes_in_use' in x]
   if peaks and len(peaks) == len(devices):
-    found['time/device_memory_gib'] = max(peaks) / _GIB
-  return found
+    metrics['time/device_memory_gib'] = max(peaks) / _GIB
+  return metrics

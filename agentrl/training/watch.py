@@ -130,18 +130,18 @@ class CollapseWatch:
     Args:
       metrics: of an rl step.
     """
-    said = []
+    warnings = []
     self._best = max(self._best, metrics.get('rollout/success', 0.0))
     for name in self.beyond(metrics):
       gauge = GAUGES[name]
       times = ' times its first value' if gauge.relative else ''
-      said.append(
+      warnings.append(
           f'{gauge.metric} is {self._value(gauge, metrics):.3g}{times} in each'
           f' of {GAUGE_PATIENCE} steps, beyond'
           f' gauges.{name}={getattr(self._limits, name):g}: {gauge.meaning}.'
           f' {self._advice(name, metrics)}'
       )
-    return said
+    return warnings
 
   def _advice(self, name: str, metrics: Mapping[str, float]) -> str:
     """The expected course of a run beyond a limit, and its remedy."""

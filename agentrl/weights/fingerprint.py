@@ -20,9 +20,10 @@ def of_params(params: Any) -> str:
       for path, leaf in leaves
   }
   for name in sorted(named):
-    array = np.asarray(named[name])
-    said = json.dumps([name, str(array.dtype), array.shape])
-    digest.update(said.encode() + b'\n')
+    # Of a copy: an array keeps what was once brought to the host.
+    array = np.asarray(named[name].copy())
+    header = json.dumps([name, str(array.dtype), array.shape])
+    digest.update(header.encode() + b'\n')
     # As bytes: not every type of ours has a buffer, bfloat16 has none.
     digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
   return digest.hexdigest()

@@ -137,10 +137,11 @@ def _config(
     raise WeightsError(f'{path} has a damaged field: {reason}.') from error
   architecture = fields.get('general.architecture')
   if not isinstance(architecture, str) or architecture not in _ARCHITECTURES:
-    known = ', '.join(map(repr, _ARCHITECTURES))
+    architectures = ', '.join(map(repr, _ARCHITECTURES))
     raise WeightsError(
-        f'{path} has architecture {bounds.short(architecture)}; known: {known}.'
-        ' Of other models, give the directory of their safetensors.'
+        f'{path} has architecture {bounds.short(architecture)}; known:'
+        f' {architectures}. Of other models, give the directory of their'
+        ' safetensors.'
     )
   prefix = f'{architecture}.'
   fields = {

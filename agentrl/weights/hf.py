@@ -93,12 +93,12 @@ def stored_dtype(directory: str | pathlib.Path) -> str:
     if names.EMBED.hf not in stored:
       raise WeightsError(f'{directory} has no {names.EMBED.hf!r}.')
     kind = stored[names.EMBED.hf].slices().get_dtype()
-  known = {theirs: ours for ours, theirs in shards.DTYPES.items()}
-  if kind not in known:
+  dtypes = {theirs: ours for ours, theirs in shards.DTYPES.items()}
+  if kind not in dtypes:
     raise WeightsError(
-        f'{directory} stores its weights as {kind}; known: {", ".join(known)}.'
+        f'{directory} stores its weights as {kind}; known: {", ".join(dtypes)}.'
     )
-  return known[kind]
+  return dtypes[kind]
 
 
 class Stored(NamedTuple):
@@ -208,7 +208,7 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
   try:
     if path.stat().st_size > _MOST_JSON:
       raise WeightsError(f'{path} has more than {_MOST_JSON >> 20} MiB.')
-    found = json.loads(path.read_text(encoding='utf-8'))
+    content = json.loads(path.read_text(encoding='utf-8'))
   except FileNotFoundError as error:
     raise WeightsError(f'{path.parent} has no {path.name}.') from error
   except OSError as error:
@@ -216,11 +216,11 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
   except (ValueError, RecursionError) as error:
     reason = bounds.one_line(error)
     raise WeightsError(f'{path} is not JSON: {reason}.') from error
-  if not isinstance(found, dict):
+  if not isinstance(content, dict):
     raise WeightsError(
-        f'{path} has {bounds.short(found)}, which is no JSON object.'
+        f'{path} has {bounds.short(content)}, which is no JSON object.'
     )
-  return found
+  return content
 
 
 def save(

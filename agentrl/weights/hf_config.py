@@ -44,24 +44,24 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
           f' {allowed[0]!r} is supported.'
       )
   # null means an absent field, except in these.
-  given = {
+  settings = {
       families.RENAMED.get(field, field): x
       for field, x in fields.items()
       if x is not None or field in ('num_key_value_heads', 'sliding_window')
   }
   read = families.FIELDS | dict(family.fields)
-  given = dict(family.defaults) | given
-  missing = [x for x in read if x not in given]
+  settings = dict(family.defaults) | settings
+  missing = [x for x in read if x not in settings]
   if missing:
     raise WeightsError(f'{source} has no {", ".join(missing)}.')
   values = {}
   for theirs, ours in read.items():
-    values[ours] = given[theirs]
-    if given[theirs] is not None:  # else it follows from other fields
-      bounds.check(ours, given[theirs], f'{theirs} of {source}')
+    values[ours] = settings[theirs]
+    if settings[theirs] is not None:  # else it follows from other fields
+      bounds.check(ours, settings[theirs], f'{theirs} of {source}')
   values['family'] = name
   for field in family.biases:
-    values |= dict.fromkeys(families.BIASES[field], bool(given.get(field)))
+    values |= dict.fromkeys(families.BIASES[field], bool(settings.get(field)))
   if values['num_kv_heads'] is None:
     values['num_kv_heads'] = values['num_heads']
   if values['head_dim'] is None:
@@ -71,8 +71,8 @@ def parse(fields: Mapping[str, Any], source: str) -> TransformerConfig:
       values['num_layers'], values.get('num_experts', 0), source
   )
   try:
-    values |= _layers(family, given, values['num_layers'], source)
-    values |= _rope(family, given, SLIDING in values['layer_types'], source)
+    values |= _layers(family, settings, values['num_layers'], source)
+    values |= _rope(family, settings, SLIDING in values['layer_types'], source)
     _check_rotation(values)
     return TransformerConfig(**family.network, **values)
   # Numbers that contradict each other: a factor of 0, more heads than width.
@@ -96,15 +96,15 @@ def _check_rotation(values: Mapping[str, Any]) -> None:
 def _unknown(name: Any, source: str) -> str:
   """The message about a model_type that is not known."""
   kinds = (*families.FAMILIES, *families.TEXT_PARTS)
-  known = ', '.join(map(repr, kinds))
-  found = f'model_type of {source} is {bounds.short(name)}; known: {known}. '
+  names = ', '.join(map(repr, kinds))
+  message = f'model_type of {source} is {bounds.short(name)}; known: {names}. '
   if name is None:
-    return found + (
+    return message + (
         "Give the folder of a model, with transformers' own config.json; that"
         ' of an adapter or of another library has none.'
     )
   lacked = families.LACKED.get(name) if isinstance(name, str) else None
-  return found + (
+  return message + (
       (f'Its network has {lacked}. ' if lacked else '')
       + 'Train a model of these families. Served by SGLang or behind an'
       ' OpenAI-compatible endpoint, any model can be evaluated: '
@@ -126,17 +126,20 @@ def _text_part(fields: Mapping[str, Any], source: str) -> Mapping[str, Any]:
 
 
 def _layers(
-    family: families.Family, given: Mapping[str, Any], count: int, source: str
+    family: families.Family,
+    settings: Mapping[str, Any],
+    count: int,
+    source: str,
 ) -> dict[str, Any]:
   """The fields that differ from layer to layer."""
 
   def checked(name: str) -> Any:
-    if given.get(name) is not None:
-      bounds.check(name, given[name], f'{name} of {source}')
-    return given.get(name)
+    if settings.get(name) is not None:
+      bounds.check(name, settings[name], f'{name} of {source}')
+    return settings.get(name)
 
   late = checked('max_window_layers')
-  window = given.get('sliding_window')
+  window = settings.get('sliding_window')
   rotated, slides = None, [False] * count
   match family.windows:
     case 'late':
@@ -144,8 +147,8 @@ def _layers(
     case 'unrotated':
       every = checked('no_rope_layer_interval')
       rotated = [bool((i + 1) % every) for i in range(count)]
-      if 'no_rope_layers' in given:  # 1: the layer has them
-        rotated = _listed(given, 'no_rope_layers', (0, 1), count, source)
+      if 'no_rope_layers' in settings:  # 1: the layer has them
+        rotated = _listed(settings, 'no_rope_layers', (0, 1), count, source)
       slides = [not x for x in rotated]
     case 'pattern':
       pattern = checked('sliding_window_pattern')
@@ -154,8 +157,8 @@ def _layers(
     window = window if checked('use_sliding_window') else None
     slides = [x and window is not None for x in slides]
   kinds = [SLIDING if x else FULL for x in slides]
-  if family.windows is not None and 'layer_types' in given:
-    kinds = _listed(given, 'layer_types', (FULL, SLIDING), count, source)
+  if family.windows is not None and 'layer_types' in settings:
+    kinds = _listed(settings, 'layer_types', (FULL, SLIDING), count, source)
   if SLIDING not in kinds:
     window = None
   elif window is not None:
@@ -164,51 +167,54 @@ def _layers(
 
 
 def _listed(
-    given: Mapping[str, Any],
+    settings: Mapping[str, Any],
     name: str,
-    known: tuple[Any, ...],
+    choices: tuple[Any, ...],
     count: int,
     source: str,
 ) -> list[Any]:
-  """A field that lists one of the `known` values for each layer."""
-  found = given[name]
-  if not isinstance(found, list) or any(x not in known for x in found):
+  """A field that lists one of `choices` for each layer."""
+  entries = settings[name]
+  if not isinstance(entries, list) or any(x not in choices for x in entries):
     raise WeightsError(
-        f'{name} of {source} is {bounds.short(found)}; it must be a list of'
-        f' {" and ".join(map(str, known))}.'
+        f'{name} of {source} is {bounds.short(entries)}; it must be a list of'
+        f' {" and ".join(map(str, choices))}.'
     )
-  if len(found) != count:
+  if len(entries) != count:
     raise WeightsError(
-        f'{name} of {source} has {len(found)} entries; the model has'
+        f'{name} of {source} has {len(entries)} entries; the model has'
         f' {count} layers.'
     )
-  return found
+  return entries
 
 
 def _rope(
-    family: families.Family, given: Mapping[str, Any], slides: bool, source: str
+    family: families.Family,
+    settings: Mapping[str, Any],
+    slides: bool,
+    source: str,
 ) -> dict[str, Any]:
   """The rotary fields, in the form of transformers 4 or 5."""
   has_local = 'rope_local_base_freq' in family.defaults
   # Transformers 5 lets the older field win where a file has both.
-  field = 'rope_scaling' if 'rope_scaling' in given else 'rope_parameters'
+  field = 'rope_scaling' if 'rope_scaling' in settings else 'rope_parameters'
   sliding: Mapping[str, Any] = {}
   try:
-    parameters = _object(given.get('rope_parameters'))
+    parameters = _object(settings.get('rope_parameters'))
     if has_local:
       sliding = _object(parameters.get(SLIDING))
       parameters = _object(parameters.get(FULL))
-    kind, rope = _rotary_type(_object(given.get('rope_scaling', parameters)))
-    theta = parameters.get('rope_theta') or given['rope_theta']
+    kind, rope = _rotary_type(_object(settings.get('rope_scaling', parameters)))
+    theta = parameters.get('rope_theta') or settings['rope_theta']
     theta = rope.pop('rope_theta', theta)
-    scaling = _scaling(kind, rope, given['max_position_embeddings'])
+    scaling = _scaling(kind, rope, settings['max_position_embeddings'])
     local_kind, local = _rotary_type(sliding)
-    local_theta = local.pop('rope_theta', given.get('rope_local_base_freq'))
+    local_theta = local.pop('rope_theta', settings.get('rope_local_base_freq'))
     if local_kind != 'default' or local:
       raise ValueError(f'only {FULL} may be scaled')
   except ValueError as error:
     raise WeightsError(
-        f'{field} of {source} is {bounds.short(given.get(field))}: {error}'
+        f'{field} of {source} is {bounds.short(settings.get(field))}: {error}'
     ) from error
   bounds.check('rope_theta', theta, f'rope_theta of {source}')
   values = dict(rope_theta=float(theta), rope_scaling=scaling)
@@ -241,8 +247,8 @@ def _rotary_type(fields: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _scaling(
     kind: str, fields: dict[str, Any], positions: int
 ) -> rotary.Scaling | None:
-  known = families.SCALING if kind != 'default' else {}
-  unknown = sorted(fields.keys() - known.keys())
+  parameters = families.SCALING if kind != 'default' else {}
+  unknown = sorted(fields.keys() - parameters.keys())
   if unknown:
     raise ValueError(f'rotary type {kind!r} has no {", ".join(unknown)}')
   if kind == 'default':

@@ -77,7 +77,7 @@ def evaluations(
     host: the host's record of the checkpoint.
     mode: of the run.
   """
-  step, found = host['books']['step'], dict(host['evals'])
+  step, summaries = host['books']['step'], dict(host['evals'])
   if mode == 'agentevol':  # its step 1 is the training before the rounds
     of_this = {'before' if step == 1 else f'round_{step - 1}'}
   else:
@@ -86,11 +86,11 @@ def evaluations(
   if path.exists():
     summary = workdir_lib.read_record(path)
     if summary['steps'] == step:  # the run ended here
-      found |= summary['eval']
+      summaries |= summary['eval']
       of_this.add('after')
   return [
       PastEvaluation(name, summary, name in of_this)
-      for name, summary in found.items()
+      for name, summary in summaries.items()
       if summary['mean'] is not None
   ]
 
@@ -174,9 +174,9 @@ def _evaluation(
       else 'None was made with these weights: all are of earlier ones.'
   )
   rows = [
-      f'| {name}{" *" if is_this else ""} | {found["mean"]:.3f} |'
-      f' {found["low"]:.3f} to {found["high"]:.3f} | {found["n"]} |'
-      for name, found, is_this in evals
+      f'| {name}{" *" if is_this else ""} | {summary["mean"]:.3f} |'
+      f' {summary["low"]:.3f} to {summary["high"]:.3f} | {summary["n"]} |'
+      for name, summary, is_this in evals
   ]
   return [
       f'Success on {tasks}. {of_these}',

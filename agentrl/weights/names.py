@@ -218,15 +218,15 @@ def check_names(expected: set[str], present: set[str], source: str) -> None:
 def check_shape(
     tensor: Tensor,
     name: str,
-    found: Sequence[int],
+    shape: Sequence[int],
     ours: Sequence[int],
     source: str,
 ) -> None:
   """Raises WeightsError unless a file's tensor has our parameter's shape."""
   expected = list(ours[::-1] if tensor.transposed else ours)
-  if list(found) != expected:
+  if list(shape) != expected:
     raise WeightsError(
-        f'{name!r} of {source} has shape {list(found)}; its configuration asks'
+        f'{name!r} of {source} has shape {list(shape)}; its configuration asks'
         f' for {expected}.'
     )
 
@@ -234,11 +234,11 @@ def check_shape(
 def shapes(config: TransformerConfig, dtype: Any) -> Params:
   """The module's own shapes, a tree of `jax.ShapeDtypeStruct`."""
   module = transformer.Transformer(config, scan_layers=True)
-  found = jax.eval_shape(
+  params = jax.eval_shape(
       lambda: transformer.init_params(module, jax.random.key(0))
   )
   return jax.tree.map(
-      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), found
+      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), params
   )
 
 

@@ -143,10 +143,10 @@ def _download(repository: str) -> pathlib.Path:
     )
   # The hub's errors are kinds of these two.
   except (OSError, ValueError) as error:
-    said = ' '.join(str(error).split()).rstrip('.')  # some have several lines
+    reason = ' '.join(str(error).split()).rstrip('.')  # some have several lines
     raise WeightsError(
         f'There is no local {repository!r}, and the hub did not give it:'
-        f' {said}. Download it elsewhere and give its directory.'
+        f' {reason}. Download it elsewhere and give its directory.'
     ) from error
 
 

@@ -22,9 +22,9 @@ def check(
   Raises:
     WeightsError: the shape of the model or a tensor differs.
   """
-  found_config, found = pretrained.load(directory, dtype=dtype)
-  if found_config != config:
-    raise WeightsError(f'{directory} reads as {found_config}, not {config}.')
+  file_config, file_params = pretrained.load(directory, dtype=dtype)
+  if file_config != config:
+    raise WeightsError(f'{directory} reads as {file_config}, not {config}.')
 
   def compare(path, ours, theirs):
     # Bits, not values: NaN equals itself here, and -0.0 is not 0.0.
@@ -36,7 +36,7 @@ def check(
           ' the memory is at fault. Nothing was exported.'
       )
 
-  jax.tree_util.tree_map_with_path(compare, params, found)
+  jax.tree_util.tree_map_with_path(compare, params, file_params)
 
 
 def _bits(x: np.ndarray) -> np.ndarray:

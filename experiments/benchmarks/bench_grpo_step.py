@@ -192,8 +192,8 @@ class Ours:
   def push(self, params, version):
     self._event_loop.run(self._push(params, version))
 
-  def record(self, made):
-    self._metrics = made.metrics
+  def record(self, rl_step):
+    self._metrics = rl_step.metrics
 
   def held_out(self, step):
     return {}  # nothing is evaluated

@@ -16,17 +16,12 @@ On a GPU, whose memory JAX and torch then share:
           --transformers=torch-env/bin/python
     done; done
 
-    # The flash kernels, which have not run on a card yet, beside plain attention.
-    python -m experiments.benchmarks.bench_train_step --attention=flash,reference \
-        --model=qwen2.5-1.5b --dtype=bfloat16 --remat=full --lora_rank=16 \
-        --batch=2 --length=8192 --matmul=8192
-
 Prints one JSON line a model. Transformers makes a plain train step on as many
 tokens (with layers computed again if `--remat=full`), tunix that of its GRPO
-learner; `peers` says how to get them. They take turns with ours, and so do further
-kinds of attention. `gemm_share`, on one GPU its MFU, is the model's FLOPs (6 per
-parameter and token, 4 per frozen one, plus attention; what is computed again does
-not count) over what a matrix product of that type reached in this run.
+learner; `peers` says how to get them. They take turns with ours. `gemm_share`, on
+one GPU its MFU, is the model's FLOPs (6 per parameter and token, 4 per frozen one,
+plus attention; what is computed again does not count) over what a matrix product of
+that type reached in this run.
 """
 
 import contextlib
@@ -58,9 +53,6 @@ _DTYPE = flags.DEFINE_enum(
     'dtype', 'float32', ['float32', 'bfloat16'], 'Of activations.'
 )
 _REMAT = flags.DEFINE_enum('remat', 'dots', list(REMAT), 'See model.remat.')
-_ATTENTION = flags.DEFINE_list(
-    'attention', ['reference'], 'See model.attention; ours is the first.'
-)
 _LORA_RANK = flags.DEFINE_integer(
     'lora_rank', 0, 'Of an adapter over a frozen base; 0: all is trained.'
 )
@@ -105,7 +97,6 @@ def main(argv):
       config,
       scan_layers=True,
       remat=_REMAT.value,
-      attention=_ATTENTION.value[0],
       dtype=jnp.dtype(_DTYPE.value),
   )
   mesh = mesh_lib.make_mesh(dict(data=1, fsdp=-1, tensor=1, sequence=1))
@@ -120,19 +111,12 @@ def main(argv):
   state = state_lib.create(params, tx, mesh)
   del params
   batch = make_batch(rows, length, config.vocab_size)
-  programs = {
-      name: programs_lib.compile_programs(
-          module.clone(attention=name),
-          sft.loss,
-          tx,
-          state,
-          base=base,
-      )
-      for name in _ATTENTION.value
-  }
+  programs = programs_lib.compile_programs(
+      module, sft.loss, tx, state, base=base
+  )
 
-  def update(programs):
-    nonlocal state  # of all kinds of attention
+  def update():
+    nonlocal state
     start = time.perf_counter()
     state = programs_lib.update(
         programs, state, batch, np.arange(rows), max_tokens=rows * length
@@ -144,12 +128,7 @@ def main(argv):
   rate = functools.partial(
       reference_rates.matmul_gflops, _MATMUL.value, dtype=_DTYPE.value
   )
-  sides = {
-      'ours'
-      if name == _ATTENTION.value[0]
-      else name: functools.partial(update, made)
-      for name, made in programs.items()
-  }
+  sides = {'ours': update}
   with contextlib.ExitStack() as stack:
     for peer in peers.start(
         stack, _MODEL.value, config, ('transformers', 'tunix')
@@ -177,7 +156,6 @@ def main(argv):
       device=jax.devices()[0].device_kind,
       dtype=_DTYPE.value,
       remat=_REMAT.value,
-      attention=_ATTENTION.value[0],
       lora_rank=_LORA_RANK.value,
       gemm_gflops=round(gemm, 1),
       gemm_share=round(work / median / 1e9 / gemm, 3),

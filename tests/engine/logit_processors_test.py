@@ -112,7 +112,7 @@ def test_rows_equal_the_oracle_at_every_step_of_a_dispatch(rows, later, seed):
   logits = rng.normal(scale=3, size=(4, 12)).astype(np.float32)
   wanted = [LogitParams(params, ends, output) for params, output, ends in rows]
   wanted.append(None)
-  made = logit_processors.collect(wanted, batch=4, vocab=12)
+  made = logit_processors.make_arrays(wanted, batch=4, vocab=12)
   counts = made.counts
   for step in range(len(later) + 1):
     found = logit_processors.apply(logits, made, counts, step)
@@ -312,7 +312,7 @@ def test_ordinary_requests_pay_for_none_of_it(
 ):
   monkeypatch.setattr(
       logit_processors,
-      'collect',
+      'make_arrays',
       lambda *args: pytest.fail('a row was adjusted'),
   )
   engine = make_engine(eos_ids=(5,))

@@ -15,6 +15,7 @@ from agentrl.errors import ConfigError
 from agentrl.modes import doctor
 from agentrl.planning.finding import FAULT, OK
 from agentrl.viewer import again, env_servers, record, views
+from tests.e2e.running import QUICKSTART
 from tests.envs import conformance
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def launch(config, workdir, *flags):
       [
           sys.executable,
           'launch.py',
-          f'--config=configs/{config}',
+          f'--config={config}',
           f'--workdir={workdir}',
           *flags,
       ],
@@ -91,7 +92,7 @@ def test_doctor_checks_what_it_requires(tmp_path):
 
 def test_the_viewer_plays_it_again_and_shows_its_view(tmp_path):
   launch(
-      'evaluate.py:model=expert,env=lift:SPEC,n=4',
+      'configs/evaluate.py:model=expert,env=lift:SPEC,n=4',
       tmp_path,
       "--config.env.options={'floors': 3, 'cabins': 7}",
   )
@@ -124,7 +125,7 @@ def test_the_viewer_opens_no_file_that_its_options_name():
 
 
 def test_random_play_follows_its_rule(tmp_path):
-  launch('evaluate.py:model=random,env=lift:SPEC,n=40', tmp_path)
+  launch('configs/evaluate.py:model=random,env=lift:SPEC,n=40', tmp_path)
   (file,) = tmp_path.glob('episodes/eval/random/*.jsonl')
   episodes = [json.loads(line) for line in file.read_text().splitlines()]
   actions = {turn['action'] for one in episodes for turn in one['turns']}
@@ -137,9 +138,10 @@ def test_random_play_follows_its_rule(tmp_path):
 @pytest.mark.slow
 def test_it_is_learnt(tmp_path):
   launch(
-      'quickstart.py:tiny',
+      QUICKSTART,
       tmp_path,
       '--config.env.name=lift:SPEC',
       '--config.env.options={}',
+      '--config.eval.num_tasks=0',
   )
   assert json.loads((tmp_path / 'summary.json').read_text())['steps'] > 0

@@ -7,7 +7,7 @@ import pytest
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError
 from agentrl.evaluation import journal as journal_lib
-from agentrl.evaluation.journal import Journal
+from agentrl.evaluation.journal import Journal, PlayedBy
 from tests import fakes
 
 SEEDS = {
@@ -167,3 +167,31 @@ def test_episodes_of_another_data_version_are_not_gone_on_with(
   assert list(journal_at(path).open(SEEDS, data_version=played)) == [(3, 0, 0)]
   with pytest.raises(DataError, match=f'data_version {played} .* has {now}:'):
     journal_at(path).open(SEEDS, data_version=now)
+
+
+def test_pictures_of_another_policy_are_dropped_too(path, tmp_path):
+  def opened(weights):
+    by = PlayedBy(tmp_path / 'by' / 'x.json', lambda: {'weights': weights})
+    journal = journal_at(path, views=True, played_by=by)
+    return journal, journal.open(SEEDS)
+
+  journal, _ = opened('a')
+  seen = episode(3, 0, views=(b'reset', b'after'))
+  journal.finish([seen])
+  journal.add(episode(3, 1, views=(b'reset', b'after')))
+  journal, kept = opened('a')
+  assert list(kept) == [(3, 0, 0), (3, 1, 0)]
+  journal, kept = opened('b')
+  assert not kept and not list(path.parent.iterdir())
+  seen = episode(3, 0, views=(b'other', b'one'))
+  journal.add(seen)
+  assert opened('b')[1] == {(3, 0, 0): seen}
+
+
+def test_a_file_of_what_plays_that_cannot_be_written_is_one_error(
+    path, tmp_path
+):
+  (tmp_path / 'by').write_text('a file where a folder should be')
+  by = PlayedBy(tmp_path / 'by' / 'x.json', dict)
+  with pytest.raises(DataError, match='Cannot begin an evaluation in .*babyai'):
+    journal_at(path, played_by=by).open(SEEDS)

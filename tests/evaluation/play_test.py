@@ -3,13 +3,16 @@
 import asyncio
 import dataclasses
 import io
+import threading
+import types
+from concurrent import futures
 
 import pytest
 import rich.console
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import DataError, EnvError
-from agentrl.evaluation.journal import Journal
+from agentrl.evaluation.journal import Journal, PlayedBy
 from agentrl.evaluation.play import Player
 from agentrl.rollout import seeds
 from agentrl.rollout.options import Limits
@@ -60,12 +63,58 @@ class World:
     )
 
 
-def play(loop, path, world, panel=PANEL, **limits):
+def play(loop, path, world, panel=PANEL, console=None, policy=None, **limits):
   limits = Limits(**({'concurrency': 3, 'attempts': 1} | limits))
-  console = rich.console.Console(file=io.StringIO())
-  journal = Journal(path, tokens=True, views=False)
+  console = console or rich.console.Console(file=io.StringIO())
+  played_by = policy and PlayedBy(path.with_suffix('.by'), lambda: policy)
+  journal = Journal(path, tokens=True, views=False, played_by=played_by)
   player = Player(loop, console, limits)
   return player.play(panel, world.open_play, journal, title='a on b')
+
+
+class Ranks:
+  """Processes as threads, which share what each of them has gathered."""
+
+  def __init__(self, count):
+    self.count = count
+    self._barrier = threading.Barrier(count)
+    self._found = [None] * count
+
+  def of(self, index):
+    return types.SimpleNamespace(
+        own=lambda items: items[index :: self.count],
+        gather=lambda work: self._gather(index, work),
+    )
+
+  def _gather(self, index, work):
+    self._barrier.wait()
+    try:
+      self._found[index] = work()
+    except Exception as error:
+      self._found[index] = error
+    self._barrier.wait()
+    for found in self._found:
+      if isinstance(found, Exception):
+        raise found
+    return [x for found in self._found for x in found]
+
+
+def play_together(path, worlds, *, member='', **limits):
+  """Groups that each process gets, of a panel that all of them play."""
+  limits = Limits(**({'concurrency': 3, 'attempts': 1} | limits))
+  ranks = Ranks(len(worlds))
+
+  def one(rank):
+    # The event loop of a run lives in a main thread.
+    loop = types.SimpleNamespace(run=asyncio.run)
+    console = rich.console.Console(file=io.StringIO())
+    player = Player(loop, console, limits, member, ranks.of(rank))
+    journal = Journal(path, tokens=True, views=False, rank=rank)
+    play = worlds[rank].open_play
+    return player.play(PANEL, play, journal, title='a on b')
+
+  with futures.ThreadPoolExecutor(len(worlds)) as pool:
+    return list(pool.map(one, range(len(worlds))))
 
 
 def test_each_sample_is_played_once_under_its_own_seed(loop, tmp_path):
@@ -167,3 +216,64 @@ def test_attempts_are_played_one_after_the_other(loop, tmp_path, after):
   assert play(loop, path, again, panel) == whole
   assert len(again.played) <= 12 - after
   assert play(loop, path, again, panel) == whole
+
+
+EVERYTHING = sorted((task, k) for task in PANEL.task_ids for k in range(2))
+
+
+def test_what_was_played_before_is_told(loop, tmp_path):
+  path, console = tmp_path / 'e.jsonl', rich.console.Console(file=io.StringIO())
+  with pytest.raises(Killed):
+    play(loop, path, World(killed_after=3))
+  play(loop, path, World(), console=console)
+  said = console.file.getvalue()
+  assert 'a on b: 3 of 8 episodes were played before\n' in said
+
+
+@pytest.mark.parametrize('whole', [False, True])
+def test_what_another_policy_played_is_dropped(loop, tmp_path, whole):
+  path = tmp_path / 'e.jsonl'
+  if whole:
+    play(loop, path, World(), policy={'weights': 'a'})
+  else:
+    with pytest.raises(Killed):
+      play(loop, path, World(killed_after=3), policy={'weights': 'a'})
+  world = World()
+  play(loop, path, world, policy={'weights': 'b'})
+  assert sorted(world.played) == EVERYTHING
+  world = World()
+  play(loop, path, world, policy={'weights': 'b'})
+  assert world.played == []
+
+
+def test_processes_play_their_shares_and_get_all_groups(loop, tmp_path):
+  whole = play(loop, tmp_path / 'whole.jsonl', World())
+  path, worlds = tmp_path / 'e.jsonl', [World(), World()]
+  assert play_together(path, worlds) == [whole, whole]
+  for rank, world in enumerate(worlds):
+    assert {task for task, _ in world.played} == {*PANEL.task_ids[rank::2]}
+  assert path.read_bytes() == (tmp_path / 'whole.jsonl').read_bytes()
+  assert not list(tmp_path.glob('e.jsonl.*'))
+
+
+@pytest.mark.parametrize('now', [1, 2, 3, 5])
+def test_another_number_of_processes_goes_on(loop, tmp_path, now):
+  whole = play(loop, tmp_path / 'whole.jsonl', World())
+  path, killed = tmp_path / 'e.jsonl', [World(killed_after=k) for k in (1, 3)]
+  with pytest.raises(Killed):
+    play_together(path, killed)
+  assert sorted(x.name for x in tmp_path.glob('e.*')) == [
+      *('e.jsonl', 'e.jsonl.1')
+  ]
+  worlds = [World() for _ in range(now)]
+  assert play_together(path, worlds) == [whole] * now
+  played = [x for world in (*killed, *worlds) for x in world.played]
+  assert sorted(played) == EVERYTHING
+  assert path.read_bytes() == (tmp_path / 'whole.jsonl').read_bytes()
+  assert not list(tmp_path.glob('e.jsonl.*'))
+
+
+def test_an_error_names_the_member_of_a_mixture_in_all_processes(tmp_path):
+  worlds = [World(fails=EVERYTHING), World()]
+  with pytest.raises(EnvError, match='^mixture.m: .* episodes failed'):
+    play_together(tmp_path / 'e.jsonl', worlds, member='m')

@@ -8,6 +8,7 @@ import pytest
 from experiments.benchmarks import soak_faults, soak_run, soak_spans
 
 STEPS, EPISODES = 3, 2
+SMALL = 'tests/e2e/small.py:configs.quickstart'
 
 
 def write_lines(path, lines):
@@ -101,7 +102,19 @@ def test_more_steps_done_again_than_kills_explain_are_told(record):
 
 
 @pytest.mark.slow
-def test_a_run_on_engines_lives_through_faults(tmp_path):
+def test_a_run_on_engines_lives_through_faults(tmp_path, monkeypatch):
+  flags = soak_faults.run_flags
+
+  def smaller(**kwargs):
+    ours, quickstart = SMALL, 'configs/quickstart.py'
+    return (
+        *(flag.replace(quickstart, ours) for flag in flags(**kwargs)),
+        "--config.sampler.launch.flags=('--skip-server-warmup',)",
+    )
+
+  monkeypatch.setattr(soak_faults, 'run_flags', smaller)
+  # A moment comes in each of its steps, which take a second.
+  monkeypatch.setattr(soak_faults, '_PATIENCE_S', 15.0)
   weights = {'kill_server': 1, 'stop_server': 1, 'pause': 1, 'kill_trainer': 1}
   report = asyncio.run(
       soak_faults.soak(

@@ -47,18 +47,6 @@ def no_texts():
   raise AssertionError('the tokenizer is not trained')
 
 
-def test_kernels_for_a_gpu_are_refused_before_anything_starts(make_session):
-  config = textcraft_sft.get_config('tiny')
-  config.model.attention = 'flash'
-  session = make_session(read(config))
-  with pytest.raises(
-      ConfigError,
-      match="'flash' needs a GPU, .* 'cpu'; set model.attention='reference'",
-  ):
-    build.make_setup(session, expert=False)
-  assert not list(session.directory.iterdir())
-
-
 def test_too_large_a_panel_is_refused_before_there_is_a_model(make_session):
   config = babyai_sft.get_config('tiny')
   config.eval.num_tasks = 10**6

@@ -26,7 +26,7 @@ from agentrl.training import (
 )
 from agentrl.training.optim import Rate
 from agentrl.training.run_record import SMALL, WHOLE
-from agentrl.types import Group, Message
+from agentrl.types import Message
 from configs import quickstart
 from tests import fakes, qwen3, tiny
 from tests.evaluation import recording
@@ -154,25 +154,42 @@ def test_without_a_panel_nothing_is_evaluated(make_run, said):
 class EvenSolved:
   """Plays episodes of which every other task's succeeds."""
 
-  def __init__(self):
-    self.asked = []
+  def __init__(self, killed_after=None):
+    self.asked, self.played = [], []
+    self._killed_after = killed_after
 
-  def collect(self, tasks, samples, sampler, *, name, **how):
+  def play(self, sampler, *, name, **how):
     self.asked.append(name)
-    del how
-    return [
-        Group(
-            task,
-            ordinal,
-            tuple(
-                fakes.make_episode(
-                    (float(task % 2 == 0),), task_id=task, sample=sample
-                )
-                for sample in range(samples)
-            ),
-        )
-        for ordinal, task in tasks
-    ]
+    del sampler, how
+
+    async def play(assignment):
+      if len(self.played) == self._killed_after:
+        raise Killed
+      self.played.append((assignment.task_id, assignment.replica))
+      return dataclasses.replace(
+          self.episode(assignment.task_id),
+          episode_id=f'{name}-{assignment.ordinal}-{assignment.replica}',
+          seed=assignment.seed,
+          task_id=assignment.task_id,
+          sample=assignment.replica,
+      )
+
+    return play
+
+  def episode(self, task):
+    return fakes.make_episode((float(task % 2 == 0),))
+
+
+class Killed(Exception):
+  """Stands for a SIGKILL."""
+
+
+def serving_of(weights='a'):
+  """Servers of weights with this fingerprint."""
+  return types.SimpleNamespace(
+      make_sampler=lambda temperature: None,
+      push=types.SimpleNamespace(fingerprint=lambda: weights),
+  )
 
 
 def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
@@ -184,7 +201,7 @@ def test_the_whole_panel_gives_the_figures_of_its_part(make_run, said):
       panel=recording.panel(task_ids=range(8)),
       small_panel=recording.panel(task_ids=(0, 4)),
   )
-  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  serving = serving_of()
   run.record.open(run.session.stack, 3, 0, shown=())
   for step in range(2):
     run.record.write(step, {})
@@ -241,30 +258,88 @@ def test_evaluations_count_the_tasks_to_train_on(
       weight=weight,
       panel=recording.panel(task_ids=range(8), **panel),
   )
-  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  serving = serving_of()
   learning.evaluate(run, run.arena, serving, 'after', 1, 1, checkpoint=1)
   assert run.record.evaluations()['after'].get('trained_on') == seen
   assert words in said(run)
 
 
+def evaluate_after(make_run, collector, weights='a', name='', **fields):
+  """Evaluates a run in its workdir on 8 tasks; returns the run."""
+  run = make_run(
+      read(**fields),
+      collector=collector,
+      name=name,
+      panel=recording.panel(task_ids=range(8)),
+  )
+  serving = serving_of(weights)
+  learning.evaluate(run, run.arena, serving, 'after', 2, 3, checkpoint=2)
+  return run
+
+
+PLAYED_BEFORE = 'evaluation after: 3 of 8 episodes were played before\n'
+
+
+@pytest.mark.parametrize(
+    'weights, fields, taken_up',
+    [
+        ('a', {}, True),
+        # Neither is about how an episode goes.
+        ('a', {'num_steps': 9, 'eval.every': 2, 'mesh.data': 1}, True),
+        ('b', {}, False),
+        ('a', {'eval.temperature': 0.5}, False),
+        ('a', {'sampler.deterministic': True}, False),
+        ('a', {'rollout.max_completion_tokens': 5}, False),
+    ],
+)
+def test_a_killed_evaluation_goes_on_under_the_same_policy_alone(
+    make_run, said, weights, fields, taken_up
+):
+  killed = EvenSolved(killed_after=3)
+  with pytest.raises(Killed):
+    evaluate_after(make_run, killed)
+  second = EvenSolved()
+  run = evaluate_after(make_run, second, weights, **fields)
+  assert (PLAYED_BEFORE in said(run)) == taken_up
+  everything = [(task, 0) for task in range(8)]
+  missing = [x for x in everything if x not in killed.played]
+  assert sorted(second.played) == (missing if taken_up else everything)
+  found = run.record.evaluations()['after']
+  assert (found['mean'], found['n']) == (0.5, 8)
+  path = run.session.directory / 'episodes' / 'eval' / '000002.jsonl'
+  assert [e.task_id for e in episodes_lib.read(path)] == [*range(8)]
+  assert [x.name for x in path.parent.iterdir()] == ['000002.jsonl']
+
+
+def test_an_evaluation_that_no_checkpoint_has_is_not_played_again(make_run):
+  first = evaluate_after(make_run, EvenSolved(), name='a')
+  collector = EvenSolved()
+  again = evaluate_after(make_run, collector, name='a')
+  assert collector.asked == []
+  assert again.record.state()['evals'] == first.record.state()['evals']
+
+
+def test_what_an_earlier_release_played_is_dropped(make_run):
+  run = evaluate_after(make_run, EvenSolved())
+  shutil.rmtree(run.session.directory / 'played_by')
+  collector = EvenSolved()
+  evaluate_after(make_run, collector)
+  assert len(collector.played) == 8
+
+
 class SolvedLate(EvenSolved):
   """Task t succeeds in its turn t + 1, after a summary that is no turn."""
 
-  def collect(self, tasks, samples, sampler, **how):
+  def episode(self, task):
     summary = fakes.make_turn(kind='summary')
-
-    def episode(task):
-      acts = fakes.make_episode((0.0,) * task + (1.0,)).turns
-      return fakes.make_episode(
-          task_id=task,
-          success=True,
-          turns=(*acts[:1], summary, *acts[1:]),
-          tokens=(),
-          completion_mask=(),
-          sampler_logprobs=(),
-      )
-
-    return [Group(task, i, (episode(task),)) for i, task in tasks]
+    acts = fakes.make_episode((0.0,) * task + (1.0,)).turns
+    return fakes.make_episode(
+        success=True,
+        turns=(*acts[:1], summary, *acts[1:]),
+        tokens=(),
+        completion_mask=(),
+        sampler_logprobs=(),
+    )
 
 
 @pytest.mark.parametrize('name', ['', 'm'])
@@ -286,7 +361,7 @@ def test_a_horizon_is_told_of_success_within_the_turns_of_its_stage(
       small_panel=recording.panel(task_ids=(0, 6)),
       name=name,
   )
-  serving = types.SimpleNamespace(make_sampler=lambda temperature: None)
+  serving = serving_of()
   learning.evaluate(run, run.arena, serving, 'before', 0, 1, checkpoint=0)
   # As a resume finds it.
   run.record.restore(json.loads(json.dumps(run.record.state())))

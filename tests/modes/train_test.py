@@ -49,7 +49,7 @@ def made(step, **metrics):
   groups = tiny.random_groups(step)
   batch = tiny.make_batch(groups)
   batch = batch.replace(old_logprobs=batch.sampler_logprobs)
-  return rl.StepRecord(step, metrics, groups, batch, [])
+  return rl.RlStep(step, metrics, groups, batch, [])
 
 
 def test_a_random_policy_needs_an_experts_episodes():

@@ -1,7 +1,8 @@
 """The work that several processes share, each a `python -m tests.parallel.processes`.
 
-    python -m tests.parallel.processes OUT.npz update CASE
-    python -m tests.parallel.processes OUT.npz save|restore|refuse MESH DIR
+    python -m tests.parallel.processes OUT.npz update CASE...
+    python -m tests.parallel.processes OUT.npz save|restore MESH DIR
+    python -m tests.parallel.processes OUT.npz restore MESH DIR DAMAGED_DIR
     python -m tests.parallel.processes OUT.npz lose close|collective DIR
 
 The first writes the arrays that came out.
@@ -39,9 +40,13 @@ def check_gather(params):
       np.testing.assert_array_equal(x, expected.astype(x.dtype))
 
 
-def update(case):
+def update(*cases):
   jax.config.update('jax_disable_most_optimizations', True)
-  return learner.update_on(case)
+  return {
+      f'{case} {name}': value
+      for case in cases
+      for name, value in learner.update_on(case).items()
+  }
 
 
 def items_on(shape):
@@ -63,7 +68,11 @@ def save(shape, directory):
   return flat(items)
 
 
-def restore(shape, directory):
+def restore(shape, directory, damaged=None):
+  """Whichever process reads a damaged file, all of them refuse it."""
+  if damaged is not None:
+    with pytest.raises(CheckpointError, match='is not what was written'):
+      restore(shape, damaged)
   like = state_lib.abstract(items_on(shape))
   checkpoints = Checkpoints(pathlib.Path(directory))
   items = checkpoints.restore(like)
@@ -72,13 +81,6 @@ def restore(shape, directory):
   places = lambda tree: [x.sharding for x in jax.tree.leaves(tree)]
   assert places(items) == places(like)
   return flat(items)
-
-
-def refuse(shape, directory):
-  """Whichever process reads the damaged file, all of them say so."""
-  with pytest.raises(CheckpointError, match='is not what was written'):
-    restore(shape, directory)
-  return {}
 
 
 def lose(told_by, directory):
@@ -102,9 +104,7 @@ def lose(told_by, directory):
 def main(path, action, *args):
   ranks.join(os.environ, 'train', ready=True)
   assert jax.device_count() == 8
-  actions = dict(
-      update=update, save=save, restore=restore, refuse=refuse, lose=lose
-  )
+  actions = dict(update=update, save=save, restore=restore, lose=lose)
   arrays = actions[action](*args)
   if distributed.is_first():
     np.savez(path, **arrays)

@@ -17,18 +17,26 @@ def two_processes(path, *args):
 
 
 @pytest.mark.parametrize(
-    'case',
-    ['2x2x2x1/none/2']
-    + [
-        pytest.param(case, marks=pytest.mark.slow)
-        for case in ('1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1')
+    'cases',
+    [
+        ['2x2x2x1/none/2'],
+        pytest.param(
+            ['1x2x2x2/own/4', '1x8x1x1/none/2', '1x1x1x8/none/1'],
+            marks=pytest.mark.slow,
+        ),
     ],
 )
-def test_two_processes_make_the_update_of_one(tmp_path, case):
+def test_two_processes_make_the_update_of_one(tmp_path, cases):
   """They share rows, parameters or both."""
-  found = two_processes(tmp_path / 'two.npz', 'update', case)
-  assert len(found) > 40
-  eight_devices.assert_same(found, learner.update_on(case))
+  found = two_processes(tmp_path / 'two.npz', 'update', *cases)
+  for case in cases:
+    own = {
+        name.removeprefix(f'{case} '): value
+        for name, value in found.items()
+        if name.startswith(f'{case} ')
+    }
+    assert len(own) > 40
+    eight_devices.assert_same(own, learner.update_on(case))
 
 
 @pytest.fixture(scope='module', name='saved')
@@ -39,40 +47,35 @@ def _saved(tmp_path_factory):
   return run, two_processes(base / 'saved.npz', 'save', '2x2x2x1', run)
 
 
-@pytest.mark.parametrize(
-    'mesh, count',
-    [
-        ('1x8x1x1', 1),
-        pytest.param('1x1x1x1', 1, marks=pytest.mark.slow),
-        pytest.param('1x2x4x1', 2, marks=pytest.mark.slow),
-    ],
-)
-def test_a_checkpoint_moves_between_meshes_and_processes(
-    saved, tmp_path, mesh, count
-):
-  directory, expected = saved
-  if count == 1:
-    found = processes.restore(mesh, directory)
-  else:
-    path = tmp_path / 'restored.npz'
-    found = two_processes(path, 'restore', mesh, directory)
+def check_restored(found, expected):
   assert found.keys() == expected.keys() and len(found) > 20
   for name, value in expected.items():
     np.testing.assert_array_equal(found[name], value, err_msg=name)
 
 
+@pytest.mark.parametrize(
+    'mesh', ['1x8x1x1', pytest.param('1x1x1x1', marks=pytest.mark.slow)]
+)
+def test_a_checkpoint_moves_between_meshes(saved, mesh):
+  directory, expected = saved
+  check_restored(processes.restore(mesh, directory), expected)
+
+
 @pytest.mark.slow
-def test_every_process_refuses_a_checkpoint_that_one_finds_damaged(
+def test_two_processes_refuse_what_one_finds_damaged_and_restore_the_other(
     saved, tmp_path
 ):
+  whole, expected = saved
   directory = tmp_path / 'run'
-  shutil.copytree(saved[0], directory)
+  shutil.copytree(whole, directory)
   files = [path for path in directory.rglob('params/**/d/*') if path.is_file()]
   damaged = max(files, key=lambda path: path.stat().st_size)
   data = bytearray(damaged.read_bytes())
   data[len(data) // 2] ^= 1
   damaged.write_bytes(data)
-  two_processes(tmp_path / 'state.npz', 'refuse', '1x2x4x1', str(directory))
+  path = tmp_path / 'restored.npz'
+  args = ('restore', '1x2x4x1', whole, str(directory))
+  check_restored(two_processes(path, *args), expected)
 
 
 @pytest.mark.slow

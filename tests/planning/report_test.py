@@ -67,14 +67,6 @@ def test_what_fits_is_not_complained_of():
   assert 'does not fit' not in text and 'No microbatch' not in text
 
 
-def test_a_plan_says_that_its_attention_is_not_that_of_the_run():
-  model = TrainModel(name='qwen2.5-7b', attention='flash')
-  config = types.SimpleNamespace(**vars(CONFIG) | {'model': model})
-  said = '\n'.join(report.remarks(PLAN, config, 80.0))
-  assert 'a GPU needs less memory' in said
-  assert 'a GPU needs less memory' not in remarks()
-
-
 def test_a_plan_says_that_segments_are_rows():
   agent = AgentOptions(context=ContextOptions(kind='window'))
   config = types.SimpleNamespace(**vars(CONFIG) | {'agent': agent})

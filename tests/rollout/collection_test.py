@@ -12,6 +12,7 @@ from agentrl import envs
 from agentrl.errors import ConfigError, EnvError
 from agentrl.rollout import collection, seeds
 from agentrl.rollout.agent import make_agent
+from agentrl.rollout.collect import Assignment
 from agentrl.rollout.collection import Collector
 from agentrl.rollout.options import AgentOptions, Limits
 from agentrl.runtime.event_loop import EventLoop
@@ -89,18 +90,13 @@ def test_seeds_follow_that_of_the_collection(collector):
   assert len(set(drawn(5))) == 4
 
 
-def test_how_an_episode_is_played_can_be_changed(collector):
-  seen = []
-
-  def wrap(play):
-    async def played(assignment):
-      seen.append(assignment.task_id)
-      return await play(assignment)
-
-    return played
-
-  collect(collector, says(collector, 'go'), wrap=wrap)
-  assert sorted(seen) == [1, 1, 2, 2]
+def test_an_episode_is_played_as_it_is_assigned(collector):
+  how = dict(name='some', split='test', horizon=3, policy_version=9)
+  play = collector.play(says(collector, 'go'), **how)
+  episode = collector.loop.run(play(Assignment(4, 2, 1, 77)))
+  assert (episode.episode_id, episode.task_id) == ('some-4-1', 2)
+  assert (episode.seed, episode.sample, episode.attempt) == (77, 1, 0)
+  assert (episode.split, episode.policy_version) == ('test', 9)
 
 
 def test_the_expert_plays_its_own_order_without_a_limit_of_words(collector):

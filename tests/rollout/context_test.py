@@ -61,7 +61,7 @@ def test_a_window_shows_the_task_and_the_last_observations(count):
   if count <= 2:
     assert found.opening is None
     return
-  assert found.asked is None
+  assert found.request is None
   first, task, *rest = found.opening('')
   assert first == PROMPT[0]
   assert task == Message('user', f'Walk 9 steps.\n\n{base.LEFT_OUT}')
@@ -76,7 +76,7 @@ def test_a_summary_is_asked_for_beyond_the_budget():
   policy = summary.summary(100, 8, learn=False)
   assert policy(EpisodeView(PROMPT, turns(3), 100)).opening is None
   found = policy(EpisodeView(PROMPT, turns(3), 101))
-  assert found.asked == asked
+  assert found.request == asked
   first, task = found.opening('two done')
   assert first == PROMPT[0] and task.role == 'user'
   assert task.content.startswith('Walk 9 steps.\n\n')

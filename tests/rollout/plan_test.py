@@ -26,7 +26,7 @@ NOTE = fakes.make_turn(kind='note', action='note: x')
 
 def asked(kind, turns, **options):
   found = plan.due(PlanOptions(kind=kind, **options), turns)
-  return found and found.request
+  return found and found.words
 
 
 def test_no_kind_plans_without_being_asked_to():

@@ -28,8 +28,8 @@ def previous(count=3, **fields):
 
 
 def test_an_attempt_is_read_in_words_with_its_outcome():
-  asked = reflection.asked(TWICE, PROMPT, previous(), lambda *_: True)
-  words = asked.request.split('\n\n')
+  asked = reflection.due(TWICE, PROMPT, previous(), lambda *_: True)
+  words = asked.words.split('\n\n')
   assert words[:7] == [
       'Your last attempt:', 'act-0', 'seen-0', 'act-1', 'seen-1', 'act-2',
       'seen-2',
@@ -46,7 +46,7 @@ def test_an_attempt_is_shortened_from_its_beginning(shown):
     assert tokens == 8 and messages[0].content.startswith('Walk 3 steps.')
     return messages[0].content.count('act-') <= shown
 
-  text = reflection.asked(TWICE, PROMPT, whole, fits).request
+  text = reflection.due(TWICE, PROMPT, whole, fits).words
   kept = [i for i in range(3) if f'act-{i}' in text]
   assert kept == list(range(3 - shown, 3))
   assert ('[...]' in text) == (shown < 3)
@@ -58,7 +58,7 @@ def test_a_lesson_is_handed_on_and_its_request_is_not():
   )
   whole = previous()
   whole = dataclasses.replace(whole, turns=(lesson, *whole.turns))
-  text = reflection.asked(TWICE, PROMPT, whole, lambda *_: True).request
+  text = reflection.due(TWICE, PROMPT, whole, lambda *_: True).words
   assert 'Your lesson before it: hurry' in text and 'long words' not in text
 
 

@@ -209,7 +209,7 @@ def test_an_adapter_that_there_is_not_is_not_pushed():
 
 
 @pytest.mark.parametrize('module', [evaluate, serve_policy])
-@pytest.mark.parametrize('field', ['attention', 'remat', 'lora', 'lora.rank'])
+@pytest.mark.parametrize('field', ['remat', 'lora', 'lora.rank'])
 def test_where_nothing_is_trained_what_acts_in_training_is_refused(
     module, field
 ):

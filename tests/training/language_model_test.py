@@ -36,18 +36,6 @@ def test_a_tokenizer_of_more_ids_than_the_embedding_has_rows_is_refused():
     model(rows - 1)
 
 
-def test_kernels_for_a_gpu_are_refused_elsewhere(monkeypatch):
-  flash = TrainModel(attention='flash')
-  language_model.check_attention(TrainModel(attention='reference'))
-  with pytest.raises(
-      ConfigError,
-      match="'flash' needs a GPU, .* 'cpu'; set model.attention='reference'",
-  ):
-    language_model.check_attention(flash)
-  monkeypatch.setattr(jax, 'default_backend', lambda: 'gpu')
-  language_model.check_attention(flash)
-
-
 def test_rows_beyond_the_positions_of_a_model_are_refused():
   language_model.check_context(CONFIG, 'serve.max_context', 64)
   with pytest.raises(
@@ -57,10 +45,10 @@ def test_rows_beyond_the_positions_of_a_model_are_refused():
 
 
 def test_a_module_is_what_the_config_says():
-  model = TrainModel(attention='flash', remat='full', dtype='bfloat16')
+  model = TrainModel(remat='full', dtype='bfloat16')
   module = language_model.make_module(CONFIG, model)
   assert (module.config, module.scan_layers) == (CONFIG, True)
-  assert (module.attention, module.remat) == ('flash', 'full')
+  assert module.remat == 'full'
   assert module.dtype is jnp.bfloat16
 
 

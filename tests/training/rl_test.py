@@ -146,12 +146,12 @@ class Run(rl.Hooks):
     self._called('push', version - 2)  # version 1 is pushed before step 0
     self.serving = fingerprint(params)
 
-  def record(self, made):
-    self._called('record', made.step)
-    self.suspects[made.step] = made.suspects
-    assert made.step not in self.lines
-    self.lines[made.step] = made.metrics
-    self.batches.append(made.batch)
+  def record(self, rl_step):
+    self._called('record', rl_step.step)
+    self.suspects[rl_step.step] = rl_step.suspects
+    assert rl_step.step not in self.lines
+    self.lines[rl_step.step] = rl_step.metrics
+    self.batches.append(rl_step.batch)
 
   def held_out(self, step):
     return self.evaluations.get(step, {})

@@ -10,7 +10,7 @@ import rich.console
 
 from agentrl.data import episodes as episodes_lib
 from agentrl.training import policy_update
-from agentrl.training.rl import StepRecord
+from agentrl.training.rl import RlStep
 from agentrl.training.run_record import RunRecord
 from tests import tiny
 
@@ -56,7 +56,7 @@ def made(step=0, suspects=()):
   batch = batch.replace(old_logprobs=batch.sampler_logprobs)
   last = policy_update.no_update(batch)
   last.logprobs[0] = -0.5
-  return StepRecord(step, {}, groups, batch, list(suspects), last)
+  return RlStep(step, {}, groups, batch, list(suspects), last)
 
 
 def played(step):

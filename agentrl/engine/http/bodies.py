@@ -77,7 +77,7 @@ class Call:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Given:
+class _Params:
   """One object of sampling_params."""
 
   sampling: SamplingParams
@@ -117,9 +117,9 @@ def parse(body: Any, limits: RequestLimits, encode) -> Call:
   )
   requests, logprobs, intervals = [], [], []
   for i, prompt in enumerate(prompts):
-    given = params[i]
-    sampling = given.sampling
-    if given.default_length:  # then a prompt is never refused for its sake
+    own = params[i]
+    sampling = own.sampling
+    if own.default_length:  # then a prompt is never refused for its sake
       most = min(sampling.max_new_tokens, request_lib.room(len(prompt), limits))
       sampling = dataclasses.replace(sampling, max_new_tokens=most)
     start = starts[i] if wanted[i] and starts[i] is not None else -1
@@ -136,7 +136,7 @@ def parse(body: Any, limits: RequestLimits, encode) -> Call:
       )
       requests.append(request_lib.fit(request, limits))
       logprobs.append(bool(wanted[i]))
-      intervals.append(given.stream_interval)
+      intervals.append(own.stream_interval)
   return Call(
       requests=tuple(requests),
       single=single and copies == 1,
@@ -170,9 +170,9 @@ def _prompts(body, encode) -> tuple[list[tuple[int, ...]], bool]:
   return prompts, single
 
 
-def _copies(body: dict[str, Any], params: Sequence[_Given]) -> int:
+def _copies(body: dict[str, Any], params: Sequence[_Params]) -> int:
   """Completions of each prompt."""
-  counts = {given.copies for given in params}
+  counts = {own.copies for own in params}
   if len(counts) > 1:
     raise ValueError(
         f'n must be the same for all prompts of a call, got {sorted(counts)}.'
@@ -223,12 +223,12 @@ def _reseed(params: SamplingParams, copy: int) -> SamplingParams:
   return dataclasses.replace(params, sampling_seed=seed)
 
 
-def _sampling_params(raw: dict[str, Any], limits: RequestLimits) -> _Given:
+def _sampling_params(raw: dict[str, Any], limits: RequestLimits) -> _Params:
   for key in raw:
     if key not in _PARAMS and key not in _UNSUPPORTED_PARAMS:
-      known = ', '.join(sorted(_PARAMS | _UNSUPPORTED_PARAMS))
+      names = ', '.join(sorted(_PARAMS | _UNSUPPORTED_PARAMS))
       raise ContractError(
-          f'sampling_params: unknown field {key!r}; known: {known}.'
+          f'sampling_params: unknown field {key!r}; known: {names}.'
       )
   for key, (wanted, _) in _UNSUPPORTED_PARAMS.items():
     if wanted and raw.get(key) is not None and type(raw[key]) is not wanted:
@@ -248,7 +248,7 @@ def _sampling_params(raw: dict[str, Any], limits: RequestLimits) -> _Given:
     raise ValueError(f'stream_interval must be at least 1, got {interval}.')
   if values.get('top_k', -1) >= limits.vocab_size:
     values['top_k'] = -1  # SGLang's own default is 2**30
-  return _Given(
+  return _Params(
       SamplingParams(**values),
       copies=copies,
       stream_interval=interval,

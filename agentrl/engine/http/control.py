@@ -89,17 +89,17 @@ class Control:
     return web.Response(text='Cache flushed.\n')
 
   async def _abort_request(self, request: web.Request) -> web.Response:
-    given = await body_fields.read_fields(
+    fields = await body_fields.read_fields(
         request, rid=Field(str, None), abort_all=Field(bool, False)
     )
-    if given['rid'] or given['abort_all']:  # an empty rid alone does nothing
-      rid = None if given['abort_all'] else given['rid']
+    if fields['rid'] or fields['abort_all']:  # an empty rid alone does nothing
+      rid = None if fields['abort_all'] else fields['rid']
       await self._run(EngineCore.abort, rid)
     return web.Response()
 
   async def _pause(self, request: web.Request) -> web.Response:
-    given = await body_fields.read_fields(request, mode=Field(str, 'abort'))
-    mode = given['mode']
+    fields = await body_fields.read_fields(request, mode=Field(str, 'abort'))
+    mode = fields['mode']
     try:
       await self._run(EngineCore.pause, mode)
     except ValueError as error:
@@ -114,13 +114,13 @@ class Control:
     return web.json_response({'message': 'Generation goes on.', 'status': 'ok'})
 
   async def _update_from_disk(self, request: web.Request) -> web.Response:
-    given = await body_fields.read_fields(request, **_UPDATE)
-    if given['load_format'] not in (None, 'auto', 'safetensors'):
+    fields = await body_fields.read_fields(request, **_UPDATE)
+    if fields['load_format'] not in (None, 'auto', 'safetensors'):
       raise ValueError(
-          f"load_format {given['load_format']!r} is not supported; leave it"
+          f"load_format {fields['load_format']!r} is not supported; leave it"
           ' out.'
       )
-    if given['abort_all_requests']:
+    if fields['abort_all_requests']:
       await self._run(EngineCore.abort, None)
     async with self._updating:
       # While paused nothing decodes: frozen requests would never let go of it.
@@ -130,7 +130,9 @@ class Control:
       )
       async with lock:
         return await self._swap_from_disk(
-            given['model_path'], given['weight_version'], given['flush_cache']
+            fields['model_path'],
+            fields['weight_version'],
+            fields['flush_cache'],
         )
 
   async def _swap_from_disk(
@@ -157,13 +159,15 @@ class Control:
     return _updated(True, 'Weights were updated.')
 
   async def _update_version(self, request: web.Request) -> web.Response:
-    given = await body_fields.read_fields(
+    fields = await body_fields.read_fields(
         request, new_version=Field(str), abort_all_requests=Field(bool, True)
     )
-    version = given['new_version']
+    version = fields['new_version']
     async with self._updating:
       await self._run(
-          EngineCore.set_version, version, abort_all=given['abort_all_requests']
+          EngineCore.set_version,
+          version,
+          abort_all=fields['abort_all_requests'],
       )
     return web.json_response({
         'success': True,
@@ -173,18 +177,18 @@ class Control:
 
   async def _get_weights(self, request: web.Request) -> web.Response:
     # With a GET too, SGLang reads a body and no query.
-    given = await body_fields.read_fields(
+    fields = await body_fields.read_fields(
         request, name=Field(str), truncate_size=Field(int, 100)
     )
     return web.json_response(
-        self._files.read_rows(given['name'], given['truncate_size'])
+        self._files.read_rows(fields['name'], fields['truncate_size'])
     )
 
   async def _load_lora(self, request: web.Request) -> web.Response:
-    given = await body_fields.read_fields(
+    fields = await body_fields.read_fields(
         request, lora_name=Field(str), lora_path=Field(str)
     )
-    name, path = given['lora_name'], given['lora_path']
+    name, path = fields['lora_name'], fields['lora_path']
     loop = asyncio.get_running_loop()
     async with self._updating:
       try:
@@ -198,8 +202,8 @@ class Control:
     return self._adapters()
 
   async def _unload_lora(self, request: web.Request) -> web.Response:
-    given = await body_fields.read_fields(request, lora_name=Field(str))
-    name = given['lora_name']
+    fields = await body_fields.read_fields(request, lora_name=Field(str))
+    name = fields['lora_name']
     async with self._updating:
       try:
         # As in SGLang, new requests are refused and running ones end first.

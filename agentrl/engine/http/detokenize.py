@@ -26,18 +26,18 @@ class GrowingText:
         ids, skip_special=params.skip_special_tokens
     )
     self._stops = () if params.no_stop_trim else params.stop
-    # `_head` is the text of ids [0, _known); decoding starts at `_start`,
+    # `_head` is the text of ids [0, _num_decoded); decoding starts at `_start`,
     # since the text of an id may depend on those before it.
-    self._head, self._start, self._known = '', 0, 0
+    self._head, self._start, self._num_decoded = '', 0, 0
 
   def update(self, ids: Sequence[int]) -> str:
     """Takes all ids so far; gives their text."""
     ids = ids[: self._settled(ids)]
-    known = self._decode(ids[self._start : self._known])
+    prefix = self._decode(ids[self._start : self._num_decoded])
     whole = self._decode(ids[self._start :])
-    if not whole.startswith(known):
+    if not whole.startswith(prefix):
       return self.text  # a character before is being completed
-    text = self._head + whole[len(known) :]
+    text = self._head + whole[len(prefix) :]
     if len(ids) - self._start > _WINDOW:
       self._move(ids, text, whole)
     stable = self._stable(text)
@@ -51,7 +51,7 @@ class GrowingText:
     context = self._decode(ids[start:])
     torn = whole.endswith('\ufffd') or context.startswith('\ufffd')
     if context and not torn:
-      self._head, self._start, self._known = text, start, len(ids)
+      self._head, self._start, self._num_decoded = text, start, len(ids)
 
   def _stable(self, text: str) -> str:
     text = text.rstrip('\ufffd')

@@ -95,10 +95,10 @@ class EngineMetrics(metrics.Metrics):
       yield COUNTER, name, text, stats[key]
     name, text = 'agentrl_engine_resident_bytes', 'Memory of the process.'
     yield GAUGE, name, text, psutil.Process().memory_info().rss
-    found = [
+    sizes = [
         (d.memory_stats() or {}).get('bytes_in_use') for d in jax.devices()
     ]
-    used = [size for size in found if size is not None]
-    if len(used) == len(found):  # a CPU has no such figure
+    used = [size for size in sizes if size is not None]
+    if len(used) == len(sizes):  # a CPU has no such figure
       text = "Memory in use on the process's devices."
       yield GAUGE, 'agentrl_engine_device_bytes', text, sum(used)

@@ -109,7 +109,7 @@ def chat(
     contents = ''.join(message.content.strip() for message in messages)
     lengths.check(contents, chat_format.tokenizer, max_len)
     ids = chat_format.prompt(messages)
-  given = _ids(body, 'stop_token_ids') or []
+  stop_ids = _ids(body, 'stop_token_ids') or []
   limit = _limit(body, 'max_completion_tokens')
   if limit is None:
     limit = _limit(body, 'max_tokens')
@@ -117,7 +117,7 @@ def chat(
     limit = max(max_len - len(ids), 1)
   out = _native(body, limit, tops if body.get('logprobs') else None)
   # A template may end a turn with another token than the model's own end.
-  ends = [*given, *chat_format.stop_ids]
+  ends = [*stop_ids, *chat_format.stop_ids]
   out['sampling_params']['stop_token_ids'] = ends
   return out | {'input_ids': ids}
 
@@ -178,25 +178,25 @@ def _ids(body: dict[str, Any], key: str) -> list[int] | None:
   return value
 
 
-def _messages(given: Any) -> Sequence[Message]:
-  if not isinstance(given, list) or not given:
+def _messages(messages: Any) -> Sequence[Message]:
+  if not isinstance(messages, list) or not messages:
     raise ValueError('messages must be a list of at least one message.')
-  return [_message(index, message) for index, message in enumerate(given)]
+  return [_message(index, message) for index, message in enumerate(messages)]
 
 
-def _message(index: int, given: Any) -> Message:
+def _message(index: int, message: Any) -> Message:
   where = f'messages[{index}]'
-  if not isinstance(given, dict):
+  if not isinstance(message, dict):
     raise ValueError(f'{where} must be an object with role and content.')
-  role = given.get('role')
+  role = message.get('role')
   if not isinstance(role, str) or role not in _ROLES:
     raise ValueError(
         f'{where} has the role {role!r:.80}; known: {", ".join(_ROLES)}. Give'
         ' the result of a tool as a user message.'
     )
-  if given.get('tool_calls') or given.get('function_call'):
+  if message.get('tool_calls') or message.get('function_call'):
     raise ValueError(f'{where} calls tools, which is not supported.')
-  content = given.get('content')
+  content = message.get('content')
   if isinstance(content, list):
     content = ''.join(_part(where, part) for part in content)
   if not isinstance(content, str):

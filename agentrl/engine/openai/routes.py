@@ -88,18 +88,18 @@ class OpenAI:
 
   async def _completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
-    asked = openai_bodies.completion(body)
-    return await self._answer(request, body, asked, is_chat=False)
+    native_body = openai_bodies.completion(body)
+    return await self._answer(request, body, native_body, is_chat=False)
 
   async def _chat_completions(self, request: web.Request) -> web.StreamResponse:
     body = await self._body(request)
-    asked = await self._generate.read(
+    native_body = await self._generate.read(
         request,
         lambda: openai_bodies.chat(
             body, self._chat, self._generate.limits.max_len
         ),
     )
-    return await self._answer(request, body, asked, is_chat=True)
+    return await self._answer(request, body, native_body, is_chat=True)
 
   async def _body(self, request: web.Request) -> dict[str, Any]:
     if self._generate.tokenizer is None:
@@ -113,15 +113,15 @@ class OpenAI:
       self,
       request: web.Request,
       body: dict[str, Any],
-      asked: dict[str, Any],
+      native_body: dict[str, Any],
       *,
       is_chat: bool,
   ) -> web.StreamResponse:
     model = body.get('model') or self._info['served_model_name']
     if adapter := self._adapter(model):
-      asked |= {'lora_path': adapter}
+      native_body |= {'lora_path': adapter}
     call = await self._generate.read(
-        request, lambda: self._generate.parse(asked)
+        request, lambda: self._generate.parse(native_body)
     )
     writer = ReplyWriter(
         call,
@@ -207,11 +207,11 @@ class OpenAI:
 
   def _echoed(self, body: dict[str, Any]) -> list[str]:
     """The texts of the prompts, control tokens among ids left out."""
-    given = body['prompt']
-    single = isinstance(given, str) or isinstance(given[0], int)
+    prompts = body['prompt']
+    single = isinstance(prompts, str) or isinstance(prompts[0], int)
     return [
         prompt if isinstance(prompt, str) else self._tokenizer.decode(prompt)
-        for prompt in ([given] if single else given)
+        for prompt in ([prompts] if single else prompts)
     ]
 
   def _card(self, name: str) -> dict[str, Any]:

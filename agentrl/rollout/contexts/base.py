@@ -31,14 +31,14 @@ class Request(NamedTuple):
 
   Attributes:
     kind: of the turn.
-    request: words that ask for it.
+    words: which ask for it.
     tokens: at most; the text is cut there, which is no error.
     learn: whether they are trained on.
     answer: shown after it in the same segment; '': a new segment begins.
   """
 
   kind: str
-  request: str
+  words: str
   tokens: int
   learn: bool
   answer: str = ''
@@ -50,11 +50,11 @@ class Continuation(NamedTuple):
   Attributes:
     opening: the messages that the next segment begins with, from the text that
       was asked for, or ''; None: the present segment goes on.
-    asked: the text that the policy writes first; None: none.
+    request: the text that the policy writes first; None: none.
   """
 
   opening: Callable[[str], tuple[Message, ...]] | None = None
-  asked: Request | None = None
+  request: Request | None = None
 
 
 class Command(NamedTuple):

@@ -43,10 +43,10 @@ def fold(branches: int) -> Context:
       turns: Sequence[Turn], action: str, count: Count
   ) -> Command | None:
     del count
-    found = _COMMAND.fullmatch(action)
-    if not found:
+    match = _COMMAND.fullmatch(action)
+    if not match:
       return None
-    kind, words = found[1].lower(), found[2].strip()
+    kind, words = match[1].lower(), match[2].strip()
     opened = [turn.kind for turn in turns].count(BRANCH)
     inside = _is_inside(turns)
     if not words:
@@ -101,9 +101,9 @@ def main_line(
 
 def _result(returned: Turn, inside: Sequence[Turn]) -> str:
   """The observation that the main line has of a sub-task."""
-  found = _COMMAND.fullmatch(returned.action)
-  assert found is not None  # `command` has seen that it is one
-  text = f'Result of the sub-task: {found[2].strip()}'
+  match = _COMMAND.fullmatch(returned.action)
+  assert match is not None  # `command` has seen that it is one
+  text = f'Result of the sub-task: {match[2].strip()}'
   # The environment stands where the sub-task has left it.
   acts = types.acts(inside)
   return f'{text}\n\n{acts[-1].observation}' if acts else text

@@ -80,7 +80,7 @@ def read(turns: Sequence[Turn]) -> str:
 
 
 def _edit(pad: str, action: str) -> str:
-  found = _COMMAND.fullmatch(action)
-  assert found is not None  # `command` has seen that it is one
-  kind, text = found[1].lower(), found[2].strip()
+  match = _COMMAND.fullmatch(action)
+  assert match is not None  # `command` has seen that it is one
+  kind, text = match[1].lower(), match[2].strip()
   return f'{pad}\n{text}'.strip() if kind == 'note' else text

@@ -26,6 +26,7 @@ from agentrl.inference.sampler import Adapter
 from agentrl.serving.weight_sync import files as files_lib
 from agentrl.serving.weight_sync.files import AdapterFiles, ModelFiles, Version
 from agentrl.serving.weight_sync.verify import Verifier
+from agentrl.training import checksums
 
 Files = ModelFiles | AdapterFiles
 
@@ -115,6 +116,12 @@ class DiskPush:
     """The adapter to request of servers; None: whole models are pushed."""
     return self._adapter
 
+  def fingerprint(self) -> str:
+    with self.pinned() as version:
+      files = sorted(version.directory.glob('*.safetensors'))
+      found = checksums.measure(files)
+    return ' '.join(f'{x["crc32"]:08x}' for x in found)
+
   def write(self, params: Any, version: int | str) -> Version:
     """Writes a version that no server has been told of.
 
@@ -162,8 +169,8 @@ class DiskPush:
     The one before the current belongs to requests that a push overtook.
     """
     with self._lock:
-      known = (self._current, self._before)
-    return name in {str(v.number) for v in known if v is not None}
+      versions = (self._current, self._before)
+    return name in {str(v.number) for v in versions if v is not None}
 
   async def install(self, server: ControlClient, version: Version) -> None:
     """Makes one server load a version, and its base if it has another model.
@@ -272,6 +279,9 @@ class Follower:
     await asyncio.to_thread(self._files.gather, params, keep=False)
     self._name = self._files.name(version)
     self._numbers = (str(version), *self._numbers[:1])
+
+  def fingerprint(self) -> str:
+    raise AssertionError('The process that pushes is asked.')
 
   def accepts(self, number: str) -> bool:
     """True if a completion may report this weight version, see `DiskPush`."""

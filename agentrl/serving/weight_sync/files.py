@@ -127,7 +127,9 @@ class ModelFiles:
         eos_ids=self.eos_ids,
         companions=companions,
     )
-    return Version(number, target, verify.collect(number, entries, self.config))
+    return Version(
+        number, target, verify.make_evidence(number, entries, self.config)
+    )
 
 
 class AdapterFiles:

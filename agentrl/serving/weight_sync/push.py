@@ -16,6 +16,7 @@ from agentrl.engine.server import Engine
 from agentrl.inference.sampler import Adapter
 from agentrl.models import lora, transformer
 from agentrl.parallel import distributed
+from agentrl.weights import fingerprint
 
 
 class Push(Protocol):
@@ -36,6 +37,12 @@ class Push(Protocol):
 
   async def __call__(self, params: Any, version: int | str) -> None:
     ...
+
+  def fingerprint(self) -> str:
+    """Names the weights that samples come from: equal only for equal ones.
+
+    Those of an adapter over a base that is not pushed are the adapter's.
+    """
 
 
 def engine_layout(
@@ -100,3 +107,6 @@ class EmbeddedPush:
     copy = engine_layout(params, self._dtype, self._base)
     jax.block_until_ready(copy)
     self._engine.update_params(copy, str(version))
+
+  def fingerprint(self) -> str:
+    return fingerprint.of_params(self._engine.params)

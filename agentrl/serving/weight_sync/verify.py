@@ -38,7 +38,7 @@ class Evidence:
   skip: Sequence[str]
 
 
-def collect(
+def make_evidence(
     number: int | str,
     entries: Sequence[shards.Entry],
     config: TransformerConfig,
@@ -64,15 +64,15 @@ class Verifier:
     """
     self._folder = folder
     # Evidence and checksums of the last version that was checked, by URL.
-    self._known: dict[str, tuple[Evidence, dict[str, list[str]]]] = {}
+    self._last: dict[str, tuple[Evidence, dict[str, list[str]]]] = {}
 
   async def check(self, server: ControlClient, evidence: Evidence) -> None:
     """Raises EngineError unless a server has the version of this evidence."""
     [url] = server.urls
-    found = (await server.model_info()).get('weight_version')
-    if str(found) != str(evidence.number):
+    version = (await server.model_info()).get('weight_version')
+    if str(version) != str(evidence.number):
       raise EngineRefusal(
-          f'{url} says it has weights {found!r} after the push of'
+          f'{url} says it has weights {version!r} after the push of'
           f' {evidence.number}.'
       )
     try:
@@ -115,22 +115,22 @@ class Verifier:
       EngineError: one did not.
     """
     [url] = server.urls
-    found = await server.weight_checksums(evidence.skip)
-    last, last_found = self._known.get(url, (evidence, found))
+    checksums = await server.weight_checksums(evidence.skip)
+    last, last_checksums = self._last.get(url, (evidence, checksums))
     for name, digest in evidence.digests.items():
-      if name not in found:
+      if name not in checksums:
         raise EngineRefusal(
-            f'{url} has no checksum of {name!r}; it has {sorted(found)}.'
+            f'{url} has no checksum of {name!r}; it has {sorted(checksums)}.'
         )
       changed = digest != last.digests[name]
-      if changed and found[name] == last_found[name]:
+      if changed and checksums[name] == last_checksums[name]:
         raise EngineRefusal(
             f'{url} has the same {name!r} after the push of version'
             f' {evidence.number} as with version {last.number}, and they'
             ' differ. Do trainer and server see the same folder'
             f' {self._folder}?'
         )
-    self._known[url] = evidence, found
+    self._last[url] = evidence, checksums
 
 
 def _first_rows(

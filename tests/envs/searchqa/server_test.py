@@ -64,8 +64,17 @@ def test_the_experts_way_through_each_kind_of_question():
 
 @pytest.mark.slow
 def test_every_question_can_be_answered_by_searching():
+  # In this process: how the expert plays over HTTP is tested above.
   ids = [x for split in SPLITS for x in envs.get('searchqa').tasks(split)]
-  assert solved('searchqa', ids, limit=16) == set(ids) and len(ids) == 8747
+  assert len(set(ids)) == 8747
+  env = envs.get('searchqa').open().make()
+  for task_id in ids:
+    env.reset(task_id, 0)
+    for _ in range(16):
+      result = env.step(env.expert_action())
+      if result.terminated:
+        break
+    assert result.success is True, task_id
 
 
 PAGES = {

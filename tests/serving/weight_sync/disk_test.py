@@ -220,6 +220,19 @@ def test_a_resumed_run_pushes_its_version_again_and_drops_later_ones(tmp_path):
   assert {p.name for p in tmp_path.iterdir()} == {'version_8'}
 
 
+def test_a_fingerprint_is_that_of_the_weights_alone(tmp_path):
+  async def marks(push):
+    found = []
+    for weights, version in ((7, 7), (7, 8), (8, 9)):
+      await push(tiny.version_params(weights), version)
+      found.append(push.fingerprint())
+    return found
+
+  same, again, other = run_fakes([accepting()[0]], marks, tmp_path)
+  assert same == again != other
+  assert run_fakes([accepting()[0]], marks, tmp_path)[0] == same
+
+
 def test_the_same_version_twice_does_not_take_files_from_a_reader(tmp_path):
   async def body(push):
     await push(tiny.version_params(1), 1)

@@ -93,7 +93,13 @@ class Engine:
 def test_embedded_push_hands_over_a_copy_and_the_version():
   engine = Engine()
   params = jax.tree.map(jnp.copy, tiny.init_params())
-  asyncio.run(weight_sync.EmbeddedPush(engine)(params, 7))
+  push = weight_sync.EmbeddedPush(engine)
+  asyncio.run(push(params, 7))
   jax.tree.map(lambda leaf: leaf.delete(), params)
   assert engine.version == '7'
   assert_engine_layout_of(engine.params, tiny.init_params())
+  mark = push.fingerprint()
+  asyncio.run(push(tiny.init_params(), 8))
+  assert push.fingerprint() == mark
+  asyncio.run(push(tiny.random_params(tiny.CONFIG), 9))
+  assert push.fingerprint() != mark

@@ -15,7 +15,7 @@ from agentrl.rollout.environment import Environment
 from agentrl.runtime.event_loop import EventLoop
 
 
-class Worlds:
+class Environments:
   """The environments that the policies of an evaluation play in."""
 
   def __init__(
@@ -37,18 +37,20 @@ class Worlds:
     Raises:
       AgentrlError: one cannot be started or found.
     """
-    self._found: dict[str, Environment] = {}
+    self._environments: dict[str, Environment] = {}
     self._configs = evaluated[0].configs
     expert = any(item.kind == evaluation.EXPERT for item in evaluated)
     for item in evaluated:
       for config in item.configs:
-        if _key(config.env) not in self._found:
+        if _key(config.env) not in self._environments:
           environment = Environment(loop, config.env, expert=expert)
-          self._found[_key(config.env)] = stack.enter_context(environment)
+          self._environments[_key(config.env)] = stack.enter_context(
+              environment
+          )
 
   def of(self, config: Evaluate) -> Environment:
     """The environment of a policy's config of a panel."""
-    return self._found[_key(config.env)]
+    return self._environments[_key(config.env)]
 
   def panels(self) -> list[Panel]:
     """The panels, the same for all policies.

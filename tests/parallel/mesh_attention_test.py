@@ -1,8 +1,6 @@
-"""Interpreted flash kernels on a mesh give what `ops.attention` gives alone."""
+"""Attention on a mesh is the attention of one device, with its gradients."""
 
 import functools
-import types
-from unittest import mock
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +9,6 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec as P
 
 from agentrl.models import mesh_attention
-from agentrl.ops import flash
 from agentrl.parallel import mesh as mesh_lib, sharding
 
 # Key heads are split in the first, copied to two devices each in the second.
@@ -19,10 +16,6 @@ MESHES = {
     'split': dict(data=2, fsdp=2, tensor=2, sequence=1),
     'copied': dict(data=1, fsdp=1, tensor=4, sequence=2),
 }
-INTERPRETED = types.SimpleNamespace(**{
-    name: functools.partial(getattr(flash, name), interpret=True)
-    for name in ('causal', 'causal_part', 'after_prefix')
-})  # fmt: skip
 ROWS, LENGTH, HEADS, KV_HEADS, DIM, PREFIX = 4, 32, 4, 2, 16, 16
 
 
@@ -37,7 +30,7 @@ def inputs():
   return [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
-def attend(implementation, prefixed, arrays):
+def attend(prefixed, arrays):
   """Result and gradients, as the learner asks for them."""
   *arrays, grad = arrays
   segment_ids = np.repeat(
@@ -51,12 +44,16 @@ def attend(implementation, prefixed, arrays):
   positions = jnp.asarray(valid.sum(1)[rows][:, None] + own)
 
   def function(q, k, v, prefix_keys, prefix_values):
-    options = dict(window=jnp.int32(21), implementation=implementation)
+    window = jnp.int32(21)
     if not prefixed:
-      return mesh_attention.causal(q, k, v, jnp.asarray(segment_ids), **options)
+      return mesh_attention.causal(
+          q, k, v, jnp.asarray(segment_ids), window=window
+      )
     prefix = (prefix_keys, prefix_values, jnp.asarray(valid))
     return mesh_attention.after_prefix(
-        *(q, k, v, jnp.asarray(segment_ids), positions), prefix, rows, **options
+        *(q, k, v, jnp.asarray(segment_ids), positions),
+        *(prefix, rows),
+        window=window,
     )
 
   out, vjp = jax.vjp(function, *arrays)
@@ -65,8 +62,7 @@ def attend(implementation, prefixed, arrays):
 
 @functools.cache
 def expected_of(prefixed):
-  run = jax.jit(functools.partial(attend, 'reference', prefixed))
-  return run(inputs())
+  return jax.jit(functools.partial(attend, prefixed))(inputs())
 
 
 @pytest.mark.parametrize(
@@ -74,13 +70,10 @@ def expected_of(prefixed):
 )
 def test_any_mesh_gives_the_same_result_and_gradients(mesh, prefixed):
   mesh = mesh_lib.make_mesh(MESHES[mesh])
-  run = sharding.on_mesh(
-      functools.partial(attend, 'interpreted', prefixed), mesh
-  )
+  run = sharding.on_mesh(functools.partial(attend, prefixed), mesh)
   arrays = jax.device_put(inputs(), NamedSharding(mesh, P()))
-  with mock.patch.dict(mesh_attention.IMPLEMENTATIONS, interpreted=INTERPRETED):
-    found = jax.jit(run)(arrays)
-  for x, expected in zip(found, expected_of(prefixed), strict=True):
+  outputs = jax.jit(run)(arrays)
+  for x, expected in zip(outputs, expected_of(prefixed), strict=True):
     np.testing.assert_allclose(x, expected, rtol=1e-4, atol=1e-5)
   # Queries, keys and values have a gradient, prefixes if there are any.
-  assert [np.any(x) for x in found[1:]] == [True] * 3 + [prefixed] * 2
+  assert [np.any(x) for x in outputs[1:]] == [True] * 3 + [prefixed] * 2
