@@ -37,8 +37,8 @@ from agentrl.evaluation.play import Player
 from agentrl.evaluation.results import Panel, PolicyRecord, Results, Row
 from agentrl.modes import told as told_lib
 from agentrl.modes.evaluation import policies
-from agentrl.modes.evaluation.opening import Opening, OpenPolicy
 from agentrl.modes.evaluation.environments import Environments
+from agentrl.modes.evaluation.opening import Opening, OpenPolicy
 from agentrl.parallel import compile_cache, ranks
 from agentrl.rollout.collect import Play
 from agentrl.rollout.environment import Environment
