@@ -19,6 +19,7 @@ import pytest
 
 from agentrl import config as config_lib
 from agentrl.config import resume
+from agentrl.models import variants
 from agentrl.models.options import Lora
 from agentrl.modes import (
     agentevol,
@@ -38,6 +39,7 @@ from agentrl.rollout.env_server import EnvServer
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
 from configs import quickstart
+from tests.e2e import small
 from tests.evaluation import recording
 
 pytestmark = pytest.mark.slow
@@ -180,13 +182,16 @@ LAUNCHED = dict(
     launch=dict(
         python=sys.executable,
         module='agentrl.serving.launch_server',
-        flags=('--max-running-requests', '4'),
+        flags=('--max-running-requests', '4', '--skip-server-warmup'),
     ),
 )
 
 
 def adapted(mode, model):
-  """The same from a run, by an adapter, its servers started by the run."""
+  """The same from a run, by an adapter, its servers started by the run.
+
+  Training is PPO's.
+  """
   config = tiny(mode)
   config.model = dict(name=str(model), lora=dict(rank=2, targets=('q', 'v')))
   config.sampler = LAUNCHED
@@ -195,6 +200,7 @@ def adapted(mode, model):
     config.warmstart.episodes = 0
   if mode == 'train':
     config.horizon.update(kind='success', threshold=0.4, window=2)
+    config.algo = dict(name='ppo', minibatches=2)
   return config
 
 
@@ -250,7 +256,10 @@ def preferences(path):
 
 
 def elsewhere(config, url, env_url, directory):
-  """The same with servers that run already, of the policy and of the world."""
+  """The same with servers that run already, of the policy and of the world.
+
+  All parameters are trained, by GiGPO.
+  """
   config.sampler = dict(
       kind='sglang',
       urls=(url,),
@@ -263,13 +272,22 @@ def elsewhere(config, url, env_url, directory):
   config.agent.context = dict(kind='summary', budget=300, summary_tokens=8)
   if 'horizon' in config:
     config.horizon = dict(kind='token_budget', turns=(2,), tokens=100.0)
+    config.algo = dict(
+        name='gigpo', minibatches=2, sequence_low=0.5, sequence_high=2.0
+    )
   return config
 
 
 @pytest.fixture(scope='module')
 def seen(tmp_path_factory, quick_compilation):
   """Paths that were read, by mode."""
-  directory = tmp_path_factory.mktemp('runs')
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setitem(variants.VARIANTS, 'tiny-1m', small.network())
+    return read_by_runs(tmp_path_factory.mktemp('runs'))
+
+
+def read_by_runs(directory):
+  """Paths that are read by runs in which each mode has each of its parts once."""
   recorder = Recorder(directory)
   base = recorder.run(tiny('sft'))
   for mode in ('dpo', 'agentevol'):
@@ -277,17 +295,16 @@ def seen(tmp_path_factory, quick_compilation):
 
   config = quickstart.get_config('tiny')
   config.num_steps, config.eval.num_tasks = 2, 2
-  config.eval.every = 1
+  config.rollout.update(
+      tasks_per_step=1, max_completion_tokens=8, max_context=512
+  )
+  config.horizon.turns = (1, 2)
+  config.eval.update(every=1, horizon=2)
   config.algo.update(kl_coef=0.1, kl_target=0.1)
   played = recorder.run(config)
-  for algo in ('ppo', 'gigpo', 'reinforce_pp'):
-    config = tiny('train')
-    config.algo = dict(name=algo, minibatches=2)
-    if algo == 'gigpo':
-      config.algo.update(sequence_low=0.5, sequence_high=2.0)
-    if algo == 'reinforce_pp':
-      config.algo.ties = 'refill'
-    recorder.run(config)
+  config = tiny('train')
+  config.algo = dict(name='reinforce_pp', minibatches=2, ties='refill')
+  recorder.run(config)
 
   config = config_lib.defaults('evaluate')
   config.model.name = str(base)

@@ -11,8 +11,8 @@ from tests.e2e.running import (
 )
 
 pytestmark = pytest.mark.slow
-TURNS, CONTEXT = 60, 1024
-CONFIG = 'experiments/sweeps/memory_config.py:tiny'
+TURNS, CONTEXT = 24, 512
+CONFIG = 'tests/e2e/small.py:experiments.sweeps.memory_config:tiny'
 FLAGS = (
     f'--config.horizon.turns=({TURNS},)',
     f'--config.rollout.max_context={CONTEXT}',
@@ -22,6 +22,8 @@ FLAGS = (
     '--config.sampler.max_running=2',
     '--config.sampler.deterministic=True',
     '--config.eval.num_tasks=0',
+    '--config.warmstart.episodes=8',
+    '--config.optim.max_tokens=1024',
     # There is something to learn although nothing is solved.
     '--config.algo.entropy_coef=0.01',
 )
@@ -32,17 +34,17 @@ FLAGS = (
     [
         # Summaries cut an episode into segments as well, and sample more.
         pytest.param(
-            {'kind': 'window', 'window': 6},
+            {'kind': 'window', 'window': 3},
             id='window',
             marks=pytest.mark.extra,
         ),
         pytest.param(
-            {'kind': 'summary', 'budget': 768, 'summary_tokens': 64},
+            {'kind': 'summary', 'budget': 384, 'summary_tokens': 32},
             id='summary',
         ),
     ],
 )
-def test_sixty_turns_outgrow_their_context_and_go_on_exactly(tmp_path, context):
+def test_many_turns_outgrow_their_context_and_go_on_exactly(tmp_path, context):
   flags = (*FLAGS, f'--config.agent.context={context}')
   whole, killed = tmp_path / 'whole', tmp_path / 'killed'
   finish(whole, *flags, config=CONFIG)

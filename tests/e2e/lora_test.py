@@ -10,12 +10,19 @@ import pytest
 from agentrl.training import language_model
 from agentrl.weights import hf
 from tests import tiny
-from tests.e2e.running import SHORT, finish, finish_killed, launch, lines
+from tests.e2e.running import (
+    SHORT,
+    finish,
+    finish_killed,
+    launch,
+    lines,
+    small,
+)
 
 pytestmark = pytest.mark.slow
-SFT = 'configs/babyai_sft.py:tiny'
+SFT = small('babyai_sft')
 # PPO: the critic has an adapter of its own; with a reference policy.
-RL = 'configs/quickstart.py:tiny,algo=ppo'
+RL = small('quickstart', 'algo=ppo')
 RL_FLAGS = (
     '--config.warmstart.episodes=8',
     '--config.eval.num_tasks=0',
@@ -102,7 +109,7 @@ OFFLINE_FLAGS = {
 def test_offline_modes_train_an_adapter_and_leave_its_base(
     base, tmp_path, mode
 ):
-  config, run = f'configs/babyai_{mode}.py:tiny', tmp_path / 'run'
+  config, run = small(f'babyai_{mode}'), tmp_path / 'run'
   flags = (
       *OFFLINE_FLAGS[mode],
       f'--config.model.name={base}',

@@ -15,10 +15,11 @@ from tests.e2e.running import (
     finish_killed,
     launch,
     lines,
+    small,
 )
 
 pytestmark = pytest.mark.slow
-CONFIG = 'configs/mixture_grpo.py:tiny'
+CONFIG = small('mixture_grpo')
 WEIGHTS = {'babyai': 2.0, 'textcraft': 1.0}
 MEMBERS = {
     'babyai': {
@@ -48,6 +49,7 @@ SMALL = (
     f'--config.mixture={MEMBERS}',
     '--config.num_steps=3',
     '--config.rollout.tasks_per_step=4',
+    '--config.rollout.max_context=1024',
     # Two attempts at a task, of which the second has a lesson.
     '--config.rollout.group_size=1',
     "--config.agent.reflect={'attempts': 2, 'tokens': 4}",

@@ -15,6 +15,7 @@ from tests.e2e.running import (
     finish,
     finish_killed,
     lines,
+    small,
     start,
     summary_of,
     wait_for,
@@ -54,7 +55,7 @@ def conversations(tmp_path_factory):
 
 
 def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
-  config = f'configs/babyai_sft.py:tiny,data={conversations}'
+  config = small('babyai_sft', f'data={conversations}')
   whole, killed = tmp_path / 'whole', tmp_path / 'killed'
   said = finish(whole, *SMALL, config=config)
   assert f'Skipped: {conversations}, line 4: ' in said
@@ -89,7 +90,7 @@ def test_sft_learns_from_a_file_and_goes_on_exactly(conversations, tmp_path):
 
 def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
   run = tmp_path / 'run'
-  config = 'configs/babyai_dpo.py:tiny'
+  config = small('babyai_dpo')
   flags = (*SMALL, *SHORT['dpo'])
   # What a run leaves that was killed before its first checkpoint.
   (run / 'episodes').mkdir(parents=True)
@@ -119,7 +120,7 @@ def test_dpo_plays_pairs_and_prefers_and_goes_on_after_ctrl_c(tmp_path):
 
 def test_agentevol_goes_on_after_its_last_whole_round(tmp_path):
   run = tmp_path / 'run'
-  config = 'configs/babyai_agentevol.py:tiny'
+  config = small('babyai_agentevol')
   flags = (*SMALL, *SHORT['agentevol'], '--config.checkpoint.keep_best=True')
   # What a run leaves that was killed before its first checkpoint.
   run.mkdir()

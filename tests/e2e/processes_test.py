@@ -10,11 +10,19 @@ import pytest
 
 from agentrl.models import transformer, variants
 from tests import tiny
-from tests.e2e.running import SHORT, command, lines, wait_for
+from tests.e2e.running import (
+    QUICKSTART,
+    SHORT,
+    command,
+    lines,
+    small,
+    wait_for,
+)
 from tests.parallel import eight_devices
 
 FLAGS = (
     '--config.num_steps=2',
+    '--config.horizon.turns=(1, 2)',
     '--config.warmstart.episodes=4',
     '--config.eval.num_tasks=4',
     '--config.mesh.tensor=2',
@@ -30,7 +38,6 @@ LAUNCH = (
     '--config.sampler.launch.module=agentrl.serving.launch_server',
     "--config.sampler.launch.flags=('--skip-server-warmup',)",
 )
-QUICKSTART = 'configs/quickstart.py:tiny'
 # What clocks say, and what each engine had cached.
 LOCAL = ('time', 'rollout/cached_share', 'rollout/sampler', 'rollout/env')
 
@@ -141,7 +148,7 @@ def base(tmp_path_factory):
   run = tmp_path_factory.mktemp('runs') / 'base'
   flags = ('--config.eval.num_tasks=0', '--config.data.expert_episodes=4')
   eight_devices.run(
-      command(run, *flags, config='configs/babyai_sft.py:tiny'), processes=1
+      command(run, *flags, config=small('babyai_sft')), processes=1
   )
   return run
 
@@ -186,7 +193,7 @@ def test_offline_modes_learn_the_same_in_two_processes(tmp_path, mode):
   small = ('--config.eval.num_tasks=2', *SHORT[mode])
   flags = (*EMBEDDED, '--config.mesh.tensor=2', *small)
   for run, processes in ((one, 1), (two, 2)):
-    config = f'configs/babyai_{mode}.py:tiny'
+    config = small(f'babyai_{mode}')
     eight_devices.run(command(run, *flags, config=config), processes=processes)
   same_metrics(lines(two / 'metrics.jsonl'), lines(one / 'metrics.jsonl'))
   evals = [

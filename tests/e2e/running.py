@@ -36,6 +36,31 @@ SHORT = {
 }
 
 
+def small(name, *arguments):
+  """The tiny variant of `configs/NAME.py`, with a smaller network."""
+  arguments = ','.join(('tiny', *arguments))
+  return f'tests/e2e/small.py:configs.{name}:{arguments}'
+
+
+QUICKSTART = small('quickstart')
+# The smallest run by RL that still warm-starts, evaluates, grows its horizon, and
+# keeps its best checkpoint.
+SMALL = (
+    '--config.num_steps=3',
+    '--config.horizon.turns=(1, 2)',
+    '--config.warmstart.episodes=8',
+    '--config.eval.num_tasks=4',
+    '--config.eval.horizon=2',
+    '--config.eval.every=2',
+    "--config.eval.small={'num_tasks': 2, 'every': 1}",
+    '--config.checkpoint.keep=1',
+    '--config.checkpoint.keep_best=True',
+    '--config.sampler.max_running=8',
+    '--config.rollout.concurrency=8',
+    '--config.sampler.deterministic=True',
+)
+
+
 def command(workdir, *flags, config):
   """A command line, in which the last of two flags of a name counts."""
   flags = {flag.partition('=')[0]: flag for flag in flags}.values()

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from tests.e2e.running import launch, lines, start, wait_for
+from tests.e2e.running import QUICKSTART, launch, lines, start, wait_for
 from tests.waiting import wait_until
 
-QUICKSTART = 'configs/quickstart.py:tiny'
 FLAGS = (
     '--config.num_steps=3',
+    '--config.horizon.turns=(1, 2)',
     '--config.warmstart.episodes=8',
     '--config.eval.num_tasks=2',
     '--config.sampler.kind=sglang',
