@@ -175,7 +175,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={'ret': 'return'}):
     cost: of all episodes, in the currency of the prices; None: no price.
     stop_reasons: episodes by stop reason, failed ones included.
     detectable: the smallest difference in success to another policy that this
-      panel shows in 80% of repetitions, see `power.detectable_difference`.
+      panel shows in 80% of repetitions, see `intervals.detectable_difference`.
   """
 
   env: str

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from agentrl.evaluation.results import ALL, Attempt, Figure, Panel, Row
-from agentrl.evaluation.stats import intervals, passes, power
+from agentrl.evaluation.stats import intervals, passes
 from agentrl.types import CONTEXT, Episode, Group
 
 # What the episodes cost, in the currency of the prices; None: not known.
@@ -164,4 +164,4 @@ def _detectable(success: Figure) -> float:
   interval = intervals.Interval(
       success.mean, success.low, success.high, success.method
   )
-  return power.detectable_difference(interval, paired=False)
+  return intervals.detectable_difference(interval, paired=False)

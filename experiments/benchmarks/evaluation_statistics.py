@@ -408,7 +408,7 @@ def power_cell(
       'tasks lost': round(float((a > b).sum(-1).mean()), 1),
       'detected': share(p_values <= 0.05, *((0.77, 0.83) if regular else ())),
       'smallest detectable after': round(
-          power.detectable_difference(interval, paired=True), 3
+          intervals.detectable_difference(interval, paired=True), 3
       ),
   }
 

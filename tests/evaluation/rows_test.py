@@ -8,7 +8,7 @@ import pytest
 
 from agentrl.evaluation import evaluate, results, rows
 from agentrl.evaluation.results import ALL, Panel
-from agentrl.evaluation.stats import intervals, power
+from agentrl.evaluation.stats import intervals
 from agentrl.types import Group
 from tests import fakes
 
@@ -190,7 +190,9 @@ def test_the_smallest_difference_is_that_of_the_interval():
   row = rows.of_panel('p', panel, groups)[-1]
   low, high = row.success.low, row.success.high
   interval = intervals.Interval(row.success.mean, low, high, 'wilson')
-  assert row.detectable == power.detectable_difference(interval, paired=False)
+  assert row.detectable == intervals.detectable_difference(
+      interval, paired=False
+  )
   # (z(0.975) + z(0.8)) sqrt(2 * 0.25 / 100) = 2.80 * 0.0707
   assert row.detectable == pytest.approx(0.198, abs=0.005)
 

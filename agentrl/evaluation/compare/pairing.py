@@ -17,7 +17,7 @@ from agentrl.evaluation.compare.comparison import Values
 from agentrl.evaluation.compare.recorded import Key, Played, Recorded
 from agentrl.evaluation.compare.sides import Side
 from agentrl.evaluation.results import ALL, Figure, Panel
-from agentrl.evaluation.stats import power
+from agentrl.evaluation.stats import intervals
 
 ERRORS_FAIL = 'success_errors_fail'  # success, each missing episode a failure
 # Metric -> an episode's value of it; None: it has none.
@@ -296,7 +296,7 @@ def _fill(
       mid_p_value=result.mid_p_value,
       test=result.test,
       detectable=(
-          power.detectable_difference(result.difference, paired=True)
+          intervals.detectable_difference(result.difference, paired=True)
           if known
           else None
       ),

@@ -5,6 +5,7 @@ is solved by most. So the unit is the cluster, a task or the template that made
 it, and the interval is as wide as the spread of clusters asks for.
 """
 
+import math
 import statistics
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -14,6 +15,7 @@ from scipy import special
 
 _CONFIDENCE = 0.95  # share of intervals that hold the true mean
 _TAIL = (1 - _CONFIDENCE) / 2
+POWER = 0.8  # chance that a study finds the difference that it is made for
 _Z = statistics.NormalDist().inv_cdf(1 - _TAIL)
 # Clusters off each bound below which their spread is not estimated: where three
 # tasks of a hundred succeed at times, intervals from the spread covered 0.87.
@@ -195,6 +197,24 @@ def mean_covariance(
   """
   centred = lambda x: cluster_totals(x - x.mean(-1, keepdims=True), clusters)
   return (centred(first) * centred(second)).sum(-1) / first.shape[-1] ** 2
+
+
+def detectable_difference(interval: Interval, *, paired: bool) -> float:
+  """Smallest true difference that such a study detects in 80% of repetitions.
+
+  Half the interval's width is z(0.975) standard errors; a difference of
+  z(0.975) + z(0.8) of them is detected.
+
+  Args:
+    interval: of the difference of a finished comparison if `paired`, else of
+      one evaluation's mean. Then it is the difference to another evaluation of
+      the same size and spread if nothing cancels in pairs: an upper bound where
+      both find the same tasks hard.
+    paired: whether the interval is that of a paired difference.
+  """
+  z = special.ndtri([1 - _TAIL, POWER])
+  scale = 1.0 if paired else math.sqrt(2)
+  return float((interval.high - interval.low) / 2 * scale * z.sum() / z[0])
 
 
 def _clopper_pearson(p: np.ndarray, n: float) -> tuple[np.ndarray, np.ndarray]:

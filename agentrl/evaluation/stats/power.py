@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from agentrl.evaluation.stats.intervals import Interval
+from agentrl.evaluation.stats.intervals import POWER
 
 _LEVEL = 0.05  # of the two-sided test
-_POWER = 0.8
 _MOST_TASKS = 1_000_000
 
 
@@ -36,7 +35,7 @@ def plan(
     samples: Sequence[int] = (1, 2, 4, 8),
     icc: float = 0.0,
     agreement: float = 1.0,
-    power: float = _POWER,
+    power: float = POWER,
 ) -> list[Plan]:
   """Fewest tasks that detect a difference in success, for each k.
 
@@ -132,24 +131,6 @@ def detection(
       stats.nct.sf(critical, tasks - 1, shift)
       + stats.nct.cdf(-critical, tasks - 1, shift)
   )
-
-
-def detectable_difference(interval: Interval, *, paired: bool) -> float:
-  """Smallest true difference that such a study detects in 80% of repetitions.
-
-  Half the interval's width is z(0.975) standard errors; a difference of
-  z(0.975) + z(0.8) of them is detected.
-
-  Args:
-    interval: of the difference of a finished comparison if `paired`, else of
-      one evaluation's mean. Then it is the difference to another evaluation of
-      the same size and spread if nothing cancels in pairs: an upper bound where
-      both find the same tasks hard.
-    paired: whether the interval is that of a paired difference.
-  """
-  z = stats.norm.ppf([1 - _LEVEL / 2, _POWER])
-  scale = 1.0 if paired else math.sqrt(2)
-  return float((interval.high - interval.low) / 2 * scale * z.sum() / z[0])
 
 
 def intraclass_correlation(samples: Sequence[Sequence[float]]) -> float:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from agentrl.evaluation.compare import comparison
-from agentrl.evaluation.stats import power
+from agentrl.evaluation.stats import intervals, power
 from agentrl.evaluation.stats.intervals import Interval
 
 
@@ -82,9 +82,9 @@ def test_impossible_plans_are_refused(arguments, options, match):
 def test_the_detectable_difference_is_detected_four_times_in_five():
   # Of a normal mean with standard error 1.
   interval = Interval(0.0, *stats.norm.interval(0.95), 't')
-  paired = power.detectable_difference(interval, paired=True)
+  paired = intervals.detectable_difference(interval, paired=True)
   assert stats.norm.sf(1.959964 - paired) == pytest.approx(0.8, abs=1e-4)
-  alone = power.detectable_difference(interval, paired=False)
+  alone = intervals.detectable_difference(interval, paired=False)
   assert alone == pytest.approx(paired * math.sqrt(2))
 
 
