@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from multidict import MultiMapping
@@ -59,15 +59,45 @@ class Visit:
     row = self.db.execute(sql, values).fetchone()
     return None if row is None else row[0]
 
+  def column(self, sql: str, *values: Any) -> list[Any]:
+    """The first column of the rows of a query."""
+    return [row[0] for row in self.all(sql, *values)]
+
+  def pairs(self, sql: str, *values: Any) -> dict[Any, Any]:
+    """The first column of the rows of a query -> the second one."""
+    return {row[0]: row[1] for row in self.all(sql, *values)}
+
   def row(self, table: str) -> sqlite3.Row:
     """The row of a table with the id of the address.
 
     Raises:
       Missing: there is none.
     """
-    return self.one(
-        f'SELECT * FROM {table} WHERE id = ?', int(self.match['id'])
-    )
+    return self.find(table, id=int(self.match['id']))
+
+  def find(self, table: str, /, **where: Any) -> sqlite3.Row:
+    """The first row with these values.
+
+    Raises:
+      Missing: there is none.
+    """
+    sql = f'SELECT * FROM {table} {_having(where)}'
+    return self.one(sql, *where.values())
+
+  def rows(self, table: str, order: str, /, **where: Any) -> list[sqlite3.Row]:
+    """The rows with these values, in an order of SQL."""
+    sql = f'SELECT * FROM {table} {_having(where)} ORDER BY {order}'
+    return self.all(sql, *where.values())
+
+  def count(self, table: str, /, **where: Any) -> int:
+    """The number of rows with these values."""
+    sql = f'SELECT count(*) FROM {table} {_having(where)}'
+    return self.value(sql, *where.values())
+
+  def has(self, table: str, /, **where: Any) -> bool:
+    """True if there is a row with these values."""
+    sql = f'SELECT 1 FROM {table} {_having(where)}'
+    return self.value(sql, *where.values()) is not None
 
   def insert(self, table: str, /, **values: Any) -> int:
     """Adds a row; returns its id."""
@@ -77,13 +107,11 @@ class Visit:
     """Changes columns of a row."""
     writes.update(self.db, table, key, **values)
 
-  def delete(self, table: str, key: int) -> None:
-    """Removes a row."""
-    self.db.execute(f'DELETE FROM {table} WHERE id = ?', (key,))
-
-  def exists(self, sql: str, *values: Any) -> bool:
-    """True if a query has a row."""
-    return self.db.execute(sql, values).fetchone() is not None
+  def delete(self, table: str, /, **where: Any) -> None:
+    """Removes the rows with these values."""
+    self.db.execute(
+        f'DELETE FROM {table} {_having(where)}', tuple(where.values())
+    )
 
   def page(self, count: int, per_page: int = PER_PAGE) -> 'Paging':
     """The page that the address asks for, of so many rows."""
@@ -91,6 +119,25 @@ class Visit:
     last = max(1, -(-count // per_page))
     number = int(said) if said.isdecimal() and len(said) < 7 else 1
     return Paging(min(max(number, 1), last), last, per_page, count)
+
+  def shown(
+      self, count: int, sql: str, *values: Any
+  ) -> tuple[list[sqlite3.Row], 'Paging']:
+    """The rows of a query on the page that the address asks for.
+
+    Args:
+      count: of all its rows.
+      sql: the query, with an order.
+      *values: of its question marks.
+    """
+    paging = self.page(count)
+    rows = self.all(f'{sql} LIMIT ? OFFSET ?', *values, *paging.window)
+    return rows, paging
+
+  def chosen(self, name: str, known: Iterable[str], default: str) -> str:
+    """A field of the query if it is one of those known, else the default."""
+    said = self.query.get(name, default)
+    return said if said in known else default
 
   def text(self, name: str, *, most: int = 5000, needed: bool = True) -> str:
     """A field of the form, without space around it.
@@ -178,6 +225,23 @@ class Forbidden(Exception):
 
 Answer = Page | Redirect
 Handler = Callable[[Visit], Answer]
+Route = tuple[str, str, Handler]
+
+
+def form(path: str, show: Handler, take: Handler) -> tuple[Route, Route]:
+  """The routes of a form, which is shown and taken at one address."""
+  return ('GET', path, show), ('POST', path, take)
+
+
+def like(text: str) -> str:
+  r"""The pattern of texts that hold this one: `LIKE ? ESCAPE '\'`."""
+  for sign in '\\%_':
+    text = text.replace(sign, f'\\{sign}')
+  return f'%{text}%'
+
+
+def _having(where: Mapping[str, Any]) -> str:
+  return 'WHERE ' + ' AND '.join(f'{name} = ?' for name in where)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,7 +266,7 @@ class Site:
   store: str
   user: int
   account: str
-  routes: Sequence[tuple[str, str, Handler]]
+  routes: Sequence[Route]
   folder: pathlib.Path
   common: Callable[[Visit], Mapping[str, Any]] = lambda visit: {}
   filters: Mapping[str, Callable[..., Any]] = dataclasses.field(

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import datetime
 import functools
 import hashlib
 import random
@@ -17,8 +18,20 @@ NOW = '2023-06-15 12:00:00'
 FREE = frozenset({'id', 'created_at', 'updated_at'})
 _DELETED = 'is_deleted'  # set where others' replies keep a deleted row
 
+_NOW = datetime.datetime.fromisoformat(NOW)
+
 Row = Mapping[str, Any]
 Fill = Callable[[sqlite3.Connection, random.Random], None]
+
+
+def ago(minutes: int, seconds: int = 0) -> str:
+  """A time before now, as columns have it."""
+  return str(_NOW - datetime.timedelta(minutes=minutes, seconds=seconds))
+
+
+def day_in(days: int) -> str:
+  """The day so many days from now."""
+  return str((_NOW + datetime.timedelta(days=days)).date())
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Rows written to a site's database."""
 
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -13,6 +14,21 @@ def insert(db: sqlite3.Connection, table: str, /, **values: Any) -> int:
   ).lastrowid
   assert key is not None  # a row was inserted
   return key
+
+
+def insert_all(
+    db: sqlite3.Connection, table: str, columns: str, rows: Iterable[Any]
+) -> None:
+  """Adds rows.
+
+  Args:
+    db: the records.
+    table: its name.
+    columns: their names with commas between them.
+    rows: tuples of values, in that order.
+  """
+  marks = ', '.join('?' * (columns.count(',') + 1))
+  db.executemany(f'INSERT INTO {table} ({columns}) VALUES ({marks})', rows)
 
 
 def update(

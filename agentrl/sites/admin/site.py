@@ -15,12 +15,14 @@ from agentrl.sites.admin.pages import (
     show,
 )
 from agentrl.sites.admin.pages.dashboard import dashboard
-from agentrl.sites.site import Site
+from agentrl.sites.site import Site, form
 
 _ID = r'{id:\d{1,9}}'
 _ORDER = f'/sales/order/view/{_ID}'
+_NEW_PAPER = _ORDER + '/new/{paper:invoice|shipment|refund}'
 _PAPER = '/sales/{paper:invoice|shipment|creditmemo}'
 _PRODUCT = f'/catalog/product/edit/{_ID}'
+_OPTION = _PRODUCT + r'/options/{option:\d{1,9}}/remove'
 _REVIEW = f'/review/product/edit/{_ID}'
 _RULE = f'/sales_rule/promo_quote/edit/{_ID}'
 # As the menu shows them: section -> pairs of a label and an address.
@@ -69,48 +71,33 @@ SITE = Site(
         ('GET', f'{_ORDER}/cancel', orders.ask_cancel),
         ('POST', _ORDER + '/{action:cancel|hold|unhold}', orders.act),
         ('POST', f'{_ORDER}/comment', orders.add_note),
-        ('GET', f'{_ORDER}/address', orders.edit_address),
-        ('POST', f'{_ORDER}/address', orders.update_address),
-        ('GET', _ORDER + '/new/{paper:invoice|shipment|refund}',
-         orders.new_paper),
-        ('POST', _ORDER + '/new/{paper:invoice|shipment|refund}',
-         orders.add_paper),
+        *form(f'{_ORDER}/address', orders.edit_address, orders.update_address),
+        *form(_NEW_PAPER, orders.new_paper, orders.add_paper),
         ('GET', f'{_PAPER}/', papers.listing),
         ('GET', f'{_PAPER}/view/{_ID}', papers.view),
         ('POST', f'/sales/shipment/view/{_ID}', papers.update_tracking),
         ('GET', '/catalog/product/', grid.listing(products.PRODUCTS)),
         ('POST', '/catalog/product/', products.change_many),
-        ('GET', '/catalog/product/new', products.new),
-        ('POST', '/catalog/product/new', products.create),
-        ('GET', _PRODUCT, products.edit),
-        ('POST', _PRODUCT, products.update),
+        *form('/catalog/product/new', products.new, products.create),
+        *form(_PRODUCT, products.edit, products.update),
         ('POST', f'{_PRODUCT}/options', products.add_option),
-        ('POST', _PRODUCT + r'/options/{option:\d{1,9}}/remove',
-         products.remove_option),
+        ('POST', _OPTION, products.remove_option),
         ('GET', '/customer/index/', grid.listing(customers.CUSTOMERS)),
-        ('GET', f'/customer/index/edit/{_ID}', customers.edit),
-        ('POST', f'/customer/index/edit/{_ID}', customers.update),
+        *form(f'/customer/index/edit/{_ID}', customers.edit, customers.update),
         ('GET', '/newsletter/subscriber/', grid.listing(customers.SUBSCRIBERS)),
         ('POST', '/newsletter/subscriber/', customers.unsubscribe),
         ('GET', '/review/product/', grid.listing(reviews.REVIEWS)),
         ('POST', '/review/product/', reviews.change_many),
-        ('GET', _REVIEW, reviews.edit),
-        ('POST', _REVIEW, reviews.update),
-        ('GET', f'{_REVIEW}/delete', reviews.ask_delete),
-        ('POST', f'{_REVIEW}/delete', reviews.delete),
+        *form(_REVIEW, reviews.edit, reviews.update),
+        *form(f'{_REVIEW}/delete', reviews.ask_delete, reviews.delete),
         ('GET', '/sales_rule/promo_quote/', grid.listing(marketing.RULES)),
-        ('GET', '/sales_rule/promo_quote/new', marketing.new),
-        ('POST', '/sales_rule/promo_quote/new', marketing.create),
-        ('GET', _RULE, marketing.edit),
-        ('POST', _RULE, marketing.update),
-        ('GET', f'{_RULE}/delete', marketing.ask_delete),
-        ('POST', f'{_RULE}/delete', marketing.delete),
+        *form('/sales_rule/promo_quote/new', marketing.new, marketing.create),
+        *form(_RULE, marketing.edit, marketing.update),
+        *form(f'{_RULE}/delete', marketing.ask_delete, marketing.delete),
         ('GET', '/search/term/', grid.listing(marketing.TERMS)),
         ('GET', '/cms/page/', grid.listing(content.PAGES)),
-        ('GET', '/cms/page/new', content.new),
-        ('POST', '/cms/page/new', content.create),
-        ('GET', f'/cms/page/edit/{_ID}', content.edit),
-        ('POST', f'/cms/page/edit/{_ID}', content.update),
+        *form('/cms/page/new', content.new, content.create),
+        *form(f'/cms/page/edit/{_ID}', content.edit, content.update),
         ('GET', '/admin/system_design_theme/', grid.listing(content.THEMES)),
         ('GET', f'/admin/system_design_theme/edit/{_ID}', content.theme),
         ('GET', reports.LOW_STOCK.path, grid.listing(reports.LOW_STOCK)),
@@ -120,4 +107,4 @@ SITE = Site(
     folder=pathlib.Path(__file__).parent,
     common=lambda visit: {'menu': MENU},
     filters=show.FILTERS,
-)  # fmt: skip
+)

@@ -15,7 +15,7 @@ from agentrl.sites.forge.pages import (
     projects,
     show,
 )
-from agentrl.sites.site import Handler, Site
+from agentrl.sites.site import Route, Site, form
 
 _NAME = '[A-Za-z0-9_][A-Za-z0-9_.-]*'
 _SPACE = f'/{{space:{_NAME}}}'
@@ -30,18 +30,19 @@ _NUMBER = '{number:[0-9]{1,9}}'
 _ISSUE = f'{_IN}/issues/{_NUMBER}'
 _MERGE = f'{_IN}/merge_requests/{_NUMBER}'
 _PATH = '{path:.+}'
+_COMMENT = f'{_IN}/comments/{_ID}'
+_KEY = f'/-/profile/keys/{_ID}'
+_LABEL = f'{_IN}/labels/{_ID}'
 
 
-def _members(at: str) -> tuple[tuple[str, str, Handler], ...]:
+def _members(at: str) -> tuple[Route, ...]:
   """Routes of the members of a project or of a group."""
   return (
       ('GET', at, members.listing),
       ('GET', f'{at}/invite', members.invite_form),
       ('POST', at, members.invite),
-      ('GET', f'{at}/{_ID}/edit', members.edit),
-      ('POST', f'{at}/{_ID}/edit', members.save),
-      ('GET', f'{at}/{_ID}/remove', members.ask_remove),
-      ('POST', f'{at}/{_ID}/remove', members.remove),
+      *form(f'{at}/{_ID}/edit', members.edit, members.save),
+      *form(f'{at}/{_ID}/remove', members.ask_remove, members.remove),
   )
 
 
@@ -65,15 +66,12 @@ SITE = Site(
         ('GET', '/explore/projects/starred', projects.explore_starred),
         ('GET', '/explore/groups', groups.listing),
         ('GET', '/search', dashboard.search),
-        ('GET', '/-/profile', account.profile),
-        ('POST', '/-/profile', account.save_profile),
+        *form('/-/profile', account.profile, account.save_profile),
         ('POST', '/-/profile/status', account.save_status),
         ('GET', '/-/profile/preferences', account.preferences),
         ('POST', '/-/profile/preferences', account.save_preferences),
-        ('GET', '/-/profile/keys', account.keys),
-        ('POST', '/-/profile/keys', account.add_key),
-        ('GET', f'/-/profile/keys/{_ID}/remove', account.ask_remove_key),
-        ('POST', f'/-/profile/keys/{_ID}/remove', account.remove_key),
+        *form('/-/profile/keys', account.keys, account.add_key),
+        *form(f'{_KEY}/remove', account.ask_remove_key, account.remove_key),
         ('GET', '/-/profile/personal_access_tokens', account.tokens),
         ('POST', '/-/profile/personal_access_tokens', account.add_token),
         (
@@ -89,8 +87,7 @@ SITE = Site(
         ('POST', '/groups', groups.create),
         *_members(f'{_GROUP}/-/group_members'),
         ('GET', f'{_GROUP}/-/issues', groups.issues),
-        ('GET', f'{_GROUP}/-/edit', groups.edit),
-        ('POST', f'{_GROUP}/-/edit', groups.save),
+        *form(f'{_GROUP}/-/edit', groups.edit, groups.save),
         ('GET', f'{_USER}/projects', people.projects),
         ('GET', f'{_USER}/starred', people.starred),
         ('GET', f'{_USER}/followers', people.followers),
@@ -99,8 +96,7 @@ SITE = Site(
         ('POST', f'{_USER}/unfollow', people.unfollow),
         ('GET', _SPACE, groups.space),
         ('GET', _PROJECT, projects.show),
-        ('GET', f'{_PROJECT}/edit', projects.settings),
-        ('POST', f'{_PROJECT}/edit', projects.save),
+        *form(f'{_PROJECT}/edit', projects.settings, projects.save),
         ('POST', f'{_PROJECT}/delete', projects.delete),
         ('POST', f'{_IN}/star', projects.star),
         ('POST', f'{_IN}/unstar', projects.unstar),
@@ -112,10 +108,8 @@ SITE = Site(
         ('GET', f'{_IN}/tree/{_BRANCH}', code.tree),
         ('GET', f'{_IN}/tree/{_BRANCH}/{_PATH}', code.tree),
         ('GET', f'{_IN}/blob/{_BRANCH}/{_PATH}', code.blob),
-        ('GET', f'{_IN}/edit/{_BRANCH}/{_PATH}', code.edit_file),
-        ('POST', f'{_IN}/edit/{_BRANCH}/{_PATH}', code.save_file),
-        ('GET', f'{_IN}/new/{_BRANCH}', code.new_file),
-        ('POST', f'{_IN}/new/{_BRANCH}', code.save_file),
+        *form(f'{_IN}/edit/{_BRANCH}/{_PATH}', code.edit_file, code.save_file),
+        *form(f'{_IN}/new/{_BRANCH}', code.new_file, code.save_file),
         ('GET', f'{_IN}/commits/{_BRANCH}', code.commits),
         ('GET', f'{_IN}/commit/{{sha:[0-9a-f]{{8,40}}}}', code.commit),
         ('GET', f'{_IN}/graphs/{_BRANCH}', code.contributors),
@@ -127,22 +121,19 @@ SITE = Site(
         ('GET', f'{_IN}/issues/new', issues.new),
         ('POST', f'{_IN}/issues', issues.create),
         ('GET', _ISSUE, issues.show),
-        ('GET', f'{_ISSUE}/edit', issues.edit),
-        ('POST', f'{_ISSUE}/edit', issues.save),
+        *form(f'{_ISSUE}/edit', issues.edit, issues.save),
         ('POST', f'{_ISSUE}/state', issues.set_state),
         ('POST', f'{_ISSUE}/sidebar', issues.set_sidebar),
         ('POST', f'{_ISSUE}/comment', issues.comment),
         ('POST', f'{_ISSUE}/todo', issues.add_todo),
-        ('GET', f'{_IN}/comments/{_ID}/edit', issues.edit_comment),
-        ('POST', f'{_IN}/comments/{_ID}/edit', issues.save_comment),
-        ('POST', f'{_IN}/comments/{_ID}/delete', issues.delete_comment),
+        *form(f'{_COMMENT}/edit', issues.edit_comment, issues.save_comment),
+        ('POST', f'{_COMMENT}/delete', issues.delete_comment),
         ('GET', f'{_IN}/merge_requests', merges.listing),
         ('GET', f'{_IN}/merge_requests/new', merges.new),
         ('POST', f'{_IN}/merge_requests', merges.create),
         ('GET', _MERGE, merges.show),
         ('GET', f'{_MERGE}/commits', merges.commits),
-        ('GET', f'{_MERGE}/edit', merges.edit),
-        ('POST', f'{_MERGE}/edit', merges.save),
+        *form(f'{_MERGE}/edit', merges.edit, merges.save),
         ('POST', f'{_MERGE}/sidebar', merges.set_sidebar),
         ('POST', f'{_MERGE}/state', merges.set_state),
         ('POST', f'{_MERGE}/merge', merges.merge),
@@ -153,9 +144,8 @@ SITE = Site(
         ('GET', f'{_IN}/labels', planning.labels),
         ('GET', f'{_IN}/labels/new', planning.new_label),
         ('POST', f'{_IN}/labels', planning.create_label),
-        ('GET', f'{_IN}/labels/{_ID}/edit', planning.edit_label),
-        ('POST', f'{_IN}/labels/{_ID}/edit', planning.save_label),
-        ('POST', f'{_IN}/labels/{_ID}/delete', planning.delete_label),
+        *form(f'{_LABEL}/edit', planning.edit_label, planning.save_label),
+        ('POST', f'{_LABEL}/delete', planning.delete_label),
         ('GET', f'{_IN}/milestones', planning.milestones),
         ('GET', f'{_IN}/milestones/new', planning.new_milestone),
         ('POST', f'{_IN}/milestones', planning.create_milestone),

@@ -17,13 +17,13 @@ from agentrl.sites.shop.pages import (
     wishlist,
 )
 from agentrl.sites.shop.seed.orders import STATUS
-from agentrl.sites.site import Site, Visit
+from agentrl.sites.site import Site, Visit, form
+
+# More digits are no id of SQLite's.
+_ID = '{id:[0-9]{1,9}}'
 
 
 def _common(visit: Visit) -> Mapping[str, Any]:
-  count = lambda table: visit.value(
-      f'SELECT count(*) FROM {table} WHERE customer_id = ?', visit.user
-  )
   return {
       'departments': visit.all(
           'SELECT * FROM categories WHERE parent_id IS NULL ORDER BY position'
@@ -38,8 +38,8 @@ def _common(visit: Visit) -> Mapping[str, Any]:
           ' WHERE customer_id = ?',
           visit.user,
       ),
-      'in_wishlist': count('wishlist_items'),
-      'in_comparison': count('compare_items'),
+      'in_wishlist': visit.count('wishlist_items', customer_id=visit.user),
+      'in_comparison': visit.count('compare_items', customer_id=visit.user),
       'asked': visit.query.get('q', ''),
   }
 
@@ -68,15 +68,15 @@ SITE = Site(
         ('GET', '/catalogsearch/advanced/result', listing.advanced_result),
         ('GET', '/catalog/compare', wishlist.compare),
         ('POST', '/catalog/compare/add', wishlist.add_to_compare),
-        ('POST', '/catalog/compare/remove/{id:[0-9]{1,9}}', wishlist.uncompare),
+        ('POST', f'/catalog/compare/remove/{_ID}', wishlist.uncompare),
         ('GET', '/wishlist', wishlist.show),
         ('POST', '/wishlist/add', wishlist.add),
-        ('POST', '/wishlist/remove/{id:[0-9]{1,9}}', wishlist.remove),
-        ('POST', '/wishlist/cart/{id:[0-9]{1,9}}', wishlist.to_cart),
+        ('POST', f'/wishlist/remove/{_ID}', wishlist.remove),
+        ('POST', f'/wishlist/cart/{_ID}', wishlist.to_cart),
         ('GET', '/checkout/cart', cart.show),
         ('POST', '/checkout/cart/add', cart.add),
         ('POST', '/checkout/cart/update', cart.update),
-        ('POST', '/checkout/cart/remove/{id:[0-9]{1,9}}', cart.remove),
+        ('POST', f'/checkout/cart/remove/{_ID}', cart.remove),
         ('POST', '/checkout/cart/coupon', cart.apply_coupon),
         ('POST', '/checkout/cart/coupon/cancel', cart.cancel_coupon),
         ('GET', '/checkout', checkout.shipping),
@@ -84,29 +84,21 @@ SITE = Site(
         ('POST', '/checkout/place', checkout.place),
         ('GET', '/checkout/success', checkout.success),
         ('GET', '/customer/account', account.dashboard),
-        ('GET', '/customer/account/edit', account.edit),
-        ('POST', '/customer/account/edit', account.save),
+        *form('/customer/account/edit', account.edit, account.save),
         ('GET', '/customer/address', addresses.show),
-        ('GET', '/customer/address/new', addresses.new),
-        ('POST', '/customer/address/new', addresses.add),
-        ('GET', '/customer/address/{id:[0-9]{1,9}}/edit', addresses.edit),
-        ('POST', '/customer/address/{id:[0-9]{1,9}}/edit', addresses.save),
-        (
-            'GET',
-            '/customer/address/{id:[0-9]{1,9}}/delete',
-            addresses.ask_delete,
-        ),
-        ('POST', '/customer/address/{id:[0-9]{1,9}}/delete', addresses.delete),
+        *form('/customer/address/new', addresses.new, addresses.add),
+        *form(f'/customer/address/{_ID}/edit', addresses.edit, addresses.save),
+        ('GET', f'/customer/address/{_ID}/delete', addresses.ask_delete),
+        ('POST', f'/customer/address/{_ID}/delete', addresses.delete),
         ('GET', '/newsletter/manage', account.newsletter),
         ('POST', '/newsletter/manage', account.save_newsletter),
         ('POST', '/newsletter/subscribe', service.subscribe),
         ('GET', '/review/customer', account.reviews),
-        ('POST', '/review/product/{id:[0-9]{1,9}}', product.review),
+        ('POST', f'/review/product/{_ID}', product.review),
         ('GET', '/sales/order/history', purchases.history),
-        ('GET', '/sales/order/view/{id:[0-9]{1,9}}', purchases.show),
-        ('POST', '/sales/order/reorder/{id:[0-9]{1,9}}', purchases.reorder),
-        ('GET', '/contact', service.contact),
-        ('POST', '/contact', service.send),
+        ('GET', f'/sales/order/view/{_ID}', purchases.show),
+        ('POST', f'/sales/order/reorder/{_ID}', purchases.reorder),
+        *form('/contact', service.contact, service.send),
         ('GET', '/{path:.+}.html', product.product_or_category),
         ('GET', '/{slug:[a-z0-9-]+}', service.page),
     ),

@@ -10,7 +10,6 @@ from agentrl.sites.shop.seed import catalogue
 from agentrl.sites.site import Answer, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
 
-_STATUS = {'enabled': 'Enabled', 'disabled': 'Disabled'}
 PAGES = Grid(
     title='Pages',
     path='/cms/page/',
@@ -22,7 +21,7 @@ FROM pages""",
         Column('title', 'Title'),
         Column('id', 'ID', grid.NUMBER),
         Column('slug', 'URL Key'),
-        Column('status', 'Status', grid.CHOICE, _STATUS),
+        Column('status', 'Status', grid.CHOICE, show.ENABLED),
         Column('created_at', 'Created', grid.TIME),
         Column('updated_at', 'Modified', grid.TIME),
     ),
@@ -48,7 +47,7 @@ FROM themes t LEFT JOIN themes p ON p.id = t.parent_id""",
 )
 
 
-def new(visit: Visit) -> Page:
+def new(_: Visit) -> Page:
   """The form of a new page."""
   return _form({'status': 'enabled'})
 
@@ -58,7 +57,7 @@ def create(visit: Visit) -> Answer:
   try:
     values = _read(visit)
     slug = catalogue.slug(values['title'])
-    if not slug or visit.value('SELECT 1 FROM pages WHERE slug = ?', slug):
+    if not slug or visit.has('pages', slug=slug):
       raise Wrong('Another page has this title.')
   except Wrong as error:
     return _form(dict(visit.form), error=str(error))
@@ -102,11 +101,13 @@ def _read(visit: Visit) -> dict[str, Any]:
   return {
       'title': visit.text('title', most=120),
       'text': visit.text('text', needed=False),
-      'enabled': int(show.choice(visit, 'status', tuple(_STATUS)) == 'enabled'),
+      'enabled': show.enabled(visit),
   }
 
 
 def _form(
     typed: Mapping[str, Any], page: sqlite3.Row | None = None, error: str = ''
 ) -> Page:
-  return Page.form('page.html', error, page=page, typed=typed, statuses=_STATUS)
+  return Page.form(
+      'page.html', error, page=page, typed=typed, statuses=show.ENABLED
+  )

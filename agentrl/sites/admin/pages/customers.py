@@ -86,7 +86,7 @@ def unsubscribe(visit: Visit) -> Redirect:
   """Removes the chosen subscribers."""
   _, ids = grid.chosen(visit, SUBSCRIBERS)
   for key in ids:
-    visit.delete('subscribers', key)
+    visit.delete('subscribers', id=key)
   notice = f'A total of {len(ids)} record(s) were updated.'
   return Redirect(SUBSCRIBERS.path, notice)
 
@@ -107,9 +107,7 @@ def _form(visit: Visit, typed: Mapping[str, Any], error: str = '') -> Page:
       typed=typed,
       sales=sales,
       statuses=STATUS,
-      addresses=visit.all(
-          'SELECT * FROM addresses WHERE customer_id = ? ORDER BY id', key
-      ),
+      addresses=visit.rows('addresses', 'id', customer_id=key),
       orders=visit.all(
           'SELECT o.*, t.total_cents FROM orders o JOIN order_totals t ON'
           ' t.order_id = o.id WHERE o.customer_id = ? ORDER BY'

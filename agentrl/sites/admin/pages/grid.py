@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl.sites.admin.pages import show
-from agentrl.sites.site import Handler, Page, Visit, Wrong
+from agentrl.sites.site import Handler, Page, Redirect, Visit, Wrong, like
 
 TEXT, CHOICE, MONEY, COUNT, TIME, NUMBER = (
     'text', 'choice', 'money', 'count', 'time', 'number',
@@ -68,17 +68,15 @@ def page(visit: Visit, grid: Grid) -> Page:
   """
   where, values, active = _filters(visit, grid)
   source = f'FROM ({grid.source}) {where}'
-  paging = visit.page(visit.value(f'SELECT count(*) {source}', *values))
   names = [column.name for column in grid.columns]
   sort, direction = grid.sort
   if visit.query.get('sort') in names:
     sort = visit.query['sort']
     direction = 'desc' if visit.query.get('dir') == 'desc' else 'asc'
-  rows = visit.all(
-      f'SELECT * {source} ORDER BY {sort} {direction}, id {direction} LIMIT ?'
-      ' OFFSET ?',
+  rows, paging = visit.shown(
+      visit.value(f'SELECT count(*) {source}', *values),
+      f'SELECT * {source} ORDER BY {sort} {direction}, id {direction}',
       *values,
-      *paging.window,
   )
   return Page.of(
       'grid.html',
@@ -124,7 +122,7 @@ def _filters(
   keyword = visit.query.get('keyword', '').strip()[:200]
   if keyword and grid.search:
     each = (f"{name} LIKE ? ESCAPE '\\'" for name in grid.search)
-    add(f'({" OR ".join(each)})', _like(keyword), 'Keyword', keyword)
+    add(f'({" OR ".join(each)})', like(keyword), 'Keyword', keyword)
   for column in grid.columns:
     name, label = column.name, column.label
     if column.kind in _RANGES:
@@ -140,19 +138,13 @@ def _filters(
     if not said:
       continue
     if column.kind == TEXT:
-      add(f"{name} LIKE ? ESCAPE '\\'", _like(said), label, said)
+      add(f"{name} LIKE ? ESCAPE '\\'", like(said), label, said)
     elif column.kind == NUMBER:
       add(f'{name} = ?', show.whole(said, label), label, said)
     else:
       add(f'{name} = ?', said, label, column.choices.get(said, said))
   where = f'WHERE {" AND ".join(clauses)}' if clauses else ''
   return where, values, active
-
-
-def _like(text: str) -> str:
-  for sign in '\\%_':
-    text = text.replace(sign, f'\\{sign}')
-  return f'%{text}%'
 
 
 def confirm(question: str, to: str, back: str, **fields: Any) -> Page:
@@ -172,3 +164,24 @@ def confirm(question: str, to: str, back: str, **fields: Any) -> Page:
   return Page.of(
       'confirm.html', question=question, to=to, back=back, fields=pairs
   )
+
+
+def asking_delete(grid: Grid, table: str, noun: str) -> Handler:
+  """The handler that asks whether a row of a grid is to be deleted."""
+
+  def ask(visit: Visit) -> Page:
+    path = grid.link.format(id=visit.row(table)['id'])
+    question = f'Are you sure you want to delete this {noun}?'
+    return confirm(question, f'{path}/delete', path)
+
+  return ask
+
+
+def deleting(grid: Grid, table: str, notice: str) -> Handler:
+  """The handler that deletes a row of a grid."""
+
+  def delete(visit: Visit) -> Redirect:
+    visit.delete(table, id=visit.row(table)['id'])
+    return Redirect(grid.path, notice)
+
+  return delete

@@ -54,9 +54,9 @@ TERMS = Grid(
 )
 
 
-def new(visit: Visit) -> Page:
+def new(_: Visit) -> Page:
   """The form of a new price rule."""
-  return _form(visit, {'status': 'active', 'kind': 'percent'})
+  return _form({'status': 'active', 'kind': 'percent'})
 
 
 def create(visit: Visit) -> Answer:
@@ -64,7 +64,7 @@ def create(visit: Visit) -> Answer:
   try:
     values = {**_read(visit), 'created_at': NOW}
   except Wrong as error:
-    return _form(visit, dict(visit.form), error=str(error))
+    return _form(dict(visit.form), error=str(error))
   visit.insert('price_rules', **values)
   return Redirect(RULES.path, 'You saved the rule.')
 
@@ -80,7 +80,7 @@ def edit(visit: Visit) -> Page:
       'amount': amount,
       'status': 'active' if rule['active'] else 'inactive',
   }
-  return _form(visit, typed, rule)
+  return _form(typed, rule)
 
 
 def update(visit: Visit) -> Answer:
@@ -89,23 +89,13 @@ def update(visit: Visit) -> Answer:
   try:
     values = _read(visit)
   except Wrong as error:
-    return _form(visit, dict(visit.form), rule, str(error))
+    return _form(dict(visit.form), rule, str(error))
   visit.update('price_rules', rule['id'], **values)
   return Redirect(RULES.path, 'You saved the rule.')
 
 
-def ask_delete(visit: Visit) -> Page:
-  """Asks whether a price rule is to be deleted."""
-  path = RULES.link.format(id=visit.row('price_rules')['id'])
-  question = 'Are you sure you want to delete this rule?'
-  return grid.confirm(question, f'{path}/delete', path)
-
-
-def delete(visit: Visit) -> Redirect:
-  """Deletes a price rule."""
-  key = visit.row('price_rules')['id']
-  visit.delete('price_rules', key)
-  return Redirect(RULES.path, 'You deleted the rule.')
+ask_delete = grid.asking_delete(RULES, 'price_rules', 'rule')
+delete = grid.deleting(RULES, 'price_rules', 'You deleted the rule.')
 
 
 def _read(visit: Visit) -> dict[str, Any]:
@@ -149,10 +139,6 @@ def _read(visit: Visit) -> dict[str, Any]:
 
 
 def _form(
-    visit: Visit,
-    typed: Mapping[str, Any],
-    rule: sqlite3.Row | None = None,
-    error: str = '',
+    typed: Mapping[str, Any], rule: sqlite3.Row | None = None, error: str = ''
 ) -> Page:
-  del visit
   return Page.form('rule.html', error, rule=rule, typed=typed, kinds=KINDS)

@@ -77,9 +77,7 @@ def change_many(visit: Visit) -> Answer:
 def view(visit: Visit) -> Page:
   """An order."""
   order = _order(visit)
-  of_order = lambda table: visit.all(
-      f'SELECT * FROM {table} WHERE order_id = ? ORDER BY id', order['id']
-  )
+  of_order = lambda table: visit.rows(table, 'id', order_id=order['id'])
   papers = {x: of_order(x) for x in ('invoices', 'shipments', 'refunds')}
   return Page.of(
       'order.html',
@@ -88,9 +86,7 @@ def view(visit: Visit) -> Page:
       notes=of_order('order_notes')[::-1],
       can=_can(order, papers),
       statuses=STATUS,
-      customer=visit.one(
-          'SELECT * FROM customers WHERE id = ?', order['customer_id']
-      ),
+      customer=visit.find('customers', id=order['customer_id']),
       **papers,
   )
 
@@ -153,7 +149,7 @@ def add_paper(visit: Visit) -> Answer:
     raise Wrong(f'This order cannot have another {paper}.')
   if paper == 'invoice':
     visit.insert('invoices', order_id=key, created_at=NOW)
-    sent = visit.value('SELECT 1 FROM shipments WHERE order_id = ?', key)
+    sent = visit.has('shipments', order_id=key)
     status, notice = 'processing', 'The invoice has been created.'
     status = 'complete' if sent else status
   elif paper == 'shipment':
@@ -169,7 +165,7 @@ def add_paper(visit: Visit) -> Answer:
         tracking=tracking,
         created_at=NOW,
     )
-    paid = visit.value('SELECT 1 FROM invoices WHERE order_id = ?', key)
+    paid = visit.has('invoices', order_id=key)
     status, notice = 'processing', 'The shipment has been created.'
     status = 'complete' if paid else status
   else:
@@ -205,14 +201,9 @@ def _can(order: sqlite3.Row, papers: dict[str, list]) -> set[str]:
 
 
 def _possible(visit: Visit, order: sqlite3.Row) -> set[str]:
+  tables = ('invoices', 'shipments')
   return _can(
-      order,
-      {
-          table: visit.all(
-              f'SELECT id FROM {table} WHERE order_id = ?', order['id']
-          )
-          for table in ('invoices', 'shipments')
-      },
+      order, {x: visit.rows(x, 'id', order_id=order['id']) for x in tables}
   )
 
 
@@ -222,7 +213,7 @@ def _set_status(visit: Visit, key: int, action: str) -> bool:
   if status not in _FOR[action]:
     return False
   if action == 'unhold':
-    paid = visit.value('SELECT 1 FROM invoices WHERE order_id = ?', key)
+    paid = visit.has('invoices', order_id=key)
     after = 'processing' if paid else 'pending'
   else:
     after = 'canceled' if action == 'cancel' else 'on_hold'
@@ -250,8 +241,5 @@ def _paper_form(visit: Visit, error: str = '') -> Page:
       order=order,
       paper=paper,
       carriers=CARRIERS,
-      items=visit.all(
-          'SELECT * FROM order_items WHERE order_id = ? ORDER BY id',
-          order['id'],
-      ),
+      items=visit.rows('order_items', 'id', order_id=order['id']),
   )

@@ -14,66 +14,46 @@ SELECT p.id, printf('%09d', p.id) AS number, p.created_at,
   (SELECT total_cents FROM order_totals t WHERE t.order_id = o.id) AS total
 FROM {} p JOIN orders o ON o.id = p.order_id
 JOIN customers c ON c.id = o.customer_id"""
-_FIRST = (
-    Column('of_order', 'Order #'),
-    Column('ordered_at', 'Order Date', grid.TIME),
-)
+
+
+def _grid(title: str, table: str, when: str, *last: Column) -> Grid:
+  """The papers of a table; the columns differ in the last two."""
+  path = f'/sales/{title.replace(" ", "").lower()}/'
+  return Grid(
+      title=f'{title}s',
+      path=path,
+      source=_SOURCE.format(table),
+      columns=(
+          Column('number', title),
+          Column('created_at', when, grid.TIME),
+          Column('of_order', 'Order #'),
+          Column('ordered_at', 'Order Date', grid.TIME),
+          *last,
+      ),
+      link=f'{path}view/{{id}}',
+      search=('number', 'of_order', last[0].name),
+  )
+
+
 _TOTAL = (
     Column('bill_to', 'Bill-to Name'),
     Column('total', 'Grand Total', grid.MONEY),
 )
-_SEARCH = ('number', 'of_order', 'bill_to')
-GRIDS = {
-    'invoice': Grid(
-        title='Invoices',
-        path='/sales/invoice/',
-        source=_SOURCE.format('invoices'),
-        columns=(
-            Column('number', 'Invoice'),
-            Column('created_at', 'Invoice Date', grid.TIME),
-            *_FIRST,
-            *_TOTAL,
-        ),
-        link='/sales/invoice/view/{id}',
-        search=_SEARCH,
-    ),
-    'shipment': Grid(
-        title='Shipments',
-        path='/sales/shipment/',
-        source=_SOURCE.format('shipments'),
-        columns=(
-            Column('number', 'Shipment'),
-            Column('created_at', 'Ship Date', grid.TIME),
-            *_FIRST,
-            Column('ship_to', 'Ship-to Name'),
-            Column('items', 'Total Quantity', grid.COUNT),
-        ),
-        link='/sales/shipment/view/{id}',
-        search=('number', 'of_order', 'ship_to'),
-    ),
-    'creditmemo': Grid(
-        title='Credit Memos',
-        path='/sales/creditmemo/',
-        source=_SOURCE.format('refunds'),
-        columns=(
-            Column('number', 'Credit Memo'),
-            Column('created_at', 'Created', grid.TIME),
-            *_FIRST,
-            *_TOTAL,
-        ),
-        link='/sales/creditmemo/view/{id}',
-        search=_SEARCH,
-    ),
-}
 _TABLES = {
     'invoice': 'invoices',
     'shipment': 'shipments',
     'creditmemo': 'refunds',
 }
-_TITLES = {
-    'invoice': 'Invoice',
-    'shipment': 'Shipment',
-    'creditmemo': 'Credit Memo',
+GRIDS = {
+    'invoice': _grid('Invoice', 'invoices', 'Invoice Date', *_TOTAL),
+    'shipment': _grid(
+        'Shipment',
+        'shipments',
+        'Ship Date',
+        Column('ship_to', 'Ship-to Name'),
+        Column('items', 'Total Quantity', grid.COUNT),
+    ),
+    'creditmemo': _grid('Credit Memo', 'refunds', 'Created', *_TOTAL),
 }
 
 
@@ -85,13 +65,11 @@ def listing(visit: Visit) -> Page:
 def view(visit: Visit) -> Page:
   """A paper."""
   kind = visit.match['paper']
-  paper = visit.one(
-      f'SELECT * FROM {_TABLES[kind]} WHERE id = ?', int(visit.match['id'])
-  )
+  paper = visit.row(_TABLES[kind])
   return Page.of(
       'paper.html',
       kind=kind,
-      title=_TITLES[kind],
+      title=GRIDS[kind].title.removesuffix('s'),
       paper=paper,
       carriers=CARRIERS,
       order=visit.one(
@@ -100,17 +78,13 @@ def view(visit: Visit) -> Page:
           ' JOIN customers c ON c.id = o.customer_id WHERE o.id = ?',
           paper['order_id'],
       ),
-      items=visit.all(
-          'SELECT * FROM order_items WHERE order_id = ? ORDER BY id',
-          paper['order_id'],
-      ),
+      items=visit.rows('order_items', 'id', order_id=paper['order_id']),
   )
 
 
 def update_tracking(visit: Visit) -> Redirect:
   """Changes the carrier and the tracking number of a shipment."""
-  key = int(visit.match['id'])
-  visit.one('SELECT id FROM shipments WHERE id = ?', key)
+  key = visit.row('shipments')['id']
   visit.update(
       'shipments',
       key,

@@ -35,12 +35,7 @@ FROM products""",
         Column('price', 'Price', grid.MONEY),
         Column('special', 'Special Price', grid.MONEY),
         Column('quantity', 'Quantity', grid.COUNT),
-        Column(
-            'status',
-            'Status',
-            grid.CHOICE,
-            {'enabled': 'Enabled', 'disabled': 'Disabled'},
-        ),
+        Column('status', 'Status', grid.CHOICE, show.ENABLED),
     ),
     link='/catalog/product/edit/{id}',
     search=('name', 'sku'),
@@ -110,7 +105,7 @@ def create(visit: Visit) -> Answer:
         for name in _OPTIONS
     }
     slug = catalogue.slug(values['name'])
-    if not slug or visit.value('SELECT 1 FROM products WHERE slug = ?', slug):
+    if not slug or visit.has('products', slug=slug):
       raise Wrong('Another product has this name.')
   except Wrong as error:
     return _form(visit, dict(visit.form), error=str(error))
@@ -125,9 +120,7 @@ def create(visit: Visit) -> Answer:
 def add_option(visit: Visit) -> Redirect:
   """Adds a value to an option of a product."""
   product = visit.row('products')
-  known = visit.all(
-      'SELECT DISTINCT name FROM options WHERE product_id = ?', product['id']
-  )
+  known = visit.rows('options', 'id', product_id=product['id'])
   name = show.choice(visit, 'option', tuple(row['name'] for row in known))
   value = visit.text('value', most=40)
   if visit.value(
@@ -146,12 +139,9 @@ def add_option(visit: Visit) -> Redirect:
 def remove_option(visit: Visit) -> Redirect:
   """Removes a value of an option of a product."""
   product = visit.row('products')
-  option = visit.one(
-      'SELECT * FROM options WHERE id = ? AND product_id = ?',
-      int(visit.match['option']),
-      product['id'],
-  )
-  visit.delete('options', option['id'])
+  key = int(visit.match['option'])
+  option = visit.find('options', id=key, product_id=product['id'])
+  visit.delete('options', id=key)
   path = PRODUCTS.link.format(id=product['id'])
   return Redirect(path, f'{option["name"]} {option["value"]} was removed.')
 
@@ -187,9 +177,7 @@ def _read(visit: Visit) -> dict[str, Any]:
       'list_cents': None if special is None else price,
       'quantity': show.whole(visit.text('quantity'), 'Quantity'),
       'description': visit.text('description', needed=False),
-      'enabled': int(
-          show.choice(visit, 'status', ('enabled', 'disabled')) == 'enabled'
-      ),
+      'enabled': show.enabled(visit),
   }
 
 
@@ -204,9 +192,7 @@ def _form(
     error: str = '',
 ) -> Page:
   key = product['id'] if product else 0
-  options = visit.all(
-      'SELECT * FROM options WHERE product_id = ? ORDER BY id', key
-  )
+  options = visit.rows('options', 'id', product_id=key)
   categories = visit.all(
       "SELECT c.id, d.name || ' / ' || g.name || ' / ' || c.name AS name FROM"
       ' categories c JOIN categories g ON g.id = c.parent_id JOIN categories d'

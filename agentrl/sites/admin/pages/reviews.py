@@ -58,7 +58,7 @@ def change_many(visit: Visit) -> Answer:
     return grid.confirm(question, REVIEWS.path, REVIEWS.path, **fields)
   for key in ids:
     if action == 'delete':
-      visit.delete('reviews', key)
+      visit.delete('reviews', id=key)
     else:
       visit.update('reviews', key, status=action)
   done = 'deleted' if action == 'delete' else 'updated'
@@ -75,49 +75,32 @@ def update(visit: Visit) -> Answer:
   """Changes a review."""
   key = visit.row('reviews')['id']
   try:
-    values = (
-        show.choice(visit, 'status', tuple(STATUS)),
-        int(show.choice(visit, 'stars', _STARS)),
-        visit.text('nickname', most=60),
-        visit.text('title', most=200),
-        visit.text('text'),
-    )
+    values = {
+        'status': show.choice(visit, 'status', tuple(STATUS)),
+        'stars': int(show.choice(visit, 'stars', _STARS)),
+        'nickname': visit.text('nickname', most=60),
+        'title': visit.text('title', most=200),
+        'text': visit.text('text'),
+    }
   except Wrong as error:
     return _form(visit, dict(visit.form), str(error))
-  visit.db.execute(
-      'UPDATE reviews SET status = ?, stars = ?, nickname = ?, title = ?,'
-      ' text = ? WHERE id = ?',
-      (*values, key),
-  )
+  visit.update('reviews', key, **values)
   return Redirect(REVIEWS.path, 'You saved the review.')
 
 
-def ask_delete(visit: Visit) -> Page:
-  """Asks whether a review is to be deleted."""
-  path = REVIEWS.link.format(id=visit.row('reviews')['id'])
-  question = 'Are you sure you want to delete this review?'
-  return grid.confirm(question, f'{path}/delete', path)
-
-
-def delete(visit: Visit) -> Redirect:
-  """Deletes a review."""
-  visit.delete('reviews', visit.row('reviews')['id'])
-  return Redirect(REVIEWS.path, 'The review has been deleted.')
+ask_delete = grid.asking_delete(REVIEWS, 'reviews', 'review')
+delete = grid.deleting(REVIEWS, 'reviews', 'The review has been deleted.')
 
 
 def _form(visit: Visit, typed: Mapping[str, Any], error: str = '') -> Page:
   review = visit.row('reviews')
-  customers = visit.all(
-      'SELECT * FROM customers WHERE id = ?', review['customer_id']
-  )
+  customers = visit.rows('customers', 'id', id=review['customer_id'])
   return Page.form(
       'review.html',
       error,
       review=review,
       typed=typed,
-      product=visit.one(
-          'SELECT * FROM products WHERE id = ?', review['product_id']
-      ),
+      product=visit.find('products', id=review['product_id']),
       customer=customers[0] if customers else None,
       statuses=STATUS,
       stars=_STARS,

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentrl.sites.site import Visit, Wrong
 
+ENABLED = {'enabled': 'Enabled', 'disabled': 'Disabled'}
 _DATES = ('%Y-%m-%d', '%m/%d/%Y', '%m/%d/%y')
 
 
@@ -84,6 +85,15 @@ def choice(visit: Visit, name: str, choices: tuple[str, ...]) -> str:
   if said not in choices:
     raise Wrong(f'{name.replace("_", " ").capitalize()} must be chosen.')
   return said
+
+
+def enabled(visit: Visit) -> int:
+  """1 if the status of the form is 'enabled', 0 if it is 'disabled'.
+
+  Raises:
+    Wrong: it is another.
+  """
+  return int(choice(visit, 'status', tuple(ENABLED)) == 'enabled')
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {

@@ -286,8 +286,7 @@ def _refund(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _by_status(db: t.Db, k: int) -> t.Task:
-  del db
+def _by_status(_: t.Db, k: int) -> t.Task:
   status = ('fraud', 'on_hold', 'processing', 'closed', 'canceled')[k]
   return go(
       f'Show the list of all orders with the status "{STATUS[status]}".',

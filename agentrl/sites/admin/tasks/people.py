@@ -36,8 +36,7 @@ def _by_phone(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _list(db: t.Db, k: int) -> t.Task:
-  del db
+def _list(_: t.Db, k: int) -> t.Task:
   what, section, label, path = _VALUES['list'][k]
   return go(f'Show the list of all {what}.', path, *paths.menu(section, label))
 
@@ -88,8 +87,7 @@ def _of_order(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _new_rule(db: t.Db, k: int) -> t.Task:
-  del db
+def _new_rule(_: t.Db, k: int) -> t.Task:
   name, kind, amount = _VALUES['new_rule'][k]
   return change(
       f'Create a cart price rule named "{name}" that takes'
@@ -104,8 +102,7 @@ def _new_rule(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _new_coupon(db: t.Db, k: int) -> t.Task:
-  del db
+def _new_coupon(_: t.Db, k: int) -> t.Task:
   name, code, kind, amount, first, last = _VALUES['new_coupon'][k]
   return change(
       f'Set up an active cart price rule "{name}" with the coupon code'

@@ -146,8 +146,7 @@ def _most_canceled(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _span_of_today(db: t.Db, k: int) -> t.Task:
-  del db
+def _span_of_today(_: t.Db, k: int) -> t.Task:
   words, first, last = _VALUES['span_of_today'][k]
   return go(
       f'Today is 15 June 2023. Show the orders report for {words}.',
@@ -156,8 +155,7 @@ def _span_of_today(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _report(db: t.Db, k: int) -> t.Task:
-  del db
+def _report(_: t.Db, k: int) -> t.Task:
   label, path, first, last = _VALUES['report'][k]
   return go(
       f'Create the {label.lower()} report from {first} to {last}.',

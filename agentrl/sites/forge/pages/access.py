@@ -80,11 +80,7 @@ def item(visit: Visit, view: str, editor: int = 0) -> tuple[Place, sqlite3.Row]:
     Forbidden: it is to be changed, and the visitor may not.
   """
   place = project(visit)
-  row = visit.one(
-      f'SELECT * FROM {view} WHERE project_id = ? AND number = ?',
-      place.id,
-      visit.match['number'],
-  )
+  row = visit.find(view, project_id=place.id, number=visit.match['number'])
   if not may_edit(visit, place, row, editor):
     raise Forbidden('Your role in this project does not allow this.')
   return place, row
@@ -97,9 +93,7 @@ def may_edit(visit: Visit, place: Place, row: sqlite3.Row, editor: int) -> bool:
 
 def choices(visit: Visit, place: Place) -> Mapping[str, Any]:
   """The values that fields of forms and filters offer."""
-  milestones = visit.all(
-      'SELECT title FROM milestones WHERE project_id = ? ORDER BY 1', place.id
-  )
+  milestones = visit.rows('milestones', 'title', project_id=place.id)
   return {
       'people': people(visit, place.id),
       'milestones': [row['title'] for row in milestones],
@@ -124,7 +118,7 @@ def group(visit: Visit, need: int = 0) -> tuple[sqlite3.Row, int]:
     Missing: there is none, or the visitor may not see it.
     Forbidden: the visitor's role is lower than needed.
   """
-  row = visit.one('SELECT * FROM groups WHERE path = ?', visit.match['space'])
+  row = visit.find('groups', path=visit.match['space'])
   role = visit.value(
       'SELECT coalesce(max(role), 0) FROM group_members WHERE group_id = ?'
       ' AND user_id = ?',

@@ -12,9 +12,8 @@ _FIELDS = ('pronouns', 'job_title', 'organization', 'location', 'bio')
 _KEY = re.compile(r'(ssh-ed25519|ssh-rsa|ecdsa-sha2-\S+) [A-Za-z0-9+/=]{20,}.*')
 
 
-def profile(visit: Visit) -> Page:
+def profile(_: Visit) -> Page:
   """The form of the profile, and that of the status."""
-  del visit
   return Page('account_profile.html')
 
 
@@ -44,9 +43,8 @@ def save_status(visit: Visit) -> Redirect:
   return Redirect('/-/profile', 'Status was updated.')
 
 
-def preferences(visit: Visit) -> Page:
+def preferences(_: Visit) -> Page:
   """The form of the preferences."""
-  del visit
   return Page.of('account_preferences.html', levels=LEVELS)
 
 
@@ -61,9 +59,7 @@ def save_preferences(visit: Visit) -> Redirect:
 
 def keys(visit: Visit) -> Page:
   """The visitor's SSH keys, and a form for another one."""
-  rows = visit.all(
-      'SELECT * FROM ssh_keys WHERE user_id = ? ORDER BY title', visit.user
-  )
+  rows = visit.rows('ssh_keys', 'title', user_id=visit.user)
   return Page.of('account_keys.html', keys=rows)
 
 
@@ -72,7 +68,7 @@ def add_key(visit: Visit) -> Redirect:
   key = visit.text('key')
   if not _KEY.fullmatch(key):
     raise Wrong('Key must begin with its type, such as ssh-ed25519.')
-  if visit.value('SELECT 1 FROM ssh_keys WHERE key = ?', key):
+  if visit.has('ssh_keys', key=key):
     raise Wrong('Key has already been taken.')
   visit.insert(
       'ssh_keys',
@@ -93,7 +89,7 @@ def ask_remove_key(visit: Visit) -> Page:
 def remove_key(visit: Visit) -> Redirect:
   """Removes an SSH key."""
   key = _own(visit, 'ssh_keys')
-  visit.delete('ssh_keys', key['id'])
+  visit.delete('ssh_keys', id=key['id'])
   return Redirect('/-/profile/keys', 'The key was removed.')
 
 
@@ -101,13 +97,8 @@ def tokens(visit: Visit) -> Page:
   """Access tokens, a form for another one, and the fixed tokens."""
   return Page.of(
       'account_tokens.html',
-      tokens=visit.all(
-          'SELECT * FROM access_tokens WHERE user_id = ? ORDER BY name, id',
-          visit.user,
-      ),
-      fixed=visit.one(
-          'SELECT * FROM account_tokens WHERE user_id = ?', visit.user
-      ),
+      tokens=visit.rows('access_tokens', 'name, id', user_id=visit.user),
+      fixed=visit.find('account_tokens', user_id=visit.user),
       scopes=SCOPES,
   )
 
@@ -135,13 +126,9 @@ def add_token(visit: Visit) -> Redirect:
 def revoke_token(visit: Visit) -> Redirect:
   """Removes an access token."""
   token = _own(visit, 'access_tokens')
-  visit.delete('access_tokens', token['id'])
+  visit.delete('access_tokens', id=token['id'])
   return Redirect('/-/profile/personal_access_tokens', 'The token was revoked.')
 
 
 def _own(visit: Visit, table: str):
-  return visit.one(
-      f'SELECT * FROM {table} WHERE id = ? AND user_id = ?',
-      visit.match['id'],
-      visit.user,
-  )
+  return visit.find(table, id=visit.match['id'], user_id=visit.user)

@@ -19,14 +19,11 @@ _AUTHORED = (
 
 def branch_names(visit: Visit, place: Place) -> Sequence[str]:
   """The names of a project's branches, the default one first."""
-  return [
-      row[0]
-      for row in visit.all(
-          'SELECT name FROM branches WHERE project_id = ? ORDER BY is_default'
-          ' DESC, name',
-          place.id,
-      )
-  ]
+  return visit.column(
+      'SELECT name FROM branches WHERE project_id = ? ORDER BY is_default DESC,'
+      ' name',
+      place.id,
+  )
 
 
 def branch(visit: Visit, place: Place, name: str) -> sqlite3.Row:
@@ -35,9 +32,7 @@ def branch(visit: Visit, place: Place, name: str) -> sqlite3.Row:
   Raises:
     Missing: there is none.
   """
-  return visit.one(
-      'SELECT * FROM branches WHERE project_id = ? AND name = ?', place.id, name
-  )
+  return visit.find('branches', project_id=place.id, name=name)
 
 
 def lineage(visit: Visit, found: sqlite3.Row) -> list[tuple[int, str]]:
@@ -45,7 +40,7 @@ def lineage(visit: Visit, found: sqlite3.Row) -> list[tuple[int, str]]:
   line = [(found['id'], '9999')]
   while found['base_id'] is not None:
     made = found['created_at']
-    found = visit.one('SELECT * FROM branches WHERE id = ?', found['base_id'])
+    found = visit.find('branches', id=found['base_id'])
     line.append((found['id'], min(made, line[-1][1])))
   return line
 
@@ -229,20 +224,15 @@ def commits(visit: Visit) -> Page:
   for word in visit.query.get('search', '').split()[:10]:
     where += ' AND instr(lower(c.message), ?) > 0'
     values.append(word.lower())
-  days = dict(
-      tuple(row)
-      for row in visit.all(
-          'SELECT date(c.created_at), count(*) FROM commits c JOIN users u ON'
-          f' u.id = c.author_id WHERE {where} GROUP BY 1',
-          *values,
-      )
-  )
-  paging = visit.page(sum(days.values()))
-  rows = visit.all(
-      f'{_AUTHORED}{where} ORDER BY c.created_at DESC, c.id DESC LIMIT ?'
-      ' OFFSET ?',
+  days = visit.pairs(
+      'SELECT date(c.created_at), count(*) FROM commits c JOIN users u ON'
+      f' u.id = c.author_id WHERE {where} GROUP BY 1',
       *values,
-      *paging.window,
+  )
+  rows, paging = visit.shown(
+      sum(days.values()),
+      f'{_AUTHORED}{where} ORDER BY c.created_at DESC, c.id DESC',
+      *values,
   )
   return place.page(
       'commits.html',
@@ -259,7 +249,7 @@ def commit(visit: Visit) -> Page:
   place = access.project(visit)
   key = show.commit_of(visit.match['sha'])
   row = visit.one(f'{_AUTHORED} c.id = ?', key)
-  home = visit.one('SELECT * FROM branches WHERE id = ?', row['branch_id'])
+  home = visit.find('branches', id=row['branch_id'])
   # A fork shows the commits of its original, too.
   known = {
       each
@@ -272,9 +262,7 @@ def commit(visit: Visit) -> Page:
       'commit.html',
       commit=row,
       home=home,
-      files=visit.all(
-          'SELECT * FROM files WHERE commit_id = ? ORDER BY path', key
-      ),
+      files=visit.rows('files', 'path', commit_id=key),
   )
 
 
@@ -351,7 +339,7 @@ def delete_branch(visit: Visit) -> Redirect:
   found = branch(visit, place, visit.match['branch'])
   if found['is_default']:
     raise Wrong('The default branch cannot be deleted.')
-  visit.delete('branches', found['id'])
+  visit.delete('branches', id=found['id'])
   return Redirect(f'{place.url}/-/branches', 'The branch was deleted.')
 
 

@@ -55,13 +55,10 @@ def _items(visit: Visit, view: str, heading: str) -> Page:
 
 def todos(visit: Visit) -> Page:
   """The visitor's to-do list."""
-  state = 'done' if visit.query.get('state') == 'done' else 'pending'
-  counts = dict(
-      tuple(row)
-      for row in visit.all(
-          'SELECT state, count(*) FROM todos WHERE user_id = ? GROUP BY 1',
-          visit.user,
-      )
+  state = visit.chosen('state', ('done',), 'pending')
+  counts = visit.pairs(
+      'SELECT state, count(*) FROM todos WHERE user_id = ? GROUP BY 1',
+      visit.user,
   )
   kind = visit.query.get('kind', '')
   where = ' AND t.state = ?' + (' AND t.kind = ?' if kind else '')
@@ -71,12 +68,11 @@ def todos(visit: Visit) -> Page:
       visit.user,
       *found,
   )
-  paging = visit.page(count)
-  rows = visit.all(
-      f'{_TODO}{where} ORDER BY t.created_at DESC, t.id DESC LIMIT ? OFFSET ?',
+  rows, paging = visit.shown(
+      count,
+      f'{_TODO}{where} ORDER BY t.created_at DESC, t.id DESC',
       visit.user,
       *found,
-      *paging.window,
   )
   return Page.of(
       'todos.html',
@@ -101,20 +97,15 @@ def set_todo(visit: Visit) -> Redirect:
 def search(visit: Visit) -> Page:
   """Results of a search in one scope, with the counts of all."""
   said = visit.query.get('search', '').strip()[:200]
-  scope = visit.query.get('scope', 'projects')
-  scope = scope if scope in SCOPES else 'projects'
+  scope = visit.chosen('scope', SCOPES, 'projects')
   counts = {name: _count(visit, name, said) for name in SCOPES}
-  paging = visit.page(counts[scope])
   table, text, order = SCOPES[scope]
   where, found = _where(visit, table, text, said)
-  rows = []
-  if said:
-    rows = visit.all(
-        f'SELECT * FROM {table} WHERE {where} ORDER BY {order}, id LIMIT ?'
-        ' OFFSET ?',
-        *found,
-        *paging.window,
-    )
+  rows, paging = visit.shown(
+      counts[scope],
+      f'SELECT * FROM {table} WHERE {where} ORDER BY {order}, id',
+      *found,
+  )
   return Page.of(
       'search.html',
       said=said,
@@ -126,8 +117,6 @@ def search(visit: Visit) -> Page:
 
 
 def _count(visit: Visit, scope: str, said: str) -> int:
-  if not said:
-    return 0
   table, text, _ = SCOPES[scope]
   where, found = _where(visit, table, text, said)
   return visit.value(f'SELECT count(*) FROM {table} WHERE {where}', *found)
@@ -151,23 +140,15 @@ def common(visit: Visit) -> Mapping[str, Any]:
   """Values that all pages show: the visitor, and what waits for them."""
   if visit.user is None:
     return {}
-  pending = "SELECT count(*) FROM {} WHERE {} = ? AND state = 'opened'"
+  count = lambda table, column, state: visit.count(
+      table, **{column: visit.user, 'state': state}
+  )
   return {
-      'me': visit.one('SELECT * FROM users WHERE id = ?', visit.user),
+      'me': visit.find('users', id=visit.user),
       'waiting': {
-          'issues': visit.value(
-              pending.format('issues', 'assignee_id'), visit.user
-          ),
-          'assigned': visit.value(
-              pending.format('merge_requests', 'assignee_id'), visit.user
-          ),
-          'reviews': visit.value(
-              pending.format('merge_requests', 'reviewer_id'), visit.user
-          ),
-          'todos': visit.value(
-              'SELECT count(*) FROM todos WHERE user_id = ? AND state ='
-              " 'pending'",
-              visit.user,
-          ),
+          'issues': count('issues', 'assignee_id', 'opened'),
+          'assigned': count('merge_requests', 'assignee_id', 'opened'),
+          'reviews': count('merge_requests', 'reviewer_id', 'opened'),
+          'todos': count('todos', 'user_id', 'pending'),
       },
   }

@@ -12,7 +12,7 @@ _TAKEN = ('dashboard', 'explore', 'groups', 'projects', 'search', 'users')
 def space(visit: Visit) -> Page:
   """A group's page, or a user's."""
   path = visit.match['space']
-  if visit.value('SELECT 1 FROM groups WHERE path = ?', path):
+  if visit.has('groups', path=path):
     return show(visit)
   return people.profile(visit)
 
@@ -38,24 +38,19 @@ def listing(visit: Visit) -> Page:
   is_mine = visit.path.startswith('/dashboard')
   if is_mine:
     where = 'id IN (SELECT group_id FROM group_members WHERE user_id = ?)'
-  paging = visit.page(
-      visit.value(f'SELECT count(*) FROM groups WHERE {where}', visit.user)
-  )
-  rows = visit.all(
+  rows, paging = visit.shown(
+      visit.value(f'SELECT count(*) FROM groups WHERE {where}', visit.user),
       'SELECT g.*, (SELECT count(*) FROM projects p WHERE p.group_id = g.id) AS'
       ' projects, (SELECT count(*) FROM group_members m WHERE m.group_id ='
-      f' g.id) AS members FROM groups g WHERE {where} ORDER BY name LIMIT ?'
-      ' OFFSET ?',
+      f' g.id) AS members FROM groups g WHERE {where} ORDER BY name',
       visit.user,
-      *paging.window,
   )
   heading = 'Your groups' if is_mine else 'Explore groups'
   return Page.of('groups.html', groups=rows, paging=paging, heading=heading)
 
 
-def new(visit: Visit) -> Page:
+def new(_: Visit) -> Page:
   """The form that adds a group."""
-  del visit
   return Page.of('group_form.html', group=None)
 
 
@@ -64,13 +59,9 @@ def create(visit: Visit) -> Redirect:
   name = visit.text('group_name', most=100)
   path = access.path_of(visit.text('group_path', needed=False) or name)
   if (
-      visit.value(
-          'SELECT 1 FROM groups WHERE path = ? UNION SELECT 1 FROM users WHERE'
-          ' username = ?',
-          path,
-          path,
-      )
-      or path in _TAKEN
+      path in _TAKEN
+      or visit.has('groups', path=path)
+      or visit.has('users', username=path)
   ):
     raise Wrong('Group path has already been taken.')
   key = visit.insert(

@@ -67,13 +67,7 @@ def edit(visit: Visit) -> Page:
 def save(visit: Visit) -> Redirect:
   """Changes an issue's texts."""
   place, issue = _issue(visit, REPORTER)
-  visit.update(
-      'issues',
-      issue['id'],
-      title=visit.text('title', most=255),
-      description=visit.text('description', needed=False),
-      updated_at=NOW,
-  )
+  save_texts(visit, 'issues', issue['id'])
   return _shown(place, issue)
 
 
@@ -103,13 +97,7 @@ def set_sidebar(visit: Visit) -> Redirect:
 def comment(visit: Visit) -> Redirect:
   """Adds a comment on an issue."""
   place, issue = _issue(visit)
-  visit.insert(
-      'comments',
-      issue_id=issue['id'],
-      author_id=visit.user,
-      body=visit.text('comment'),
-      created_at=NOW,
-  )
+  add_comment(visit, 'issue_id', issue['id'])
   return _shown(place, issue)
 
 
@@ -118,6 +106,28 @@ def add_todo(visit: Visit) -> Redirect:
   place, issue = _issue(visit)
   mark_todo(visit, 'issue_id', issue['id'])
   return _shown(place, issue)
+
+
+def save_texts(visit: Visit, table: str, key: int) -> None:
+  """Takes the form of the texts of an issue or a merge request."""
+  visit.update(
+      table,
+      key,
+      title=visit.text('title', most=255),
+      description=visit.text('description', needed=False),
+      updated_at=NOW,
+  )
+
+
+def add_comment(visit: Visit, column: str, key: int) -> None:
+  """Takes the form of a comment on an issue or a merge request."""
+  visit.insert(
+      'comments',
+      **{column: key},
+      author_id=visit.user,
+      body=visit.text('comment'),
+      created_at=NOW,
+  )
 
 
 def comments(visit: Visit, column: str, key: int) -> list[sqlite3.Row]:
@@ -170,7 +180,7 @@ def save_comment(visit: Visit) -> Redirect:
 def delete_comment(visit: Visit) -> Redirect:
   """Removes the visitor's comment."""
   place, row = _comment(visit)
-  visit.delete('comments', row['id'])
+  visit.delete('comments', id=row['id'])
   return Redirect(place.url + row['at'], 'The comment was deleted.')
 
 
@@ -241,25 +251,18 @@ def _sidebar(visit: Visit, place: Place) -> Mapping[str, Any]:
 
 
 def _set_labels(visit: Visit, place: Place, issue: int) -> None:
-  rows = visit.all('SELECT name, id FROM labels WHERE project_id = ?', place.id)
+  rows = visit.rows('labels', 'id', project_id=place.id)
   known = {row['name']: row['id'] for row in rows}
   chosen = visit.form.getall('labels', [])
   if any(name not in known for name in chosen):
     raise Wrong('The project has no such label.')
   wanted = {known[name] for name in chosen}
-  have = {
-      row[0]
-      for row in visit.all(
-          'SELECT label_id FROM issue_labels WHERE issue_id = ?', issue
-      )
-  }
+  rows = visit.rows('issue_labels', 'label_id', issue_id=issue)
+  have = {row['label_id'] for row in rows}
   for label in sorted(wanted - have):
     visit.insert('issue_labels', issue_id=issue, label_id=label)
   for label in have - wanted:
-    visit.db.execute(
-        'DELETE FROM issue_labels WHERE issue_id = ? AND label_id = ?',
-        (issue, label),
-    )
+    visit.delete('issue_labels', issue_id=issue, label_id=label)
 
 
 def _shown(place: Place, issue: sqlite3.Row, notice: str = '') -> Redirect:
@@ -272,9 +275,7 @@ def _issue(visit: Visit, editor: int = 0) -> tuple[Place, sqlite3.Row]:
 
 def _choices(visit: Visit, place: Place) -> Mapping[str, Any]:
   """The values that fields of forms and filters offer."""
-  labels = visit.all(
-      'SELECT name FROM labels WHERE project_id = ? ORDER BY 1', place.id
-  )
+  labels = visit.rows('labels', 'name', project_id=place.id)
   return {
       **access.choices(visit, place),
       'all_labels': [row['name'] for row in labels],

@@ -71,28 +71,20 @@ def items(
           ' l.id = x.label_id WHERE l.name = ?)'
       )
       found.append(label)
-  counts = dict(
-      tuple(row)
-      for row in visit.all(
-          f'SELECT i.state, count(*) FROM {view} i WHERE {where} GROUP BY 1',
-          *found,
-      )
+  counts = visit.pairs(
+      f'SELECT i.state, count(*) FROM {view} i WHERE {where} GROUP BY 1', *found
   )
   counts['all'] = sum(counts.values())
   states = STATES[view]
-  state = visit.query.get('state', 'opened')
-  state = state if state in states else 'opened'
-  sort = visit.query.get('sort', 'created_date')
-  sort = sort if sort in SORTS else 'created_date'
+  state = visit.chosen('state', states, 'opened')
+  sort = visit.chosen('sort', SORTS, 'created_date')
   if state != 'all':
     where += ' AND i.state = ?'
     found.append(state)
-  paging = visit.page(counts.get(state, 0))
-  rows = visit.all(
-      f'SELECT i.* FROM {view} i WHERE {where} ORDER BY {SORTS[sort][1]}'
-      ' LIMIT ? OFFSET ?',
+  rows, paging = visit.shown(
+      counts.get(state, 0),
+      f'SELECT i.* FROM {view} i WHERE {where} ORDER BY {SORTS[sort][1]}',
       *found,
-      *paging.window,
   )
   return {
       'items': rows,
@@ -156,18 +148,15 @@ def projects(
   if topic:
     where += " AND instr(', ' || topics || ',', ?) > 0"
     found.append(f', {topic},')
-  chosen = visit.query.get('sort', sort)
-  chosen = chosen if chosen in PROJECT_SORTS else sort
-  paging = visit.page(
-      visit.value(f'SELECT count(*) FROM repositories WHERE {where}', *found)
+  chosen = visit.chosen('sort', PROJECT_SORTS, sort)
+  rows, paging = visit.shown(
+      visit.value(f'SELECT count(*) FROM repositories WHERE {where}', *found),
+      f'SELECT * FROM repositories WHERE {where} ORDER BY'
+      f' {PROJECT_SORTS[chosen][1]}',
+      *found,
   )
   return {
-      'projects': visit.all(
-          f'SELECT * FROM repositories WHERE {where} ORDER BY'
-          f' {PROJECT_SORTS[chosen][1]} LIMIT ? OFFSET ?',
-          *found,
-          *paging.window,
-      ),
+      'projects': rows,
       'paging': paging,
       'sort': chosen,
       'sorts': {key: name for key, (name, _) in PROJECT_SORTS.items()},

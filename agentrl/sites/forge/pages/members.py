@@ -103,11 +103,7 @@ def invite(visit: Visit) -> Redirect:
     user = visit.value('SELECT id FROM users WHERE username = ?', name)
     if user is None:
       raise Wrong(f'There is no user {name}.')
-    if visit.value(
-        f'SELECT 1 FROM {team.table} WHERE {team.column} = ? AND user_id = ?',
-        team.id,
-        user,
-    ):
+    if visit.has(team.table, **{team.column: team.id}, user_id=user):
       raise Wrong(f'{name} is a member already.')
     values = {
         team.column: team.id,
@@ -147,7 +143,7 @@ def ask_remove(visit: Visit) -> Page:
 def remove(visit: Visit) -> Redirect:
   """Removes a member."""
   team, row = _member(visit)
-  visit.delete(team.table, row['id'])
+  visit.delete(team.table, id=row['id'])
   return Redirect(team.url, 'The member was removed.')
 
 

@@ -111,13 +111,7 @@ def edit(visit: Visit) -> Page:
 def save(visit: Visit) -> Redirect:
   """Changes a merge request's texts."""
   place, merge = _merge(visit, DEVELOPER)
-  visit.update(
-      'merge_requests',
-      merge['id'],
-      title=visit.text('title', most=255),
-      description=visit.text('description', needed=False),
-      updated_at=NOW,
-  )
+  issues.save_texts(visit, 'merge_requests', merge['id'])
   return _shown(place, merge, 'The merge request was updated.')
 
 
@@ -172,23 +166,14 @@ def approve(visit: Visit) -> Redirect:
 def revoke(visit: Visit) -> Redirect:
   """Removes the visitor's approval."""
   place, found = _merge(visit)
-  visit.db.execute(
-      'DELETE FROM approvals WHERE merge_request_id = ? AND user_id = ?',
-      (found['id'], visit.user),
-  )
+  visit.delete('approvals', merge_request_id=found['id'], user_id=visit.user)
   return _shown(place, found, 'Your approval was revoked.')
 
 
 def comment(visit: Visit) -> Redirect:
   """Adds a comment on a merge request."""
   place, found = _merge(visit)
-  visit.insert(
-      'comments',
-      merge_request_id=found['id'],
-      author_id=visit.user,
-      body=visit.text('comment'),
-      created_at=NOW,
-  )
+  issues.add_comment(visit, 'merge_request_id', found['id'])
   return _shown(place, found)
 
 
@@ -221,12 +206,12 @@ def _check_branches(
       raise Wrong('Choose a source branch and a target branch of the project.')
   if source == target:
     raise Wrong('Source branch and target branch must be different.')
-  if visit.value(
-      'SELECT 1 FROM merge_requests WHERE project_id = ? AND source_branch = ?'
-      " AND target_branch = ? AND state = 'opened'",
-      place.id,
-      source,
-      target,
+  if visit.has(
+      'merge_requests',
+      project_id=place.id,
+      source_branch=source,
+      target_branch=target,
+      state='opened',
   ):
     raise Wrong('Another open merge request has these branches already.')
 

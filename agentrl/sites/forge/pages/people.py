@@ -16,12 +16,8 @@ def _frame(visit: Visit) -> tuple[sqlite3.Row, Mapping[str, Any]]:
       ' following FROM users u WHERE username = ?',
       visit.match['space'],
   )
-  follows = visit.value(
-      'SELECT 1 FROM follows WHERE user_id = ? AND followed_id = ?',
-      visit.user,
-      user['id'],
-  )
-  return user, {'user': user, 'follows': bool(follows)}
+  follows = visit.has('follows', user_id=visit.user, followed_id=user['id'])
+  return user, {'user': user, 'follows': follows}
 
 
 def profile(visit: Visit) -> Page:
@@ -72,12 +68,11 @@ def following(visit: Visit) -> Page:
 
 def _people(visit: Visit, tab: str, shown: str, fixed: str) -> Page:
   user, frame = _frame(visit)
-  paging = visit.page(user[tab.lower()])
-  rows = visit.all(
+  rows, paging = visit.shown(
+      user[tab.lower()],
       f'SELECT u.* FROM follows f JOIN users u ON u.id = f.{shown} WHERE'
-      f' f.{fixed} = ? ORDER BY u.name, u.id LIMIT ? OFFSET ?',
+      f' f.{fixed} = ? ORDER BY u.name, u.id',
       user['id'],
-      *paging.window,
   )
   return Page.of(
       'user_people.html', **frame, people=rows, paging=paging, tab=tab
@@ -97,8 +92,5 @@ def follow(visit: Visit) -> Redirect:
 def unfollow(visit: Visit) -> Redirect:
   """Follows a user no more."""
   user, _ = _frame(visit)
-  visit.db.execute(
-      'DELETE FROM follows WHERE user_id = ? AND followed_id = ?',
-      (visit.user, user['id']),
-  )
+  visit.delete('follows', user_id=visit.user, followed_id=user['id'])
   return Redirect(f'/{user["username"]}')

@@ -53,7 +53,7 @@ def save_label(visit: Visit) -> Redirect:
 def delete_label(visit: Visit) -> Redirect:
   """Removes a label."""
   place, row = _of(visit, 'labels', REPORTER)
-  visit.delete('labels', row['id'])
+  visit.delete('labels', id=row['id'])
   return Redirect(f'{place.url}/-/labels', 'The label was deleted.')
 
 
@@ -71,8 +71,7 @@ def _label_values(visit: Visit, place: Place, key: int = 0) -> dict[str, str]:
 def milestones(visit: Visit) -> Page:
   """The milestones of a project by state."""
   place = access.project(visit)
-  state = visit.query.get('state', 'active')
-  state = state if state in ('active', 'closed', 'all') else 'active'
+  state = visit.chosen('state', ('active', 'closed', 'all'), 'active')
   rows = visit.all(
       'SELECT m.*, (SELECT count(*) FROM issues i WHERE i.milestone_id = m.id)'
       ' AS issues, (SELECT count(*) FROM issues i WHERE i.milestone_id = m.id'
@@ -89,10 +88,7 @@ def milestone(visit: Visit) -> Page:
   """A milestone with its issues and merge requests."""
   place, row = _of(visit, 'milestones')
   items = {
-      table: visit.all(
-          f'SELECT * FROM {table} WHERE milestone_id = ? ORDER BY number',
-          row['id'],
-      )
+      table: visit.rows(table, 'number', milestone_id=row['id'])
       for table in ('issues', 'merge_requests')
   }
   return place.page('milestone.html', milestone=row, **items)
@@ -178,9 +174,4 @@ def _title(
 def _of(visit: Visit, table: str, need: int = 0) -> tuple[Place, sqlite3.Row]:
   """The project and its row of the address, for visitors with this role."""
   place = access.project(visit, need)
-  row = visit.one(
-      f'SELECT * FROM {table} WHERE id = ? AND project_id = ?',
-      visit.match['id'],
-      place.id,
-  )
-  return place, row
+  return place, visit.find(table, id=visit.match['id'], project_id=place.id)

@@ -78,11 +78,7 @@ def show(visit: Visit) -> Page:
 
 
 def _is_starred(visit: Visit, place: Place) -> bool:
-  return visit.exists(
-      'SELECT 1 FROM stars WHERE project_id = ? AND user_id = ?',
-      place.id,
-      visit.user,
-  )
+  return visit.has('stars', project_id=place.id, user_id=visit.user)
 
 
 def star(visit: Visit) -> Redirect:
@@ -96,27 +92,20 @@ def star(visit: Visit) -> Redirect:
 def unstar(visit: Visit) -> Redirect:
   """Takes the visitor's star back."""
   place = access.project(visit)
-  visit.db.execute(
-      'DELETE FROM stars WHERE project_id = ? AND user_id = ?',
-      (place.id, visit.user),
-  )
+  visit.delete('stars', project_id=place.id, user_id=visit.user)
   return Redirect(place.url)
 
 
 def starrers(visit: Visit) -> Page:
   """The users who starred a project."""
   place = access.project(visit)
-  paging = visit.page(place.row['stars'])
-  return place.page(
-      'starrers.html',
-      people=visit.all(
-          'SELECT u.* FROM stars s JOIN users u ON u.id = s.user_id WHERE'
-          ' s.project_id = ? ORDER BY u.name, u.id LIMIT ? OFFSET ?',
-          place.id,
-          *paging.window,
-      ),
-      paging=paging,
+  people, paging = visit.shown(
+      place.row['stars'],
+      'SELECT u.* FROM stars s JOIN users u ON u.id = s.user_id WHERE'
+      ' s.project_id = ? ORDER BY u.name, u.id',
+      place.id,
   )
+  return place.page('starrers.html', people=people, paging=paging)
 
 
 def forks(visit: Visit) -> Page:
@@ -268,5 +257,5 @@ def delete(visit: Visit) -> Redirect:
   place = access.project(visit, OWNER)
   if visit.text('confirm_path', needed=False) != place.row['full_path']:
     raise Wrong('Enter the path of the project to confirm.')
-  visit.delete('projects', place.id)
+  visit.delete('projects', id=place.id)
   return Redirect('/', 'The project was deleted.')

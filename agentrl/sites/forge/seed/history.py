@@ -6,17 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from agentrl.sites import seed_data
 from agentrl.sites.forge.seed import sources, words
-from agentrl.sites.forge.seed.records import (
-    DAY,
-    USERS,
-    Made,
-    ago,
-    day_in,
-    since,
-)
+from agentrl.sites.forge.seed.records import DAY, USERS, Made, since
+from agentrl.sites.store import ago, day_in
+from agentrl.sites.writes import insert_all
 
 _DATA = seed_data.read(__file__)
-_BRANCHES = _DATA['branches']
 Commit = tuple[int, int, str, str]  # branch, author, message, time
 
 
@@ -35,7 +29,7 @@ def fill(
   for each in made:
     parts = chance.sample(each.topic.parts, len(each.topic.parts))
     for part in parts[: chance.randrange(2, 5)]:
-      name = chance.choice(_BRANCHES).format(part.replace(' ', '-'))
+      name = chance.choice(_DATA['branches']).format(part.replace(' ', '-'))
       key = len(branches) + 1
       age = chance.randrange(3 * DAY, 90 * DAY)
       branches.append((key, each.id, each.id, name, 0, ago(age)))
@@ -44,16 +38,12 @@ def fill(
         age = max(30, age - chance.randrange(20, 900))
         text = words.commit(chance, (part,))
         commits.append((key, author, text, ago(age, chance.randrange(60))))
-  sql = 'INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?)'
-  db.executemany(sql, branches)
+  db.executemany('INSERT INTO branches VALUES (?, ?, ?, ?, ?, ?)', branches)
   first: dict[int, int] = {}  # branch -> id of its first commit
   for key, commit in enumerate(commits, 1):
     first.setdefault(commit[0], key)
-  db.executemany(
-      'INSERT INTO commits (branch_id, author_id, message, created_at)'
-      ' VALUES (?, ?, ?, ?)',
-      commits,
-  )
+  columns = 'branch_id, author_id, message, created_at'
+  insert_all(db, 'commits', columns, commits)
   counts: dict[int, int] = {}
   for commit in commits:
     counts[commit[0]] = counts.get(commit[0], 0) + 1
@@ -102,9 +92,10 @@ def _files(
     counts: Mapping[int, int],
 ) -> None:
   # Each file was last changed by one of its branch's commits.
-  db.executemany(
-      'INSERT INTO files (branch_id, commit_id, path, content)'
-      ' VALUES (?, ?, ?, ?)',
+  insert_all(
+      db,
+      'files',
+      'branch_id, commit_id, path, content',
       (
           (branch, first[branch] + chance.randrange(counts[branch]), *file)
           for branch, tree in trees.items()

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentrl.sites.forge.seed.topics import Topic
@@ -12,7 +12,6 @@ from agentrl.sites.store import NOW
 EMMA = 1
 USERS = 150
 DAY = 24 * 60  # minutes
-_NOW = datetime.datetime.fromisoformat(NOW)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,32 +57,7 @@ class Rows:
       db.executemany(f'INSERT INTO {table} ({names}) VALUES ({marks})', rows)
 
 
-def insert(
-    db: sqlite3.Connection, table: str, columns: str, rows: Iterable[Any]
-) -> None:
-  """Inserts rows.
-
-  Args:
-    db: the records.
-    table: its name.
-    columns: their names with commas between them.
-    rows: tuples of values, in that order.
-  """
-  marks = ', '.join('?' * (columns.count(',') + 1))
-  db.executemany(f'INSERT INTO {table} ({columns}) VALUES ({marks})', rows)
-
-
-def ago(minutes: int, seconds: int = 0) -> str:
-  """A time before now, as columns have it."""
-  return str(_NOW - datetime.timedelta(minutes=minutes, seconds=seconds))
-
-
 def since(time: str) -> int:
   """Minutes from a time until now."""
-  passed = _NOW - datetime.datetime.fromisoformat(time)
-  return int(passed.total_seconds() // 60)
-
-
-def day_in(days: int) -> str:
-  """The day so many days from now."""
-  return str((_NOW + datetime.timedelta(days=days)).date())
+  begun, now = map(datetime.datetime.fromisoformat, (time, NOW))
+  return int((now - begun).total_seconds() // 60)

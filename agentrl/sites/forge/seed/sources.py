@@ -9,7 +9,6 @@ from agentrl.sites.forge.seed.topics import Topic
 
 _DATA = seed_data.read(__file__)
 _INSTALL = _DATA['install']
-_SOURCES = _DATA['sources']
 _MARKS = {'python': '"""{}"""', 'html': '<!-- {} -->', 'css': '/* {} */'}
 
 
@@ -63,7 +62,7 @@ def files(topic: Topic, chance: random.Random) -> Mapping[str, str]:
   }
   if topic.language == 'html':
     found['index.html'] = page(title_of(topic.path), topic.description)
-  first, other, begins = _SOURCES[topic.language]
+  first, other, begins = _DATA['sources'][topic.language]
   mark = _MARKS.get(topic.language, '# {}')
   found[first] = f'{mark.format(topic.description)}\n'
   for part in topic.parts[:3]:

@@ -6,23 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentrl.sites import seed_data
-from agentrl.sites.forge.seed import (
-    history,
-    sources,
-    strangers,
-    tracker,
-    words,
-)
-from agentrl.sites.forge.seed.records import (
-    DAY,
-    EMMA,
-    USERS,
-    Made,
-    ago,
-    day_in,
-    insert,
-)
+from agentrl.sites.forge.seed import history, sources, strangers, tracker, words
+from agentrl.sites.forge.seed.records import DAY, EMMA, USERS, Made
 from agentrl.sites.forge.seed.topics import GROUPS, TOPICS, Topic
+from agentrl.sites.store import ago, day_in
+from agentrl.sites.writes import insert_all
 
 SCHEMA = seed_data.sql(__file__)
 inject = strangers.inject
@@ -69,7 +57,7 @@ def _users(db: sqlite3.Connection, chance: random.Random) -> None:
         int(chance.random() < 0.1),
         ago(chance.randrange(900, 2600) * DAY, chance.randrange(3600)),
     ))
-  insert(
+  insert_all(
       db,
       'users',
       'username, name, email, job_title, organization, location, website,'
@@ -81,7 +69,7 @@ def _users(db: sqlite3.Connection, chance: random.Random) -> None:
       for _ in range(400)
   }
   pairs |= {(EMMA, key) for key in chance.sample(range(2, USERS + 1), 9)}
-  insert(
+  insert_all(
       db,
       'follows',
       'user_id, followed_id',
@@ -90,7 +78,7 @@ def _users(db: sqlite3.Connection, chance: random.Random) -> None:
 
 
 def _groups(db: sqlite3.Connection, chance: random.Random) -> None:
-  insert(
+  insert_all(
       db,
       'groups',
       'path, name, description, visibility, created_at',
@@ -107,7 +95,7 @@ def _groups(db: sqlite3.Connection, chance: random.Random) -> None:
     if path in _ROLES:
       pairs.append((EMMA, _ROLES[path]))
     rows += [_member(chance, key, *pair) for pair in pairs]
-  insert(
+  insert_all(
       db,
       'group_members',
       'group_id, user_id, role, expires_on, created_at',
@@ -162,8 +150,8 @@ def _projects(db: sqlite3.Connection, chance: random.Random) -> Sequence[Made]:
       'user_id, group_id, path, name, description, topics, visibility,'
       ' created_at'
   )
-  insert(db, 'projects', columns, projects)
-  insert(
+  insert_all(db, 'projects', columns, projects)
+  insert_all(
       db,
       'members',
       'project_id, user_id, role, expires_on, created_at',
@@ -184,7 +172,7 @@ def _projects(db: sqlite3.Connection, chance: random.Random) -> Sequence[Made]:
       for key in chance.sample(range(1, len(topics)), 8)
       if (key, EMMA) not in known
   ]
-  insert(db, 'stars', 'project_id, user_id', stars)
+  insert_all(db, 'stars', 'project_id, user_id', stars)
   return made
 
 
@@ -214,7 +202,7 @@ def _forks(
         ),
     )
     key = db.execute('SELECT last_insert_rowid()').fetchone()[0]
-    insert(
+    insert_all(
         db,
         'members',
         'project_id, user_id, role, expires_on, created_at',
@@ -235,13 +223,13 @@ def _emma(db: sqlite3.Connection, chance: random.Random) -> None:
           'emma.brookfield@mail.example', EMMA,
       ),
   )  # fmt: skip
-  insert(
+  insert_all(
       db,
       'account_tokens',
       'user_id, feed, incoming_email, static_object',
       [(EMMA, secret(), secret(), secret())],
   )
-  insert(
+  insert_all(
       db,
       'ssh_keys',
       'user_id, title, key, expires_on, created_at',
@@ -262,7 +250,7 @@ def _emma(db: sqlite3.Connection, chance: random.Random) -> None:
           )
       ),
   )
-  insert(
+  insert_all(
       db,
       'access_tokens',
       'user_id, name, scopes, expires_on, created_at',

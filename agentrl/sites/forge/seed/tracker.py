@@ -6,21 +6,12 @@ from collections.abc import Sequence
 
 from agentrl.sites import seed_data
 from agentrl.sites.forge.seed import words
-from agentrl.sites.forge.seed.records import (
-    DAY,
-    USERS,
-    Made,
-    Rows,
-    ago,
-    day_in,
-    since,
-)
+from agentrl.sites.forge.seed.records import DAY, USERS, Made, Rows, since
+from agentrl.sites.store import ago, day_in
 
 _DATA = seed_data.read(__file__)
-_COLORS = _DATA['colors']
 _LABELS = _DATA['labels']
 _MORE = _DATA['more']
-_MILESTONES = _DATA['milestones']
 
 
 def fill(
@@ -51,7 +42,7 @@ def _labels(each: Made, chance: random.Random, rows: Rows) -> dict[str, int]:
           project_id=each.id,
           name=name,
           description='' if kind == name else f'{kind.capitalize()}s',
-          color=chance.choice(_COLORS),
+          color=chance.choice(_DATA['colors']),
       )
       for kind, name in names.items()
   }
@@ -60,7 +51,7 @@ def _labels(each: Made, chance: random.Random, rows: Rows) -> dict[str, int]:
 def _milestones(each: Made, chance: random.Random, rows: Rows) -> Sequence[int]:
   major = chance.randrange(1, 4)
   titles = [f'v{major}.{minor}' for minor in range(3)]
-  titles += chance.sample(_MILESTONES, 2)
+  titles += chance.sample(_DATA['milestones'], 2)
   titles = chance.sample(titles, chance.randrange(1, 5))
   found = []
   for title in titles:

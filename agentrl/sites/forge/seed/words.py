@@ -13,14 +13,9 @@ JOBS = _DATA['jobs']
 COMPANIES = _DATA['companies']
 STATUSES = _DATA['statuses']
 FEATURES = _DATA['features']
-_FAILS = _DATA['fails']
-_WHEN = _DATA['when']
 _TITLES = _DATA['titles']
 KINDS = tuple(_TITLES)
-_OPENINGS = _DATA['openings']
 _DETAILS = _DATA['details']
-_REPLIES = _DATA['replies']
-_REVIEWS = _DATA['reviews']
 _CHANGES = _DATA['changes']
 _COMMITS = (
     *_CHANGES,
@@ -55,8 +50,8 @@ def compose(form: str, chance: random.Random, parts: Sequence[str]) -> str:
       part=part,
       Part=part.capitalize(),
       feature=chance.choice(FEATURES),
-      fails=chance.choice(_FAILS),
-      when=chance.choice(_WHEN),
+      fails=chance.choice(_DATA['fails']),
+      when=chance.choice(_DATA['when']),
       version=f'{chance.randrange(4)}.{chance.randrange(12)}',
       number=chance.randrange(3, 90),
   )
@@ -68,7 +63,7 @@ def issue(
   """Title and description of an issue of a kind of `KINDS`."""
   part = (chance.choice(parts),)
   title = compose(chance.choice(_TITLES[kind]), chance, part)
-  said = [chance.choice(_OPENINGS[kind])]
+  said = [chance.choice(_DATA['openings'][kind])]
   said += chance.sample(_DETAILS, chance.randrange(1, 3))
   return title, '\n\n'.join(compose(x, chance, part) for x in said)
 
@@ -82,12 +77,12 @@ def change(chance: random.Random, parts: Sequence[str]) -> tuple[str, str]:
 
 def reply(chance: random.Random, parts: Sequence[str]) -> str:
   """A comment on an issue."""
-  return compose(chance.choice(_REPLIES), chance, parts)
+  return compose(chance.choice(_DATA['replies']), chance, parts)
 
 
 def review(chance: random.Random, parts: Sequence[str]) -> str:
   """A comment on a merge request."""
-  return compose(chance.choice(_REVIEWS), chance, parts)
+  return compose(chance.choice(_DATA['reviews']), chance, parts)
 
 
 def commit(chance: random.Random, parts: Sequence[str]) -> str:

@@ -27,13 +27,11 @@ def _merges(k: int, what: str, entry: str, field: str) -> t.Task:
   )
 
 
-def _assigned(db: t.Db, k: int) -> t.Task:
-  del db
+def _assigned(_: t.Db, k: int) -> t.Task:
   return _merges(k, 'assigned to me', 'Assigned to you', 'assignee_username')
 
 
-def _reviews(db: t.Db, k: int) -> t.Task:
-  del db
+def _reviews(_: t.Db, k: int) -> t.Task:
   return _merges(
       k,
       'that I am to review' if k == 0 else 'I was to review',
@@ -42,8 +40,7 @@ def _reviews(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _todos(db: t.Db, k: int) -> t.Task:
-  del db
+def _todos(_: t.Db, k: int) -> t.Task:
   words, query, shown = _VALUES['todos'][k]
   opened = [t.link('To-Do List')]
   if shown == 'Done':
@@ -53,8 +50,7 @@ def _todos(db: t.Db, k: int) -> t.Task:
   return go(f'{words}.', f'dashboard/todos?{query}'.rstrip('?'), *opened)
 
 
-def _explore(db: t.Db, k: int) -> t.Task:
-  del db
+def _explore(_: t.Db, k: int) -> t.Task:
   words, at, steps = (
       ('See all public projects', 'explore', ()),
       (
@@ -152,9 +148,8 @@ def _mine(db: t.Db, k: int, column: str, sort: str, verb: str) -> t.Task:
   for word in _WORDS:
     mine = db.rows(
         f'SELECT title, state, number, full_path, {column} AS at FROM'
-        ' issue_items WHERE author_id = ? AND instr(lower(title), ?) ORDER BY'
-        f' {column} DESC LIMIT 2',
-        EMMA,
+        f' issue_items WHERE author_id = {EMMA} AND instr(lower(title), ?)'
+        f' ORDER BY {column} DESC LIMIT 2',
         word,
     )
     if mine and (len(mine) == 1 or mine[0]['at'] != mine[1]['at']):
@@ -189,7 +184,7 @@ def _latest_created(db: t.Db, k: int) -> t.Task:
 
 
 def _token(db: t.Db, k: int) -> t.Task:
-  row = db.first('SELECT * FROM account_tokens WHERE user_id = ?', EMMA)
+  row = db.first(f'SELECT * FROM account_tokens WHERE user_id = {EMMA}')
   words, column = _VALUES['token'][k]
   return seek(
       f'Get me my {words}.',
@@ -199,14 +194,11 @@ def _token(db: t.Db, k: int) -> t.Task:
   )
 
 
-_OWNED = (
-    'SELECT full_path, name, stars FROM repositories WHERE user_id = ? ORDER BY'
-    ' stars DESC, id'
-)
-
-
 def _starred(db: t.Db, k: int) -> t.Task:
-  mine = db.rows(_OWNED, EMMA)
+  mine = db.rows(
+      'SELECT full_path, stars FROM repositories WHERE user_id ='
+      f' {EMMA} ORDER BY stars DESC, id'
+  )
   words, fits = (
       ('more than 95 stars', lambda n: n > 95),
       ('the most stars', lambda n: n == mine[0]['stars']),
@@ -230,16 +222,14 @@ def _starred(db: t.Db, k: int) -> t.Task:
 def _access(db: t.Db, k: int) -> t.Task:
   groups = db.rows(
       'SELECT p.full_path, p.id FROM projects r JOIN paths p ON p.id = r.id'
-      ' JOIN members m ON m.project_id = r.id WHERE r.user_id = ? GROUP BY p.id'
-      ' HAVING count(*) BETWEEN 3 AND 6 ORDER BY p.id',
-      EMMA,
+      f' JOIN members m ON m.project_id = r.id WHERE r.user_id = {EMMA} GROUP'
+      ' BY p.id HAVING count(*) BETWEEN 3 AND 6 ORDER BY p.id',
   )
   path, key = pick.kth_shuffled(groups, k, 'access')
   others = db.rows(
       'SELECT username FROM users WHERE id IN (SELECT user_id FROM members'
-      ' WHERE project_id = ?) AND id != ? ORDER BY id',
+      f' WHERE project_id = ?) AND id != {EMMA} ORDER BY id',
       key,
-      EMMA,
   )
   return seek(
       f'Who else has access to my project {path}? Show me their usernames,'
@@ -255,8 +245,7 @@ def _open_project(db: t.Db, k: int) -> t.Task:
       k,
       'open project',
       'SELECT full_path FROM repositories WHERE forked_from_id IS NULL AND'
-      " visibility = 'public' AND user_id IS NOT ? ORDER BY id",
-      EMMA,
+      f" visibility = 'public' AND user_id IS NOT {EMMA} ORDER BY id",
   )
   return go(
       f'Open the project {path}.',

@@ -10,15 +10,15 @@ from agentrl.sites.goals import New, Row, added, changed
 
 _VALUES = seed_data.read(__file__)
 _OWN = (
-    'SELECT id, full_path FROM repositories WHERE user_id = ? AND visibility ='
-    " 'public' ORDER BY id"
+    f'SELECT id, full_path FROM repositories WHERE user_id = {EMMA} AND'
+    " visibility = 'public' ORDER BY id"
 )
 # Open issues of projects in which the visitor may plan, by titles that a list's
 # search finds once.
-_ISSUES = """
+_ISSUES = f"""
 SELECT i.* FROM issue_items i
 WHERE i.state = 'opened' AND i.project_id IN
-  (SELECT project_id FROM grants WHERE user_id = ? AND role >= 30)
+  (SELECT project_id FROM grants WHERE user_id = {EMMA} AND role >= 30)
 AND (SELECT count(*) FROM issues o WHERE o.project_id = i.project_id
   AND instr(lower(o.title), lower(i.title))) = 1
 ORDER BY i.id
@@ -55,7 +55,7 @@ def _issue(
 
 
 def _create(db: t.Db, k: int) -> t.Task:
-  project, path = db.row_shuffled(k, 'own public project', _OWN, EMMA)
+  project, path = db.row_shuffled(k, 'own public project', _OWN)
   who = paths.people_in(db, project)[0]
   words, due = _VALUES['create'][k]
   title = _VALUES['titles'][k]
@@ -78,9 +78,8 @@ def _report(db: t.Db, k: int) -> t.Task:
       k,
       'project to report to',
       'SELECT id, full_path FROM repositories WHERE id NOT IN (SELECT'
-      " project_id FROM grants WHERE user_id = ?) AND visibility = 'public' AND"
-      ' forked_from_id IS NULL ORDER BY id',
-      EMMA,
+      f' project_id FROM grants WHERE user_id = {EMMA}) AND visibility ='
+      " 'public' AND forked_from_id IS NULL ORDER BY id",
   )
   title = f'Report: {_REPORTS[k]}'
   text = 'It happens every time.'
@@ -102,9 +101,8 @@ def _discuss(db: t.Db, k: int) -> t.Task:
       k,
       'label to discuss under',
       'SELECT l.id, l.name, p.id AS project, p.full_path FROM labels l JOIN'
-      ' repositories p ON p.id = l.project_id WHERE p.user_id = ? AND l.name IN'
-      " ('feature request', 'enhancement') ORDER BY l.id",
-      EMMA,
+      f' repositories p ON p.id = l.project_id WHERE p.user_id = {EMMA} AND'
+      " l.name IN ('feature request', 'enhancement') ORDER BY l.id",
   )
   title = f'Discuss the implementation of {_FEATURES[k]}'
   return change(
@@ -129,12 +127,8 @@ def _discuss(db: t.Db, k: int) -> t.Task:
 
 
 def _assign(db: t.Db, k: int) -> t.Task:
-  issue = db.row_shuffled(k, 'open issue', _ISSUES, EMMA)
-  who = next(
-      x
-      for x in paths.people_in(db, issue['project_id'])
-      if x['id'] != issue['assignee_id']
-  )
+  issue = db.row_shuffled(k, 'open issue', _ISSUES)
+  who = paths.member_but(db, issue['project_id'], issue['assignee_id'])
   return change(
       f'Assign the issue "{issue["title"]}" in {issue["full_path"]} to'
       f' {who["username"]}.',
@@ -146,7 +140,7 @@ def _assign(db: t.Db, k: int) -> t.Task:
 
 
 def _close(db: t.Db, k: int) -> t.Task:
-  issue = db.row_shuffled(k + 10, 'open issue', _ISSUES, EMMA)
+  issue = db.row_shuffled(k + 10, 'open issue', _ISSUES)
   return change(
       f'Close the issue "{issue["title"]}" in {issue["full_path"]}.',
       changed('forge.issues', issue['id'], state='closed'),
@@ -156,7 +150,7 @@ def _close(db: t.Db, k: int) -> t.Task:
 
 
 def _comment(db: t.Db, k: int) -> t.Task:
-  issue = db.row_shuffled(k + 20, 'open issue', _ISSUES, EMMA)
+  issue = db.row_shuffled(k + 20, 'open issue', _ISSUES)
   text = _VALUES['comment'][k]
   return change(
       f'Comment "{text}" on the issue "{issue["title"]}" in'
@@ -169,7 +163,7 @@ def _comment(db: t.Db, k: int) -> t.Task:
 
 
 def _due(db: t.Db, k: int) -> t.Task:
-  issue = db.row_shuffled(k + 30, 'open issue', _ISSUES, EMMA)
+  issue = db.row_shuffled(k + 30, 'open issue', _ISSUES)
   day = _VALUES['due'][k]
   return change(
       f'Set the due date of the issue "{issue["title"]}" in'
@@ -190,7 +184,6 @@ def _todo(db: t.Db, k: int) -> t.Task:
           "AND i.id NOT IN (SELECT issue_id FROM todos WHERE state = 'pending'"
           ' AND issue_id IS NOT NULL) ORDER BY',
       ),
-      EMMA,
   )
   return change(
       f'Put the issue "{issue["title"]}" in {issue["full_path"]} on my to-do'
@@ -209,7 +202,7 @@ def _todo(db: t.Db, k: int) -> t.Task:
 
 
 def _milestone(db: t.Db, k: int) -> t.Task:
-  project, path = db.row_shuffled(k + 5, 'own public project', _OWN, EMMA)
+  project, path = db.row_shuffled(k + 5, 'own public project', _OWN)
   title, starts, days = _VALUES['milestone'][k]
   ends = str(
       datetime.date.fromisoformat(starts) + datetime.timedelta(days=days)
@@ -237,7 +230,7 @@ def _milestone(db: t.Db, k: int) -> t.Task:
 
 
 def _label(db: t.Db, k: int) -> t.Task:
-  project, path = db.row_shuffled(k, 'own public project', _OWN, EMMA)
+  project, path = db.row_shuffled(k, 'own public project', _OWN)
   name, color = _VALUES['label'][k]
   return change(
       f'Add a label "{name}" with the background color {color} to {path}.',

@@ -10,21 +10,21 @@ _VALUES = seed_data.read(__file__)
 
 # Open merge requests of others, in projects in which the visitor may merge, by
 # titles that a list's search finds once.
-_OPEN = """
+_OPEN = f"""
 SELECT i.* FROM merge_items i
-WHERE i.state = 'opened' AND i.author_id != ? AND i.project_id IN
-  (SELECT project_id FROM grants WHERE user_id = ? AND role >= 30)
+WHERE i.state = 'opened' AND i.author_id != {EMMA} AND i.project_id IN
+  (SELECT project_id FROM grants WHERE user_id = {EMMA} AND role >= 30)
 AND (SELECT count(*) FROM merge_requests o WHERE o.project_id = i.project_id
   AND instr(lower(o.title), lower(i.title))) = 1
 ORDER BY i.id
 """
 # Branches without a merge request, in projects to which the visitor may push.
-_BRANCHES = """
+_BRANCHES = f"""
 SELECT b.name, d.name AS home, p.id, p.full_path FROM branches b
 JOIN branches d ON d.project_id = b.project_id AND d.is_default
 JOIN paths p ON p.id = b.project_id
 WHERE NOT b.is_default AND p.id IN
-  (SELECT project_id FROM grants WHERE user_id = ? AND role >= 30)
+  (SELECT project_id FROM grants WHERE user_id = {EMMA} AND role >= 30)
 AND NOT EXISTS (SELECT 1 FROM merge_requests m WHERE m.project_id = p.id
   AND m.source_branch = b.name AND m.state = 'opened')
 ORDER BY b.id
@@ -38,7 +38,7 @@ def _comment(key: int, text: str) -> Row:
 
 
 def _submit(db: t.Db, k: int) -> t.Task:
-  row = db.row_shuffled(k, 'branch to submit', _BRANCHES, EMMA)
+  row = db.row_shuffled(k, 'branch to submit', _BRANCHES)
   who = paths.people_in(db, row['id'])[0]
   title = f'Merge the work on {row["name"].replace("-", " ")}'
   number = db.value(
@@ -74,7 +74,7 @@ def _submit(db: t.Db, k: int) -> t.Task:
 
 
 def _post(db: t.Db, k: int) -> t.Task:
-  row = db.row_shuffled(k, 'open merge request', _OPEN, EMMA, EMMA)
+  row = db.row_shuffled(k, 'open merge request', _OPEN)
   text = _VALUES['post'][k]
   return change(
       f'Post "{text}" for the merge request "{row["title"]}" in'
@@ -88,13 +88,12 @@ def _post(db: t.Db, k: int) -> t.Task:
 
 def _answer(db: t.Db, k: int) -> t.Task:
   found = db.rows(
-      'SELECT i.*, (SELECT c.author_id FROM comments c WHERE c.merge_request_id'
-      ' = i.id ORDER BY c.created_at DESC, c.id DESC LIMIT 1) AS last FROM'
-      " merge_items i WHERE i.state = 'opened' AND i.reviewer_id = ? AND"
-      ' (SELECT count(*) FROM merge_requests o WHERE o.reviewer_id ='
-      ' i.reviewer_id AND instr(lower(o.title), lower(i.title))) = 1 ORDER BY'
-      ' i.id',
-      EMMA,
+      'SELECT i.*, (SELECT c.author_id FROM comments c WHERE'
+      ' c.merge_request_id = i.id ORDER BY c.created_at DESC, c.id DESC LIMIT'
+      " 1) AS last FROM merge_items i WHERE i.state = 'opened' AND"
+      f' i.reviewer_id = {EMMA} AND (SELECT count(*) FROM merge_requests o'
+      ' WHERE o.reviewer_id = i.reviewer_id AND instr(lower(o.title),'
+      ' lower(i.title))) = 1 ORDER BY i.id',
   )
   has_answered = k % 2 == 0
   fitting = [x for x in found if (x['last'] == x['author_id']) == has_answered]
@@ -123,8 +122,6 @@ def _approve(db: t.Db, k: int) -> t.Task:
           'AND NOT EXISTS (SELECT 1 FROM approvals a WHERE a.user_id = 1 AND'
           ' a.merge_request_id = i.id) ORDER BY',
       ),
-      EMMA,
-      EMMA,
   )
   return change(
       f'Approve the merge request "{row["title"]}" in {row["full_path"]}, but'
@@ -136,7 +133,7 @@ def _approve(db: t.Db, k: int) -> t.Task:
 
 
 def _merge(db: t.Db, k: int) -> t.Task:
-  row = db.row_shuffled(k + 5, 'open merge request', _OPEN, EMMA, EMMA)
+  row = db.row_shuffled(k + 5, 'open merge request', _OPEN)
   branch = db.value(
       'SELECT id FROM branches WHERE project_id = ? AND name = ?',
       row['project_id'],
@@ -155,7 +152,7 @@ def _merge(db: t.Db, k: int) -> t.Task:
 
 
 def _close(db: t.Db, k: int) -> t.Task:
-  row = db.row_shuffled(k + 10, 'open merge request', _OPEN, EMMA, EMMA)
+  row = db.row_shuffled(k + 10, 'open merge request', _OPEN)
   return change(
       f'Close the merge request "{row["title"]}" in {row["full_path"]} without'
       ' merging it.',
@@ -166,12 +163,9 @@ def _close(db: t.Db, k: int) -> t.Task:
 
 
 def _reviewer(db: t.Db, k: int) -> t.Task:
-  row = db.row_shuffled(k + 15, 'open merge request', _OPEN, EMMA, EMMA)
-  who = next(
-      x
-      for x in paths.people_in(db, row['project_id'])
-      if x['id'] not in (row['reviewer_id'], row['author_id'])
-  )
+  row = db.row_shuffled(k + 15, 'open merge request', _OPEN)
+  taken = row['reviewer_id'], row['author_id']
+  who = paths.member_but(db, row['project_id'], *taken)
   author = paths.user(db, row['author_id'])['name']
   return change(
       f'{who["name"]} shall review what {author} proposes in the merge request'
@@ -188,8 +182,8 @@ def _branch(db: t.Db, k: int) -> t.Task:
       k,
       'branch to start from',
       'SELECT b.id, b.name, p.id AS project, p.full_path FROM branches b JOIN'
-      ' repositories p ON p.branch_id = b.id WHERE p.user_id = ? ORDER BY b.id',
-      EMMA,
+      f' repositories p ON p.branch_id = b.id WHERE p.user_id = {EMMA} ORDER BY'
+      ' b.id',
   )
   name = ('release-2', 'hotfix', 'try-tabs', 'docs-rewrite', 'next')[k]
   return change(
@@ -215,8 +209,7 @@ def _file(db: t.Db, k: int) -> t.Task:
       k + 5,
       'project to add a file to',
       'SELECT p.branch_id, p.branch, p.full_path FROM repositories p WHERE'
-      ' p.user_id = ? ORDER BY p.id',
-      EMMA,
+      f' p.user_id = {EMMA} ORDER BY p.id',
   )
   path, text = _VALUES['file'][k]
   name = path.rpartition('/')[2]

@@ -23,9 +23,8 @@ def people_not_in(
   """Users without a role in a project; others for each k."""
   found = pick.shuffled(
       db.rows(
-          'SELECT * FROM users WHERE id != ? AND id NOT IN (SELECT user_id FROM'
-          ' grants WHERE project_id = ?) ORDER BY id',
-          EMMA,
+          f'SELECT * FROM users WHERE id != {EMMA} AND id NOT IN (SELECT'
+          ' user_id FROM grants WHERE project_id = ?) ORDER BY id',
           project,
       ),
       f'people {project}',
@@ -37,11 +36,15 @@ def people_in(db: t.Db, project: int) -> Sequence[sqlite3.Row]:
   """The members of a project, but the visitor, in a drawn order."""
   found = db.rows(
       'SELECT * FROM users WHERE id IN (SELECT user_id FROM grants WHERE'
-      ' project_id = ?) AND id != ? ORDER BY id',
+      f' project_id = ?) AND id != {EMMA} ORDER BY id',
       project,
-      EMMA,
   )
   return pick.shuffled(found, f'members {project}')
+
+
+def member_but(db: t.Db, project: int, *keys: int | None) -> sqlite3.Row:
+  """A member of a project who has none of these ids."""
+  return next(x for x in people_in(db, project) if x['id'] not in keys)
 
 
 def long_day(day: str) -> str:

@@ -11,10 +11,8 @@ _VALUES = seed_data.read(__file__)
 
 def _follow(db: t.Db, k: int) -> t.Task:
   found = db.rows(
-      'SELECT * FROM users WHERE id != ? AND id NOT IN (SELECT followed_id FROM'
-      ' follows WHERE user_id = ?) ORDER BY id',
-      EMMA,
-      EMMA,
+      f'SELECT * FROM users WHERE id != {EMMA} AND id NOT IN (SELECT'
+      f' followed_id FROM follows WHERE user_id = {EMMA}) ORDER BY id',
   )
   count = 1 + k % 3
   people = [
@@ -44,8 +42,7 @@ def _unfollow(db: t.Db, k: int) -> t.Task:
       k,
       'unfollow',
       'SELECT f.id, u.name, u.username FROM follows f JOIN users u ON u.id ='
-      ' f.followed_id WHERE f.user_id = ? ORDER BY f.id',
-      EMMA,
+      f' f.followed_id WHERE f.user_id = {EMMA} ORDER BY f.id',
   )
   return change(
       f'Stop following @{row["username"]}.',
@@ -88,26 +85,30 @@ def _group(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _profile(text: str, field: str, column: str, said: str) -> t.Task:
+def _profile(
+    text: str,
+    field: str,
+    column: str,
+    said: str,
+    button: str = 'Update profile settings',
+) -> t.Task:
   return change(
       f'{said} "{text}".',
       changed('forge.users', EMMA, **{column: text}),
       *paths.menu('Edit profile'),
       t.fill(field, text),
-      t.button('Update profile settings'),
+      t.button(button),
   )
 
 
-def _homepage(db: t.Db, k: int) -> t.Task:
-  del db
+def _homepage(_: t.Db, k: int) -> t.Task:
   text = _VALUES['homepage'][k]
   return _profile(
       text, 'Website url', 'website', 'Set the homepage on my profile to'
   )
 
 
-def _place(db: t.Db, k: int) -> t.Task:
-  del db
+def _place(_: t.Db, k: int) -> t.Task:
   text = ('Oakhaven', 'Port Ellery', 'Upper Marsh', 'Stonefield', 'Westquay')[k]
   return _profile(
       text,
@@ -117,24 +118,17 @@ def _place(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _status(db: t.Db, k: int) -> t.Task:
-  del db
+def _status(_: t.Db, k: int) -> t.Task:
   text = _VALUES['status'][k]
-  return change(
-      f'Set my status to "{text}".',
-      changed('forge.users', EMMA, status=text),
-      *paths.menu('Edit profile'),
-      t.fill('Your status', text),
-      t.button('Set status'),
-  )
+  said = 'Set my status to'
+  return _profile(text, 'Your status', 'status', said, 'Set status')
 
 
 def _revoke(db: t.Db, k: int) -> t.Task:
   row = db.row_shuffled(
       k,
       'token',
-      'SELECT * FROM access_tokens WHERE user_id = ? ORDER BY id',
-      EMMA,
+      f'SELECT * FROM access_tokens WHERE user_id = {EMMA} ORDER BY id',
   )
   return change(
       f'Revoke my access token {row["name"]}.',
@@ -146,7 +140,7 @@ def _revoke(db: t.Db, k: int) -> t.Task:
 
 def _key(db: t.Db, k: int) -> t.Task:
   row = db.row_shuffled(
-      k, 'SSH key', 'SELECT * FROM ssh_keys WHERE user_id = ? ORDER BY id', EMMA
+      k, 'SSH key', f'SELECT * FROM ssh_keys WHERE user_id = {EMMA} ORDER BY id'
   )
   return change(
       f'Remove the SSH key "{row["title"]}" from my account.',

@@ -58,8 +58,7 @@ def _new(kind: str) -> Sequence[t.Step]:
   )
 
 
-def _empty(db: t.Db, k: int) -> t.Task:
-  del db
+def _empty(_: t.Db, k: int) -> t.Task:
   name = _VALUES['empty'][k]
   return change(
       f'Set up a new, empty private repository with the name {name}, without'
@@ -119,11 +118,9 @@ def _fork(db: t.Db, k: int) -> t.Task:
       k,
       'fork',
       'SELECT * FROM repositories WHERE id NOT IN (SELECT project_id FROM'
-      " grants WHERE user_id = ?) AND visibility = 'public' AND forked_from_id"
-      ' IS NULL AND path NOT IN (SELECT path FROM projects WHERE user_id = ?)'
-      ' ORDER BY id',
-      EMMA,
-      EMMA,
+      f" grants WHERE user_id = {EMMA}) AND visibility = 'public' AND"
+      ' forked_from_id IS NULL AND path NOT IN (SELECT path FROM projects'
+      f' WHERE user_id = {EMMA}) ORDER BY id',
   )
   copied = 'path name description topics visibility'
   return change(
@@ -172,7 +169,7 @@ def _star(db: t.Db, k: int) -> t.Task:
   )
   already = {
       row[0]
-      for row in db.rows('SELECT project_id FROM stars WHERE user_id = ?', EMMA)
+      for row in db.rows(f'SELECT project_id FROM stars WHERE user_id = {EMMA}')
   }
   new = [row for row in found if row['id'] not in already]
   which = (
@@ -190,6 +187,15 @@ def _star(db: t.Db, k: int) -> t.Task:
   )
 
 
+def _rewritten(row: sqlite3.Row, content: str) -> Sequence[Row]:
+  """A commit to a branch that changes a file."""
+  commit = New('forge.commits')
+  return (
+      paths.commit(row['branch_id']),
+      changed('forge.files', row['id'], commit_id=commit, content=content),
+  )
+
+
 def _license(db: t.Db, k: int) -> t.Task:
   name = list(words.LICENSES)[k % 2]
   row = db.row_shuffled(
@@ -197,23 +203,14 @@ def _license(db: t.Db, k: int) -> t.Task:
       'license to change',
       'SELECT p.branch_id, p.full_path, f.id FROM repositories p JOIN files f'
       " ON f.branch_id = p.branch_id AND f.path = 'LICENSE' JOIN grants g ON"
-      ' g.project_id = p.id AND g.user_id = ? AND g.role >= 30 WHERE NOT'
+      f' g.project_id = p.id AND g.user_id = {EMMA} AND g.role >= 30 WHERE NOT'
       ' instr(f.content, ?) ORDER BY p.id',
-      EMMA,
       name,
   )
   return change(
       f'Make the LICENSE of {row["full_path"]} the {name}, from the template'
       ' for licenses.',
-      (
-          paths.commit(row['branch_id']),
-          changed(
-              'forge.files',
-              row['id'],
-              commit_id=New('forge.commits'),
-              content=words.license_text(name),
-          ),
-      ),
+      _rewritten(row, words.license_text(name)),
       *paths.to_project(row['full_path']),
       t.link('LICENSE'),
       t.link('Edit file'),
@@ -228,9 +225,8 @@ def _title(db: t.Db, k: int) -> t.Task:
       'site title',
       'SELECT p.branch_id, p.full_path, f.id, f.content FROM repositories p'
       " JOIN files f ON f.branch_id = p.branch_id AND f.path = 'index.html'"
-      ' JOIN grants g ON g.project_id = p.id AND g.user_id = ? AND g.role >= 30'
-      ' ORDER BY p.id',
-      EMMA,
+      f' JOIN grants g ON g.project_id = p.id AND g.user_id = {EMMA} AND g.role'
+      ' >= 30 ORDER BY p.id',
   )
   title = _VALUES['title'][k]
   before, _, rest = row['content'].partition('<title>')
@@ -239,15 +235,7 @@ def _title(db: t.Db, k: int) -> t.Task:
       'Update the title of the project site to'
       f' "{title}": the title element of index.html in {row["full_path"]}, and'
       ' nothing else.',
-      (
-          paths.commit(row['branch_id']),
-          changed(
-              'forge.files',
-              row['id'],
-              commit_id=New('forge.commits'),
-              content=text,
-          ),
-      ),
+      _rewritten(row, text),
       *paths.to_project(row['full_path']),
       t.link('index.html'),
       t.link('Edit file'),
@@ -257,7 +245,9 @@ def _title(db: t.Db, k: int) -> t.Task:
 
 
 _ROLES = {'guest': 10, 'reporter': 20, 'developer': 30, 'maintainer': 40}
-_OWN = 'SELECT id, full_path FROM repositories WHERE user_id = ? ORDER BY id'
+_OWN = (
+    f'SELECT id, full_path FROM repositories WHERE user_id = {EMMA} ORDER BY id'
+)
 
 
 def _add(
@@ -277,7 +267,7 @@ def _add(
 
 
 def _collaborators(db: t.Db, k: int) -> t.Task:
-  project, path = db.row_shuffled(k, 'own project', _OWN, EMMA)
+  project, path = db.row_shuffled(k, 'own project', _OWN)
   people = paths.people_not_in(db, project, 1 + k % 3, k)
   noun = 'a collaborator' if len(people) == 1 else 'collaborators'
   return _add(
@@ -305,7 +295,7 @@ def _guest(db: t.Db, k: int) -> t.Task:
 
 
 def _with_role(db: t.Db, k: int) -> t.Task:
-  project, path = db.row_shuffled(k + 6, 'own project', _OWN, EMMA)
+  project, path = db.row_shuffled(k + 6, 'own project', _OWN)
   role = ('developer', 'maintainer', 'reporter', 'guest', 'developer')[k]
   people = paths.people_not_in(db, project, 2 + k % 2, k)
   return _add(
@@ -323,8 +313,7 @@ def _remove(db: t.Db, k: int) -> t.Task:
       'member to remove',
       'SELECT m.id, p.full_path, u.name, u.username FROM members m JOIN'
       ' repositories p ON p.id = m.project_id JOIN users u ON u.id = m.user_id'
-      ' WHERE p.user_id = ? AND m.role < 50 ORDER BY m.id',
-      EMMA,
+      f' WHERE p.user_id = {EMMA} AND m.role < 50 ORDER BY m.id',
   )
   return change(
       f'{row["name"]} has left: remove {row["username"]} from'
@@ -338,7 +327,7 @@ def _remove(db: t.Db, k: int) -> t.Task:
 
 
 def _describe(db: t.Db, k: int) -> t.Task:
-  project, path = db.row_shuffled(k + 3, 'own project', _OWN, EMMA)
+  project, path = db.row_shuffled(k + 3, 'own project', _OWN)
   del project
   row = db.first('SELECT * FROM repositories WHERE full_path = ?', path)
   text = _VALUES['describe'][k]

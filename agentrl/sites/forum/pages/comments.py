@@ -3,21 +3,13 @@
 import sqlite3
 
 from agentrl.sites.forum.pages import lists, show, submissions
-from agentrl.sites.site import (
-    Answer,
-    Forbidden,
-    Missing,
-    Page,
-    Redirect,
-    Visit,
-    Wrong,
-)
+from agentrl.sites.site import Forbidden, Missing, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
 
 _BODY = 10_000  # characters
 
 
-def one(visit: Visit) -> Answer:
+def one(visit: Visit) -> Page:
   """A comment, those below it, and the form of a reply."""
   row = _comment(visit, int(visit.match['key']))
   if row['submission_id'] != int(visit.match['id']):
@@ -27,10 +19,10 @@ def one(visit: Visit) -> Answer:
   return _page(visit, row)
 
 
-def create(visit: Visit) -> Answer:
+def create(visit: Visit) -> Page | Redirect:
   """Adds a comment to a submission, or a reply to a comment."""
   key = int(visit.match['id'])
-  post = visit.one('SELECT * FROM posts WHERE id = ?', key)
+  post = visit.find('posts', id=key)
   moderates = submissions.moderates(visit, post['forum_id'])
   if post['is_deleted'] or (post['is_locked'] and not moderates):
     raise Forbidden('This submission takes no more comments.')
@@ -71,7 +63,7 @@ def edit(visit: Visit) -> Page:
   return Page.of('edit_comment.html', comment=row, typed=row['body'], error='')
 
 
-def update(visit: Visit) -> Answer:
+def update(visit: Visit) -> Page | Redirect:
   """Changes a comment of one's own."""
   row = _mine(visit)
   try:
@@ -96,34 +88,25 @@ def delete(visit: Visit) -> Redirect:
   """Deletes a comment of one's own; replies stay."""
   row = _mine(visit)
   visit.update('comments', row['id'], is_deleted=1)
-  post = visit.one('SELECT * FROM posts WHERE id = ?', row['submission_id'])
+  post = visit.find('posts', id=row['submission_id'])
   return Redirect(show.path(post), 'The comment was deleted.')
 
 
 def vote(visit: Visit) -> Redirect:
   """Votes for or against a comment, or takes the vote back."""
-  row = _comment(visit, int(visit.match['id']))
-  if row['is_deleted']:
-    raise Missing
-  submissions.cast_vote(visit, 'comment', row)
-  return Redirect(show.back(visit, show.path(row)))
+  return submissions.cast_vote(visit, 'comment', 'replies')
 
 
 def _comment(visit: Visit, key: int) -> sqlite3.Row:
-  return visit.one('SELECT * FROM replies WHERE id = ?', key)
+  return visit.find('replies', id=key)
 
 
 def _mine(visit: Visit) -> sqlite3.Row:
-  row = _comment(visit, int(visit.match['id']))
-  if row['is_deleted']:
-    raise Missing
-  if row['user_id'] != visit.user:
-    raise Forbidden('This comment is not yours.')
-  return row
+  return submissions.mine(visit, 'comment', 'replies')
 
 
 def _page(visit: Visit, row: sqlite3.Row, error: str = '') -> Page:
-  post = visit.one('SELECT * FROM posts WHERE id = ?', row['submission_id'])
+  post = visit.find('posts', id=row['submission_id'])
   return Page.form(
       'comment.html',
       error,
@@ -135,7 +118,7 @@ def _page(visit: Visit, row: sqlite3.Row, error: str = '') -> Page:
 
 
 def _around(visit: Visit, post: sqlite3.Row) -> dict[str, object]:
-  forum = visit.one('SELECT * FROM forums WHERE id = ?', post['forum_id'])
+  forum = visit.find('forums', id=post['forum_id'])
   return {
       'post': post,
       'mine': post['user_id'] == visit.user,

@@ -19,19 +19,15 @@ _FIELDS = {'title': 100, 'description': 300, 'sidebar': 1500}  # characters
 
 def table(visit: Visit) -> Page:
   """All forums, in one of four orders."""
-  sort = visit.query.get('sort', 'name')
-  if sort not in _SORTS:
-    sort = 'name'
-  paging = visit.page(visit.value('SELECT count(*) FROM forums'))
-  rows = visit.all(
+  sort = visit.chosen('sort', _SORTS, 'name')
+  rows, paging = visit.shown(
+      visit.value('SELECT count(*) FROM forums'),
       'SELECT f.*, (SELECT count(*) FROM subscriptions x WHERE x.forum_id ='
       ' f.id) AS subscribers, (SELECT count(*) FROM submissions x WHERE'
       ' x.forum_id = f.id AND NOT x.is_deleted) AS submissions,'
       ' EXISTS (SELECT 1 FROM subscriptions x WHERE x.forum_id = f.id AND'
-      f' x.user_id = ?) AS subscribed FROM forums f ORDER BY {_SORTS[sort][1]}'
-      ' LIMIT ? OFFSET ?',
+      f' x.user_id = ?) AS subscribed FROM forums f ORDER BY {_SORTS[sort][1]}',
       visit.user,
-      *paging.window,
   )
   return Page.of(
       'forums.html',
@@ -42,9 +38,8 @@ def table(visit: Visit) -> Page:
   )
 
 
-def new(visit: Visit) -> Page:
+def new(_: Visit) -> Page:
   """The form of a new forum."""
-  del visit
   return _form({})
 
 
@@ -57,16 +52,12 @@ def create(visit: Visit) -> Answer:
           'Name must have 3 to 25 letters, digits or underscores, and nothing'
           ' else.'
       )
-    if visit.value('SELECT 1 FROM forums WHERE name = ?', name):
+    if visit.has('forums', name=name):
       raise Wrong(f'Name is taken: there is a forum {name} already.')
     values = _read(visit)
   except Wrong as error:
     return _form(visit.form, str(error))
-  key = visit.db.execute(
-      'INSERT INTO forums (name, title, description, sidebar, created_at)'
-      ' VALUES (?, ?, ?, ?, ?)',
-      (name, *values.values(), NOW),
-  ).lastrowid
+  key = visit.insert('forums', name=name, **values, created_at=NOW)
   visit.insert('moderators', forum_id=key, user_id=visit.user)
   return Redirect(f'/f/{name}', 'The forum was created.')
 
@@ -84,10 +75,7 @@ def update(visit: Visit) -> Answer:
     values = _read(visit)
   except Wrong as error:
     return _form(visit.form, str(error), row=row)
-  visit.db.execute(
-      'UPDATE forums SET title = ?, description = ?, sidebar = ? WHERE id = ?',
-      (*values.values(), row['id']),
-  )
+  visit.update('forums', row['id'], **values)
   return Redirect(f'/f/{row["name"]}', 'The forum was edited.')
 
 
@@ -106,10 +94,7 @@ def subscribe(visit: Visit) -> Redirect:
 def unsubscribe(visit: Visit) -> Redirect:
   """Takes a forum from the visitor's."""
   row = lists.named(visit)
-  visit.db.execute(
-      'DELETE FROM subscriptions WHERE forum_id = ? AND user_id = ?',
-      (row['id'], visit.user),
-  )
+  visit.delete('subscriptions', forum_id=row['id'], user_id=visit.user)
   to = show.back(visit, f'/f/{row["name"]}')
   return Redirect(to, f'You are no longer subscribed to {row["name"]}.')
 

@@ -47,7 +47,7 @@ _WHOSE = {
 
 def front(visit: Visit) -> Page:
   """The submissions of all forums, or of the visitor's."""
-  me = visit.one('SELECT * FROM users WHERE id = ?', visit.user)
+  me = visit.find('users', id=visit.user)
   of = visit.match.get('of', me['front_page'])
   sort = visit.match.get('sort', me['front_sort'])
   values = () if of == 'all' else (visit.user,)
@@ -76,7 +76,7 @@ def named(visit: Visit) -> sqlite3.Row:
   Raises:
     Missing: there is none.
   """
-  return visit.one('SELECT * FROM forums WHERE name = ?', visit.match['forum'])
+  return visit.find('forums', name=visit.match['forum'])
 
 
 def sidebar(visit: Visit, row: sqlite3.Row) -> Mapping[str, Any]:
@@ -91,13 +91,9 @@ def sidebar(visit: Visit, row: sqlite3.Row) -> Mapping[str, Any]:
       'forum': row,
       'moderators': moderators,
       'moderates': visit.user in [x['id'] for x in moderators],
-      'subscribers': visit.value(
-          'SELECT count(*) FROM subscriptions WHERE forum_id = ?', key
-      ),
-      'subscribed': visit.value(
-          'SELECT 1 FROM subscriptions WHERE forum_id = ? AND user_id = ?',
-          key,
-          visit.user,
+      'subscribers': visit.count('subscriptions', forum_id=key),
+      'subscribed': visit.has(
+          'subscriptions', forum_id=key, user_id=visit.user
       ),
   }
 
@@ -151,14 +147,10 @@ def post_rows(
     order: of SQL.
   """
   where = f'{where} AND NOT is_deleted'
-  paging = visit.page(
-      visit.value(f'SELECT count(*) FROM posts WHERE {where}', *values)
-  )
-  rows = visit.all(
-      f'SELECT * FROM posts WHERE {where} ORDER BY {order}, id DESC'
-      ' LIMIT ? OFFSET ?',
+  rows, paging = visit.shown(
+      visit.value(f'SELECT count(*) FROM posts WHERE {where}', *values),
+      f'SELECT * FROM posts WHERE {where} ORDER BY {order}, id DESC',
       *values,
-      *paging.window,
   )
   return {'posts': rows, 'paging': paging}
 
@@ -171,9 +163,7 @@ def _posts(
     *,
     pins: bool = False,
 ) -> Mapping[str, Any]:
-  time = visit.query.get('t', 'all')
-  if time not in TIMES:
-    time = 'all'
+  time = visit.chosen('t', TIMES, 'all')
   days = TIMES[time][1]
   if sort in TIMED and days is not None:
     where += ' AND created_at >= datetime(?, ?)'

@@ -13,19 +13,16 @@ def inbox(visit: Visit) -> Page:
   """The visitor's threads of messages, the last one first."""
   where = 'user_id = ? OR other_id = ?'
   me = (visit.user, visit.user)
-  paging = visit.page(
-      visit.value(f'SELECT count(*) FROM threads WHERE {where}', *me)
-  )
-  rows = visit.all(
+  rows, paging = visit.shown(
+      visit.value(f'SELECT count(*) FROM threads WHERE {where}', *me),
       'SELECT t.*, u.name AS other, (SELECT count(*) FROM messages m WHERE'
       ' m.thread_id = t.id) AS messages, (SELECT max(created_at) FROM messages'
       ' m WHERE m.thread_id = t.id) AS written_at FROM threads t JOIN users u'
       ' ON u.id = CASE t.user_id WHEN ? THEN t.other_id ELSE t.user_id END'
       f' WHERE t.{where.replace("OR ", "OR t.")} ORDER BY written_at DESC,'
-      ' t.id DESC LIMIT ? OFFSET ?',
+      ' t.id DESC',
       visit.user,
       *me,
-      *paging.window,
   )
   return Page.of('messages.html', threads=rows, paging=paging)
 

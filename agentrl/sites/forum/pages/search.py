@@ -1,6 +1,6 @@
 """The search."""
 
-from agentrl.sites.site import Page, Visit
+from agentrl.sites.site import Page, Visit, like
 
 _KINDS = {
     'submissions': 'Submissions',
@@ -23,25 +23,17 @@ _WORDS = 8
 def results(visit: Visit) -> Page:
   """The rows that have all words of the query."""
   query = visit.query.get('q', '').strip()[:_MOST]
-  kind = visit.query.get('type', 'submissions')
-  if kind not in _KINDS:
-    kind = 'submissions'
-  sort = visit.query.get('sort', 'new')
+  kind = visit.chosen('type', _KINDS, 'submissions')
   has_score = kind in ('submissions', 'comments')
-  if sort not in _SORTS or not has_score:
-    sort = 'new'
+  sort = visit.chosen('sort', _SORTS if has_score else (), 'new')
   words = terms(query)
   counts = {each: _count(visit, each, words) for each in _KINDS if words}
-  paging = visit.page(counts.get(kind, 0))
-  rows = []
-  if words:
-    table, _ = _FROM[kind]
-    rows = visit.all(
-        f'SELECT * FROM {table} WHERE {_where(kind, words)} ORDER BY'
-        f' {_SORTS[sort][1]}, id DESC LIMIT ? OFFSET ?',
-        *map(_pattern, words),
-        *paging.window,
-    )
+  rows, paging = visit.shown(
+      counts.get(kind, 0),
+      f'SELECT * FROM {_FROM[kind][0]} WHERE {_where(kind, words)} ORDER BY'
+      f' {_SORTS[sort][1]}, id DESC',
+      *map(like, words),
+  )
   return Page.of(
       'search.html',
       q=query,
@@ -68,17 +60,12 @@ def _count(visit: Visit, kind: str, words: list[str]) -> int:
   )
   return visit.value(
       f'SELECT count(*) FROM {table} WHERE {_where(kind, words)}',
-      *map(_pattern, words),
+      *map(like, words),
   )
 
 
 def _where(kind: str, words: list[str]) -> str:
   text = _FROM[kind][1]
-  shown = ['NOT is_deleted'] if kind in ('submissions', 'comments') else []
-  return ' AND '.join([*shown, *[f"({text}) LIKE ? ESCAPE '\\'"] * len(words)])
-
-
-def _pattern(word: str) -> str:
-  for mark in ('\\', '%', '_'):
-    word = word.replace(mark, f'\\{mark}')
-  return f'%{word}%'
+  shown = 'NOT is_deleted' if kind in ('submissions', 'comments') else '1'
+  each = [f"({text}) LIKE ? ESCAPE '\\'"] * len(words)
+  return ' AND '.join([shown, *each]) if words else '0'

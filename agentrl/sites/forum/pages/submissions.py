@@ -6,15 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentrl.sites.forum.pages import lists, show
-from agentrl.sites.site import (
-    Answer,
-    Forbidden,
-    Missing,
-    Page,
-    Redirect,
-    Visit,
-    Wrong,
-)
+from agentrl.sites.site import Forbidden, Missing, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
 
 _TITLE, _URL, _BODY = 300, 2000, 25_000  # characters
@@ -26,7 +18,7 @@ _MODERATE = {
 }
 
 
-def thread(visit: Visit) -> Answer:
+def thread(visit: Visit) -> Page | Redirect:
   """A submission with its comments, best first."""
   post = _post(visit)
   if post['forum'].lower() != visit.match['forum'].lower():
@@ -38,7 +30,7 @@ def thread(visit: Visit) -> Answer:
       post=post,
       mine=post['user_id'] == visit.user,
       tree=tree(visit, post['id']),
-      **lists.sidebar(visit, _forum_of(visit, post)),
+      **lists.sidebar(visit, visit.find('forums', id=post['forum_id'])),
       error='',
       typed='',
   )
@@ -63,7 +55,7 @@ def tree(
   found = under(None)
   if root is None:
     return found
-  row = visit.one('SELECT * FROM replies WHERE id = ?', root)
+  row = visit.find('replies', id=root)
   return [{'row': row, 'below': under(root)}]
 
 
@@ -73,28 +65,26 @@ def new(visit: Visit) -> Page:
   return _form(visit, typed)
 
 
-def create(visit: Visit) -> Answer:
+def create(visit: Visit) -> Page | Redirect:
   """Adds a submission."""
   try:
     forum = visit.text('forum', most=100)
-    row = visit.db.execute(
-        'SELECT id FROM forums WHERE name = ?', (forum,)
-    ).fetchone()
-    if row is None:
+    forum_id = visit.value('SELECT id FROM forums WHERE name = ?', forum)
+    if forum_id is None:
       raise Wrong('Choose a forum.')
     title, url, body = _read(visit)
   except Wrong as error:
     return _form(visit, visit.form, str(error))
   key = visit.insert(
       'submissions',
-      forum_id=row['id'],
+      forum_id=forum_id,
       user_id=visit.user,
       title=title,
       url=url,
       body=body,
       created_at=NOW,
   )
-  post = visit.one('SELECT * FROM posts WHERE id = ?', key)
+  post = visit.find('posts', id=key)
   return Redirect(show.path(post), 'Your submission was posted.')
 
 
@@ -105,7 +95,7 @@ def edit(visit: Visit) -> Page:
   return _form(visit, typed, post=post)
 
 
-def update(visit: Visit) -> Answer:
+def update(visit: Visit) -> Page | Redirect:
   """Changes a submission of one's own."""
   post = _mine(visit)
   try:
@@ -142,49 +132,44 @@ def delete(visit: Visit) -> Redirect:
 
 def vote(visit: Visit) -> Redirect:
   """Votes for or against a submission, or takes the vote back."""
-  post = _post(visit)
-  if post['is_deleted']:
-    raise Missing
-  cast_vote(visit, 'submission', post)
-  return Redirect(show.back(visit, show.path(post)))
+  return cast_vote(visit, 'submission', 'posts')
 
 
-def cast_vote(visit: Visit, table: str, row: sqlite3.Row) -> None:
+def cast_vote(visit: Visit, kind: str, view: str) -> Redirect:
   """Writes the vote of a form.
 
   Args:
     visit: whose form has the choice.
-    table: 'submission' or 'comment'.
-    row: that the vote is about.
+    kind: 'submission' or 'comment'.
+    view: that has the row of the address, which the vote is about.
 
   Raises:
+    Missing: it is deleted.
     Forbidden: it is the visitor's own.
     Wrong: there is no such choice.
   """
+  row = _there(visit, view)
   if row['user_id'] == visit.user:
     raise Forbidden('You cannot vote for what you wrote yourself.')
   choice = visit.form.get('choice', '')
   if choice not in ('1', '0', '-1'):
     raise Wrong('Choice must be 1, 0 or -1.')
   if choice == '0':
+    visit.delete(f'{kind}_votes', **{f'{kind}_id': row['id']})
+  else:
     visit.db.execute(
-        f'DELETE FROM {table}_votes WHERE {table}_id = ?', (row['id'],)
+        f'INSERT INTO {kind}_votes ({kind}_id, user_id, choice) VALUES (?, ?,'
+        f' ?) ON CONFLICT ({kind}_id) DO UPDATE SET choice = excluded.choice',
+        (row['id'], visit.user, int(choice)),
     )
-    return
-  visit.db.execute(
-      f'INSERT INTO {table}_votes ({table}_id, user_id, choice) VALUES (?, ?,'
-      f' ?) ON CONFLICT ({table}_id) DO UPDATE SET choice = excluded.choice',
-      (row['id'], visit.user, int(choice)),
-  )
+  return Redirect(show.back(visit, show.path(row)))
 
 
 def bookmark(visit: Visit) -> Redirect:
   """Puts a submission among the bookmarks, or takes it from them."""
-  post = _post(visit)
-  if post['is_deleted']:
-    raise Missing
+  post = _there(visit, 'posts')
   if post['bookmark']:
-    visit.delete('bookmarks', post['bookmark'])
+    visit.delete('bookmarks', id=post['bookmark'])
     notice = 'The bookmark was removed.'
   else:
     visit.insert(
@@ -212,28 +197,40 @@ def moderate(visit: Visit) -> Redirect:
 
 def moderates(visit: Visit, forum_id: int) -> bool:
   """True if the visitor is a moderator of a forum."""
-  return visit.exists(
-      'SELECT 1 FROM moderators WHERE forum_id = ? AND user_id = ?',
-      forum_id,
-      visit.user,
-  )
+  return visit.has('moderators', forum_id=forum_id, user_id=visit.user)
 
 
 def _post(visit: Visit) -> sqlite3.Row:
   return visit.row('posts')
 
 
-def _mine(visit: Visit) -> sqlite3.Row:
-  post = _post(visit)
-  if post['is_deleted']:
+def _there(visit: Visit, view: str) -> sqlite3.Row:
+  row = visit.row(view)
+  if row['is_deleted']:
     raise Missing
-  if post['user_id'] != visit.user:
-    raise Forbidden('This submission is not yours.')
-  return post
+  return row
 
 
-def _forum_of(visit: Visit, post: sqlite3.Row) -> sqlite3.Row:
-  return visit.one('SELECT * FROM forums WHERE id = ?', post['forum_id'])
+def mine(visit: Visit, kind: str, view: str) -> sqlite3.Row:
+  """The submission or comment of the address, which the visitor wrote.
+
+  Args:
+    visit: whose address it is.
+    kind: 'submission' or 'comment'.
+    view: that has its row.
+
+  Raises:
+    Missing: there is none, or it is deleted.
+    Forbidden: somebody else wrote it.
+  """
+  row = _there(visit, view)
+  if row['user_id'] != visit.user:
+    raise Forbidden(f'This {kind} is not yours.')
+  return row
+
+
+def _mine(visit: Visit) -> sqlite3.Row:
+  return mine(visit, 'submission', 'posts')
 
 
 def _read(visit: Visit) -> tuple[str, str | None, str | None]:
@@ -263,11 +260,10 @@ def _form(
     *,
     post: sqlite3.Row | None = None,
 ) -> Page:
-  forums = visit.all('SELECT name FROM forums ORDER BY lower(name)')
   return Page.form(
       'submit.html',
       error,
-      forums=[x['name'] for x in forums],
+      forums=visit.column('SELECT name FROM forums ORDER BY lower(name)'),
       typed={
           name: typed.get(name, '')
           for name in ('forum', 'title', 'url', 'body')

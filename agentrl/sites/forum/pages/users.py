@@ -3,15 +3,7 @@
 import sqlite3
 
 from agentrl.sites.forum.pages import lists
-from agentrl.sites.site import (
-    Answer,
-    Forbidden,
-    Missing,
-    Page,
-    Redirect,
-    Visit,
-    Wrong,
-)
+from agentrl.sites.site import Forbidden, Missing, Page, Redirect, Visit, Wrong
 from agentrl.sites.store import NOW
 
 _RECENT = 5  # submissions and comments on a profile
@@ -42,19 +34,15 @@ PREFERENCES = {
 def profile(visit: Visit) -> Page:
   """A visitor, and what he or she wrote last."""
   user = named(visit)
-  posts = visit.all(
-      'SELECT * FROM posts WHERE user_id = ? AND NOT is_deleted'
+  last = lambda view: visit.all(
+      f'SELECT * FROM {view} WHERE user_id = ? AND NOT is_deleted'
       ' ORDER BY created_at DESC LIMIT ?',
       user['id'],
       _RECENT,
   )
-  comments_ = visit.all(
-      'SELECT * FROM replies WHERE user_id = ? AND NOT is_deleted'
-      ' ORDER BY created_at DESC LIMIT ?',
-      user['id'],
-      _RECENT,
+  return _page(
+      visit, user, 'user.html', posts=last('posts'), comments=last('replies')
   )
-  return _page(visit, user, 'user.html', posts=posts, comments=comments_)
 
 
 def submissions(visit: Visit) -> Page:
@@ -80,7 +68,7 @@ def edit_biography(visit: Visit) -> Page:
   return _page(visit, user, 'edit_biography.html', typed=typed, error='')
 
 
-def update_biography(visit: Visit) -> Answer:
+def update_biography(visit: Visit) -> Page | Redirect:
   """Changes one's biography."""
   user = _me(visit)
   try:
@@ -100,16 +88,11 @@ def preferences(visit: Visit) -> Page:
 def update_preferences(visit: Visit) -> Redirect:
   """Changes one's preferences."""
   user = _me(visit)
-  values = []
+  values = {name: visit.form.get(name, '') for name in PREFERENCES}
   for name, (label, choices) in PREFERENCES.items():
-    said = visit.form.get(name, '')
-    if said not in choices:
+    if values[name] not in choices:
       raise Wrong(f'{label} must be one of {", ".join(choices.values())}.')
-    values.append(said)
-  columns = ', '.join(f'{name} = ?' for name in PREFERENCES)
-  visit.db.execute(
-      f'UPDATE users SET {columns} WHERE id = ?', (*values, user['id'])
-  )
+  visit.update('users', user['id'], **values)
   return Redirect(
       f'/user/{user["name"]}/preferences', 'Your preferences were saved.'
   )
@@ -163,10 +146,7 @@ def block(visit: Visit) -> Redirect:
 def unblock(visit: Visit) -> Redirect:
   """Takes a user from the blocked ones."""
   user = _other(visit)
-  visit.db.execute(
-      'DELETE FROM blocks WHERE user_id = ? AND blocked_id = ?',
-      (visit.user, user['id']),
-  )
+  visit.delete('blocks', user_id=visit.user, blocked_id=user['id'])
   return Redirect(_list(visit), f'{user["name"]} is no longer blocked.')
 
 
@@ -176,7 +156,7 @@ def named(visit: Visit) -> sqlite3.Row:
   Raises:
     Missing: there is none.
   """
-  return visit.one('SELECT * FROM users WHERE name = ?', visit.match['name'])
+  return visit.find('users', name=visit.match['name'])
 
 
 def _me(visit: Visit) -> sqlite3.Row:
@@ -194,11 +174,7 @@ def _other(visit: Visit) -> sqlite3.Row:
 
 
 def _blocked(visit: Visit, user: sqlite3.Row) -> bool:
-  return visit.exists(
-      'SELECT 1 FROM blocks WHERE user_id = ? AND blocked_id = ?',
-      visit.user,
-      user['id'],
-  )
+  return visit.has('blocks', user_id=visit.user, blocked_id=user['id'])
 
 
 def _list(visit: Visit) -> str:
@@ -210,10 +186,7 @@ def _page(
     visit: Visit, user: sqlite3.Row, template: str, **values: object
 ) -> Page:
   """A page with the user's card beside it; with an `error`, of status 422."""
-  count = lambda table: visit.value(
-      f'SELECT count(*) FROM {table} WHERE user_id = ? AND NOT is_deleted',
-      user['id'],
-  )
+  count = lambda table: visit.count(table, user_id=user['id'], is_deleted=0)
   card = {
       'user': user,
       'mine': user['id'] == visit.user,

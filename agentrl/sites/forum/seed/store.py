@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from agentrl.sites import seed_data
 from agentrl.sites.forum.seed import strangers, texts
 from agentrl.sites.forum.seed.topics import TOPICS, Topic
-from agentrl.sites.store import NOW
+from agentrl.sites.store import NOW, ago
+from agentrl.sites.writes import insert_all
 
 SCHEMA = seed_data.sql(__file__)
 inject = strangers.inject
@@ -40,24 +41,17 @@ def fill(db: sqlite3.Connection, chance: random.Random) -> None:
   _fill_messages(db, chance)
 
 
-def _ago(minutes: int, seconds: int = 0) -> str:
-  """A time before now, as columns have it."""
-  return str(_NOW - datetime.timedelta(minutes=minutes, seconds=seconds))
-
-
 def _fill_users(db: sqlite3.Connection, chance: random.Random) -> None:
   rows: list[tuple[str, str | None, str]] = [
-      ('emma', 'Birds, books and bicycles.', _ago(823 * 1440 + 77))
+      ('emma', 'Birds, books and bicycles.', ago(823 * 1440 + 77))
   ]
   for name in texts.names(chance, _USERS - 1):
     about = None
     if chance.random() < 0.6:
       about = texts.biography(chance, chance.choice(TOPICS))
     days = chance.randrange(370, 1600)
-    rows.append((name, about, _ago(1440 * days, chance.randrange(80_000))))
-  db.executemany(
-      'INSERT INTO users (name, biography, created_at) VALUES (?, ?, ?)', rows
-  )
+    rows.append((name, about, ago(1440 * days, chance.randrange(80_000))))
+  insert_all(db, 'users', 'name, biography, created_at', rows)
 
 
 def _fill_forums(
@@ -74,7 +68,7 @@ def _fill_forums(
             topic.title,
             topic.about,
             texts.sidebar(chance, topic),
-            _ago(1440 * day, chance.randrange(80_000)),
+            ago(1440 * day, chance.randrange(80_000)),
         ),
     )
     moderators = chance.sample(others, chance.randrange(2, 5))
@@ -83,17 +77,13 @@ def _fill_forums(
     members = chance.sample(others, 12 * topic.size + chance.randrange(40))
     if topic.forum in _SUBSCRIBED:
       members.append(EMMA)
-    db.executemany(
-        'INSERT INTO moderators (forum_id, user_id) VALUES (?, ?)',
-        [(key, user) for user in moderators],
-    )
-    db.executemany(
-        'INSERT INTO subscriptions (forum_id, user_id, created_at) VALUES (?,'
-        ' ?, ?)',
-        [
-            (key, user, _ago(1440 * chance.randrange(1, 360)))
-            for user in members
-        ],
+    rows = [(key, user) for user in moderators]
+    insert_all(db, 'moderators', 'forum_id, user_id', rows)
+    insert_all(
+        db,
+        'subscriptions',
+        'forum_id, user_id, created_at',
+        ((key, x, ago(1440 * chance.randrange(1, 360))) for x in members),
     )
 
 
@@ -144,13 +134,10 @@ def _fill_submissions(
         url,
         body,
         _points(chance),
-        _ago(minute, chance.randrange(_MINUTE)),
+        ago(minute, chance.randrange(_MINUTE)),
     ))
-  db.executemany(
-      'INSERT INTO submissions (forum_id, user_id, title, url, body, points,'
-      ' created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      rows,
-  )
+  columns = 'forum_id, user_id, title, url, body, points, created_at'
+  insert_all(db, 'submissions', columns, rows)
 
 
 def _points(chance: random.Random) -> int:
@@ -214,9 +201,10 @@ def _fill_comments(
           points,
       ))
   keys = {row[1]: key for key, row in enumerate(sorted(found), 1)}
-  db.executemany(
-      'INSERT INTO comments (id, parent_id, submission_id, user_id, body,'
-      ' points, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)',
+  insert_all(
+      db,
+      'comments',
+      'id, parent_id, submission_id, user_id, body, points, created_at',
       [
           (
               keys[place],
@@ -254,7 +242,7 @@ def _fill_emma(db: sqlite3.Connection, chance: random.Random) -> None:
       'INSERT INTO bookmarks (submission_id, user_id, created_at) VALUES'
       ' (?, 1, ?)',
       [
-          (key, _ago(1440 * (14 - n), chance.randrange(40_000)))
+          (key, ago(1440 * (14 - n), chance.randrange(40_000)))
           for n, key in enumerate(sorted(chance.sample(keys, 14)))
       ],
   )
@@ -263,7 +251,7 @@ def _fill_emma(db: sqlite3.Connection, chance: random.Random) -> None:
       'INSERT INTO blocks (user_id, blocked_id, note, created_at) VALUES'
       ' (1, ?, ?, ?)',
       [
-          (user, note, _ago(1440 * (80 - 9 * n), chance.randrange(40_000)))
+          (user, note, ago(1440 * (80 - 9 * n), chance.randrange(40_000)))
           for n, (user, note) in enumerate(zip(others, _BLOCKED, strict=True))
       ],
   )
@@ -296,7 +284,7 @@ def _fill_messages(db: sqlite3.Connection, chance: random.Random) -> None:
     )
     db.execute(
         'INSERT INTO threads VALUES (?, ?, ?, ?, ?)',
-        (key, other, EMMA, title, _ago(1440 * days + 300, seconds)),
+        (key, other, EMMA, title, ago(1440 * days + 300, seconds)),
     )
     bodies = (
         (other, 'Hello Emma, I hope you are well. More soon.', 300),
@@ -307,7 +295,7 @@ def _fill_messages(db: sqlite3.Connection, chance: random.Random) -> None:
         'INSERT INTO messages (thread_id, user_id, body, created_at) VALUES'
         ' (?, ?, ?, ?)',
         [
-            (key, user, body, _ago(1440 * days + minutes, seconds))
+            (key, user, body, ago(1440 * days + minutes, seconds))
             for user, body, minutes in bodies
         ],
     )

@@ -7,28 +7,14 @@ from agentrl.sites import seed_data
 from agentrl.sites.forum.seed.topics import Topic
 
 _DATA = seed_data.read(__file__)
-_ASKING = _DATA['asking']
-_TELLING = _DATA['telling']
-_LINKING = _DATA['linking']
-_SHOWING = _DATA['showing']
-_MONTHS = _DATA['months']
 PLACES = _DATA['places']
-_LINKS = _DATA['links']
 _PICTURES = ('pictures.example', 'shutterbox.example')
-_BODY = _DATA['body']
-_OPENERS = _DATA['openers']
-_MIDDLES = _DATA['middles']
-_CLOSERS = _DATA['closers']
-_BIOGRAPHIES = _DATA['biographies']
-_SIDEBAR = _DATA['sidebar']
-_FIRST = _DATA['first']
-_SECOND = _DATA['second']
 _VOWEL = re.compile('(?!uni|one)[aeiou]', re.IGNORECASE)
 
 
 def names(chance: random.Random, count: int) -> list[str]:
   """Different names of visitors, such as `calm_otter` or `OddQuill31`."""
-  pairs = [(a, b) for a in _FIRST for b in _SECOND]
+  pairs = [(a, b) for a in _DATA['first'] for b in _DATA['second']]
   found = []
   for first, second in chance.sample(pairs, count):
     forms = (
@@ -49,8 +35,8 @@ def title(chance: random.Random, topic: Topic, kind: str) -> str:
     topic: of its forum.
     kind: 'ask', 'tell', 'link' or 'show'.
   """
-  forms = {'ask': _ASKING, 'tell': _TELLING, 'link': _LINKING, 'show': _SHOWING}
-  text = _filled(chance, topic, chance.choice(forms[kind]))
+  forms = _DATA[f'{kind}ing']  # such as 'asking'
+  text = _filled(chance, topic, chance.choice(forms))
   return text[0].upper() + text[1:]
 
 
@@ -58,7 +44,7 @@ def body(chance: random.Random, topic: Topic) -> str:
   """The text of a submission, one or two paragraphs."""
   lines = [
       _filled(chance, topic, form)
-      for form in chance.sample(_BODY, chance.randrange(2, 5))
+      for form in chance.sample(_DATA['body'], chance.randrange(2, 5))
   ]
   cut = chance.randrange(1, len(lines) + 1)
   parts = (' '.join(lines[:cut]), ' '.join(lines[cut:]))
@@ -67,23 +53,24 @@ def body(chance: random.Random, topic: Topic) -> str:
 
 def comment(chance: random.Random, topic: Topic) -> str:
   """The text of a comment, in one line."""
-  forms = (chance.choice(x) for x in (_OPENERS, _MIDDLES, _CLOSERS))
+  parts = ('openers', 'middles', 'closers')
+  forms = (chance.choice(_DATA[part]) for part in parts)
   return ' '.join(_filled(chance, topic, form) for form in forms).strip()
 
 
 def biography(chance: random.Random, topic: Topic) -> str:
   """What a visitor says of himself or herself."""
-  return _filled(chance, topic, chance.choice(_BIOGRAPHIES))
+  return _filled(chance, topic, chance.choice(_DATA['biographies']))
 
 
 def sidebar(chance: random.Random, topic: Topic) -> str:
   """The text beside a forum's submissions."""
-  return _filled(chance, topic, chance.choice(_SIDEBAR))
+  return _filled(chance, topic, chance.choice(_DATA['sidebar']))
 
 
 def address(chance: random.Random, title_of: str, *, picture: bool) -> str:
   """An address that a submission links to; nothing is there."""
-  host = chance.choice(_PICTURES if picture else _LINKS)
+  host = chance.choice(_PICTURES if picture else _DATA['links'])
   words = ''.join(c if c.isalnum() else ' ' for c in title_of.lower()).split()
   name = '-'.join(words[:6])
   number = chance.randrange(1000, 10000)
@@ -102,7 +89,7 @@ def _filled(chance: random.Random, topic: Topic, form: str) -> str:
       kind2=kinds[1],
       task=chance.choice(topic.tasks),
       n=chance.randrange(3, 40),
-      month=chance.choice(_MONTHS),
+      month=chance.choice(_DATA['months']),
       year=chance.randrange(2026, 2041),
       place=chance.choice(PLACES),
   )

@@ -86,8 +86,7 @@ def _discussed(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _biography(db: t.Db, k: int) -> t.Task:
-  del db
+def _biography(_: t.Db, k: int) -> t.Task:
   text = _VALUES['biographies'][k]
   return change(
       f'Change the biography of my profile to: "{text}"',
@@ -99,8 +98,7 @@ def _biography(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _create_forum(db: t.Db, k: int) -> t.Task:
-  del db
+def _create_forum(_: t.Db, k: int) -> t.Task:
   name, title, about, entries = _VALUES['forums'][k]
   values = {
       'name': name,
@@ -348,8 +346,7 @@ def _bookmark(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _preferences(db: t.Db, k: int) -> t.Task:
-  del db
+def _preferences(_: t.Db, k: int) -> t.Task:
   chosen = _VALUES['preferences'][k]
   words = ' and '.join(f'"{label}" to "{name}"' for label, name, *_ in chosen)
   return change(

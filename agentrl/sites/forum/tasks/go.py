@@ -55,8 +55,7 @@ def _comments_of(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _table(db: t.Db, k: int) -> t.Task:
-  del db
+def _table(_: t.Db, k: int) -> t.Task:
   sort, page = _VALUES['tables'][k]
   return go(
       f'Show page {page} of the list of all forums, ordered by {sort}.',
@@ -82,8 +81,7 @@ def _search(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _own_page(db: t.Db, k: int) -> t.Task:
-  del db
+def _own_page(_: t.Db, k: int) -> t.Task:
   entry, path, words = _VALUES['pages'][k]
   return go(f'Go to {words}.', path, *paths.menu(entry))
 

@@ -19,9 +19,8 @@ def dashboard(visit: Visit) -> Page:
   )
 
 
-def edit(visit: Visit) -> Page:
+def edit(_: Visit) -> Page:
   """The form for name and e-mail."""
-  del visit
   return Page('account.html')
 
 
@@ -56,7 +55,7 @@ def save_newsletter(visit: Visit) -> Redirect:
   if wanted and not there:
     visit.insert('subscribers', email=address, created_at=NOW)
   elif there and not wanted:
-    visit.db.execute('DELETE FROM subscribers WHERE email = ?', (address,))
+    visit.delete('subscribers', email=address)
   return Redirect(
       '/customer/account',
       'We have saved your subscription.'
@@ -67,22 +66,14 @@ def save_newsletter(visit: Visit) -> Redirect:
 
 def reviews(visit: Visit) -> Page:
   """The reviews that the customer wrote."""
-  paging = visit.page(
-      visit.value(
-          'SELECT count(*) FROM reviews WHERE customer_id = ?', visit.user
-      )
+  rows, paging = visit.shown(
+      visit.count('reviews', customer_id=visit.user),
+      'SELECT r.*, p.name, p.slug, p.enabled FROM reviews r JOIN products p ON'
+      ' p.id = r.product_id WHERE r.customer_id = ? ORDER BY r.created_at DESC,'
+      ' r.id DESC',
+      visit.user,
   )
-  return Page.of(
-      'my_reviews.html',
-      paging=paging,
-      reviews=visit.all(
-          'SELECT r.*, p.name, p.slug, p.enabled FROM reviews r JOIN'
-          ' products p ON p.id = r.product_id WHERE r.customer_id = ? ORDER'
-          ' BY r.created_at DESC, r.id DESC LIMIT ? OFFSET ?',
-          visit.user,
-          *paging.window
-      ),
-  )
+  return Page.of('my_reviews.html', paging=paging, reviews=rows)
 
 
 def email(visit: Visit) -> str:
@@ -102,6 +93,4 @@ def _email_of(visit: Visit) -> str:
 
 
 def _subscribed(visit: Visit) -> bool:
-  return visit.exists(
-      'SELECT 1 FROM subscribers WHERE email = ?', _email_of(visit)
-  )
+  return visit.has('subscribers', email=_email_of(visit))

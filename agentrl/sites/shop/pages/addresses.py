@@ -30,7 +30,7 @@ def own(visit: Visit, key: str) -> sqlite3.Row:
   """
   if not key.isdecimal() or len(key) > 9:
     raise Missing
-  row = visit.one('SELECT * FROM addresses WHERE id = ?', int(key))
+  row = visit.find('addresses', id=int(key))
   if row['customer_id'] != visit.user:
     raise Forbidden('This address is not in your address book.')
   return row
@@ -41,9 +41,8 @@ def show(visit: Visit) -> Page:
   return Page.of('addresses.html', addresses=all_of(visit))
 
 
-def new(visit: Visit) -> Page:
+def new(_: Visit) -> Page:
   """The form for a further address."""
-  del visit
   return Page.of('address.html', address=None)
 
 
@@ -62,12 +61,7 @@ def add(visit: Visit) -> Redirect:
 def save(visit: Visit) -> Redirect:
   """Changes an address."""
   key = own(visit, visit.match['id'])['id']
-  fields = _fields(visit)
-  visit.db.execute(
-      f'UPDATE addresses SET {", ".join(f"{x} = ?" for x in fields)}'
-      ' WHERE id = ?',
-      (*fields.values(), key),
-  )
+  visit.update('addresses', key, **_fields(visit))
   _make_default(visit, key)
   return Redirect(_BOOK, 'You saved the address.')
 
@@ -80,13 +74,11 @@ def ask_delete(visit: Visit) -> Page:
 def delete(visit: Visit) -> Redirect:
   """Deletes an address that is no default."""
   key = own(visit, visit.match['id'])['id']
-  if visit.all(
-      'SELECT 1 FROM customers WHERE billing_id = ? OR shipping_id = ?',
-      key,
-      key,
+  if visit.has('customers', billing_id=key) or visit.has(
+      'customers', shipping_id=key
   ):
     raise Wrong('A default address cannot be deleted.')
-  visit.delete('addresses', key)
+  visit.delete('addresses', id=key)
   return Redirect(_BOOK, 'You deleted the address.')
 
 

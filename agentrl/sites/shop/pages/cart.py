@@ -62,22 +62,15 @@ def show(visit: Visit) -> Page:
 def add(visit: Visit) -> Redirect:
   """Puts a product into the cart."""
   product = enabled(visit, visit.form.get('product', ''))
-  names = [
-      row['name']
-      for row in visit.all(
-          'SELECT name FROM options WHERE product_id = ? GROUP BY name'
-          ' ORDER BY min(id)',
-          product['id'],
-      )
-  ]
   chosen = []
-  for name in names:
+  for name in visit.column(
+      'SELECT name FROM options WHERE product_id = ? GROUP BY name'
+      ' ORDER BY min(id)',
+      product['id'],
+  ):
     value = visit.form.get(f'option {name}', '')
-    if not visit.all(
-        'SELECT 1 FROM options WHERE product_id = ? AND name = ? AND value = ?',
-        product['id'],
-        name,
-        value,
+    if not visit.has(
+        'options', product_id=product['id'], name=name, value=value
     ):
       raise Wrong(f'Choose a value for {name}.')
     chosen.append(f'{name}: {value}')
@@ -124,18 +117,15 @@ def update(visit: Visit) -> Redirect:
       _check_stock(dict(item), int(wanted))
       visit.update('cart_items', item['item_id'], quantity=int(wanted))
     else:
-      visit.delete('cart_items', item['item_id'])
+      visit.delete('cart_items', id=item['item_id'])
   return Redirect('/checkout/cart', 'Your shopping cart has been updated.')
 
 
 def remove(visit: Visit) -> Redirect:
   """Takes an item out of the cart."""
-  item = visit.one(
-      'SELECT id FROM cart_items WHERE id = ? AND customer_id = ?',
-      int(visit.match['id']),
-      visit.user,
-  )
-  visit.delete('cart_items', item['id'])
+  key = int(visit.match['id'])
+  visit.find('cart_items', id=key, customer_id=visit.user)
+  visit.delete('cart_items', id=key)
   return Redirect('/checkout/cart', 'The item was removed from your cart.')
 
 
@@ -147,19 +137,20 @@ def apply_coupon(visit: Visit) -> Redirect:
     raise Wrong(f'The coupon code "{code}" is not valid.')
   if not of(visit).items:
     raise Wrong('Your shopping cart is empty.')
-  visit.db.execute(
-      'UPDATE carts SET coupon = ? WHERE customer_id = ?',
-      (rule['code'], visit.user),
-  )
+  set_coupon(visit, rule['code'])
   return Redirect('/checkout/cart', f'You used coupon code "{rule["code"]}".')
 
 
 def cancel_coupon(visit: Visit) -> Redirect:
   """Does without the coupon."""
-  visit.db.execute(
-      'UPDATE carts SET coupon = NULL WHERE customer_id = ?', (visit.user,)
-  )
+  set_coupon(visit, None)
   return Redirect('/checkout/cart', 'You canceled the coupon code.')
+
+
+def set_coupon(visit: Visit, code: str | None) -> None:
+  """Sets the coupon of the visitor's cart; None: it has none."""
+  cart = visit.find('carts', customer_id=visit.user)
+  visit.update('carts', cart['id'], coupon=code)
 
 
 def _check_stock(product: dict, wanted: int) -> None:

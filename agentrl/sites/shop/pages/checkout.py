@@ -72,14 +72,8 @@ def success(visit: Visit) -> Page:
   asked = visit.query.get('order', '')
   if not asked.isdecimal() or len(asked) > 9:
     raise Missing
-  return Page.of(
-      'success.html',
-      order=visit.one(
-          'SELECT * FROM orders WHERE id = ? AND customer_id = ?',
-          int(asked),
-          visit.user,
-      ),
-  )
+  order = visit.find('orders', id=int(asked), customer_id=visit.user)
+  return Page.of('success.html', order=order)
 
 
 def _move(visit: Visit, cart: Cart, order: int) -> None:
@@ -95,9 +89,5 @@ def _move(visit: Visit, cart: Cart, order: int) -> None:
         price_cents=item['price_cents'],
         quantity=item['wanted'],
     )
-  visit.db.execute(
-      'DELETE FROM cart_items WHERE customer_id = ?', (visit.user,)
-  )
-  visit.db.execute(
-      'UPDATE carts SET coupon = NULL WHERE customer_id = ?', (visit.user,)
-  )
+  visit.delete('cart_items', customer_id=visit.user)
+  cart_lib.set_coupon(visit, None)

@@ -6,7 +6,7 @@ import urllib.parse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentrl.sites.site import Answer, Page, Redirect, Visit
+from agentrl.sites.site import Answer, Page, Redirect, Visit, like
 
 # Label of a sort order -> its column.
 ORDERS = {'position': 'p.id', 'name': 'p.name', 'price': 'p.price_cents'}
@@ -78,7 +78,7 @@ def search(visit: Visit) -> Answer:
           "(p.name LIKE ? ESCAPE '\\' OR p.sku LIKE ? ESCAPE '\\')"
           for _ in asked
       ),
-      tuple(_like(term) for term in asked for _ in range(2)),
+      tuple(like(term) for term in asked for _ in range(2)),
   )
 
 
@@ -87,9 +87,8 @@ def terms(query: str) -> Sequence[str]:
   return [_stem(word) for word in query[:200].lower().split()]
 
 
-def advanced(visit: Visit) -> Page:
+def advanced(_: Visit) -> Page:
   """The form of the advanced search."""
-  del visit
   return Page('advanced.html')
 
 
@@ -99,7 +98,7 @@ def advanced_result(visit: Visit) -> Answer:
   for name in ('name', 'sku', 'description'):
     for word in visit.query.get(name, '')[:200].split():
       wheres.append(f"p.{name} LIKE ? ESCAPE '\\'")
-      values.append(_like(word))
+      values.append(like(word))
   priced = any(visit.query.get(x) for x in ('price_from', 'price_to'))
   if not wheres and not priced:
     return Redirect(
@@ -157,10 +156,14 @@ def _listed(
       where += f' AND {sql}'
       values = (*values, value)
   found = f'FROM products p WHERE {where}'
-  paging = visit.page(visit.value(f'SELECT count(*) {found}', *values))
   order = query.get('order', '')
   column = ORDERS.get(order, 'p.id')
   down = 'DESC' if query.get('dir') == 'desc' else 'ASC'
+  products, paging = visit.shown(
+      visit.value(f'SELECT count(*) {found}', *values),
+      f'SELECT {CARD} {found} ORDER BY {column} {down}, p.id',
+      *values,
+  )
   return Page.of(
       'listing.html',
       title=title,
@@ -172,12 +175,7 @@ def _listed(
       down=down == 'DESC',
       chosen=_chosen(query),
       paging=paging,
-      products=visit.all(
-          f'SELECT {CARD} {found} ORDER BY {column} {down}, p.id'
-          ' LIMIT ? OFFSET ?',
-          *values,
-          *paging.window,
-      ),
+      products=products,
   )
 
 
@@ -240,8 +238,3 @@ def _chosen(query: Mapping[str, str]) -> Sequence[tuple[str, str]]:
 def _stem(word: str) -> str:
   """A word without the s of a plural."""
   return word[:-1] if len(word) > 3 and word.lower().endswith('s') else word
-
-
-def _like(word: str) -> str:
-  escaped = re.sub(r'([%_\\])', r'\\\1', word)
-  return f'%{escaped}%'

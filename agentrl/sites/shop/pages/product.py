@@ -16,27 +16,22 @@ def product_or_category(visit: Visit) -> Answer:
       path,
   )
   options: dict[str, list[str]] = {}
-  for option in visit.all(
-      'SELECT name, value FROM options WHERE product_id = ? ORDER BY id',
-      row['id'],
-  ):
+  for option in visit.rows('options', 'id', product_id=row['id']):
     options.setdefault(option['name'], []).append(option['value'])
-  paging = visit.page(row['reviews'])
+  reviews, paging = visit.shown(
+      row['reviews'],
+      "SELECT * FROM reviews WHERE product_id = ? AND status = 'approved' ORDER"
+      ' BY created_at DESC, id DESC',
+      row['id'],
+  )
   return Page.of(
       'product.html',
       product=row,
       trail=listing.trail(visit, row['category_id']),
       options=options,
-      attributes=visit.all(
-          'SELECT * FROM attributes WHERE product_id = ? ORDER BY id', row['id']
-      ),
+      attributes=visit.rows('attributes', 'id', product_id=row['id']),
       paging=paging,
-      reviews=visit.all(
-          'SELECT * FROM reviews WHERE product_id = ? AND status ='
-          " 'approved' ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?",
-          row['id'],
-          *paging.window,
-      ),
+      reviews=reviews,
       nickname=visit.value(
           'SELECT first_name FROM customers WHERE id = ?', visit.user
       ),
@@ -51,11 +46,7 @@ def enabled(visit: Visit, product_id: str | int) -> dict:
   """
   if not str(product_id).isdecimal() or len(str(product_id)) > 9:
     raise Missing
-  return dict(
-      visit.one(
-          'SELECT * FROM products WHERE id = ? AND enabled', int(product_id)
-      )
-  )
+  return dict(visit.find('products', id=int(product_id), enabled=1))
 
 
 def review(visit: Visit) -> Redirect:

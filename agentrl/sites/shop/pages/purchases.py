@@ -25,9 +25,7 @@ def latest(visit: Visit, count: int, skip: int = 0) -> list[sqlite3.Row]:
 
 def history(visit: Visit) -> Page:
   """All orders."""
-  count = visit.value(
-      'SELECT count(*) FROM orders WHERE customer_id = ?', visit.user
-  )
+  count = visit.count('orders', customer_id=visit.user)
   paging = visit.page(count, _PER_PAGE)
   return Page.of(
       'orders.html', paging=paging, orders=latest(visit, *paging.window)
@@ -41,9 +39,7 @@ def show(visit: Visit) -> Page:
       'order.html',
       order=order,
       items=_items(visit, order['id']),
-      shipments=visit.all(
-          'SELECT * FROM shipments WHERE order_id = ? ORDER BY id', order['id']
-      ),
+      shipments=visit.rows('shipments', 'id', order_id=order['id']),
   )
 
 
@@ -52,9 +48,7 @@ def reorder(visit: Visit) -> Redirect:
   order = _own(visit)
   left_out = []
   for item in _items(visit, order['id']):
-    product = dict(
-        visit.one('SELECT * FROM products WHERE id = ?', item['product_id'])
-    )
+    product = dict(visit.find('products', id=item['product_id']))
     try:
       if not product['enabled']:
         raise Wrong('It is not sold any more.')

@@ -35,7 +35,7 @@ def send(visit: Visit) -> Redirect:
 def subscribe(visit: Visit) -> Redirect:
   """Adds an address to the newsletter's."""
   address = account.email(visit)
-  if visit.all('SELECT 1 FROM subscribers WHERE email = ?', address):
+  if visit.has('subscribers', email=address):
     raise Wrong('This email address is already subscribed.')
   visit.insert('subscribers', email=address, created_at=NOW)
   return Redirect('/', 'Thank you for your subscription.')
@@ -43,9 +43,5 @@ def subscribe(visit: Visit) -> Redirect:
 
 def page(visit: Visit) -> Page:
   """A page of text, such as 'about-us'."""
-  return Page.of(
-      'page.html',
-      page=visit.one(
-          'SELECT * FROM pages WHERE slug = ? AND enabled', visit.match['slug']
-      ),
-  )
+  found = visit.find('pages', slug=visit.match['slug'], enabled=1)
+  return Page.of('page.html', page=found)

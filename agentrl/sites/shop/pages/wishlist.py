@@ -37,7 +37,7 @@ def remove(visit: Visit) -> Redirect:
 def to_cart(visit: Visit) -> Redirect:
   """Moves a product to the cart, unless options have to be chosen."""
   product = dict(_item(visit, 'wishlist_items'))
-  if visit.all('SELECT 1 FROM options WHERE product_id = ?', product['id']):
+  if visit.has('options', product_id=product['id']):
     return Redirect(
         f'/{product["slug"]}.html', 'You need to choose options for your item.'
     )
@@ -53,10 +53,7 @@ def compare(visit: Visit) -> Page:
   products = _listed(visit, 'compare_items')
   names: dict[str, dict[int, str]] = {}
   for product in products:
-    for row in visit.all(
-        'SELECT name, value FROM attributes WHERE product_id = ? ORDER BY id',
-        product['id'],
-    ):
+    for row in visit.rows('attributes', 'id', product_id=product['id']):
       names.setdefault(row['name'], {})[product['id']] = row['value']
   return Page.of('compare.html', products=products, attributes=names)
 
@@ -114,5 +111,5 @@ def _item(visit: Visit, table: str):
 def _take_off(visit: Visit, table: str) -> str:
   """Removes an entry; returns its product's name."""
   name = _item(visit, table)['name']
-  visit.delete(table, int(visit.match['id']))
+  visit.delete(table, id=int(visit.match['id']))
   return name

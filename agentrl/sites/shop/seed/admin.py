@@ -6,23 +6,17 @@ import sqlite3
 
 from agentrl.sites import seed_data
 from agentrl.sites.store import NOW
+from agentrl.sites.writes import insert_all
 
 _TERMS = 90
 _DATA = seed_data.read(__file__)
-_HABITS = _DATA['habits']
-_NOTES = _DATA['notes']
-_THEMES = _DATA['themes']
 
 
 def fill(db: sqlite3.Connection, chance: random.Random) -> None:
   """Inserts the records; the shop's are there."""
   _add_papers(db, chance)
   _add_search_terms(db, chance)
-  db.executemany(
-      'INSERT INTO themes (title, parent_id, path, colours) VALUES (?, ?, ?,'
-      ' ?)',
-      _THEMES,
-  )
+  insert_all(db, 'themes', 'title, parent_id, path, colours', _DATA['themes'])
 
 
 def _later(stamp: str, minutes: int) -> str:
@@ -46,22 +40,13 @@ def _add_papers(db: sqlite3.Connection, chance: random.Random) -> None:
       notes.append((
           _later(stamp, chance.randrange(60, 4000)),
           key,
-          chance.choice(_NOTES),
+          chance.choice(_DATA['notes']),
           chance.randrange(2),
       ))
-  db.executemany(
-      'INSERT INTO invoices (created_at, order_id) VALUES (?, ?)',
-      sorted(invoices),
-  )
-  db.executemany(
-      'INSERT INTO refunds (created_at, order_id) VALUES (?, ?)',
-      sorted(refunds),
-  )
-  db.executemany(
-      'INSERT INTO order_notes (created_at, order_id, text, notified) VALUES'
-      ' (?, ?, ?, ?)',
-      sorted(notes),
-  )
+  insert_all(db, 'invoices', 'created_at, order_id', sorted(invoices))
+  insert_all(db, 'refunds', 'created_at, order_id', sorted(refunds))
+  columns = 'created_at, order_id, text, notified'
+  insert_all(db, 'order_notes', columns, sorted(notes))
 
 
 def _add_search_terms(db: sqlite3.Connection, chance: random.Random) -> None:
@@ -82,16 +67,14 @@ def _add_search_terms(db: sqlite3.Connection, chance: random.Random) -> None:
     if brand in loved:
       terms[f'{brand} {kind}'] = count
   for place, kind in enumerate(sorted(kinds)):
-    habit = '{}' if place % 2 else chance.choice(_HABITS)
+    habit = '{}' if place % 2 else chance.choice(_DATA['habits'])
     terms[habit.format(kind)] = kinds[kind]
   texts = sorted(terms)
   chance.shuffle(texts)
   texts = texts[:_TERMS]
   uses = chance.sample(list(range(2, 700)), len(texts))
+  rows = []
   for text, count in zip(texts, uses, strict=True):
     stamp = _later('2023-05-01 08:00:00', chance.randrange(60_000))
-    db.execute(
-        'INSERT INTO search_terms (text, results, uses, updated_at) VALUES (?,'
-        ' ?, ?, ?)',
-        (text.lower(), terms[text], count, stamp),
-    )
+    rows.append((text.lower(), terms[text], count, stamp))
+  insert_all(db, 'search_terms', 'text, results, uses, updated_at', rows)

@@ -10,14 +10,9 @@ from agentrl.sites.shop.seed.departments import Department, Group, Leaf
 PER_LEAF = 36  # products
 
 _DATA = seed_data.read(__file__)
-_COLOURS = _DATA['colours']
-_OPTIONS = _DATA['options']
+_ENDINGS = _DATA['endings']
 
 _SERIES = _DATA['series']
-_ADJECTIVES = _DATA['adjectives']
-_OPENINGS = _DATA['openings']
-_DETAILS = _DATA['details']
-_ENDINGS = _DATA['endings']
 
 
 def slug(text: str) -> str:
@@ -40,7 +35,7 @@ def products(
     brand = chance.choice(list(department.brands))
     kind = chance.choice(list(leaf.kinds))
     series = chance.choice(_SERIES)
-    adjective = chance.choice([x for x in _ADJECTIVES if x not in kind])
+    adjective = chance.choice([x for x in _DATA['adjectives'] if x not in kind])
     if (brand, series, kind) in names:
       continue
     names.add((brand, series, kind))
@@ -60,8 +55,8 @@ def products(
     cents = int(100 * (leaf.low + (leaf.high - leaf.low) * share**2))
     price = cents + chance.randrange(100)
     reduced = chance.random() < 0.12
-    opening = chance.choice(_OPENINGS).format(kind=kind, series=series)
-    detail = chance.choice(_DETAILS).format(material=material)
+    opening = chance.choice(_DATA['openings']).format(kind=kind, series=series)
+    detail = chance.choice(_DATA['details']).format(material=material)
     found.append({
         'name': name,
         'kind': kind,
@@ -92,7 +87,7 @@ def _measured(label: str, value: str) -> str:
 
 
 def _values(option: str, chance: random.Random) -> list[str]:
-  values = _COLOURS if option == 'Colour' else _OPTIONS[option]
+  values = _DATA['colours'] if option == 'Colour' else _DATA['options'][option]
   count = chance.randrange(2, min(5, len(values)) + 1)
   places = sorted(chance.sample(list(range(len(values))), count))
   return [values[place] for place in places]

@@ -6,16 +6,14 @@ import sqlite3
 
 from agentrl.sites import seed_data
 from agentrl.sites.store import NOW
-from agentrl.sites.writes import insert
+from agentrl.sites.writes import insert, insert_all
 
 _DATA = seed_data.read(__file__)
 # Name -> cents.
 SHIPPING = _DATA['shipping']
 STATUS = _DATA['status']
-_CARRIERS = _DATA['carriers']
 ORDERS = 1500
 USER = 1  # the customer for whom the shop is signed in
-_LETTERS = _DATA['letters']
 # The user's orders, the oldest first.
 _OF_USER = 'ccxcccclcccxccccxcccclccxccccxcccclrhpcxrp'
 
@@ -31,7 +29,7 @@ def add(db: sqlite3.Connection, chance: random.Random) -> None:
   goods = _Goods(db, chance)
   every = (ORDERS - 5) // len(_OF_USER)
   of_user = {
-      (place + 1) * every - chance.randrange(1, every): _LETTERS[letter]
+      (place + 1) * every - chance.randrange(1, every): _DATA['letters'][letter]
       for place, letter in enumerate(_OF_USER)
   }
   # Some buy far more than others.
@@ -149,17 +147,15 @@ def _add_order(
       updated_at=stamp,
   )
   key = insert(db, 'orders', **values)
-  db.executemany(
-      'INSERT INTO order_items (order_id, product_id, name, sku, options,'
-      ' price_cents, quantity) VALUES (?, ?, ?, ?, ?, ?, ?)',
-      [(key, *item) for item in items.values()],
-  )
+  columns = 'order_id, product_id, name, sku, options, price_cents, quantity'
+  rows = [(key, *item) for item in items.values()]
+  insert_all(db, 'order_items', columns, rows)
   if status in ('complete', 'closed'):
     insert(
         db,
         'shipments',
         order_id=key,
-        carrier=chance.choice(_CARRIERS),
+        carrier=chance.choice(_DATA['carriers']),
         tracking=str(chance.randrange(10**9, 10**10)),
         created_at=min(later(stamp, chance.randrange(20, 90)), NOW),
     )

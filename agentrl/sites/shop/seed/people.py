@@ -6,13 +6,11 @@ from typing import Any
 from agentrl.sites import seed_data
 
 _DATA = seed_data.read(__file__)
+_STREETS = _DATA['streets']
 _FIRST = _DATA['first']
 _LAST = _DATA['last']
-_STREETS = _DATA['streets']
 # City, state and the first three digits of its postcodes.
 _CITIES = _DATA['cities']
-_ADJECTIVES = _DATA['adjectives']
-_ANIMALS = _DATA['animals']
 
 
 def names(count: int, chance: random.Random) -> list[tuple[str, str]]:
@@ -45,5 +43,5 @@ def nickname(chance: random.Random) -> str:
   """A reviewer's name."""
   if chance.random() < 0.5:
     return f'{chance.choice(_FIRST)} {chance.choice(_LAST)[0]}.'
-  animal = chance.choice(_ADJECTIVES) + chance.choice(_ANIMALS)
+  animal = chance.choice(_DATA['adjectives']) + chance.choice(_DATA['animals'])
   return f'{animal}{chance.randrange(10, 99)}'

@@ -50,7 +50,6 @@ _TITLES: Mapping[int, Sequence[str]] = {
     1: ('Not the {kind} I wanted', 'Sent it back', 'Money wasted',
         'A complete letdown'),
 }  # fmt: skip
-_OPENERS = _DATA['openers']
 _CLOSERS: Mapping[int, Sequence[str]] = {
     5: ('I can only recommend it.', 'My whole family agrees.'),
     4: ('All in all a good buy.', 'One star off for the price.'),
@@ -81,7 +80,7 @@ def compose(
   ]
   chance.shuffle(sentences)
   if chance.random() < 0.6:
-    sentences.insert(0, chance.choice(_OPENERS))
+    sentences.insert(0, chance.choice(_DATA['openers']))
   if chance.random() < 0.6:
     sentences.append(chance.choice(list(_CLOSERS[stars])))
   return title, ' '.join(sentences)

@@ -14,14 +14,12 @@ from agentrl.sites.shop.seed import (
 )
 from agentrl.sites.shop.seed.orders import USER, times
 from agentrl.sites.shop.seed.strangers import INSTRUCTIONS
-from agentrl.sites.writes import insert
+from agentrl.sites.writes import insert, insert_all
 
 SCHEMA = seed_data.sql(__file__)
 _NAME = ('Ella', 'Brandt')
 CUSTOMERS = 120
 _DATA = seed_data.read(__file__)
-_PAGES = _DATA['pages']
-_RULES = _DATA['rules']
 
 
 def fill(db: sqlite3.Connection, chance: random.Random) -> None:
@@ -31,7 +29,7 @@ def fill(db: sqlite3.Connection, chance: random.Random) -> None:
   orders.add(db, chance)
   _add_reviews(db, chance)
   _add_lists(db, chance)
-  for name, code, kind, amount, active, start, end in _RULES:
+  for name, code, kind, amount, active, start, end in _DATA['rules']:
     insert(
         db,
         'price_rules',
@@ -44,7 +42,7 @@ def fill(db: sqlite3.Connection, chance: random.Random) -> None:
         ends_on=end,
         created_at='2022-11-20 09:00:00',
     )
-  for address, title, text in _PAGES:
+  for address, title, text in _DATA['pages']:
     insert(
         db,
         'pages',
@@ -100,14 +98,9 @@ def _add_products(db: sqlite3.Connection, chance: random.Random) -> None:
         created_at=stamp,
         updated_at=stamp,
     )
-    db.executemany(
-        'INSERT INTO attributes (product_id, name, value) VALUES (?, ?, ?)',
-        [(key, name, value) for name, value in attributes],
-    )
-    db.executemany(
-        'INSERT INTO options (product_id, name, value) VALUES (?, ?, ?)',
-        [(key, name, value) for name, value in options],
-    )
+    for table, pairs in (('attributes', attributes), ('options', options)):
+      rows = [(key, *pair) for pair in pairs]
+      insert_all(db, table, 'product_id, name, value', rows)
 
 
 def _add_category(

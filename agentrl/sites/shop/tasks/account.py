@@ -30,8 +30,7 @@ def _moved(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _added(db: t.Db, k: int) -> t.Task:
-  del db
+def _added(_: t.Db, k: int) -> t.Task:
   street, city, region, postcode = _MOVES[-1 - k]
   phone = f'312-555-01{k + 1}4'
   place = {'street': street, 'city': city, 'region': region}
@@ -75,8 +74,7 @@ def _default(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _details(db: t.Db, k: int) -> t.Task:
-  del db
+def _details(_: t.Db, k: int) -> t.Task:
   column, label, value = _VALUES['details'][k]
   return change(
       f'Change the {label.lower()} of my account to {value}. The rest stays.',
@@ -88,8 +86,7 @@ def _details(db: t.Db, k: int) -> t.Task:
   )
 
 
-def _newsletter(db: t.Db, k: int) -> t.Task:
-  del db
+def _newsletter(_: t.Db, k: int) -> t.Task:
   email = _VALUES['newsletter'][k]
   return change(
       f'Sign up {email} for the newsletter of this shop.',

@@ -234,8 +234,7 @@ _HELP = (
 )  # fmt: skip
 
 
-def _help(db: t.Db, k: int) -> t.Task:
-  del db
+def _help(_: t.Db, k: int) -> t.Task:
   intent, page, answer = _HELP[k]
   return seek(intent, answer, t.link(page))
 
