@@ -49,7 +49,9 @@ def test_options_choose_tasks_or_pass_by():
 def test_unknown_names_list_the_known():
   with pytest.raises(ConfigError, match='known: textcraft, babyai'):
     envs.get('chess')
-  with pytest.raises(ConfigError, match='no option depth; did you mean min_depth'):
+  with pytest.raises(
+      ConfigError, match='no option depth; did you mean min_depth'
+  ):
     envs.get('textcraft').open(depth=1)
   with pytest.raises(ConfigError, match='known: train, dev, test'):
     envs.get('textcraft').tasks('validation')

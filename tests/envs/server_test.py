@@ -405,7 +405,12 @@ def test_no_action_makes_a_quick_step_slow(action):
     'env_name, options, error, words',
     [
         ('chess', {}, ConfigError, 'known: textcraft, babyai'),
-        ('babyai', {'level': 1}, ConfigError, 'no option level; did you mean levels'),
+        (
+            'babyai',
+            {'level': 1},
+            ConfigError,
+            'no option level; did you mean levels',
+        ),
         (
             'textcraft',
             {'max_depth': 9},

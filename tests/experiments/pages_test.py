@@ -14,9 +14,7 @@ PAGE = (
 
 
 def test_each_argument_of_agentgym_rl_is_mapped_to_a_field():
-  known = {
-      path for algo in ONLINE for path in config_lib.leaves('train', algo)
-  }
+  known = {path for algo in ONLINE for path in config_lib.leaves('train', algo)}
   rows = re.findall(r'^\| (`.*?) \| (.*?) \| .*\|$', PAGE.read_text(), re.M)
   assert len(rows) > 30
   found = []
