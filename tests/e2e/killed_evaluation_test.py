@@ -4,7 +4,13 @@ import signal
 
 import pytest
 
-from tests.e2e.running import finish, start, summary_of, wait_for
+from tests.e2e.running import (
+    QUICKSTART,
+    finish,
+    start,
+    summary_of,
+    wait_for,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +24,6 @@ FLAGS = (
     # One after the other: there is time for a kill.
     '--config.rollout.concurrency=1',
 )
-QUICKSTART = 'configs/quickstart.py:tiny'
 
 
 def whole_lines(path):

@@ -36,7 +36,8 @@ def command():
     for name, value in values.items():
       if isinstance(value, dict):
         fill(section[name], value)
-      elif value is not None:  # whose name may be gone
+      # One without a value may be gone, as that of the kernels is.
+      elif value is not None and name != 'attention':
         section[name] = tuple(value) if isinstance(value, list) else value
 
   fill(config, load('run/config.json'))
