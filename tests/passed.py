@@ -40,11 +40,12 @@ class Passed:
 
   def __init__(self, config: pytest.Config):
     told = getattr(config, 'workerinput', None)
-    self._path = None if told else cache.private('passed') / digest()
+    self._path = None if told else _file()
     if told:
       self.before = set(told['passed'])
-    elif os.environ.get('AGENTRL_SKIP_PASSED') and self._path.exists():
-      self.before = set(self._path.read_text().splitlines())
+    elif os.environ.get('AGENTRL_SKIP_PASSED') and self._path:
+      names = self._path.read_text() if self._path.exists() else ''
+      self.before = set(names.splitlines())
     else:
       self.before = set()
     self._now, self._bad = set(), set()
@@ -79,6 +80,14 @@ class Passed:
           f'up to {len(self.before)} tests of the sites are left out: they have'
           ' passed here with the very same content'
       )
+
+
+def _file() -> pathlib.Path | None:
+  """Has the names of what has passed; None: there is no folder to keep it."""
+  try:
+    return cache.private('passed') / digest()
+  except EnvError:
+    return None
 
 
 def digest() -> str:

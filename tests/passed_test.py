@@ -82,3 +82,12 @@ def test_packages_and_settings_count(monkeypatch):
   first = passed.digest()
   monkeypatch.setenv('AGENTRL_WEBARENA_TASKS', '2')
   assert passed.digest() != first
+
+
+def test_without_a_folder_all_run(tmp_path, monkeypatch):
+  (tmp_path / 'file').touch()
+  monkeypatch.setenv('AGENTRL_CACHE', str(tmp_path / 'file'))
+  plugin, left = session()
+  plugin.pytest_runtest_logreport(report(NAMES[0]))
+  plugin.pytest_sessionfinish()
+  assert left == NAMES
