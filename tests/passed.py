@@ -1,9 +1,10 @@
 """Tests of the web sites that have passed on this machine, to be left out.
 
 They are many, and what they test changes rarely. Whoever sets
-$AGENTRL_SKIP_PASSED leaves out those that have passed here with the very same
-content, packages and settings; without it all of them run. Any change to what
-they test, or to themselves, makes all of them run again.
+$AGENTRL_SKIP_PASSED leaves out those that have passed here, with it set, with
+the very same content, packages and settings; without it all of them run, and
+nothing is remembered. Any change to what they test, or to themselves, makes all
+of them run again.
 """
 
 import hashlib
@@ -40,12 +41,12 @@ class Passed:
 
   def __init__(self, config: pytest.Config):
     told = getattr(config, 'workerinput', None)
-    self._path = None if told else _file()
+    keeps = os.environ.get('AGENTRL_SKIP_PASSED') and not told
+    self._path = _file() if keeps else None
     if told:
       self.before = set(told['passed'])
-    elif os.environ.get('AGENTRL_SKIP_PASSED') and self._path:
-      names = self._path.read_text() if self._path.exists() else ''
-      self.before = set(names.splitlines())
+    elif self._path and self._path.exists():
+      self.before = set(self._path.read_text().splitlines())
     else:
       self.before = set()
     self._now, self._bad = set(), set()
@@ -77,8 +78,8 @@ class Passed:
   def pytest_terminal_summary(self, terminalreporter):
     if self.before:
       terminalreporter.write_line(
-          f'up to {len(self.before)} tests of the sites are left out: they have'
-          ' passed here with the very same content'
+          f'{len(self.before)} tests of the sites have passed here with the'
+          ' very same content: those of them that this part has are left out'
       )
 
 
@@ -91,7 +92,7 @@ def _file() -> pathlib.Path | None:
 
 
 def digest() -> str:
-  """Of all that the outcome of the tests depends on."""
+  """SHA-256 of all that the outcome of the tests depends on."""
   state = hashlib.sha256()
   for pattern in CONTENT:
     for path in sorted(ROOT.glob(pattern)):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from agentrl import fields
+from agentrl import errors, fields
 from agentrl.config import build, reading, resume
 from agentrl.config.build import MIXTURE, Leaf
 from agentrl.config.modes import Train, flat
@@ -100,7 +100,7 @@ def members(config: Train) -> tuple[Member, ...]:
   for name, member in config.mixture.items():
     values = dict(_flat(name, member))
     weight = values.pop('weight')
-    try:
+    with errors.of_member(name):
       fields.check('weight', weight, _WEIGHT.meaning)
       inner = reading.replace_sections(config, _inherit(config, values))
       if inner.rollout.max_context > config.rollout.max_context:
@@ -119,14 +119,10 @@ def members(config: Train) -> tuple[Member, ...]:
       shorter = inner.rollout.max_context < config.rollout.max_context
       if config.algo.overlong_buffer and shorter:
         raise ConfigError(
-            'algo.overlong_buffer has no effect here: it lowers returns'
-            ' near the'
-            f" run's rollout.max_context={config.rollout.max_context}."
-            ' Leave out'
-            " the member's own."
+            'algo.overlong_buffer has no effect here: it lowers returns near'
+            f" the run's rollout.max_context={config.rollout.max_context}."
+            " Leave out the member's own."
         )
-    except ConfigError as error:
-      raise ConfigError(f'mixture.{name}: {error}') from error
     entries.append(Member(name, weight, inner))
   if config.checkpoint.keep_best:
     raise ConfigError(

@@ -25,7 +25,7 @@ def key(episode: Episode) -> Key:
 
 
 class PlayedBy(NamedTuple):
-  """What plays the episodes of a journal, kept on disk to be compared with.
+  """The player of the episodes of a journal, kept on disk to be compared with.
 
   Attributes:
     path: of the file that keeps it.

@@ -201,7 +201,7 @@ def _model_year(db: t.Db, k: int) -> t.Task:
 
 
 def _use(product: sqlite3.Row) -> str:
-  """What a product's description recommends it for."""
+  """The use that a product's description recommends it for."""
   use = product['description'].partition('Recommended for ')[2]
   return use.partition('.')[0]
 
