@@ -37,8 +37,10 @@ RL_FLAGS = (
 CLOCKS = ('time', 'rollout/cached_share')
 
 
-def size_of(checkpoint):
-  return sum(p.stat().st_size for p in checkpoint.rglob('*') if p.is_file())
+def size_of_params(checkpoint):
+  """Bytes of the arrays: in a tiny network what describes them has more."""
+  written = (checkpoint / 'params' / 'ocdbt.process_0').rglob('*')
+  return sum(path.stat().st_size for path in written if path.is_file())
 
 
 @pytest.fixture(scope='module')
@@ -65,8 +67,10 @@ def test_a_killed_run_continues_its_adapter_as_if_nothing_had_happened(
     assert line['sampler/logprob_abs_diff_mean'] < 1e-4
     assert line['sampler/stale_turns'] == 0
     assert 'critic/grad_norm' in line and 'policy/kl_ref' in line
-  assert size_of(whole / 'checkpoints' / '2') < (
-      size_of(base / 'checkpoints' / '6') / 2
+  assert (
+      0
+      < size_of_params(whole / 'checkpoints' / '2')
+      < (size_of_params(base / 'checkpoints' / '6') / 3)
   )
 
   config = f'configs/evaluate.py:model={whole},n=2'
@@ -128,8 +132,8 @@ def test_offline_modes_train_an_adapter_and_leave_its_base(
     assert np.array_equal(old, new) == (not changed), path
 
   jax.tree_util.tree_map_with_path(compare, before.params, after.params)
-  sizes = [size_of(max((d / 'checkpoints').iterdir())) for d in (run, base)]
-  assert sizes[0] < sizes[1] / 2
+  newest = [max((d / 'checkpoints').iterdir()) for d in (run, base)]
+  assert 0 < size_of_params(newest[0]) < size_of_params(newest[1]) / 3
 
   # Whatever came after the checkpoint before the last is done again.
   again = tmp_path / 'again'
