@@ -56,8 +56,13 @@ seed_of = functools.cache(Store.copy)
 
 
 def play(env, task_id):
-  """Plays an expert; returns the last result."""
+  """Plays an expert's whole episode; returns the last result."""
   env.reset(task_id, 0)
+  return play_on(env)
+
+
+def play_on(env):
+  """Plays an expert to the end; returns the last result."""
   while True:
     result = env.step(env.expert_action())
     if result.terminated:
@@ -81,7 +86,7 @@ def test_the_expert_earns_1_and_what_is_near_is_judged_alike(
     # The start page must not hold the answer.
     for text in (*(node.name for node in env.nodes), env.observation()):
       assert not task.goal.answer.accepts(text), text
-  result = play(env, task_id)
+  result = play_on(env)
   missing = goals.missing(task.goal, env.outcome)
   assert result.reward == 1.0, (missing, env.outcome)
 
