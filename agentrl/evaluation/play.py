@@ -13,7 +13,7 @@ from agentrl.evaluation.progress import Progress
 from agentrl.evaluation.results import Panel
 from agentrl.rollout import collect as collect_lib, seeds
 from agentrl.rollout.collect import Assignment, Play
-from agentrl.rollout.collection import Alone, Ranks
+from agentrl.rollout.collector import Alone, Ranks
 from agentrl.rollout.options import Limits
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.types import Episode, Group

@@ -17,9 +17,9 @@ from agentrl.models import variants
 from agentrl.modes import held_out
 from agentrl.modes.session import Session
 from agentrl.parallel import distributed, meshes, ranks
-from agentrl.rollout import collection
+from agentrl.rollout import collector as collector_lib
 from agentrl.rollout.agent import make_agent
-from agentrl.rollout.collection import Collector
+from agentrl.rollout.collector import Collector
 from agentrl.rollout.environment import Environment
 from agentrl.serving import remote
 from agentrl.text import tokenizer as tokenizer_lib
@@ -325,7 +325,7 @@ def check_texts(config: modes.Train) -> None:
 
 def expert_texts(session: Session, arena: Arena, horizon: int) -> list[str]:
   """Texts that the policy will read and write, from the expert's episodes."""
-  return collection.expert_texts(
+  return collector_lib.expert_texts(
       lambda tokenizer: _collector(session, arena, tokenizer),
       horizon=horizon,
       seed=session.config.seed,

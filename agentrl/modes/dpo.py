@@ -27,7 +27,10 @@ from agentrl.modes import (
 )
 from agentrl.modes.build import Run
 from agentrl.modes.session import Session
-from agentrl.rollout import collection, demonstrations as conversion
+from agentrl.rollout import (
+    collector as collector_lib,
+    demonstrations as conversion,
+)
 from agentrl.serving.start import Serving
 from agentrl.training import supervised
 from agentrl.types import Episode
@@ -141,7 +144,7 @@ def _explore(run: Run, serving: Serving, version: int) -> list[Episode]:
   """Episodes of the policy, on the tasks that the expert met first."""
   config = run.session.config
   tasks = TaskIterator(
-      run.arena.tasks, seed=collection.expert_seed(config.seed)
+      run.arena.tasks, seed=collector_lib.expert_seed(config.seed)
   ).next_tasks(config.explore.tasks)
   groups = offline.explore(
       run, serving, 'explore', tasks, policy_version=version

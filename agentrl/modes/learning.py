@@ -21,7 +21,7 @@ from agentrl.evaluation.play import Player
 from agentrl.modes import held_out
 from agentrl.modes.build import Arena, Run
 from agentrl.parallel import distributed, ranks
-from agentrl.rollout import collection
+from agentrl.rollout import collector as collector_lib
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.serving import start as serving_lib
 from agentrl.serving.start import Serving
@@ -50,7 +50,7 @@ def play_expert(
       max_context=config.rollout.max_context,
       stumbles=stumbles,
   )
-  return collection.solved(
+  return collector_lib.solved(
       played, run.session.console, horizon=horizon, member=arena.name
   )
 

@@ -22,7 +22,7 @@ from agentrl.modes import build, checkpoints, learning, session as session_lib
 from agentrl.modes.build import Arena, Run, Setup
 from agentrl.modes.session import Session
 from agentrl.parallel import ranks, sharding
-from agentrl.rollout import collection
+from agentrl.rollout import collector as collector_lib
 from agentrl.rollout.sources import Source, Sources
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
@@ -251,7 +251,7 @@ class _Hooks(rl.Hooks):
         )
         for share in shares
     ]
-    return collection.run_jobs(jobs, f'step {step + 1}')
+    return collector_lib.run_jobs(jobs, f'step {step + 1}')
 
   def push(self, params, version):
     learning.push(self.run, self.serving, params, version)
@@ -264,7 +264,7 @@ class _Hooks(rl.Hooks):
 
   def record(self, rl_step):
     run, config, step = self.run, self.run.session.config, rl_step.step
-    metrics = rl_step.metrics | collection.sampler_metrics(
+    metrics = rl_step.metrics | collector_lib.sampler_metrics(
         self.sampler, rl_step.groups, ranks
     )
     run.record.write_step(

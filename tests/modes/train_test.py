@@ -12,7 +12,7 @@ from agentrl import config as config_lib
 from agentrl.data import episodes as episodes_lib
 from agentrl.errors import ConfigError
 from agentrl.modes import learning, train
-from agentrl.rollout import collection
+from agentrl.rollout import collector as collector_lib
 from agentrl.rollout.sources import Share
 from agentrl.runtime import workdir as workdir_lib
 from agentrl.runtime.event_loop import Interrupted
@@ -90,7 +90,9 @@ class Collector:
 def test_a_collection_has_names_and_seeds_of_its_step(make_run, monkeypatch):
   played = []
   monkeypatch.setattr(
-      collection, 'run_jobs', lambda jobs, title: played.append((jobs, title))
+      collector_lib,
+      'run_jobs',
+      lambda jobs, title: played.append((jobs, title)),
   )
   run = make_run(read(**{'seed': 4}), collector=Collector())
   hooks = make_hooks(run)
@@ -110,7 +112,7 @@ def test_a_collection_has_names_and_seeds_of_its_step(make_run, monkeypatch):
 def test_members_of_a_mixture_play_their_shares_under_seeds_of_their_own(
     make_run, monkeypatch
 ):
-  monkeypatch.setattr(collection, 'run_jobs', lambda jobs, title: jobs)
+  monkeypatch.setattr(collector_lib, 'run_jobs', lambda jobs, title: jobs)
   a, b = Collector(), Collector()
   run = make_run(read(), collectors={'a': a, 'b': b})
   hooks = make_hooks(run)

@@ -1,4 +1,4 @@
-"""Tests for agentrl.rollout.collection, with an environment in this process."""
+"""Tests for agentrl.rollout.collector, with an environment in this process."""
 
 import collections
 import dataclasses
@@ -10,10 +10,10 @@ import rich.console
 
 from agentrl import envs
 from agentrl.errors import ConfigError, EnvError
-from agentrl.rollout import collection, seeds
+from agentrl.rollout import collector as collector_lib, seeds
 from agentrl.rollout.agent import make_agent
 from agentrl.rollout.collect import Assignment
-from agentrl.rollout.collection import Collector
+from agentrl.rollout.collector import Collector
 from agentrl.rollout.options import AgentOptions, Limits
 from agentrl.runtime.event_loop import EventLoop
 from agentrl.text import tokenizer as tokenizer_lib
@@ -106,7 +106,7 @@ def test_the_expert_plays_its_own_order_without_a_limit_of_words(collector):
   again = collector.play_expert(2, horizon=3, seed=7, max_context=64)
   assert [e.task_id for e in again] == [e.task_id for e in played[:2]]
   assert {e.episode_id.partition('-')[0] for e in played} == {'expert'}
-  assert collection.expert_seed(7) == seeds.derive_seed(7, 'expert')
+  assert collector_lib.expert_seed(7) == seeds.derive_seed(7, 'expert')
   assert collector.limits is LIMITS
 
 
@@ -117,7 +117,7 @@ def test_texts_are_those_of_whole_expert_episodes(collector):
     made.append(tokenizer)
     return collector
 
-  texts = collection.expert_texts(writes, horizon=9, seed=7)
+  texts = collector_lib.expert_texts(writes, horizon=9, seed=7)
   assert [tokenizer.vocab_size for tokenizer in made] == [256 + 3]
   assert any('Walk 3 steps' in text for text in texts)
   assert 'go' in texts and 'You arrived.' in texts
@@ -139,7 +139,7 @@ def test_members_of_a_mixture_play_at_one_time_under_their_names(collector):
       a.job([(0, 2), (1, 1)], 2, policy, seed=5, **how),
       b.job([(0, 3)], 2, policy, seed=6, **how),
   ]
-  found = collection.run_jobs(jobs, 'step 1')
+  found = collector_lib.run_jobs(jobs, 'step 1')
   assert [[g.task_id for g in groups] for groups in found] == [[2, 1], [3]]
   ids = [e.episode_id for groups in found for g in groups for e in g.episodes]
   assert ids[0] == 'train-0-a-0-0' and ids[-1] == 'train-0-b-0-1'
@@ -149,7 +149,9 @@ def test_members_of_a_mixture_play_at_one_time_under_their_names(collector):
   assert [[e.seed for e in g.episodes] for g in found[0]] == [
       [e.seed for e in g.episodes] for g in alone
   ]
-  assert collection.run_jobs([jobs[0], b.job([], 2, policy, seed=6, **how)], '')
+  assert collector_lib.run_jobs(
+      [jobs[0], b.job([], 2, policy, seed=6, **how)], ''
+  )
 
 
 def test_a_member_that_dies_ends_the_collection_by_its_name(collector):
@@ -174,22 +176,22 @@ def test_a_member_that_dies_ends_the_collection_by_its_name(collector):
       b.job([(0, 1)], 2, policy, **how),
   ]
   with pytest.raises(EnvError, match='^mixture.b: .*env_error: it is down'):
-    collection.run_jobs(jobs, 'step 1')
+    collector_lib.run_jobs(jobs, 'step 1')
   assert dead.revived >= 2  # it was tried again
 
 
 def test_only_what_the_expert_solved_is_imitated(collector):
   said = lambda: collector.console.file.getvalue()
   played = [fakes.make_episode((value,)) for value in (1.0, 0.0, 1.0)]
-  good = collection.solved(played, collector.console, horizon=9)
+  good = collector_lib.solved(played, collector.console, horizon=9)
   assert good == [played[0], played[2]]
   assert said() == '2 episodes of the expert; 1 more failed or were cut\n'
-  collection.solved(good, collector.console, horizon=9)
+  collector_lib.solved(good, collector.console, horizon=9)
   assert said().endswith('\n2 episodes of the expert\n')
   with pytest.raises(
       ConfigError, match='solved none of 1 episodes within 9 turns; allow more'
   ):
-    collection.solved(played[1:2], collector.console, horizon=9)
+    collector_lib.solved(played[1:2], collector.console, horizon=9)
 
 
 def test_failures_of_the_sampler_are_counted_step_by_step():
@@ -200,12 +202,14 @@ def test_failures_of_the_sampler_are_counted_step_by_step():
   groups = [fakes.make_group(0.0)]
   episode = fakes.make_episode(policy_version=3, turns=turns)
   groups.append(types.SimpleNamespace(episodes=(episode,)))
-  found = collection.sampler_metrics(sampler, groups, collection.Alone())
+  found = collector_lib.sampler_metrics(sampler, groups, collector_lib.Alone())
   assert found == {
       'sampler/retries': 2.0,
       'sampler/aborts': 0.0,
       'sampler/aborted_tokens': 30.0,
       'sampler/stale_turns': 2.0,
   }
-  again = collection.sampler_metrics(sampler, groups[:1], collection.Alone())
+  again = collector_lib.sampler_metrics(
+      sampler, groups[:1], collector_lib.Alone()
+  )
   assert set(again.values()) == {0.0}
