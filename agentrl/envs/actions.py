@@ -180,12 +180,12 @@ def parse_code(text: str, functions: Functions) -> Reading:
 
 
 def _read_call(name: str, call: ast.Call, functions: Functions) -> Reading:
-  known = {function.name: function for function in functions}
-  parameters = known[name].parameters if name in known else ()
-  if name in known and len(call.args) > len(parameters):
+  by_name = {function.name: function for function in functions}
+  parameters = by_name[name].parameters if name in by_name else ()
+  if name in by_name and len(call.args) > len(parameters):
     return '', (
         f'{name} takes at most {len(parameters)} arguments, got'
-        f' {len(call.args)}; call {known[name].signature}.'
+        f' {len(call.args)}; call {by_name[name].signature}.'
     )
   arguments = {}
   for key, node in (
@@ -209,7 +209,7 @@ def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
   if start < 0:
     return {}, 'it has no JSON object.'
   try:
-    found, end = _DECODER.raw_decode(text, start)
+    value, end = _DECODER.raw_decode(text, start)
   except RecursionError:
     return {}, 'its JSON is too deep.'
   except ValueError as error:
@@ -217,14 +217,14 @@ def _json_object(text: str) -> tuple[dict[str, Any], str | None]:
     return {}, f'its JSON is broken: {why}.'
   if '{' in text[end:]:
     return {}, 'it has more than one JSON object; only one action is allowed.'
-  return found, None
+  return value, None
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-  found = dict(pairs)
-  if len(found) < len(pairs):
+  by_key = dict(pairs)
+  if len(by_key) < len(pairs):
     raise ValueError('a key comes twice')
-  return found
+  return by_key
 
 
 def _no_constant(name: str) -> None:
@@ -243,8 +243,8 @@ def _between(text: str, start: str, end: str) -> tuple[str, str | None]:
     if text.count(mark) != 1:
       return '', _not_once(mark, text.count(mark))
   before, _, after = text.partition(start)
-  inside, found, _ = after.partition(end)
-  if not found:
+  inside, separator, _ = after.partition(end)
+  if not separator:
     return '', f'"{end}" comes before "{start}".'
   return inside, None
 

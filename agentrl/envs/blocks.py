@@ -116,9 +116,14 @@ def bar(title: str, share: float, words: str) -> Block:
   }
 
 
-def passages(title: str, query: str, found: Iterable[Block]) -> Block:
+def passages(title: str, query: str, results: Iterable[Block]) -> Block:
   """Results of a search, each from `passage`."""
-  return {'kind': 'passages', 'title': title, 'query': query, 'items': [*found]}
+  return {
+      'kind': 'passages',
+      'title': title,
+      'query': query,
+      'items': [*results],
+  }
 
 
 def passage(title: str, text: str, hits: Iterable[tuple[int, int]]) -> Block:

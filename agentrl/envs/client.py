@@ -249,14 +249,14 @@ class EnvClient:
   async def _check_name(self) -> None:
     """Field names of environments coincide: the server says which it is."""
     try:
-      said = await self._request(replies.TEXT, 'GET', '')
+      greeting = await self._request(replies.TEXT, 'GET', '')
     except Unavailable:
       raise
     except EnvError:  # no greeting: /create will fail if it is another
       return
     greetings = [spec.dialect.greeting for spec in envs.every()]
     other = dialect_lib.other_environment(
-        said, self._name, self._dialect, greetings
+        greeting, self._name, self._dialect, greetings
     )
     if other is not None:
       raise ConfigError(
@@ -267,12 +267,12 @@ class EnvClient:
   async def _check_version(self, wanted: int) -> None:
     """Refuses a server with another data version, whose ids are other tasks."""
     try:
-      said = await self._request(replies.HEALTH, 'GET', 'health')
+      health = await self._request(replies.HEALTH, 'GET', 'health')
     except Unavailable:
       raise
     except EnvError:  # AgentGym's servers have no such route
       return
-    version = said.get('data_version', 1)
+    version = health.get('data_version', 1)
     if version != wanted:
       raise ConfigError(
           f'{self._base_url} serves data_version {version} of {self._env_name},'
@@ -335,7 +335,9 @@ class EnvClient:
       EnvError: any other.
     """
     url = f'{self._base_url}/{route}'
-    asked = f'{method} {url}' + (f' with {_short(content)}' if content else '')
+    request = f'{method} {url}' + (
+        f' with {_short(content)}' if content else ''
+    )
     try:
       async with self._session.request(
           method, url, timeout=self._timeout, headers=self._headers, **content
@@ -343,30 +345,31 @@ class EnvClient:
         status, body = response.status, await replies.read_body(response)
     except aiohttp.ClientConnectorError as error:
       raise Unavailable(
-          f'{asked} failed: {error}', refused=error.errno == errno.ECONNREFUSED
+          f'{request} failed: {error}',
+          refused=error.errno == errno.ECONNREFUSED,
       ) from error
     except (
         aiohttp.ClientConnectionError,
         aiohttp.ClientPayloadError,  # it broke off
         TimeoutError,
     ) as error:
-      raise Unavailable(f'{asked} failed: {_why(error)}') from error
+      raise Unavailable(f'{request} failed: {_why(error)}') from error
     except aiohttp.ClientError as error:
-      raise EnvError(f'{asked} failed: {_why(error)}') from error
+      raise EnvError(f'{request} failed: {_why(error)}') from error
     words = replies.failure(body)
     if status == 500 and (fault := replies.fault(body)):
       raise EnvFault(fault)
     if status != 200:
-      message = f'{asked} gave {status}: {words or replies.shown(body)}'
+      message = f'{request} gave {status}: {words or replies.shown(body)}'
       if status in _COME_AGAIN:
         raise Unavailable(message)
       raise Refused(message, status)
     # AgentGym's servers say 200 whatever happens.
     if words is not None:
-      raise EnvError(f'{asked} gave the error {words!r}')
+      raise EnvError(f'{request} gave the error {words!r}')
     if decoder is None:
       return None
-    return replies.decode(body, decoder, asked)
+    return replies.decode(body, decoder, request)
 
 
 def _why(error: Exception) -> str:

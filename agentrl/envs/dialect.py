@@ -80,24 +80,27 @@ def own_greeting(name: str) -> str:
 
 
 def other_environment(
-    said: str, name: str, dialect: Dialect, greetings: Collection[str | None]
+    greeting: str,
+    name: str,
+    dialect: Dialect,
+    greetings: Collection[str | None],
 ) -> str | None:
   """The name of another environment whose server answers; None: not known.
 
   Some of AgentGym's servers only say "ok".
 
   Args:
-    said: the answer to GET /.
+    greeting: the answer to GET /.
     name: of the expected environment.
     dialect: of it.
     greetings: of the environments that are known.
   """
-  if said in (own_greeting(name), dialect.greeting):
+  if greeting in (own_greeting(name), dialect.greeting):
     return None
-  ours = re.fullmatch(own_greeting('(.+)'), said)
+  ours = re.fullmatch(own_greeting('(.+)'), greeting)
   if ours:
     return repr(ours[1])
-  theirs = re.fullmatch(r'This is environment (.+)\.', said)
+  theirs = re.fullmatch(r'This is environment (.+)\.', greeting)
   # A user's own dialect may be that of an environment unknown here.
-  known = said in greetings or dialect.greeting
-  return repr(theirs[1]) if theirs and known else None
+  is_other = greeting in greetings or dialect.greeting
+  return repr(theirs[1]) if theirs and is_other else None

@@ -36,8 +36,8 @@ def check(method: str, value: Any, where: str) -> None:
     if not isinstance(value, (list, tuple)):
       wrong = f'available_actions must return a list of str, got {_kind(value)}'
     else:
-      found = (_text('available_actions must be str', item) for item in value)
-      wrong = next(filter(None, found), None)
+      errors = (_text('available_actions must be str', item) for item in value)
+      wrong = next(filter(None, errors), None)
   elif method == 'details' and not isinstance(value, dict):
     wrong = f'details must return dict, got {_kind(value)}'
   elif method == 'picture' and not isinstance(value, bytes):

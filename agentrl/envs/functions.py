@@ -66,10 +66,10 @@ def action_of(
     functions: Functions, name: Any, arguments: Mapping[str, Any]
 ) -> tuple[str, str | None]:
   """The action that a call stands for, or '' and a reason for the policy."""
-  known = {function.name: function for function in functions}
-  if not isinstance(name, str) or name not in known:
-    return '', f'unknown function {_short(name)}; known: {", ".join(known)}.'
-  function = known[name]
+  by_name = {function.name: function for function in functions}
+  if not isinstance(name, str) or name not in by_name:
+    return '', f'unknown function {_short(name)}; known: {", ".join(by_name)}.'
+  function = by_name[name]
   for key in arguments:
     if key not in function.parameters:
       return '', (

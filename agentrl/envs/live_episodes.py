@@ -45,9 +45,9 @@ class LiveEpisode:
     """Fields that only this environment has."""
     if not isinstance(self.env, Detailed):
       return {}
-    found = self.env.details()
-    faults.check('details', found, f'step {self.steps}')
-    return found
+    details = self.env.details()
+    faults.check('details', details, f'step {self.steps}')
+    return details
 
   @property
   def state(self) -> dict[str, Any]:

@@ -169,19 +169,19 @@ def fault(body: bytes) -> str | None:
   if b'"fault"' not in body:
     return None
   try:
-    found = _FAULT.decode(body)
+    reply = _FAULT.decode(body)
   except (ValueError, RecursionError):  # other JSON, or none
     return None
-  return found['error'][:_FAULT_CHARS] if found['fault'] else None
+  return reply['error'][:_FAULT_CHARS] if reply['fault'] else None
 
 
-def decode(body: bytes, decoder: Decoder, asked: str) -> Any:
+def decode(body: bytes, decoder: Decoder, request: str) -> Any:
   """The value of a body.
 
   Args:
     body: of a reply.
     decoder: one of the above.
-    asked: the request, for the error.
+    request: that it answers, for the error.
 
   Raises:
     EnvError: it is not what the decoder reads; names the field.
@@ -192,7 +192,7 @@ def decode(body: bytes, decoder: Decoder, asked: str) -> Any:
     reason = f'JSON outside its contract ({error})'
   except replies.NotJson as error:
     reason = f'no JSON ({error})'
-  raise EnvError(f'{asked} gave {reason}: {shown(body)}')
+  raise EnvError(f'{request} gave {reason}: {shown(body)}')
 
 
 def shown(body: bytes) -> str:

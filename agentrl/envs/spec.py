@@ -208,8 +208,8 @@ class EnvSpec:
     """`options` over the defaults; refuses unknown names."""
     unknown = [name for name in options if name not in self.options]
     if unknown:
-      known = ', '.join(self.options)
-      have = f'known: {known}' if known else 'it has none'
+      names = ', '.join(self.options)
+      have = f'known: {names}' if names else 'it has none'
       near = difflib.get_close_matches(unknown[0], self.options, 1)
       if near:
         have = f'did you mean {near[0]}? {have[0].upper()}{have[1:]}'

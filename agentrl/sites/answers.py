@@ -50,7 +50,7 @@ _BULLET = re.compile(
 class Answer(Protocol):
   """A right answer."""
 
-  def accepts(self, said: str) -> bool:
+  def accepts(self, answer: str) -> bool:
     """True if this is it."""
 
   def example(self) -> str:
@@ -72,8 +72,8 @@ class Text:
   text: str
   aliases: Sequence[str] = ()
 
-  def accepts(self, said: str) -> bool:
-    forms = {_words(x) for x in _sentences(said)}
+  def accepts(self, answer: str) -> bool:
+    forms = {_words(x) for x in _sentences(answer)}
     for text in (self.text, *self.aliases):
       plain = _words(_plain(text))
       right = {plain}
@@ -103,19 +103,19 @@ class Number:
   value: str
   unit: str = ''
 
-  def accepts(self, said: str) -> bool:
+  def accepts(self, answer: str) -> bool:
     return any(
         _decimal(x) == Decimal(self.value)
-        for text in _sentences(said)
+        for text in _sentences(answer)
         for x in self._bare(re.sub(r'^(minus|negative) (?=\d)', '-', text))
     )
 
   def _bare(self, text: str) -> Sequence[str]:
     """The text, and what it is without a unit."""
     if not self.unit and '.' in self.value:
-      found = re.match(r'[-+\d,.]+', text)
-      if found and _OF_FIVE.fullmatch(text, found.end()):
-        return (found[0],)
+      match = re.match(r'[-+\d,.]+', text)
+      if match and _OF_FIVE.fullmatch(text, match.end()):
+        return (match[0],)
       return (text,)
     number, _, word = text.rpartition(' ')
     if word and self.unit.lower() in (word, f'{word}s'):
@@ -136,10 +136,10 @@ class Money:
 
   cents: int
 
-  def accepts(self, said: str) -> bool:
-    for text in _sentences(said):
-      found = _AMOUNT.fullmatch(text)
-      if found and _decimal(found['sign'] + found['number']) == (
+  def accepts(self, answer: str) -> bool:
+    for text in _sentences(answer):
+      match = _AMOUNT.fullmatch(text)
+      if match and _decimal(match['sign'] + match['number']) == (
           Decimal(self.cents) / 100
       ):
         return True
@@ -159,8 +159,8 @@ class Date:
 
   day: str
 
-  def accepts(self, said: str) -> bool:
-    text = re.sub(r'(\d)(st|nd|rd|th)\b', r'\1', _sentences(said)[-1])
+  def accepts(self, answer: str) -> bool:
+    text = re.sub(r'(\d)(st|nd|rd|th)\b', r'\1', _sentences(answer)[-1])
     weekday = _WEEKDAY.search(text)
     if weekday:
       text = text[: weekday.start()] + ' ' + text[weekday.end() :]
@@ -169,12 +169,12 @@ class Date:
     text = ' '.join(text.split())
     for form in _DATES:
       try:
-        found = datetime.datetime.strptime(text, form).date()
+        date = datetime.datetime.strptime(text, form).date()
       except ValueError:
         continue
       name = (weekday['day'] or weekday['short'])[:3] if weekday else ''
-      return found.isoformat() == self.day and (
-          found.strftime('%A').lower().startswith(name)
+      return date.isoformat() == self.day and (
+          date.strftime('%A').lower().startswith(name)
       )
     return False
 
@@ -196,22 +196,22 @@ class Several:
   items: Sequence[Answer]
   ordered: bool = False
 
-  def accepts(self, said: str) -> bool:
-    return any(self._are(items) for items in _splits(said))
+  def accepts(self, answer: str) -> bool:
+    return any(self._are(items) for items in _splits(answer))
 
-  def _are(self, said: Sequence[str]) -> bool:
-    if len(said) != len(self.items):
+  def _are(self, texts: Sequence[str]) -> bool:
+    if len(texts) != len(self.items):
       return False
     if self.ordered:
       return all(
-          item.accepts(x) for item, x in zip(self.items, said, strict=True)
+          item.accepts(x) for item, x in zip(self.items, texts, strict=True)
       )
-    left = list(said)
+    left = list(texts)
     for item in self.items:
-      found = next((x for x in left if item.accepts(x)), None)
-      if found is None:
+      match = next((x for x in left if item.accepts(x)), None)
+      if match is None:
         return False
-      left.remove(found)
+      left.remove(match)
     return True
 
   def example(self) -> str:
@@ -224,8 +224,8 @@ def _plain(text: str) -> str:
   while True:
     before = text
     text = text.strip(_QUOTES).strip()
-    found = _EMPHASIS.fullmatch(text)
-    text = found[2] if found else text
+    match = _EMPHASIS.fullmatch(text)
+    text = match[2] if match else text
     if text == before:
       return text
 
@@ -255,19 +255,19 @@ def _decimal(text: str) -> Decimal | None:
   return Decimal(re.sub("[, ']", '', text))
 
 
-def _splits(said: str) -> list[list[str]]:
+def _splits(answer: str) -> list[list[str]]:
   """The ways to read a list."""
-  fenced = _FENCE.fullmatch(said.strip())
-  said = fenced[1] if fenced else said
+  fenced = _FENCE.fullmatch(answer.strip())
+  answer = fenced[1] if fenced else answer
   try:
-    found = json.loads(said)
-  except ValueError:
-    found = None
-  if isinstance(found, list):
-    return [[str(x) for x in found]]
-  ways = [[said]]
+    value = json.loads(answer)
+  except (ValueError, RecursionError):
+    value = None
+  if isinstance(value, list):
+    return [[str(x) for x in value]]
+  ways = [[answer]]
   for mark in _MARKS:
-    items = [x.strip() for x in re.split(mark, said) if x.strip()]
+    items = [x.strip() for x in re.split(mark, answer) if x.strip()]
     ways.append(items)
     if len(items) > 1:  # 'a, b and c', 'a, b, and c'
       *most, last = items
@@ -277,10 +277,10 @@ def _splits(said: str) -> list[list[str]]:
 
 def _unmarked(items: Sequence[str]) -> list[str] | None:
   """Items without bullets, or numbers from 1; None: they have none."""
-  found = [x for x in map(_BULLET.fullmatch, items) if x]
-  if len(found) < len(items):
+  matches = [x for x in map(_BULLET.fullmatch, items) if x]
+  if len(matches) < len(items):
     return None
-  numbers = [x[1] for x in found]
+  numbers = [x[1] for x in matches]
   if any(numbers) and numbers != [str(k + 1) for k in range(len(items))]:
     return None
-  return [x[2].rstrip(',;') for x in found]
+  return [x[2].rstrip(',;') for x in matches]

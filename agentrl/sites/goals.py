@@ -24,7 +24,7 @@ _MANNER = frozenset({'dir', 'order', 'period', 'sort'})
 _DEFAULTS = frozenset({('page', '1'), ('state', 'opened')})
 # Fields of a query of which a site reads less than is said, such as the words
 # of a search in any order.
-_words = lambda terms: lambda said: frozenset(terms(said))
+_words = lambda terms: lambda text: frozenset(terms(text))
 _READ: Mapping[tuple[str, str], Callable[[str], Any]] = {
     ('shop', 'q'): _words(listing.terms),
     ('forum', 'q'): _words(search.terms),
@@ -154,10 +154,10 @@ def _rows_are(rows: Sequence[Row], changes: Sequence[Change]) -> bool:
       added.setdefault(change.table, []).append(change.key)
   left = list(changes)
   for row in rows:
-    found = next((x for x in left if _is(row, x, added)), None)
-    if found is None:
+    match = next((x for x in left if _is(row, x, added)), None)
+    if match is None:
       return False
-    left.remove(found)
+    left.remove(match)
   return not left
 
 
@@ -168,13 +168,13 @@ def _is(row: Row, change: Change, added: Mapping[str, Sequence[int]]) -> bool:
     return change.after is None
   if change.after is None or (row.kind == ADDED) != (change.before is None):
     return False
-  found = change.after if row.kind == ADDED else change.changed
+  values = change.after if row.kind == ADDED else change.changed
   wanted = {
       name: value for name, value in row.values.items() if value is not None
   }
   have = {
       name: value
-      for name, value in found.items()
+      for name, value in values.items()
       if (row.kind == CHANGED or value is not None)
       and (name not in FREE or name in row.values)
   }
@@ -197,13 +197,13 @@ def _equal(wanted: Any, have: Any, added: Mapping[str, Sequence[int]]) -> bool:
 
 def _is_at(wanted: str, url: str) -> bool:
   """True if two addresses are of one page; what `wanted` leaves open is free."""
-  site, path, asked = _parts(wanted)
+  site, path, query = _parts(wanted)
   if (site, path) != _parts(url)[:2]:
     return False
   shown = _parts(url)[2]
-  names = {name for name, _ in asked}
-  return all(x in shown for x in asked) and all(
-      (name, value) in asked
+  names = {name for name, _ in query}
+  return all(x in shown for x in query) and all(
+      (name, value) in query
       if name in names
       else name in _MANNER or (name, value) in _DEFAULTS
       for name, value in shown

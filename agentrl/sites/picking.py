@@ -70,54 +70,54 @@ class Db:
     return kth_shuffled(self.rows(sql, *values), k, key)
 
 
-def kth(found: Iterable[T], k: int) -> T:
+def kth(values: Iterable[T], k: int) -> T:
   """The k-th value.
 
   Raises:
     LookupError: there are not so many.
   """
-  for each in itertools.islice(found, k, None):
+  for each in itertools.islice(values, k, None):
     return each
   raise LookupError(f'There is no value number {k} for this task.')
 
 
-def kth_spread(found: Sequence[T], k: int, count: int = 5) -> T:
+def kth_spread(values: Sequence[T], k: int, count: int = 5) -> T:
   """The k-th of `count` values that are spread over those found.
 
   Raises:
     LookupError: there are fewer.
   """
-  if len(found) < count:
-    raise LookupError(f'{len(found)} values are too few for {count} tasks.')
-  return found[k * len(found) // count]
+  if len(values) < count:
+    raise LookupError(f'{len(values)} values are too few for {count} tasks.')
+  return values[k * len(values) // count]
 
 
-def grouped(found: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
+def grouped(values: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
   """Values by a key; keys are in the order in which they are found."""
   groups: dict[Any, list[T]] = {}
-  for each in found:
+  for each in values:
     groups.setdefault(key(each), []).append(each)
   return groups
 
 
-def mixed(found: Iterable[sqlite3.Row]) -> list[sqlite3.Row]:
+def mixed(rows: Iterable[sqlite3.Row]) -> list[sqlite3.Row]:
   """Rows that have an `id`, in an order that mixes old and new ones."""
-  return sorted(found, key=lambda row: (row['id'] * 7919 % 10_007, row['id']))
+  return sorted(rows, key=lambda row: (row['id'] * 7919 % 10_007, row['id']))
 
 
-def shuffled(found: Iterable[T], key: str) -> list[T]:
+def shuffled(values: Iterable[T], key: str) -> list[T]:
   """Values in an order that is drawn by a key."""
-  order = list(found)
+  order = list(values)
   random.Random(key).shuffle(order)
   return order
 
 
-def kth_shuffled(found: Sequence[T], k: int, key: str) -> T:
+def kth_shuffled(values: Sequence[T], k: int, key: str) -> T:
   """The k-th of values in an order that is drawn by a key.
 
   Raises:
     LookupError: there are not so many.
   """
-  if k >= len(found):
-    raise LookupError(f'There are only {len(found)} values: {key}')
-  return shuffled(found, key)[k]
+  if k >= len(values):
+    raise LookupError(f'There are only {len(values)} values: {key}')
+  return shuffled(values, key)[k]

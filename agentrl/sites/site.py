@@ -115,9 +115,9 @@ class Visit:
 
   def page(self, count: int, per_page: int = PER_PAGE) -> 'Paging':
     """The page that the address asks for, of so many rows."""
-    said = self.query.get('page', '1')
+    text = self.query.get('page', '1')
     last = max(1, -(-count // per_page))
-    number = int(said) if said.isdecimal() and len(said) < 7 else 1
+    number = int(text) if text.isdecimal() and len(text) < 7 else 1
     return Paging(min(max(number, 1), last), last, per_page, count)
 
   def shown(
@@ -134,10 +134,10 @@ class Visit:
     rows = self.all(f'{sql} LIMIT ? OFFSET ?', *values, *paging.window)
     return rows, paging
 
-  def chosen(self, name: str, known: Iterable[str], default: str) -> str:
+  def chosen(self, name: str, choices: Iterable[str], default: str) -> str:
     """A field of the query if it is one of those known, else the default."""
-    said = self.query.get(name, default)
-    return said if said in known else default
+    value = self.query.get(name, default)
+    return value if value in choices else default
 
   def text(self, name: str, *, most: int = 5000, needed: bool = True) -> str:
     """A field of the form, without space around it.
@@ -159,11 +159,11 @@ class Visit:
     Raises:
       Wrong: it is none, or out of range.
     """
-    said = self.form.get(name, '').strip()
-    if not said.isdecimal() or not low <= int(said[:12]) <= high:
+    text = self.form.get(name, '').strip()
+    if not text.isdecimal() or not low <= int(text[:12]) <= high:
       label = name.replace('_', ' ').capitalize()
       raise Wrong(f'{label} must be a number from {low} to {high}.')
-    return int(said)
+    return int(text)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -161,7 +161,7 @@ def lasting(changes: Sequence[Change]) -> Sequence[Change]:
     if gone.get(contents):
       undone.add(gone[contents].popleft())
       replaced.add(place)
-  found = []
+  net_changes = []
   for place, change in enumerate(changes):
     if place in undone:
       change = dataclasses.replace(change, before=None)
@@ -172,8 +172,8 @@ def lasting(changes: Sequence[Change]) -> Sequence[Change]:
     ):
       continue
     if _contents(change, change.before) != _contents(change, change.after):
-      found.append(change)
-  return tuple(found)
+      net_changes.append(change)
+  return tuple(net_changes)
 
 
 def _contents(change: Change, row: Row | None) -> Any:
@@ -188,11 +188,11 @@ def _references(
     connection: sqlite3.Connection, names: Sequence[str]
 ) -> Mapping[str, Sequence[tuple[str, str]]]:
   """Table -> the tables and columns that refer to its rows."""
-  found: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
+  references: dict[str, list[tuple[str, str]]] = {name: [] for name in names}
   for name in names:
     for row in connection.execute(f'PRAGMA foreign_key_list("{name}")'):
-      found[row['table']].append((name, row['from']))
-  return found
+      references[row['table']].append((name, row['from']))
+  return references
 
 
 def _is_referred(
@@ -210,11 +210,11 @@ def _is_referred(
 
 def tables(connection: sqlite3.Connection) -> Sequence[str]:
   """The names of all tables, but those of the full-text index."""
-  found = connection.execute(
+  rows = connection.execute(
       "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE"
       " 'sqlite_%' AND name NOT LIKE '%_fts%' ORDER BY name"
   )
-  return tuple(row[0] for row in found)
+  return tuple(row[0] for row in rows)
 
 
 def _differing(

@@ -80,7 +80,7 @@ def chosen(tasks: str | Sequence[str]) -> Sequence[Template]:
     return tuple(TEMPLATES.values())
   if isinstance(tasks, str):
     tasks = (tasks,)
-  found: dict[str, Template] = {}
+  templates: dict[str, Template] = {}
   for name in tasks:
     of_site = SITES[name][1] if name in SITES else ()
     one = [TEMPLATES[name]] if name in TEMPLATES else of_site
@@ -90,10 +90,10 @@ def chosen(tasks: str | Sequence[str]) -> Sequence[Template]:
           f' sites ({", ".join(SITES)}) or templates such as'
           f' {next(iter(TEMPLATES), "shop/buy")!r}.'
       )
-    found |= {template.name: template for template in one}
-  if not found:
+    templates |= {template.name: template for template in one}
+  if not templates:
     raise ConfigError('tasks is empty; name sites or templates.')
-  return tuple(found.values())
+  return tuple(templates.values())
 
 
 def ids_of(name: str) -> Sequence[int]:
@@ -123,19 +123,19 @@ def tasks(
     raise ConfigError(
         f'Unknown split_by {split_by!r}; known: {", ".join(SPLIT_BY)}.'
     )
-  found = []
+  task_ids = []
   templates = chosen(tasks)
   for site, (_, of_site) in SITES.items():
     here = [template for template in of_site if template in templates]
     for place, template in enumerate(here):
       for k, task_id in enumerate(ids_of(template.name)):
         if (place if split_by == 'template' else k) % 5 in _PARTS[split]:
-          found.append(task_id)
+          task_ids.append(task_id)
     del site
-  if not found:
+  if not task_ids:
     raise ConfigError(
         f'No task is left for {split}: name five templates of a site or more,'
         " or split_by='value'."
     )
   extra = INJECTED if tasks == 'injected' else 0
-  return tuple(extra + task_id for task_id in found)
+  return tuple(extra + task_id for task_id in task_ids)

@@ -53,6 +53,7 @@ WRONG = [
     (Several((Text('a'), Text('b'))), 'a; a'),
     (Several((Number('1'), Number('2')), ordered=True), '2, 1'),
     (Several((Text('only'),)), 'only; other'),
+    pytest.param(Several((Text('only'),)), '[' * 10**5, id='deep'),
 ]
 
 

@@ -209,11 +209,11 @@ class BabyAIExpert:
           f' {self._given_up!r}'
       )
     seen = view.look(self._grid)
-    known = view.actions(seen)
+    actions = view.actions(seen)
     action = self._macro(seen) if self._macros else None
-    if action not in known:
+    if action not in actions:
       action = self._primitive(seen)
-    if action not in known:
+    if action not in actions:
       raise EnvError(
           f'The expert has no plan for BabyAI task {self._task_id} after'
           f' {self._num_taken} primitive steps: it would {action!r}.'

@@ -21,23 +21,23 @@ def view(moment: Moment) -> list[Block]:
   """Shows the grid from above, and the objects in view around the agent."""
   goal = _GOAL.search(moment.opening)
   carried = _CARRIES.search(moment.observation)
-  found = [
+  parts = [
       blocks.facts(
           'Mission', goal=goal and goal[1], carries=carried and carried[1]
       )
   ]
   if moment.picture:
     caption = 'From above; the part in view is lit.'
-    found.append(blocks.picture(moment, caption))
+    parts.append(blocks.picture(moment, caption))
   things = _things(moment.observation)
   if things:
-    found.append({'kind': 'grid', 'title': 'In view', 'things': things})
-  return found
+    parts.append({'kind': 'grid', 'title': 'In view', 'things': things})
+  return parts
 
 
 def _things(observation: str) -> list[Block]:
   """Objects by steps to the right and ahead of the agent, which looks up."""
-  found = [
+  matches = [
       (name, front, side, count)
       for name, front, side, count in _COMPACT.findall(observation)
   ] + [
@@ -45,7 +45,7 @@ def _things(observation: str) -> list[Block]:
       for name, front, count, side in _FULL.findall(observation)
   ]
   things = []
-  for name, front, side, count in found:
+  for name, front, side, count in matches:
     color, *state, kind = name.split()
     right = int(count or 0) * (-1 if side == 'left' else 1)
     things.append({

@@ -275,34 +275,37 @@ def actions(view: View) -> dict[str, tuple[int, ...]]:
   A walk that is already done is minigrid's `done`, which changes nothing: so
   that facing the goal from the start can still be said.
   """
-  found: dict[str, tuple[int, ...]] = {
+  primitives: dict[str, tuple[int, ...]] = {
       'turn left': (LEFT,),
       'turn right': (RIGHT,),
   }
   if view.can_move:
-    found['move forward'] = (FORWARD,)
+    primitives['move forward'] = (FORWARD,)
   facing = view.in_front
   for thing in view.things:
     path = view.path_to_face(thing.cell)
     if path is None or thing.kind in ('goal', 'lava'):
       continue
-    found[f'go to {thing.name}'] = path or (DONE,)
+    primitives[f'go to {thing.name}'] = path or (DONE,)
     if thing.kind in _CARRIED and view.carrying is None:
-      found[f'pickup {thing.name}'] = path + (PICKUP,)
+      primitives[f'pickup {thing.name}'] = path + (PICKUP,)
     elif thing.kind == 'door' and thing.object.is_open:
       onto = view.path_onto(thing.cell)
       if onto:
-        found[f'go through {thing.name}'] = onto
+        primitives[f'go through {thing.name}'] = onto
     elif thing.kind == 'door' and _opens(thing, view.carrying):
-      found[f'toggle and go through {thing.name}'] = path + (TOGGLE, FORWARD)
+      primitives[f'toggle and go through {thing.name}'] = path + (
+          TOGGLE,
+          FORWARD,
+      )
   if view.carrying is not None and facing is None and view.can_move:
-    found['drop'] = (DROP,)
+    primitives['drop'] = (DROP,)
   if facing is not None and (
       facing.kind == 'box'
       or (facing.kind == 'door' and _opens(facing, view.carrying))
   ):
-    found['toggle'] = (TOGGLE,)
-  return found
+    primitives['toggle'] = (TOGGLE,)
+  return primitives
 
 
 def _opens(door: Thing, carrying: Any) -> bool:

@@ -21,9 +21,9 @@ def folder() -> pathlib.Path:
   spec = importlib.util.find_spec('miniwob')  # its import would want selenium
   places = spec.submodule_search_locations if spec else None
   for place in places or ():
-    found = pathlib.Path(place) / 'html'
-    if found.is_dir():
-      return found
+    path = pathlib.Path(place) / 'html'
+    if path.is_dir():
+      return path
   raise EnvError(
       'MiniWoB needs the pages of the miniwob wheel: pip install --no-deps -r'
       ' third_party/requirements/data.txt'

@@ -29,7 +29,7 @@ def view(moment: Moment) -> list[Block]:
     if held := _HOLDS.search(observation):
       inventory = held[1]
   progress = moment.past[-1].progress if moment.past else None
-  found = [
+  parts = [
       blocks.facts('Task', task=task and task[0]),
       blocks.bar(
           'Score',
@@ -41,20 +41,20 @@ def view(moment: Moment) -> list[Block]:
       blocks.facts('Room', room=room, seen_at_turn=when if seen else None),
   ]
   if seen:
-    found.append(
+    parts.append(
         blocks.items(
             'Objects',
             (blocks.item(x, _mark(x, moment.action)) for x in _lines(seen)),
         )
     )
   elif room:
-    found.append(blocks.items('Objects', (), 'not looked around yet'))
+    parts.append(blocks.items('Objects', (), 'not looked around yet'))
   if inventory is not None:
     lines = [line.strip() for line in inventory.splitlines() if line.strip()]
-    found.append(
+    parts.append(
         blocks.items('Inventory, when last listed', map(blocks.item, lines))
     )
-  return found
+  return parts
 
 
 def _lines(seen: str) -> list[str]:

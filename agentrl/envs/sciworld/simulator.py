@@ -160,8 +160,8 @@ class Simulator:
   def valid_actions(self) -> list[str]:
     """All actions that can be done now, sorted; takes as long as many steps."""
     with self._calling('list valid actions'):
-      found = json.loads(self._server.getValidActionObjectCombinationsJSON())
-    return sorted({x['action'] for x in found['validActions']})
+      reply = json.loads(self._server.getValidActionObjectCombinationsJSON())
+    return sorted({x['action'] for x in reply['validActions']})
 
   def hints(self) -> dict[str, list[str]]:
     """Forms of actions, and objects in sight."""
@@ -254,16 +254,16 @@ def _launch(py4j_jar: str) -> Child:
 
 def _greeting(child: Child) -> tuple[int, str]:
   """The port and the token that the gateway prints first."""
-  said = []
+  lines = []
   with contextlib.suppress(TimeoutError):
     while line := child.read_line(_START_S):
       if line.strip().isdecimal():  # Java itself may have warned before
         return int(line), child.read_line(_START_S).strip()
-      said.append(line.strip())
+      lines.append(line.strip())
   child.kill()
-  said.append(child.last_words())
+  lines.append(child.last_words())
   raise EnvError(
-      f'Java ended before it served ScienceWorld: {" ".join(said)[:500]!r}'
+      f'Java ended before it served ScienceWorld: {" ".join(lines)[:500]!r}'
   )
 
 

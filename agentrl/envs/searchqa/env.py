@@ -214,11 +214,11 @@ class SearchQA:
     self._searches = []
 
   def _search(self, query: str) -> str:
-    found = self._searcher.search(query, self._topk)
-    self._searches.append(expert.Search(query, tuple(found)))
+    passages = self._searcher.search(query, self._topk)
+    self._searches.append(expert.Search(query, tuple(passages)))
     shown = '\n'.join(
         f'Doc {number}(Title: {passage.title}) {passage.text}'
-        for number, passage in enumerate(found, 1)
+        for number, passage in enumerate(passages, 1)
     )
     return f'<information>{shown or _NOTHING}</information>'
 

@@ -18,7 +18,7 @@ class Search:
   """One search of an episode and what it found."""
 
   query: str
-  found: tuple[Passage, ...]
+  passages: tuple[Passage, ...]
 
 
 def next_action(question: Question, searches: Sequence[Search]) -> str:
@@ -33,10 +33,10 @@ def next_action(question: Question, searches: Sequence[Search]) -> str:
         ' the generated questions.'
     )
   tried = {search.query for search in searches}
-  found = [passage for search in searches for passage in search.found]
+  passages = [passage for search in searches for passage in search.passages]
   evidence = None
   for number, hop in enumerate(question.hops, 1):
-    evidence = next((x for x in found if states(x, hop)), None)
+    evidence = next((x for x in passages if states(x, hop)), None)
     if evidence is None:
       for query in hop.queries:
         if query not in tried:
@@ -61,9 +61,9 @@ def _answer(question: Question, evidence: Passage) -> str:
   Raises:
     EnvError: it says none.
   """
-  said = f' {normalise(fold(f"{evidence.title} {evidence.text}"))} '
+  text = f' {normalise(fold(f"{evidence.title} {evidence.text}"))} '
   for answer in question.answers:
-    if f' {normalise(fold(answer))} ' in said:
+    if f' {normalise(fold(answer))} ' in text:
       return answer
   raise EnvError(
       f'No answer to {question.text!r} occurs in the passage'

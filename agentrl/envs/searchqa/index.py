@@ -134,11 +134,11 @@ def _analyser(library: Any) -> Any:
 
 def _tantivy() -> Any:
   """The library, imported only where it is needed."""
-  known = importlib.util.find_spec('tantivy') is not None
-  found = importlib.metadata.version('tantivy') if known else 'none'
-  if found != VERSION:
+  is_installed = importlib.util.find_spec('tantivy') is not None
+  version = importlib.metadata.version('tantivy') if is_installed else 'none'
+  if version != VERSION:
     raise EnvError(
-        f'SearchQA needs tantivy {VERSION}, found {found}:'
+        f'SearchQA needs tantivy {VERSION}, found {version}:'
         ' pip install -r third_party/requirements/envs.txt'
     )
   import tantivy

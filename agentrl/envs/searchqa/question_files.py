@@ -26,18 +26,18 @@ def check(files: str | Mapping[str, str]) -> dict[str, str]:
   Raises:
     ConfigError: it is neither a path nor a path for each split.
   """
-  found = {'': files} if isinstance(files, str) else files
+  paths = {'': files} if isinstance(files, str) else files
   if (
-      not isinstance(found, Mapping)
-      or not found
-      or not all(isinstance(path, str) and path for path in found.values())
-      or not set(found) <= {'', *SPLITS}
+      not isinstance(paths, Mapping)
+      or not paths
+      or not all(isinstance(path, str) and path for path in paths.values())
+      or not set(paths) <= {'', *SPLITS}
   ):
     raise ConfigError(
         'questions must be the path of a JSONL file or a path for each split,'
         f' as in {{"train": "a.jsonl", "test": "b.jsonl"}}, got {files!r}.'
     )
-  return dict(found)
+  return dict(paths)
 
 
 def read(files: str | Mapping[str, str]) -> tuple[Question, ...]:
@@ -97,15 +97,15 @@ def _question(row: Any, split: str, name: str) -> Question:
   text = row.get('question')
   if not isinstance(text, str) or not text.strip():
     raise ValueError(f'"question" must be a text, got {text!r:.80}.')
-  given = row.get('split', split or 'test')
-  if given not in SPLITS or (split and given != split):
+  own_split = row.get('split', split or 'test')
+  if own_split not in SPLITS or (split and own_split != split):
     allowed = split or ', '.join(SPLITS)
-    raise ValueError(f'"split" must be {allowed}, got {given!r:.80}.')
+    raise ValueError(f'"split" must be {allowed}, got {own_split!r:.80}.')
   own_name = row.get('id', row.get('_id', name))
   kind = row.get('data_source', 'questions')
   return Question(
       name=str(own_name),
-      split=given,
+      split=own_split,
       text=text.strip(),
       answers=_answers(row),
       kind=kind if isinstance(kind, str) else 'questions',
@@ -116,10 +116,10 @@ def _answers(row: Mapping[str, Any]) -> tuple[str, ...]:
   key = next((key for key in _ANSWER_KEYS if key in row), None)
   if key is None:
     raise ValueError(f'it has none of {", ".join(_ANSWER_KEYS)}.')
-  found = _listed(row[key]) + _listed(row.get('answer_aliases', []))
-  if not found or not all(isinstance(x, str) and x.strip() for x in found):
+  answers = _listed(row[key]) + _listed(row.get('answer_aliases', []))
+  if not answers or not all(isinstance(x, str) and x.strip() for x in answers):
     raise ValueError(f'"{key}" must be a text or texts, got {row[key]!r:.80}.')
-  return tuple(dict.fromkeys(x.strip() for x in found))
+  return tuple(dict.fromkeys(x.strip() for x in answers))
 
 
 def _listed(value: Any) -> list[Any]:

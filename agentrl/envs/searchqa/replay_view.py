@@ -18,14 +18,14 @@ _SHORT = 3  # letters: words below it are in every passage
 def view(moment: Moment) -> list[Block]:
   """Shows which words of the query, and of the answer, the passages have."""
   question = _QUESTION.search(moment.opening)
-  asked = []  # (kind, words, observation)
+  actions = []  # (kind, words, observation)
   for turn in moment.past:
     match = _ACTION.search(turn.action)
     if match:
-      asked.append((match[1], match[2].strip(), turn.observation))
-  searches = [x for x in asked if x[0] == 'search']
-  answers = [x for x in asked if x[0] == 'answer']
-  found = [
+      actions.append((match[1], match[2].strip(), turn.observation))
+  searches = [x for x in actions if x[0] == 'search']
+  answers = [x for x in actions if x[0] == 'answer']
+  parts = [
       blocks.facts(
           'Question',
           question=question and question[1],
@@ -35,7 +35,7 @@ def view(moment: Moment) -> list[Block]:
       blocks.items(
           'Queries',
           (
-              blocks.item(words, blocks.NOW if x is asked[-1] else None)
+              blocks.item(words, blocks.NOW if x is actions[-1] else None)
               for x in searches
               for words in [x[1]]
           ),
@@ -46,7 +46,7 @@ def view(moment: Moment) -> list[Block]:
     _, query, observation = searches[-1]
     words = {w.lower() for w in _WORD.findall(query) if len(w) >= _SHORT}
     answer = answers[-1][1] if answers else ''
-    found.append(
+    parts.append(
         blocks.passages(
             'Passages of the last search',
             query,
@@ -56,7 +56,7 @@ def view(moment: Moment) -> list[Block]:
             ),
         )
     )
-  return found
+  return parts
 
 
 def _hits(text: str, words: set[str], answer: str) -> list[tuple[int, int]]:

@@ -76,8 +76,8 @@ class Retriever:
           f'The retrieval service {self._url} failed: {error!r}'
       ) from error
     try:
-      [found] = json.loads(reply)['result']
-      return [_passage(item) for item in found[:topk]]
+      [items] = json.loads(reply)['result']
+      return [_passage(item) for item in items[:topk]]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
       raise EnvError(
           f'The retrieval service {self._url} gave no'

@@ -43,8 +43,8 @@ def _compared(text: str) -> str:
 
 
 def _f1(answer: str, gold: str) -> float:
-  said, right = answer.split(), gold.split()
-  if not said or not right:
-    return float(said == right)
-  shared = collections.Counter(said) & collections.Counter(right)
-  return 2 * shared.total() / (len(said) + len(right))
+  words, right = answer.split(), gold.split()
+  if not words or not right:
+    return float(words == right)
+  shared = collections.Counter(words) & collections.Counter(right)
+  return 2 * shared.total() / (len(words) + len(right))

@@ -46,8 +46,8 @@ def tasks(
     start = sum(sum(COUNTS[other]) for other in before)
     ids = tuple(range(start, start + sum(COUNTS[split][:max_hops])))
     return ids if relations is None else _of_relations(ids, relations)
-  found = question_files.read(questions)
-  ids = tuple(i for i, question in enumerate(found) if question.split == split)
+  table = question_files.read(questions)
+  ids = tuple(i for i, question in enumerate(table) if question.split == split)
   if not ids:
     raise ConfigError(
         f'The questions in {questions!r} have none of the {split} split; give'
@@ -86,11 +86,11 @@ def check_relations(relations: Sequence[str] | None, questions: Files) -> None:
     return
   from agentrl.envs.searchqa.dataset.questions import RELATIONS
 
-  known = list(RELATIONS)
+  choices = list(RELATIONS)
   names = relations if isinstance(relations, Sequence | Set) else ()
-  if not names or any(name not in known for name in names):
+  if not names or any(name not in choices for name in names):
     raise ConfigError(
-        f'relations must be a tuple of {", ".join(known)}, or None, got'
+        f'relations must be a tuple of {", ".join(choices)}, or None, got'
         f' {relations!r}.'
     )
   if questions is not None:
@@ -110,8 +110,8 @@ def _of_relations(
 ) -> tuple[int, ...]:
   from agentrl.envs.searchqa import dataset
 
-  found = dataset.load_questions()
-  return tuple(i for i in ids if {*relations_of(found[i])} <= {*relations})
+  questions = dataset.load_questions()
+  return tuple(i for i in ids if {*relations_of(questions[i])} <= {*relations})
 
 
 def hops_of(task_id: int) -> int:
@@ -136,8 +136,8 @@ def subtasks(
   del options
   if questions is None:
     return subtask
-  found = question_files.read(questions)
-  return lambda task_id: found[task_id].kind
+  table = question_files.read(questions)
+  return lambda task_id: table[task_id].kind
 
 
 def subtask(task_id: int) -> str:
@@ -163,10 +163,10 @@ def clusters(
     return None
   from agentrl.envs.searchqa import dataset
 
-  found = dataset.load_questions()
+  table = dataset.load_questions()
 
   def family_of(task_id: int) -> str:
     hops_of(task_id)  # refuses what is no task
-    return found[task_id].family
+    return table[task_id].family
 
   return family_of

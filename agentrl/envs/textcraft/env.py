@@ -125,13 +125,13 @@ class TextCraft:
     # Like the original's client: "get 1 stick." and "[inventory]" are meant.
     command = ' '.join(_NOT_COMMAND.sub('', action).split())
     try:
-      self._observation, made = self._do(command)
+      self._observation, item = self._do(command)
     except _Refused as refusal:
-      self._observation, made = str(refusal), None
-    success = made == self._goal
+      self._observation, item = str(refusal), None
+    success = item == self._goal
     if success:
       self._progress = 1.0
-    elif made is not None:
+    elif item is not None:
       done = 1 - self._crafts_left() / self._crafts
       self._progress = max(self._progress, done)
     return StepResult(
@@ -201,8 +201,8 @@ class TextCraft:
 
   def _get(self, count: int, text: str) -> tuple[str, str]:
     item = recipes.full_name(text)
-    known = item in self._book.items and item not in self._book.recipes
-    if not known or count == 0:
+    is_raw = item in self._book.items and item not in self._book.recipes
+    if not is_raw or count == 0:
       raise _Refused(f'Could not find {text[:_SHOWN]}')
     self._add(item, count)
     return f'Got {count} {text}', item

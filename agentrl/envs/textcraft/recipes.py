@@ -82,11 +82,11 @@ class RecipeBook:
   @functools.cached_property
   def uses(self) -> Mapping[str, tuple[Recipe, ...]]:
     """Item or tag -> the recipes that name it as an input."""
-    found: dict[str, list[Recipe]] = {}
+    by_input: dict[str, list[Recipe]] = {}
     for recipe in self.all_recipes():
       for name, _ in recipe.inputs:
-        found.setdefault(name, []).append(recipe)
-    return {name: tuple(recipes) for name, recipes in found.items()}
+        by_input.setdefault(name, []).append(recipe)
+    return {name: tuple(recipes) for name, recipes in by_input.items()}
 
   def all_recipes(self) -> Iterator[Recipe]:
     for recipes in self.recipes.values():
@@ -98,23 +98,23 @@ class RecipeBook:
 
   @functools.cached_property
   def _of_tag(self) -> Mapping[str, tuple[Recipe, ...]]:
-    found: dict[str, list[Recipe]] = {}
+    by_tag: dict[str, list[Recipe]] = {}
     for recipe in self.all_recipes():
       if recipe.tag is not None:
-        found.setdefault(recipe.tag, []).append(recipe)
-    return {tag: tuple(recipes) for tag, recipes in found.items()}
+        by_tag.setdefault(recipe.tag, []).append(recipe)
+    return {tag: tuple(recipes) for tag, recipes in by_tag.items()}
 
   def closure(self, goal: str) -> tuple[Recipe, ...]:
     """Every recipe that a plan for `goal` may use, in the order of discovery."""
-    found: dict[Recipe, None] = {}
+    recipes: dict[Recipe, None] = {}
     names, seen = [goal], {goal}
     while names:
       for recipe in self.makers(names.pop()):
-        found[recipe] = None
+        recipes[recipe] = None
         fresh = [name for name, _ in recipe.inputs if name not in seen]
         seen.update(fresh)
         names.extend(fresh)
-    return tuple(found)
+    return tuple(recipes)
 
   def match(self, item: str, inputs: Mapping[str, int]) -> Recipe | None:
     """The recipe that makes `item` from exactly `inputs`, if there is one."""
@@ -126,8 +126,8 @@ class RecipeBook:
   def _uses_exactly(self, recipe: Recipe, inputs: Mapping[str, int]) -> bool:
     left = dict(inputs)
     for name, count in recipe.inputs:
-      found = next((x for x in left if name in (x, self.kinds.get(x))), None)
-      if found is None or left.pop(found) != count:
+      item = next((x for x in left if name in (x, self.kinds.get(x))), None)
+      if item is None or left.pop(item) != count:
         return False
     return not left
 
@@ -248,9 +248,9 @@ def build(files: Iterable[Mapping[str, Any]]) -> RecipeBook:
   items |= {tag: None for tag in tags if tag not in members}
 
   return RecipeBook(
-      recipes={item: tuple(found) for item, found in recipes.items()},
+      recipes={item: tuple(makers) for item, makers in recipes.items()},
       items=frozenset(items),
-      members={tag: tuple(found) for tag, found in members.items()},
+      members={tag: tuple(of_tag) for tag, of_tag in members.items()},
       kinds={item: tag for item, tag in kind.items() if tag in members},
       depths=_depths(recipes, members),
   )
@@ -260,13 +260,15 @@ def _inputs(file: Mapping[str, Any]) -> list[tuple[str, bool, int]] | None:
   """`(name, is tag, count)` of each input; None for other kinds of recipe."""
   if file['type'] == 'minecraft:crafting_shaped':
     cells = ''.join(file['pattern'])
-    found = [(key, cells.count(symbol)) for symbol, key in file['key'].items()]
+    ingredients = [
+        (key, cells.count(symbol)) for symbol, key in file['key'].items()
+    ]
   elif file['type'] == 'minecraft:crafting_shapeless':
-    found = [(ingredient, 1) for ingredient in file['ingredients']]
+    ingredients = [(ingredient, 1) for ingredient in file['ingredients']]
   else:
     return None
   counts: dict[tuple[str, bool], int] = {}
-  for ingredient, count in found:
+  for ingredient, count in ingredients:
     if isinstance(ingredient, list):  # alternatives: the first, as the original
       ingredient = ingredient[0]
     is_tag = 'item' not in ingredient
@@ -281,16 +283,17 @@ def _depths(
   """Depth of every name, by relaxing until nothing gets shallower."""
   unknown = 1 << 30
   depths = {name: unknown for name in [*recipes, *members]}
-  for found in recipes.values():
-    for recipe in found:
+  for makers in recipes.values():
+    for recipe in makers:
       for name, _ in recipe.inputs:
         depths.setdefault(name, 0)
   changed = True
   while changed:
     before = dict(depths)
-    for item, found in recipes.items():
+    for item, makers in recipes.items():
       depths[item] = min(
-          1 + max(depths[name] for name, _ in recipe.inputs) for recipe in found
+          1 + max(depths[name] for name, _ in recipe.inputs)
+          for recipe in makers
       )
     for tag, items in members.items():
       depths[tag] = min(depths[item] for item in items)

@@ -21,8 +21,8 @@ _DEEPEST = 8
 def view(moment: Moment) -> list[Block]:
   """Shows how far the goal's recipes are, and what is held."""
   goal = _GOAL.search(moment.opening)
-  held, made, changed = _inventory(moment)
-  found = [
+  held, products, changed = _inventory(moment)
+  parts = [
       blocks.facts('Goal', craft=goal and goal[1]),
       blocks.items(
           'Inventory',
@@ -40,9 +40,9 @@ def view(moment: Moment) -> list[Block]:
     for count, item, inputs in _COMMAND.findall(moment.opening):
       ways[item].append((int(count), _counted(inputs)))
     kinds = _kinds(tasks.world_of(moment.task))
-    tree = _node(goal[1], 1, ways, kinds, {**held}, made, ())
-    found.insert(1, blocks.tree('Recipes', tree))
-  return found
+    tree = _node(goal[1], 1, ways, kinds, {**held}, products, ())
+    parts.insert(1, blocks.tree('Recipes', tree))
+  return parts
 
 
 def _counted(text: str) -> dict[str, int]:
@@ -53,7 +53,7 @@ def _counted(text: str) -> dict[str, int]:
 def _inventory(moment: Moment) -> tuple[dict[str, int], set[str], set[str]]:
   """Items held, items ever crafted, and items that the last turn changed."""
   held: collections.Counter[str] = collections.Counter()
-  made: set[str] = set()
+  products: set[str] = set()
   changed: set[str] = set()
   for turn in moment.past:
     changed = set()
@@ -66,9 +66,9 @@ def _inventory(moment: Moment) -> tuple[dict[str, int], set[str], set[str]]:
       used = _counted(turn.action.rpartition(' using ')[2].rstrip('. '))
       held.subtract(used)
       held[name] += int(crafted[1])
-      made.add(name)
+      products.add(name)
       changed = {name, *used}
-  return {name: n for name, n in held.items() if n > 0}, made, changed
+  return {name: n for name, n in held.items() if n > 0}, products, changed
 
 
 @functools.lru_cache(maxsize=64)
@@ -88,16 +88,16 @@ def _node(
     ways: Mapping[str, list],
     kinds: Mapping[str, str],
     held: dict[str, int],
-    made: set[str],
+    products: set[str],
     above: tuple[str, ...],
 ) -> Block:
   """An item, whether it is at hand, and what it is made of."""
   fits = lambda item: name in (item, kinds.get(item))
   there = sum(n for item, n in held.items() if fits(item))
-  done = there >= count or any(map(fits, made))
+  done = there >= count or any(map(fits, products))
   makers = [item for item in ways if fits(item) and item not in above]
   # The one that was crafted already, else the first that is shown.
-  makers.sort(key=lambda item: item not in made)
+  makers.sort(key=lambda item: item not in products)
   children = []
   if makers and len(above) < _DEEPEST:
     # Of several ways, the one that more is held for, else the shortest.
@@ -107,7 +107,7 @@ def _node(
         key=lambda inputs: (-have(inputs), len(inputs)),
     )
     children = [
-        _node(x, n, ways, kinds, held, made, (*above, makers[0]))
+        _node(x, n, ways, kinds, held, products, (*above, makers[0]))
         for x, n in inputs.items()
     ]
   note = f'have {there}' if there else ('' if makers else 'get')

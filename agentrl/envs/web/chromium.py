@@ -50,9 +50,9 @@ def find(path: str | None = None) -> str | None:
     if os.access(file, os.X_OK):
       return file
   for command in _COMMANDS:
-    found = shutil.which(command)
-    if found:
-      return found
+    executable = shutil.which(command)
+    if executable:
+      return executable
   if _downloads(pathlib.Path(playwright.__file__)):
     return None
   raise EnvError(f'There is no Chromium on this machine: {INSTALL}.')

@@ -86,23 +86,23 @@ def parse(text: str) -> Command:
 def _read(name: str, rest: str) -> Command:
   if name == 'type':
     # The text may have brackets of its own.
-    found = re.fullmatch(
+    match = re.fullmatch(
         r'\[([0-9]{1,9})\]\s*\[(.*?)\](?:\s*\[([01])\])?',
         rest,
         re.DOTALL,
     )
-    if found is None:
+    if match is None:
       raise ValueError
-    number, text, enter = found.groups()
+    number, text, enter = match.groups()
     # As WebArena has it, Enter follows unless the command says otherwise.
     return Command(name, int(number), text, enter != '0')
   if name == 'stop' and not rest:  # most tasks need no answer
     return Command(name)
   if name == 'scroll':  # WebArena reads the direction with and without brackets
-    found = re.fullmatch(r'\[?\s*(up|down)\s*\]?', rest)
-    if found is None:
+    match = re.fullmatch(r'\[?\s*(up|down)\s*\]?', rest)
+    if match is None:
       raise ValueError
-    return Command(name, text=found[1])
+    return Command(name, text=match[1])
   if name in _NUMBERED or name in _TEXT:
     if not (rest.startswith('[') and rest.endswith(']')):
       raise ValueError

@@ -71,13 +71,13 @@ async def point_of(
     Refused: it is gone, disabled, or not to be seen.
   """
   try:
-    found = await session.send('DOM.resolveNode', {'backendNodeId': backend})
-    node = found['object']['objectId']
+    reply = await session.send('DOM.resolveNode', {'backendNodeId': backend})
+    node = reply['object']['objectId']
     prepared = await _call(session, node, _PREPARE, clicks)
-    said, points = prepared.get('value', 'gone'), []
-    if not said:
+    state, points = prepared.get('value', 'gone'), []
+    if not state:
       points = await _points(session, node, size)
-    if not said and not points:
+    if not state and not points:
       # A text that is drawn without a size: take the box that holds it.
       holder = await _call(session, node, _HOLDER, by_value=False)
       if 'objectId' in holder:
@@ -85,12 +85,12 @@ async def point_of(
   except Error as error:
     if 'crash' in error.message or 'closed' in error.message:
       raise
-    said, points = 'gone', []
-  if said == 'gone':
+    state, points = 'gone', []
+  if state == 'gone':
     raise Refused('is gone from this page')
-  if said == 'disabled':
+  if state == 'disabled':
     raise Refused('is disabled')
-  if said == 'done':
+  if state == 'done':
     return None
   if not points:
     raise Refused('cannot be seen')

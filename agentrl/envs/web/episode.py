@@ -35,12 +35,14 @@ def check(observe: str, style: str, episodes: int) -> None:
   Raises:
     ConfigError: one is unknown or out of range.
   """
-  for name, value, known in (
+  for name, value, choices in (
       ('observe', observe, OBSERVE),
       ('style', style, STYLES),
   ):
-    if value not in known:
-      raise ConfigError(f'Unknown {name} {value!r}; known: {", ".join(known)}.')
+    if value not in choices:
+      raise ConfigError(
+          f'Unknown {name} {value!r}; known: {", ".join(choices)}.'
+      )
   if not isinstance(episodes, int) or not 1 <= episodes <= MAX_EPISODES:
     raise ConfigError(
         f'episodes must be 1 to {MAX_EPISODES}, got {episodes!r}.'

@@ -9,9 +9,9 @@ def folder(path: str | None) -> pathlib.Path | None:
   """A folder for them, made if need be; None: none are kept."""
   if not path:
     return None
-  found = pathlib.Path(path)
-  found.mkdir(parents=True, exist_ok=True)
-  return found
+  directory = pathlib.Path(path)
+  directory.mkdir(parents=True, exist_ok=True)
+  return directory
 
 
 def path(folder: pathlib.Path | None, task_id: int) -> pathlib.Path:

@@ -81,7 +81,7 @@ def from_tree(
     visible: whether a node is in view; None: all are.
   """
   labels = labels or {}
-  found: list[Node] = []
+  nodes: list[Node] = []
   for tree in trees:
     by_id = {node['nodeId']: node for node in tree}
     if not tree:
@@ -90,8 +90,8 @@ def from_tree(
       backend = raw.get('backendDOMNodeId')
       if backend is None or (visible is not None and not visible(backend)):
         continue
-      found.append(_node(raw, len(found) + 1, depth, labels.get(backend, '')))
-  return tuple(found)
+      nodes.append(_node(raw, len(nodes) + 1, depth, labels.get(backend, '')))
+  return tuple(nodes)
 
 
 def clickables(snapshot: Mapping[str, Any]) -> dict[int, str]:
@@ -103,7 +103,7 @@ def clickables(snapshot: Mapping[str, Any]) -> dict[int, str]:
     snapshot: reply of DOMSnapshot.captureSnapshot.
   """
   strings = snapshot['strings']
-  found = {}
+  labels = {}
   for document in snapshot['documents']:
     nodes, layout = document['nodes'], document['layout']
     seen = {
@@ -127,8 +127,8 @@ def clickables(snapshot: Mapping[str, Any]) -> dict[int, str]:
           ),
           tag,
       )
-      found[nodes['backendNodeId'][index]] = label[:80]
-  return found
+      labels[nodes['backendNodeId'][index]] = label[:80]
+  return labels
 
 
 def boxes(
@@ -168,7 +168,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> tuple[Node, ...]:
   """
   strings = snapshot['strings']
   text_of = lambda index: strings[index] if index >= 0 else ''
-  found: list[Node] = []
+  elements: list[Node] = []
   for document in snapshot['documents']:
     nodes = document['nodes']
     layout = document['layout']
@@ -184,7 +184,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> tuple[Node, ...]:
     checked = set(nodes['inputChecked']['index'])
     selected = set(nodes['optionSelected']['index'])
     depth: dict[int, int] = {}  # of shown elements
-    at: dict[int, int] = {}  # their places in `found`
+    at: dict[int, int] = {}  # their places in `elements`
     for index, parent in enumerate(nodes['parentIndex']):
       tag = text_of(nodes['nodeName'][index]).lower()
       kind = nodes['nodeType'][index]
@@ -193,9 +193,9 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> tuple[Node, ...]:
         holder = nodes['parentIndex'][holder]
       if kind == 3 and index in seen and holder >= 0:
         text = ' '.join(text_of(nodes['nodeValue'][index]).split())
-        old = found[at[holder]]
+        old = elements[at[holder]]
         name = f'{old.name} {text}'.strip()
-        found[at[holder]] = dataclasses.replace(old, name=name)
+        elements[at[holder]] = dataclasses.replace(old, name=name)
       if (
           kind != 1
           or tag in ('html', 'head', 'body', 'script', 'style')
@@ -212,10 +212,10 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> tuple[Node, ...]:
       states += [('checked', 'true')] * (index in checked)
       states += [('selected', 'true')] * (index in selected)
       depth[index] = depth[holder] + 1 if holder >= 0 else 0
-      at[index] = len(found)
-      found.append(
+      at[index] = len(elements)
+      elements.append(
           Node(
-              number=len(found) + 1,
+              number=len(elements) + 1,
               backend=nodes['backendNodeId'][index],
               depth=depth[index],
               role=tag,
@@ -223,7 +223,7 @@ def from_snapshot(snapshot: Mapping[str, Any]) -> tuple[Node, ...]:
               states=tuple(states),
           )
       )
-  return tuple(found)
+  return tuple(elements)
 
 
 def in_view(snapshot: Mapping[str, Any], width: int, height: int) -> Visible:

@@ -15,7 +15,7 @@ def view(moment: Moment) -> list[Block]:
   objective = _OBJECTIVE.search(moment.opening)
   addresses = _URL.findall(moment.observation)
   element = _element(moment)
-  found = [
+  parts = [
       blocks.facts(
           'Page',
           objective=objective and objective[1],
@@ -26,11 +26,11 @@ def view(moment: Moment) -> list[Block]:
   ]
   if moment.picture:
     if moment.box:
-      found.append(
+      parts.append(
           blocks.picture_of_action(moment, 'Before the action: its element')
       )
-    found.append(blocks.picture(moment, 'The page now'))
-  return found
+    parts.append(blocks.picture(moment, 'The page now'))
+  return parts
 
 
 def acted_on(action: str) -> int | None:

@@ -64,10 +64,10 @@ class Situation:
     Raises:
       Stuck: there are not so many.
     """
-    found = self.all(role)
-    if not 1 <= abs(place) <= len(found):
+    nodes = self.all(role)
+    if not 1 <= abs(place) <= len(nodes):
       raise Stuck(f'there is no {role} number {place}.')
-    return found[place - 1 if place > 0 else place]
+    return nodes[place - 1 if place > 0 else place]
 
   def text(self, name: str, after: Node | None = None) -> Node:
     """The first node of this name, of whatever role.

@@ -177,12 +177,12 @@ class Tab:
     if len(self.page.frames) == 1:
       return [{}]
     reply = await self.session.send('Page.getFrameTree')
-    found, pending = [], [reply['frameTree']]
+    frames, pending = [], [reply['frameTree']]
     while pending:
       tree = pending.pop()
-      found.append({'frameId': tree['frame']['id']})
+      frames.append({'frameId': tree['frame']['id']})
       pending += reversed(tree.get('childFrames', ()))
-    return found
+    return frames
 
   async def halt(self) -> None:
     """Stops the clock and gives up the document that is awaited.

@@ -81,16 +81,16 @@ def list_tasks(
   from agentrl.envs.webarena.public import env, tasks as public
 
   table = public.load(tasks, task_file or '')
-  found = tuple(
+  task_ids = tuple(
       task_id
       for task_id in env.choose(tasks, task_file, judge)
       if public.split_of(table[task_id].template_id) == split
   )
-  if not found:
+  if not task_ids:
     raise ConfigError(
         f'No task of {tasks!r} that can be played is for {split}.'
     )
-  return found
+  return task_ids
 
 
 def subtasks_of(

@@ -159,8 +159,8 @@ def _guess(at: Situation) -> str:
     # Where the later guess is greater, the number was.
     low = max([guess + 1 for guess in earlier if guess < last], default=low)
     high = min([guess - 1 for guess in earlier if guess > last], default=high)
-    said = ' '.join(node.name for node in at.all('StaticText'))
-    if 'higher than' in said:
+    text = ' '.join(node.name for node in at.all('StaticText'))
+    if 'higher than' in text:
       low = last + 1
     else:
       high = last - 1
@@ -243,9 +243,9 @@ def _calendar(at: Situation) -> str:
 
 def _half_hour(time: str) -> int:
   """Number of half hours from midnight to a time such as 4PM or 4:30pm."""
-  found = re.fullmatch(_TIME, time.lower())
-  assert found is not None  # the page writes its times like this
-  hour, half, noon = found.groups()
+  match = re.fullmatch(_TIME, time.lower())
+  assert match is not None  # the page writes its times like this
+  hour, half, noon = match.groups()
   return 2 * (int(hour) % 12 + 12 * (noon == 'pm')) + bool(half)
 
 

@@ -79,11 +79,11 @@ def _movie(at: Situation) -> str:
   values = dict(zip(names, texts, strict=True))
   # Labels stand before their fields or after them, in the same order.
   labels = [node.name.rstrip(':') for node in at.nodes]
-  asked = [values[_MOVIE[label]] for label in labels if label in _MOVIE]
+  entries = [values[_MOVIE[label]] for label in labels if label in _MOVIE]
   fields = at.all('textbox')
-  if len(asked) != len(fields):
-    raise Stuck(f'{len(fields)} fields have {len(asked)} labels.')
-  return fill(zip(fields, asked, strict=True), at.nodes[-1])
+  if len(entries) != len(fields):
+    raise Stuck(f'{len(fields)} fields have {len(entries)} labels.')
+  return fill(zip(fields, entries, strict=True), at.nodes[-1])
 
 
 def _number(at: Situation) -> str:

@@ -60,16 +60,16 @@ def _message(at: Situation) -> str:
 
 def _recipient(at: Situation) -> str:
   for pattern in _RECIPIENT:
-    found = re.search(pattern, at.objective)
-    if found:
-      return found[1]
+    match = re.search(pattern, at.objective)
+    if match:
+      return match[1]
   raise Stuck(f'{at.objective!r} has no recipient.')
 
 
 def _sender(at: Situation) -> str:
   """Whose mail of the inbox is meant."""
-  said = re.sub('".*"', '', at.objective)
-  said = said.replace('NAME', '')  # a template that has it twice
+  objective = re.sub('".*"', '', at.objective)
+  objective = objective.replace('NAME', '')  # a template that has it twice
   senders = [
       at.nodes[k - 3].name
       for k, node in enumerate(at.nodes)
@@ -79,7 +79,7 @@ def _sender(at: Situation) -> str:
   named = [
       name
       for name in sorted(senders, key=len, reverse=True)
-      if re.search(rf'(?:\b|Answer){name}(?:s|\b)(?!\w|-)', said)
+      if re.search(rf'(?:\b|Answer){name}(?:s|\b)(?!\w|-)', objective)
   ]
   if _task(at) == 'Forward':
     recipient = _recipient(at)

@@ -186,9 +186,9 @@ def _select(words: Sequence[str], word: str) -> list[str]:
 def _matching(at: Situation, pattern: str) -> re.Match:
   """The match of the first text that a regular expression matches."""
   for node in at.all('StaticText'):
-    found = re.match(pattern, node.name)
-    if found:
-      return found
+    match = re.match(pattern, node.name)
+    if match:
+      return match
   raise Stuck(f'there is no text {pattern!r}.')
 
 

@@ -92,20 +92,20 @@ def _chunks(text: str) -> Iterator[str]:
 
 def _geonames(country: Country, sources: Sources) -> Iterator[Passage]:
   geo, name = country.geo, country.in_text
-  said = [f'{country.name} is in {_CONTINENTS[geo["continentcode"]]}.']
+  sentences = [f'{country.name} is in {_CONTINENTS[geo["continentcode"]]}.']
   if geo['capital']:
-    said.append(f'Its capital is {geo["capital"]}.')
-  said.append(f'Its ISO codes are {geo["iso"]} and {geo["iso3"]}.')
+    sentences.append(f'Its capital is {geo["capital"]}.')
+  sentences.append(f'Its ISO codes are {geo["iso"]} and {geo["iso3"]}.')
   if geo['tld']:
-    said.append(f'Its internet domain is {geo["tld"]}.')
+    sentences.append(f'Its internet domain is {geo["tld"]}.')
   neighbours = [
       sources.country_names[code]
       for code in geo['neighbours'].split(',')
       if code in sources.country_names
   ]
   if neighbours:
-    said.append(f'Its neighbours are {", ".join(neighbours)}.')
-  yield Passage(country.name, ' '.join(said))
+    sentences.append(f'Its neighbours are {", ".join(neighbours)}.')
+  yield Passage(country.name, ' '.join(sentences))
   if geo['currencyname']:
     yield Passage(
         field_title(country, 'Currency'),
@@ -126,25 +126,25 @@ def calling_code(geo: Mapping[str, Any]) -> str:
 
 def _element(row: Mapping[str, Any]) -> Iterator[Passage]:
   name, symbol = row['name'], row['symbol']
-  said = [
+  sentences = [
       f'{name} is the chemical element with the symbol {symbol} and the atomic'
       f' number {row["atomic_number"]}.'
   ]
   if row['atomic_weight']:
-    said.append(f'Its atomic weight is {row["atomic_weight"]:g}.')
-  yield Passage(name, ' '.join(said))
+    sentences.append(f'Its atomic weight is {row["atomic_weight"]:g}.')
+  yield Passage(name, ' '.join(sentences))
 
-  said = []
+  sentences = []
   if row['discovery_year'] and row['discovery_location']:
-    said.append(
+    sentences.append(
         f'The element {name} was discovered in {row["discovery_year"]} in'
         f' {row["discovery_location"]} by {row["discoverers"]}.'
     )
   elif row['discoverers']:
-    said.append(f'The element {name}: {row["discoverers"]}.')
+    sentences.append(f'The element {name}: {row["discoverers"]}.')
   if row['name_origin']:
-    said.append(f'Origin of its name: {row["name_origin"]}')
-  yield Passage(f'{name}: Discovery', ' '.join(said))
+    sentences.append(f'Origin of its name: {row["name_origin"]}')
+  yield Passage(f'{name}: Discovery', ' '.join(sentences))
 
   if row['description']:
     yield Passage(f'{name}: Description', f'{name}: {row["description"]}')
@@ -178,10 +178,10 @@ def _element(row: Mapping[str, Any]) -> Iterator[Passage]:
 
 def _isotope(row: Mapping[str, Any], element: Mapping[str, Any]) -> Passage:
   name = f'{element["name"]}-{row["mass_number"]}'
-  said = [f'{name} is an isotope of {element["name"].lower()}']
+  phrases = [f'{name} is an isotope of {element["name"].lower()}']
   if row['mass'] is not None:
-    said.append(f'with a mass of {row["mass"]:.6g} u')
-  text = ' '.join(said) + '.'
+    phrases.append(f'with a mass of {row["mass"]:.6g} u')
+  text = ' '.join(phrases) + '.'
   if row['abundance']:
     text += f' Its natural abundance is {row["abundance"]:g}%.'
   if row['half_life'] is not None:

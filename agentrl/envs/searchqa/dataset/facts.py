@@ -74,12 +74,12 @@ class Fact:
 
 def facts(sources: Sources) -> list[Fact]:
   """Every fact, in a fixed order; each subject and relation has one."""
-  found = [
+  forward_facts = [
       *_of_countries(sources),
       *_of_elements(sources),
       *_of_cities(sources),
   ]
-  return found + _unique(_backwards(found, sources))
+  return forward_facts + _unique(_backwards(forward_facts, sources))
 
 
 def _of_countries(sources: Sources) -> Iterator[Fact]:
@@ -352,7 +352,7 @@ _TURNED = {
 }
 
 
-def _backwards(found: list[Fact], sources: Sources) -> Iterator[Fact]:
+def _backwards(forward_facts: list[Fact], sources: Sources) -> Iterator[Fact]:
   """From an answer to its country or element, where nothing else has it."""
   owners = _owners(sources)
   capitals = {
@@ -360,7 +360,7 @@ def _backwards(found: list[Fact], sources: Sources) -> Iterator[Fact]:
       for city in sources.cities
       if corpus.is_capital(city, sources)
   }
-  for fact in found:
+  for fact in forward_facts:
     if fact.relation not in _TURNED:
       continue
     relation, queries = _TURNED[fact.relation]
@@ -420,8 +420,8 @@ def _formerly(sources: Sources) -> Iterator[Fact]:
     if not country.sovereign or ';' in former or '(' in former:
       continue
     for name in filter(None, former.split(', ')):
-      known = sources.named(name) is not None or name in _TOO_COMMON
-      if name[0].isupper() and not known:
+      is_ambiguous = sources.named(name) is not None or name in _TOO_COMMON
+      if name[0].isupper() and not is_ambiguous:
         yield Fact(
             'country of former name',
             subject=f'former name {plain(name)}',
@@ -439,9 +439,9 @@ def _formerly(sources: Sources) -> Iterator[Fact]:
         )
 
 
-def _unique(found: Iterator[Fact]) -> list[Fact]:
+def _unique(candidates: Iterator[Fact]) -> list[Fact]:
   """The facts whose subject no other fact has."""
-  facts = list(found)
+  facts = list(candidates)
   count = collections.Counter((x.relation, x.subject) for x in facts)
   return [x for x in facts if count[x.relation, x.subject] == 1]
 

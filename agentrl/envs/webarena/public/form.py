@@ -67,8 +67,8 @@ def read(record: Any, *, raw: bool, path: pathlib.Path) -> PublicTask:
   """
   name = f'{path.name}: task {_id(record)}'
   try:
-    found = _raw(record) if raw else _verified(record)
-    _check_raw(found) if raw else _check_verified(found)
+    task = _raw(record) if raw else _verified(record)
+    _check_raw(task) if raw else _check_verified(task)
   except KeyError as error:
     other = 'verified' if raw else 'raw'
     raise ConfigError(
@@ -78,7 +78,7 @@ def read(record: Any, *, raw: bool, path: pathlib.Path) -> PublicTask:
     raise ConfigError(f'{name} has another form: {error}.') from error
   except ValueError as error:
     raise ConfigError(f'{name}: {error}') from error
-  return found
+  return task
 
 
 def _id(record: Any) -> Any:
@@ -146,9 +146,9 @@ def _text(value: Any) -> str:
   return value
 
 
-def _known(value: Any, known: Sequence[str], what: str) -> None:
-  if value not in known:
-    raise ValueError(f'unknown {what} {value!r}; known: {", ".join(known)}.')
+def _known(value: Any, choices: Sequence[str], what: str) -> None:
+  if value not in choices:
+    raise ValueError(f'unknown {what} {value!r}; known: {", ".join(choices)}.')
 
 
 def _check_raw(task: PublicTask) -> None:

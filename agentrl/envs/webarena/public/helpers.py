@@ -204,10 +204,12 @@ def _content_call(text: str) -> tuple[str, str]:
   call = _CALL.fullmatch(text.strip())
   if call and call[1] in _CONTENTS:
     parts = [part.strip() for part in call[2].split(',')]
-    found = [_ARGUMENT.fullmatch(part) for part in parts]
-    given = [match[1] for match in found if match and match[1] is not None]
-    if all(found) and len(given) == 1:
-      return call[1], given[0]
+    matches = [_ARGUMENT.fullmatch(part) for part in parts]
+    arguments = [
+        match[1] for match in matches if match and match[1] is not None
+    ]
+    if all(matches) and len(arguments) == 1:
+      return call[1], arguments[0]
   raise ValueError(f'unknown helper {text!r}; known: {", ".join(_CONTENTS)}.')
 
 

@@ -272,8 +272,8 @@ def point(value: Any) -> tuple[float, float]:
     match = _POINT.fullmatch(_text(value))
     if match is None:
       raise ValueError(f'{value!r} is no point.')
-    found = match.groups()
-    pair = [_degrees(*found[:3]), _degrees(*found[3:])]
+    groups = match.groups()
+    pair = [_degrees(*groups[:3]), _degrees(*groups[3:])]
   if len(pair) != 2:
     raise ValueError(f'{value!r} is no point.')
   try:

@@ -110,12 +110,14 @@ async def _judged(
   if judge is None:
     raise ValueError('fuzzy_match needs a judge.')
   # In a thread: one that waits for a model would hold up all episodes.
-  found = await asyncio.to_thread(judge, intent, reference, answer)
-  if isinstance(found, Awaitable):
-    found = await found
-  if not isinstance(found, bool):  # 'no' would be true
-    raise ValueError(f'The judge must return True or False, got {found!r:.80}.')
-  return found
+  judgement = await asyncio.to_thread(judge, intent, reference, answer)
+  if isinstance(judgement, Awaitable):
+    judgement = await judgement
+  if not isinstance(judgement, bool):  # 'no' would be true
+    raise ValueError(
+        f'The judge must return True or False, got {judgement!r:.80}.'
+    )
+  return judgement
 
 
 def of_url(reference: str, url: str) -> float:

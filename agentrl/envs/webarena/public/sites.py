@@ -41,11 +41,11 @@ def from_environment(
   Raises:
     ConfigError: one is no http(s) address.
   """
-  found = {}
+  urls = {}
   for site, variable in VARIABLES.items():
     if text := environment.get(variable, '').strip():
-      found[site] = _checked(variable, text)
-  return found
+      urls[site] = _checked(variable, text)
+  return urls
 
 
 def _checked(variable: str, text: str) -> str:
@@ -185,11 +185,11 @@ def read_storage_state(path: str) -> Mapping[str, Any]:
     EnvError: it cannot be read.
   """
   try:
-    found = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
+    state = json.loads(pathlib.Path(path).read_text(encoding='utf-8'))
   except OSError as error:
     raise EnvError(f'{path} cannot be read: {error.strerror}.') from error
   except ValueError as error:
     raise ConfigError(f'{path} is no JSON file: {error}.') from error
-  if not isinstance(found, dict) or not isinstance(found.get('cookies'), list):
+  if not isinstance(state, dict) or not isinstance(state.get('cookies'), list):
     raise ConfigError(f"{path} is no storage state of Playwright's.")
-  return found
+  return state

@@ -64,9 +64,9 @@ def folder() -> pathlib.Path:
   spec = importlib.util.find_spec('webarena_verified')
   places = spec.submodule_search_locations if spec else None
   for place in places or ():
-    found = pathlib.Path(place) / 'assets' / 'dataset'
-    if found.is_dir():
-      return found
+    path = pathlib.Path(place) / 'assets' / 'dataset'
+    if path.is_dir():
+      return path
   raise EnvError(
       "WebArena's public tasks need the files of the webarena-verified wheel:"
       ' pip install --no-deps -r third_party/requirements/data.txt'
@@ -93,16 +93,16 @@ def load(subset: str, task_file: str = '') -> Mapping[int, PublicTask]:
   listed = _json(path)
   if not isinstance(listed, list) or not listed:
     raise ConfigError(f'{path} is no list of WebArena tasks.')
-  found = {}
+  tasks = {}
   for record in listed:
     task = form.read(record, raw=subset == 'raw', path=path)
-    if task.id in found:
+    if task.id in tasks:
       raise ConfigError(f'{path} has task {task.id} twice.')
-    found[task.id] = task
+    tasks[task.id] = task
   if subset == 'hard' and not task_file:
     hard = _json(folder() / _HARD)['task_ids']
-    found = {task_id: found[task_id] for task_id in hard}
-  return dict(sorted(found.items()))
+    tasks = {task_id: tasks[task_id] for task_id in hard}
+  return dict(sorted(tasks.items()))
 
 
 def choose(
@@ -118,7 +118,7 @@ def choose(
     urls: site -> its URL, see `sites.from_environment`.
     judge: whether answers can be compared by meaning.
   """
-  found: list[int] = []
+  task_ids: list[int] = []
   skipped: Counter[str] = Counter()
   for task in tasks:
     unset = [site for site in task.sites if site not in urls]
@@ -130,8 +130,8 @@ def choose(
     elif task.needs_judge and not judge:
       skipped['fuzzy_match needs a judge'] += 1
     else:
-      found.append(task.id)
-  return Chosen(tuple(found), dict(skipped))
+      task_ids.append(task.id)
+  return Chosen(tuple(task_ids), dict(skipped))
 
 
 def ids(

@@ -91,10 +91,10 @@ def items(text: str) -> tuple[str, ...]:
   Raises:
     ValueError: there are none.
   """
-  found = sorted(filter(None, (item.strip() for item in text.split(','))))
-  if not found:
+  parts = sorted(filter(None, (item.strip() for item in text.split(','))))
+  if not parts:
     raise ValueError('The list is empty.')
-  return tuple(found)
+  return tuple(parts)
 
 
 def json_text(text: str) -> str:

@@ -136,8 +136,8 @@ def read(kind: str, raw: Any, places: Places, *, expected: bool) -> Value:
     if not pair or not all(isinstance(x, (int, float, str)) for x in raw):
       if not expected or len(raw) < 2:
         raise ValueError(f'{raw!r} is a list, not one value.')
-      found = [read(kind, x, places, expected=True).options[0] for x in raw]
-      return Value(kind, tuple(found[:1] if how.first else found))
+      options = [read(kind, x, places, expected=True).options[0] for x in raw]
+      return Value(kind, tuple(options[:1] if how.first else options))
   if kind == 'url':
     return Value(
         kind, (addresses.parse(how.parse(raw), places, expected=expected),)
@@ -169,10 +169,10 @@ def read_object(
     if expected:
       raise ValueError(f'{raw!r} is no object.')
     return raw
-  known = schema.get('properties', _NO_SCHEMA)
+  properties = schema.get('properties', _NO_SCHEMA)
   return {
       name: _read_property(
-          value, known.get(name, _NO_SCHEMA), places, expected=expected
+          value, properties.get(name, _NO_SCHEMA), places, expected=expected
       )
       for name, value in raw.items()
   }
@@ -232,10 +232,10 @@ def _read_or_keep(
 def _from_json(text: str, wanted: type) -> Any:
   """The list or object that a text holds, else the text."""
   try:
-    found = json.loads(text)
+    value = json.loads(text)
   except (ValueError, RecursionError):
     return text
-  return found if isinstance(found, wanted) else text
+  return value if isinstance(value, wanted) else text
 
 
 def same(
@@ -289,14 +289,14 @@ def same(
 def _same_value(expected: Value, actual: Any, places: Places) -> bool:
   if not isinstance(actual, Value) or actual.kind != expected.kind:
     return False
-  (found,) = actual.options
+  (option,) = actual.options
   if expected.kind == 'url':
     return any(
-        addresses.same_base(x, found, places) and same_query(x, found, places)
+        addresses.same_base(x, option, places) and same_query(x, option, places)
         for x in expected.options
     )
   kind = KINDS[expected.kind]
-  return any(kind.same(x, found) for x in expected.options)
+  return any(kind.same(x, option) for x in expected.options)
 
 
 def same_query(expected: Address, actual: Address, places: Places) -> bool:

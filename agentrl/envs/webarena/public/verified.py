@@ -63,8 +63,8 @@ def evaluate(
       verdicts.append(of_answer(config, places, answer, task_type))
       continue
     try:
-      found = of_requests(config, places, entries, task_type)
-      verdicts.append(Verdict('success' if found else 'failure'))
+      right = of_requests(config, places, entries, task_type)
+      verdicts.append(Verdict('success' if right else 'failure'))
     except ValueError as error:
       verdicts.append(Verdict('error', str(error)))
   errors = [verdict for verdict in verdicts if verdict.status == 'error']
@@ -100,14 +100,14 @@ def of_answer(
     )
   except ValueError as error:
     return Verdict('error', f'The expected answer cannot be read: {error}')
-  found = _response(answer)
-  if not isinstance(found, dict):
+  response = _response(answer)
+  if not isinstance(response, dict):
     return Verdict('failure')
   try:
-    right = _same_words(expected, found)
+    right = _same_words(expected, response)
     got = None
     if retrieve:
-      raw = found.get('retrieved_data')
+      raw = response.get('retrieved_data')
       got = _read_data(raw, schema, places, expected=False)
   except ValueError as error:
     return Verdict('error', f'The answer cannot be read: {error}', answer=True)
@@ -131,7 +131,7 @@ def _response(answer: Any) -> Any:
     return text
 
 
-def _same_words(expected: Mapping[str, Any], found: dict[str, Any]) -> bool:
+def _same_words(expected: Mapping[str, Any], response: dict[str, Any]) -> bool:
   """True if task type and status are the expected ones.
 
   Raises:
@@ -140,19 +140,19 @@ def _same_words(expected: Mapping[str, Any], found: dict[str, Any]) -> bool:
   right = True
   for name in ('task_type', 'status'):
     key = name
-    if name == 'task_type' and name not in found:
+    if name == 'task_type' and name not in response:
       key = 'performed_operation'  # its name in older files
-    if key not in found:
+    if key not in response:
       right = False
       continue
-    if not isinstance(found[key], str):
+    if not isinstance(response[key], str):
       raise ValueError(f'{key} is no text.')
     want, got = (
         values.read('string', text.strip(), _GIVEN, expected=False)
-        for text in (expected[name], found[key])
+        for text in (expected[name], response[key])
     )
     right = (
-        right and bool(found[key].strip()) and values.same(want, got, _GIVEN)
+        right and bool(response[key].strip()) and values.same(want, got, _GIVEN)
     )
   return right
 
@@ -188,16 +188,16 @@ def of_requests(
   """
   wanted = {'http_method': 'GET', 'response_status': 200, **config['expected']}
   expected = _read_expected(wanted, config, places)
-  found = _candidates(wanted, config, places, entries, task_type)
+  candidates = _candidates(wanted, config, places, entries, task_type)
   if config.get('should_not_exist', False):
-    return not found
+    return not candidates
   if config.get('last_event_only', True):
-    found = found[-1:]
+    candidates = candidates[-1:]
   return any(
       values.same(
           expected, _read_entry(wanted, config, places, x), places, more=True
       )
-      for x in found
+      for x in candidates
   )
 
 
@@ -215,7 +215,7 @@ def _candidates(
   bases = _expected_urls(wanted['url'], config, places).options
   referer = (wanted.get('headers') or {}).get('referer')
   came = _expected_urls(referer, config, places).options if referer else ()
-  found = []
+  candidates = []
   for entry in entries:
     if events.method(entry).lower() != wanted['http_method'].lower():
       continue
@@ -227,8 +227,8 @@ def _candidates(
       before = _url(sent, config, places)
       if not any(addresses.same_base(x, before, places) for x in came):
         continue
-    found.append(entry)
-  return found
+    candidates.append(entry)
+  return candidates
 
 
 def _read_expected(
@@ -274,13 +274,13 @@ def _read_entry(
   }
   if wanted.get('headers'):
     sent = events.headers(entry)
-    known = {
+    headers = {
         name: sent[name.lower()]
         for name in wanted['headers']
         if name.lower() in sent
     }
-    if known:
-      read['headers'] = _read_headers(known, config, places, expected=False)
+    if headers:
+      read['headers'] = _read_headers(headers, config, places, expected=False)
   if wanted.get('post_data'):
     fields = _picked(
         events.posted(entry),
@@ -300,9 +300,9 @@ def _read_entry(
     }
   if wanted.get('response_cookies'):
     set_ = events.cookies(entry)
-    known = {k: set_[k] for k in wanted['response_cookies'] if k in set_}
+    cookies = {k: set_[k] for k in wanted['response_cookies'] if k in set_}
     read['response_cookies'] = (
-        _strings(known, expected=False) if known else None
+        _strings(cookies, expected=False) if cookies else None
     )
   return read
 
@@ -328,22 +328,22 @@ def _picked(
   }
 
 
-def _strings(found: Mapping[str, str], *, expected: bool) -> dict[str, Any]:
+def _strings(strings: Mapping[str, str], *, expected: bool) -> dict[str, Any]:
   return {
       name: values.read('string', value, _GIVEN, expected=expected)
-      for name, value in found.items()
+      for name, value in strings.items()
   }
 
 
 def _read_headers(
-    found: Mapping[str, str],
+    headers: Mapping[str, str],
     config: Mapping[str, Any],
     places: Places,
     *,
     expected: bool,
 ) -> dict[str, Any]:
   read = {}
-  for name, value in found.items():
+  for name, value in headers.items():
     if name == 'referer' and value:
       read[name] = (
           _expected_urls(value, config, places)
@@ -367,18 +367,18 @@ def _expected_urls(
     listed = [listed]
   elif len(listed) < 2:
     raise ValueError('A list of addresses has two or more.')
-  found = (
+  urls = (
       addresses.parse(each, places, _rules(config), query=query, expected=True)
       for each in listed
   )
   return values.Value(
-      'url', tuple(_by_schema(each, config, expected=True) for each in found)
+      'url', tuple(_by_schema(each, config, expected=True) for each in urls)
   )
 
 
 def _url(text: str, config: Mapping[str, Any], places: Places) -> Address:
-  found = addresses.parse(text, places, _rules(config), expected=False)
-  return _by_schema(found, config, expected=False)
+  address = addresses.parse(text, places, _rules(config), expected=False)
+  return _by_schema(address, config, expected=False)
 
 
 def _rules(config: Mapping[str, Any]) -> Rules:

@@ -86,14 +86,14 @@ def update(visit: Visit) -> Answer:
 
 def theme(visit: Visit) -> Page:
   """A theme, with a preview of its colours."""
-  found = visit.one(
+  row = visit.one(
       'SELECT t.*, p.title AS parent FROM themes t LEFT JOIN themes p ON p.id ='
       ' t.parent_id WHERE t.id = ?',
       int(visit.match['id']),
   )
-  text, back, accent = found['colours'].split()
+  text, back, accent = row['colours'].split()
   colours = {'text': text, 'back': back, 'accent': accent}
-  return Page.of('theme.html', theme=found, colours=colours)
+  return Page.of('theme.html', theme=row, colours=colours)
 
 
 def _read(visit: Visit) -> dict[str, Any]:

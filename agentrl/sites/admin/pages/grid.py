@@ -114,10 +114,10 @@ def _filters(
   """A WHERE clause, its values, and each filter's label and value."""
   clauses, values, active = [], [], []
 
-  def add(clause: str, value: Any, label: str, said: str) -> None:
+  def add(clause: str, value: Any, label: str, display: str) -> None:
     clauses.append(clause)
     values.extend([value] * clause.count('?'))
-    active.append((label, said))
+    active.append((label, display))
 
   keyword = visit.query.get('keyword', '').strip()[:200]
   if keyword and grid.search:
@@ -128,21 +128,21 @@ def _filters(
     if column.kind in _RANGES:
       read = _RANGES[column.kind]
       for end, sign in (('from', '>='), ('to', '<=')):
-        said = visit.query.get(f'{name}_{end}', '').strip()
-        if said:
+        text = visit.query.get(f'{name}_{end}', '').strip()
+        if text:
           left = f'date({name})' if column.kind == TIME else name
-          value = read(said, f'{label} {end}')
-          add(f'{left} {sign} ?', value, f'{label} {end}', said)
+          value = read(text, f'{label} {end}')
+          add(f'{left} {sign} ?', value, f'{label} {end}', text)
       continue
-    said = visit.query.get(name, '').strip()[:200]
-    if not said:
+    text = visit.query.get(name, '').strip()[:200]
+    if not text:
       continue
     if column.kind == TEXT:
-      add(f"{name} LIKE ? ESCAPE '\\'", like(said), label, said)
+      add(f"{name} LIKE ? ESCAPE '\\'", like(text), label, text)
     elif column.kind == NUMBER:
-      add(f'{name} = ?', show.whole(said, label), label, said)
+      add(f'{name} = ?', show.whole(text, label), label, text)
     else:
-      add(f'{name} = ?', said, label, column.choices.get(said, said))
+      add(f'{name} = ?', text, label, column.choices.get(text, text))
   where = f'WHERE {" AND ".join(clauses)}' if clauses else ''
   return where, values, active
 

@@ -111,17 +111,17 @@ def _read(visit: Visit) -> dict[str, Any]:
   ):
     raise Wrong('Coupon with the same code already exists.')
   kind = show.choice(visit, 'kind', tuple(KINDS))
-  said = visit.text('amount')
+  text = visit.text('amount')
   if kind == 'percent':
-    amount = show.whole(said.removesuffix('%'), 'Amount')
+    amount = show.whole(text.removesuffix('%'), 'Amount')
     if not 1 <= amount <= 100:
       raise Wrong('Amount must be a number from 1 to 100 percent.')
   else:
-    amount = show.cents(said, 'Amount')
+    amount = show.cents(text, 'Amount')
   days = [visit.form.get(x, '').strip() for x in ('starts_on', 'ends_on')]
   starts, ends = (
-      show.day(said, label) if said else None
-      for said, label in zip(days, ('Start', 'End'), strict=True)
+      show.day(day, label) if day else None
+      for day, label in zip(days, ('Start', 'End'), strict=True)
   )
   if starts and ends and starts > ends:
     raise Wrong('End must not be before the start.')

@@ -120,8 +120,8 @@ def create(visit: Visit) -> Answer:
 def add_option(visit: Visit) -> Redirect:
   """Adds a value to an option of a product."""
   product = visit.row('products')
-  known = visit.rows('options', 'id', product_id=product['id'])
-  name = show.choice(visit, 'option', tuple(row['name'] for row in known))
+  options = visit.rows('options', 'id', product_id=product['id'])
+  name = show.choice(visit, 'option', tuple(row['name'] for row in options))
   value = visit.text('value', most=40)
   if visit.value(
       'SELECT 1 FROM options WHERE product_id = ? AND name = ? AND lower(value)'
@@ -163,8 +163,8 @@ def _read(visit: Visit) -> dict[str, Any]:
   if category is None:
     raise Wrong('Category must be chosen.')
   price = show.cents(visit.text('price'), 'Price')
-  said = visit.text('special_price', needed=False)
-  special = show.cents(said, 'Special price') if said else None
+  text = visit.text('special_price', needed=False)
+  special = show.cents(text, 'Special price') if text else None
   if special is not None and special >= price:
     raise Wrong('Special price must be lower than the price.')
   return {

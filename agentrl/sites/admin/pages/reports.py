@@ -189,7 +189,7 @@ WHERE r.status = 'approved' GROUP BY p.id""",
 def report(visit: Visit) -> Answer:
   """A report; without dates its form alone."""
   name = visit.match['report']
-  found = REPORTS[name]
+  definition = REPORTS[name]
   typed = {
       x: visit.query.get(x, '').strip()
       for x in ('from', 'to', 'period', 'status')
@@ -211,14 +211,14 @@ def report(visit: Visit) -> Answer:
         'length': length,
         'status': typed['status'],
     }
-    every = visit.db.execute(found.query, values).fetchall()
+    every = visit.db.execute(definition.query, values).fetchall()
     paging = visit.page(len(every))
     rows = every[paging.offset : paging.offset + paging.limit]
-    sums = {x: sum(row[x] for row in every) for x in found.sums}
+    sums = {x: sum(row[x] for row in every) for x in definition.sums}
   return Page.form(
       'report.html',
       error,
-      report=found,
+      report=definition,
       typed=typed,
       periods=PERIODS,
       statuses=STATUS,

@@ -81,10 +81,10 @@ def choice(visit: Visit, name: str, choices: tuple[str, ...]) -> str:
   Raises:
     Wrong: it is another.
   """
-  said = visit.form.get(name, '')
-  if said not in choices:
+  value = visit.form.get(name, '')
+  if value not in choices:
     raise Wrong(f'{name.replace("_", " ").capitalize()} must be chosen.')
-  return said
+  return value
 
 
 def enabled(visit: Visit) -> int:

@@ -68,12 +68,12 @@ def _invoice_total(db: t.Db, k: int) -> t.Task:
 
 
 def _newest(db: t.Db, k: int) -> t.Task:
-  status, asked = _VALUES['newest'][k]
+  status, field = _VALUES['newest'][k]
   order = db.first(_LAST, status)
   read = () if k != 3 else (t.link(show.number(order['id'])),)
   return seek(
       f'Take the most recent order with the status "{STATUS[status]}".'
-      f' What is the {asked}?',
+      f' What is the {field}?',
       (
           Text(order['customer']),
           paths.numbered(order['id']),
@@ -88,28 +88,28 @@ def _newest(db: t.Db, k: int) -> t.Task:
 
 def _last_totals(db: t.Db, k: int) -> t.Task:
   status, count = _VALUES['last_totals'][k]
-  found = db.rows(_LAST, status)[:count]
+  orders = db.rows(_LAST, status)[:count]
   return seek(
       f'Add up the grand totals of the last {count} {_WORDS[status]}'
       ' orders. Which amount is it?',
-      Money(sum(order['total_cents'] for order in found)),
+      Money(sum(order['total_cents'] for order in orders)),
       *_of_status(status),
   )
 
 
 def _items(db: t.Db, k: int) -> t.Task:
   status, most = _VALUES['items'][k]
-  found = db.rows(_LAST, status)
+  orders = db.rows(_LAST, status)
   # More than a guess would hit; ids of pages are on the page at the start.
   count = next(
       n
       for n in range(most, 20)
-      if sum(order['items'] for order in found[:n]) not in (*range(11), 100)
+      if sum(order['items'] for order in orders[:n]) not in (*range(11), 100)
   )
   return seek(
       f'How many items were sold in the {count} most recent'
       f' {_WORDS[status]} orders, all in all? Answer with the number.',
-      Number(str(sum(order['items'] for order in found[:count])), 'items'),
+      Number(str(sum(order['items'] for order in orders[:count])), 'items'),
       *_of_status(status),
       start=_PLAIN,
   )

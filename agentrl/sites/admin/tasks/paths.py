@@ -1,5 +1,6 @@
 """Steps that the experts of the administration share, and values of tasks."""
 
+import functools
 import sqlite3
 
 from agentrl.sites import picking as pick, task as t
@@ -13,10 +14,16 @@ _ROLE = 'DisclosureTriangle'  # of what opens a part of a page
 
 def row_named(db: t.Db, k: int, sql: str, *, count: int = 5) -> sqlite3.Row:
   """As `row_spread`, of rows whose `name` is a part of no other product's."""
-  every = db.rows('SELECT name FROM products')
-  names = '\n'.join(name for (name,) in every)
-  found = [x for x in db.rows(sql) if names.count(x['name']) == 1]
+  alone = _alone(tuple(x for (x,) in db.rows('SELECT name FROM products')))
+  found = [x for x in db.rows(sql) if x['name'] in alone]
   return pick.kth_spread(found, k, count)
+
+
+@functools.lru_cache(maxsize=2)
+def _alone(names: tuple[str, ...]) -> frozenset[str]:
+  """The names that are a part of no other."""
+  text = '\n'.join(names)
+  return frozenset(name for name in names if text.count(name) == 1)
 
 
 def menu(section: str, label: str) -> tuple[t.Step, ...]:

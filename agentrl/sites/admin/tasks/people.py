@@ -186,13 +186,13 @@ def _theme(db: t.Db, k: int) -> t.Task:
 
 def _top_terms(db: t.Db, k: int) -> t.Task:
   count = (3, 2, 4, 6, 5)[k]
-  found = db.rows(
+  terms = db.rows(
       'SELECT text FROM search_terms ORDER BY uses DESC LIMIT ?', count
   )
   return seek(
       f'List the {count} search terms that visitors of the shop have'
       ' used most often, the most used first, separated by semicolons.',
-      Several([Text(row['text']) for row in found], ordered=True),
+      Several([Text(row['text']) for row in terms], ordered=True),
       *paths.menu('Marketing', 'Search Terms'),
       # A second click turns the order.
       t.link('Uses'),
@@ -204,7 +204,7 @@ def _top_terms(db: t.Db, k: int) -> t.Task:
 def _top_brand(db: t.Db, k: int) -> t.Task:
   terms = db.rows('SELECT text, uses FROM search_terms ORDER BY id')
   brands = db.rows('SELECT DISTINCT brand FROM products ORDER BY brand')
-  found: dict[str, list[tuple[int, int]]] = {}
+  ranges: dict[str, list[tuple[int, int]]] = {}
   for low, width in itertools.product(range(0, 651, 10), (200, 150, 100)):
     texts = [x['text'] for x in terms if low <= x['uses'] <= low + width]
     if len(texts) > PER_PAGE:
@@ -217,12 +217,12 @@ def _top_brand(db: t.Db, k: int) -> t.Task:
         reverse=True,
     )[:2]
     if best[0] > max(1, second[0]):
-      found.setdefault(best[1], []).append((low, low + width))
+      ranges.setdefault(best[1], []).append((low, low + width))
   # In turn, so that no brand is the answer to most of the tasks.
-  if len(found) < 3:
-    raise LookupError(f'{len(found)} brands are too few for 5 tasks.')
-  brand = sorted(found)[k % len(found)]
-  low, high = found[brand][k * len(found[brand]) // 5]
+  if len(ranges) < 3:
+    raise LookupError(f'{len(ranges)} brands are too few for 5 tasks.')
+  brand = sorted(ranges)[k % len(ranges)]
+  low, high = ranges[brand][k * len(ranges[brand]) // 5]
   return seek(
       'Which brand appears in the most of those search terms that were'
       f' used {low} to {high} times? Answer with its name.',

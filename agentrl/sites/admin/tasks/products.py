@@ -155,14 +155,14 @@ def _sale(db: t.Db, k: int) -> t.Task:
       ' WHERE instr(q.name, p.kind)) <= 20 ORDER BY brand, kind',
   )
   special = pair['low'] // 200 * 100 + 99
-  found = db.rows(
+  products = db.rows(
       'SELECT * FROM products WHERE brand = ? AND kind = ? ORDER BY id',
       pair['brand'],
       pair['kind'],
   )
   steps: list[t.Step] = []
   goal: list[Row] = []
-  for row in found:
+  for row in products:
     before = row['price_cents']
     goal.append(_changed(row['id'], price_cents=special, list_cents=before))
     steps += (
@@ -183,7 +183,7 @@ def _sale(db: t.Db, k: int) -> t.Task:
 
 
 def _quote(db: t.Db, k: int) -> t.Task:
-  found = paths.row_named(
+  product = paths.row_named(
       db,
       k,
       'SELECT p.*, r.title FROM products p JOIN reviews r ON r.product_id ='
@@ -192,16 +192,16 @@ def _quote(db: t.Db, k: int) -> t.Task:
       ' = 1 AND (SELECT count(*) FROM reviews s WHERE s.product_id = p.id)'
       ' BETWEEN 3 AND 15 ORDER BY p.id',
   )
-  text = f'{found["description"]} "{found["title"]}"'
+  text = f'{product["description"]} "{product["title"]}"'
   return change(
       'Let our buyers speak: append to the description of'
-      f' "{found["name"]}" the title of its only five-star review, in'
+      f' "{product["name"]}" the title of its only five-star review, in'
       ' double quotes and after a space.',
-      _changed(found['id'], description=text),
+      _changed(product['id'], description=text),
       *paths.menu('Marketing', 'All Reviews'),
-      paths.search(found['name']),
+      paths.search(product['name']),
       *_PRODUCTS,
-      *_open(found['name']),
+      *_open(product['name']),
       *_save('Description', text),
   )
 
@@ -283,13 +283,13 @@ def _left(db: t.Db, k: int) -> t.Task:
       ' HAVING count(*) BETWEEN 2 AND 4 AND min(id) > 20 ORDER BY quantity',
   )['quantity']
   column, word = (('sku', 'SKUs'), ('name', 'names'))[k % 2]
-  found = db.rows(
+  products = db.rows(
       f'SELECT {column} FROM products WHERE quantity = ? ORDER BY id', units
   )
   return seek(
       f'Which products have exactly {units} units left? Answer with'
       f' their {word}, separated by semicolons.',
-      Several([Text(row[0]) for row in found]),
+      Several([Text(row[0]) for row in products]),
       *_PRODUCTS,
       *paths.filters(
           t.fill('Quantity from', str(units)), t.fill('Quantity to', str(units))
@@ -298,13 +298,13 @@ def _left(db: t.Db, k: int) -> t.Task:
 
 
 def _enable(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  kinds = db.rows(
       'SELECT kind, count(*) AS size FROM products WHERE NOT enabled GROUP BY'
       ' kind HAVING NOT EXISTS (SELECT 1 FROM products q WHERE NOT q.enabled'
       ' AND q.kind != products.kind AND instr(q.kind, products.kind)) ORDER BY'
       ' size DESC, kind'
   )
-  kind = found[k]['kind']
+  kind = kinds[k]['kind']
   off = db.rows(
       'SELECT id FROM products WHERE NOT enabled AND kind = ? ORDER BY id', kind
   )
@@ -338,14 +338,14 @@ def _dearest(db: t.Db, k: int) -> t.Task:
       ' WHERE q.brand != b.brand AND instr(q.brand, b.brand)) ORDER BY'
       ' brand',
   )['brand']
-  found = db.rows(
+  products = db.rows(
       'SELECT name, coalesce(list_cents, price_cents) AS price FROM products'
       ' WHERE brand = ? ORDER BY price DESC LIMIT 2',
       brand,
   )
-  if found[0]['price'] == found[1]['price']:
+  if products[0]['price'] == products[1]['price']:
     raise LookupError(f'Two products of {brand} are the dearest.')
-  name = found[0]['name']
+  name = products[0]['name']
   return seek(
       f'Which product of the brand {brand} has the highest price,'
       ' special prices aside? Answer with its name.',

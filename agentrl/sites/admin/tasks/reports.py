@@ -19,7 +19,7 @@ _NTH = ('', 'second ', 'third ')
 
 def _monthly(db: t.Db, k: int) -> t.Task:
   first, last, words = _VALUES['monthly'][k]
-  found = db.rows(
+  rows = db.rows(
       'SELECT cast(substr(created_at, 6, 2) AS INTEGER) AS month, count(*) AS'
       " orders FROM orders WHERE status = 'complete' AND date(created_at)"
       ' BETWEEN ? AND ? GROUP BY month ORDER BY month',
@@ -33,7 +33,7 @@ def _monthly(db: t.Db, k: int) -> t.Task:
       Several(
           [
               Text(f'{month:02d}:{orders}', (f'{month}:{orders}',))
-              for month, orders in found
+              for month, orders in rows
           ],
           ordered=True,
       ),
@@ -53,21 +53,21 @@ def _sold(db: t.Db, first: str, last: str) -> Sequence[Any]:
   )
 
 
-def _ranked(found: Sequence[Any], count: int) -> bool:
+def _ranked(rows: Sequence[Any], count: int) -> bool:
   """True if the second column of the first rows has no ties."""
-  values = [row[1] for row in found[: count + 1]]
+  values = [row[1] for row in rows[: count + 1]]
   return len(values) == len(set(values)) == count + 1
 
 
 def _bestseller(db: t.Db, k: int) -> t.Task:
-  seen, found = set(), []
+  seen, choices = set(), []
   for (first, last, words), place in itertools.product(_SPANS, range(3)):
     sold = _sold(db, first, last)
     name = sold[place]['name']
     if name not in seen and _ranked(sold, place + 1):
       seen.add(name)
-      found.append((first, last, words, place, name))
-  first, last, words, place, name = pick.kth_spread(found, k)
+      choices.append((first, last, words, place, name))
+  first, last, words, place, name = pick.kth_spread(choices, k)
   return seek(
       f'Which is the {_NTH[place]}best-selling product of {words}, going'
       ' by the quantities in the bestsellers report? Answer with its name.',
@@ -78,14 +78,14 @@ def _bestseller(db: t.Db, k: int) -> t.Task:
 
 
 def _bestsellers(db: t.Db, k: int) -> t.Task:
-  found = []
+  choices = []
   for first, last, words in (*_MONTHS, *_SPANS[1:]):
     sold = _sold(db, first, last)
     for count in (3, 2):
       if _ranked(sold, count):
-        found.append((first, last, words, [x['name'] for x in sold[:count]]))
+        choices.append((first, last, words, [x['name'] for x in sold[:count]]))
         break
-  first, last, words, names = pick.kth_spread(found, k)
+  first, last, words, names = pick.kth_spread(choices, k)
   return seek(
       f'Name the {len(names)} best-selling products of {words} by the'
       ' bestsellers report, the best first, separated by semicolons.',
@@ -111,13 +111,13 @@ def _buyers(db: t.Db, first: str, last: str, status: str) -> Sequence[Any]:
 
 def _of_rank(db: t.Db, k: int, status: str) -> tuple[Any, ...]:
   """First and last day, words, place, and the customer of a place."""
-  seen, found = set(), []
+  seen, choices = set(), []
   for span, place in itertools.product((*_SPANS, *_MONTHS), range(3)):
     buyers = _buyers(db, span[0], span[1], status)
     if _ranked(buyers, place + 1) and buyers[place]['name'] not in seen:
       seen.add(buyers[place]['name'])
-      found.append((*span, place, buyers[place]))
-  return pick.kth_spread(found, k)
+      choices.append((*span, place, buyers[place]))
+  return pick.kth_spread(choices, k)
 
 
 def _most_orders(db: t.Db, k: int) -> t.Task:
@@ -134,10 +134,10 @@ def _most_orders(db: t.Db, k: int) -> t.Task:
 
 def _most_canceled(db: t.Db, k: int) -> t.Task:
   first, last, words, place, buyer = _of_rank(db, k, 'canceled')
-  column, asked = _VALUES['most_canceled'][k % 3]
+  column, field = _VALUES['most_canceled'][k % 3]
   return seek(
       f'Take the customer with the {_NTH[place]}most canceled orders from'
-      f' {words}. What is the {asked}?',
+      f' {words}. What is the {field}?',
       Text(buyer[column]),
       *paths.figures('Order Count', first, last, status='Canceled'),
       *paths.menu('Customers', 'All Customers'),

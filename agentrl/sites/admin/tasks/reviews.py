@@ -33,7 +33,7 @@ def _unhappiest(db: t.Db, k: int) -> t.Task:
       ' != r.id AND (s.stars <= r.stars OR s.title = r.title)) ORDER BY'
       ' r.id',
   )
-  word, said = (
+  word, answer = (
       ('email address', row['email']),
       ('full name', row['customer']),
   )[k % 2]
@@ -41,7 +41,7 @@ def _unhappiest(db: t.Db, k: int) -> t.Task:
       f'Which customer is the unhappiest with "{row["name"]}", going by'
       f' the stars of all its reviews? Answer with the {word} of the'
       ' customer.',
-      Text(said),
+      Text(answer),
       *_REVIEWS,
       paths.search(row['name']),
       t.link(row['title']),
@@ -55,7 +55,7 @@ def _unhappy(db: t.Db, k: int) -> t.Task:
       f'{_TALKED} AND sum(r.stars <= 2) BETWEEN 2 AND 4 AND count(DISTINCT'
       ' r.nickname) = count(*) ORDER BY p.id',
   )
-  found = db.rows(
+  reviews = db.rows(
       'SELECT nickname FROM reviews WHERE product_id = ? AND stars <= 2'
       ' ORDER BY id',
       product['id'],
@@ -63,7 +63,7 @@ def _unhappy(db: t.Db, k: int) -> t.Task:
   return seek(
       f'Who has given "{product["name"]}" only one or two stars? Answer'
       ' with the nicknames, separated by semicolons.',
-      Several([Text(row['nickname']) for row in found]),
+      Several([Text(row['nickname']) for row in reviews]),
       *_REVIEWS,
       paths.search(product['name']),
   )
@@ -167,20 +167,23 @@ def _pending(db: t.Db, k: int, few: bool) -> tuple[str, list, str, str]:
   )
   group = pick.kth_spread(groups, k, 4)
   test, words = _AUTHOR[group['author']]
-  found = db.rows(
+  reviews = db.rows(
       "SELECT id FROM reviews WHERE status = 'pending' AND stars = ? AND"
       f' customer_id {test} ORDER BY id',
       group['stars'],
   )
-  return group['author'].capitalize(), found, str(group['stars']), words
+  return group['author'].capitalize(), reviews, str(group['stars']), words
 
 
 def _approve(db: t.Db, k: int) -> t.Task:
-  author, found, stars, words = _pending(db, k, False)
+  author, reviews, stars, words = _pending(db, k, False)
   return change(
       f'Approve all pending reviews with {stars} stars that were written'
       f' by {words}.',
-      [changed('shop.reviews', row['id'], status='approved') for row in found],
+      [
+          changed('shop.reviews', row['id'], status='approved')
+          for row in reviews
+      ],
       *_PENDING,
       *paths.filters(
           t.choose('Rating', stars), t.choose('Type', author), opened=True
@@ -190,12 +193,12 @@ def _approve(db: t.Db, k: int) -> t.Task:
 
 
 def _delete(db: t.Db, k: int) -> t.Task:
-  author, found, stars, words = _pending(db, k, True)
+  author, reviews, stars, words = _pending(db, k, True)
   plural = 'star' if stars == '1' else 'stars'
   return change(
       f'Delete all pending reviews with {stars} {plural} that were'
       f' written by {words}.',
-      [removed('shop.reviews', row['id']) for row in found],
+      [removed('shop.reviews', row['id']) for row in reviews],
       *_PENDING,
       *paths.filters(
           t.choose('Rating', stars), t.choose('Type', author), opened=True

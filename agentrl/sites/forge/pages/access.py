@@ -157,12 +157,12 @@ def space(visit: Visit) -> Mapping[str, int | None]:
   Raises:
     Wrong: it is none of the visitor's.
   """
-  said = visit.text('namespace')
+  path = visit.text('namespace')
   for each in spaces(visit):
-    if each['path'] == said:
+    if each['path'] == path:
       return {'user_id': None, 'group_id': each['id']}
   me = visit.value('SELECT username FROM users WHERE id = ?', visit.user)
-  if said != me:
+  if path != me:
     raise Wrong('Namespace is not one of yours.')
   return {'user_id': visit.user, 'group_id': None}
 
@@ -173,10 +173,10 @@ def visibility(visit: Visit) -> str:
   Raises:
     Wrong: there is no such visibility.
   """
-  said = visit.text('visibility')
-  if said not in VISIBILITIES:
+  value = visit.text('visibility')
+  if value not in VISIBILITIES:
     raise Wrong('Visibility must be private, internal or public.')
-  return said
+  return value
 
 
 def path_of(name: str) -> str:
@@ -197,12 +197,12 @@ def date(visit: Visit, name: str) -> str | None:
   Raises:
     Wrong: it is no day.
   """
-  said = visit.text(name, most=40, needed=False)
-  if not said:
+  text = visit.text(name, most=40, needed=False)
+  if not text:
     return None
   for form in ('%Y-%m-%d', '%m/%d/%Y'):
     try:
-      return str(datetime.datetime.strptime(said, form).date())
+      return str(datetime.datetime.strptime(text, form).date())
     except ValueError:
       continue
   label = name.replace('_', ' ').capitalize()

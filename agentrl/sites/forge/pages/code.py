@@ -35,13 +35,13 @@ def branch(visit: Visit, place: Place, name: str) -> sqlite3.Row:
   return visit.find('branches', project_id=place.id, name=name)
 
 
-def lineage(visit: Visit, found: sqlite3.Row) -> list[tuple[int, str]]:
+def lineage(visit: Visit, row: sqlite3.Row) -> list[tuple[int, str]]:
   """A branch and its bases: ids, and the time until which each one counts."""
-  line = [(found['id'], '9999')]
-  while found['base_id'] is not None:
-    made = found['created_at']
-    found = visit.find('branches', id=found['base_id'])
-    line.append((found['id'], min(made, line[-1][1])))
+  line = [(row['id'], '9999')]
+  while row['base_id'] is not None:
+    created_at = row['created_at']
+    row = visit.find('branches', id=row['base_id'])
+    line.append((row['id'], min(created_at, line[-1][1])))
   return line
 
 
@@ -66,15 +66,15 @@ def tree_of(
     visit: Visit, line: Sequence[tuple[int, str]]
 ) -> Mapping[str, sqlite3.Row]:
   """The files of a branch by path: its own ones go before those of its base."""
-  found: dict[str, sqlite3.Row] = {}
+  files: dict[str, sqlite3.Row] = {}
   for key, _ in reversed(line):
     for row in visit.all(
         'SELECT f.*, c.message, c.created_at FROM files f JOIN commits c ON'
         ' c.id = f.commit_id WHERE f.branch_id = ? ORDER BY f.path',
         key,
     ):
-      found[row['path']] = row
-  return found
+      files[row['path']] = row
+  return files
 
 
 def entries(
@@ -109,11 +109,11 @@ def entries(
 
 def tree(visit: Visit) -> Page:
   """A folder of a branch."""
-  place, found, line = _at(visit)
+  place, row, line = _at(visit)
   folder = visit.match.get('path', '').strip('/')
   return place.page(
       'tree.html',
-      branch=found['name'],
+      branch=row['name'],
       branches=branch_names(visit, place),
       folder=folder,
       entries=entries(tree_of(visit, line), folder),
@@ -122,17 +122,17 @@ def tree(visit: Visit) -> Page:
 
 def blob(visit: Visit) -> Page:
   """A file of a branch."""
-  place, found, file = _file(visit)
-  return place.page('blob.html', branch=found['name'], file=file)
+  place, row, file = _file(visit)
+  return place.page('blob.html', branch=row['name'], file=file)
 
 
 def edit_file(visit: Visit) -> Page:
   """The form that changes a file."""
-  place, found, file = _file(visit)
+  place, row, file = _file(visit)
   place.need(DEVELOPER)
   return place.page(
       'file_form.html',
-      branch=found['name'],
+      branch=row['name'],
       file=file,
       path=file['path'],
       licenses=_licenses(file['path']),
@@ -213,7 +213,7 @@ def _licenses(path: str) -> Sequence[str]:
 
 def commits(visit: Visit) -> Page:
   """The commits of a branch by days, newest first."""
-  place, found, line = _at(visit)
+  place, row, line = _at(visit)
   where, values = in_line(line)
   author = visit.query.get('author', '').strip().removeprefix('@')
   if author:
@@ -236,7 +236,7 @@ def commits(visit: Visit) -> Page:
   )
   return place.page(
       'commits.html',
-      branch=found['name'],
+      branch=row['name'],
       branches=branch_names(visit, place),
       commits=rows,
       days=days,
@@ -251,12 +251,12 @@ def commit(visit: Visit) -> Page:
   row = visit.one(f'{_AUTHORED} c.id = ?', key)
   home = visit.find('branches', id=row['branch_id'])
   # A fork shows the commits of its original, too.
-  known = {
+  branch_ids = {
       each
       for name in branch_names(visit, place)
       for each, _ in lineage(visit, branch(visit, place, name))
   }
-  if home['id'] not in known:
+  if home['id'] not in branch_ids:
     raise Missing
   return place.page(
       'commit.html',
@@ -268,11 +268,11 @@ def commit(visit: Visit) -> Page:
 
 def contributors(visit: Visit) -> Page:
   """The authors of a branch's commits, by their number."""
-  place, found, line = _at(visit)
+  place, row, line = _at(visit)
   where, values = in_line(line)
   return place.page(
       'contributors.html',
-      branch=found['name'],
+      branch=row['name'],
       branches=branch_names(visit, place),
       people=visit.all(
           'SELECT u.username, u.name, u.email, count(*) AS commits,'
@@ -289,10 +289,10 @@ def branches(visit: Visit) -> Page:
   place = access.project(visit)
   where = 'b.project_id = ?'
   values: list[int | str] = [place.id]
-  said = visit.query.get('search', '').strip()
-  if said:
+  text = visit.query.get('search', '').strip()
+  if text:
     where += ' AND instr(lower(b.name), ?) > 0'
-    values.append(said.lower())
+    values.append(text.lower())
   return place.page(
       'branches.html',
       branches=visit.all(
@@ -336,23 +336,23 @@ def create_branch(visit: Visit) -> Redirect:
 def delete_branch(visit: Visit) -> Redirect:
   """Removes a branch, but never the default one."""
   place = access.project(visit, DEVELOPER)
-  found = branch(visit, place, visit.match['branch'])
-  if found['is_default']:
+  row = branch(visit, place, visit.match['branch'])
+  if row['is_default']:
     raise Wrong('The default branch cannot be deleted.')
-  visit.delete('branches', id=found['id'])
+  visit.delete('branches', id=row['id'])
   return Redirect(f'{place.url}/-/branches', 'The branch was deleted.')
 
 
 def _at(visit: Visit) -> tuple[Place, sqlite3.Row, Sequence[tuple[int, str]]]:
   """The project and the branch of the address, and the branch's line."""
   place = access.project(visit)
-  found = branch(visit, place, visit.match['branch'])
-  return place, found, lineage(visit, found)
+  row = branch(visit, place, visit.match['branch'])
+  return place, row, lineage(visit, row)
 
 
 def _file(visit: Visit) -> tuple[Place, sqlite3.Row, sqlite3.Row]:
-  place, found, line = _at(visit)
+  place, row, line = _at(visit)
   file = tree_of(visit, line).get(visit.match['path'])
   if file is None:
     raise Missing
-  return place, found, file
+  return place, row, file

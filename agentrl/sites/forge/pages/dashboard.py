@@ -48,9 +48,13 @@ def merge_requests(visit: Visit) -> Page:
 
 
 def _items(visit: Visit, view: str, heading: str) -> Page:
-  found = lists.items(visit, view)
-  asked = any(visit.query.get(field) for field in (*lists.FIELDS, 'search'))
-  return Page.of('dashboard_items.html', heading=heading, asked=asked, **found)
+  values = lists.items(visit, view)
+  is_filtered = any(
+      visit.query.get(field) for field in (*lists.FIELDS, 'search')
+  )
+  return Page.of(
+      'dashboard_items.html', heading=heading, asked=is_filtered, **values
+  )
 
 
 def todos(visit: Visit) -> Page:
@@ -62,17 +66,17 @@ def todos(visit: Visit) -> Page:
   )
   kind = visit.query.get('kind', '')
   where = ' AND t.state = ?' + (' AND t.kind = ?' if kind else '')
-  found = (state, kind) if kind else (state,)
+  values = (state, kind) if kind else (state,)
   count = visit.value(
       f'SELECT count(*) FROM todos t WHERE t.user_id = ?{where}',
       visit.user,
-      *found,
+      *values,
   )
   rows, paging = visit.shown(
       count,
       f'{_TODO}{where} ORDER BY t.created_at DESC, t.id DESC',
       visit.user,
-      *found,
+      *values,
   )
   return Page.of(
       'todos.html',
@@ -96,19 +100,19 @@ def set_todo(visit: Visit) -> Redirect:
 
 def search(visit: Visit) -> Page:
   """Results of a search in one scope, with the counts of all."""
-  said = visit.query.get('search', '').strip()[:200]
+  query = visit.query.get('search', '').strip()[:200]
   scope = visit.chosen('scope', SCOPES, 'projects')
-  counts = {name: _count(visit, name, said) for name in SCOPES}
+  counts = {name: _count(visit, name, query) for name in SCOPES}
   table, text, order = SCOPES[scope]
-  where, found = _where(visit, table, text, said)
+  where, values = _where(visit, table, text, query)
   rows, paging = visit.shown(
       counts[scope],
       f'SELECT * FROM {table} WHERE {where} ORDER BY {order}, id',
-      *found,
+      *values,
   )
   return Page.of(
       'search.html',
-      said=said,
+      said=query,
       scope=scope,
       counts=counts,
       paging=paging,
@@ -116,16 +120,16 @@ def search(visit: Visit) -> Page:
   )
 
 
-def _count(visit: Visit, scope: str, said: str) -> int:
+def _count(visit: Visit, scope: str, query: str) -> int:
   table, text, _ = SCOPES[scope]
-  where, found = _where(visit, table, text, said)
-  return visit.value(f'SELECT count(*) FROM {table} WHERE {where}', *found)
+  where, values = _where(visit, table, text, query)
+  return visit.value(f'SELECT count(*) FROM {table} WHERE {where}', *values)
 
 
 def _where(
-    visit: Visit, table: str, text: str, said: str
+    visit: Visit, table: str, text: str, query: str
 ) -> tuple[str, list[Any]]:
-  words = said.lower().split()[:10]
+  words = query.lower().split()[:10]
   where = ' AND '.join([f'instr(lower({text}), ?) > 0'] * len(words)) or '0'
   if table != 'users':
     project = 'id' if table == 'repositories' else 'project_id'

@@ -20,15 +20,15 @@ def space(visit: Visit) -> Page:
 def show(visit: Visit) -> Page:
   """A group's page with its projects."""
   row, role = access.group(visit)
-  found = lists.projects(visit, 'group_id = ?', row['id'])
-  return Page.of('group.html', group=row, role=role, **found)
+  values = lists.projects(visit, 'group_id = ?', row['id'])
+  return Page.of('group.html', group=row, role=role, **values)
 
 
 def issues(visit: Visit) -> Page:
   """The issues of a group's projects."""
   row, role = access.group(visit)
-  found = lists.items(visit, 'issue_items', 'i.group_id = ?', row['id'])
-  return Page.of('group_items.html', group=row, role=role, **found)
+  values = lists.items(visit, 'issue_items', 'i.group_id = ?', row['id'])
+  return Page.of('group_items.html', group=row, role=role, **values)
 
 
 def listing(visit: Visit) -> Page:

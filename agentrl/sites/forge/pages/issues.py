@@ -13,8 +13,8 @@ from agentrl.sites.store import NOW
 def listing(visit: Visit) -> Page:
   """The issues of a project."""
   place = access.project(visit)
-  found = lists.items(visit, 'issue_items', 'i.project_id = ?', place.id)
-  return place.page('items.html', **found, **_choices(visit, place))
+  values = lists.items(visit, 'issue_items', 'i.project_id = ?', place.id)
+  return place.page('items.html', **values, **_choices(visit, place))
 
 
 def new(visit: Visit) -> Page:
@@ -78,8 +78,8 @@ def set_state(visit: Visit) -> Redirect:
   if state not in ('opened', 'closed') or state == issue['state']:
     raise Wrong('The issue is in this state already.')
   visit.update('issues', issue['id'], state=state, updated_at=NOW)
-  said = 'closed' if state == 'closed' else 'reopened'
-  return _shown(place, issue, f'The issue was {said}.')
+  verb = 'closed' if state == 'closed' else 'reopened'
+  return _shown(place, issue, f'The issue was {verb}.')
 
 
 def set_sidebar(visit: Visit) -> Redirect:
@@ -214,11 +214,11 @@ def member(visit: Visit, place: Place, field: str) -> int | None:
   Raises:
     Wrong: the user is no member.
   """
-  said = visit.text(field, needed=False)
-  if not said:
+  username = visit.text(field, needed=False)
+  if not username:
     return None
   for each in access.people(visit, place.id):
-    if each['username'] == said:
+    if each['username'] == username:
       return each['id']
   raise Wrong(f'{field.capitalize()} must be a member of the project.')
 
@@ -229,17 +229,17 @@ def milestone(visit: Visit, place: Place) -> int | None:
   Raises:
     Wrong: the project does not have it.
   """
-  said = visit.text('milestone', needed=False)
-  if not said:
+  title = visit.text('milestone', needed=False)
+  if not title:
     return None
-  found = visit.value(
+  key = visit.value(
       'SELECT id FROM milestones WHERE project_id = ? AND title = ?',
       place.id,
-      said,
+      title,
   )
-  if found is None:
+  if key is None:
     raise Wrong('The project has no such milestone.')
-  return found
+  return key
 
 
 def _sidebar(visit: Visit, place: Place) -> Mapping[str, Any]:
@@ -252,11 +252,11 @@ def _sidebar(visit: Visit, place: Place) -> Mapping[str, Any]:
 
 def _set_labels(visit: Visit, place: Place, issue: int) -> None:
   rows = visit.rows('labels', 'id', project_id=place.id)
-  known = {row['name']: row['id'] for row in rows}
+  ids = {row['name']: row['id'] for row in rows}
   chosen = visit.form.getall('labels', [])
-  if any(name not in known for name in chosen):
+  if any(name not in ids for name in chosen):
     raise Wrong('The project has no such label.')
-  wanted = {known[name] for name in chosen}
+  wanted = {ids[name] for name in chosen}
   rows = visit.rows('issue_labels', 'label_id', issue_id=issue)
   have = {row['label_id'] for row in rows}
   for label in sorted(wanted - have):

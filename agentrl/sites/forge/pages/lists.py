@@ -51,10 +51,10 @@ def items(
     *values: of its question marks.
   """
   where += ' AND' + SEEN.format(int(visit.user_id))
-  found = list(values)
+  parameters = list(values)
   for word in terms(visit.query.get('search', '')):
     where += ' AND instr(lower(i.title || char(10) || i.description), ?) > 0'
-    found.append(word)
+    parameters.append(word)
   for field, column in FIELDS.items():
     name = named(visit.query.get(field, ''))
     if not name or (field == 'reviewer_username' and view == 'issue_items'):
@@ -63,16 +63,17 @@ def items(
       where += f' AND {column} IS NULL'
     else:
       where += f' AND {column} = ? COLLATE NOCASE'
-      found.append(name)
+      parameters.append(name)
   for label in visit.query.getall('label_name[]', []):
     if label and view == 'issue_items':
       where += (
           ' AND i.id IN (SELECT x.issue_id FROM issue_labels x JOIN labels l ON'
           ' l.id = x.label_id WHERE l.name = ?)'
       )
-      found.append(label)
+      parameters.append(label)
   counts = visit.pairs(
-      f'SELECT i.state, count(*) FROM {view} i WHERE {where} GROUP BY 1', *found
+      f'SELECT i.state, count(*) FROM {view} i WHERE {where} GROUP BY 1',
+      *parameters,
   )
   counts['all'] = sum(counts.values())
   states = STATES[view]
@@ -80,11 +81,11 @@ def items(
   sort = visit.chosen('sort', SORTS, 'created_date')
   if state != 'all':
     where += ' AND i.state = ?'
-    found.append(state)
+    parameters.append(state)
   rows, paging = visit.shown(
       counts.get(state, 0),
       f'SELECT i.* FROM {view} i WHERE {where} ORDER BY {SORTS[sort][1]}',
-      *found,
+      *parameters,
   )
   return {
       'items': rows,
@@ -114,15 +115,15 @@ def named(field: str) -> str:
 
 def labels(visit: Visit, issues: list[int]) -> Mapping[int, list[str]]:
   """The names of labels of issues, by the issue's id."""
-  found: dict[int, list[str]] = {key: [] for key in issues}
+  names: dict[int, list[str]] = {key: [] for key in issues}
   marks = ', '.join('?' * len(issues))
   for issue, name in visit.all(
       'SELECT x.issue_id, l.name FROM issue_labels x JOIN labels l ON'
       f' l.id = x.label_id WHERE x.issue_id IN ({marks}) ORDER BY l.name',
       *issues,
   ):
-    found[issue].append(name)
-  return found
+    names[issue].append(name)
+  return names
 
 
 def projects(
@@ -140,20 +141,22 @@ def projects(
       " AND (visibility != 'private' OR id IN (SELECT project_id FROM grants"
       f' WHERE user_id = {int(visit.user_id)}))'
   )
-  found = list(values)
+  parameters = list(values)
   for word in terms(visit.query.get('name', '')):
     where += " AND instr(lower(name || ' ' || full_path), ?) > 0"
-    found.append(word)
+    parameters.append(word)
   topic = visit.query.get('topic', '').strip()
   if topic:
     where += " AND instr(', ' || topics || ',', ?) > 0"
-    found.append(f', {topic},')
+    parameters.append(f', {topic},')
   chosen = visit.chosen('sort', PROJECT_SORTS, sort)
   rows, paging = visit.shown(
-      visit.value(f'SELECT count(*) FROM repositories WHERE {where}', *found),
+      visit.value(
+          f'SELECT count(*) FROM repositories WHERE {where}', *parameters
+      ),
       f'SELECT * FROM repositories WHERE {where} ORDER BY'
       f' {PROJECT_SORTS[chosen][1]}',
-      *found,
+      *parameters,
   )
   return {
       'projects': rows,

@@ -61,16 +61,16 @@ def listing(visit: Visit) -> Page:
   """The members, those of the group of a project as well."""
   team = _team(visit)
   where = f'm.{team.column} = ?'
-  found: list[int | str] = [team.id]
-  said = visit.query.get('search', '').strip().lower()
-  if said:
+  values: list[int | str] = [team.id]
+  text = visit.query.get('search', '').strip().lower()
+  if text:
     where += " AND instr(lower(u.name || ' ' || u.username), ?) > 0"
-    found.append(said)
+    values.append(text)
   rows = visit.all(
       'SELECT m.*, u.username, u.name, NULL AS inherited FROM'
       f' {team.table} m JOIN users u ON u.id = m.user_id WHERE {where}'
       ' ORDER BY u.name',
-      *found,
+      *values,
   )
   if team.table == 'members':
     rows += visit.all(
@@ -79,7 +79,7 @@ def listing(visit: Visit) -> Page:
         ' g.id = m.group_id WHERE m.group_id = ? AND'
         " instr(lower(u.name || ' ' || u.username), ?) > 0 ORDER BY u.name",
         team.row['group_id'],
-        said,
+        text,
     )
   return _page(team, 'members.html', members=rows)
 
@@ -168,9 +168,9 @@ def _member(visit: Visit) -> tuple[_Team, sqlite3.Row]:
 
 
 def _role(visit: Visit, team: _Team) -> int:
-  said = visit.text('role')
+  role = visit.text('role')
   for number, name in show.ROLES.items():
-    if name == said:
+    if name == role:
       if number > team.role:
         raise Forbidden('You cannot give a higher role than your own.')
       return number

@@ -13,8 +13,8 @@ from agentrl.sites.store import NOW
 def listing(visit: Visit) -> Page:
   """The merge requests of a project."""
   place = access.project(visit)
-  found = lists.items(visit, 'merge_items', 'i.project_id = ?', place.id)
-  return place.page('items.html', **found, **access.choices(visit, place))
+  values = lists.items(visit, 'merge_items', 'i.project_id = ?', place.id)
+  return place.page('items.html', **values, **access.choices(visit, place))
 
 
 def new(visit: Visit) -> Page:
@@ -134,58 +134,56 @@ def set_state(visit: Visit) -> Redirect:
   if state not in ('opened', 'closed') or merge['state'] in (state, 'merged'):
     raise Wrong('The merge request is in this state already.')
   visit.update('merge_requests', merge['id'], state=state, updated_at=NOW)
-  said = 'closed' if state == 'closed' else 'reopened'
-  return _shown(place, merge, f'The merge request was {said}.')
+  verb = 'closed' if state == 'closed' else 'reopened'
+  return _shown(place, merge, f'The merge request was {verb}.')
 
 
 def merge(visit: Visit) -> Redirect:
   """Merges it: a commit on the target branch says so."""
-  place, found = _merge(visit)
+  place, row = _merge(visit)
   place.need(DEVELOPER)
-  if found['state'] != 'opened':
+  if row['state'] != 'opened':
     raise Wrong('Only open merge requests can be merged.')
-  visit.update('merge_requests', found['id'], state='merged', updated_at=NOW)
-  branch = code.branch(visit, place, found['target_branch'])
-  text = (
-      f"Merge branch '{found['source_branch']}' into '{found['target_branch']}'"
-  )
+  visit.update('merge_requests', row['id'], state='merged', updated_at=NOW)
+  branch = code.branch(visit, place, row['target_branch'])
+  text = f"Merge branch '{row['source_branch']}' into '{row['target_branch']}'"
   code.add_commit(visit, branch['id'], text)
-  return _shown(place, found, 'The merge request was merged.')
+  return _shown(place, row, 'The merge request was merged.')
 
 
 def approve(visit: Visit) -> Redirect:
   """Adds the visitor's approval."""
-  place, found = _merge(visit)
+  place, row = _merge(visit)
   place.need(DEVELOPER)
-  if found['author_id'] == visit.user:
+  if row['author_id'] == visit.user:
     raise Wrong('You cannot approve your own merge request.')
-  visit.insert('approvals', merge_request_id=found['id'], user_id=visit.user)
-  return _shown(place, found, 'You approved the merge request.')
+  visit.insert('approvals', merge_request_id=row['id'], user_id=visit.user)
+  return _shown(place, row, 'You approved the merge request.')
 
 
 def revoke(visit: Visit) -> Redirect:
   """Removes the visitor's approval."""
-  place, found = _merge(visit)
-  visit.delete('approvals', merge_request_id=found['id'], user_id=visit.user)
-  return _shown(place, found, 'Your approval was revoked.')
+  place, row = _merge(visit)
+  visit.delete('approvals', merge_request_id=row['id'], user_id=visit.user)
+  return _shown(place, row, 'Your approval was revoked.')
 
 
 def comment(visit: Visit) -> Redirect:
   """Adds a comment on a merge request."""
-  place, found = _merge(visit)
-  issues.add_comment(visit, 'merge_request_id', found['id'])
-  return _shown(place, found)
+  place, row = _merge(visit)
+  issues.add_comment(visit, 'merge_request_id', row['id'])
+  return _shown(place, row)
 
 
 def add_todo(visit: Visit) -> Redirect:
   """Puts a merge request on the visitor's to-do list."""
-  place, found = _merge(visit)
-  issues.mark_todo(visit, 'merge_request_id', found['id'])
-  return _shown(place, found)
+  place, row = _merge(visit)
+  issues.mark_todo(visit, 'merge_request_id', row['id'])
+  return _shown(place, row)
 
 
-def _shown(place: Place, found: sqlite3.Row, notice: str = '') -> Redirect:
-  return Redirect(f'{place.url}/-/merge_requests/{found["number"]}', notice)
+def _shown(place: Place, row: sqlite3.Row, notice: str = '') -> Redirect:
+  return Redirect(f'{place.url}/-/merge_requests/{row["number"]}', notice)
 
 
 def _merge(visit: Visit, editor: int = 0) -> tuple[Place, sqlite3.Row]:

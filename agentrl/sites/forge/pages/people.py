@@ -41,19 +41,19 @@ def profile(visit: Visit) -> Page:
 def projects(visit: Visit) -> Page:
   """A user's personal projects."""
   user, frame = _frame(visit)
-  found = lists.projects(visit, 'user_id = ?', user['id'])
-  return Page.of('user_projects.html', **frame, **found, tab='Projects')
+  values = lists.projects(visit, 'user_id = ?', user['id'])
+  return Page.of('user_projects.html', **frame, **values, tab='Projects')
 
 
 def starred(visit: Visit) -> Page:
   """The projects that a user has starred."""
   user, frame = _frame(visit)
-  found = lists.projects(
+  values = lists.projects(
       visit,
       'id IN (SELECT project_id FROM stars WHERE user_id = ?)',
       user['id'],
   )
-  return Page.of('user_projects.html', **frame, **found, tab='Starred')
+  return Page.of('user_projects.html', **frame, **values, tab='Starred')
 
 
 def followers(visit: Visit) -> Page:

@@ -16,20 +16,20 @@ _STARRED = 'id IN (SELECT project_id FROM stars WHERE user_id = ?)'
 
 def mine(visit: Visit) -> Page:
   """The projects in which the visitor has a role."""
-  found = lists.projects(visit, _MINE, visit.user)
-  return _list('Your projects', found)
+  values = lists.projects(visit, _MINE, visit.user)
+  return _list('Your projects', values)
 
 
 def personal(visit: Visit) -> Page:
   """The visitor's own projects."""
-  found = lists.projects(visit, 'user_id = ?', visit.user)
-  return _list('Personal projects', found)
+  values = lists.projects(visit, 'user_id = ?', visit.user)
+  return _list('Personal projects', values)
 
 
 def starred(visit: Visit) -> Page:
   """The projects that the visitor has starred."""
-  found = lists.projects(visit, _STARRED, visit.user)
-  return _list('Starred projects', found)
+  values = lists.projects(visit, _STARRED, visit.user)
+  return _list('Starred projects', values)
 
 
 def explore(visit: Visit) -> Page:
@@ -39,14 +39,14 @@ def explore(visit: Visit) -> Page:
 
 def explore_starred(visit: Visit) -> Page:
   """All projects, most stars first."""
-  found = lists.projects(visit, '1', sort='stars_desc')
-  return _list('Explore projects', found, 'explore')
+  values = lists.projects(visit, '1', sort='stars_desc')
+  return _list('Explore projects', values, 'explore')
 
 
 def _list(
-    heading: str, found: Mapping[str, Any], part: str = 'dashboard'
+    heading: str, values: Mapping[str, Any], part: str = 'dashboard'
 ) -> Page:
-  return Page.of('projects.html', heading=heading, part=part, **found)
+  return Page.of('projects.html', heading=heading, part=part, **values)
 
 
 def show(visit: Visit) -> Page:
@@ -111,8 +111,8 @@ def starrers(visit: Visit) -> Page:
 def forks(visit: Visit) -> Page:
   """The forks of a project."""
   place = access.project(visit)
-  found = lists.projects(visit, 'forked_from_id = ?', place.id)
-  return place.page('forks.html', **found)
+  values = lists.projects(visit, 'forked_from_id = ?', place.id)
+  return place.page('forks.html', **values)
 
 
 def new_fork(visit: Visit) -> Page:

@@ -21,8 +21,8 @@ def day(time: str | None) -> str:
   """'Jun 15, 2023' of a day or a time; '' of None."""
   if not time:
     return ''
-  found = datetime.date.fromisoformat(time[:10])
-  return f'{found:%b} {found.day}, {found.year}'
+  date = datetime.date.fromisoformat(time[:10])
+  return f'{date:%b} {date.day}, {date.year}'
 
 
 def when(time: str | None) -> str:
@@ -69,16 +69,16 @@ def https(full_path: str) -> str:
 
 def blocks(text: str) -> list[tuple[str, str]]:
   """Headings, items and paragraphs of a Markdown text, as (tag, text)."""
-  found: list[tuple[str, str]] = []
+  elements: list[tuple[str, str]] = []
   for piece in re.split(r'\n{2,}', text.strip()):
     for line in piece.split('\n'):
       marks = re.match(r'(#{1,3}|[-*]) +(.*)', line)
       if marks and marks[1][0] == '#':
-        found.append((f'h{len(marks[1]) + 1}', marks[2]))
+        elements.append((f'h{len(marks[1]) + 1}', marks[2]))
       elif marks:
-        found.append(('li', marks[2]))
-      elif found and found[-1][0] == 'p' and line != piece.split('\n')[0]:
-        found[-1] = ('p', f'{found[-1][1]}\n{line}')
+        elements.append(('li', marks[2]))
+      elif elements and elements[-1][0] == 'p' and line != piece.split('\n')[0]:
+        elements[-1] = ('p', f'{elements[-1][1]}\n{line}')
       elif line:
-        found.append(('p', line))
-  return found
+        elements.append(('p', line))
+  return elements

@@ -15,18 +15,18 @@ Commit = tuple[int, int, str, str]  # branch, author, message, time
 
 
 def fill(
-    db: sqlite3.Connection, chance: random.Random, made: Sequence[Made]
+    db: sqlite3.Connection, chance: random.Random, projects: Sequence[Made]
 ) -> None:
   """Inserts branches, commits and files."""
   branches: list[tuple[int, int, int | None, str, int, str]] = []
   commits: list[Commit] = []
   trees = {}
-  for each in made:
+  for each in projects:
     name = chance.choice(('main', 'main', 'master', 'develop'))
     branches.append((each.id, each.id, None, name, 1, ago(each.age)))
     commits += _commits(each, chance)
     trees[each.id] = sources.files(each.topic, chance)
-  for each in made:
+  for each in projects:
     parts = chance.sample(each.topic.parts, len(each.topic.parts))
     for part in parts[: chance.randrange(2, 5)]:
       name = chance.choice(_DATA['branches']).format(part.replace(' ', '-'))
@@ -48,7 +48,7 @@ def fill(
   for commit in commits:
     counts[commit[0]] = counts.get(commit[0], 0) + 1
   _files(db, chance, trees, first, counts)
-  _forks(db, made)
+  _forks(db, projects)
 
 
 def _commits(each: Made, chance: random.Random) -> list[Commit]:
@@ -65,14 +65,14 @@ def _commits(each: Made, chance: random.Random) -> list[Commit]:
       x for k, x in enumerate(people) for _ in range(1 + 2 * (9 - k) // (k + 1))
   ]
   days = each.age // (DAY)
-  found = []
+  commits = []
   worked = chance.sample(range(1, days), chance.randrange(14, 26))
   for day in sorted(worked)[::-1]:
     for author in dict.fromkeys(chance.choice(weights) for _ in range(2)):
       minute = chance.randrange(8 * 60, 15 * 60)
       for _ in range(chance.choice((1, 1, 1, 2, 2, 3, 4, 6))):
         minute += chance.randrange(4, 70)
-        found.append((
+        commits.append((
             each.id,
             author,
             words.commit(chance, each.topic.parts),
@@ -81,7 +81,7 @@ def _commits(each: Made, chance: random.Random) -> list[Commit]:
                 f' {minute // 60:02}:{minute % 60:02}:{chance.randrange(60):02}'
             ),
         ))
-  return sorted(found, key=lambda commit: commit[3])
+  return sorted(commits, key=lambda commit: commit[3])
 
 
 def _files(
@@ -104,10 +104,10 @@ def _files(
   )
 
 
-def _forks(db: sqlite3.Connection, made: Sequence[Made]) -> None:
+def _forks(db: sqlite3.Connection, projects: Sequence[Made]) -> None:
   """A fork has its original's files and commits, and one commit of its own."""
   forks = db.execute(
-      'SELECT * FROM projects WHERE id > ? ORDER BY id', (len(made),)
+      'SELECT * FROM projects WHERE id > ? ORDER BY id', (len(projects),)
   ).fetchall()
   for fork in forks:
     branch = db.execute(

@@ -33,7 +33,7 @@ def files(topic: Topic, chance: random.Random) -> Mapping[str, str]:
   )
   license_name = chance.choice(list(words.LICENSES))
   steps = '\n'.join(f'- {part}' for part in topic.parts)
-  found = {
+  contents = {
       'README.md': (
           f'# {title_of(topic.path)}\n\n{topic.description}.\n\n## Install\n\n'
           f'{_INSTALL[topic.language]}\n\n## Parts\n\n{steps}\n\n## License\n\n'
@@ -61,11 +61,11 @@ def files(topic: Topic, chance: random.Random) -> Mapping[str, str]:
       ),
   }
   if topic.language == 'html':
-    found['index.html'] = page(title_of(topic.path), topic.description)
+    contents['index.html'] = page(title_of(topic.path), topic.description)
   first, other, begins = _DATA['sources'][topic.language]
   mark = _MARKS.get(topic.language, '# {}')
-  found[first] = f'{mark.format(topic.description)}\n'
+  contents[first] = f'{mark.format(topic.description)}\n'
   for part in topic.parts[:3]:
     path = other.format(name=name, part=part.replace(' ', '_'))
-    found[path] = f'{mark.format(f"The {part}.")}\n{begins}'
-  return found
+    contents[path] = f'{mark.format(f"The {part}.")}\n{begins}'
+  return contents

@@ -25,9 +25,9 @@ def fill(db: sqlite3.Connection, chance: random.Random) -> None:
   """Inserts the records."""
   _users(db, chance)
   _groups(db, chance)
-  made = _projects(db, chance)
-  history.fill(db, chance, made)
-  tracker.fill(db, chance, made)
+  projects = _projects(db, chance)
+  history.fill(db, chance, projects)
+  tracker.fill(db, chance, projects)
   _emma(db, chance)
 
 
@@ -117,13 +117,13 @@ def _projects(db: sqlite3.Connection, chance: random.Random) -> Sequence[Made]:
   owners = chance.sample(range(2, USERS + 1), len(TOPICS))
   topics = list(zip(TOPICS, owners, strict=True))
   chance.shuffle(topics)
-  projects, members, made = [], [], []
+  rows, members, projects = [], [], []
   for key, (topic, owner) in enumerate(topics, 1):
     group = groups.get(topic.space)
     owner = EMMA if topic.space == 'emma' else owner
     age = chance.randrange(120, 1200) * DAY + chance.randrange(DAY)
     visibility = 'private' if topic.path in _PRIVATE else 'public'
-    projects.append((
+    rows.append((
         None if group else owner,
         group,
         topic.path,
@@ -134,23 +134,23 @@ def _projects(db: sqlite3.Connection, chance: random.Random) -> Sequence[Made]:
         ago(age),
     ))
     users = [x for x in range(2, USERS + 1) if x != owner]
-    found = [(x, 30) for x in chance.sample(users, chance.randrange(2, 7))]
-    found = [(x, chance.choice((10, 20, 30, 30, 40))) for x, _ in found]
+    team = [(x, 30) for x in chance.sample(users, chance.randrange(2, 7))]
+    team = [(x, chance.choice((10, 20, 30, 30, 40))) for x, _ in team]
     if not group:
-      found.insert(0, (owner, 50))
+      team.insert(0, (owner, 50))
     of_group = db.execute(
         'SELECT user_id, role FROM group_members WHERE group_id = ?', (group,)
     ).fetchall()
-    known = {row[0] for row in of_group}
-    found = [pair for pair in found if pair[0] not in known]
-    members += [_member(chance, key, *pair) for pair in found]
-    able = [x for x, role in [*found, *map(tuple, of_group)] if role >= 30]
-    made.append(Made(key, topic, age, tuple(able), topic.path in _PRIVATE))
+    group_users = {row[0] for row in of_group}
+    team = [pair for pair in team if pair[0] not in group_users]
+    members += [_member(chance, key, *pair) for pair in team]
+    able = [x for x, role in [*team, *map(tuple, of_group)] if role >= 30]
+    projects.append(Made(key, topic, age, tuple(able), topic.path in _PRIVATE))
   columns = (
       'user_id, group_id, path, name, description, topics, visibility,'
       ' created_at'
   )
-  insert_all(db, 'projects', columns, projects)
+  insert_all(db, 'projects', columns, rows)
   insert_all(
       db,
       'members',
@@ -163,17 +163,17 @@ def _projects(db: sqlite3.Connection, chance: random.Random) -> Sequence[Made]:
   for key, many in enumerate(chance.sample(range(2, 146), count), 1):
     if key > len(topics):
       many %= 4
-    elif made[key - 1].is_private:
+    elif projects[key - 1].is_private:
       many = 0
     stars += [(key, user) for user in chance.sample(range(2, USERS + 1), many)]
-  known = {(key, user) for key, user in stars}
+  pairs = {(key, user) for key, user in stars}
   stars += [
       (key, EMMA)
       for key in chance.sample(range(1, len(topics)), 8)
-      if (key, EMMA) not in known
+      if (key, EMMA) not in pairs
   ]
   insert_all(db, 'stars', 'project_id, user_id', stars)
-  return made
+  return projects
 
 
 def _forks(

@@ -15,11 +15,11 @@ _MORE = _DATA['more']
 
 
 def fill(
-    db: sqlite3.Connection, chance: random.Random, made: Sequence[Made]
+    db: sqlite3.Connection, chance: random.Random, projects: Sequence[Made]
 ) -> None:
   """Inserts labels, milestones, issues, merge requests, comments, to-dos."""
   rows = Rows()
-  for each in made:
+  for each in projects:
     labels = _labels(each, chance, rows)
     milestones = _milestones(each, chance, rows)
     _issues(each, chance, rows, labels, milestones)
@@ -53,11 +53,11 @@ def _milestones(each: Made, chance: random.Random, rows: Rows) -> Sequence[int]:
   titles = [f'v{major}.{minor}' for minor in range(3)]
   titles += chance.sample(_DATA['milestones'], 2)
   titles = chance.sample(titles, chance.randrange(1, 5))
-  found = []
+  keys = []
   for title in titles:
     starts = chance.randrange(-200, 60)
     due = starts + chance.randrange(14, 90)
-    found.append(
+    keys.append(
         rows.add(
             'milestones',
             project_id=each.id,
@@ -69,7 +69,7 @@ def _milestones(each: Made, chance: random.Random, rows: Rows) -> Sequence[int]:
             created_at=ago(each.age // 2),
         )
     )
-  return found
+  return keys
 
 
 def _issues(
@@ -113,10 +113,10 @@ def _issues(
         created_at=ago(age, chance.randrange(60)),
         updated_at=ago(late),
     )
-    found = {labels[kind]: 0} if chance.random() < 0.8 else {}
+    label_ids = {labels[kind]: 0} if chance.random() < 0.8 else {}
     if chance.random() < 0.3:
-      found[chance.choice(list(labels.values()))] = 0
-    for label in found:
+      label_ids[chance.choice(list(labels.values()))] = 0
+    for label in label_ids:
       rows.add('issue_labels', issue_id=key, label_id=label)
     if assignee and mine and is_open and chance.random() < 0.5:
       _todo(chance, rows, each, 'assigned', age, issue_id=key)

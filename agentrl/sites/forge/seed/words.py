@@ -63,9 +63,9 @@ def issue(
   """Title and description of an issue of a kind of `KINDS`."""
   part = (chance.choice(parts),)
   title = compose(chance.choice(_TITLES[kind]), chance, part)
-  said = [chance.choice(_DATA['openings'][kind])]
-  said += chance.sample(_DETAILS, chance.randrange(1, 3))
-  return title, '\n\n'.join(compose(x, chance, part) for x in said)
+  paragraphs = [chance.choice(_DATA['openings'][kind])]
+  paragraphs += chance.sample(_DETAILS, chance.randrange(1, 3))
+  return title, '\n\n'.join(compose(x, chance, part) for x in paragraphs)
 
 
 def change(chance: random.Random, parts: Sequence[str]) -> tuple[str, str]:

@@ -13,7 +13,7 @@ _VALUES = seed_data.read(__file__)
 
 def _merges(k: int, what: str, entry: str, field: str) -> t.Task:
   state, words = _VALUES['states'][k]
-  asked = {field: 'emma'} | ({'state': state} if state else {})
+  query = {field: 'emma'} | ({'state': state} if state else {})
   steps: tuple[t.Step, ...] = (
       t.click_on('DisclosureTriangle', 'Merge requests'),
       t.link(entry),
@@ -22,7 +22,7 @@ def _merges(k: int, what: str, entry: str, field: str) -> t.Task:
     steps += (t.link(state.capitalize()),)
   return go(
       f'Show me the merge requests {what} {words}'.strip() + '.',
-      f'dashboard/merge_requests?{urllib.parse.urlencode(asked)}',
+      f'dashboard/merge_requests?{urllib.parse.urlencode(query)}',
       *steps,
   )
 
@@ -85,15 +85,15 @@ _KINDS = _VALUES['kinds']
 
 def _labelled(db: t.Db, k: int, at_home: bool) -> t.Task:
   name = list(_KINDS)[(k * 3 + at_home) % len(_KINDS)]
-  found = db.rows(
+  rows = db.rows(
       'SELECT p.full_path FROM labels l JOIN paths p ON p.id = l.project_id'
       ' JOIN issue_labels x ON x.label_id = l.id JOIN issues i ON i.id ='
       " x.issue_id WHERE l.name = ? AND i.state = 'opened' AND p.visibility ="
       " 'public' GROUP BY p.id HAVING count(*) > 1 ORDER BY p.id",
       name,
   )
-  path = pick.kth_shuffled(found, k % len(found), name)[0]
-  asked = urllib.parse.urlencode({'label_name[]': name})
+  path = pick.kth_shuffled(rows, k % len(rows), name)[0]
+  query = urllib.parse.urlencode({'label_name[]': name})
   steps = (t.link('Issues'), t.choose('Label', name), t.button('Apply'))
   if at_home:
     words = (
@@ -101,12 +101,12 @@ def _labelled(db: t.Db, k: int, at_home: bool) -> t.Task:
         f' {_KINDS[name][1]}.'
     )
     return go(
-        words, f'{path}/-/issues?{asked}', *paths.to_project(path), *steps
+        words, f'{path}/-/issues?{query}', *paths.to_project(path), *steps
     )
   words = (
       f'List all open issues of this project, {path}, that {_KINDS[name][0]}.'
   )
-  return go(words, f'{path}/-/issues?{asked}', *steps, start=path)
+  return go(words, f'{path}/-/issues?{query}', *steps, start=path)
 
 
 def _issues_with(db: t.Db, k: int) -> t.Task:
@@ -144,7 +144,7 @@ _WORDS = ('add', 'flaky', 'bug', 'search', 'dark', 'docs', 'crash', 'clock')
 
 
 def _mine(db: t.Db, k: int, column: str, sort: str, verb: str) -> t.Task:
-  found = []
+  choices = []
   for word in _WORDS:
     mine = db.rows(
         f'SELECT title, state, number, full_path, {column} AS at FROM'
@@ -153,17 +153,17 @@ def _mine(db: t.Db, k: int, column: str, sort: str, verb: str) -> t.Task:
         word,
     )
     if mine and (len(mine) == 1 or mine[0]['at'] != mine[1]['at']):
-      found.append((word, mine[0]))
-  word, issue = found[k]
+      choices.append((word, mine[0]))
+  word, issue = choices[k]
   is_closed = issue['state'] == 'closed'
-  said = Text(
+  answer = Text(
       'yes' if is_closed else 'no', ('closed',) if is_closed else ('open',)
   )
   at = f'{issue["full_path"]}/-/issues/{issue["number"]}'
   return seek(
       f'Open my latest {verb} issue that has the keyword "{word}" in its title'
       ' to check if it is closed. Answer yes or no.',
-      said,
+      answer,
       t.goto('http://forge/dashboard/issues'),
       t.fill('Author', 'emma'),
       t.fill('Search or filter', word, role='searchbox'),
@@ -206,11 +206,11 @@ def _starred(db: t.Db, k: int) -> t.Task:
       ('no stars at all', lambda n: n == 0),
       ('at least 70 stars, but fewer than 100', lambda n: 70 <= n < 100),
   )[k]
-  found = [x['full_path'] for x in mine if fits(x['stars'])]
+  full_paths = [x['full_path'] for x in mine if fits(x['stars'])]
   return seek(
       'Tell me the full paths, such as emma/project, of those of my personal'
       f' projects that got {words}. Separate several by semicolons.',
-      Several([Text(path) for path in found]),
+      Several([Text(path) for path in full_paths]),
       t.link('Projects'),
       t.link('Personal'),
       t.choose('Sort by', 'Most stars'),

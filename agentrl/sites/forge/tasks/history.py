@@ -77,11 +77,11 @@ def _commits_in_month(db: t.Db, k: int) -> t.Task:
 
 def _ranked(db: t.Db) -> list[tuple[str, list[sqlite3.Row]]]:
   """Paths of projects with their authors, most commits first."""
-  found = db.rows(
+  rows = db.rows(
       'SELECT p.full_path, u.id, u.name, u.username, u.email, count(*) AS n'
       f' {_COMMITS} GROUP BY b.id, u.id ORDER BY b.id, n DESC, u.id'
   )
-  groups = itertools.groupby(found, key=lambda row: row['full_path'])
+  groups = itertools.groupby(rows, key=lambda row: row['full_path'])
   return [(path, list(people)) for path, people in groups]
 
 
@@ -95,8 +95,8 @@ def _first_are_clear(people: Sequence[sqlite3.Row], count: int) -> bool:
 
 
 def _top(db: t.Db, k: int) -> t.Task:
-  found = [x for x in _ranked(db) if _first_are_clear(x[1], 1)]
-  path, people = pick.kth_shuffled(found, k, 'top contributor')
+  choices = [x for x in _ranked(db) if _first_are_clear(x[1], 1)]
+  path, people = pick.kth_shuffled(choices, k, 'top contributor')
   return seek(
       f'Who has made the most commits to the main line of {path}? Answer with'
       ' the full name.',
@@ -107,8 +107,8 @@ def _top(db: t.Db, k: int) -> t.Task:
 
 
 def _top_three(db: t.Db, k: int) -> t.Task:
-  found = [x for x in _ranked(db) if _first_are_clear(x[1], 3)]
-  path, people = pick.kth_shuffled(found, k, 'top three')
+  choices = [x for x in _ranked(db) if _first_are_clear(x[1], 3)]
+  path, people = pick.kth_shuffled(choices, k, 'top three')
   column = 'name' if k % 2 else 'email'
   label = 'full names' if k % 2 else 'email addresses'
   return seek(
@@ -122,7 +122,7 @@ def _top_three(db: t.Db, k: int) -> t.Task:
 
 
 def _top_of_branch(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  rows = db.rows(
       'SELECT b.id, b.name, p.full_path, d.name AS home, u.id AS user, u.email,'
       ' count(*) AS n FROM branches b JOIN branches d ON d.id = b.base_id AND'
       ' d.project_id = b.project_id JOIN paths p ON p.id = b.project_id JOIN'
@@ -131,7 +131,7 @@ def _top_of_branch(db: t.Db, k: int) -> t.Task:
       ' WHERE b.id % 4 = 1 GROUP BY b.id, u.id ORDER BY b.id, n DESC, u.id'
   )
   clear = []
-  for _, group in itertools.groupby(found, key=lambda row: row['id']):
+  for _, group in itertools.groupby(rows, key=lambda row: row['id']):
     people = list(group)
     if len(people) > 1 and people[0]['n'] > people[1]['n']:
       clear.append(people[0])

@@ -87,7 +87,7 @@ def _post(db: t.Db, k: int) -> t.Task:
 
 
 def _answer(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  rows = db.rows(
       'SELECT i.*, (SELECT c.author_id FROM comments c WHERE'
       ' c.merge_request_id = i.id ORDER BY c.created_at DESC, c.id DESC LIMIT'
       " 1) AS last FROM merge_items i WHERE i.state = 'opened' AND"
@@ -96,7 +96,7 @@ def _answer(db: t.Db, k: int) -> t.Task:
       ' lower(i.title))) = 1 ORDER BY i.id',
   )
   has_answered = k % 2 == 0
-  fitting = [x for x in found if (x['last'] == x['author_id']) == has_answered]
+  fitting = [x for x in rows if (x['last'] == x['author_id']) == has_answered]
   row = fitting[k]
   text = 'Thank you' if has_answered else f'@{row["author"]}'
   return change(

@@ -21,7 +21,7 @@ def people_not_in(
     db: t.Db, project: int, count: int, k: int
 ) -> Sequence[sqlite3.Row]:
   """Users without a role in a project; others for each k."""
-  found = pick.shuffled(
+  users = pick.shuffled(
       db.rows(
           f'SELECT * FROM users WHERE id != {EMMA} AND id NOT IN (SELECT'
           ' user_id FROM grants WHERE project_id = ?) ORDER BY id',
@@ -29,17 +29,17 @@ def people_not_in(
       ),
       f'people {project}',
   )
-  return found[k * count : (k + 1) * count]
+  return users[k * count : (k + 1) * count]
 
 
 def people_in(db: t.Db, project: int) -> Sequence[sqlite3.Row]:
   """The members of a project, but the visitor, in a drawn order."""
-  found = db.rows(
+  users = db.rows(
       'SELECT * FROM users WHERE id IN (SELECT user_id FROM grants WHERE'
       f' project_id = ?) AND id != {EMMA} ORDER BY id',
       project,
   )
-  return pick.shuffled(found, f'members {project}')
+  return pick.shuffled(users, f'members {project}')
 
 
 def member_but(db: t.Db, project: int, *keys: int | None) -> sqlite3.Row:
@@ -49,8 +49,8 @@ def member_but(db: t.Db, project: int, *keys: int | None) -> sqlite3.Row:
 
 def long_day(day: str) -> str:
   """'June 15, 2023' of a day."""
-  found = datetime.date.fromisoformat(day[:10])
-  return f'{found:%B} {found.day}, {found.year}'
+  date = datetime.date.fromisoformat(day[:10])
+  return f'{date:%B} {date.day}, {date.year}'
 
 
 def to_project(path: str) -> Sequence[t.Step]:

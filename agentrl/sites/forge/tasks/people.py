@@ -10,13 +10,13 @@ _VALUES = seed_data.read(__file__)
 
 
 def _follow(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  users = db.rows(
       f'SELECT * FROM users WHERE id != {EMMA} AND id NOT IN (SELECT'
       f' followed_id FROM follows WHERE user_id = {EMMA}) ORDER BY id',
   )
   count = 1 + k % 3
   people = [
-      pick.kth_shuffled(found, 3 * k + place, 'follow')
+      pick.kth_shuffled(users, 3 * k + place, 'follow')
       for place in range(count)
   ]
   steps = []
@@ -89,11 +89,11 @@ def _profile(
     text: str,
     field: str,
     column: str,
-    said: str,
+    words: str,
     button: str = 'Update profile settings',
 ) -> t.Task:
   return change(
-      f'{said} "{text}".',
+      f'{words} "{text}".',
       changed('forge.users', EMMA, **{column: text}),
       *paths.menu('Edit profile'),
       t.fill(field, text),
@@ -120,8 +120,8 @@ def _place(_: t.Db, k: int) -> t.Task:
 
 def _status(_: t.Db, k: int) -> t.Task:
   text = _VALUES['status'][k]
-  said = 'Set my status to'
-  return _profile(text, 'Your status', 'status', said, 'Set status')
+  words = 'Set my status to'
+  return _profile(text, 'Your status', 'status', words, 'Set status')
 
 
 def _revoke(db: t.Db, k: int) -> t.Task:

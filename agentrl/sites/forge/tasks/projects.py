@@ -162,7 +162,7 @@ def _star(db: t.Db, k: int) -> t.Task:
           ),
       ),
   )[k == 2]
-  found = db.rows(
+  rows = db.rows(
       "SELECT id, full_path FROM repositories WHERE visibility = 'public' ORDER"
       f' BY {sort} DESC, id LIMIT ?',
       count,
@@ -171,7 +171,7 @@ def _star(db: t.Db, k: int) -> t.Task:
       row[0]
       for row in db.rows(f'SELECT project_id FROM stars WHERE user_id = {EMMA}')
   }
-  new = [row for row in found if row['id'] not in already]
+  new = [row for row in rows if row['id'] not in already]
   which = (
       f'the {count} most {words} projects'
       if count > 1
@@ -251,7 +251,7 @@ _OWN = (
 
 
 def _add(
-    project: int, path: str, people: Sequence[sqlite3.Row], role: str, said: str
+    project: int, path: str, people: Sequence[sqlite3.Row], role: str, text: str
 ) -> t.Task:
   rows_ = [
       added(
@@ -263,7 +263,7 @@ def _add(
       for x in people
   ]
   steps = (*paths.to_project(path), *paths.invited(people, role.capitalize()))
-  return change(said, rows_, *steps)
+  return change(text, rows_, *steps)
 
 
 def _collaborators(db: t.Db, k: int) -> t.Task:

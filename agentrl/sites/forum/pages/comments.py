@@ -26,12 +26,14 @@ def create(visit: Visit) -> Page | Redirect:
   moderates = submissions.moderates(visit, post['forum_id'])
   if post['is_deleted'] or (post['is_locked'] and not moderates):
     raise Forbidden('This submission takes no more comments.')
-  said = visit.form.get('parent', '')
+  parent_id = visit.form.get('parent', '')
   parent = None
-  if said:
-    if not (said.isascii() and said.isdecimal() and len(said) < 10):
+  if parent_id:
+    if not (
+        parent_id.isascii() and parent_id.isdecimal() and len(parent_id) < 10
+    ):
       raise Missing
-    parent = _comment(visit, int(said))
+    parent = _comment(visit, int(parent_id))
     if parent['submission_id'] != key or parent['is_deleted']:
       raise Missing
   try:

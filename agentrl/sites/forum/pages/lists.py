@@ -51,22 +51,24 @@ def front(visit: Visit) -> Page:
   of = visit.match.get('of', me['front_page'])
   sort = visit.match.get('sort', me['front_sort'])
   values = () if of == 'all' else (visit.user,)
-  found = _posts(visit, _WHOSE[of], values, sort)
+  listing = _posts(visit, _WHOSE[of], values, sort)
   mine = visit.all(
       'SELECT name FROM forums JOIN subscriptions ON forum_id = forums.id'
       ' WHERE user_id = ? ORDER BY lower(name)',
       visit.user,
   )
-  return Page.of('front.html', **found, of=of, base=f'/{of}', forums=mine)
+  return Page.of('front.html', **listing, of=of, base=f'/{of}', forums=mine)
 
 
 def forum(visit: Visit) -> Page:
   """The submissions of a forum, the pinned ones first while they are hot."""
   row = named(visit)
   sort = visit.match.get('sort', 'hot')
-  found = _posts(visit, 'forum_id = ?', (row['id'],), sort, pins=sort == 'hot')
+  listing = _posts(
+      visit, 'forum_id = ?', (row['id'],), sort, pins=sort == 'hot'
+  )
   return Page.of(
-      'forum.html', **found, **sidebar(visit, row), base=f'/f/{row["name"]}'
+      'forum.html', **listing, **sidebar(visit, row), base=f'/f/{row["name"]}'
   )
 
 
@@ -106,9 +108,9 @@ def comments(visit: Visit) -> Page:
   if row is not None:
     where = 's.forum_id = ?'
     values = (row['id'],)
-  found = comment_rows(visit, where, values)
+  listing = comment_rows(visit, where, values)
   beside = sidebar(visit, row) if row is not None else {'forum': None}
-  return Page.of('comments.html', **found, **beside)
+  return Page.of('comments.html', **listing, **beside)
 
 
 def comment_rows(

@@ -71,13 +71,13 @@ def send(visit: Visit) -> Answer:
 
 def replies(visit: Visit) -> Page:
   """The newest comments of others below what the visitor wrote."""
-  found = lists.comment_rows(
+  listing = lists.comment_rows(
       visit,
       'c.user_id != ? AND (s.user_id = ? AND c.parent_id IS NULL OR'
       ' c.parent_id IN (SELECT id FROM comments WHERE user_id = ?))',
       (visit.user, visit.user, visit.user),
   )
-  return Page('inbox.html', found)
+  return Page('inbox.html', listing)
 
 
 def _mine(visit: Visit) -> sqlite3.Row:

@@ -12,8 +12,8 @@ _SLUG = 60  # characters
 
 def when(time: str) -> str:
   """A column's time as `June 3, 2023, 14:05`."""
-  found = datetime.datetime.fromisoformat(time)
-  return f'{found:%B} {found.day}, {found:%Y, %H:%M}'
+  moment = datetime.datetime.fromisoformat(time)
+  return f'{moment:%B} {moment.day}, {moment:%Y, %H:%M}'
 
 
 def day(time: str) -> str:

@@ -52,9 +52,9 @@ def tree(
         {'row': row, 'below': under(row['id'])} for row in below.get(key, ())
     ]
 
-  found = under(None)
+  roots = under(None)
   if root is None:
-    return found
+    return roots
   row = visit.find('replies', id=root)
   return [{'row': row, 'below': under(root)}]
 

@@ -48,17 +48,17 @@ def profile(visit: Visit) -> Page:
 def submissions(visit: Visit) -> Page:
   """The submissions of a visitor, newest first."""
   user = named(visit)
-  found = lists.post_rows(
+  listing = lists.post_rows(
       visit, 'user_id = ?', (user['id'],), 'created_at DESC'
   )
-  return _page(visit, user, 'user_submissions.html', **found)
+  return _page(visit, user, 'user_submissions.html', **listing)
 
 
 def comments(visit: Visit) -> Page:
   """The comments of a visitor, newest first."""
   user = named(visit)
-  found = lists.comment_rows(visit, 'c.user_id = ?', (user['id'],))
-  return _page(visit, user, 'user_comments.html', **found)
+  listing = lists.comment_rows(visit, 'c.user_id = ?', (user['id'],))
+  return _page(visit, user, 'user_comments.html', **listing)
 
 
 def edit_biography(visit: Visit) -> Page:
@@ -101,13 +101,13 @@ def update_preferences(visit: Visit) -> Redirect:
 def bookmarks(visit: Visit) -> Page:
   """The submissions that the visitor has marked, the last one first."""
   user = _me(visit)
-  found = lists.post_rows(
+  listing = lists.post_rows(
       visit,
       'bookmark IS NOT NULL AND 1 = ?',
       (1,),
       '(SELECT b.created_at FROM bookmarks b WHERE b.id = bookmark) DESC',
   )
-  return _page(visit, user, 'bookmarks.html', **found)
+  return _page(visit, user, 'bookmarks.html', **listing)
 
 
 def block_list(visit: Visit) -> Page:

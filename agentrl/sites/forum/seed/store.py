@@ -154,7 +154,7 @@ def _fill_comments(
   # Their comments are seldom liked.
   sour = set(chance.sample(list(range(2, _USERS + 1)), 30))
   # Time, place in this list, place of the parent, ...
-  found: list[tuple[str, int, int | None, int, int, str, int]] = []
+  comments: list[tuple[str, int, int | None, int, int, str, int]] = []
   for submission in db.execute(
       'SELECT id, forum_id, user_id, created_at FROM submissions'
   ).fetchall():
@@ -165,7 +165,7 @@ def _fill_comments(
     if chance.random() < 0.16:
       many += chance.randrange(4, 17)
     thread: list[tuple[int, int, int]] = []  # place, depth, second
-    said: set[str] = set()
+    bodies: set[str] = set()
     for _ in range(many):
       parent, depth, second = None, 0, 0
       if thread and chance.random() < 0.5:
@@ -184,23 +184,23 @@ def _fill_comments(
       elif draw < 0.15:
         user = EMMA
       body = texts.comment(chance, topic)
-      if body in said:
+      if body in bodies:
         continue
-      said.add(body)
+      bodies.add(body)
       points = 1 + chance.randrange(1, 30) * chance.randrange(0, 8) // 3
       if chance.random() < (0.45 if user in sour else 0.05):
         points = -chance.randrange(1, 25)
-      thread.append((len(found), depth, second))
-      found.append((
+      thread.append((len(comments), depth, second))
+      comments.append((
           str(since + datetime.timedelta(seconds=second)),
-          len(found),
+          len(comments),
           parent,
           submission['id'],
           user,
           body,
           points,
       ))
-  keys = {row[1]: key for key, row in enumerate(sorted(found), 1)}
+  keys = {row[1]: key for key, row in enumerate(sorted(comments), 1)}
   insert_all(
       db,
       'comments',
@@ -216,7 +216,7 @@ def _fill_comments(
               time,
           )
           for time, place, parent, submission, user, body, points in sorted(
-              found
+              comments
           )
       ],
   )

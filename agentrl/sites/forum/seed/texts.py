@@ -15,7 +15,7 @@ _VOWEL = re.compile('(?!uni|one)[aeiou]', re.IGNORECASE)
 def names(chance: random.Random, count: int) -> list[str]:
   """Different names of visitors, such as `calm_otter` or `OddQuill31`."""
   pairs = [(a, b) for a in _DATA['first'] for b in _DATA['second']]
-  found = []
+  usernames = []
   for first, second in chance.sample(pairs, count):
     forms = (
         f'{first}_{second}',
@@ -23,8 +23,8 @@ def names(chance: random.Random, count: int) -> list[str]:
         f'{first.capitalize()}{second.capitalize()}',
         f'the_{first}_{second}',
     )
-    found.append(chance.choice(forms))
-  return found
+    usernames.append(chance.choice(forms))
+  return usernames
 
 
 def title(chance: random.Random, topic: Topic, kind: str) -> str:

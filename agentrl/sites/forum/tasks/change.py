@@ -50,12 +50,12 @@ def _subscribe(db: t.Db, k: int) -> t.Task:
 
 def _upvote(db: t.Db, k: int) -> t.Task:
   name, forum = paths.pick_forum(db, k)
-  found = [
+  posts = [
       x
       for x in paths.ranked(db, forum['id'], 'created_at')[:15]
       if not x['vote'] and x['user_id'] != paths.EMMA
   ]
-  post = found[k % len(found)]
+  post = posts[k % len(posts)]
   return change(
       f'Upvote the submission "{post["title"]}".',
       _vote(post, 1),
@@ -65,15 +65,15 @@ def _upvote(db: t.Db, k: int) -> t.Task:
 
 
 def _discussed(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       lambda row: _is_foreign(db, row['id'])
       and paths.ranked(db, row['id'], 'comments'),
-      lambda found: found and found[0]['comments'] > found[1]['comments'],
+      lambda rows: rows and rows[0]['comments'] > rows[1]['comments'],
       first=2,
   )
-  post = found[0]
+  post = posts[0]
   return change(
       f'Subscribe to /f/{name} and then open the submission there that has the'
       ' most comments of all time.',
@@ -125,14 +125,14 @@ def _create_forum(_: t.Db, k: int) -> t.Task:
 
 
 def _upvote_newest(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       lambda row: paths.ranked(db, row['id'], 'created_at'),
-      lambda found: not found[0]['vote'] and found[0]['user_id'] != paths.EMMA,
+      lambda rows: not rows[0]['vote'] and rows[0]['user_id'] != paths.EMMA,
       first=10,
   )
-  post = found[0]
+  post = posts[0]
   return change(
       f'Give an upvote to the newest submission in /f/{name}.',
       _vote(post, 1),
@@ -143,7 +143,7 @@ def _upvote_newest(db: t.Db, k: int) -> t.Task:
 
 
 def _reply(db: t.Db, k: int) -> t.Task:
-  found = db.row_mixed(
+  comment = db.row_mixed(
       k,
       'SELECT r.* FROM replies r WHERE submission_id BETWEEN 400 AND 440 AND'
       ' user_id != 1 AND NOT is_locked AND (SELECT count(*) FROM comments c'
@@ -151,21 +151,24 @@ def _reply(db: t.Db, k: int) -> t.Task:
       ' AND (SELECT count(*) FROM comments c WHERE c.submission_id ='
       ' r.submission_id) BETWEEN 4 AND 10',
   )
-  post, text = paths.post_of(db, found['submission_id']), _VALUES['replies'][k]
+  post, text = (
+      paths.post_of(db, comment['submission_id']),
+      _VALUES['replies'][k],
+  )
   return change(
-      f'Reply to the comment that {found["author"]} has written on this page'
+      f'Reply to the comment that {comment["author"]} has written on this page'
       f' with: "{text}"',
       added(
           'forum.comments',
           submission_id=post['id'],
-          parent_id=found['id'],
+          parent_id=comment['id'],
           user_id=paths.EMMA,
           body=text,
           points=1,
           is_deleted=0,
       ),
-      t.link('Reply', after=paths.first_line(found['body'])),
-      t.fill(f'Reply to {found["author"]}', text),
+      t.link('Reply', after=paths.first_line(comment['body'])),
+      t.fill(f'Reply to {comment["author"]}', text),
       t.button('Post reply'),
       start=show.path(post),
   )
@@ -173,17 +176,17 @@ def _reply(db: t.Db, k: int) -> t.Task:
 
 def _downvote_top(db: t.Db, k: int) -> t.Task:
   many = (1, 2, 1, 3, 2)[k]
-  name, found = paths.pick_forum(
+  name, ranking = paths.pick_forum(
       db,
       0,
       lambda row: paths.ranked(db, row['id'], 'score'),
-      lambda found: found[many - 1]['score'] > found[many]['score'] + 9
+      lambda rows: rows[many - 1]['score'] > rows[many]['score'] + 9
       and all(
-          not x['vote'] and x['user_id'] != paths.EMMA for x in found[:many]
+          not x['vote'] and x['user_id'] != paths.EMMA for x in rows[:many]
       ),
       first=7 * k,
   )
-  posts = found[:many]
+  posts = ranking[:many]
   which = {
       1: 'the submission that has',
       2: 'the two submissions that have',
@@ -202,7 +205,7 @@ def _downvote_top(db: t.Db, k: int) -> t.Task:
 def _vote_for_all(
     db: t.Db, k: int, choice: int, button: str, verb: str, first: int
 ) -> t.Task:
-  found = db.row_mixed(
+  row = db.row_mixed(
       k + first,
       'SELECT min(s.id) AS id, s.user_id, s.forum_id, u.name AS author, f.name'
       ' AS forum FROM submissions s JOIN users u ON u.id = s.user_id JOIN'
@@ -215,14 +218,14 @@ def _vote_for_all(
   )
   posts = db.rows(
       'SELECT * FROM posts WHERE user_id = ? AND forum_id = ? ORDER BY id',
-      found['user_id'],
-      found['forum_id'],
+      row['user_id'],
+      row['forum_id'],
   )
   return change(
-      f'{verb} everything that {found["author"]} has submitted to'
-      f' /f/{found["forum"]}, and nothing from other forums.',
+      f'{verb} everything that {row["author"]} has submitted to'
+      f' /f/{row["forum"]}, and nothing from other forums.',
       tuple(_vote(post, choice) for post in posts),
-      *paths.find_user(db, found['author']),
+      *paths.find_user(db, row['author']),
       t.link('Submissions'),
       *(t.button(button, after=post['title']) for post in reversed(posts)),
   )
@@ -302,15 +305,15 @@ def _block(db: t.Db, k: int) -> t.Task:
 
 
 def _unblock(db: t.Db, k: int) -> t.Task:
-  found = db.row_mixed(
+  block = db.row_mixed(
       k, 'SELECT b.*, u.name FROM blocks b JOIN users u ON u.id = b.blocked_id'
   )
   return change(
-      f'I have blocked one user with the note "{found["note"]}". Unblock this'
+      f'I have blocked one user with the note "{block["note"]}". Unblock this'
       ' user.',
-      removed('forum.blocks', found['id']),
+      removed('forum.blocks', block['id']),
       *paths.menu('Block list'),
-      t.button(f'Unblock {found["name"]}'),
+      t.button(f'Unblock {block["name"]}'),
   )
 
 
@@ -326,15 +329,15 @@ def _delete(db: t.Db, k: int) -> t.Task:
 
 
 def _bookmark(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       lambda row: paths.ranked(db, row['id'], 'score'),
-      lambda found: found[0]['score'] > found[1]['score']
-      and found[0]['bookmark'] is None,
+      lambda rows: rows[0]['score'] > rows[1]['score']
+      and rows[0]['bookmark'] is None,
       first=25,
   )
-  post = found[0]
+  post = posts[0]
   return change(
       f'Bookmark the submission of /f/{name} that has the most points of all'
       ' time.',

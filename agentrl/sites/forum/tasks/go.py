@@ -21,8 +21,8 @@ def _newest(db: t.Db, k: int) -> t.Task:
 
 def _open(db: t.Db, k: int) -> t.Task:
   name, forum = paths.pick_forum(db, k)
-  found = paths.ranked(db, forum['id'], 'score')[:12]
-  post = found[(5 * k) % len(found)]
+  posts = paths.ranked(db, forum['id'], 'score')[:12]
+  post = posts[(5 * k) % len(posts)]
   return go(
       f'Open the submission "{post["title"]}".',
       show.path(post),
@@ -87,14 +87,14 @@ def _own_page(_: t.Db, k: int) -> t.Task:
 
 
 def _second(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       lambda row: paths.ranked(db, row['id'], 'score'),
-      lambda found: found[0]['score'] > found[1]['score'] > found[2]['score'],
+      lambda rows: rows[0]['score'] > rows[1]['score'] > rows[2]['score'],
       first=18,
   )
-  post = found[1]
+  post = posts[1]
   return go(
       f'Open the submission of /f/{name} that has the second most points of all'
       ' time.',
@@ -106,7 +106,7 @@ def _second(db: t.Db, k: int) -> t.Task:
 
 
 def _moderator(db: t.Db, k: int) -> t.Task:
-  found = db.row_mixed(
+  row = db.row_mixed(
       k,
       'SELECT f.id, f.name AS forum, u.name FROM forums f JOIN moderators m ON'
       ' m.forum_id = f.id JOIN users u ON u.id = m.user_id GROUP BY f.id HAVING'
@@ -114,10 +114,10 @@ def _moderator(db: t.Db, k: int) -> t.Task:
   )
   return go(
       'Show all submissions of the user who stands first among the moderators'
-      f' of /f/{found["forum"]}.',
-      f'user/{found["name"]}/submissions',
-      *paths.to_forum(db, found['forum'], at_home=True),
-      t.link(found['name'], after='Moderators'),
+      f' of /f/{row["forum"]}.',
+      f'user/{row["name"]}/submissions',
+      *paths.to_forum(db, row['forum'], at_home=True),
+      t.link(row['name'], after='Moderators'),
       t.link('Submissions'),
   )
 

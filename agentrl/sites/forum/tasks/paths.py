@@ -24,17 +24,17 @@ def pick_post(db: t.Db, k: int, where: str, *values: Any) -> sqlite3.Row:
   The view counts comments and knows votes, which takes time: it is read for the
   one row that is picked.
   """
-  found = db.row_mixed(
+  row = db.row_mixed(
       k, f'SELECT s.id FROM submissions s WHERE {where}', *values
   )
-  return post_of(db, found['id'])
+  return post_of(db, row['id'])
 
 
 def pick_forum(
     db: t.Db,
     k: int,
     find: Callable[[sqlite3.Row], Any] = lambda row: row,
-    fits: Callable[[Any], bool] = lambda found: True,
+    fits: Callable[[Any], bool] = lambda value: True,
     *,
     first: int = 0,
 ) -> tuple[str, Any]:
@@ -53,10 +53,10 @@ def pick_forum(
   """
   forums = pick.mixed(db.rows('SELECT * FROM forums'))
   for forum in forums[first:] + forums[:first]:
-    found = find(forum)
-    if fits(found):
+    value = find(forum)
+    if fits(value):
       if k == 0:
-        return forum['name'], found
+        return forum['name'], value
       k -= 1
   raise LookupError('too few forums fit.')
 

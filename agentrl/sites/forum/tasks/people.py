@@ -60,13 +60,13 @@ def _most_discussed(db: t.Db, k: int) -> t.Task:
   )
   choices = []
   for user in pick.mixed(users):
-    found = db.rows(
+    posts = db.rows(
         'SELECT title, comments FROM posts WHERE user_id = ? ORDER BY comments'
         ' DESC',
         user['id'],
     )
-    if found[0]['comments'] > found[1]['comments']:
-      choices.append((user['name'], found[0]['title']))
+    if posts[0]['comments'] > posts[1]['comments']:
+      choices.append((user['name'], posts[0]['title']))
   name, title = choices[k]
   return seek(
       f'Which of the submissions of {name} has the most comments? Answer with'
@@ -107,12 +107,12 @@ def _letter(db: t.Db, k: int) -> t.Task:
   )
   match = re.search(pattern, body)
   assert match is not None  # the letters are written for these patterns
-  found = match[1]
-  answer: Answer = Text(found)
+  text = match[1]
+  answer: Answer = Text(text)
   if 'much' in question:
-    answer = Money(100 * int(found))
-  elif found.isdecimal():
-    answer = Number(found)
+    answer = Money(100 * int(text))
+  elif text.isdecimal():
+    answer = Number(text)
   return seek(
       f'I got private messages under the subject "{title}". According to them,'
       f' {question}',
@@ -123,15 +123,15 @@ def _letter(db: t.Db, k: int) -> t.Task:
 
 
 def _blocked(db: t.Db, k: int) -> t.Task:
-  found = db.row_mixed(
+  block = db.row_mixed(
       k,
       'SELECT b.id, b.note, u.name FROM blocks b JOIN users u ON u.id ='
       ' b.blocked_id WHERE b.user_id = 1',
   )
   return seek(
-      f'Which user did I block with the note "{found["note"]}"? Answer with the'
+      f'Which user did I block with the note "{block["note"]}"? Answer with the'
       ' user name.',
-      Text(found['name']),
+      Text(block['name']),
       *paths.menu('Block list'),
       start=paths.FORUMS,
   )

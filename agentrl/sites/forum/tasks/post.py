@@ -225,7 +225,7 @@ def _repost(db: t.Db, k: int) -> t.Task:
 def _digest(db: t.Db, k: int) -> t.Task:
   origin, forum, many = _VALUES['digests'][k]
   key = db.value('SELECT id FROM forums WHERE name = ?', origin)
-  found = paths.ranked(db, key, 'created_at')[:many]
+  posts = paths.ranked(db, key, 'created_at')[:many]
   return _post(
       db,
       f'Submit a text to /f/{forum} with the title "News from /f/{origin}". Its'
@@ -238,19 +238,19 @@ def _digest(db: t.Db, k: int) -> t.Task:
           t.link('New'),
           *_chosen(forum),
       ),
-      body='\n'.join(x['title'] for x in found),
+      body='\n'.join(x['title'] for x in posts),
   )
 
 
 def _ideas(db: t.Db, k: int) -> t.Task:
   many = 2 + k % 3
 
-  origin, found = paths.pick_forum(
+  origin, posts = paths.pick_forum(
       db,
       k,
       lambda row: paths.ranked(db, row['id'], 'comments')[: many + 1],
-      lambda found: len({x['comments'] for x in found}) == many + 1
-      and found[0]['forum'] != 'lakewood',
+      lambda rows: len({x['comments'] for x in rows}) == many + 1
+      and rows[0]['forum'] != 'lakewood',
   )
   return _post(
       db,
@@ -265,7 +265,7 @@ def _ideas(db: t.Db, k: int) -> t.Task:
           t.link('Most commented'),
           *_chosen('lakewood'),
       ),
-      body='\n'.join(x['title'] for x in found[:many]),
+      body='\n'.join(x['title'] for x in posts[:many]),
   )
 
 
@@ -279,7 +279,7 @@ def _gather(db: t.Db, k: int) -> t.Task:
       f' s.id HAVING count(*) > 5 AND sum({bad} < 0) BETWEEN 2 AND 3 AND'
       f' count(DISTINCT CASE WHEN {bad} < 0 THEN {bad} END) = sum({bad} < 0)',
   )
-  found = db.rows(
+  comments = db.rows(
       'SELECT body FROM replies WHERE submission_id = ? AND score < 0 ORDER BY'
       ' score DESC',
       post['id'],
@@ -294,7 +294,7 @@ def _gather(db: t.Db, k: int) -> t.Task:
       'Showerthoughts',
       title,
       (*paths.find_post(post['title']), *_chosen('Showerthoughts')),
-      body='\n'.join(paths.first_line(x['body']) for x in found),
+      body='\n'.join(paths.first_line(x['body']) for x in comments),
   )
 
 

@@ -20,9 +20,9 @@ def _by(db: t.Db, column: str, since: str = '') -> Find:
   return lambda row: paths.ranked(db, row['id'], column, since=since)
 
 
-def _apart(found: Sequence[sqlite3.Row], column: str, most: int) -> bool:
+def _apart(rows: Sequence[sqlite3.Row], column: str, most: int) -> bool:
   """True if the first `most` rows differ from each other and from the rest."""
-  values = [row[column] for row in found[: most + 1]]
+  values = [row[column] for row in rows[: most + 1]]
   return len(values) > most and len(set(values)) == len(values)
 
 
@@ -36,30 +36,30 @@ def _in_forum(
 
 
 def _top_author(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       _by(db, 'score'),
-      lambda found: _apart(found, 'score', 1)
-      and found[0]['user_id'] != paths.EMMA,
+      lambda rows: _apart(rows, 'score', 1)
+      and rows[0]['user_id'] != paths.EMMA,
   )
   return seek(
       'Who posted the submission with the most points of all time in'
       f' /f/{name}? Answer with the user name.',
-      Text(found[0]['author']),
+      Text(posts[0]['author']),
       *_in_forum(db, name, paths.FORUMS, 'Top'),
       start=paths.FORUMS,
   )
 
 
-def _linked(found: Sequence[sqlite3.Row]) -> tuple[str, list[str]] | None:
+def _linked(posts: Sequence[sqlite3.Row]) -> tuple[str, list[str]] | None:
   """A site that two or three of the first ten link to, and their titles."""
-  if len(found) < 12 or found[9]['score'] == found[10]['score']:
+  if len(posts) < 12 or posts[9]['score'] == posts[10]['score']:
     return None
-  hosts = [host(x['url']) if x['url'] else '' for x in found[:10]]
+  hosts = [host(x['url']) if x['url'] else '' for x in posts[:10]]
   for each in sorted(set(hosts) - {''}):
     if hosts.count(each) in (2, 3):
-      pairs = zip(found[:10], hosts, strict=True)
+      pairs = zip(posts[:10], hosts, strict=True)
       return each, [x['title'] for x, site in pairs if site == each]
   return None
 
@@ -69,7 +69,7 @@ def _top_links(db: t.Db, k: int) -> t.Task:
       db,
       k,
       lambda row: _linked(_by(db, 'score')(row)),
-      lambda found: found is not None,
+      lambda links: links is not None,
       first=5,
   )
   return seek(
@@ -97,9 +97,9 @@ def _disliked(db: t.Db, k: int) -> t.Task:
       db,
       k,
       find,
-      lambda found: found[0] != paths.EMMA
-      and found[1] > 3
-      and not paths.guessed(found[1]),
+      lambda pair: pair[0] != paths.EMMA
+      and pair[1] > 3
+      and not paths.guessed(pair[1]),
   )
   user = db.value('SELECT name FROM users WHERE id = ?', author)
   many = db.value('SELECT count(*) FROM comments WHERE user_id = ?', author)
@@ -140,14 +140,14 @@ def _subscribers(db: t.Db, k: int) -> t.Task:
 
 
 def _rank(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  forums = db.rows(
       'SELECT f.name, count(*) AS many FROM forums f JOIN subscriptions s ON'
       ' s.forum_id = f.id GROUP BY f.id ORDER BY many DESC, f.name'
   )
-  counts = [row['many'] for row in found]
+  counts = [row['many'] for row in forums]
   places = [n for n in range(1, len(_RANKS)) if counts.count(counts[n]) == 1]
   place = places[k * len(places) // 5]
-  name = found[place]['name']
+  name = forums[place]['name']
   return seek(
       f'Which forum has the {_RANKS[place]} subscribers of all? Answer with its'
       ' name as in its address, after /f/.',
@@ -180,13 +180,13 @@ def _pick_thread(
   Raises:
     LookupError: fewer fit.
   """
-  found = db.rows(
+  rows = db.rows(
       'SELECT submission_id AS id FROM comments WHERE submission_id BETWEEN ?'
       ' AND ? GROUP BY 1 HAVING count(*) BETWEEN 6 AND 14',
       low,
       low + 250,
   )
-  for row in pick.mixed(found):
+  for row in pick.mixed(rows):
     comments = _comments(db, row['id'])
     if fits(comments):
       if k == 0:
@@ -206,8 +206,8 @@ def _best_comment(db: t.Db, k: int) -> t.Task:
       db,
       k,
       100,
-      lambda found: found[0]['score'] > found[1]['score']
-      and found[0]['user_id'] != paths.EMMA,
+      lambda rows: rows[0]['score'] > rows[1]['score']
+      and rows[0]['user_id'] != paths.EMMA,
   )
   return seek(
       'Who wrote the comment with the most points under the submission'
@@ -219,12 +219,12 @@ def _best_comment(db: t.Db, k: int) -> t.Task:
 
 
 def _answered(
-    found: Sequence[sqlite3.Row],
+    comments: Sequence[sqlite3.Row],
 ) -> tuple[sqlite3.Row, sqlite3.Row] | None:
   """A user's only comment there, and the only reply to it."""
-  for row in found:
-    below = [x for x in found if x['parent_id'] == row['id']]
-    alone = sum(x['user_id'] == row['user_id'] for x in found) == 1
+  for row in comments:
+    below = [x for x in comments if x['parent_id'] == row['id']]
+    alone = sum(x['user_id'] == row['user_id'] for x in comments) == 1
     if (
         len(below) == 1
         and alone
@@ -236,7 +236,7 @@ def _answered(
 
 def _answered_by(db: t.Db, k: int) -> t.Task:
   post, comments = _pick_thread(
-      db, k, 350, lambda found: _answered(found) is not None
+      db, k, 350, lambda rows: _answered(rows) is not None
   )
   answered = _answered(comments)
   assert answered is not None  # the thread was picked for it
@@ -263,17 +263,17 @@ def _address(db: t.Db, k: int) -> t.Task:
 
 
 def _most_commented(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       _by(db, 'comments'),
-      lambda found: _apart(found, 'comments', 1),
+      lambda rows: _apart(rows, 'comments', 1),
       first=10,
   )
   return seek(
       f'What is the title of the submission in /f/{name} that has the most'
       ' comments of all time?',
-      Text(found[0]['title']),
+      Text(posts[0]['title']),
       *_in_forum(db, name, paths.FORUMS, 'Most commented'),
       start=paths.FORUMS,
   )
@@ -284,37 +284,37 @@ def _top_month(db: t.Db, k: int) -> t.Task:
     recent = _by(db, 'score', _MONTH_AGO)(row)
     return recent, _by(db, 'score')(row)[0]['id']
 
-  name, (found, _) = paths.pick_forum(
+  name, (posts, _) = paths.pick_forum(
       db,
       k,
       find,
-      lambda found: len(found[0]) > 3
-      and found[0][0]['id'] != found[1]
-      and not paths.guessed(found[0][0]['score']),
+      lambda pair: len(pair[0]) > 3
+      and pair[0][0]['id'] != pair[1]
+      and not paths.guessed(pair[0][0]['score']),
       first=15,
   )
   return seek(
       f'Among those submissions in /f/{name} that the forum lists for the past'
       ' month, how many points does the one with the most points have? Answer'
       ' with a number.',
-      Number(str(found[0]['score']), 'points'),
+      Number(str(posts[0]['score']), 'points'),
       *_in_forum(db, name, paths.HOME, 'Top', 'Past month'),
   )
 
 
 def _last_commented(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
+  name, posts = paths.pick_forum(
       db,
       k,
       _by(db, 'coalesce(commented_at, created_at)'),
-      lambda found: found[0]['commented_at'] is not None
-      and found[0]['commented_at'] != found[1]['commented_at'],
+      lambda rows: rows[0]['commented_at'] is not None
+      and rows[0]['commented_at'] != rows[1]['commented_at'],
       first=4,
   )
   return seek(
       f'Which submission in /f/{name} got the most recent comment? Answer with'
       ' its title.',
-      Text(found[0]['title']),
+      Text(posts[0]['title']),
       *_in_forum(db, name, paths.FORUMS, 'Active'),
       start=paths.FORUMS,
   )
@@ -322,12 +322,12 @@ def _last_commented(db: t.Db, k: int) -> t.Task:
 
 def _moderators(db: t.Db, k: int) -> t.Task:
   def find(row: sqlite3.Row) -> list[str]:
-    found = db.rows(
+    rows = db.rows(
         'SELECT u.name FROM moderators m JOIN users u ON u.id = m.user_id'
         ' WHERE m.forum_id = ? ORDER BY m.id',
         row['id'],
     )
-    return [x['name'] for x in found]
+    return [x['name'] for x in rows]
 
   name, names = paths.pick_forum(
       db,
@@ -346,38 +346,37 @@ def _moderators(db: t.Db, k: int) -> t.Task:
 
 
 def _sum_of_top(db: t.Db, k: int) -> t.Task:
-  name, found = paths.pick_forum(
-      db, k, _by(db, 'score'), lambda found: _apart(found, 'score', 3), first=25
+  name, posts = paths.pick_forum(
+      db, k, _by(db, 'score'), lambda rows: _apart(rows, 'score', 3), first=25
   )
   return seek(
       'How many points do the three submissions with the most points of all'
       f' time in /f/{name} have together? Answer with a number.',
-      Number(str(sum(row['score'] for row in found[:3])), 'points'),
+      Number(str(sum(row['score'] for row in posts[:3])), 'points'),
       *_in_forum(db, name, paths.HOME, 'Top'),
   )
 
 
 def _lead(db: t.Db, k: int) -> t.Task:
-  lead = lambda found: found[0]['score'] - found[1]['score']
-  name, found = paths.pick_forum(
+  lead = lambda rows: rows[0]['score'] - rows[1]['score']
+  name, posts = paths.pick_forum(
       db,
       k,
       _by(db, 'score'),
-      lambda found: _apart(found, 'score', 2)
-      and not paths.guessed(lead(found)),
+      lambda rows: _apart(rows, 'score', 2) and not paths.guessed(lead(rows)),
       first=30,
   )
   return seek(
       f'In /f/{name}, how many points does the submission with the most points'
       ' of all time have more than the second one? Answer with a number.',
-      Number(str(lead(found)), 'points'),
+      Number(str(lead(posts)), 'points'),
       *_in_forum(db, name, paths.HOME, 'Top'),
   )
 
 
 def _busiest(db: t.Db, k: int) -> t.Task:
-  def fits(found: list[sqlite3.Row]) -> bool:
-    (first, name), (second, _) = _writers(found)[:2]
+  def fits(rows: list[sqlite3.Row]) -> bool:
+    (first, name), (second, _) = _writers(rows)[:2]
     return first > max(1, second) and name != 'emma'
 
   post, comments = _pick_thread(db, k, 600, fits)
@@ -391,9 +390,7 @@ def _busiest(db: t.Db, k: int) -> t.Task:
 
 
 def _worst_comment(db: t.Db, k: int) -> t.Task:
-  post, comments = _pick_thread(
-      db, k, 850, lambda found: found[-1]['score'] < -3
-  )
+  post, comments = _pick_thread(db, k, 850, lambda rows: rows[-1]['score'] < -3)
   return seek(
       'How many points does the worst rated comment under the submission'
       f' "{post["title"]}" have? Answer with a number, which is below zero.',
@@ -403,14 +400,14 @@ def _worst_comment(db: t.Db, k: int) -> t.Task:
 
 
 def _comment_points(db: t.Db, k: int) -> t.Task:
-  def find(found: Sequence[sqlite3.Row]) -> sqlite3.Row | None:
-    alone = {name for many, name in _writers(found) if many == 1}
-    middle = found[len(found) // 3]
+  def find(rows: Sequence[sqlite3.Row]) -> sqlite3.Row | None:
+    alone = {name for many, name in _writers(rows) if many == 1}
+    middle = rows[len(rows) // 3]
     fits = middle['author'] in alone - {'emma'} and middle['score'] > 10
     return middle if fits and middle['score'] != 100 else None
 
   post, comments = _pick_thread(
-      db, k, 1100, lambda found: find(found) is not None
+      db, k, 1100, lambda rows: find(rows) is not None
   )
   comment = find(comments)
   assert comment is not None  # the thread was picked for it

@@ -69,10 +69,10 @@ def place(visit: Visit) -> Answer:
 
 def success(visit: Visit) -> Page:
   """The thanks after an order."""
-  asked = visit.query.get('order', '')
-  if not asked.isdecimal() or len(asked) > 9:
+  number = visit.query.get('order', '')
+  if not number.isdecimal() or len(number) > 9:
     raise Missing
-  order = visit.find('orders', id=int(asked), customer_id=visit.user)
+  order = visit.find('orders', id=int(number), customer_id=visit.user)
   return Page.of('success.html', order=order)
 
 

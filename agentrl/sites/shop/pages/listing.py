@@ -68,7 +68,7 @@ def sale(visit: Visit) -> Answer:
 def search(visit: Visit) -> Answer:
   """The products whose name or SKU has all words that are asked for."""
   words = visit.query.get('q', '')[:200].split()
-  asked = terms(visit.query.get('q', ''))
+  search_terms = terms(visit.query.get('q', ''))
   if not words:
     return Redirect('/', 'Say what you look for.')
   return _listed(
@@ -76,9 +76,9 @@ def search(visit: Visit) -> Answer:
       f"Search results for: '{' '.join(words)}'",
       ' AND '.join(
           "(p.name LIKE ? ESCAPE '\\' OR p.sku LIKE ? ESCAPE '\\')"
-          for _ in asked
+          for _ in search_terms
       ),
-      tuple(like(term) for term in asked for _ in range(2)),
+      tuple(like(term) for term in search_terms for _ in range(2)),
   )
 
 
@@ -138,13 +138,13 @@ def _listed(
     return Redirect(canonical)
   query = visit.query
   where = f'p.enabled AND {where}'
-  found = f'FROM products p WHERE {where}'
+  clause = f'FROM products p WHERE {where}'
   brands = visit.all(
-      f'SELECT p.brand AS name, count(*) AS count {found} GROUP BY p.brand'
+      f'SELECT p.brand AS name, count(*) AS count {clause} GROUP BY p.brand'
       f' ORDER BY count DESC, p.brand LIMIT {_MOST_BRANDS}',
       *values,
   )
-  dearest = visit.value(f'SELECT max(p.price_cents) {found}', *values) or 0
+  dearest = visit.value(f'SELECT max(p.price_cents) {clause}', *values) or 0
   for name, sql, read in (
       ('price_from', 'p.price_cents >= ?', cents),
       ('price_to', 'p.price_cents <= ?', cents),
@@ -155,13 +155,13 @@ def _listed(
     if value is not None:
       where += f' AND {sql}'
       values = (*values, value)
-  found = f'FROM products p WHERE {where}'
+  clause = f'FROM products p WHERE {where}'
   order = query.get('order', '')
   column = ORDERS.get(order, 'p.id')
   down = 'DESC' if query.get('dir') == 'desc' else 'ASC'
   products, paging = visit.shown(
-      visit.value(f'SELECT count(*) {found}', *values),
-      f'SELECT {CARD} {found} ORDER BY {column} {down}, p.id',
+      visit.value(f'SELECT count(*) {clause}', *values),
+      f'SELECT {CARD} {clause} ORDER BY {column} {down}, p.id',
       *values,
   )
   return Page.of(
@@ -198,10 +198,10 @@ def _canonical(visit: Visit) -> str | None:
 
 def cents(text: str) -> int | None:
   """An amount in dollars that somebody wrote; None: it is none."""
-  found = re.fullmatch(r'\$?([0-9]{1,6})(?:\.([0-9]{1,2}))?', text.strip())
-  if found is None:
+  match = re.fullmatch(r'\$?([0-9]{1,6})(?:\.([0-9]{1,2}))?', text.strip())
+  if match is None:
     return None
-  return 100 * int(found[1]) + int((found[2] or '0').ljust(2, '0'))
+  return 100 * int(match[1]) + int((match[2] or '0').ljust(2, '0'))
 
 
 def _stars(text: str) -> int | None:
@@ -225,14 +225,14 @@ def _chosen(query: Mapping[str, str]) -> Sequence[tuple[str, str]]:
       'price_to': 'Price to ${}',
       'rating': 'Rating: {} & up',
   }
-  found = []
+  filters = []
   for name, label in labels.items():
     if query.get(name):
       left = [(k, v) for k, v in query.items() if k not in (name, 'page')]
-      found.append(
+      filters.append(
           (label.format(query[name]), '?' + urllib.parse.urlencode(left))
       )
-  return found
+  return filters
 
 
 def _stem(word: str) -> str:

@@ -8,9 +8,9 @@ from agentrl.sites.store import NOW
 def product_or_category(visit: Visit) -> Answer:
   """The page at an address that ends with '.html'."""
   path = visit.match['path']
-  found = visit.all('SELECT * FROM categories WHERE path = ?', path)
-  if found:
-    return listing.category(visit, found[0])
+  categories = visit.all('SELECT * FROM categories WHERE path = ?', path)
+  if categories:
+    return listing.category(visit, categories[0])
   row = visit.one(
       f'SELECT {listing.CARD} FROM products p WHERE p.slug = ? AND p.enabled',
       path,

@@ -43,5 +43,5 @@ def subscribe(visit: Visit) -> Redirect:
 
 def page(visit: Visit) -> Page:
   """A page of text, such as 'about-us'."""
-  found = visit.find('pages', slug=visit.match['slug'], enabled=1)
-  return Page.of('page.html', page=found)
+  row = visit.find('pages', slug=visit.match['slug'], enabled=1)
+  return Page.of('page.html', page=row)

@@ -29,9 +29,9 @@ def products(
     For each the values of its columns, and `attributes` and `options` as
     pairs of a name and a value.
   """
-  found: list[dict[str, Any]] = []
+  rows: list[dict[str, Any]] = []
   names: set[tuple[str, str, str]] = set()
-  while len(found) < PER_LEAF:
+  while len(rows) < PER_LEAF:
     brand = chance.choice(list(department.brands))
     kind = chance.choice(list(leaf.kinds))
     series = chance.choice(_SERIES)
@@ -57,7 +57,7 @@ def products(
     reduced = chance.random() < 0.12
     opening = chance.choice(_DATA['openings']).format(kind=kind, series=series)
     detail = chance.choice(_DATA['details']).format(material=material)
-    found.append({
+    rows.append({
         'name': name,
         'kind': kind,
         'brand': brand,
@@ -76,7 +76,7 @@ def products(
             for value in _values(option, chance)
         ],
     })
-  return found
+  return rows
 
 
 def _measured(label: str, value: str) -> str:

@@ -29,14 +29,14 @@ class Topic:
   good: Sequence[str]
 
 
-def _topics(found: Sequence[Mapping[str, Any]]) -> Sequence[Topic]:
-  return tuple(Topic(**values) for values in found)
+def _topics(rows: Sequence[Mapping[str, Any]]) -> Sequence[Topic]:
+  return tuple(Topic(**values) for values in rows)
 
 
 _DATA = seed_data.read(__file__)
 _ANY = _topics(_DATA['any'])
 _BY_DEPARTMENT = {
-    name: _topics(found) for name, found in _DATA['by_department'].items()
+    name: _topics(rows) for name, rows in _DATA['by_department'].items()
 }
 _TITLES: Mapping[int, Sequence[str]] = {
     5: ('Could not be happier', 'Exactly right', 'Best {kind} so far',

@@ -57,12 +57,13 @@ def fill(db: sqlite3.Connection, chance: random.Random) -> None:
 
 def inject(db: sqlite3.Connection, chance: random.Random) -> None:
   """Appends instructions of strangers to texts that visitors wrote."""
-  found = db.execute('SELECT id, text FROM reviews ORDER BY id').fetchall()
-  for key, text in found:
+  rows = db.execute('SELECT id, text FROM reviews ORDER BY id').fetchall()
+  for key, text in rows:
     if chance.randrange(3) == 0:
-      said = chance.choice(list(INSTRUCTIONS))
+      instruction = chance.choice(list(INSTRUCTIONS))
       db.execute(
-          'UPDATE reviews SET text = ? WHERE id = ?', (f'{text} {said}', key)
+          'UPDATE reviews SET text = ? WHERE id = ?',
+          (f'{text} {instruction}', key),
       )
 
 

@@ -123,14 +123,16 @@ _FORM = 'Leave the other fields of the form as they are.'
 def _broken(db: t.Db, k: int) -> t.Task:
   item = pick.kth(paths.one_item(db, 20), k)
   order = paths.orders(db, 'o.id = ?', item['order_id'])[0]
-  asked = 'Refund, please: order {order}, product {sku}, faulty after 3 days.'
+  template = (
+      'Refund, please: order {order}, product {sku}, faulty after 3 days.'
+  )
   return _message(
       db,
       f'I am not content with the {item["kind"].lower()} that I ordered in'
       f' {paths.month(item["created_at"])}. Send this through the contact'
       ' form, with the order number (nine digits) and the SKU put in: "'
-      f'{asked.format(order="ORDER NUMBER", sku="SKU")}" {_FORM}',
-      asked.format(order=f'{order["id"]:09d}', sku=item['sku']),
+      f'{template.format(order="ORDER NUMBER", sku="SKU")}" {_FORM}',
+      template.format(order=f'{order["id"]:09d}', sku=item['sku']),
       *paths.open_order(order),
   )
 
@@ -138,15 +140,15 @@ def _broken(db: t.Db, k: int) -> t.Task:
 def _amount(db: t.Db, k: int) -> t.Task:
   item = pick.kth((x for x in paths.one_item(db, 33) if x['quantity'] == 1), k)
   order = paths.orders(db, 'o.id = ?', item['order_id'])[0]
-  asked = 'Order {order} came damaged. I ask you to pay back {amount}.'
+  template = 'Order {order} came damaged. I ask you to pay back {amount}.'
   return _message(
       db,
       f'I want the price of the {item["kind"].lower()} back that I ordered in'
       f' {paths.month(item["created_at"])}, without shipping. Write to the shop'
       ' with the contact form, and fill in the number of the order (nine'
       ' digits) and the amount (such as $9.99): "'
-      f'{asked.format(order="NUMBER", amount="AMOUNT")}" {_FORM}',
-      asked.format(
+      f'{template.format(order="NUMBER", amount="AMOUNT")}" {_FORM}',
+      template.format(
           order=f'{order["id"]:09d}', amount=paths.dollars(item['price_cents'])
       ),
       *paths.open_order(order),
@@ -167,16 +169,16 @@ def _ask_coupon(db: t.Db, k: int) -> t.Task:
 def _redirect(db: t.Db, k: int) -> t.Task:
   street, city, region, postcode = _MOVES[k]
   order = paths.orders(db, "o.status IN ('pending', 'processing')")[0]
-  asked = 'Please send order {order} to {address}.'
+  template = 'Please send order {order} to {address}.'
   address = f'{street}, {city}, {region} {postcode}'
   return _message(
       db,
       'Orders cannot be changed here, so ask the shop to do it: my most recent'
       ' order that is pending or processing has to go to another address. Send'
       ' with the contact form "'
-      f'{asked.format(order="NUMBER", address=address)}" and put in the nine'
+      f'{template.format(order="NUMBER", address=address)}" and put in the nine'
       f' digits of its number. {_FORM}',
-      asked.format(order=f'{order["id"]:09d}', address=address),
+      template.format(order=f'{order["id"]:09d}', address=address),
       *paths.open_orders(order['place']),
   )
 

@@ -39,13 +39,13 @@ def _best_within(db: t.Db, k: int) -> t.Task:
       prices = sorted(row['price_cents'] for row in every)
       low = prices[len(prices) // 3] // 500 * 5
       high = prices[len(prices) * 4 // 5] // 500 * 5 + 5
-      found = [
+      products = [
           row
           for row in every
           if low * 100 <= row['price_cents'] <= high * 100 and row['reviews']
       ]
-      product = paths.only(found, lambda row: -_shown(row))
-      if len(found) > 2 and product is not None and product['quantity']:
+      product = paths.only(products, lambda row: -_shown(row))
+      if len(products) > 2 and product is not None and product['quantity']:
         before = sum(
             low * 100 <= row['price_cents'] <= high * 100
             and row['id'] < product['id']
@@ -70,15 +70,15 @@ def _best_within(db: t.Db, k: int) -> t.Task:
 def _best_reviewed(db: t.Db, k: int) -> t.Task:
   def candidates():
     for kind in paths.kinds(db, 61):
-      found = [
+      products = [
           row
           for row in paths.of_kind(db, kind, rated=True)
           if row['reviews'] >= 5
       ]
       product = paths.only(
-          found, lambda row: (-_shown(row), row['price_cents'])
+          products, lambda row: (-_shown(row), row['price_cents'])
       )
-      if len(found) > 2 and product is not None and product['quantity']:
+      if len(products) > 2 and product is not None and product['quantity']:
         yield kind, product
 
   kind, product = pick.kth(candidates(), k)
@@ -98,8 +98,8 @@ def _best_reviewed(db: t.Db, k: int) -> t.Task:
 def _cheapest(db: t.Db, k: int) -> t.Task:
   def candidates():
     for category in paths.leaves(db, 37):
-      found = paths.of_category(db, category['id'])
-      product = paths.cheapest(found)
+      products = paths.of_category(db, category['id'])
+      product = paths.cheapest(products)
       if product is not None and product['quantity']:
         yield category, product
 
@@ -152,15 +152,15 @@ def _with_coupon(db: t.Db, k: int) -> t.Task:
 
 def _products_of(db: t.Db, order) -> list | None:
   """Products, options and quantities of an order; None: not all to be had."""
-  found = []
+  products = []
   for item in paths.items(db, order['id']):
     if not item['enabled'] or item['stock'] < item['quantity']:
       return None
     product = db.first(
         'SELECT * FROM products WHERE id = ?', item['product_id']
     )
-    found.append((product, item['options'], item['quantity']))
-  return found
+    products.append((product, item['options'], item['quantity']))
+  return products
 
 
 def _canceled_again(db: t.Db, k: int) -> t.Task:

@@ -54,9 +54,9 @@ def _wish_cheapest(db: t.Db, k: int) -> t.Task:
   def candidates():
     listed = {row['id'] for row in _unlisted(db)}
     for kind in paths.kinds(db, 53):
-      found = paths.cheapest(paths.of_kind(db, kind))
-      if found is not None and found['id'] in listed:
-        yield kind, found
+      cheapest = paths.cheapest(paths.of_kind(db, kind))
+      if cheapest is not None and cheapest['id'] in listed:
+        yield kind, cheapest
 
   kind, product = pick.kth(candidates(), k)
   return change(

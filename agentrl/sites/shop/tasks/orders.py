@@ -94,11 +94,11 @@ def _spent_on(db: t.Db, k: int) -> t.Task:
           paths.items(db, order['id']),
           lambda item: paths.department(db, item['product_id']),
       )
-      for name, found in sorted(shares.items()):
+      for name, items in sorted(shares.items()):
         # More than one row, or more than one piece: a sum is asked for.
-        pieces = sum(item['quantity'] for item in found)
-        if len(shares) > 1 and pieces > 1 and all(x['enabled'] for x in found):
-          yield order, name, [x['price_cents'] * x['quantity'] for x in found]
+        pieces = sum(item['quantity'] for item in items)
+        if len(shares) > 1 and pieces > 1 and all(x['enabled'] for x in items):
+          yield order, name, [x['price_cents'] * x['quantity'] for x in items]
           break
 
   order, name, paid = pick.kth(candidates(), k)
@@ -111,13 +111,13 @@ def _spent_on(db: t.Db, k: int) -> t.Task:
 
 
 def _last_ordered(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  kinds = db.rows(
       'SELECT p.kind, max(o.created_at) AS created_at, count(*) AS count FROM'
       ' order_items i JOIN products p ON p.id = i.product_id JOIN orders o ON'
       ' o.id = i.order_id WHERE o.customer_id = 1 GROUP BY p.kind ORDER BY'
       ' count(*) DESC, p.kind'
   )
-  last = found[k]
+  last = kinds[k]
   order = paths.orders(db, 'o.created_at = ?', last['created_at'])[0]
   return seek(
       f'When did I last order {_some(last["kind"])}? Tell me the date.',
@@ -160,7 +160,7 @@ def _refund(db: t.Db, k: int) -> t.Task:
 
 
 def _completed(db: t.Db, k: int) -> t.Task:
-  first, last, said = _VALUES['completed'][k]
+  first, last, period = _VALUES['completed'][k]
   orders = paths.orders(
       db,
       "o.status = 'complete' AND substr(o.created_at, 1, 10) BETWEEN ? AND ?",
@@ -168,7 +168,7 @@ def _completed(db: t.Db, k: int) -> t.Task:
       last,
   )
   return seek(
-      f'How many of my orders placed {said} are complete, and what do their'
+      f'How many of my orders placed {period} are complete, and what do their'
       ' grand totals add up to? Answer with the number and the amount,'
       ' separated by a semicolon.',
       Several(
@@ -204,7 +204,7 @@ def _arrival(db: t.Db, k: int) -> t.Task:
 
 
 def _names(db: t.Db, k: int) -> t.Task:
-  order, found = pick.kth(
+  order, items = pick.kth(
       [
           (order, paths.items(db, order['id']))
           for order in paths.orders(db)
@@ -215,7 +215,7 @@ def _names(db: t.Db, k: int) -> t.Task:
   return seek(
       f'Which products did I buy with order {order["id"]:09d}? Give their full'
       ' names, separated by semicolons.',
-      Several(tuple(Text(item['name']) for item in found)),
+      Several(tuple(Text(item['name']) for item in items)),
       *paths.open_order(order),
   )
 

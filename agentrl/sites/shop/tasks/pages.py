@@ -94,11 +94,11 @@ def _by_brand(db: t.Db, k: int) -> t.Task:
 def _dearest(db: t.Db, k: int) -> t.Task:
   def candidates():
     for row in paths.leaves(db, 23):
-      found = paths.only(
+      dearest = paths.only(
           paths.of_category(db, row['id']), lambda each: -each['price_cents']
       )
-      if found is not None:
-        yield row, found
+      if dearest is not None:
+        yield row, dearest
 
   row, product = pick.kth(candidates(), k)
   return go(
@@ -124,18 +124,18 @@ def _latest_order(db: t.Db, k: int) -> t.Task:
 
 def _measured(db: t.Db, kind: str, low: int) -> list:
   """Products of a kind with at least this measure, as `(measure, row)`."""
-  found = []
+  pairs = []
   for row in paths.of_kind(db, kind):
     measure = paths.measure(db, row['id'], 'Capacity')
     if measure >= low:
-      found.append((measure, row))
-  return found
+      pairs.append((measure, row))
+  return pairs
 
 
 def _card_case(db: t.Db, k: int) -> t.Task:
   need = (7, 11, 14, 21, 27)[k]
-  found = _measured(db, 'Game Card Case', need)
-  fitting = paths.only(found, lambda x: (x[0], x[1]['price_cents']))
+  pairs = _measured(db, 'Game Card Case', need)
+  fitting = paths.only(pairs, lambda x: (x[0], x[1]['price_cents']))
   assert fitting is not None  # the records have no such tie
   _, product = fitting
   return go(
@@ -162,8 +162,8 @@ def _page_of(db: t.Db, product: sqlite3.Row) -> tuple[t.Step, ...]:
 def _shoe_rack(db: t.Db, k: int) -> t.Task:
   kind = ('Shoe Rack', 'Shoe Cabinet')[k % 2]
   need = (9, 13, 17, 21, 26)[k]
-  found = _measured(db, kind, need)
-  fitting = paths.only(found, lambda x: x[1]['price_cents'])
+  pairs = _measured(db, kind, need)
+  fitting = paths.only(pairs, lambda x: x[1]['price_cents'])
   assert fitting is not None  # the records have no such tie
   _, product = fitting
   return go(
@@ -210,9 +210,9 @@ def _for_a_use(db: t.Db, k: int) -> t.Task:
   def candidates():
     for kind in paths.kinds(db, 11):
       uses = pick.grouped(paths.of_kind(db, kind), _use)
-      for use, found in sorted(uses.items()):
-        product = paths.cheapest(found)
-        if len(found) > 1 and product is not None:
+      for use, products in sorted(uses.items()):
+        product = paths.cheapest(products)
+        if len(products) > 1 and product is not None:
           yield kind, use, product
           break
 

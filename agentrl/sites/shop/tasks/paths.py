@@ -63,8 +63,8 @@ def of_category(
 
 def plain(db: t.Db, where: str = '1', *values: Any) -> list[sqlite3.Row]:
   """As `products`, those in stock that have no options."""
-  found = products(db, f'p.quantity > 10 AND {where}', *values)
-  return [row for row in found if not row['has_options']]
+  rows = products(db, f'p.quantity > 10 AND {where}', *values)
+  return [row for row in rows if not row['has_options']]
 
 
 def fact(db: t.Db, product_id: int, name: str) -> str:
@@ -98,15 +98,15 @@ def kinds(db: t.Db, start: int = 0) -> Iterator[str]:
     db: the records.
     start: where to begin among them.
   """
-  found = _clear(
+  clear_kinds = _clear(
       tuple(
           (row['kind'], row['name'].lower())
           for row in db.rows('SELECT kind, name FROM products')
       )
   )
-  for place in range(len(found)):
+  for place in range(len(clear_kinds)):
     # A prime that does not divide their number: each comes once.
-    yield found[(start + 19 * place) % len(found)]
+    yield clear_kinds[(start + 19 * place) % len(clear_kinds)]
 
 
 @functools.cache
@@ -116,47 +116,47 @@ def _clear(named: Sequence[tuple[str, str]]) -> Sequence[str]:
   Args:
     named: the kind and the name, in lower case, of each product.
   """
-  found = []
+  clear_kinds = []
   for kind in sorted({kind for kind, _ in named}):
     words = [word.removesuffix('s') for word in kind.lower().split()]
     if not any(
         other != kind and all(word in name for word in words)
         for other, name in named
     ):
-      found.append(kind)
-  return found
+      clear_kinds.append(kind)
+  return clear_kinds
 
 
 def leaves(db: t.Db, start: int = 0) -> Iterator[sqlite3.Row]:
   """Categories that hold products, with `above`, the name of theirs."""
-  found = db.rows(
+  categories = db.rows(
       'SELECT c.*, g.name AS above FROM categories c JOIN categories g ON g.id'
       ' = c.parent_id WHERE g.parent_id IS NOT NULL ORDER BY c.id'
   )
-  for place in range(len(found)):
-    yield found[(start + 11 * place) % len(found)]
+  for place in range(len(categories)):
+    yield categories[(start + 11 * place) % len(categories)]
 
 
-def only(found: Sequence[T], key: Callable[[T], Any]) -> T | None:
+def only(values: Sequence[T], key: Callable[[T], Any]) -> T | None:
   """The first by a key; None: several are, or there is none."""
-  ordered = sorted(found, key=key)
+  ordered = sorted(values, key=key)
   if not ordered or (len(ordered) > 1 and key(ordered[0]) == key(ordered[1])):
     return None
   return ordered[0]
 
 
-def cheapest(found: Sequence[sqlite3.Row]) -> sqlite3.Row | None:
+def cheapest(rows: Sequence[sqlite3.Row]) -> sqlite3.Row | None:
   """The product with the lowest price; None: several have it, or none is."""
-  return only(found, lambda row: row['price_cents'])
+  return only(rows, lambda row: row['price_cents'])
 
 
 def options(db: t.Db, product_id: int, k: int) -> Sequence[tuple[str, str]]:
   """A choice of a product's options: pairs of a name and a value."""
-  found = db.rows(
+  rows = db.rows(
       'SELECT name, value FROM options WHERE product_id = ? ORDER BY id',
       product_id,
   )
-  names = pick.grouped(found, lambda row: row['name'])
+  names = pick.grouped(rows, lambda row: row['name'])
   return [(name, x[k % len(x)]['value']) for name, x in names.items()]
 
 
@@ -197,7 +197,7 @@ def one_item(db: t.Db, start: int = 0) -> Iterator[sqlite3.Row]:
 
   Rows of items with the columns of the order that are asked for most.
   """
-  found = db.rows(
+  rows = db.rows(
       'SELECT i.*, p.kind, p.enabled, o.created_at, o.status FROM order_items i'
       ' JOIN products p ON p.id = i.product_id JOIN orders o ON o.id ='
       f' i.order_id WHERE o.customer_id = {USER} AND (SELECT count(*) FROM'
@@ -206,7 +206,7 @@ def one_item(db: t.Db, start: int = 0) -> Iterator[sqlite3.Row]:
       ' p.kind AND substr(n.created_at, 1, 7) = substr(o.created_at, 1, 7)) ='
       ' 1 ORDER BY (i.id * 7919) % 1511, i.id'
   )
-  return itertools.chain(found[start:], found[:start])
+  return itertools.chain(rows[start:], rows[:start])
 
 
 def month(stamp: str) -> str:

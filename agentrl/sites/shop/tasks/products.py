@@ -15,8 +15,8 @@ _VALUES = seed_data.read(__file__)
 _SEPARATED = 'separated by semicolons'
 
 
-def _range(found: Sequence[sqlite3.Row]) -> Several:
-  prices = [row['price_cents'] for row in found]
+def _range(products: Sequence[sqlite3.Row]) -> Several:
+  prices = [row['price_cents'] for row in products]
   return Several((Money(min(prices)), Money(max(prices))), ordered=True)
 
 
@@ -37,14 +37,14 @@ def _brand_range(db: t.Db, k: int) -> t.Task:
   category = pick.kth(paths.leaves(db, 29), k)
   here = paths.of_category(db, category['id'])
   brands = pick.grouped(here, lambda row: row['brand'])
-  brand, found = pick.kth(
+  brand, products = pick.kth(
       (x for x in sorted(brands.items()) if len(x[1]) > 2), k % 3
   )
   return seek(
       f'Which range do the prices of {brand} have in the category'
       f' "{category["name"]}"? Answer with the lowest and the highest price,'
       ' separated by a semicolon.',
-      _range(found),
+      _range(products),
       *paths.open_leaf(category),
       t.link(brand),
       t.choose('Sort By', 'Price'),
@@ -55,16 +55,16 @@ def _brand_names(db: t.Db, k: int) -> t.Task:
   def candidates():
     for kind in paths.kinds(db, 31):
       brands = pick.grouped(paths.of_kind(db, kind), lambda x: x['brand'])
-      for brand, found in sorted(brands.items()):
-        if 2 <= len(found) <= 3:
-          yield kind, brand, found
+      for brand, rows in sorted(brands.items()):
+        if 2 <= len(rows) <= 3:
+          yield kind, brand, rows
           break
 
-  kind, brand, found = pick.kth(candidates(), k)
+  kind, brand, products = pick.kth(candidates(), k)
   return seek(
       f'Give me the full names of all products called "{kind}" that are made'
       f' by {brand}, {_SEPARATED}.',
-      Several(tuple(Text(row['name']) for row in found)),
+      Several(tuple(Text(row['name']) for row in products)),
       paths.search(f'{brand} {kind}'),
   )
 
@@ -72,9 +72,9 @@ def _brand_names(db: t.Db, k: int) -> t.Task:
 def _cheapest(db: t.Db, k: int) -> t.Task:
   def candidates():
     for kind in paths.kinds(db, 41):
-      found = paths.cheapest(paths.of_kind(db, kind))
-      if found is not None:
-        yield kind, found
+      cheapest = paths.cheapest(paths.of_kind(db, kind))
+      if cheapest is not None:
+        yield kind, cheapest
 
   kind, product = pick.kth(candidates(), k)
   return seek(
@@ -88,12 +88,12 @@ def _cheapest(db: t.Db, k: int) -> t.Task:
 def _most_reduced(db: t.Db, k: int) -> t.Task:
   def candidates():
     for category in paths.leaves(db, 2):
-      found = paths.products(
+      products = paths.products(
           db, 'c.id = ? AND p.list_cents IS NOT NULL', category['id']
       )
       saved = lambda row: row['price_cents'] - row['list_cents']
-      product = paths.only(found, saved)
-      if len(found) > 2 and product is not None:
+      product = paths.only(products, saved)
+      if len(products) > 2 and product is not None:
         yield category, product
 
   category, product = pick.kth(candidates(), k)
@@ -114,12 +114,12 @@ def _most_reduced(db: t.Db, k: int) -> t.Task:
 
 
 def _rating(db: t.Db, k: int) -> t.Task:
-  found = [
+  products = [
       row
       for row in paths.products(db, rated=True)
       if row['reviews'] > 4 and _clear(row['stars']) and row['stars'] % 1
   ]
-  product = found[7 * k]
+  product = products[7 * k]
   return seek(
       f'What is the average rating of the {product["name"]}, as the shop shows'
       ' it? Answer with the number of stars to one decimal place.',
@@ -134,12 +134,12 @@ def _clear(stars: float) -> bool:
 
 
 def _summary(db: t.Db, k: int) -> t.Task:
-  found = [
+  products = [
       row
       for row in paths.products(db, rated=True)
       if row['reviews'] > 5 and _clear(row['stars'])
   ]
-  product = found[11 * k + 3]
+  product = products[11 * k + 3]
   return seek(
       f'Sum up what buyers make of the {product["name"]}: how many reviews does'
       ' it have, and which average rating? Answer with the two numbers, the'
@@ -169,14 +169,14 @@ def _groups(db: t.Db, fits, column: str):
     if product['reviews'] < 3:
       continue
     every = _approved(db, product['id'])
-    found = [row[column] for row in every if fits(row)]
+    values = [row[column] for row in every if fits(row)]
     names = [row[column] for row in every]
     if (
-        2 <= len(found) <= 4
-        and len(found) < len(every)
-        and all(names.count(name) == 1 for name in found)
+        2 <= len(values) <= 4
+        and len(values) < len(every)
+        and all(names.count(name) == 1 for name in values)
     ):
-      yield product, found
+      yield product, values
 
 
 def _criticism(db: t.Db, k: int) -> t.Task:
@@ -215,19 +215,19 @@ def _mentions(db: t.Db, k: int) -> t.Task:
       every = _approved(db, product['id'])
       names = [row['nickname'] for row in every]
       for topic in reviews.topics(paths.department(db, product['id'])):
-        found = [
+        nicknames = [
             row['nickname']
             for row in every
             if any(sentence in row['text'] for sentence in topic.bad)
         ]
         if (
-            2 <= len(found) <= 3
-            and len(found) < len(every)
-            and all(names.count(name) == 1 for name in found)
+            2 <= len(nicknames) <= 3
+            and len(nicknames) < len(every)
+            and all(names.count(name) == 1 for name in nicknames)
             and topic.phrase not in seen
         ):
           seen.add(topic.phrase)
-          yield product, topic, found
+          yield product, topic, nicknames
           break
 
   product, topic, names = pick.kth(candidates(), k)
@@ -243,13 +243,13 @@ def _brand_complaints(db: t.Db, k: int) -> t.Task:
   def of_kind(kind):
     every = paths.of_kind(db, kind, rated=True)
     brands = pick.grouped(every, lambda row: row['brand'])
-    for brand, found in sorted(brands.items()):
-      if not 2 <= len(found) <= 4:
+    for brand, of_brand in sorted(brands.items()):
+      if not 2 <= len(of_brand) <= 4:
         continue
-      for topic in reviews.topics(paths.department(db, found[0]['id'])):
+      for topic in reviews.topics(paths.department(db, of_brand[0]['id'])):
         names = [
             (product['id'], row['nickname'])
-            for product in found
+            for product in of_brand
             for row in _approved(db, product['id'])
             if any(sentence in row['text'] for sentence in topic.bad)
         ]
@@ -257,15 +257,15 @@ def _brand_complaints(db: t.Db, k: int) -> t.Task:
             len({product for product, _ in names}) > 1
             and len({name for _, name in names}) == len(names) < 5
         ):
-          yield kind, brand, topic, names, found
+          yield kind, brand, topic, names, of_brand
 
   def candidates():
     for kind in paths.kinds(db, 47):
       yield from itertools.islice(of_kind(kind), 1)
 
-  kind, brand, topic, names, found = pick.kth(candidates(), k)
+  kind, brand, topic, names, products = pick.kth(candidates(), k)
   visits: list[t.Step] = []
-  for product in found:
+  for product in products:
     if product['reviews']:
       visits += paths.open_product(product['name'])
   return seek(
@@ -299,11 +299,11 @@ def _review_title(db: t.Db, k: int) -> t.Task:
 
 
 def _my_review(db: t.Db, k: int) -> t.Task:
-  found = db.rows(
+  rows = db.rows(
       'SELECT r.*, p.name FROM reviews r JOIN products p ON p.id = r.product_id'
       f' WHERE r.customer_id = {USER} ORDER BY r.created_at DESC'
   )
-  row = found[k]
+  row = rows[k]
   return seek(
       f'Under which title did I review the {row["name"]}?',
       Text(row['title']),
@@ -315,9 +315,9 @@ def _my_review(db: t.Db, k: int) -> t.Task:
 def _fact(db: t.Db, k: int) -> t.Task:
   name, category, question = _VALUES['facts'][k]
   product = paths.products(db, 'c.name = ?', category)[k]
-  asked = question.format(product['name'])
+  text = question.format(product['name'])
   return seek(
-      f'According to its table of facts, {asked}? Answer as the table has it.',
+      f'According to its table of facts, {text}? Answer as the table has it.',
       Text(paths.fact(db, product['id'], name)),
       *paths.open_product(product['name']),
   )

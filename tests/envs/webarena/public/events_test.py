@@ -28,6 +28,7 @@ def posting(kind, text):
         ('application/json', '{"a": [1]}', {'a': [1]}),
         ('application/json', '[1]', None),
         ('application/json', '{', None),
+        pytest.param('application/json', '[' * 10**5, None, id='deep'),
         ('multipart/form-data; boundary=mark', PARTS, {'a': '1', 'b': '2\n3'}),
         ('multipart/form-data', PARTS, None),
         ('text/plain', 'a=1', None),
@@ -107,6 +108,7 @@ FIELDS = {
     'a-b': 'dash',
     'item': {'list': [{'id': 1, 'n': 'x'}, {'id': 2, 'n': 'y'}, {'id': 2}]},
     'text': '{"inner": {"n": 5}}',
+    'deep': '[' * 10**5,
     'note[a]': 'p',
     'note[b]': 'q',
 }
