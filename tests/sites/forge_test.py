@@ -318,6 +318,32 @@ def test_what_belongs_to_another_project_is_not_there(play):
   play(scenario)
 
 
+def test_a_fork_has_its_original_s_commits_until_it_was_made(play):
+  fork, original, before, after = one(
+      'SELECT f.full_path, o.full_path,'
+      ' max(c.id) FILTER (WHERE c.created_at <= b.created_at),'
+      ' min(c.id) FILTER (WHERE c.created_at > b.created_at) FROM branches b'
+      ' JOIN repositories f ON f.id = b.project_id JOIN commits c ON'
+      ' c.branch_id = b.base_id JOIN repositories o ON o.branch_id = b.base_id'
+      " WHERE o.id != f.id AND o.visibility = 'public' AND f.visibility ="
+      " 'public' GROUP BY b.id HAVING count(*) FILTER (WHERE c.created_at <="
+      ' b.created_at) > 0 AND max(c.created_at) > b.created_at'
+  )
+
+  async def scenario(visitor):
+    statuses = {
+        (path, commit): (
+            await visitor.get(f'/{path}/-/commit/{show.sha(commit)}')
+        )[0]
+        for path in (fork, original)
+        for commit in (before, after)
+    }
+    assert statuses.pop((fork, after)) == 404
+    assert set(statuses.values()) == {200}
+
+  play(scenario)
+
+
 def test_private_projects_of_others_are_nowhere(play):
   def hide(db, chance):
     del chance

@@ -250,13 +250,13 @@ def commit(visit: Visit) -> Page:
   key = show.commit_of(visit.match['sha'])
   row = visit.one(f'{_AUTHORED} c.id = ?', key)
   home = visit.find('branches', id=row['branch_id'])
-  # A fork shows the commits of its original, too.
-  branch_ids = {
-      each
+  # A fork shows the commits of its original until then, too.
+  is_here = any(
+      home['id'] == branch_id and row['created_at'] <= until
       for name in branch_names(visit, place)
-      for each, _ in lineage(visit, branch(visit, place, name))
-  }
-  if home['id'] not in branch_ids:
+      for branch_id, until in lineage(visit, branch(visit, place, name))
+  )
+  if not is_here:
     raise Missing
   return place.page(
       'commit.html',
