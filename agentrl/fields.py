@@ -191,26 +191,26 @@ def convert(
     ConfigError: it is of another type.
   """
   for option in _options(kind):
-    found = _as(value, option)
-    if found is not _NOT:
-      return found
+    conversion = _as(value, option)
+    if conversion is not _NOT:
+      return conversion
   raise ConfigError(mistyped(path, value, kind, meaning))
 
 
 def mistyped(path: str, value: Any, kind: Any, meaning: Meaning) -> str:
   """The message about a value of another type."""
-  found = f'{path} is {describe(kind)}, got {value!r}'
+  message = f'{path} is {describe(kind)}, got {value!r}'
   for option in _options(kind):
     if _as((value,), option) is not _NOT:  # one in place of a list
       example = meaning.example or meaning.one_of[:1] or (value,)
-      return f'{found}; a list is written as in {example!r}.'
-  return f'{found}.'
+      return f'{message}; a list is written as in {example!r}.'
+  return f'{message}.'
 
 
-def no_section(path: str, value: Any, known: Iterable[str]) -> str:
+def no_section(path: str, value: Any, names: Iterable[str]) -> str:
   """The message about a value where a section belongs."""
   return (
-      f'{path} is a section with the fields {", ".join(known)}, got {value!r}.'
+      f'{path} is a section with the fields {", ".join(names)}, got {value!r}.'
   )
 
 
@@ -252,9 +252,9 @@ def check(path: str, value: Any, meaning: Meaning) -> None:
     if meaning.own and plugins.is_own(item):
       continue
     if meaning.one_of and item not in meaning.one_of:
-      known = ', '.join(map(str, meaning.one_of))
-      known += ', or module:NAME of your own' * meaning.own
-      raise ConfigError(f'Unknown {path}={item!r}; known: {known}.')
+      choices = ', '.join(map(str, meaning.one_of))
+      choices += ', or module:NAME of your own' * meaning.own
+      raise ConfigError(f'Unknown {path}={item!r}; known: {choices}.')
     if isinstance(item, (int, float)):
       for words, bound, holds in meaning.bounds():
         if not holds(item, bound):

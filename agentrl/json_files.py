@@ -76,7 +76,7 @@ def check_characters(text: str, value: Any) -> None:
 
 def check_fields(
     record: Mapping[str, Any],
-    known: Iterable[str],
+    fields: Iterable[str],
     *,
     what: str = 'it',
     harmless: Container[str] = NOTES,
@@ -85,18 +85,18 @@ def check_fields(
 
   Args:
     record: a JSON object.
-    known: fields that are read.
+    fields: those that are read.
     what: names the object in the error.
     harmless: fields that carry no meaning.
 
   Raises:
     DataError: names the field, its value and the known ones.
   """
-  known = tuple(known)
+  fields = tuple(fields)
   for name, value in record.items():
-    if value is None or name in known or name in harmless:
+    if value is None or name in fields or name in harmless:
       continue
     raise DataError(
         f'{what} has the unknown field {name}={value!r:.60}; known:'
-        f' {", ".join(known)}'
+        f' {", ".join(fields)}'
     )

@@ -28,12 +28,12 @@ def is_own(name: Any) -> bool:
   return isinstance(name, str) and ':' in name
 
 
-def get(name: str, known: Mapping[str, T | str], kind: type[T], what: str) -> T:
+def get(name: str, parts: Mapping[str, T | str], kind: type[T], what: str) -> T:
   """The part called `name`.
 
   Args:
-    name: a key of `known`, or `module:NAME`, such as `my_package.mine:PART`.
-    known: the parts that come along, or where they are: `module:NAME`, which
+    name: a key of `parts`, or `module:NAME`, such as `my_package.mine:PART`.
+    parts: the parts that come along, or where they are: `module:NAME`, which
       is imported when it is asked for.
     kind: type of one's own.
     what: in messages before the name, such as 'environment ' or 'algo.name='.
@@ -42,15 +42,15 @@ def get(name: str, known: Mapping[str, T | str], kind: type[T], what: str) -> T:
     ConfigError: no part has this name, or its module cannot be imported.
   """
   place: Any = name
-  if name in known:
-    part = known[name]
+  if name in parts:
+    part = parts[name]
     if not isinstance(part, str):
       return part
     place = part
   wanted = _with_article(kind.__name__)
   if not is_own(place):
     raise ConfigError(
-        f'Unknown {what}{name!r}; known: {", ".join(known)}, or module:NAME'
+        f'Unknown {what}{name!r}; known: {", ".join(parts)}, or module:NAME'
         f' of {wanted} of your own.'
     )
   module, _, attribute = place.partition(':')
@@ -68,14 +68,14 @@ def get(name: str, known: Mapping[str, T | str], kind: type[T], what: str) -> T:
       ) from error
     raise ConfigError(f'Cannot find {what}{name!r}: {words(error)}') from error
   try:
-    found = getattr(imported, attribute)
+    plugin = getattr(imported, attribute)
   except AttributeError as error:
     raise ConfigError(f'Cannot find {what}{name!r}: {error}') from error
-  if not isinstance(found, kind):
+  if not isinstance(plugin, kind):
     raise ConfigError(
-        f'{what}{name} is {_with_article(type(found).__name__)}, not {wanted}.'
+        f'{what}{name} is {_with_article(type(plugin).__name__)}, not {wanted}.'
     )
-  return found
+  return plugin
 
 
 def words(error: Exception) -> str:
@@ -83,19 +83,21 @@ def words(error: Exception) -> str:
 
   The place is the innermost line outside of libraries, if there is one.
   """
-  said = ' '.join(str(error).split())[:_MOST_CHARS]
-  found = f'{type(error).__name__}: {said}' if said else type(error).__name__
+  message = ' '.join(str(error).split())[:_MOST_CHARS]
+  summary = (
+      f'{type(error).__name__}: {message}' if message else type(error).__name__
+  )
   if isinstance(error, SyntaxError):  # whose words have its place
-    return found
+    return summary
   frames = [
       frame
       for frame in traceback.extract_tb(error.__traceback__)
       if not frame.filename.startswith(('<', *_LIBRARIES, *_CALLERS))
   ]
   if not frames:
-    return found
+    return summary
   last = frames[-1]
-  return f'{found} ({last.filename}, line {last.lineno}, in {last.name})'
+  return f'{summary} ({last.filename}, line {last.lineno}, in {last.name})'
 
 
 def _with_article(name: str) -> str:

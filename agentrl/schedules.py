@@ -199,17 +199,17 @@ def make(options: Any) -> Horizon:
   kind = options.kind
   function = plugins.get(kind, HORIZONS, Callable, 'horizon.kind=')  # type: ignore[arg-type]  # a class, but not in typeshed
   try:
-    made = function(options)
+    horizon = function(options)
   except AgentrlError:
     raise
   except Exception as error:  # whatever a user's function does
     raise ConfigError(f'horizon.kind={kind}: {plugins.words(error)}') from error
-  if not isinstance(made, Horizon):
+  if not isinstance(horizon, Horizon):
     raise ConfigError(
-        f'{kind} gave {type(made).__name__}: a schedule is a function from'
+        f'{kind} gave {type(horizon).__name__}: a schedule is a function from'
         ' config.horizon to an agentrl.schedules.Horizon.'
     )
-  return made._replace(update=_checked(made.update, kind))
+  return horizon._replace(update=_checked(horizon.update, kind))
 
 
 def _checked(update: Callable, kind: str) -> Callable:

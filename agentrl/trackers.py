@@ -83,13 +83,13 @@ def make(
     ConfigError: W&B cannot be used; says the way out.
   """
   check(names)
-  found: dict[str, Tracker] = {}
+  trackers: dict[str, Tracker] = {}
   for chosen in names:
     if chosen == 'wandb':
-      found[chosen] = Wandb(workdir, config, project, name or workdir.name)
+      trackers[chosen] = Wandb(workdir, config, project, name or workdir.name)
     else:
-      found[chosen] = TensorBoard()
-  return found
+      trackers[chosen] = TensorBoard()
+  return trackers
 
 
 class TensorBoard:
@@ -189,12 +189,12 @@ class Wandb:
     import wandb
 
     path = self._workdir / _WANDB_RUN
-    known = json.loads(path.read_text()) if path.exists() else {}
+    record = json.loads(path.read_text()) if path.exists() else {}
     try:
       run = wandb.init(
           project=self._project,
           name=self._name,
-          id=known.get('id'),
+          id=record.get('id'),
           # Offline it goes on by its id alone.
           resume=None if _offline() else 'allow',
           dir=str(self._workdir),
@@ -204,10 +204,10 @@ class Wandb:
           ),
       )
     except wandb.errors.Error as error:
-      said = ' '.join(str(error).split())
+      message = ' '.join(str(error).split())
       raise ConfigError(
-          f'Weights & Biases refuses the run ({said}): {_WAY_OUT}, or leave it'
-          ' out: --config.track.to=tensorboard'
+          f'Weights & Biases refuses the run ({message}): {_WAY_OUT}, or leave'
+          ' it out: --config.track.to=tensorboard'
       ) from error
     path.write_text(json.dumps({'id': run.id}) + '\n')
     return run
@@ -228,13 +228,13 @@ def _check_wandb() -> None:
   try:
     # First: W&B itself tries for long.
     socket.create_connection((url.hostname, port), _REACH_S).close()
-    known = wandb.login(prompt=False)  # False: there is no key
+    has_key = wandb.login(prompt=False)  # False: there is no key
   except (OSError, wandb.errors.Error) as error:
-    said = ' '.join(str(error).split())
+    message = ' '.join(str(error).split())
     raise ConfigError(
-        f"track.to='wandb' cannot use {url.geturl()} ({said}): {_WAY_OUT}."
+        f"track.to='wandb' cannot use {url.geturl()} ({message}): {_WAY_OUT}."
     ) from error
-  if not known:
+  if not has_key:
     raise ConfigError(
         "track.to='wandb' has no key: run `wandb login`, set WANDB_API_KEY, or"
         f' {_WAY_OUT}.'

@@ -297,8 +297,10 @@ class Episode:
   @property
   def progress(self) -> float | None:
     """Share of the task that was done at the end; None: never reported."""
-    said = [turn.progress for turn in self.turns if turn.progress is not None]
-    return said[-1] if said else None
+    reports = [
+        turn.progress for turn in self.turns if turn.progress is not None
+    ]
+    return reports[-1] if reports else None
 
 
 @dataclasses.dataclass(frozen=True)

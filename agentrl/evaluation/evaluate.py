@@ -46,11 +46,12 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
   Returns:
     `mean` success with its 95% interval `low` to `high`, from `n` episodes of
     `tasks` tasks, and where some have none, `not_played`, how many by why;
-    `invalid` episodes beside them; `return_mean`, `turns_mean`,
-    and `progress_mean` where the environment reports it. With several episodes
-    a task `pass_at_k` has each k up to the fewest valid episodes of a task. With several attempts at a task, `success_attempt_K` and
-    `return_attempt_K` are those of each, from 1. `subtasks` has `mean low high
-    n tasks not_played` by name. Means of nothing are None.
+    `invalid` episodes beside them; `return_mean`, `turns_mean`, and
+    `progress_mean` where the environment reports it. With several episodes a
+    task `pass_at_k` has each k up to the fewest valid episodes of a task. With
+    several attempts at a task, `success_attempt_K` and `return_attempt_K` are
+    those of each, from 1. `subtasks` has `mean low high n tasks not_played` by
+    name. Means of nothing are None.
   """
   [whole] = [row for row in rows if row.subtask == ALL]
   summary = _success(whole) | {
@@ -72,12 +73,12 @@ def summarise(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _success(row: Row) -> dict[str, Any]:
-  found = row.success
+  figure = row.success
   not_played = {'not_played': row.not_played} if row.not_played else {}
   return {
-      'mean': found and found.mean,
-      'low': found.low if found else 0.0,
-      'high': found.high if found else 1.0,
+      'mean': figure and figure.mean,
+      'low': figure.low if figure else 0.0,
+      'high': figure.high if figure else 1.0,
       'n': row.n,
       'tasks': row.tasks,
   } | not_played
@@ -96,7 +97,7 @@ def best(
       the `checkpoint` that has the weights, None without one.
     checkpoints: the numbers that count.
   """
-  found = [
+  names = [
       name
       for name, summary in evals.items()
       if summary['mean'] is not None
@@ -104,8 +105,8 @@ def best(
       and summary.get('checkpoint') in checkpoints
   ]
   settings = lambda name: [evals[name][key] for key in SETTINGS]
-  found = [name for name in found if settings(name) == settings(found[-1])]
-  return max(found, key=lambda name: evals[name]['mean'], default=None)
+  names = [name for name in names if settings(name) == settings(names[-1])]
+  return max(names, key=lambda name: evals[name]['mean'], default=None)
 
 
 # Figures that some environments or policies have.

@@ -99,14 +99,14 @@ class Journal:
     files = self._files()
     if not files:
       return {}
-    found = (
+    episodes = (
         episode
         for file in files
         # A broken line is an episode that is missing.
         for episode in episodes_lib.read(file, on_broken=lambda error: None)
     )
     kept = {}
-    for episode in found:
+    for episode in episodes:
       place = key(episode)
       if seeds.get(place) != episode.seed:
         raise DataError(
@@ -218,6 +218,6 @@ class Journal:
     files = sorted((self._folder / name).glob('*.png'))
     if files or not archive.exists():
       return tuple(file.read_bytes() for file in files)
-    with zipfile.ZipFile(archive) as found:
-      names = [x for x in found.namelist() if x.startswith(f'{name}/')]
-      return tuple(found.read(x) for x in sorted(names))
+    with zipfile.ZipFile(archive) as zip_file:
+      names = [x for x in zip_file.namelist() if x.startswith(f'{name}/')]
+      return tuple(zip_file.read(x) for x in sorted(names))

@@ -94,7 +94,7 @@ class Judge:
     Raises:
       EngineError: the model cannot be asked, or its verdict cannot be read.
     """
-    asked = json.dumps(
+    item = json.dumps(
         {'question': question, 'reference': reference, 'answer': answer},
         ensure_ascii=False,
     )
@@ -102,7 +102,7 @@ class Judge:
     async with aiohttp.ClientSession() as session:
       client = ChatClient(session, self._options, usage=self.usage)
       completion = await client.complete(
-          [Message('user', f'{_INSTRUCTIONS}\n\n{asked}')],
+          [Message('user', f'{_INSTRUCTIONS}\n\n{item}')],
           max_completion_tokens=_MAX_TOKENS,
           seed=0,
       )
@@ -125,14 +125,14 @@ def read_verdict(text: str) -> bool:
     EngineError: it is not. A verdict that is guessed would be a wrong score.
   """
   lines = [line for line in text.splitlines() if line.strip()]
-  found = [_VERDICT.fullmatch(line) for line in lines]
-  if not found or found[-1] is None or any(found[:-1]):
+  matches = [_VERDICT.fullmatch(line) for line in lines]
+  if not matches or matches[-1] is None or any(matches[:-1]):
     raise EngineError(
         'The judge must end with its only line "Verdict: correct", "Verdict:'
         ' partially correct" or "Verdict: incorrect", and said'
         f' ...{text[-200:]!r}'
     )
-  return found[-1][1].lower() == 'correct'
+  return matches[-1][1].lower() == 'correct'
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Judge:
@@ -148,26 +148,26 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Judge:
         ' {"url": "https://HOST/v1", "model": "NAME"}.'
     )
   try:
-    said = json.loads(pathlib.Path(path).read_bytes())
+    options = json.loads(pathlib.Path(path).read_bytes())
   except (OSError, ValueError, RecursionError) as error:
     raise ConfigError(f'{VARIABLE}={path} cannot be read: {error}') from error
   try:
-    return Judge(_options(said))
+    return Judge(_options(options))
   except ConfigError as error:
     raise ConfigError(f'{VARIABLE}={path}: {error}') from error
 
 
-def _options(said: Any) -> ChatOptions:
+def _options(options: Any) -> ChatOptions:
   names = [field.name for field in dataclasses.fields(ChatOptions)]
-  if not isinstance(said, dict):
+  if not isinstance(options, dict):
     raise ConfigError(f'it must hold a JSON object of {", ".join(names)}.')
-  unknown = [name for name in said if name not in names]
+  unknown = [name for name in options if name not in names]
   if unknown:
     raise ConfigError(
         f'unknown fields {", ".join(unknown)}; known: {", ".join(names)}.'
     )
   try:
-    return msgspec.convert({**_DEFAULTS, **said}, ChatOptions)
+    return msgspec.convert({**_DEFAULTS, **options}, ChatOptions)
   except msgspec.ValidationError as error:
     raise ConfigError(str(error)) from error
 

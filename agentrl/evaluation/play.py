@@ -105,8 +105,8 @@ class Player:
 
     async def play_missing(assignment: Assignment) -> Episode:
       key = assignment.task_id, assignment.replica, assignment.attempt
-      found = kept.get(key)
-      return found or await play(assignment)
+      episode = kept.get(key)
+      return episode or await play(assignment)
 
     total = len(tasks) * panel.samples * panel.attempts
     done = sum(task in own for task, _, _ in kept)

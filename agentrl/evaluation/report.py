@@ -234,20 +234,20 @@ def _row_cells(
   head += ['episodes', 'tasks', 'errors', 'stops', 'detectable']
 
   def cells(row: Row) -> list[str]:
-    found = [row.policy, row.subtask, figure_words(row.success)]
-    found.append(row.success.method if row.success else _NONE)
-    found += [figure_words(row.success_errors_fail), figure_words(row.ret)]
-    found += [figure_words(row.progress)] * reports
-    found += [figure_words(_success_of(row, k)) for k in attempts]
+    texts = [row.policy, row.subtask, figure_words(row.success)]
+    texts.append(row.success.method if row.success else _NONE)
+    texts += [figure_words(row.success_errors_fail), figure_words(row.ret)]
+    texts += [figure_words(row.progress)] * reports
+    texts += [figure_words(_success_of(row, k)) for k in attempts]
     for k in ks:
-      found += [figure_words(x.get(k)) for x in (row.pass_at_k, row.pass_hat_k)]
-    found += [_number(row.turns, '.1f')]
-    found += [_number(row.prompt_tokens, '.0f')]
-    found += [_number(row.completion_tokens, '.0f')]
-    found += [_number(row.cost, '.4f')] * costs
+      texts += [figure_words(x.get(k)) for x in (row.pass_at_k, row.pass_hat_k)]
+    texts += [_number(row.turns, '.1f')]
+    texts += [_number(row.prompt_tokens, '.0f')]
+    texts += [_number(row.completion_tokens, '.0f')]
+    texts += [_number(row.cost, '.4f')] * costs
     stops = ', '.join(f'{k} {v}' for k, v in row.stop_reasons.items())
-    found += [str(row.n), str(row.tasks), str(row.errors), stops]
-    return [*found, _number(row.detectable, '.3f')]
+    texts += [str(row.n), str(row.tasks), str(row.errors), stops]
+    return [*texts, _number(row.detectable, '.3f')]
 
   return tuple(head), list(map(cells, rows))
 
@@ -281,7 +281,7 @@ def _csv_record(
     reasons: Sequence[str],
 ) -> dict[str, object]:
   names = ('env', 'subtask', 'policy', 'n', 'tasks', 'errors')
-  found: dict[str, object] = {name: getattr(row, name) for name in names}
+  record: dict[str, object] = {name: getattr(row, name) for name in names}
   figures = {
       name.replace('ret', 'return'): getattr(row, name) for name in _FIGURES
   }
@@ -293,13 +293,13 @@ def _csv_record(
     figures[f'success_attempt_{k}'] = attempt and attempt.success
     figures[f'return_attempt_{k}'] = attempt and attempt.ret
   for name, figure in figures.items():
-    found[name] = figure and figure.mean
-    found[f'{name}_low'] = figure and figure.low
-    found[f'{name}_high'] = figure and figure.high
-    found[f'{name}_method'] = figure and figure.method
-  found |= {name: getattr(row, name) for name in _NUMBERS}
-  found['not_played'] = sum(row.not_played.values())
-  return found | {f'stop_{x}': row.stop_reasons.get(x, 0) for x in reasons}
+    record[name] = figure and figure.mean
+    record[f'{name}_low'] = figure and figure.low
+    record[f'{name}_high'] = figure and figure.high
+    record[f'{name}_method'] = figure and figure.method
+  record |= {name: getattr(row, name) for name in _NUMBERS}
+  record['not_played'] = sum(row.not_played.values())
+  return record | {f'stop_{x}': row.stop_reasons.get(x, 0) for x in reasons}
 
 
 def _ks(rows: Sequence[Row]) -> list[str]:

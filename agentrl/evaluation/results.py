@@ -131,8 +131,8 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     """
     if self.clusters is None:
       return None
-    found = [self.clusters[i] for i in indexes]
-    return None if len(set(found)) == 1 else found
+    clusters = [self.clusters[i] for i in indexes]
+    return None if len(set(clusters)) == 1 else clusters
 
 
 class Attempt(
@@ -234,11 +234,11 @@ def panel_hash(
     attempts: at a task in sequence.
     data_version: of the environment's tasks.
   """
-  said = [env, dict(task_options), list(task_ids), samples, seed]
+  identity = [env, dict(task_options), list(task_ids), samples, seed]
   # Hashes of single attempts, and of the first version, are older than these.
-  said += [attempts] * (attempts > 1)
-  said += [{'data_version': data_version}] * (data_version > 1)
-  text = json.dumps(said, sort_keys=True, allow_nan=False)
+  identity += [attempts] * (attempts > 1)
+  identity += [{'data_version': data_version}] * (data_version > 1)
+  text = json.dumps(identity, sort_keys=True, allow_nan=False)
   return hashlib.sha256(text.encode()).hexdigest()
 
 

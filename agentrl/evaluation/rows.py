@@ -113,19 +113,19 @@ class _Part:
         if not valid
     )
     # Another try mends the other reasons, not this one.
-    why = lambda found: CONTEXT if CONTEXT in found else found[0]
+    why = lambda stops: CONTEXT if CONTEXT in stops else stops[0]
     return dict(sorted(Counter(map(why, reasons)).items()))
 
   def _attempts(self, numbers: Collection[int]) -> dict[str, Attempt]:
     """Figures by attempt, of several; those without a valid episode lack."""
-    found = {}
+    attempts = {}
     for number in sorted(numbers) if len(numbers) > 1 else ():
       tasks = [[e for e in x if e.attempt == number] for x in self._valid]
       success = self._figure(lambda e: e.success, _SHARE, tasks)
       ret = self._figure(lambda e: e.episode_return, None, tasks)
       if success is not None and ret is not None:
-        found[str(number + 1)] = Attempt(success=success, ret=ret)
-    return found
+        attempts[str(number + 1)] = Attempt(success=success, ret=ret)
+    return attempts
 
   def _figure(
       self,
@@ -138,10 +138,10 @@ class _Part:
     samples = [[float(value(e)) for e in task] for task in tasks]
     if not any(samples):
       return None
-    found = intervals.mean_interval(
+    interval = intervals.mean_interval(
         samples, clusters=self._clusters, bounds=bounds
     )
-    return Figure.of(found)
+    return Figure.of(interval)
 
   def _mean(self, value: Callable[[Episode], float]) -> float | None:
     """The mean over tasks of each task's mean."""

@@ -61,10 +61,10 @@ def _run(session: Session) -> None:
   )
   loop, kept, current = LoopState(0, 0, tasks.state()), [], params
   if run.checkpoints.latest is not None:
-    state, _, found = checkpoints.restore(
+    state, _, books = checkpoints.restore(
         run, state_lib.abstract(_state(run, 0, params))
     )
-    current, loop = state.params, LoopState(**found)
+    current, loop = state.params, LoopState(**books)
     kept = list(episodes_lib.read(_kept_path(session, loop.step - 1)))
   tasks.restore(loop.tasks)
   serving = learning.start_sampling(run, current, loop.policy_version)
@@ -181,7 +181,7 @@ class _Hooks(agentevol.Hooks):
           number,
           version,
           checkpoint=number + 1,
-          known=self.run.record.evaluations(),
+          evaluations=self.run.record.evaluations(),
       )
 
   def save(self, params, loop):

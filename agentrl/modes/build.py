@@ -172,16 +172,16 @@ def _make_trackers(session: Session) -> dict[str, Tracker]:
   if not session.first:
     return {}
   track = session.config.track
-  found = trackers.make(
+  by_name = trackers.make(
       track.to,
       session.directory,
       config_lib.record(session.config),
       project=track.project,
       name=track.name,
   )
-  for tracker in found.values():
+  for tracker in by_name.values():
     session.stack.callback(tracker.finish)
-  return found
+  return by_name
 
 
 def make_run(
@@ -245,14 +245,14 @@ def _load(setup: Setup, texts: Callable[[], Sequence[str]]) -> LanguageModel:
         settings.name, setup.mesh, dtype=DTYPES[dtype]
     )
     # The workdir is whole by itself: what the policy started from may go.
-    if not distributed.agree(session.known and path.exists()):
+    if not distributed.agree(session.resumed and path.exists()):
       if session.first:
         model.tokenizer.save(path)
       distributed.wait('tokenizer')
     return model
   shape = variants.get(settings.name, settings.vocab_size)
   # A tokenizer of a run that was refused may be of other tasks.
-  if not distributed.agree(session.known and path.exists()):
+  if not distributed.agree(session.resumed and path.exists()):
     session.console.print(f'Training a tokenizer of {shape.vocab_size} tokens')
     tokenizer = tokenizer_lib.train_bpe(texts(), shape.vocab_size)
     if session.first:

@@ -38,8 +38,7 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   """Compares evaluations, or plans the size of one.
 
   A comparison leaves `comparison.json`, `.md`, `.csv` and a `summary.json` in
-  `workdir`; a plan is
-  printed, and kept as `plan.json` where a workdir is given.
+  `workdir`; a plan is printed, and kept as `plan.json` where a workdir is given.
 
   Raises:
     AgentrlError: something that the user can mend.
@@ -50,8 +49,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
     _plan(config, workdir, console)
     return
   directory = workdir_lib.make(workdir)
-  found = _compare(config)
-  paths = _write(directory, found)
+  comparison = _compare(config)
+  paths = _write(directory, comparison)
   summary = {
       'mode': config.mode,
       'steps': 0,
@@ -61,8 +60,8 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   }
   data = json.dumps(summary, indent=2) + '\n'
   compared.write(directory, 'summary.json', data.encode())
-  comparison_report.show(console, found)
-  for skipped in found.skipped:
+  comparison_report.show(console, comparison)
+  for skipped in comparison.skipped:
     console.print(
         f'Left out: {skipped.env}, which only {skipped.only} has.',
         highlight=False,
@@ -84,8 +83,8 @@ def _compare(config: Compare) -> Compared:
     first = _one_each(runs[: len(chosen.a)], chosen.a)
     second = _one_each(runs[len(chosen.a) :], chosen.b)
     return compared.compare_algorithms(first, second, seed=chosen.seed)
-  found = recorded.read((*chosen.a, *chosen.b, *chosen.more))
-  policies = [policy for each in found for policy in each]
+  by_spec = recorded.read((*chosen.a, *chosen.b, *chosen.more))
+  policies = [policy for each in by_spec for policy in each]
   if len(policies) < 2:
     raise ConfigError(
         f'{chosen.a[0]} holds one policy, {policies[0].policy.name!r}: name'
@@ -95,26 +94,26 @@ def _compare(config: Compare) -> Compared:
 
 
 def _one_each(
-    found: Sequence[Sequence[Recorded]], specs: Sequence[str]
+    by_spec: Sequence[Sequence[Recorded]], specs: Sequence[str]
 ) -> list[Recorded]:
   """The only policy that each spec names."""
-  for spec, policies in zip(specs, found, strict=True):
+  for spec, policies in zip(specs, by_spec, strict=True):
     if len(policies) > 1:
       names = ', '.join(x.policy.name for x in policies)
       raise ConfigError(
           f'{spec} holds several policies, {names}: name one, {spec}:POLICY.'
       )
-  return [policies[0] for policies in found]
+  return [policies[0] for policies in by_spec]
 
 
-def _write(directory: pathlib.Path, found: Compared) -> list[pathlib.Path]:
+def _write(directory: pathlib.Path, comparison: Compared) -> list[pathlib.Path]:
   files = {
-      compared.FILE: compared.to_json(found),
-      'comparison.md': comparison_report.to_markdown(found).encode(),
-      'comparison.csv': comparison_report.to_csv(found.rows).encode(),
+      compared.FILE: compared.to_json(comparison),
+      'comparison.md': comparison_report.to_markdown(comparison).encode(),
+      'comparison.csv': comparison_report.to_csv(comparison.rows).encode(),
   }
-  if found.seed_rows:
-    rows = comparison_report.to_csv(found.seed_rows)
+  if comparison.seed_rows:
+    rows = comparison_report.to_csv(comparison.seed_rows)
     files['comparison_seeds.csv'] = rows.encode()
   return [compared.write(directory, name, data) for name, data in files.items()]
 
@@ -123,7 +122,9 @@ def _plan(
     config: Compare, workdir: str | None, console: rich.console.Console
 ) -> None:
   chosen, wanted = config.compare, config.plan
-  given = dict(rate=wanted.rate, icc=wanted.icc, agreement=wanted.agreement)
+  parameters = dict(
+      rate=wanted.rate, icc=wanted.icc, agreement=wanted.agreement
+  )
   options: dict[str, Any] = dict(
       difference=wanted.difference,
       samples=wanted.samples,
@@ -133,12 +134,12 @@ def _plan(
     specs = (*chosen.a, *chosen.b)
     first, *others = _one_each(recorded.read(specs), specs)
     second = others[0] if others else None
-    plans = sample_sizes.plans_of(first, second, given, **options)
+    plans = sample_sizes.plans_of(first, second, parameters, **options)
   else:
-    plans = [sample_sizes.plan(given, {}, env='', **options)]
-  for found in plans:
+    plans = [sample_sizes.plan(parameters, {}, env='', **options)]
+  for plan in plans:
     comparison_report.print_table(
-        console, found.sizes, _SIZES, sample_sizes.describe(found)
+        console, plan.sizes, _SIZES, sample_sizes.describe(plan)
     )
   if workdir is not None:
     directory = workdir_lib.make(workdir)

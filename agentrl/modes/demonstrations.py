@@ -29,26 +29,26 @@ def build_data(session: Session) -> tuple[Run, Any, list[Episode]]:
   if setup.checkpoints.latest is not None:
     run, params = build.make_run(setup, lambda: [])  # there is a tokenizer
     return run, params, list(episodes_lib.read(path))
-  found = []
+  items = []
   if data.files:
     read = functools.partial(conversations.read, env=config.env.name)
-    found = demonstrations.read_files(data.files, read, session.console)
-    found = demonstrations.worth_imitating(
-        found, data.min_return, session.console
+    items = demonstrations.read_files(data.files, read, session.console)
+    items = demonstrations.worth_imitating(
+        items, data.min_return, session.console
     )
 
   def texts() -> list[str]:
-    texts = [text for item in found for text in conversations.texts_of(item)]
+    texts = [text for item in items for text in conversations.texts_of(item)]
     if data.expert_episodes:
       texts += build.expert_texts(session, setup.arena, data.expert_horizon)
     return texts
 
   run, params = build.make_run(setup, texts)
   episodes = []
-  if found:
+  if items:
     episodes += demonstrations.to_episodes(
         run.collector.agent,
-        [(item,) for item in found],
+        [(item,) for item in items],
         max_context=config.rollout.max_context,
         own_opening=data.own_opening,
         console=session.console,

@@ -34,9 +34,9 @@ def run(config: ConfigDict, workdir: str | None) -> None:
   Raises:
     AgentrlError: something that the user can mend.
   """
-  asked = read(config).doctor
+  options = read(config).doctor
   place = pathlib.Path(workdir or '.').absolute()
-  findings = examine(asked.config, asked.flags, place)
+  findings = examine(options.config, options.flags, place)
   show(rich.console.Console(), findings)
   if any(finding.level == FAULT for finding in findings):
     sys.exit(1)
@@ -53,18 +53,18 @@ def examine(
     if chosen.mode == Doctor.mode:
       raise ConfigError(f'{named} is of mode={chosen.mode!r} itself.')
     mode = importlib.import_module(f'agentrl.modes.{chosen.mode}')
-    found = mode.read(chosen)
+    config = mode.read(chosen)
     values = config_lib.flat(
-        config_lib.record(found), reading.leaves_of(config_lib.record(found))
+        config_lib.record(config), reading.leaves_of(config_lib.record(config))
     )
   except AgentrlError as error:
     return [Finding(FAULT, 'config', str(error), 'Mend the config first.')]
   findings = [
       Finding(OK, 'config', f'{named}: mode={chosen.mode!r}'),
-      *doctor.examine(found, values, workdir),
+      *doctor.examine(config, values, workdir),
   ]
   try:
-    preflight.check(chosen, found, str(workdir), machine=False)
+    preflight.check(chosen, config, str(workdir), machine=False)
   except AgentrlError as error:
     if not any(str(error) in finding.words for finding in findings):
       remedy = 'Mend the config: its run would be refused.'

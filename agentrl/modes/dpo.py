@@ -109,8 +109,8 @@ def _begin(
   if config.pairs.files:
     # Refused now rather than after the warm start.
     read = functools.partial(preference.read, env=config.env.name)
-    found = conversion.read_files(config.pairs.files, read, session.console)
-    _write_pairs(run, path, found)
+    items = conversion.read_files(config.pairs.files, read, session.console)
+    _write_pairs(run, path, items)
   serving, expert = None, []
   if config.eval.num_tasks or config.explore.tasks:
     serving = learning.start_sampling(run, params, 0)
@@ -158,7 +158,7 @@ def _explore(run: Run, serving: Serving, version: int) -> list[Episode]:
 
 
 def _write_pairs(
-    run: Run, path: pathlib.Path, found: Sequence[Pair | Episode]
+    run: Run, path: pathlib.Path, items: Sequence[Pair | Episode]
 ) -> None:
   """Keeps these pairs, and those that can be made of these episodes.
 
@@ -167,18 +167,18 @@ def _write_pairs(
   """
   config, console = run.session.config, run.session.console
   pairs, without = preference.build(
-      [item for item in found if isinstance(item, Episode)],
+      [item for item in items if isinstance(item, Episode)],
       gap=config.pairs.gap,
       threshold=config.pairs.threshold,
       per_task=config.pairs.per_task,
   )
-  pairs += [item for item in found if isinstance(item, Pair)]
+  pairs += [item for item in items if isinstance(item, Pair)]
   reasons = [
       f'{report.counted(count, "task")} {why}' for why, count in without.items()
   ]
   if not pairs:
     raise DataError(
-        f'No preference pair in {len(found)} episodes: {"; ".join(reasons)}.'
+        f'No preference pair in {len(items)} episodes: {"; ".join(reasons)}.'
         ' Play more (explore.tasks, explore.samples) or lower'
         ' pairs.threshold or pairs.gap.'
     )

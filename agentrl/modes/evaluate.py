@@ -93,13 +93,13 @@ def run(config: ConfigDict, workdir: str | None) -> None:
         player = Player(loop, console, item.configs[0].rollout)
         played.append(_play(item, environments, panels, player, directory))
         gc.collect()  # its weights, before the next ones are loaded
-      found = _write(directory, record, panels, played, began)
+      all_results = _write(directory, record, panels, played, began)
       if whole.eval.curves:
-        _write_curves(directory, found, played)
+        _write_curves(directory, all_results, played)
   except Interrupted:
     print('Stopped. The same command plays the episodes that are missing.')
     sys.exit(130)
-  report.show(console, found)
+  report.show(console, all_results)
   files = ['summary.json', *(['curves.md'] if whole.eval.curves else [])]
   for name in files:
     console.print(f'See {directory / name}', highlight=False, soft_wrap=True)
@@ -169,8 +169,8 @@ def _price(item: Evaluated) -> Callable[[Sequence[Episode]], float | None]:
         for episode in episodes
         for turn in episode.turns
     ]
-    known = [x for x in costs if x is not None]
-    return sum(known) if known and len(known) == len(costs) else None
+    amounts = [x for x in costs if x is not None]
+    return sum(amounts) if amounts and len(amounts) == len(costs) else None
 
   return price
 
@@ -191,7 +191,7 @@ def _write(
     began: float,
 ) -> Results:
   """Writes the results in all their forms."""
-  found = Results(
+  all_results = Results(
       config=config,
       policies=tuple(x.record for x in played),
       panels=tuple(panels),
@@ -212,19 +212,19 @@ def _write(
   }
   path = directory / 'summary.json'
   path.write_text(json.dumps(summary, indent=2) + '\n')
-  (directory / 'evaluation.md').write_text(report.markdown(found))
-  (directory / 'evaluation.csv').write_text(report.as_csv(found))
-  results.write(directory, found)
-  return found
+  (directory / 'evaluation.md').write_text(report.markdown(all_results))
+  (directory / 'evaluation.csv').write_text(report.as_csv(all_results))
+  results.write(directory, all_results)
+  return all_results
 
 
 def _write_curves(
-    directory: pathlib.Path, found: Results, played: Sequence[_Played]
+    directory: pathlib.Path, all_results: Results, played: Sequence[_Played]
 ) -> None:
   """Writes the curves in all their forms."""
   curves = Curves(
-      policies=found.policies,
-      panels=found.panels,
+      policies=all_results.policies,
+      panels=all_results.panels,
       points=tuple(point for x in played for point in x.points),
   )
   curves_lib.write(directory, curves)

@@ -89,13 +89,13 @@ def find(source: Source) -> tuple[pathlib.Path, int | None]:
     CheckpointError: there is no such run.
     ConfigError: path and step name different checkpoints.
   """
-  found = workdir_lib.run_of(source.path)
-  if found is None:
+  location = workdir_lib.run_of(source.path)
+  if location is None:
     raise CheckpointError(
         f'{source.path} is neither the workdir of a run that trains nor one of'
         ' its checkpoints/N or checkpoints/best.'
     )
-  path, number = found
+  path, number = location
   if None not in (number, source.step) and number != source.step:
     raise ConfigError(
         f'checkpoint.path={source.path} is checkpoint {number}, and'
@@ -184,8 +184,8 @@ def _write_text(path: pathlib.Path, text: str) -> None:
 
 
 def _check_tokenizer(directory: pathlib.Path, expected: Tokenizer) -> None:
-  found = tokenizer_lib.load(directory)
-  if _describe(found) != _describe(expected):
+  tokenizer = tokenizer_lib.load(directory)
+  if _describe(tokenizer) != _describe(expected):
     raise WeightsError(
         f'{directory} gives another tokenizer back than was written; nothing'
         ' was exported.'

@@ -110,7 +110,7 @@ def summary(
     of the training split.
   """
   own = [group for group in groups if group.task_id in set(panel.task_ids)]
-  found = summarise(rows.of_panel('policy', panel, own)) | {
+  figures = summarise(rows.of_panel('policy', panel, own)) | {
       'panel': panel.hash,
       'split': panel.split,
       'horizon': panel.horizon,
@@ -118,10 +118,10 @@ def summary(
       'checkpoint': checkpoint,
   }
   if seen := overlap(panel, trained_on):
-    found['trained_on'] = seen
+    figures['trained_on'] = seen
   if within:
-    found['success_within'] = {t: _success_within(own, t) for t in within}
-  return found
+    figures['success_within'] = {t: _success_within(own, t) for t in within}
+  return figures
 
 
 def overlap(panel: Panel, trained_on: Collection[int]) -> int:

@@ -211,11 +211,11 @@ def evaluate_all(
     *,
     checkpoint: int | None,
     panel: str = WHOLE,
-    known: Collection[str] = (),
+    evaluations: Collection[str] = (),
 ) -> None:
-  """`evaluate` in each environment of a run, but for entries that are known."""
+  """`evaluate` in each environment without an entry in `evaluations`."""
   for arena in run.arenas:
-    if entry_of(arena, name) not in known:
+    if entry_of(arena, name) not in evaluations:
       evaluate(
           run,
           arena,
@@ -244,14 +244,14 @@ def evaluate_last(
       )
       continue
     entry = entry_of(arena, 'after')
-    said = report.describe(entry, run.record.evaluations()[entry])
-    run.session.console.print(f'{said}, as evaluated before', highlight=False)
+    line = report.describe(entry, run.record.evaluations()[entry])
+    run.session.console.print(f'{line}, as evaluated before', highlight=False)
 
 
 def _known(run: Run, arena: Arena, name: str, checkpoint: int) -> bool:
   """True if this checkpoint was evaluated on the panel as it is played now."""
-  found = run.record.evaluations().get(entry_of(arena, name))
-  if found is None or arena.panel is None:
+  summary = run.record.evaluations().get(entry_of(arena, name))
+  if summary is None or arena.panel is None:
     return False
   now = (
       checkpoint,
@@ -260,7 +260,7 @@ def _known(run: Run, arena: Arena, name: str, checkpoint: int) -> bool:
       arena.config.eval.temperature,
   )
   keys = ('checkpoint', *evaluation.SETTINGS)
-  return tuple(map(found.get, keys)) == now
+  return tuple(map(summary.get, keys)) == now
 
 
 def evaluate(
@@ -377,16 +377,16 @@ def finish(run: Run, mode: str, steps: int, **values: Any) -> None:
   if run.session.config.checkpoint.keep_best:
     keep_best(run)
     if (name := best(run)) is not None:
-      found = run.record.evaluations()[name]
+      summary = run.record.evaluations()[name]
       values['best'] = {
           'evaluation': name,
-          'checkpoint': found['checkpoint'],
-          'success': found['mean'],
+          'checkpoint': summary['checkpoint'],
+          'success': summary['mean'],
       }
       path = run.session.directory / 'checkpoints' / workdir_lib.BEST
       run.session.console.print(
-          f'{report.describe(f"best ({name})", found)}; checkpoint'
-          f' {found["checkpoint"]}, {path}',
+          f'{report.describe(f"best ({name})", summary)}; checkpoint'
+          f' {summary["checkpoint"]}, {path}',
           highlight=False,
           soft_wrap=True,
       )

@@ -56,12 +56,12 @@ def _packages(config: ConfigDict, read: Any) -> None:
   """Refuses where a package of an environment or a tracker is missing."""
   if isinstance(read, Learning):
     trackers.check(read.track.to)
-  found = [read]
+  configs = [read]
   if isinstance(read, Train):
-    found = [member.config for member in mixture.members(read)]
+    configs = [member.config for member in mixture.members(read)]
   elif isinstance(read, Evaluate):
-    found = [x for item in told.read(config)[0] for x in item.configs]
-  for one in found:
+    configs = [x for item in told.read(config)[0] for x in item.configs]
+  for one in configs:
     env = getattr(one, 'env', None)
     if env is not None and not getattr(env, 'url', None):
       envs.get(env.name).check_packages()

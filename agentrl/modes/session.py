@@ -29,7 +29,7 @@ class Session:
     loop: runs coroutines, and notices Ctrl-C.
     stack: ends what the run starts.
     console: quiet in all processes but the first.
-    known: True if the workdir holds this very run.
+    resumed: True if the workdir holds this very run.
   """
 
   config: Any
@@ -37,7 +37,7 @@ class Session:
   loop: EventLoop
   stack: contextlib.ExitStack
   console: rich.console.Console
-  known: bool
+  resumed: bool
 
   @property
   def first(self) -> bool:
@@ -95,12 +95,12 @@ def run(
       date, *_ = ranks.gather(lambda: [resume.date(config, directory)])
       config = resume.with_date(config, date)
       record = config_lib.record(config)
-      known = ranks.same(lambda: resume.check(record, directory))
+      resumed = ranks.same(lambda: resume.check(record, directory))
       console = rich.console.Console(quiet=not first)
       opening(console, directory)
-      if first and (said := resume.lengthened(record, directory)):
-        console.print(said, highlight=False, soft_wrap=True)
-      mode(Session(config, directory, loop, stack, console, known))
+      if first and (message := resume.lengthened(record, directory)):
+        console.print(message, highlight=False, soft_wrap=True)
+      mode(Session(config, directory, loop, stack, console, resumed))
   # Only now is a checkpoint complete that was being written.
   except Interrupted:
     print(f'Stopped. {workdir_lib.way_on(directory)}')

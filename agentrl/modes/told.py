@@ -80,23 +80,23 @@ async def _ask(config: ConfigDict, directory: pathlib.Path | None) -> Told:
     before = workdir_lib.read_record(directory / _FILE)
   # What was played was played under what was told then.
   wait = directory is not None and not (directory / workdir_lib.CONFIG).exists()
-  found = {}
+  sections = {}
   async with aiohttp.ClientSession() as session:
     for source in evaluation.split('model.name', config.model.name):
       kind = evaluation.kind_of(source)
       try:
         if kind == 'server':
-          said = await _ask_server(session, source, config, wait)
+          answer = await _ask_server(session, source, config, wait)
         elif kind == API:
-          said = await _ask_endpoint(session, config)
+          answer = await _ask_endpoint(session, config)
         else:
           continue
       except _Silent:
-        said = before.get(source)
-      if said is not None:
+        answer = before.get(source)
+      if answer is not None:
         where = config.api.url if kind == API else source
-        found[source] = _checked(said, where, config)
-  return found
+        sections[source] = _checked(answer, where, config)
+  return sections
 
 
 class _Silent(Exception):
@@ -151,26 +151,26 @@ async def _ask_endpoint(
     raise _Silent from error  # opening it fails at once
 
 
-def _checked(said: Any, where: str, config: ConfigDict) -> dict[str, Any]:
+def _checked(answer: Any, where: str, config: ConfigDict) -> dict[str, Any]:
   """The sections that are told, without what is of another machine.
 
   Raises:
     ConfigError: they are none, or name code of their own.
   """
-  if not isinstance(said, dict) or not all(
-      isinstance(section, dict) for section in said.values()
+  if not isinstance(answer, dict) or not all(
+      isinstance(section, dict) for section in answer.values()
   ):
     raise ConfigError(
-        f'{where} tells {_KEY}={str(said)[:100]!r}, which are no sections of a'
-        ' config: it is no server of this project, or of another version.'
+        f'{where} tells {_KEY}={str(answer)[:100]!r}, which are no sections of'
+        ' a config: it is no server of this project, or of another version.'
         ' Evaluate the workdir of the run, or a folder that was exported.'
     )
-  found = {
-      name: {k: v for k, v in said[name].items() if k not in _THEIRS}
+  sections = {
+      name: {k: v for k, v in answer[name].items() if k not in _THEIRS}
       for name in _SECTIONS
-      if name in said
+      if name in answer
   }
-  name = found.get('env', {}).get('name')
+  name = sections.get('env', {}).get('name')
   named = config.env.name or config.eval.panels
   # A module to import is the user's to name, not a server's.
   if not named and isinstance(name, str) and ':' in name:
@@ -178,4 +178,4 @@ def _checked(said: Any, where: str, config: ConfigDict) -> dict[str, Any]:
         f'The policy at {where} was trained on env.name={name!r}, which is code'
         f' of its own: if you have it here, say --config.env.name={name}.'
     )
-  return found
+  return sections

@@ -295,7 +295,7 @@ class _Hooks(rl.Hooks):
         version,
         checkpoint=step,
         panel=panel,
-        known=self.run.record.evaluations(panel),
+        evaluations=self.run.record.evaluations(panel),
     )
 
   def _due(self, step):
@@ -318,15 +318,15 @@ class _Hooks(rl.Hooks):
     if step and self._due(step) is None:
       return {}
     name = f'step_{step}' if step else 'before'
-    found = {}
+    metrics = {}
     for arena in self.run.arenas:
       start = f'{arena.name}/' if arena.name else ''
       for panel in (WHOLE, SMALL):
         evals = self.run.record.evaluations(panel)
         summary = evals.get(learning.entry_of(arena, name))
         if summary is not None:
-          found |= evaluate.as_metrics(summary, f'{start}{panel}')
-    return found
+          metrics |= evaluate.as_metrics(summary, f'{start}{panel}')
+    return metrics
 
   def save(self, state, loop):
     learning.keep_best(self.run, loop.step)

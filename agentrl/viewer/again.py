@@ -100,11 +100,11 @@ async def play(record: Record, client: EnvClient) -> Again:
     done += 1
     if renders:
       pictures.append(await client.picture())
-  found = Again(pictures, boxes, differences, done, ended)
+  again = Again(pictures, boxes, differences, done, ended)
   if spec.probe is None or differences:
-    return found
+    return again
   probed = await _probe(record, client, spec.probe)
-  return dataclasses.replace(found, probed=probed)
+  return dataclasses.replace(again, probed=probed)
 
 
 async def _probe(
@@ -127,15 +127,15 @@ async def _probe(
   return answers
 
 
-def _difference(done: int, recorded: str, found: str) -> Difference:
+def _difference(done: int, recorded: str, observation: str) -> Difference:
   """The two texts from shortly before where they part."""
-  pairs = zip(recorded, found, strict=False)
+  pairs = zip(recorded, observation, strict=False)
   same = next(
       (i for i, (a, b) in enumerate(pairs) if a != b),
-      min(len(recorded), len(found)),
+      min(len(recorded), len(observation)),
   )
   part = slice(max(same - 40, 0), same + _SHOWN)
-  return Difference(done, recorded[part], found[part])
+  return Difference(done, recorded[part], observation[part])
 
 
 def as_json(again: Again) -> dict[str, Any]:

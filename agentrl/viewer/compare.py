@@ -52,19 +52,19 @@ def routes() -> list[web.RouteDef]:
     if specs[0] == specs[1]:
       raise DataError('These are one evaluation; choose another for b.')
     try:
-      found = await asyncio.to_thread(_compare, load, state.root, *specs)
+      comparison = await asyncio.to_thread(_compare, load, state.root, *specs)
     except PanelError as error:  # an answer, and no mistake of the page
       return reply({'refused': str(error)})
-    await _locate(state, found)
-    return reply(found)
+    await _locate(state, comparison)
+    return reply(comparison)
 
   async def stages(request: web.Request) -> web.Response:
     """GET /api/stages: a run's evaluations, each against the one before."""
     state = request.app[STATE]
     run = request.query.get('run', '')
     folder = files.run_folder(state.root, run)
-    found = await asyncio.to_thread(_stages, load, state.root, run, folder)
-    return reply(found)
+    answer = await asyncio.to_thread(_stages, load, state.root, run, folder)
+    return reply(answer)
 
   return [
       web.get('/api/evaluations', _evaluations),
@@ -80,9 +80,9 @@ async def _evaluations(request: web.Request) -> web.Response:
 
   def find() -> list[dict[str, Any]]:
     return [
-        found._asdict()
+        evaluation._asdict()
         for run in runs
-        for found in panels.find(state.root, run)
+        for evaluation in panels.find(state.root, run)
     ]
 
   return reply({'evaluations': await asyncio.to_thread(find)})
@@ -103,19 +103,19 @@ def _stamp(root: pathlib.Path, spec: str) -> tuple[Any, ...]:
 
 def _compare(load: Load, root: pathlib.Path, *specs: str) -> dict[str, Any]:
   runs = [load(root, spec) for spec in specs]
-  found = msgspec.to_builtins(compared.compare_policies(runs, seed=_SEED))
+  comparison = msgspec.to_builtins(compared.compare_policies(runs, seed=_SEED))
   played = runs[0].panels
-  for panel in found['panels']:
+  for panel in comparison['panels']:
     panel['split'] = played[panel['env']].split
     panel['horizon'] = played[panel['env']].horizon
-  return found | {'specs': specs}
+  return comparison | {'specs': specs}
 
 
-async def _locate(state: State, found: dict[str, Any]) -> None:
+async def _locate(state: State, comparison: dict[str, Any]) -> None:
   """Adds where each episode is: `places`, by side, environment and id."""
   await state.index.ready()
   places: dict[str, dict[str, dict[str, Any]]] = {}
-  for side, spec in zip('ab', found['specs'], strict=True):
+  for side, spec in zip('ab', comparison['specs'], strict=True):
     run, _, name = spec.rpartition(':')
     folder = state.root / run
     if (folder / results.FILE).is_file():
@@ -136,7 +136,7 @@ async def _locate(state: State, found: dict[str, Any]) -> None:
           'turns': row['turns'],
           'return': row['return'],
       }
-  found['places'] = places
+  comparison['places'] = places
 
 
 def _stages(
@@ -182,7 +182,7 @@ def _span(
       for stage in horizon
       if stage.start < second.step and stage.stop > first.step
   ]
-  found = {
+  span = {
       'a': second.spec,
       'b': first.spec,
       'before': first.label,
@@ -194,7 +194,7 @@ def _span(
     b = Side('earlier', [load(root, first.spec)])
     shared, _ = sides.common_panels(a, b)
   except (DataError, PanelError) as error:
-    return found | {'refused': str(error)}
+    return span | {'refused': str(error)}
   a, b = (sides.paired(side, shared) for side in (a, b))
   rows = pairing.compare_sides(a, b, shared, seed=_SEED)
-  return found | {'row': next(rows)}  # success on all tasks is the first
+  return span | {'row': next(rows)}  # success on all tasks is the first

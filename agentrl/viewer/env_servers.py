@@ -73,9 +73,9 @@ class EnvServers:
     Raises:
       ConfigError: one cannot be imported.
     """
-    found = {name: envs.get(name) for name in (*envs.ENVS, *own)}
-    self.specs = {spec.name: spec for spec in found.values()}
-    self._names = {spec.name: name for name, spec in found.items()}
+    specs = {name: envs.get(name) for name in (*envs.ENVS, *own)}
+    self.specs = {spec.name: spec for spec in specs.values()}
+    self._names = {spec.name: name for name, spec in specs.items()}
     self._entries: dict[str, _Entry] = {}
     self._session: aiohttp.ClientSession | None = None
 

@@ -77,11 +77,11 @@ async def _turns(request: web.Request) -> web.Response:
 
 def turn_json(number: int, turn: Turn, limit: int) -> dict[str, Any]:
   """A turn as the pages have it."""
-  found = {name: getattr(turn, name) for name in turn.__dataclass_fields__}
+  fields = {name: getattr(turn, name) for name in turn.__dataclass_fields__}
   for name in _TEXTS:
-    if found[name] is not None:
-      found[name] = long_text(found[name], limit)
-  return {'turn': number, **found}
+    if fields[name] is not None:
+      fields[name] = long_text(fields[name], limit)
+  return {'turn': number, **fields}
 
 
 async def _text(request: web.Request) -> web.Response:

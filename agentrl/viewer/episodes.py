@@ -118,7 +118,7 @@ async def _sources(
   evaluations of a run. As in evaluations each task has one vote, and failures
   of the infrastructure have none. The commonest sources come first.
   """
-  found = await state.query(
+  rows = await state.query(
       f'SELECT run, origin, policy, {_EVALUATED} AS step, env, sum(n) AS n FROM'
       ' (SELECT file_id, env, count(*) AS n FROM episodes'
       f' WHERE {condition.sql} GROUP BY file_id, env)'
@@ -127,7 +127,7 @@ async def _sources(
       condition.values,
   )
   sources = []
-  for row in found[:_SOURCES]:
+  for row in rows[:_SOURCES]:
     tasks = await state.query(
         'SELECT count(*) AS n, sum(success) AS won FROM episodes'
         f' WHERE {condition.sql} AND env = ? AND turns > 0'
@@ -148,7 +148,7 @@ async def _sources(
     sources.append(
         dict(row) | {'n': n, 'tasks': len(tasks), 'success': _success(tasks)}
     )
-  return sources, len(found) - len(sources)
+  return sources, len(rows) - len(sources)
 
 
 def _success(tasks: Sequence[Any]) -> dict[str, float] | None:
@@ -183,22 +183,22 @@ async def _values(request: web.Request) -> web.Response:
   """
   state = request.app[STATE]
   condition = filters.where({'run': request.query.get('run', '')})
-  found: dict[str, Any] = {name: [] for name in COUNTED}
+  values: dict[str, Any] = {name: [] for name in COUNTED}
   rows = await state.query(
       'SELECT name, value, sum(episodes) AS n FROM kinds'
       f' WHERE {condition.sql} GROUP BY name, value ORDER BY n DESC',
       condition.values,
   )
   for row in rows:
-    if len(found[row['name']]) < _VALUES:
-      found[row['name']].append({'value': row['value'], 'n': row['n']})
+    if len(values[row['name']]) < _VALUES:
+      values[row['name']].append({'value': row['value'], 'n': row['n']})
   for name in ('run', 'origin', 'policy'):
     rows = await state.query(
         f'SELECT {name} AS value, count(*) AS n FROM files'
         f' GROUP BY {name} ORDER BY {name} LIMIT 2000'
     )
-    found[name] = [dict(row) for row in rows]
-  return reply(found)
+    values[name] = [dict(row) for row in rows]
+  return reply(values)
 
 
 def _quoted(name: str) -> str:

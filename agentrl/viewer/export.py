@@ -90,11 +90,13 @@ async def _export(request: web.Request) -> web.Response:
   sources = request.app[tokens.SOURCES]
 
   def make() -> str:
-    found = [_source(state, sources, x) for x in rows]
-    title = request.query.get('title') or _title(what, found)
+    episodes = [_source(state, sources, x) for x in rows]
+    title = request.query.get('title') or _title(what, episodes)
     if how == 'markdown':
-      return markdown.document(title, [x.record for x in found])
-    return export_page.page(title[:200], collect(title, found, what == 'group'))
+      return markdown.document(title, [x.record for x in episodes])
+    return export_page.page(
+        title[:200], collect(title, episodes, what == 'group')
+    )
 
   text = await asyncio.to_thread(make)
   kind, suffix = _FORMATS[how]
@@ -109,12 +111,12 @@ async def _export(request: web.Request) -> web.Response:
   )
 
 
-def _title(what: str, found: Sequence[Source]) -> str:
-  first = found[0].record
+def _title(what: str, sources: Sequence[Source]) -> str:
+  first = sources[0].record
   if what == 'group':
-    return f'Group of {len(found)}: {first.env} task {first.task_id}'
-  if len(found) > 1:
-    return f'{len(found)} episodes of {first.env} task {first.task_id}'
+    return f'Group of {len(sources)}: {first.env} task {first.task_id}'
+  if len(sources) > 1:
+    return f'{len(sources)} episodes of {first.env} task {first.task_id}'
   return f'Episode {first.episode_id}'
 
 
@@ -149,10 +151,10 @@ def collect(
   # Runs may have different tokenizers: one table of texts each.
   tokenizers = list({id(x.tokenizer): x.tokenizer for x in sources}.values())
   tables: list[set[int]] = [set() for _ in tokenizers]
-  found = []
+  episodes = []
   for source in sources:
     table = tokenizers.index(source.tokenizer)
-    found.append(_episode(source, tables[table]) | {'texts': table})
+    episodes.append(_episode(source, tables[table]) | {'texts': table})
   texts = [
       tokenizer
       and {i: tokenizer.decode([i], skip_special=False) for i in sorted(ids)}
@@ -165,7 +167,7 @@ def collect(
         [x.line for x in sources],
         sources[0].learned,
     )
-  return {'title': title, 'episodes': found, 'texts': texts, 'group': group}
+  return {'title': title, 'episodes': episodes, 'texts': texts, 'group': group}
 
 
 def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
@@ -221,13 +223,13 @@ def _episode(source: Source, ids: set[int]) -> dict[str, Any]:
 def _tokens(source: Source, ids: set[int]) -> dict[str, Any] | None:
   """The token table, of which columns have the sampled tokens alone."""
   try:
-    found = tokens.table(source.record, source.learned, source.line)
+    table = tokens.table(source.record, source.learned, source.line)
   except DataError as error:
     return {'problem': str(error)}
-  ids.update(found['ids'])
-  mask = found.pop('mask')
-  found['columns'] = {
+  ids.update(table['ids'])
+  mask = table.pop('mask')
+  table['columns'] = {
       name: [x for x, on in zip(values, mask, strict=True) if on]
-      for name, values in found['columns'].items()
+      for name, values in table['columns'].items()
   }
-  return found
+  return table

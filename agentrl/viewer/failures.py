@@ -138,18 +138,18 @@ def table(
   Returns:
     `rows` and `columns`, labels; `counts` and `solved`, `[rows, columns]`.
   """
-  found: dict[tuple[Any, Any], tuple[int, int]] = {}
+  totals: dict[tuple[Any, Any], tuple[int, int]] = {}
   for row, column, n, solved in counts:
-    before = found.get((row, column), (0, 0))
-    found[row, column] = before[0] + n, before[1] + solved
-  rows = list(dict.fromkeys(row for row, _ in found))
-  columns = {column for _, column in found}
+    before = totals.get((row, column), (0, 0))
+    totals[row, column] = before[0] + n, before[1] + solved
+  rows = list(dict.fromkeys(row for row, _ in totals))
+  columns = {column for _, column in totals}
   if kind == 'stop':
     ordered = [reason for reason in STOP_REASONS if reason in columns]
   else:  # numbers; None, no reward at all, is the last
     numbers = sorted(column for column in columns if column is not None)
     ordered = numbers + ([None] if None in columns else [])
-  cell = lambda row, column: found.get((row, column), (0, 0))
+  cell = lambda row, column: totals.get((row, column), (0, 0))
   return {
       'rows': rows,
       'columns': ordered,
@@ -169,8 +169,8 @@ async def _words(request: web.Request) -> web.Response:
       values,
   )
   read = rows[:_MOST_READ]
-  found = await asyncio.to_thread(_rank, state.root, read)
-  return reply(found | {'episodes': len(rows), 'read': len(read)})
+  ranking = await asyncio.to_thread(_rank, state.root, read)
+  return reply(ranking | {'episodes': len(rows), 'read': len(read)})
 
 
 def _rank(root: pathlib.Path, rows: Sequence[sqlite3.Row]) -> dict[str, Any]:

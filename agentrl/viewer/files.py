@@ -55,10 +55,10 @@ def _inside(
     return None
   try:
     path = (base / name).resolve()
-    found = path.is_relative_to(root.resolve()) and exists(path)
+    valid = path.is_relative_to(root.resolve()) and exists(path)
   except (OSError, RuntimeError):  # too long; links in a circle
     return None
-  return path if found else None
+  return path if valid else None
 
 
 def read_whole(path: pathlib.Path, most: int) -> bytes:
@@ -69,14 +69,14 @@ def read_whole(path: pathlib.Path, most: int) -> bytes:
   """
   try:
     with path.open('rb') as file:
-      found = file.read(most + 1)
+      data = file.read(most + 1)
   except OSError as error:
     raise DataError(f'Cannot read {path.name}: {error.strerror}.') from error
-  if len(found) > most:
+  if len(data) > most:
     raise DataError(
         f'{path.name} has more than {most} bytes; no run writes such a file.'
     )
-  return found
+  return data
 
 
 class Line(NamedTuple):

@@ -97,15 +97,15 @@ def _column(name: str, text: str) -> Where:
   if name in _FILE_TEXTS or name in TEXTS:
     values = tuple(map(_unescape, filter(None, text.split(';'))))
     return Where(f'{column} IN ({", ".join("?" * len(values))})', values)
-  found = _RANGE.fullmatch(text)
-  if found is None:
+  bounds = _RANGE.fullmatch(text)
+  if bounds is None:
     return Where(f'{column} = ?', (_number(name, text),))
   parts = []
-  if found['low']:
-    parts.append(Where(f'{column} >= ?', (_number(name, found['low']),)))
-  if found['high']:
-    sign = '<' if found['open'] else '<='
-    parts.append(Where(f'{column} {sign} ?', (_number(name, found['high']),)))
+  if bounds['low']:
+    parts.append(Where(f'{column} >= ?', (_number(name, bounds['low']),)))
+  if bounds['high']:
+    sign = '<' if bounds['open'] else '<='
+    parts.append(Where(f'{column} {sign} ?', (_number(name, bounds['high']),)))
   return _all(parts) if parts else Where(f'{column} IS NOT NULL', ())
 
 
@@ -115,14 +115,14 @@ def _unescape(text: str) -> str:
 
 def _number(name: str, text: str) -> float:
   try:
-    found = float(text)
+    number = float(text)
   except ValueError:
-    found = math.nan
-  if math.isnan(found):
+    number = math.nan
+  if math.isnan(number):
     raise DataError(
         f'{name}={text!r:.80} is no number and no range such as 2..5.'
     )
-  return found
+  return number
 
 
 def order(text: str) -> str:

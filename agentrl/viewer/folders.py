@@ -43,12 +43,12 @@ def walk(
 
 def stamp(run: pathlib.Path) -> tuple[Any, ...]:
   """A value that changes when a run has written something besides episodes."""
-  found = []
+  stamps = []
   for name in _FOLLOWED:
     with contextlib.suppress(OSError):
       stat = (run / name).stat()
-      found.append((name, stat.st_mtime_ns, stat.st_size))
-  return tuple(found)
+      stamps.append((name, stat.st_mtime_ns, stat.st_size))
+  return tuple(stamps)
 
 
 def _jsonl(
@@ -63,8 +63,8 @@ def _jsonl(
 
 def _entries(folder: pathlib.Path) -> dict[str, os.DirEntry[str]]:
   try:
-    with os.scandir(folder) as found:
-      return {x.name: x for x in found if not x.name.startswith('.')}
+    with os.scandir(folder) as entries:
+      return {x.name: x for x in entries if not x.name.startswith('.')}
   except OSError:  # gone, or not ours to read
     return {}
 

@@ -43,9 +43,9 @@ async def _group(request: web.Request) -> web.Response:
         state.reader.read(path, x['offset'], x['length']) for x in rows[:_MOST]
     ]
     lines = [x['line'] for x in rows[:_MOST]]
-    found = beside(records, lines, learned)
-    found['cells'] = [x[start : start + _TURNS] for x in found['cells']]
-    return found | {'from': start, 'left_out': max(len(rows) - _MOST, 0)}
+    group = beside(records, lines, learned)
+    group['cells'] = [x[start : start + _TURNS] for x in group['cells']]
+    return group | {'from': start, 'left_out': max(len(rows) - _MOST, 0)}
 
   return reply(await asyncio.to_thread(gather))
 
@@ -54,12 +54,12 @@ def beside(
     records: Sequence[Record], lines: Sequence[int], learned: Learned | None
 ) -> dict[str, Any]:
   """A group: its members, their turns aligned, where they part."""
-  found = [
+  episodes = [
       _member(record, line, learned)
       for record, line in zip(records, lines, strict=True)
   ]
   cells = align([record.turns for record in records])
-  for column, member in zip(cells, found, strict=True):
+  for column, member in zip(cells, episodes, strict=True):
     # Kept for whole files, or not at all.
     means = member.pop('turn_advantages')
     for cell, mean in zip(column, means, strict=False):
@@ -67,7 +67,7 @@ def beside(
   return {
       'task': records[0].task_id,
       'env': records[0].env,
-      'members': found,
+      'members': episodes,
       'turns': max(map(len, cells)),
       'parted': first_difference(cells),
       'from': 0,
@@ -91,10 +91,11 @@ def align(columns: Sequence[Sequence[Turn]]) -> list[list[dict[str, Any]]]:
   """Cells of turns, beside each other by their number.
 
   `branch` numbers the different histories of actions up to a turn; where they
-  part, the first goes on with the number. `parts` is True where members that had one history until then go
-  different ways; `strange` where the same history was answered differently.
+  part, the first goes on with the number. `parts` is True where members that
+  had one history until then go different ways; `strange` where the same history
+  was answered differently.
   """
-  found: list[list[dict[str, Any]]] = [[] for _ in columns]
+  cells: list[list[dict[str, Any]]] = [[] for _ in columns]
   history, branches = [0] * len(columns), 1
   for turn in range(max(map(len, columns), default=0)):
     # History and action -> the history after it, in order of appearance.
@@ -118,7 +119,7 @@ def align(columns: Sequence[Sequence[Turn]]) -> list[list[dict[str, Any]]]:
       answers[history[i]].add(played.observation)
     for i, now in zip(playing, before, strict=True):
       played = columns[i][turn]
-      found[i].append({
+      cells[i].append({
           'branch': history[i],
           'parts': len(ways[now]) > 1,
           'strange': len(answers[history[i]]) > 1,
@@ -128,7 +129,7 @@ def align(columns: Sequence[Sequence[Turn]]) -> list[list[dict[str, Any]]]:
           'reward': played.reward,
           'progress': played.progress,
       })
-  return found
+  return cells
 
 
 def first_difference(cells: Sequence[Sequence[dict[str, Any]]]) -> int | None:
@@ -150,7 +151,7 @@ def _member(
     means = turn_advantages(record, learned, line)
   except DataError as error:
     problem = str(error)
-  known = [x for x in means if x is not None]
+  advantages = [x for x in means if x is not None]
   return {
       'line': line,
       'episode_id': record.episode_id,
@@ -160,7 +161,7 @@ def _member(
       'success': record.success,
       'stop_reason': record.stop_reason,
       'turns': len(record.turns),
-      'advantage': sum(known) / len(known) if known else None,
+      'advantage': sum(advantages) / len(advantages) if advantages else None,
       'problem': problem,
       'turn_advantages': means,
   }
@@ -178,9 +179,9 @@ def turn_advantages(
     return []
   mask = tokens.mask_of(record)
   values = learned.row('advantages', line, len(mask))
-  found = []
+  means = []
   for span in tokens.spans(mask):
     if span['turn'] is not None:
       mean = float(np.mean(values[span['start'] : span['stop']]))
-      found.append(mean if np.isfinite(mean) else None)
-  return found
+      means.append(mean if np.isfinite(mean) else None)
+  return means

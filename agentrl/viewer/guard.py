@@ -84,9 +84,9 @@ def _refusal(words: str) -> web.HTTPForbidden:
   return web.HTTPForbidden(text=f'{words}\n')
 
 
-def _same(given: str | None, token: str) -> bool:
-  return given is not None and hmac.compare_digest(
-      given.encode('utf-8', 'surrogateescape'), token.encode()
+def _same(candidate: str | None, token: str) -> bool:
+  return candidate is not None and hmac.compare_digest(
+      candidate.encode('utf-8', 'surrogateescape'), token.encode()
   )
 
 

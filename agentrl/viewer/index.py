@@ -1,7 +1,8 @@
 """SQLite index of the episodes below a folder.
 
 It lies in the folder, as `.agentrl-viewer.sqlite`, or where that cannot be
-written in the user's cache. Deleting it is safe: it is rebuilt from the files. One process at a time keeps it up to date.
+written in the user's cache. Deleting it is safe: it is rebuilt from the files.
+One process at a time keeps it up to date.
 
 Tables: `runs` (run); `files` (file_id, run, file, origin: 'train', 'eval',
 'warmstart' ..., step, policy, and what was read of it); `episodes` (file_id, the
@@ -210,55 +211,55 @@ class Index:
     return connection
 
   def _refresh(self, tell: Callable[[], object]) -> bool:
-    found: dict[tuple[str, str], os.stat_result] = {}
+    stats: dict[tuple[str, str], os.stat_result] = {}
     runs: set[str] = set()
     stamps: dict[str, tuple[Any, ...]] = {}
     for run, files in folders.walk(self._root):
       runs.add(run)
       stamps[run] = folders.stamp(self._root / run)
-      found |= {(run, name): stat for name, stat in files.items()}
-    known = {
+      stats |= {(run, name): stat for name, stat in files.items()}
+    entries = {
         (row[1], row[2]): row
         for row in self._writer.execute(
             'SELECT file_id, run, file, changed, bytes, read, lines, checksum'
             ' FROM files'
         )
     }
-    gone = known.keys() - found.keys()
+    gone = entries.keys() - stats.keys()
     before = {run for (run,) in self._writer.execute('SELECT run FROM runs')}
     if gone or runs != before:
       with self._transaction():
         for key in gone:
-          self._forget(known[key][0])
+          self._forget(entries[key][0])
         self._writer.execute('DELETE FROM runs')
         self._writer.executemany(
             'INSERT INTO runs VALUES (?)', [(run,) for run in sorted(runs)]
         )
     keys = [
         key
-        for key, stat in found.items()
-        if key not in known
-        or known[key][3:5] != (stat.st_mtime_ns, stat.st_size)
+        for key, stat in stats.items()
+        if key not in entries
+        or entries[key][3:5] != (stat.st_mtime_ns, stat.st_size)
     ]
     self.problem = ''
     if keys:
-      self._read(keys, known, found, tell)
+      self._read(keys, entries, stats, tell)
     written = stamps != self._stamps
     self._stamps = stamps
     return bool(gone or keys or runs != before or written)
 
-  def _read(self, keys, known, found, tell: Callable[[], object]) -> None:
+  def _read(self, keys, entries, stats, tell: Callable[[], object]) -> None:
     """Reads the lines that these files have gained, or all of them."""
     jobs = [
-        Job(str(self._root / run / file), *known.get((run, file), ())[5:])
+        Job(str(self._root / run / file), *entries.get((run, file), ())[5:])
         for run, file in keys
     ]
     left = [
-        found[key].st_size - job.read
+        stats[key].st_size - job.read
         for key, job in zip(keys, jobs, strict=True)
     ]
     total = max(sum(map(abs, left)), 1)
-    file_ids = [known.get(key, (None,))[0] for key in keys]
+    file_ids = [entries.get(key, (None,))[0] for key in keys]
     kinds = functools.cache(lambda run: _subtasks(self._root / run))
     done, told, rows = 0, time.monotonic(), 0
     problems = []
@@ -276,7 +277,7 @@ class Index:
               run, file, file_ids[number], piece, kinds(run)
           )
           rows += len(piece.rows)
-          if piece.known is not None:
+          if piece.job is not None:
             done += sum(row[2] + 1 for row in piece.rows)
           if rows < _BATCH_ROWS:
             continue
@@ -303,10 +304,10 @@ class Index:
       kind_of: Callable[[str, int], str],
   ) -> int | None:
     """Adds a piece of a file; its number, None where there is no such file."""
-    if file_id is not None and (piece.again or piece.known is None):
+    if file_id is not None and (piece.again or piece.job is None):
       self._forget(file_id)
       file_id = None
-    if piece.known is None:
+    if piece.job is None:
       return None
     if file_id is None:
       file_id = self._writer.execute(
@@ -344,8 +345,8 @@ class Index:
         'UPDATE files SET changed = ?, bytes = ?, read = ?, lines = ?,'
         ' checksum = ?, broken = broken + ? WHERE file_id = ?',
         (
-            *(changed, piece.size, piece.known.read, piece.known.lines),
-            *(piece.known.checksum, piece.broken, file_id),
+            *(changed, piece.size, piece.job.read, piece.job.lines),
+            *(piece.job.checksum, piece.broken, file_id),
         ),
     )
     return file_id

@@ -103,8 +103,8 @@ class Learned:
   def places(self) -> dict[int, Place]:
     """Line -> place, of all episodes that were in an update."""
     count = len(self._arrays.get(PLACEMENTS, ()))
-    found = {line: self.place(line) for line in range(count)}
-    return {line: place for line, place in found.items() if place is not None}
+    places = {line: self.place(line) for line in range(count)}
+    return {line: place for line, place in places.items() if place is not None}
 
 
 def load(path: pathlib.Path) -> Learned | None:
@@ -152,9 +152,9 @@ def _check(file: zipfile.ZipFile, path: pathlib.Path) -> None:
         raise ValueError(f'{name!r:.40} has the format {version} of .npy')
       shape, _, dtype = read(member)
       rest = entry.file_size - member.tell()
-    known = ARRAYS if name != PLACEMENTS else (PLACEMENTS,)
+    names = ARRAYS if name != PLACEMENTS else (PLACEMENTS,)
     kinds = 'biuf' if name != PLACEMENTS else 'iu'
-    if name not in known or dtype.kind not in kinds or len(shape) != 2:
+    if name not in names or dtype.kind not in kinds or len(shape) != 2:
       raise DataError(
           f'{file.filename} holds {name!r:.40} of type {dtype} and shape'
           f' {shape}, which no run writes; delete the file to see'

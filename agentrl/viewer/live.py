@@ -29,12 +29,12 @@ class Spoken:
 
   Attributes:
     policy: which one, as the page names it.
-    said: ids and the likeliest ones.
+    output: ids and the likeliest ones.
     texts: of each id that occurs.
   """
 
   policy: str
-  said: Said
+  output: Said
   texts: Mapping[int, str]
 
 
@@ -182,7 +182,7 @@ class Session:
     else:
       words = agent.correction(reading.parse_error)
       result = StepResult(words, 0.0, False)
-    completion = spoken.said.completion
+    completion = spoken.output.completion
     turn = self._turn(
         completion=reading.text,
         action=reading.action,

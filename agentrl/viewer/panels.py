@@ -65,13 +65,13 @@ def find(root: pathlib.Path, run: str) -> list[Evaluated]:
         Evaluated(f'{run}:{x.name}', run, x.name, None, '', None)
         for x in policies
     ]
-  found = []
+  evaluations = []
   for kind in _PANELS:
     for path in (folder / _EPISODES / kind).glob('*.jsonl'):
       name = f'{kind}/{path.stem}'
       if (parsed := _parse(name)) is not None:
         step, member = parsed
-        found.append(
+        evaluations.append(
             Evaluated(
                 spec=f'{run}:{name}',
                 run=run,
@@ -81,7 +81,7 @@ def find(root: pathlib.Path, run: str) -> list[Evaluated]:
                 file=_file(name),
             )
         )
-  return sorted(found, key=lambda x: (x.panel, x.step))
+  return sorted(evaluations, key=lambda x: (x.panel, x.step))
 
 
 def describe(name: str) -> str:
@@ -106,8 +106,8 @@ def read(root: pathlib.Path, spec: str) -> Recorded:
   run, _, name = spec.rpartition(':')
   folder = files.run_folder(root, run)
   if (folder / results.FILE).is_file():
-    ((found,),) = recorded.read([f'{folder}:{name}'])
-    return found
+    ((policy,),) = recorded.read([f'{folder}:{name}'])
+    return policy
   if _parse(name) is None:
     raise files.Missing(f'The run {run!r} has no evaluation {name!r}.')
   return _of_run(folder, name, files.file_of(root, run, _file(name)))
@@ -120,11 +120,11 @@ def _file(name: str) -> str:
 def _parse(name: str) -> tuple[int, str] | None:
   """Steps and member of an evaluation of a run; None: it is none."""
   kind, _, stem = name.partition('/')
-  found = _STEM.fullmatch(stem)
-  if kind not in _PANELS or found is None or '/' in stem:
+  match = _STEM.fullmatch(stem)
+  if kind not in _PANELS or match is None or '/' in stem:
     return None
-  step = -1 if found['step'] == 'untrained' else int(found['step'])
-  return step, found['member'] or ''
+  step = -1 if match['step'] == 'untrained' else int(match['step'])
+  return step, match['member'] or ''
 
 
 def _of_run(folder: pathlib.Path, name: str, path: pathlib.Path) -> Recorded:
@@ -201,8 +201,8 @@ def _panel(
     )
   seed = evaluated['seed']
   if any(
-      seeds.of_attempt(seed, task, sample, attempt=attempt) != found
-      for (task, sample, attempt), found in episode_seeds.items()
+      seeds.of_attempt(seed, task, sample, attempt=attempt) != episode_seed
+      for (task, sample, attempt), episode_seed in episode_seeds.items()
   ):
     raise DataError(
         f'The episodes in {path.name} were not played under eval.seed={seed},'

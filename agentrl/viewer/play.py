@@ -184,20 +184,20 @@ async def _play(request: web.Request) -> web.Response:
   rows = await state.query('SELECT run FROM runs ORDER BY run')
 
   def gather() -> list[dict[str, Any]]:
-    found = []
+    runs = []
     for (run,) in rows:
       folder = state.root / run / 'checkpoints'
       numbered = [int(x.name) for x in folder.glob('*') if x.name.isdecimal()]
       if numbered:
         config = run_config.known(run_config.config, state.root / run)
         name = (config.get('env') or {}).get('name') or ''
-        found.append({
+        runs.append({
             'run': run,
             'checkpoints': sorted(numbered),
             'env': name,
             'unheeded': _unheeded(config.get('agent')),
         })
-    return found
+    return runs
 
   return reply({
       'environments': list(request.app[replay.ENV_SERVERS].specs),
@@ -213,7 +213,7 @@ def _unheeded(agent: Any) -> list[str]:
 
   Its policies see whole conversations, and are asked for actions alone.
   """
-  found = []
+  settings = []
   for name, without in (
       ('context.kind', FULL_CONTEXT.kind),
       ('plan.kind', NO_PLAN.kind),
@@ -225,8 +225,8 @@ def _unheeded(agent: Any) -> list[str]:
         options.get(field, without) if isinstance(options, dict) else without
     )
     if value != without:
-      found.append(f'agent.{name}={value}')
-  return found
+      settings.append(f'agent.{name}={value}')
+  return settings
 
 
 async def _start(request: web.Request) -> web.Response:
@@ -244,10 +244,10 @@ async def _start(request: web.Request) -> web.Response:
   elif body.episode is not None:
     named = body.episode
     row = await state.find(named.run, named.file, named.line)
-    found = await state.read(row)
-    env, task, run = found.env, found.task_id, body.episode.run
+    record = await state.read(row)
+    env, task, run = record.env, record.task_id, body.episode.run
     # Live play has no plans, notes or sub-tasks: it goes on from the actions.
-    played = found.turns[: body.episode.turns]
+    played = record.turns[: body.episode.turns]
     past = [turn for turn in played if turn.kind == ACT]
   config = replay.config_of(state.root, run) if run is not None else {}
   servers = request.app[replay.ENV_SERVERS]
@@ -330,24 +330,24 @@ async def _say(request: web.Request, session: Session, body: _Act) -> None:
     if not source.is_dir():
       raise files.Missing(f'There is no checkpoint {body.checkpoint}.')
   own = {
-      turn: spoken.said.completion.tokens
+      turn: spoken.output.completion.tokens
       for turn, spoken in session.spoken.items()
       if spoken.policy == name
   }
   ids = policies_lib.transcript(
       talk.agent, session.prompt(talk.agent), session.turns, own
   )
-  said = await request.app[POLICIES].say(
+  output = await request.app[POLICIES].say(
       source, talk, ids, seed=session.seed, turn=len(session.turns)
   )
   tokenizer = tokenizers.get(folder)
   seen = {
-      *said.completion.tokens,
-      *(token for place in said.tops for token, _ in place),
+      *output.completion.tokens,
+      *(token for place in output.tops for token, _ in place),
   }
   texts = {i: tokenizer.decode([i], skip_special=False) for i in seen}
-  text = tokenizer.decode(said.completion.tokens)
-  await session.say(Spoken(name, said, texts), talk.agent, text)
+  text = tokenizer.decode(output.completion.tokens)
+  await session.say(Spoken(name, output, texts), talk.agent, text)
 
 
 async def _shown(session: Session) -> dict[str, Any]:
@@ -395,8 +395,8 @@ def _said(spoken: Spoken | None) -> list[dict[str, Any]] | None:
   """Each sampled token beside the likeliest ones at its place."""
   if spoken is None:
     return None
-  completion, texts = spoken.said.completion, spoken.texts
-  tops = list(spoken.said.tops) + [()] * len(completion.tokens)
+  completion, texts = spoken.output.completion, spoken.texts
+  tops = list(spoken.output.tops) + [()] * len(completion.tokens)
   return [
       {
           'text': texts[token],

@@ -156,12 +156,12 @@ def transcript(
   """
   ids = list(agent.prompt_ids(prompt))
   for index, turn in enumerate(turns):
-    said = sampled.get(index)
-    if said is None:
+    completion_ids = sampled.get(index)
+    if completion_ids is None:
       ended = turn.finish_reason != 'length'
-      said = agent.completion_ids(turn.completion, ended=ended)
-    ids += said
-    ids += agent.observation_ids(turn.observation, said)
+      completion_ids = agent.completion_ids(turn.completion, ended=ended)
+    ids += completion_ids
+    ids += agent.observation_ids(turn.observation, completion_ids)
   return ids
 
 

@@ -42,8 +42,8 @@ def _pieces_of(job: Job, read: Callable[[Job], Piece]) -> Iterator[Piece]:
   piece = read(job)
   yield piece
   while piece.more:
-    assert piece.known is not None  # it says where to go on
-    piece = read(piece.known)
+    assert piece.job is not None  # it says where to go on
+    piece = read(piece.job)
     yield piece
 
 
@@ -87,7 +87,7 @@ def _shared(jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Piece]]:
   for number in range(len(jobs)):
     waiting.put(number)
   # None or an error: a thread has ended.
-  found: queue.Queue[tuple[int, Piece] | OSError | None] = queue.Queue(
+  output: queue.Queue[tuple[int, Piece] | OSError | None] = queue.Queue(
       maxsize=2 * count
   )
   ended = threading.Event()
@@ -98,12 +98,12 @@ def _shared(jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Piece]]:
       while not ended.is_set():
         number = waiting.get_nowait()
         for piece in _pieces_of(jobs[number], process.read):
-          found.put((number, piece))
+          output.put((number, piece))
     except queue.Empty:
       pass
     except OSError as caught:
       error = caught
-    found.put(error)
+    output.put(error)
 
   processes = [_Process() for _ in range(count)]
   threads = [
@@ -114,7 +114,7 @@ def _shared(jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Piece]]:
   working = count
   try:
     while working:
-      item = found.get()
+      item = output.get()
       if isinstance(item, OSError):
         raise item
       if item is None:
@@ -127,6 +127,6 @@ def _shared(jobs: Sequence[Job], count: int) -> Iterator[tuple[int, Piece]]:
       process.close()
     while any(thread.is_alive() for thread in threads):  # none waits to put
       try:
-        found.get(timeout=0.05)
+        output.get(timeout=0.05)
       except queue.Empty:
         pass

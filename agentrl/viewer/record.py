@@ -68,19 +68,19 @@ def decode(line: bytes) -> Record:
   """
   try:
     try:
-      found = _decoder.decode(line)
+      record = _decoder.decode(line)
     except msgspec.DecodeError:
-      found = _decoder.decode(surrogates.mend(line))
+      record = _decoder.decode(surrogates.mend(line))
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(f'This line is no episode: {error}') from error
   # As they are, they would keep the whole line in memory.
   for name in _ARRAYS:
-    parts = [getattr(segment, name) for segment in found.segments]
-    whole = _join(parts) if parts else getattr(found, name).copy()
-    setattr(found, name, whole)
-  found.num_segments = max(len(found.segments), 1)
-  found.segments = ()
-  return found
+    parts = [getattr(segment, name) for segment in record.segments]
+    whole = _join(parts) if parts else getattr(record, name).copy()
+    setattr(record, name, whole)
+  record.num_segments = max(len(record.segments), 1)
+  record.segments = ()
+  return record
 
 
 def _join(arrays: Sequence[msgspec.Raw]) -> msgspec.Raw:
@@ -125,11 +125,11 @@ class Reader:
       if key in self._kept:
         self._kept.move_to_end(key)
         return self._kept[key]
-      found = decode(files.read_line(path, offset, length))
-      self._kept[key] = found
+      record = decode(files.read_line(path, offset, length))
+      self._kept[key] = record
       while len(self._kept) > 1 and self._size() > self._most_bytes:
         self._kept.popitem(last=False)
-      return found
+      return record
 
   def _size(self) -> int:
     return sum(key[-1] for key in self._kept)

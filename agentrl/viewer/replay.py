@@ -63,9 +63,9 @@ class Replays:
     )
     self.locks: dict[_Key, asyncio.Lock] = collections.defaultdict(asyncio.Lock)
 
-  def keep(self, key: _Key, found: Again) -> None:
+  def keep(self, key: _Key, again: Again) -> None:
     """Keeps what was played, and forgets the oldest where it is too much."""
-    self.played[key] = found
+    self.played[key] = again
     while len(self.played) > 1 and (
         len(self.played) > _PLAYED
         or sum(map(again_lib.size, self.played.values())) > _PLAYED_BYTES
@@ -102,13 +102,13 @@ def routes() -> list[web.RouteDef]:
 async def _replay(request: web.Request) -> web.Response:
   """GET /api/replay: what is about the whole episode."""
   replays = request.app[REPLAYS]
-  key, found = await _open(request)
-  saved = await asyncio.to_thread(_saved, key.path, found.episode_id)
+  key, record = await _open(request)
+  saved = await asyncio.to_thread(_saved, key.path, record.episode_id)
   played = replays.played.get(key)
-  why_not = await asyncio.to_thread(_why_not_again, request, found)
-  spec = request.app[ENV_SERVERS].specs.get(found.env)
+  why_not = await asyncio.to_thread(_why_not_again, request, record)
+  spec = request.app[ENV_SERVERS].specs.get(record.env)
   return reply({
-      'lanes': lanes(found.turns),
+      'lanes': lanes(record.turns),
       'pictures': len(saved),
       'renders': bool(spec and spec.dialect.renders),
       'why_not_again': why_not,
@@ -119,26 +119,26 @@ async def _replay(request: web.Request) -> web.Response:
 async def _view(request: web.Request) -> web.Response:
   """GET /api/replay/view: blocks that show the environment after `done` turns."""
   replays = request.app[REPLAYS]
-  key, found = await _open(request)
-  done = _done(request, found)
+  key, record = await _open(request)
+  done = _done(request, record)
 
-  spec = request.app[ENV_SERVERS].specs.get(found.env)
+  spec = request.app[ENV_SERVERS].specs.get(record.env)
 
   def draw() -> list[dict[str, Any]]:
     played = replays.played.get(key)
-    pictures = len(_saved(key.path, found.episode_id))
+    pictures = len(_saved(key.path, record.episode_id))
     if not pictures and played:
       pictures = len(played.pictures)
     boxes = played.boxes if played else ()
     probed = played.probed if played else ()
     moment = Moment(
-        prompt=found.prompt,
-        turns=found.turns,
+        prompt=record.prompt,
+        turns=record.turns,
         done=done,
         picture=done < pictures,
         box=boxes[done - 1] if 0 < done <= len(boxes) else None,
         probed=probed[done] if done < len(probed) else '',
-        task=found.task_id,
+        task=record.task_id,
     )
     return views.at(moment, spec.view if spec else None)
 
@@ -148,9 +148,9 @@ async def _view(request: web.Request) -> web.Response:
 async def _picture(request: web.Request) -> web.Response:
   """GET /api/replay/picture: the saved PNG after `done` turns, else the new."""
   replays = request.app[REPLAYS]
-  key, found = await _open(request)
-  done = _done(request, found)
-  png = await asyncio.to_thread(_read_saved, key.path, found.episode_id, done)
+  key, record = await _open(request)
+  done = _done(request, record)
+  png = await asyncio.to_thread(_read_saved, key.path, record.episode_id, done)
   played = replays.played.get(key)
   if png is None and played and done < len(played.pictures):
     png = played.pictures[done]
@@ -162,15 +162,15 @@ async def _picture(request: web.Request) -> web.Response:
 async def _again(request: web.Request) -> web.Response:
   """POST /api/replay/again: plays the episode again in a real environment."""
   replays = request.app[REPLAYS]
-  key, found = await _open(request)
+  key, record = await _open(request)
   async with replays.locks[key]:
     if key not in replays.played:
-      options = _options(request, found.env)
+      options = _options(request, record.env)
       servers = request.app[ENV_SERVERS]
       try:
         async with asyncio.timeout(_AGAIN_S):
-          async with servers.client(found.env, options) as client:
-            replays.keep(key, await again_lib.play(found, client))
+          async with servers.client(record.env, options) as client:
+            replays.keep(key, await again_lib.play(record, client))
       except TimeoutError as error:
         raise DataError(
             f'The episode could not be played again within {_AGAIN_S:g} s.'
@@ -189,9 +189,9 @@ async def _open(request: web.Request) -> tuple[_Key, Record]:
   return key, record
 
 
-def _done(request: web.Request, found: Record) -> int:
+def _done(request: web.Request, record: Record) -> int:
   """The number of turns before the moment that a request asks about."""
-  return numbers.query(request, 'done', 0, 0, len(found.turns))
+  return numbers.query(request, 'done', 0, 0, len(record.turns))
 
 
 def lanes(turns: Sequence[Turn]) -> dict[str, list[Any]]:
@@ -222,12 +222,12 @@ def _options(request: web.Request, env: str) -> dict[str, Any]:
   return request.app[ENV_SERVERS].options(env, config)
 
 
-def _why_not_again(request: web.Request, found: Record) -> str | None:
+def _why_not_again(request: web.Request, record: Record) -> str | None:
   """Why an episode cannot be played again; None: it can."""
-  if not found.turns:
+  if not record.turns:
     return 'The episode has no turn.'
   try:
-    _options(request, found.env)
+    _options(request, record.env)
   except (ConfigError, DataError) as error:
     return str(error)
   return None
@@ -260,12 +260,12 @@ def saved_pictures(
     path: pathlib.Path, record: Record, most_bytes: int
 ) -> list[bytes]:
   """The saved pictures of an episode; none where they are too large together."""
-  found = []
+  pictures = []
   for done in range(len(_saved(path, record.episode_id))):
     png = _read_saved(path, record.episode_id, done)
     if png is None:
       break
-    found.append(png)
-    if sum(map(len, found)) > most_bytes:
+    pictures.append(png)
+    if sum(map(len, pictures)) > most_bytes:
       return []
-  return found
+  return pictures

@@ -84,8 +84,8 @@ def _read(path: pathlib.Path, shape: type) -> dict[str, Any]:
   if not path.is_file():
     return {}
   try:
-    found = json.loads(files.read_whole(path, _MOST_BYTES))
-    msgspec.convert(found, shape)
+    content = json.loads(files.read_whole(path, _MOST_BYTES))
+    msgspec.convert(content, shape)
   except (ValueError, RecursionError) as error:  # msgspec's is a ValueError
     raise DataError(f'{path.name} of this run is damaged: {error}') from error
-  return found
+  return content

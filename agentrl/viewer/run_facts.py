@@ -139,13 +139,13 @@ def read(root: pathlib.Path, run: str) -> Facts:
 
 def flat(config: Mapping[str, Any], prefix: str = '') -> dict[str, Any]:
   """The fields of a config by dotted name."""
-  found: dict[str, Any] = {}
+  fields: dict[str, Any] = {}
   for name, value in config.items():
     if isinstance(value, Mapping) and value:
-      found |= flat(value, f'{prefix}{name}.')
+      fields |= flat(value, f'{prefix}{name}.')
     else:
-      found[prefix + name] = value
-  return found
+      fields[prefix + name] = value
+  return fields
 
 
 def differences(
@@ -183,8 +183,12 @@ def _ends(
   whole = tail.rpartition(b'\n')[0].splitlines()
   records = filter(None, map(metric_lines.decode, reversed(whole)))
   last = next((x for x in records if _step(x) is not None), {})
-  found = [metric_lines.decode(line) for line in whole if b'"eval/' in line]
-  late = [record for record in found if record and _step(record) is not None]
+  evaluations = [
+      metric_lines.decode(line) for line in whole if b'"eval/' in line
+  ]
+  late = [
+      record for record in evaluations if record and _step(record) is not None
+  ]
   return first, last, late
 
 
@@ -195,8 +199,8 @@ def _step(record: Mapping[str, Any]) -> int | None:
 
 
 def _finite(value: Any) -> float | None:
-  found = metric_lines.as_double(value)
-  return found if found is not None and math.isfinite(found) else None
+  number = metric_lines.as_double(value)
+  return number if number is not None and math.isfinite(number) else None
 
 
 def _success(
@@ -209,33 +213,33 @@ def _success(
   if named := _rates(summary.get('eval', {})):
     return named
   members = [f'/{name}' for name in config.get('mixture') or ()] or ['']
-  found = {}
+  rates = {}
   for name in ('untrained', 'before'):
     for member in members:
       if f'eval_{name}{member}/success' in first:
-        found[name + member] = _rate_of(first, f'eval_{name}{member}')
+        rates[name + member] = _rate_of(first, f'eval_{name}{member}')
   for record in late:
     step = _step(record)
     assert step is not None  # `_ends` takes lines that have one
     for member in members:
       if f'eval{member}/success' in record:
         name = f'step_{step + 1}{member}'
-        found[name] = _rate_of(record, f'eval{member}')
-  return found
+        rates[name] = _rate_of(record, f'eval{member}')
+  return rates
 
 
-def _rates(found: Any, prefix: str = '') -> dict[str, Rate]:
+def _rates(node: Any, prefix: str = '') -> dict[str, Rate]:
   """The summaries in `eval` of a summary.json, however deep, by name."""
-  if not isinstance(found, Mapping):
+  if not isinstance(node, Mapping):
     return {}
-  if 'mean' in found and 'n' in found:
+  if 'mean' in node and 'n' in node:
     try:
-      return {prefix: msgspec.convert(found, Rate)}
+      return {prefix: msgspec.convert(node, Rate)}
     except msgspec.ValidationError:  # damaged: as if it were not there
       return {}
   return {
       name: rate
-      for key, value in found.items()
+      for key, value in node.items()
       for name, rate in _rates(value, f'{prefix} {key}'.strip()).items()
   }
 
@@ -277,15 +281,15 @@ def _compares(root: pathlib.Path, folder: pathlib.Path) -> tuple[str, ...]:
     return ()
   try:
     data = files.read_whole(path, _MOST_RESULTS)
-    found = []
+    specs = []
     for side in msgspec.json.decode(data, type=_Comparison).policies:
       run = pathlib.Path(side.evaluation).resolve()
       if run.is_relative_to(root):  # the viewer shows nothing else
         name = run.relative_to(root).as_posix()
-        found.append(f'{name}:{side.policy.name}')
+        specs.append(f'{name}:{side.policy.name}')
   except (DataError, ValueError, RecursionError, OSError):
     return ()
-  return tuple(found) if len(found) > 1 else ()
+  return tuple(specs) if len(specs) > 1 else ()
 
 
 def _policies(evaluation: results_lib.Results) -> dict[str, Rate]:
@@ -335,12 +339,12 @@ def _planned(
 
 
 def _at(config: Mapping[str, Any], *names: str) -> Any:
-  found: Any = config
+  value: Any = config
   for name in names:
-    if not isinstance(found, Mapping):
+    if not isinstance(value, Mapping):
       return None
-    found = found.get(name)
-  return found
+    value = value.get(name)
+  return value
 
 
 def _modified(path: pathlib.Path) -> float | None:

@@ -36,10 +36,10 @@ class RunTokenizers:
           self._known[run] = _load(run)
         except AgentrlError as error:
           self._known[run] = error
-      found = self._known[run]
-    if isinstance(found, AgentrlError):
-      raise found
-    return found
+      answer = self._known[run]
+    if isinstance(answer, AgentrlError):
+      raise answer
+    return answer
 
 
 def _load(run: pathlib.Path) -> Tokenizer:

@@ -65,16 +65,16 @@ def routes() -> list[web.RouteDef]:
 
   async def curves(request: web.Request) -> web.Response:
     """GET /api/curves: curves of several runs, decimated."""
-    asked = _Asked.of(request)
+    query = _Asked.of(request)
     folders = _folders(request)
-    found = await asyncio.to_thread(_curves, kept, folders, asked)
-    return reply(found)
+    answer = await asyncio.to_thread(_curves, kept, folders, query)
+    return reply(answer)
 
   async def table(request: web.Request) -> web.Response:
     """GET /api/curves.csv: the same, every point."""
-    asked = _Asked.of(request)
+    query = _Asked.of(request)
     folders = _folders(request)
-    text = await asyncio.to_thread(_csv, kept, folders, asked)
+    text = await asyncio.to_thread(_csv, kept, folders, query)
     return web.Response(
         text=text,
         content_type='text/csv',
@@ -83,8 +83,8 @@ def routes() -> list[web.RouteDef]:
 
   async def metrics(request: web.Request) -> web.Response:
     """GET /api/metrics: names of all metrics of some runs."""
-    found = await asyncio.to_thread(_names, kept, _folders(request))
-    return reply(found)
+    answer = await asyncio.to_thread(_names, kept, _folders(request))
+    return reply(answer)
 
   return [
       web.get('/api/runs', _runs),
@@ -122,12 +122,12 @@ class _Asked:
 
 def _number(text: str, name: str, least: float, most: float) -> float:
   try:
-    found = float(text)
+    number = float(text)
   except ValueError:
-    found = float('nan')
-  if not least <= found <= most:
+    number = float('nan')
+  if not least <= number <= most:
     raise DataError(f'{name} is a number in [{least}, {most}], got {text!r}.')
-  return found
+  return number
 
 
 async def _runs(request: web.Request) -> web.Response:
@@ -136,8 +136,8 @@ async def _runs(request: web.Request) -> web.Response:
   names = await state.runs()
 
   def read() -> list[dict[str, Any]]:
-    found = [run_facts.read(state.root, name) for name in names]
-    return [dataclasses.asdict(facts) for facts in found]
+    runs = [run_facts.read(state.root, name) for name in names]
+    return [dataclasses.asdict(facts) for facts in runs]
 
   return reply({
       'root': state.root.name,
@@ -210,7 +210,7 @@ def _open(
 
 
 def _curves(
-    kept: MetricFiles, folders: dict[str, pathlib.Path], asked: _Asked
+    kept: MetricFiles, folders: dict[str, pathlib.Path], query: _Asked
 ) -> dict[str, Any]:
   with kept:
     lines = {
@@ -220,13 +220,13 @@ def _curves(
     return {
         'curves': {
             metric: {
-                run: series.as_json(found)
-                for run, found in _each(kept, folders, metric, asked)
+                run: series.as_json(curve)
+                for run, curve in _each(kept, folders, metric, query)
             }
-            for metric in asked.metrics
+            for metric in query.metrics
         },
         'stages': {
-            run: [stage._asdict() for stage in series.stages(own, asked.axis)]
+            run: [stage._asdict() for stage in series.stages(own, query.axis)]
             for run, own in lines.items()
         },
         'untrained': {run: series.untrained(own) for run, own in lines.items()},
@@ -237,41 +237,41 @@ def _each(
     kept: MetricFiles,
     folders: dict[str, pathlib.Path],
     metric: str,
-    asked: _Asked,
+    query: _Asked,
 ) -> Iterator[tuple[str, series.Curve]]:
   """The curve of each run that has the metric."""
   for run, folder in folders.items():
     lines, name = _open(kept, folder, metric)
-    found = series.curve(
+    curve = series.curve(
         lines,
         name,
         # Updates before the first step have an axis of their own.
-        axis='step' if name != metric else asked.axis,
-        smoothing=asked.smoothing,
-        limit=asked.limit,
+        axis='step' if name != metric else query.axis,
+        smoothing=query.smoothing,
+        limit=query.limit,
     )
-    if len(found.x):
-      yield run, found
+    if len(curve.x):
+      yield run, curve
 
 
 def _csv(
-    kept: MetricFiles, folders: dict[str, pathlib.Path], asked: _Asked
+    kept: MetricFiles, folders: dict[str, pathlib.Path], query: _Asked
 ) -> str:
   """One row for each run, metric and point, not decimated."""
   text = io.StringIO()
   out = csv.writer(text)
   out.writerow(['run', 'metric', 'step', 'x', 'value', 'low', 'high'])
-  asked = dataclasses.replace(asked, limit=2**62)
+  query = dataclasses.replace(query, limit=2**62)
   with kept:
-    for metric in asked.metrics:
-      for run, found in _each(kept, folders, metric, asked):
+    for metric in query.metrics:
+      for run, curve in _each(kept, folders, metric, query):
         ends = [
-            [''] * len(found.x) if end is None else end.tolist()
-            for end in (found.low, found.high)
+            [''] * len(curve.x) if end is None else end.tolist()
+            for end in (curve.low, curve.high)
         ]
         columns = [
             column.tolist()
-            for column in (found.step.astype(int), found.x, found.y)
+            for column in (curve.step.astype(int), curve.x, curve.y)
         ]
         for step, x, y, low, high in zip(*columns, *ends, strict=True):
           out.writerow([run, metric, step, x, y, low, high])

@@ -42,7 +42,7 @@ class Piece(msgspec.Struct, array_like=True):
     rows: values of `COLUMNS`, one list an episode.
     words: the different words of each of these episodes.
     broken: lines that are no episodes.
-    known: the job, with these lines. None: there is no such file (any more).
+    job: with these lines. None: there is no such file (any more).
     again: it is another file than before: what was read of that one is void.
     more: there is more to read.
     changed: time of its last change, in nanoseconds.
@@ -53,7 +53,7 @@ class Piece(msgspec.Struct, array_like=True):
   rows: list[list[Any]] = []
   words: list[str] = []
   broken: int = 0
-  known: Job | None = None
+  job: Job | None = None
   again: bool = False
   more: bool = False
   changed: int = 0
@@ -153,10 +153,10 @@ def _read(file: BinaryIO, job: Job) -> Piece:
   file.seek(offset)
   for text, size, complete in files.lines(file, _MOST_LINE):
     if text.strip():
-      found = of_line(text, offset, line)
-      if found is not None:
-        piece.rows.append(found[0])
-        piece.words.append(found[1])
+      entry = of_line(text, offset, line)
+      if entry is not None:
+        piece.rows.append(entry[0])
+        piece.words.append(entry[1])
       elif complete:
         piece.broken += 1
       else:
@@ -165,7 +165,7 @@ def _read(file: BinaryIO, job: Job) -> Piece:
     if offset >= end:
       piece.more = offset < stat.st_size
       break
-  piece.known = Job(job.path, offset, line, _checksum(file, offset))
+  piece.job = Job(job.path, offset, line, _checksum(file, offset))
   return piece
 
 
@@ -179,8 +179,8 @@ def of_line(
     text: bytes, offset: int, line: int
 ) -> tuple[list[Any], str] | None:
   """The columns and the words of a line; None if it is no episode."""
-  found = _decode(text)
-  if found is None:
+  episode = _decode(text)
+  if episode is None:
     return None
   total, acts, errors, repeated = 0.0, 0, 0, 0
   tokens: int | None = 0
@@ -189,10 +189,10 @@ def of_line(
   versions: dict[str, None] = {}
   words: set[str] = set()
   seen = ''
-  for message in found.prompt:
+  for message in episode.prompt:
     seen = message.content
     words.update(seen[:_SEARCHED_CHARS].split())
-  for number, turn in enumerate(found.turns):
+  for number, turn in enumerate(episode.turns):
     total += turn.reward
     if turn.completion_tokens is None:
       tokens = None
@@ -211,31 +211,31 @@ def of_line(
     repeated += answer in answered
     answered.add(answer)
     seen = turn.observation
-  if found.episode_return is not None:
-    total = found.episode_return
+  if episode.episode_return is not None:
+    total = episode.episode_return
   row = [
       line,
       offset,
       len(text.rstrip(b'\r\n')),
-      found.task_id,
-      found.sample,
-      found.attempt,
+      episode.task_id,
+      episode.sample,
+      episode.attempt,
       total,
-      found.success,
+      episode.success,
       acts,
       tokens,
       errors,
       repeated,
       first,
-      found.horizon,
-      found.policy_version,
-      found.stop_reason,
-      found.env,
-      found.split,
-      found.seed,
-      found.episode_id,
+      episode.horizon,
+      episode.policy_version,
+      episode.stop_reason,
+      episode.env,
+      episode.split,
+      episode.seed,
+      episode.episode_id,
       ' '.join(versions),
-      found.error,
+      episode.error,
   ]
   return row, ' '.join(words)
 
@@ -267,8 +267,8 @@ def place(file: str) -> tuple[str, int | None, str]:
   """
   path = pathlib.PurePosixPath(file)
   parts = [part for part in path.parts[:-1] if part != 'episodes']
-  found = _STEP.fullmatch(path.stem)
-  step = int(found[1]) if found else None
+  match = _STEP.fullmatch(path.stem)
+  step = int(match[1]) if match else None
   origin = parts[0] if parts else path.stem
   policy = parts[1] if len(parts) > 1 else ''
   return origin, step, policy

@@ -33,8 +33,8 @@ class Curve(NamedTuple):
 
   Attributes:
     x: `[N]` on the axis that was asked for.
-    step: `[N]` integers, the step of each, from 0; of an evaluation, the steps before it.
-      Its episodes are in a file of this number.
+    step: `[N]` integers, the step of each, from 0; of an evaluation, the steps
+      before it. Its episodes are in a file of this number.
     y: `[N]` values; of a bucket of lines, their mean.
     low: `[N]` the interval's end, or the least value of a bucket; None: neither.
     high: likewise, the greatest.
@@ -114,28 +114,28 @@ def curve(
     at, values = np.append(0.0, at), np.append(early[0], values)
     low, high = np.append(early[1], low), np.append(early[2], high)
     done = np.append(0, done)
-  known = bool(np.isfinite(low).any())
+  has_interval = bool(np.isfinite(low).any())
   return Curve(
       x=at,
       step=done,
       y=values,
-      low=low if known else None,
-      high=high if known else None,
+      low=low if has_interval else None,
+      high=high if has_interval else None,
       raw=None,
       total=len(values),
-      interval=known,
+      interval=has_interval,
   )
 
 
 def untrained(lines: MetricLines) -> tuple[float, float, float] | None:
   """Success of the untrained policy with its interval; None: not evaluated."""
-  found = [
+  columns = [
       lines.column(f'eval_untrained/success{end}').values
       for end in ('', '_low', '_high')
   ]
-  if any(len(values) == 0 for values in found):
+  if any(len(values) == 0 for values in columns):
     return None
-  mean, low, high = (float(values[0]) for values in found)
+  mean, low, high = (float(values[0]) for values in columns)
   return mean, low, high
 
 
@@ -148,11 +148,11 @@ def stages(lines: MetricLines, axis: str) -> list[Stage]:
   steps = _steps(lines)
   begins = np.flatnonzero(np.append(True, turns[1:] != turns[:-1]))
   ends = np.append(begins[1:], len(rows))
-  found = []
+  horizon_stages = []
   for first, end in zip(begins, ends, strict=True):
     last = rows[end - 1]
     x1 = x.begin[rows[end]] if end < len(rows) else x.end[last]
-    found.append(
+    horizon_stages.append(
         Stage(
             turns=int(turns[first]),
             start=int(steps[rows[first]]),
@@ -161,7 +161,7 @@ def stages(lines: MetricLines, axis: str) -> list[Stage]:
             x1=float(x1),
         )
     )
-  return found
+  return horizon_stages
 
 
 def smooth(values: np.ndarray, weight: float) -> np.ndarray:
@@ -174,11 +174,11 @@ def smooth(values: np.ndarray, weight: float) -> np.ndarray:
     weight: of the past, in [0, 1).
   """
   finite = np.isfinite(values)
-  found = np.array(values, np.float64)
-  kept = found[finite]
+  means = np.array(values, np.float64)
+  kept = means[finite]
   mean = signal.lfilter([1 - weight], [1, -weight], kept)
-  found[finite] = mean / (1 - weight ** np.arange(1, len(kept) + 1))
-  return found
+  means[finite] = mean / (1 - weight ** np.arange(1, len(kept) + 1))
+  return means
 
 
 def decimate(
@@ -218,11 +218,11 @@ def decimate(
   return Curve(x[middle], steps[middle], mean, low, high, None, total, False)
 
 
-def as_json(found: Curve) -> dict[str, Any]:
+def as_json(metric_curve: Curve) -> dict[str, Any]:
   """Lists for a page."""
   return {
       name: value.tolist() if isinstance(value, np.ndarray) else value
-      for name, value in found._asdict().items()
+      for name, value in metric_curve._asdict().items()
   }
 
 
@@ -235,9 +235,9 @@ def _steps(lines: MetricLines) -> np.ndarray:
 def _dense(lines: MetricLines, name: str, default: np.ndarray) -> np.ndarray:
   """A value for each line, the default's where a line is broken."""
   rows, values = lines.column(name)
-  found = np.array(default, np.float64)
-  found[rows] = values
-  return found
+  column = np.array(default, np.float64)
+  column[rows] = values
+  return column
 
 
 def _tokens(lines: MetricLines) -> np.ndarray:
@@ -262,7 +262,7 @@ def _ends(
     lines: MetricLines, name: str, rows: np.ndarray, end: str
 ) -> np.ndarray:
   """An end of a metric's interval in its lines; NaN where there is none."""
-  found = np.full(len(lines), np.nan)
+  ends = np.full(len(lines), np.nan)
   where, values = lines.column(name + end)
-  found[where] = values
-  return found[rows]
+  ends[where] = values
+  return ends[rows]

@@ -62,17 +62,17 @@ class State:
       Missing: there is no such episode.
     """
     number = line.isascii() and line.isdecimal() and len(line) < 19
-    found = number and await self.query(
+    rows = number and await self.query(
         'SELECT * FROM episodes JOIN files USING (file_id)'
         ' WHERE run = ? AND file = ? AND line = ?',
         (run, file, int(line)),
     )
-    if not found:
+    if not rows:
       raise files.Missing(
           f'There is no episode in line {line:.40} of {file!r} of the run'
           f' {run!r}.'
       )
-    return found[0]
+    return rows[0]
 
   async def record(self, request: web.Request) -> Record:
     """The episode that a request names, read from its file.

@@ -82,26 +82,26 @@ async def _tokens(request: web.Request) -> web.Response:
   folder = files.run_folder(state.root, row['run'])
 
   def gather() -> dict[str, Any]:
-    found = table(record, sources.learned(path), row['line'])
-    ids = found['ids']
+    window = table(record, sources.learned(path), row['line'])
+    ids = window['ids']
     start = numbers.query(request, 'from', 0, 0, len(ids) - 1)
     count = numbers.query(request, 'count', _WINDOW, 1, _WINDOW)
     part = slice(start, start + count)
-    found['columns'] = {
-        name: values[part] for name, values in found['columns'].items()
+    window['columns'] = {
+        name: values[part] for name, values in window['columns'].items()
     }
-    found['mask'] = found['mask'][part]
-    found['from'], found['total'] = start, len(ids)
-    found['ids'] = ids[part]
-    found['texts'], found['no_texts'] = texts(
+    window['mask'] = window['mask'][part]
+    window['from'], window['total'] = start, len(ids)
+    window['ids'] = ids[part]
+    window['texts'], window['no_texts'] = texts(
         sources.tokenizers, folder, ids[part]
     )
-    return found
+    return window
 
-  found = await asyncio.to_thread(gather)
-  if found['place']:
-    found['neighbours'] = await _neighbours(request, row, path)
-  return reply(found)
+  window = await asyncio.to_thread(gather)
+  if window['place']:
+    window['neighbours'] = await _neighbours(request, row, path)
+  return reply(window)
 
 
 def table(record: Record, learned: Learned | None, line: int) -> dict[str, Any]:
@@ -166,14 +166,14 @@ def mask_of(record: Record) -> list[bool]:
 
 def spans(mask: Sequence[bool]) -> list[dict[str, Any]]:
   """Maximal runs of one mask: `start`, `stop` and `turn`, None if inserted."""
-  found, start, turn = [], 0, 0
+  runs, start, turn = [], 0, 0
   for sampled, run in itertools.groupby(mask):
     stop = start + sum(1 for _ in run)
-    found.append(
+    runs.append(
         {'start': start, 'stop': stop, 'turn': turn if sampled else None}
     )
     start, turn = stop, turn + sampled
-  return found
+  return runs
 
 
 def texts(
@@ -184,8 +184,8 @@ def texts(
     tokenizer = tokenizers.get(run)
   except AgentrlError as error:
     return None, str(error)
-  known = {i: tokenizer.decode([i], skip_special=False) for i in set(ids)}
-  return [known[i] for i in ids], None
+  by_id = {i: tokenizer.decode([i], skip_special=False) for i in set(ids)}
+  return [by_id[i] for i in ids], None
 
 
 def _decode(decoder: msgspec.json.Decoder, raw: msgspec.Raw) -> list[Any]:
@@ -201,11 +201,11 @@ def _rewards(
     turns: Sequence[Turn], runs: Sequence[dict[str, Any]], length: int
 ) -> list[float]:
   """A turn's reward lies on its last sampled token."""
-  found = [0.0] * length
+  rewards = [0.0] * length
   for run in runs:
     if run['turn'] is not None and run['turn'] < len(turns):
-      found[run['stop'] - 1] = turns[run['turn']].reward
-  return found
+      rewards[run['stop'] - 1] = turns[run['turn']].reward
+  return rewards
 
 
 def _ratio(last: np.ndarray, old: np.ndarray) -> list[float | None]:
@@ -242,7 +242,7 @@ async def _neighbours(
       (row['file_id'],),
   )
   group = row['episode_id'].rpartition('-')[0]
-  found = []
+  neighbours = []
   for other in others:
     place = places.get(other['line'])
     if place is None or other['line'] == row['line']:
@@ -259,11 +259,11 @@ async def _neighbours(
         and other['episode_id'].rpartition('-')[0] == group
     )
     if in_row or shares:
-      found.append({
+      neighbours.append({
           'line': other['line'],
           'episode_id': other['episode_id'],
           'in_row': in_row,
           'shares': shares,
           'start': place.start,
       })
-  return found
+  return neighbours

@@ -17,7 +17,7 @@ def at(moment: Moment, view: View | None) -> list[Block]:
     moment: the episode, and how far it is.
     view: of the environment.
   """
-  found = view(moment) if view else []
-  if moment.picture and not any(b['kind'] == 'picture' for b in found):
-    found = [blocks.picture(moment), *found]
-  return found or [blocks.text('Observation', moment.observation)]
+  view_blocks = view(moment) if view else []
+  if moment.picture and not any(b['kind'] == 'picture' for b in view_blocks):
+    view_blocks = [blocks.picture(moment), *view_blocks]
+  return view_blocks or [blocks.text('Observation', moment.observation)]

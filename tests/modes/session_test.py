@@ -48,7 +48,7 @@ def test_a_session_has_what_the_command_said(start):
   directory = start(sessions.append)
   (session,) = sessions
   assert session.config is CONFIG and session.directory == directory
-  assert session.first and not session.known and not session.console.quiet
+  assert session.first and not session.resumed and not session.console.quiet
   assert session.seed('rows', 3) == seeds.derive_seed(7, 'rows', 3)
   # Nothing that would refuse a corrected command.
   assert not (directory / workdir_lib.CONFIG).exists()
@@ -68,7 +68,7 @@ def on(monkeypatch):
 
 def test_the_first_day_is_kept(start, on):
   def mode(session):
-    found.append((session.config.agent.date, session.known))
+    found.append((session.config.agent.date, session.resumed))
     session.claim()
     save(session, len(found))
 
@@ -92,7 +92,7 @@ def test_the_first_day_is_kept(start, on):
 
 def test_a_run_from_before_days_were_kept_goes_on(start, on):
   def mode(session):
-    found.append((session.config.agent.date, session.known))
+    found.append((session.config.agent.date, session.resumed))
     session.claim()
     save(session, len(found))
 
@@ -111,7 +111,7 @@ def test_a_run_from_before_days_were_kept_goes_on(start, on):
 
 def test_a_claimed_workdir_is_known_and_refuses_another_run(start):
   def mode(session):
-    known.append(session.known)
+    known.append(session.resumed)
     session.claim()
     save(session, len(known))
 

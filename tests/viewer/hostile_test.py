@@ -129,11 +129,11 @@ def test_lines_of_gigabytes_count_as_broken(tmp_path, monkeypatch):
   path.write_text(f'{line}\n{line[:-1]}{" " * 9000}}}\n{line}\n{line[:-1]}')
   found = read(Job(str(path)))
   assert [row[0] for row in found.rows] == [0, 2]
-  assert (found.broken, found.known.lines) == (1, 3)
+  assert (found.broken, found.job.lines) == (1, 3)
   # It goes on where the file does.
   with path.open('a') as file:
     file.write('}\n')
-  assert [row[0] for row in read(found.known).rows] == [3]
+  assert [row[0] for row in read(found.job).rows] == [3]
 
   path = tmp_path / 'metrics.jsonl'
   long = '{"step": 1, "loss": 1.0' + ' ' * 9000 + '}'

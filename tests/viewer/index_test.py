@@ -205,7 +205,7 @@ def test_a_file_that_cannot_be_read_keeps_nothing_else_back(tmp_path, opened):
   pieces = dict(readers.pieces(jobs, 1))
   assert 'directory' in pieces[0].problem
   assert len(pieces[1].rows) == 4
-  assert pieces[2].known is None and not pieces[2].problem
+  assert pieces[2].job is None and not pieces[2].problem
   index.refresh()
   assert len(ids(index)) == 4
 
@@ -331,7 +331,7 @@ def test_a_file_read_in_parts_is_as_one_read_at_once(before, after, cut):
         for row in piece.rows
     ]
     assert rows == expected
-    assert tuple(counts) == (piece.broken, piece.known.lines, piece.known.read)
+    assert tuple(counts) == (piece.broken, piece.job.lines, piece.job.read)
 
 
 def test_columns_and_rows_agree():

@@ -183,8 +183,8 @@ def difference_ends(
       intervals.mean_covariance(gains, gains, clusters)
       * intervals.mean_covariance(losses, losses, clusters)
   )
-  known = scale > 0
-  correlation = np.where(known, cross / np.where(known, scale, 1.0), 0.0)
+  positive = scale > 0
+  correlation = np.where(positive, cross / np.where(positive, scale, 1.0), 0.0)
   gained, lost = gains.mean(-1), losses.mean(-1)
   distance = lambda a, b: np.sqrt(
       np.maximum(a**2 + b**2 - 2 * correlation * a * b, 0.0)

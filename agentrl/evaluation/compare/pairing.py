@@ -179,18 +179,18 @@ def adjusted(rows: Sequence[PairedRow]) -> list[PairedRow]:
     whole = row.subtask == ALL
     if row.p_value is not None and (pairs > 1 or not whole):
       families[row.env, row.metric, whole].append((i, row.p_value))
-  found = list(rows)
+  adjusted_rows = list(rows)
   for (_, _, whole), members in families.items():
     kind = 'pairs' if whole else 'pairs and subtasks'
     p_values = comparison.holm([p_value for _, p_value in members])
     for (i, _), p_value in zip(members, p_values, strict=True):
-      found[i] = msgspec.structs.replace(
+      adjusted_rows[i] = msgspec.structs.replace(
           rows[i],
           p_holm=p_value,
           holm_family=kind if pairs > 1 else 'subtasks',
           holm_tests=len(members),
       )
-  return found
+  return adjusted_rows
 
 
 def bounds(metric: str) -> tuple[float, float] | None:
@@ -203,7 +203,7 @@ def episode_outcomes(a: Side, b: Side, env: str) -> EpisodeOutcomes:
   (first,), (second,) = a.runs, b.runs
   panel = first.panels[env]
   subtask = dict(zip(panel.task_ids, panel.subtasks, strict=True))
-  found = comparison.outcomes(
+  outcomes = comparison.outcomes(
       values_of(a, env, 'success'), values_of(b, env, 'success')
   )
 
@@ -218,7 +218,7 @@ def episode_outcomes(a: Side, b: Side, env: str) -> EpisodeOutcomes:
     )
 
   by_outcome = {
-      name: tuple(map(pair, keys)) for name, keys in found._asdict().items()
+      name: tuple(map(pair, keys)) for name, keys in outcomes._asdict().items()
   }
   return EpisodeOutcomes(env=env, a=a.label, b=b.label, **by_outcome)
 
@@ -253,10 +253,10 @@ def _any(values: Values) -> bool:
 
 def _subtasks(panel: Panel) -> dict[str, set[int]]:
   """Tasks by kind, where there is more than one kind."""
-  found: defaultdict[str, set[int]] = defaultdict(set)
+  tasks: defaultdict[str, set[int]] = defaultdict(set)
   for task, subtask in zip(panel.task_ids, panel.subtasks, strict=True):
-    found[subtask].add(task)
-  return dict(sorted(found.items())) if len(found) > 1 else {}
+    tasks[subtask].add(task)
+  return dict(sorted(tasks.items())) if len(tasks) > 1 else {}
 
 
 def _fill(
@@ -274,15 +274,15 @@ def _fill(
   ]
   numbers: dict[str, Any] = {'missing': len(first) - len(valid)}
   if outcomes:
-    found = comparison.outcomes(first, second)._asdict()
-    numbers |= {name: len(keys) for name, keys in found.items()}
+    by_outcome = comparison.outcomes(first, second)._asdict()
+    numbers |= {name: len(keys) for name, keys in by_outcome.items()}
   if not valid:
     return msgspec.structs.replace(row, **numbers)
   result = comparison.compare(
       first, second, seed=seed, clusters=clusters, bounds=bounds(row.metric)
   )
   figure = Figure.of(result.difference)
-  known = None not in (figure.low, figure.high)
+  has_interval = None not in (figure.low, figure.high)
   return msgspec.structs.replace(
       row,
       **numbers,
@@ -297,7 +297,7 @@ def _fill(
       test=result.test,
       detectable=(
           intervals.detectable_difference(result.difference, paired=True)
-          if known
+          if has_interval
           else None
       ),
       pairs=result.pairs,

@@ -121,9 +121,9 @@ def write(directory: pathlib.Path, name: str, data: bytes) -> pathlib.Path:
   return path
 
 
-def to_json(found: msgspec.Struct) -> bytes:
+def to_json(document: msgspec.Struct) -> bytes:
   """The bytes of a JSON file."""
-  return msgspec.json.format(msgspec.json.encode(found), indent=2) + b'\n'
+  return msgspec.json.format(msgspec.json.encode(document), indent=2) + b'\n'
 
 
 def _compare(pairs: Sequence[tuple[Side, Side]], seed: int) -> Compared:

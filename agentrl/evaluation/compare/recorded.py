@@ -58,13 +58,13 @@ def read(specs: Sequence[str]) -> list[list[Recorded]]:
     DataError: an evaluation is unfinished, damaged or of another format, or its
       episodes are not those of its panels.
   """
-  found: list[list[tuple[pathlib.Path, Results, PolicyRecord]]] = []
+  by_spec: list[list[tuple[pathlib.Path, Results, PolicyRecord]]] = []
   seen = set()
   for spec in specs:
     directory, name = _parse(spec)
     evaluation = results_lib.read(directory)
     chosen = _choose(evaluation, directory, name)
-    found.append([(directory, evaluation, policy) for policy in chosen])
+    by_spec.append([(directory, evaluation, policy) for policy in chosen])
     for policy in chosen:
       key = directory.resolve(), policy.name
       if key in seen:
@@ -74,7 +74,7 @@ def read(specs: Sequence[str]) -> list[list[Recorded]]:
         )
       seen.add(key)
   # Episodes take longest to read: not before all names are known to be right.
-  return [[_record(*policy) for policy in policies] for policies in found]
+  return [[_record(*policy) for policy in policies] for policies in by_spec]
 
 
 def labels(policies: Sequence[Recorded]) -> list[str]:
@@ -105,9 +105,9 @@ def _choose(
 ) -> list[PolicyRecord]:
   chosen = [p for p in evaluation.policies if name in (None, p.name)]
   if not chosen:
-    known = ', '.join(p.name for p in evaluation.policies)
+    names = ', '.join(p.name for p in evaluation.policies)
     raise ConfigError(
-        f'The evaluation in {directory} has no policy {name!r}; it has {known}.'
+        f'The evaluation in {directory} has no policy {name!r}; it has {names}.'
     )
   return chosen
 
@@ -152,18 +152,18 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
         ' that episode is played again.'
     ) from broken
 
-  found: dict[Key, Played] = {}
+  outcomes: dict[Key, Played] = {}
   counts: collections.Counter[Key] = collections.Counter()
   for episode in episodes_lib.read(path, on_broken=refuse):
     key = pair_key(panel, journal.key(episode))
-    found[key] = outcome_of(episode)
+    outcomes[key] = outcome_of(episode)
     counts[key] += 1
   expected = list(
       itertools.product(panel.task_ids, range(panel.samples * panel.attempts))
   )
   if counts != collections.Counter(expected):
-    lacking = [key for key in expected if key not in found]
-    foreign = sorted(found.keys() - set(expected))
+    lacking = [key for key in expected if key not in outcomes]
+    foreign = sorted(outcomes.keys() - set(expected))
     twice = [key for key, count in counts.items() if count > 1]
     raise DataError(
         f'{path} does not hold the episodes of its panel, as (task, sample):'
@@ -171,7 +171,7 @@ def _episodes(path: pathlib.Path, panel: Panel) -> dict[Key, Played]:
         f' {len(foreign)} are foreign {foreign[:3]}, {len(twice)} are there'
         f' more than once {twice[:3]}. {again}'
     )
-  return {key: found[key] for key in expected}
+  return {key: outcomes[key] for key in expected}
 
 
 def pair_key(panel: Panel, key: journal.Key) -> Key:

@@ -85,19 +85,19 @@ _SEED_COLUMNS = (
 Columns = Sequence[tuple[str, Any]]
 
 
-def show(console: rich.console.Console, found: Compared) -> None:
+def show(console: rich.console.Console, record: Compared) -> None:
   """Prints the tables; in a pipe one table, all of a row in its line."""
   if console.is_terminal:
-    shown = _SHOWN + ('p (Holm)',) * (_pairs(found) > 1)
+    shown = _SHOWN + ('p (Holm)',) * (_pairs(record) > 1)
     columns = [column for column in _COLUMNS if column[0] in shown]
-    for title, rows in _by_pair(found):
+    for title, rows in _by_pair(record):
       print_table(console, rows, columns, title)
   else:
-    rows = list(_distinct(found))
+    rows = list(_distinct(record))
     print_table(console, rows, _PAIR + _COLUMNS, 'Differences a - b')
-  if found.seed_rows:
-    print_table(console, found.seed_rows, _SEED_COLUMNS, _ALGORITHMS)
-  for line in [*_unpaired(found), *_family(found)]:
+  if record.seed_rows:
+    print_table(console, record.seed_rows, _SEED_COLUMNS, _ALGORITHMS)
+  for line in [*_unpaired(record), *_family(record)]:
     console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -122,22 +122,22 @@ def print_table(
   console.out('\n'.join(lines), highlight=False)
 
 
-def to_markdown(found: Compared) -> str:
+def to_markdown(record: Compared) -> str:
   """The report: who, on what, differences, settings, what was left out."""
-  parts = ['# Comparison', _who(found), _on_what(found)]
-  for title, rows in _by_pair(found):
+  parts = ['# Comparison', _who(record), _on_what(record)]
+  for title, rows in _by_pair(record):
     parts += [f'## {title}', _table(rows, _COLUMNS)]
-  parts += [_OVER_TASKS, _DETECTABLE, *_family(found), _COUNTS]
-  if found.seed_rows:
-    table = _table(found.seed_rows, _SEED_COLUMNS)
+  parts += [_OVER_TASKS, _DETECTABLE, *_family(record), _COUNTS]
+  if record.seed_rows:
+    table = _table(record.seed_rows, _SEED_COLUMNS)
     parts += [f'## {_ALGORITHMS}', table, _OVER_SEEDS]
-  if found.outcomes:
+  if record.outcomes:
     parts.append(
         'Episode ids of what was won, lost, both, neither and missing are in'
         ' `comparison.json` under `outcomes`.'
     )
-  if found.settings:
-    parts += ['## Settings that differ', _settings(found)]
+  if record.settings:
+    parts += ['## Settings that differ', _settings(record)]
   return '\n\n'.join(parts) + '\n'
 
 
@@ -156,25 +156,25 @@ def to_csv(rows: Sequence[msgspec.Struct]) -> str:
   return file.getvalue()
 
 
-def _by_pair(found: Compared) -> Iterator[tuple[str, list[PairedRow]]]:
+def _by_pair(record: Compared) -> Iterator[tuple[str, list[PairedRow]]]:
   """Title and rows of each environment and pair of sides."""
   pair = lambda row: (row.env, row.a, row.b)
-  for (env, a, b), rows in itertools.groupby(_distinct(found), key=pair):
+  for (env, a, b), rows in itertools.groupby(_distinct(record), key=pair):
     yield f'{env}: {a} (a) - {b} (b), intervals over tasks', list(rows)
 
 
-def _distinct(found: Compared) -> Iterator[PairedRow]:
+def _distinct(record: Compared) -> Iterator[PairedRow]:
   """Rows but those that repeat success, since a pair misses no episode."""
   key = lambda row: (row.env, row.a, row.b)
   missing = {
-      key(row) for row in found.rows if row.metric == 'success' and row.missing
+      key(row) for row in record.rows if row.metric == 'success' and row.missing
   }
-  for row in found.rows:
+  for row in record.rows:
     if row.metric != ERRORS_FAIL or key(row) in missing:
       yield row
 
 
-def _who(found: Compared) -> str:
+def _who(record: Compared) -> str:
   columns = (
       ('policy', lambda x: x.label),
       ('evaluation', lambda x: x.evaluation),
@@ -183,10 +183,10 @@ def _who(found: Compared) -> str:
       ('weight version', lambda x: x.policy.weight_version or ''),
       ('fingerprint', lambda x: (x.policy.fingerprint or '')[:12]),
   )
-  return _table(found.policies, columns)
+  return _table(record.policies, columns)
 
 
-def _on_what(found: Compared) -> str:
+def _on_what(record: Compared) -> str:
   columns = (
       ('env', lambda x: x.env),
       ('tasks', lambda x: str(x.tasks)),
@@ -196,15 +196,15 @@ def _on_what(found: Compared) -> str:
   )
   lines = [
       f'Left out for {x.a} and {x.b}: {x.env}, which only {x.only} has.'
-      for x in found.skipped
+      for x in record.skipped
   ]
-  lines += _unpaired(found)
-  return '\n\n'.join([_table(found.panels, columns), *lines])
+  lines += _unpaired(record)
+  return '\n\n'.join([_table(record.panels, columns), *lines])
 
 
-def _unpaired(found: Compared) -> Iterator[str]:
+def _unpaired(record: Compared) -> Iterator[str]:
   """Lines about tasks that only one side of a pair has played."""
-  for x in found.unpaired:
+  for x in record.unpaired:
     yield (
         f'{x.env}: {x.a} and {x.b} played panels of different tasks. Compared'
         f' are the {x.tasks} of both; left out: {x.only_a} of {x.a} alone,'
@@ -212,19 +212,19 @@ def _unpaired(found: Compared) -> Iterator[str]:
     )
 
 
-def _pairs(found: Compared) -> int:
-  return len({(row.a, row.b) for row in found.rows})
+def _pairs(record: Compared) -> int:
+  return len({(row.a, row.b) for row in record.rows})
 
 
-def _family(found: Compared) -> Iterator[str]:
+def _family(record: Compared) -> Iterator[str]:
   """A line about what the p-values are adjusted for, where any is."""
-  families = {row.holm_family for row in found.rows} - {None}
+  families = {row.holm_family for row in record.rows} - {None}
   if not families:
     return
   start = (
       '`p (Holm)` is adjusted for the tests of one metric in one environment'
   )
-  if _pairs(found) == 1:
+  if _pairs(record) == 1:
     yield f'{start}: those of all subtasks. `p` is of each test by itself.'
     return
   subtasks = 'pairs and subtasks' in families
@@ -235,16 +235,16 @@ def _family(found: Compared) -> Iterator[str]:
   )
 
 
-def _settings(found: Compared) -> str:
-  said = lambda value: json.dumps(value, ensure_ascii=False)
+def _settings(record: Compared) -> str:
+  as_json = lambda value: json.dumps(value, ensure_ascii=False)
   columns = (
       ('a', lambda x: x.a),
       ('b', lambda x: x.b),
       ('setting', lambda x: x.name),
-      ('of a', lambda x: said(x.value_a)),
-      ('of b', lambda x: said(x.value_b)),
+      ('of a', lambda x: as_json(x.value_a)),
+      ('of b', lambda x: as_json(x.value_b)),
   )
-  return _table(found.settings, columns)
+  return _table(record.settings, columns)
 
 
 def _table(rows: Iterable[Any], columns: Columns) -> str:

@@ -126,7 +126,7 @@ def paired(side: Side, panels: Mapping[str, Panel]) -> Side:
 
 def unpaired(a: Side, b: Side, panels: Mapping[str, Panel]) -> list[Unpaired]:
   """The panels, by `common_panels`, that are not all of what was played."""
-  found = []
+  partial_panels = []
   for env, panel in panels.items():
     only_a, only_b = (
         len(
@@ -136,7 +136,7 @@ def unpaired(a: Side, b: Side, panels: Mapping[str, Panel]) -> list[Unpaired]:
         for side in (a, b)
     )
     if only_a or only_b:
-      found.append(
+      partial_panels.append(
           Unpaired(
               env=env,
               a=a.label,
@@ -146,7 +146,7 @@ def unpaired(a: Side, b: Side, panels: Mapping[str, Panel]) -> list[Unpaired]:
               only_b=only_b,
           )
       )
-  return found
+  return partial_panels
 
 
 def differing_settings(
@@ -178,34 +178,34 @@ def differing_settings(
 def _settings(side: Side, envs: Collection[str]) -> dict[str, Any]:
   """Values by name; a list by run where the runs of a side differ."""
   runs = [_settings_of(run, envs) for run in side.runs]
-  found = {}
+  settings = {}
   for name in dict.fromkeys(name for run in runs for name in run):
     values = [run.get(name) for run in runs]
     same = all(value == values[0] for value in values)
-    found[name] = values[0] if same else values
-  return found
+    settings[name] = values[0] if same else values
+  return settings
 
 
 def _settings_of(run: Recorded, envs: Collection[str]) -> dict[str, Any]:
-  found: dict[str, Any] = {'template': run.policy.template}
-  found |= _flat(run.policy.sampler, 'sampler.')
+  settings: dict[str, Any] = {'template': run.policy.template}
+  settings |= _flat(run.policy.sampler, 'sampler.')
   for section in _SECTIONS:
-    found |= _flat(run.config.get(section, {}), f'{section}.')
+    settings |= _flat(run.config.get(section, {}), f'{section}.')
   for env in envs:
     values = msgspec.to_builtins(run.panels[env])
     values = {k: v for k, v in values.items() if k not in _IN_HASH}
-    found |= _flat(values, f'{env}.')
-  return found
+    settings |= _flat(values, f'{env}.')
+  return settings
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-  found: dict[str, Any] = {}
+  leaves: dict[str, Any] = {}
   for name, value in values.items():
     if isinstance(value, Mapping) and value:
-      found |= _flat(value, f'{prefix}{name}.')
+      leaves |= _flat(value, f'{prefix}{name}.')
     else:
-      found[prefix + name] = value
-  return found
+      leaves[prefix + name] = value
+  return leaves
 
 
 def _check_panels(a: Recorded, b: Recorded, env: str) -> None:

@@ -113,9 +113,9 @@ def of_panel(
 
   yield from points(TURNS, range(1, panel.horizon + 1), lambda e: len(e.acts))
   tokens = [_tokens(e) for task in tasks for e in task]
-  known = [count for count in tokens if count is not None]
-  if len(known) == len(tokens) and max(known) > 0:
-    limits = grid(max(min(known), 1), max(known))
+  counts = [count for count in tokens if count is not None]
+  if len(counts) == len(tokens) and max(counts) > 0:
+    limits = grid(max(min(counts), 1), max(counts))
     yield from points(TOKENS, limits, _tokens)
 
 
@@ -150,8 +150,8 @@ def write(directory: pathlib.Path, curves: Curves) -> None:
 def _tokens(episode: Episode) -> int | None:
   """Tokens that an episode sampled; None: an endpoint did not count them."""
   counts = [turn.completion_tokens for turn in episode.turns]
-  known = [count for count in counts if count is not None]
-  return sum(known) if len(known) == len(counts) else None
+  numbers = [count for count in counts if count is not None]
+  return sum(numbers) if len(numbers) == len(counts) else None
 
 
 def _sampled(episode: Episode, by: str, limit: int) -> int | None:
@@ -179,9 +179,9 @@ def _mean(
   """The mean over tasks of each task's mean; None if a value is."""
   means = []
   for task in tasks:
-    known = [x for x in map(value, task) if x is not None]
-    if len(known) < len(task):
+    values = [x for x in map(value, task) if x is not None]
+    if len(values) < len(task):
       return None
     if task:
-      means.append(statistics.fmean(known))
+      means.append(statistics.fmean(values))
   return statistics.fmean(means)

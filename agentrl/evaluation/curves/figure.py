@@ -71,10 +71,10 @@ def figure(curves: Curves) -> Any:
       curves_report.by_temperature(curves, panel) for panel in panels
   )
   columns = len(units) + has_temperatures
-  made = figure_lib.Figure(
+  drawing = figure_lib.Figure(
       figsize=(3.6 * columns + 1.8, 2.9 * len(panels)), layout='constrained'
   )
-  rows = made.subplots(len(panels), columns, squeeze=False)
+  rows = drawing.subplots(len(panels), columns, squeeze=False)
   names = [policy.name for policy in curves.policies]
   colours = dict(zip(names, itertools.cycle(_COLOURS), strict=False))
   ks = sorted({point.k for point in curves.points})
@@ -88,20 +88,20 @@ def figure(curves: Curves) -> Any:
     for axes in row:
       axes.set_ylim(-0.02, 1.02)
     row[0].set_ylabel(f'success on {panel.env}')
-  made.legend(
+  drawing.legend(
       handles=_handles(colours, lines),
       loc='outside right upper',
       frameon=False,
   )
-  return made
+  return drawing
 
 
 def _draw_totals(
     axes: Any, points: Sequence[Point], colours: Colours, lines: Lines
 ) -> None:
   key = lambda x: (x.policy, x.k)
-  for (policy, k), found in itertools.groupby(sorted(points, key=key), key=key):
-    line = sorted(found, key=lambda x: x.total)
+  for (policy, k), group in itertools.groupby(sorted(points, key=key), key=key):
+    line = sorted(group, key=lambda x: x.total)
     totals = [x.total for x in line]
     _draw_line(axes, totals, line, colours[policy], lines[k])
   if points:
@@ -114,8 +114,8 @@ def _draw_temperatures(
 ) -> None:
   for line in curves_report.by_temperature(curves, panel).values():
     for k in line[0][1]:
-      found = [(temperature, at[k]) for temperature, at in line if k in at]
-      temperatures, points = zip(*found, strict=True)
+      pairs = [(temperature, at[k]) for temperature, at in line if k in at]
+      temperatures, points = zip(*pairs, strict=True)
       # In the colour of the lowest temperature.
       _draw_line(
           axes, temperatures, points, colours[line[0][1][1].policy], lines[k]
@@ -142,13 +142,13 @@ def _handles(colours: Colours, lines: Lines) -> list[Any]:
   """The legend of colours and, where there are several, of lines."""
   from matplotlib import lines as lines_lib
 
-  found = [
+  handles = [
       lines_lib.Line2D([], [], color=colour, label=name)
       for name, colour in colours.items()
   ]
   if len(lines) < 2:
-    return found
-  return found + [
+    return handles
+  return handles + [
       lines_lib.Line2D(
           [],
           [],

@@ -50,16 +50,16 @@ def by_temperature(
     By source, in order of temperature, the points by k.
   """
   at = _grouped(curves.of(panel.env, TURNS), 'limit')
-  found: dict[str, list[tuple[float, dict[int, Point]]]] = {}
+  lines: dict[str, list[tuple[float, dict[int, Point]]]] = {}
   for policy in curves.policies:
     temperature, whole = temperature_of(policy), at.get(
         (policy.name, panel.horizon)
     )
     if temperature is not None and whole is not None:
-      found.setdefault(policy.source, []).append((temperature, whole))
+      lines.setdefault(policy.source, []).append((temperature, whole))
   return {
       source: sorted(line, key=lambda x: x[0])
-      for source, line in found.items()
+      for source, line in lines.items()
       if len(line) > 1
   }
 
@@ -72,12 +72,12 @@ def figure_name(k: int) -> str:
 def _tables(curves: Curves, panel: Panel) -> dict[str, Table]:
   """Tables by title; without rows where there is nothing to show."""
   turns, tokens = (curves.of(panel.env, by) for by in (TURNS, TOKENS))
-  found = {'Turns allowed': _by_limit(panel, turns)}
+  tables = {'Turns allowed': _by_limit(panel, turns)}
   if any(x.k > 1 for x in turns):
-    found['The same turns in all'] = _by_total(turns, TURNS)
-  found['The same sampled tokens in all'] = _by_total(tokens, TOKENS)
-  found['Temperature'] = _temperatures(curves, panel)
-  return found
+    tables['The same turns in all'] = _by_total(turns, TURNS)
+  tables['The same sampled tokens in all'] = _by_total(tokens, TOKENS)
+  tables['Temperature'] = _temperatures(curves, panel)
+  return tables
 
 
 def _by_limit(panel: Panel, points: Sequence[Point]) -> Table:
@@ -94,11 +94,11 @@ def _by_limit(panel: Panel, points: Sequence[Point]) -> Table:
 
 def _by_total(points: Sequence[Point], by: str) -> Table:
   """Success by the sum over attempts; of several k where two of them meet."""
-  ks, found = _ks(points), _grouped(points, 'total')
-  shown = set(grid(1, max((total for _, total in found), default=1)))
+  ks, groups = _ks(points), _grouped(points, 'total')
+  shown = set(grid(1, max((total for _, total in groups), default=1)))
   rows = [
       [policy, str(total), *_cells(at, ks)]
-      for (policy, total), at in found.items()
+      for (policy, total), at in groups.items()
       if total in shown and len(at) >= min(len(ks), 2)
   ]
   attempts = [f'{k} attempts' if k > 1 else '1 attempt' for k in ks]

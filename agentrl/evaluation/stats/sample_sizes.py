@@ -65,7 +65,7 @@ class SizePlans(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    given: dict[str, float | None],
+    parameters: dict[str, float | None],
     estimates: dict[str, float],
     *,
     env: str,
@@ -76,7 +76,7 @@ def plan(
   """A plan from what is given, else estimated, else assumed.
 
   Args:
-    given: `rate`, `icc` and `agreement`; None: not given.
+    parameters: `rate`, `icc` and `agreement`; None: not given.
     estimates: those that evaluations show, see `estimate`.
     env: for the record.
     difference: to be shown.
@@ -86,15 +86,15 @@ def plan(
   Raises:
     ConfigError: the numbers contradict each other, or no panel is enough.
   """
-  found = {}
-  for name, value in given.items():
+  assumptions = {}
+  for name, value in parameters.items():
     if value is not None:
-      found[name] = Assumption(value, GIVEN)
+      assumptions[name] = Assumption(value, GIVEN)
     elif name in estimates:
-      found[name] = Assumption(estimates[name], ESTIMATED)
+      assumptions[name] = Assumption(estimates[name], ESTIMATED)
     else:
-      found[name] = Assumption(_UNKNOWN[name], ASSUMED)
-  numbers = {name: assumption.value for name, assumption in found.items()}
+      assumptions[name] = Assumption(_UNKNOWN[name], ASSUMED)
+  numbers = {name: assumption.value for name, assumption in assumptions.items()}
   if numbers['rate'] + difference > 1:
     raise ConfigError(
         f'A success of {numbers["rate"]:.3f} cannot grow by'
@@ -110,7 +110,7 @@ def plan(
       env=env,
       difference=difference,
       power=power_wanted,
-      **found,
+      **assumptions,
       sizes=tuple(
           PlannedSize(size.samples, size.tasks, size.episodes) for size in sizes
       ),
@@ -142,13 +142,13 @@ def estimate(a: Recorded, b: Recorded | None, env: str) -> dict[str, float]:
           f' {env}: give plan.rate and plan.icc.'
       )
   rates = [float(np.mean([np.mean(x) for x in t.values()])) for t in tasks]
-  found = {'rate': min(rates)}
+  estimates = {'rate': min(rates)}
   if any(all(len(x) < 2 for x in t.values()) or len(t) < 2 for t in tasks):
-    return found
+    return estimates
   iccs = [power.intraclass_correlation(list(t.values())) for t in tasks]
-  found['icc'] = float(np.mean(iccs))
+  estimates['icc'] = float(np.mean(iccs))
   if b is None:
-    return found
+    return estimates
   both = [task for task in tasks[0] if task in tasks[1]]
   between = [
       icc * rate * (1 - rate) for icc, rate in zip(iccs, rates, strict=True)
@@ -156,14 +156,14 @@ def estimate(a: Recorded, b: Recorded | None, env: str) -> dict[str, float]:
   if len(both) > 1 and min(between) > 0:
     means = [[float(np.mean(t[task])) for task in both] for t in tasks]
     agreement = np.cov(means[0], means[1])[0, 1] / np.sqrt(np.prod(between))
-    found['agreement'] = float(np.clip(agreement, -1, 1))
-  return found
+    estimates['agreement'] = float(np.clip(agreement, -1, 1))
+  return estimates
 
 
 def plans_of(
     a: Recorded,
     b: Recorded | None,
-    given: dict[str, float | None],
+    parameters: dict[str, float | None],
     *,
     difference: float,
     samples: Sequence[int],
@@ -180,7 +180,7 @@ def plans_of(
     envs = list(common_panels(Side('a', [a]), Side('b', [b]))[0])
   return [
       plan(
-          given,
+          parameters,
           estimate(a, b, env),
           env=env,
           difference=difference,
@@ -191,18 +191,20 @@ def plans_of(
   ]
 
 
-def describe(found: SizePlan) -> str:
+def describe(size_plan: SizePlan) -> str:
   """One line: what is to be shown, and what is assumed."""
-  better = found.rate.value + found.difference
-  said = ', '.join(
-      f'{name} {getattr(found, name).value:.3f} ({getattr(found, name).origin})'
+  better = size_plan.rate.value + size_plan.difference
+  assumptions = ', '.join(
+      f'{name} {getattr(size_plan, name).value:.3f}'
+      f' ({getattr(size_plan, name).origin})'
       for name in ('rate', 'icc', 'agreement')
   )
   line = (
-      f'{found.env + ": " if found.env else ""}success {found.rate.value:.3f}'
-      f' against {better:.3f}, shown with chance {found.power}; {said}'
+      f'{size_plan.env + ": " if size_plan.env else ""}success'
+      f' {size_plan.rate.value:.3f} against {better:.3f}, shown with chance'
+      f' {size_plan.power}; {assumptions}'
   )
-  if found.icc.origin == ASSUMED:
+  if size_plan.icc.origin == ASSUMED:
     line += (
         '. Without icc the samples of a task count as independent: right for'
         ' k = 1, too few tasks for more'
@@ -212,8 +214,8 @@ def describe(found: SizePlan) -> str:
 
 def _by_task(run: Recorded, env: str) -> dict[int, list[float]]:
   """Success of each valid episode, by task."""
-  found = defaultdict(list)
+  successes = defaultdict(list)
   for key, value in pairing.values_of(Side('', [run]), env, 'success').items():
     if value is not None:
-      found[key[0]].append(value)
-  return dict(found)
+      successes[key[0]].append(value)
+  return dict(successes)

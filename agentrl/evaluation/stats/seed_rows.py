@@ -66,7 +66,7 @@ def compare_algorithms(
   rows = []
   for metric in pairing.METRICS:
     scores = [_scores(side, envs, metric) for side in (a, b)]
-    shared = [env for env in envs if all(env in found for found in scores)]
+    shared = [env for env in envs if all(env in by_env for by_env in scores)]
     parts = {env: [env] for env in shared}
     if len(shared) > 1 and pairing.bounds(metric) is not None:
       parts[ALL] = shared
@@ -87,19 +87,19 @@ def _scores(
     side: Side, envs: Sequence[str], metric: str
 ) -> dict[str, tuple[float, ...]]:
   """A score a run by environment, without those that report no progress."""
-  found = {}
+  by_env = {}
   for env in envs:
     scores = [pairing.score(run, env, metric) for run in side.runs]
-    known = tuple(score for score in scores if score is not None)
-    if len(known) == len(scores):
-      found[env] = known
+    valid = tuple(score for score in scores if score is not None)
+    if len(valid) == len(scores):
+      by_env[env] = valid
     elif metric != 'progress':
       run = side.runs[scores.index(None)]
       raise PanelError(
           f'{run.policy.name!r} of {run.directory} has no valid episode in'
           f' {env}, and so no score: evaluate it again.'
       )
-  return found
+  return by_env
 
 
 def _row(
@@ -107,8 +107,8 @@ def _row(
     metric: str,
     side: str,
     scores: dict[str, tuple[float, ...]],
-    found: SeedInterval,
+    interval: SeedInterval,
 ) -> SeedRow:
   return SeedRow(
-      env=env, metric=metric, side=side, scores=scores, **found._asdict()
+      env=env, metric=metric, side=side, scores=scores, **interval._asdict()
   )

@@ -77,9 +77,9 @@ class Opening:
 
   def record(self, **fields: Any) -> PolicyRecord:
     """The record of this policy, with these fields besides its name."""
-    found = self.evaluated
+    policy = self.evaluated
     return PolicyRecord(
-        name=found.name, kind=found.kind, source=found.source, **fields
+        name=policy.name, kind=policy.kind, source=policy.source, **fields
     )
 
 

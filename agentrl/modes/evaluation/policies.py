@@ -26,20 +26,20 @@ def open_policy(opening: Opening) -> OpenPolicy:
     AgentrlError: it cannot be opened.
     Interrupted: the user asked to stop.
   """
-  found = _KINDS[opening.evaluated.kind](opening)
+  policy = _KINDS[opening.evaluated.kind](opening)
   before = _read_record(opening)
-  if before not in (None, found.record) and opening.has_episodes:
-    old, new = msgspec.to_builtins(before), msgspec.to_builtins(found.record)
+  if before not in (None, policy.record) and opening.has_episodes:
+    old, new = msgspec.to_builtins(before), msgspec.to_builtins(policy.record)
     changed = [
         f'{x}={old[x]!r} (now {new[x]!r})' for x in old if old[x] != new[x]
     ]
     raise ConfigError(
-        f'{opening.directory} has episodes of {found.record.name} with'
+        f'{opening.directory} has episodes of {policy.record.name} with'
         f' {", ".join(changed)}; use another --workdir.'
     )
   opening.record_path.parent.mkdir(parents=True, exist_ok=True)
-  opening.record_path.write_bytes(msgspec.json.encode(found.record) + b'\n')
-  return found
+  opening.record_path.write_bytes(msgspec.json.encode(policy.record) + b'\n')
+  return policy
 
 
 def record_of(

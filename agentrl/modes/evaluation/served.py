@@ -77,8 +77,8 @@ def _tokenizer_of(
   Raises:
     ConfigError: it names none, or one that is not here.
   """
-  said = info.get('tokenizer_path') or info.get('model_path')
-  name = chosen or said
+  default = info.get('tokenizer_path') or info.get('model_path')
+  name = chosen or default
   way_out = 'name one: --config.model.tokenizer=FOLDER'
   if not isinstance(name, str):
     raise ConfigError(f'{url} names no tokenizer; {way_out}.')
