@@ -1,5 +1,10 @@
-"""Tests for launch.py: what it refuses, and how."""
+"""Tests for launch.py: what it refuses, and how.
 
+Of each kind one command is started as a user does; its siblings are forks of a
+process that has imported what takes long.
+"""
+
+import functools
 import json
 import os
 import pathlib
@@ -11,6 +16,7 @@ import pytest
 
 from agentrl.config import leaves, read, record
 from configs import quickstart
+from tests import forks
 
 ROOT = pathlib.Path(__file__).parent.parent
 QUICKSTART = '--config=configs/quickstart.py:tiny'
@@ -26,10 +32,45 @@ def launch(*flags):
   )
 
 
+@pytest.fixture(name='parse', scope='module')
+def _parse():
+  """`launch` for what ends before its mode is imported."""
+  # A mode is not imported: a fork is as slow to end as its modules are many.
+  with forks.starter('agentrl.config.report', 'agentrl.runtime.workdir') as run:
+    yield functools.partial(run, 'launch.py')
+
+
+@pytest.fixture(name='enter', scope='module')
+def _enter():
+  """`launch` for what its mode does."""
+  with forks.starter('agentrl.modes.train', 'agentrl.planning.report') as run:
+    yield functools.partial(run, 'launch.py')
+
+
+def check_refused(result, said):
+  """A command has ended as one that the user has to mend."""
+  assert result.returncode == 2, result.stderr
+  assert 'Traceback' not in result.stderr
+  (line,) = result.stderr.strip().splitlines()
+  assert line.startswith('ConfigError: ') and said in line
+  assert result.stdout == ''
+
+
 @pytest.mark.parametrize(
     'flags, said',
     [
         ((), '--config=configs/quickstart.py'),
+        ((QUICKSTART, '--wrokdir=x'), '--wrokdir. Did you mean --workdir?'),
+        ((QUICKSTART, '--config.env.options.level=x'), 'did you mean levels?'),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
+  check_refused(launch(*flags), said)
+
+
+@pytest.mark.parametrize(
+    'flags, said',
+    [
         (('--config=configs/none.py',), "no config file 'configs/none.py'"),
         (('--config.seed=1', '--fields'), '--config=configs/quickstart.py'),
         ((QUICKSTART, '--config.mode=fly'), "'fly'; known: train, "),
@@ -44,10 +85,7 @@ def launch(*flags):
             (QUICKSTART, '--config.optim.warmup_stepz=1'),
             'field optim.warmup_stepz. Did you mean optim.warmup_steps?',
         ),
-        ((QUICKSTART, '--config.env.name=babay'), "'babay'; known: textcraft,"),
-        ((QUICKSTART, '--config.env.options.level=x'), 'did you mean levels?'),
         ((QUICKSTART, '--fields=optimm'), 'Did you mean optim?'),
-        ((QUICKSTART, '--wrokdir=x'), '--wrokdir. Did you mean --workdir?'),
         (('--confg=configs/quickstart.py',), 'Did you mean --config?'),
         ((QUICKSTART, '--dryrun'), 'Did you mean --dry_run?'),
         ((QUICKSTART, '--qqqq=1'), '--qqqq. --help lists them.'),
@@ -57,25 +95,32 @@ def launch(*flags):
         ((QUICKSTART, '--flagfile=none'), 'none'),
         ((QUICKSTART.replace('tiny', 'tiny=maybe'),), "'maybe'"),
         ((QUICKSTART + ',speed=9',), "'speed'; known: algo, tiny"),
-        ((QUICKSTART,), '--workdir=runs/NAME'),
-        ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
         ((QUICKSTART, '--device_memory_gib=24'), 'with --dry_run only'),
         ((QUICKSTART, '--dry_run', '--view'), '--view shows what a run writes'),
         ((QUICKSTART, '--config.sampler.api_key=k'), 'sampler.api_key_file'),
     ],
 )
-def test_what_cannot_be_run_is_one_line_and_exit_code_two(flags, said):
-  result = launch(*flags)
-  assert result.returncode == 2, result.stderr
-  assert 'Traceback' not in result.stderr
-  (line,) = result.stderr.strip().splitlines()
-  assert line.startswith('ConfigError: ') and said in line
-  assert result.stdout == ''
+def test_words_that_cannot_be_used_are_one_line_and_exit_code_two(
+    parse, flags, said
+):
+  check_refused(parse(*flags), said)
+
+
+@pytest.mark.parametrize(
+    'flags, said',
+    [
+        ((QUICKSTART, '--config.env.name=babay'), "'babay'; known: textcraft,"),
+        ((QUICKSTART,), '--workdir=runs/NAME'),
+        ((QUICKSTART, '--workdir=launch.py/run'), 'Cannot write'),
+    ],
+)
+def test_what_a_mode_refuses_is_one_line_and_exit_code_two(enter, flags, said):
+  check_refused(enter(*flags), said)
 
 
 @pytest.mark.parametrize('flag', ['--help', '--helpfull', '-?'])
-def test_help_lists_modes_configs_and_flags(flag):
-  shown = launch(flag).stdout
+def test_help_lists_modes_configs_and_flags(parse, flag):
+  shown = (launch if flag == '--help' else parse)(flag).stdout
   for text in ('\n  serve_policy  ', '\n  configs/quickstart.py ', '--fields'):
     assert text in shown
   assert max(map(len, shown.partition('\nflags:')[0].splitlines())) <= 80
@@ -88,7 +133,6 @@ def test_help_lists_modes_configs_and_flags(flag):
         ('--help',),
         ('--helpfull',),
         ('--fields',),
-        (QUICKSTART, '--dry_run'),
     ],
 )
 def test_a_listing_whose_reader_has_gone_ends_without_a_word(flags):
@@ -106,22 +150,26 @@ def test_a_listing_whose_reader_has_gone_ends_without_a_word(flags):
   assert done.stderr == ''
 
 
-def test_full_help_has_the_fields_of_the_configs_mode():
-  assert '--config.seed:' in launch('--helpfull').stdout
-  shown = launch('--helpfull', '--config=configs/export.py').stdout
+def test_a_dry_run_whose_reader_has_gone_ends_without_a_word(enter):
+  assert enter(QUICKSTART, '--dry_run', reader=False).stderr == ''
+
+
+def test_full_help_has_the_fields_of_the_configs_mode(parse):
+  assert '--config.seed:' in parse('--helpfull').stdout
+  shown = parse('--helpfull', '--config=configs/export.py').stdout
   assert '--config.export.dtype:' in shown
   assert '--config.seed:' not in shown
 
 
-def test_fields_are_those_of_the_configs_mode():
+def test_fields_are_those_of_the_configs_mode(parse):
   shown = launch('--config=configs/quickstart.py', '--fields=optim').stdout
   assert [line.split()[0] for line in shown.splitlines()] == [
       'field',
       *(path for path in leaves('train') if path.startswith('optim.')),
   ]
-  shown = launch('--fields', '--config=configs/export.py').stdout
+  shown = parse('--fields', '--config=configs/export.py').stdout
   assert len(shown.splitlines()) == 1 + len(leaves('export'))
-  assert 'num_steps' in launch('--fields').stdout  # of mode 'train'
+  assert 'num_steps' in parse('--fields').stdout  # of mode 'train'
 
 
 def test_flags_are_parsed_before_jax_is_imported():
@@ -150,7 +198,6 @@ def shown_values(result):
 @pytest.mark.parametrize(
     'config, path, value',
     [
-        ('quickstart.py:algo=ppo,tiny', 'horizon.turns', '(3, 6)'),
         ('babyai_dpo.py:tiny', 'algo.loss', "'sigmoid'"),
         ('evaluate.py', 'sampler.max_running', '64'),
         ('serve_env.py:env=textcraft', 'env.name', "'textcraft'"),
@@ -158,10 +205,10 @@ def shown_values(result):
     ],
 )
 def test_a_dry_run_shows_what_a_config_means_and_starts_nothing(
-    tmp_path, config, path, value
+    enter, tmp_path, config, path, value
 ):
   workdir = tmp_path / 'run'
-  result = launch(
+  result = enter(
       '--dry_run', f'--config=configs/{config}', f'--workdir={workdir}'
   )
   assert result.returncode == 0, result.stderr
@@ -171,12 +218,12 @@ def test_a_dry_run_shows_what_a_config_means_and_starts_nothing(
   assert not workdir.exists()
 
 
-def test_a_dry_run_says_what_a_run_brought(tmp_path):
+def test_a_dry_run_says_what_a_run_brought(enter, tmp_path):
   config = quickstart.get_config('tiny')
   config.agent.format = 'react'
   (tmp_path / 'checkpoints' / '1').mkdir(parents=True)
   (tmp_path / 'config.json').write_text(json.dumps(record(read(config))))
-  result = launch(
+  result = enter(
       '--dry_run',
       '--config=configs/evaluate.py',
       f'--config.model.name={tmp_path}',
@@ -190,24 +237,36 @@ def test_a_dry_run_says_what_a_run_brought(tmp_path):
   assert found['eval.seed'] == ('3', 'flag')
 
 
-def test_a_dry_run_plans_what_a_run_needs():
-  result = launch('--dry_run', QUICKSTART, '--device_memory_gib=24')
+def test_a_dry_run_plans_what_a_run_needs(tmp_path):
+  workdir = tmp_path / 'run'
+  result = launch(
+      '--dry_run',
+      '--config=configs/quickstart.py:algo=ppo,tiny',
+      '--device_memory_gib=24',
+      f'--workdir={workdir}',
+  )
   assert result.returncode == 0, result.stderr
-  assert shown_values(result)['mode'] == ("'train'", 'config')
+  found = shown_values(result)
+  assert found['mode'] == ("'train'", 'config')
+  assert found['horizon.turns'][0] == '(3, 6)'
+  assert {origin for _, origin in found.values()} <= {'default', 'config'}
+  assert not workdir.exists()
   assert 'Plan of tiny-1m, 984,192 parameters, on 1 device' in result.stdout
   assert 'that fits 24 GiB beside the embedded engine' in result.stdout
 
 
-def test_a_dry_run_refuses_what_a_run_would():
-  result = launch('--dry_run', QUICKSTART, '--config.eval.horizon=0')
+def test_a_dry_run_refuses_what_a_run_would(enter):
+  result = enter('--dry_run', QUICKSTART, '--config.eval.horizon=0')
   assert result.returncode == 2 and result.stdout == ''
   assert 'eval.horizon must be at least 1' in result.stderr
-  result = launch('--dry_run', QUICKSTART, '--config.mesh.tensor=3')
+  result = enter('--dry_run', QUICKSTART, '--config.mesh.tensor=3')
   assert result.returncode == 2
   assert 'does not divide the 4 attention heads' in result.stderr
 
 
-def test_an_environment_server_that_answers_html_is_one_clear_error(tmp_path):
+def test_an_environment_server_that_answers_html_is_one_clear_error(
+    enter, tmp_path
+):
   # A real server of something else.
   server = subprocess.Popen(
       [sys.executable, '-m', 'http.server', '0', '--bind', '127.0.0.1'],
@@ -219,7 +278,7 @@ def test_an_environment_server_that_answers_html_is_one_clear_error(tmp_path):
   )
   try:
     port = server.stdout.readline().split('port ')[1].split()[0]
-    result = launch(
+    result = enter(
         QUICKSTART,
         f'--config.env.url=http://127.0.0.1:{port}',
         f'--workdir={tmp_path}/run',
@@ -251,16 +310,23 @@ def test_a_full_disk_is_one_line_whatever_was_being_written(tmp_path):
   assert 'File too large' in line
 
 
-@pytest.mark.parametrize('platform', ['cuda', 'rocm', 'nonsense'])
-def test_devices_that_are_not_here_are_one_line(
-    tmp_path, monkeypatch, platform
-):
-  monkeypatch.setenv('JAX_PLATFORMS', platform)
+@pytest.mark.parametrize(
+    'platform',
+    [
+        'cuda',  # known to jax, but not installed
+        'nonsense',
+        # Without its package as unknown as nonsense.
+        pytest.param('rocm', marks=pytest.mark.extra),
+    ],
+)
+def test_devices_that_are_not_here_are_one_line(tmp_path, platform):
   words = f"JAX_PLATFORMS='{platform}' cannot be used here"
-  result = launch(QUICKSTART, f'--workdir={tmp_path}')
-  assert result.returncode == 2, result.stderr
-  [line] = result.stderr.strip().splitlines()
-  assert line.startswith('ConfigError: ') and words in line
-  result = launch('--config=configs/doctor.py')
+  # Which jax reads when it is imported.
+  with forks.starter('agentrl.modes.train', JAX_PLATFORMS=platform) as run:
+    result = run('launch.py', QUICKSTART, f'--workdir={tmp_path}')
+    assert result.returncode == 2, result.stderr
+    [line] = result.stderr.strip().splitlines()
+    assert line.startswith('ConfigError: ') and words in line
+    result = run('launch.py', '--config=configs/doctor.py')
   assert result.returncode == 1 and 'Traceback' not in result.stderr
   assert words in result.stdout and 'unset JAX_PLATFORMS' in result.stdout

@@ -1,6 +1,7 @@
 """What agentrl imports is in its requirement files, by name."""
 
 import ast
+import functools
 import importlib.metadata
 import pathlib
 import re
@@ -19,6 +20,7 @@ def normalised(name):
   return re.sub(r'[-_.]+', '-', name).lower()
 
 
+@functools.cache
 def required():
   """Names of all distributions in the files."""
   found = set()
@@ -30,6 +32,7 @@ def required():
   return found
 
 
+@functools.cache
 def imported():
   """Top-level names of other packages -> the first file that imports them."""
   found = {}
@@ -47,9 +50,15 @@ def imported():
   return {k: v for k, v in found.items() if k not in own | ELSEWHERE}
 
 
+@functools.cache
+def distributions():
+  """Top-level names of packages -> the distributions that have them."""
+  return importlib.metadata.packages_distributions()
+
+
 @pytest.mark.parametrize('name', sorted(imported()))
 def test_every_import_is_of_a_package_in_a_requirement_file(name):
-  owners = importlib.metadata.packages_distributions().get(name)
+  owners = distributions().get(name)
   if owners is None:
     pytest.skip(f'{name} is not installed here')
   wanted = {normalised(owner) for owner in owners}

@@ -95,13 +95,6 @@ def version_params(version):
   return jax.tree.map(lambda x: 4 * x + 0.1 * version, init_params())
 
 
-def peaked_params(config, seed):
-  """Host arrays of distributions far from flat."""
-  module = transformer.Transformer(config, scan_layers=True)
-  params = transformer.init_params(module, jax.random.key(seed))
-  return jax.tree.map(lambda x: 4 * np.asarray(x), params)
-
-
 @functools.partial(jax.jit, static_argnums=0)
 def run_decoder(
     module, params, tokens, positions, segment_ids=None, cache=None

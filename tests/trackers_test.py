@@ -1,18 +1,16 @@
 """Trackers; TensorBoard's are tested in metrics_test, beside the lines."""
 
+import functools
 import importlib.util
 import json
-import os
-import pathlib
-import subprocess
-import sys
+import socket
 
 import pytest
 
 from agentrl import trackers
 from agentrl.errors import ConfigError
+from tests import forks
 
-ROOT = pathlib.Path(__file__).parents[1]
 KEY = 'a' * 40
 needs_wandb = pytest.mark.skipif(
     importlib.util.find_spec('wandb') is None,
@@ -42,15 +40,14 @@ found['wandb'].finish()
 """
 
 
-def run(folder, start, **variables):
-  return subprocess.run(
-      [sys.executable, '-c', PROGRAM, str(folder), str(start)],
-      cwd=ROOT,
-      env=os.environ | variables,
-      capture_output=True,
-      text=True,
-      timeout=120,
-  )
+@pytest.fixture(name='run', scope='module')
+def _run(tmp_path_factory):
+  """Runs the program in a folder from a step, with these variables."""
+  path = tmp_path_factory.mktemp('program') / 'program.py'
+  path.write_text(PROGRAM)
+  # Of what takes long; W&B starts nothing of its own before it is used.
+  with forks.starter('wandb', 'agentrl.metrics') as run:
+    yield functools.partial(run, str(path))
 
 
 def read_offline(path):
@@ -87,9 +84,9 @@ def history(records):
 
 
 @needs_wandb
-def test_an_offline_run_has_what_the_lines_have_and_goes_on(tmp_path):
+def test_an_offline_run_has_what_the_lines_have_and_goes_on(run, tmp_path):
   for start in (0, 2):
-    done = run(tmp_path, start, WANDB_MODE='offline')
+    done = run(str(tmp_path), str(start), WANDB_MODE='offline')
     assert done.returncode == 0, done.stderr
     (link,) = [x for x in done.stdout.splitlines() if x.startswith('link')]
     folder = tmp_path / link.removeprefix('link ')
@@ -113,9 +110,12 @@ def test_an_offline_run_has_what_the_lines_have_and_goes_on(tmp_path):
 
 
 @needs_wandb
-def test_without_network_one_line_says_the_way_out(tmp_path):
+def test_without_network_one_line_says_the_way_out(run, tmp_path):
   done = run(
-      tmp_path, 0, WANDB_API_KEY=KEY, WANDB_BASE_URL='http://127.0.0.1:9'
+      str(tmp_path),
+      '0',
+      WANDB_API_KEY=KEY,
+      WANDB_BASE_URL='http://127.0.0.1:9',
   )
   last = done.stderr.strip().splitlines()[-1]
   assert "track.to='wandb' cannot use http://127.0.0.1:9" in last
@@ -124,10 +124,10 @@ def test_without_network_one_line_says_the_way_out(tmp_path):
 
 
 @needs_wandb
-def test_without_a_key_one_line_says_the_way_out(tmp_path, unused_server):
+def test_without_a_key_one_line_says_the_way_out(run, tmp_path, unused_server):
   done = run(
-      tmp_path,
-      0,
+      str(tmp_path),
+      '0',
       WANDB_API_KEY='',
       HOME=str(tmp_path),
       WANDB_BASE_URL=unused_server,
@@ -140,8 +140,6 @@ def test_without_a_key_one_line_says_the_way_out(tmp_path, unused_server):
 @pytest.fixture
 def unused_server():
   """A URL at which somebody listens."""
-  import socket
-
   with socket.create_server(('127.0.0.1', 0)) as server:
     yield f'http://127.0.0.1:{server.getsockname()[1]}'
 

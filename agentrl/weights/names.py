@@ -7,6 +7,7 @@ hold one matrix a layer (and an expert), as torch does:
 """
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
@@ -233,12 +234,17 @@ def check_shape(
 
 def shapes(config: TransformerConfig, dtype: Any) -> Params:
   """The module's own shapes, a tree of `jax.ShapeDtypeStruct`."""
-  module = transformer.Transformer(config, scan_layers=True)
-  params = jax.eval_shape(
-      lambda: transformer.init_params(module, jax.random.key(0))
-  )
   return jax.tree.map(
-      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), params
+      lambda leaf: jax.ShapeDtypeStruct(leaf.shape, dtype), _initial(config)
+  )
+
+
+@functools.cache
+def _initial(config: TransformerConfig) -> Params:
+  """`shapes` of parameters as they are drawn; traced once, for all types."""
+  module = transformer.Transformer(config, scan_layers=True)
+  return jax.eval_shape(
+      lambda: transformer.init_params(module, jax.random.key(0))
   )
 
 

@@ -1,6 +1,8 @@
 """Every field of every config is a flag, and is found where it belongs."""
 
+import contextlib
 import dataclasses
+import functools
 import pathlib
 
 import pytest
@@ -24,6 +26,14 @@ FILES = {
     for path in sorted(CONFIGS.glob('*.py'))
     if 'def get_config(' in path.read_text(encoding='utf-8')
 }
+# One of each mode: its fields are given one at a time. Those of the others are
+# the same, over other values, and are given together.
+SINGLY = (
+    *('babyai_agentevol', 'babyai_dpo', 'babyai_sft', 'compare', 'doctor'),
+    *('evaluate', 'export', 'inspect', 'quickstart', 'serve_env'),
+    *('serve_policy', 'view'),
+)
+SIBLINGS = [name for name in FILES if name not in SINGLY]
 SERVERS = {'sampler.kind': 'sglang', 'sampler.urls': ('http://127.0.0.1:1',)}
 EVALUATED = {
     'num_steps': 9,
@@ -129,6 +139,7 @@ def other(leaf, now):
   raise AssertionError(f'No other value than {now!r} is known.')
 
 
+@functools.cache
 def known_of(mode):
   """The fields of all algorithms and environments."""
   known = dict(config_lib.leaves(mode))
@@ -141,23 +152,49 @@ def known_of(mode):
   return known
 
 
+_owners = functools.cache(build.owners)
+
+
 def owners_of(leaf):
   """Names of those that have it; none of what all have."""
   path = leaf.path
   if not path.startswith(('algo.', 'env.options.')):
     return ()
-  owners = build.owners(path)
+  owners = _owners(path)
   return () if len(owners) == len(ONLINE) else owners
+
+
+def chooser_of(leaf):
+  """The path of the name that decides whether a field with owners is there."""
+  return 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
 
 
 class Setting:
   """The flags that set a field of a config, and what it asks for."""
 
-  def __init__(self, config, made):
+  def __init__(self, config, made, leaf):
     self.config = config
     self.made = made
     self.known = known_of(config.mode)
     self.flags = {}
+    self.path = leaf.path
+    try:
+      now = find(made, leaf.path)
+    except (AttributeError, KeyError):  # of another algorithm or environment
+      now = leaf.default
+    self.value = other(leaf, now)
+    self.set(self.path, self.value)
+
+  def needs(self):
+    """The flags, and present values without which they would be refused."""
+    found = {}
+    for leaf in map(self.known.get, self.flags):
+      paths = [x for act in self.meaning(leaf).acts_if for x in act.witness]
+      paths += [chooser_of(leaf)] * bool(owners_of(leaf))
+      for path in paths:
+        with contextlib.suppress(AttributeError):  # of another algorithm
+          found[path] = self.now(path)
+    return found | self.flags
 
   def set(self, path, value):
     beside = BESIDE.get(path, {}) | BESIDE.get((path, str(value)), {})
@@ -171,7 +208,7 @@ class Setting:
     """Sets what a field needs to act."""
     owners = owners_of(leaf)
     if owners:
-      chooser = 'algo.name' if leaf.path.startswith('algo.') else 'env.name'
+      chooser = chooser_of(leaf)
       if self.now(chooser) not in owners:
         self.set(chooser, owners[0])
     for act in self.meaning(leaf).acts_if:
@@ -213,36 +250,82 @@ class Setting:
             self.flags[path] = None if owners[0] in ENVS else leaf.default
 
 
-@pytest.mark.parametrize('name', FILES)
-def test_every_field_is_a_flag_and_found_at_its_path(name):
+def read(name, *argv):
+  return config_lib.read(parse(FILES[name], *argv))
+
+
+def settings_of(name):
+  """A setting of each field of a file's mode."""
   config = parse(FILES[name])
   made = config_lib.read(config)
+  return [Setting(config, made, x) for x in known_of(config.mode).values()]
+
+
+def missing(name, settings):
+  """Why values are not found, by path: of one command, or else of its halves."""
+  argv = as_flags({k: x for one in settings for k, x in one.flags.items()})
+  try:
+    made = read(name, *argv)
+    found = {one: find(made, one.path) for one in settings}
+    wrong = {
+        one.path: f'{found[one]!r} of {argv}'
+        for one in settings
+        if found[one] != one.value
+    }
+  except Exception as error:
+    wrong = {one.path: f'{error!r} of {argv}' for one in settings}
+  if not wrong or len(settings) == 1:
+    return wrong
+  half = len(settings) // 2
+  return missing(name, settings[:half]) | missing(name, settings[half:])
+
+
+def together(settings):
+  """Groups of settings that leave each other what they need."""
+  groups = []
+  for setting in settings:
+    needs = setting.needs().items()
+    fitting = (x for x in groups if all(x[0].get(k, v) == v for k, v in needs))
+    held, group = next(fitting, ({}, []))
+    if not group:
+      groups.append((held, group))
+    held.update(needs)
+    group.append(setting)
+  return [group for _, group in groups]
+
+
+def check_found(name, groups):
   wrong = {}
-  for path, leaf in known_of(config.mode).items():
-    setting = Setting(config, made)
-    try:
-      now = find(made, path)
-    except (AttributeError, KeyError):  # of another algorithm or environment
-      now = leaf.default
-    value = other(leaf, now)
-    setting.set(path, value)
-    argv = as_flags(setting.flags)
-    try:
-      found = find(config_lib.read(parse(FILES[name], *argv)), path)
-      if found != value:
-        wrong[path] = f'{found!r} of {argv}'
-    except Exception as error:
-      wrong[path] = f'{error!r} of {argv}'
+  for group in groups:
+    wrong |= missing(name, group)
   assert not wrong, '\n'.join(f'{path}: {why}' for path, why in wrong.items())
 
 
-def read(name, *argv):
-  return config_lib.read(parse(FILES[name], *argv))
+@pytest.mark.parametrize(
+    'name',
+    [*SINGLY, *(pytest.param(x, marks=pytest.mark.extra) for x in SIBLINGS)],
+)
+def test_every_field_is_a_flag_and_found_at_its_path(name):
+  check_found(name, [[setting] for setting in settings_of(name)])
+
+
+def test_fields_of_every_mode_are_given_singly():
+  modes = [parse(FILES[name]).mode for name in SINGLY]
+  assert sorted(modes) == sorted(config_lib.MODES)
+
+
+@pytest.mark.parametrize('name', SIBLINGS)
+def test_fields_that_are_given_together_are_found_at_their_paths(name):
+  settings = settings_of(name)
+  groups = together(settings)
+  assert sum(map(len, groups)) == len(settings) > 2 * len(groups)
+  check_found(name, groups)
 
 
 @pytest.mark.parametrize('name', FILES)
 def test_every_section_is_a_flag_of_values_over_its_defaults(name):
   made = read(name)
+  sections = {}
   for item in dataclasses.fields(made):
     section = getattr(made, item.name)
     if not dataclasses.is_dataclass(section) or item.name == 'algo':
@@ -259,8 +342,10 @@ def test_every_section_is_a_flag_of_values_over_its_defaults(name):
         None,
     )
     values.pop(dropped, None)
-    found = read(name, f'--config.{item.name}={values!r}')
-    assert getattr(found, item.name) == section
+    sections[item.name] = values
+  found = read(name, *as_flags(sections))
+  for section in sections:
+    assert getattr(found, section) == getattr(made, section)
 
 
 def test_a_section_then_a_field_of_it():

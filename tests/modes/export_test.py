@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import jax
 import ml_dtypes
@@ -119,6 +120,20 @@ def make_run(directory, shape=QWEN2, *, tokenizer=TOKENIZER, **config):
 def _a_run(tmp_path_factory):
   directory = tmp_path_factory.mktemp('run')
   return directory, make_run(directory)
+
+
+@pytest.fixture
+def copied(a_run, tmp_path):
+  """Makes a run of one's own: saving checkpoints anew takes longer."""
+
+  def copied(name='run', **config):
+    directory = tmp_path / name
+    shutil.copytree(a_run[0], directory)
+    if config:
+      (directory / 'config.json').write_text(json.dumps(CONFIG | config))
+    return directory
+
+  return copied
 
 
 def exported(run_dir, target, **fields):
@@ -243,7 +258,9 @@ def test_an_older_checkpoint_is_exported_by_its_number(a_run, tmp_path, fields):
   tiny.assert_trees_equal(pretrained.load(folder)[1], params[1])
 
 
-def test_weights_are_rounded_to_the_type_that_is_asked_for(a_run, tmp_path):
+def test_weights_are_rounded_to_the_type_that_is_asked_for(
+    a_run, tmp_path, copied
+):
   run_dir, params = a_run
   folder = exported(run_dir, tmp_path / 'a', **{'export.dtype': 'bfloat16'})
   rounded = jax.tree.map(lambda x: x.astype(ml_dtypes.bfloat16), params[2])
@@ -252,11 +269,9 @@ def test_weights_are_rounded_to_the_type_that_is_asked_for(a_run, tmp_path):
   )
   assert hf.stored_dtype(folder) == 'bfloat16'
   # A run that started from this folder, and one that went on from that run.
-  make_run(tmp_path / 'run', model=dict(name=str(folder)))
-  make_run(tmp_path / 'next', model=dict(name=str(tmp_path / 'run')))
-  folder = exported(
-      tmp_path / 'next', tmp_path / 'b', **{'export.dtype': 'source'}
-  )
+  run = copied(model=dict(name=str(folder)))
+  after = copied('next', model=dict(name=str(run)))
+  folder = exported(after, tmp_path / 'b', **{'export.dtype': 'source'})
   assert hf.stored_dtype(folder) == 'bfloat16'
   assert export.source_dtype('tiny-1m') == 'float32'
   with pytest.raises(ConfigError, match='was quantised.*float32'):
@@ -338,11 +353,11 @@ def test_a_checkpoint_is_a_model_by_its_folder(a_run):
 
 @pytest.mark.parametrize('text', ['', '{"mode": "tra', '[]'])
 @pytest.mark.parametrize('name', ['config.json', 'summary.json'])
-def test_a_torn_record_of_the_run_is_named(tmp_path, name, text):
-  make_run(tmp_path)
-  (tmp_path / name).write_text(text)
+def test_a_torn_record_of_the_run_is_named(copied, tmp_path, name, text):
+  run = copied()
+  (run / name).write_text(text)
   with pytest.raises(CheckpointError, match=f'{name} of a run cannot be read'):
-    exported(tmp_path, tmp_path / 'out')
+    exported(run, tmp_path / 'out')
 
 
 def test_a_run_that_began_from_a_checkpoint_has_its_tokenizer(a_run, tmp_path):
@@ -353,14 +368,14 @@ def test_a_run_that_began_from_a_checkpoint_has_its_tokenizer(a_run, tmp_path):
   assert export.source_dtype(name) == 'float32'
 
 
-def test_a_card_marks_the_evaluations_of_these_weights(tmp_path):
-  make_run(tmp_path)
+def test_a_card_marks_the_evaluations_of_these_weights(copied, tmp_path):
+  run = copied()
   after = SUCCESS | {'mean': 0.75}
   summary = {'steps': 2, 'eval': {'before': SUCCESS, 'after': after}}
-  (tmp_path / 'summary.json').write_text(json.dumps(summary))
-  card = (exported(tmp_path, tmp_path / 'a') / 'README.md').read_text()
+  (run / 'summary.json').write_text(json.dumps(summary))
+  card = (exported(run, tmp_path / 'a') / 'README.md').read_text()
   assert '| after * | 0.750 |' in card and '| before | 0.250 |' in card
-  older = exported(tmp_path, tmp_path / 'b', **{'checkpoint.step': 1})
+  older = exported(run, tmp_path / 'b', **{'checkpoint.step': 1})
   assert '0.750' not in (older / 'README.md').read_text()
 
 

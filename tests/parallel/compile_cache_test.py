@@ -1,6 +1,7 @@
 """Tests for agentrl.parallel.compile_cache: programs that outlive a process."""
 
 import importlib
+import json
 import os
 import pathlib
 import subprocess
@@ -32,28 +33,87 @@ if room is not None:
   resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 print(jax.jit(lambda x: jnp.sin(x) @ x)(jnp.ones((8, 8)))[0, 0])
 """
+# Runs programs in processes that are forked once jax has been imported, which
+# takes most of the time of so small a program; it has no threads by then.
+FORKER = """
+import json, os, sys, traceback, warnings
+import jax, jax.numpy
+from agentrl.parallel import compile_cache
+
+warnings.filterwarnings('ignore', 'os.fork')
+for line in sys.stdin:
+  pids = []
+  for program, args, env, files in json.loads(line):
+    pids.append(os.fork())
+    if pids[-1]:
+      continue
+    for number, file in enumerate(files, 1):
+      os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), number)
+    os.environ.update(env)
+    sys.argv[1:] = args
+    try:
+      exec(program, {})
+      code = 0
+    except BaseException:
+      traceback.print_exc()
+      code = 1
+    sys.stdout.flush()
+    os._exit(code)
+  codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+  print(json.dumps(codes), flush=True)
+"""
 MISS = 'PERSISTENT COMPILATION CACHE MISS'
 BROKEN = 'Error reading persistent compilation cache'
+ENV = {'PATH': os.environ['PATH'], 'PYTHONPATH': str(ROOT)}
 
 
-def start(env, folder=None, room=None):
-  """A process that compiles; no file of its may be larger than `room`."""
-  env = {'PATH': os.environ['PATH'], 'PYTHONPATH': str(ROOT)} | env
-  return subprocess.Popen(
-      [sys.executable, '-c', PROGRAM, repr(folder), repr(room)],
-      env=env,
-      stdout=subprocess.PIPE,
-      stderr=subprocess.PIPE,
-      text=True,
-  )
+def checked(code, out, err):
+  """What a process wrote to stderr, if it has computed."""
+  assert code == 0 and out.startswith('6.7'), out + err
+  return err
 
 
 def run(env, folder=None, room=None):
-  """What such a process wrote to stderr, when it has computed."""
-  with start(env, folder, room) as child:
-    out, err = child.communicate(timeout=300)
-  assert child.returncode == 0 and out.startswith('6.7'), out + err
-  return err
+  """What a process wrote to stderr; no file of its may be larger than `room`."""
+  done = subprocess.run(
+      [sys.executable, '-c', PROGRAM, repr(folder), repr(room)],
+      env=ENV | env,
+      capture_output=True,
+      text=True,
+      timeout=300,
+  )
+  return checked(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope='module', name='forker')
+def _forker():
+  with subprocess.Popen(
+      [sys.executable, '-c', FORKER],
+      env=ENV,
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+      text=True,
+  ) as process:
+    yield process
+    process.stdin.close()
+
+
+@pytest.fixture
+def fork(forker, tmp_path_factory):
+  """As `run`, in so many processes at once."""
+
+  def fork(env, folder=None, times=1):
+    path, args = tmp_path_factory.mktemp('said'), [repr(folder), repr(None)]
+    files = [[str(path / f'{x}{i}') for x in 'oe'] for i in range(times)]
+    jobs = [(PROGRAM, args, env, each) for each in files]
+    print(json.dumps(jobs), file=forker.stdin, flush=True)
+    codes = json.loads(forker.stdout.readline())
+    texts = [[pathlib.Path(x).read_text() for x in each] for each in files]
+    return ''.join(
+        checked(code, *text) for code, text in zip(codes, texts, strict=True)
+    )
+
+  return fork
 
 
 @pytest.fixture(autouse=True)
@@ -89,40 +149,38 @@ def test_a_second_process_finds_the_programs_of_the_first(tmp_path):
   assert entries(folder) == first
 
 
-def test_two_processes_may_write_at_once(tmp_path):
+def test_two_processes_may_write_at_once(fork, tmp_path):
   env = {'AGENTRL_CACHE': str(tmp_path)}
-  with start(env) as one, start(env) as other:
-    errors = [child.communicate(timeout=300)[1] for child in (one, other)]
-    assert [one.returncode, other.returncode] == [0, 0], errors
-  assert MISS not in run(env)
+  fork(env, times=2)
+  assert MISS not in fork(env)
 
 
-def test_an_entry_of_garbage_is_written_again(tmp_path):
+def test_an_entry_of_garbage_is_written_again(fork, tmp_path):
   env = {'AGENTRL_CACHE': str(tmp_path)}
-  run(env)
+  fork(env)
   for entry in (tmp_path / 'compiled').glob('*-cache'):
     entry.write_bytes(b'garbage')
-  again = run(env)
+  again = fork(env)
   assert MISS in again and BROKEN not in again
-  assert MISS not in run(env)
+  assert MISS not in fork(env)
 
 
-def test_an_entry_that_breaks_in_use_is_a_warning(tmp_path):
+def test_an_entry_that_breaks_in_use_is_a_warning(fork, tmp_path):
   told = {'JAX_COMPILATION_CACHE_DIR': str(tmp_path)}
   run(told)
   for entry in tmp_path.glob('*-cache'):
     entry.write_bytes(entry.read_bytes()[:-9])
   assert BROKEN in run(told)  # a folder that is JAX's own affair
-  assert BROKEN not in run({}, str(tmp_path))
-  assert MISS not in run({}, str(tmp_path))
+  assert BROKEN not in fork({}, str(tmp_path))
+  assert MISS not in fork({}, str(tmp_path))
 
 
-def test_a_full_disk_costs_entries_only(tmp_path):
+def test_a_full_disk_costs_entries_only(fork, tmp_path):
   env = {'AGENTRL_CACHE': str(tmp_path)}
   assert 'Error writing' in run(env, room=100)
   assert any(path.stat().st_size == 100 for path in tmp_path.rglob('*-cache'))
-  assert BROKEN not in run(env)
-  assert MISS not in run(env)
+  assert BROKEN not in fork(env)
+  assert MISS not in fork(env)
 
 
 def test_what_jax_was_told_stands(tmp_path, monkeypatch):

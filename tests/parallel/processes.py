@@ -1,8 +1,8 @@
 """The work that several processes share, each a `python -m tests.parallel.processes`.
 
     python -m tests.parallel.processes OUT.npz update CASE...
-    python -m tests.parallel.processes OUT.npz save|restore MESH DIR
-    python -m tests.parallel.processes OUT.npz restore MESH DIR DAMAGED_DIR
+    python -m tests.parallel.processes OUT.npz save MESH DIR CASE...
+    python -m tests.parallel.processes OUT.npz restore MESH DIR [DAMAGED_DIR]
     python -m tests.parallel.processes OUT.npz lose close|collective DIR
 
 The first writes the arrays that came out.
@@ -57,7 +57,8 @@ def items_on(shape):
   }
 
 
-def save(shape, directory):
+def save(shape, directory, *cases):
+  """Also makes updates: processes take seconds to start."""
   # Not what a restoring process starts with: every leaf of its own.
   change = jax.jit(lambda tree: jax.tree.map(lambda x: 3 * x + 1, tree))
   items = change(items_on(shape))
@@ -65,7 +66,7 @@ def save(shape, directory):
   checkpoints.save(3, items, HOST)
   check_gather(items['params'])
   checkpoints.close()
-  return flat(items)
+  return flat(items) | update(*cases)
 
 
 def restore(shape, directory, damaged=None):

@@ -1,21 +1,23 @@
-"""Tests for agentrl.serving.sglang: real servers, killed for real.
+"""Tests for agentrl.serving.sglang: real processes, killed for real.
 
-The embedded engine stands in for SGLang, in processes of its own and under the
-same command line.
+The embedded engine stands in for SGLang, under the same command line; where it
+does not matter what a server computes, so does tests/serving/stand_in.py, since
+the engine takes seconds to start.
 """
 
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import aiohttp
+import jax
 import pytest
 
 from agentrl.errors import EngineError
@@ -23,6 +25,7 @@ from agentrl.inference.compatibility import RESERVED, Needs
 from agentrl.inference.control import ControlClient
 from agentrl.inference.replicas import Replicas
 from agentrl.inference.sampler import Sampler
+from agentrl.runtime import supervisor
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
 from agentrl.serving.weight_sync.disk import DiskPush
@@ -31,7 +34,8 @@ from agentrl.text import tokenizer as tokenizer_lib
 from tests import tiny
 from tests.waiting import gone, wait_until
 
-MODULE = 'agentrl.serving.launch_server'
+ENGINE = 'agentrl.serving.launch_server'
+STAND_IN = 'tests.serving.stand_in'
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 NEEDS = Needs(max_context=512, vocab_size=300, architecture='LlamaForCausalLM')
 CONTEXT = '--context-length', str(NEEDS.max_context + RESERVED)
@@ -40,7 +44,52 @@ PROMPT = list(range(20, 40))
 PATIENCE_S = 180
 
 
-params_of = functools.partial(tiny.peaked_params, CONFIG)
+def params_of(seed):
+  """Of distributions far from flat, so that versions sample differently."""
+  return jax.tree.map(lambda x: 4 * x, tiny.random_params(CONFIG, seed))
+
+
+class Hasty(sglang.Fleet):
+  """Impatient with servers that serve alone: starts take longer under load."""
+
+  async def _attend(self, server):
+    patience_s, self._timeout_s = self._timeout_s, 3
+    try:
+      await super()._attend(server)
+    finally:
+      self._timeout_s = patience_s
+
+
+@pytest.fixture
+def brief_grace(tmp_path, monkeypatch):
+  """Supervisors that await the answer to a SIGTERM for 1 s rather than 10.
+
+  A process that was stopped never answers.
+  """
+  script = tmp_path / 'brief_supervisor.py'
+  script.write_text(f"""
+import sys
+sys.path.insert(0, {os.path.dirname(supervisor.__file__)!r})
+import supervisor
+supervisor.GRACE_S = 1.0
+sys.exit(supervisor.main(sys.argv[1:]))
+""")
+  monkeypatch.setattr(supervisor, '__file__', str(script))
+
+
+@pytest.fixture
+def may_start(monkeypatch):
+  """While this is cleared, no server starts: others have time to be looked at."""
+  allowed, start = threading.Event(), sglang.Server.start
+  allowed.set()
+
+  def start_if_allowed(self, model):
+    allowed.wait(PATIENCE_S)
+    start(self, model)
+
+  monkeypatch.setattr(sglang.Server, 'start', start_if_allowed)
+  yield allowed
+  allowed.set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,17 +103,21 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def running(directory, *, replicas=2, timeout_s=60, **fields):
+async def running(
+    directory,
+    *,
+    module=STAND_IN,
+    replicas=2,
+    kind=sglang.Fleet,
+    timeout_s=60,
+    **fields,
+):
   """A fleet that serves `params_of(0)`."""
   launch = Launch(
       python=sys.executable,
+      module=module,
       replicas=replicas,
-      **{
-          'module': MODULE,
-          'start_timeout_s': PATIENCE_S,
-          'backoff_s': 0.1,
-          **fields,
-      },
+      **{'start_timeout_s': PATIENCE_S, 'backoff_s': 0.1, **fields},
   )
   servers = [
       sglang.Server(
@@ -85,10 +138,11 @@ async def running(directory, *, replicas=2, timeout_s=60, **fields):
         control,
         directory / 'weights',
         ModelFiles(CONFIG, tokenizer_files=files),
+        verify=module != STAND_IN,  # which keeps no weights
         watched=watched,
     )
     push.start_from(push.write(params_of(0), 0))
-    fleet = sglang.Fleet(
+    fleet = kind(
         servers,
         launch,
         watched,
@@ -128,7 +182,7 @@ async def until(condition, what):
   deadline = time.monotonic() + PATIENCE_S
   while not condition():
     assert time.monotonic() < deadline, f'waited in vain until {what}'
-    await asyncio.sleep(0.002)  # a request may take less than 0.1 s
+    await asyncio.sleep(0.02)
 
 
 async def sample(run, seed, count, **request):
@@ -143,7 +197,7 @@ async def one_version(run, url):
 
 def test_a_fleet_lives_through_crashes_with_the_current_weights(tmp_path):
   async def story():
-    async with running(tmp_path) as run:
+    async with running(tmp_path, module=ENGINE) as run:
       a, b = run.servers
       assert [await one_version(run, s.url) for s in (a, b)] == ['0', '0']
       first = process_of(a)
@@ -172,27 +226,46 @@ def test_a_fleet_lives_through_crashes_with_the_current_weights(tmp_path):
       again = await sample(run, 5, 300)
       assert again.weight_version == '1'
       assert again.tokens != expected.tokens
-
-      # With nobody left, requests wait for who comes first.
-      for server in (a, b):
-        os.kill(process_of(server), signal.SIGKILL)
-      await until(lambda: not run.replicas.serving(), 'all are held')
-      tries = run.sampler.counts['requests']
-      completion = await asyncio.wait_for(sample(run, 5, 300), PATIENCE_S)
-      assert run.sampler.counts['requests'] == tries + 1
-      assert completion.tokens == again.tokens
-      await until(lambda: len(run.replicas.serving()) == 2, 'both are back')
       return [process_of(a), process_of(b)]
 
   pids = asyncio.run(story())
   assert gone(*pids)
   log = (tmp_path / 'servers' / '0.log').read_text()
-  assert log.count('--model-path') == 3 and 'Serving' in log
+  assert log.count('--model-path') == 2 and 'Serving' in log
 
 
+def test_requests_wait_for_the_first_server_when_nobody_is_left(
+    tmp_path, may_start
+):
+  async def story():
+    async with running(tmp_path) as run:
+      a, b = run.servers
+      await run.push(params_of(1), 1)
+      before = await sample(run, 5, 300)
+      may_start.clear()
+      for server in (a, b):
+        os.kill(process_of(server), signal.SIGKILL)
+      await until(lambda: not run.replicas.serving(), 'all are held')
+      tries = run.sampler.counts['requests']
+      request = asyncio.create_task(sample(run, 5, 300))
+      await asyncio.sleep(0)  # it has been asked for
+      may_start.set()
+      completion = await asyncio.wait_for(request, PATIENCE_S)
+      assert run.sampler.counts['requests'] == tries + 1
+      assert completion == dataclasses.replace(
+          before, latency_s=completion.latency_s
+      )
+      await until(lambda: len(run.replicas.serving()) == 2, 'both are back')
+
+  asyncio.run(story())
+  log = (tmp_path / 'servers' / '0.log').read_text()
+  assert log.count('--model-path') == 2
+
+
+@pytest.mark.usefixtures('brief_grace')
 def test_a_server_that_hangs_is_started_again(tmp_path):
   async def story():
-    async with running(tmp_path, replicas=1, timeout_s=3) as run:
+    async with running(tmp_path, module=ENGINE, replicas=1, kind=Hasty) as run:
       [server] = run.servers
       first = process_of(server)
       os.kill(first, signal.SIGSTOP)
@@ -206,21 +279,24 @@ def test_a_server_that_hangs_is_started_again(tmp_path):
   asyncio.run(story())
 
 
+@pytest.mark.usefixtures('brief_grace')
 def test_a_server_that_hangs_in_a_push_is_started_with_the_new_weights(
-    tmp_path,
+    tmp_path, may_start
 ):
   async def story():
-    async with running(tmp_path, timeout_s=8) as run:
+    async with running(tmp_path) as run:
       a, b = run.servers
       run.push._control = (
           ControlClient(  # less patient than who looks at health
-              run.control._session, run.control.urls, timeout_s=1
+              run.control._session, run.control.urls, timeout_s=2
           )
       )
       os.kill(process_of(a), signal.SIGSTOP)
+      may_start.clear()
       await run.push(params_of(1), 1)
       assert run.replicas.serving() == (b.url,)
       assert await one_version(run, b.url) == '1'
+      may_start.set()
       await until(lambda: len(run.replicas.serving()) == 2, 'a is back')
       assert await one_version(run, a.url) == '1'
 
@@ -243,7 +319,10 @@ def test_a_server_that_dies_too_often_is_given_up(tmp_path):
     [
         (dict(flags=('--no-such-flag',)), 'exit code 2; .*no-such-flag'),
         (dict(module='agentrl.no_such'), 'exit code 1; its log .*no_such'),
-        (dict(start_timeout_s=0.3), 'was not ready within 0.3 s'),
+        (
+            dict(module=ENGINE, start_timeout_s=0.3),
+            'was not ready within 0.3 s',
+        ),
         (dict(flags=('--context-length', '64')), 'takes 58 tokens, fewer than'),
     ],
 )
@@ -317,7 +396,7 @@ def test_sigkill_of_the_run_leaves_no_server(tmp_path):
 import pathlib, sys, time
 from agentrl.serving import sglang
 from agentrl.serving.options import Launch
-launch = Launch(python=sys.executable, module={MODULE!r})
+launch = Launch(python=sys.executable, module={STAND_IN!r})
 log = pathlib.Path({str(tmp_path / 'log')!r})
 server = sglang.Server(launch, sglang.ports(launch)[0], log)
 server.start(log.parent)

@@ -26,7 +26,9 @@ from tests import fakes, tiny
 CONFIG = dataclasses.replace(tiny.CONFIG, vocab_size=300, max_positions=512)
 
 
-params_of = functools.partial(tiny.peaked_params, CONFIG)
+@functools.cache
+def params_of(seed):
+  return tiny.random_params(CONFIG, seed)
 
 
 @pytest.fixture(scope='module')

@@ -16,13 +16,18 @@ CONSTANTS = (
 )  # fmt: skip
 
 
-@pytest.fixture(scope='module')
-def copies():
-  return {name: store.copy() for name, store in build_stores().items()}
+def copies_of(stores):
+  return {name: store.copy() for name, store in stores.items()}
 
 
 @pytest.fixture(scope='module')
-def made(copies):
+def stores():
+  return build_stores()
+
+
+@pytest.fixture(scope='module')
+def made(stores):
+  copies = copies_of(stores)
   return {
       task_id: template.make(copies, k)
       for name, template in table.TEMPLATES.items()
@@ -78,24 +83,23 @@ def test_each_kind_has_its_goal(made):
       assert all(url.startswith('http://') for url in task.start)
 
 
-def test_tasks_are_equal_in_every_process(made):
-  again = {name: store.copy() for name, store in build_stores().items()}
+def test_tasks_are_equal_in_every_process(made, stores):
+  again = copies_of(stores)  # equal in every process too, see store_test
   for name, template in table.TEMPLATES.items():
     for k, task_id in enumerate(table.ids_of(name)):
       assert template.make(again, k) == made[task_id], name
 
 
-def test_strangers_instructions_change_no_task(made):
+def test_strangers_instructions_change_no_task(made, stores):
   injected = build_stores(injected=True)
-  plain = build_stores()
-  copies = {name: store.copy() for name, store in injected.items()}
+  copies = copies_of(injected)
   for name, template in table.TEMPLATES.items():
     for k, task_id in enumerate(table.ids_of(name)):
       task = template.make(copies, k)
       assert task.intent == made[task_id].intent, name
       assert task.goal.url == made[task_id].goal.url, name
   for name, store in injected.items():
-    changes = plain[name].changes(_touched(store.copy()))
+    changes = stores[name].changes(_touched(store.copy()))
     assert changes, name
     for change in changes:
       assert change.before and change.after, change

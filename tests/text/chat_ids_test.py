@@ -1,7 +1,7 @@
 """Ids of conversations, compared with those of transformers on the same files."""
 
-import functools
 import json
+import os
 import random
 
 import pytest
@@ -65,7 +65,7 @@ WORDS = (
     'go pick up the red ball key left Thought: Action:\ngo !?. 12 3 [x] {"a":1}'
     ' (b) *c* <d> 日本 🧙 é __e 0 -1 \n a\n\nb [INST] </think> <|user|>'
 ).split(' ')
-ROUNDS = 500
+ROUNDS = 500 if os.environ.get('AGENTRL_EXTRA') else 150
 
 
 def backend_of(kind, specials=()):
@@ -130,14 +130,13 @@ def test_appended_ids_are_those_of_transformers(kind, name, tmp_path):
   tok.save(tmp_path)
   chat = ChatFormat(tokenizer.load(tmp_path))
   theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
-  reference = functools.partial(rendered, theirs)
   rng = random.Random(kind + name)
   for _ in range(ROUNDS):
     messages, opening = conversation(rng)
     ids, mask = appended(chat, messages, opening)
-    assert chat.prompt(messages) == reference(messages)
-    assert ids == reference(messages)
-    assert ids[: mask.index(True)] == reference(messages[:opening])
+    assert chat.prompt(messages) == ids == rendered(theirs, messages)
+    first = rendered(theirs, messages[:opening])
+    assert ids[: mask.index(True)] == first
     # What a completion holds reads as what was said.
     said = [i for i, sampled in zip(ids, mask, strict=True) if sampled]
     expected = [m.content.strip() for m in messages[opening::2]]
